@@ -1,0 +1,164 @@
+#!/usr/bin/env node
+// mainspring work FILE: runs the handlers that a file exports.
+import { type ChildProcess, spawn } from "node:child_process";
+import { readdirSync, statSync } from "node:fs";
+import * as nodeModule from "node:module";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { parseArgs } from "node:util";
+
+import { type JobHandler, jsonLogger, type LogLevel, Mainspring, type Worker } from "./index.js";
+
+const HELP = `Usage: mainspring work FILE [OPTION…]
+
+Run the job handlers that FILE (TypeScript or JavaScript) exports: values of handle(), alone or in
+arrays, and workers. SIGTERM and Ctrl-C finish running jobs and give back the others.
+
+  --slots N         run up to N handlers at once [10]
+  --queue NAME      take jobs of this queue too; may be given again
+  --lease TIME      how long the server waits for news of this worker [30s]
+  --stop TIME       how long a stop waits for handlers [25s]
+  --server URL      the server [MAINSPRING_SERVER, else http://127.0.0.1:8080]
+  --log-level LEVEL debug, info, warn or error [info]
+  --watch           start again when a file changes
+  --help            print this
+  --version         print the version
+
+The access token comes from MAINSPRING_ACCESS_TOKEN.
+`;
+
+const OPTIONS = {
+  slots: { type: "string" },
+  queue: { type: "string", multiple: true },
+  lease: { type: "string" },
+  stop: { type: "string" },
+  server: { type: "string" },
+  "log-level": { type: "string" },
+  watch: { type: "boolean" },
+  help: { type: "boolean" },
+  version: { type: "boolean" },
+} as const;
+
+const SOURCE = /\.([mc]?[jt]sx?|json)$/;
+const SKIPPED = /^(node_modules|\..*)$/;
+const MAX_WATCHED = 20_000;
+const LOOK_MS = 300;
+
+function fail(message: string): never {
+  process.stderr.write(`mainspring: ${message}\n`);
+  process.exit(64);
+}
+
+async function main(): Promise<void> {
+  const { values, positionals } = read();
+  if (values.help === true) return void process.stdout.write(HELP);
+  if (values.version === true) return void process.stdout.write(`${version()}\n`);
+  const [command, file, ...more] = positionals;
+  if (command !== "work" || file === undefined || more.length > 0) fail("usage: mainspring work FILE [OPTION…]; see --help");
+  if (values.watch === true) await watch(resolve(file));
+  else await work(resolve(file), values);
+}
+
+function read() {
+  try {
+    return parseArgs({ options: OPTIONS, allowPositionals: true });
+  } catch (error) {
+    fail((error as Error).message);
+  }
+}
+
+type Values = ReturnType<typeof read>["values"];
+
+function version(): string {
+  const require = nodeModule.createRequire(import.meta.url);
+  return (require("../package.json") as { version: string }).version;
+}
+
+async function work(file: string, values: Values): Promise<void> {
+  loadTypeScript();
+  const exported = (await import(pathToFileURL(file).href)) as Record<string, unknown>;
+  const handlers = new Set<JobHandler>();
+  const workers = new Set<Worker>();
+  for (const value of Object.values(exported).flatMap((one) => (Array.isArray(one) ? (one as unknown[]) : [one]))) {
+    if (isHandler(value)) handlers.add(value);
+    else if (isWorker(value)) workers.add(value);
+  }
+  if (handlers.size > 0) {
+    const slots = values.slots === undefined ? undefined : Number(values.slots);
+    const level = (values["log-level"] ?? "info") as LogLevel;
+    const client = new Mainspring({ url: values.server, log: jsonLogger(level) });
+    const worker = client.worker({
+      ...(slots === undefined ? {} : { slots }),
+      ...(values.queue === undefined ? {} : { queues: values.queue }),
+      ...(values.lease === undefined ? {} : { lease: values.lease }),
+      ...(values.stop === undefined ? {} : { gracefulStop: values.stop }),
+    });
+    for (const one of handlers) worker.on(one);
+    workers.add(worker);
+  }
+  if (workers.size === 0) fail(`${file}: exports no handler: export handle(job, …)`);
+  await Promise.all([...workers].map((worker) => worker.run({ giveBack: true })));
+  process.exit(0);
+}
+
+function loadTypeScript(): void {
+  const native = (process.features as unknown as Record<string, unknown>)["typescript"];
+  if (native !== undefined && native !== false) return;
+  if ("Bun" in globalThis || "Deno" in globalThis) return;
+  nodeModule.register(new URL("./ts_hooks.js", import.meta.url));
+}
+
+// Not by instanceof: the file may have another copy of this package.
+function isHandler(value: unknown): value is JobHandler {
+  return typeof value === "object" && value !== null && "definition" in value && "handler" in value;
+}
+function isWorker(value: unknown): value is Worker {
+  return typeof value === "object" && value !== null && "run" in value && "stop" in value && "stats" in value;
+}
+
+/** Runs the same command in a child without --watch, and again whenever a source file changes. */
+async function watch(file: string): Promise<void> {
+  const args = process.argv.slice(2).filter((one) => one !== "--watch");
+  let stopping = false;
+  let child: ChildProcess | undefined;
+  const stop = () => {
+    stopping = true;
+    child?.kill("SIGTERM");
+  };
+  process.on("SIGTERM", stop);
+  process.on("SIGINT", stop);
+  let seen = look(dirname(file));
+  while (!stopping) {
+    const program = fileURLToPath(import.meta.url);
+    child = spawn(process.execPath, [...process.execArgv, program, ...args], { stdio: "inherit" });
+    const ended = new Promise<void>((done) => child?.once("exit", () => done()));
+    let gone = false;
+    void ended.then(() => (gone = true));
+    for (;;) {
+      await new Promise((done) => setTimeout(done, LOOK_MS));
+      const now = look(dirname(file));
+      const changed = now !== seen;
+      seen = now;
+      if (stopping || changed) break;
+    }
+    if (!gone) child.kill("SIGTERM");
+    await ended;
+  }
+}
+
+/** All source files below a directory with their times, as one text. */
+function look(directory: string): string {
+  const out: string[] = [];
+  const visit = (path: string) => {
+    for (const entry of readdirSync(path, { withFileTypes: true })) {
+      if (out.length >= MAX_WATCHED || SKIPPED.test(entry.name)) continue;
+      const full = join(path, entry.name);
+      if (entry.isDirectory()) visit(full);
+      else if (SOURCE.test(entry.name)) out.push(`${full} ${statSync(full, { throwIfNoEntry: false })?.mtimeMs}`);
+    }
+  };
+  visit(directory);
+  return out.join("\n");
+}
+
+await main();

@@ -1,0 +1,219 @@
+// Mainspring: the client of one server.
+import { events, type EventFilter, type JobEvent } from "./events.js";
+import { asyncDispose } from "./dispose.js";
+import { type Call, Core, need, needInteger, query, randomName } from "./core.js";
+import {
+  definitionOf,
+  type EnqueueOptions,
+  type JobDefinition,
+  type NewJob,
+  wireJob,
+} from "./define.js";
+import { type Duration, durationMs, type Id, idText } from "./durations.js";
+import { isRecord } from "./errors.js";
+import type { TlsOptions } from "./http.js";
+import { JobHandle, type JobInfo, type JobState, readJob, type Why } from "./job.js";
+import { jsonLogger, type Logger } from "./log.js";
+import { type HeldLock, type LockOptions, Locks } from "./locks.js";
+import { fromWire } from "./names.js";
+import { Queues } from "./queues.js";
+import { Schedules } from "./schedules.js";
+import { check } from "./schema.js";
+import { Sessions } from "./sessions.js";
+import { traceHeaders } from "./trace.js";
+import { Worker, type WorkerOptions } from "./worker.js";
+import { Workflows } from "./workflows.js";
+
+export interface MainspringOptions {
+  /** http://HOST:PORT, https://HOST:PORT or unix:PATH. Default: MAINSPRING_SERVER, else http://127.0.0.1:8080. */
+  url?: string | undefined;
+  /** Access token. Default: MAINSPRING_ACCESS_TOKEN. */
+  token?: string | undefined;
+  tls?: TlsOptions | undefined;
+  /** Default: 5s. */
+  connectTimeout?: Duration | undefined;
+  /** How long the server may be silent; waits add their own time. Default: 30s. */
+  readTimeout?: Duration | undefined;
+  /** How long a call is repeated while the server is away or full; 0 = never. Default: 15s. */
+  retryFor?: Duration | undefined;
+  /** Default: JSON lines on standard error, from `info` on. */
+  log?: Logger | undefined;
+}
+
+export interface CallOptions {
+  signal?: AbortSignal | undefined;
+}
+
+/** Options of the request, beside those of the job. */
+export interface EnqueueCall extends EnqueueOptions, CallOptions {
+  /** The same key and jobs within 24 hours give the same jobs. Default: a random one. */
+  idempotencyKey?: string | undefined;
+  /** The enqueue is refused with LeaseLost unless this lock is held with this token. */
+  fence?: { name: string; token: bigint } | undefined;
+}
+
+export interface JobFilter {
+  queue?: string | undefined;
+  state?: JobState | undefined;
+  kind?: string | undefined;
+  tag?: string | undefined;
+  quarantined?: boolean | undefined;
+  /** Jobs of one request. The iterator asks for more. */
+  limit?: number | undefined;
+}
+
+const MAX_JOBS = 10_000;
+
+export class Mainspring {
+  readonly schedules: Schedules;
+  readonly queues: Queues;
+  readonly workflows: Workflows;
+  readonly sessions: Sessions;
+  private readonly core: Core;
+  private readonly locks: Locks;
+
+  constructor(url?: string | MainspringOptions, options: MainspringOptions = {}) {
+    const all = typeof url === "object" ? url : { ...options, url: url ?? options.url };
+    const env = process.env;
+    this.core = new Core({
+      url: all.url ?? env["MAINSPRING_SERVER"] ?? "http://127.0.0.1:8080",
+      token: all.token ?? (env["MAINSPRING_ACCESS_TOKEN"] || undefined),
+      tls: all.tls,
+      connectTimeoutMs: durationMs(all.connectTimeout ?? "5s", "connectTimeout"),
+      readTimeoutMs: durationMs(all.readTimeout ?? "30s", "readTimeout"),
+      retryForMs: durationMs(all.retryFor ?? "15s", "retryFor"),
+      log: all.log ?? jsonLogger(),
+    });
+    this.locks = new Locks(this.core);
+    this.schedules = new Schedules(this.core);
+    this.queues = new Queues(this.core);
+    this.workflows = new Workflows(this.core);
+    this.sessions = new Sessions(this.core);
+  }
+
+  /** Makes a job. Resolves when it is on disk. */
+  async enqueue<In, R>(job: JobDefinition<In, unknown, R>, args: NoInfer<In>, options?: EnqueueCall): Promise<JobHandle<R>>;
+  async enqueue(kind: string, args?: unknown, options?: EnqueueCall): Promise<JobHandle<unknown>>;
+  async enqueue(
+    job: JobDefinition | string,
+    args?: unknown,
+    options: EnqueueCall = {},
+  ): Promise<JobHandle<unknown>> {
+    const wire = await this.prepare({ job, args, options });
+    const fence = fenceOf(options);
+    const answer = await this.core.call({ ...postJobs(options), body: fence ? { ...wire, fence } : wire });
+    return this.handleOf(answer);
+  }
+
+  /** Makes up to 10,000 jobs in one transaction: all or none. */
+  async enqueueMany<In, R>(
+    job: JobDefinition<In, unknown, R>,
+    args: readonly NoInfer<In>[],
+    options?: EnqueueCall,
+  ): Promise<JobHandle<R>[]>;
+  async enqueueMany(jobs: readonly NewJob[], options?: EnqueueCall): Promise<JobHandle<unknown>[]>;
+  async enqueueMany(
+    first: JobDefinition | readonly NewJob[],
+    second?: readonly unknown[] | EnqueueCall,
+    third?: EnqueueCall,
+  ): Promise<JobHandle<unknown>[]> {
+    const many = Array.isArray(first) as boolean;
+    const options = (many ? (second as EnqueueCall) : third) ?? {};
+    const jobs = many
+      ? (first as readonly NewJob[])
+      : (second as readonly unknown[]).map((args): NewJob => ({ job: first as JobDefinition, args, options }));
+    if (jobs.length === 0) return [];
+    if (jobs.length > MAX_JOBS) throw new TypeError(`jobs: ${jobs.length} of them: must be at most ${MAX_JOBS}`);
+    const wire: unknown[] = [];
+    for (const job of jobs) wire.push(await this.prepare(job));
+    const fence = fenceOf(options);
+    const body = fence ? { jobs: wire, fence } : { jobs: wire };
+    const answer = await this.core.call({ ...postJobs(options), body });
+    const made = answer["jobs"];
+    const good = Array.isArray(made) && made.length === jobs.length;
+    return need(made as unknown[], good, "list of jobs").map((one) => this.handleOf(one));
+  }
+
+  /** A job by its id; asks nothing. */
+  job<R = unknown>(id: Id): JobHandle<R> {
+    return new JobHandle<R>(this.core, idText(id));
+  }
+
+  /** Jobs, newest first. */
+  async *jobs(filter: JobFilter = {}): AsyncGenerator<JobInfo, void, undefined> {
+    let cursor: string | undefined;
+    do {
+      const path = `/v1/jobs${query({ ...filter, cursor })}`;
+      const page = await this.core.call({ method: "GET", path });
+      const jobs = page["jobs"];
+      for (const job of need(jobs as unknown[], Array.isArray(jobs), "list of jobs")) yield readJob(job);
+      cursor = typeof page["next_cursor"] === "string" ? page["next_cursor"] : undefined;
+    } while (cursor !== undefined);
+  }
+
+  /** A worker; it starts when it has a handler. */
+  worker(options: WorkerOptions = {}): Worker {
+    return new Worker(this.core, options);
+  }
+
+  /** What becomes of jobs and queues, until the loop is left or `signal` is aborted. */
+  events(filter: EventFilter = {}): AsyncGenerator<JobEvent, void, undefined> {
+    return events(this.core, filter);
+  }
+
+  /** Acquires a lock: one holder in the whole system. Throws code `lease_held` if it is not free in time. */
+  async lock(name: string, options: LockOptions = {}): Promise<HeldLock> {
+    return await this.locks.acquire(name, options);
+  }
+
+  /** Runs `fn` under a lock. */
+  async withLock<T>(name: string, fn: (lock: HeldLock) => T | Promise<T>, options: LockOptions = {}): Promise<T> {
+    const lock = await this.lock(name, options);
+    try {
+      return await fn(lock);
+    } finally {
+      await lock.release();
+    }
+  }
+
+  /** Why a job waits. */
+  async why(id: Id): Promise<Why> {
+    return fromWire<Why>(await this.core.call({ method: "GET", path: `/v1/jobs/${idText(id)}/why` }));
+  }
+
+  /** Any request of the HTTP API, with the names of the wire. Not repeated. */
+  async request(method: Call["method"], path: string, body?: unknown): Promise<Record<string, unknown>> {
+    return await this.core.call({ method, path, body, repeat: "no" });
+  }
+
+  /** Closes the connections. Stop workers and release locks before. */
+  close(): void {
+    this.core.close();
+  }
+
+  async [asyncDispose](): Promise<void> {
+    this.close();
+  }
+
+  private async prepare({ job, args, options = {} }: NewJob): Promise<Record<string, unknown>> {
+    const definition = definitionOf(job);
+    await check(definition.args, args, `args of ${definition.kind}`);
+    const headers = { ...traceHeaders(), ...definition.options.headers, ...options.headers };
+    return wireJob(definition, args, Object.keys(headers).length === 0 ? options : { ...options, headers });
+  }
+
+  private handleOf(answer: unknown): JobHandle<never> {
+    const made = need(isRecord(answer) ? answer : undefined, true, "job");
+    const id = String(needInteger(made["id"], "job id"));
+    return new JobHandle<never>(this.core, id, made["duplicate"] === true);
+  }
+}
+
+function postJobs(options: EnqueueCall): Call {
+  const idempotencyKey = options.idempotencyKey ?? `auto-${randomName()}`;
+  return { method: "POST", path: "/v1/jobs", idempotencyKey, signal: options.signal };
+}
+
+function fenceOf({ fence }: EnqueueCall): Record<string, unknown> | undefined {
+  return fence && { lease: fence.name, token: fence.token };
+}

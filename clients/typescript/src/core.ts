@@ -1,0 +1,167 @@
+// Calls of the API: repeated while that is safe, with every answer checked before it is believed.
+import { randomBytes } from "node:crypto";
+
+import { now } from "./clock.js";
+import { readAnswer } from "./core_answer.js";
+import { type MainspringError, makeError } from "./errors.js";
+import { type ServerAddress, Transport } from "./http.js";
+import { formatJson } from "./json.js";
+import type { Logger } from "./log.js";
+import { Renewals } from "./renewals.js";
+
+const FIRST_PAUSE_MS = 20;
+const LONGEST_PAUSE_MS = 2000;
+
+export interface Call {
+  method: "GET" | "POST" | "PUT" | "DELETE";
+  path: string;
+  /** Formatted as JSON. */
+  body?: unknown;
+  idempotencyKey?: string | undefined;
+  /** How long the server may wait before it answers, on top of the read timeout. */
+  waitMs?: number | undefined;
+  timeoutMs?: number | undefined;
+  /** `yes` (default) = may be made again; `no` = only the caller decides; `once` = never twice. */
+  repeat?: "yes" | "no" | "once" | undefined;
+  signal?: AbortSignal | undefined;
+}
+
+export interface CoreOptions extends ServerAddress {
+  readTimeoutMs: number;
+  retryForMs: number;
+  log: Logger;
+}
+
+/** Growing random pauses: full jitter, at least what the server asks for. */
+export class Pauses {
+  private limit: number;
+  constructor(
+    private readonly first = FIRST_PAUSE_MS,
+    private readonly longest = LONGEST_PAUSE_MS,
+  ) {
+    this.limit = first;
+  }
+  next(error?: MainspringError): number {
+    const pause = Math.random() * this.limit + this.limit / 8;
+    this.limit = Math.min(this.limit * 2, this.longest);
+    return Math.max(pause, error?.retryAfterMs ?? 0);
+  }
+  reset(): void {
+    this.limit = this.first;
+  }
+}
+
+/** Resolves after `ms`, or as soon as the signal is aborted. */
+export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted === true) return resolve();
+    const done = () => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    signal?.addEventListener("abort", done);
+  });
+}
+
+export function randomName(): string {
+  return randomBytes(16).toString("hex");
+}
+
+export class Core {
+  readonly transport: Transport;
+  readonly log: Logger;
+  readonly readTimeoutMs: number;
+  private renewing: Renewals | undefined;
+
+  constructor(private readonly options: CoreOptions) {
+    this.transport = new Transport(options);
+    this.log = options.log;
+    this.readTimeoutMs = options.readTimeoutMs;
+  }
+
+  /** Keeps leases alive on a thread of its own; started with the first lease. */
+  get renewals(): Renewals {
+    const { url, token, tls, connectTimeoutMs } = this.options;
+    this.renewing ??= new Renewals({ url, token, tls, connectTimeoutMs }, this.log);
+    return this.renewing;
+  }
+
+  close(): void {
+    this.renewing?.close();
+    this.renewing = undefined;
+    this.transport.close();
+  }
+
+  /** A call whose answer is a JSON object. */
+  async call(call: Call): Promise<Record<string, unknown>> {
+    const body = call.body === undefined ? undefined : formatJson(call.body, "request");
+    return await this.callText(call, body);
+  }
+
+  async callText(call: Call, body: string | undefined): Promise<Record<string, unknown>> {
+    const giveUp = now() + this.options.retryForMs;
+    const steps = new Pauses();
+    for (;;) {
+      try {
+        return await this.once(call, body);
+      } catch (thrown) {
+        const error = thrown as MainspringError;
+        if (call.repeat === "no" || call.repeat === "once" || !mayRepeat(error)) throw error;
+        const pause = steps.next(error);
+        if (call.signal?.aborted === true || now() + pause >= giveUp) throw error;
+        await sleep(pause, call.signal);
+      }
+    }
+  }
+
+  private async once(call: Call, body: string | undefined): Promise<Record<string, unknown>> {
+    const headers = call.idempotencyKey === undefined ? undefined : { "idempotency-key": call.idempotencyKey };
+    const answer = await this.transport.request({
+      method: call.method,
+      path: call.path,
+      body,
+      headers,
+      timeoutMs: (call.timeoutMs ?? this.readTimeoutMs) + (call.waitMs ?? 0),
+      signal: call.signal,
+      fresh: call.repeat === "once",
+    });
+    return readAnswer(answer, `${call.method} ${call.path}`);
+  }
+}
+
+function mayRepeat(error: MainspringError): boolean {
+  switch (error.code) {
+    case "unavailable":
+    case "overloaded":
+    case "storage_full":
+    case "timeout":
+    case "request_timeout":
+    case "bad_answer":
+      return true;
+    default:
+      return false;
+  }
+}
+
+/** A part of an answer that must be there; an answer without it is a broken one. */
+export function need<T>(value: T | undefined | null, good: boolean, what: string): T {
+  if (!good || value === undefined || value === null) {
+    throw makeError("bad_answer", `the server's answer has no good ${what}`);
+  }
+  return value;
+}
+
+/** An id or token of an answer. */
+export function needInteger(value: unknown, what: string): number | bigint {
+  const good = (typeof value === "number" && Number.isSafeInteger(value)) || typeof value === "bigint";
+  return need(value as number | bigint, good && value >= 0, what);
+}
+
+export function query(values: Record<string, string | number | boolean | undefined>): string {
+  const pairs = Object.entries(values)
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `${name}=${encodeURIComponent(String(value))}`);
+  return pairs.length === 0 ? "" : `?${pairs.join("&")}`;
+}

@@ -1,0 +1,166 @@
+// Definitions of jobs: what producers and workers share, without the handler.
+import { type Duration, durationText, instantText } from "./durations.js";
+import type { Outcome } from "./outcomes.js";
+import { type StandardSchema, type } from "./schema.js";
+
+/** What becomes of a job's end, message or progress: a job of `kind` in `queue`. */
+export interface FollowUp {
+  queue: string;
+  kind: string;
+  on?: ("completed" | "cancelled" | "dead" | "message" | "progress")[];
+  session?: string;
+  priority?: number;
+  data?: unknown;
+}
+
+/** Options of a job. Left out: those of its definition, else the server's. */
+export interface JobOptions {
+  queue?: string | undefined;
+  /** 0 (first) to 9. */
+  priority?: number | undefined;
+  /** Time limit of one attempt; "none" = none. */
+  timeout?: Duration | "none" | undefined;
+  /** 1 to 1000. */
+  maxAttempts?: number | undefined;
+  /** The job ends if it has not started by then. */
+  expiresIn?: Duration | undefined;
+  onExpiry?: "cancel" | "dead" | undefined;
+  tags?: readonly string[] | undefined;
+  headers?: Readonly<Record<string, string>> | undefined;
+  correlationId?: string | undefined;
+  replyTo?: string | undefined;
+  replySession?: string | undefined;
+  replyProgress?: boolean | undefined;
+  /** Jobs of a queue with the same session run one at a time, in order. */
+  session?: string | undefined;
+  sessionOnDead?: "skip" | "block" | "park" | undefined;
+  limitKey?: string | undefined;
+  then?: readonly FollowUp[] | undefined;
+  callback?: { url: string; on?: ("completed" | "cancelled" | "dead")[] } | undefined;
+}
+
+export interface UniqueKey {
+  key: string;
+  /** Also for so long after the first job was enqueued. */
+  for?: Duration;
+  /** What becomes of the job that has the key: stays, gets the new arguments, or also the new time. */
+  onConflict?: "keep" | "replace" | "postpone";
+}
+
+/** Options of one enqueue. */
+export interface EnqueueOptions extends JobOptions {
+  /** At most one job with this key in its queue that has not ended. */
+  key?: string | UniqueKey | undefined;
+  /** Not before so long from now, by the server's clock. */
+  delay?: Duration | undefined;
+  /** Not before this time. */
+  runAt?: Date | string | undefined;
+}
+
+export interface DefinitionOptions<A, R> extends JobOptions {
+  args?: A | undefined;
+  result?: R | undefined;
+  /** Earlier names of the kind: workers take jobs of these too. */
+  aliases?: readonly string[] | undefined;
+}
+
+/**
+ * A kind of job. `In` is what producers pass, `Args` what the handler gets (after the schema), `R` the
+ * result.
+ */
+export interface JobDefinition<In = unknown, Args = In, R = unknown> {
+  readonly kind: string;
+  readonly aliases: readonly string[];
+  readonly options: JobOptions;
+  readonly args: StandardSchema<In, Args>;
+  readonly result: StandardSchema<R, R>;
+}
+
+type InputOf<S> = S extends StandardSchema<infer I, infer _> ? I : unknown;
+type OutputOf<S> = S extends StandardSchema<infer _, infer O> ? O : unknown;
+
+/** Defines a kind of job, by schemas or by plain types: `defineJob<Args, Result>("kind")`. */
+export function defineJob<In, R = unknown>(
+  kind: string,
+  options?: DefinitionOptions<undefined, undefined>,
+): JobDefinition<In, In, R>;
+export function defineJob<
+  A extends StandardSchema = StandardSchema,
+  R extends StandardSchema = StandardSchema,
+>(kind: string, options?: DefinitionOptions<A, R>): JobDefinition<InputOf<A>, OutputOf<A>, OutputOf<R>>;
+export function defineJob<In, Args, R>(
+  kind: string,
+  options: DefinitionOptions<StandardSchema | undefined, StandardSchema | undefined> = {},
+): JobDefinition<In, Args, R> {
+  if (typeof kind !== "string" || kind === "") throw new TypeError("kind: must be a text that is not empty");
+  const { args, result, aliases, ...rest } = options;
+  for (const [name, schema] of Object.entries({ args, result })) {
+    if (schema !== undefined && typeof schema["~standard"]?.validate !== "function") {
+      throw new TypeError(`${name} of job ${kind}: must be a Standard Schema, or type<T>()`);
+    }
+  }
+  return {
+    kind,
+    aliases: aliases ?? [],
+    options: rest,
+    args: (args ?? type()) as StandardSchema<In, Args>,
+    result: (result ?? type()) as StandardSchema<R>,
+  };
+}
+
+/** A job to be made, with its definition or the name of its kind. */
+export interface NewJob {
+  job: JobDefinition | string;
+  args?: unknown;
+  options?: EnqueueOptions;
+}
+
+/** A job to be made, with arguments that fit its definition. */
+export function newJob<In>(job: JobDefinition<In>, args: NoInfer<In>, options: EnqueueOptions = {}): NewJob {
+  return { job, args, options };
+}
+
+export type HandlerResult<R> = R | Outcome<R> | Outcome;
+
+/** @internal */
+export function definitionOf(job: JobDefinition | string): JobDefinition {
+  return typeof job === "string" ? defineJob(job) : job;
+}
+
+/** A job as `POST /v1/jobs` takes it. `args` are what the caller gave: the schema has accepted them. @internal */
+export function wireJob(definition: JobDefinition, args: unknown, options: EnqueueOptions): Record<string, unknown> {
+  const all: EnqueueOptions = { ...definition.options, ...given(options) };
+  const unique = typeof all.key === "string" ? { key: all.key } : all.key;
+  return {
+    queue: all.queue,
+    kind: definition.kind,
+    args: args === undefined ? {} : args,
+    priority: all.priority,
+    timeout: all.timeout === "none" ? "none" : duration("timeout", all.timeout),
+    max_attempts: all.maxAttempts,
+    expires_in: duration("expiresIn", all.expiresIn),
+    on_expiry: all.onExpiry,
+    tags: all.tags,
+    headers: all.headers,
+    correlation_id: all.correlationId,
+    reply_to: all.replyTo,
+    reply_session: all.replySession,
+    reply_progress: all.replyProgress,
+    session: all.session,
+    session_on_dead: all.sessionOnDead,
+    limit_key: all.limitKey,
+    then: all.then,
+    callback: all.callback,
+    delay: duration("delay", all.delay),
+    run_at: all.runAt === undefined ? undefined : instantText(all.runAt, "runAt"),
+    unique: unique && { key: unique.key, for: duration("for", unique.for), on_conflict: unique.onConflict },
+  };
+}
+
+function duration(name: string, value: Duration | undefined): string | undefined {
+  return value === undefined ? undefined : durationText(value, name);
+}
+
+function given<T extends object>(options: T): Partial<T> {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as Partial<T>;
+}

@@ -1,0 +1,2 @@
+// Symbol.asyncDispose, also where the runtime is older than it.
+export const asyncDispose: typeof Symbol.asyncDispose = Symbol.asyncDispose ?? Symbol.for("nodejs.asyncDispose");

@@ -1,0 +1,201 @@
+// What can go wrong, as classes that callers tell apart with instanceof.
+import { parseJson } from "./json.js";
+
+/** The server's error codes, and three of the client: no answer in time, none that makes sense, stopped. */
+export type ErrorCode =
+  | "invalid_argument"
+  | "unauthenticated"
+  | "forbidden"
+  | "not_found"
+  | "method_not_allowed"
+  | "request_timeout"
+  | "conflict"
+  | "lease_held"
+  | "lease_lost"
+  | "expired"
+  | "too_large"
+  | "overloaded"
+  | "headers_too_large"
+  | "internal"
+  | "io_error"
+  | "unavailable"
+  | "timeout"
+  | "storage_full"
+  | "bad_answer"
+  | "aborted";
+
+/** Whether the same call may be made again: `unknown` = it may have been done already. */
+export type Again = "no" | "yes" | "unknown";
+
+const AGAIN: Record<ErrorCode, Again> = {
+  invalid_argument: "no",
+  unauthenticated: "no",
+  forbidden: "no",
+  not_found: "no",
+  method_not_allowed: "no",
+  request_timeout: "yes",
+  conflict: "no",
+  lease_held: "yes",
+  lease_lost: "no",
+  expired: "no",
+  too_large: "no",
+  overloaded: "yes",
+  headers_too_large: "no",
+  internal: "unknown",
+  io_error: "unknown",
+  unavailable: "yes",
+  timeout: "unknown",
+  storage_full: "yes",
+  bad_answer: "unknown",
+  aborted: "no",
+};
+
+export interface ErrorDetails {
+  status?: number | undefined;
+  field?: string | undefined;
+  retryAfterMs?: number | undefined;
+  cause?: unknown;
+}
+
+/** Every error of a call to the server. */
+export class MainspringError extends Error {
+  override name = "MainspringError";
+  /** The server's code, or the client's. Act on this; show `message` to a person. */
+  readonly code: ErrorCode;
+  /** The HTTP status; undefined: there was no answer. */
+  readonly status: number | undefined;
+  /** The field of the request that breaks a rule. */
+  readonly field: string | undefined;
+  /** How long the server asks the caller to wait. */
+  readonly retryAfterMs: number | undefined;
+
+  constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    this.code = code;
+    this.status = details.status;
+    this.field = details.field;
+    this.retryAfterMs = details.retryAfterMs;
+  }
+
+  get again(): Again {
+    return AGAIN[this.code];
+  }
+}
+
+/** The server takes no more work now: a bound is reached or the disk is full. See `retryAfterMs`. */
+export class QueueFull extends MainspringError {
+  override name = "QueueFull";
+}
+/** The lease of a job, lock or session is not the caller's any more: stop what it protects. */
+export class LeaseLost extends MainspringError {
+  override name = "LeaseLost";
+  constructor(message: string, details: ErrorDetails = {}) {
+    super("lease_lost", message, details);
+  }
+}
+/** The server is not reachable, starts or stops. */
+export class Unavailable extends MainspringError {
+  override name = "Unavailable";
+}
+/** The access token is missing, wrong, or lacks a scope. */
+export class AccessDenied extends MainspringError {
+  override name = "AccessDenied";
+}
+/** There is no such thing, or its retention has ended (`code` is `expired`). */
+export class NotFound extends MainspringError {
+  override name = "NotFound";
+}
+
+/** Somebody asked for the job to be cancelled: the reason of its `AbortSignal`. */
+export class Cancelled extends Error {
+  override name = "Cancelled";
+}
+/** The attempt is over its time limit: the reason of its `AbortSignal`. */
+export class TimeLimit extends Error {
+  override name = "TimeLimit";
+}
+/** The worker stops: the reason of a job's `AbortSignal`. */
+export class Shutdown extends Error {
+  override name = "Shutdown";
+}
+
+/** A job that was waited for did not complete. */
+export class JobFailed extends Error {
+  override name = "JobFailed";
+  constructor(
+    readonly id: string,
+    readonly state: "cancelled" | "dead",
+    readonly reason: string | undefined,
+    readonly description: string | undefined,
+  ) {
+    const why = [reason, description].filter((text) => text !== undefined && text !== "").join(": ");
+    super(`job ${id} is ${state}${why === "" ? "" : `: ${why}`}`);
+  }
+}
+/** A wait was over before the job, or workflow, had ended. It runs on. */
+export class WaitTimeout extends Error {
+  override name = "WaitTimeout";
+}
+/** Arguments or a result do not fit the schema of their job. */
+export class ValidationError extends Error {
+  override name = "ValidationError";
+  constructor(
+    message: string,
+    readonly issues: readonly { message: string; path: string }[],
+  ) {
+    super(message);
+  }
+}
+
+const CLASSES: Partial<Record<ErrorCode, typeof MainspringError>> = {
+  overloaded: QueueFull,
+  storage_full: QueueFull,
+  unavailable: Unavailable,
+  unauthenticated: AccessDenied,
+  forbidden: AccessDenied,
+  not_found: NotFound,
+  expired: NotFound,
+};
+
+/** @internal */
+export function makeError(code: ErrorCode, message: string, details: ErrorDetails = {}): MainspringError {
+  if (code === "lease_lost") return new LeaseLost(message, details);
+  return new (CLASSES[code] ?? MainspringError)(code, message, details);
+}
+
+// Answers that are not ours, such as those of a proxy, are never taken for a verdict of the server.
+function codeOfForeign(status: number): ErrorCode {
+  if (status === 429) return "overloaded";
+  if (status === 502 || status === 503) return "unavailable";
+  if (status === 504) return "timeout";
+  return "bad_answer";
+}
+
+/** The error in an answer that is not 2xx. @internal */
+export function errorOfAnswer(status: number, body: string, retryAfterMs: number | undefined): MainspringError {
+  let parsed: unknown;
+  try {
+    parsed = parseJson(body);
+  } catch {
+    parsed = undefined;
+  }
+  const error = isRecord(parsed) && isRecord(parsed["error"]) ? parsed["error"] : undefined;
+  const code = error?.["code"];
+  const text = error?.["message"];
+  if (typeof code !== "string" || !Object.hasOwn(AGAIN, code)) {
+    const shown = body.slice(0, 200).replace(/\s+/g, " ");
+    const message = `status ${status} without an error of Mainspring: ${shown}`;
+    return makeError(codeOfForeign(status), message, { status, retryAfterMs });
+  }
+  const own = error?.["retry_after_ms"];
+  return makeError(code as ErrorCode, typeof text === "string" ? text : code, {
+    status,
+    field: typeof error?.["field"] === "string" ? error["field"] : undefined,
+    retryAfterMs: typeof own === "number" ? own : retryAfterMs,
+  });
+}
+
+/** @internal */
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,65 @@
+// The client of Mainspring, the durable job engine.
+export {
+  type CallOptions,
+  type EnqueueCall,
+  type JobFilter,
+  Mainspring,
+  type MainspringOptions,
+} from "./client.js";
+export type { ClaimedJob, JobContext } from "./attempt.js";
+export {
+  defineJob,
+  type DefinitionOptions,
+  type EnqueueOptions,
+  type FollowUp,
+  type HandlerResult,
+  type JobDefinition,
+  type JobOptions,
+  newJob,
+  type NewJob,
+  type UniqueKey,
+} from "./define.js";
+export { type Duration, durationMs, type Id } from "./durations.js";
+export {
+  AccessDenied,
+  type Again,
+  Cancelled,
+  type ErrorCode,
+  JobFailed,
+  LeaseLost,
+  MainspringError,
+  NotFound,
+  QueueFull,
+  Shutdown,
+  TimeLimit,
+  Unavailable,
+  ValidationError,
+  WaitTimeout,
+} from "./errors.js";
+export type { EventFilter, EventType, JobEvent } from "./events.js";
+export type { TlsOptions } from "./http.js";
+export type { JobHandle, JobInfo, JobState, WaitOptions, Why } from "./job.js";
+export { formatJson, parseJson } from "./json.js";
+export type { HeldLock, LockOptions } from "./locks.js";
+export { jsonLogger, type LogFields, type Logger, type LogLevel } from "./log.js";
+export { cancel, complete, dead, defer, Outcome, retry, snooze } from "./outcomes.js";
+export type { QueueInfo, QueueLimits, Queues, Retention } from "./queues.js";
+export type { ScheduleInfo, ScheduleJob, ScheduleOptions, Schedules, Tick } from "./schedules.js";
+export { type SchemaIssue, type SchemaResult, type StandardSchema, type } from "./schema.js";
+export type { AcceptOptions, HeldSession, SessionInfo, Sessions } from "./sessions.js";
+export {
+  handle,
+  type Handler,
+  type HandlerOptions,
+  type JobHandler,
+  type Worker,
+  type WorkerOptions,
+  type WorkerStats,
+} from "./worker.js";
+export type {
+  WorkflowDefinition,
+  WorkflowInfo,
+  Workflows,
+  WorkflowState,
+  WorkflowStepInfo,
+} from "./workflows.js";

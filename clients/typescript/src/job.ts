@@ -1,0 +1,82 @@
+// A job that was made, and what is known of it.
+import type { components } from "./api/schema.js";
+import { type Core, need, needInteger } from "./core.js";
+import { now } from "./clock.js";
+import { type Duration, durationMs } from "./durations.js";
+import { isRecord, JobFailed, WaitTimeout } from "./errors.js";
+import { type Camel, fromWire } from "./names.js";
+
+type Schemas = components["schemas"];
+
+export type JobState = Schemas["JobState"];
+export type Why = Camel<Schemas["Why"]>;
+/** All fields of a job. */
+export type JobInfo = Omit<Camel<Schemas["Job"]>, "headers"> & { headers?: Record<string, string> };
+
+export interface WaitOptions {
+  /** Throws WaitTimeout after it. Default: waits for ever. */
+  timeout?: Duration | undefined;
+  signal?: AbortSignal | undefined;
+}
+
+const SLICE_MS = 30_000;
+const STATES = new Set(["waiting", "scheduled", "available", "running", "completed", "retryable", "cancelled", "dead"]);
+const ENDED = new Set(["completed", "cancelled", "dead"]);
+
+/** Reads a job; one without a known state is a broken answer, not a job that has ended. */
+export function readJob(wire: unknown): JobInfo {
+  const raw = need(isRecord(wire) ? wire : undefined, true, "job");
+  needInteger(raw["id"], "job id");
+  need(raw["state"], STATES.has(String(raw["state"])), "state of a job");
+  return fromWire<JobInfo>(raw);
+}
+
+export class JobHandle<R = unknown> {
+  /** @internal */
+  constructor(
+    private readonly core: Core,
+    readonly id: string,
+    /** A unique key or an idempotency key found a job that was there. */
+    readonly duplicate = false,
+  ) {}
+
+  async get(): Promise<JobInfo> {
+    return readJob(await this.core.call({ method: "GET", path: `/v1/jobs/${this.id}` }));
+  }
+
+  /** Waits until the job has ended, however it did. */
+  async ended(options: WaitOptions = {}): Promise<JobInfo> {
+    const end = options.timeout === undefined ? Infinity : now() + durationMs(options.timeout, "timeout");
+    for (;;) {
+      const waitMs = Math.round(Math.max(0, Math.min(SLICE_MS, end - now())));
+      const { signal } = options;
+      const path = `/v1/jobs/${this.id}?wait=${waitMs}ms`;
+      const job = readJob(await this.core.call({ method: "GET", path, waitMs, signal }));
+      if (ENDED.has(job.state)) return job;
+      if (now() >= end) throw new WaitTimeout(`job ${this.id} is ${job.state} after the wait`);
+    }
+  }
+
+  /** Waits for the result. Throws JobFailed if the job dies or is cancelled, WaitTimeout after `timeout`. */
+  async result(options: WaitOptions = {}): Promise<R> {
+    const job = await this.ended(options);
+    if (job.state === "completed") return job.result as R;
+    throw new JobFailed(this.id, job.state === "dead" ? "dead" : "cancelled", job.reason, job.description);
+  }
+
+  /** A running job is asked to stop: then the state is `running`. */
+  async cancel(reason?: string): Promise<{ state: "cancelled" | "running" }> {
+    const answer = await this.core.call({ method: "POST", path: `/v1/jobs/${this.id}/cancel`, body: { reason } });
+    const state = answer["state"];
+    return { state: need(state as "cancelled", state === "cancelled" || state === "running", "state of a job") };
+  }
+
+  /** Makes a dead, cancelled or waiting job available now. */
+  async retry(): Promise<void> {
+    await this.core.call({ method: "POST", path: `/v1/jobs/${this.id}/retry` });
+  }
+
+  async why(): Promise<Why> {
+    return fromWire<Why>(await this.core.call({ method: "GET", path: `/v1/jobs/${this.id}/why` }));
+  }
+}

@@ -1,0 +1,90 @@
+// Locks: leases by name, renewed until they are released or lost.
+import { now } from "./clock.js";
+import { type Core, need, needInteger, randomName } from "./core.js";
+import { asyncDispose } from "./dispose.js";
+import { type Duration, durationMs, durationText } from "./durations.js";
+import { LeaseLost, type MainspringError } from "./errors.js";
+
+export interface LockOptions {
+  /** How long the lock outlives a holder that is gone: 1s to 12h. Default: 15s. */
+  ttl?: Duration | undefined;
+  /** How long to wait while another holder has it, up to 60s. Default: not at all. */
+  wait?: Duration | undefined;
+  signal?: AbortSignal | undefined;
+}
+
+/** A lock that is held. `await using` releases it. */
+export class HeldLock {
+  private readonly lostSignal = new AbortController();
+  private renewal: number | undefined;
+
+  /** @internal */
+  constructor(
+    private readonly core: Core,
+    readonly name: string,
+    private readonly holder: string,
+    /** Grows with every holder: hand it to what you write to. */
+    readonly token: bigint,
+    /** What the holder before left. */
+    readonly value: unknown,
+    grantedMs: number,
+    sentAt: number,
+  ) {
+    const body = { holder, token };
+    const hold = { path: this.path("renew"), body, expires: "expires_in_ms", grantedMs, sentAt };
+    this.renewal = core.renewals.addHold(hold, (message) => {
+      this.renewal = undefined;
+      this.lostSignal.abort(new LeaseLost(`lock ${name}: ${message}`));
+    });
+  }
+
+  /** Aborted when the lock is lost: stop at once what it protects. */
+  get signal(): AbortSignal {
+    return this.lostSignal.signal;
+  }
+
+  /** Keeps a JSON value for the next holder. */
+  async setValue(value: unknown): Promise<void> {
+    const body = { holder: this.holder, token: this.token, value };
+    await this.core.call({ method: "POST", path: this.path("renew"), body });
+  }
+
+  /** Does nothing if the lock is lost. */
+  async release(): Promise<void> {
+    if (this.renewal === undefined) return;
+    this.core.renewals.forget(this.renewal);
+    this.renewal = undefined;
+    const body = { holder: this.holder, token: this.token };
+    await this.core.call({ method: "POST", path: this.path("release"), body }).catch((error: MainspringError) => {
+      if (error.code !== "lease_lost") throw error;
+    });
+  }
+
+  async [asyncDispose](): Promise<void> {
+    await this.release();
+  }
+
+  private path(what: string): string {
+    return `/v1/leases/${encodeURIComponent(this.name)}/${what}`;
+  }
+}
+
+export class Locks {
+  constructor(private readonly core: Core) {}
+
+  async acquire(name: string, options: LockOptions): Promise<HeldLock> {
+    const holder = randomName(); // the same in repeats: they get the same lock
+    const wait = options.wait ?? 0;
+    const body = { holder, ttl: durationText(options.ttl ?? "15s", "ttl"), wait: durationText(wait, "wait") };
+    const path = `/v1/leases/${encodeURIComponent(name)}/acquire`;
+    const waitMs = durationMs(wait, "wait");
+    const answer = await this.core.call({ method: "POST", path, body, waitMs, signal: options.signal });
+    const granted = answer["expires_in_ms"];
+    const grantedMs = need(granted as number, typeof granted === "number", "time of a lock");
+    const ttlMs = durationMs(options.ttl ?? "15s");
+    const token = BigInt(needInteger(answer["token"], "token of a lock"));
+    // The lock may have been granted any time before the answer: as old as the answer says.
+    const sentAt = now() - Math.max(0, ttlMs - grantedMs);
+    return new HeldLock(this.core, name, holder, token, answer["value"], Math.max(ttlMs, grantedMs), sentAt);
+  }
+}

@@ -1,0 +1,67 @@
+// How an attempt ends, as values that a handler returns. Anything else that it returns completes the job.
+import { type Duration, durationText } from "./durations.js";
+import type { NewJob } from "./define.js";
+
+type Fields = Record<string, unknown>;
+
+/** An end of an attempt. Made by `retry`, `snooze`, `defer`, `cancel`, `dead` and `complete`. */
+export class Outcome<R = never> {
+  /** Only there for the type of the result. */
+  declare readonly _result: R;
+  /** @internal */
+  constructor(
+    readonly kind: "complete" | "retry" | "snooze" | "defer" | "cancel" | "dead",
+    /** As the server takes them. @internal */
+    readonly fields: Fields,
+    /** @internal */
+    readonly result: unknown = undefined,
+    /** @internal */
+    readonly next: readonly NewJob[] = [],
+  ) {}
+}
+
+/** The job is done. `next` jobs are made in the same transaction. */
+export function complete<R>(result: R, options: { next?: readonly NewJob[] } = {}): Outcome<R> {
+  return new Outcome<R>("complete", {}, result, options.next ?? []);
+}
+
+/** The attempt failed: try again, after the server's back-off or after `after`. */
+export function retry(
+  options: { error?: string; after?: Duration; openBreakerFor?: Duration } = {},
+): Outcome {
+  return new Outcome("retry", {
+    error: options.error ?? "the handler asked for a retry",
+    ...text("after", options.after),
+    ...text("open_breaker_for", options.openBreakerFor),
+  });
+}
+
+/** Not now: the job is available again after this time. It loses no attempt. */
+export function snooze(after: Duration, options: { openBreakerFor?: Duration } = {}): Outcome {
+  const fields = { after: durationText(after, "after"), ...text("open_breaker_for", options.openBreakerFor) };
+  return new Outcome("snooze", fields);
+}
+
+/** Not until a claim names the job. It loses no attempt. */
+export function defer(reason?: string): Outcome {
+  return new Outcome("defer", given({ reason }));
+}
+
+/** The job is cancelled. */
+export function cancel(reason?: string): Outcome {
+  return new Outcome("cancel", given({ reason }));
+}
+
+/** The job can never work: it goes to the dead letter. */
+export function dead(reason?: string, description?: string): Outcome {
+  return new Outcome("dead", given({ reason, description }));
+}
+
+function text(name: string, value: Duration | undefined): Fields {
+  return value === undefined ? {} : { [name]: durationText(value, name) };
+}
+
+function given(fields: Fields): Fields {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+}
+

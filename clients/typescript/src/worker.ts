@@ -1,0 +1,793 @@
+// The worker: claims jobs, runs handlers, and reports how they ended.
+//
+//   claim ──▶ ready ──▶ running ──▶ done ──▶ finish (carries the next claim)
+//                          │
+//                          └─ lease renewed by the thread of Renewals, reports by Reporter
+//
+// A claim parks at the server while there is no job. While there are jobs, each finish carries the next
+// claim: one round trip for each job, or for many.
+import { asyncDispose } from "./dispose.js";
+import { now } from "./clock.js";
+import { Attempt, type AttemptHost, Context, type JobContext, readClaimed } from "./attempt.js";
+import { type Core, need, Pauses, randomName, sleep } from "./core.js";
+import { type HandlerResult, type JobDefinition, definitionOf, wireJob } from "./define.js";
+import { type Duration, durationMs, durationText } from "./durations.js";
+import { Cancelled, isRecord, LeaseLost, type MainspringError, Shutdown, TimeLimit, ValidationError } from "./errors.js";
+import { formatJson } from "./json.js";
+import { LeaseTable } from "./lease_table.js";
+import { Outcome } from "./outcomes.js";
+import { Reporter } from "./reporter.js";
+import { check } from "./schema.js";
+import { inTraceOf } from "./trace.js";
+
+export type Handler<Args, R> = (context: JobContext<Args>) => HandlerResult<R> | Promise<HandlerResult<R>>;
+
+/** A definition with its handler. `npx mainspring work FILE` runs those that FILE exports. */
+export interface JobHandler {
+  readonly definition: JobDefinition;
+  readonly handler: Handler<never, unknown>;
+  readonly options: HandlerOptions;
+}
+
+export interface HandlerOptions {
+  /** Jobs of this kind at once in this worker. Default: the slots. */
+  concurrency?: number;
+  /** Time limit of an attempt; the shorter of this and the job's own counts. */
+  timeout?: Duration;
+}
+
+/** Joins a definition and its handler. */
+export function handle<In, Args, R>(
+  definition: JobDefinition<In, Args, R>,
+  handler: Handler<NoInfer<Args>, NoInfer<R>>,
+  options: HandlerOptions = {},
+): JobHandler {
+  return {
+    definition,
+    handler: handler as Handler<never, unknown>,
+    options,
+  };
+}
+
+export interface WorkerOptions {
+  /** Queues beside those of the definitions. */
+  queues?: readonly string[];
+  /** Handlers that run at once. Default: 10. */
+  slots?: number;
+  /** How long the server waits for news of this worker before it gives its jobs away. Default: 30s. */
+  lease?: Duration;
+  /** How long a claim waits at the server. Default: 20s. */
+  claimWait?: Duration;
+  /** How long `stop()` takes at most. Handlers are told after four fifths of it. Default: 25s. */
+  gracefulStop?: Duration;
+}
+
+export interface WorkerStats {
+  claimed: number;
+  completed: number;
+  failed: number;
+  snoozed: number;
+  deferred: number;
+  cancelled: number;
+  dead: number;
+  /** Outcomes that came too late: another worker had the job. */
+  stale: number;
+  /** Outcomes that the server did not take for another reason. */
+  refused: number;
+  leaseLost: number;
+  claims: number;
+  finishes: number;
+  running: number;
+  waiting: number;
+}
+
+/** A session that the worker holds, and the jobs that came with it. @internal */
+export interface HeldWork {
+  id: string;
+  session: { queue: string; key: string; token: bigint };
+  first: readonly unknown[];
+}
+
+interface Kind {
+  definition: JobDefinition;
+  handler: Handler<never, unknown>;
+  concurrency: number | undefined;
+  timeoutMs: number | undefined;
+  /** Jobs of it that are ready or run. */
+  taken: number;
+  running: number;
+}
+
+interface Done {
+  id: string;
+  outcome: Outcome["kind"];
+  /** As it goes into the request. */
+  json: string;
+  token: bigint;
+}
+
+const MAX_CLAIM = 1000;
+const MAX_FINISH = 1000;
+const MAX_CALL_BYTES = 512 << 10;
+const MAX_RESULT_BYTES = 1 << 20;
+const MAX_TIMER_MS = 0x7fffffff;
+const MAX_FINISHES = 2;
+// Handlers that are done sooner are fed from claimed jobs that wait: so much work for each slot.
+const CLAIM_AHEAD_MS = 2;
+const AHEAD_PER_CLAIM = 250;
+const AFTER_STOP_MS = 250;
+const FIRST_PAUSE_MS = 50;
+const LONGEST_PAUSE_MS = 5000;
+const WAIT_FOR_REPORTS_MS = 10_000;
+const STATUSES = new Set(["ok", "stale", "not_found", "refused"]);
+
+export class Worker {
+  /** Random for each worker: a restart is another worker. */
+  readonly id: string;
+  readonly stats: WorkerStats = {
+    ...{ claimed: 0, completed: 0, failed: 0, snoozed: 0, deferred: 0, cancelled: 0, dead: 0, stale: 0 },
+    ...{ refused: 0, leaseLost: 0, claims: 0, finishes: 0, running: 0, waiting: 0 },
+  };
+
+  private readonly slots: number;
+  private readonly leaseMs: number;
+  private readonly claimWaitMs: number;
+  private readonly gracefulMs: number;
+  private readonly queues: Set<string>;
+  private readonly kinds = new Map<string, Kind>();
+  private readonly table = new LeaseTable();
+  private readonly reporter: Reporter;
+  private readonly attemptHost: AttemptHost;
+  private renewalKey: number | undefined;
+
+  private readonly active = new Map<string, Attempt>();
+  private readonly ready: { attempt: Attempt; kind: Kind }[] = [];
+  private readonly done: Done[] = [];
+  private slotsTaken = 0;
+  private slotsReady = 0;
+  private handlerMs = -1;
+  private finishes = 0;
+  private carrying = false;
+  private parked = false;
+  private pumping = false;
+  private serverAway = false;
+  private quiet = false;
+
+  private started = false;
+  private stopping = false;
+  private giveUpAt = Infinity;
+  private stopped: Promise<{ abandoned: number }> | undefined;
+  private readonly claimAbort = new AbortController();
+  private readonly stopSignal = new AbortController();
+  private claimer: Promise<void> = Promise.resolve();
+  private wakeClaimer: () => void = () => undefined;
+  private wakeWaiters: (() => void)[] = [];
+
+  /** @internal */
+  constructor(
+    private readonly core: Core,
+    options: WorkerOptions = {},
+    private readonly held?: HeldWork,
+  ) {
+    this.id = held?.id ?? randomName();
+    this.slots = options.slots ?? 10;
+    if (!Number.isInteger(this.slots) || this.slots < 1 || this.slots > 1024) {
+      throw new TypeError(`slots ${this.slots}: must be 1 to 1024`);
+    }
+    this.leaseMs = durationMs(options.lease ?? "30s", "lease");
+    if (this.leaseMs < 1000 || this.leaseMs > 43_200_000) {
+      throw new TypeError(`lease ${this.leaseMs}ms: must be 1s to 12h`);
+    }
+    this.claimWaitMs = durationMs(options.claimWait ?? "20s", "claimWait");
+    this.gracefulMs = durationMs(options.gracefulStop ?? "25s", "gracefulStop");
+    this.queues = new Set(options.queues ?? []);
+    this.attemptHost = { core, reportSoon: (attempt, atOnce) => this.reporter.soon(attempt, atOnce) };
+    this.reporter = new Reporter({
+      core,
+      worker: this.id,
+      leaseMs: this.leaseMs,
+      lost: (attempt) => this.lose(attempt, true),
+      cancel: (ids) => this.cancelWanted(ids),
+    });
+  }
+
+  /** Adds a handler. The worker starts by itself once the current turn of the event loop is over. */
+  on<In, Args, R>(
+    definition: JobDefinition<In, Args, R>,
+    handler: Handler<NoInfer<Args>, NoInfer<R>>,
+    options?: HandlerOptions,
+  ): this;
+  on(handler: JobHandler): this;
+  on(
+    first: JobDefinition | JobHandler,
+    handler?: Handler<never, unknown>,
+    options: HandlerOptions = {},
+  ): this {
+    const joined = "handler" in first ? first : { definition: first, handler: handler, options };
+    if (typeof joined.handler !== "function") throw new TypeError("handler: must be a function");
+    const definition = definitionOf(joined.definition);
+    const { concurrency, timeout } = joined.options;
+    const kind: Kind = {
+      definition,
+      handler: joined.handler,
+      concurrency,
+      timeoutMs: timeout === undefined ? undefined : durationMs(timeout, "timeout"),
+      taken: 0,
+      running: 0,
+    };
+    for (const name of [definition.kind, ...definition.aliases]) {
+      if (this.kinds.has(name)) throw new TypeError(`kind ${name}: this worker has a handler for it`);
+      this.kinds.set(name, kind);
+    }
+    this.queues.add(definition.options.queue ?? "default");
+    if (this.started) {
+      void this.askToEndClaims(); // the claim that waits does not ask for this kind
+    } else {
+      this.started = true;
+      queueMicrotask(() => this.start());
+    }
+    return this;
+  }
+
+  /** Works until SIGTERM, SIGINT, `signal` or the server's order, then stops. A second signal ends the process. */
+  async run(options: { signal?: AbortSignal; giveBack?: boolean } = {}): Promise<void> {
+    const end = new AbortController();
+    const stop = () => end.abort();
+    process.once("SIGTERM", stop);
+    process.once("SIGINT", stop);
+    options.signal?.addEventListener("abort", stop);
+    this.stopSignal.signal.addEventListener("abort", stop);
+    if (options.signal?.aborted !== true && !this.stopping) {
+      // Holds the process while the worker waits for its first claim.
+      const hold = setInterval(() => undefined, MAX_TIMER_MS);
+      await new Promise<void>((resolve) => end.signal.addEventListener("abort", () => resolve()));
+      clearInterval(hold);
+    }
+    process.removeListener("SIGTERM", stop);
+    process.removeListener("SIGINT", stop);
+    await this.stop({ giveBack: options.giveBack ?? false });
+  }
+
+  /**
+   * Claims no more, lets handlers end, gives back what has not begun. Handlers that still run at the end
+   * are abandoned: their jobs are run again when their leases end, or at once with `giveBack`, for a process
+   * that exits.
+   */
+  stop(options: { timeout?: Duration; giveBack?: boolean } = {}): Promise<{ abandoned: number }> {
+    this.stopped ??= this.stopNow(
+      options.timeout === undefined ? this.gracefulMs : durationMs(options.timeout, "timeout"),
+      options.giveBack ?? false,
+    );
+    return this.stopped;
+  }
+
+  async [asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+
+  // -- start and stop
+
+  private start(): void {
+    if (this.stopping) return;
+    this.renewalKey = this.core.renewals.addWorker(
+      { worker: this.id, leaseMs: this.leaseMs, memory: this.table.memory },
+      {
+        lost: (rows) => this.rowsLost(rows),
+        cancel: (ids) => this.cancelWanted(ids),
+        quiet: () => (this.quiet = true),
+        terminate: () => void this.stop(),
+      },
+    );
+    if (this.held) this.accept(this.held.first, undefined);
+    this.claimer = this.runClaimer();
+  }
+
+  private async stopNow(timeoutMs: number, giveBack: boolean): Promise<{ abandoned: number }> {
+    this.stopping = true;
+    this.stopSignal.abort();
+    this.giveUpAt = now() + timeoutMs;
+    for (const { attempt, kind } of this.ready.splice(0)) {
+      kind.taken -= 1;
+      this.giveBack(attempt);
+    }
+    this.slotsReady = 0;
+    this.wakeClaimer();
+    await this.endClaims();
+    const tell = setTimeout(() => this.tellAll(new Shutdown("the worker stops")), bounded((timeoutMs * 4) / 5));
+    await this.until(() => this.stats.running === 0, timeoutMs);
+    clearTimeout(tell);
+    const abandoned = this.stats.running;
+    if (abandoned > 0) {
+      this.core.log.warn("handlers have not ended in time and are abandoned", { handlers: abandoned });
+      for (const attempt of [...this.active.values()]) {
+        if (giveBack) this.giveBack(attempt);
+        else this.release(attempt);
+      }
+      this.giveUpAt = Math.max(this.giveUpAt, now() + 1000);
+    }
+    this.pump();
+    await this.until(() => this.done.length === 0 && this.finishes === 0, this.giveUpAt - now());
+    if (abandoned === 0) this.reporter.stop();
+    if (this.renewalKey !== undefined) this.core.renewals.forget(this.renewalKey);
+    return { abandoned };
+  }
+
+  // Behind a proxy the server does not notice that a worker hangs up: it would give a job to the claim.
+  private async endClaims(): Promise<void> {
+    await this.askToEndClaims();
+    const late = setTimeout(() => this.claimAbort.abort(), AFTER_STOP_MS);
+    await this.claimer;
+    clearTimeout(late);
+  }
+
+  private async askToEndClaims(): Promise<void> {
+    if (!this.parked) return;
+    const call = { method: "POST", path: "/v1/claim/end", repeat: "no", timeoutMs: AFTER_STOP_MS } as const;
+    await this.core.call({ ...call, body: { worker: this.id } }).catch(() => undefined);
+  }
+
+  private tellAll(reason: Error): void {
+    for (const attempt of this.active.values()) if (attempt.started) attempt.tell(reason);
+  }
+
+  private async until(good: () => boolean, timeoutMs: number): Promise<void> {
+    const end = now() + timeoutMs;
+    while (!good() && now() < end) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, Math.min(bounded(end - now()) + 1, 1000));
+        this.wakeWaiters.push(() => {
+          clearTimeout(timer);
+          resolve();
+        });
+      });
+    }
+  }
+
+  private changed(): void {
+    for (const wake of this.wakeWaiters.splice(0)) wake();
+  }
+
+  // -- claims
+
+  private claimAhead(): number {
+    if (this.handlerMs < 0 || this.handlerMs >= CLAIM_AHEAD_MS) return 0;
+    return Math.min(Math.floor((this.slots * CLAIM_AHEAD_MS) / Math.max(this.handlerMs, 0.0005)), MAX_CLAIM);
+  }
+
+  /** The next claim; undefined: nothing to claim for now. */
+  private nextClaim(wait: string): Record<string, unknown> | undefined {
+    if (this.stopping || this.quiet) return undefined;
+    const first = this.ready[0];
+    if (first !== undefined && first.attempt.slots > 1 && !this.fits(first.attempt)) return undefined;
+    const ahead = this.claimAhead();
+    const room = this.slots + ahead - this.slotsTaken - this.slotsReady;
+    if (this.held) {
+      const { session } = this.held;
+      return room > 0 && this.active.size === 0 ? { session, wait, lease: durationText(this.leaseMs) } : undefined;
+    }
+    let max = Math.min(room, ahead > 0 ? Math.max(AHEAD_PER_CLAIM, this.slots) : MAX_CLAIM, MAX_CLAIM);
+    const kinds: string[] = [];
+    for (const [name, kind] of this.kinds) {
+      const left = kind.concurrency === undefined ? max : kind.concurrency - kind.taken;
+      if (left <= 0) continue;
+      max = Math.min(max, left); // the answer may have jobs of one kind only
+      kinds.push(name);
+    }
+    if (max <= 0 || kinds.length === 0) return undefined;
+    return { queues: [...this.queues], kinds, max, wait, lease: durationText(this.leaseMs) };
+  }
+
+  private async runClaimer(): Promise<void> {
+    const pauses = new Pauses(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
+    while (!this.stopping) {
+      const claim = this.carrying ? undefined : this.nextClaim(durationText(this.claimWaitMs));
+      if (claim === undefined) {
+        await new Promise<void>((resolve) => (this.wakeClaimer = resolve));
+        continue;
+      }
+      this.stats.claims += 1;
+      const before = now();
+      const kinds = this.kinds.size;
+      try {
+        this.parked = true;
+        const answer = await this.core.call({
+          method: "POST",
+          path: "/v1/claim",
+          body: { worker: this.id, ...claim },
+          waitMs: this.claimWaitMs,
+          repeat: "no",
+          signal: this.claimAbort.signal,
+        });
+        this.parked = false;
+        const got = this.accept(answer["jobs"], answer["cancel"]);
+        if (this.serverAway) this.core.log.info("claiming again");
+        this.serverAway = false;
+        // A server that does not let claims wait must not be asked in a loop.
+        const soon = got === 0 && this.kinds.size === kinds;
+        if (soon && now() - before < this.claimWaitMs / 10) await sleep(pauses.next(), this.stopSignal.signal);
+        else pauses.reset();
+      } catch (thrown) {
+        this.parked = false;
+        if (!this.stopping) await this.claimFailed(thrown as MainspringError, pauses);
+      }
+    }
+  }
+
+  private async claimFailed(error: MainspringError, pauses: Pauses): Promise<void> {
+    if (!this.serverAway) {
+      const fields = { code: error.code, error: error.message };
+      this.core.log.warn("cannot claim; trying again with growing pauses", fields);
+      // A server that is about to restart grants longer leases: a renewal learns of it.
+      this.core.renewals.renewNow();
+    }
+    this.serverAway = true;
+    await sleep(pauses.next(error), this.stopSignal.signal);
+  }
+
+  /** Takes the jobs of a claim; how many things the answer had. */
+  private accept(jobs: unknown, cancel: unknown): number {
+    const list = need(jobs as unknown[], Array.isArray(jobs), "list of jobs");
+    for (const wire of list) {
+      try {
+        this.admit(new Attempt(readClaimed(wire), this.attemptHost));
+      } catch (error) {
+        this.core.log.error("a claimed job makes no sense; its lease will end", { error: String(error) });
+      }
+    }
+    const wanted = Array.isArray(cancel) ? cancel.map(String) : [];
+    this.cancelWanted(wanted);
+    this.pump();
+    return list.length + wanted.length;
+  }
+
+  private admit(attempt: Attempt): void {
+    this.stats.claimed += 1;
+    const { claimed } = attempt;
+    const old = this.active.get(attempt.id);
+    if (old !== undefined) this.lose(old, true); // claimed again: the earlier claim of it is lost
+    // One that is shorter than was asked for began before its answer came.
+    const whole = Math.max(claimed.leaseMs, this.leaseMs);
+    const kind = this.kinds.get(claimed.job.kind);
+    const row = this.table.add(claimed.wireId, claimed.token, now() - (whole - claimed.leaseMs), whole);
+    attempt.row = row;
+    if (row === undefined || kind === undefined || this.stopping) return this.giveBack(attempt);
+    attempt.slots = Math.min(claimed.cost, this.slots);
+    kind.taken += 1;
+    this.active.set(attempt.id, attempt);
+    this.slotsReady += attempt.slots;
+    this.ready.push({ attempt, kind });
+  }
+
+  private giveBack(attempt: Attempt): void {
+    this.release(attempt);
+    if (attempt.lost) return;
+    this.conclude(attempt, givenBack(attempt));
+    attempt.lost = true; // whatever its handler returns later does not count
+  }
+
+  // -- leases
+
+  private rowsLost(rows: { index: number; generation: number; confirmed: boolean }[]): void {
+    const gone = new Map(rows.map((row) => [row.index, row]));
+    for (const attempt of [...this.active.values()]) {
+      const hit = attempt.row && gone.get(attempt.row.index);
+      if (hit && hit.generation === attempt.row?.generation) this.lose(attempt, hit.confirmed);
+    }
+  }
+
+  private lose(attempt: Attempt, confirmed: boolean): void {
+    if (attempt.lost) return;
+    const why = confirmed ? "the server has given it away" : "it could not be renewed in time";
+    this.stats.leaseLost += 1;
+    this.core.log.warn("a lease is lost", { job: attempt.id, why });
+    attempt.lose(new LeaseLost(`job ${attempt.id}: its lease is lost: ${why}`));
+    this.release(attempt);
+    const at = this.ready.findIndex((one) => one.attempt === attempt);
+    if (at < 0) return;
+    const [one] = this.ready.splice(at, 1);
+    if (one) one.kind.taken -= 1;
+    this.slotsReady -= attempt.slots;
+    this.wakeClaimer();
+  }
+
+  private release(attempt: Attempt): void {
+    if (this.active.get(attempt.id) === attempt) this.active.delete(attempt.id);
+    this.reporter.forget(attempt);
+    if (attempt.row === undefined) return;
+    this.table.remove(attempt.row.index);
+    attempt.row = undefined;
+  }
+
+  private cancelWanted(ids: string[]): void {
+    for (const id of ids) {
+      const attempt = this.active.get(id);
+      if (attempt === undefined) continue;
+      const reason = new Cancelled(`job ${id} is to be cancelled`);
+      if (attempt.started) {
+        attempt.tell(reason);
+        continue;
+      }
+      const at = this.ready.findIndex((one) => one.attempt === attempt);
+      const [one] = at < 0 ? [] : this.ready.splice(at, 1);
+      if (one) one.kind.taken -= 1;
+      this.slotsReady -= attempt.slots;
+      this.release(attempt);
+      this.conclude(attempt, new Outcome("cancel", {}));
+    }
+  }
+
+  // -- handlers
+
+  private fits(attempt: Attempt): boolean {
+    return attempt.slots <= this.slots - this.slotsTaken;
+  }
+
+  private startReady(): void {
+    for (let i = 0; i < this.ready.length && this.slotsTaken < this.slots; ) {
+      const next = this.ready[i];
+      if (next === undefined) return;
+      const { attempt, kind } = next;
+      if (kind.concurrency !== undefined && kind.running >= kind.concurrency) {
+        i += 1;
+        continue;
+      }
+      if (!this.fits(attempt)) return; // it waits for slots, and those after it wait too
+      if (i === 0) this.ready.shift();
+      else this.ready.splice(i, 1);
+      this.slotsReady -= attempt.slots;
+      this.slotsTaken += attempt.slots;
+      kind.running += 1;
+      this.stats.running += 1;
+      attempt.started = true;
+      void this.runAttempt(attempt, kind);
+    }
+  }
+
+  private async runAttempt(attempt: Attempt, kind: Kind): Promise<void> {
+    const begin = now();
+    const limitMs = Math.min(attempt.claimed.timeoutMs ?? Infinity, kind.timeoutMs ?? Infinity);
+    const overLimit = () => attempt.tell(new TimeLimit(`over its time limit of ${limitMs} ms`));
+    const timer = limitMs === Infinity ? undefined : setTimeout(overLimit, bounded(limitMs));
+    let outcome: Outcome<unknown>;
+    try {
+      outcome = await this.callHandler(attempt, kind);
+    } catch (thrown) {
+      outcome = thrown instanceof Outcome ? thrown : this.failure(attempt, thrown);
+    }
+    clearTimeout(timer);
+    const took = now() - begin;
+    this.handlerMs = this.handlerMs < 0 ? took : this.handlerMs + (took - this.handlerMs) / 16;
+    if (attempt.reports.length > 0 || attempt.newProgress !== undefined) {
+      outcome = await this.flush(attempt, outcome);
+    }
+    this.stats.running -= 1;
+    this.slotsTaken -= attempt.slots;
+    kind.running -= 1;
+    kind.taken -= 1;
+    if (attempt.lost) this.stats.stale += 1;
+    else this.conclude(attempt, outcome);
+    this.release(attempt);
+    this.pump();
+    if (this.stats.running === 0) this.changed();
+  }
+
+  private async callHandler(attempt: Attempt, kind: Kind): Promise<Outcome<unknown>> {
+    const { job, args: raw } = attempt.claimed;
+    let args: unknown;
+    try {
+      args = await check(kind.definition.args, raw, `args of job ${attempt.id}`);
+    } catch (error) {
+      if (!(error instanceof ValidationError)) throw error;
+      return new Outcome("dead", { reason: "bad_args", description: error.message });
+    }
+    const context = new Context(attempt, args as never, this.core.log);
+    const returned = await inTraceOf(job.headers, () => kind.handler(context));
+    if (returned instanceof Outcome && returned.kind !== "complete") return returned;
+    const result: unknown = returned instanceof Outcome ? returned.result : returned;
+    const next = returned instanceof Outcome ? returned.next : [];
+    try {
+      await check(kind.definition.result, result, `result of job ${attempt.id}`);
+    } catch (error) {
+      if (!(error instanceof ValidationError)) throw error;
+      return new Outcome("dead", { reason: "bad_result", description: error.message });
+    }
+    return new Outcome<unknown>("complete", {}, result, next);
+  }
+
+  private failure(attempt: Attempt, thrown: unknown): Outcome {
+    const told = attempt.stopReason;
+    if (told instanceof Cancelled) return new Outcome("cancel", {}); // for the canceller's reason
+    if (told instanceof Shutdown || told instanceof LeaseLost) return givenBack(attempt);
+    const text = thrown instanceof Error ? (thrown.stack ?? `${thrown.name}: ${thrown.message}`) : String(thrown);
+    const error = told instanceof TimeLimit ? `${told.message}: ${text}` : text;
+    return new Outcome("retry", { error: error.slice(0, 16_000) });
+  }
+
+  // What a handler reported comes before how it ended: the next attempt needs the checkpoint.
+  private async flush(attempt: Attempt, outcome: Outcome<unknown>): Promise<Outcome<unknown>> {
+    const complete = outcome.kind === "complete";
+    const waits = () => attempt.reports.some((report) => !complete || report.type === "message");
+    if (complete && !waits()) return outcome;
+    this.reporter.soon(attempt, true);
+    const end = now() + WAIT_FOR_REPORTS_MS;
+    while (waits() && !attempt.lost && now() < end) await sleep(5);
+    if (!complete || !waits() || attempt.lost) return outcome;
+    return new Outcome("retry", { error: "a message could not be sent: the server did not take it in time" });
+  }
+
+  private conclude(attempt: Attempt, outcome: Outcome<unknown>): void {
+    this.done.push(encodeOutcome(attempt, outcome));
+    this.pump();
+  }
+
+  // -- finishes
+
+  // Once in each turn of the event loop: what ends in one turn goes together.
+  private pump(): void {
+    if (this.pumping) return;
+    this.pumping = true;
+    setImmediate(() => {
+      this.pumping = false;
+      if (!this.stopping) this.startReady();
+      while (this.done.length > 0 && this.finishes < MAX_FINISHES) void this.sendBatch();
+      this.stats.waiting = this.ready.length;
+      this.wakeClaimer();
+    });
+  }
+
+  private async sendBatch(): Promise<void> {
+    const batch: Done[] = [];
+    let bytes = 0;
+    for (const one of this.done) {
+      if (batch.length >= MAX_FINISH || (bytes > 0 && bytes + one.json.length > MAX_CALL_BYTES)) break;
+      bytes += one.json.length;
+      batch.push(one);
+    }
+    this.done.splice(0, batch.length);
+    this.finishes += 1;
+    const claim = this.parked || this.carrying ? undefined : this.nextClaim("0s");
+    this.carrying ||= claim !== undefined;
+    try {
+      await this.sendUntilAnswered(batch, claim);
+    } finally {
+      this.finishes -= 1;
+      this.pump();
+      this.changed();
+    }
+  }
+
+  private async sendUntilAnswered(batch: Done[], claim: Record<string, unknown> | undefined): Promise<void> {
+    const pauses = new Pauses(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
+    for (let first = true; ; first = false) {
+      const carried = first ? claim : undefined;
+      try {
+        this.stats.finishes += 1;
+        const answer = await this.callFinish(batch, carried);
+        if (carried !== undefined) this.carrying = false;
+        this.tally(batch, answer);
+        if (carried !== undefined && answer["jobs"] !== undefined) this.accept(answer["jobs"], answer["cancel"]);
+        return;
+      } catch (thrown) {
+        if (carried !== undefined) {
+          this.carrying = false;
+          this.wakeClaimer();
+        }
+        const error = thrown as MainspringError;
+        const fields = { jobs: batch.length, code: error.code, error: error.message };
+        if (error.again === "no") {
+          if (carried !== undefined) continue; // perhaps it was the claim
+          if (batch.length > 1) {
+            for (const one of batch) await this.sendUntilAnswered([one], undefined);
+            return;
+          }
+          this.stats.refused += 1;
+          this.core.log.error("the server refuses an outcome; the job will be run again", fields);
+          return;
+        }
+        if (first) this.core.log.warn("cannot report outcomes; trying again with growing pauses", fields);
+        const pause = Math.min(pauses.next(error), Math.max(this.giveUpAt - now(), 0));
+        await sleep(pause, this.stopping ? undefined : this.stopSignal.signal);
+        if (now() >= this.giveUpAt) {
+          this.core.log.error("stopping without having reported outcomes; the jobs will be run again", fields);
+          return;
+        }
+      }
+    }
+  }
+
+  private async callFinish(batch: Done[], claim: Record<string, unknown> | undefined): Promise<Record<string, unknown>> {
+    const head = `{"worker":"${this.id}","results":[${batch.map((one) => one.json).join(",")}]`;
+    const body = claim === undefined ? `${head}}` : `${head},"claim":${formatJson(claim)}}`;
+    const timeoutMs = Math.min(this.core.readTimeoutMs, 10_000);
+    const answer = await this.core.callText({ method: "POST", path: "/v1/finish", repeat: "no", timeoutMs }, body);
+    const results = answer["results"];
+    // An answer that does not fit the request says nothing about it: it is sent again.
+    const good =
+      Array.isArray(results) &&
+      results.length === batch.length &&
+      results.every(
+        (one, i) => isRecord(one) && String(one["id"]) === batch[i]?.id && STATUSES.has(String(one["status"])),
+      );
+    need(results, good, "list of results");
+    return answer;
+  }
+
+  private tally(batch: Done[], answer: Record<string, unknown>): void {
+    const counters = {
+      complete: "completed",
+      retry: "failed",
+      snooze: "snoozed",
+      defer: "deferred",
+      cancel: "cancelled",
+      dead: "dead",
+    } as const;
+    (answer["results"] as Record<string, unknown>[]).forEach((one, i) => {
+      const sent = batch[i];
+      if (sent === undefined) return;
+      if (one["status"] === "ok") {
+        this.stats[counters[sent.outcome]] += 1;
+      } else if (one["status"] === "refused") {
+        this.refusedPart(sent, isRecord(one["error"]) ? String(one["error"]["message"]) : "");
+      } else {
+        this.stats.stale += 1;
+        this.core.log.warn("an outcome came too late: the job belongs to another worker", { job: sent.id });
+      }
+    });
+  }
+
+  // A payload is over its limit, and will be next time: the job is dead instead of run for ever.
+  private refusedPart(sent: Done, message: string): void {
+    this.stats.refused += 1;
+    this.core.log.error("the server refuses a part of an outcome", { job: sent.id, error: message });
+    if (sent.outcome === "dead") return;
+    const fields = { outcome: "dead", reason: "result_refused", description: message };
+    this.done.push({ ...sent, outcome: "dead", json: encode(sent.id, sent.token, fields) });
+  }
+}
+
+function bounded(ms: number): number {
+  return Math.min(Math.max(ms, 0), MAX_TIMER_MS);
+}
+
+// Without counting the attempt; one that waited for a claim of its id waits for one again.
+function givenBack(attempt: Attempt): Outcome {
+  return attempt.claimed.deferred ? new Outcome("defer", {}) : new Outcome("snooze", { after: "0s" });
+}
+
+function encode(id: string, token: bigint, fields: Record<string, unknown>, more = ""): string {
+  const rest = formatJson(fields).slice(1, -1);
+  return `{"id":${id},"token":${token},${rest}${more}}`;
+}
+
+function encodeOutcome(attempt: Attempt, outcome: Outcome<unknown>): Done {
+  const { token } = attempt.claimed;
+  const { id } = attempt;
+  const dead = (reason: string, description: string): Done => ({
+    ...{ id, token, outcome: "dead" },
+    json: encode(id, token, { outcome: "dead", reason, description }),
+  });
+  let more = "";
+  if (outcome.kind === "complete") {
+    try {
+      const result = outcome.result === undefined ? "" : formatJson(outcome.result, "result");
+      const bytes = result.length > MAX_RESULT_BYTES / 4 ? Buffer.byteLength(result) : 0;
+      if (bytes > MAX_RESULT_BYTES) {
+        return dead("result_too_large", `the result has ${bytes} bytes: must be at most ${MAX_RESULT_BYTES}`);
+      }
+      if (result !== "") more += `,"result":${result}`;
+      const next = outcome.next.map((job) => wireJob(definitionOf(job.job), job.args, job.options ?? {}));
+      if (next.length > 0) more += `,"next":${formatJson(next, "next")}`;
+    } catch (error) {
+      return dead("bad_result", error instanceof Error ? error.message : String(error));
+    }
+  }
+  if (outcome.kind === "defer" && attempt.claimed.job.session !== undefined) {
+    const error = "a job of a session cannot be deferred";
+    return { id, token, outcome: "retry", json: encode(id, token, { outcome: "retry", error }) };
+  }
+  // A failed attempt leaves the session's state as it was.
+  if (attempt.newSessionState !== undefined && outcome.kind !== "retry") {
+    more += `,"session_state":${attempt.newSessionState.json}`;
+  }
+  return { id, token, outcome: outcome.kind, json: encode(id, token, { outcome: outcome.kind, ...outcome.fields }, more) };
+}

@@ -1,0 +1,113 @@
+// Workflows: steps that are all done, or undone.
+import type { components } from "./api/schema.js";
+import { now } from "./clock.js";
+import { type Core, need, needInteger, query } from "./core.js";
+import { durationMs, type Id, idText } from "./durations.js";
+import { WaitTimeout } from "./errors.js";
+import type { WaitOptions } from "./job.js";
+import { type Camel, fromWire, toWire } from "./names.js";
+
+type Schemas = components["schemas"];
+export type WorkflowDefinition = Camel<Schemas["WorkflowDefinition"]>;
+export type WorkflowInfo = Camel<Schemas["Workflow"]>;
+export type WorkflowStepInfo = Camel<Schemas["WorkflowStep"]>;
+export type WorkflowState = Schemas["WorkflowState"];
+
+const SLICE_MS = 30_000;
+const STATES = new Set(["running", "undoing", "parked", "completed", "failed", "undone", "cancelled"]);
+const OPEN = new Set(["running", "undoing"]);
+
+export class Workflows {
+  /** @internal */
+  constructor(private readonly core: Core) {}
+
+  /** Starts a workflow. With a `key`, starting it again answers the first one. */
+  async start(definition: WorkflowDefinition): Promise<{ id: string; duplicate: boolean }> {
+    // Without a key a repeat would start another one.
+    const repeat = typeof definition.key === "string" ? "yes" : "once";
+    const call = { method: "POST", path: "/v1/workflows", body: toWire(definition), repeat } as const;
+    return started(await this.core.call(call));
+  }
+
+  async get(id: Id): Promise<WorkflowInfo> {
+    return read(await this.core.call({ method: "GET", path: pathOf(id) }));
+  }
+
+  /** Waits until it has ended or is parked. */
+  async ended(id: Id, options: WaitOptions = {}): Promise<WorkflowInfo> {
+    const end = options.timeout === undefined ? Infinity : now() + durationMs(options.timeout, "timeout");
+    for (;;) {
+      const waitMs = Math.round(Math.max(0, Math.min(SLICE_MS, end - now())));
+      const path = pathOf(id, `?wait=${waitMs}ms`);
+      const info = read(await this.core.call({ method: "GET", path, waitMs, signal: options.signal }));
+      if (!OPEN.has(info.state)) return info;
+      if (now() >= end) throw new WaitTimeout(`workflow ${idText(id)} is ${info.state} after the wait`);
+    }
+  }
+
+  async *list(filter: { name?: string; state?: WorkflowState } = {}): AsyncGenerator<WorkflowInfo, void, undefined> {
+    let before: string | undefined;
+    do {
+      const page = await this.core.call({ method: "GET", path: `/v1/workflows${query({ ...filter, before })}` });
+      const list = page["workflows"];
+      for (const one of need(list as unknown[], Array.isArray(list), "list of workflows")) yield read(one);
+      const next = page["next"];
+      before = next === null || next === undefined ? undefined : String(next);
+    } while (before !== undefined);
+  }
+
+  async steps(id: Id): Promise<WorkflowStepInfo[]> {
+    const out: WorkflowStepInfo[] = [];
+    let after: string | undefined;
+    do {
+      const page = await this.core.call({ method: "GET", path: pathOf(id, `/steps${query({ after })}`) });
+      const steps = page["steps"];
+      out.push(...fromWire<WorkflowStepInfo[]>(need(steps as unknown[], Array.isArray(steps), "list of steps")));
+      const next = page["next"];
+      after = next === null || next === undefined ? undefined : String(next);
+    } while (after !== undefined);
+    return out;
+  }
+
+  /** The same `id` of a signal again changes nothing. */
+  async signal(id: Id, name: string, payload?: unknown, signalId?: string): Promise<void> {
+    const body = { name, id: signalId, payload };
+    const repeat = signalId === undefined ? "once" : "yes";
+    await this.core.call({ method: "POST", path: pathOf(id, "/signal"), body, repeat });
+  }
+
+  async cancel(id: Id, reason?: string): Promise<WorkflowInfo> {
+    return await this.post(id, "/cancel", { reason });
+  }
+  async pause(id: Id): Promise<WorkflowInfo> {
+    return await this.post(id, "/pause", {});
+  }
+  async resume(id: Id): Promise<WorkflowInfo> {
+    return await this.post(id, "/resume", {});
+  }
+  async retry(id: Id, options: { step?: string; byHand?: boolean; result?: unknown } = {}): Promise<WorkflowInfo> {
+    return await this.post(id, "/retry", toWire(options));
+  }
+  async fork(id: Id, step: string, options: { input?: unknown; key?: string } = {}): Promise<{ id: string; duplicate: boolean }> {
+    const repeat = options.key === undefined ? "once" : "yes";
+    const call = { method: "POST", path: pathOf(id, "/fork"), body: { step, ...options }, repeat } as const;
+    return started(await this.core.call(call));
+  }
+
+  private async post(id: Id, rest: string, body: unknown): Promise<WorkflowInfo> {
+    return read(await this.core.call({ method: "POST", path: pathOf(id, rest), body }));
+  }
+}
+
+function pathOf(id: Id, rest = ""): string {
+  return `/v1/workflows/${idText(id)}${rest}`;
+}
+
+function read(wire: unknown): WorkflowInfo {
+  const info = fromWire<WorkflowInfo>(wire);
+  return need(info, typeof info === "object" && STATES.has(info.state), "state of a workflow");
+}
+
+function started(answer: Record<string, unknown>): { id: string; duplicate: boolean } {
+  return { id: String(needInteger(answer["id"], "workflow id")), duplicate: answer["duplicate"] === true };
+}

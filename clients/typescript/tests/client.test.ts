@@ -1,0 +1,252 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import { AccessDenied, defineJob, JobFailed, Mainspring, MainspringError, newJob, NotFound, QueueFull, type, ValidationError, WaitTimeout } from "mainspring";
+import { silent, useServer } from "mainspring/testing";
+import { z } from "zod";
+
+import { eventually, fakeServer, json } from "./fake.js";
+
+const server = useServer({ before, after });
+const quick = { log: silent, retryFor: "5s" };
+
+test("enqueue: options, unique key, and the job as the server has it", async () => {
+  const ms = server.client();
+  const mail = defineJob("mail", { queue: "mails", timeout: "5m", maxAttempts: 7, args: type<{ to: string; id: bigint }>() });
+  const args = { to: "grüße 🎉", id: 9223372036854775807n };
+  const job = await ms.enqueue(mail, args, { key: "k1", delay: "1h", priority: 2, tags: ["vip"], headers: { a: "b" } });
+  const again = await ms.enqueue(mail, args, { key: "k1" });
+  assert.equal(job.duplicate, false);
+  assert.deepEqual([again.id, again.duplicate], [job.id, true]);
+  const info = await job.get();
+  assert.deepEqual(
+    [info.queue, info.kind, info.state, info.priority, info.timeout, info.maxAttempts, info.uniqueKey, info.tags],
+    ["mails", "mail", "scheduled", 2, "5m", 7, "k1", ["vip"]],
+  );
+  assert.deepEqual(info.args, args);
+  assert.deepEqual(info.headers, { a: "b" });
+  assert.equal((await job.why()).gate, "time");
+  assert.deepEqual(await job.cancel("enough"), { state: "cancelled" });
+  await assert.rejects(job.result(), (error: JobFailed) => error.state === "cancelled" && error.reason === "enough");
+  await job.retry();
+  assert.equal((await job.get()).state, "available");
+});
+
+test("enqueue: arguments that do not fit the schema are refused before they are sent", async () => {
+  const ms = server.client();
+  const photo = defineJob("photo", { args: z.object({ path: z.string(), width: z.number().default(200) }) });
+  await assert.rejects(
+    ms.enqueue(photo, { path: 3 } as unknown as { path: string }),
+    (error: ValidationError) => error.issues[0]?.path === "path",
+  );
+  await assert.rejects(ms.enqueue("x", { at: new Date() }), /Date/);
+});
+
+test("enqueueMany: 10,000 jobs in one request, all or none", async () => {
+  const ms = server.client();
+  const job = defineJob("many", { queue: "many", args: type<{ n: number }>() });
+  const made = await ms.enqueueMany(job, Array.from({ length: 10_000 }, (_, n) => ({ n })));
+  assert.equal(new Set(made.map(({ id }) => id)).size, 10_000);
+  await assert.rejects(
+    ms.enqueueMany([newJob(job, { n: 1 }), newJob(job, { n: 2 }, { priority: 12 })]),
+    (error: MainspringError) => error.code === "invalid_argument" && error.field === "jobs[1].priority",
+  );
+  const { counts } = await ms.queues.get("many");
+  assert.equal((counts as Record<string, number>)["available"], 10_000);
+  assert.deepEqual(await ms.enqueueMany([]), []);
+  let seen = 0;
+  for await (const one of ms.jobs({ queue: "many", limit: 1000 })) {
+    assert.equal(one.kind, "many");
+    seen += 1;
+  }
+  assert.equal(seen, 10_000);
+});
+
+test("result: waits, and says so when the time is over", async () => {
+  const job = await server.client().enqueue("slow", {}, { queue: "nobody" });
+  await assert.rejects(job.result({ timeout: "50ms" }), WaitTimeout);
+  await assert.rejects(server.client().job(999_999_999).get(), NotFound);
+  assert.throws(() => server.client().job("7x"), /whole number/);
+});
+
+test("a lost answer: the enqueue is repeated with its key, and there is one job", async () => {
+  const keys: unknown[] = [];
+  const fake = await fakeServer((asked, response, count) => {
+    keys.push(asked.headers["idempotency-key"]);
+    if (count === 1) return void response.destroy();
+    if (count === 2) return json(response, 503, { error: { code: "unavailable", message: "starting" } });
+    if (count === 3) return json(response, 200, "<html>proxy</html>");
+    json(response, 201, { id: 5, state: "available" });
+  });
+  const ms = new Mainspring(fake.url, quick);
+  assert.equal((await ms.enqueue("k")).id, "5");
+  assert.equal(keys.length, 4);
+  assert.equal(new Set(keys).size, 1);
+  ms.close();
+  fake.close();
+});
+
+test("Retry-After: the client waits as long as the server asks", async () => {
+  const times: number[] = [];
+  const fake = await fakeServer((_, response, count) => {
+    times.push(performance.now());
+    if (count > 1) return json(response, 201, { id: 1, state: "available" });
+    json(response, 429, { error: { code: "overloaded", message: "full" } }, { "retry-after": "1" });
+  });
+  const ms = new Mainspring(fake.url, quick);
+  await ms.enqueue("k");
+  assert.ok((times[1] ?? 0) - (times[0] ?? 0) >= 990);
+  const hurried = new Mainspring(fake.url, { ...quick, retryFor: "100ms" });
+  fake.asked.length = 0;
+  await assert.rejects(hurried.enqueue("k"), (error: QueueFull) => error instanceof QueueFull && error.retryAfterMs === 1000);
+  ms.close();
+  hurried.close();
+  fake.close();
+});
+
+test("errors: typed by code; answers of a proxy are no verdict", async () => {
+  let status = 401;
+  let body: unknown = { error: { code: "unauthenticated", message: "a valid token is needed" } };
+  const fake = await fakeServer((_, response) => json(response, status, body));
+  const ms = new Mainspring(fake.url, { log: silent, retryFor: 0 });
+  await assert.rejects(ms.enqueue("k"), (error: AccessDenied) => error instanceof AccessDenied && error.again === "no");
+  const codes: [number, unknown, string][] = [
+    [404, "<html>no such page</html>", "bad_answer"],
+    [404, { error: { code: "brand_new", message: "?" } }, "bad_answer"],
+    [502, "<html>bad gateway</html>", "unavailable"],
+    [200, "not json", "bad_answer"],
+    [200, [1], "bad_answer"],
+    [201, { id: "7" }, "bad_answer"],
+    [201, { id: -1 }, "bad_answer"],
+    [302, "", "bad_answer"],
+    [504, "", "timeout"],
+  ];
+  for (const [one, text, code] of codes) {
+    [status, body] = [one, text];
+    await assert.rejects(ms.enqueue("k"), (error: MainspringError) => error.code === code, `${one} ${String(text)}`);
+  }
+  [status, body] = [200, { id: 1, state: "finished" }];
+  await assert.rejects(ms.job(1).result(), /no good state/);
+  ms.close();
+  fake.close();
+});
+
+test("a connection that the server closes while it is idle costs no error", async () => {
+  const fake = await fakeServer((_, response) => {
+    response.socket?.once("drain", () => undefined);
+    json(response, 201, { id: 1, state: "available" });
+    const { socket } = response;
+    setTimeout(() => socket?.destroy(), 5);
+  });
+  const ms = new Mainspring(fake.url, { log: silent, retryFor: 0 });
+  for (let i = 0; i < 20; i += 1) {
+    await ms.enqueue("k");
+    await new Promise((resolve) => setTimeout(resolve, i % 10));
+  }
+  ms.close();
+  fake.close();
+});
+
+test("a request is ended by its signal, and by a silent server", async () => {
+  const fake = await fakeServer(() => undefined);
+  const ms = new Mainspring(fake.url, { ...quick, readTimeout: "100ms", retryFor: 0 });
+  await assert.rejects(ms.enqueue("k"), (error: MainspringError) => error.code === "timeout");
+  const abort = new AbortController();
+  setTimeout(() => abort.abort(), 10);
+  const slow = new Mainspring(fake.url, quick);
+  await assert.rejects(slow.enqueue("k", {}, { signal: abort.signal }), (error: MainspringError) => error.code === "aborted");
+  const gone = new Mainspring("http://127.0.0.1:9", { log: silent, retryFor: 0 });
+  await assert.rejects(gone.enqueue("k"), (error: MainspringError) => error.code === "unavailable");
+  for (const one of [ms, slow, gone]) one.close();
+  fake.close();
+});
+
+test("a trigger of a schedule is never repeated", async () => {
+  const fake = await fakeServer((_, response) => void response.destroy());
+  const ms = new Mainspring(fake.url, quick);
+  await assert.rejects(ms.schedules.trigger("nightly"));
+  assert.equal(fake.asked.length, 1);
+  ms.close();
+  fake.close();
+});
+
+test("URLs and tokens are checked before anything is sent", () => {
+  assert.throws(() => new Mainspring("ftp://x"), /must be http/);
+  assert.throws(() => new Mainspring("http://u:p@x/"), /without user/);
+  assert.throws(() => new Mainspring("http://example.com", { token: "mst_x" }), /https/);
+  assert.throws(() => new Mainspring("http://127.0.0.1:1", { token: "a b" }), /visible ASCII/);
+});
+
+test("schedules, limits, queues: definitions in camelCase, read back the same", async () => {
+  const ms = server.client();
+  const report = defineJob("report", { queue: "reports", args: type<{ snake_case: number }>() });
+  const when = { cron: "30 2 * * *", timeZone: "Europe/Berlin", misfireWindow: "2h" };
+  const put = () => ms.schedules.put("nightly", when, { job: report, args: { snake_case: 1 } });
+  assert.equal((await put()).outcome, "created");
+  assert.equal((await put()).outcome, "unchanged");
+  const info = await ms.schedules.get("nightly");
+  assert.deepEqual([info.timeZone, info.misfireWindow], ["Europe/Berlin", "2h"]);
+  assert.deepEqual(info.job?.args, { snake_case: 1 });
+  assert.equal((await ms.schedules.preview("nightly", { count: 2 })).length, 2);
+  const { job } = await ms.schedules.trigger("nightly");
+  assert.equal((await ms.job(job).get()).kind, "report");
+  await ms.schedules.pause("nightly", "holiday");
+  const names: string[] = [];
+  for await (const one of ms.schedules.list()) names.push(one.name);
+  assert.deepEqual(names, ["nightly"]);
+  await ms.schedules.remove("nightly");
+
+  await ms.queues.setLimits("reports", { concurrency: 5, perKey: { concurrency: 1, fair: true, weights: { my_key: 3 } }, costs: { report: 2 } });
+  const queue = await ms.queues.get("reports");
+  assert.deepEqual(queue.limits?.perKey?.weights, { my_key: 3 });
+  await ms.queues.pause("reports");
+  assert.equal((await ms.queues.get("reports")).paused, true);
+  await ms.queues.resume("reports");
+});
+
+test("locks: one holder, renewed until released, and a fence for enqueues", async () => {
+  const ms = server.client();
+  const lock = await ms.lock("report/eu", { ttl: "1s" });
+  await assert.rejects(ms.lock("report/eu"), (error: MainspringError) => error.code === "lease_held");
+  await new Promise((resolve) => setTimeout(resolve, 1500)); // longer than its time
+  await ms.enqueue("k", {}, { fence: lock });
+  assert.equal(lock.signal.aborted, false);
+  await lock.setValue({ at: 3 });
+  await lock.release();
+  await assert.rejects(ms.enqueue("k", {}, { fence: lock }), (error: MainspringError) => error.code === "lease_lost");
+  await ms.withLock("report/eu", (next) => {
+    assert.ok(next.token > lock.token);
+    assert.deepEqual(next.value, { at: 3 });
+  });
+});
+
+test("events: a filtered stream, continued after an id", async () => {
+  const ms = server.client();
+  const abort = new AbortController();
+  const types: string[] = [];
+  let lastId = "";
+  let connected = false;
+  const reading = (async () => {
+    for await (const event of ms.events({ queue: ["watched"], signal: abort.signal })) {
+      if (event.type === "gap") continue;
+      types.push(event.type);
+      lastId = event.id;
+    }
+  })();
+  await eventually(async () => {
+    // The stream has begun when it shows a job that was made after it.
+    if (!connected) await ms.enqueue("k", {}, { queue: "watched" });
+    connected = types.length > 0;
+    return connected;
+  }, "the first event");
+  await (await ms.enqueue("k", {}, { queue: "watched" })).cancel();
+  await eventually(() => types.includes("cancelled"), "the end of the job");
+  abort.abort();
+  await reading;
+  const seen = lastId;
+  const later = await ms.enqueue("k", {}, { queue: "watched" });
+  for await (const event of ms.events({ queue: "watched", after: seen })) {
+    assert.deepEqual([event.type, event.job], ["enqueued", later.id]);
+    break;
+  }
+});

@@ -1,0 +1,345 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import {
+  cancel,
+  Cancelled,
+  complete,
+  dead,
+  defineJob,
+  type JobFailed,
+  LeaseLost,
+  MainspringError,
+  newJob,
+  retry,
+  Shutdown,
+  snooze,
+  TimeLimit,
+  type,
+} from "mainspring";
+import { useServer, waitFor } from "mainspring/testing";
+import { z } from "zod";
+
+import { eventually } from "./fake.js";
+
+const server = useServer({ before, after });
+
+test("a job: schema with defaults, steps, progress, checkpoint, and a typed result", async () => {
+  const ms = server.client();
+  const thumbnail = defineJob("thumbnail", {
+    queue: "photos",
+    args: z.object({ path: z.string(), width: z.number().default(200) }),
+    result: type<{ width: number; of: number; big: bigint }>(),
+  });
+  const worker = ms.worker({ slots: 2 }).on(thumbnail, async ({ args, step, progress, checkpoint, job, token }) => {
+    const size = await step("measure", () => 42);
+    await progress(0.5, "resizing");
+    await checkpoint({ at: 7 });
+    assert.equal(typeof job.id, "string");
+    assert.equal(typeof token, "bigint");
+    return { width: args.width, of: size, big: 9007199254740993n };
+  });
+  const job = await ms.enqueue(thumbnail, { path: "a.jpg" });
+  const result = await job.result({ timeout: "10s" });
+  assert.deepEqual(result, { width: 200, of: 42, big: 9007199254740993n });
+  assert.deepEqual((await job.get()).checkpoint, { at: 7 });
+  await worker.stop();
+});
+
+test("outcomes: retry, snooze, cancel, dead, and complete with the next jobs", async () => {
+  const ms = server.client();
+  const ends = defineJob("ends", { queue: "ends", args: type<{ how: string }>(), result: type<{ n: number }>() });
+  const next = defineJob("next", { queue: "nexts", args: type<{ from: string }>() });
+  let snoozed = 0;
+  const worker = ms.worker().on(ends, ({ args, job }) => {
+    switch (args.how) {
+      case "retry":
+        return job.attempt === 1 ? retry({ error: "not yet", after: 0 }) : { n: job.attempt };
+      case "snooze":
+        return snoozed++ === 0 ? snooze("10ms") : { n: job.attempt };
+      case "cancel":
+        return cancel("not needed");
+      case "dead":
+        return dead("bad_file", "it is empty");
+      case "throw dead":
+        throw dead("thrown");
+      case "throw":
+        throw new Error("boom");
+      default:
+        return complete({ n: 1 }, { next: [newJob(next, { from: job.id })] });
+    }
+  });
+  const run = async (how: string, maxAttempts = 20) => await ms.enqueue(ends, { how }, { maxAttempts });
+  assert.deepEqual(await (await run("retry")).result(), { n: 2 });
+  assert.deepEqual(await (await run("snooze")).result(), { n: 1 });
+  const failed = async (how: string) => {
+    const job = await run(how, 1);
+    let caught: JobFailed | undefined;
+    await assert.rejects(job.result(), (error: JobFailed) => (caught = error) === error);
+    return [caught?.state, caught?.reason, caught?.description];
+  };
+  assert.deepEqual(await failed("cancel"), ["cancelled", "not needed", undefined]);
+  assert.deepEqual(await failed("dead"), ["dead", "bad_file", "it is empty"]);
+  assert.deepEqual((await failed("throw dead")).slice(0, 2), ["dead", "thrown"]);
+  const [state, reason] = await failed("throw");
+  assert.deepEqual([state, reason], ["dead", "max_attempts"]);
+  const parent = await run("complete");
+  await parent.result();
+  for await (const job of ms.jobs({ queue: "nexts" })) assert.deepEqual(job.args, { from: parent.id });
+  await worker.stop();
+  assert.deepEqual([worker.stats.stale, worker.stats.refused, worker.stats.running], [0, 0, 0]);
+});
+
+test("args and results that do not fit: dead, with what is wrong", async () => {
+  const ms = server.client();
+  const strict = defineJob("strict", { queue: "strict", args: z.object({ n: z.number() }), result: z.object({ m: z.number() }) });
+  const worker = ms.worker().on(strict, ({ args }) => (args.n === 1 ? ({ m: "x" } as unknown as { m: number }) : { m: 1 }));
+  const wrong = await ms.enqueue("strict", { n: "one" }, { queue: "strict" });
+  await assert.rejects(wrong.result(), /bad_args: args of job \d+: n:/);
+  await assert.rejects((await ms.enqueue(strict, { n: 1 })).result(), /bad_result/);
+  const big = defineJob("big", { queue: "strict", result: type<string>() });
+  worker.on(big, () => "x".repeat((1 << 20) + 1));
+  await assert.rejects((await ms.enqueue(big, {})).result(), /result_too_large/);
+  await worker.stop();
+});
+
+test("cancel: the signal is aborted with Cancelled, progress() throws it, the job is cancelled", async () => {
+  const ms = server.client();
+  const long = defineJob("long", { queue: "cancelled" });
+  let reason: unknown;
+  const worker = ms.worker({ lease: "1s" }).on(long, async ({ signal, progress }) => {
+    await new Promise((resolve) => signal.addEventListener("abort", resolve));
+    reason = signal.reason;
+    await progress(0.1);
+    return "not reached";
+  });
+  const job = await ms.enqueue(long, {});
+  await waitFor(job, "running");
+  assert.deepEqual(await job.cancel("changed my mind"), { state: "running" });
+  await assert.rejects(job.result(), (error: JobFailed) => error.state === "cancelled" && error.reason === "changed my mind");
+  assert.ok(reason instanceof Cancelled);
+  await worker.stop();
+});
+
+test("a time limit: the signal says so, and the attempt has failed", async () => {
+  const ms = server.client();
+  const slow = defineJob("slow", { queue: "limits", timeout: "1s", maxAttempts: 1 });
+  let reason: unknown;
+  const worker = ms.worker().on(
+    slow,
+    async ({ signal }) => {
+      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      reason = signal.reason;
+      throw new Error("stopped");
+    },
+    { timeout: "50ms" },
+  );
+  await assert.rejects((await ms.enqueue(slow, {})).result(), /over its time limit of 50 ms: Error: stopped/);
+  assert.ok(reason instanceof TimeLimit);
+  await worker.stop();
+});
+
+test("a blocked event loop loses no lease", async () => {
+  const ms = server.client();
+  const busy = defineJob("busy", { queue: "busy", result: type<number>() });
+  const worker = ms.worker({ lease: "1s", slots: 1 }).on(busy, ({ job }) => {
+    const end = performance.now() + 2500;
+    while (performance.now() < end);
+    return job.attempt;
+  });
+  const job = await ms.enqueue(busy, {});
+  assert.equal(await job.result({ timeout: "20s" }), 1);
+  assert.deepEqual([worker.stats.leaseLost, worker.stats.stale], [0, 0]);
+  await worker.stop();
+});
+
+test("a lease that is lost aborts the signal, and the outcome does not count", async () => {
+  const ms = server.client();
+  const lost = defineJob("lost", { queue: "lost", result: type<string>() });
+  let reason: unknown;
+  const worker = ms.worker({ lease: "1s", slots: 1 }).on(lost, async ({ signal, job, checkpoint }) => {
+    if (job.attempt > 1) return "second";
+    // Another program ends the attempt with this worker's token.
+    const { token, worker: name } = await ms.job(job.id).get();
+    const results = [{ id: Number(job.id), token: Number(token), outcome: "retry", error: "taken away", after: "0s" }];
+    await ms.request("POST", "/v1/finish", { worker: name, results });
+    await new Promise((resolve) => signal.addEventListener("abort", resolve));
+    reason = signal.reason;
+    await assert.rejects(checkpoint({}), LeaseLost);
+    return "first";
+  });
+  assert.equal(await (await ms.enqueue(lost, {})).result({ timeout: "20s" }), "second");
+  await eventually(() => reason instanceof LeaseLost, "the loss is told");
+  await eventually(() => worker.stats.stale === 1, "the first outcome is dropped");
+  await worker.stop();
+});
+
+test("stop: running handlers end, what has not begun is given back at once without an attempt", async () => {
+  const ms = server.client();
+  const gentle = defineJob("gentle", { queue: "gentle" });
+  let release: () => void = () => undefined;
+  const worker = ms.worker({ slots: 1, lease: "60s" }).on(gentle, async () => await new Promise<void>((done) => (release = done)));
+  const first = await ms.enqueue(gentle, {});
+  await waitFor(first, "running");
+  const second = await ms.enqueue(gentle, {});
+  const stopping = worker.stop();
+  release();
+  assert.deepEqual(await stopping, { abandoned: 0 });
+  assert.equal((await first.get()).state, "completed");
+  const info = await second.get();
+  assert.deepEqual([info.state, info.attempt], ["available", 0]);
+});
+
+test("stop: a parked claim is ended at the server", async () => {
+  const ms = server.client();
+  const idle = defineJob("idle", { queue: "idle" });
+  const worker = ms.worker().on(idle, () => 1);
+  const parked = async () => {
+    const { workers } = await ms.request("GET", "/v1/workers");
+    return (workers as { id: string; parked: boolean }[]).find(({ id }) => id === worker.id)?.parked;
+  };
+  await eventually(async () => (await parked()) === true, "the claim waits");
+  const begin = performance.now();
+  await worker.stop();
+  assert.ok(performance.now() - begin < 1000);
+  assert.notEqual(await parked(), true);
+  const job = await ms.enqueue(idle, {});
+  assert.equal((await job.get()).state, "available");
+});
+
+test("stop: handlers are told after four fifths, and their jobs are given back without an attempt", async () => {
+  const ms = server.client();
+  const stubborn = defineJob("stubborn", { queue: "stubborn" });
+  const worker = ms.worker().on(stubborn, async ({ signal, checkpoint }) => {
+    await new Promise((resolve) => signal.addEventListener("abort", resolve));
+    assert.ok(signal.reason instanceof Shutdown);
+    await checkpoint({ page: 3 });
+    throw signal.reason;
+  });
+  const job = await ms.enqueue(stubborn, {});
+  await eventually(() => worker.stats.running === 1, "the handler runs");
+  assert.deepEqual(await worker.stop({ timeout: "500ms" }), { abandoned: 0 });
+  const info = await job.get();
+  assert.deepEqual([info.state, info.attempt, info.checkpoint], ["available", 0, { page: 3 }]);
+});
+
+test("steps: what is kept is not run again, a checkpoint comes back", async () => {
+  const ms = server.client();
+  const steps = defineJob("steps", { queue: "steps", result: type<unknown>() });
+  let charged = 0;
+  const worker = ms.worker().on(steps, async ({ step, checkpoint, lastCheckpoint, job }) => {
+    const charge = await step("charge", () => ({ id: `c${++charged}` }));
+    await assert.rejects(step("charge", () => 1), (error: MainspringError) => error.code === "conflict");
+    if (job.attempt === 1) {
+      await checkpoint([1, 2]);
+      return retry({ after: 0 });
+    }
+    return { charge, lastCheckpoint };
+  });
+  const result = await (await ms.enqueue(steps, {})).result();
+  assert.deepEqual(result, { charge: { id: "c1" }, lastCheckpoint: [1, 2] });
+  assert.equal(charged, 1);
+  await worker.stop();
+});
+
+test("reports over a limit are refused alone, and an unawaited one does not end the process", async () => {
+  const ms = server.client();
+  const wide = defineJob("wide", { queue: "wide" });
+  const worker = ms.worker().on(wide, async ({ checkpoint, message, step }) => {
+    void checkpoint("x".repeat(300_000));
+    await assert.rejects(message("x".repeat(70_000)), (error: MainspringError) => error.code === "too_large");
+    await assert.rejects(step("bad name", () => 1), (error: MainspringError) => error.field === "step");
+    for (let i = 0; i < 40; i += 1) void message({ i });
+    return "done";
+  });
+  const job = await ms.enqueue(wide, {}, { then: [{ queue: "news", kind: "news", on: ["message"] }] });
+  assert.equal(await job.result(), "done");
+  const got: number[] = [];
+  for await (const one of ms.jobs({ queue: "news" })) got.push((one.args as { message: { i: number } }).message.i);
+  assert.deepEqual(got.reverse(), Array.from({ length: 40 }, (_, i) => i));
+  await worker.stop();
+});
+
+test("sessions: jobs in order, with their state", async () => {
+  const ms = server.client();
+  const turn = defineJob("turn", { queue: "turns", args: type<{ n: number }>() });
+  const order: number[] = [];
+  for (let n = 0; n < 5; n += 1) await ms.enqueue(turn, { n }, { session: "player/1" });
+  const held = await ms.sessions.accept("turns", { wait: "5s" });
+  assert.equal(held?.key, "player/1");
+  const worker = held?.worker().on(turn, ({ args, sessionState, setSessionState }) => {
+    order.push(args.n);
+    setSessionState({ sum: ((sessionState as { sum: number } | undefined)?.sum ?? 0) + args.n });
+  });
+  await eventually(() => order.length === 5, "all five turns");
+  await worker?.stop();
+  assert.deepEqual(order, [0, 1, 2, 3, 4]);
+  await held?.release();
+  assert.deepEqual((await ms.sessions.get("turns", "player/1")).state, { sum: 10 });
+  assert.equal(await ms.sessions.accept("turns"), undefined);
+});
+
+test("workflows: steps in order, a signal, and the result", async () => {
+  const ms = server.client();
+  const charge = defineJob("charge", { queue: "pay", result: type<{ id: string }>() });
+  const worker = ms.worker().on(charge, () => ({ id: "c1" }));
+  const definition = {
+    name: "order",
+    key: "order-7",
+    input: { order_id: 7 },
+    steps: [
+      { name: "charge", job: { queue: "pay", kind: "charge", maxAttempts: 3, args: { order: { $ref: "input.order_id" } } } },
+      { name: "approved", signal: "approved", after: ["charge"] },
+    ],
+    result: { payment: { $ref: "charge.id" } },
+  };
+  const { id } = await ms.workflows.start(definition);
+  assert.deepEqual(await ms.workflows.start(definition), { id, duplicate: true });
+  await ms.workflows.signal(id, "approved", { ok: true }, "s1");
+  const info = await ms.workflows.ended(id, { timeout: "10s" });
+  assert.deepEqual([info.state, info.result], ["completed", { payment: "c1" }]);
+  const steps = await ms.workflows.steps(id);
+  assert.deepEqual(steps.map(({ state }) => state), ["completed", "completed"]);
+  assert.equal(typeof steps[0]?.job, "string");
+  await worker.stop();
+});
+
+test("traceparent: passed from the job to those that its handler makes", async () => {
+  const ms = server.client();
+  const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  const outer = defineJob("outer", { queue: "traced" });
+  const worker = ms.worker().on(outer, async () => {
+    await new Promise((resolve) => setImmediate(resolve));
+    return (await ms.enqueue("inner", {}, { queue: "traces" })).id;
+  });
+  const id = (await (await ms.enqueue(outer, {}, { headers: { traceparent } })).result()) as string;
+  assert.deepEqual((await ms.job(id).get()).headers, { traceparent });
+  await worker.stop();
+});
+
+test("kinds: aliases, a concurrency of their own, costs in slots", async () => {
+  const ms = server.client();
+  let running = 0;
+  let most = 0;
+  const count = async () => {
+    most = Math.max(most, ++running);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    running -= 1;
+  };
+  const narrow = defineJob("narrow", { queue: "kinds", aliases: ["old-narrow"] });
+  const heavy = defineJob("heavy", { queue: "heavies" });
+  await ms.queues.setLimits("heavies", { costs: { heavy: 3 } });
+  const worker = ms.worker({ slots: 4 }).on(narrow, count, { concurrency: 2 });
+  const jobs = await ms.enqueueMany([
+    ...Array.from({ length: 4 }, () => newJob(narrow, {})),
+    ...Array.from({ length: 4 }, () => ({ job: "old-narrow", options: { queue: "kinds" } })),
+  ]);
+  for (const job of jobs) await job.result({ timeout: "10s" });
+  assert.equal(most, 2);
+  await worker.stop();
+  most = 0;
+  const strong = ms.worker({ slots: 4 }).on(heavy, count);
+  for (const job of await ms.enqueueMany(heavy, [{}, {}, {}])) await job.result({ timeout: "10s" });
+  assert.equal(most, 1);
+  await strong.stop();
+});
