@@ -18,12 +18,13 @@ const files = readdirSync(join(here, "tests")).filter((name) => name.endsWith(".
 const output = join(here, "build");
 rmSync(output, { recursive: true, force: true });
 await build({
-  entryPoints: files.map((name) => join(here, "tests", name)),
+  entryPoints: [...files, "driver.ts"].map((name) => join(here, "tests", name)),
   ...{ outdir: output, outExtension: { ".js": ".mjs" }, bundle: true, format: "esm", platform: "node", target: "node18" },
   ...{ packages: "external", sourcemap: "inline", logLevel: "warning" },
 });
 if (wanted.length === 0) run(process.execPath, [bin("typescript/bin/tsc"), "--noEmit", "-p", join(here, "tests")]);
 const compiled = readdirSync(output)
+  .filter((name) => name.endsWith(".test.mjs"))
   .filter((name) => wanted.length === 0 || wanted.some((one) => name.startsWith(one)))
   .map((name) => join(output, name));
 run(process.execPath, ["--test", "--enable-source-maps", ...compiled]);

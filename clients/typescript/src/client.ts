@@ -6,13 +6,14 @@ import {
   definitionOf,
   type EnqueueOptions,
   type JobDefinition,
+  jobJson,
   type NewJob,
-  wireJob,
 } from "./define.js";
 import { type Duration, durationMs, type Id, idText } from "./durations.js";
-import { isRecord } from "./errors.js";
+import { isRecord, makeError } from "./errors.js";
+import { formatJson } from "./json.js";
 import type { TlsOptions } from "./http.js";
-import { JobHandle, type JobInfo, type JobState, readJob, type Why } from "./job.js";
+import { JobHandle, type JobInfo, type JobState, readJob, readState, type Why } from "./job.js";
 import { jsonLogger, type Logger } from "./log.js";
 import { type HeldLock, type LockOptions, Locks } from "./locks.js";
 import { fromWire } from "./names.js";
@@ -99,10 +100,9 @@ export class Mainspring {
     args?: unknown,
     options: EnqueueCall = {},
   ): Promise<JobHandle<unknown>> {
-    const wire = await this.prepare({ job, args, options });
-    const fence = fenceOf(options);
-    const answer = await this.core.call({ ...postJobs(options), body: fence ? { ...wire, fence } : wire });
-    return this.handleOf(answer);
+    const json = await this.prepare({ job, args, options });
+    const body = `${json.slice(0, -1)}${fenceOf(options)}}`;
+    return this.handleOf(await this.core.callText(postJobs(options), body));
   }
 
   /** Makes up to 10,000 jobs in one transaction: all or none. */
@@ -123,12 +123,13 @@ export class Mainspring {
       ? (first as readonly NewJob[])
       : (second as readonly unknown[]).map((args): NewJob => ({ job: first as JobDefinition, args, options }));
     if (jobs.length === 0) return [];
-    if (jobs.length > MAX_JOBS) throw new TypeError(`jobs: ${jobs.length} of them: must be at most ${MAX_JOBS}`);
-    const wire: unknown[] = [];
-    for (const job of jobs) wire.push(await this.prepare(job));
-    const fence = fenceOf(options);
-    const body = fence ? { jobs: wire, fence } : { jobs: wire };
-    const answer = await this.core.call({ ...postJobs(options), body });
+    if (jobs.length > MAX_JOBS) {
+      throw makeError("too_large", `jobs: ${jobs.length}: must be at most ${MAX_JOBS}`, { field: "jobs" });
+    }
+    const all: string[] = [];
+    for (const job of jobs) all.push(await this.prepare(job));
+    const body = `{"jobs":[${all.join(",")}]${fenceOf(options)}}`;
+    const answer = await this.core.callText(postJobs(options), body);
     const made = answer["jobs"];
     const good = Array.isArray(made) && made.length === jobs.length;
     return need(made as unknown[], good, "list of jobs").map((one) => this.handleOf(one));
@@ -195,17 +196,18 @@ export class Mainspring {
     this.close();
   }
 
-  private async prepare({ job, args, options = {} }: NewJob): Promise<Record<string, unknown>> {
+  private async prepare({ job, args, options = {} }: NewJob): Promise<string> {
     const definition = definitionOf(job);
     await check(definition.args, args, `args of ${definition.kind}`);
     const headers = { ...traceHeaders(), ...definition.options.headers, ...options.headers };
-    return wireJob(definition, args, Object.keys(headers).length === 0 ? options : { ...options, headers });
+    return jobJson(definition, args, Object.keys(headers).length === 0 ? options : { ...options, headers });
   }
 
   private handleOf(answer: unknown): JobHandle<never> {
     const made = need(isRecord(answer) ? answer : undefined, true, "job");
     const id = String(needInteger(made["id"], "job id"));
-    return new JobHandle<never>(this.core, id, made["duplicate"] === true);
+    const state = readState(made["state"]);
+    return new JobHandle<never>(this.core, id, state, made["duplicate"] === true);
   }
 }
 
@@ -214,6 +216,6 @@ function postJobs(options: EnqueueCall): Call {
   return { method: "POST", path: "/v1/jobs", idempotencyKey, signal: options.signal };
 }
 
-function fenceOf({ fence }: EnqueueCall): Record<string, unknown> | undefined {
-  return fence && { lease: fence.name, token: fence.token };
+function fenceOf({ fence }: EnqueueCall): string {
+  return fence === undefined ? "" : `,"fence":${formatJson({ lease: fence.name, token: fence.token })}`;
 }

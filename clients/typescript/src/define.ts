@@ -1,5 +1,7 @@
 // Definitions of jobs: what producers and workers share, without the handler.
 import { type Duration, durationText, instantText } from "./durations.js";
+import { asArgument, makeError } from "./errors.js";
+import { formatJson } from "./json.js";
 import type { Outcome } from "./outcomes.js";
 import { type StandardSchema, type } from "./schema.js";
 
@@ -125,6 +127,19 @@ export type HandlerResult<R> = R | Outcome<R> | Outcome;
 /** @internal */
 export function definitionOf(job: JobDefinition | string): JobDefinition {
   return typeof job === "string" ? defineJob(job) : job;
+}
+
+const MAX_ARGS_BYTES = 1 << 20;
+
+/** The text of a job as `POST /v1/jobs` takes it. @internal */
+export function jobJson(definition: JobDefinition, args: unknown, options: EnqueueOptions): string {
+  const json = asArgument("args", () => formatJson(args === undefined ? {} : args, "args"));
+  const bytes = json.length > MAX_ARGS_BYTES / 4 ? Buffer.byteLength(json) : 0;
+  if (bytes > MAX_ARGS_BYTES) {
+    throw makeError("too_large", `args have ${bytes} bytes: must be at most ${MAX_ARGS_BYTES}`, { field: "args" });
+  }
+  const { args: _, ...rest } = wireJob(definition, undefined, options);
+  return `${asArgument("options", () => formatJson(rest, "options")).slice(0, -1)},"args":${json}}`;
 }
 
 /** A job as `POST /v1/jobs` takes it. `args` are what the caller gave: the schema has accepted them. @internal */

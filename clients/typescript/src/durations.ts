@@ -1,4 +1,5 @@
 // Durations and ids as callers write them.
+import { makeError } from "./errors.js";
 
 /** A text with a unit (`"250ms"`, `"30s"`, `"1h30m"`, `"7d"`), or a number of milliseconds. */
 export type Duration = string | number;
@@ -18,9 +19,9 @@ const PART = /(\d+(?:\.\d+)?)(us|ms|s|m|h|d)/g;
 const WHOLE = /^(?:\d+(?:\.\d+)?(?:us|ms|s|m|h|d))+$/;
 
 function refuse(what: string, value: unknown): never {
-  throw new TypeError(
-    `${what} ${JSON.stringify(value) ?? String(value)}: must be a text with a unit such as "30s", or milliseconds`,
-  );
+  const shown = JSON.stringify(value) ?? String(value);
+  const rule = 'must be a text with a unit such as "30s", or milliseconds';
+  throw makeError("invalid_argument", `${what} ${shown}: ${rule}`, { field: what });
 }
 
 /** Milliseconds of a duration. */
@@ -47,7 +48,8 @@ export function idText(value: Id, what = "id"): string {
   const text = String(value);
   const exact = typeof value !== "number" || Number.isSafeInteger(value);
   if (!exact || !/^\d{1,19}$/.test(text)) {
-    throw new TypeError(`${what} ${text}: must be a whole number from 0, as text or bigint`);
+    const rule = "must be a whole number from 0, as text or bigint";
+    throw makeError("invalid_argument", `${what} ${text}: ${rule}`, { field: what });
   }
   return text;
 }
@@ -55,6 +57,8 @@ export function idText(value: Id, what = "id"): string {
 /** A time as the server takes it. */
 export function instantText(value: Date | string, what: string): string {
   if (typeof value === "string") return value;
-  if (!(value instanceof Date) || Number.isNaN(value.getTime())) throw new TypeError(`${what}: not a valid Date`);
+  if (!(value instanceof Date) || Number.isNaN(value.getTime())) {
+    throw makeError("invalid_argument", `${what}: must be a valid Date or a text`, { field: what });
+  }
   return value.toISOString();
 }

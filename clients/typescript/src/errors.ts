@@ -199,3 +199,13 @@ export function errorOfAnswer(status: number, body: string, retryAfterMs: number
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
+
+/** Runs `fn`; a TypeError of it is a bad argument of the caller. @internal */
+export function asArgument<T>(field: string, fn: () => T): T {
+  try {
+    return fn();
+  } catch (error) {
+    if (error instanceof TypeError) throw makeError("invalid_argument", error.message, { field });
+    throw error;
+  }
+}

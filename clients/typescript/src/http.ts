@@ -54,10 +54,12 @@ export class Transport {
   constructor(address: ServerAddress) {
     const parsed = parseUrl(address.url);
     if (address.token !== undefined && !/^[!-~]{1,4096}$/.test(address.token)) {
-      throw new TypeError("token: must be up to 4096 characters, all of them visible ASCII without spaces");
+      const rule = "must be up to 4096 characters, all of them visible ASCII without spaces";
+      throw makeError("invalid_argument", `token: ${rule}`, { field: "token" });
     }
     if (address.token !== undefined && !parsed.secure && !parsed.local) {
-      throw new TypeError(`url ${address.url}: a token must not go over plain HTTP to another machine: use https://`);
+      const rule = "a token must not go over plain HTTP to another machine: use https://";
+      throw makeError("invalid_argument", `url ${address.url}: ${rule}`, { field: "url" });
     }
     this.secure = parsed.secure;
     this.connectTimeoutMs = address.connectTimeoutMs;
@@ -200,12 +202,14 @@ function parseUrl(text: string): {
   try {
     url = new URL(text);
   } catch {
-    throw new TypeError(`url "${text}": must be ${FORMS}`);
+    throw makeError("invalid_argument", `url "${text}": must be ${FORMS}`, { field: "url" });
   }
   const secure = url.protocol === "https:";
   const bare = url.pathname === "/" && url.search === "" && url.hash === "" && url.username === "" && url.password === "";
   if ((!secure && url.protocol !== "http:") || !bare) {
-    throw new TypeError(`url "${url.protocol}//${url.host}…": must be ${FORMS}, without user, path or query`);
+    const shown = `${url.protocol}//${url.host}…`;
+    const rule = `must be ${FORMS}, without user, path or query`;
+    throw makeError("invalid_argument", `url "${shown}": ${rule}`, { field: "url" });
   }
   const host = url.hostname.replace(/^\[|\]$/g, "");
   const local = host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));

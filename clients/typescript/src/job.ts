@@ -27,8 +27,12 @@ const ENDED = new Set(["completed", "cancelled", "dead"]);
 export function readJob(wire: unknown): JobInfo {
   const raw = need(isRecord(wire) ? wire : undefined, true, "job");
   needInteger(raw["id"], "job id");
-  need(raw["state"], STATES.has(String(raw["state"])), "state of a job");
+  readState(raw["state"]);
   return fromWire<JobInfo>(raw);
+}
+
+export function readState(wire: unknown): JobState {
+  return need(wire as JobState, STATES.has(String(wire)), "state of a job");
 }
 
 export class JobHandle<R = unknown> {
@@ -36,6 +40,8 @@ export class JobHandle<R = unknown> {
   constructor(
     private readonly core: Core,
     readonly id: string,
+    /** As it was when it was made; undefined: of a job by its id. */
+    readonly state: JobState | undefined = undefined,
     /** A unique key or an idempotency key found a job that was there. */
     readonly duplicate = false,
   ) {}

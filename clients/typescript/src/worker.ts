@@ -10,7 +10,7 @@ import { asyncDispose } from "./dispose.js";
 import { now } from "./clock.js";
 import { Attempt, type AttemptHost, Context, type JobContext, readClaimed } from "./attempt.js";
 import { type Core, need, Pauses, randomName, sleep } from "./core.js";
-import { type HandlerResult, type JobDefinition, definitionOf, wireJob } from "./define.js";
+import { type HandlerResult, type JobDefinition, definitionOf, jobJson } from "./define.js";
 import { type Duration, durationMs, durationText } from "./durations.js";
 import { Cancelled, isRecord, LeaseLost, type MainspringError, Shutdown, TimeLimit, ValidationError } from "./errors.js";
 import { formatJson } from "./json.js";
@@ -58,6 +58,8 @@ export interface WorkerOptions {
   lease?: Duration;
   /** How long a claim waits at the server. Default: 20s. */
   claimWait?: Duration;
+  /** Jobs claimed beyond the slots while handlers take less than 2 ms, up to 1000; 0 = none. Default: by their time. */
+  claimAhead?: number;
   /** How long `stop()` takes at most. Handlers are told after four fifths of it. Default: 25s. */
   gracefulStop?: Duration;
 }
@@ -133,6 +135,7 @@ export class Worker {
   private readonly leaseMs: number;
   private readonly claimWaitMs: number;
   private readonly gracefulMs: number;
+  private readonly mostAhead: number;
   private readonly queues: Set<string>;
   private readonly kinds = new Map<string, Kind>();
   private readonly table = new LeaseTable();
@@ -149,6 +152,9 @@ export class Worker {
   private finishes = 0;
   private carrying = false;
   private parked = false;
+  /** A kind had no room when the claim was made that waits. */
+  private parkedWithoutKind = false;
+  private endedByUs = false;
   private pumping = false;
   private serverAway = false;
   private quiet = false;
@@ -180,6 +186,7 @@ export class Worker {
     }
     this.claimWaitMs = durationMs(options.claimWait ?? "20s", "claimWait");
     this.gracefulMs = durationMs(options.gracefulStop ?? "25s", "gracefulStop");
+    this.mostAhead = Math.min(options.claimAhead ?? MAX_CLAIM, MAX_CLAIM);
     this.queues = new Set(options.queues ?? []);
     this.attemptHost = { core, reportSoon: (attempt, atOnce) => this.reporter.soon(attempt, atOnce) };
     this.reporter = new Reporter({
@@ -322,6 +329,7 @@ export class Worker {
 
   private async askToEndClaims(): Promise<void> {
     if (!this.parked) return;
+    this.endedByUs = true;
     const call = { method: "POST", path: "/v1/claim/end", repeat: "no", timeoutMs: AFTER_STOP_MS } as const;
     await this.core.call({ ...call, body: { worker: this.id } }).catch(() => undefined);
   }
@@ -351,7 +359,7 @@ export class Worker {
 
   private claimAhead(): number {
     if (this.handlerMs < 0 || this.handlerMs >= CLAIM_AHEAD_MS) return 0;
-    return Math.min(Math.floor((this.slots * CLAIM_AHEAD_MS) / Math.max(this.handlerMs, 0.0005)), MAX_CLAIM);
+    return Math.min(Math.floor((this.slots * CLAIM_AHEAD_MS) / Math.max(this.handlerMs, 0.0005)), this.mostAhead);
   }
 
   /** The next claim; undefined: nothing to claim for now. */
@@ -369,7 +377,7 @@ export class Worker {
     const kinds: string[] = [];
     for (const [name, kind] of this.kinds) {
       const left = kind.concurrency === undefined ? max : kind.concurrency - kind.taken;
-      if (left <= 0) continue;
+      if (left <= 0) continue; // see parkedWithoutKind
       max = Math.min(max, left); // the answer may have jobs of one kind only
       kinds.push(name);
     }
@@ -387,9 +395,9 @@ export class Worker {
       }
       this.stats.claims += 1;
       const before = now();
-      const kinds = this.kinds.size;
       try {
         this.parked = true;
+        this.parkedWithoutKind = !this.held && (claim["kinds"] as string[]).length < this.kinds.size;
         const answer = await this.core.call({
           method: "POST",
           path: "/v1/claim",
@@ -403,8 +411,9 @@ export class Worker {
         if (this.serverAway) this.core.log.info("claiming again");
         this.serverAway = false;
         // A server that does not let claims wait must not be asked in a loop.
-        const soon = got === 0 && this.kinds.size === kinds;
-        if (soon && now() - before < this.claimWaitMs / 10) await sleep(pauses.next(), this.stopSignal.signal);
+        const asked = this.endedByUs;
+        this.endedByUs = false;
+        if (got === 0 && !asked && now() - before < this.claimWaitMs / 10) await sleep(pauses.next(), this.stopSignal.signal);
         else pauses.reset();
       } catch (thrown) {
         this.parked = false;
@@ -567,6 +576,10 @@ export class Worker {
     if (attempt.lost) this.stats.stale += 1;
     else this.conclude(attempt, outcome);
     this.release(attempt);
+    if (this.parkedWithoutKind && kind.concurrency !== undefined) {
+      this.parkedWithoutKind = false;
+      void this.askToEndClaims();
+    }
     this.pump();
     if (this.stats.running === 0) this.changed();
   }
@@ -775,10 +788,14 @@ function encodeOutcome(attempt: Attempt, outcome: Outcome<unknown>): Done {
         return dead("result_too_large", `the result has ${bytes} bytes: must be at most ${MAX_RESULT_BYTES}`);
       }
       if (result !== "") more += `,"result":${result}`;
-      const next = outcome.next.map((job) => wireJob(definitionOf(job.job), job.args, job.options ?? {}));
-      if (next.length > 0) more += `,"next":${formatJson(next, "next")}`;
     } catch (error) {
       return dead("bad_result", error instanceof Error ? error.message : String(error));
+    }
+    try {
+      const next = outcome.next.map(({ job, args, options }) => jobJson(definitionOf(job), args, options ?? {}));
+      if (next.length > 0) more += `,"next":[${next.join(",")}]`;
+    } catch (error) {
+      return dead("bad_next", error instanceof Error ? error.message : String(error));
     }
   }
   if (outcome.kind === "defer" && attempt.claimed.job.session !== undefined) {

@@ -1,0 +1,95 @@
+import assert from "node:assert/strict";
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { after, before, test } from "node:test";
+
+import { useServer, waitFor } from "mainspring/testing";
+
+import { eventually } from "./fake.js";
+
+const server = useServer({ before, after });
+const root = dirname(dirname(createRequire(import.meta.url).resolve("mainspring")));
+const directory = mkdtempSync(join(tmpdir(), "mainspring-cli-"));
+const children: ChildProcess[] = [];
+
+before(() => {
+  const modules = join(directory, "node_modules");
+  mkdirSync(modules);
+  symlinkSync(root, join(modules, "mainspring"));
+  symlinkSync(join(root, "node_modules", "esbuild"), join(modules, "esbuild"));
+});
+after(() => {
+  for (const child of children) child.kill("SIGKILL");
+  rmSync(directory, { recursive: true, force: true });
+});
+
+function run(args: string[]): { child: ChildProcess; output: () => string; ended: Promise<number | null> } {
+  const env = { ...process.env, MAINSPRING_SERVER: server.url };
+  const child = spawn(process.execPath, [join(root, "dist", "cli.js"), ...args], { env, cwd: directory });
+  children.push(child);
+  let text = "";
+  child.stdout?.on("data", (piece) => (text += String(piece)));
+  child.stderr?.on("data", (piece) => (text += String(piece)));
+  return { child, output: () => text, ended: new Promise((resolve) => child.once("exit", (code) => resolve(code))) };
+}
+
+const program = (answer: string, queue: string) => `
+  import { defineJob, handle, type } from "mainspring";
+  import { suffix } from "./lib/suffix.js";
+  interface Args { name: string }
+  const greet = defineJob("greet", { queue: "${queue}", args: type<Args>(), result: type<string>() });
+  export const jobs = [handle(greet, async ({ args }): Promise<string> => ${answer} + args.name + suffix)];
+`;
+
+test("work: runs the handlers of a TypeScript file, and SIGTERM ends it in good order", async () => {
+  mkdirSync(join(directory, "lib"), { recursive: true });
+  writeFileSync(join(directory, "lib", "suffix.ts"), `export const suffix: string = "!";`);
+  writeFileSync(join(directory, "greet.ts"), program('"hello "', "greetings"));
+  const { child, ended, output } = run(["work", "greet.ts", "--slots", "2"]);
+  const job = await server.client().enqueue("greet", { name: "Ada" }, { queue: "greetings" });
+  assert.equal(await job.result({ timeout: "20s" }), "hello Ada!", output());
+  child.kill("SIGTERM");
+  assert.equal(await ended, 0);
+});
+
+test("work: SIGTERM gives the job of a stubborn handler back", async () => {
+  const text = `
+    import { defineJob, handle } from "mainspring";
+    export const job = handle(defineJob("hang", { queue: "hangs" }), () => new Promise<void>(() => {}));`;
+  writeFileSync(join(directory, "hang.ts"), text);
+  const { child, ended } = run(["work", "hang.ts", "--stop", "300ms", "--lease", "60s"]);
+  const job = await server.client().enqueue("hang", {}, { queue: "hangs" });
+  await waitFor(job, "running", { timeout: "20s" });
+  child.kill("SIGTERM");
+  assert.equal(await ended, 0);
+  const info = await job.get();
+  assert.deepEqual([info.state, info.attempt], ["available", 0]);
+});
+
+test("work --watch: a changed file is taken up", async () => {
+  const ms = server.client();
+  writeFileSync(join(directory, "watched.ts"), program('"one "', "watched"));
+  const { child, ended, output } = run(["work", "watched.ts", "--watch"]);
+  const ask = async () => await (await ms.enqueue("greet", { name: "x" }, { queue: "watched" })).result({ timeout: "20s" });
+  assert.equal(await ask(), "one x!", output());
+  writeFileSync(join(directory, "watched.ts"), program('"two "', "watched"));
+  await eventually(async () => (await ask()) === "two x!", "the new version");
+  child.kill("SIGTERM");
+  await ended;
+});
+
+test("work: mistakes are named", async () => {
+  writeFileSync(join(directory, "empty.ts"), "export const x: number = 1;");
+  for (const [args, text] of [
+    [["work", "empty.ts"], /exports no handler/],
+    [["work"], /usage/],
+    [["work", "empty.ts", "--slotz", "1"], /slotz/],
+  ] as const) {
+    const { ended, output } = run([...args]);
+    assert.equal(await ended, 64);
+    assert.match(output(), text);
+  }
+});

@@ -1,0 +1,84 @@
+import assert from "node:assert/strict";
+import { execFileSync, spawnSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { test } from "node:test";
+
+import * as esm from "mainspring";
+
+const require = createRequire(import.meta.url);
+const root = dirname(dirname(require.resolve("mainspring")));
+
+test("package: at most 60 KB, no dependencies", () => {
+  const [packed] = JSON.parse(execFileSync("npm", ["pack", "--dry-run", "--json"], { cwd: root, encoding: "utf8" })) as { size: number }[];
+  assert.ok((packed?.size ?? Infinity) <= 60_000, `${packed?.size} bytes`);
+  const description = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as Record<string, unknown>;
+  assert.deepEqual([description["dependencies"], description["peerDependencies"]], [undefined, undefined]);
+});
+
+test("package: import and require give the same classes", () => {
+  const cjs = require("mainspring") as typeof esm;
+  assert.deepEqual(Object.keys(cjs).sort(), Object.keys(esm).sort());
+  assert.equal(cjs.LeaseLost, esm.LeaseLost);
+  assert.ok(require("mainspring/testing"));
+});
+
+test("package: no `any` in the public types", () => {
+  const types = readdirSync(join(root, "dist"), { recursive: true }).map(String).filter((name) => /\.d\.c?ts$/.test(name));
+  assert.ok(types.length > 20);
+  for (const name of types) {
+    const text = readFileSync(join(root, "dist", name), "utf8").replace(/\/\*[\s\S]*?\*\//g, "");
+    assert.doesNotMatch(text, /[:<|,(] *any\b/, name);
+  }
+});
+
+test("package: programs in all module kinds compile, and wrong ones do not", () => {
+  const directory = mkdtempSync(join(tmpdir(), "mainspring-types-"));
+  try {
+    const modules = join(directory, "node_modules");
+    mkdirSync(modules);
+    symlinkSync(root, join(modules, "mainspring"));
+    symlinkSync(join(root, "node_modules", "@types"), join(modules, "@types"));
+    const good = `
+      import { defineJob, handle, LeaseLost, Mainspring, type, type JobState, complete, snooze } from "mainspring";
+      import { startServer } from "mainspring/testing";
+      const job = defineJob("k", { args: type<{ a: number }>(), result: type<{ b: string }>() });
+      const plain = defineJob<{ a: number }, string>("p", { queue: "q" });
+      export async function main(ms: Mainspring): Promise<string> {
+        const text: string = await (await ms.enqueue(plain, { a: 1 })).result();
+        handle(job, async ({ args, step }) => (args.a > 1 ? snooze("1s") : { b: await step("s", () => text) }));
+        handle(job, () => complete({ b: "x" }));
+        const state: JobState = (await ms.job(1n).get()).state;
+        await ms.workflows.start({ name: "w", steps: [{ name: "s", job: { kind: "k", maxAttempts: 3 } }] });
+        const next: string | undefined = (await ms.schedules.get("s")).lastJob;
+        return (await (await ms.enqueue(job, { a: 1 }, { key: "k" })).result({ timeout: "1s" })).b + state + next + LeaseLost.name + startServer.name;
+      }`;
+    const bad = [
+      `ms.enqueue(job, { a: "1" })`,
+      `ms.enqueue(job, {})`,
+      `ms.enqueue(job, { a: 1, b: 2 })`,
+      `handle(job, () => ({ b: 1 }))`,
+      `handle(job, ({ args }) => ({ b: args.c }))`,
+      `handle(job, () => complete({ b: 1 }))`,
+      `ms.enqueue(job, { a: 1 }, { prioritty: 1 })`,
+      `ms.queues.setLimits("q", { perKey: { concurency: 1 } })`,
+    ];
+    writeFileSync(join(directory, "good.mts"), good);
+    writeFileSync(join(directory, "good.cts"), good);
+    writeFileSync(
+      join(directory, "bad.mts"),
+      `import { complete, defineJob, handle, Mainspring, type } from "mainspring";
+       const job = defineJob("k", { args: type<{ a: number }>(), result: type<{ b: string }>() });
+       declare const ms: Mainspring; void complete;\n` + bad.map((line) => `// @ts-expect-error\n${line};\n`).join(""),
+    );
+    const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
+    const options = ["--strict", "--noEmit", "--target", "es2022", "--module", "node16", "--types", "node", "--lib", "es2022,esnext.disposable"];
+    const files = ["good.mts", "good.cts", "bad.mts"].map((name) => join(directory, name));
+    const { status, stdout } = spawnSync(process.execPath, [tsc, ...options, ...files], { encoding: "utf8", cwd: directory });
+    assert.equal(status, 0, stdout);
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+});
