@@ -216,6 +216,7 @@ struct Job {
   std::string kind;
   JobState state = JobState::available;
   std::string args;
+  std::size_t args_omitted = 0;  // bytes of args that a list left out; `args` is "" then
   int priority = 5;
   WallTime run_at;
   int attempt = 0;  // attempts started and not refunded

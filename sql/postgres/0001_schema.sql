@@ -96,7 +96,10 @@ CREATE TABLE $schema.queues (
   opens_at bigint,                      -- the rate closes the queue until then; with costs: when the next cost fits
   turns_at bigint,                      -- fair keys: the virtual time of the queue; NULL = 0
   settings text,                        -- JSON: as `limits`, if no claim needs to know them; `limits` is NULL then
-  keys_open_at bigint                   -- when the first limit key that its rate closes opens again
+  keys_open_at bigint,                  -- when the first limit key that its rate closes opens again
+  empty_since bigint,                   -- when it was first seen without jobs and settings; NULL = not seen so
+  empty_at bigint NOT NULL DEFAULT 0,   -- how many jobs had been enqueued then
+  removed boolean NOT NULL DEFAULT false -- not listed while no more than `empty_at` jobs have been enqueued
 );
 
 CREATE TABLE $schema.kinds (
@@ -309,7 +312,8 @@ CREATE TABLE $schema.uniques (
 CREATE INDEX uniques_ended ON $schema.uniques (until) WHERE ended IS NOT NULL;
 
 CREATE TABLE $schema.idempotency (
-  key text COLLATE "C" PRIMARY KEY,
+  key text COLLATE "C" PRIMARY KEY,     -- the queue, a line feed, the key of the request. Of a request for several queues: a
+                                        -- digest of their names instead of the queue
   expires_at bigint NOT NULL,
   fingerprint text NOT NULL,            -- of the request
   ids bigint[] NOT NULL                 -- its answer

@@ -25,7 +25,10 @@ CREATE TABLE queues (
   meter TEXT,                           -- starts counted by the rate limit (RateMeter); NULL = no starts
   opens_at INTEGER,                     -- the rate limit blocks the queue until then; with costs: blocks the
                                         -- next job that is too expensive now
-  turns_at INTEGER                      -- virtual time of a queue with fair keys (KeyTurns); NULL = 0
+  turns_at INTEGER,                     -- virtual time of a queue with fair keys (KeyTurns); NULL = 0
+  empty_since INTEGER,                  -- when it was first seen without jobs and settings; NULL = not seen so
+  empty_at INTEGER NOT NULL DEFAULT 0,  -- how many jobs had been enqueued then
+  removed INTEGER NOT NULL DEFAULT 0    -- 1 = not listed while no more than `empty_at` jobs have been enqueued
 );
 
 CREATE TABLE kinds (
@@ -183,7 +186,8 @@ CREATE TABLE uniques (
 CREATE INDEX uniques_ended ON uniques (until) WHERE ended IS NOT NULL;
 
 CREATE TABLE idempotency (
-  key TEXT PRIMARY KEY,
+  key TEXT PRIMARY KEY,                 -- the queue, a line feed, the key of the request. Of a request for several
+                                        -- queues: a digest of their names instead of the queue
   fingerprint TEXT NOT NULL,
   ids BLOB NOT NULL,                    -- little-endian int64
   expires_at INTEGER NOT NULL

@@ -786,14 +786,14 @@ TEST_CASE("a large answer is written as fast as the peer takes it, a large body 
     body += R"({"queue":"q","kind":"k","args":)" + args + "}";
   }
   CHECK(peer.call("POST", "/v1/jobs", body + "]}").status == 201);
-  // Twelve megabytes do not fit into the socket: the rest waits for the peer, who asks for more.
+  // Nine megabytes, where a claim ends, do not fit into the socket: the rest waits for the peer.
   peer.send(Peer::request("POST", "/v1/claim", R"({"worker":"w","queues":["q"],"max":100})") +
             Peer::request("GET", "/healthz"));
   const Answer claimed = peer.receive();
-  CHECK(claimed.body.size() > 12'000'000);
+  CHECK(claimed.body.size() > 9'000'000);
   auto jobs = decode_claim_response(claimed.body);
   REQUIRE(jobs);
-  REQUIRE(jobs->jobs.size() == 12);
-  CHECK(jobs->jobs[11].args == args);
+  REQUIRE(jobs->jobs.size() == 9);
+  CHECK(jobs->jobs[8].args == args);
   CHECK(peer.receive().body == R"({"status":"ok"})");
 }

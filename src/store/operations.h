@@ -195,7 +195,11 @@ struct JobFilter {
   std::optional<JobState> state;
   Within within{};  // those outside are passed over
   bool quarantined = false;  // those alone that are in quarantine, also the released
+  bool whole_args = false;   // else a list leaves out args above kListedArgsBytes
 };
+// A page of a list and the answer to a claim end with the job that reaches this size.
+inline constexpr std::size_t kPageBytes = 8 << 20;
+inline constexpr std::size_t kListedArgsBytes = 64 << 10;
 // RetryJob for up to `limit` dead jobs that match, oldest id first, beginning after `after`. Those
 // outside, by the filter's `within` or its own, count against the limit and are passed over.
 struct Redrive {
@@ -236,6 +240,11 @@ struct SetQueueLimits {
   std::string queue;
   QueueLimits limits;
 };
+// Removes an empty queue with its pause, retention and limits. A later enqueue creates it again.
+// Errors: not_found, conflict (it has jobs, finished ones included).
+struct RemoveQueue {
+  std::string queue;
+};
 struct Done {};  // the answer of operations that have nothing to say
 
 // -- what the scheduler does, each in a bounded step
@@ -271,6 +280,14 @@ struct OpenQueues {
   int limit = 1000;
   Fence fence;
 };
+// Removes queues that have been empty and without settings for `idle`, as RemoveQueue does. Each
+// call looks at all queues and notes which are empty, so the time starts with the first call that
+// finds a queue empty. A call that changes nothing does not write.
+struct ForgetQueues {
+  Duration idle = std::chrono::hours(24 * 7);
+  int limit = 1000;
+  Fence fence;
+};
 struct StepResult {
   int changed = 0;    // jobs; of PruneJobs those alone; queues; workflows
   bool more = false;  // the limit was reached: call again
@@ -284,7 +301,8 @@ using OperationVariant =
                  CreateToken, RevokeToken, Audit, StartWorkflow, SignalWorkflow, CancelWorkflow,
                  PauseWorkflow, RetryWorkflow, WakeWorkflows, PutTrigger, RemoveTrigger,
                  PauseTrigger, FireTrigger, SetQueueLimits, OpenQueues, ForkWorkflow, PutBreaker,
-                 RemoveBreaker, OpenBreaker, CloseBreaker, ExtendLeases, AllowRestart>;
+                 RemoveBreaker, OpenBreaker, CloseBreaker, ExtendLeases, AllowRestart, RemoveQueue,
+                 ForgetQueues>;
 using OperationResultVariant =
     std::variant<Error, EnqueueResult, ClaimResult, RenewResult, FinishResult, CancelResult,
                  RetryResult, RedriveResult, Done, StepResult, LeaseGrant, SessionGrant,

@@ -30,6 +30,8 @@ struct Effects {
   // Queues that may now give a job which they could not give before.
   std::vector<std::string> available;
   std::vector<JobId> ended;  // jobs that became terminal
+  // Of `ended`, those that may be pruned within kBriefRetention.
+  std::vector<JobId> brief;
   // Jobs that no operation and no result names: follow-ups that were made; and those that live on,
   // rescued or by an operator.
   std::vector<JobId> made, again;
@@ -41,6 +43,8 @@ struct Effects {
   std::vector<std::string> alarms;    // what parked a workflow: for people to read
   std::vector<BreakerInfo> breakers;  // that came to another state, without `queues`
 };
+
+inline constexpr Duration kBriefRetention = std::chrono::minutes(1);
 
 struct BatchReport {
   std::vector<OperationResult> results;  // one per operation, in order

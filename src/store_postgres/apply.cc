@@ -20,7 +20,7 @@ Error cannot_reach(const PgError& why) {
 }
 // To what the batch has done already: see close().
 template <class After>
-void add_effects(const After& after, Effects& to) {
+void add_effects(const After& after, bool any_brief, Effects& to) {
   const auto add = [](auto& all, const auto& more) {
     all.insert(all.end(), more.begin(), more.end());
   };
@@ -37,6 +37,7 @@ void add_effects(const After& after, Effects& to) {
   };
   std::erase_if(to.quarantined, over);
   std::erase_if(to.quarantine_left, over);
+  if (any_brief) to.brief = to.ended;
 }
 }  // namespace
 
@@ -432,7 +433,7 @@ void PostgresStore::remember(BatchReport& report) {
   news_.queues.insert(news_.queues.end(), after_.passed_over.begin(), after_.passed_over.end());
   if (next_due_ < due) news_.next_due = std::min(news_.next_due, next_due_);
   if (next_workflow_ < wake) news_.next_due = std::min(news_.next_due, next_workflow_);
-  add_effects(after_, report.effects);
+  add_effects(after_, any_brief_, report.effects);
   for (const std::string& name : after_.freed) {
     if (lease_free_at(name) <= now_.instant) report.effects.released.push_back(name);
   }

@@ -37,10 +37,14 @@ constexpr std::string_view kClaimBundles =
     "h.first AND (l.expires_at = 0 OR l.expires_at > $6) AND ($2::bigint[] IS NULL OR l.kind "
     "= ANY($2)) ORDER BY l.run_at, l.id LIMIT $1::bigint) r) x ORDER BY priority, run_at, id "
     "LIMIT $1::bigint), "
-    "c AS MATERIALIZED (SELECT m.entry FROM m JOIN $schema.jobs k ON k.id = m.id WHERE m.entry IS "
-    "NOT NULL AND k.state = 2 FOR UPDATE OF k SKIP LOCKED), "
+    "c AS MATERIALIZED (SELECT x.entry, sum(x.bytes) OVER (ROWS UNBOUNDED PRECEDING) - x.bytes AS "
+    "before FROM (SELECT m.entry, " MS_CLAIMED_BYTES
+    " AS bytes FROM m JOIN $schema.jobs k ON k.id = m.id WHERE m.entry IS NOT NULL AND k.state = 2 "
+    "ORDER BY m.priority, m.run_at, m.id FOR UPDATE OF k SKIP LOCKED) x), "
     // One that has another entry by now, for it was taken and came back, is not among these.
-    "d AS (DELETE FROM $schema.ready USING c WHERE ready.ctid = c.entry RETURNING ready.id), "
+    "d AS (DELETE FROM $schema.ready USING c WHERE ready.ctid = c.entry AND c.before "
+    "< " MS_PAGE_BYTES
+    " RETURNING ready.id), "
     "u AS (UPDATE $schema.jobs j SET " MS_BEGUN
     " FROM (SELECT id, n FROM m WHERE n IS NOT NULL OR id IN (SELECT id FROM d)) n WHERE j.id = "
     "n.id AND (n.n IS NULL OR (j.state = 2 AND j.version = 1 AND (j.xmax = 0 OR age(j.xmax) > "
@@ -122,11 +126,19 @@ BundleStatements::BundleStatements(std::string_view s)
                  "queue, priority, kind, run_at, id, CASE WHEN started_at = 0 THEN expires_at ELSE "
                  "0 END FROM $schema.jobs WHERE id = $1 ON CONFLICT DO NOTHING") {}
 
+// A claim takes packed entries without a look at the sizes of their jobs: a thousand of these have
+// about kPageBytes.
+constexpr std::size_t kLargestBundled = 8 << 10;
+
 // Jobs that come one by one are claimed one by one: bundles would only be undone again.
 bool PostgresStore::may_bundle(const Columns& c, std::size_t requests) const {
   const auto least = static_cast<std::size_t>(options_.least_of_bundle);
   const std::size_t jobs = c.state.size();
   if (!options_.bundles || c.some_wait || jobs < requests * least) return false;
+  const auto is_large = [](const auto& text) { return text && text->size() > kLargestBundled; };
+  if (std::any_of(c.args.begin(), c.args.end(), is_large) ||
+      std::any_of(c.headers.begin(), c.headers.end(), is_large))
+    return false;
   for (const auto& [queue, tally] : c.tally) {
     const auto known = queues_by_id_.find(static_cast<int>(queue));
     if (known == queues_by_id_.end() || known->second->limits.any()) return false;

@@ -1,4 +1,6 @@
 // Queues and kinds: small tables of which every node keeps a copy.
+#include <fmt/format.h>
+
 #include "api/limit_shapes.h"
 #include "base/assert.h"
 #include "store_postgres/store_impl.h"
@@ -16,6 +18,14 @@ QueueInfo read_queue(const Rows& rows, int row, int first) {
 }
 }  // namespace
 
+void PostgresStore::note_brief(const QueueInfo& queue) {
+  const auto brief = [](const std::optional<std::int64_t>& own, Duration all) {
+    return own.value_or(all.count()) < kBriefRetention.count();
+  };
+  any_brief_ = any_brief_ || brief(queue.retention_completed, options_.store.retention_completed) ||
+               brief(queue.retention_dead, options_.store.retention_dead);
+}
+
 void PostgresStore::load_queues() {
   const Rows rows = connection_->run(sql_.load_queues);
   for (int i = 0; i < rows.size(); ++i) {
@@ -26,6 +36,7 @@ void PostgresStore::load_queues() {
     if (!kept) kept = std::make_unique<QueueInfo>();
     *kept = std::move(read);
     any_rates_ = any_rates_ || kept->limits.has_rate();
+    note_brief(*kept);
     queues_by_name_[kept->name] = kept.get();
   }
   // What a batch made that was undone.
@@ -153,12 +164,14 @@ QueueInfo& PostgresStore::locked_queue(const std::string& name) {
   queue.meter = now.meter;
   queue.opens_at = now.opens_at;
   queue.keys_open_at = now.keys_open_at;
+  constexpr int kRemoved = 7;
+  queue.removed = row.integer(0, kRemoved) != 0;
   return queue;
 }
 
 OperationResult PostgresStore::operator()(const PauseQueue& op) {
   QueueInfo& queue = locked_queue(op.queue);
-  if (queue.paused == op.paused) return Done{};
+  if (queue.paused == op.paused && !queue.removed) return Done{};
   queue.paused = op.paused;
   changed_queue(queue);
   if (!op.paused) {
@@ -175,8 +188,44 @@ OperationResult PostgresStore::operator()(const SetRetention& op) {
   };
   queue.retention_completed = count(op.completed);
   queue.retention_dead = count(op.dead);
+  note_brief(queue);
   changed_queue(queue);
   return Done{};
+}
+
+// The row of a removed queue stays: other nodes may enqueue with its id at this moment. Reads list
+// it again as soon as more has been enqueued.
+OperationResult PostgresStore::operator()(const RemoveQueue& op) {
+  flush();
+  const Rows found = ask(sql_.find_removable, params(op.queue));
+  if (found.empty() || found.integer(0, 0) != 0) {
+    return Error{.code = ErrorCode::not_found,
+                 .message = fmt::format("queue {}: there is no such queue", op.queue)};
+  }
+  if (const std::int64_t jobs = found.integer(0, 1); jobs > 0) {
+    return Error{.code = ErrorCode::conflict,
+                 .message = fmt::format("queue {}: has {} {}: must be empty to be removed",
+                                        op.queue, jobs, jobs == 1 ? "job" : "jobs")};
+  }
+  if (!locked_queue(op.queue).limits.is_default())
+    (*this)(SetQueueLimits{.queue = op.queue, .limits = {}});
+  QueueInfo& queue = locked_queue(op.queue);
+  queue.paused = false;
+  queue.retention_completed = queue.retention_dead = std::nullopt;
+  changed_queue(queue);
+  write(sql_.mark_removed, params(std::int64_t{queue.id}, wall()));
+  return Done{};
+}
+
+OperationResult PostgresStore::operator()(const ForgetQueues& op) {
+  if (auto lost = fenced(op.fence)) return std::move(*lost);
+  flush();
+  const Rows rows =
+      ask(sql_.forget_queues, params(wall(), op.idle.count(), std::int64_t{op.limit}));
+  if (!rows.empty()) wrote();
+  StepResult result{.more = rows.size() == op.limit};
+  for (int i = 0; i < rows.size(); ++i) result.changed += rows.integer(i, 0) != 0 ? 1 : 0;
+  return result;
 }
 
 }  // namespace mainspring::pg

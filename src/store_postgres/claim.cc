@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "base/mutant.h"
+#include "store/bounds.h"
 #include "store_postgres/claimed_columns.h"
 #include "store_postgres/plain.h"
 
@@ -235,6 +236,7 @@ void PostgresStore::take_claimed(Claiming& claiming, const Rows& rows, bool of_b
   jobs.reserve(jobs.size() + static_cast<std::size_t>(rows.size() - begin));
   for (int i = begin; i < rows.size(); ++i) {
     jobs.push_back(read_claimed(rows, i, op, claiming.until));
+    claiming.bytes += claimed_bytes(jobs.back());
     if ((after_.leased.back().second.flags & kFlagExtras) != 0)
       claiming.extras.push_back(jobs.back().id);
     const auto room = claiming.rooms.find(after_.leased.back().second.queue);
@@ -252,6 +254,7 @@ void PostgresStore::take_claimed(Claiming& claiming, const Rows& rows, bool of_b
     for (int i = begin; i < rows.size(); ++i) given.ids.push_back(rows.integer(i, 0));
     after_.given.push_back(std::move(given));
   }
+  claiming.full = claiming.full || claiming.bytes >= kPageBytes;
   const bool enough = claiming.full || static_cast<int>(claiming.result.jobs.size()) >= op.max;
   if (one_queue) {
     QueueHint& hint = hints_[claiming.queues.front()->id];

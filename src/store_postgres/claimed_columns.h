@@ -13,6 +13,11 @@
   "j.session, CASE WHEN j.flags & 64 <> 0 THEN (SELECT x.state FROM $schema.sessions x "   \
   "WHERE x.queue = j.queue AND x.key = j.session) END AS session_state"
 
+// Bytes of a job k that count against kPageBytes, and that bound: a claim gives jobs until they
+// reach it.
+#define MS_CLAIMED_BYTES "octet_length(k.args) + coalesce(octet_length(k.headers), 0)"
+#define MS_PAGE_BYTES "8388608"
+
 // The same columns without a job, and how many they are.
 #define MS_NO_CLAIMED                                                                          \
   "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, " \

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "store/bounds.h"
 #include "store_postgres/plain.h"
 
 namespace mainspring::pg {
@@ -181,7 +182,8 @@ OperationResult PostgresStore::operator()(const Enqueue& op) {
     if (auto replayed = replay_idempotent(op)) return std::move(*replayed);
   }
   if (!has_room(static_cast<std::int64_t>(op.jobs.size()))) {
-    if (!op.idempotency_key.empty()) tell(sql_.drop_idempotency, params(op.idempotency_key));
+    if (!op.idempotency_key.empty())
+      tell(sql_.drop_idempotency, params(scoped_idempotency_key(op)));
     return too_many();
   }
   std::set<SessionName> sessions;
@@ -201,7 +203,8 @@ OperationResult PostgresStore::operator()(const Enqueue& op) {
   }
   if (!op.idempotency_key.empty()) {
     const WallTime until = now_.wall + kIdempotencyWindow;
-    write(sql_.insert_idempotency, params(op.idempotency_key, until.us(), op.fingerprint, ids));
+    write(sql_.insert_idempotency,
+          params(scoped_idempotency_key(op), until.us(), op.fingerprint, ids));
     after_.next_prune = std::min(after_.next_prune, until);
   }
   return result;
@@ -209,8 +212,8 @@ OperationResult PostgresStore::operator()(const Enqueue& op) {
 
 std::optional<OperationResult> PostgresStore::replay_idempotent(const Enqueue& op) {
   // Two nodes with one key: the second waits here until the first has committed.
-  tell(sql_.claim_idempotency, params(op.idempotency_key));
-  const Rows row = ask(sql_.select_idempotency, params(op.idempotency_key));
+  tell(sql_.claim_idempotency, params(scoped_idempotency_key(op)));
+  const Rows row = ask(sql_.select_idempotency, params(scoped_idempotency_key(op)));
   if (row.empty() || row.integer(0, 2) <= wall()) return std::nullopt;
   if (row.text(0, 0) != op.fingerprint) {
     return Error{.code = ErrorCode::conflict,

@@ -44,7 +44,9 @@ struct PostgresStore::Claiming {
   ClaimResult result;
   Ints extras;        // jobs that may have a checkpoint
   Rooms rooms;        // of queues with limits: what of them may begin
-  bool full = false;  // the next job does not fit into what is left of op->max
+  // The next job does not fit into what is left of op->max, or the jobs have kPageBytes.
+  bool full = false;
+  std::size_t bytes = 0;
   // Of its queues with limits per key: the jobs that it may take, and of which queue each is; and
   // those queues of which there may be others.
   std::set<int> keyed_queues, unfinished;

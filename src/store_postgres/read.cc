@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "api/limit_shapes.h"
+#include "store/bounds.h"
 #include "store_postgres/reader.h"
 
 namespace mainspring::pg {
@@ -14,8 +15,10 @@ namespace {
 // Jobs that one list() looks at: bounds its time, whatever the filter.
 constexpr std::int64_t kListWindow = 20'000;
 // Where a state has a table of its own, and that has at most so many entries, they are looked at
-// instead of all jobs.
-constexpr std::int64_t kMaxCandidates = 100'000;
+// instead of all jobs. No more than a window, so that either costs about the same.
+constexpr std::int64_t kMaxCandidates = kListWindow;
+// Jobs in one answer of the database: at most about kPageBytes of them, with args left out or not.
+constexpr std::int64_t kRowsAtOnce = 100, kWholeRowsAtOnce = 8;
 constexpr std::size_t kMaxProbe = 5000;  // candidates read in one statement
 
 std::optional<WallTime> wall_or_none(std::int64_t us) {
@@ -150,9 +153,13 @@ class Lister {
     return nullptr;
   }
 
-  // Adds what fits, one more than the page has room for at most.
+  // One more than the page has room for at most.
+  std::int64_t rows_at_once() const {
+    return std::min(std::int64_t{limit_} + 1 - static_cast<std::int64_t>(page_.jobs.size()),
+                    filter_.whole_args ? kWholeRowsAtOnce : kRowsAtOnce);
+  }
   void add_filter(Params& to) const {
-    to.add(std::int64_t{limit_} + 1 - static_cast<std::int64_t>(page_.jobs.size()));
+    to.add(rows_at_once());
     to.add(wanted(filter_.queue)).add(wanted(filter_.kind)).add(wanted(filter_.tag));
     to.add(filter_.state ? std::optional<std::int64_t>(static_cast<int>(*filter_.state))
                          : std::nullopt);
@@ -161,12 +168,15 @@ class Lister {
   }
   // True: the page is full, and says where the next one begins.
   bool take(const Rows& rows) {
+    constexpr int kOmitted = 35;
     for (int i = 0; i < rows.size(); ++i) {
-      if (static_cast<int>(page_.jobs.size()) == limit_) {
+      if (static_cast<int>(page_.jobs.size()) == limit_ || bytes_ >= kPageBytes) {
         page_.next = page_.jobs.back().id;
         return true;
       }
       page_.jobs.push_back(read_job(rows, i));
+      page_.jobs.back().args_omitted = static_cast<std::size_t>(rows.integer(i, kOmitted));
+      bytes_ += listed_bytes(page_.jobs.back());
     }
     return false;
   }
@@ -175,10 +185,17 @@ class Lister {
     std::size_t at = 0;
     for (std::size_t probe = static_cast<std::size_t>(limit_) + 1; at < ids.size(); probe *= 4) {
       const std::size_t end = std::min(ids.size(), at + std::min(probe, kMaxProbe));
-      const auto first = ids.begin() + static_cast<std::ptrdiff_t>(at);
-      Params p = params(Ints(first, first + static_cast<std::ptrdiff_t>(end - at)));
-      add_filter(p);
-      if (take(snapshot_.run(sql_.list_ids, p))) return std::move(page_);
+      while (at < end) {
+        const std::int64_t most = rows_at_once();
+        Params p = params(Ints(ids.data() + at, ids.data() + end));
+        add_filter(p);
+        p.add(filter_.whole_args);
+        const Rows rows = snapshot_.run(sql_.list_ids, p);
+        if (take(rows)) return std::move(page_);
+        if (rows.size() < most) break;
+        const JobId last = page_.jobs.back().id;
+        while (at < end && ids[at] >= last) ++at;
+      }
       at = end;
     }
     if (static_cast<std::int64_t>(ids.size()) == kListWindow) page_.next = ids.back();
@@ -186,13 +203,21 @@ class Lister {
   }
 
   JobPage window() {
-    Params p = params(before_);
-    add_filter(p);
-    p.add(kListWindow);
-    if (take(snapshot_.run(sql_.list_window, p))) return std::move(page_);
-    const Rows end = snapshot_.run(sql_.window_end, params(before_, kListWindow));
-    if (end.size() == 2) page_.next = end.integer(0, 0);
-    return std::move(page_);
+    for (JobId before = before_;;) {
+      const std::int64_t most = rows_at_once();
+      Params p = params(before);
+      add_filter(p);
+      p.add(kListWindow).add(filter_.whole_args);
+      const Rows rows = snapshot_.run(sql_.list_window, p);
+      if (take(rows)) return std::move(page_);
+      if (rows.size() == most) {
+        before = page_.jobs.back().id;
+        continue;
+      }
+      const Rows end = snapshot_.run(sql_.window_end, params(before, kListWindow));
+      if (end.size() == 2) page_.next = end.integer(0, 0);
+      return std::move(page_);
+    }
   }
 
   Snapshot& snapshot_;
@@ -202,6 +227,7 @@ class Lister {
   const JobId before_;
   std::optional<Ints> visible_;  // queues
   JobPage page_;
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace

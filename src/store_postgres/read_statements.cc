@@ -4,13 +4,21 @@
 namespace mainspring::pg {
 
 // The whole record; read_job() counts these columns.
-#define MS_JOB                                                                                \
+#define MS_JOB_WITH(args)                                                                     \
   "j.id, q.name, k.name, j.state, j.priority, j.run_at, j.attempt, j.max_attempts, j.token, " \
-  "j.version, j.started_at, j.finished_at, j.expires_at, j.created_at, j.args, j.timeout, "   \
+  "j.version, j.started_at, j.finished_at, j.expires_at, j.created_at, " args                 \
+  ", j.timeout, "                                                                             \
   "j.tags, j.headers, j.correlation_id, j.reply_to, j.unique_key, j.worker, j.flags, "        \
   "e.progress_value, e.progress_text, e.reason, e.description, j.follow_ups, j.session, "     \
   "j.reply_session, coalesce(j.trigger_depth, 0), j.limit_key, j.deferred IS TRUE, "          \
   "CASE WHEN j.state NOT IN (4, 6, 7) THEN j.quarantined END, coalesce(j.lost, 0)"
+#define MS_JOB MS_JOB_WITH("j.args")
+// Of a list: large args are left out unless `whole` is true. Then their size.
+#define MS_LISTED(whole)                                                            \
+  MS_JOB_WITH("CASE WHEN " whole                                                    \
+              "::boolean OR octet_length(j.args) <= 65536 THEN j.args ELSE '' END") \
+  ", CASE WHEN " whole                                                              \
+  "::boolean OR octet_length(j.args) <= 65536 THEN 0 ELSE octet_length(j.args) END"
 #define MS_JOINS                                                                              \
   " JOIN $schema.queues q ON q.id = j.queue JOIN $schema.kinds k ON k.id = j.kind LEFT JOIN " \
   "$schema.extras e ON e.id = j.id "
@@ -48,7 +56,8 @@ constexpr std::string_view kQueues =
     "$schema.queues q LEFT JOIN (SELECT queue, sum(waiting)::bigint, sum(scheduled)::bigint, "
     "sum(available)::bigint AS available, sum(running)::bigint, sum(completed)::bigint, "
     "sum(retryable)::bigint, sum(cancelled)::bigint, sum(dead)::bigint, "
-    "sum(enqueued)::bigint, sum(pruned)::bigint, sum(expired)::bigint FROM $schema.tallies "
+    "sum(enqueued)::bigint AS enqueued, sum(pruned)::bigint, sum(expired)::bigint FROM "
+    "$schema.tallies "
     "WHERE queue <> 0 GROUP BY queue) t ON t.queue = q.id LEFT JOIN LATERAL (SELECT "
     "least(min(r.run_at), (SELECT h.run_at FROM $schema.held_back h JOIN $schema.jobs j ON "
     "j.id = h.id WHERE h.queue = q.id AND j.state = 2 AND j.run_at = h.run_at ORDER BY "
@@ -60,7 +69,7 @@ constexpr std::string_view kQueues =
     "WHERE t.available > 0) o ON true LEFT JOIN (SELECT z.queue, "
     "count(*) AS n FROM $schema.quarantine z JOIN $schema.jobs j ON j.id = z.id AND "
     "j.quarantined IS NOT NULL AND j.state NOT IN (4, 6, 7) GROUP BY z.queue) z ON z.queue = "
-    "q.id ORDER BY q.name";
+    "q.id WHERE NOT q.removed OR coalesce(t.enqueued, 0) <> q.empty_at ORDER BY q.name";
 }  // namespace
 
 ReadStatements::ReadStatements(std::string_view s)
@@ -75,14 +84,14 @@ ReadStatements::ReadStatements(std::string_view s)
               "FROM $schema.errors WHERE job = j.id AND j.flags & 8 <> 0) x WHERE j.id = $1"),
       last_id(s, "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM $schema.job_ids"),
       queue_names(s, "SELECT id, name FROM $schema.queues"),
-      list_window(s, "SELECT " MS_JOB
+      list_window(s, "SELECT " MS_LISTED("$10")
                      " FROM (SELECT * FROM (SELECT * FROM $schema.jobs WHERE id < $1 ORDER BY id "
                      "DESC LIMIT $9) w WHERE " MS_FILTER " ORDER BY id DESC LIMIT $2) j" MS_JOINS
                      "ORDER BY j.id DESC"),
       window_end(s,
                  "SELECT id FROM $schema.jobs WHERE id < $1 ORDER BY id DESC OFFSET $2::bigint - 1 "
                  "LIMIT 2"),
-      list_ids(s, "SELECT " MS_JOB
+      list_ids(s, "SELECT " MS_LISTED("$9")
                   " FROM (SELECT * FROM $schema.jobs WHERE id = ANY($1::bigint[]) AND " MS_FILTER
                   " ORDER BY id DESC LIMIT $2) j" MS_JOINS "ORDER BY j.id DESC"),
       candidates_dead(s, MS_NEWEST("dead_letter")),
@@ -126,6 +135,8 @@ ReadStatements::ReadStatements(std::string_view s)
       audit_marks(s, "SELECT id, seq, hash FROM $schema.audit_marks ORDER BY id") {}
 
 #undef MS_JOB
+#undef MS_JOB_WITH
+#undef MS_LISTED
 #undef MS_JOINS
 #undef MS_FILTER
 #undef MS_CANDIDATES

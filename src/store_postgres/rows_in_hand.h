@@ -108,6 +108,7 @@ struct QueueInfo {
   RateMeter meter;                       // of limits.rate, as this node saw it last
   std::optional<WallTime> opens_at;      // closed by that rate until then
   std::optional<WallTime> keys_open_at;  // the first of its keys that are closed by theirs
+  bool removed = false;                  // as locked_queue() read it
 };
 
 // Columns from `first`: limits, meter, opens_at, keys_open_at.

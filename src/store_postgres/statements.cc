@@ -41,6 +41,39 @@ BatchStatements::BatchStatements(std::string_view s)
                  "SELECT ids FROM $schema.tallies WHERE node = $1 AND batch = $2 ORDER BY ids IS "
                  "NULL LIMIT 1") {}
 
+namespace {
+
+#define MS_TALLY                                                                        \
+  "sum(enqueued)::bigint AS enqueued, sum(waiting + scheduled + available + running + " \
+  "completed + retryable + cancelled + dead + expired)::bigint AS jobs FROM $schema.tallies "
+
+constexpr std::string_view kFindRemovable =
+    "SELECT q.removed AND coalesce(t.enqueued, 0) = q.empty_at, coalesce(t.jobs, 0) FROM "
+    "$schema.queues q LEFT JOIN LATERAL (SELECT " MS_TALLY
+    "WHERE queue = q.id) t ON true WHERE q.name = $1 FOR UPDATE OF q";
+
+// $1 now, $2 idle, $3 limit. A time in the future comes from a clock that was ahead. Answers which
+// of the changed ones are removed now.
+constexpr std::string_view kForgetQueues =
+    "WITH c AS MATERIALIZED (SELECT q.id, coalesce(t.enqueued, 0) AS enqueued, "
+    "q.empty_since IS NOT NULL AND q.empty_at = coalesce(t.enqueued, 0) AND q.empty_since <= $1 AS "
+    "known, $1 - q.empty_since >= $2 AS over FROM $schema.queues q LEFT JOIN (SELECT "
+    "queue, " MS_TALLY
+    "WHERE queue <> 0 GROUP BY queue) t ON t.queue = q.id WHERE coalesce(t.jobs, 0) = 0 AND NOT "
+    "(q.removed AND q.empty_at = coalesce(t.enqueued, 0)) AND NOT q.paused AND "
+    "q.retention_completed IS NULL AND q.retention_dead IS NULL AND q.limits IS NULL AND "
+    "q.settings IS NULL), "
+    "d AS MATERIALIZED (SELECT * FROM c WHERE over OR NOT known ORDER BY id LIMIT $3::bigint) "
+    "UPDATE $schema.queues q SET empty_since = CASE WHEN d.known AND d.over THEN q.empty_since "
+    "ELSE "
+    "$1 END, empty_at = d.enqueued, removed = d.known AND d.over FROM d WHERE q.id = d.id "
+    "RETURNING "
+    "q.removed";
+
+#undef MS_TALLY
+
+}  // namespace
+
 CatalogStatements::CatalogStatements(std::string_view s)
     : load_queues(s,
                   "SELECT id, name, paused, retention_completed, retention_dead, coalesce(limits, "
@@ -52,13 +85,21 @@ CatalogStatements::CatalogStatements(std::string_view s)
           "retention_dead, coalesce(limits, settings) AS limits, meter, opens_at, keys_open_at, "
           "xmax = 0 AS made) SELECT id, paused, retention_completed, retention_dead, limits, "
           "meter, opens_at, keys_open_at, made FROM new"),
-      update_queue(s,
-                   "UPDATE $schema.queues SET paused = $2, retention_completed = $3, "
-                   "retention_dead = $4, limits = $5, meter = $6, opens_at = $7, settings = $8, "
-                   "keys_open_at = $9 WHERE id = $1::bigint"),
-      lock_queue(s,
-                 "SELECT paused, retention_completed, retention_dead, coalesce(limits, settings), "
-                 "meter, opens_at, keys_open_at FROM $schema.queues WHERE name = $1 FOR UPDATE"),
+      update_queue(
+          s,
+          "UPDATE $schema.queues SET removed = false, paused = $2, retention_completed = $3, "
+          "retention_dead = $4, limits = $5, meter = $6, opens_at = $7, settings = $8, "
+          "keys_open_at = $9 WHERE id = $1::bigint"),
+      lock_queue(
+          s,
+          "SELECT paused, retention_completed, retention_dead, coalesce(limits, settings), "
+          "meter, opens_at, keys_open_at, removed FROM $schema.queues WHERE name = $1 FOR UPDATE"),
+      find_removable(s, kFindRemovable),
+      mark_removed(s,
+                   "UPDATE $schema.queues q SET removed = true, empty_since = $2, empty_at = "
+                   "coalesce((SELECT sum(enqueued) FROM $schema.tallies WHERE queue = q.id), 0) "
+                   "WHERE id = $1::bigint"),
+      forget_queues(s, kForgetQueues),
       load_kinds(s, "SELECT id, name FROM $schema.kinds"),
       insert_kind(s,
                   "INSERT INTO $schema.kinds (name) VALUES ($1) ON CONFLICT (name) DO UPDATE SET "
@@ -246,11 +287,15 @@ std::string enqueue_text(Rest rest) {
          "SELECT ids FROM a";
 }
 
-// `chosen` selects ctid and id of rows in `ready` whose jobs it has locked.
+// `chosen` selects ctid and id of rows in `ready` whose jobs it has locked, and bytes of these
+// jobs, in their order.
 std::string claim_text(std::string_view chosen) {
-  return "WITH c AS MATERIALIZED (" + std::string(chosen) +
-         "), d AS (DELETE FROM $schema.ready USING c WHERE ready.ctid = c.ctid RETURNING "
-         "ready.id), "
+  return "WITH c AS MATERIALIZED (SELECT x.ctid, sum(x.bytes) OVER (ROWS UNBOUNDED PRECEDING) - "
+         "x.bytes AS before FROM (" +
+         std::string(chosen) +
+         ") x), d AS (DELETE FROM $schema.ready USING c WHERE ready.ctid = c.ctid AND c.before "
+         "< " MS_PAGE_BYTES
+         " RETURNING ready.id), "
          "u AS (UPDATE $schema.jobs j SET " MS_BEGUN
          " FROM d WHERE j.id = d.id RETURNING " MS_CLAIMED
          "), l AS (INSERT INTO $schema.leased (look_at, seq, node, ids) SELECT $5, "
@@ -300,8 +345,10 @@ EnqueueStatements::EnqueueStatements(std::string_view s)
 ClaimStatements::ClaimStatements(std::string_view s)
     : claim_one_queue(
           s, claim_text(
-                 "SELECT r.ctid, r.id FROM $schema.queues q, unnest($11::bigint[], $12::bigint[]) "
-                 "AS h(priority, first), LATERAL (SELECT l.ctid, l.id FROM $schema.ready l JOIN "
+                 "SELECT r.ctid, r.id, r.bytes FROM $schema.queues q, unnest($11::bigint[], "
+                 "$12::bigint[]) "
+                 "AS h(priority, first), LATERAL (SELECT l.ctid, l.id, " MS_CLAIMED_BYTES
+                 " AS bytes FROM $schema.ready l JOIN "
                  "$schema.jobs k ON k.id = l.id WHERE l.queue = q.id AND l.priority = h.priority "
                  "AND l.run_at >= h.first AND (l.expires_at = 0 OR l.expires_at > $6) AND "
                  "($2::bigint[] IS NULL OR l.kind = ANY($2)) AND k.state = 2 ORDER BY l.run_at, "
@@ -309,7 +356,8 @@ ClaimStatements::ClaimStatements(std::string_view s)
                  "AND NOT q.paused AND q.limits IS NULL LIMIT $1::bigint")),
       claim_queues(
           s, claim_text(
-                 "SELECT f.ctid, f.id FROM (SELECT r.* FROM $schema.queues q, "
+                 "SELECT f.ctid, f.id, " MS_CLAIMED_BYTES
+                 " AS bytes FROM (SELECT r.* FROM $schema.queues q, "
                  "generate_series(0, 9) AS h(priority), LATERAL (SELECT ctid, * FROM $schema.ready "
                  "WHERE queue = q.id AND priority = h.priority AND (expires_at = 0 OR expires_at > "
                  "$6) AND ($2::bigint[] IS NULL OR kind = ANY($2)) ORDER BY run_at, id LIMIT "
@@ -355,7 +403,8 @@ LimitStatements::LimitStatements(std::string_view s)
     : claim_limited(
           s,
           claim_text(
-              "SELECT f.ctid, f.id FROM (SELECT r.*, 0 AS n FROM unnest($10::bigint[], "
+              "SELECT f.ctid, f.id, " MS_CLAIMED_BYTES
+              " AS bytes FROM (SELECT r.*, 0 AS n FROM unnest($10::bigint[], "
               "$11::bigint[]) AS q(id, room), LATERAL (SELECT ctid, priority, run_at, id FROM "
               "$schema.ready WHERE queue = q.id AND "
               "(expires_at = 0 OR expires_at > $6) AND ($2::bigint[] IS NULL OR kind = ANY($2)) "

@@ -18,8 +18,8 @@ struct BatchStatements {
 // Queues and kinds.
 struct CatalogStatements {
   explicit CatalogStatements(std::string_view schema);
-  Statement load_queues, insert_queue, update_queue, lock_queue, load_kinds, insert_kind,
-      raise_version;
+  Statement load_queues, insert_queue, update_queue, lock_queue, find_removable, mark_removed,
+      forget_queues, load_kinds, insert_kind, raise_version;
 };
 
 // Rows of jobs.

@@ -150,6 +150,8 @@ class PostgresStore final : public SharedStore, private StoreState {
   OperationResult operator()(const Redrive& op);
   OperationResult operator()(const PauseQueue& op);
   OperationResult operator()(const SetRetention& op);
+  OperationResult operator()(const RemoveQueue& op);
+  OperationResult operator()(const ForgetQueues& op);
   OperationResult operator()(const MoveDue& op);
   OperationResult operator()(const RescueExpired& op);
   void look_later(const Ints& ids, std::int64_t at);  // whether their leases have ended
@@ -557,6 +559,7 @@ class PostgresStore final : public SharedStore, private StoreState {
   // -- catalog.cc: queues and kinds
   const QueueInfo* find_queue(const std::string& name);  // nullptr = there is none
   const QueueInfo& queue_of(const std::string& name);    // made if new
+  void note_brief(const QueueInfo& queue);
   QueueInfo& locked_queue(const std::string& name);      // made if new; as the database has it
   const QueueInfo& queue_by_id(int id);
   const std::string& queue_name(int id) { return queue_by_id(id).name; }

@@ -199,19 +199,13 @@ OperationResult SqliteStore::operator()(const Redrive& op) {
 
 OperationResult SqliteStore::operator()(const PauseQueue& op) {
   QueueState& queue = queue_of(op.queue);
-  if (queue.paused == op.paused) return Done{};
+  if (queue.paused == op.paused && !queue.is_removed()) return Done{};
   begin_write();
   queue.paused = op.paused;
+  queue.removed = false;
   if (!op.paused) open_queue(queue);
   touch(queue);
-  sql_->update_queue
-      .bind(queue.id, op.paused && !MS_MUTANT(pause_not_kept) ? 1 : 0,
-            queue.retention_completed
-                ? std::optional<std::int64_t>(queue.retention_completed->count())
-                : std::nullopt,
-            queue.retention_dead ? std::optional<std::int64_t>(queue.retention_dead->count())
-                                 : std::nullopt)
-      .run();
+  save_queue(queue);
   return Done{};
 }
 
@@ -220,12 +214,9 @@ OperationResult SqliteStore::operator()(const SetRetention& op) {
   begin_write();
   queue.retention_completed = op.completed;
   queue.retention_dead = op.dead;
+  queue.removed = false;
   touch(queue);
-  sql_->update_queue
-      .bind(queue.id, queue.paused ? 1 : 0,
-            op.completed ? std::optional<std::int64_t>(op.completed->count()) : std::nullopt,
-            op.dead ? std::optional<std::int64_t>(op.dead->count()) : std::nullopt)
-      .run();
+  save_queue(queue);
   return Done{};
 }
 

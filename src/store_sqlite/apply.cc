@@ -165,10 +165,13 @@ void SqliteStore::commit_batch(BatchReport& report) {
     if (due_touched_ || expiring_touched_ || finished_touched_ || sessions_touched_)
       refresh_agenda();
     refresh_workflows();
+    running_.add(begun_running_);
     if (!MS_MUTANT(ack_before_commit) || now_.wall.ms() % 2 != 0) {
       sql_->commit.bind().run();
       in_transaction_ = false;
     }
+    running_.remove(ended_running_);
+    begun_running_.clear(), ended_running_.clear();
     data_version_ = data_version();
     commits_.fetch_add(1, std::memory_order_relaxed);
   }
@@ -183,6 +186,7 @@ void SqliteStore::commit_batch(BatchReport& report) {
   tell_quarantine(report.effects);
   report.effects.ended = std::move(ended_);
   ended_.clear();
+  report.effects.brief = std::exchange(brief_, {});
   report.effects.made = std::exchange(made_, {});
   report.effects.again = std::exchange(again_, {});
   report.effects.workflows = std::exchange(changed_workflows_, {});
@@ -283,6 +287,12 @@ void SqliteStore::publish() {
   if (publish_anew_) published_queues_.clear();  // after load() every queue is touched
   publish_anew_ = false;
   for (QueueState* queue : touched_) {
+    if (queue->is_removed()) {
+      published_queues_.erase(queue->name);
+      queue->published = nullptr;
+      queue->touched = queue->made_available = queue->made_session_available = false;
+      continue;
+    }
     if (queue->published == nullptr) {
       queue->published = &published_queues_[queue->name];
       queue->published->name = queue->name;

@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/mutant.h"
+#include "store/bounds.h"
 
 namespace mainspring::sqlite {
 namespace {
@@ -98,7 +99,7 @@ OperationResult SqliteStore::operator()(const Claim& op) {
   begin_write();
   std::make_heap(heap.begin(), heap.end(), later);
   result.jobs.reserve(static_cast<std::size_t>(std::min(op.max, 1000)));
-  while (!heap.empty() && claim.slots < op.max) {
+  while (!heap.empty() && claim.slots < op.max && claim.bytes < kPageBytes) {
     std::pop_heap(heap.begin(), heap.end(), later);
     ClaimStream& first = heap.back();
     const bool closed = first.queue->limits.any() &&
@@ -152,6 +153,7 @@ void SqliteStore::take_first(ClaimWalk& claim, ClaimStream& first) {
   } else if (claim_one(at, *first.queue, first.kind, claim.op, claim.grant, claim.jobs)) {
     first.at = first.line->erase(first.at);
     claim.slots += std::min(claim.jobs.back().cost, claim.op.max);
+    claim.bytes += claimed_bytes(claim.jobs.back());
     if (key != nullptr) claim.taken[first.queue].push_back(key->key);
   } else {
     ++first.at;
@@ -169,6 +171,7 @@ void SqliteStore::take_turn(ClaimWalk& claim, FairFronts& fronts) {
   if (claim_one(front.at, queue, front.kind, claim.op, claim.grant, claim.jobs)) {
     const int cost = claim.jobs.back().cost;
     claim.slots += std::min(cost, claim.op.max);
+    claim.bytes += claimed_bytes(claim.jobs.back());
     front.line->erase(front.at);
     if (front.key != nullptr) claim.taken[&queue].push_back(key);
     count_turn(queue, key, cost);

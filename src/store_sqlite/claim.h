@@ -73,6 +73,7 @@ struct ClaimWalk {
   std::vector<std::unique_ptr<FairFronts>> fair{};
   std::map<QueueState*, std::vector<std::string>> taken{};  // limit keys
   int slots = 0;                                            // that the jobs given take, of op.max
+  std::size_t bytes = 0;                                    // of these jobs, up to kPageBytes
   std::set<const QueueState*> waiting{};  // for room for their first job: see costs.cc
   std::set<const LimitKey*> waiting_keys{};
 };

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/mutant.h"
+#include "store/bounds.h"
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
@@ -62,9 +63,10 @@ OperationResult SqliteStore::operator()(const Enqueue& op) {
     std::string ids;
     for (const EnqueuedJob& job : result.jobs)
       ids.append(reinterpret_cast<const char*>(&job.id), sizeof job.id);
+    const std::string key = scoped_idempotency_key(op);
     sql_->insert_idempotency
         .bind(
-            op.idempotency_key, op.fingerprint, Statement::blob(ids),
+            key, op.fingerprint, Statement::blob(ids),
             (now_.wall + kIdempotencyWindow / (MS_MUTANT(short_idempotency_window) ? 100 : 1)).us())
         .run();
     finished_touched_ = true;
@@ -75,8 +77,9 @@ OperationResult SqliteStore::operator()(const Enqueue& op) {
 std::optional<OperationResult> SqliteStore::replay_idempotent(const Enqueue& op) {
   std::string ids;
   {
+    const std::string key = scoped_idempotency_key(op);
     Statement& row = sql_->select_idempotency;
-    row.bind(op.idempotency_key);
+    row.bind(key);
     ResetGuard guard(row);
     if (!row.step() || row.integer(2) <= now_.wall.us()) return std::nullopt;
     if (row.text(0) != op.fingerprint && !MS_MUTANT(fingerprint_ignored)) {

@@ -9,8 +9,12 @@
 
 namespace mainspring::sqlite {
 std::unique_ptr<Grant> SqliteStore::new_grant(Token first, const std::string& worker, Now now) {
-  return std::make_unique<Grant>(Grant{
-      .token = first, .worker = worker, .claimed_at = now.wall, .claimed_instant = now.instant});
+  return std::make_unique<Grant>(
+      Grant{.token = first,
+            .worker = worker,
+            .claimed_at = now.wall,
+            .claimed_instant = now.instant,
+            .shown = std::make_shared<RunningGrant>(RunningGrant{worker, now.wall})});
 }
 
 void SqliteStore::keep_grant(std::unique_ptr<Grant> grant, Duration lease,
@@ -66,6 +70,7 @@ bool SqliteStore::claim_one(const ReadyKey& key, QueueState& queue, std::int32_t
   count_begun(queue, job.cost);
   begin_under_breaker(queue, {id, lease.token});
   lease_order_.emplace_hint(lease_order_.end(), lease.expires_at, id);
+  begun_running_.push_back({id, lease.token, queue.id, kind, grant.shown});
   leases_.emplace(id, std::move(lease));
   return true;
 }
@@ -343,6 +348,7 @@ void SqliteStore::end_attempt(JobId id, Lease& lease, JobState state, WallTime r
     enter(hot);
   }
   lease_order_.erase({lease.expires_at, id});
+  ended_running_.emplace_back(id, lease.token);
   if (--lease.grant->remaining == 0) end_grant(*lease.grant);
   leases_.erase(id);
 }

@@ -76,6 +76,7 @@ OperationResult SqliteStore::operator()(const SetQueueLimits& op) {
   if (queue.limits.per_key.rate != op.limits.per_key.rate) drop_key_meters(queue);
   const bool costs = !queue.limits.costs.empty() || !op.limits.costs.empty();
   queue.limits = op.limits;
+  if (queue.removed) queue.removed = false, save_queue(queue);
   if (costs && !MS_MUTANT(costs_count_only_what_begins)) count_costs(queue);
   note_rate(queue);
   settle_all_keys(queue);

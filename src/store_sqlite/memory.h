@@ -16,6 +16,7 @@
 #include "model/slots.h"
 #include "model/turns.h"
 #include "store/store.h"
+#include "store_sqlite/running_jobs.h"
 
 namespace mainspring::sqlite {
 
@@ -118,6 +119,12 @@ struct QueueState {
   std::set<std::string> turned;      // keys whose turns are to be written with this batch
   std::size_t forget_turns_at = 0;   // so many are known
   Tally tally;
+  // Since when it is known to be empty, and `tally.enqueued` then: see ForgetQueues. A removed
+  // queue is not there until more is enqueued or it gets settings.
+  std::optional<WallTime> empty_since;
+  std::int64_t empty_at = 0;
+  bool removed = false;
+  bool is_removed() const { return removed && tally.enqueued == empty_at; }
   std::map<std::int32_t, ReadyLine> ready;  // by kind; lines may be empty
   // Of those, the jobs that belong to sessions, with their kinds: what a claim of the accept line
   // draws from.
@@ -147,6 +154,7 @@ struct Grant {
   WallTime claimed_at;
   Instant claimed_instant;  // time limits are measured from here; a restart begins anew
   int remaining = 0;        // leases that have not ended
+  std::shared_ptr<const RunningGrant> shown{};
 };
 
 struct Lease {

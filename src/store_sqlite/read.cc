@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 
 #include "base/mutant.h"
+#include "store/bounds.h"
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
@@ -38,7 +38,7 @@ std::optional<WallTime> wall_or_none(const Statement& row, int column) {
   return WallTime::from_us(row.integer(column));
 }
 
-Job read_job(const Statement& row) {
+Job read_job(const Statement& row, bool whole_args) {
   Job job;
   job.id = row.integer(0);
   job.queue = row.text(1);
@@ -54,7 +54,11 @@ Job read_job(const Statement& row) {
   job.finished_at = wall_or_none(row, 11);
   job.expires_at = wall_or_none(row, 12);
   job.created_at = WallTime::from_us(row.integer(13));
-  job.args = row.text(14);
+  if (whole_args || row.text(14).size() <= kListedArgsBytes) {
+    job.args = row.text(14);
+  } else {
+    job.args_omitted = row.text(14).size();
+  }
   job.timeout = row.is_null(15) ? kForever : Duration(row.integer(15));
   job.tags = split_tags(row.text(16));
   job.headers = row.text(17);
@@ -82,66 +86,63 @@ Job read_job(const Statement& row) {
   return job;
 }
 
-// The leases of a snapshot, read from its grants when the first job asks.
+// The leases of a snapshot.
 class Leases {
  public:
-  explicit Leases(Statement& grants) : grants_(grants) {}
+  Leases(const RunningJobs::View& view, Statement& next_token)
+      : view_(view), next_token_(next_token) {}
 
-  struct Holder {
-    Token token;
-    std::string worker;
-    WallTime claimed_at;
-  };
-  // By job; the newest grant counts.
-  const std::map<JobId, Holder>& all() {
-    if (!loaded_) {
-      loaded_ = true;
-      ResetGuard guard(grants_.bind());
-      while (grants_.step()) add(grants_.text(3));
-    }
-    return holders_;
+  // The lease of a job by its row. An empty grant = it does not run.
+  RunningJob holder(JobId id, JobState row, Token token) {
+    if (row != JobState::available) return {};
+    return view_.find(id, token, next());
   }
-  // Who has the job, if a grant gives it a token above that of its row.
-  const Holder* holder(JobId id, JobState row, Token token) {
-    if (row != JobState::available) return nullptr;
-    const auto found = all().find(id);
-    return found != holders_.end() && found->second.token > token ? &found->second : nullptr;
-  }
-  // The state that the job's row and the grants make together.
+  // The state that the job's row and its lease make together.
   JobState state(JobId id, JobState row, Token token) {
-    return holder(id, row, token) != nullptr ? JobState::running : row;
+    return holder(id, row, token).grant != nullptr ? JobState::running : row;
   }
-  // Makes the job running if a grant gives it a token above its own. `row` is the job's.
+  // Makes the job running if it has a lease. `row` is the job's.
   void apply(Job& job, const Statement& row) {
-    const Holder* found = holder(job.id, job.state, job.token);
-    if (found == nullptr) return;
+    const RunningJob found = holder(job.id, job.state, job.token);
+    if (found.grant == nullptr) return;
     job.state = JobState::running;
-    job.token = found->token;
-    job.worker = found->worker;
-    job.started_at = found->claimed_at;
+    job.token = found.token;
+    job.worker = found.grant->worker;
+    job.started_at = found.grant->claimed_at;
     ++job.attempt;
     job.version = row.is_null(25) ? job.version + 1 : row.integer(25);
     job.cancel_requested = row.integer(26) != 0;
   }
 
  private:
-  // "[12,13]": the store's own writing.
-  void add(std::string_view ids) {
-    if (ids.empty()) throw SqlError{SQLITE_CORRUPT, "a grant without ids"};
-    Token token = grants_.integer(0);
-    const char* at = ids.data() + 1;
-    const char* end = ids.data() + ids.size();
-    for (JobId id = 0; at < end; ++at, ++token) {
-      const auto [next, error] = std::from_chars(at, end, id);
-      if (error != std::errc()) throw SqlError{SQLITE_CORRUPT, "a grant whose ids are no list"};
-      holders_.insert_or_assign(
-          id, Holder{token, std::string(grants_.text(1)), WallTime::from_us(grants_.integer(2))});
-      at = next;
+  // Leases from this token on are not in the snapshot.
+  Token next() {
+    if (next_ == 0) {
+      ResetGuard guard(next_token_.bind());
+      if (!next_token_.step()) throw SqlError{SQLITE_CORRUPT, "there are no counters"};
+      next_ = next_token_.integer(0);
     }
+    return next_;
   }
-  Statement& grants_;
-  bool loaded_ = false;
-  std::map<JobId, Holder> holders_;
+  const RunningJobs::View& view_;
+  Statement& next_token_;
+  Token next_ = 0;
+};
+
+// A page of jobs that is full by count or by bytes.
+class Page {
+ public:
+  explicit Page(int limit) : limit_(static_cast<std::size_t>(std::max(limit, 0))) {}
+  bool is_full() const { return page.jobs.size() >= limit_ || bytes_ >= kPageBytes; }
+  void add(Job job) {
+    bytes_ += listed_bytes(job);
+    page.jobs.push_back(std::move(job));
+  }
+  JobPage page;
+
+ private:
+  const std::size_t limit_;
+  std::size_t bytes_ = 0;
 };
 
 std::optional<std::int64_t> lookup(Statement& by_name, const std::string& name) {
@@ -181,7 +182,7 @@ Reader::Reader(const std::string& path, const std::string& vfs)
                            " FROM quarantine z CROSS JOIN jobs j ON j.id = z.id" MS_JOB_JOINS
                            "WHERE z.id < ?1 AND z.id >= ?2 AND " MS_JOB_FILTER
                            "AND (?6 IS NULL OR j.state = ?6) ORDER BY z.id DESC"),
-      select_grants(db, "SELECT token, worker, claimed_at, ids FROM grants ORDER BY token"),
+      next_token(db, "SELECT b FROM tallies WHERE id = 0"),
       live_job(db,
                "SELECT j.state, j.token, j.attempt, j.max_attempts, b.timeout FROM jobs j JOIN "
                "bodies b ON b.id = j.id WHERE j.id = ?"),
@@ -224,13 +225,15 @@ Result<Job> SqliteStore::get(JobId id) const {
     std::optional<Job> job;
     std::int64_t next_id = 0;
     {
+      const RunningJobs::View view(running_);
+      Leases leases(view, reader->next_token);
       Snapshot snapshot(reader->db);
       Statement& row = reader->get_job;
       row.bind(id);
       ResetGuard guard(row);
       if (row.step()) {
-        job = read_job(row);
-        Leases(reader->select_grants).apply(*job, row);
+        job = read_job(row, true);
+        leases.apply(*job, row);
         job->checkpoint = row.text(27);
         job->result = row.text(28);
         job->warning = row.text(35);
@@ -264,9 +267,10 @@ Result<Job> SqliteStore::get(JobId id) const {
   }
 }
 
-std::map<JobId, Job> SqliteStore::read_live(Reader& reader, const std::vector<JobId>& ids) {
+std::map<JobId, Job> SqliteStore::read_live(Reader& reader, const RunningJobs::View& running,
+                                            const std::vector<JobId>& ids) {
   std::map<JobId, Job> out;
-  Leases leases(reader.select_grants);
+  Leases leases(running, reader.next_token);
   for (const JobId id : ids) {
     Statement& row = reader.live_job.bind(id);
     ResetGuard guard(row);
@@ -275,10 +279,10 @@ std::map<JobId, Job> SqliteStore::read_live(Reader& reader, const std::vector<Jo
     job.attempt = static_cast<int>(row.integer(2));
     job.max_attempts = static_cast<int>(row.integer(3));
     job.timeout = row.is_null(4) ? kForever : Duration(row.integer(4));
-    if (const auto* holder = leases.holder(id, job.state, row.integer(1))) {
+    if (const auto grant = leases.holder(id, job.state, row.integer(1)).grant) {
       job.state = JobState::running;
-      job.worker = holder->worker;
-      job.started_at = holder->claimed_at;
+      job.worker = grant->worker;
+      job.started_at = grant->claimed_at;
       ++job.attempt;
     }
     out.emplace(id, std::move(job));
@@ -291,9 +295,10 @@ Result<JobPage> SqliteStore::list(const JobFilter& filter, int limit, JobId befo
     auto reader = take_reader();
     JobPage page;
     {
+      const RunningJobs::View view(running_);
       Snapshot snapshot(reader->db);
-      page = filter.state == JobState::running ? list_running(*reader, filter, limit, before)
-                                               : list_window(*reader, filter, limit, before);
+      page = filter.state == JobState::running ? list_running(*reader, view, filter, limit, before)
+                                               : list_window(*reader, view, filter, limit, before);
     }
     give_back(std::move(reader));
     return page;
@@ -302,45 +307,47 @@ Result<JobPage> SqliteStore::list(const JobFilter& filter, int limit, JobId befo
   }
 }
 
-// Running jobs: as many as the grants name, newest first.
-JobPage SqliteStore::list_running(Reader& reader, const JobFilter& filter, int limit,
-                                  JobId before) {
-  JobPage page;
-  Leases leases(reader.select_grants);
-  const auto& all = leases.all();
-  auto at = before > 0 ? all.lower_bound(before) : all.end();
-  std::int64_t passed = 0;
-  while (at != all.begin()) {
-    --at;
-    Statement& row = reader.get_job;
-    row.bind(at->first);
-    ResetGuard guard(row);
-    if (!row.step()) continue;
-    if (!filter.within.has(row.text(1))) {
-      if (++passed < kListWindow) continue;
-      page.next = at->first;
-      break;
+// Running jobs, newest first, from the index of them.
+JobPage SqliteStore::list_running(Reader& reader, const RunningJobs::View& view,
+                                  const JobFilter& filter, int limit, JobId before) {
+  constexpr std::size_t kAtOnce = 128;
+  Page page(limit);
+  Leases leases(view, reader.next_token);
+  const std::int64_t queue =
+      filter.queue.empty() ? 0 : lookup(reader.queue_id, filter.queue).value_or(-1);
+  const auto kind = static_cast<std::int32_t>(
+      filter.kind.empty() ? 0 : lookup(reader.kind_id, filter.kind).value_or(-1));
+  std::size_t most = kListWindow;
+  JobId next = before > 0 ? before : std::numeric_limits<JobId>::max();
+  while (next != 0 && most > 0) {
+    std::vector<JobId> ids;
+    next = view.below(next, queue, kind, kAtOnce, most, ids);
+    for (const JobId id : ids) {
+      Statement& row = reader.get_job;
+      row.bind(id);
+      ResetGuard guard(row);
+      if (!row.step() || !filter.within.has(row.text(1))) continue;
+      Job job = read_job(row, filter.whole_args);
+      leases.apply(job, row);
+      const bool fits = job.state == JobState::running &&
+                        (filter.tag.empty() || std::find(job.tags.begin(), job.tags.end(),
+                                                         filter.tag) != job.tags.end()) &&
+                        (!filter.quarantined || job.quarantined);
+      if (!fits) continue;
+      if (page.is_full()) {
+        page.page.next = page.page.jobs.empty() ? before : page.page.jobs.back().id;
+        return std::move(page.page);
+      }
+      page.add(std::move(job));
     }
-    Job job = read_job(row);
-    leases.apply(job, row);
-    const bool fits = job.state == JobState::running &&
-                      (filter.queue.empty() || filter.queue == job.queue) &&
-                      (filter.kind.empty() || filter.kind == job.kind) &&
-                      (filter.tag.empty() ||
-                       std::find(job.tags.begin(), job.tags.end(), filter.tag) != job.tags.end()) &&
-                      (!filter.quarantined || job.quarantined);
-    if (!fits) continue;
-    if (static_cast<int>(page.jobs.size()) == limit) {
-      page.next = page.jobs.empty() ? before : page.jobs.back().id;
-      break;
-    }
-    page.jobs.push_back(std::move(job));
   }
-  return page;
+  if (next != 0) page.page.next = next;
+  return std::move(page.page);
 }
 
-JobPage SqliteStore::list_window(Reader& reader, const JobFilter& filter, int limit, JobId before) {
-  JobPage page;
+JobPage SqliteStore::list_window(Reader& reader, const RunningJobs::View& view,
+                                 const JobFilter& filter, int limit, JobId before) {
+  Page page(limit);
   std::optional<std::int64_t> queue, kind;
   if (!filter.queue.empty()) queue = lookup(reader.queue_id, filter.queue).value_or(-1);
   if (!filter.kind.empty()) kind = lookup(reader.kind_id, filter.kind).value_or(-1);
@@ -365,25 +372,27 @@ JobPage SqliteStore::list_window(Reader& reader, const JobFilter& filter, int li
     rows.bind(newest + 1, oldest, queue, kind, tag, state);
   }
   ResetGuard guard(rows);
-  Leases leases(reader.select_grants);
+  Leases leases(view, reader.next_token);
   std::int64_t passed = 0;
   while (rows.step()) {
     if (!filter.within.has(rows.text(1))) {
       if (++passed < kListWindow) continue;
-      page.next = rows.integer(0);
-      return page;
+      page.page.next = rows.integer(0);
+      return std::move(page.page);
     }
-    Job job = read_job(rows);
+    const JobState state =
+        leases.state(rows.integer(0), rows.one_of(3, JobState::dead), rows.integer(8));
+    if (filter.state && state != *filter.state) continue;
+    if (page.is_full()) {
+      page.page.next = page.page.jobs.empty() ? newest + 1 : page.page.jobs.back().id;
+      return std::move(page.page);
+    }
+    Job job = read_job(rows, filter.whole_args);
     leases.apply(job, rows);
-    if (filter.state && job.state != *filter.state) continue;
-    if (static_cast<int>(page.jobs.size()) == limit) {
-      page.next = page.jobs.empty() ? newest + 1 : page.jobs.back().id;
-      return page;
-    }
-    page.jobs.push_back(std::move(job));
+    page.add(std::move(job));
   }
-  if (oldest > 1 && below(oldest) > 0) page.next = oldest;
-  return page;
+  if (oldest > 1 && below(oldest) > 0) page.page.next = oldest;
+  return std::move(page.page);
 }
 
 Result<std::int64_t> SqliteStore::ahead(const Job& job, std::int64_t limit) const {
@@ -405,8 +414,9 @@ Result<std::int64_t> SqliteStore::count_before(const Job& job, std::int64_t limi
       ResetGuard guard(row);
       if (row.step()) n = std::min(row.integer(0), limit);
     } else {
+      const RunningJobs::View view(running_);
       Snapshot snapshot(reader->db);
-      Leases leases(reader->select_grants);
+      Leases leases(view, reader->next_token);
       Statement& rows = of_key ? reader->key_before : reader->line_before;
       if (of_key) {
         rows.bind(job.priority, job.run_at.us(), job.id, kAheadWindow, job.limit_key);
@@ -441,9 +451,10 @@ Result<LedgerPage> SqliteStore::ledger(const std::string& name, int limit,
     LedgerPage page;
     std::optional<std::int64_t> schedule;
     {
+      const RunningJobs::View view(running_);
       Snapshot snapshot(reader->db);
       schedule = lookup(reader->schedule_id, name);
-      if (schedule) page = read_ledger(*reader, *schedule, limit, before);
+      if (schedule) page = read_ledger(*reader, view, *schedule, limit, before);
     }
     give_back(std::move(reader));
     if (schedule) return page;
@@ -454,10 +465,10 @@ Result<LedgerPage> SqliteStore::ledger(const std::string& name, int limit,
   }
 }
 
-LedgerPage SqliteStore::read_ledger(Reader& reader, std::int64_t schedule, int limit,
-                                    std::int64_t before) {
+LedgerPage SqliteStore::read_ledger(Reader& reader, const RunningJobs::View& view,
+                                    std::int64_t schedule, int limit, std::int64_t before) {
   LedgerPage page;
-  Leases leases(reader.select_grants);
+  Leases leases(view, reader.next_token);
   Statement& rows = reader.ledger;
   rows.bind(schedule, before > 0 ? before : std::numeric_limits<std::int64_t>::max(), limit + 1);
   ResetGuard guard(rows);

@@ -235,6 +235,8 @@ void SqliteStore::end_job(JobId id, QueueState& queue, JobState state, int flags
   ids.append(reinterpret_cast<const char*>(&id), sizeof id);
   if (dead && !MS_MUTANT(dead_not_listed)) sql_->insert_dead.bind(id).run();
   ended_.push_back(id);
+  if (keep < kBriefRetention || finished_jobs_ >= options_.store.max_finished_jobs)
+    brief_.push_back(id);
   const bool missed = state == JobState::cancelled && MS_MUTANT(cancelled_not_followed);
   if ((flags & kFlagFollowed) != 0 && !missed) followed_.push_back(id);
   if (!watches_.empty() && is_watched(queue.name, state)) watched_.push_back(id);

@@ -118,13 +118,13 @@ void SqliteStore::load(Instant now) {
   kinds_by_name_.clear();
   kind_names_.assign(1, "");
   leases_.clear();
-  lease_order_.clear();
-  grants_.clear();
+  lease_order_.clear(), grants_.clear();
   live_blocks_.clear();
   touched_.clear();
   touched_blocks_.clear();
   finishing_.clear();
-  ended_.clear();
+  ended_.clear(), brief_.clear();
+  begun_running_.clear(), ended_running_.clear();
   made_.clear(), again_.clear();
   quarantined_.clear(), left_quarantine_.clear();
   followed_.clear(), posted_.clear();
@@ -202,7 +202,8 @@ void SqliteStore::load_queues() {
   Statement rows(*db_,
                  "SELECT q.id, q.name, q.paused, q.retention_completed, q.retention_dead, t.a, "
                  "t.b, t.c, t.d, t.e, "
-                 "t.f, t.g, t.h, t.i, t.j, t.k FROM queues q LEFT JOIN tallies t ON t.id = q.id "
+                 "t.f, t.g, t.h, t.i, t.j, t.k, q.empty_since, q.empty_at, q.removed FROM queues q "
+                 "LEFT JOIN tallies t ON t.id = q.id "
                  "ORDER BY q.id");
   finished_jobs_ = 0;
   while (rows.step()) {
@@ -219,6 +220,10 @@ void SqliteStore::load_queues() {
     queue.tally.expired = rows.integer(7);
     for (int i = 0; i < kJobStateCount; ++i)
       queue.tally.counts[static_cast<std::size_t>(i)] = rows.integer(8 + i);
+    constexpr int kEmpty = 8 + kJobStateCount;
+    if (!rows.is_null(kEmpty)) queue.empty_since = WallTime::from_us(rows.integer(kEmpty));
+    queue.empty_at = rows.integer(kEmpty + 1);
+    queue.removed = rows.integer(kEmpty + 2) != 0;
     for (const JobState s : {JobState::completed, JobState::cancelled, JobState::dead})
       finished_jobs_ += queue.tally[s];
     finished_jobs_ += queue.tally.expired;
@@ -238,8 +243,11 @@ void SqliteStore::load_leases(Instant now) {
                                                  .worker = std::string(rows.text(1)),
                                                  .claimed_at = WallTime::from_us(rows.integer(2)),
                                                  .claimed_instant = now}));
+      Grant& grant = *grants_.at(rows.integer(0));
+      grant.shown = std::make_shared<RunningGrant>(RunningGrant{grant.worker, grant.claimed_at});
     }
   }
+  std::vector<RunningJob> running;
   Statement rows(
       *db_,
       "SELECT j.id, g.token + e.key, g.token, coalesce(n.lease, g.lease), coalesce(n.version, "
@@ -285,8 +293,10 @@ void SqliteStore::load_leases(Instant now) {
     must((lease.session != 0) == ((lease.flags & kFlagSession) != 0),
          "the session of a running job is there");
     lease_order_.emplace(lease.expires_at, id);
+    running.push_back({id, lease.token, lease.queue->id, lease.kind, lease.grant->shown});
     must(leases_.emplace(id, std::move(lease)).second, "a job has at most one lease");
   }
+  running_.replace(std::move(running));
   for (QueueState& queue : queue_states_) {
     if (!queue.limits.costs.empty() && !MS_MUTANT(costs_not_kept)) count_costs(queue);
   }

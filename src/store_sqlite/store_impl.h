@@ -13,6 +13,7 @@
 #include "model/named_claim.h"
 #include "store_sqlite/database.h"
 #include "store_sqlite/memory.h"
+#include "store_sqlite/running_jobs.h"
 #include "store_sqlite/space.h"
 #include "store_sqlite/sqlite_store.h"
 #include "store_sqlite/workflow_parts.h"
@@ -176,7 +177,7 @@ struct Reader {
   Reader(const std::string& path, const std::string& vfs);
   Database db;
   Statement get_job, get_errors, line_before, quarantined_before, key_before, list_jobs, list_dead,
-      list_quarantined, select_grants, live_job, next_id, below, queue_id, kind_id, schedule_id,
+      list_quarantined, next_token, live_job, next_id, below, queue_id, kind_id, schedule_id,
       ledger;
   AuditStatements audit;
   SessionReads sessions;
@@ -301,6 +302,10 @@ class SqliteStore final : public Store {
   OperationResult operator()(const Redrive& op);
   OperationResult operator()(const PauseQueue& op);
   OperationResult operator()(const SetRetention& op);
+  OperationResult operator()(const RemoveQueue& op);
+  OperationResult operator()(const ForgetQueues& op);
+  void save_queue(const QueueState& queue);
+  void forget_queue(QueueState& queue, bool removed);
   OperationResult operator()(const MoveDue& op);
   OperationResult operator()(const RescueExpired& op);
   OperationResult operator()(const ExtendLeases& op);
@@ -651,11 +656,14 @@ class SqliteStore final : public Store {
   bool prune_windows(int limit);  // true: the limit was reached
 
   // -- reads (read.cc, verify.cc)
-  static std::map<JobId, Job> read_live(Reader& reader, const std::vector<JobId>& ids);
-  static JobPage list_running(Reader& reader, const JobFilter& filter, int limit, JobId before);
-  static JobPage list_window(Reader& reader, const JobFilter& filter, int limit, JobId before);
-  static LedgerPage read_ledger(Reader& reader, std::int64_t schedule, int limit,
-                                std::int64_t before);
+  static std::map<JobId, Job> read_live(Reader& reader, const RunningJobs::View& view,
+                                        const std::vector<JobId>& ids);
+  static JobPage list_running(Reader& reader, const RunningJobs::View& view,
+                              const JobFilter& filter, int limit, JobId before);
+  static JobPage list_window(Reader& reader, const RunningJobs::View& view, const JobFilter& filter,
+                             int limit, JobId before);
+  static LedgerPage read_ledger(Reader& reader, const RunningJobs::View& view,
+                                std::int64_t schedule, int limit, std::int64_t before);
   void read_sessions(SessionReads& reads, const std::string& queue, std::string key,
                      std::size_t limit, Instant now, SessionPage& page) const;
   std::optional<SessionInfo> read_info(const Statement& row, Instant now) const
@@ -709,6 +717,8 @@ class SqliteStore final : public Store {
   std::unordered_map<std::string, std::int32_t> kinds_by_name_;
   std::vector<std::string> kind_names_;  // by id
   std::unordered_map<JobId, Lease> leases_;
+  std::vector<RunningJob> begun_running_;  // in this batch: see RunningJobs
+  std::vector<std::pair<JobId, Token>> ended_running_;
   std::unordered_map<Token, std::unique_ptr<Grant>> grants_;  // by the token of the first job
   std::set<std::pair<Instant, JobId>> lease_order_;
   std::unordered_map<std::int64_t, std::int64_t> live_blocks_;
@@ -726,7 +736,7 @@ class SqliteStore final : public Store {
   WallTime latest_wall_;                              // what the clock has said,
   bool clock_is_back_ = false;                        // and whether it was set back since
   std::map<std::int64_t, std::string> finishing_;     // prune_at → ids, of this batch
-  std::vector<JobId> ended_, made_, again_;           // see Effects
+  std::vector<JobId> ended_, brief_, made_, again_;   // see Effects
   std::vector<JobId> quarantined_, left_quarantine_;  // the same; of the second also what ended
   std::vector<JobId> followed_;                       // of those that the operation under way ended
   std::vector<NewJob> posted_;         // by the completions of the operation under way
@@ -776,6 +786,7 @@ class SqliteStore final : public Store {
            next_prune_ = WallTime::never();
 
   // what readers see
+  RunningJobs running_;
   mutable Mutex published_mutex_;
   std::map<std::string, QueueStats> published_queues_ MS_GUARDED_BY(published_mutex_);
   std::map<std::string, NamedLease> published_leases_ MS_GUARDED_BY(published_mutex_);

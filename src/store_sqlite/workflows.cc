@@ -434,6 +434,7 @@ Result<WorkflowPage> SqliteStore::workflows(const WorkflowFilter& filter, int li
 }
 
 Result<WorkflowStepPage> SqliteStore::workflow_steps(WorkflowId id, int after, int limit) const {
+  const RunningJobs::View view(running_);
   return read_workflows([&](Reader& reader) -> Result<WorkflowStepPage> {
     WorkflowReads& sql = reader.workflows;
     const auto record = find_record(sql, id);
@@ -447,7 +448,7 @@ Result<WorkflowStepPage> SqliteStore::workflow_steps(WorkflowId id, int after, i
     auto page = workflow::read_steps(
         *record, states, after, limit,
         [&](WorkflowRow kind, std::int64_t number) { return read_row(sql, id, kind, number); });
-    if (page) workflow::add_jobs(*page, read_live(reader, workflow::live_jobs(*page)));
+    if (page) workflow::add_jobs(*page, read_live(reader, view, workflow::live_jobs(*page)));
     return page;
   });
 }

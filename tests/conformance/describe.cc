@@ -183,6 +183,10 @@ struct OperationText {
   std::string operator()(const SetRetention& op) {
     return fmt::format("retention {} {} {}", op.queue, length(op.completed), length(op.dead));
   }
+  std::string operator()(const RemoveQueue& op) { return "remove queue " + op.queue; }
+  std::string operator()(const ForgetQueues& op) {
+    return fmt::format("forget_queues {} {}{}", op.idle.count(), op.limit, line(op.fence));
+  }
   std::string operator()(const SetQueueLimits& op) {
     return fmt::format("limits {} {}", op.queue, limits_text(op.limits));
   }

@@ -4,8 +4,22 @@
 #include <utility>
 
 #include "conformance/model_state.h"
+#include "store/bounds.h"
 
 namespace mainspring {
+
+// What is known of the idempotency key of an enqueue; nullptr = nothing, or it has none.
+inline const KeyRecord* known_key(const ModelDisk& disk, const Enqueue& op, WallTime now) {
+  if (op.idempotency_key.empty()) return nullptr;
+  const auto key = disk.keys.find(scoped_idempotency_key(op));
+  return key != disk.keys.end() && now < key->second.until ? &key->second : nullptr;
+}
+
+// False: the enqueue has no key.
+inline bool remember_key(ModelDisk& disk, const Enqueue& op, const KeyRecord& key) {
+  if (!op.idempotency_key.empty()) disk.keys[scoped_idempotency_key(op)] = key;
+  return !op.idempotency_key.empty();
+}
 
 // The answer to an enqueue whose idempotency key has been seen.
 inline OperationResult replay(const ModelDisk& disk, const KeyRecord& key, const Enqueue& op) {

@@ -11,6 +11,7 @@
 #include "conformance/model_sessions.h"
 #include "conformance/model_triggers.h"
 #include "conformance/model_workflows.h"
+#include "store/bounds.h"
 
 namespace mainspring {
 
@@ -18,17 +19,24 @@ class ModelReads : public Store {
  public:
   Result<JobPage> list(const JobFilter& filter, int limit, JobId before) const override {
     JobPage page;
+    std::size_t bytes = 0;
     for (auto it = disk_.jobs.rbegin(); it != disk_.jobs.rend(); ++it) {
       if ((before != 0 && it->first >= before) || !matches(filter, it->second.job)) continue;
-      if (static_cast<int>(page.jobs.size()) == limit) {
+      if (static_cast<int>(page.jobs.size()) == limit || bytes >= kPageBytes) {
         page.next = page.jobs.back().id;
         break;
       }
       page.jobs.push_back(it->second.job);
-      page.jobs.back().errors.clear();
-      page.jobs.back().warning.clear();
-      page.jobs.back().result.clear();
-      page.jobs.back().checkpoint.clear();
+      Job& job = page.jobs.back();
+      job.errors.clear();
+      job.warning.clear();
+      job.result.clear();
+      job.checkpoint.clear();
+      if (!filter.whole_args && job.args.size() > kListedArgsBytes) {
+        job.args_omitted = job.args.size();
+        job.args.clear();
+      }
+      bytes += listed_bytes(job);
     }
     return page;
   }
@@ -37,6 +45,7 @@ class ModelReads : public Store {
     std::vector<QueueStats> all;
     std::map<std::string_view, std::size_t> places;
     for (const auto& [name, kept] : disk_.queues) {
+      if (disk_.is_removed(name)) continue;
       places[name] = all.size();
       all.emplace_back(kept).name = name;
     }

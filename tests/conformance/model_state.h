@@ -85,9 +85,17 @@ struct BreakerRecord {
   BreakerMeter meter;
 };
 
+// See ForgetQueues.
+struct EmptyMark {
+  std::optional<WallTime> since;
+  std::int64_t enqueued = 0;
+  bool removed = false;
+};
+
 struct ModelDisk {
   std::map<JobId, Record> jobs;
   std::map<std::string, QueueStats> queues;                             // what cannot be recounted
+  std::map<std::string, EmptyMark> empty;                               // by queue
   std::map<std::string, RateMeter> meters;                              // of queues with a rate
   std::map<std::string, KeyTurns> turns;                                // of queues with fair keys
   std::map<std::pair<std::string, std::string>, RateMeter> key_meters;  // of queues and limit keys
@@ -113,6 +121,17 @@ struct ModelDisk {
   Instant allowance_over;
   JobId last_id = 0;
   Token last_token = 0;
+
+  // Made if new; a removed one is there again.
+  QueueStats& queue_to_set(const std::string& name) {
+    empty[name].removed = false;
+    return queues[name];
+  }
+  bool is_removed(const std::string& queue) const {
+    const auto mark = empty.find(queue);
+    if (mark == empty.end() || !mark->second.removed) return false;
+    return queues.at(queue).enqueued == mark->second.enqueued;
+  }
 };
 
 inline Error outside() {
@@ -132,6 +151,20 @@ inline bool matches(const JobFilter& f, const Job& j) {
          (!f.state || *f.state == j.state) && f.within.has(j.queue) &&
          (!f.quarantined || j.quarantined) &&
          (f.tag.empty() || std::find(j.tags.begin(), j.tags.end(), f.tag) != j.tags.end());
+}
+// Available jobs of the queues and kinds of a claim.
+inline std::vector<Record*> claimable(ModelDisk& disk, const Claim& op, WallTime now) {
+  const auto is = [](const std::vector<std::string>& list, const std::string& name) {
+    return std::find(list.begin(), list.end(), name) != list.end();
+  };
+  std::vector<Record*> found;
+  for (auto& [id, r] : disk.jobs) {
+    if (r.job.state == JobState::available && is(op.queues, r.job.queue) &&
+        (op.kinds.empty() || is(op.kinds, r.job.kind)) &&
+        !(can_expire(r) && *r.job.expires_at <= now))
+      found.push_back(&r);
+  }
+  return found;
 }
 inline SessionKey session_of(const Job& job) {
   return {job.queue, job.session};

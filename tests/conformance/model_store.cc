@@ -8,6 +8,7 @@
 
 #include "conformance/model_access.h"
 #include "conformance/model_deferred.h"
+#include "conformance/model_empty.h"
 #include "conformance/model_follows.h"
 #include "conformance/model_keys.h"
 #include "conformance/model_limits.h"
@@ -336,11 +337,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
 
   OperationResult run(const Enqueue& op) {
     if (!leases_.holds(op.fence, now_.instant)) return leases_.lost();
-    if (!op.idempotency_key.empty()) {
-      const auto key = disk_->keys.find(op.idempotency_key);
-      if (key != disk_->keys.end() && now_.wall < key->second.until)
-        return replay(*disk_, key->second, op);
-    }
+    if (const KeyRecord* key = known_key(*disk_, op, now_.wall)) return replay(*disk_, *key, op);
     if (!has_room(op.jobs.size())) return too_many();
     EnqueueResult result;
     KeyRecord key{op.fingerprint, {}, now_.wall + kIdempotencyWindow};
@@ -348,10 +345,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
       result.jobs.push_back(add(n));
       key.ids.push_back(result.jobs.back().id);
     }
-    if (!op.idempotency_key.empty()) {
-      disk_->keys[op.idempotency_key] = key;
-      dirty_ = true;
-    }
+    if (remember_key(*disk_, op, key)) dirty_ = true;
     return result;
   }
 
@@ -367,22 +361,14 @@ class ModelStore final : public ModelReads, private ModelJobs {
       if (*picked != nullptr) result.jobs.push_back(start(**picked, op));
       return result;
     }
-    std::vector<Record*> found;
-    for (auto& [id, r] : disk_->jobs) {
-      const Job& j = r.job;
-      const auto is = [](const std::vector<std::string>& list, const std::string& name) {
-        return std::find(list.begin(), list.end(), name) != list.end();
-      };
-      if (j.state == JobState::available && is(op.queues, j.queue) &&
-          (op.kinds.empty() || is(op.kinds, j.kind)) &&
-          !(can_expire(r) && *j.expires_at <= now_.wall))
-        found.push_back(&r);
-    }
-    for (int slots = 0; slots < op.max;) {
+    const std::vector<Record*> found = claimable(*disk_, op, now_.wall);
+    std::size_t bytes = 0;
+    for (int slots = 0; slots < op.max && bytes < kPageBytes;) {
       Record* next = limits_.next(found, now_.wall);
       if (next != nullptr) slots += std::min(limits_.cost(next->job), op.max);
       if (next == nullptr || slots > op.max) break;
       result.jobs.push_back(start(*next, op));
+      bytes += claimed_bytes(result.jobs.back());
       limits_.count_turn(next->job);
     }
     return result;
@@ -617,8 +603,8 @@ class ModelStore final : public ModelReads, private ModelJobs {
   }
 
   OperationResult run(const PauseQueue& op) {
-    const bool is_new = !disk_->queues.contains(op.queue);
-    QueueStats& q = queue(op.queue);
+    const bool is_new = !disk_->queues.contains(op.queue) || disk_->is_removed(op.queue);
+    QueueStats& q = disk_->queue_to_set(op.queue);
     if (is_new || q.paused != op.paused) dirty_ = true;
     if (q.paused && !op.paused) opened(op.queue);
     q.paused = op.paused;
@@ -635,6 +621,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     if (!op.limits.breaker.empty() && !breakers_.has(op.limits.breaker))
       return unknown_breaker(op.limits.breaker);
     breakers_.leave(op, now_.wall);
+    disk_->queue_to_set(op.queue);
     limits_.set(op, now_.wall);
     opened(op.queue);
     dirty_ = true;
@@ -662,11 +649,24 @@ class ModelStore final : public ModelReads, private ModelJobs {
   }
 
   OperationResult run(const SetRetention& op) {
-    QueueStats& q = queue(op.queue);
+    QueueStats& q = disk_->queue_to_set(op.queue);
     q.retention_completed = op.completed;
     q.retention_dead = op.dead;
     dirty_ = true;
     return Done{};
+  }
+
+  OperationResult run(const RemoveQueue& op) {
+    if (auto refused = may_remove(*disk_, op.queue)) return std::move(*refused);
+    run(SetQueueLimits{.queue = op.queue, .limits = {}});
+    remove_queue(*disk_, op.queue, now_.wall);
+    dirty_ = true;
+    return Done{};
+  }
+
+  OperationResult run(const ForgetQueues& op) {
+    return leases_.holds(op.fence, now_.instant) ? forget_queues(*disk_, op, now_.wall, dirty_)
+                                                 : OperationResult(leases_.lost());
   }
 
   // -- the scheduler's steps ----------------------------------------------------------------------

@@ -584,6 +584,7 @@ const std::map<std::string, std::string>& table() {
         {"id_counter_not_kept", conformance("a change and the record of it are one? who?*")},
         {"token_counter_not_kept", conformance("a claim that gave nothing is not recorded? o*")},
         {"idempotency_forgotten", scenario("repeated_request_makes_one_job")},
+        {"idempotency_keys_are_global", conformance("idempotency keys of different queues*")},
         {"short_idempotency_window", scenario("repeated_request_makes_one_job")},
         {"fingerprint_ignored", scenario("repeated_request_makes_one_job")},
         {"pause_not_kept", scenario("paused_queue_gives_nothing")},
