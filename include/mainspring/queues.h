@@ -51,6 +51,9 @@ class EngineQueues {
   // all workers and nodes; what runs goes on. Errors: invalid_argument also for a breaker that is
   // not there.
   Result<void> set_limits(const std::string& queue, QueueLimits limits);
+  // Removes an empty queue with its settings. Errors: not_found, conflict (it has jobs, finished
+  // ones included).
+  Result<void> remove(const std::string& queue);
   // Nothing of it is given to anybody until it is resumed; what runs goes on.
   Result<void> pause(const std::string& queue);
   Result<void> resume(const std::string& queue);

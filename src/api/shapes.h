@@ -155,6 +155,7 @@ struct WhyAnswer {
 void encode_why(const WhyAnswer& answer, std::string& out);
 Result<WhyAnswer> decode_why(std::string_view body);
 void encode_paused(const PauseQueue& queue, std::string& out);
+void encode_queue_removed(const std::string& name, std::string& out);
 // {"retention": {"completed"?: "24h" | null, "dead"?: "30d" | null}}; null or absent = default.
 Result<SetRetention> decode_retention_request(std::string queue, std::string_view body);
 void encode_retention_request(const SetRetention& request, std::string& out);

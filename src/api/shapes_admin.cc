@@ -252,6 +252,10 @@ void encode_paused(const PauseQueue& queue, std::string& out) {
   w.end_object();
 }
 
+void encode_queue_removed(const std::string& name, std::string& out) {
+  JsonWriter(out).begin_object().key("name").string(name).key("removed").boolean(true).end_object();
+}
+
 Result<SetRetention> decode_retention_request(std::string queue, std::string_view body) {
   MS_TRY_ASSIGN(RetentionRequest request, decode_request(body, kRetentionRequest));
   if (!request.retention) return invalid("retention", "retention: must be given");

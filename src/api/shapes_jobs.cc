@@ -341,6 +341,13 @@ constexpr JsonField<Job> kJob[] = {
     {"kind", &as_string<&Job::kind>},
     {"state", &as_state<&Job::state>},
     {"args", &as_raw<&Job::args>},
+    {"args_omitted",
+     [](JsonReader& in, Job& job) {
+       std::int64_t bytes = 0;
+       if (!in.integer(bytes, 0, INT64_MAX)) return false;
+       job.args_omitted = static_cast<std::size_t>(bytes);
+       return true;
+     }},
     {"priority", &as_integer<&Job::priority, 0, kLowestPriority>},
     {"run_at", &as_time<&Job::run_at>},
     {"attempt", &as_integer<&Job::attempt, 0, INT_MAX>},
@@ -385,7 +392,9 @@ constexpr JsonField<Job> kJob[] = {
 };
 
 bool read_job(JsonReader& in, Job& job) {
-  return in.object(kJob, job) && (job.id != 0 || in.missing("id"));
+  if (!in.object(kJob, job)) return false;
+  if (job.args_omitted != 0) job.args.clear();
+  return job.id != 0 || in.missing("id");
 }
 
 void write_optional(JsonWriter& w, std::string_view key, const std::string& text) {
@@ -437,7 +446,11 @@ void write_job(JsonWriter& w, const Job& job, JobDetail detail, Payload payload)
   }
   w.begin_object().key("id").number(job.id).key("queue").string(job.queue);
   w.key("kind").string(job.kind).key("state").string(to_string(job.state));
-  write_payload(w, "args", job.args.empty() ? "{}" : job.args, payload);
+  if (job.args_omitted != 0) {
+    w.key("args").null().key("args_omitted").number(static_cast<std::int64_t>(job.args_omitted));
+  } else {
+    write_payload(w, "args", job.args.empty() ? "{}" : job.args, payload);
+  }
   w.key("priority").number(job.priority).key("run_at").time(job.run_at);
   w.key("attempt").number(job.attempt).key("max_attempts").number(job.max_attempts);
   if (job.token != 0) w.key("token").number(job.token);

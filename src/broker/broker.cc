@@ -337,6 +337,7 @@ void Broker::commit(Batch& batch, Answers& answers, Now now) {
     commit_operations_.observe(static_cast<double>(batch.operations.size()));
   }
   if (report) {
+    if (!report->effects.brief.empty()) keep_ends(report->effects.brief, now);
     {
       MutexLock lock(mutex_);
       distribute(batch, *report, answers, now);

@@ -31,6 +31,7 @@
 #include "broker/lease_waiters.h"
 #include "broker/pace.h"
 #include "broker/questions.h"
+#include "broker/queue_labels.h"
 #include "broker/triggers.h"
 #include "broker/workflows.h"
 #include "env/clock.h"
@@ -79,6 +80,9 @@ class Broker final : public Jobs,
   using WatchId = std::uint64_t;
   WatchId watch(JobId id, std::function<void()> changed) MS_EXCLUDES(mutex_);
   void unwatch(WatchId id) MS_EXCLUDES(mutex_);
+  // As Store::get(), for callers that watched the job: one that ended while it was watched is also
+  // answered when its retention was so short that it is gone by now.
+  Result<Job> get_watched(JobId id) MS_EXCLUDES(mutex_);
   // A workflow is watched as if it were the job with this number: called back with every change of
   // its state.
   static JobId watch_of(WorkflowId id) { return -id; }
@@ -158,6 +162,7 @@ class Broker final : public Jobs,
   Result<RedriveResult> redrive(Redrive request) override;
   Result<void> pause_queue(PauseQueue request) override;
   Result<void> set_retention(SetRetention request) override;
+  Result<void> remove_queue(const std::string& name) override;
   Result<void> set_queue_limits(SetQueueLimits request) override;
   Result<LeaseGrant> acquire_lease(AcquireLease request, Duration wait,
                                    std::stop_token stop) override;
@@ -327,6 +332,8 @@ class Broker final : public Jobs,
   void take_up(const Heard& heard, std::vector<std::function<void()>>& answers, Now now)
       MS_REQUIRES(step_mutex_, mutex_);
   void offer(const std::string& queue) MS_REQUIRES(step_mutex_, mutex_);
+  // Reads those of `ended` that are watched, before a later commit can prune them.
+  void keep_ends(const std::vector<JobId>& ended, Now now) MS_EXCLUDES(mutex_);
   void tell_ended(const std::vector<JobId>& ended, std::vector<std::function<void()>>& answers)
       MS_REQUIRES(mutex_);
   void tell_workflows(const Effects& effects, std::vector<std::function<void()>>& answers)
@@ -449,6 +456,15 @@ class Broker final : public Jobs,
   std::unordered_map<JobId, std::vector<std::pair<WatchId, std::function<void()>>>> watches_
       MS_GUARDED_BY(mutex_);
   std::map<WatchId, JobId> watch_jobs_ MS_GUARDED_BY(mutex_);
+  QueueLabels queue_labels_;
+  // See get_watched(): oldest first, for a time and up to a size.
+  struct KeptEnd {
+    Instant at;
+    std::shared_ptr<const Job> job;
+  };
+  std::deque<KeptEnd> kept_ends_ MS_GUARDED_BY(mutex_);
+  std::unordered_map<JobId, std::shared_ptr<const Job>> kept_ends_by_id_ MS_GUARDED_BY(mutex_);
+  std::size_t kept_ends_bytes_ MS_GUARDED_BY(mutex_) = 0;
   std::uint64_t next_handle_ MS_GUARDED_BY(mutex_) = 1;
   std::uint64_t next_order_ MS_GUARDED_BY(mutex_) = 1;
   Instant workers_checked_ MS_GUARDED_BY(mutex_);

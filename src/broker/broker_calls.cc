@@ -144,6 +144,12 @@ Result<void> Broker::set_queue_limits(SetQueueLimits request) {
   return {};
 }
 
+Result<void> Broker::remove_queue(const std::string& name) {
+  MS_TRY(check_name("queue", name));
+  MS_TRY(call<Done>(RemoveQueue{.queue = name}));
+  return {};
+}
+
 Result<void> Broker::set_retention(SetRetention request) {
   MS_TRY(check_name("queue", request.queue));
   MS_TRY(call<Done>(std::move(request)));
@@ -196,10 +202,10 @@ void Broker::wait_until(JobId watched, Duration wait, std::stop_token stop,
 
 Result<Job> Broker::wait(JobId id, Duration wait, std::stop_token stop) {
   wait_until(id, wait, std::move(stop), [&] {
-    const auto job = store_.get(id);
+    const auto job = get_watched(id);
     return !job || is_terminal(job->state);
   });
-  return store_.get(id);
+  return get_watched(id);
 }
 
 Result<JobPage> Broker::list(const JobFilter& filter, int limit, JobId before) {

@@ -1,5 +1,7 @@
 // What the broker's metrics are read from when somebody asks.
 #include <algorithm>
+#include <functional>
+#include <map>
 
 #include "broker/broker.h"
 
@@ -13,38 +15,52 @@ void Broker::register_gauges() {
                   [this] { return static_cast<double>(store_.commits()); });
   registry_.gauge("mainspring_store_reads_total", "Queries of the store's database since start.",
                   [this] { return static_cast<double>(store_.reads()); });
-  registry_.gauges("mainspring_queue_jobs", "Jobs kept now, by queue and state.", [this] {
-    Registry::Samples samples;
+  // One sample for each queue with a label of its own, and one for all others.
+  using Add = std::function<void(double& value, const QueueStats& queue)>;
+  const auto samples = [this](const std::vector<Labels>& more, const std::vector<Add>& add) {
     const auto queues = Broker::queues();
-    for (const QueueStats& queue : queues ? *queues : std::vector<QueueStats>{}) {
-      for (std::size_t i = 0; i < queue.counts.size(); ++i) {
-        const auto state = to_string(static_cast<JobState>(i));
-        samples.push_back({{{"queue", queue.name}, {"state", std::string(state)}},
-                           static_cast<double>(queue.counts[i])});
+    if (!queues) return Registry::Samples{};
+    const std::vector<std::string> labels = queue_labels_.of(*queues);
+    std::map<std::string_view, std::vector<double>> values;
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      auto& of_queue = values.try_emplace(labels[i], add.size(), 0.0).first->second;
+      for (std::size_t j = 0; j < add.size(); ++j) add[j](of_queue[j], (*queues)[i]);
+    }
+    Registry::Samples all;
+    for (const auto& [label, of_queue] : values) {
+      for (std::size_t j = 0; j < add.size(); ++j) {
+        Labels with = {{"queue", std::string(label)}};
+        with.insert(with.end(), more[j].begin(), more[j].end());
+        all.emplace_back(std::move(with), of_queue[j]);
       }
     }
-    return samples;
-  });
-  registry_.gauges("mainspring_queue_quarantined", "Jobs in quarantine now, by queue.", [this] {
-    Registry::Samples samples;
-    const auto queues = Broker::queues();
-    for (const QueueStats& queue : queues ? *queues : std::vector<QueueStats>{})
-      samples.push_back({{{"queue", queue.name}}, static_cast<double>(queue.quarantined)});
-    return samples;
-  });
-  registry_.gauges(
-      "mainspring_queue_oldest_available_seconds",
-      "How long the oldest available job of a queue has been due.", [this] {
-        Registry::Samples samples;
-        const WallTime now = clock_.now().wall;
-        const auto queues = store_.queues();
-        for (const QueueStats& queue : queues ? *queues : std::vector<QueueStats>{}) {
-          const Duration age = now - queue.oldest_available.value_or(now);
-          samples.push_back({{{"queue", queue.name}},
-                             static_cast<double>(std::max(age, Duration(0)).count()) / 1e6});
-        }
-        return samples;
+    return all;
+  };
+  registry_.gauges("mainspring_queue_jobs", "Jobs kept now, by queue and state.", [samples] {
+    std::vector<Labels> states;
+    std::vector<Add> add;
+    for (std::size_t i = 0; i < kJobStateCount; ++i) {
+      states.push_back({{"state", std::string(to_string(static_cast<JobState>(i)))}});
+      add.emplace_back([i](double& value, const QueueStats& queue) {
+        value += static_cast<double>(queue.counts[i]);
       });
+    }
+    return samples(states, add);
+  });
+  registry_.gauges("mainspring_queue_quarantined", "Jobs in quarantine now, by queue.", [samples] {
+    return samples({{}}, {[](double& value, const QueueStats& queue) {
+                     value += static_cast<double>(queue.quarantined);
+                   }});
+  });
+  registry_.gauges("mainspring_queue_oldest_available_seconds",
+                   "How long the oldest available job of a queue has been due.", [this, samples] {
+                     const WallTime now = clock_.now().wall;
+                     return samples(
+                         {{}}, {[now](double& value, const QueueStats& queue) {
+                           const Duration age = now - queue.oldest_available.value_or(now);
+                           value = std::max(value, static_cast<double>(age.count()) / 1e6);
+                         }});
+                   });
 }
 
 void Broker::drop_gauges() {

@@ -51,6 +51,8 @@ class Jobs {
   virtual Result<RedriveResult> redrive(Redrive request) = 0;
   virtual Result<void> pause_queue(PauseQueue request) = 0;
   virtual Result<void> set_retention(SetRetention request) = 0;
+  // See RemoveQueue.
+  virtual Result<void> remove_queue(const std::string& name) = 0;
   virtual Result<void> set_queue_limits(SetQueueLimits request) = 0;
 
   // -- leases by name

@@ -160,6 +160,7 @@ void Broker::commit_by_lane(Lane& lane, Batch& batch) {
   }
   commit_seconds_.observe(static_cast<double>((clock_.now().instant - now.instant).count()) / 1e6);
   commit_operations_.observe(static_cast<double>(batch.operations.size()));
+  if (!report->effects.brief.empty()) keep_ends(report->effects.brief, now);
   std::vector<std::function<void()>> answers;
   {
     MutexLock lock(mutex_);

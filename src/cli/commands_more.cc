@@ -153,7 +153,7 @@ Command queues_command() {
   const Argument names = {"QUEUE", "queues' names", Count::many};
   return {
       .name = "queues",
-      .summary = "list, pause and set queues",
+      .summary = "list, pause, set and remove queues",
       .description = "Looks at queues and changes them.",
       .children = {
           {.name = "list",
@@ -199,6 +199,16 @@ Command queues_command() {
            .examples = {{"mainspring queues set photos --retention-completed 1h", ""},
                         {"mainspring queues set photos --retention-dead default", ""}},
            .run = run_queues_set},
+          {.name = "remove",
+           .summary = "remove empty queues",
+           .description =
+               "Removes queues that have no jobs, with their settings. Finished jobs "
+               "count as long as they are kept. A later enqueue creates the queue again.",
+           .arguments = {names},
+           .scopes = kClient,
+           .examples = {{"mainspring queues remove photos", ""}},
+           .exits = {{66, "there is no such queue"}},
+           .run = run_queues_remove},
           queue_limit_command(name)}};
 }
 

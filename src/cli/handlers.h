@@ -19,6 +19,7 @@ Result<int> run_jobs_retry(const Invocation& invocation, Io& io);
 
 Result<int> run_queues_list(const Invocation& invocation, Io& io);
 Result<int> run_queues_show(const Invocation& invocation, Io& io);
+Result<int> run_queues_remove(const Invocation& invocation, Io& io);
 Result<int> run_queues_pause(const Invocation& invocation, Io& io);
 Result<int> run_queues_resume(const Invocation& invocation, Io& io);
 Result<int> run_queues_set(const Invocation& invocation, Io& io);

@@ -77,6 +77,7 @@ struct Options {
   std::int64_t scheduler_batch = 1'000;
   Duration scheduler_max_sleep = 60s;
   Duration prune_interval = 10s;
+  Duration forget_queues = 24h * 7;
 
   // the HTTP server
   std::int64_t io_threads = 1;

@@ -325,6 +325,22 @@ Result<int> run_queues_show(const Invocation& invocation, Io& io) {
   return kExitOk;
 }
 
+Result<int> run_queues_remove(const Invocation& invocation, Io& io) {
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
+  for (const std::string& name : invocation.all_arguments("QUEUE")) {
+    MS_TRY(check_name("QUEUE", name));
+    MS_TRY(connection->jobs().remove_queue(name));
+    if (invocation.json) {
+      std::string line;
+      encode_queue_removed(name, line);
+      print_line(io, line);
+    } else {
+      print_line(io, fmt::format("{} removed", name));
+    }
+  }
+  return kExitOk;
+}
+
 Result<int> run_queues_pause(const Invocation& invocation, Io& io) {
   return pause_queues(invocation, io, true);
 }

@@ -271,6 +271,7 @@ Result<NodeOptions> node_options(const Options& options) {
   node.scheduler.batch = static_cast<int>(options.scheduler_batch);
   node.scheduler.max_sleep = options.scheduler_max_sleep;
   node.scheduler.prune_interval = options.prune_interval;
+  node.scheduler.forget_queues = options.forget_queues;
   return node;
 }
 

@@ -252,6 +252,13 @@ std::vector<Setting> make_broker() {
        .meaning = "prunes at most so often, unless there is a backlog",
        .min = us(100ms),
        .max = us(24h)},
+      {.name = "forget_queues",
+       .value = "TIME",
+       .member = &Options::forget_queues,
+       .scopes = kServeScope,
+       .meaning = "removes queues that have had no jobs and no settings for so long",
+       .min = us(1s),
+       .max = us(24h * 36500)},
   };
 }
 
@@ -322,7 +329,8 @@ std::vector<Setting> make_http() {
        .value = "SIZE",
        .member = &Options::max_buffered_bytes,
        .scopes = kServeScope,
-       .meaning = "bodies that are arriving or being read, all connections together",
+       .meaning = "bodies that arrive, are read, or wait for their peer to take them, all "
+                  "connections together",
        .min = kMiB,
        .max = 64 * 1024 * kMiB,
        .unit = Unit::bytes},

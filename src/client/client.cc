@@ -294,6 +294,12 @@ Result<void> Client::pause_queue(PauseQueue request) {
   return {};
 }
 
+Result<void> Client::remove_queue(const std::string& name) {
+  MS_TRY(check_name("queue", name));
+  MS_TRY(impl_->run({.method = "DELETE", .target = "/v1/queues/" + percent_encode(name)}));
+  return {};
+}
+
 Result<void> Client::set_retention(SetRetention request) {
   Impl::Call call{.method = "PUT", .target = "/v1/queues/" + percent_encode(request.queue)};
   encode_retention_request(request, call.body);
@@ -349,6 +355,7 @@ Result<JobPage> Client::list(const JobFilter& filter, int limit, JobId before) {
   add("tag", filter.tag);
   if (filter.state) add("state", to_string(*filter.state));
   if (filter.quarantined) add("quarantined", "true");
+  if (filter.whole_args) add("whole_args", "true");
   if (before != 0) add("cursor", encode_cursor(before));
   MS_TRY_ASSIGN(const std::string body, impl_->run({.method = "GET", .target = target}));
   return decode_job_page(body);

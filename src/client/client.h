@@ -78,6 +78,7 @@ class Client final : public Jobs,
   Result<RedriveResult> redrive(Redrive request) override;
   Result<void> pause_queue(PauseQueue request) override;
   Result<void> set_retention(SetRetention request) override;
+  Result<void> remove_queue(const std::string& name) override;
   Result<void> set_queue_limits(SetQueueLimits request) override;
   Result<LeaseGrant> acquire_lease(AcquireLease request, Duration wait,
                                    std::stop_token stop) override;

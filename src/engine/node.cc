@@ -75,6 +75,7 @@ std::vector<Error> NodeOptions::validate() const {
   check.at_least("scheduler_batch", scheduler.batch, 1);
   check.positive("max_sleep", scheduler.max_sleep);
   check.positive("prune_interval", scheduler.prune_interval);
+  check.positive("forget_queues", scheduler.forget_queues);
   check(scheduler.leadership >= kMinLease, "leadership", format_duration(scheduler.leadership),
         "at least 1s");
   check(scheduler.leadership_renew > Duration(0) &&

@@ -61,6 +61,10 @@ Result<void> EngineQueues::set_limits(const std::string& queue, QueueLimits limi
   return jobs_->set_queue_limits({.queue = queue, .limits = std::move(limits)});
 }
 
+Result<void> EngineQueues::remove(const std::string& queue) {
+  return jobs_->remove_queue(queue);
+}
+
 Result<void> EngineQueues::pause(const std::string& queue) {
   MS_TRY(check_name("queue", queue));
   return jobs_->pause_queue({.queue = queue, .paused = true});

@@ -176,6 +176,8 @@ void Connection::close() {
     park_id_ = 0;
   }
   free_body();
+  std::string().swap(out_);
+  out_room_.reset();
   if (in_order) transport_.finish();
   transport_.close();
   if (counted_) shard_.shared().addresses.leave(transport_.peer());
@@ -185,7 +187,7 @@ void Connection::close() {
 void Connection::begin_stop() {
   if (state_ == State::idle || state_ == State::handshake) return close();
   if (stream_ != nullptr) return end_stream_early();
-  if (wait_ != nullptr) {
+  if (wait_ != nullptr && wait_->id != 0) {
     wait_->last = true;
     if (!wait_->reading) read_waited_job();
   }
@@ -640,6 +642,7 @@ void Connection::reply(Reply reply) {
   head += keep_alive_ ? "\r\n" : "Connection: close\r\n\r\n";
   ticket_ = shard_.new_ticket(slot_);
   if (head_only_) reply.body.clear();
+  out_room_ = std::move(reply.room);
   write(head, std::move(reply.body));
 }
 
@@ -651,6 +654,9 @@ void Connection::write(std::string_view head, std::string body) {
   if (step.next != Transport::Next::done && !waits) return close();
   const std::size_t sent = step.bytes;
   if (sent == head.size() + body.size()) return after_write();
+  // What answers a change is sent in any case; it counts while it waits for its peer.
+  if (out_room_ == nullptr && stream_ == nullptr)
+    out_room_ = std::make_shared<HeldRoom>(shard_.room(), head.size() + body.size() - sent);
   if (sent < head.size()) {
     out_.assign(head.substr(sent)).append(body);
     out_at_ = 0;
@@ -693,6 +699,7 @@ void Connection::wait_to_write(Transport::Next next) {
 }
 
 void Connection::after_write() {
+  out_room_.reset();
   if (stream_ != nullptr) return after_piece();
   if (!keep_alive_) return drain();
   state_ = State::idle;

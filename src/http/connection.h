@@ -44,7 +44,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     JobId id = 0;
     int status = 200;
     Duration limit{0};
-    std::uint64_t watch = 0;
+    std::shared_ptr<void> watch;
+    bool fired = false;                    // before the answer to the enqueue came
     bool own = false;                      // the caller enqueued it,
     std::optional<EnqueueResult> ended{};  // and it had ended before
     bool reading = false;
@@ -113,7 +114,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void do_finish(DoFinish finish);
   void do_acquire(DoAcquire acquire);
   void do_read(DoRead read);
-  void start_wait(JobId id, Duration limit, int status);
+  void start_wait(JobId id, Duration limit, int status, std::shared_ptr<void> watch);
+  void on_watched_enqueue(WatchedEnqueue enqueue);
+  void on_watch_fired();
   void read_waited_job();
   void on_waited_job(Result<Job> job);
   void end_wait();
@@ -121,6 +124,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_claim_answer(OperationResult result);
   void reply_to_finish();
   void overloaded_reads();
+  void reply_if_room(Reply reply);
   void do_proxy(DoProxy proxy);
   // -- streams
   void do_stream(DoStream stream);
@@ -181,6 +185,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   std::string out_;  // what the socket did not take yet
   std::size_t out_at_ = 0;
+  std::shared_ptr<HeldRoom> out_room_;
   Instant write_began_;
 };
 

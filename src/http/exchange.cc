@@ -22,7 +22,7 @@ void Connection::execute(Plan plan) {
     void operator()(DoFinish& finish) { c.do_finish(std::move(finish)); }
     void operator()(DoAcquire& acquire) { c.do_acquire(std::move(acquire)); }
     void operator()(DoRead& read) { c.do_read(std::move(read)); }
-    void operator()(DoWait& wait) { c.start_wait(wait.id, wait.wait, 200); }
+    void operator()(DoWait& wait) { c.start_wait(wait.id, wait.wait, 200, nullptr); }
     void operator()(DoStream& stream) { c.do_stream(std::move(stream)); }
     void operator()(DoProxy& proxy) { c.do_proxy(std::move(proxy)); }
   };
@@ -61,11 +61,8 @@ void Connection::on_mail(Mail mail) {
     void operator()(Reply& reply) { c.reply(std::move(reply)); }
     void operator()(Plan& plan) { c.execute(std::move(plan)); }
     void operator()(Result<Job>& job) { c.on_waited_job(std::move(job)); }
-    void operator()(WatchFired&) {
-      if (c.wait_ == nullptr) return;
-      c.wait_->last = true;
-      if (!c.wait_->reading) c.read_waited_job();
-    }
+    void operator()(WatchFired&) { c.on_watch_fired(); }
+    void operator()(WatchedEnqueue& enqueue) { c.on_watched_enqueue(std::move(enqueue)); }
     void operator()(StreamReady&) { c.on_stream_ready(); }
     void operator()(StreamRead& read) { c.on_piece(std::move(read)); }
   };
@@ -97,17 +94,76 @@ std::uint64_t Connection::submit_claim(ClaimRequest request, std::optional<Audit
       std::move(audit));
 }
 
+namespace {
+
+constexpr std::size_t kLargeAnswer = 16 << 10;  // smaller ones do not count as buffered
+
+// Calls back with every end of the job until the result is destroyed.
+std::shared_ptr<void> watch_job(Broker& broker, JobId id, std::shared_ptr<Mailbox> box,
+                                Ticket ticket) {
+  const Broker::WatchId watch = broker.watch(id, [box = std::move(box), ticket] {
+    box->deliver_unexpected({ticket, WatchFired{}});
+  });
+  return {nullptr, [&broker, watch](void*) { broker.unwatch(watch); }};
+}
+
+}  // namespace
+
+void hold_room(Reply& reply, const HeldRoom::Counter& room, std::size_t most) {
+  const std::size_t bytes = reply.body.size();
+  if (bytes < kLargeAnswer || reply.room != nullptr) return;
+  auto held = std::make_shared<HeldRoom>(room, bytes);
+  if (*room <= most) {
+    reply.room = std::move(held);
+    return;
+  }
+  reply = error_reply({.code = ErrorCode::overloaded,
+                       .message = "too many bytes of answers are being sent already",
+                       .retry_after_ms = 1000});
+}
+
 void Connection::do_write(DoWrite write) {
   answer_ = std::move(write.answer);
   submit(std::move(write.operation), std::move(write.audit));
 }
 
+// The watch begins when the enqueue has been committed, before a later commit can end the job.
 void Connection::do_enqueue_and_wait(DoEnqueueAndWait enqueue) {
   answer_ = nullptr;
   wait_ = std::make_unique<Wait>();
   wait_->limit = enqueue.wait;
   wait_->own = true;
-  submit(std::move(enqueue.operation), std::move(enqueue.audit));
+  const auto box = shard_.mailbox();
+  box->expect();
+  Broker& broker = shard_.shared().services.broker;
+  broker.submit(
+      std::move(enqueue.operation),
+      [box, &broker, ticket = ticket_](OperationResult result) {
+        std::shared_ptr<void> watch;
+        if (const auto* enqueued = std::get_if<EnqueueResult>(&result))
+          watch = watch_job(broker, enqueued->jobs.front().id, box, ticket);
+        box->deliver({ticket, WatchedEnqueue{std::move(result), std::move(watch)}});
+      },
+      std::move(enqueue.audit));
+}
+
+void Connection::on_watched_enqueue(WatchedEnqueue enqueue) {
+  if (auto* error = std::get_if<Error>(&enqueue.result)) {
+    wait_.reset();
+    return reply(error_reply(*error));
+  }
+  auto& enqueued = std::get<EnqueueResult>(enqueue.result);
+  const EnqueuedJob job = enqueued.jobs.front();
+  start_wait(job.id, wait_->limit, job.duplicate ? 200 : 201, std::move(enqueue.watch));
+  if (wait_ != nullptr && is_terminal(job.state)) wait_->ended = std::move(enqueued);
+}
+
+void Connection::on_watch_fired() {
+  if (wait_ == nullptr) return;
+  wait_->fired = true;
+  if (wait_->id == 0) return;  // the answer to the enqueue is on its way
+  wait_->last = true;
+  if (!wait_->reading) read_waited_job();
 }
 
 void Connection::on_operation_result(OperationResult result) {
@@ -120,17 +176,7 @@ void Connection::on_operation_result(OperationResult result) {
     return reply_to_finish();
   }
   park_id_ = 0;  // of an acquire
-  if (auto* error = std::get_if<Error>(&result)) {
-    wait_.reset();
-    return reply(error_reply(*error));
-  }
-  if (wait_ != nullptr) {
-    auto& enqueued = std::get<EnqueueResult>(result);
-    const EnqueuedJob job = enqueued.jobs.front();
-    start_wait(job.id, wait_->limit, job.duplicate ? 200 : 201);
-    if (wait_ != nullptr && is_terminal(job.state)) wait_->ended = std::move(enqueued);
-    return;
-  }
+  if (auto* error = std::get_if<Error>(&result)) return reply(error_reply(*error));
   DoWrite::Answer answer = answer_(result);
   if (auto* read = std::get_if<DoRead>(&answer)) return do_read(std::move(*read));
   reply(std::get<Reply>(std::move(answer)));
@@ -139,6 +185,11 @@ void Connection::on_operation_result(OperationResult result) {
 // -- claims
 
 void Connection::do_claim(DoClaim claim) {
+  if (!shard_.has_room(kPageBytes)) {
+    return reply(error_reply({.code = ErrorCode::overloaded,
+                              .message = "too many bytes of answers are being sent already",
+                              .retry_after_ms = 1000}));
+  }
   finishing_.reset();
   claim_answer_ = claim.answer;
   claim_worker_ = claim.request.operation.worker;
@@ -258,29 +309,36 @@ void Connection::overloaded_reads() {
 void Connection::do_read(DoRead read) {
   Shared& shared = shard_.shared();
   ReaderPool& pool = read.pool == Pool::host ? shared.host_readers : shared.readers;
-  const bool taken = pool.submit(
-      [box = shard_.mailbox(), ticket = ticket_, read = std::move(read.read)]() mutable {
+  const bool taken =
+      pool.submit([box = shard_.mailbox(), ticket = ticket_, read = std::move(read.read),
+                   room = shard_.room(), most = shard_.most_room()]() mutable {
         Reply reply = read();
+        hold_room(reply, room, most);
         read = nullptr;  // a body that it has is free again when the client hears of it
         box->deliver_unexpected({ticket, std::move(reply)});
       });
   if (!taken) overloaded_reads();
 }
 
+void Connection::reply_if_room(Reply out) {
+  hold_room(out, shard_.room(), shard_.most_room());
+  reply(std::move(out));
+}
+
 // Watches first and reads then: an end between the two is not missed.
-void Connection::start_wait(JobId id, Duration limit, int status) {
+void Connection::start_wait(JobId id, Duration limit, int status, std::shared_ptr<void> watch) {
   waited_ = true;
   const bool own = wait_ != nullptr && wait_->own;
+  const bool fired = wait_ != nullptr && wait_->fired;
   wait_ = std::make_unique<Wait>();
   wait_->own = own;
   wait_->id = id;
   wait_->status = status;
   wait_->limit = limit;
-  wait_->last = shard_.stopping();
-  wait_->watch =
-      shard_.shared().services.broker.watch(id, [box = shard_.mailbox(), ticket = ticket_] {
-        box->deliver_unexpected({ticket, WatchFired{}});
-      });
+  wait_->last = fired || shard_.stopping();
+  if (watch == nullptr)
+    watch = watch_job(shard_.shared().services.broker, id, shard_.mailbox(), ticket_);
+  wait_->watch = std::move(watch);
   wait_->timer = std::make_unique<boost::asio::steady_timer>(shard_.io());
   wait_->timer->expires_after(limit);
   wait_->timer->async_wait(
@@ -295,11 +353,11 @@ void Connection::start_wait(JobId id, Duration limit, int status) {
 
 void Connection::read_waited_job() {
   wait_->reading = true;
-  const Store& store = shard_.shared().services.store;
+  Broker& broker = shard_.shared().services.broker;
   wait_->read_is_last = wait_->last;
   const bool taken = shard_.shared().readers.submit(
-      [&store, box = shard_.mailbox(), ticket = ticket_, id = wait_->id] {
-        box->deliver_unexpected({ticket, store.get(id)});
+      [&broker, box = shard_.mailbox(), ticket = ticket_, id = wait_->id] {
+        box->deliver_unexpected({ticket, broker.get_watched(id)});
       });
   if (taken) return;
   end_wait();
@@ -328,11 +386,10 @@ void Connection::on_waited_job(Result<Job> job) {
   if (gone && ended) return reply(enqueue_reply(*ended, true));
   if (!job) return reply(error_reply(job.error()));
   auto shown = job_reply(*job, status, *pass_.caller, own);
-  reply(shown ? std::move(*shown) : no_job(id));
+  reply_if_room(shown ? std::move(*shown) : no_job(id));
 }
 
 void Connection::end_wait() {
-  if (wait_->watch != 0) shard_.shared().services.broker.unwatch(wait_->watch);
   if (wait_->timer != nullptr) wait_->timer->cancel();
   wait_.reset();
 }

@@ -24,6 +24,22 @@ namespace mainspring::http {
 
 inline constexpr std::string_view kJson = "application/json";
 
+// Bytes of a body that count as buffered as long as this lives.
+class HeldRoom {
+ public:
+  using Counter = std::shared_ptr<std::atomic<std::size_t>>;
+  HeldRoom(Counter room, std::size_t bytes) : room_(std::move(room)), bytes_(bytes) {
+    *room_ += bytes_;
+  }
+  HeldRoom(const HeldRoom&) = delete;
+  HeldRoom& operator=(const HeldRoom&) = delete;
+  ~HeldRoom() { *room_ -= bytes_; }
+
+ private:
+  const Counter room_;
+  const std::size_t bytes_;
+};
+
 struct Reply {
   int status = 200;
   std::string body;
@@ -31,7 +47,10 @@ struct Reply {
   std::string allow = {};                 // of a 405: the methods
   int retry_after_s = 0;                  // 0 = no header
   std::string headers = {};               // more lines, by add_header()
+  std::shared_ptr<HeldRoom> room = {};    // of a large body, until it is written
 };
+// Takes room for the body of `reply`, or makes it a refusal: too many bytes are buffered already.
+void hold_room(Reply& reply, const HeldRoom::Counter& room, std::size_t most);
 Reply error_reply(const Error& error);
 // Controls in `value` become blanks, so that it stays one line.
 void add_header(Reply& reply, std::string_view name, std::string_view value);

@@ -22,6 +22,12 @@ using Ticket = std::uint64_t;  // slot and generation of a connection; 0 = none
 struct ClaimAnswer {
   OperationResult result;
 };
+// The answer to an enqueue whose caller waits. The job is watched from its commit on; `watch` ends
+// that.
+struct WatchedEnqueue {
+  OperationResult result;
+  std::shared_ptr<void> watch;
+};
 struct WatchFired {};
 struct StreamReady {};
 struct StreamRead {
@@ -31,8 +37,8 @@ struct StreamRead {
 };
 struct Mail {
   Ticket ticket = 0;
-  std::variant<OperationResult, ClaimAnswer, Reply, Plan, Result<Job>, WatchFired, StreamReady,
-               StreamRead>
+  std::variant<OperationResult, ClaimAnswer, Reply, Plan, Result<Job>, WatchFired, WatchedEnqueue,
+               StreamReady, StreamRead>
       content;
 };
 

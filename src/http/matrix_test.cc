@@ -72,6 +72,7 @@ constexpr Row kRows[] = {
     {"get_queue", Rule::name, "read", "GET", "/v1/queues/photos"},
     {"set_retention", Rule::name, "admin", "PUT", "/v1/queues/photos", R"({"retention":{}})"},
     {"set_queue_limits", Rule::name, "admin", "PUT", "/v1/queues/photos/limits", R"({})"},
+    {"remove_queue", Rule::name, "admin", "DELETE", "/v1/queues/photos"},
     {"pause_queue", Rule::name, "admin", "POST", "/v1/queues/photos/pause"},
     {"resume_queue", Rule::name, "admin", "POST", "/v1/queues/photos/resume"},
     {"accept_session", Rule::name, "work", "POST", "/v1/queues/photos/sessions/accept",

@@ -79,6 +79,18 @@ Plan plan_resume_queue(const Request& request, Services&) {
   return plan_pause(request, false);
 }
 
+Plan plan_remove_queue(const Request& request, Services&) {
+  auto name = check_name("queue", request.param);
+  if (!name) return error_reply(name.error());
+  return DoWrite{RemoveQueue{.queue = request.param},
+                 [queue = request.param](OperationResult&) {
+                   Reply reply;
+                   encode_queue_removed(queue, reply.body);
+                   return reply;
+                 },
+                 audit_of(request, "queue/" + request.param)};
+}
+
 Plan plan_set_retention(const Request& request, Services&) {
   auto name = check_name("queue", request.param);
   if (!name) return error_reply(name.error());

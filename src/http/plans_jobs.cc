@@ -133,6 +133,13 @@ Plan plan_page(const Request& request, Services& services, JobFilter filter,
     if (!parsed) return error_reply(parsed.error());
     before = *parsed;
   }
+  if (const auto* whole = query_value(request, "whole_args")) {
+    if (*whole != "true") {
+      return error_reply(invalid(
+          "whole_args", fmt::format("whole_args \"{}\": must be true", cut_text(*whole, 64))));
+    }
+    filter.whole_args = true;
+  }
   filter.within = request.caller->within(Verb::read);
   return DoRead{[&services, filter = std::move(filter), limit = *limit, before,
                  fingerprint = std::move(fingerprint),

@@ -26,7 +26,8 @@ constexpr QueryParameter kListJobs[] = {
     {"limit", R"({"type":"integer","minimum":1,"maximum":1000,"default":100})",
      "At most so many jobs. A page may be shorter and still not be the last."},
     {"cursor", kText, "The next_cursor of the page before."},
-    {"quarantined", R"({"const":"true"})", "Only jobs in quarantine."}};
+    {"quarantined", R"({"const":"true"})", "Only jobs in quarantine."},
+    {"whole_args", R"({"const":"true"})", "Show args above 64 KiB, which a list leaves out."}};
 
 constexpr QueryParameter kListNames[] = {
     {"after", kText, "Begin after this name: the next of the page before."}, kListJobs[4]};
@@ -95,6 +96,7 @@ constexpr Success kPutOk[] = {{201, "Schedule", "It is new."},
                               {200, "Schedule", "It was there: see its outcome."}};
 constexpr Success kScheduleOk[] = {{200, "Schedule", "The schedule as it is then."}};
 constexpr Success kSchedulesOk[] = {{200, "ScheduleList", "One page, by name."}};
+constexpr Success kQueueRemovedOk[] = {{200, "QueueRemoved", "It is gone until it is used again."}};
 constexpr Success kRemovedOk[] = {{200, "ScheduleRemoved", "It is gone; its jobs stay."}};
 constexpr Success kTriggerOk[] = {{201, "TriggerResponse", "The job."}};
 constexpr Success kBackfillOk[] = {{200, "BackfillResponse", "Up to 1000 ticks are decided."}};
@@ -144,6 +146,7 @@ constexpr ErrorCode kChangeJobErrors[] = {ErrorCode::not_found, ErrorCode::expir
                                           ErrorCode::conflict};
 constexpr ErrorCode kBatchErrors[] = {ErrorCode::too_large};
 constexpr ErrorCode kQueueErrors[] = {ErrorCode::not_found};
+constexpr ErrorCode kRemoveQueueErrors[] = {ErrorCode::not_found, ErrorCode::conflict};
 constexpr ErrorCode kAcquireErrors[] = {ErrorCode::lease_held};
 constexpr ErrorCode kHoldErrors[] = {ErrorCode::lease_lost, ErrorCode::too_large};
 constexpr ErrorCode kHolderErrors[] = {ErrorCode::lease_lost};
@@ -290,6 +293,14 @@ constexpr Route kMostRoutes[] = {
      .body = BodyRule::required,
      .request_schema = "QueueLimits",
      .successes = kLimitsOk},
+    {.method = "DELETE",
+     .pattern = "/v1/queues/{name}",
+     .id = "remove_queue",
+     .summary = "Remove an empty queue with its settings",
+     .plan = &plan_remove_queue,
+     .access = {Verb::admin, On::queue},
+     .successes = kQueueRemovedOk,
+     .errors = kRemoveQueueErrors},
     {.method = "POST",
      .pattern = "/v1/queues/{name}/pause",
      .id = "pause_queue",

@@ -95,6 +95,7 @@ Plan plan_end_claims(const Request& request, Services& services);
 
 Plan plan_list_queues(const Request& request, Services& services);
 Plan plan_get_queue(const Request& request, Services& services);
+Plan plan_remove_queue(const Request& request, Services& services);
 Plan plan_pause_queue(const Request& request, Services& services);
 Plan plan_resume_queue(const Request& request, Services& services);
 Plan plan_set_retention(const Request& request, Services& services);

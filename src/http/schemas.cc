@@ -194,7 +194,8 @@ constexpr Schema kSchemas[] = {
     {"Job", R"({"type":"object","required":["id","queue","kind","state"],"properties":{
       "id":{"type":"integer","format":"int64"},"queue":{"$ref":"#/components/schemas/Name"},
       "kind":{"$ref":"#/components/schemas/Name"},
-      "state":{"$ref":"#/components/schemas/JobState"},"args":{},
+      "state":{"$ref":"#/components/schemas/JobState"},"args":{},"args_omitted":{"type":"integer",
+      "description":"Bytes of args that this list leaves out: args is null then."},
       "priority":{"type":"integer"},"run_at":{"type":"string","format":"date-time"},
       "attempt":{"type":"integer"},"max_attempts":{"type":"integer"},
       "token":{"type":"integer","format":"int64","description":"Of the last claim."},

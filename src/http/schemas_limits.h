@@ -77,6 +77,8 @@ inline constexpr Schema kLimitSchemas[] = {
       "queues":{"type":"array","items":{"type":"string"},"description":"That name it."}}})"},
     {"BreakerList", R"({"type":"object","required":["breakers"],"properties":{
       "breakers":{"type":"array","items":{"$ref":"#/components/schemas/Breaker"}}}})"},
+    {"QueueRemoved", R"({"type":"object","properties":{"name":{"type":"string"},
+      "removed":{"const":true}}})"},
     {"BreakerRemoved", R"({"type":"object","properties":{"name":{"type":"string"},
       "removed":{"const":true}}})"},
 };

@@ -153,11 +153,13 @@ void Shard::return_jobs(Mail& mail) {
     give_back(shared_.services.broker, std::move(worker), *claimed);
 }
 
-bool Shard::take_room(std::size_t bytes) {
+std::size_t Shard::most_room() const {
   const HttpOptions& options = shared_.services.options;
-  const std::size_t most =
-      options.max_buffered_bytes / static_cast<std::size_t>(options.io_threads);
-  if (*room_ + bytes > most) return false;
+  return options.max_buffered_bytes / static_cast<std::size_t>(options.io_threads);
+}
+
+bool Shard::take_room(std::size_t bytes) {
+  if (!has_room(bytes)) return false;
   *room_ += bytes;
   return true;
 }

@@ -69,6 +69,8 @@ class Shard {
   void note_abandoned(Ticket ticket, std::string worker);
   // Room for `bytes` more of bodies? Taken if so.
   bool take_room(std::size_t bytes);
+  std::size_t most_room() const;
+  bool has_room(std::size_t bytes) const { return *room_ + bytes <= most_room(); }
   void give_room(std::size_t bytes) { *room_ -= bytes; }
   const std::shared_ptr<std::atomic<std::size_t>>& room() { return room_; }
   void count(const Route* route, int status, Duration took, bool waited);

@@ -13,8 +13,10 @@ namespace mainspring {
 namespace {
 
 constexpr Duration kRefusedPause = std::chrono::seconds(1);  // after an operation was refused
-constexpr std::array<std::string_view, 7> kDutyNames = {"rescue", "move", "fire", "expire",
-                                                        "prune",  "wake", "open"};
+constexpr std::array<std::string_view, 8> kDutyNames = {"rescue", "move", "fire", "expire",
+                                                        "prune",  "wake", "open", "forget"};
+constexpr Duration kForgetEvery = std::chrono::hours(1);
+constexpr Duration kFirstForget = std::chrono::minutes(5);  // after the start
 
 }  // namespace
 
@@ -45,6 +47,8 @@ Scheduler::Scheduler(Broker& broker, const Clock& clock, Log& log, Registry& reg
       "mainspring_queues_opened_total",
       "Queues that their rate limits had closed and that were opened again; "
       "breakers that became half open; and jobs that were released from quarantine.");
+  totals_[forget] = &registry.counter("mainspring_queues_forgotten_total",
+                                      "Queues removed after they had been empty for long.");
   leader_ = std::make_unique<Leader>(broker_, clock_, log_,
                                      LeaderOptions{.incarnation = options_.incarnation,
                                                    .lease = options_.leadership,
@@ -99,6 +103,15 @@ void Scheduler::answered(Which which, Token term, const OperationResult& result)
   changed_.notify_one();
 }
 
+Duration Scheduler::until_forget(Now now) {
+  const Duration every =
+      std::clamp<Duration>(options_.forget_queues / 4, std::chrono::seconds(1), kForgetEvery);
+  if (forget_at_ == Instant::never()) forget_at_ = now.instant + std::min(every, kFirstForget);
+  if (forget_at_ > now.instant) return forget_at_ - now.instant;
+  forget_at_ = now.instant + every;
+  return Duration(0);
+}
+
 bool Scheduler::is_due(Which which, Duration until, Now now, Instant& next) {
   Duty& duty = duties_[which];
   if (duty.under_way > 0) return false;  // its answer sets dirty_
@@ -130,6 +143,7 @@ Scheduler::Due Scheduler::look(const Agenda& agenda, Now now) {
   Due due{.next = now.instant + options_.max_sleep};
   const Instant since = leader_->leading_since(now.instant);
   MutexLock lock(mutex_);
+  until[forget] = until_forget(now);
   for (int i = 0; i < kDuties; ++i) {
     const auto which = static_cast<Which>(i);
     Duty& duty = duties_[which];
@@ -166,6 +180,10 @@ Instant Scheduler::step(Now now) {
   if (due.duty[prune]) submit(prune, *term, PruneJobs{.limit = options_.batch, .fence = fence});
   if (due.duty[wake_up])
     submit(wake_up, *term, WakeWorkflows{.limit = options_.batch, .fence = fence});
+  if (due.duty[forget]) {
+    submit(forget, *term,
+           ForgetQueues{.idle = options_.forget_queues, .limit = options_.batch, .fence = fence});
+  }
   if (due.duty[open]) submit(open, *term, OpenQueues{.limit = options_.batch, .fence = fence});
   return std::min(next, due.next);
 }

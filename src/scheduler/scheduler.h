@@ -28,6 +28,7 @@ struct SchedulerOptions {
       std::chrono::seconds(60);  // look again at the latest, in case the wall clock was set
   Duration prune_interval =
       std::chrono::seconds(10);  // prune at most so often unless there is a backlog
+  Duration forget_queues = std::chrono::hours(24 * 7);  // see ForgetQueues
   Duration leadership = std::chrono::seconds(10);       // see LeaderOptions
   Duration leadership_renew = std::chrono::seconds(3);  // see LeaderOptions
   Duration duty_bound = std::chrono::seconds(20);       // raise for disks that stall for longer
@@ -52,7 +53,7 @@ class Scheduler {
   void stop();
 
  private:
-  enum Which : std::uint8_t { rescue, move, fire, expire, prune, wake_up, open, kDuties };
+  enum Which : std::uint8_t { rescue, move, fire, expire, prune, wake_up, open, forget, kDuties };
   // One kind of duty: its operations are under way, or none is.
   struct Duty {
     int under_way = 0;  // operations
@@ -68,6 +69,8 @@ class Scheduler {
   Due look(const Agenda& agenda, Now now) MS_EXCLUDES(mutex_);
   // Marks the duty as under way and returns true if it is due `until` from now; else notes when it
   // will be.
+  // Looks for empty queues a few times in `forget_queues`, at most once in a second.
+  Duration until_forget(Now now) MS_REQUIRES(mutex_);
   bool is_due(Which which, Duration until, Now now, Instant& next) MS_REQUIRES(mutex_);
   void submit(Which which, Token term, Operation operation) MS_EXCLUDES(mutex_);
   void answered(Which which, Token term, const OperationResult& result) MS_EXCLUDES(mutex_);
@@ -84,6 +87,7 @@ class Scheduler {
   CondVar changed_;
   bool dirty_ MS_GUARDED_BY(mutex_) = true;
   std::array<Duty, kDuties> duties_ MS_GUARDED_BY(mutex_);
+  Instant forget_at_ MS_GUARDED_BY(mutex_) = Instant::never();
   std::unique_ptr<Leader> leader_;
   std::uint64_t listener_ = 0;
   std::jthread runner_;

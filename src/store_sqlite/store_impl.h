@@ -13,6 +13,7 @@
 #include "model/named_claim.h"
 #include "store_sqlite/database.h"
 #include "store_sqlite/memory.h"
+#include "store_sqlite/more_statements.h"
 #include "store_sqlite/running_jobs.h"
 #include "store_sqlite/space.h"
 #include "store_sqlite/sqlite_store.h"
@@ -113,44 +114,6 @@ struct WorkflowStatements {
   WorkflowRowStatements rows, texts;
   Statement put_job, job, remove_job, first_wake, due, first_finished, finished, let_children_go,
       prune;
-};
-
-// Those of memos.
-struct MemoStatements {
-  explicit MemoStatements(Database& db);
-  Statement insert, overwrite, known, count, remove;
-};
-struct MemoReads {
-  explicit MemoReads(Database& db);
-  Statement page;
-};
-
-// Reads of workflows.
-struct WorkflowReads {
-  explicit WorkflowReads(Database& db);
-  Statement one, list, row, text, states;
-};
-
-// Those of triggers, and reads of them.
-struct TriggerStatements {
-  explicit TriggerStatements(Database& db);
-  Statement load, count, insert, state, remove, remove_events, event, add_event, latest, forget;
-};
-struct TriggerReads {
-  explicit TriggerReads(Database& db);
-  Statement one, list, events;
-};
-
-// Reads of sessions.
-struct SessionReads {
-  explicit SessionReads(Database& db);
-  Statement one, of_queue, queues;
-};
-
-// Reads of the audit.
-struct AuditStatements {
-  explicit AuditStatements(Database& db);
-  Statement oldest_first, newest_first, newest, oldest;
 };
 
 // What is wrong with the audit records of a snapshot. `known`: the newest that was committed before

@@ -154,6 +154,7 @@ class FakeJobs : public Jobs {
   Result<RedriveResult> redrive(Redrive) override { return unused(); }
   Result<void> pause_queue(PauseQueue) override { return unused(); }
   Result<void> set_retention(SetRetention) override { return unused(); }
+  Result<void> remove_queue(const std::string&) override { return unused(); }
   Result<void> set_queue_limits(SetQueueLimits) override { return unused(); }
   Result<LeaseGrant> acquire_lease(AcquireLease request, Duration wait,
                                    std::stop_token stop) override {

@@ -18,7 +18,6 @@
 #include "conformance/model_standstill.h"
 
 namespace mainspring {
-
 namespace {
 
 class ModelStore final : public ModelReads, private ModelJobs {
@@ -665,8 +664,8 @@ class ModelStore final : public ModelReads, private ModelJobs {
   }
 
   OperationResult run(const ForgetQueues& op) {
-    return leases_.holds(op.fence, now_.instant) ? forget_queues(*disk_, op, now_.wall, dirty_)
-                                                 : OperationResult(leases_.lost());
+    if (!leases_.holds(op.fence, now_.instant)) return leases_.lost();
+    return forget_queues(*disk_, op, now_.wall, dirty_);
   }
 
   // -- the scheduler's steps ----------------------------------------------------------------------

@@ -350,6 +350,7 @@ std::map<std::string, std::string> once_defects() {
       {"dead_followed_as_completed", once(1, 20)},              // RES-1c
       {"expired_reads_as_not_found", with_model(once(1, 20))},  // RES-4
       {"quarantine_freed_by_another", once(1, 20)},             // QUAR-1
+      {"idempotency_keys_are_global", conformance("idempotency keys of different queues*")},
   };
 }
 
@@ -584,7 +585,6 @@ const std::map<std::string, std::string>& table() {
         {"id_counter_not_kept", conformance("a change and the record of it are one? who?*")},
         {"token_counter_not_kept", conformance("a claim that gave nothing is not recorded? o*")},
         {"idempotency_forgotten", scenario("repeated_request_makes_one_job")},
-        {"idempotency_keys_are_global", conformance("idempotency keys of different queues*")},
         {"short_idempotency_window", scenario("repeated_request_makes_one_job")},
         {"fingerprint_ignored", scenario("repeated_request_makes_one_job")},
         {"pause_not_kept", scenario("paused_queue_gives_nothing")},

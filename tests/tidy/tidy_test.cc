@@ -23,7 +23,6 @@ constexpr std::array kExcuses = {
     Excuse{"src/telemetry/telemetry.cc", "clock", "a log line carries the time of its writing"},
     Excuse{"src/cli/settings.cc", "function", "a table of settings, a row each"},
     Excuse{"src/store_sqlite/statements.cc", "function", "a list of statements, one each"},
-    Excuse{"tests/conformance/model_store.cc", "lines", "one visitor over all operations"},
     Excuse{"include/mainspring/errors.def", "columns", "a table: one row per code"},
 };
 

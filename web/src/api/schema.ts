@@ -225,6 +225,8 @@ export interface components {
             kind: components["schemas"]["Name"];
             state: components["schemas"]["JobState"];
             args?: unknown;
+            /** @description Bytes of args that this list leaves out: args is null then. */
+            args_omitted?: number;
             priority?: number;
             /** Format: date-time */
             run_at?: string;
@@ -1908,6 +1910,11 @@ export interface components {
         };
         BreakerList: {
             breakers: components["schemas"]["Breaker"][];
+        };
+        QueueRemoved: {
+            name?: string;
+            /** @constant */
+            removed?: true;
         };
         BreakerRemoved: {
             name?: string;

@@ -1,0 +1,29 @@
+// QueueLabels: under which label a queue is counted in metrics. The first kMost queues have their
+// name, the others share "other", so that a store with many queues has bounded metrics.
+#pragma once
+
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "store/operations.h"
+
+namespace mainspring {
+
+class QueueLabels {
+ public:
+  // With "other", and 8 states of each, these are Registry::kMaxSeries.
+  static constexpr std::size_t kMost = 249;
+
+  // The label of each queue, in the same order. A queue keeps its label until it is removed. From
+  // every thread.
+  std::vector<std::string> of(std::span<const QueueStats> queues) MS_EXCLUDES(mutex_);
+
+ private:
+  Mutex mutex_;
+  std::set<std::string, std::less<>> named_ MS_GUARDED_BY(mutex_);
+};
+
+}  // namespace mainspring

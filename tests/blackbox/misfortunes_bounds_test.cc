@@ -1,0 +1,227 @@
+// Bounds and tenants: large payloads, slow readers, short retentions, many queues, shared keys.
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "testing.h"
+
+namespace blackbox {
+namespace {
+
+constexpr int kMebibyte = 1 << 20;
+
+std::string args_of(int bytes) {
+  return "\"" + std::string(static_cast<std::size_t>(bytes - 2), 'x') + "\"";
+}
+
+void enqueue_large(HttpClient& client, const std::string& queue, int jobs) {
+  const std::string body =
+      R"({"queue":")" + queue + R"(","kind":"k","args":)" + args_of(kMebibyte) + "}";
+  for (int i = 0; i < jobs; ++i) REQUIRE(client.post("/v1/jobs", body).status == 201);
+}
+
+// Claims and completes one job after the other until `jobs` are done.
+void work_off(std::uint16_t port, const std::string& queue, int jobs) {
+  HttpClient client(port);
+  for (int done = 0; done < jobs;) {
+    const auto claimed = parse(
+        client
+            .post("/v1/claim", R"({"worker":"w","max":10,"wait":"5s","queues":[")" + queue + "\"]}")
+            .body);
+    if (!claimed.HasMember("jobs")) continue;
+    for (const auto& job : claimed["jobs"].GetArray()) {
+      client.post("/v1/finish",
+                  fmt::format(R"({{"worker":"w","results":[{{"id":{},"token":{},"outcome":)"
+                              R"("complete","result":{}}}]}})",
+                              job["id"].GetInt64(), job["token"].GetInt64(), job["id"].GetInt64()));
+      ++done;
+    }
+  }
+}
+
+// Asks and never reads the answer.
+class SilentPeer {
+ public:
+  SilentPeer(std::uint16_t port, const std::string& target)
+      : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const int small = 4096;
+    setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    REQUIRE(connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+    const std::string request = "GET " + target + " HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    REQUIRE(send(fd_, request.data(), request.size(), 0) == static_cast<ssize_t>(request.size()));
+  }
+  ~SilentPeer() { close(fd_); }
+  SilentPeer(const SilentPeer&) = delete;
+  SilentPeer& operator=(const SilentPeer&) = delete;
+
+ private:
+  const int fd_;
+};
+
+int lines_with(const std::string& text, const std::string& part) {
+  int n = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+}  // namespace
+
+TEST_CASE("who waits for a job gets its result, however short its retention is") {
+  constexpr int kJobs = 150;
+  Served server({"--prune-interval", "100ms"});
+  REQUIRE(server.start());
+  HttpClient client(server.port());
+  REQUIRE(client.request("PUT", "/v1/queues/q", R"({"retention":{"completed":"1ms"}})").status ==
+          200);
+  std::thread worker([&] { work_off(server.port(), "q", 2 * kJobs); });
+  std::vector<std::thread> callers;
+  std::atomic<int> answered{0};
+  for (int i = 0; i < 3; ++i) {
+    callers.emplace_back([&] {
+      HttpClient own(server.port());
+      for (int j = 0; j < kJobs / 3; ++j) {
+        const auto now = own.post("/v1/jobs?wait=20s", R"({"queue":"q","kind":"k"})");
+        if (now.status == 201 && has(now.body, R"("state":"completed")") &&
+            has(now.body, R"("result":)"))
+          ++answered;
+        // The second caller asks for the job by its id; the job waits until then.
+        const auto later =
+            parse(own.post("/v1/jobs", R"({"queue":"q","kind":"k","delay":"300ms"})").body);
+        const auto end =
+            own.get(fmt::format("/v1/jobs/{}?wait=20s", later["id"].GetInt64()), 30000);
+        if (end.status == 200 && has(end.body, R"("state":"completed")")) ++answered;
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  worker.join();
+  CHECK(answered == 2 * kJobs);
+}
+
+TEST_CASE("a list leaves out large args and says so; with them a page ends at 8 MiB") {
+  Served server;
+  REQUIRE(server.start());
+  HttpClient client(server.port());
+  enqueue_large(client, "q", 20);
+  const auto plain = client.get("/v1/jobs?limit=1000");
+  CHECK(plain.status == 200);
+  CHECK(plain.body.size() < 100'000);
+  CHECK(lines_with(plain.body, R"("args":null,"args_omitted":1048576)") == 20);
+  std::string target = "/v1/jobs?limit=1000&whole_args=true";
+  int jobs = 0, pages = 0;
+  for (std::string cursor; pages < 10;) {
+    const auto page = client.get(target + cursor);
+    REQUIRE(page.status == 200);
+    CHECK(page.body.size() < 10 * kMebibyte);
+    const auto read = parse(page.body);
+    jobs += static_cast<int>(read["jobs"].Size());
+    ++pages;
+    if (!read.HasMember("next_cursor") || !read["next_cursor"].IsString()) break;
+    cursor = std::string("&cursor=") + read["next_cursor"].GetString();
+  }
+  CHECK(jobs == 20);
+  CHECK(pages == 3);
+}
+
+TEST_CASE("a claim ends at 8 MiB") {
+  Served server;
+  REQUIRE(server.start());
+  HttpClient client(server.port());
+  enqueue_large(client, "q", 12);
+  const auto claimed = client.post("/v1/claim", R"({"worker":"w","queues":["q"],"max":1000})");
+  CHECK(claimed.status == 200);
+  CHECK(claimed.body.size() < 10 * kMebibyte);
+  CHECK(parse(claimed.body)["jobs"].Size() == 8);
+  CHECK(parse(client.post("/v1/claim", R"({"worker":"w","queues":["q"],"max":1000})").body)["jobs"]
+            .Size() == 4);
+}
+
+TEST_CASE("callers that do not read their answers cannot fill the memory") {
+  Served server({"--max-buffered-bytes", "32MiB", "--max-body-bytes", "2MiB",
+                 "--max-batch-body-bytes", "2MiB"});
+  REQUIRE(server.start());
+  HttpClient client(server.port());
+  enqueue_large(client, "q", 10);
+  std::vector<std::unique_ptr<SilentPeer>> slow;
+  for (int i = 0; i < 40; ++i)
+    slow.push_back(std::make_unique<SilentPeer>(server.port(), "/v1/jobs?whole_args=true"));
+  CHECK(eventually([&] {
+    const auto refused = client.get("/v1/jobs?limit=100&whole_args=true");
+    return refused.status == 429 && has(refused.body, "bytes of answers") &&
+           !refused.header("retry-after").empty();
+  }));
+  CHECK(client.get("/v1/jobs?limit=100").status == 200);  // small answers go on
+  CHECK(server.process().rss_kb() < 300 * 1024);
+  slow.clear();
+  CHECK(eventually([&] { return client.get("/v1/jobs?limit=100&whole_args=true").status == 200; }));
+}
+
+TEST_CASE("an idempotency key of one queue says nothing about another") {
+  Served server;
+  REQUIRE(server.start());
+  HttpClient client(server.port());
+  const std::vector<std::string> key = {"Idempotency-Key: order-7"};
+  const auto of_a = client.post("/v1/jobs", R"({"queue":"a","kind":"k"})", key);
+  CHECK(of_a.status == 201);
+  CHECK(client.post("/v1/jobs", R"({"queue":"b","kind":"k"})", key).status == 201);
+  CHECK(
+      client
+          .post("/v1/jobs", R"({"jobs":[{"queue":"a","kind":"k"},{"queue":"b","kind":"k"}]})", key)
+          .status == 201);
+  const auto again = client.post("/v1/jobs", R"({"queue":"a","kind":"k"})", key);
+  CHECK(again.status == 200);
+  CHECK(parse(again.body)["id"].GetInt64() == parse(of_a.body)["id"].GetInt64());
+  CHECK(client.post("/v1/jobs", R"({"queue":"a","kind":"other"})", key).status == 409);
+}
+
+TEST_CASE("an empty queue is removed by its name, and forgotten after a time") {
+  Served server(
+      {"--forget-queues", "2s", "--retention-completed", "1ms", "--prune-interval", "100ms"});
+  REQUIRE(server.start());
+  HttpClient client(server.port());
+  for (const char* queue : {"once", "now", "kept", "set"})
+    REQUIRE(client.post("/v1/jobs", fmt::format(R"({{"queue":"{}","kind":"k"}})", queue)).status ==
+            201);
+  const auto remove = [&](const std::string& queue) {
+    return run({server_binary(), "queues", "remove", queue, "--server", server.url()}, 10'000);
+  };
+  CHECK(has(remove("now").output, "has 1 job"));
+  CHECK(remove("never").exit_code == 66);
+  CHECK(client.request("PUT", "/v1/queues/set/limits", R"({"concurrency":3})").status == 200);
+  for (const char* queue : {"once", "now", "set"}) work_off(server.port(), queue, 1);
+  CHECK(eventually([&] { return remove("now").exit_code == 0; }));
+  CHECK(client.get("/v1/queues/now").status == 404);
+  CHECK(eventually([&] { return client.get("/v1/queues/once").status == 404; }));
+  CHECK(client.get("/v1/queues/kept").status == 200);
+  CHECK(client.get("/v1/queues/set").status == 200);
+  CHECK(client.post("/v1/jobs", R"({"queue":"once","kind":"k"})").status == 201);
+  CHECK(client.get("/v1/queues/once").status == 200);
+}
+
+TEST_CASE("the metrics of thousands of queues are bounded, and their sums stay right") {
+  constexpr int kQueues = 3000;
+  Served server;
+  REQUIRE(server.start());
+  HttpClient client(server.port());
+  std::string body;
+  for (int i = 0; i < kQueues; ++i)
+    body += fmt::format(R"({}{{"queue":"q{}","kind":"k"}})", i == 0 ? "" : ",", i);
+  REQUIRE(client.post("/v1/jobs", R"({"jobs":[)" + body + "]}").status == 201);
+  const std::string metrics = client.get("/metrics").body;
+  CHECK(metrics.size() < 500'000);
+  CHECK(lines_with(metrics, "mainspring_queue_jobs{") == 8 * 250);
+  CHECK(has(metrics, fmt::format(R"(mainspring_queue_jobs{{queue="other",state="available"}} {})",
+                                 kQueues - 249)));
+}
+
+}  // namespace blackbox
