@@ -117,6 +117,7 @@ export const t = {
     when: "When",
     args: "Args",
     argsHidden: "hidden: your token lacks read:payload",
+    argsOmitted: (size: string) => `${size}, see the job`,
     newJobs: (n: number) => `${n} new ${n === 1 ? "job" : "jobs"}: show`,
     empty: "No job matches.",
     emptyHint: "Jobs that ended disappear when their queue's retention is over.",

@@ -8,7 +8,7 @@ import { confirm, notify } from "../../components/feedback";
 import { Table, type Column } from "../../components/table";
 import { shortJson } from "../../components/values";
 import { useData } from "../../data";
-import { count } from "../../format";
+import { bytes, count } from "../../format";
 import { link, navigate, withQuery, type Route } from "../../router";
 import { t } from "../../texts";
 import { NewJobDialog } from "./new_job";
@@ -218,6 +218,7 @@ function timeOf(job: Job): string | undefined {
 }
 
 function Args({ job }: { job: Job }) {
+  if (job.args_omitted) return <span class="note">{t.jobs.argsOmitted(bytes(job.args_omitted))}</span>;
   if (job.args === null || job.args === undefined) return <span class="note">{t.none}</span>;
   return <code class="args">{shortJson(job.args)}</code>;
 }
