@@ -113,7 +113,8 @@ void hold_room(Reply& reply, const HeldRoom::Counter& room, std::size_t most) {
   const std::size_t bytes = reply.body.size();
   if (bytes < kLargeAnswer || reply.room != nullptr) return;
   auto held = std::make_shared<HeldRoom>(room, bytes);
-  if (*room <= most) {
+  const std::size_t all = *room;
+  if (all <= most || all == bytes) {  // one alone is always sent
     reply.room = std::move(held);
     return;
   }
@@ -185,7 +186,7 @@ void Connection::on_operation_result(OperationResult result) {
 // -- claims
 
 void Connection::do_claim(DoClaim claim) {
-  if (!shard_.has_room(kPageBytes)) {
+  if (!shard_.has_room_alone(kPageBytes)) {
     return reply(error_reply({.code = ErrorCode::overloaded,
                               .message = "too many bytes of answers are being sent already",
                               .retry_after_ms = 1000}));

@@ -71,6 +71,8 @@ class Shard {
   bool take_room(std::size_t bytes);
   std::size_t most_room() const;
   bool has_room(std::size_t bytes) const { return *room_ + bytes <= most_room(); }
+  // The same, but one alone always has room: a small limit must not refuse every answer.
+  bool has_room_alone(std::size_t bytes) const { return *room_ == 0 || has_room(bytes); }
   void give_room(std::size_t bytes) { *room_ -= bytes; }
   const std::shared_ptr<std::atomic<std::size_t>>& room() { return room_; }
   void count(const Route* route, int status, Duration took, bool waited);
