@@ -126,9 +126,10 @@ Result<int> run_audit_list(const Invocation& invocation, Io& io) {
                  {record.object},
                  {change_text(record)}});
     }
+    table.flush(io);
     from = page.next;
   }
-  if (!invocation.json) io.out(table.empty() ? "no records\n" : table.render(io));
+  if (!invocation.json && table.empty()) io.out("no records\n");
   return kExitOk;
 }
 

@@ -341,6 +341,26 @@ TEST_CASE("a table aligns its columns, and makes foreign text harmless") {
   CHECK(has(table.render(narrow), "bell\\x07…"));
 }
 
+TEST_CASE("a table that is printed in parts keeps its columns, and its title comes once") {
+  std::string out;
+  Io io;
+  io.out = [&](std::string_view text) { out += text; };
+  Table table({{"NAME"}, {"NOTE", Align::left, true}, {"REST"}});
+  CHECK(table.empty());
+  table.flush(io);
+  CHECK(out.empty());
+  table.add({{"longest"}, {""}, {"x"}});
+  table.flush(io);
+  CHECK_FALSE(table.empty());
+  table.add({{"b"}, {""}, {"y"}});
+  table.flush(io);
+  CHECK(out == "NAME     REST\nlongest  x\nb        y\n");
+  out.clear();
+  table.add({{"c"}, {"new"}, {"z"}});
+  table.flush(io);
+  CHECK(out == "NAME     NOTE  REST\nc        new   z\n");
+}
+
 TEST_CASE("numbers and ages read well") {
   CHECK(format_count(0) == "0");
   CHECK(format_count(999) == "999");

@@ -232,7 +232,9 @@ Command dead_command() {
           .children = {
               {.name = "list",
                .summary = "dead jobs with their reasons",
-               .description = "Lists dead jobs, newest first, with the reason and the last error.",
+               .description =
+                   "Lists dead jobs, newest first, with the reason and the last error. A "
+                   "list of up to 200 jobs also shows the peak memory of programs.",
                .flags = list_flags(false),
                .scopes = kClient,
                .examples = {{"mainspring dead list --queue photos", ""}},

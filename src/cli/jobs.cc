@@ -20,7 +20,8 @@ namespace {
 constexpr int kJobsPage = 200;
 constexpr std::int64_t kDefaultJobs = 50;
 
-// Calls `page` with the jobs that match, a page at a time, until `limit` jobs were seen.
+// Calls `page` with the jobs that match, a page at a time, until `limit` jobs were seen. The page
+// prints them: a long list is never in memory as a whole.
 template <class F>
 Result<bool> for_each_page(Jobs& jobs, const JobFilter& filter, std::int64_t limit, F&& page) {
   JobId before = 0;
@@ -97,6 +98,7 @@ Result<int> print_jobs(const Invocation& invocation, Io& io, const JobFilter& fi
                  {format_age(now - job.created_at)},
                  {detail_of(job, now)}});
     }
+    table.flush(io);
   });
   if (!more) return more.error();
   if (invocation.json) return kExitOk;
@@ -104,7 +106,6 @@ Result<int> print_jobs(const Invocation& invocation, Io& io, const JobFilter& fi
     io.out("no jobs\n");
     return kExitOk;
   }
-  io.out(table.render(io));
   if (*more)
     io.err(fmt::format("These are the newest {}; --limit N or --all shows more.\n", limit));
   return kExitOk;
@@ -303,7 +304,9 @@ Result<int> run_dead_list(const Invocation& invocation, Io& io) {
   std::optional<Error> problem;
   auto more = for_each_page(connection->jobs(), filter, limit, [&](const std::vector<Job>& jobs) {
     for (const Job& summary : jobs) {
-      auto job = connection->jobs().get(summary.id);  // lists come without errors
+      // Lists come without errors. The description is that of the last one.
+      const Result<Job> job =
+          limit > kJobsPage ? Result<Job>(summary) : connection->jobs().get(summary.id);
       if (!job) {
         if (job.error().code != ErrorCode::expired) problem = job.error();
         continue;
@@ -323,10 +326,11 @@ Result<int> run_dead_list(const Invocation& invocation, Io& io) {
                  {memory},
                  {telling_line(why), Colour::red}});
     }
+    table.flush(io);
   });
   if (!more) return more.error();
   if (problem) return *problem;
-  io.out(table.empty() ? "the dead letter is empty\n" : table.render(io));
+  if (table.empty()) io.out("the dead letter is empty\n");
   if (*more)
     io.err(fmt::format("These are the newest {}; --limit N or --all shows more.\n", limit));
   return kExitOk;

@@ -452,11 +452,12 @@ Result<int> run_schedules_ledger(const Invocation& invocation, Io& io) {
         add_ledger_row(table, row);
       }
     }
+    table.flush(io);
     more = page.next.has_value();
     before = page.next.value_or(0);
   }
   if (invocation.json) return kExitOk;
-  io.out(table.empty() ? "no ticks yet\n" : table.render(io));
+  if (table.empty()) io.out("no ticks yet\n");
   if (more) io.err("There are older ones; --limit N or --all shows more.\n");
   return kExitOk;
 }

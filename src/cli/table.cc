@@ -88,14 +88,34 @@ void Table::add(std::vector<Cell> row) {
   rows_.push_back(std::move(row));
 }
 
-std::string Table::render(const Io& io) const {
-  std::vector<std::size_t> widths;
+std::vector<std::size_t> Table::widths(std::vector<std::size_t> before) const {
+  before.resize(columns_.size(), 0);
   for (std::size_t i = 0; i < columns_.size(); ++i) {
-    std::size_t width = 0;
+    std::size_t width = before[i];
     for (const auto& row : rows_) width = std::max(width, display_width(row[i].text));
     const bool out = columns_[i].if_any && width == 0;
-    widths.push_back(out ? 0 : std::max(width, display_width(columns_[i].title)));
+    before[i] = out ? 0 : std::max(width, display_width(columns_[i].title));
   }
+  return before;
+}
+
+std::string Table::render(const Io& io) const {
+  return lines(io, widths({}), true);
+}
+
+void Table::flush(const Io& io) {
+  if (rows_.empty()) return;
+  std::vector<std::size_t> now = widths(widths_);
+  bool title = widths_.empty();
+  // A column that had nothing to show until now needs its title.
+  for (std::size_t i = 0; i < widths_.size(); ++i)
+    title = title || (widths_[i] == 0 && now[i] != 0);
+  io.out(lines(io, now, title));
+  widths_ = std::move(now);
+  rows_.clear();
+}
+
+std::string Table::lines(const Io& io, const std::vector<std::size_t>& widths, bool title) const {
   std::string out;
   const auto line = [&](auto&& cell_at) {
     std::size_t used = 0;
@@ -118,7 +138,7 @@ std::string Table::render(const Io& io) const {
     while (!out.empty() && out.back() == ' ') out.pop_back();
     out += '\n';
   };
-  line([&](std::size_t i) { return Cell{columns_[i].title, Colour::dim}; });
+  if (title) line([&](std::size_t i) { return Cell{columns_[i].title, Colour::dim}; });
   for (const auto& row : rows_) {
     line([&](std::size_t i) { return row[i]; });
   }

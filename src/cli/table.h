@@ -29,13 +29,20 @@ class Table {
 
   // As many cells as columns. Control characters are made harmless.
   void add(std::vector<Cell> row);
-  bool empty() const { return rows_.empty(); }
+  bool empty() const { return rows_.empty() && widths_.empty(); }
   // Title line and rows; the last column is cut at the terminal's width, if it has one.
   std::string render(const Io& io) const;
+  // For long lists: prints the rows that were added since the last call, and forgets them. Columns
+  // keep their widths, or become wider.
+  void flush(const Io& io);
 
  private:
+  std::vector<std::size_t> widths(std::vector<std::size_t> before) const;
+  std::string lines(const Io& io, const std::vector<std::size_t>& widths, bool title) const;
+
   std::vector<Column> columns_;
   std::vector<std::vector<Cell>> rows_;
+  std::vector<std::size_t> widths_;  // of what was flushed; empty = nothing was
 };
 
 std::string coloured(const Io& io, std::string_view text, Colour colour);

@@ -333,10 +333,11 @@ Result<int> run_trigger_ledger(const Invocation& invocation, Io& io) {
                  {row.event.empty() ? "-" : row.event},
                  {row.reason.empty() ? "-" : row.reason}});
     }
+    table.flush(io);
     if (!page.next) break;
     before = *page.next;
   }
-  if (!invocation.json) io.out(table.empty() ? "it has not fired\n" : table.render(io));
+  if (!invocation.json && table.empty()) io.out("it has not fired\n");
   return kExitOk;
 }
 

@@ -288,10 +288,11 @@ Result<int> run_workflow_list(const Invocation& invocation, Io& io) {
                  {info.parent ? fmt::to_string(info.parent->workflow) : ""},
                  {info.reason}});
     }
+    table.flush(io);
     if (!page.next) break;
     before = *page.next;
   }
-  if (!invocation.json) io.out(table.empty() ? "no workflows\n" : table.render(io));
+  if (!invocation.json && table.empty()) io.out("no workflows\n");
   return kExitOk;
 }
 

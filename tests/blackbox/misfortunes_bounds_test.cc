@@ -4,8 +4,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
+#include <sstream>
 #include <thread>
 #include <vector>
 
@@ -166,6 +168,20 @@ TEST_CASE("callers that do not read their answers cannot fill the memory") {
   CHECK(eventually([&] { return client.get("/v1/jobs?limit=100&whole_args=true").status == 200; }));
 }
 
+TEST_CASE("a limit below one answer lets answers through one at a time") {
+  Served server({"--max-buffered-bytes", "4MiB", "--max-body-bytes", "2MiB",
+                 "--max-batch-body-bytes", "2MiB"});
+  REQUIRE(server.start());
+  HttpClient client(server.port());
+  enqueue_large(client, "q", 10);
+  const auto page = client.get("/v1/jobs?limit=100&whole_args=true");
+  CHECK(page.status == 200);
+  CHECK(page.body.size() > 8 * kMebibyte);
+  const auto claimed = client.post("/v1/claim", R"({"worker":"w","queues":["q"],"max":1000})");
+  CHECK(claimed.status == 200);
+  CHECK(claimed.body.size() > 8 * kMebibyte);
+}
+
 TEST_CASE("an idempotency key of one queue says nothing about another") {
   Served server;
   REQUIRE(server.start());
@@ -222,6 +238,49 @@ TEST_CASE("the metrics of thousands of queues are bounded, and their sums stay r
   CHECK(lines_with(metrics, "mainspring_queue_jobs{") == 8 * 250);
   CHECK(has(metrics, fmt::format(R"(mainspring_queue_jobs{{queue="other",state="available"}} {})",
                                  kQueues - 249)));
+}
+
+TEST_CASE("a list of all dead jobs takes a request for each page, not for each job") {
+  constexpr int kJobs = 1000;
+  Served server;
+  REQUIRE(server.start());
+  HttpClient http(server.port());
+  std::string batch = R"({"jobs":[)";
+  for (int i = 0; i < kJobs; ++i)
+    batch += (i == 0 ? "" : ",") + std::string(R"({"queue":"q","kind":"k","max_attempts":1})");
+  REQUIRE(http.post("/v1/jobs", batch + "]}").status == 201);
+  const Answer claimed =
+      http.post("/v1/claim", R"({"worker":"w","queues":["q"],"max":1000,"wait":"0s"})");
+  REQUIRE(claimed.status == 200);
+  const rapidjson::Document document = parse(claimed.body);
+  std::string results;
+  for (const auto& job : document["jobs"].GetArray()) {
+    results += fmt::format(R"({}{{"id":{},"token":{},"outcome":"retry","error":"disk {} broke"}})",
+                           results.empty() ? "" : ",", job["id"].GetInt64(),
+                           job["token"].GetInt64(), job["id"].GetInt64());
+  }
+  const Answer finished =
+      http.post("/v1/finish", fmt::format(R"({{"worker":"w","results":[{}]}})", results));
+  REQUIRE_MESSAGE(finished.status == 200, finished.body.substr(0, 300));
+
+  const auto requests = [&] {
+    long sum = 0;
+    std::istringstream lines(http.get("/metrics").body);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("mainspring_http_requests_total{"))
+        sum += std::stol(line.substr(line.rfind(' ') + 1));
+    }
+    return sum;
+  };
+  const long before = requests();
+  const Finished list =
+      run({server_binary(), "dead", "list", "--all", "--server", server.url()}, 30'000);
+  CHECK_MESSAGE(list.exit_code == 0, list.output.substr(0, 300));
+  CHECK(requests() - before <= kJobs / 200 + 3);
+  CHECK(std::count(list.output.begin(), list.output.end(), '\n') == kJobs + 1);  // and the title
+  CHECK(has(list.output, "disk 1 broke"));
+  CHECK(has(list.output, "disk 1000 broke"));
+  CHECK(server.stop() == 0);
 }
 
 }  // namespace blackbox
