@@ -283,14 +283,19 @@ class Driver:
         self.__init__()  # type: ignore[misc]
         self.is_async = options.get("mode") == "async"
         self.options = options
-        self.ms = Mainspring(
-            url,
+        self.url = url
+        self.ms = self.client()
+        return {}
+
+    def client(self) -> Mainspring:
+        options = self.options
+        return Mainspring(
+            self.url,
             token=options.get("token", ""),
             ca_file=options.get("ca_file", ""),
             timeout=options.get("timeout_ms", 30000) / 1000,
             retry_for=options.get("retry_for_ms", 15000) / 1000,
         )
-        return {}
 
     def enqueue(self, job: dict[str, Any]) -> Any:
         made = self.ms.enqueue(new_job(job))
@@ -313,7 +318,7 @@ class Driver:
     def result(self, id: str, timeout: str) -> Any:
         job = self.ms.find(int(id))
         if self.is_async:
-            ms = Mainspring(self.ms.server.url)
+            ms = self.client()
 
             async def wait() -> Any:
                 async with ms:
@@ -429,7 +434,7 @@ class Driver:
     def follow(self, name: str, filter: dict[str, Any]) -> Any:
         seen: list[Any] = []
         self.streams[name] = seen
-        ms = Mainspring(self.ms.server.url, token=self.ms.server.token)
+        ms = self.client()
 
         def read() -> None:
             for event in ms.events(**filter):

@@ -13,6 +13,7 @@ from ._wire import Call, path_part, query, require
 from .errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from . import api
     from ._client import Mainspring
 
 WORKFLOW_ENDED = ("completed", "failed", "undone", "cancelled")
@@ -44,12 +45,12 @@ class _Group:
 class Queues(_Group):
     """Counters, pauses and limits of queues."""
 
-    def get(self, name: str) -> dict[str, Any]:
-        document: dict[str, Any] = self._ask("GET", f"/v1/queues/{path_part(name)}")
+    def get(self, name: str) -> api.Queue:
+        document: api.Queue = self._ask("GET", f"/v1/queues/{path_part(name)}")
         return document
 
-    def all(self) -> list[dict[str, Any]]:
-        queues: list[dict[str, Any]] = require(self._ask("GET", "/v1/queues"), "queues", list)
+    def all(self) -> list[api.Queue]:
+        queues: list[api.Queue] = require(self._ask("GET", "/v1/queues"), "queues", list)
         return queues
 
     def pause(self, name: str) -> None:
@@ -110,8 +111,8 @@ class Schedules(_Group):
         require(document, "outcome", str)
         return document
 
-    def get(self, name: str) -> dict[str, Any]:
-        document: dict[str, Any] = self._ask("GET", f"/v1/schedules/{path_part(name)}")
+    def get(self, name: str) -> api.Schedule:
+        document: api.Schedule = self._ask("GET", f"/v1/schedules/{path_part(name)}")
         return document
 
     def all(self) -> Iterator[dict[str, Any]]:
@@ -161,18 +162,18 @@ class Workflow:
         document: dict[str, Any] = self._group._ask("POST", path, {} if body is None else body)
         return document
 
-    def get(self) -> dict[str, Any]:
-        document: dict[str, Any] = self._group._ask("GET", f"/v1/workflows/{self.id}")
+    def get(self) -> api.Workflow:
+        document: api.Workflow = self._group._ask("GET", f"/v1/workflows/{self.id}")
         return document
 
-    def wait(self, timeout: Duration = "60s") -> dict[str, Any]:
+    def wait(self, timeout: Duration = "60s") -> api.Workflow:
         """The record once it has ended or is parked, or as it is after `timeout`."""
         until = time.monotonic() + seconds(timeout, "timeout")
         while True:
             left = max(0.0, until - time.monotonic())
             slice = min(left, WAIT_SLICE)
             path = f"/v1/workflows/{self.id}?wait={duration(round(slice, 3))}"
-            document: dict[str, Any] = self._group._ms.requests.run(Call("GET", path, wait=slice))
+            document: api.Workflow = self._group._ms.requests.run(Call("GET", path, wait=slice))
             ended = require(document, "state", str) in (*WORKFLOW_ENDED, "parked")
             if ended or left <= WAIT_SLICE:
                 return document

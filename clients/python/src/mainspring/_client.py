@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import time
 from functools import cached_property
 from typing import (
@@ -30,7 +30,7 @@ from .errors import InvalidArgument, ServerError
 from .outcomes import Outcome
 
 if TYPE_CHECKING:
-    from . import _admin, _locks, _worker
+    from . import _admin, _locks, _worker, api
     from ._httpx import Requests
 
 P = ParamSpec("P")
@@ -221,7 +221,7 @@ class Mainspring:
         if job.how.fence is not None:
             fields["fence"] = {"lease": job.how.fence[0], "token": job.how.fence[1]}
         trace.inject(fields)
-        key = job.how.idempotency_key or "py-" + secrets.token_hex(16)
+        key = job.how.idempotency_key or "py-" + os.urandom(16).hex()
         headers = {"Idempotency-Key": check_header("idempotency_key", key)}
         return Call("POST", "/v1/jobs", encode(fields, "job"), headers)
 
@@ -241,7 +241,7 @@ class Mainspring:
         for one in fields:
             trace.inject(one)
         data = encode(body, "jobs")
-        key = key or "py-" + secrets.token_hex(16)
+        key = key or "py-" + os.urandom(16).hex()
         headers = {"Idempotency-Key": check_header("idempotency_key", key)}
         return Call("POST", "/v1/jobs", data, headers)
 
@@ -265,14 +265,14 @@ class Mainspring:
         """A handle of a job, without asking the server."""
         return Job(self, id)
 
-    def get(self, id: int) -> dict[str, Any]:
+    def get(self, id: int) -> api.Job:
         """The record of a job."""
         return _record(self.requests.run(Call("GET", f"/v1/jobs/{int(id)}")))
 
-    async def aget(self, id: int) -> dict[str, Any]:
+    async def aget(self, id: int) -> api.Job:
         return _record(await self.requests.arun(Call("GET", f"/v1/jobs/{int(id)}")))
 
-    def wait(self, id: int, timeout: Duration = "60s") -> dict[str, Any]:
+    def wait(self, id: int, timeout: Duration = "60s") -> api.Job:
         """The record of a job once it has ended, or as it is after `timeout`."""
         until = time.monotonic() + seconds(timeout, "timeout")
         while True:
@@ -281,7 +281,7 @@ class Mainspring:
             if last or record["state"] in ENDED:
                 return record
 
-    async def await_job(self, id: int, timeout: Duration = "60s") -> dict[str, Any]:
+    async def await_job(self, id: int, timeout: Duration = "60s") -> api.Job:
         until = time.monotonic() + seconds(timeout, "timeout")
         while True:
             call, last = _wait_call(id, until)
@@ -289,7 +289,7 @@ class Mainspring:
             if last or record["state"] in ENDED:
                 return record
 
-    def list(self, **filter: Any) -> Iterator[dict[str, Any]]:
+    def list(self, **filter: Any) -> Iterator[api.Job]:
         """Jobs, newest first: by queue, state, kind, tag. Reads pages while you iterate."""
         cursor: str | None = None
         while True:
@@ -308,8 +308,8 @@ class Mainspring:
         document = self.requests.run(Call("POST", f"/v1/jobs/{int(id)}/retry"))
         return str(require(document, "state", str))
 
-    def why(self, id: int) -> dict[str, Any]:
-        document: dict[str, Any] = self.requests.run(Call("GET", f"/v1/jobs/{int(id)}/why"))
+    def why(self, id: int) -> api.Why:
+        document: api.Why = self.requests.run(Call("GET", f"/v1/jobs/{int(id)}/why"))
         return document
 
     def events(self, **filter: Any) -> Iterator[dict[str, Any]]:
@@ -393,10 +393,10 @@ class Mainspring:
         run_until_signal(self.worker(**options))
 
 
-def _record(document: Any) -> dict[str, Any]:
+def _record(document: Any) -> api.Job:
     require(document, "id", int)
     require(document, "state", str)
-    record: dict[str, Any] = document
+    record: api.Job = document
     return record
 
 

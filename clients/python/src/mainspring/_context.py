@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
-import logging
-from typing import Any, Awaitable, Callable, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Awaitable, Callable, Protocol, TypeVar
 
 from ._values import MAX_CHECKPOINT, MAX_MESSAGE, Duration, decode, encode, seconds
 from .errors import INTERRUPTS, InvalidArgument
 
+if TYPE_CHECKING:
+    import logging
+
 T = TypeVar("T")
-log = logging.getLogger("mainspring.job")
+# asyncio and logging are imported where they are used: a program that only enqueues loads neither.
 
 
 class Port(Protocol):
@@ -55,12 +56,18 @@ class _Base:
         self.last_checkpoint: Any = job.get("checkpoint")  # of an earlier attempt; None: none
         self.session: str = job.get("session", "")
         self.session_state: Any = job.get("session_state")
-        self.log = logging.LoggerAdapter(
-            log, {"job": self.id, "queue": self.queue, "kind": self.kind, "attempt": self.attempt}
-        )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of job {self.id}, attempt {self.attempt}>"
+
+    @functools.cached_property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A log whose records carry the job's id, queue, kind and attempt."""
+        import logging
+
+        names = ("queue", "kind", "attempt")
+        extra = {"job": self.id, **{name: getattr(self, name) for name in names}}
+        return logging.LoggerAdapter(logging.getLogger("mainspring.job"), extra)
 
     @property
     def cancelled(self) -> bool:
@@ -145,11 +152,15 @@ class AsyncContext(_Base):
     """For handlers that are coroutines. The same as Context; what waits is awaited."""
 
     async def _wait(self, function: Callable[..., T], *args: Any) -> T:
+        import asyncio
+
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(None, functools.partial(function, *args))
 
     async def sleep(self, time: Duration) -> None:
-        # The worker cancels the task when the handler should end.
+        """Sleeps. The worker cancels the task when the handler should end."""
+        import asyncio
+
         await asyncio.sleep(seconds(time))
         self.check()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 import time
 from contextlib import asynccontextmanager, contextmanager
@@ -21,6 +22,8 @@ _UNSENT = ("ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol
 def _unanswered(error: Exception) -> Unanswered:
     name = type(error).__name__
     text = str(error) or name
+    if isinstance(error, ssl.SSLCertVerificationError) or "CERTIFICATE_VERIFY_FAILED" in text:
+        return Unanswered(f"no connection: {text}", sent=False, final=True)
     return Unanswered(f"no answer: {text}", name not in _UNSENT, name.endswith("Timeout"))
 
 
@@ -103,7 +106,7 @@ class Requests:
 
         try:
             response = self.client().request(**self._arguments(call))
-        except httpx.TransportError as error:
+        except (httpx.TransportError, OSError) as error:
             raise _unanswered(error) from error
         return Answer(response.status_code, response.headers, response.content)
 
@@ -112,7 +115,7 @@ class Requests:
 
         try:
             response = await self.async_client().request(**self._arguments(call))
-        except httpx.TransportError as error:
+        except (httpx.TransportError, OSError) as error:
             raise _unanswered(error) from error
         return Answer(response.status_code, response.headers, response.content)
 
@@ -157,8 +160,8 @@ class Requests:
                     raise error_of(
                         Answer(response.status_code, response.headers, response.read())
                     )
-                yield response.iter_lines()
-        except httpx.TransportError as error:
+                yield _lines(response.iter_bytes())
+        except (httpx.TransportError, OSError) as error:
             raise _unanswered(error).error() from error
 
     @asynccontextmanager
@@ -171,8 +174,8 @@ class Requests:
                 if response.status_code != 200:
                     body = await response.aread()
                     raise error_of(Answer(response.status_code, response.headers, body))
-                yield response.aiter_lines()
-        except httpx.TransportError as error:
+                yield _alines(response.aiter_bytes())
+        except (httpx.TransportError, OSError) as error:
             raise _unanswered(error).error() from error
 
     def close(self) -> None:
@@ -194,3 +197,22 @@ def _outcome(answer: Answer) -> Any:
     if 200 <= answer.status < 300:
         return document_of(answer)
     raise error_of(answer)
+
+
+# Lines end with a line feed and nothing else: JSON may hold other separators of Unicode.
+
+
+def _lines(chunks: Iterator[bytes]) -> Iterator[str]:
+    rest = b""
+    for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            yield line.decode("utf-8", "replace")
+
+
+async def _alines(chunks: AsyncIterator[bytes]) -> AsyncIterator[str]:
+    rest = b""
+    async for chunk in chunks:
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            yield line.decode("utf-8", "replace")

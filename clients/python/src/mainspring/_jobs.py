@@ -19,6 +19,7 @@ from typing import (
 )
 
 if TYPE_CHECKING:
+    from . import api
     from ._client import Mainspring
 
 from ._values import MAX_PAYLOAD, Duration, duration, encode, instant
@@ -158,13 +159,13 @@ class Job(Generic[R]):
     def __hash__(self) -> int:
         return hash(self.id)
 
-    def refresh(self) -> dict[str, Any]:
+    def refresh(self) -> api.Job:
         """The job's record."""
         record = self._ms.get(self.id)
         self.state = record["state"]
         return record
 
-    async def arefresh(self) -> dict[str, Any]:
+    async def arefresh(self) -> api.Job:
         record = await self._ms.aget(self.id)
         self.state = record["state"]
         return record
@@ -179,7 +180,7 @@ class Job(Generic[R]):
     async def aresult(self, timeout: Duration = "60s") -> R:
         return cast(R, self._result_of(await self._ms.await_job(self.id, timeout)))
 
-    def _result_of(self, record: dict[str, Any]) -> Any:
+    def _result_of(self, record: api.Job) -> Any:
         self.state = record["state"]
         if self.state == "completed":
             return record.get("result")
@@ -196,7 +197,7 @@ class Job(Generic[R]):
         """Makes a job that waits, is dead or is cancelled available now."""
         return self._ms.retry(self.id)
 
-    def why(self) -> dict[str, Any]:
+    def why(self) -> api.Why:
         """What holds the job back now."""
         return self._ms.why(self.id)
 

@@ -14,7 +14,7 @@ import queue
 import sys
 import threading
 import time
-from typing import Any, Callable
+from typing import Any, Callable, TypeGuard
 
 from ._http import Connection
 from ._server import Server
@@ -146,7 +146,7 @@ def read_answer(document: Any, sent: dict[int, int], at: float) -> dict[str, Any
     for one in _list(document, "renewed"):
         id = one.get("id") if isinstance(one, dict) else None
         ms = one.get("lease_expires_in_ms") if isinstance(one, dict) else None
-        if isinstance(id, int) and _is_int(ms) and isinstance(ms, int) and id in sent:
+        if _is_int(id) and _is_int(ms) and id in sent:
             renewed.append([id, sent[id], ms / 1000])
     lost = [[id, sent[id]] for id in _list(document, "lost") if _is_int(id) and id in sent]
     return {
@@ -164,7 +164,7 @@ def _list(document: Any, name: str) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _is_int(value: Any) -> bool:
+def _is_int(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
-import ssl
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from .errors import InvalidArgument
+
+if TYPE_CHECKING:
+    import ssl
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 
@@ -74,6 +75,8 @@ class Server:
         return headers
 
     def ssl_context(self) -> ssl.SSLContext:
+        import ssl
+
         context = ssl.create_default_context(cafile=self.ca_file or None)
         if self.certificate_file:
             context.load_cert_chain(self.certificate_file, self.key_file or None)
@@ -86,6 +89,8 @@ class Server:
 def _is_local(host: str) -> bool:
     if host == "localhost":
         return True
+    import ipaddress
+
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import email.utils
-import random
 import time
 from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping
@@ -50,14 +48,17 @@ class Answer:
 class Unanswered(Exception):
     """No whole answer came. `sent` is false if the server cannot have seen the request."""
 
-    def __init__(self, message: str, sent: bool, timed_out: bool = False) -> None:
+    def __init__(
+        self, message: str, sent: bool, timed_out: bool = False, final: bool = False
+    ) -> None:
         super().__init__(message)
         self.sent = sent
         self.timed_out = timed_out
+        self.final = final  # trying again cannot help: a certificate that is not trusted
 
     def error(self) -> MainspringError:
         kind = AnswerTimeout if self.timed_out and self.sent else Unavailable
-        return kind(str(self), maybe_done=self.sent)
+        return kind(str(self), maybe_done=self.sent, status=-1 if self.final else 0)
 
 
 def path_part(text: str) -> str:
@@ -85,6 +86,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return None
     if text.isdigit() and len(text) <= 9:
         return float(text)
+    import email.utils
+
     try:
         until = email.utils.parsedate_to_datetime(text).timestamp()
         now = email.utils.parsedate_to_datetime(headers.get("date", "")).timestamp()
@@ -151,9 +154,13 @@ class Repeats:
         self,
         retry_for: float,
         clock: Callable[[], float] = time.monotonic,
-        uniform: Callable[[float, float], float] = random.uniform,
+        uniform: Callable[[float, float], float] | None = None,
     ) -> None:
         self._clock = clock
+        if uniform is None:
+            import random
+
+            uniform = random.uniform
         self._uniform = uniform
         self._give_up = clock() + retry_for
         self._limit = FIRST_PAUSE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Mapping
 
 
 class MainspringError(Exception):
@@ -126,9 +126,9 @@ class JobFailed(MainspringError):
 
     code = "job_failed"
 
-    def __init__(self, message: str, job: dict[str, Any] | None = None) -> None:
+    def __init__(self, message: str, job: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
-        self.job: dict[str, Any] = job or {}
+        self.job: Mapping[str, Any] = job or {}
 
     @property
     def state(self) -> str:

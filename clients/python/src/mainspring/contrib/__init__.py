@@ -1,0 +1,1 @@
+"""Mainspring within frameworks. Each module needs its framework; none is needed otherwise."""

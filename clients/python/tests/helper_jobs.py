@@ -1,0 +1,60 @@
+"""Jobs that workers in other processes import."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from typing import Any
+
+from mainspring import Context, Mainspring, Snooze
+
+ms = Mainspring()
+QUEUE = os.environ.get("HELPER_QUEUE", "helper")
+
+
+@ms.job(queue=QUEUE, max_attempts=2)
+def crash(ctx: Context, how: str) -> Any:
+    if ctx.attempt > 1:
+        return f"after {how}"
+    if how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "exit":
+        os._exit(3)
+    raise SystemExit(how)
+
+
+@ms.job(queue=QUEUE)
+def steps(ctx: Context, n: int) -> Any:
+    ctx.progress(0.5, "half")
+    ctx.checkpoint({"n": n})
+    pid = ctx.step("pid", os.getpid)
+    return [pid, ctx.step("twice", lambda: n * 2)]
+
+
+@ms.job(queue=QUEUE, timeout="1s", max_attempts=1)
+def never(ctx: Context) -> None:
+    while True:
+        time.sleep(0.05)
+
+
+@ms.job(queue=QUEUE)
+def block(ctx: Context, length: int) -> float:
+    """One regular expression: no other thread of this process runs meanwhile."""
+    began = time.monotonic()
+    re.match("(a+)+$", "a" * length + "b")
+    return time.monotonic() - began
+
+
+@ms.job(queue=QUEUE)
+def slow(ctx: Context, how: str) -> Any:
+    if how == "snooze":
+        return Snooze("1h")
+    path = os.environ["HELPER_FILE"]
+    with open(path, "a") as file:
+        file.write("begun\n")
+    if how == "deaf":
+        time.sleep(30)
+    ctx.sleep(30)
+    return None

@@ -1,0 +1,78 @@
+"""Types: those of the API follow the server's document, those of users reach their code."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+from mainspring.testing import TestServer
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+USER_CODE = """
+from typing import Any
+from mainspring import AsyncContext, Context, Mainspring, Snooze
+
+ms = Mainspring()
+
+@ms.job(queue="photos")
+def thumbnail(ctx: Context, path: str, width: int = 200) -> dict[str, int] | Snooze:
+    size: int = ctx.step("size", len, path)
+    return {"size": size}
+
+@ms.job()
+async def double(ctx: AsyncContext, n: int) -> int:
+    return await ctx.step("twice", lambda: n * 2)
+
+@ms.define(queue="photos")
+def resize(path: str) -> int: ...  # type: ignore[empty-body]
+
+reveal_type(thumbnail.enqueue("a.jpg", width=400).result())
+reveal_type(double.enqueue(1).result())
+reveal_type(resize.options(delay="1m").enqueue("a").result())
+reveal_type(ms.get(1)["state"])
+thumbnail.enqueue(7)
+double.enqueue("x")
+resize.options(key="a").enqueue()
+"""
+
+
+def test_types_of_the_api_follow_the_servers_document(
+    mainspring_server: TestServer, tmp_path: pathlib.Path
+) -> None:
+    document = tmp_path / "openapi.json"
+    with urllib.request.urlopen(f"{mainspring_server.url}/openapi.json") as answer:
+        document.write_bytes(answer.read())
+    command = [sys.executable, ROOT / "tools/generate_types.py", document]
+    now = subprocess.check_output(command, text=True)
+    kept = (ROOT / "src/mainspring/api.py").read_text()
+    assert now == kept, "run clients/python/tools/generate_types.py --write on the new document"
+    assert "class Job(" in kept and json.loads(document.read_text())["openapi"]
+
+
+def mypy(*arguments: str, cwd: pathlib.Path, cache: pathlib.Path) -> subprocess.CompletedProcess[str]:
+    pytest.importorskip("mypy")
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(cache), *arguments]
+    environment = {**os.environ, "MYPYPATH": str(ROOT / "src")}
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
+
+
+def test_the_package_and_the_types_that_users_see_are_strict(tmp_path: pathlib.Path) -> None:
+    cache = tmp_path / "cache"
+    package = mypy("--config-file", "pyproject.toml", cwd=ROOT, cache=cache)
+    assert package.returncode == 0, package.stdout
+    (tmp_path / "user.py").write_text(USER_CODE)
+    out = mypy("user.py", cwd=tmp_path, cache=cache).stdout
+    assert 'Revealed type is "builtins.dict[builtins.str, builtins.int]"' in out, out
+    assert out.count('Revealed type is "builtins.int"') == 2, out
+    assert "Literal['running']" in out, out
+    errors = [line for line in out.splitlines() if " error: " in line]
+    assert len(errors) == 3, out
+    assert 'incompatible type "int"; expected "str"' in errors[0]
+    assert 'incompatible type "str"; expected "int"' in errors[1]
+    assert "Missing positional argument" in errors[2] or "Too few arguments" in errors[2]
