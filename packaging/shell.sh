@@ -9,7 +9,8 @@ BUILD_PACKAGES=(g++ cmake ninja-build ccache libboost1.81-dev libssl-dev libsqli
   libarchive-dev libcurl4-openssl-dev libpq-dev tzdata)
 # shellcheck disable=SC2034
 TEST_PACKAGES=(doctest-dev librapidcheck-dev imagemagick curl openssl python3 python3-croniter sqlite3 procps slowhttptest iproute2 testssl.sh
-  postgresql pgbouncer patroni etcd-server python3-etcd poppler-utils gdb pkg-config chromium)
+  postgresql pgbouncer patroni etcd-server python3-etcd poppler-utils gdb pkg-config chromium
+  python3-httpx python3-pytest mypy python3-django python3-fastapi)
 
 say() { printf '%s\n' "$*" >&2; }
 die() { say "${0##*/}: $*"; exit 1; }

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import http.client
 import json
 import os
@@ -284,7 +285,7 @@ def read_cases(only: str) -> list[dict[str, Any]]:
     for path in sorted((HERE / "cases").glob("*.json")):
         for case in json.loads(path.read_text()):
             case["name"] = f"{path.stem}: {case['name']}"
-            if only in case["name"]:
+            if any(fnmatch.fnmatchcase(case["name"], f"*{one}*") for one in only.split(",")):
                 cases.append(case)
     return cases
 
@@ -293,7 +294,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--binary", required=True, help="the mainspring program")
     parser.add_argument("--driver", required=True, help="the command that starts the driver")
-    parser.add_argument("--only", default="", help="cases with this text in their name")
+    parser.add_argument("--only", default="", help="cases with this text in their name; several with commas")
     parser.add_argument("--option", action="append", default=[], help="NAME=VALUE for the driver")
     parser.add_argument("--parallel", type=int, default=4, help="servers and drivers at once [4]")
     parser.add_argument("--times", action="store_true", help="print the time of each case")

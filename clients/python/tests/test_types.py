@@ -55,24 +55,25 @@ def test_types_of_the_api_follow_the_servers_document(
     assert "class Job(" in kept and json.loads(document.read_text())["openapi"]
 
 
-def mypy(*arguments: str, cwd: pathlib.Path, cache: pathlib.Path) -> subprocess.CompletedProcess[str]:
+def mypy(*arguments: str, cache: pathlib.Path) -> str:
     pytest.importorskip("mypy")
+    cache = pathlib.Path(os.environ.get("MAINSPRING_MYPY_CACHE", cache))
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(cache), *arguments]
+    config = ["--config-file", str(ROOT / "pyproject.toml")]
     environment = {**os.environ, "MYPYPATH": str(ROOT / "src")}
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command + config, env=environment, capture_output=True, text=True)
+    return done.stdout + done.stderr
 
 
 def test_the_package_and_the_types_that_users_see_are_strict(tmp_path: pathlib.Path) -> None:
-    cache = tmp_path / "cache"
-    package = mypy("--config-file", "pyproject.toml", cwd=ROOT, cache=cache)
-    assert package.returncode == 0, package.stdout
-    (tmp_path / "user.py").write_text(USER_CODE)
-    out = mypy("user.py", cwd=tmp_path, cache=cache).stdout
+    user = tmp_path / "user.py"
+    user.write_text(USER_CODE)
+    out = mypy(str(ROOT / "src/mainspring"), str(user), cache=tmp_path / "cache")
     assert 'Revealed type is "builtins.dict[builtins.str, builtins.int]"' in out, out
     assert out.count('Revealed type is "builtins.int"') == 2, out
     assert "Literal['running']" in out, out
     errors = [line for line in out.splitlines() if " error: " in line]
-    assert len(errors) == 3, out
+    assert len(errors) == 3 and all("user.py" in error for error in errors), out
     assert 'incompatible type "int"; expected "str"' in errors[0]
     assert 'incompatible type "str"; expected "int"' in errors[1]
     assert "Missing positional argument" in errors[2] or "Too few arguments" in errors[2]

@@ -227,7 +227,7 @@ def step(
 
 
 def ref(reference: str) -> Any:
-    """A reference in the args of a step: `ref("charge.result.id")`."""
+    """A reference in the args of a step: `ref("charge.id")`."""
     return {"$ref": reference}
 
 

@@ -1,0 +1,86 @@
+"""The Python code of the documents is run, in order, as a reader would."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from mainspring.testing import TestServer
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+SOURCE = ROOT / "clients/python/src"
+DOCUMENTS = ["docs/guides/python.md", "README.md", "clients/python/README.md"]
+
+
+def blocks(text: str) -> list[tuple[str, str]]:
+    return re.findall(r"^```([^\n`]*)\n(.*?)^```$", text, re.M | re.S)
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_the_code_of_a_document_runs(
+    name: str,
+    mainspring_server: TestServer,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = (ROOT / name).read_text()
+    monkeypatch.setenv("MAINSPRING_SERVER", mainspring_server.url)
+    monkeypatch.setenv("MAINSPRING_ACCESS_TOKEN", "")
+    monkeypatch.setenv("PYTHONPATH", str(SOURCE))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    namespace: dict[str, Any] = {"__name__": "reader"}
+    workers: list[subprocess.Popen[bytes]] = []
+    modules = set(sys.modules)
+    ran = 0
+    try:
+        for info, code in blocks(text):
+            if info.startswith("python file="):
+                (tmp_path / info.removeprefix("python file=")).write_text(code)
+            elif info == "shell worker":
+                command = code.strip().replace("python3", sys.executable).split()
+                workers.append(subprocess.Popen(command))
+            elif info == "python":
+                ran += 1
+                exec(compile(code, f"{name}, block {ran}", "exec"), namespace)
+    finally:
+        for worker in workers:
+            worker.send_signal(signal.SIGTERM)
+        ends = [worker.wait(30) for worker in workers]
+        for module in set(sys.modules) - modules:
+            if getattr(sys.modules[module], "__file__", "") in map(str, tmp_path.glob("*.py")):
+                del sys.modules[module]
+    assert ends == [0] * len(workers)
+    assert ran > 0
+    printed = capsys.readouterr().out
+    for expected in re.findall(r"print\(.*\)  # (.*)$", text, re.M):
+        assert expected in printed
+
+
+def test_the_guide_is_short_and_has_its_headings() -> None:
+    text = (ROOT / "docs/guides/python.md").read_text()
+    headings = re.findall(r"^## (.*)$", text, re.M)
+    wanted = ["What it is for", "Quick start", "Options", "What happens when…", "Limits"]
+    assert headings == wanted
+    assert len(text.split()) <= 1200
+
+
+def test_the_guide_names_what_there_is() -> None:
+    import mainspring
+    from mainspring._worker import WorkerOptions
+
+    text = (ROOT / "docs/guides/python.md").read_text()
+    table = text.split("| `ms.worker(…)`")[1].split("\n\n")[0]
+    for option in re.findall(r"^\| `(\w+)`", table, re.M):
+        assert option in WorkerOptions.__dataclass_fields__
+    for name in re.findall(r"`(\w+)`", text):
+        if name[0].isupper() and name not in ("Exception", "BaseException", "False"):
+            known = hasattr(mainspring, name) or name == "MainspringBackend" or name.isupper()
+            assert known or name == "ShuttingDown", name
