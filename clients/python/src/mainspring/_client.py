@@ -289,7 +289,7 @@ class Mainspring:
             if last or record["state"] in ENDED:
                 return record
 
-    def list(self, **filter: Any) -> Iterator[api.Job]:
+    def jobs(self, **filter: Any) -> Iterator[api.Job]:
         """Jobs, newest first: by queue, state, kind, tag. Reads pages while you iterate."""
         cursor: str | None = None
         while True:

@@ -13,7 +13,7 @@ from ._renewer import now
 from ._values import encode
 from ._wire import Call, require
 from .errors import MainspringError, ServerError
-from .outcomes import Cancel, Complete, Dead, Defer, Outcome, Retry, Snooze, fields
+from .outcomes import Cancel, Complete, Dead, Defer, Ready, Retry, Snooze, ready
 
 if TYPE_CHECKING:
     from ._worker import Worker
@@ -37,10 +37,14 @@ _COUNTERS: dict[type[Any], str] = {
 class Done:
     """An outcome that waits to be sent."""
 
-    def __init__(self, attempt: Attempt, outcome: Outcome, data: bytes) -> None:
+    def __init__(self, attempt: Attempt, ready: Ready) -> None:
         self.attempt = attempt
-        self.outcome = outcome
-        self.data = data
+        self.outcome = ready.outcome
+        state = b""
+        failed = isinstance(ready.outcome, (Retry, Snooze))
+        if attempt.session_state is not None and not failed:
+            state = b',"session_state":' + attempt.session_state
+        self.data = b'{"id":%d,"token":%d,%s%s}' % (attempt.id, attempt.token, ready.data, state)
         self.until = now() + HELD_FOR
         self.refusals = 0
 
@@ -67,19 +71,11 @@ class Finisher:
     def wake(self) -> None:
         self._changed.notify()
 
-    def put(self, attempt: Attempt, outcome: Outcome) -> None:
+    def put(self, done: Done) -> None:
         """Needs the worker's mutex."""
-        self._done.append(Done(attempt, outcome, self._encode(attempt, outcome)))
+        self._done.append(done)
         if not self._sending:
             self._changed.notify()
-
-    def _encode(self, attempt: Attempt, outcome: Outcome) -> bytes:
-        body: dict[str, Any] = {"id": attempt.id, "token": attempt.token, **fields(outcome)}
-        if attempt.session_state is not None and not isinstance(outcome, (Retry, Snooze)):
-            from ._values import decode
-
-            body["session_state"] = decode(attempt.session_state)
-        return encode(body, "outcome")
 
     def end(self) -> None:
         """Sends what is left, until the worker's graceful time is over."""
@@ -223,11 +219,10 @@ class Finisher:
             elif status == "refused" and not done.refusals:
                 error = answer.get("error") or {}
                 text = str(error.get("message", "")) if isinstance(error, dict) else ""
-                dead = Dead("outcome_refused", text)
                 attempt.session_state = None
-                again_ = Done(attempt, dead, self._encode(attempt, dead))
-                again_.refusals = 1
-                again.append(again_)
+                dead = Done(attempt, ready(Dead("outcome_refused", text)))
+                dead.refusals = 1
+                again.append(dead)
                 continue
             elif status == "refused":
                 self._forget(done, str(answer.get("error")))

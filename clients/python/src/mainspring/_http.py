@@ -55,7 +55,9 @@ class Connection:
         if kept is None:
             return None
         try:
-            closed = bool(select.select([kept], [], [], 0)[0]) and not self.server.tls
+            poll = select.poll()  # select() takes no descriptor above 1023
+            poll.register(kept, select.POLLIN)
+            closed = bool(poll.poll(0)) and not self.server.tls
         except (OSError, ValueError):
             closed = True
         if closed:

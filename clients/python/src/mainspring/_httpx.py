@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 import threading
 import time
@@ -35,6 +36,7 @@ class Requests:
         self._mutex = threading.Lock()
         self._client: httpx.Client | None = None
         self._async: dict[int, tuple[asyncio.AbstractEventLoop, httpx.AsyncClient]] = {}
+        self._pid = os.getpid()
 
     def _options(self, transport: Any) -> dict[str, Any]:
         # trust_env=False: a proxy from the environment must not come between a program and a
@@ -59,7 +61,16 @@ class Requests:
             options["uds"] = self.server.unix_path
         return options
 
+    def _after_fork(self) -> None:
+        """A child must not use its parent's connections: answers would be mixed up."""
+        if self._pid != os.getpid():
+            self._pid = os.getpid()
+            self._mutex = threading.Lock()
+            self._client = None
+            self._async = {}
+
     def client(self) -> httpx.Client:
+        self._after_fork()
         with self._mutex:
             if self._client is None:
                 import httpx
@@ -70,6 +81,7 @@ class Requests:
 
     def async_client(self) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()
+        self._after_fork()
         with self._mutex:
             found = self._async.get(id(loop))
             if found is not None and found[0] is loop:

@@ -108,8 +108,12 @@ class Lock(_Kept):
         self.token = require(document, "token", int)
         self.value = document.get("value")
         granted = require(document, "expires_in_ms", int) / 1000
-        # With a wait the lease began at the answer at the latest.
-        self._keep(now() if wait else at, granted, self._renew)
+        if wait and now() - at > granted / 12:
+            # It began some time between request and answer: a renewal says more.
+            self._granted = granted
+            at = now()
+            granted = self._renew()
+        self._keep(at, granted, self._renew)
         return self
 
     def _renew(self) -> float:
@@ -183,7 +187,10 @@ class Session(_Kept):
         jobs = document.get("jobs") or []
         self._first = jobs[0] if jobs else None
         granted = require(grant, "lease_expires_in_ms", int) / 1000
-        self._keep(at if not self._wait else now(), granted, self._renew)
+        if now() - at > granted / 12:
+            at = now()
+            granted = self._renew()
+        self._keep(at, granted, self._renew)
         return True
 
     def _renew(self) -> float:
@@ -221,15 +228,16 @@ class Session(_Kept):
     def finish(self, outcome: Any = None, *, session_state: Any = ...) -> None:
         """Ends the running job: with a result, or an outcome such as `Retry("…")`."""
         from ._run import outcome_of
-        from .outcomes import fields
 
         if self._running is None:
             raise InvalidArgument(f"{self._what}: no job of it is running")
         job = self._running
-        one = {"id": job["id"], "token": job["token"], **fields(outcome_of(outcome))}
+        state = b""
         if session_state is not ...:
-            one["session_state"] = session_state
-        body = encode({"worker": self._worker, "results": [one]})
+            state = b',"session_state":' + encode(session_state, "session_state", 256 * 1024)
+        data = outcome_of(outcome).data
+        one = b'{"id":%d,"token":%d,%s%s}' % (job["id"], job["token"], data, state)
+        body = b'{"worker":"%s","results":[%s]}' % (self._worker.encode(), one)
         document = self._ms.requests.run(Call("POST", "/v1/finish", body))
         status = require(require(document, "results", list)[0], "status", str)
         self._running = None

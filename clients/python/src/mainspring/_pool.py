@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ._attempt import Attempt, limit_text
 from ._context import Context
 from .errors import Interrupted, MainspringError, ServerError
-from .outcomes import Outcome
+from .outcomes import Ready, Snooze, ready
 
 if TYPE_CHECKING:
     from ._run import LocalPort
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mainspring.worker")
 
-GRACE = 2.0  # between asking a handler to end and killing its process
+# Between asking a handler to end and killing its process. A stop of the worker has its own time.
+GRACES = {"timeout": 2.0, "lease_lost": 2.0, "cancelled": 10.0}
 START_WITHIN = 60.0
 
 
@@ -185,6 +186,14 @@ class SlotProcess:
             self._drop()
             raise ServerError(f"a process for handlers did not start: {value}")
 
+    def warm(self) -> None:
+        """Starts the process before there is a job."""
+        try:
+            self._start()
+        except (OSError, EOFError, MainspringError) as error:
+            self._drop()
+            log.error("a process for handlers did not start: %s", error)
+
     def _drop(self) -> str:
         """Ends the process. How it ended, for people."""
         process, self._process = self._process, None
@@ -213,21 +222,22 @@ class SlotProcess:
                 pass
             self._drop()
 
-    def run(self, attempt: Attempt, port: LocalPort) -> Outcome | str:
+    def run(self, attempt: Attempt, port: LocalPort) -> Ready | str:
         try:
             if self._process is None or not self._process.is_alive():
                 self._start()
             self._pipe.send(("job", attempt.job))
         except (OSError, EOFError, MainspringError) as error:
-            self._drop()
-            return f"the process for the handler did not start: {error}"
+            self._drop()  # no fault of the job
+            log.error("a process for handlers did not start, the job waits: %s", error)
+            return ready(Snooze("5s"))
         told = 0.0
         while True:
             try:
                 if self._pipe.poll(0.05 if not told else 0.02):
                     what, value = self._pipe.recv()
                     if what == "done":
-                        result: Outcome | str = value
+                        result: Ready | str = value
                         return result
                     self._answer(port, *value)
             except (OSError, EOFError):
@@ -237,12 +247,12 @@ class SlotProcess:
             if attempt.reason and not told:
                 told = time.monotonic()
                 self._send("stop", attempt.reason)
-            killable = attempt.reason in ("timeout", "lease_lost")
-            if told and killable and time.monotonic() > told + GRACE:
+            grace = GRACES.get(attempt.reason, float("inf"))
+            if told and time.monotonic() > told + grace:
                 self.kill()
                 if attempt.reason == "timeout":
                     self._drop()
-                    return f"killed {GRACE:.0f} s after its limit of {limit_text(attempt.job)}"
+                    return f"killed {grace:.0f} s after its limit of {limit_text(attempt.job)}"
 
     def _send(self, what: str, value: Any) -> None:
         try:

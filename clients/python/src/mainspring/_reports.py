@@ -195,7 +195,6 @@ class Reports:
                 and not attempt.lost
                 and not self._ended
                 and not (self._no_room and time.monotonic() > until)
-                and now() < attempt.lease_end
             ):
                 self._stored.wait(0.2)
             self._waiting -= 1

@@ -16,7 +16,7 @@ from . import trace
 from ._attempt import Attempt, Memo, failure, weigh
 from ._context import AsyncContext, Context
 from .errors import Interrupted, InvalidArgument, TooLarge
-from .outcomes import OUTCOMES, Complete, Dead, Outcome, check_payloads
+from .outcomes import OUTCOMES, Complete, Dead, Outcome, Ready, ready
 
 if TYPE_CHECKING:
     from ._worker import Worker
@@ -100,16 +100,15 @@ def signature_of(definition: Any) -> inspect.Signature:
     return signature
 
 
-def outcome_of(value: Any) -> Outcome:
+def outcome_of(value: Any) -> Ready:
     """What a handler returned, as an outcome whose payload can be sent."""
     outcome: Outcome = value if isinstance(value, OUTCOMES) else Complete(value)
     try:
-        check_payloads(outcome)
+        return ready(outcome)
     except TooLarge as error:
-        return Dead("result_too_large", str(error))
+        return ready(Dead("result_too_large", str(error)))
     except InvalidArgument as error:
-        return Dead("bad_result", str(error))
-    return outcome
+        return ready(Dead("bad_result", str(error)))
 
 
 def raised(job: dict[str, Any], error: BaseException) -> str:
@@ -124,7 +123,7 @@ def raised(job: dict[str, Any], error: BaseException) -> str:
     return f"{type(error).__name__}: {error}{where}"
 
 
-def run_sync(definition: Any, context: Context) -> Outcome | str:
+def run_sync(definition: Any, context: Context) -> Ready | str:
     """Calls a handler. A text is the message of a failed attempt."""
     trace.enter(context.headers)
     try:
@@ -138,19 +137,24 @@ def run_sync(definition: Any, context: Context) -> Outcome | str:
         return raised(context.job, error)
 
 
-def settle(worker: Worker, attempt: Attempt, result: Outcome | str) -> None:
+def settle(worker: Worker, attempt: Attempt, result: Ready | str) -> None:
     """Sends the last reports, then hands the outcome to the finisher."""
-    worker.reports.last(attempt, isinstance(result, Complete))
+    complete = isinstance(result, Ready) and isinstance(result.outcome, Complete)
+    worker.reports.last(attempt, complete)
     if isinstance(result, str):
-        outcome = failure(attempt, result)
+        result = ready(failure(attempt, result))
     else:
-        outcome = weigh(attempt, result)
-    worker.conclude(attempt, outcome)
+        counts = weigh(attempt, result.outcome)
+        if counts is not result.outcome:
+            result = ready(counts)
+    worker.conclude(attempt, result)
 
 
 def slot(worker: Worker) -> None:
     """A thread that runs one handler after the other."""
     process = worker.pool.process() if worker.pool is not None else None
+    if process is not None:
+        process.warm()
     while True:
         with worker.mutex:
             attempt = worker.take()
@@ -199,7 +203,7 @@ class Loop:
         definition = attempt.definition
         context = AsyncContext(attempt.job, LocalPort(worker, attempt))
         trace.enter(context.headers)
-        result: Outcome | str
+        result: Ready | str
         try:
             context.check()
             known = arguments(definition.kind, signature_of(definition), context.args)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Sequence
 
 from . import _run
 from ._attempt import Attempt
-from ._finishing import Finisher
+from ._finishing import Done, Finisher
 from ._http import Connection
 from ._renewal_link import RenewalLink
 from ._renewer import now
@@ -26,7 +26,7 @@ from ._reports import Reports
 from ._values import Duration, duration, encode, seconds
 from ._wire import Call, require
 from .errors import InvalidArgument, MainspringError, ServerError
-from .outcomes import Cancel, Outcome, fields
+from .outcomes import Cancel, Ready, fields, ready
 
 if TYPE_CHECKING:
     from ._client import Mainspring
@@ -41,6 +41,8 @@ FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 5.0
 LONGEST_RETRY_AFTER = 60.0  # a wrong Retry-After must not stop the worker for a day
 LOOK = 1.0
+STANDSTILL = 0.25  # the watcher should have looked this long ago
+CATCH_UP = 1.0
 
 
 @dataclass
@@ -200,7 +202,7 @@ class Worker:
             for attempt in self.ready:
                 self._leave(attempt)
                 if not attempt.lost:
-                    self.finisher.put(attempt, attempt.given_back())
+                    self._give_back(attempt)
             self.ready.clear()
             self.slots_ready = 0
             self.claimer_changed.notify_all()
@@ -403,7 +405,7 @@ class Worker:
             self._lose(old, "it was claimed again")
         attempt.set_lease(at, _granted(attempt, self.options))
         if self.stopping:
-            self.finisher.put(attempt, attempt.given_back())
+            self._give_back(attempt)
             return False
         self.active[attempt.id] = attempt
         self.kind_taken[attempt.definition.kind] += 1
@@ -464,20 +466,23 @@ class Worker:
             del self.active[attempt.id]
         self.kind_taken[attempt.definition.kind] -= 1
 
-    def conclude(self, attempt: Attempt, outcome: Outcome | None) -> None:
-        """A handler has ended. None: the job is not ours any more, there is nothing to say."""
+    def _give_back(self, attempt: Attempt) -> None:
+        self.finisher.put(Done(attempt, ready(attempt.given_back())))
+
+    def conclude(self, attempt: Attempt, result: Ready) -> None:
+        """A handler has ended."""
         took = now() - attempt.began
+        done = Done(attempt, result)
         with self.mutex:
             old = self.handler_seconds
             self.handler_seconds = took if old < 0 else old + (took - old) / 16
             self.running -= 1
             self.slots_taken -= attempt.slots
             self._leave(attempt)
-            if outcome is None or attempt.lost:
-                self.stats["stale"] += 1
-                self.link_later(attempt)
+            if attempt.lost:
+                self.stats["stale"] += 1  # the job is not ours any more: there is nothing to say
             else:
-                self.finisher.put(attempt, outcome)
+                self.finisher.put(done)
             if self.running == 0:
                 self.ended_changed.notify_all()
             if not self.parked and not self.finisher.busy:
@@ -509,9 +514,6 @@ class Worker:
             connection.close()
 
         threading.Thread(target=end, daemon=True).start()
-
-    def link_later(self, attempt: Attempt) -> None:
-        self.link.remove([(attempt.id, attempt.token)])
 
     # Leases
 
@@ -560,7 +562,7 @@ class Worker:
         if not attempt.started or not attempt.tell(reason):
             return
         _run.interrupt(self, attempt)
-        threading.Thread(target=self.reports.notify, daemon=True).start()
+        self.reports.notify()
 
     def _cancel_wanted(self, ids: Any) -> None:
         for id in ids if isinstance(ids, list) else ():
@@ -571,25 +573,32 @@ class Worker:
                 self._tell(attempt, "cancelled")
                 continue
             attempt.lost = True  # it does not begin
-            self.finisher.put(attempt, Cancel())
+            self.finisher.put(Done(attempt, ready(Cancel())))
 
     def _watch(self) -> None:
         most = min(LOOK, self.options.lease_seconds / 12)
+        looked_at = now()
+        believe_at = 0.0
         while not self._watcher_end:
             self._watcher_wake.clear()
             at = now()
+            if at - looked_at > most + STANDSTILL:
+                # This process did not run: a handler held the interpreter's lock. Renewals were
+                # made meanwhile; their answers must be read before a lease counts as lost.
+                believe_at = at + CATCH_UP
+            looked_at = at
             with self.mutex:
                 told = at >= self._tell_at
                 self._watch_at = at + most if told else min(at + most, self._tell_at)
                 for attempt in list(self.active.values()):
-                    if attempt.lease_end <= at:
+                    if attempt.lease_end <= at and believe_at <= at:
                         self._lose(attempt, "no renewal in time")
                         continue
                     if attempt.started and attempt.time_limit <= at:
                         self._tell(attempt, "timeout")
                     if attempt.started and told:
                         self._tell(attempt, "shutdown")
-                    self._watch_at = min(self._watch_at, attempt.lease_end)
+                    self._watch_at = min(self._watch_at, max(attempt.lease_end, believe_at))
                     if not attempt.reason:
                         self._watch_at = min(self._watch_at, attempt.time_limit)
             self._watcher_wake.wait(max(0.001, self._watch_at - now()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Sequence, Union
 
-from ._values import Duration, duration, encode
+from ._values import MAX_PAYLOAD, Duration, duration, encode
 
 if TYPE_CHECKING:
     from ._jobs import NewJob
@@ -105,10 +105,21 @@ def _text(value: object) -> str:
     return str(value).encode("utf-8", "replace").decode()[:16384].replace("\0", "�")
 
 
-def check_payloads(outcome: Outcome) -> bytes:
-    """The JSON of the outcome's fields; raises InvalidArgument if a payload cannot be sent."""
-    from ._values import MAX_PAYLOAD
+@dataclass(frozen=True)
+class Ready:
+    """An outcome and its JSON, without `id` and `token`: `"outcome":"dead","reason":"x"`."""
 
+    outcome: Outcome
+    data: bytes
+
+
+def ready(outcome: Outcome) -> Ready:
+    """Raises InvalidArgument if a payload of the outcome cannot be sent."""
+    if type(outcome) is Complete and not outcome.next:
+        data = b'"outcome":"complete"'
+        if outcome.result is not None:
+            data += b',"result":' + encode(outcome.result, "result", MAX_PAYLOAD)
+        return Ready(outcome, data)
     if isinstance(outcome, Complete) and outcome.result is not None:
         encode(outcome.result, "result", MAX_PAYLOAD)
-    return encode(fields(outcome), "outcome")
+    return Ready(outcome, encode(fields(outcome), "outcome")[1:-1])

@@ -176,7 +176,7 @@ def all_enqueued(
         queue = job.how.queue or "default"
     found = [
         record
-        for record in ms.list(queue=queue, kind=kind)
+        for record in ms.jobs(queue=queue, kind=kind)
         if record["state"] not in ENDED and _has(record.get("args"), args or {})
     ]
     return found[::-1]
