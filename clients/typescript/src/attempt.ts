@@ -114,7 +114,7 @@ function numberOr(value: unknown, other: number): number {
 
 const MAX_CHECKPOINT_BYTES = 256 << 10;
 const MAX_PIECE_BYTES = 64 << 10;
-const MAX_UNSENT_MESSAGES = 64;
+const MAX_UNSENT = 1000;
 const STEP_NAME = /^[A-Za-z0-9_-]{1,64}$/;
 
 /** Something that a handler said and that the server has not answered for. */
@@ -218,9 +218,8 @@ export class Attempt {
   }
 
   async message(value: unknown): Promise<void> {
-    while (this.reports.filter((one) => one.type === "message").length >= MAX_UNSENT_MESSAGES) {
-      this.mustHold();
-      await sleep(10);
+    if (this.reports.length >= MAX_UNSENT) {
+      throw makeError("overloaded", `${MAX_UNSENT} messages are unsent: await message()`, { field: "message" });
     }
     return await this.report("message", "message", value, MAX_PIECE_BYTES);
   }

@@ -131,8 +131,9 @@ export class Mainspring {
     const body = `{"jobs":[${all.join(",")}]${fenceOf(options)}}`;
     const answer = await this.core.callText(postJobs(options), body);
     const made = answer["jobs"];
-    const good = Array.isArray(made) && made.length === jobs.length;
-    return need(made as unknown[], good, "list of jobs").map((one) => this.handleOf(one));
+    const count = Array.isArray(made) ? made.length : 0;
+    const what = `list of jobs: ${count} answers to ${jobs.length} jobs`;
+    return need(made as unknown[], count === jobs.length, what).map((one) => this.handleOf(one));
   }
 
   /** A job by its id; asks nothing. */
@@ -173,7 +174,7 @@ export class Mainspring {
     try {
       return await fn(lock);
     } finally {
-      await lock.release();
+      await lock[asyncDispose]();
     }
   }
 

@@ -141,7 +141,7 @@ function mayRepeat(error: MainspringError): boolean {
     case "bad_answer":
       return true;
     default:
-      return false;
+      return error.again === "yes" && error.code !== "lease_held";
   }
 }
 

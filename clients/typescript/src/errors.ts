@@ -54,6 +54,8 @@ export interface ErrorDetails {
   status?: number | undefined;
   field?: string | undefined;
   retryAfterMs?: number | undefined;
+  maybeDone?: boolean | undefined;
+  again?: Again | undefined;
   cause?: unknown;
 }
 
@@ -61,24 +63,26 @@ export interface ErrorDetails {
 export class MainspringError extends Error {
   override name = "MainspringError";
   /** The server's code, or the client's. Act on this; show `message` to a person. */
-  readonly code: ErrorCode;
+  readonly code: ErrorCode | (string & {});
   /** The HTTP status; undefined: there was no answer. */
   readonly status: number | undefined;
   /** The field of the request that breaks a rule. */
   readonly field: string | undefined;
   /** How long the server asks the caller to wait. */
   readonly retryAfterMs: number | undefined;
+  /** Whether the call may have been done: nobody knows without looking. */
+  readonly maybeDone: boolean;
+  /** Whether the same call may be made again. */
+  readonly again: Again;
 
-  constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
+  constructor(code: string, message: string, details: ErrorDetails = {}) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
     this.code = code;
     this.status = details.status;
     this.field = details.field;
     this.retryAfterMs = details.retryAfterMs;
-  }
-
-  get again(): Again {
-    return AGAIN[this.code];
+    this.again = details.again ?? (isKnown(code) ? AGAIN[code] : "unknown");
+    this.maybeDone = details.maybeDone ?? this.again === "unknown";
   }
 }
 
@@ -157,10 +161,15 @@ const CLASSES: Partial<Record<ErrorCode, typeof MainspringError>> = {
   expired: NotFound,
 };
 
+function isKnown(code: string): code is ErrorCode {
+  return Object.hasOwn(AGAIN, code);
+}
+
 /** @internal */
-export function makeError(code: ErrorCode, message: string, details: ErrorDetails = {}): MainspringError {
+export function makeError(code: string, message: string, details: ErrorDetails = {}): MainspringError {
   if (code === "lease_lost") return new LeaseLost(message, details);
-  return new (CLASSES[code] ?? MainspringError)(code, message, details);
+  const known = isKnown(code) ? CLASSES[code] : undefined;
+  return new (known ?? MainspringError)(code, message, details);
 }
 
 // Answers that are not ours, such as those of a proxy, are never taken for a verdict of the server.
@@ -169,6 +178,12 @@ function codeOfForeign(status: number): ErrorCode {
   if (status === 502 || status === 503) return "unavailable";
   if (status === 504) return "timeout";
   return "bad_answer";
+}
+
+// Of a code that is newer than this client.
+function againOf(status: number): Again {
+  if (status === 429 || status === 503 || status === 507) return "yes";
+  return status >= 400 && status < 500 ? "no" : "unknown";
 }
 
 /** The error in an answer that is not 2xx. @internal */
@@ -182,14 +197,15 @@ export function errorOfAnswer(status: number, body: string, retryAfterMs: number
   const error = isRecord(parsed) && isRecord(parsed["error"]) ? parsed["error"] : undefined;
   const code = error?.["code"];
   const text = error?.["message"];
-  if (typeof code !== "string" || !Object.hasOwn(AGAIN, code)) {
+  if (typeof code !== "string" || code === "") {
     const shown = body.slice(0, 200).replace(/\s+/g, " ");
     const message = `status ${status} without an error of Mainspring: ${shown}`;
     return makeError(codeOfForeign(status), message, { status, retryAfterMs });
   }
   const own = error?.["retry_after_ms"];
-  return makeError(code as ErrorCode, typeof text === "string" ? text : code, {
+  return makeError(code, typeof text === "string" ? text : code, {
     status,
+    again: isKnown(code) ? undefined : againOf(status),
     field: typeof error?.["field"] === "string" ? error["field"] : undefined,
     retryAfterMs: typeof own === "number" ? own : retryAfterMs,
   });

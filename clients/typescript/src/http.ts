@@ -40,6 +40,7 @@ export interface HttpAnswer {
 
 const MAX_ANSWER_BYTES = 1 << 30; // 1000 jobs with 1 MiB each
 const MAX_FREE_SOCKETS = 64;
+const MAX_RETRY_AFTER_MS = 86_400_000;
 const FORMS = "http://HOST:PORT, https://HOST:PORT or unix:PATH";
 
 // Thrown by one exchange: `unseen` = the server closed a kept connection before it took the request.
@@ -115,6 +116,7 @@ export class Transport {
       const sent = this.secure ? https.request(options) : http.request(options);
       const what = `${request.method} ${request.path}`;
       let answered = false;
+      let connected = false;
       let settled = false;
       const settle = (act: () => void) => {
         if (settled) return;
@@ -128,20 +130,25 @@ export class Transport {
         sent.destroy();
       };
       const onAbort = () => fail(makeError("aborted", `${what}: aborted`));
-      const silent = () => fail(makeError("timeout", `${what}: no answer within ${request.timeoutMs} ms`));
+      const silent = () => fail(makeError("timeout", `${what}: no answer within ${request.timeoutMs} ms`, { maybeDone: connected }));
       let timer = setTimeout(silent, request.timeoutMs);
       request.signal?.addEventListener("abort", onAbort);
       sent.once("socket", (socket) => {
-        if (!socket.connecting) return;
+        connected = !socket.connecting;
+        if (connected) return;
         const late = () => fail(makeError("unavailable", `${what}: no connection within ${this.connectTimeoutMs} ms`));
         const connecting = setTimeout(late, this.connectTimeoutMs);
-        const connected = () => clearTimeout(connecting);
-        socket.once(this.secure ? "secureConnect" : "connect", connected);
-        socket.once("close", connected);
+        socket.once(this.secure ? "secureConnect" : "connect", () => {
+          connected = true;
+          clearTimeout(connecting);
+        });
+        socket.once("close", () => clearTimeout(connecting));
       });
       sent.once("error", (error: NodeJS.ErrnoException) => {
         const closed = !answered && sent.reusedSocket && (error.code === "ECONNRESET" || error.code === "EPIPE");
-        fail(closed ? new Closed() : makeError("unavailable", `${what}: ${error.message || error.code}`, { cause: error }));
+        if (closed) return fail(new Closed());
+        const details = { cause: error, maybeDone: connected };
+        fail(makeError("unavailable", `${what}: ${error.message || error.code}`, details));
       });
       sent.once("response", (response) => {
         answered = true;
@@ -161,15 +168,16 @@ export class Transport {
             pieces.push(piece);
           });
         }
-        response.once("error", (error) => fail(makeError("unavailable", `${what}: ${error.message}`)));
-        response.once("aborted", () => fail(makeError("unavailable", `${what}: the answer was cut off`)));
+        const cutOff = () => fail(makeError("unavailable", `${what}: the answer was cut off`, { maybeDone: true }));
+        response.once("error", cutOff);
+        response.once("aborted", cutOff);
         response.once("end", () => {
-          if (!response.complete) return fail(makeError("unavailable", `${what}: the answer was cut off`));
+          if (!response.complete) return cutOff();
           const whole = pieces.length === 1 ? pieces[0] : Buffer.concat(pieces);
           settle(() =>
             resolve({
               status: response.statusCode ?? 0,
-              retryAfterMs: retryAfter(response.headers["retry-after"]),
+              retryAfterMs: retryAfter(response.headers["retry-after"], response.headers.date),
               body: whole?.toString("utf8") ?? "",
             }),
           );
@@ -180,9 +188,12 @@ export class Transport {
   }
 }
 
-function retryAfter(header: string | undefined): number | undefined {
-  if (header === undefined || !/^\d{1,9}$/.test(header)) return undefined;
-  return Number(header) * 1000;
+// Seconds, or a date, which counts from the answer's own: the clocks of the two machines may differ.
+function retryAfter(header: string | undefined, date: string | undefined): number | undefined {
+  if (header === undefined) return undefined;
+  if (/^\d{1,9}$/.test(header)) return Number(header) * 1000;
+  const wait = Date.parse(header) - Date.parse(date ?? "");
+  return Number.isNaN(wait) ? undefined : Math.min(Math.max(wait, 0), MAX_RETRY_AFTER_MS);
 }
 
 function present(values: Record<string, unknown>): Record<string, unknown> {

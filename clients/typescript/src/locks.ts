@@ -3,7 +3,7 @@ import { now } from "./clock.js";
 import { type Core, need, needInteger, randomName } from "./core.js";
 import { asyncDispose } from "./dispose.js";
 import { type Duration, durationMs, durationText } from "./durations.js";
-import { LeaseLost, type MainspringError } from "./errors.js";
+import { LeaseLost } from "./errors.js";
 
 export interface LockOptions {
   /** How long the lock outlives a holder that is gone: 1s to 12h. Default: 15s. */
@@ -49,19 +49,20 @@ export class HeldLock {
     await this.core.call({ method: "POST", path: this.path("renew"), body });
   }
 
-  /** Does nothing if the lock is lost. */
+  /** Throws LeaseLost if the lock is lost; the end of an `await using` does not. */
   async release(): Promise<void> {
+    if (this.signal.aborted) throw this.signal.reason;
     if (this.renewal === undefined) return;
     this.core.renewals.forget(this.renewal);
     this.renewal = undefined;
     const body = { holder: this.holder, token: this.token };
-    await this.core.call({ method: "POST", path: this.path("release"), body }).catch((error: MainspringError) => {
-      if (error.code !== "lease_lost") throw error;
-    });
+    await this.core.call({ method: "POST", path: this.path("release"), body });
   }
 
   async [asyncDispose](): Promise<void> {
-    await this.release();
+    await this.release().catch((error: unknown) => {
+      if (!(error instanceof LeaseLost)) throw error;
+    });
   }
 
   private path(what: string): string {

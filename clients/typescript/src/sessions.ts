@@ -4,7 +4,7 @@ import { now } from "./clock.js";
 import { type Core, need, needInteger, randomName } from "./core.js";
 import { asyncDispose } from "./dispose.js";
 import { type Duration, durationMs, durationText } from "./durations.js";
-import { isRecord, LeaseLost, type MainspringError } from "./errors.js";
+import { isRecord, LeaseLost } from "./errors.js";
 import { type Camel, fromWire } from "./names.js";
 import { Worker, type WorkerOptions } from "./worker.js";
 
@@ -61,17 +61,18 @@ export class HeldSession {
   }
 
   async release(): Promise<void> {
+    if (this.signal.aborted) throw this.signal.reason;
     if (this.renewal === undefined) return;
     this.core.renewals.forget(this.renewal);
     this.renewal = undefined;
     const call = { method: "POST", path: this.path("/release"), body: { token: this.token } } as const;
-    await this.core.call(call).catch((error: MainspringError) => {
-      if (error.code !== "lease_lost") throw error;
-    });
+    await this.core.call(call);
   }
 
   async [asyncDispose](): Promise<void> {
-    await this.release();
+    await this.release().catch((error: unknown) => {
+      if (!(error instanceof LeaseLost)) throw error;
+    });
   }
 
   private path(rest: string): string {

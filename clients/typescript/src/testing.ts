@@ -58,6 +58,7 @@ export class TestServer {
   private async stopNow(signal: "SIGTERM" | "SIGKILL"): Promise<void> {
     for (const client of this.clients) client.close();
     if (this.process.exitCode === null && this.process.signalCode === null) {
+      this.process.ref(); // or Node.js would end before it
       const ended = new Promise((resolve) => this.process.once("exit", resolve));
       this.process.kill(signal);
       await ended;

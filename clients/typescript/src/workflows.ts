@@ -1,7 +1,7 @@
 // Workflows: steps that are all done, or undone.
 import type { components } from "./api/schema.js";
 import { now } from "./clock.js";
-import { type Core, need, needInteger, query } from "./core.js";
+import { type Core, need, needInteger, query, randomName } from "./core.js";
 import { durationMs, type Id, idText } from "./durations.js";
 import { WaitTimeout } from "./errors.js";
 import type { WaitOptions } from "./job.js";
@@ -23,10 +23,9 @@ export class Workflows {
 
   /** Starts a workflow. With a `key`, starting it again answers the first one. */
   async start(definition: WorkflowDefinition): Promise<{ id: string; duplicate: boolean }> {
-    // Without a key a repeat would start another one.
-    const repeat = typeof definition.key === "string" ? "yes" : "once";
-    const call = { method: "POST", path: "/v1/workflows", body: toWire(definition), repeat } as const;
-    return started(await this.core.call(call));
+    const key = definition.key ?? `auto-${randomName()}`; // without it a repeat would start another one
+    const body = toWire({ ...definition, key });
+    return started(await this.core.call({ method: "POST", path: "/v1/workflows", body }));
   }
 
   async get(id: Id): Promise<WorkflowInfo> {
@@ -71,9 +70,8 @@ export class Workflows {
 
   /** The same `id` of a signal again changes nothing. */
   async signal(id: Id, name: string, payload?: unknown, signalId?: string): Promise<void> {
-    const body = { name, id: signalId, payload };
-    const repeat = signalId === undefined ? "once" : "yes";
-    await this.core.call({ method: "POST", path: pathOf(id, "/signal"), body, repeat });
+    const body = { name, id: signalId ?? `auto-${randomName()}`, payload };
+    await this.core.call({ method: "POST", path: pathOf(id, "/signal"), body });
   }
 
   async cancel(id: Id, reason?: string): Promise<WorkflowInfo> {
@@ -89,9 +87,8 @@ export class Workflows {
     return await this.post(id, "/retry", toWire(options));
   }
   async fork(id: Id, step: string, options: { input?: unknown; key?: string } = {}): Promise<{ id: string; duplicate: boolean }> {
-    const repeat = options.key === undefined ? "once" : "yes";
-    const call = { method: "POST", path: pathOf(id, "/fork"), body: { step, ...options }, repeat } as const;
-    return started(await this.core.call(call));
+    const body = { step, ...options, key: options.key ?? `auto-${randomName()}` };
+    return started(await this.core.call({ method: "POST", path: pathOf(id, "/fork"), body }));
   }
 
   private async post(id: Id, rest: string, body: unknown): Promise<WorkflowInfo> {

@@ -112,7 +112,7 @@ test("errors: typed by code; answers of a proxy are no verdict", async () => {
   await assert.rejects(ms.enqueue("k"), (error: AccessDenied) => error instanceof AccessDenied && error.again === "no");
   const codes: [number, unknown, string][] = [
     [404, "<html>no such page</html>", "bad_answer"],
-    [404, { error: { code: "brand_new", message: "?" } }, "bad_answer"],
+    [404, { error: { code: "brand_new", message: "?" } }, "brand_new"],
     [502, "<html>bad gateway</html>", "unavailable"],
     [200, "not json", "bad_answer"],
     [200, [1], "bad_answer"],

@@ -99,9 +99,10 @@ class Actions {
     try {
       for (const action of this.actions) {
         if (action["attempt"] !== undefined && action["attempt"] !== attempt) continue;
-        const [name, value] = Object.entries(action).find(([one]) => one !== "attempt") ?? ["", undefined];
-        const ended = await this.act(context, run, name, value);
-        if (ended !== undefined) {
+        const [name, value] = Object.entries(action).find(([one]) => one !== "attempt" && one !== "repeat") ?? ["", undefined];
+        for (let times = Number(action["repeat"] ?? 1); times > 0; times -= 1) {
+          const ended = await this.act(context, run, name, value);
+          if (ended === undefined) continue;
           run.ended = "returned";
           return ended.value;
         }
@@ -256,7 +257,7 @@ class SessionJobs {
   }
 
   async release(): Promise<void> {
-    await this.worker?.stop();
+    await this.worker?.stop({ timeout: 0, giveBack: true });
     await this.held.release();
   }
 }
@@ -283,7 +284,7 @@ class Driver {
     this.streams = new Map();
     this.session = undefined;
     this.gates = new Set();
-    const ca = options["ca_file"] as string | undefined;
+    const ca = (options["ca_file"] as string | undefined) || undefined;
     this.ms = new Mainspring(url, {
       log: silent(),
       token: options["token"] as string | undefined,
@@ -446,8 +447,8 @@ function describe(error: unknown): Fields {
   }
   if (error instanceof WaitTimeout) return { code: "result_timeout", message: error.message };
   if (!(error instanceof MainspringError)) return { code: "driver", message: String(error) };
-  const { code, message, field, retryAfterMs, again } = error;
-  return { code, message, field, retry_after_ms: retryAfterMs, maybe_done: again === "unknown" ? true : undefined };
+  const { code, message, field, retryAfterMs, maybeDone } = error;
+  return { code, message, field, retry_after_ms: retryAfterMs, maybe_done: maybeDone || undefined };
 }
 
 function silent() {
