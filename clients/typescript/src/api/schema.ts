@@ -140,6 +140,8 @@ export interface components {
             kind: components["schemas"]["Name"];
             state: components["schemas"]["JobState"];
             args?: unknown;
+            /** @description Bytes of args that this list leaves out: args is null then. */
+            args_omitted?: number;
             priority?: number;
             /** Format: date-time */
             run_at?: string;
