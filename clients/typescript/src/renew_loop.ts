@@ -6,7 +6,7 @@
 //
 // A deadline counts from before the request was sent that granted the lease, less a margin, so that the
 // holder hears of the loss before the server gives the lease away.
-import { now } from "./clock.js";
+import { type ClockReading, now, offsetFrom } from "./clock.js";
 import { readAnswer } from "./core_answer.js";
 import { isRecord, MainspringError } from "./errors.js";
 import { type ServerAddress, Transport } from "./http.js";
@@ -35,8 +35,13 @@ export type ToLoop =
   | { type: "worker"; leases: WorkerLeases; again: boolean }
   | { type: "forget"; key: number }
   | { type: "hold"; hold: NamedHold; again: boolean }
-  | { type: "renewNow" }
-  | { type: "close" };
+  | { type: "renewNow" };
+
+/** A message, with the clocks of the thread that sends it. */
+export interface Envelope {
+  message: ToLoop;
+  clocks: ClockReading;
+}
 
 export type FromLoop =
   | { type: "lost"; key: number; rows: { index: number; generation: number; confirmed: boolean }[] }
@@ -85,6 +90,7 @@ export class RenewLoop {
   private readonly workers = new Map<number, WorkerState>();
   private readonly holds = new Map<number, HoldState>();
   private timer: NodeJS.Timeout | undefined;
+  private offset: number | undefined;
   private lastLook = { mono: now(), wall: Date.now() };
 
   constructor(
@@ -94,7 +100,8 @@ export class RenewLoop {
     this.transport = new Transport(address);
   }
 
-  receive(message: ToLoop): void {
+  receive({ message, clocks }: Envelope): void {
+    this.offset ??= offsetFrom(clocks);
     switch (message.type) {
       case "worker":
         this.workers.set(message.leases.key, {
@@ -108,7 +115,7 @@ export class RenewLoop {
         });
         break;
       case "hold": {
-        const { hold } = message;
+        const hold = { ...message.hold, sentAt: message.hold.sentAt + this.offset };
         const fresh = { renewAt: hold.sentAt + hold.grantedMs / 3, endsAt: endOf(hold.sentAt, hold.grantedMs) };
         const again = { renewAt: 0, endsAt: now() + ASK_FIRST_MS };
         this.holds.set(hold.key, { ...hold, ...(message.again ? again : fresh), busy: false });
@@ -121,14 +128,15 @@ export class RenewLoop {
       case "renewNow":
         this.renewSoon();
         break;
-      case "close":
-        clearTimeout(this.timer);
-        this.workers.clear();
-        this.holds.clear();
-        this.transport.close();
-        return;
     }
     this.look();
+  }
+
+  close(): void {
+    clearTimeout(this.timer);
+    this.workers.clear();
+    this.holds.clear();
+    this.transport.close();
   }
 
   private renewSoon(): void {
@@ -165,7 +173,7 @@ export class RenewLoop {
     for (const row of rows) {
       let mine = worker.deadlines.get(row.index);
       if (mine === undefined || mine.generation !== row.generation) {
-        mine = { generation: row.generation, ...deadlines(row.sentAt, row.leaseMs, worker.leaseMs), lost: false };
+        mine = { generation: row.generation, ...deadlines(row.sentAt + (this.offset ?? 0), row.leaseMs, worker.leaseMs), lost: false };
         if (worker.again) Object.assign(mine, { renewAt: 0, endsAt: time + ASK_FIRST_MS });
         worker.deadlines.set(row.index, mine);
       }

@@ -2,10 +2,7 @@
 import { parentPort, workerData } from "node:worker_threads";
 
 import type { ServerAddress } from "./http.js";
-import { RenewLoop, type ToLoop } from "./renew_loop.js";
+import { type Envelope, RenewLoop } from "./renew_loop.js";
 
 const loop = new RenewLoop(workerData as ServerAddress, (message) => parentPort?.postMessage(message));
-parentPort?.on("message", (message: ToLoop) => {
-  loop.receive(message);
-  if (message.type === "close") parentPort?.close();
-});
+parentPort?.on("message", (envelope: Envelope) => loop.receive(envelope));

@@ -3,9 +3,10 @@ import { Worker as Thread } from "node:worker_threads";
 
 import threadSource from "mainspring:renew_thread";
 
+import { readClocks } from "./clock.js";
 import type { ServerAddress } from "./http.js";
 import type { Logger } from "./log.js";
-import { type FromLoop, type NamedHold, RenewLoop, type ToLoop, type WorkerLeases } from "./renew_loop.js";
+import { type Envelope, type FromLoop, type NamedHold, RenewLoop, type ToLoop, type WorkerLeases } from "./renew_loop.js";
 
 export interface LeaseEvents {
   lost(rows: { index: number; generation: number; confirmed: boolean }[]): void;
@@ -58,14 +59,16 @@ export class Renewals {
 
   close(): void {
     this.closed = true;
-    this.send({ type: "close" });
+    this.inline?.close();
+    void this.thread?.terminate();
     this.thread = undefined;
     this.inline = undefined;
   }
 
   private send(message: ToLoop): void {
-    if (this.inline) this.inline.receive(message);
-    else this.thread?.postMessage(message);
+    const envelope: Envelope = { message, clocks: readClocks() };
+    if (this.inline) this.inline.receive(envelope);
+    else this.thread?.postMessage(envelope);
   }
 
   private start(): void {
