@@ -1595,6 +1595,7 @@ export interface components {
             /** @constant */
             status?: "ready";
             durability?: string;
+            warning?: string;
             /** @description Of a store that several servers share. */
             store?: {
                 /** @constant */
