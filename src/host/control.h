@@ -127,7 +127,8 @@ class HostControl {
   using Watch = std::shared_ptr<void>;
   virtual Result<Watch> watch_log(JobType type, const std::string& name, const std::string& run,
                                   std::int64_t position, std::function<void()> changed) = 0;
-  // Will nothing more be written? (The run has ended. A continuous job's never has.)
+  // Will nothing more be written? (The run has ended. A continuous job's log and a queue folder's
+  // end with their folder.)
   virtual bool log_ended(JobType type, const std::string& name, const std::string& run) = 0;
   // A file below the data directory, for /vfs/data/…: relative to it. Errors: not_found (also for
   // paths that lead out of it), too_large (over `max`), io_error.

@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "api/json.h"
 #include "host/files.h"
 #include "host/zip.h"
 
@@ -137,27 +138,59 @@ Result<void> exchange(const std::string& made, const std::string& directory) {
   return Error{ErrorCode::io_error, fmt::format("cannot replace {}: it comes and goes", directory)};
 }
 
+// Settings in which the job stays frozen: the new ones, unless they say something about it.
+Result<void> keep_frozen(const JobFolder& made) {
+  bool said = false, empty = true;
+  JsonReader in(made.settings_json, JsonReader::Unknown::skip);
+  const bool read = in.members([&](std::string_view key) {
+    empty = false;
+    said = said || lower_case(key) == "freeze";
+    return in.skip();
+  });
+  if (!read || said) return {};
+  std::string json = made.settings_json;
+  json.insert(json.find('{') + 1, empty ? R"("freeze":true)" : R"("freeze":true,)");
+  return write_file_atomically(made.script_dir + "/settings.job", json, kFileMode);
+}
+
+// A deployment replaces files. It does not start what an operator has stopped.
+Result<void> keep_disabled(const JobFolder& made) {
+  if (made.disabled) return {};
+  return write_file_atomically(made.script_dir + "/disable.job", "", kFileMode);
+}
+
 // The checks and steps that single files and zips share; `fill` writes into the new folder.
 Result<JobFolder> deploy(JobType type, const std::string& directory,
-                         const std::vector<ScriptHost>& hosts,
+                         const std::vector<ScriptHost>& hosts, const DeployLimits& limits,
                          const std::function<Result<void>(int folder)>& fill) {
   const std::string name = base_name(directory);
   MS_TRY(check_job_name(name));
   MS_TRY_ASSIGN(const Aside aside, Aside::make(directory));
   const std::string made = aside.path(name);
-  {
-    MS_TRY_ASSIGN(const Fd folder, make_folder(aside.fd(), name, made));
-    MS_TRY(fill(folder.get()));
-    // One call for all files, however many; on disk before they are seen.
-    if (::syncfs(folder.get()) != 0) return file_error("sync", made, errno);
-  }
-  if (auto job = read_job_folder(type, made, hosts); !job) {
-    if (job.error().code != ErrorCode::not_found) return std::move(job.error());
+  MS_TRY_ASSIGN(const Fd folder, make_folder(aside.fd(), name, made));
+  MS_TRY(fill(folder.get()));
+  const auto job = read_job_folder(type, made, hosts);
+  if (!job) {
+    if (job.error().code != ErrorCode::not_found) return job.error();
     return invalid("", job.error().message);
   }
+  const std::string error = job->error_of(limits.strict_webjobs);
+  if (!error.empty()) return invalid("settings", error);
+  const auto before = read_job_folder(type, directory, hosts);
+  if (before && before->disabled) MS_TRY(keep_disabled(*job));
+  if (before && before->settings.freeze) MS_TRY(keep_frozen(*job));
+  // One call for all files, however many; on disk before they are seen.
+  if (::syncfs(folder.get()) != 0) return file_error("sync", made, errno);
   MS_TRY(exchange(made, directory));
   MS_TRY(sync_directory(parent_of(directory)));
-  return read_job_folder(type, directory, hosts);
+  auto after = read_job_folder(type, directory, hosts);
+  // Stopped since the look at it above.
+  const auto replaced = read_job_folder(type, made, hosts);
+  if (after && replaced && replaced->disabled && !after->disabled) {
+    MS_TRY(keep_disabled(*after));
+    after->disabled = true;
+  }
+  return after;
 }
 
 Result<void> check_file_name(std::string_view name) {
@@ -183,7 +216,7 @@ Result<JobFolder> deploy_file(JobType type, const std::string& directory,
     return Error{ErrorCode::too_large, fmt::format("the file has {} bytes, more than {}",
                                                    content.size(), limits.max_file_bytes)};
   }
-  return deploy(type, directory, hosts, [&](int folder) -> Result<void> {
+  return deploy(type, directory, hosts, limits, [&](int folder) -> Result<void> {
     const std::string name(file_name);
     MS_TRY_ASSIGN(const Fd file, make_file(folder, name, kProgramMode, name));
     return write_all(file.get(), content, name);
@@ -192,7 +225,7 @@ Result<JobFolder> deploy_file(JobType type, const std::string& directory,
 
 Result<JobFolder> deploy_zip(JobType type, const std::string& directory, std::string_view zip,
                              const std::vector<ScriptHost>& hosts, const DeployLimits& limits) {
-  return deploy(type, directory, hosts, [&](int folder) {
+  return deploy(type, directory, hosts, limits, [&](int folder) {
     return unpack_zip(zip, limits, [&](const ZipEntry& entry, const UnpackEntry& unpack) {
       return write_entry(folder, entry, unpack);
     });

@@ -20,12 +20,13 @@ struct DeployLimits {
   std::int64_t max_total_bytes = std::int64_t{2} << 30;
   int max_ratio = 200;  // unpacked to packed, of archives that unpack to more than 10 MiB
   std::size_t max_path_bytes = 1024;
+  bool strict_webjobs = false;  // values of settings.job that break their rule are accepted
 };
 
 // `directory` is the job's folder, made if it is new; `name` as in read_job_folder. Returns the
-// job. Errors: invalid_argument (the name; file names that are not plain; a zip that breaks a rule;
-// "No runnable script file was found.", and then the job is as it was before), too_large, io_error,
-// storage_full.
+// job. A job that was disabled or frozen stays so. Errors: invalid_argument (the name; file names
+// that are not plain; a zip that breaks a rule; "No runnable script file was found."; settings.job,
+// with field "settings"), too_large, io_error, storage_full. After an error the job is as before.
 Result<JobFolder> deploy_file(JobType type, const std::string& directory,
                               std::string_view file_name, std::string_view content,
                               const std::vector<ScriptHost>& hosts,

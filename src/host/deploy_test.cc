@@ -109,7 +109,7 @@ constexpr Bad kBad[] = {
     {"file_and_folder", "is in a folder that is a file too"},
     {"folder_and_file", "is there twice"},
     {"nothing_to_run", "No runnable script file was found."},
-    {"empty", ""},  // versions of libarchive differ: not a zip, or nothing to run
+    {"empty", "zip: has no files in it"},
     {"link", "\"link\": is a link"},
     {"link_and_file", "\"lib\": is a link"},
     {"device", "neither a file nor a folder"},

@@ -132,16 +132,24 @@ Result<std::string> find_script_dir(std::string directory) {
 
 void read_settings(JobFolder& job) {
   job.settings_json = "{}";
-  auto text = read_whole_file(job.script_dir + "/settings.job", kMaxSettingsBytes);
-  if (!text) {
-    job.warnings.push_back(fmt::format("settings.job: {}; taken for {{}}", text.error().message));
-    return;
+  const auto text = read_whole_file(job.script_dir + "/settings.job", kMaxSettingsBytes);
+  if (text && !text->has_value()) return;
+  Understood<JobSettings> understood;
+  if (text) {
+    understood = parse_job_settings(**text);
+    auto json = settings_object(**text);
+    job.readable = json.has_value();
+    if (json) job.settings_json = std::move(*json);
+  } else {
+    job.readable = false;
+    understood.error = fmt::format("settings.job: {}", text.error().message);
+    understood.warnings.push_back(understood.error);
   }
-  if (!text->has_value()) return;
-  Understood<JobSettings> understood = parse_job_settings(**text);
   job.settings = std::move(understood.value);
   job.warnings = std::move(understood.warnings);
-  job.settings_json = settings_object(**text);
+  job.error = std::move(understood.error);
+  constexpr std::string_view kFile = "settings.job: ";
+  if (!job.error.empty() && !job.error.starts_with(kFile)) job.error.insert(0, kFile);
 }
 
 }  // namespace

@@ -33,14 +33,18 @@ struct JobFolder {
   std::string script_dir;  // directory, or the only directory in it (repeated)
   std::string run_file;    // relative to script_dir: "run.sh"
   ScriptHost host;
-  std::string settings_json;  // as in the file; "{}" if there is none, or no JSON object in it
+  std::string settings_json;  // as strict JSON; "{}" if there is no file, or none that can be read
   JobSettings settings;
   std::vector<std::string> warnings;  // of settings.job
+  std::string error;                  // why the job must not run: its settings; "" = it may
+  bool readable = true;               // settings.job is not there, or a JSON object
   bool disabled = false;              // disable.job is in script_dir
 
   // What people are shown: "run.sh".
   const std::string& run_command() const { return run_file; }
   bool in_place() const { return settings.is_in_place.value_or(host.in_place); }
+  // With --strict-webjobs a value that breaks its rule is not obeyed, as in Kudu.
+  std::string error_of(bool strict) const { return strict && readable ? "" : error; }
 };
 
 inline constexpr std::size_t kMaxJobNameBytes = 80;

@@ -167,16 +167,20 @@ TEST_CASE("settings.job, disable.job and in place") {
   job = *read_job_folder(JobType::triggered, root.path("triggered/a"), all_hosts());
   CHECK(job.settings_json == text);
   CHECK(job.warnings.size() == 1);
+  CHECK(job.readable);
+  CHECK(job.error.find("settings.job: timeout 5: must be a time") == 0);
+  CHECK(job.error_of(true).empty());
   CHECK(job.disabled);
   CHECK_FALSE(job.in_place());
   root.write("triggered/a/settings.job", "{\"a\":");
   job = *read_job_folder(JobType::triggered, root.path("triggered/a"), all_hosts());
   CHECK(job.settings_json == "{}");
   CHECK(job.warnings.size() == 1);
+  CHECK_FALSE(job.readable);
+  CHECK(job.error_of(true).find("settings.job: ") == 0);
 }
 
-TEST_CASE(
-    "a settings.job that is a pipe, a folder or too large is warned about, never waited for") {
+TEST_CASE("a settings.job that is a pipe, a folder or too large is an error, never waited for") {
   TemporaryDirectory root;
   root.write("triggered/a/run.sh", "x");
   const std::string path = root.path("triggered/a/settings.job");
@@ -184,6 +188,8 @@ TEST_CASE(
     const auto job = read_job_folder(JobType::triggered, root.path("triggered/a"), all_hosts());
     REQUIRE(job);
     CHECK(job->settings_json == "{}");
+    CHECK_FALSE(job->readable);
+    CHECK_FALSE(job->error.empty());
     return job->warnings.size();
   };
   REQUIRE(::mkfifo(path.c_str(), 0600) == 0);

@@ -291,7 +291,7 @@ void JobHost::Impl::control() {
       see_off();
       mutex.lock();
     } else if (due) {
-      const bool file = host_file_dirty;
+      const bool file = host_file_dirty || all_dirty;
       all_dirty = host_file_dirty = false;
       mutex.unlock();
       if (file) read_host_file();
@@ -318,16 +318,34 @@ bool JobHost::Impl::quiet(const HostKey& key, Instant now) {
 
 // -- taking up what is there
 
+// One that cannot be used changes nothing. At the start it holds back all jobs: pools limit what
+// they may do to the machine.
 void JobHost::Impl::read_host_file() {
+  std::error_code problem;
+  if (!fs::is_directory(options.roots.front(), problem)) return;  // its disk is not mounted
   const std::string path = options.roots.front() + "/host.json";
-  const std::string text = read_text(path);
-  Understood<HostFile> file = parse_host_file(text.empty() ? "{}" : text);
-  for (const std::string& warning : file.warnings) {
-    log_.warn("host.json", {{"file", path}, {"warning", warning}});
+  const auto text = read_whole_file(path, kMaxSettingsBytes);
+  Understood<HostFile> file;
+  if (text && text->has_value()) file = parse_host_file(**text);
+  if (!text) {
+    file.error = text.error().message;
+    file.warnings.push_back(file.error);
   }
-  isolation.configure(std::move(file.value));
+  const bool good = file.error.empty();
+  if (good) isolation.configure(std::move(file.value));
   MutexLock lock(mutex);
+  if (file.warnings != host_file_warnings) {
+    for (const std::string& warning : file.warnings) {
+      log_.warn("host.json", {{"file", path}, {"warning", warning}});
+    }
+  }
   host_file_warnings = std::move(file.warnings);
+  host_file_used = host_file_used || good;
+  std::string error = host_file_used ? "" : "host.json: " + file.error;
+  if (error == host_file_error) return;
+  host_file_error = std::move(error);
+  for (auto& [key, entry] : entries) apply(entry);
+  changed();
 }
 
 void JobHost::Impl::take_up(const JobFolder& folder, const std::string& signature,
@@ -346,9 +364,15 @@ void JobHost::Impl::take_up(const JobFolder& folder, const std::string& signatur
   entry.folder = folder;
   entry.signature = signature;
   changed();
-  if (folder.type == JobType::triggered) return;
-  if (!entry.runner) entry.runner = new_runner(key);
-  const bool asleep = folder.disabled || folder.settings.freeze || options.variables.stopped;
+  if (folder.type != JobType::triggered && !entry.runner) entry.runner = new_runner(key);
+  apply(entry);
+}
+
+void JobHost::Impl::apply(HostEntry& entry) {
+  if (!entry.runner) return;
+  const JobFolder& folder = entry.folder;
+  const bool asleep = folder.disabled || folder.settings.freeze || options.variables.stopped ||
+                      !why_not(folder).empty();
   if (asleep) {
     entry.runner->set(std::nullopt, JobRunner::Why::disabled);
   } else {
@@ -440,7 +464,9 @@ void JobHost::Impl::give_triggered() {
   {
     MutexLock lock(mutex);
     for (const auto& [key, entry] : entries) {
-      if (key.first == JobType::triggered) folders.push_back(entry.folder);
+      if (key.first != JobType::triggered) continue;
+      folders.push_back(entry.folder);
+      folders.back().error = why_not(entry.folder);
     }
   }
   triggered.set(std::move(folders));

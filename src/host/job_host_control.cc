@@ -37,6 +37,26 @@ Result<JobFolder> JobHost::Impl::folder(JobType type, const std::string& name) c
   return found->second.folder;
 }
 
+std::string JobHost::Impl::why_not(const JobFolder& folder) const {
+  std::string why = folder.error_of(options.strict);
+  return why.empty() ? host_file_error : why;
+}
+
+Result<void> JobHost::Impl::check_runnable(const JobFolder& folder) const {
+  std::string why;
+  {
+    MutexLock lock(mutex);
+    why = why_not(folder);
+  }
+  if (why.empty() && folder.settings.freeze) {
+    why = "is frozen; take \"freeze\" out of its settings";
+  }
+  if (why.empty()) return {};
+  return Error{
+      .code = ErrorCode::conflict,
+      .message = fmt::format("{} job \"{}\": {}", to_string(folder.type), folder.name, why)};
+}
+
 JobView JobHost::Impl::view_of(const HostKey& key, const HostEntry& entry) const {
   JobView view;
   if (entry.runner) view = entry.runner->view();
@@ -51,7 +71,8 @@ JobView JobHost::Impl::view_of(const HostKey& key, const HostEntry& entry) const
     if (view.latest_run) view.job = view.latest_run->job;
   }
   const auto pools = isolation.pools();
-  if (std::find(pools.begin(), pools.end(), view.pool) == pools.end()) {
+  view.error = why_not(entry.folder);
+  if (view.error.empty() && std::find(pools.begin(), pools.end(), view.pool) == pools.end()) {
     view.error = fmt::format("pool \"{}\": must be defined in host.json", view.pool);
   }
   return view;
@@ -124,15 +145,17 @@ Result<JobView> JobHost::Impl::deployed(JobType type, const std::string& name,
 
 Result<JobView> JobHost::deploy_file(JobType type, const std::string& name,
                                      const std::string& file_name, std::string_view content) {
-  return impl_->deployed(type, name,
-                         mainspring::deploy_file(type, impl_->directory_of(type, name), file_name,
-                                                 content, impl_->script_hosts));
+  return impl_->deployed(
+      type, name,
+      mainspring::deploy_file(type, impl_->directory_of(type, name), file_name, content,
+                              impl_->script_hosts, {.strict_webjobs = impl_->options.strict}));
 }
 
 Result<JobView> JobHost::deploy_zip(JobType type, const std::string& name, std::string_view zip) {
   return impl_->deployed(
       type, name,
-      mainspring::deploy_zip(type, impl_->directory_of(type, name), zip, impl_->script_hosts));
+      mainspring::deploy_zip(type, impl_->directory_of(type, name), zip, impl_->script_hosts,
+                             {.strict_webjobs = impl_->options.strict}));
 }
 
 Result<void> JobHost::remove(JobType type, const std::string& name) {
@@ -172,6 +195,7 @@ void JobHost::Impl::remove_data_of(const HostKey& key) {
 
 Result<std::string> JobHost::settings(JobType type, const std::string& name) {
   MS_TRY_ASSIGN(const JobFolder folder, impl_->folder(type, name));
+  if (!folder.readable) return Error{.code = ErrorCode::conflict, .message = folder.error};
   return folder.settings_json;
 }
 
@@ -180,6 +204,10 @@ Result<void> JobHost::put_settings(JobType type, const std::string& name, std::s
   JsonReader in(json, JsonReader::Unknown::skip);
   if (!in.members([&](std::string_view) { return in.skip(); }) || !in.end()) {
     return invalid("settings", "settings.job: must be a JSON object: " + in.error().message);
+  }
+  const Understood<JobSettings> understood = parse_job_settings(json);
+  if (!understood.error.empty() && !impl_->options.strict) {
+    return invalid("settings", "settings.job: " + understood.error);
   }
   MS_TRY(write_file_atomically(folder.script_dir + "/settings.job", json));
   impl_->refresh_all(true);
@@ -191,12 +219,8 @@ Result<void> JobHost::put_settings(JobType type, const std::string& name, std::s
 
 Result<std::string> JobHost::run(const std::string& name, const std::string& arguments,
                                  const std::string& trigger) {
-  if (const auto folder = impl_->folder(JobType::triggered, name);
-      folder && folder->settings.freeze) {
-    return Error{.code = ErrorCode::conflict,
-                 .message = fmt::format("triggered job \"{}\": is frozen; take \"freeze\" out of "
-                                        "its settings",
-                                        name)};
+  if (const auto folder = impl_->folder(JobType::triggered, name)) {
+    MS_TRY(impl_->check_runnable(*folder));
   }
   return impl_->triggered.run(name, arguments, trigger);
 }
@@ -226,12 +250,7 @@ Result<void> JobHost::stop_job(const std::string& name) {
 
 Result<void> JobHost::start_job(const std::string& name) {
   MS_TRY_ASSIGN(const JobFolder folder, impl_->folder(JobType::continuous, name));
-  if (folder.settings.freeze) {
-    return Error{.code = ErrorCode::conflict,
-                 .message = fmt::format("continuous job \"{}\": is frozen; take \"freeze\" out of "
-                                        "its settings",
-                                        name)};
-  }
+  MS_TRY(impl_->check_runnable(folder));
   std::error_code problem;
   fs::remove(folder.script_dir + "/disable.job", problem);
   if (problem) {
@@ -261,6 +280,17 @@ std::shared_ptr<JobLog> JobHost::Impl::open_log(JobType type, const std::string&
                                                 const std::string& run) {
   if (type != JobType::triggered) return logs.find(type, name);
   return triggered.log_of(name, run);
+}
+
+// The log of a job that has not run since this host began: whoever follows it waits for that.
+// nullptr = there is no such job, or the host stops.
+std::shared_ptr<JobLog> JobHost::Impl::log_to_come(JobType type, const std::string& name) {
+  {
+    MutexLock lock(mutex);
+    if (stopping || !entries.contains({type, name})) return nullptr;
+  }
+  auto log = logs.open(type, name);
+  return log ? std::move(*log) : nullptr;
 }
 
 Result<std::string> JobHost::Impl::log_path(JobType type, const std::string& name,
@@ -303,7 +333,8 @@ Result<JobHost::Watch> JobHost::watch_log(JobType type, const std::string& name,
                                           const std::string& run, std::int64_t position,
                                           std::function<void()> changed) {
   MS_TRY_ASSIGN(const std::string id, run_or_latest(impl_->options, type, name, run));
-  const std::shared_ptr<JobLog> log = impl_->open_log(type, name, id);
+  std::shared_ptr<JobLog> log = impl_->open_log(type, name, id);
+  if (!log && type != JobType::triggered) log = impl_->log_to_come(type, name);
   if (!log && !log_ended(type, name, id) && type == JobType::triggered) {
     Watch watch = impl_->triggered.watch_begin(id, changed);
     // It began, or ended, meanwhile.
@@ -312,7 +343,8 @@ Result<JobHost::Watch> JobHost::watch_log(JobType type, const std::string& name,
   }
   if (!log) {
     MS_TRY(impl_->log_path(type, name, id));
-    changed();  // it will not grow any more
+    // A finished run's will not grow any more. The others are opened again by the next start.
+    if (type == JobType::triggered) changed();
     return Watch();
   }
   const std::uint64_t number = log->notify(position, std::move(changed));
@@ -320,10 +352,11 @@ Result<JobHost::Watch> JobHost::watch_log(JobType type, const std::string& name,
 }
 
 bool JobHost::log_ended(JobType type, const std::string& name, const std::string& run) {
+  if (type != JobType::triggered) return !impl_->folder(type, name);
   const auto id = run_or_latest(impl_->options, type, name, run);
   if (!id) return true;
   const std::shared_ptr<JobLog> log = impl_->open_log(type, name, *id);
-  if (log || type != JobType::triggered) return !log || log->closed();
+  if (log) return log->closed();
   // A run that waits for its slot has no log yet, one at another host none here. (Looked at after
   // the log: whose log was closed before that is seen as ended.)
   const auto seen = impl_->triggered.run_of(name, *id);

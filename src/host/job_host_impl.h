@@ -48,6 +48,8 @@ struct JobHost::Impl {
   void read_host_file();
   void take_up(const JobFolder& folder, const std::string& signature, std::vector<HostKey>& seen)
       MS_REQUIRES(refresh_mutex);
+  // Runs what is to run with the folder as it is now, or lets it rest.
+  void apply(HostEntry& entry) MS_REQUIRES(mutex);
   void drop_missing(const std::vector<HostKey>& seen, bool everything) MS_REQUIRES(refresh_mutex);
   std::unique_ptr<JobRunner> new_runner(const HostKey& key) MS_REQUIRES(refresh_mutex, mutex);
   void see_off() MS_EXCLUDES(refresh_mutex, mutex);  // those that have left
@@ -61,9 +63,14 @@ struct JobHost::Impl {
   // -- seeing and doing (job_host_control.cc)
   std::string directory_of(JobType type, const std::string& name) const;
   Result<JobView> deployed(JobType type, const std::string& name, Result<JobFolder> result);
-  JobView view_of(const HostKey& key, const HostEntry& entry) const;
+  JobView view_of(const HostKey& key, const HostEntry& entry) const MS_REQUIRES(mutex);
+  // Why the job must not run: its settings, or host.json; "" = it may.
+  std::string why_not(const JobFolder& folder) const MS_REQUIRES(mutex);
+  // Errors: conflict (why_not, or it is frozen).
+  Result<void> check_runnable(const JobFolder& folder) const MS_EXCLUDES(mutex);
   Result<JobFolder> folder(JobType type, const std::string& name) const;
   Result<std::string> log_path(JobType type, const std::string& name, const std::string& run);
+  std::shared_ptr<JobLog> log_to_come(JobType type, const std::string& name);
   std::shared_ptr<JobLog> open_log(JobType type, const std::string& name, const std::string& run);
 
   const HostOptions options;
@@ -90,6 +97,9 @@ struct JobHost::Impl {
   bool host_file_dirty MS_GUARDED_BY(mutex) = false;
   std::vector<std::string> problems MS_GUARDED_BY(mutex);
   std::vector<std::string> host_file_warnings MS_GUARDED_BY(mutex);
+  // host.json could not be used since the start: without its limits nothing runs. "" = it could.
+  std::string host_file_error MS_GUARDED_BY(mutex);
+  bool host_file_used MS_GUARDED_BY(mutex) = false;  // one was, or there was none
   bool started MS_GUARDED_BY(mutex) = false;
   bool stopping MS_GUARDED_BY(mutex) = false;
   std::vector<FileWatch*> watches MS_GUARDED_BY(mutex);  // to be woken at the end

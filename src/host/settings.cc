@@ -10,6 +10,7 @@
 
 #include "api/json.h"
 #include "env/time_zone.h"
+#include "host/json_text.h"
 #include "mainspring/job.h"
 #include "model/cron.h"
 
@@ -31,18 +32,27 @@ constexpr Duration kMaxTimeout = 365 * 24h;
 // Where warnings go: `prefix` is the path of the object being read, as in "limits.".
 struct Warnings {
   std::vector<std::string>& out;
+  std::string& error;  // the first that is not only a remark
   std::string prefix = {};
 
-  void add(std::string text) const {
+  Warnings below(std::string_view name) const {
+    return {out, error, fmt::format("{}{}.", prefix, name)};
+  }
+  void remark(std::string text) const {
     if (out.size() < kMaxWarnings) out.push_back(std::move(text));
+  }
+  void fail(std::string text) const {
+    if (error.empty()) error = text;
+    remark(std::move(text));
   }
   void value(std::string_view key, std::string_view shown, std::string_view rule) const {
     const std::string_view cut = cut_text(shown, kShownBytes);
-    add(fmt::format("{}{} {}{}: {}", prefix, key, cut, cut.size() < shown.size() ? "…" : "", rule));
+    fail(
+        fmt::format("{}{} {}{}: {}", prefix, key, cut, cut.size() < shown.size() ? "…" : "", rule));
   }
   // For values that may be secrets.
   void hidden(std::string_view key, std::string_view rule) const {
-    add(fmt::format("{}{}: {}", prefix, key, rule));
+    fail(fmt::format("{}{}: {}", prefix, key, rule));
   }
 };
 
@@ -54,17 +64,28 @@ struct Key {
   std::string_view rule;
   bool secret = false;
 };
-enum class Others { pass_over, warn };
+// Keys that the table does not have. A limit that is misspelt would limit nothing.
+enum class Others { pass_over, remark, refuse };
 
 // An object's values by key, each as the slice of the text. Of a key given twice the last counts,
 // as in every JSON reader that makes a map.
 using Members = std::map<std::string, std::string>;
 
-Result<Members> members_of(std::string_view json) {
+std::string folded(std::string_view name) {
+  std::string out(name);
+  for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return out;
+}
+
+// Keys of tables are read whatever their case, as by Kudu; names that people choose are not.
+enum class Case { keep, fold };
+
+Result<Members> members_of(std::string_view json, Case keys) {
   Members members;
   JsonReader in(json, JsonReader::Unknown::skip);
   const bool read = in.members([&](std::string_view key) {
-    return in.raw(members[std::string(key)], JsonReader::Null::take);
+    return in.raw(members[keys == Case::fold ? folded(key) : std::string(key)],
+                  JsonReader::Null::take);
   });
   if (!read || !in.end()) return in.error();
   return members;
@@ -79,12 +100,12 @@ void obey(const Members& members, const Key<T> (&keys)[N], T& into, Others other
     const auto* const key =
         std::find_if(keys, keys + N, [&](const Key<T>& k) { return k.name == name; });
     if (key == keys + N) {
-      if (others == Others::warn) {
-        std::string known;
-        for (const Key<T>& k : keys)
-          known += fmt::format("{}{}", known.empty() ? "" : ", ", k.name);
-        warnings.hidden(cut_text(name, kShownBytes), "no such key here; known are " + known);
-      }
+      if (others == Others::pass_over) continue;
+      std::string known;
+      for (const Key<T>& k : keys) known += fmt::format("{}{}", known.empty() ? "" : ", ", k.name);
+      std::string text = fmt::format("{}{}: no such key here; known are {}", warnings.prefix,
+                                     cut_text(name, kShownBytes), known);
+      others == Others::refuse ? warnings.fail(std::move(text)) : warnings.remark(std::move(text));
       continue;
     }
     if (key->obey(value, into, warnings)) continue;
@@ -212,12 +233,11 @@ bool is_kind(std::string_view name) {
   return !name.empty() && name.size() <= kMaxSettingNameBytes;
 }
 
-// Names that are not good are left out with a warning; the others count.
 bool as_variables(std::string_view json, std::map<std::string, std::string>& out,
                   const Warnings& warnings) {
-  const auto members = members_of(json);
+  const auto members = members_of(json, Case::keep);
   if (!members || members->size() > kMaxNames) return false;
-  const Warnings below{warnings.out, warnings.prefix + "environment."};
+  const Warnings below = warnings.below("environment");
   for (const auto& [name, json_of] : *members) {
     std::string value;
     if (!is_variable(name)) {
@@ -270,9 +290,9 @@ constexpr Key<ChildLimits> kLimitKeys[] = {
 };
 
 bool as_limits(std::string_view json, ChildLimits& out, const Warnings& warnings) {
-  const auto members = members_of(json);
+  const auto members = members_of(json, Case::fold);
   if (!members) return false;
-  obey(*members, kLimitKeys, out, Others::warn, {warnings.out, warnings.prefix + "limits."});
+  obey(*members, kLimitKeys, out, Others::refuse, warnings.below("limits"));
   return true;
 }
 
@@ -397,21 +417,24 @@ constexpr Key<JobSettings> kJobKeys[] = {
 };
 static_assert(kMaxMaxAttempts == 1000);  // as the rule says
 
-std::string_view without_mark(std::string_view json) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // editors on Windows write it
-  return json.substr(json.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0);
-}
-
-// The members of a whole file; none with a warning if it is not one.
-Members members_of_file(std::string_view name, std::string_view json, const Warnings& warnings) {
-  json = without_mark(json);
-  if (json.size() > kMaxSettingsBytes) {
-    warnings.add(fmt::format("{}: over {} bytes; taken for {{}}", name, kMaxSettingsBytes));
+// The members of a whole file; none, with the reason, if it cannot be read.
+Members members_of_file(std::string_view name, std::string_view text, const Warnings& warnings) {
+  if (text.size() > kMaxSettingsBytes) {
+    warnings.fail(fmt::format("{}: must be at most {} bytes", name, kMaxSettingsBytes));
     return {};
   }
-  auto members = members_of(json);
+  const auto json = strict_json(text);
+  if (!json) {
+    warnings.fail(fmt::format("{}: {}", name, json.error().message));
+    return {};
+  }
+  if (json->find_first_not_of(" \t\r\n") == std::string::npos) {
+    warnings.fail(fmt::format("{}: is empty; must be a JSON object, such as {{}}", name));
+    return {};
+  }
+  auto members = members_of(*json, Case::fold);
   if (members) return std::move(*members);
-  warnings.add(fmt::format("{}: {}; taken for {{}}", name, members.error().message));
+  warnings.fail(fmt::format("{}: {}", name, members.error().message));
   return {};
 }
 
@@ -431,18 +454,18 @@ constexpr Key<PoolSettings> kPoolKeys[] = {
 };
 
 bool pools(std::string_view json, HostFile& into, const Warnings& warnings) {
-  const auto members = members_of(json);
+  const auto members = members_of(json, Case::keep);
   if (!members || members->size() > kMaxPools) return false;
   for (const auto& [name, json_of] : *members) {
-    const Warnings below{warnings.out, fmt::format("pools.{}.", cut_text(name, kShownBytes))};
-    const auto settings = members_of(json_of);
+    const Warnings below = warnings.below(fmt::format("pools.{}", cut_text(name, kShownBytes)));
+    const auto settings = members_of(json_of, Case::fold);
     if (!is_plain(name, "._-")) {
       warnings.value("pools", name,
                      "a pool's name must be 1 to 80 letters, digits, '.', '_' or '-'");
     } else if (!settings) {
       warnings.value("pools." + name, json_of, "must be an object");
     } else {
-      obey(*settings, kPoolKeys, into.pools[name], Others::warn, below);
+      obey(*settings, kPoolKeys, into.pools[name], Others::refuse, below);
     }
   }
   return true;
@@ -533,7 +556,7 @@ constexpr Key<HostVariables> kVariables[] = {
 
 Understood<JobSettings> parse_job_settings(std::string_view json) {
   Understood<JobSettings> out;
-  const Warnings warnings{out.warnings};
+  const Warnings warnings{out.warnings, out.error};
   obey(members_of_file("settings.job", json, warnings), kJobKeys, out.value, Others::pass_over,
        warnings);
   JobSettings& settings = out.value;
@@ -545,22 +568,25 @@ Understood<JobSettings> parse_job_settings(std::string_view json) {
   return out;
 }
 
-std::string settings_object(std::string_view json) {
-  json = without_mark(json);
-  return json.size() <= kMaxSettingsBytes && members_of(json) ? std::string(json) : "{}";
+std::optional<std::string> settings_object(std::string_view text) {
+  if (text.size() > kMaxSettingsBytes) return std::nullopt;
+  auto json = strict_json(text);
+  if (!json || !members_of(*json, Case::keep)) return std::nullopt;
+  return std::move(*json);
 }
 
 Understood<HostFile> parse_host_file(std::string_view json) {
   Understood<HostFile> out;
-  const Warnings warnings{out.warnings};
-  obey(members_of_file("host.json", json, warnings), kHostKeys, out.value, Others::warn, warnings);
+  const Warnings warnings{out.warnings, out.error};
+  obey(members_of_file("host.json", json, warnings), kHostKeys, out.value, Others::remark,
+       warnings);
   return out;
 }
 
 Understood<HostVariables> read_host_variables(
     const std::function<const char*(const char* name)>& get) {
   Understood<HostVariables> out;
-  const Warnings warnings{out.warnings};
+  const Warnings warnings{out.warnings, out.error};
   for (const Key<HostVariables>& variable : kVariables) {
     const char* const text = get(std::string(variable.name).c_str());
     if (text == nullptr || *text == '\0') continue;

@@ -1,8 +1,9 @@
 // The settings of the job host: those of a job (settings.job) and those of the host.
 //
-// settings.job is a JSON object beside a job's files. A key whose value has another type than the
-// rule says is not obeyed and makes a warning; unknown keys are kept and mean nothing. The first
-// five keys and the WEBJOBS_* variables are those of Azure WebJobs.
+// settings.job is a JSON object beside a job's files, read as Kudu reads it: keys in any case, and
+// what json_text.h accepts. A file that cannot be read, or a known key whose value breaks its rule,
+// is an error: the job does not run, because its defaults could do harm. Unknown keys are kept and
+// mean nothing. The first five keys and the WEBJOBS_* variables are those of Azure WebJobs.
 #pragma once
 
 #include <cstdint>
@@ -82,12 +83,13 @@ template <class T>
 struct Understood {
   T value;
   std::vector<std::string> warnings;  // "stopping_wait_time \"60\": must be a whole number …"
+  // The first of the warnings that is more than a remark: `value` must not be used. "" = none.
+  std::string error;
 };
-// Never fails: what is not JSON, or no object, is taken for {} with a warning.
 Understood<JobSettings> parse_job_settings(std::string_view json);
 Understood<HostFile> parse_host_file(std::string_view json);
-// The text of a settings.job as it can stand in another document: "{}" if it is no JSON object.
-std::string settings_object(std::string_view json);
+// A settings.job as strict JSON; nullopt if it is no JSON object.
+std::optional<std::string> settings_object(std::string_view text);
 
 // The host's settings of B3's names in an environment.
 struct HostVariables {
@@ -101,7 +103,7 @@ struct HostVariables {
   std::string time_zone;            // WEBSITE_TIME_ZONE, "" = UTC
   std::string instance_id;          // WEBSITE_INSTANCE_ID, "" = the host's name
 };
-// `get` answers a variable's value, nullptr = not set. A value that breaks its rule is warned about
+// `get` returns a variable's value, nullptr = not set. A value that breaks its rule is warned about
 // and not obeyed.
 Understood<HostVariables> read_host_variables(
     const std::function<const char*(const char* name)>& get);

@@ -12,6 +12,7 @@ namespace {
 std::string warning_of(std::string_view json) {
   const auto understood = parse_job_settings(json);
   REQUIRE_MESSAGE(understood.warnings.size() == 1, json);
+  CHECK(understood.error == understood.warnings[0]);
   return understood.warnings[0];
 }
 
@@ -63,7 +64,7 @@ TEST_CASE("our own keys are understood") {
   CHECK(s.kinds == std::vector<std::string>{"thumb"});
 }
 
-TEST_CASE("a value of another type is warned about and not obeyed") {
+TEST_CASE("a value that breaks its rule is an error of the file") {
   CHECK(warning_of(R"({"stopping_wait_time":"60"})") ==
         "stopping_wait_time \"60\": must be a whole number of seconds, 0 to 604800");
   for (const char* pair : {R"("is_singleton":"true")",
@@ -124,6 +125,7 @@ TEST_CASE("a value of another type is warned about and not obeyed") {
                            R"("kinds":[""])"}) {
     const auto read = parse_job_settings(fmt::format("{{{}}}", pair));
     CHECK_MESSAGE(read.warnings.size() == 1, pair);
+    CHECK_MESSAGE(read.error == read.warnings.front(), pair);
     const JobSettings& s = read.value;
     CHECK_MESSAGE((!s.is_singleton && !s.stopping_wait_time && s.schedule.empty()), pair);
     CHECK_MESSAGE((!s.is_in_place && s.max_attempts == 1 && !s.timeout && !s.restart_time), pair);
@@ -134,14 +136,12 @@ TEST_CASE("a value of another type is warned about and not obeyed") {
   }
 }
 
-TEST_CASE("a wrong key does not take the right ones with it") {
+TEST_CASE("all mistakes of a file are named, the first is its error") {
   const auto read =
       parse_job_settings(R"({"is_singleton":"yes","stopping_wait_time":7,)"
                          R"("limits":{"pids":-1,"nice":5},"environment":{"A":1,"B":"2"}})");
   CHECK(read.warnings.size() == 3);
-  CHECK(read.value.stopping_wait_time == 7s);
-  CHECK(read.value.limits == ChildLimits{.nice = 5});
-  CHECK(read.value.environment == std::map<std::string, std::string>{{"B", "2"}});
+  CHECK(read.error == read.warnings.front());
 }
 
 TEST_CASE("a schedule that means nothing says which part is wrong") {
@@ -157,26 +157,78 @@ TEST_CASE("values of the environment are not shown in warnings") {
   CHECK(warning_of(R"({"environment":["SECRET=12345"]})").find("12345") == std::string::npos);
 }
 
-TEST_CASE("what is not a JSON object is taken for {} with a warning") {
-  for (const char* text :
-       {"", "  ", "{", "[]", "5", "null", "{'a':1}", "{\"a\":1} x", "\xff\xfe"}) {
+TEST_CASE("what is not a JSON object cannot be used") {
+  for (const char* text : {"", "  ", "{", "[]", "5", "null", "{\"a\":1} x", "\xff\xfe", "{,}",
+                           "{\"a\":1,,}", "{\"a\" 1}", "/* no end", "{'a':1", "{a}", "/", "{/}"}) {
     const auto read = parse_job_settings(text);
     CHECK_MESSAGE(read.warnings.size() == 1, text);
-    CHECK_MESSAGE(read.warnings[0].find("settings.job: ") == 0, text);
+    CHECK_MESSAGE(read.error.find("settings.job: ") == 0, text);
+    if (*text != '\xff') CHECK_MESSAGE((!settings_object(text) || !*text), text);
   }
   const auto cut = parse_job_settings(R"({"is_singleton":true,"x":)");
   CHECK(cut.warnings.size() == 1);
-  CHECK_FALSE(cut.value.is_singleton);
+  CHECK_FALSE(cut.error.empty());
   const std::string deep(10'000, '[');
-  CHECK(parse_job_settings("{\"a\":" + deep).warnings.size() == 1);
+  CHECK_FALSE(parse_job_settings("{\"a\":" + deep).error.empty());
   const std::string large = "{\"a\":\"" + std::string(kMaxSettingsBytes, 'x') + "\"}";
-  CHECK(parse_job_settings(large).warnings.size() == 1);
+  CHECK_FALSE(parse_job_settings(large).error.empty());
 }
 
-TEST_CASE("a byte order mark before settings.job is passed over") {
-  const auto read = parse_job_settings("\xef\xbb\xbf{\"is_singleton\":true}\r\n");
-  CHECK(read.warnings.empty());
-  CHECK(read.value.is_singleton);
+TEST_CASE("settings.job is read as Json.NET reads it") {
+  for (const char* text :
+       {"{\"Is_Singleton\": TRUE_}", "// first\n{\"is_singleton\": /* yes */ true, }",
+        "{'is_singleton':true}", "{is_singleton : true}",
+        "{\"other\":[1,2,],\"is_singleton\":true}", "{\"IS_SINGLETON\":true} // last",
+        "{\"a\":\"/* no comment */ // nor this\",\"is_singleton\":true}",
+        "{\"a\":'it\\'s \"quoted\"',\"is_singleton\":true}",
+        "{\"a\":\"two\nlines\",\"is_singleton\":true,\"b\":1.5e3}"}) {
+    std::string json = text;
+    if (const auto at = json.find("TRUE_"); at != std::string::npos) json.replace(at, 5, "true");
+    const auto read = parse_job_settings(json);
+    CHECK_MESSAGE(read.error.empty(), json << ": " << read.error);
+    CHECK_MESSAGE(read.value.is_singleton, json);
+    const auto strict = settings_object(json);
+    REQUIRE_MESSAGE(strict, json);
+    CHECK_MESSAGE(parse_job_settings(*strict).value.is_singleton, *strict);
+  }
+  const auto mixed = parse_job_settings(R"({"Schedule":"0 0 3 * * *","LIMITS":{"Nice":5}})");
+  CHECK(mixed.error.empty());
+  CHECK(mixed.value.schedule == "0 0 3 * * *");
+  CHECK(mixed.value.limits.nice == 5);
+  CHECK(parse_job_settings(R"({"is_singleton":true,"Is_Singleton":false})").value.is_singleton ==
+        false);
+  CHECK(parse_job_settings(R"({"Is_Singleton":false,"is_singleton":true})").value.is_singleton);
+  const auto names = parse_job_settings(R"({"environment":{"Path_A":"1","path_a":"2"}})");
+  CHECK(names.value.environment.size() == 2);
+}
+
+TEST_CASE("byte order marks are obeyed") {
+  const std::u16string text = u"{\"is_singleton\":true,\"a\":\"\u00e4\U0001F600\"}\r\n";
+  const auto encode = [&](std::size_t width, bool little) {
+    std::u32string units(1, U'\ufeff');
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      const bool pair = width == 4 && text[i] >= 0xd800 && text[i] < 0xdc00;
+      units += pair ? U'\U0001F600' : static_cast<char32_t>(text[i]);
+      i += pair ? 1 : 0;
+    }
+    std::string out;
+    for (const char32_t unit : units) {
+      for (std::size_t i = 0; i < width; ++i) {
+        out += static_cast<char>(unit >> 8 * (little ? i : width - 1 - i));
+      }
+    }
+    return out;
+  };
+  for (const std::string& json :
+       {encode(2, true), encode(2, false), encode(4, true), encode(4, false),
+        std::string("\xef\xbb\xbf{\"is_singleton\":true}\r\n")}) {
+    const auto read = parse_job_settings(json);
+    CHECK_MESSAGE(read.error.empty(), read.error);
+    CHECK(read.value.is_singleton);
+  }
+  CHECK(settings_object(encode(2, true))->find("\xc3\xa4\xf0\x9f\x98\x80") != std::string::npos);
+  CHECK(parse_job_settings(encode(2, true).substr(0, 21)).error.find("not valid UTF-16") !=
+        std::string::npos);
 }
 
 TEST_CASE("of a key given twice the last counts") {
@@ -211,8 +263,11 @@ TEST_CASE("host.json: what breaks a rule is named with its place") {
                                  "pools.a.limits.pids \"5\": must be a whole number, 1 to 4194304",
                                  "pools.b 5: must be an object",
                                  "x: no such key here; known are pools, environment_allow"});
-  CHECK(read.value.pools.size() == 1);
-  CHECK(parse_host_file("nonsense").warnings.size() == 1);
+  CHECK(read.error == read.warnings.front());
+  const auto remark = parse_host_file(R"({"Pools":{},"x":1})");
+  CHECK(remark.error.empty());
+  CHECK(remark.warnings.size() == 1);
+  CHECK_FALSE(parse_host_file("nonsense").error.empty());
 }
 
 TEST_CASE("the host's variables are read; those that break their rule are warned about") {

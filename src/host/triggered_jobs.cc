@@ -142,15 +142,18 @@ void TriggeredJobs::set(std::vector<JobFolder> folders) {
     folders_.clear();
     gone = scheduled_;
     unput_.clear();
+    held_.clear();
     std::map<std::string, std::vector<std::string>> kinds;
     for (JobFolder& folder : folders) {
-      const bool frozen = folder.settings.freeze || host_.options.variables.stopped;
-      if (!frozen) {
+      const std::string held = why_held(folder);
+      if (!sleeps(folder)) {
         const std::string& pool = folder.settings.pool;
         kinds[pool.empty() ? "default" : pool].push_back(kind_of(folder.name));
       }
-      if (!frozen && !folder.settings.schedule.empty() &&
-          !host_.options.variables.disable_schedule) {
+      if (!held.empty()) {
+        // Its schedule keeps its ledger, and waits.
+        if (gone.erase(folder.name) != 0) held_[folder.name] = held;
+      } else if (!folder.settings.schedule.empty()) {
         gone.erase(folder.name);
         unput_.insert(folder.name);
         scheduled_.insert(folder.name);
@@ -169,6 +172,18 @@ void TriggeredJobs::set(std::vector<JobFolder> folders) {
   for (std::stop_source& run : homeless) run.request_stop();
   remove_schedules(gone);
   tend();
+}
+
+bool TriggeredJobs::sleeps(const JobFolder& folder) const {
+  return !folder.error.empty() || folder.settings.freeze || host_.options.variables.stopped;
+}
+
+std::string TriggeredJobs::why_held(const JobFolder& folder) const {
+  if (!folder.error.empty()) return folder.error;
+  if (folder.settings.schedule.empty()) return "";
+  if (folder.settings.freeze) return "frozen";
+  if (host_.options.variables.stopped) return "WEBJOBS_STOPPED is set";
+  return host_.options.variables.disable_schedule ? "WEBJOBS_DISABLE_SCHEDULE is set" : "";
 }
 
 void TriggeredJobs::stop() {

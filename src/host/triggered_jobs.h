@@ -34,7 +34,8 @@ class TriggeredJobs {
   std::function<void()> on_change;  // when a list or a history would look different
 
   // The folders that there are now; their schedules are defined, those of folders that are gone
-  // removed. Runs that are under way go on as they began; those of folders that are gone are ended.
+  // removed. A schedule is paused while its folder is frozen or must not run (JobFolder::error).
+  // Runs that are under way go on as they began; those of folders that are gone are ended.
   void set(std::vector<JobFolder> folders);
   // Before the first set(): the folders whose schedules an earlier host has put.
   void read_remembered_schedules();
@@ -80,8 +81,14 @@ class TriggeredJobs {
   };
 
   void set_pools(const std::map<std::string, std::vector<std::string>>& kinds) MS_REQUIRES(mutex_);
+  // Does no run of it begin?
+  bool sleeps(const JobFolder& folder) const;
+  // Why its schedule makes no jobs now, although it is to stay; "" = it makes them.
+  std::string why_held(const JobFolder& folder) const;
   Schedule schedule(const JobFolder& folder) const;
+  // True if the call need not be repeated.
   bool put_schedule(const JobFolder& folder);
+  bool hold_schedule(const std::string& name, const std::string& why);
   void remove_schedules(const std::set<std::string>& names);
   void remember_schedules() const MS_REQUIRES(mutex_);
   std::optional<JobFolder> folder_of_kind(const std::string& kind) const;
@@ -97,6 +104,7 @@ class TriggeredJobs {
 
   HostParts& host_;
   Registry& registry_;
+  Mutex tend_mutex_;  // before mutex_
   mutable Mutex mutex_;
   std::map<std::string, JobFolder> folders_ MS_GUARDED_BY(mutex_);
   std::map<std::string, Active> active_ MS_GUARDED_BY(mutex_);
@@ -104,6 +112,7 @@ class TriggeredJobs {
   std::map<std::string, std::unique_ptr<Pool>> pools_ MS_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Pool>> retired_ MS_GUARDED_BY(mutex_);  // of another concurrency
   std::set<std::string> unput_ MS_GUARDED_BY(mutex_);  // names whose schedules are to be put
+  std::map<std::string, std::string> held_ MS_GUARDED_BY(mutex_);  // … to be paused, and why
   struct Watcher {
     std::string id;
     std::function<void()> begun;

@@ -16,6 +16,8 @@ using namespace std::chrono_literals;
 // WebJobs forgets what it missed by more than that.
 constexpr Duration kStrictMisfireWindow = 10min;
 constexpr int kPage = 10;
+// Begins the reason of a pause that is the host's own.
+constexpr std::string_view kHeld = "job host: ";
 
 std::string schedules_file(const HostOptions& options) {
   return options.data + "/schedules.txt";
@@ -42,26 +44,55 @@ Schedule TriggeredJobs::schedule(const JobFolder& folder) const {
   return schedule;
 }
 
-// True if it need not be tried again.
 bool TriggeredJobs::put_schedule(const JobFolder& folder) {
-  const auto put = host_.jobs.put_schedule(schedule(folder), std::nullopt);
+  const auto known = host_.jobs.get_schedule(schedule_of(folder.name));
+  // What an operator has paused stays paused.
+  const bool ours = known && known->paused && known->paused_reason.starts_with(kHeld);
+  const auto put =
+      host_.jobs.put_schedule(schedule(folder), ours ? std::optional<bool>(false) : std::nullopt);
   if (put) return true;
   host_.log.warn("the schedule of a job could not be set",
                  {{"job", folder.name}, {"why", put.error().message}});
   return put.error().code == ErrorCode::invalid_argument;
 }
 
+bool TriggeredJobs::hold_schedule(const std::string& name, const std::string& why) {
+  const auto paused = host_.jobs.pause_schedule(
+      {.name = schedule_of(name), .paused = true, .reason = std::string(kHeld) + why});
+  if (paused || paused.error().code == ErrorCode::not_found) return true;
+  host_.log.warn("the schedule of a job could not be paused",
+                 {{"job", name}, {"why", paused.error().message}});
+  return false;
+}
+
 void TriggeredJobs::tend() {
+  // One at a time, each looking again: what is done last is what set() wanted last.
+  MutexLock one(tend_mutex_);
   std::vector<JobFolder> wanted;
+  std::map<std::string, std::string> held;
   {
     MutexLock lock(mutex_);
     for (const std::string& name : unput_) {
       const auto found = folders_.find(name);
       if (found != folders_.end()) wanted.push_back(found->second);
     }
+    held = held_;
   }
   tell_watchers(nullptr);  // of runs that were cancelled behind our back
+  for (const auto& [name, why] : held) {
+    {
+      MutexLock lock(mutex_);
+      if (!held_.contains(name)) continue;
+    }
+    if (!hold_schedule(name, why)) continue;
+    MutexLock lock(mutex_);
+    held_.erase(name);
+  }
   for (const JobFolder& folder : wanted) {
+    {
+      MutexLock lock(mutex_);
+      if (!unput_.contains(folder.name)) continue;
+    }
     if (!put_schedule(folder)) continue;
     MutexLock lock(mutex_);
     unput_.erase(folder.name);

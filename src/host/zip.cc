@@ -23,6 +23,7 @@ constexpr std::size_t kShownPathBytes = 200;
 // far more than a record needs in a zip. Zips that lie unpacked in the zip count too.
 constexpr std::size_t kMaxRecords = 500'000;
 constexpr std::string_view kRecordBegin = "PK\x01\x02";
+constexpr std::string_view kEndBegin = "PK\x05\x06";  // of the directory's end
 
 Error bad(std::string what) {
   return invalid("zip", "zip: " + std::move(what));
@@ -106,6 +107,8 @@ class Reader {
         ::archive_read_support_format_zip_seekable(archive_.get()) != ARCHIVE_OK) {
       return Error{ErrorCode::io_error, "libarchive cannot be started, or has no C.UTF-8 locale"};
     }
+    // libarchive finds nothing to recognise in a directory without entries.
+    if (zip_.starts_with(kEndBegin)) return bad("has no files in it");
     if (::archive_read_open_memory(archive_.get(), zip_.data(), zip_.size()) != ARCHIVE_OK) {
       return bad("this is not a zip, or its end is cut off: " + problem());
     }
