@@ -192,6 +192,9 @@ Result<std::string> zip_directory(const std::string& directory, std::size_t limi
                  .message = fmt::format("directory \"{}\" has {} bytes: must be at most {}",
                                         directory, bytes, limit)};
   }
+  if (files.empty()) {
+    return invalid("SOURCE", fmt::format("directory \"{}\": has no files to deploy", directory));
+  }
   std::sort(files.begin(), files.end());
   std::string out;
   const Writer zip(archive_write_new(), archive_write_free);

@@ -10,6 +10,7 @@
 #include "cli/host.h"
 #include "cli/sheet.h"
 #include "env/clock.h"
+#include "env/pause.h"
 #include "env/signals.h"
 #include "model/program_end.h"
 
@@ -86,11 +87,51 @@ std::string without_carriage_returns(std::string text) {
   return text;
 }
 
+// Calls again while the server is away: it restarts, or the network is interrupted. A server that
+// has just started may not have found its folders yet.
+class Outage {
+ public:
+  explicit Outage(Io& io) : io_(io) {}
+
+  template <class F>
+  auto bridge(F call) -> decltype(call()) {
+    for (;;) {
+      auto result = call();
+      if (result) {
+        away_since_.reset();
+        return result;
+      }
+      const ErrorCode code = result.error().code;
+      const bool away = code == ErrorCode::unavailable || code == ErrorCode::timeout;
+      const Instant now = clock_.now().instant;
+      if (away) {
+        if (!away_since_) io_.err(fmt::format("waiting: {}\n", result.error().message));
+        away_since_ = now;
+      }
+      const bool starting =
+          code == ErrorCode::not_found && away_since_ && now < *away_since_ + kStarts;
+      if (!away && !starting) return result;
+      pause(clock_, kPause, {});
+    }
+  }
+
+ private:
+  static constexpr Duration kPause = std::chrono::milliseconds(500);
+  static constexpr Duration kStarts = std::chrono::seconds(30);
+  Io& io_;
+  const SystemClock clock_;
+  std::optional<Instant> away_since_;
+};
+
 // Prints a log from `position` on, to its end as it is now, or until it ends.
 Result<void> print_log(Connection& connection, const HostJob& job, std::string run,
                        std::int64_t position, bool follow, Io& io) {
+  Outage outage(io);
+  bool answered = false;
   for (bool wait = false;;) {
-    MS_TRY_ASSIGN(LogPiece piece, read_piece(connection, job, run, position, wait));
+    const auto ask = [&] { return read_piece(connection, job, run, position, wait); };
+    MS_TRY_ASSIGN(LogPiece piece, follow && answered ? outage.bridge(ask) : ask());
+    answered = true;
     if (piece.skipped > 0) {
       io.err(fmt::format("({} bytes of older lines are no longer kept)\n", piece.skipped));
     }
@@ -106,6 +147,24 @@ Result<HostRun> read_run(Connection& connection, const HostJob& job, const std::
   MS_TRY_ASSIGN(std::string body,
                 call(connection, "GET", fmt::format("{}/history/{}", host_job_path(job), id)));
   return decode_host_run(std::move(body));
+}
+
+// How a run went whose job was removed before it was asked: its engine's job knows. Waits for that
+// one's end.
+Result<int> outcome_of_removed(Connection& connection, const HostJob& job, std::int64_t engine_job,
+                               Error missing, Outage& outage, Io& io) {
+  if (engine_job == 0) return missing;
+  for (;;) {
+    const auto seen = outage.bridge([&] {
+      return connection.client->wait(engine_job, std::chrono::seconds(20), std::stop_token());
+    });
+    if (!seen) return missing;
+    if (!is_terminal(seen->state)) continue;
+    const bool completed = seen->state == JobState::completed;
+    io.err(fmt::format("{} was removed; its run {}\n", job.name,
+                       completed ? "succeeded" : "did not succeed"));
+    return completed ? kExitOk : kExitFailedRun;
+  }
 }
 
 }  // namespace
@@ -222,22 +281,37 @@ Result<int> run_host_run(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const std::string body,
                 call(*connection, "POST", host_job_path(job) + "/run", request));
   std::string id;
+  std::int64_t engine_job = 0;
   JsonReader in(body, JsonReader::Unknown::skip);
-  if (!in.members([&](std::string_view name) { return name == "run" ? in.string(id) : in.skip(); }))
+  if (!in.members([&](std::string_view name) {
+        if (name == "job") return in.integer(engine_job, 0, INT64_MAX);
+        return name == "run" ? in.string(id) : in.skip();
+      })) {
     return in.error();
+  }
   if (!invocation.has("wait")) {
     print_line(io, invocation.json ? body : id);
     return kExitOk;
   }
-  if (!invocation.json) MS_TRY(print_log(*connection, job, id, 0, true, io));
+  Outage outage(io);
+  const auto removed = [&](Error error) -> Result<int> {
+    if (error.code != ErrorCode::not_found) return error;
+    return outcome_of_removed(*connection, job, engine_job, std::move(error), outage, io);
+  };
+  if (!invocation.json) {
+    if (auto end = print_log(*connection, job, id, 0, true, io); !end) return removed(end.error());
+  }
   for (;;) {
-    MS_TRY_ASSIGN(const HostRun run, read_run(*connection, job, id));
-    if (run.ended.empty() && run.status != "Aborted") {
-      MS_TRY(read_piece(*connection, job, id, INT64_MAX, true));
+    const auto run = outage.bridge([&] { return read_run(*connection, job, id); });
+    if (!run) return removed(run.error());
+    if (run->ended.empty() && run->status != "Aborted") {
+      const auto more =
+          outage.bridge([&] { return read_piece(*connection, job, id, INT64_MAX, true); });
+      if (!more) return removed(more.error());
       continue;
     }
-    if (invocation.json) print_line(io, run.json);
-    return run.status == "Success" ? kExitOk : kExitFailedRun;
+    if (invocation.json) print_line(io, run->json);
+    return run->status == "Success" ? kExitOk : kExitFailedRun;
   }
 }
 
@@ -356,6 +430,15 @@ Result<int> run_host_deploy(const Invocation& invocation, Io& io) {
   }
   MS_TRY_ASSIGN(const HostJob job, decode_host_job(std::move(body)));
   print_line(io, fmt::format("{} {} runs {} by {}", job.type, job.name, job.run_file, job.host));
+  if (job.frozen) {
+    print_line(io, "it stays frozen: set \"freeze\" to false in its settings to start it");
+  } else if (job.disabled && job.type == "continuous") {
+    print_line(
+        io, fmt::format("it stays stopped: start it with mainspring jobs-host start {}", job.name));
+  } else if (job.disabled && job.type == "queue") {
+    print_line(io, "it stays stopped: remove disable.job from its folder to start it");
+  }
+  if (!job.error.empty()) io.err(fmt::format("error: {}\n", job.error));
   for (const std::string& warning : job.warnings) io.err(fmt::format("warning: {}\n", warning));
   return kExitOk;
 }

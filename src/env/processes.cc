@@ -199,6 +199,22 @@ Result<std::string> find_program(const ProcessSpec& spec) {
                                       seen ? "not executable" : "not found", path)};
 }
 
+// Of a script, which program its first line names; "" = it is no script, or cannot be read.
+std::string interpreter_of(const ProcessSpec& spec) {
+  const auto found = find_program(spec);
+  if (!found) return "";
+  const bool relative = !found->starts_with('/') && !spec.directory.empty();
+  const std::string path = relative ? spec.directory + "/" + *found : *found;
+  const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  char bytes[256];
+  const ssize_t count = fd ? pread(fd.get(), bytes, sizeof bytes, 0) : -1;
+  std::string_view line(bytes, count < 0 ? 0 : static_cast<std::size_t>(count));
+  if (!line.starts_with("#!")) return "";
+  line = line.substr(2, line.find('\n', 2) - 2);
+  line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+  return std::string(line.substr(0, line.find_first_of(" \t")));
+}
+
 std::vector<char*> c_strings(const std::vector<std::string>& list) {
   std::vector<char*> out;
   for (const std::string& text : list) out.push_back(const_cast<char*>(text.c_str()));
@@ -515,6 +531,23 @@ Error Run::exec_error() const {
     hint = " (a script needs a first line like #!/bin/sh)";
   }
   if (failed_->value == E2BIG) code = ErrorCode::too_large;
+  // The kernel reports a missing interpreter as if the script were missing.
+  if (failed_->value == ENOENT) {
+    std::string interpreter = interpreter_of(spec_);
+    if (interpreter.ends_with('\r')) {
+      return Error{.code = code,
+                   .message = fmt::format("program \"{}\": its first line ends with CR LF; convert "
+                                          "the file to Unix line ends",
+                                          spec_.argv[0])};
+    }
+    if (!interpreter.empty()) {
+      return Error{
+          .code = code,
+          .message = fmt::format("program \"{}\": the interpreter \"{}\" of its first line "
+                                 "does not exist",
+                                 spec_.argv[0], interpreter)};
+    }
+  }
   Error error = os_error(code, fmt::format("program \"{}\"", spec_.argv[0]), failed_->value);
   error.message += hint;
   return error;

@@ -280,7 +280,10 @@ Plan plan_run_host_job(const Request& request, Services& services) {
                        audit.after = fmt::format(R"({{"run":"{}"}})", run);
                        Reply reply{.status = 202};
                        JsonWriter w(reply.body);
-                       w.begin_object().key("run").string(run).end_object();
+                       w.begin_object().key("run").string(run);
+                       const auto record = host.run_of(name, run);
+                       if (record && record->job != 0) w.key("job").number(record->job);
+                       w.end_object();
                        add_header(reply, "Location",
                                   fmt::format("/v1/host/jobs/triggered/{}/history/{}", name, run));
                        return reply;
