@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 
 #include "api/fields.h"
+#include "model/job_token.h"
 
 namespace mainspring {
 namespace {
+
+using namespace std::chrono_literals;
 
 bool read_scopes(JsonReader& in, Scopes& out) {
   std::vector<Scope> scopes;
@@ -74,6 +77,30 @@ struct CreatedAnswer {
   std::string token;
 };
 constexpr JsonField<CreatedAnswer> kCreated[] = {{"token", &as_string<&CreatedAnswer::token>}};
+
+constexpr JsonField<JobTokenRequest> kJobTokenRequest[] = {
+    {"lifetime_ms",
+     [](JsonReader& in, JobTokenRequest& r) {
+       std::int64_t ms = 0;
+       if (!in.integer(ms, kMinJobTokenLifetime / 1ms, kMaxJobTokenLifetime / 1ms)) return false;
+       r.lifetime = std::chrono::milliseconds(ms);
+       return true;
+     }},
+    {"folder",
+     [](JsonReader& in, JobTokenRequest& r) {
+       if (!in.string(r.folder)) return false;
+       const bool plain = check_name("folder", r.folder) && r.folder.find('/') == std::string::npos;
+       return plain || in.fail_value("must be the name of a job folder");
+     }},
+};
+struct JobTokenText {
+  std::string token;
+  std::int64_t expires_in_ms = 0;
+};
+constexpr JsonField<JobTokenText> kJobToken[] = {
+    {"token", &as_string<&JobTokenText::token>},
+    {"expires_in_ms", &as_count<&JobTokenText::expires_in_ms>},
+};
 
 constexpr JsonField<AuditRecord> kRecord[] = {
     {"seq", &as_id<&AuditRecord::seq>},
@@ -210,6 +237,34 @@ Result<Secret> decode_created_token(std::string_view body) {
   MS_TRY_ASSIGN(CreatedAnswer answer, decode_response(body, kCreated));
   if (answer.token.empty()) return bad_response(invalid("token", "token: must be given"));
   return Secret(std::move(answer.token));
+}
+
+Result<JobTokenRequest> decode_job_token_request(std::string_view body) {
+  JobTokenRequest request;
+  JsonReader in(body, JsonReader::Unknown::refuse);
+  if (!in.object(kJobTokenRequest, request) || !in.end()) return in.error();
+  return request;
+}
+
+void encode_job_token_request(const JobTokenRequest& request, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object().key("lifetime_ms").milliseconds(request.lifetime);
+  if (!request.folder.empty()) w.key("folder").string(request.folder);
+  w.end_object();
+}
+
+void encode_job_token(const Secret& text, WallTime expires_at, WallTime now, std::string& out) {
+  JsonWriter w(out);
+  w.begin_object().key("token").string(text.reveal()).key("expires_at").time(expires_at);
+  w.key("expires_in_ms").milliseconds(std::max(Duration(0), Duration(expires_at - now)));
+  w.end_object();
+}
+
+Result<JobTokenAnswer> decode_job_token(std::string_view body) {
+  MS_TRY_ASSIGN(JobTokenText answer, decode_response(body, kJobToken));
+  if (answer.token.empty()) return bad_response(invalid("token", "token: must be given"));
+  return JobTokenAnswer{Secret(std::move(answer.token)),
+                        std::chrono::milliseconds(answer.expires_in_ms)};
 }
 
 void encode_token_list(const Tokens& tokens, WallTime now, std::string& out) {

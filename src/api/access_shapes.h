@@ -35,6 +35,22 @@ void encode_token(const TokenRecord& token, WallTime now, std::string& out);  //
 // {"name", "revoked": true}
 void encode_token_revoked(std::string_view name, std::string& out);
 
+// POST /v1/queues/{name}/job_token: {"lifetime_ms"?, "folder"?: of whose run it is}.
+struct JobTokenRequest {
+  Duration lifetime = std::chrono::hours(1);
+  std::string folder;
+};
+// Errors: invalid_argument.
+Result<JobTokenRequest> decode_job_token_request(std::string_view body);
+void encode_job_token_request(const JobTokenRequest& request, std::string& out);
+// {"token": text, "expires_at", "expires_in_ms"}
+void encode_job_token(const Secret& text, WallTime expires_at, WallTime now, std::string& out);
+struct JobTokenAnswer {
+  Secret token;
+  Duration expires_in{0};
+};
+Result<JobTokenAnswer> decode_job_token(std::string_view body);
+
 // {"records": [{"seq", "at", "who", "from", "action", "object", "before", "after", "hash"}],
 // "next": seq | null}; before and after are JSON, null = nothing was or is there.
 void encode_audit_page(const AuditPage& page, std::string& out);

@@ -83,8 +83,9 @@ Result<SigningKeys> read_key_file(const std::string& path) {
   return parse_signing_keys(path, text.reveal());
 }
 
-Result<SigningKeys> key_of_directory(const std::string& directory, Random& random) {
-  const std::string path = directory + "/callbacks.key";
+Result<SigningKeys> key_of_directory(const std::string& directory, Random& random,
+                                     std::string_view name) {
+  const std::string path = fmt::format("{}/{}", directory, name);
   if (::access(path.c_str(), F_OK) != 0) MS_TRY(make_key(directory, path, random));
   return read_key_file(path);
 }

@@ -107,7 +107,10 @@ int run_cli(const std::vector<std::string>& words, Io& io) {
   if (!settings_now) return report(settings_now.error(), &*parsed, json, io);
   parsed->invocation.options = settings_now->options;
   parsed->invocation.origins = settings_now->origins;
-  parsed->invocation.token = Secret(io.env("MAINSPRING_ACCESS_TOKEN").value_or(""));
+  // In a program that runs for a job, the token that it was given for that.
+  auto token = io.env("MAINSPRING_ACCESS_TOKEN");
+  if (!token || token->empty()) token = io.env("MAINSPRING_JOB_TOKEN");
+  parsed->invocation.token = Secret(token.value_or(""));
   decide_colours(settings_now->options, io);
   const Result<int> done = [&]() -> Result<int> {
     try {

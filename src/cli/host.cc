@@ -62,6 +62,8 @@ Result<int> run_host(const Invocation& invocation, Io& io) {
                 host_options(invocation.options, data == "auto" ? "host-data" : data, log));
   if (!options) return invalid("jobs", "--jobs: must be given: the directory of the job folders");
   if (data == "auto") options->data = "host-data";
+  JobTokens job_tokens(*connection->client, clock);
+  options->access = program_access(invocation, job_tokens);
   MS_TRY_ASSIGN(const auto host, JobHost::open(std::move(*options), connection->jobs(), processes,
                                                clock, connection->random, log, registry));
   host->start();

@@ -31,6 +31,7 @@ struct Shop {
   Random& random;
   Log& log;
   Processes& processes;
+  const ProgramAccess access;
 };
 
 // Which filters this process runs: those of --filter, or all that have a program.
@@ -84,6 +85,7 @@ Result<std::unique_ptr<WorkerRuntime>> worker_of(const Pipeline& pipeline, std::
   ExecOptions exec;
   exec.argv = filter.argv;
   exec.directory = filter.directory;
+  exec.access = shop.access;
   for (const auto& mistakes : {options.validate(), exec.validate()}) {
     if (!mistakes.empty()) return mistakes.front();
   }
@@ -193,7 +195,9 @@ Result<int> run_pipeline_run(const Invocation& invocation, Io& io) {
   if (drain) MS_TRY(check_visible(*connection->client, pipeline.queues()));
 
   Refusal refusal(signals);
-  const Shop shop{connection->jobs(), clock, random, log, processes};
+  JobTokens job_tokens(*connection->client, clock);
+  const Shop shop{
+      connection->jobs(), clock, random, log, processes, program_access(invocation, job_tokens)};
   std::vector<Running> running;
   for (const std::size_t at : filters) {
     MS_TRY_ASSIGN(auto worker, worker_of(pipeline, at, invocation, shop));

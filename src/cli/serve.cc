@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <limits>
 
 #include "broker/broker.h"
@@ -18,6 +19,7 @@
 #include "cli/support.h"
 #include "cli/tls_reload.h"
 #include "cli/version.h"
+#include "engine/callback_keys.h"
 #include "engine/node.h"
 #include "env/clock.h"
 #include "env/private_memory.h"
@@ -25,6 +27,7 @@
 #include "env/signals.h"
 #include "host/job_host.h"
 #include "http/server.h"
+#include "model/job_token.h"
 #include "store_sqlite/inspect.h"
 #include "tls/tls.h"
 
@@ -122,6 +125,47 @@ bool has_usable_token(const Store& store, WallTime now) {
                      [&](const auto& entry) { return entry.second.usable(now); });
 }
 
+// Signs job tokens. Without a place to keep it, a disk that is full, one of this process: tokens
+// end with it.
+Secret key_of_job_tokens(const NodeOptions& node, const Clock& clock, Random& random, Log& log) {
+  auto key = job_token_key(
+      {.file = "", .directory = node.sqlite.directory, .postgres = node.postgres}, clock, random);
+  if (key) return std::move(*key);
+  log.warn("the key of job tokens cannot be kept; a restart of the server invalidates them",
+           {{"why", key.error().message}});
+  return make_signing_key(random);
+}
+
+// How programs of job folders reach this server: at the address that MAINSPRING_SERVER says, or at
+// the one it listens on.
+ProgramAccess access_to(const Invocation& invocation, const HttpServer& server, const Clock& time,
+                        const Secret& key) {
+  ProgramAccess access;
+  const char* const given = std::getenv("MAINSPRING_SERVER");
+  access.server = [&server, given = std::string(given == nullptr ? "" : given)] {
+    if (!given.empty()) return given;
+    std::string url = server.url();
+    for (const std::string_view any : {"//0.0.0.0:", "//[::]:"}) {
+      if (const auto at = url.find(any); at != url.npos)
+        url.replace(at, any.size(), "//localhost:");
+    }
+    return url;
+  };
+  const char* const ca_file = std::getenv("MAINSPRING_CA_FILE");
+  if (ca_file != nullptr) access.ca_file = ca_file;
+  const auto listen = parse_listen(invocation.options.listen);
+  if (!invocation.options.require_token && listen && listen->local()) return access;
+  access.token = [&time, key](const std::string& queue, const std::string& folder, Duration limit) {
+    constexpr Duration kMargin = 5min;  // for the last words of a program
+    const Duration lifetime =
+        limit >= kMaxJobTokenLifetime - kMargin ? kMaxJobTokenLifetime : limit + kMargin;
+    return sign_job_token(
+        {.queue = queue, .folder = folder, .issuer = 0, .expires_at = time.now().wall + lifetime},
+        key);
+  };
+  return access;
+}
+
 Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Registry& registry,
                   Wired& wired) {
   Options options = invocation.options;
@@ -136,7 +180,9 @@ Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Re
   MS_TRY(open_tls(options, http, clock, log, registry, wired));
   MS_TRY_ASSIGN(std::optional<HostOptions> host, host_options(options, options.data, log));
   MS_TRY_ASSIGN(NodeOptions of_node, node_options(invocation.options));
-  MS_TRY_ASSIGN(wired.node, Node::open(std::move(of_node), clock, log, registry));
+  MS_TRY_ASSIGN(wired.node, Node::open(of_node, clock, log, registry));
+  const Secret job_token_key = key_of_job_tokens(of_node, clock, wired.random, log);
+  http.job_token_key = job_token_key;
   // The time of the store: what servers of one database agree on.
   const Clock& time = wired.node->clock();
   MS_TRY(check_exposure(options, has_usable_token(wired.node->store(), time.now().wall)));
@@ -157,6 +203,7 @@ Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Re
   wired.server = std::make_unique<HttpServer>(std::move(http), wired.node->broker(),
                                               wired.node->store(), time, log, registry);
   if (!host) return {};
+  host->access = access_to(invocation, *wired.server, time, job_token_key);
   MS_TRY_ASSIGN(wired.host, JobHost::open(std::move(*host), wired.node->broker(), wired.processes,
                                           time, wired.random, log, registry));
   wired.server->serve_host(*wired.host, {.webjobs_api = options.webjobs_api,

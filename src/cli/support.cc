@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "base/mutex.h"
 #include "env/clock.h"
@@ -49,6 +50,31 @@ Result<ClientOptions> client_options(const Invocation& invocation) {
   options.certificate_file = path_or_nothing(invocation.options.cert_file, "none");
   options.key_file = path_or_nothing(invocation.options.key_file, "none");
   return options;
+}
+
+ProgramAccess program_access(const Invocation& invocation, JobTokens& tokens) {
+  // A program may run in another directory.
+  const auto absolute = [](const std::string& path) {
+    std::error_code problem;
+    const std::filesystem::path out = std::filesystem::absolute(path, problem);
+    return problem ? path : out.string();
+  };
+  constexpr std::string_view kUnix = "unix:";
+  std::string server = without_password(invocation.options.server);
+  if (server.starts_with(kUnix)) {
+    server = std::string(kUnix) + absolute(server.substr(kUnix.size()));
+  }
+  ProgramAccess access;
+  access.server = [server] { return server; };
+  const std::string ca_file = path_or_nothing(invocation.options.ca_file, "system");
+  if (!ca_file.empty()) access.ca_file = absolute(ca_file);
+  const auto own = token_of(invocation);
+  if (own && !own->empty()) {
+    access.token = [&tokens](const std::string& queue, const std::string& folder, Duration limit) {
+      return tokens.get(queue, folder, limit);
+    };
+  }
+  return access;
 }
 
 Result<std::unique_ptr<Connection>> connect(const Invocation& invocation, Duration retry_for) {

@@ -9,10 +9,12 @@
 #include "cli/command.h"
 #include "cli/table.h"
 #include "client/client.h"
+#include "client/job_tokens.h"
 #include "env/random.h"
 #include "env/signals.h"
 #include "mainspring/job.h"
 #include "telemetry/log.h"
+#include "worker/program_access.h"
 
 namespace mainspring::cli {
 
@@ -32,6 +34,10 @@ Result<std::unique_ptr<Connection>> connect(const Invocation& invocation, Durati
 // The options of a client of --server, with its token. Errors: invalid_argument, not_found,
 // io_error (the file of the token).
 Result<ClientOptions> client_options(const Invocation& invocation);
+
+// How programs that this process starts reach the server that it works for. `tokens`: of a client
+// of that server; outlives it.
+ProgramAccess program_access(const Invocation& invocation, JobTokens& tokens);
 
 // Whether `setting` was given on the command line.
 bool is_flag(const Invocation& invocation, std::string_view setting);

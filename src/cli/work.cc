@@ -193,11 +193,14 @@ Result<int> run_work(const Invocation& invocation, Io& io) {
 
   if (plan.drain) MS_TRY(check_visible(*connection->client, plan.options.queues));
 
+  JobTokens job_tokens(*connection->client, clock);
+  ExecOptions exec = plan.exec;
+  exec.access = program_access(invocation, job_tokens);
   TimerSlots timer_slots(kMaxTimerSlots);
   Jobs& jobs = connection->jobs();
   const auto handler = plan.timer ? timer_handler(jobs, clock, random, timer_slots,
-                                                  exec_batch(processes, plan.exec), *plan.timer)
-                                  : exec_handler(processes, plan.exec);
+                                                  exec_batch(processes, exec), *plan.timer)
+                                  : exec_handler(processes, exec);
   if (plan.slot) {
     const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
     return run_work_slot(invocation, io, plan, jobs, handler, signals);

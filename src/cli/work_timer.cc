@@ -62,6 +62,8 @@ ProcessBatch exec_batch(Processes& processes, ExecOptions options) {
     add("BATCH_MAX", fmt::to_string(max));
     add("BATCH", fmt::to_string(context.batch()));
     add("TOKEN", fmt::to_string(context.token()));
+    // Without a token the program runs all the same: it may not need one.
+    (void)options.access.add(spec.environment, context.job().queue, "", context.remaining());
     add("REMAINING_MS",
         fmt::to_string(std::max<std::int64_t>(context.remaining().count() / 1000, 0)));
     MS_TRY_ASSIGN(const ProcessEnd end, processes.run(

@@ -7,16 +7,32 @@
 
 namespace mainspring {
 
+namespace {
+
+NodeChannelOptions channel_of(const PostgresOptions& postgres) {
+  NodeChannelOptions channel;
+  channel.url = postgres.url;
+  channel.schema = postgres.schema;
+  channel.prepared = postgres.prepared;
+  channel.connect_timeout = postgres.connect_timeout;
+  return channel;
+}
+
+}  // namespace
+
+Result<Secret> job_token_key(const CallbackKeyPlace& place, const Clock& clock, Random& random) {
+  if (place.postgres) {
+    return shared_secret(channel_of(*place.postgres), "job_tokens", clock, random);
+  }
+  MS_TRY_ASSIGN(SigningKeys keys, key_of_directory(place.directory, random, "job_tokens.key"));
+  return std::move(keys.front());
+}
+
 Result<SigningKeys> callback_keys(const CallbackKeyPlace& place, const Clock& clock,
                                   Random& random) {
   if (!place.file.empty()) return read_key_file(place.file);
   if (!place.postgres) return key_of_directory(place.directory, random);
-  NodeChannelOptions channel;
-  channel.url = place.postgres->url;
-  channel.schema = place.postgres->schema;
-  channel.prepared = place.postgres->prepared;
-  channel.connect_timeout = place.postgres->connect_timeout;
-  MS_TRY_ASSIGN(Secret key, shared_secret(channel, "callbacks", clock, random));
+  MS_TRY_ASSIGN(Secret key, shared_secret(channel_of(*place.postgres), "callbacks", clock, random));
   SigningKeys keys;
   keys.push_back(std::move(key));
   return keys;

@@ -24,7 +24,11 @@ struct CallbackKeyPlace {
 Result<SigningKeys> callback_keys(const CallbackKeyPlace& place, const Clock& clock,
                                   Random& random);
 
-// The same, asked once: what was read stays. From every thread.
+// What job tokens are signed with: a key of the store's own, in its directory or database. Blocks.
+// Errors: as above.
+Result<Secret> job_token_key(const CallbackKeyPlace& place, const Clock& clock, Random& random);
+
+// The keys of callbacks, asked once: what was read stays. From every thread.
 class CallbackKeys {
  public:
   // References outlive it.

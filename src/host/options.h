@@ -7,6 +7,7 @@
 #include "host/settings.h"
 #include "mainspring/job.h"
 #include "mainspring/result.h"
+#include "worker/program_access.h"
 
 namespace mainspring {
 
@@ -23,6 +24,9 @@ struct HostOptions {
   HostVariables variables;
   // The server's environment, of which jobs get what the allow-list lets through.
   std::vector<std::string> environment;
+
+  // How scripts reach the server.
+  ProgramAccess access;
 
   // The engine's queue of all runs.
   std::string queue = "host";

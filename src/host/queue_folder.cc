@@ -72,6 +72,7 @@ Handler QueueFolder::exec(const JobFolder& folder, std::shared_ptr<JobLog> log) 
   ExecOptions options;
   options.argv = {folder.run_file};
   options.kill_grace = stopping_wait_time(folder);
+  options.access = host_.options.access;
   options.prepare = [this, folder, log](ProcessSpec& spec) { return prepare(folder, spec, log); };
   return exec_handler(host_.processes, std::move(options));
 }
@@ -80,9 +81,13 @@ PersistentOptions QueueFolder::persistent(const JobFolder& folder, std::shared_p
   PersistentOptions options;
   options.spec = [this, folder, log]() -> Result<ProcessSpec> {
     ProcessSpec spec;
+    ProgramAccess access = host_.options.access;
+    access.token = nullptr;  // a child outlives tokens: each job brings one
+    MS_TRY(access.add(spec.environment, name_, "", kForever));
     MS_TRY(prepare(folder, spec, log));
     return spec;
   };
+  options.job_token = host_.options.access.token;
   options.min_children = folder.settings.min_children;
   options.max_children = max_children(folder);
   options.stopping_wait_time = stopping_wait_time(folder);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "host/script_child.h"
+#include "worker/program_access.h"
 #include "worker/program_words.h"
 
 namespace mainspring {
@@ -18,6 +19,7 @@ namespace {
 constexpr Duration kFirstPause = std::chrono::milliseconds(100);
 constexpr Duration kLongestPause = std::chrono::seconds(30);
 constexpr int kMaxPauseDoublings = 16;
+constexpr Duration kServerAway = std::chrono::seconds(5);  // until a job is claimed again
 // How many children may end one after the other before they have read a job, until that counts as
 // a failed attempt.
 constexpr int kMaxHandOvers = 3;
@@ -435,7 +437,13 @@ void PersistentPool::start() {
 }
 
 HandlerResult PersistentPool::handle(const ClaimedJob& job, Context& context) {
-  const std::string line = job_json(job, context.idempotency_key());
+  Secret job_token;
+  if (impl_->options.job_token) {
+    auto made = impl_->options.job_token(job.queue, "", job.timeout);
+    if (!made && is_away(made.error())) return Outcome(Snooze{kServerAway});
+    if (made) job_token = std::move(*made);
+  }
+  const std::string line = job_json(job, context.idempotency_key(), job_token);
   const std::stop_token token = context.stop_token();
   const std::stop_callback wake_waiting(token, [this] {
     // Who is between looking and waiting holds the mutex.

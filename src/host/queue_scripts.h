@@ -3,7 +3,8 @@
 // One process per job, as `mainspring work --exec` does (docs/guides/scripts.md), or with
 // "persistent": true long-lived children that take job after job:
 //
-//   to the child     a line of JSON per job on standard input: {"id","kind","args","attempt",…}
+//   to the child     a line of JSON per job on standard input: {"id","kind","args","attempt",…};
+//                    "job_token" where the server wants tokens
 //   from the child   lines of JSON on fd 3: {"id":42,"result":…}   it is complete
 //                    {"id":42,"error":"…","retry_after":"30s"?}    a failed attempt; with
 //                    "open_breaker_for":"2m", as snooze, it opens the breaker of its queue
@@ -26,6 +27,7 @@
 #include <memory>
 #include <string>
 
+#include "base/secret.h"
 #include "env/clock.h"
 #include "env/processes.h"
 #include "mainspring/worker.h"
@@ -37,6 +39,9 @@ struct PersistentOptions {
   // How to start a child: argv, environment, directory, limits, output (called from the child's
   // thread). Asked anew for each.
   std::function<Result<ProcessSpec>()> spec;
+  // A token for the queue, which goes with each job: see program_access.h. nullptr = none.
+  std::function<Result<Secret>(const std::string& queue, const std::string& folder, Duration limit)>
+      job_token;
   int min_children = 0;
   int max_children = 1;
   Duration stopping_wait_time = std::chrono::seconds(5);

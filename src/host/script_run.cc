@@ -144,6 +144,12 @@ Result<ScriptEnd> Run::go() {
   MS_TRY_ASSIGN(const std::string directory, run_directory(host_, run_.folder));
   ProcessSpec spec = script_spec(host_, run_.folder, directory, run_.arguments);
   add_environment(spec);
+  if (auto added = host_.options.access.add(spec.environment, host_.options.queue, run_.folder.name,
+                                            run_.folder.settings.timeout.value_or(kForever));
+      !added) {
+    (void)run_.log.write(LogSource::system_warn,
+                         fmt::format("No MAINSPRING_JOB_TOKEN: {}", added.error().message));
+  }
   MS_TRY_ASSIGN(group_, host_.isolation.fence(run_.folder, spec));
   (void)run_.log.write(LogSource::system_info,
                        fmt::format("Run script '{}' with script host - '{}'",

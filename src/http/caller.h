@@ -1,6 +1,7 @@
 // Caller: who sends a request, and what they may do.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -17,6 +18,7 @@ struct Caller {
   std::string from;  // the peer: "192.0.2.7", "unix uid=1000"; with a certificate " cert=NAME"
   std::shared_ptr<const Scopes> scopes;     // nullptr = all: no token was needed
   WallTime expires_at = WallTime::never();  // of the token
+  std::uint64_t token_id = 0;               // the first bytes of the token's digest; 0 = no token
 
   bool may(Verb verb, std::string_view name) const {
     return scopes == nullptr || scopes->allows(verb, name);

@@ -9,12 +9,13 @@
 
 #include "base/mutant.h"
 #include "http/parser.h"
+#include "model/job_token.h"
 #include "model/token_text.h"
 
 namespace mainspring::http {
 namespace {
 
-constexpr std::size_t kMaxTokenBytes = 512;
+constexpr std::size_t kMaxTokenBytes = kMaxJobTokenBytes;
 constexpr std::string_view kForwarded =
     "a token is needed: the request was passed on by a proxy (X-Forwarded-For, Forwarded, "
     "X-Real-IP or "
@@ -190,6 +191,14 @@ const Doorman::Entry* Doorman::find(const Snapshot& snapshot, const Digest& dige
   return found;
 }
 
+const Doorman::Entry* Doorman::find_usable(const Snapshot& snapshot, std::uint64_t id,
+                                           WallTime now) {
+  const auto [begin, end] = snapshot.entries.equal_range(id);
+  const auto found =
+      std::find_if(begin, end, [&](const auto& entry) { return entry.second.token.usable(now); });
+  return found == end ? nullptr : &found->second;
+}
+
 // A second's worth may come at once.
 Result<void> Doorman::spend(const Entry& entry, Instant now) const {
   constexpr std::int64_t kSecond = 1'000'000'000;
@@ -236,6 +245,7 @@ Result<Pass> Doorman::admit(const PeerName& peer, const Secret* authorization, b
   }
   const auto presented = presented_token(authorization->reveal());
   if (!presented) return refuse(peer, std::string(kNeedsToken), now.instant);
+  if (presented->reveal().starts_with(kJobTokenPrefix)) return admit_job(peer, *presented, now);
   const auto digest = digest_of_token(presented->reveal());
   const auto known = snapshot();
   const Entry* const entry = digest ? find(*known, *digest) : nullptr;
@@ -250,12 +260,41 @@ Result<Pass> Doorman::admit(const PeerName& peer, const Secret* authorization, b
   if (earlier.by_token && earlier.version == known->version && earlier.digest == *digest) {
     return earlier;
   }
+  return Pass{
+      .caller = std::make_shared<Caller>(Caller{entry->token.name, from(peer), entry->scopes,
+                                                entry->token.expires_at, first_bytes(*digest)}),
+      .by_token = true,
+      .digest = *digest,
+      .expires_at = entry->token.expires_at,
+      .version = known->version};
+}
+
+Result<Pass> Doorman::admit_job(const PeerName& peer, const Secret& text, Now now) {
+  std::optional<JobToken> token;
+  if (!options_.job_token_key.empty()) {
+    token = read_job_token(text.reveal(), options_.job_token_key);
+  }
+  if (!token || now.wall >= token->expires_at) {
+    return refuse(peer, std::string(kBadToken), now.instant);
+  }
+  std::string who = "(job)";
+  if (token->issuer != 0) {
+    const auto known = snapshot();
+    const Entry* const issuer = find_usable(*known, token->issuer, now.wall);
+    if (issuer == nullptr) return refuse(peer, std::string(kBadToken), now.instant);
+    if (auto good = spend(*issuer, now.instant); !good) {
+      throttled_.add();
+      return good.error();
+    }
+    who = fmt::format("{} (job)", issuer->token.name);
+  }
   return Pass{.caller = std::make_shared<Caller>(
-                  Caller{entry->token.name, from(peer), entry->scopes, entry->token.expires_at}),
+                  Caller{std::move(who), from(peer),
+                         std::make_shared<const Scopes>(token->scopes()), token->expires_at}),
               .by_token = true,
-              .digest = *digest,
-              .expires_at = entry->token.expires_at,
-              .version = known->version};
+              .by_job_token = true,
+              .issuer = token->issuer,
+              .expires_at = token->expires_at};
 }
 
 Pass Doorman::admit_anybody(const PeerName& peer, const Secret* authorization, Now now) {
@@ -270,6 +309,9 @@ Pass Doorman::admit_anybody(const PeerName& peer, const Secret* authorization, N
 bool Doorman::still_good(Pass& pass, WallTime now) {
   if (!pass.by_token) return true;
   if (now >= pass.expires_at) return false;
+  if (pass.by_job_token) {
+    return pass.issuer == 0 || find_usable(*snapshot(), pass.issuer, now) != nullptr;
+  }
   if (source_.version() == pass.version) return true;
   const auto known = snapshot();
   const Entry* const entry = find(*known, pass.digest);

@@ -3,6 +3,9 @@
 //   header ─▶ SHA-256 ─▶ a usable token? ─▶ not over its rate? ─▶ Pass (Caller)
 //                             └─ no ─▶ has the address failures left? ─▶ 401, else 429
 //
+// A job token (model/job_token.h) is signed by this server or another one of its store, and spends
+// the rate of the token that asked for it.
+//
 // A good token always passes, whatever its address did before: neighbours behind one address do
 // not lock each other out, and 256 random bits are not guessed.
 #pragma once
@@ -36,6 +39,8 @@ struct Pass {
   std::shared_ptr<const Caller> caller;  // nullptr = of nobody yet
   bool by_token = false;
   Digest digest{};
+  bool by_job_token = false;  // whose issuer is this:
+  std::uint64_t issuer = 0;   // Caller::token_id; 0 = the server itself
   WallTime expires_at = WallTime::never();
   std::int64_t version = 0;  // of the tokens that were looked at
 };
@@ -84,6 +89,7 @@ struct DoormanOptions {
   bool require_token = false;  // of local peers too
   int rate_per_token = 0;      // requests per second; 0 = without limit
   int free_failures = 10;      // per address
+  Secret job_token_key = {};   // empty = no job token is valid
 };
 
 // The error `overloaded` that asks the caller to wait.
@@ -127,6 +133,9 @@ class Doorman {
 
   std::shared_ptr<const Snapshot> snapshot() MS_EXCLUDES(mutex_);
   static const Entry* find(const Snapshot& snapshot, const Digest& digest);
+  // A usable token that Caller::token_id names.
+  static const Entry* find_usable(const Snapshot& snapshot, std::uint64_t id, WallTime now);
+  Result<Pass> admit_job(const PeerName& peer, const Secret& text, Now now);
   Result<void> spend(const Entry& entry, Instant now) const;
   Error refuse(const PeerName& peer, std::string message, Instant now);
 

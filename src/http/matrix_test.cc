@@ -144,6 +144,7 @@ constexpr Row kRows[] = {
     {"list_workers", Rule::all, "read", "GET", "/v1/workers"},
     {"create_token", Rule::all, "admin", "POST", "/v1/tokens",
      R"({"name":"made","scopes":["admin"]})"},
+    {"create_job_token", Rule::name, "work", "POST", "/v1/queues/photos/job_token", "{}"},
     {"list_tokens", Rule::all, "admin", "GET", "/v1/tokens"},
     {"revoke_token", Rule::all, "admin", "DELETE", "/v1/tokens/made"},
     {"audit", Rule::all, "admin", "GET", "/v1/audit"},
@@ -254,6 +255,7 @@ HostRoutes with_webjobs() {
 }
 HttpOptions with_tokens() {
   HttpOptions options;
+  options.job_token_key = Secret(std::string(32, 'k'));
   options.require_token = true;
   options.free_failures = 1'000'000;
   return options;

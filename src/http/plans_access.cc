@@ -10,6 +10,7 @@
 #include "base/mutant.h"
 #include "broker/broker.h"
 #include "http/plans.h"
+#include "model/job_token.h"
 #include "model/token_text.h"
 
 namespace mainspring::http {
@@ -174,6 +175,33 @@ Plan plan_revoke_token(const Request& request, Services&) {
                    return reply;
                  },
                  .audit = audit_of(request, "token/" + request.param)};
+}
+
+// Signed, and stored nowhere: a worker asks for one whenever it starts a program.
+Plan plan_create_job_token(const Request& request, Services& services) {
+  if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
+  auto wanted = decode_job_token_request(request.body);
+  if (!wanted) return error_reply(wanted.error());
+  if (services.options.job_token_key.empty()) {
+    return error_reply({.code = ErrorCode::unavailable,
+                        .message = "this server has no key for job tokens; see its log"});
+  }
+  if (!wanted->folder.empty() && request.param != kFolderQueue) {
+    return error_reply(invalid(
+        "folder", fmt::format("folder: can be given for the queue \"{}\" only", kFolderQueue)));
+  }
+  const Caller& caller = *request.caller;
+  const WallTime now = services.clock.now().wall;
+  const JobToken token{.queue = request.param,
+                       .folder = wanted->folder,
+                       .issuer = caller.token_id,
+                       .expires_at = std::min(now + wanted->lifetime, caller.expires_at)};
+  const auto text = sign_job_token(token, services.options.job_token_key);
+  if (!text) return error_reply(text.error());
+  Reply reply{.status = 201};
+  encode_job_token(*text, token.expires_at, now, reply.body);
+  add_header(reply, "Cache-Control", "no-store");
+  return reply;
 }
 
 // -- the audit

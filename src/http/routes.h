@@ -119,6 +119,7 @@ Plan plan_metrics(const Request& request, Services& services);
 Plan plan_openapi(const Request& request, Services& services);
 
 Plan plan_create_token(const Request& request, Services& services);
+Plan plan_create_job_token(const Request& request, Services& services);
 Plan plan_list_tokens(const Request& request, Services& services);
 Plan plan_revoke_token(const Request& request, Services& services);
 Plan plan_audit(const Request& request, Services& services);

@@ -468,6 +468,14 @@ constexpr Schema kSchemas[] = {
     {"CreatedToken", R"({"allOf":[{"$ref":"#/components/schemas/Token"},{"type":"object",
       "required":["token"],"properties":{"token":{"type":"string",
         "description":"The text; it is kept nowhere."}}}]})"},
+    {"JobTokenRequest", R"({"type":"object","properties":{
+      "lifetime_ms":{"type":"integer","minimum":60000,"maximum":86400000,"default":3600000},
+      "folder":{"type":"string","description":"The job folder whose run it is; of the queue host."}}})"},
+    {"JobToken",
+     R"({"type":"object","required":["token","expires_at","expires_in_ms"],"properties":{
+      "token":{"type":"string","description":"It allows to enqueue to this queue, and to see its jobs and their results; it ends with the token that asked for it."},
+      "expires_at":{"type":"string","format":"date-time"},
+      "expires_in_ms":{"type":"integer","minimum":0}}})"},
     {"TokenList", R"({"type":"object","required":["tokens"],"properties":{
       "tokens":{"type":"array","items":{"$ref":"#/components/schemas/Token"}}}})"},
     {"TokenRevoked", R"({"type":"object","properties":{"name":{"type":"string"},
@@ -742,7 +750,8 @@ constexpr Schema kSchemas[] = {
     {"HostRunRequest", R"({"type":"object","additionalProperties":false,"properties":{
       "arguments":{"type":"string","description":"Appended to the command; at most 64 KiB."}}})"},
     {"HostRunStarted", R"({"type":"object","required":["run"],"properties":{
-      "run":{"type":"string","description":"The run's id."}}})"},
+      "run":{"type":"string","description":"The run's id."},
+      "job":{"type":"integer","description":"The job of the engine that the run is."}}})"},
     {"HostRun", R"({"type":"object","required":["id","status","started"],"properties":{
       "id":{"type":"string"},
       "status":{"enum":["Initializing","Running","Success","Failed","Aborted","Stopped"]},

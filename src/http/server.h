@@ -66,6 +66,8 @@ struct HttpOptions {
   // Requests without a good token that an address may send before it is told to wait; one is
   // forgotten every 6 s.
   int free_failures = 10;
+  // Signs job tokens, and checks them: the same for all servers of a store. Empty = there are none.
+  Secret job_token_key = {};
   // A record in the audit for each request that enqueues, claims or finishes too, not only for
   // changes that people make.
   bool audit_all = false;

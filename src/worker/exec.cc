@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kErrorBytes = 4 << 10;  // of standard error in a job's error
 constexpr int kErrorLines = 20;
+constexpr Duration kServerAway = std::chrono::seconds(5);  // until a job is claimed again
 
 std::vector<std::string> job_environment(const ClaimedJob& job, const std::string& key) {
   std::vector<std::string> out = inherited_environment("MAINSPRING_");
@@ -102,6 +103,9 @@ class Exec {
     spec.argv = options_.argv;
     spec.directory = options_.directory;
     spec.environment = job_environment(job_, key);
+    const auto added = options_.access.add(spec.environment, job_.queue, "", job_.timeout);
+    // Given back without an attempt. What the server refuses for good, the program does without.
+    if (!added && is_away(added.error())) return Outcome(Snooze{kServerAway});
     spec.input = job_json(job_, key);
     spec.output_cap_bytes = options_.output_cap_bytes;
     spec.message_cap_bytes = kMaxLineBytes;

@@ -4,7 +4,7 @@
 //   environment      this process's without MAINSPRING_*, plus MAINSPRING_JOB_ID, _QUEUE, _KIND,
 //                    _ATTEMPT, _MAX_ATTEMPTS, _TOKEN, _CORRELATION_ID, _REPLY_TO, _SESSION,
 //                    _PRIORITY, _IDEMPOTENCY_KEY (the same in every attempt), _RESULT_FD=3,
-//                    _ANSWER_FD=4
+//                    _ANSWER_FD=4, and what program_access.h has
 //   fd 3             lines of JSON: {"progress":{"value":0.5,"text":"…"}} {"checkpoint":…}
 //                    {"session_state":…} (kept if it ends with 0 or 65; null: none any more)
 //                    {"message":…} {"result":…} {"error":"…"} {"retry_after":"30s"}
@@ -31,6 +31,7 @@
 
 #include "env/processes.h"
 #include "mainspring/worker.h"
+#include "worker/program_access.h"
 
 namespace mainspring {
 
@@ -45,6 +46,7 @@ struct ExecOptions {
   // The same when the worker is shutting down, which has to fit into its graceful_stop, or has lost
   // its lease, where the program is to be gone before another worker gets the job.
   Duration hurried_kill_grace = std::chrono::seconds(4);
+  ProgramAccess access;  // to the server
   // Called before each run with what is about to be started: to change it. An error fails the
   // attempt. nullptr = nothing is changed.
   std::function<Result<void>(ProcessSpec&)> prepare;

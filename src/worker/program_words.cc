@@ -303,7 +303,8 @@ Result<void> report_said(ProgramSaid& said, Context& context) {
   return {};
 }
 
-std::string job_json(const ClaimedJob& job, std::string_view idempotency_key) {
+std::string job_json(const ClaimedJob& job, std::string_view idempotency_key,
+                     const Secret& job_token) {
   std::string out;
   JsonWriter w(out);
   w.begin_object().key("id").number(job.id);
@@ -326,6 +327,7 @@ std::string job_json(const ClaimedJob& job, std::string_view idempotency_key) {
   if (!job.reply_to.empty()) w.key("reply_to").string(job.reply_to);
   if (!job.session.empty()) w.key("session").string(job.session);
   if (!job.session_state.empty()) w.key("session_state").raw(job.session_state);
+  if (!job_token.empty()) w.key("job_token").string(job_token.reveal());
   w.end_object();
   out += '\n';
   return out;

@@ -76,7 +76,9 @@ Dead result_too_large(std::size_t bytes);
 Result<void> report_said(ProgramSaid& said, Context& context);
 
 // A line of JSON, with its '\n'.
-std::string job_json(const ClaimedJob& job, std::string_view idempotency_key);
+// `job_token`: a member of that name; empty = none.
+std::string job_json(const ClaimedJob& job, std::string_view idempotency_key,
+                     const Secret& job_token = Secret());
 
 ProgramEnd program_end_of(const ProcessEnd& end);
 // "exit code 3", "killed by SIGKILL, peak memory 48.0 MiB".
