@@ -22,6 +22,8 @@
 namespace mainspring {
 namespace {
 
+constexpr int kExitHurried = 130;
+
 sigset_t signals_taken(bool hangup) {
   sigset_t set;
   sigemptyset(&set);
@@ -96,7 +98,9 @@ void StopSignals::run() {
     }
     int none = 0;
     first_.compare_exchange_strong(none, static_cast<int>(info.ssi_signo));
-    if (!stop_.request_stop()) hurry_.request_stop();
+    if (stop_.request_stop()) continue;
+    if (!handles_hurry_) _exit(kExitHurried);
+    hurry_.request_stop();
   }
 }
 

@@ -12,7 +12,9 @@ namespace mainspring {
 
 // Make it first in main, before other threads: it blocks both signals in the calling thread and all
 // threads started by it, and takes them on a thread of its own. The first signal requests stop();
-// the second one, from somebody who cannot wait, requests hurry() too. At most one at a time.
+// the second one requests hurry() too. Before the program has asked for hurry(), the second one
+// ends it at once with exit code 130: it may hang where nothing looks at stop(). At most one at a
+// time.
 // Programs started by Processes get the signals back as they were.
 class StopSignals {
  public:
@@ -24,7 +26,10 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
 
   std::stop_token stop() const { return stop_.get_token(); }
-  std::stop_token hurry() const { return hurry_.get_token(); }
+  std::stop_token hurry() const {
+    handles_hurry_ = true;
+    return hurry_.get_token();
+  }
   // SIGTERM or SIGINT: the first that came; 0 = none yet.
   int first() const { return first_.load(); }
   // The first signal and its sender, for the log: "SIGTERM from process 4711 (bash) of user 1000",
@@ -40,6 +45,7 @@ class StopSignals {
   const std::function<void()> hangup_;
   std::stop_source stop_;
   std::stop_source hurry_;
+  mutable std::atomic<bool> handles_hurry_{false};
   std::atomic<int> first_{0};
   mutable std::mutex mutex_;
   std::string why_;  // guarded by mutex_

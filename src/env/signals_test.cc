@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <condition_variable>
@@ -38,11 +39,37 @@ TEST_CASE("the first signal requests a stop, the second one hurry") {
 
 TEST_CASE("something else may ask for the end, and a signal then hurries") {
   StopSignals signals;
+  const std::stop_token hurry = signals.hurry();
   signals.request();
   signals.wait();
   CHECK(signals.first() == 0);
   kill(getpid(), SIGINT);
-  wait_for(signals.hurry());
+  wait_for(hurry);
+}
+
+TEST_CASE("the second signal ends a program that hangs before it asks for it") {
+  int ready[2];
+  REQUIRE(pipe(ready) == 0);
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    StopSignals signals;
+    (void)!write(ready[1], "r", 1);
+    signals.wait();
+    (void)!write(ready[1], "s", 1);
+    for (;;) pause();
+  }
+  char byte = 0;
+  REQUIRE(read(ready[0], &byte, 1) == 1);
+  kill(child, SIGTERM);
+  REQUIRE(read(ready[0], &byte, 1) == 1);
+  kill(child, SIGTERM);
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 130);
+  close(ready[0]);
+  close(ready[1]);
 }
 
 TEST_CASE("a hangup calls what was given for it, and stops nothing") {
