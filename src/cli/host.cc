@@ -40,6 +40,7 @@ Result<std::optional<HostOptions>> host_options(const Options& options, const st
   host.variables = std::move(variables.value);
   host.environment = inherited_environment();
   host.quiet = options.folder_quiet;
+  host.retention = options.folder_retention;
   host.log_roll_bytes = options.job_log_roll_bytes;
   host.log_generations = static_cast<int>(options.job_log_generations);
   host.log_cap_bytes = options.job_log_cap_bytes;

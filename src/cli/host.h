@@ -18,7 +18,7 @@ Result<std::optional<HostOptions>> host_options(const Options& options, const st
 // A job as /v1/host shows it, as far as the command line looks at it.
 struct HostJob {
   std::string type, name, directory, run_file, host, pool, error, status;
-  bool disabled = false, frozen = false;
+  bool disabled = false, frozen = false, missing = false;
   std::int64_t port = 0, children = 0, job = 0;
   std::string latest_run;  // JSON, "" = none
   std::string settings;    // JSON

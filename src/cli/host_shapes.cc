@@ -30,6 +30,11 @@ constexpr JsonField<HostJob> kJobFields[] = {
     {"disabled", &as_boolean<&HostJob::disabled>},
     {"frozen", &as_boolean<&HostJob::frozen>},
     {"error", &as_string<&HostJob::error>},
+    {"missing",
+     [](JsonReader& in, HostJob& job) {
+       job.missing = true;
+       return in.skip();
+     }},
     {"status", &as_string<&HostJob::status>},
     {"port", &as_count<&HostJob::port>},
     {"children", &as_count<&HostJob::children>},

@@ -25,13 +25,14 @@ constexpr int kExitFailedRun = 1;
 Colour colour_of_status(std::string_view status) {
   if (status == "Running" || status == "Success") return Colour::green;
   if (status == "Failed" || status == "Aborted") return Colour::red;
-  if (status == "PendingRestart") return Colour::yellow;
+  if (status == "PendingRestart" || status == "missing") return Colour::yellow;
   if (status == "Stopped" || status == "InactiveInstance") return Colour::dim;
   return Colour::none;
 }
 
 // "Running", or of a triggered job how its last run went, or why it cannot be run.
 std::string status_of_folder(const HostJob& job) {
+  if (job.missing) return "missing";
   if (!job.error.empty()) return "error";
   if (job.frozen) return "frozen";
   if (job.type == "queue") return fmt::format("{} running", job.children);
@@ -208,7 +209,7 @@ Result<int> run_host_show(const Invocation& invocation, Io& io) {
   sheet.add("type", job.type);
   sheet.add("status", status_of_folder(job));
   sheet.add("error", job.error);
-  sheet.add("runs", fmt::format("{} by {}", job.run_file, job.host));
+  if (!job.missing) sheet.add("runs", fmt::format("{} by {}", job.run_file, job.host));
   sheet.add("directory", job.directory);
   sheet.add("pool", job.pool);
   sheet.add("port", job.port == 0 ? "" : fmt::to_string(job.port));

@@ -115,6 +115,7 @@ struct Options {
   bool webjobs_api = false;
   bool strict_webjobs = false;
   Duration folder_quiet = 5s;
+  Duration folder_retention = 24h * 30;
   std::string outgoing_allow = "none";
   std::int64_t job_log_roll_bytes = 1 << 20;
   std::int64_t job_log_generations = 10;

@@ -101,6 +101,12 @@ void FolderEvents::wake() {
   [[maybe_unused]] const ssize_t written = ::write(wake_, &one, sizeof one);
 }
 
+std::optional<DirectoryIdentity> identity_of_directory(const std::string& path) {
+  struct stat is {};
+  if (::stat(path.c_str(), &is) != 0) return std::nullopt;
+  return DirectoryIdentity{.device = is.st_dev, .inode = is.st_ino};
+}
+
 std::optional<FileVersion> version_of_file(const std::string& path) {
   struct stat is {};
   if (::lstat(path.c_str(), &is) != 0 || !S_ISREG(is.st_mode)) return std::nullopt;
@@ -154,8 +160,14 @@ Result<std::vector<std::string>> files_of_folder(const std::string& directory, s
   if (open == nullptr) return folder_error(directory, errno);
   std::vector<std::string> out;
   while (out.size() < limit) {
+    errno = 0;
     const dirent* const entry = ::readdir(open);
-    if (entry == nullptr) break;
+    if (entry == nullptr) {
+      const int number = errno;
+      if (number == 0) break;
+      ::closedir(open);
+      return folder_error(directory, number);
+    }
     if (entry->d_type == DT_REG || entry->d_type == DT_UNKNOWN) out.emplace_back(entry->d_name);
   }
   ::closedir(open);

@@ -40,6 +40,14 @@ class FolderEvents {
   int inotify_, wake_;
 };
 
+// Device and inode of a directory. They differ after a mount over it, or when a link in its path
+// leads elsewhere. nullopt = it cannot be looked at now.
+struct DirectoryIdentity {
+  std::uint64_t device = 0, inode = 0;
+  friend bool operator==(const DirectoryIdentity&, const DirectoryIdentity&) = default;
+};
+std::optional<DirectoryIdentity> identity_of_directory(const std::string& path);
+
 // Another one when the file is another one, or has been written to.
 struct FileVersion {
   std::int64_t size = 0;

@@ -28,7 +28,8 @@ struct FolderWatcher::Watched {
   Watched& operator=(const Watched&) = delete;
 
   void run(std::stop_token stop);
-  void watch(const std::stop_token& stop, FolderEvents& events);
+  void watch(const std::stop_token& stop, FolderEvents& events,
+             const std::optional<DirectoryIdentity>& identity);
   void fire_ready();
   bool fire(const Folder::Ready& file);
   void pause(const std::stop_token& stop);
@@ -63,9 +64,10 @@ void FolderWatcher::Watched::pause(const std::stop_token& stop) {
 
 void FolderWatcher::Watched::run(std::stop_token stop) {
   while (!stop.stop_requested()) {
+    const auto identity = identity_of_directory(source.path);
     auto events = FolderEvents::open(source.path);
     if (events) {
-      watch(stop, **events);
+      watch(stop, **events, identity);
     } else {
       complain(events.error());
     }
@@ -73,8 +75,9 @@ void FolderWatcher::Watched::run(std::stop_token stop) {
   }
 }
 
-// Until the folder is gone, or the thread is to stop.
-void FolderWatcher::Watched::watch(const std::stop_token& stop, FolderEvents& events) {
+// Until the folder is gone or another one, or the thread is to stop.
+void FolderWatcher::Watched::watch(const std::stop_token& stop, FolderEvents& events,
+                                   const std::optional<DirectoryIdentity>& identity) {
   std::stop_callback on_stop(stop, [&events] { events.wake(); });
   Instant scan_at;
   while (!stop.stop_requested()) {
@@ -85,7 +88,9 @@ void FolderWatcher::Watched::watch(const std::stop_token& stop, FolderEvents& ev
     }
     fire_ready();
     now = owner.clock_.now().instant;
-    const Instant next = std::min(scan_at, folder.next());
+    // Mounts and links above the folder are reported by nothing.
+    if (const auto seen = identity_of_directory(source.path); seen && seen != identity) return;
+    const Instant next = std::min({scan_at, folder.next(), now + kCompare});
     const auto arrived = events.wait(next > now ? next - now : Duration(0));
     if (!arrived) return complain(arrived.error());
     if (arrived->gone) return;

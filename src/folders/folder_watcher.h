@@ -28,6 +28,7 @@ class FolderWatcher {
   static constexpr std::size_t kMaxFolders = 64;              // of one node; others are passed over
   static constexpr Duration kLook = std::chrono::seconds(2);  // for triggers that changed
   static constexpr Duration kScan = std::chrono::minutes(5);  // in case that an event was missed
+  static constexpr Duration kCompare = std::chrono::seconds(2);  // is it the same directory?
   static constexpr Duration kRetry = std::chrono::seconds(5);  // after what went wrong
 
   struct Options {

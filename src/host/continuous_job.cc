@@ -3,16 +3,17 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 
 #include "api/json.h"
 #include "base/mutant.h"
 #include "env/fd.h"
 #include "env/private_files.h"
 #include "host/deploy.h"
+#include "host/files.h"
 #include "worker/program_words.h"
 
 namespace mainspring {
@@ -26,6 +27,7 @@ constexpr Duration kEnginePause = 1s;
 constexpr Duration kSettled = 2s;
 constexpr Duration kHurriedGrace = 4s;  // the lease is lost: gone before another node begins
 constexpr int kMaxLeftovers = 100;
+constexpr std::size_t kMaxStatusFileBytes = 4096;
 
 }  // namespace
 
@@ -104,15 +106,17 @@ void ContinuousJob::write_status_file(ContinuousStatus status) {
     const std::string other = it->path().filename().string();
     if (other == name || !other.starts_with("status_") || other.size() != name.size()) continue;
     // The job keeps its own files there too.
-    std::string begins(std::string_view("{\"Status\":\"").size(), '\0');
-    std::ifstream(it->path()).read(begins.data(), static_cast<std::streamsize>(begins.size()));
-    if (begins == "{\"Status\":\"") old.push_back(it->path());
+    const auto text = read_whole_file(it->path().string(), kMaxStatusFileBytes);
+    if (text && text->has_value() && (*text)->starts_with("{\"Status\":\"")) {
+      old.push_back(it->path());
+    }
   }
   for (const std::filesystem::path& path : old) std::filesystem::remove(path, ignored);
   // By rename: whoever looks meanwhile sees the one or the other.
   const std::string fresh = directory + "/.new_" + name;
-  if (const Fd made(open_private(fresh, O_WRONLY | O_CREAT | O_TRUNC)); !made) return;
-  std::ofstream(fresh) << json;
+  ::unlink(fresh.c_str());
+  const Fd file(open_private(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW));
+  if (!file || !write_all(file.get(), json, fresh)) return;
   std::filesystem::rename(fresh, directory + "/" + name, ignored);
 }
 

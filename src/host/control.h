@@ -29,9 +29,16 @@ enum class ContinuousStatus : std::uint8_t {
 };
 std::string_view to_string(ContinuousStatus status);  // "PendingRestart", "InactiveInstance", …
 
+// A job whose folder is not there. Its data, history and schedule are kept.
+struct MissingFolder {
+  WallTime seen;        // when the folder was last there
+  WallTime kept_until;  // when they are deleted, if the folder does not come back
+};
+
 // A job as it is seen now.
 struct JobView {
-  JobFolder folder;
+  JobFolder folder;  // of a missing one only its type and name
+  std::optional<MissingFolder> missing;
   std::string error;  // why it cannot be run; "" = it can
   // continuous
   ContinuousStatus status = ContinuousStatus::initializing;
@@ -60,8 +67,10 @@ struct HostView {
   bool stopped = false;   // WEBJOBS_STOPPED
   bool strict = false;    // --strict-webjobs
   int continuous = 0, triggered = 0, queues = 0, running = 0;
+  int missing = 0;  // jobs whose folders are not there
   std::vector<LayerView> layers;
-  std::vector<std::string> problems;  // folders that are left out, warnings of settings
+  // Directories that cannot be read or watched, folders that are left out, warnings of settings.
+  std::vector<std::string> problems;
 };
 
 struct HookView {
@@ -77,7 +86,7 @@ class HostControl {
   virtual ~HostControl() = default;
 
   virtual HostView view() = 0;
-  // By type (continuous first), then name.
+  // By type (continuous first), then name; missing ones too.
   virtual std::vector<JobView> list(std::optional<JobType> type) = 0;
   // Errors: not_found.
   virtual Result<JobView> find(JobType type, const std::string& name) = 0;
@@ -89,7 +98,7 @@ class HostControl {
                                       const std::string& file_name, std::string_view content) = 0;
   virtual Result<JobView> deploy_zip(JobType type, const std::string& name,
                                      std::string_view zip) = 0;
-  // With its data. Succeeds if there is none.
+  // With its data, history and schedule. Succeeds if there is none.
   virtual Result<void> remove(JobType type, const std::string& name) = 0;
   // The text of settings.job; "{}" if there is none. Errors: not_found.
   virtual Result<std::string> settings(JobType type, const std::string& name) = 0;

@@ -49,13 +49,26 @@ std::string find_program(std::string_view path, std::string_view program) {
   return "";
 }
 
-bool is_program(int directory, const std::string& name) {
-  const Fd fd(::openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+// The file is not there, or is never readable: looking at it again would give the same answer.
+bool is_final(int error_number) {
+  return error_number == ENOENT || error_number == ENOTDIR || error_number == ELOOP ||
+         error_number == ENAMETOOLONG || error_number == EACCES || error_number == EPERM;
+}
+
+Result<bool> is_program(int directory, const std::string& name) {
   struct stat status {};
+  if (::fstatat(directory, name.c_str(), &status, 0) != 0) {
+    if (is_final(errno)) return false;
+    return file_error("look at", name, errno);
+  }
+  if (!S_ISREG(status.st_mode) || (status.st_mode & 0111) == 0) return false;
+  const Fd fd(::openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd && is_final(errno)) return false;
+  if (!fd) return file_error("open", name, errno);
   char start[4] = {};
-  if (!fd || ::fstat(fd.get(), &status) != 0 || (status.st_mode & 0111) == 0) return false;
   const ssize_t count = ::pread(fd.get(), start, sizeof start, 0);
-  const std::string_view begins(start, count < 0 ? 0 : static_cast<std::size_t>(count));
+  if (count < 0) return file_error("read", name, errno);
+  const std::string_view begins(start, static_cast<std::size_t>(count));
   return begins ==
              "\x7f"
              "ELF" ||
@@ -70,16 +83,14 @@ bool has_extension(const ScriptHost& host, const std::string& name) {
 
 // Executables are those that no other host runs by their extension: a run.sh is bash's, x bit or
 // not, so that it is run the same way wherever it was unpacked.
-bool runs(const ScriptHost& host, int directory, const std::string& name,
-          std::span<const ScriptHost> hosts) {
+Result<bool> runs(const ScriptHost& host, int directory, const std::string& name,
+                  std::span<const ScriptHost> hosts) {
   if (!host.extensions.empty()) return has_extension(host, name);
-  return std::none_of(hosts.begin(), hosts.end(),
-                      [&](const ScriptHost& other) { return has_extension(other, name); }) &&
-         is_program(directory, name);
-}
-
-bool is_named_run(const std::string& name) {
-  return lower(name.substr(0, name.rfind('.'))) == "run";
+  if (std::any_of(hosts.begin(), hosts.end(),
+                  [&](const ScriptHost& other) { return has_extension(other, name); })) {
+    return false;
+  }
+  return is_program(directory, name);
 }
 
 // The files that could be run, by name.
@@ -90,11 +101,16 @@ Result<std::vector<std::string>> candidates(int directory, const std::string& pa
     if (entry.name[0] == '.' || entry.name == "settings.job" || entry.name == "disable.job") {
       continue;
     }
-    struct stat status {};
-    const bool file =
-        entry.type == DT_REG ||
-        (entry.type == DT_LNK && ::fstatat(directory, entry.name.c_str(), &status, 0) == 0 &&
-         S_ISREG(status.st_mode));
+    bool file = entry.type == DT_REG;
+    if (entry.type == DT_LNK) {
+      struct stat status {};
+      const bool seen = ::fstatat(directory, entry.name.c_str(), &status, 0) == 0;
+      // A link named run.* that leads to a place we may not enter just now is not another job.
+      if (!seen && (!is_final(errno) || (errno == EACCES && is_named_run(entry.name)))) {
+        return file_error("look at", path + "/" + entry.name, errno);
+      }
+      file = seen && S_ISREG(status.st_mode);
+    }
     if (file) names.push_back(entry.name);
   }
   return names;
@@ -109,13 +125,14 @@ Result<void> choose_run_file(JobFolder& job, const std::vector<ScriptHost>& host
   MS_TRY_ASSIGN(const std::vector<std::string> names, candidates(fd.get(), job.script_dir));
   for (const bool only_run : {true, false}) {
     for (const ScriptHost& host : hosts) {
-      const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
-        return (!only_run || is_named_run(name)) && runs(host, fd.get(), name, hosts);
-      });
-      if (found == names.end()) continue;
-      job.run_file = *found;
-      job.host = host;
-      return {};
+      for (const std::string& name : names) {
+        if (only_run && !is_named_run(name)) continue;
+        MS_TRY_ASSIGN(const bool good, runs(host, fd.get(), name, hosts));
+        if (!good) continue;
+        job.run_file = name;
+        job.host = host;
+        return {};
+      }
     }
   }
   return Error{ErrorCode::not_found, kNotRunnable};
@@ -130,10 +147,12 @@ Result<std::string> find_script_dir(std::string directory) {
   return Error{ErrorCode::not_found, kNotRunnable};
 }
 
-void read_settings(JobFolder& job) {
+// Errors: the file is there and could not be read. Then its job must not run with defaults.
+Result<void> read_settings(JobFolder& job) {
   job.settings_json = "{}";
-  const auto text = read_whole_file(job.script_dir + "/settings.job", kMaxSettingsBytes);
-  if (text && !text->has_value()) return;
+  const std::string path = job.script_dir + "/settings.job";
+  const auto text = read_whole_file(path, kMaxSettingsBytes);
+  if (text && !text->has_value()) return {};
   Understood<JobSettings> understood;
   if (text) {
     understood = parse_job_settings(**text);
@@ -141,6 +160,9 @@ void read_settings(JobFolder& job) {
     job.readable = json.has_value();
     if (json) job.settings_json = std::move(*json);
   } else {
+    struct stat status {};
+    const bool other = ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
+    if (!other && text.error().code != ErrorCode::too_large) return text.error();
     job.readable = false;
     understood.error = fmt::format("settings.job: {}", text.error().message);
     understood.warnings.push_back(understood.error);
@@ -150,9 +172,21 @@ void read_settings(JobFolder& job) {
   job.error = std::move(understood.error);
   constexpr std::string_view kFile = "settings.job: ";
   if (!job.error.empty() && !job.error.starts_with(kFile)) job.error.insert(0, kFile);
+  return {};
+}
+
+Result<bool> is_there(const std::string& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) == 0) return true;
+  if (errno == ENOENT || errno == ENOTDIR) return false;
+  return file_error("look at", path, errno);
 }
 
 }  // namespace
+
+bool is_named_run(const std::string& name) {
+  return lower(name.substr(0, name.rfind('.'))) == "run";
+}
 
 Result<void> check_job_name(std::string_view name) {
   const auto plain = [](char c) {
@@ -199,12 +233,37 @@ Result<JobFolder> read_job_folder(JobType type, const std::string& directory,
   job.directory = directory;
   MS_TRY_ASSIGN(job.script_dir, find_script_dir(directory));
   MS_TRY(choose_run_file(job, hosts));
-  read_settings(job);
-  job.disabled = ::access((job.script_dir + "/disable.job").c_str(), F_OK) == 0;
+  MS_TRY(read_settings(job));
+  MS_TRY_ASSIGN(job.disabled, is_there(job.script_dir + "/disable.job"));
   return job;
 }
 
 namespace {
+
+// Adds the folder to `found`. False = there is none of that name.
+bool look_at(const std::string& directory, const HostKey& key, const std::vector<ScriptHost>& hosts,
+             Found& found) {
+  struct stat status {};
+  if (::stat(directory.c_str(), &status) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP) return false;
+    found.left_out.push_back({key, file_error("look at", directory, errno).message, true});
+    return true;
+  }
+  if (!S_ISDIR(status.st_mode)) return false;
+  auto job = read_job_folder(key.first, directory, hosts);
+  if (job) {
+    found.jobs.push_back(std::move(*job));
+    return true;
+  }
+  const ErrorCode code = job.error().code;
+  // Removed since.
+  if (code == ErrorCode::not_found && ::stat(directory.c_str(), &status) != 0 && errno == ENOENT) {
+    return false;
+  }
+  const bool unknown = code != ErrorCode::not_found && code != ErrorCode::invalid_argument;
+  found.left_out.push_back({key, fmt::format("{}: {}", directory, job.error().message), unknown});
+  return true;
+}
 
 // Adds those of one root and type whose names are not in `names` yet, which then are.
 void discover_in(const std::string& folder, JobType type, const std::vector<ScriptHost>& hosts,
@@ -212,27 +271,19 @@ void discover_in(const std::string& folder, JobType type, const std::vector<Scri
   const auto entries = list_directory(folder);
   if (!entries) {
     if (entries.error().code != ErrorCode::not_found) {
-      found.problems.push_back(entries.error().message);
+      found.unlisted.push_back({type, folder, entries.error().message});
     }
     return;
   }
   for (const Entry& entry : *entries) {
-    const std::string directory = folder + "/" + entry.name;
-    struct stat status {};
-    if (entry.name[0] == '.' || ::stat(directory.c_str(), &status) != 0 ||
-        !S_ISDIR(status.st_mode) || names.count(entry.name) != 0) {
-      continue;
-    }
+    if (entry.name[0] == '.' || names.count(entry.name) != 0) continue;
     if (names.size() == kMaxFolders) {
-      found.problems.push_back(fmt::format("{}: more than {} folders", folder, kMaxFolders));
+      found.unlisted.push_back(
+          {type, folder, fmt::format("{}: more than {} folders", folder, kMaxFolders)});
       return;
     }
-    names.insert(entry.name);
-    auto job = read_job_folder(type, directory, hosts);
-    if (job) {
-      found.jobs.push_back(std::move(*job));
-    } else {
-      found.problems.push_back(fmt::format("{}: {}", directory, job.error().message));
+    if (look_at(folder + "/" + entry.name, {type, entry.name}, hosts, found)) {
+      names.insert(entry.name);
     }
   }
 }
@@ -251,6 +302,30 @@ Found discover(const std::vector<std::string>& roots, const std::vector<ScriptHo
               [](const JobFolder& a, const JobFolder& b) { return a.name < b.name; });
   }
   return found;
+}
+
+Found discover_some(const std::vector<std::string>& roots, const std::vector<HostKey>& keys,
+                    const std::vector<ScriptHost>& hosts) {
+  Found found;
+  for (const HostKey& key : keys) {
+    for (const std::string& root : roots) {
+      const std::string directory = fmt::format("{}/{}/{}", root, folder_of(key.first), key.second);
+      if (look_at(directory, key, hosts, found)) break;
+    }
+  }
+  return found;
+}
+
+const Found::LeftOut* Found::find_left_out(const HostKey& key) const {
+  const auto it = std::find_if(left_out.begin(), left_out.end(),
+                               [&](const LeftOut& one) { return one.key == key; });
+  return it == left_out.end() ? nullptr : &*it;
+}
+
+const Found::Unlisted* Found::find_unlisted(JobType type) const {
+  const auto it = std::find_if(unlisted.begin(), unlisted.end(),
+                               [&](const Unlisted& one) { return one.type == type; });
+  return it == unlisted.end() ? nullptr : &*it;
 }
 
 }  // namespace mainspring

@@ -8,6 +8,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "host/settings.h"
@@ -47,6 +48,9 @@ struct JobFolder {
   std::string error_of(bool strict) const { return strict && readable ? "" : error; }
 };
 
+// "run.sh", "RUN.py", "run": preferred to other files.
+bool is_named_run(const std::string& file_name);
+
 inline constexpr std::size_t kMaxJobNameBytes = 80;
 // 1 to 80 letters, digits, '.', '_', '-', beginning with a letter or digit. Errors:
 // invalid_argument with field "name".
@@ -54,17 +58,37 @@ Result<void> check_job_name(std::string_view name);
 
 // Reads one folder. Errors: not_found (no such folder; or nothing in it that one of `hosts` can
 // run: "No runnable script file was found."), invalid_argument (the name, as of check_job_name),
-// io_error.
+// others: something in it could not be read, and nothing is known of the job.
 Result<JobFolder> read_job_folder(JobType type, const std::string& directory,
                                   const std::vector<ScriptHost>& hosts);
 
+using HostKey = std::pair<JobType, std::string>;
+
+// What a scan of the directories of jobs found. A folder that is in none of these is not there.
 struct Found {
-  std::vector<JobFolder> jobs;        // by type, then name
-  std::vector<std::string> problems;  // folders that are left out, and why
+  std::vector<JobFolder> jobs;  // by type, then name
+  struct LeftOut {
+    HostKey key;
+    std::string why;
+    bool unknown = false;  // it could not be read: what is in it may be as before
+  };
+  std::vector<LeftOut> left_out;
+  struct Unlisted {
+    JobType type = JobType::triggered;
+    std::string directory;  // jobs/triggered
+    std::string why;
+  };
+  std::vector<Unlisted> unlisted;  // could not be listed: which jobs it has is not known
+
+  const LeftOut* find_left_out(const HostKey& key) const;
+  const Unlisted* find_unlisted(JobType type) const;
 };
-// All below `roots`/{continuous,triggered,queues}; of equal names the first root's counts. Folders
-// whose names begin with '.' are passed over without a word: that is where deployments are made.
+// All below `roots`/{continuous,triggered,queues}; of equal names the first root's counts. Names
+// that begin with '.' are passed over without a word: that is where deployments are made.
 Found discover(const std::vector<std::string>& roots, const std::vector<ScriptHost>& hosts);
+// The same of single jobs only.
+Found discover_some(const std::vector<std::string>& roots, const std::vector<HostKey>& keys,
+                    const std::vector<ScriptHost>& hosts);
 
 // "continuous", "triggered", "queues".
 std::string_view folder_of(JobType type);

@@ -238,10 +238,12 @@ TEST_CASE("discovery: by type and name, the first root wins, what is left out is
   }
   CHECK(names == std::vector<std::string>{"continuous alpha run.py", "continuous zeta run.sh",
                                           "triggered report run.sh", "queue photos run.js"});
-  REQUIRE(found.problems.size() == 2);
-  CHECK(found.problems[0].find("bad name") != std::string::npos);
-  CHECK(found.problems[1] ==
+  REQUIRE(found.left_out.size() == 2);
+  CHECK(found.left_out[0].why.find("bad name") != std::string::npos);
+  CHECK(found.left_out[1].why ==
         root.path("a/triggered/empty") + ": No runnable script file was found.");
+  CHECK_FALSE(found.left_out[1].unknown);
+  CHECK(found.unlisted.empty());
 }
 
 TEST_CASE("script hosts are those whose interpreters are in the path") {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <tuple>
 
 #include "api/json.h"
 #include "host/deploy.h"
@@ -12,9 +13,6 @@ namespace mainspring {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Who removes a job waits so long for the end of its run; then it ends without being watched.
-constexpr Duration kRemovalWait = std::chrono::seconds(10);
 
 Error no_job(JobType type, const std::string& name) {
   return Error{.code = ErrorCode::not_found,
@@ -33,8 +31,37 @@ std::string JobHost::Impl::directory_of(JobType type, const std::string& name) c
 Result<JobFolder> JobHost::Impl::folder(JobType type, const std::string& name) const {
   MutexLock lock(mutex);
   const auto found = entries.find({type, name});
-  if (found == entries.end()) return no_job(type, name);
-  return found->second.folder;
+  if (found != entries.end()) return found->second.folder;
+  const auto missing = book.find_missing({type, name}, clock.now());
+  if (!missing) return no_job(type, name);
+  return Error{
+      .code = ErrorCode::not_found,
+      .message = fmt::format("{} job \"{}\": its folder is missing, it was last seen at {}; "
+                             "restore the folder, or remove the job",
+                             to_string(type), name, format_wall_time(missing->seen))};
+}
+
+std::optional<JobView> JobHost::Impl::missing_view(const HostKey& key) const {
+  JobView view;
+  if (entries.contains(key)) return std::nullopt;
+  view.missing = book.find_missing(key, clock.now());
+  if (!view.missing) return std::nullopt;
+  std::tie(view.folder.type, view.folder.name) = key;
+  view.folder.settings_json = "{}";
+  view.status = ContinuousStatus::stopped;
+  view.error =
+      fmt::format("its folder is missing since {}; what is kept of it stays until {}",
+                  format_wall_time(view.missing->seen), format_wall_time(view.missing->kept_until));
+  if (key.first == JobType::triggered) add_latest_run(view);
+  return view;
+}
+
+void JobHost::Impl::add_latest_run(JobView& view) const {
+  const std::string& name = view.folder.name;
+  const auto latest = RunHistory(job_data_path(options, JobType::triggered, name)).latest();
+  if (!latest) return;
+  if (auto run = triggered.run_of(name, *latest)) view.latest_run = std::move(*run);
+  if (view.latest_run) view.job = view.latest_run->job;
 }
 
 std::string JobHost::Impl::why_not(const JobFolder& folder) const {
@@ -63,13 +90,11 @@ JobView JobHost::Impl::view_of(const HostKey& key, const HostEntry& entry) const
   view.folder = entry.folder;
   view.pool = entry.folder.settings.pool.empty() ? "default" : entry.folder.settings.pool;
   view.frozen = entry.folder.settings.freeze;
-  if (key.first == JobType::triggered) {
-    const RunHistory history(job_data_path(options, key.first, key.second));
-    if (const auto latest = history.latest()) {
-      if (auto run = triggered.run_of(key.second, *latest)) view.latest_run = std::move(*run);
-    }
-    if (view.latest_run) view.job = view.latest_run->job;
+  if (!entry.unknown.empty()) {
+    view.folder.warnings.insert(view.folder.warnings.begin(),
+                                "its folder cannot be read now: " + entry.unknown);
   }
+  if (key.first == JobType::triggered) add_latest_run(view);
   const auto pools = isolation.pools();
   view.error = why_not(entry.folder);
   if (view.error.empty() && std::find(pools.begin(), pools.end(), view.pool) == pools.end()) {
@@ -87,7 +112,10 @@ HostView JobHost::view() {
   view.layers = impl_->isolation.layers();
   view.running = impl_->triggered.running();
   MutexLock lock(impl_->mutex);
-  view.problems = impl_->problems;
+  view.problems = impl_->directory_problems;
+  for (const auto& [root, why] : impl_->watch_problems) view.problems.push_back(why);
+  for (const auto& [key, why] : impl_->folder_problems) view.problems.push_back(why);
+  view.missing = static_cast<int>(impl_->book.missing_keys().size());
   for (const std::string& warning : impl_->host_file_warnings) {
     view.problems.push_back("host.json: " + warning);
   }
@@ -116,14 +144,22 @@ std::vector<JobView> JobHost::list(std::optional<JobType> type) {
   for (const auto& [key, entry] : impl_->entries) {
     if (!type || key.first == *type) views.push_back(impl_->view_of(key, entry));
   }
+  for (const HostKey& key : impl_->book.missing_keys()) {
+    if (type && key.first != *type) continue;
+    if (auto view = impl_->missing_view(key)) views.push_back(std::move(*view));
+  }
+  std::stable_sort(views.begin(), views.end(), [](const JobView& a, const JobView& b) {
+    return std::tie(a.folder.type, a.folder.name) < std::tie(b.folder.type, b.folder.name);
+  });
   return views;
 }
 
 Result<JobView> JobHost::find(JobType type, const std::string& name) {
   MutexLock lock(impl_->mutex);
   const auto found = impl_->entries.find({type, name});
-  if (found == impl_->entries.end()) return no_job(type, name);
-  return impl_->view_of(found->first, found->second);
+  if (found != impl_->entries.end()) return impl_->view_of(found->first, found->second);
+  if (auto missing = impl_->missing_view({type, name})) return std::move(*missing);
+  return no_job(type, name);
 }
 
 std::uint64_t JobHost::version() {
@@ -135,7 +171,7 @@ std::uint64_t JobHost::version() {
 Result<JobView> JobHost::Impl::deployed(JobType type, const std::string& name,
                                         Result<JobFolder> result) {
   if (!result) return std::move(result.error());
-  refresh_all(true);
+  scan_one({type, name});
   changed();
   MutexLock lock(mutex);
   const auto found = entries.find({type, name});
@@ -158,41 +194,6 @@ Result<JobView> JobHost::deploy_zip(JobType type, const std::string& name, std::
                              {.strict_webjobs = impl_->options.strict}));
 }
 
-Result<void> JobHost::remove(JobType type, const std::string& name) {
-  MS_TRY(check_name("name", name));
-  if (name.find('/') != std::string::npos) {
-    return invalid("name", fmt::format("name \"{}\": must not have a /", name));
-  }
-  MS_TRY(remove_folder(impl_->directory_of(type, name)));
-  impl_->refresh_all(true);
-  impl_->changed();
-  if (type != JobType::triggered || !impl_->triggered.forget_at_end(name)) {
-    impl_->remove_data_of({type, name});
-  }
-  return {};
-}
-
-// Now, or when a run that still is has ended.
-void JobHost::Impl::remove_data_of(const HostKey& key) {
-  const Instant until = clock.now().instant + kRemovalWait;
-  {
-    MutexLock lock(mutex);
-    if (const auto job = leaving.find(key); job != leaving.end()) {
-      job->second.with_data = true;
-      while (leaving.contains(key) && !stopping && clock.now().instant < until) {
-        wake.wait_for(mutex, until - clock.now().instant);
-      }
-      return;
-    }
-  }
-  MutexLock one(refresh_mutex);
-  {
-    MutexLock lock(mutex);
-    if (entries.contains(key)) return;  // it was made again meanwhile
-  }
-  remove_job_data(options, key.first, key.second);
-}
-
 Result<std::string> JobHost::settings(JobType type, const std::string& name) {
   MS_TRY_ASSIGN(const JobFolder folder, impl_->folder(type, name));
   if (!folder.readable) return Error{.code = ErrorCode::conflict, .message = folder.error};
@@ -210,7 +211,7 @@ Result<void> JobHost::put_settings(JobType type, const std::string& name, std::s
     return invalid("settings", "settings.job: " + understood.error);
   }
   MS_TRY(write_file_atomically(folder.script_dir + "/settings.job", json));
-  impl_->refresh_all(true);
+  impl_->scan_one({type, name});
   impl_->changed();
   return {};
 }
@@ -219,9 +220,8 @@ Result<void> JobHost::put_settings(JobType type, const std::string& name, std::s
 
 Result<std::string> JobHost::run(const std::string& name, const std::string& arguments,
                                  const std::string& trigger) {
-  if (const auto folder = impl_->folder(JobType::triggered, name)) {
-    MS_TRY(impl_->check_runnable(*folder));
-  }
+  MS_TRY_ASSIGN(const JobFolder folder, impl_->folder(JobType::triggered, name));
+  MS_TRY(impl_->check_runnable(folder));
   return impl_->triggered.run(name, arguments, trigger);
 }
 
@@ -244,7 +244,7 @@ Result<void> JobHost::stop_job(const std::string& name) {
   if (auto written = write_file_atomically(folder.script_dir + "/disable.job", ""); !written) {
     return Error{.code = ErrorCode::conflict, .message = written.error().message};
   }
-  impl_->refresh_all(true);
+  impl_->scan_one({JobType::continuous, name});
   return {};
 }
 
@@ -258,7 +258,7 @@ Result<void> JobHost::start_job(const std::string& name) {
         .code = ErrorCode::conflict,
         .message = fmt::format("{}/disable.job: {}", folder.script_dir, problem.message())};
   }
-  impl_->refresh_all(true);
+  impl_->scan_one({JobType::continuous, name});
   // One that waits for its restart begins now.
   MS_TRY_ASSIGN(const JobView view, find(JobType::continuous, name));
   if (view.status == ContinuousStatus::pending_restart && view.job != 0) {
@@ -296,7 +296,10 @@ std::shared_ptr<JobLog> JobHost::Impl::log_to_come(JobType type, const std::stri
 Result<std::string> JobHost::Impl::log_path(JobType type, const std::string& name,
                                             const std::string& run) {
   if (type != JobType::triggered) {
-    MS_TRY(folder(type, name));
+    MutexLock lock(mutex);
+    if (!entries.contains({type, name}) && !book.is_missing({type, name})) {
+      return no_job(type, name);
+    }
     return job_log_path(options, type, name);
   }
   if (auto good = time_of_run_id(run); !good) return no_job(type, name + "/" + run);

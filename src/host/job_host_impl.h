@@ -4,11 +4,16 @@
 #include <atomic>
 #include <condition_variable>
 #include <map>
+#include <optional>
+#include <set>
 #include <thread>
 
 #include "base/mutex.h"
 #include "env/file_watch.h"
 #include "host/continuous_job.h"
+#include "host/deployed_files.h"
+#include "host/folder_book.h"
+#include "host/folder_signature.h"
 #include "host/hooks.h"
 #include "host/job_host.h"
 #include "host/queue_folder.h"
@@ -16,20 +21,58 @@
 
 namespace mainspring {
 
-// A folder that is there, and who runs it (triggered ones are run by TriggeredJobs).
+// A file or directory at one moment: what a mount, a replaced directory or a link to another place
+// changes.
+struct PathIdentity {
+  std::uint64_t device = 0, inode = 0;
+  std::uint64_t mode = 0;
+  std::int64_t size = 0, changed_ns = 0;  // of files
+  friend bool operator==(const PathIdentity&, const PathIdentity&) = default;
+};
+
+// A folder that is loaded, and what runs it (triggered ones are run by TriggeredJobs).
 struct HostEntry {
   JobFolder folder;
-  std::string signature;  // of its files, when it was taken up
+  FolderSignature signature;  // when it was loaded
+  // Its directory, its script and its links. They are compared between scans: the system reports
+  // nothing when a link above the folder changes.
+  std::vector<std::pair<std::string, PathIdentity>> polled;
+  std::optional<Instant> absent_since;  // it was not found by the last scan
+  std::string unknown;                  // why it could not be read by the last scan; "" = it could
+  // Of a job that runs in the folder itself: the files that count. `signature` has these only.
+  std::optional<DeployedFiles> deployed;
+  // The file that restarted such a job last, when, and how often in quick succession.
+  std::string cause;
+  Instant caused_at;
+  int causes = 0;
   std::unique_ptr<JobRunner> runner;
 };
 
-using HostKey = std::pair<JobType, std::string>;
+// Another content of a folder than the loaded one, and since when it has been the same.
+struct PendingFolder {
+  std::string digest;
+  Instant since;
+  // Of a job that runs in the folder itself: what was seen, and how often it had changed again.
+  FolderSignature seen;
+  int changes = 0;
+};
+
+// Which folders a scan looks at.
+struct ScanScope {
+  bool all = false;
+  std::set<HostKey> keys;     // if not all
+  std::set<HostKey> settled;  // of these the system reported changes, and then a quiet period
+  bool at_once = false;       // without waiting until nothing changes any more
+};
 
 // A folder that is gone, and whose run is given its time to end.
 struct LeavingJob {
   std::unique_ptr<JobRunner> runner;
   bool with_data = false;  // which goes too then
 };
+
+std::vector<std::pair<std::string, PathIdentity>> polled_paths(const JobFolder& folder,
+                                                               const FolderSignature& signature);
 
 struct JobHost::Impl {
   Impl(HostOptions options, Jobs& jobs, Processes& processes, const Clock& clock, Random& random,
@@ -39,26 +82,49 @@ struct JobHost::Impl {
   void start();
   void stop();
 
-  // -- looking (job_host.cc)
-  // A thread for each root. `missing`: it was not there when the host began.
-  void watch_root(const std::string& root, bool missing);
-  void control();  // the thread that takes up what has become quiet
+  // -- detecting changes (job_host_watch.cc)
+  void watch_root(const std::string& root);  // a thread for each root
+  void control();                            // the thread that decides what is due
   void on_changes(const FileWatch::Changes& changes);
-  void refresh_all(bool everything) MS_EXCLUDES(refresh_mutex, mutex);
+  std::vector<PathIdentity> identities_of(const std::string& root) const;
+  void poll_paths() MS_EXCLUDES(refresh_mutex, mutex);
+  Instant next_due(Instant now) MS_REQUIRES(mutex);
+  // Takes what is due out of the lists.
+  std::optional<ScanScope> take_due(Instant now) MS_REQUIRES(mutex);
+
+  // -- scanning (job_host_scan.cc)
+  void scan(const ScanScope& scope) MS_EXCLUDES(refresh_mutex, mutex);
+  void scan_one(const HostKey& key) { scan({.keys = {key}, .at_once = true}); }
   void read_host_file();
-  void take_up(const JobFolder& folder, const std::string& signature, std::vector<HostKey>& seen)
+  void consider(const JobFolder& folder, const ScanScope& scope, const Found& found)
       MS_REQUIRES(refresh_mutex);
   // Runs what is to run with the folder as it is now, or lets it rest.
   void apply(HostEntry& entry) MS_REQUIRES(mutex);
-  void drop_missing(const std::vector<HostKey>& seen, bool everything) MS_REQUIRES(refresh_mutex);
+  bool is_settled(const HostKey& key, const FolderSignature& fresh, const ScanScope& scope)
+      MS_REQUIRES(refresh_mutex, mutex);
+  void load(const HostKey& key, const std::string& directory, FolderSignature signature)
+      MS_REQUIRES(refresh_mutex) MS_EXCLUDES(mutex);
+  FolderSignature sign(const HostKey& key, const JobFolder& folder) MS_EXCLUDES(mutex);
+  DeployedFiles deployed_files(const HostKey& key, const JobFolder& folder,
+                               FolderSignature& signature) MS_EXCLUDES(mutex);
+  void note_cause(HostEntry& entry, const FolderSignature& fresh) MS_REQUIRES(mutex);
+  void note_change(const HostKey& key, PendingFolder& one, const FolderSignature& fresh)
+      MS_REQUIRES(mutex);
+  void ignore_file(HostEntry& entry, const std::string& file) MS_REQUIRES(mutex);
+  bool is_in_place(const HostKey& key) const MS_REQUIRES(mutex);
+  void keep_unknown(const HostKey& key, const std::string& why) MS_EXCLUDES(mutex);
+  void absent(const HostKey& key, bool at_once) MS_REQUIRES(refresh_mutex) MS_EXCLUDES(mutex);
   std::unique_ptr<JobRunner> new_runner(const HostKey& key) MS_REQUIRES(refresh_mutex, mutex);
   void see_off() MS_EXCLUDES(refresh_mutex, mutex);  // those that have left
-  void remove_data_of(const HostKey& key) MS_EXCLUDES(refresh_mutex, mutex);
-  void give_triggered() MS_REQUIRES(refresh_mutex);
-  bool quiet(const HostKey& key, Instant now) MS_EXCLUDES(mutex);
-  void remove_old_data(const Found& found);
-  void report(const std::vector<std::string>& problems);
+  void give_triggered() MS_REQUIRES(refresh_mutex) MS_EXCLUDES(mutex);
+  void report(const Found& found, const ScanScope& scope);
   void changed() { ++version; }
+
+  // -- what is kept of missing jobs (job_host_data.cc)
+  void read_book();
+  void save_book(bool always) MS_EXCLUDES(mutex);
+  void delete_due() MS_EXCLUDES(refresh_mutex, mutex);
+  void remove_data_of(const HostKey& key) MS_EXCLUDES(refresh_mutex, mutex);
 
   // -- seeing and doing (job_host_control.cc)
   std::string directory_of(JobType type, const std::string& name) const;
@@ -68,6 +134,8 @@ struct JobHost::Impl {
   std::string why_not(const JobFolder& folder) const MS_REQUIRES(mutex);
   // Errors: conflict (why_not, or it is frozen).
   Result<void> check_runnable(const JobFolder& folder) const MS_EXCLUDES(mutex);
+  std::optional<JobView> missing_view(const HostKey& key) const MS_REQUIRES(mutex);
+  void add_latest_run(JobView& view) const;
   Result<JobFolder> folder(JobType type, const std::string& name) const;
   Result<std::string> log_path(JobType type, const std::string& name, const std::string& run);
   std::shared_ptr<JobLog> log_to_come(JobType type, const std::string& name);
@@ -90,19 +158,32 @@ struct JobHost::Impl {
   mutable Mutex mutex;
   CondVar wake;
   std::map<HostKey, HostEntry> entries MS_GUARDED_BY(mutex);
+  std::map<HostKey, PendingFolder> pending MS_GUARDED_BY(mutex);
+  FolderBook book MS_GUARDED_BY(mutex);
   std::map<HostKey, LeavingJob> leaving MS_GUARDED_BY(mutex);
   bool some_left MS_GUARDED_BY(mutex) = false;
   std::map<HostKey, Instant> dirty MS_GUARDED_BY(mutex);  // when it last changed
   bool all_dirty MS_GUARDED_BY(mutex) = false;
   bool host_file_dirty MS_GUARDED_BY(mutex) = false;
-  std::vector<std::string> problems MS_GUARDED_BY(mutex);
+  Instant rescan_at MS_GUARDED_BY(mutex);
+  std::map<std::string, std::vector<PathIdentity>> root_identities MS_GUARDED_BY(mutex);
+  std::set<std::string> unwatched MS_GUARDED_BY(mutex);  // roots that are there but not watched
+  std::map<HostKey, std::string> folder_problems MS_GUARDED_BY(mutex);
+  std::vector<std::string> directory_problems MS_GUARDED_BY(mutex);        // that cannot be listed
+  std::map<std::string, std::string> watch_problems MS_GUARDED_BY(mutex);  // by root
+  bool some_unknown MS_GUARDED_BY(mutex) = false;  // the last scan could not read everything
+  bool book_complained MS_GUARDED_BY(mutex) = false;
+  bool book_is_read = false;                                       // by start()
+  std::optional<std::string> host_file_text MS_GUARDED_BY(mutex);  // as it was read last
   std::vector<std::string> host_file_warnings MS_GUARDED_BY(mutex);
   // host.json could not be used since the start: without its limits nothing runs. "" = it could.
   std::string host_file_error MS_GUARDED_BY(mutex);
   bool host_file_used MS_GUARDED_BY(mutex) = false;  // one was, or there was none
   bool started MS_GUARDED_BY(mutex) = false;
   bool stopping MS_GUARDED_BY(mutex) = false;
-  std::vector<FileWatch*> watches MS_GUARDED_BY(mutex);  // to be woken at the end
+  Instant delete_at MS_GUARDED_BY(mutex);  // not before: see kDeletePause
+  // By root: to be woken at the end, and when the root is another directory.
+  std::map<std::string, FileWatch*> watches MS_GUARDED_BY(mutex);
   std::vector<std::thread> threads;
 };
 

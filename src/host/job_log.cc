@@ -208,8 +208,12 @@ Result<void> JobLog::Impl::open_files() {
   remove_surplus();
   MS_TRY_ASSIGN(std::vector<log_files::LogFile> files, log_files::open_all(options.path, -1));
   for (const log_files::LogFile& old : files) older.push_back({old.inode, old.begin});
-  const int fd = ::open(options.path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC);
-  if (fd < 0 && errno != ENOENT) return file_error("open", options.path, errno);
+  struct stat status {};
+  const bool other = ::lstat(options.path.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
+  if (other && S_ISDIR(status.st_mode)) return file_error("open", options.path, EISDIR);
+  // What is no file is replaced: a pipe there would block.
+  const int fd = other ? -1 : ::open(options.path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC);
+  if (fd < 0 && !other && errno != ENOENT) return file_error("open", options.path, errno);
   if (fd < 0) {
     const std::int64_t begin = files.empty() ? 0 : files.back().end();
     MS_TRY_ASSIGN(file, log_files::create(options.path, begin, older));

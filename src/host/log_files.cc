@@ -47,7 +47,7 @@ bool take_number(std::string_view& text, char end_of_number, T& into) {
 }
 
 Result<std::optional<LogFile>> open_one(const std::string& path) {
-  Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  Fd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!fd) {
     if (errno == ENOENT || errno == ENOTDIR) return std::optional<LogFile>();
     return file_error("open", path, errno);
@@ -154,12 +154,9 @@ std::string name_of(const std::string& path, int generation) {
 }
 
 std::vector<IndexEntry> read_index(const std::string& path) {
-  const Fd fd(::open(index_path(path).c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return {};
-  std::string content(kMaxIndexBytes, '\0');
-  const ssize_t got = ::read(fd.get(), content.data(), content.size());
-  if (got <= 0) return {};
-  std::string_view text(content.data(), static_cast<std::size_t>(got));
+  const auto content = read_whole_file(index_path(path), kMaxIndexBytes);
+  if (!content || !*content) return {};
+  std::string_view text(**content);
   if (!text.starts_with(kIndexHeader)) return {};
   text.remove_prefix(kIndexHeader.size());
   std::vector<IndexEntry> entries;
@@ -177,7 +174,8 @@ Result<void> write_index(const std::string& path, const std::vector<IndexEntry>&
   for (const IndexEntry& entry : entries) text += fmt::format("{} {}\n", entry.inode, entry.begin);
   const std::string final_name = index_path(path);
   const std::string name = final_name + ".new";
-  const Fd fd(open_private(name, O_WRONLY | O_CREAT | O_TRUNC));
+  // A job may write in this directory: not blocking, for a pipe of that name.
+  const Fd fd(open_private(name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd) return file_error("open", name, errno);
   const ssize_t written = ::write(fd.get(), text.data(), text.size());
   if (written < 0) return file_error("write", name, errno);

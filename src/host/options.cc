@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
+
 #include "env/processes.h"
 #include "host/files.h"
 #include "host/job_folder.h"
@@ -22,6 +24,8 @@ std::vector<Error> HostOptions::validate() const {
   check(lease >= kMinLease && lease <= kMaxLease, "lease", format_duration(lease), "1s to 12h");
   check(quiet >= Duration(0), "quiet", format_duration(quiet), "0s or more");
   check(root_retry > Duration(0), "root_retry", format_duration(root_retry), "more than 0s");
+  check(rescan > Duration(0), "rescan", format_duration(rescan), "more than 0s");
+  check(retention > Duration(0), "folder_retention", format_duration(retention), "more than 0s");
   check(log_roll_bytes >= 4096, "log_roll_bytes", fmt::to_string(log_roll_bytes), "at least 4096");
   check(log_generations >= 0 && log_generations <= 1000, "log_generations",
         fmt::to_string(log_generations), "0 to 1000");
@@ -51,6 +55,10 @@ std::string working_copies_path(const HostOptions& options, JobType type, const 
   return below(options, "tmp/jobs", type, name);
 }
 
+std::string deployed_files_path(const HostOptions& options, JobType type, const std::string& name) {
+  return below(options, "deployed", type, name);
+}
+
 std::string shutdown_files_path(const HostOptions& options, JobType type, const std::string& name) {
   return below(options, "tmp/JobsShutdown", type, name);
 }
@@ -59,11 +67,24 @@ std::string job_log_path(const HostOptions& options, JobType type, const std::st
   return job_data_path(options, type, name) + "/job_log.txt";
 }
 
+namespace {
+
+// In one step for readers: a run whose files go one by one looks like an aborted one.
+void remove_at_once(const std::string& path) {
+  const std::string aside = fmt::format("{}/{}{}", parent_of(path), kBeingRemoved, base_name(path));
+  (void)remove_tree(aside);
+  const bool moved = std::rename(path.c_str(), aside.c_str()) == 0;
+  (void)remove_tree(moved ? aside : path);
+}
+
+}  // namespace
+
 void remove_job_data(const HostOptions& options, JobType type, const std::string& name) {
   for (const std::string& path :
        {job_data_path(options, type, name), user_data_path(options, type, name),
-        working_copies_path(options, type, name), shutdown_files_path(options, type, name)}) {
-    (void)remove_tree(path);
+        working_copies_path(options, type, name), shutdown_files_path(options, type, name),
+        deployed_files_path(options, type, name)}) {
+    remove_at_once(path);
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "host/settings.h"
@@ -37,6 +38,10 @@ struct HostOptions {
   Duration quiet = std::chrono::seconds(5);
   // How often a directory of jobs that is not there is looked for.
   Duration root_retry = std::chrono::seconds(2);
+  // How often all folders are read again, for changes that the system did not report.
+  Duration rescan = std::chrono::seconds(60);
+  // How long the data, history and schedule of a job are kept after its folder was last seen.
+  Duration retention = std::chrono::hours(24 * 30);
   // A log of a continuous job or a queue folder is rolled at this size, and so many older files are
   // kept.
   std::int64_t log_roll_bytes = std::int64_t{1} << 20;
@@ -55,6 +60,8 @@ std::string job_data_path(const HostOptions& options, JobType type, const std::s
 // What a job that runs as another user may write in: not among the files that the host writes and
 // serves, where a link would lead the host where that user may not go.
 std::string user_data_path(const HostOptions& options, JobType type, const std::string& name);
+// A list of the files that were deployed: see DeployedFiles.
+std::string deployed_files_path(const HostOptions& options, JobType type, const std::string& name);
 std::string working_copies_path(const HostOptions& options, JobType type, const std::string& name);
 std::string shutdown_files_path(const HostOptions& options, JobType type, const std::string& name);
 // The one log of a continuous job or a queue folder.
@@ -62,6 +69,8 @@ std::string job_log_path(const HostOptions& options, JobType type, const std::st
 
 // Six characters that tell this host's lines from others' in logs.
 std::string instance6(const HostVariables& variables);
+// Names of directories that were being removed begin with this: what a crash leaves.
+inline constexpr std::string_view kBeingRemoved = ".gone-";
 // Removes all that is kept of a job, as far as it can be.
 void remove_job_data(const HostOptions& options, JobType type, const std::string& name);
 

@@ -194,15 +194,11 @@ void remove_gone(const std::string& directory) {
 
 // nullopt = no file, or none of ours.
 std::optional<RunRecord> read_status(const std::string& path) {
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return std::nullopt;
-  std::string text(kMaxStatusBytes, '\0');
-  const ssize_t got = ::read(fd.get(), text.data(), text.size());
-  if (got <= 0) return std::nullopt;
-  text.resize(static_cast<std::size_t>(got));
+  const auto text = read_whole_file(path, kMaxStatusBytes);
+  if (!text || !*text) return std::nullopt;
   RunRecord run;
   run.started = WallTime::never();  // not given
-  JsonReader in(text, JsonReader::Unknown::skip);
+  JsonReader in(**text, JsonReader::Unknown::skip);
   if (!in.object(kStatusFields, run) || !in.end()) return std::nullopt;
   return run;
 }

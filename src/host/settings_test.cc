@@ -64,6 +64,19 @@ TEST_CASE("our own keys are understood") {
   CHECK(s.kinds == std::vector<std::string>{"thumb"});
 }
 
+namespace {
+
+void check_no_setting(const JobSettings& s, const char* pair) {
+  CHECK_MESSAGE((!s.is_singleton && !s.stopping_wait_time && s.schedule.empty()), pair);
+  CHECK_MESSAGE((!s.is_in_place && s.max_attempts == 1 && !s.timeout && !s.restart_time), pair);
+  CHECK_MESSAGE((s.restart_back_off && !s.freeze && s.time_zone.empty()), pair);
+  CHECK_MESSAGE((s.pool.empty() && s.environment_allow.empty() && s.environment.empty()), pair);
+  CHECK_MESSAGE((s.limits == ChildLimits{} && !s.persistent && s.min_children == 0), pair);
+  CHECK_MESSAGE(s.kinds.empty(), pair);
+}
+
+}  // namespace
+
 TEST_CASE("a value that breaks its rule is an error of the file") {
   CHECK(warning_of(R"({"stopping_wait_time":"60"})") ==
         "stopping_wait_time \"60\": must be a whole number of seconds, 0 to 604800");
@@ -126,13 +139,7 @@ TEST_CASE("a value that breaks its rule is an error of the file") {
     const auto read = parse_job_settings(fmt::format("{{{}}}", pair));
     CHECK_MESSAGE(read.warnings.size() == 1, pair);
     CHECK_MESSAGE(read.error == read.warnings.front(), pair);
-    const JobSettings& s = read.value;
-    CHECK_MESSAGE((!s.is_singleton && !s.stopping_wait_time && s.schedule.empty()), pair);
-    CHECK_MESSAGE((!s.is_in_place && s.max_attempts == 1 && !s.timeout && !s.restart_time), pair);
-    CHECK_MESSAGE((s.restart_back_off && !s.freeze && s.time_zone.empty()), pair);
-    CHECK_MESSAGE((s.pool.empty() && s.environment_allow.empty() && s.environment.empty()), pair);
-    CHECK_MESSAGE((s.limits == ChildLimits{} && !s.persistent && s.min_children == 0), pair);
-    CHECK_MESSAGE(s.kinds.empty(), pair);
+    check_no_setting(read.value, pair);
   }
 }
 

@@ -20,6 +20,7 @@ using namespace std::chrono_literals;
 
 constexpr std::string_view kBusy = "Cannot start a new run since job is already running.";
 constexpr std::string_view kStopped = "WebJobs are currently in \"stopped\" state.";
+constexpr const char* kMissing = "the folder is missing";
 // Until a folder that went away between claim and run is looked for elsewhere.
 constexpr Duration kElsewhere = 30s;
 constexpr Duration kServerPause = 1s;
@@ -133,33 +134,24 @@ void TriggeredJobs::set_pools(const std::map<std::string, std::vector<std::strin
   }
 }
 
-void TriggeredJobs::set(std::vector<JobFolder> folders) {
-  std::set<std::string> gone;
+void TriggeredJobs::set(TriggeredFolders given) {
   std::vector<std::stop_source> homeless;
   {
     MutexLock lock(mutex_);
     if (stopped_) return;
     folders_.clear();
-    gone = scheduled_;
-    unput_.clear();
-    held_.clear();
     std::map<std::string, std::vector<std::string>> kinds;
-    for (JobFolder& folder : folders) {
-      const std::string held = why_held(folder);
-      if (!sleeps(folder)) {
+    for (JobFolder& folder : given.folders) {
+      if (!sleeps(folder) && !given.unreadable.contains(folder.name)) {
         const std::string& pool = folder.settings.pool;
         kinds[pool.empty() ? "default" : pool].push_back(kind_of(folder.name));
       }
-      if (!held.empty()) {
-        // Its schedule keeps its ledger, and waits.
-        if (gone.erase(folder.name) != 0) held_[folder.name] = held;
-      } else if (!folder.settings.schedule.empty()) {
-        gone.erase(folder.name);
-        unput_.insert(folder.name);
-        scheduled_.insert(folder.name);
-      }
+      want_schedule(folder);
       std::string name = folder.name;
       folders_.emplace(std::move(name), std::move(folder));
+    }
+    for (const std::string& name : given.missing) {
+      if (scheduled_.contains(name)) holds_[name] = kMissing;
     }
     for (auto& [name, run] : active_) {
       if (folders_.contains(name)) continue;
@@ -170,7 +162,6 @@ void TriggeredJobs::set(std::vector<JobFolder> folders) {
     remember_schedules();
   }
   for (std::stop_source& run : homeless) run.request_stop();
-  remove_schedules(gone);
   tend();
 }
 
@@ -184,6 +175,26 @@ std::string TriggeredJobs::why_held(const JobFolder& folder) const {
   if (folder.settings.freeze) return "frozen";
   if (host_.options.variables.stopped) return "WEBJOBS_STOPPED is set";
   return host_.options.variables.disable_schedule ? "WEBJOBS_DISABLE_SCHEDULE is set" : "";
+}
+
+// Only settings that were read and have no schedule remove one. What is held keeps its own.
+void TriggeredJobs::want_schedule(const JobFolder& folder) {
+  const std::string& name = folder.name;
+  if (std::string hold = why_held(folder); !hold.empty()) {
+    doomed_.erase(name);
+    if (scheduled_.contains(name)) holds_[name] = std::move(hold);
+    return;
+  }
+  if (folder.settings.schedule.empty()) {
+    if (scheduled_.contains(name)) doomed_.insert(name);
+    return;
+  }
+  doomed_.erase(name);
+  const auto put = put_.find(name);
+  if (holds_.erase(name) != 0 || put == put_.end() || !(put->second == schedule(folder))) {
+    unput_.insert(name);
+  }
+  scheduled_.insert(name);
 }
 
 void TriggeredJobs::stop() {

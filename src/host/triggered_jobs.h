@@ -24,6 +24,13 @@
 
 namespace mainspring {
 
+// The triggered folders of a host, after a scan.
+struct TriggeredFolders {
+  std::vector<JobFolder> folders;    // those that are loaded
+  std::set<std::string> unreadable;  // of these: no run can begin now, its jobs wait
+  std::set<std::string> missing;     // not there; their schedules are paused
+};
+
 class TriggeredJobs {
  public:
   TriggeredJobs(HostParts& host, Registry& registry);
@@ -33,14 +40,19 @@ class TriggeredJobs {
   std::function<void(const std::string& name, const RunRecord& run)> on_end;
   std::function<void()> on_change;  // when a list or a history would look different
 
-  // The folders that there are now; their schedules are defined, those of folders that are gone
-  // removed. A schedule is paused while its folder is frozen or must not run (JobFolder::error).
-  // Runs that are under way go on as they began; those of folders that are gone are ended.
-  void set(std::vector<JobFolder> folders);
+  // The folders that there are now. Schedules are defined as their settings say; of those that are
+  // missing, frozen or must not run (JobFolder::error) they are paused, with their ledgers. Runs
+  // that are under way continue as they began; those of folders that are not there are ended.
+  void set(TriggeredFolders given);
   // Before the first set(): the folders whose schedules an earlier host has put.
   void read_remembered_schedules();
-  // Tries again what the engine did not take: schedules.
+  std::set<std::string> scheduled() const;  // names whose schedules were put
+  // Tries again what the engine did not take, and puts right what another host of the same engine
+  // changed.
   void tend();
+  // The job is removed: its schedule too.
+  void forget(const std::string& name);
+  bool is_running(const std::string& name) const;  // here
   // What is kept of a job whose folder is gone is removed when its run here has ended; false = none
   // is under way here.
   bool forget_at_end(const std::string& name);
@@ -86,11 +98,13 @@ class TriggeredJobs {
   // Why its schedule makes no jobs now, although it is to stay; "" = it makes them.
   std::string why_held(const JobFolder& folder) const;
   Schedule schedule(const JobFolder& folder) const;
-  // True if the call need not be repeated.
+  void want_schedule(const JobFolder& folder) MS_REQUIRES(mutex_);
   bool put_schedule(const JobFolder& folder);
-  bool hold_schedule(const std::string& name, const std::string& why);
-  void remove_schedules(const std::set<std::string>& names);
-  void remember_schedules() const MS_REQUIRES(mutex_);
+  bool resume_schedule(const std::string& name);
+  bool hold_schedule(const std::string& name, const std::string& reason);
+  void compare_schedules();
+  void remove_schedules();
+  void remember_schedules() MS_REQUIRES(mutex_);
   std::optional<JobFolder> folder_of_kind(const std::string& kind) const;
   Result<Request> read_request(const ClaimedJob& job) const;
   HandlerResult handle(const ClaimedJob& job, Context& context);
@@ -109,10 +123,15 @@ class TriggeredJobs {
   std::map<std::string, JobFolder> folders_ MS_GUARDED_BY(mutex_);
   std::map<std::string, Active> active_ MS_GUARDED_BY(mutex_);
   std::set<std::string> scheduled_ MS_GUARDED_BY(mutex_);  // names whose schedules were put
+  std::string remembered_ MS_GUARDED_BY(mutex_);           // as it was written last
+  std::map<std::string, Schedule> put_ MS_GUARDED_BY(mutex_);  // as the engine took them
+  // Names whose schedules are to be paused, and why; those that are.
+  std::map<std::string, std::string> holds_ MS_GUARDED_BY(mutex_), held_ MS_GUARDED_BY(mutex_);
+  std::set<std::string> doomed_ MS_GUARDED_BY(mutex_);  // whose schedules are to be removed
+  Instant compare_at_ MS_GUARDED_BY(mutex_);
   std::map<std::string, std::unique_ptr<Pool>> pools_ MS_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Pool>> retired_ MS_GUARDED_BY(mutex_);  // of another concurrency
   std::set<std::string> unput_ MS_GUARDED_BY(mutex_);  // names whose schedules are to be put
-  std::map<std::string, std::string> held_ MS_GUARDED_BY(mutex_);  // … to be paused, and why
   struct Watcher {
     std::string id;
     std::function<void()> begun;

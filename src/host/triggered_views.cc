@@ -1,11 +1,12 @@
 // Triggered folders: their schedules, what is seen of their runs, and ending one.
 #include <fmt/format.h>
 
-#include <fstream>
+#include <algorithm>
 
 #include "api/json.h"
 #include "base/mutant.h"
 #include "host/deploy.h"
+#include "host/files.h"
 #include "host/triggered_jobs.h"
 
 namespace mainspring {
@@ -16,8 +17,11 @@ using namespace std::chrono_literals;
 // WebJobs forgets what it missed by more than that.
 constexpr Duration kStrictMisfireWindow = 10min;
 constexpr int kPage = 10;
-// Begins the reason of a pause that is the host's own.
-constexpr std::string_view kHeld = "job host: ";
+// What the reasons of schedules that a host paused begin with.
+constexpr std::string_view kHostReason = "job host: ";
+constexpr int kSchedulePage = 1000;
+constexpr Duration kCompare = 60s;
+constexpr std::size_t kMaxSchedulesBytes = 32 << 20;
 
 std::string schedules_file(const HostOptions& options) {
   return options.data + "/schedules.txt";
@@ -44,63 +48,117 @@ Schedule TriggeredJobs::schedule(const JobFolder& folder) const {
   return schedule;
 }
 
+// True if it need not be tried again.
 bool TriggeredJobs::put_schedule(const JobFolder& folder) {
-  const auto known = host_.jobs.get_schedule(schedule_of(folder.name));
-  // What an operator has paused stays paused.
-  const bool ours = known && known->paused && known->paused_reason.starts_with(kHeld);
-  const auto put =
-      host_.jobs.put_schedule(schedule(folder), ours ? std::optional<bool>(false) : std::nullopt);
-  if (put) return true;
-  host_.log.warn("the schedule of a job could not be set",
-                 {{"job", folder.name}, {"why", put.error().message}});
-  return put.error().code == ErrorCode::invalid_argument;
+  Schedule wanted = schedule(folder);
+  const auto put = host_.jobs.put_schedule(wanted, std::nullopt);
+  if (!put) {
+    host_.log.warn("the schedule of a job could not be set",
+                   {{"job", folder.name}, {"why", put.error().message}});
+    return put.error().code == ErrorCode::invalid_argument;
+  }
+  MutexLock lock(mutex_);
+  put_[folder.name] = std::move(wanted);
+  held_.erase(folder.name);
+  return true;
 }
 
-bool TriggeredJobs::hold_schedule(const std::string& name, const std::string& why) {
-  const auto paused = host_.jobs.pause_schedule(
-      {.name = schedule_of(name), .paused = true, .reason = std::string(kHeld) + why});
-  if (paused || paused.error().code == ErrorCode::not_found) return true;
+// One that an operator paused stays paused.
+bool TriggeredJobs::resume_schedule(const std::string& name) {
+  const auto info = host_.jobs.get_schedule(schedule_of(name));
+  if (!info) return info.error().code == ErrorCode::not_found;
+  if (!info->paused || !info->paused_reason.starts_with(kHostReason)) return true;
+  return host_.jobs.pause_schedule({.name = schedule_of(name), .paused = false}).has_value();
+}
+
+bool TriggeredJobs::hold_schedule(const std::string& name, const std::string& reason) {
+  if (MS_MUTANT(host_missing_folder_fires)) return true;
+  const auto held = host_.jobs.pause_schedule(
+      {.name = schedule_of(name), .paused = true, .reason = std::string(kHostReason) + reason});
+  if (held || held.error().code == ErrorCode::not_found) return true;
   host_.log.warn("the schedule of a job could not be paused",
-                 {{"job", name}, {"why", paused.error().message}});
+                 {{"job", name}, {"why", held.error().message}});
   return false;
 }
 
 void TriggeredJobs::tend() {
-  // One at a time, each looking again: what is done last is what set() wanted last.
   MutexLock one(tend_mutex_);
   std::vector<JobFolder> wanted;
-  std::map<std::string, std::string> held;
+  std::map<std::string, std::string> holds;
+  const Instant now = host_.clock.now().instant;
+  bool compare = false;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [name, reason] : holds_) {
+      const auto held = held_.find(name);
+      if (held == held_.end() || held->second != reason) holds.emplace(name, reason);
+    }
+    compare = now >= compare_at_;
+  }
+  for (const auto& [name, reason] : holds) {
+    if (!hold_schedule(name, reason)) continue;
+    MutexLock lock(mutex_);
+    held_[name] = reason;
+    put_.erase(name);
+  }
+  if (compare) compare_schedules();
   {
     MutexLock lock(mutex_);
     for (const std::string& name : unput_) {
       const auto found = folders_.find(name);
-      if (found != folders_.end()) wanted.push_back(found->second);
+      if (found != folders_.end() && !holds_.contains(name)) wanted.push_back(found->second);
     }
-    held = held_;
   }
   tell_watchers(nullptr);  // of runs that were cancelled behind our back
-  for (const auto& [name, why] : held) {
-    {
-      MutexLock lock(mutex_);
-      if (!held_.contains(name)) continue;
-    }
-    if (!hold_schedule(name, why)) continue;
-    MutexLock lock(mutex_);
-    held_.erase(name);
-  }
   for (const JobFolder& folder : wanted) {
-    {
-      MutexLock lock(mutex_);
-      if (!unput_.contains(folder.name)) continue;
-    }
-    if (!put_schedule(folder)) continue;
+    if (!put_schedule(folder) || !resume_schedule(folder.name)) continue;
     MutexLock lock(mutex_);
     unput_.erase(folder.name);
   }
+  remove_schedules();
 }
 
-void TriggeredJobs::remove_schedules(const std::set<std::string>& names) {
+// Another host of this engine that lost the same folder paused or removed a schedule that is wanted
+// here.
+void TriggeredJobs::compare_schedules() {
+  const std::string prefix = schedule_of("");
+  std::map<std::string, bool> seen;  // name → paused by a host
+  for (std::string after = prefix;;) {
+    const auto page = host_.jobs.schedules(after, kSchedulePage);
+    if (!page) return;
+    for (const ScheduleInfo& info : *page) {
+      if (!info.schedule.name.starts_with(prefix)) continue;
+      seen[info.schedule.name.substr(prefix.size())] =
+          info.paused && info.paused_reason.starts_with(kHostReason);
+    }
+    if (page->size() < kSchedulePage || !page->back().schedule.name.starts_with(prefix)) break;
+    after = page->back().schedule.name;
+  }
+  MutexLock lock(mutex_);
+  compare_at_ = host_.clock.now().instant + kCompare;
+  for (const auto& [name, schedule] : put_) {
+    const auto found = seen.find(name);
+    if (found == seen.end() || found->second) unput_.insert(name);
+  }
+}
+
+void TriggeredJobs::forget(const std::string& name) {
+  {
+    MutexLock lock(mutex_);
+    if (folders_.contains(name)) return;
+    holds_.erase(name);
+    if (scheduled_.contains(name)) doomed_.insert(name);
+  }
+  remove_schedules();
+}
+
+void TriggeredJobs::remove_schedules() {
   if (MS_MUTANT(host_schedule_outlives_folder)) return;
+  std::set<std::string> names;
+  {
+    MutexLock lock(mutex_);
+    names = doomed_;
+  }
   for (const std::string& name : names) {
     const auto removed = host_.jobs.remove_schedule(schedule_of(name));
     if (!removed && removed.error().code != ErrorCode::not_found) {
@@ -109,26 +167,50 @@ void TriggeredJobs::remove_schedules(const std::set<std::string>& names) {
       continue;
     }
     MutexLock lock(mutex_);
+    doomed_.erase(name);
     scheduled_.erase(name);
+    put_.erase(name);
+    holds_.erase(name);
+    held_.erase(name);
     remember_schedules();
   }
 }
 
-// So that the schedules of folders that go away while no host runs are removed at its next start.
-void TriggeredJobs::remember_schedules() const {
+// So that a later host knows the schedules of folders that went away while no host ran.
+void TriggeredJobs::remember_schedules() {
   std::string text;
   for (const std::string& name : scheduled_) text += name + "\n";
+  if (text == remembered_) return;
   if (auto good = write_file_atomically(schedules_file(host_.options), text, 0600); !good) {
     host_.log.warn("the list of schedules could not be written", {{"why", good.error().message}});
+    return;
   }
+  remembered_ = std::move(text);
 }
 
 void TriggeredJobs::read_remembered_schedules() {
-  std::ifstream file(schedules_file(host_.options));
-  MutexLock lock(mutex_);
-  for (std::string name; std::getline(file, name);) {
-    if (!name.empty()) scheduled_.insert(name);
+  const auto text = read_whole_file(schedules_file(host_.options), kMaxSchedulesBytes);
+  if (!text) {
+    host_.log.warn("the list of schedules could not be read", {{"why", text.error().message}});
+    return;
   }
+  std::string_view left = text->has_value() ? std::string_view(**text) : std::string_view();
+  MutexLock lock(mutex_);
+  while (!left.empty()) {
+    const std::size_t end = std::min(left.find('\n'), left.size());
+    if (end != 0) scheduled_.emplace(left.substr(0, end));
+    left.remove_prefix(std::min(end + 1, left.size()));
+  }
+}
+
+std::set<std::string> TriggeredJobs::scheduled() const {
+  MutexLock lock(mutex_);
+  return scheduled_;
+}
+
+bool TriggeredJobs::is_running(const std::string& name) const {
+  MutexLock lock(mutex_);
+  return active_.contains(name);
 }
 
 Result<void> TriggeredJobs::cancel(const std::string& name) {

@@ -3,7 +3,8 @@
 // A copy is made under a name that begins with '.' and renamed when it is whole. It is compared
 // entry by entry with the folder each time. What it has more does not count, as a job writes beside
 // its script; that a file was deleted from the folder is told by the copy's name, which ends in a
-// hash of the names that were copied.
+// hash of the names that were copied and of the folder's path without links: releases that a link
+// switches may differ in nothing but the bytes of their files.
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -14,6 +15,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 
 #include "env/private_files.h"
 #include "host/files.h"
@@ -188,6 +190,13 @@ Result<void> copy_level(const Level& from, int to, std::size_t& left) {
   return {};
 }
 
+// The path of an open directory without links; `path` where /proc is not mounted.
+std::string resolved_path(int directory, const std::string& path) {
+  const std::string own = fmt::format("/proc/self/fd/{}", directory);
+  const std::unique_ptr<char, void (*)(void*)> real(::realpath(own.c_str(), nullptr), ::free);
+  return real ? real.get() : path;
+}
+
 Result<std::string> make_copy(const Level& from, const std::string& copies) {
   std::string path = fmt::format("{}/{}XXXXXX", copies, kUnfinished);
   if (::mkdtemp(path.data()) == nullptr) return file_error("make a directory in", copies, errno);
@@ -221,12 +230,14 @@ Result<std::string> update_working_copy(const std::string& source, const std::st
     return file_error("make", copies, problem);
   const Fd from(::open(source.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!from) return file_error("open", source, errno);
+  const std::string resolved = resolved_path(from.get(), source);
   MS_TRY_ASSIGN(const std::vector<Entry> existing, list_directory(copies));
   std::string current;
   for (const Entry& entry : existing) {
     if (entry.type != DT_DIR || entry.name[0] == '.') continue;
     const Fd copy(open_directory(AT_FDCWD, copies + "/" + entry.name));
     NamesHash names;
+    names.add(resolved);
     if (!copy || !is_current({from.get(), source, 0, names}, copy.get()) ||
         !entry.name.ends_with(names.text())) {
       continue;
@@ -236,6 +247,7 @@ Result<std::string> update_working_copy(const std::string& source, const std::st
   }
   if (current.empty()) {
     NamesHash names;
+    names.add(resolved);
     MS_TRY_ASSIGN(current, make_copy({from.get(), source, 0, names}, copies));
   }
   for (const Entry& entry : existing) {

@@ -44,7 +44,8 @@ void write_host(JsonWriter& w, const HostView& host) {
   w.begin_object().key("instance").string(host.instance).key("directory").string(host.directory);
   w.key("stopped").boolean(host.stopped).key("strict").boolean(host.strict);
   w.key("continuous").number(host.continuous).key("triggered").number(host.triggered);
-  w.key("queues").number(host.queues).key("running").number(host.running).key("layers");
+  w.key("queues").number(host.queues).key("running").number(host.running);
+  w.key("missing").number(host.missing).key("layers");
   write_layers(w, host);
   write_texts(w, "problems", host.problems);
   w.end_object();
@@ -66,6 +67,10 @@ void write_host_job(JsonWriter& w, const JobView& job) {
   w.key("directory").string(folder.directory).key("run_file").string(folder.run_file);
   w.key("host").string(folder.host.name).key("pool").string(job.pool);
   w.key("disabled").boolean(folder.disabled).key("frozen").boolean(job.frozen);
+  if (job.missing) {
+    w.key("missing").begin_object().key("seen").time(job.missing->seen);
+    w.key("kept_until").time(job.missing->kept_until).end_object();
+  }
   if (!job.error.empty()) w.key("error").string(job.error);
   write_state(w, job);
   if (job.job != 0) w.key("job").number(job.job);

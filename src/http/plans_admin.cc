@@ -164,6 +164,20 @@ Plan plan_healthz(const Request& request, Services& services) {
   }};
 }
 
+namespace {
+
+// Job folders that cannot be read do not make the server unready.
+void write_host_state(JsonWriter& w, const HostView& host) {
+  constexpr std::size_t kMaxShownProblems = 20;
+  w.key("host").begin_object().key("missing").number(host.missing).key("problems").begin_array();
+  for (std::size_t i = 0; i < std::min(host.problems.size(), kMaxShownProblems); ++i) {
+    w.string(host.problems[i]);
+  }
+  w.end_array().end_object();
+}
+
+}  // namespace
+
 Plan plan_readyz(const Request& request, Services& services) {
   const bool may_know = request.caller->may_all(Verb::read);
   std::string why = services.not_ready();
@@ -174,16 +188,18 @@ Plan plan_readyz(const Request& request, Services& services) {
                         .retry_after_ms = 1000});
   }
   const HttpOptions& options = services.options;
-  if (may_know && options.store_state) {
-    return DoRead{[&options] {
+  if (may_know && (options.store_state || services.host != nullptr)) {
+    return DoRead{[&options, host = services.host] {
       Reply reply;
-      JsonWriter(reply.body)
-          .begin_object()
-          .key("status")
-          .string("ready")
-          .key("store")
-          .raw(options.store_state())
-          .end_object();
+      JsonWriter w(reply.body);
+      w.begin_object().key("status").string("ready");
+      if (options.store_state) {
+        w.key("store").raw(options.store_state());
+      } else {
+        w.key("durability").string(options.durability);
+      }
+      if (host != nullptr) write_host_state(w, host->view());
+      w.end_object();
       return reply;
     }};
   }

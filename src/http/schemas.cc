@@ -4,6 +4,7 @@
 
 #include "http/routes.h"
 #include "http/schemas_dead.h"
+#include "http/schemas_tokens.h"
 #include "http/schemas_limits.h"
 #include "http/schemas_triggers.h"
 
@@ -446,40 +447,6 @@ constexpr Schema kSchemas[] = {
         "id":{"type":"string"},"queues":{"type":"array","items":{"type":"string"}},
         "running":{"type":"integer"},"last_seen_ms":{"type":"integer"},
         "parked":{"type":"boolean"}}}}}})"},
-    {"CreateTokenRequest", R"({"type":"object","additionalProperties":false,
-      "required":["name","scopes"],
-      "examples":[{"name":"ci","scopes":["enqueue=photos","result=photos"],"expires_in":"30d"}],
-      "properties":{"name":{"$ref":"#/components/schemas/Name"},
-      "scopes":{"$ref":"#/components/schemas/Scopes"},
-      "expires_in":{"$ref":"#/components/schemas/Duration",
-        "description":"Without this and expires_at it does not expire."},
-      "expires_at":{"type":"string","format":"date-time"},
-      "rate":{"type":"integer","minimum":0,"maximum":1000000,
-        "description":"Requests per second; 0 is the server's."}}})"},
-    {"Scopes", R"({"type":"array","minItems":1,"maxItems":100,"items":{"type":"string",
-      "examples":["enqueue=photos","work=img-*","read"],
-      "description":"VERB, or VERB=PATTERN."}})"},
-    {"Token", R"({"type":"object","required":["name","scopes"],"properties":{
-      "name":{"$ref":"#/components/schemas/Name"},"scopes":{"$ref":"#/components/schemas/Scopes"},
-      "rate":{"type":"integer"},"created_at":{"type":"string","format":"date-time"},
-      "created_by":{"type":"string"},
-      "expires_at":{"type":["string","null"],"format":"date-time"},
-      "revoked_at":{"type":"string","format":"date-time"},"usable":{"type":"boolean"}}})"},
-    {"CreatedToken", R"({"allOf":[{"$ref":"#/components/schemas/Token"},{"type":"object",
-      "required":["token"],"properties":{"token":{"type":"string",
-        "description":"The text; it is kept nowhere."}}}]})"},
-    {"JobTokenRequest", R"({"type":"object","properties":{
-      "lifetime_ms":{"type":"integer","minimum":60000,"maximum":86400000,"default":3600000},
-      "folder":{"type":"string","description":"The job folder whose run it is; of the queue host."}}})"},
-    {"JobToken",
-     R"({"type":"object","required":["token","expires_at","expires_in_ms"],"properties":{
-      "token":{"type":"string","description":"It allows to enqueue to this queue, and to see its jobs and their results; it ends with the token that asked for it."},
-      "expires_at":{"type":"string","format":"date-time"},
-      "expires_in_ms":{"type":"integer","minimum":0}}})"},
-    {"TokenList", R"({"type":"object","required":["tokens"],"properties":{
-      "tokens":{"type":"array","items":{"$ref":"#/components/schemas/Token"}}}})"},
-    {"TokenRevoked", R"({"type":"object","properties":{"name":{"type":"string"},
-      "revoked":{"const":true}}})"},
     {"AuditPage", R"({"type":"object","required":["records"],"properties":{
       "records":{"type":"array","items":{"type":"object","properties":{
         "seq":{"type":"integer","format":"int64"},"at":{"type":"string","format":"date-time"},
@@ -724,15 +691,19 @@ constexpr Schema kSchemas[] = {
       "strict":{"type":"boolean","description":"--strict-webjobs"},
       "continuous":{"type":"integer"},"triggered":{"type":"integer"},
       "queues":{"type":"integer"},"running":{"type":"integer"},
+      "missing":{"type":"integer","description":"Jobs whose folders are missing."},
       "layers":{"$ref":"#/components/schemas/HostLayers"},
       "problems":{"type":"array","items":{"type":"string"},
-        "description":"Folders that are left out, and settings that are not obeyed."}}})"},
+        "description":"What cannot be read or watched, is left out or is not obeyed."}}})"},
     {"HostJob", R"({"type":"object","required":["type","name"],"properties":{
       "type":{"enum":["continuous","triggered","queue"]},"name":{"type":"string"},
       "directory":{"type":"string"},"run_file":{"type":"string"},
       "host":{"type":"string","description":"Who runs it: BashScriptHost."},
       "pool":{"type":"string"},"disabled":{"type":"boolean"},"frozen":{"type":"boolean"},
       "error":{"type":"string","description":"Why it cannot be run."},
+      "missing":{"type":"object","description":"Its folder is not there; its data is kept.",
+        "properties":{"seen":{"type":"string","format":"date-time"},
+          "kept_until":{"type":"string","format":"date-time"}}},
       "status":{"type":"string","description":"Of a continuous job."},
       "detailed_status":{"type":"string"},"port":{"type":"integer"},
       "latest_run":{"$ref":"#/components/schemas/HostRun"},
@@ -790,12 +761,13 @@ constexpr Schema kSchemas[] = {
 
 constexpr auto kAllSchemas = [] {
   std::array<Schema, std::size(kSchemas) + std::size(kTriggerSchemas) + std::size(kLimitSchemas) +
-                         std::size(kDeadSchemas)>
+                         std::size(kDeadSchemas) + std::size(kTokenSchemas)>
       all{};
   auto* end = std::copy(std::begin(kSchemas), std::end(kSchemas), all.begin());
   end = std::copy(std::begin(kTriggerSchemas), std::end(kTriggerSchemas), end);
   end = std::copy(std::begin(kLimitSchemas), std::end(kLimitSchemas), end);
-  std::copy(std::begin(kDeadSchemas), std::end(kDeadSchemas), end);
+  end = std::copy(std::begin(kDeadSchemas), std::end(kDeadSchemas), end);
+  std::copy(std::begin(kTokenSchemas), std::end(kTokenSchemas), end);
   return all;
 }();
 

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/secret.h"
 #include "env/clock.h"
 #include "store/store.h"
 #include "telemetry/log.h"

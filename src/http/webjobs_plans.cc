@@ -71,6 +71,12 @@ Plan with_etag(const Request& request, Services& services, F write) {
       });
 }
 
+// There, a job without a folder is no job.
+std::vector<JobView> present_jobs(std::vector<JobView> jobs, const Caller& caller) {
+  std::erase_if(jobs, [](const JobView& job) { return job.missing.has_value(); });
+  return shown_jobs(std::move(jobs), caller);
+}
+
 Plan list_of(const Request& request, Services& services, std::vector<JobType> types) {
   return with_etag(request, services,
                    [types = std::move(types), base = base_url(request), caller = request.caller,
@@ -79,7 +85,7 @@ Plan list_of(const Request& request, Services& services, std::vector<JobType> ty
                      JsonWriter w(body);
                      w.begin_array();
                      for (const JobType type : types) {
-                       for (const JobView& job : shown_jobs(host.list(type), *caller)) {
+                       for (const JobView& job : present_jobs(host.list(type), *caller)) {
                          write_webjob(w, job, base, clock.now().wall);
                        }
                      }
@@ -113,6 +119,7 @@ Plan plan_webjob(const Request& request, Services& services) {
                          [name = request.param, base = base_url(request), caller = request.caller,
                           &clock = services.clock](HostControl& host) -> Result<Reply> {
                            MS_TRY_ASSIGN(const JobView job, host.find(Type, name));
+                           if (job.missing) return Error{ErrorCode::not_found, job.error};
                            return webjob_reply(shown_job(job, *caller), base, clock.now().wall);
                          });
 }
@@ -223,8 +230,8 @@ Plan plan_webjobs_swagger(const Request& request, Services& services) {
       services,
       [host_name = std::string(header_value(request.headers, "Host")),
        caller = request.caller](HostControl& host) -> Result<Reply> {
-        return Reply{
-            .body = webjobs_swagger(shown_jobs(host.list(JobType::triggered), *caller), host_name)};
+        return Reply{.body = webjobs_swagger(present_jobs(host.list(JobType::triggered), *caller),
+                                             host_name)};
       });
 }
 

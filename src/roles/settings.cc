@@ -1,15 +1,20 @@
 // Flags by CLI11, the file by toml++, and the order in which they are asked.
 #include "roles/settings.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
-#include <fstream>
+#include <cerrno>
+#include <cstring>
 #include <iterator>
 
 #include "base/toml.h"
+#include "env/fd.h"
 
 namespace mainspring::roles {
 namespace {
@@ -124,12 +129,30 @@ Result<ConfigFile> parse_config_file(const std::string& file, std::string_view t
 }
 
 Result<ConfigFile> read_config_file(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) return Error{ErrorCode::not_found, fmt::format("--config {}: cannot be read", file)};
+  // Not blocking: a hangup reads the file on the thread that takes the signals.
+  const Fd fd(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  struct stat status {};
+  if (!fd || ::fstat(fd.get(), &status) != 0) {
+    return Error{ErrorCode::not_found,
+                 fmt::format("--config {}: cannot be read: {}", file, std::strerror(errno))};
+  }
+  if (!S_ISREG(status.st_mode)) {
+    return Error{ErrorCode::invalid_argument,
+                 fmt::format("--config {}: must be a regular file", file)};
+  }
   std::string text(kMaxConfigBytes + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.bad()) return Error{ErrorCode::io_error, fmt::format("--config {}: cannot be read", file)};
-  text.resize(static_cast<std::size_t>(in.gcount()));
+  std::size_t size = 0;
+  while (size < text.size()) {
+    const ssize_t got = ::read(fd.get(), text.data() + size, text.size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      return Error{ErrorCode::io_error,
+                   fmt::format("--config {}: cannot be read: {}", file, std::strerror(errno))};
+    }
+    if (got == 0) break;
+    size += static_cast<std::size_t>(got);
+  }
+  text.resize(size);
   if (text.size() > kMaxConfigBytes) {
     return Error{ErrorCode::too_large,
                  fmt::format("--config {}: over {} bytes", file, kMaxConfigBytes)};

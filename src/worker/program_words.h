@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/secret.h"
 #include "env/processes.h"
 #include "mainspring/context.h"
 #include "mainspring/job.h"

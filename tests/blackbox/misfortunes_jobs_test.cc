@@ -1,75 +1,17 @@
-// Job folders as people leave them: settings with mistakes, deployments over stopped jobs, jobs
-// that write into their own folder, servers that restart meanwhile.
+// Job folders as people leave them: settings with mistakes, deployments over stopped jobs, servers
+// that restart meanwhile.
 #include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <optional>
 
-#include "testing.h"
+#include "hosted_jobs.h"
 
 using namespace blackbox;
 
 namespace {
 
 namespace fs = std::filesystem;
-
-// A server with a directory of jobs.
-struct HostedJobs {
-  std::string jobs;
-  Served served;
-  HttpClient client;
-
-  explicit HostedJobs(std::vector<std::string> options = {})
-      : jobs(), served(std::move(options)), client(served.port()) {
-    jobs = served.scratch() + "/jobs";
-    fs::create_directories(jobs);
-    set_options({});
-  }
-  // The first ones stay.
-  void set_options(std::vector<std::string> more) {
-    std::vector<std::string> all = {"--jobs", jobs, "--folder-quiet", "200ms"};
-    all.insert(all.end(), more.begin(), more.end());
-    served.set_options(std::move(all));
-  }
-  void file(const std::string& path, const std::string& text) {
-    // Renamed into place: the host must not find half a file.
-    const std::string fresh = jobs + "/.fresh";
-    write_file(fresh, text);
-    chmod(fresh.c_str(), 0755);
-    fs::create_directories(fs::path(jobs + "/" + path).parent_path());
-    fs::rename(fresh, jobs + "/" + path);
-  }
-  Finished cli(std::vector<std::string> words,
-               const std::vector<std::pair<std::string, std::string>>& environment = {}) {
-    words.insert(words.begin(), server_binary());
-    words.push_back("--server");
-    words.push_back(served.url());
-    return run(words, 30'000, environment);
-  }
-  // The job as the API shows it; empty if there is none.
-  rapidjson::Document job(const std::string& path) {
-    return parse(client.get("/v1/host/jobs/" + path).body);
-  }
-  std::string text(const std::string& path, const char* member) {
-    const auto found = job(path);
-    if (!found.IsObject() || !found.HasMember(member) || !found[member].IsString()) return "";
-    return found[member].GetString();
-  }
-  bool flag(const std::string& path, const char* member) {
-    const auto found = job(path);
-    return found.IsObject() && found.HasMember(member) && found[member].IsTrue();
-  }
-  bool await(const std::string& path, const char* member, const std::string& part) {
-    return eventually([&] { return has(text(path, member), part); });
-  }
-  std::string log_of(const std::string& path) {
-    const auto piece = parse(client.get("/v1/host/jobs/" + path + "/log?max=1000000").body);
-    return piece.IsObject() && piece.HasMember("text") ? piece["text"].GetString() : "";
-  }
-  std::string ledger(const std::string& name) {
-    return client.get("/v1/schedules/" + name + "/ledger").body;
-  }
-};
 
 const std::string kLoops = "#!/bin/bash\nwhile sleep 0.05; do echo tick; done\n";
 
@@ -110,8 +52,8 @@ TEST_CASE("a job whose settings.job cannot be obeyed is marked and does not run"
     t.file("continuous/" + name + "/settings.job", settings);
     t.file("continuous/" + name + "/run.sh", fmt::format("touch {}\nsleep 1000\n", ran));
   }
-  t.file("queues/work/settings.job", R"({"timeout": 90})");
-  t.file("queues/work/run.sh", fmt::format("touch {}\n", ran));
+  t.file("queues/photos/settings.job", R"({"timeout": 90})");
+  t.file("queues/photos/run.sh", fmt::format("touch {}\n", ran));
   t.file("triggered/report/settings.job", R"({"pool": 5})");
   t.file("triggered/report/run.sh", fmt::format("touch {}\n", ran));
   t.file("continuous/good/run.sh", kLoops);
@@ -119,7 +61,7 @@ TEST_CASE("a job whose settings.job cannot be obeyed is marked and does not run"
   REQUIRE(t.client.post("/v1/jobs", R"({"queue":"work","kind":"k"})").status == 201);
   REQUIRE(t.await("continuous/good", "status", "Running"));
   for (const char* path : {"continuous/cut", "continuous/empty", "continuous/word",
-                           "continuous/limit", "queue/work", "triggered/report"}) {
+                           "continuous/limit", "queue/photos", "triggered/report"}) {
     INFO(std::string(path));
     CHECK(has(t.text(path, "error"), "settings.job: "));
   }
@@ -147,7 +89,7 @@ TEST_CASE("a typo in settings.job keeps the schedule and its ledger") {
   const auto first_tick = [&] {
     const auto page = parse(t.client.get("/v1/schedules/host%2Fs/ledger?limit=1000").body);
     const auto& rows = page["ticks"].GetArray();
-    return rows.Empty() ? std::string() : std::string(rows[rows.Size() - 1]["at"].GetString());
+    return rows.Empty() ? std::string() : std::string(rows[rows.Size() - 1]["nominal"].GetString());
   };
   const std::string first = first_tick();
   REQUIRE(first != "");
@@ -265,10 +207,11 @@ TEST_CASE("an empty directory is refused as empty") {
   CHECK(deployed.exit_code != 0);
   CHECK(has(deployed.output, "has no files to deploy"));
   const std::string empty_zip = std::string("PK\x05\x06", 4) + std::string(18, '\0');
-  const auto put = t.client.request("PUT", "/v1/host/jobs/triggered/e", empty_zip,
-                                    {"Content-Type: application/zip"});
-  CHECK(put.status == 400);
-  CHECK(has(put.body, "has no files in it"));
+  write_file(t.served.scratch() + "/empty.zip", empty_zip);
+  const Finished zip =
+      t.cli({"jobs-host", "deploy", "triggered/e", t.served.scratch() + "/empty.zip"});
+  CHECK(zip.exit_code != 0);
+  CHECK_MESSAGE(has(zip.output, "has no files in it"), zip.output);
 }
 
 TEST_CASE("a missing interpreter is named, not reported as a missing script") {
@@ -348,24 +291,13 @@ TEST_CASE("logs -f continues after a restart of the server") {
   }
 }
 
-TEST_CASE("programs know their server, and never the token of their worker") {
+namespace {
+
+// A server that wants tokens, and a script that uses the one of its job.
+struct WithTokens {
   HostedJobs t;
-  // One token for the worker, and all requests need one.
-  const Finished made =
-      run({server_binary(), "token", "create", "w", "--scope", "work=q", "--scope", "enqueue=q",
-           "--scope", "enqueue=other", "--data", t.served.store(), "--json"},
-          10'000);
-  REQUIRE_MESSAGE(made.exit_code == 0, made.output);
-  const std::string worker_token = parse(made.output)["token"].GetString();
-  const Finished admin_made =
-      run({server_binary(), "token", "create", "a", "--scope", "admin", "--scope", "read",
-           "--scope", "read:payload", "--scope", "enqueue", "--scope", "define-exec", "--data",
-           t.served.store(), "--json"},
-          10'000);
-  REQUIRE_MESSAGE(admin_made.exit_code == 0, admin_made.output);
-  const std::string admin = parse(admin_made.output)["token"].GetString();
-  const std::vector<std::string> as_admin = {"Authorization: Bearer " + admin};
-  t.set_options({"--require-token"});
+  std::string worker_token, admin;
+  std::vector<std::string> as_admin;
   const std::string out = t.served.scratch() + "/out";
   const std::string script = fmt::format(
       "#!/bin/bash\n"
@@ -374,84 +306,107 @@ TEST_CASE("programs know their server, and never the token of their worker") {
       "{1} enqueue other k >{0}.other 2>&1; echo $? >>{0}.other\n"
       "touch {0}.done\n",
       out, server_binary());
-  const auto check = [&](const std::string& what) {
-    INFO(what);
-    REQUIRE(eventually([&] { return fs::exists(out + ".done"); }));
-    const std::string env = "\n" + read_file(out + ".env");
-    CHECK(has(env, "\nMAINSPRING_SERVER=" + t.served.url() + "\n"));
-    CHECK(has(env, "\nMAINSPRING_JOB_TOKEN=msj_"));
-    CHECK_FALSE(has(env, worker_token));
-    CHECK_FALSE(has(env, "MAINSPRING_ACCESS_TOKEN"));
-    const std::string own = read_file(out + ".own"), other = read_file(out + ".other");
-    CHECK_MESSAGE(own.ends_with("\n0\n"), own);
-    CHECK_MESSAGE(has(other, "needs the scope"), other);
-    for (const char* file : {".env", ".own", ".other", ".done"}) fs::remove(out + file);
-  };
 
-  SUBCASE("of work") {
-    REQUIRE(t.served.start());
-    const std::string program = t.served.scratch() + "/program";
-    write_file(program, script);
-    chmod(program.c_str(), 0755);
-    REQUIRE(t.client.post("/v1/jobs", R"({"queue":"q","kind":"k"})", as_admin).status == 201);
-    const auto work = [&] {
-      return t.cli({"work", "--queue", "q", "--kind", "k", "--exec", program + " q", "--once"},
-                   {{"MAINSPRING_ACCESS_TOKEN", worker_token}});
-    };
-    CHECK(work().exit_code == 0);
-    check("work");
-    // A job token is no longer valid than the token of the worker that asked for it.
-    REQUIRE(t.client.post("/v1/jobs", R"({"queue":"q","kind":"k"})", as_admin).status == 201);
-    CHECK(work().exit_code == 0);
-    const std::string env = read_file(out + ".env");
-    const auto at = env.find("msj_");
-    REQUIRE(at != std::string::npos);
-    const std::string job_token = env.substr(at, env.find('\n', at) - at);
-    const std::vector<std::string> as_job = {"Authorization: Bearer " + job_token};
-    CHECK(t.client.post("/v1/jobs", R"({"queue":"q","kind":"k"})", as_job).status == 201);
-    CHECK(
-        t.client.request("POST", "/v1/claim", R"({"queues":["q"],"worker":"x"})", as_job).status ==
-        403);
-    // It survives a restart of the server.
-    REQUIRE(t.served.stop() == 0);
-    REQUIRE(t.served.start());
-    CHECK(t.client.post("/v1/jobs", R"({"queue":"q","kind":"k"})", as_job).status == 201);
-    REQUIRE(t.client.request("DELETE", "/v1/tokens/w", "", as_admin).status == 200);
-    CHECK(t.client.post("/v1/jobs", R"({"queue":"q","kind":"k"})", as_job).status == 401);
+  WithTokens() {
+    worker_token = token("w", {"work=q", "enqueue=q", "enqueue=other"});
+    admin = token("a", {"admin", "read", "read:payload", "enqueue", "define-exec"});
+    as_admin = {"Authorization: Bearer " + admin};
+    t.set_options({"--require-token"});
   }
-  SUBCASE("of queue folders, of children that stay, and of other folders") {
-    t.file("queues/q/run.sh", script + "exit 0\n");
-    t.file("queues/q/settings.job", R"({"kinds":["k"]})");
-    t.file("queues/p/run.py",
-           fmt::format("import json, os, sys\n"
-                       "say = os.fdopen(3, 'w', buffering=1)\n"
-                       "for line in sys.stdin:\n"
-                       "  job = json.loads(line)\n"
-                       "  open('{}.line', 'w').write(job['job_token'] + "
-                       "os.environ['MAINSPRING_SERVER'])\n"
-                       "  say.write(json.dumps({{'id': job['id'], 'result': 1}}) + "
-                       "'\\n')\n",
-                       out));
-    t.file("queues/p/settings.job", R"({"persistent":true})");
-    t.file("triggered/r/run.sh", fmt::format("env >{0}.env; touch {0}.done\n", out));
-    REQUIRE(t.served.start());
-    REQUIRE(t.client.post("/v1/jobs", R"({"queue":"p","kind":"k"})", as_admin).status == 201);
-    REQUIRE(eventually([&] { return has(read_file(out + ".line"), t.served.url()); }));
-    CHECK(read_file(out + ".line").starts_with("msj_"));
-    REQUIRE(eventually([&] {
-      return t.client.request("POST", "/v1/host/jobs/triggered/r/run", "{}", as_admin).status ==
-             202;
-    }));
-    REQUIRE(eventually([&] { return fs::exists(out + ".done"); }));
-    CHECK(has(read_file(out + ".env"), "MAINSPRING_SERVER=" + t.served.url()));
-    CHECK(has(read_file(out + ".env"), "MAINSPRING_JOB_TOKEN=msj_"));
-    fs::remove(out + ".done");
-    REQUIRE(t.client.post("/v1/jobs", R"({"queue":"q","kind":"k"})", as_admin).status == 201);
-    // $1 is empty in a queue folder: the queue is in the environment.
-    REQUIRE(eventually([&] { return fs::exists(out + ".done"); }));
-    CHECK(has(read_file(out + ".env"), "MAINSPRING_JOB_TOKEN=msj_"));
-    CHECK(has(read_file(out + ".other"), "needs the scope"));
+  std::string token(const std::string& name, const std::vector<std::string>& scopes) {
+    std::vector<std::string> words = {server_binary(), "token",          "create", name,
+                                      "--data",        t.served.store(), "--json"};
+    for (const std::string& scope : scopes) words.insert(words.end(), {"--scope", scope});
+    const Finished made = run(words, 10'000);
+    REQUIRE_MESSAGE(made.exit_code == 0, made.output);
+    return parse(made.output)["token"].GetString();
   }
+  bool enqueue(const std::string& queue) {
+    const std::string body = fmt::format(R"({{"queue":"{}","kind":"k"}})", queue);
+    return t.client.post("/v1/jobs", body, as_admin).status == 201;
+  }
+  int work() {
+    return t
+        .cli({"work", "--queue", "q", "--kind", "k", "--exec", t.served.scratch() + "/program q",
+              "--once"},
+             {{"MAINSPRING_ACCESS_TOKEN", worker_token}})
+        .exit_code;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("programs know their server, and never the token of their worker") {
+  WithTokens f;
+  HostedJobs& t = f.t;
+  const std::string& out = f.out;
+  REQUIRE(t.served.start());
+  const std::string program = t.served.scratch() + "/program";
+  write_file(program, f.script);
+  chmod(program.c_str(), 0755);
+  REQUIRE(f.enqueue("q"));
+  CHECK(f.work() == 0);
+  REQUIRE(fs::exists(out + ".done"));
+  const std::string env = "\n" + read_file(out + ".env");
+  CHECK(has(env, "\nMAINSPRING_SERVER=" + t.served.url() + "\n"));
+  CHECK_FALSE(has(env, f.worker_token));
+  CHECK_FALSE(has(env, "MAINSPRING_ACCESS_TOKEN"));
+  const std::string own = read_file(out + ".own"), other = read_file(out + ".other");
+  CHECK_MESSAGE(own.ends_with("\n0\n"), own);
+  CHECK_MESSAGE(has(other, "needs the scope"), other);
+  const auto at = env.find("MAINSPRING_JOB_TOKEN=msj_");
+  REQUIRE(at != std::string::npos);
+  const std::size_t begin = env.find("msj_", at);
+  const std::string job_token = env.substr(begin, env.find('\n', begin) - begin);
+  const std::vector<std::string> as_job = {"Authorization: Bearer " + job_token};
+  const auto enqueued = [&] {
+    return t.client.post("/v1/jobs", R"({"queue":"q","kind":"other"})", as_job).status;
+  };
+  CHECK(enqueued() == 201);
+  CHECK(t.client.post("/v1/claim", R"({"queues":["q"],"worker":"x"})", as_job).status == 403);
+  // It survives a restart of the server, but not the token of the worker that asked for it.
+  REQUIRE(t.served.stop() == 0);
+  REQUIRE(t.served.start());
+  CHECK(enqueued() == 201);
+  REQUIRE(t.client.request("DELETE", "/v1/tokens/w", "", f.as_admin).status == 200);
+  CHECK(enqueued() == 401);
+}
+
+TEST_CASE("scripts of folders know their server, and have tokens of their own") {
+  WithTokens f;
+  HostedJobs& t = f.t;
+  const std::string& out = f.out;
+  t.file("queues/q/run.sh", f.script + "exit 0\n");
+  t.file("queues/q/settings.job", R"({"kinds":["k"]})");
+  t.file("queues/p/run.py",
+         fmt::format("import json, os, sys\n"
+                     "say = os.fdopen(3, 'w', buffering=1)\n"
+                     "for line in sys.stdin:\n"
+                     "  job = json.loads(line)\n"
+                     "  open('{}.line', 'w').write(job['job_token'] + "
+                     "os.environ['MAINSPRING_SERVER'])\n"
+                     "  say.write(json.dumps({{'id': job['id'], 'result': 1}}) + "
+                     "'\\n')\n",
+                     out));
+  t.file("queues/p/settings.job", R"({"persistent":true})");
+  t.file("triggered/r/run.sh", fmt::format("env >{0}.env; touch {0}.done\n", out));
+  REQUIRE(t.served.start());
+  REQUIRE(t.client.post("/v1/jobs", R"({"queue":"p","kind":"k"})", f.as_admin).status == 201);
+  REQUIRE(eventually([&] { return has(read_file(out + ".line"), t.served.url()); }));
+  CHECK(read_file(out + ".line").starts_with("msj_"));
+  REQUIRE(eventually([&] {
+    return t.client.request("POST", "/v1/host/jobs/triggered/r/run", "{}", f.as_admin).status ==
+           202;
+  }));
+  REQUIRE(eventually([&] { return fs::exists(out + ".done"); }));
+  CHECK(has(read_file(out + ".env"), "MAINSPRING_SERVER=" + t.served.url()));
+  CHECK(has(read_file(out + ".env"), "MAINSPRING_JOB_TOKEN=msj_"));
+  fs::remove(out + ".done");
+  REQUIRE(t.client.post("/v1/jobs", R"({"queue":"q","kind":"k"})", f.as_admin).status == 201);
+  // $1 is empty in a queue folder: the queue is in the environment.
+  REQUIRE(eventually([&] { return fs::exists(out + ".done"); }));
+  CHECK(has(read_file(out + ".env"), "MAINSPRING_JOB_TOKEN=msj_"));
+  CHECK(has(read_file(out + ".other"), "needs the scope"));
 }
 
 TEST_CASE("without tokens programs get the server's address alone") {

@@ -188,7 +188,7 @@ TEST_CASE("a folder that changes is started anew, one that goes away is ended") 
   REQUIRE(t.await_log(kContinuous, "c", "version two"));
   const JobId engine = t.host->find(kContinuous, "c")->job;
   fs::remove_all(t.directory / "jobs/continuous/c");
-  CHECK(await([&] { return !t.host->find(kContinuous, "c").has_value(); }));
+  CHECK(await([&] { return t.host->find(kContinuous, "c")->missing.has_value(); }));
   CHECK(await([&] { return is_terminal(t.node->broker().get(engine)->state); }));
 }
 
@@ -209,14 +209,14 @@ TEST_CASE("a job that takes its time to end keeps nobody waiting") {
     return fs::path(job_data_path(t.options, kContinuous, name)) / "go";
   };
   fs::remove_all(t.directory / "jobs/continuous/back");
-  REQUIRE(await([&] { return !t.host->find(kContinuous, "back").has_value(); }));
+  REQUIRE(await([&] { return t.host->find(kContinuous, "back")->missing.has_value(); }));
   t.script("continuous/other/run.sh", kLoop);
   REQUIRE(t.await_status("other", ContinuousStatus::running));
   REQUIRE(t.host->stop_job("other").has_value());
   // A folder of its name begins when it has ended.
   t.script("continuous/back/run.sh", "#!/bin/bash\necho version two\nsleep 1000\n");
   t.settings("continuous/back", R"({"stopping_wait_time":0})");
-  REQUIRE(await([&] { return t.host->find(kContinuous, "back").has_value(); }));
+  REQUIRE(await([&] { return !t.host->find(kContinuous, "back")->missing; }));
   CHECK(t.log_of(kContinuous, "back").find("version two") == std::string::npos);
   write_script(file("back"), "");
   REQUIRE(t.await_log(kContinuous, "back", "version two"));
@@ -239,7 +239,10 @@ TEST_CASE("of a directory of jobs that is made late nothing is run before it is 
   write_script(made / "continuous/c/run.sh", kLoop);
   fs::create_directories(made / "continuous/nothing_to_run");
   fs::rename(made, t.directory / "jobs");
-  REQUIRE(await([&] { return !t.host->view().problems.empty(); }));  // it was looked at
+  REQUIRE(await([&] {  // it was looked at
+    const auto problems = t.host->view().problems;
+    return problems.size() == 1 && problems[0].find("nothing_to_run") != std::string::npos;
+  }));
   CHECK_FALSE(t.host->find(kContinuous, "c").has_value());
   t.host->refresh();
   CHECK(t.await_status("c", ContinuousStatus::running));

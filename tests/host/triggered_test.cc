@@ -231,7 +231,8 @@ TEST_CASE("a run whose host died is aborted when it is looked at") {
   CHECK(t.host->run_of("d", *id)->status == RunStatus::aborted);
 }
 
-TEST_CASE("a folder's schedule is the engine's, comes and goes with it, and its ticks are runs") {
+TEST_CASE(
+    "a folder's schedule is the engine's, is paused without it, and goes when the job is removed") {
   HostTest t;
   t.script("triggered/s/run.sh", "#!/bin/bash\necho tick\n");
   t.settings("triggered/s", R"({"schedule":"* * * * * *"})");
@@ -248,7 +249,21 @@ TEST_CASE("a folder's schedule is the engine's, comes and goes with it, and its 
   t.host.reset();
   fs::remove_all(t.directory / "jobs/triggered/s");
   t.start();  // it remembers which schedules were its own
-  CHECK(await([&] { return !t.node->broker().get_schedule("host/s").has_value(); }));
+  const auto kept = t.node->broker().get_schedule("host/s");
+  REQUIRE(kept.has_value());
+  CHECK(kept->paused);
+  CHECK(kept->paused_reason == "job host: the folder is missing");
+  CHECK(t.node->broker().ledger("host/s", 10, INT64_MAX)->rows.size() >= ledger->rows.size());
+  SUBCASE("the folder comes back") {
+    t.script("triggered/s/run.sh", "#!/bin/bash\necho tick\n");
+    t.settings("triggered/s", R"({"schedule":"* * * * * *"})");
+    CHECK(await([&] { return !t.node->broker().get_schedule("host/s")->paused; }));
+  }
+  SUBCASE("the job is removed") {
+    REQUIRE(t.host->remove(JobType::triggered, "s").has_value());
+    CHECK_FALSE(t.node->broker().get_schedule("host/s").has_value());
+    CHECK_FALSE(t.host->find(JobType::triggered, "s").has_value());
+  }
 }
 
 TEST_CASE("a tick that falls into a run is dropped") {
@@ -375,7 +390,7 @@ TEST_CASE("the host names what is not obeyed in host.json and in settings of eac
     CHECK(view.problems[i].starts_with("j: stopping_wait_time \"60\""));
 }
 
-TEST_CASE("a run whose folder is removed is ended, and what is kept of it goes then") {
+TEST_CASE("a run whose folder is removed is ended; what is kept of it goes with the command only") {
   HostTest t;
   const std::string bye = (t.directory / "bye").string();
   t.script("triggered/r/run.sh",
@@ -393,11 +408,16 @@ TEST_CASE("a run whose folder is removed is ended, and what is kept of it goes t
     CHECK(fs::exists(bye + "2"));
     CHECK_FALSE(fs::exists(data));
   }
-  SUBCASE("by hand: what is kept stays until the host starts anew") {
+  SUBCASE("by hand: what is kept stays, also over a start of the host") {
     fs::remove_all(t.directory / "jobs/triggered/r");
     REQUIRE(await([&] { return job() == JobState::cancelled; }));
     CHECK(fs::exists(bye));
     CHECK(fs::exists(data));
+    t.host.reset();
+    t.start();
+    CHECK(fs::exists(data));
+    CHECK(t.host->find(JobType::triggered, "r")->missing.has_value());
+    CHECK(t.host->history("r")->size() == 1);
   }
   // The name is free again.
   t.script("triggered/r/run.sh", "#!/bin/bash\necho anew\n");

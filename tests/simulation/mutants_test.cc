@@ -128,6 +128,7 @@ std::map<std::string, std::string> host_defects() {
       {"host_trims_waiting_run", host("a run that waits behind a tick*")},
       {"host_dead_run_runs", host("a run whose host died is aborted*")},
       {"host_schedule_outlives_folder", host("a folder?s schedule is the engine*")},
+      {"host_missing_folder_fires", host("a folder?s schedule is the engine*")},
       {"host_whole_environment", host("a continuous job runs in its working copy*")},
       {"host_writes_no_shutdown_file", host("stop disables a job for good*")},
       {"callback_of_many_attempts", unit("api_test", "a delivery of a callback has*")},

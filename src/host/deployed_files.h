@@ -1,0 +1,35 @@
+// DeployedFiles: which files of a folder are its deployment, for jobs that run in the folder itself
+// and write there too.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "host/folder_signature.h"
+#include "host/job_folder.h"
+
+namespace mainspring {
+
+// The files that were in the folder when the host first loaded it. A directory that replaces the
+// folder, by a deployment or by hand, is loaded for the first time.
+struct DeployedFiles {
+  std::string directory;  // without links
+  std::uint64_t inode = 0;
+  std::set<std::string> paths;  // relative to the folder
+
+  bool is_of(const FolderSignature& signature) const;
+};
+
+// Of the folder as it was signed by sign_folder.
+DeployedFiles deployed_files_of(const FolderSignature& signature);
+// The script, settings.job and disable.job: they count, whoever wrote them.
+std::set<std::string> fixed_files_of(const JobFolder& folder);
+
+// In `path`, a file of the host's data directory. nullopt = there is none that can be used.
+std::optional<DeployedFiles> read_deployed_files(const std::string& path);
+// Errors: as of write_file_atomically; too_large.
+Result<void> write_deployed_files(const std::string& path, const DeployedFiles& files);
+
+}  // namespace mainspring
