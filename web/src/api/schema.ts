@@ -684,52 +684,6 @@ export interface components {
                 parked?: boolean;
             }[];
         };
-        /**
-         * @example {
-         *       "name": "ci",
-         *       "scopes": [
-         *         "enqueue=photos",
-         *         "result=photos"
-         *       ],
-         *       "expires_in": "30d"
-         *     }
-         */
-        CreateTokenRequest: {
-            name: components["schemas"]["Name"];
-            scopes: components["schemas"]["Scopes"];
-            /** @description Without this and expires_at it does not expire. */
-            expires_in?: components["schemas"]["Duration"];
-            /** Format: date-time */
-            expires_at?: string;
-            /** @description Requests per second; 0 is the server's. */
-            rate?: number;
-        };
-        Scopes: string[];
-        Token: {
-            name: components["schemas"]["Name"];
-            scopes: components["schemas"]["Scopes"];
-            rate?: number;
-            /** Format: date-time */
-            created_at?: string;
-            created_by?: string;
-            /** Format: date-time */
-            expires_at?: string | null;
-            /** Format: date-time */
-            revoked_at?: string;
-            usable?: boolean;
-        };
-        CreatedToken: components["schemas"]["Token"] & {
-            /** @description The text; it is kept nowhere. */
-            token: string;
-        };
-        TokenList: {
-            tokens: components["schemas"]["Token"][];
-        };
-        TokenRevoked: {
-            name?: string;
-            /** @constant */
-            revoked?: true;
-        };
         AuditPage: {
             records: {
                 /** Format: int64 */
@@ -1492,8 +1446,10 @@ export interface components {
             triggered?: number;
             queues?: number;
             running?: number;
+            /** @description Jobs whose folders are missing. */
+            missing?: number;
             layers: components["schemas"]["HostLayers"];
-            /** @description Folders that are left out, and settings that are not obeyed. */
+            /** @description What cannot be read or watched, is left out or is not obeyed. */
             problems?: string[];
         };
         HostJob: {
@@ -1509,6 +1465,13 @@ export interface components {
             frozen?: boolean;
             /** @description Why it cannot be run. */
             error?: string;
+            /** @description Its folder is not there; its data is kept. */
+            missing?: {
+                /** Format: date-time */
+                seen?: string;
+                /** Format: date-time */
+                kept_until?: string;
+            };
             /** @description Of a continuous job. */
             status?: string;
             detailed_status?: string;
@@ -1547,6 +1510,8 @@ export interface components {
         HostRunStarted: {
             /** @description The run's id. */
             run: string;
+            /** @description The job of the engine that the run is. */
+            job?: number;
         };
         HostRun: {
             id: string;
@@ -1987,6 +1952,65 @@ export interface components {
             dry_run?: boolean;
             /** @description Of a dry run: there are older ones. */
             cut?: boolean;
+        };
+        JobTokenRequest: {
+            /** @default 3600000 */
+            lifetime_ms: number;
+            /** @description The job folder whose run it is; of the queue host. */
+            folder?: string;
+        };
+        JobToken: {
+            /** @description Ends with the token that asked for it. */
+            token: string;
+            /** Format: date-time */
+            expires_at: string;
+            expires_in_ms: number;
+        };
+        /**
+         * @example {
+         *       "name": "ci",
+         *       "scopes": [
+         *         "enqueue=photos",
+         *         "result=photos"
+         *       ],
+         *       "expires_in": "30d"
+         *     }
+         */
+        CreateTokenRequest: {
+            name: components["schemas"]["Name"];
+            scopes: components["schemas"]["Scopes"];
+            /** @description Without this and expires_at it does not expire. */
+            expires_in?: components["schemas"]["Duration"];
+            /** Format: date-time */
+            expires_at?: string;
+            /** @description Requests per second; 0 is the server's. */
+            rate?: number;
+        };
+        Scopes: string[];
+        Token: {
+            name: components["schemas"]["Name"];
+            scopes: components["schemas"]["Scopes"];
+            rate?: number;
+            /** Format: date-time */
+            created_at?: string;
+            created_by?: string;
+            /** Format: date-time */
+            expires_at?: string | null;
+            /** Format: date-time */
+            revoked_at?: string;
+            usable?: boolean;
+        };
+        CreatedToken: components["schemas"]["Token"] & {
+            /** @description The text; it is kept nowhere. */
+            token: string;
+        };
+        TokenList: {
+            tokens: components["schemas"]["Token"][];
+        };
+        TokenRevoked: {
+            name?: string;
+            /** @constant */
+            revoked?: true;
         };
     };
     responses: never;
