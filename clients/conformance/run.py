@@ -232,7 +232,8 @@ class Runner:
             self.reopen()
         elif "open_url" in step:
             options = {**self.open["options"], **step.get("options", {})}
-            self.answer(step, self.driver.ask({"op": "open", "url": step["open_url"], "options": options}))
+            request = {"op": "open", "url": step["open_url"], "options": options}
+            self.answer(step, self.driver.ask(request))
         else:
             raise Mismatch(f"no such step: {step}")
 
@@ -294,7 +295,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--binary", required=True, help="the mainspring program")
     parser.add_argument("--driver", required=True, help="the command that starts the driver")
-    parser.add_argument("--only", default="", help="cases with this text in their name; several with commas")
+    parser.add_argument("--only", default="", help="cases with one of these texts in their name")
     parser.add_argument("--option", action="append", default=[], help="NAME=VALUE for the driver")
     parser.add_argument("--parallel", type=int, default=4, help="servers and drivers at once [4]")
     parser.add_argument("--times", action="store_true", help="print the time of each case")

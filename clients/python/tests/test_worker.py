@@ -67,10 +67,10 @@ def regex_of(seconds: float) -> int:
 def test_leases_are_renewed_while_a_handler_holds_the_interpreters_lock(
     helper: Any, mainspring_worker: Start
 ) -> None:
-    job = helper.block.enqueue(regex_of(2.5))
-    mainspring_worker(helper.ms, slots=1, lease="1s")
-    took = job.result("30s")
-    assert took > 2.0  # twice the lease
+    job = helper.block.enqueue(regex_of(3.5))
+    mainspring_worker(helper.ms, slots=1, lease="1500ms")
+    took = job.result("60s")
+    assert took > 2.5  # longer than the lease and the server's patience
     record = job.refresh()
     assert record["attempt"] == 1 and not record.get("errors")
 
@@ -276,7 +276,9 @@ def test_coroutines_run_side_by_side_and_are_cancelled_where_they_wait(
         forever.result("10s")
 
 
-def test_async_client(mainspring: Mainspring, mainspring_queue: str, mainspring_worker: Start) -> None:
+def test_async_client(
+    mainspring: Mainspring, mainspring_queue: str, mainspring_worker: Start
+) -> None:
     @mainspring.job(queue=mainspring_queue)
     async def double(ctx: AsyncContext, n: int) -> int:
         return await ctx.step("double", asyncio.sleep, 0, n * 2)

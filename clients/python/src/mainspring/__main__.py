@@ -76,7 +76,7 @@ def work(arguments: argparse.Namespace) -> int:
     if len(clients) != 1:
         names = ", ".join(arguments.module)
         print(
-            f"mainspring: {names}: must define the handlers of one Mainspring, found {len(clients)}",
+            f"mainspring: {names}: must define handlers of one Mainspring, found {len(clients)}",
             file=sys.stderr,
         )
         return 64

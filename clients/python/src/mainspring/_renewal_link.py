@@ -45,6 +45,7 @@ class RenewalLink:
         self._local: Renewals | None = None
         self._ended = False
         self._failures = 0
+        self._ready = threading.Event()
 
     @property
     def pid(self) -> int:
@@ -54,6 +55,11 @@ class RenewalLink:
     def start(self) -> None:
         with self._mutex:
             self._start()
+
+    def wait_ready(self, timeout: float) -> None:
+        """Waits until leases would be renewed: nothing should be claimed before."""
+        if not self._ready.wait(timeout):
+            log.warning("the process that renews leases is slow to start")
 
     def _start(self) -> None:
         if self._own_process:
@@ -66,6 +72,7 @@ class RenewalLink:
         self._process = None
         local = Renewals(self._server, self._worker, self._lease, self._report)
         self._local = local
+        self._ready.set()
         threading.Thread(target=local.run, name="mainspring-renewals", daemon=True).start()
         local.commands.put(self._all())
 
@@ -96,7 +103,9 @@ class RenewalLink:
             except ValueError:
                 continue
             self._failures = 0
-            if "ready" not in event:
+            if "ready" in event:
+                self._ready.set()
+            else:
                 self._report(event)
         process.wait()
         with self._mutex:
@@ -168,6 +177,7 @@ class RenewalLink:
     def end(self) -> None:
         with self._mutex:
             self._ended = True
+            self._ready.set()
             process, self._process = self._process, None
             if self._local is not None:
                 self._local.commands.put({"end": True})

@@ -41,6 +41,7 @@ FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 5.0
 LONGEST_RETRY_AFTER = 60.0  # a wrong Retry-After must not stop the worker for a day
 LOOK = 1.0
+START_RENEWER = 5.0
 STANDSTILL = 0.25  # the watcher should have looked this long ago
 CATCH_UP = 1.0
 
@@ -301,6 +302,7 @@ class Worker:
 
     def _claim(self) -> None:
         pauses = Pauses()
+        self.link.wait_ready(START_RENEWER)
         while True:
             with self.mutex:
                 most, kinds = self.room()

@@ -1,4 +1,4 @@
-"""Errors of the client. Each error code of the server has a class; act on the class or on `code`."""
+"""Errors of the client. Each code of the server has a class: act on the class or on `code`."""
 
 from __future__ import annotations
 
