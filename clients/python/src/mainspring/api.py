@@ -131,6 +131,7 @@ class _Job(TypedDict):
 
 class Job(_Job, total=False):
     args: Any
+    args_omitted: int
     priority: int
     run_at: str
     attempt: int
