@@ -170,6 +170,25 @@ def test_sigterm_gives_back_a_deaf_handlers_job_once_its_process_has_ended(
     assert record["attempt"] == 0
 
 
+def test_an_outcome_after_the_stop_of_an_embedded_worker_is_still_sent(
+    mainspring: Mainspring, mainspring_queue: str
+) -> None:
+    gate = threading.Event()
+
+    @mainspring.job(queue=mainspring_queue)
+    def deaf(ctx: Context) -> str:
+        gate.wait(30)
+        return "late"
+
+    job = deaf.enqueue()
+    worker = mainspring.worker(slots=1, graceful_stop="200ms")
+    worker.start()
+    wait_for(job, "running")
+    assert worker.stop() is False
+    gate.set()
+    assert job.result("10s") == "late"
+
+
 def _start_slow(
     helper: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> tuple[subprocess.Popen[bytes], Any]:

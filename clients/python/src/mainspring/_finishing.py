@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import logging
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from ._attempt import Attempt
@@ -76,6 +77,15 @@ class Finisher:
         self._done.append(done)
         if not self._sending:
             self._changed.notify()
+
+    def drain(self) -> None:
+        """Waits until all outcomes so far are sent."""
+        until = now() + ANSWER_WITHIN
+        while now() < until:
+            with self._worker.mutex:
+                if not self._done and not self._sending:
+                    return
+            time.sleep(0.01)  # a wait for `_changed` could take the thread's notification
 
     def end(self) -> None:
         """Sends what is left, until the worker's graceful time is over."""

@@ -250,12 +250,14 @@ class Worker:
         for thread in self._threads:
             if thread.name == "mainspring-claimer":
                 thread.join(2.0)
-        self.finisher.end()
         if left:
+            # What these handlers return is still sent if they end before the process does.
+            self.finisher.drain()
             log.error("handlers do not end; their jobs are given back when this process has ended")
             self.link.back_at_end([{"id": a.id, "token": a.token, **fields(a.given_back())}
                                    for a in left])
             return False
+        self.finisher.end()
         self._watcher_end = True
         self._watcher_wake.set()
         self.reports.end()
