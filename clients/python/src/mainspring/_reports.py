@@ -305,7 +305,6 @@ class Reports:
         self, batch: list[_Sent], document: dict[str, Any], answer: dict[str, Any]
     ) -> None:
         renewed = {id for id, _, _ in answer["renewed"]}
-        lost = {id for id, _ in answer["lost"]}
         full = document.get("memos_full")
         refused: dict[int, MainspringError] = {}
         for part in document.get("refused") or ():
@@ -325,8 +324,6 @@ class Reports:
                             f"job {id} has the results of 1000 steps: it can keep no more"
                         )
                 one.stored()
-            elif id in lost:
-                one.attempt.lost = True
             if not one.attempt.pending():
                 self._dirty.pop(id, None)
 
