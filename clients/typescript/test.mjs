@@ -1,4 +1,5 @@
-// Runs the tests: node test.mjs [NAME…]. Needs the server's program: MAINSPRING_BINARY, or on the PATH.
+// Runs the tests: node test.mjs [NAME…]. Needs the server's program: MAINSPRING_BINARY, or on the
+// PATH.
 import { build } from "esbuild";
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, rmSync } from "node:fs";
@@ -19,10 +20,18 @@ const output = join(here, "build");
 rmSync(output, { recursive: true, force: true });
 await build({
   entryPoints: [...files, "driver.ts"].map((name) => join(here, "tests", name)),
-  ...{ outdir: output, outExtension: { ".js": ".mjs" }, bundle: true, format: "esm", platform: "node", target: "node18" },
+  ...{
+    outdir: output,
+    outExtension: { ".js": ".mjs" },
+    bundle: true,
+    format: "esm",
+    platform: "node",
+    target: "node18",
+  },
   ...{ packages: "external", sourcemap: "inline", logLevel: "warning" },
 });
-if (wanted.length === 0) run(process.execPath, [bin("typescript/bin/tsc"), "--noEmit", "-p", join(here, "tests")]);
+if (wanted.length === 0)
+  run(process.execPath, [bin("typescript/bin/tsc"), "--noEmit", "-p", join(here, "tests")]);
 const compiled = readdirSync(output)
   .filter((name) => name.endsWith(".test.mjs"))
   .filter((name) => wanted.length === 0 || wanted.some((one) => name.startsWith(one)))

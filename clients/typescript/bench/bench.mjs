@@ -4,7 +4,9 @@ import { defineJob, type } from "mainspring";
 import { startServer } from "mainspring/testing";
 import { parseArgs } from "node:util";
 
-const { values } = parseArgs({ options: { jobs: { type: "string", default: "20000" }, runs: { type: "string", default: "3" } } });
+const { values } = parseArgs({
+  options: { jobs: { type: "string", default: "20000" }, runs: { type: "string", default: "3" } },
+});
 const total = Number(values.jobs);
 const noop = defineJob("noop", { queue: "bench", args: type(), result: type() });
 const median = (list) => list.sort((a, b) => a - b)[Math.floor(list.length / 2)];
@@ -12,7 +14,10 @@ const median = (list) => list.sort((a, b) => a - b)[Math.floor(list.length / 2)]
 async function fill(ms, count) {
   const begin = performance.now();
   for (let made = 0; made < count; made += 5000) {
-    await ms.enqueueMany(noop, Array.from({ length: Math.min(5000, count - made) }, (_, i) => ({ i })));
+    await ms.enqueueMany(
+      noop,
+      Array.from({ length: Math.min(5000, count - made) }, (_, i) => ({ i })),
+    );
   }
   return count / ((performance.now() - begin) / 1000);
 }
@@ -50,7 +55,15 @@ async function latency(ms, count) {
   return times.sort((a, b) => a - b);
 }
 
-const results = { batch: [], batch100: [], single: [], enqueueMany: [], p50: [], p99: [], cpuUs: [] };
+const results = {
+  batch: [],
+  batch100: [],
+  single: [],
+  enqueueMany: [],
+  p50: [],
+  p99: [],
+  cpuUs: [],
+};
 for (let run = 0; run < Number(values.runs); run += 1) {
   const server = await startServer();
   const ms = server.client();
@@ -70,5 +83,7 @@ for (let run = 0; run < Number(values.runs); run += 1) {
   results.p99.push(times[297]);
   await server.stop();
 }
-const shown = Object.fromEntries(Object.entries(results).map(([name, list]) => [name, Number(median(list).toFixed(2))]));
+const shown = Object.fromEntries(
+  Object.entries(results).map(([name, list]) => [name, Number(median(list).toFixed(2))]),
+);
 console.log(JSON.stringify({ jobs: total, node: process.version, ...shown }));

@@ -13,7 +13,9 @@ export interface JobContext<Args = unknown> {
   readonly job: ClaimedJob;
   /** The fencing token of this attempt: grows with every claim of the job. */
   readonly token: bigint;
-  /** Aborted when the handler should stop. Its reason: Cancelled, LeaseLost, TimeLimit or Shutdown. */
+  /**
+   * Aborted when the handler should stop. Its reason: Cancelled, LeaseLost, TimeLimit or Shutdown.
+   */
   readonly signal: AbortSignal;
   /** What an earlier attempt left with `checkpoint()`; undefined: nothing. */
   readonly lastCheckpoint: unknown;
@@ -23,7 +25,9 @@ export interface JobContext<Args = unknown> {
   readonly idempotencyKey: string;
   /** Lines with the id, queue, kind and attempt of the job. */
   readonly log: Logger;
-  /** Runs `run` once: a later attempt gets the result that is kept. The result is JSON up to 64 KiB. */
+  /**
+   * Runs `run` once: a later attempt gets the result that is kept. The result is JSON up to 64 KiB.
+   */
   step<T>(name: string, run: () => T | Promise<T>): Promise<T>;
   /** How far the job is, from 0 to 1. Throws the reason of `signal` once that is aborted. */
   progress(value: number, text?: string): Promise<void>;
@@ -157,7 +161,8 @@ export class Attempt {
 
   get signal(): AbortSignal {
     this.controller ??= new AbortController();
-    if (this.stopReason !== undefined && !this.controller.signal.aborted) this.controller.abort(this.stopReason);
+    if (this.stopReason !== undefined && !this.controller.signal.aborted)
+      this.controller.abort(this.stopReason);
     return this.controller.signal;
   }
 
@@ -175,9 +180,12 @@ export class Attempt {
 
   async step<T>(name: string, run: () => T | Promise<T>): Promise<T> {
     if (!STEP_NAME.test(name)) {
-      throw makeError("invalid_argument", `step "${name}": must be 1 to 64 of A-Z a-z 0-9 _ -`, { field: "step" });
+      throw makeError("invalid_argument", `step "${name}": must be 1 to 64 of A-Z a-z 0-9 _ -`, {
+        field: "step",
+      });
     }
-    if (this.steps.has(name)) throw makeError("conflict", `step ${name}: this attempt has run it before`);
+    if (this.steps.has(name))
+      throw makeError("conflict", `step ${name}: this attempt has run it before`);
     this.steps.add(name);
     const kept = this.claimed.hasMemos ? await this.recall(name) : undefined;
     if (kept !== undefined) return kept.result as T;
@@ -194,7 +202,11 @@ export class Attempt {
       this.mustHold();
       try {
         const page = await this.host.core.call({ method: "GET", path, repeat: "no" });
-        const memos = need(page["memos"] as unknown[], Array.isArray(page["memos"]), "list of step results");
+        const memos = need(
+          page["memos"] as unknown[],
+          Array.isArray(page["memos"]),
+          "list of step results",
+        );
         if (memos.length === 0) return undefined;
         const first = need(isRecord(memos[0]) ? memos[0] : undefined, true, "step result");
         return first["name"] === name ? { result: first["result"] } : undefined;
@@ -219,21 +231,35 @@ export class Attempt {
 
   async message(value: unknown): Promise<void> {
     if (this.reports.length >= MAX_UNSENT) {
-      throw makeError("overloaded", `${MAX_UNSENT} messages are unsent: await message()`, { field: "message" });
+      throw makeError("overloaded", `${MAX_UNSENT} messages are unsent: await message()`, {
+        field: "message",
+      });
     }
     return await this.report("message", "message", value, MAX_PIECE_BYTES);
   }
 
-  private async report(type: Report["type"], name: string, value: unknown, limit: number): Promise<void> {
+  private async report(
+    type: Report["type"],
+    name: string,
+    value: unknown,
+    limit: number,
+  ): Promise<void> {
     const json = formatJson(value, name);
     const bytes = Buffer.byteLength(json);
     if (bytes > limit) {
       const field = type === "memo" ? "step" : type;
-      throw makeError("too_large", `${type} ${name} has ${bytes} bytes: must be at most ${limit}`, { field });
+      throw makeError("too_large", `${type} ${name} has ${bytes} bytes: must be at most ${limit}`, {
+        field,
+      });
     }
     this.mustHold();
     await new Promise<void>((resolve, reject) => {
-      this.reports.push({ type, name, json, answer: (error) => (error ? reject(error) : resolve()) });
+      this.reports.push({
+        type,
+        name,
+        json,
+        answer: (error) => (error ? reject(error) : resolve()),
+      });
       this.host.reportSoon(this, true);
     });
   }
@@ -250,14 +276,16 @@ export class Attempt {
   }
 }
 
-// A promise that nobody awaits must not end the process when it fails: the signal tells the handler.
+// A promise that nobody awaits must not end the process when it fails: the signal tells the
+// handler.
 function quiet<T>(promise: Promise<T>): Promise<T> {
   promise.catch(() => undefined);
   return promise;
 }
 
 export class Context<Args> implements JobContext<Args> {
-  readonly step = <T>(name: string, run: () => T | Promise<T>) => quiet(this.attempt.step(name, run));
+  readonly step = <T>(name: string, run: () => T | Promise<T>) =>
+    quiet(this.attempt.step(name, run));
   readonly progress = (value: number, text?: string) => quiet(this.attempt.progress(value, text));
   readonly checkpoint = (value: unknown) => quiet(this.attempt.checkpoint(value));
   readonly message = (value: unknown) => quiet(this.attempt.message(value));

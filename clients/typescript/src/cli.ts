@@ -54,7 +54,8 @@ async function main(): Promise<void> {
   if (values.help === true) return void process.stdout.write(HELP);
   if (values.version === true) return void process.stdout.write(`${version()}\n`);
   const [command, file, ...more] = positionals;
-  if (command !== "work" || file === undefined || more.length > 0) fail("usage: mainspring work FILE [OPTION…]; see --help");
+  if (command !== "work" || file === undefined || more.length > 0)
+    fail("usage: mainspring work FILE [OPTION…]; see --help");
   if (values.watch === true) await watch(resolve(file));
   else await work(resolve(file), values);
 }
@@ -79,7 +80,9 @@ async function work(file: string, values: Values): Promise<void> {
   const exported = (await import(pathToFileURL(file).href)) as Record<string, unknown>;
   const handlers = new Set<JobHandler>();
   const workers = new Set<Worker>();
-  for (const value of Object.values(exported).flatMap((one) => (Array.isArray(one) ? (one as unknown[]) : [one]))) {
+  for (const value of Object.values(exported).flatMap((one) =>
+    Array.isArray(one) ? (one as unknown[]) : [one],
+  )) {
     if (isHandler(value)) handlers.add(value);
     else if (isWorker(value)) workers.add(value);
   }
@@ -113,7 +116,13 @@ function isHandler(value: unknown): value is JobHandler {
   return typeof value === "object" && value !== null && "definition" in value && "handler" in value;
 }
 function isWorker(value: unknown): value is Worker {
-  return typeof value === "object" && value !== null && "run" in value && "stop" in value && "stats" in value;
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    "run" in value &&
+    "stop" in value &&
+    "stats" in value
+  );
 }
 
 /** Runs the same command in a child without --watch, and again whenever a source file changes. */
@@ -154,7 +163,8 @@ function look(directory: string): string {
       if (out.length >= MAX_WATCHED || SKIPPED.test(entry.name)) continue;
       const full = join(path, entry.name);
       if (entry.isDirectory()) visit(full);
-      else if (SOURCE.test(entry.name)) out.push(`${full} ${statSync(full, { throwIfNoEntry: false })?.mtimeMs}`);
+      else if (SOURCE.test(entry.name))
+        out.push(`${full} ${statSync(full, { throwIfNoEntry: false })?.mtimeMs}`);
     }
   };
   visit(directory);

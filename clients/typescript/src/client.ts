@@ -26,7 +26,10 @@ import { Worker, type WorkerOptions } from "./worker.js";
 import { Workflows } from "./workflows.js";
 
 export interface MainspringOptions {
-  /** http://HOST:PORT, https://HOST:PORT or unix:PATH. Default: MAINSPRING_SERVER, else http://127.0.0.1:8080. */
+  /**
+   * http://HOST:PORT, https://HOST:PORT or unix:PATH. Default: MAINSPRING_SERVER, else
+   * http://127.0.0.1:8080.
+   */
   url?: string | undefined;
   /** Access token. Default: MAINSPRING_ACCESS_TOKEN. */
   token?: string | undefined;
@@ -93,7 +96,11 @@ export class Mainspring {
   }
 
   /** Makes a job. Resolves when it is on disk. */
-  async enqueue<In, R>(job: JobDefinition<In, unknown, R>, args: NoInfer<In>, options?: EnqueueCall): Promise<JobHandle<R>>;
+  async enqueue<In, R>(
+    job: JobDefinition<In, unknown, R>,
+    args: NoInfer<In>,
+    options?: EnqueueCall,
+  ): Promise<JobHandle<R>>;
   async enqueue(kind: string, args?: unknown, options?: EnqueueCall): Promise<JobHandle<unknown>>;
   async enqueue(
     job: JobDefinition | string,
@@ -121,10 +128,16 @@ export class Mainspring {
     const options = (many ? (second as EnqueueCall) : third) ?? {};
     const jobs = many
       ? (first as readonly NewJob[])
-      : (second as readonly unknown[]).map((args): NewJob => ({ job: first as JobDefinition, args, options }));
+      : (second as readonly unknown[]).map((args): NewJob => ({
+          job: first as JobDefinition,
+          args,
+          options,
+        }));
     if (jobs.length === 0) return [];
     if (jobs.length > MAX_JOBS) {
-      throw makeError("too_large", `jobs: ${jobs.length}: must be at most ${MAX_JOBS}`, { field: "jobs" });
+      throw makeError("too_large", `jobs: ${jobs.length}: must be at most ${MAX_JOBS}`, {
+        field: "jobs",
+      });
     }
     const all: string[] = [];
     for (const job of jobs) all.push(await this.prepare(job));
@@ -148,7 +161,8 @@ export class Mainspring {
       const path = `/v1/jobs${query({ ...filter, cursor })}`;
       const page = await this.core.call({ method: "GET", path });
       const jobs = page["jobs"];
-      for (const job of need(jobs as unknown[], Array.isArray(jobs), "list of jobs")) yield readJob(job);
+      for (const job of need(jobs as unknown[], Array.isArray(jobs), "list of jobs"))
+        yield readJob(job);
       cursor = typeof page["next_cursor"] === "string" ? page["next_cursor"] : undefined;
     } while (cursor !== undefined);
   }
@@ -163,13 +177,20 @@ export class Mainspring {
     return events(this.core, filter);
   }
 
-  /** Acquires a lock: one holder in the whole system. Throws code `lease_held` if it is not free in time. */
+  /**
+   * Acquires a lock: one holder in the whole system. Throws code `lease_held` if it is not free in
+   * time.
+   */
   async lock(name: string, options: LockOptions = {}): Promise<HeldLock> {
     return await this.locks.acquire(name, options);
   }
 
   /** Runs `fn` under a lock. */
-  async withLock<T>(name: string, fn: (lock: HeldLock) => T | Promise<T>, options: LockOptions = {}): Promise<T> {
+  async withLock<T>(
+    name: string,
+    fn: (lock: HeldLock) => T | Promise<T>,
+    options: LockOptions = {},
+  ): Promise<T> {
     const lock = await this.lock(name, options);
     try {
       return await fn(lock);
@@ -180,11 +201,17 @@ export class Mainspring {
 
   /** Why a job waits. */
   async why(id: Id): Promise<Why> {
-    return fromWire<Why>(await this.core.call({ method: "GET", path: `/v1/jobs/${idText(id)}/why` }));
+    return fromWire<Why>(
+      await this.core.call({ method: "GET", path: `/v1/jobs/${idText(id)}/why` }),
+    );
   }
 
   /** Any request of the HTTP API, with the names of the wire. Not repeated. */
-  async request(method: Call["method"], path: string, body?: unknown): Promise<Record<string, unknown>> {
+  async request(
+    method: Call["method"],
+    path: string,
+    body?: unknown,
+  ): Promise<Record<string, unknown>> {
     return await this.core.call({ method, path, body, repeat: "no" });
   }
 
@@ -201,7 +228,11 @@ export class Mainspring {
     const definition = definitionOf(job);
     await check(definition.args, args, `args of ${definition.kind}`);
     const headers = { ...traceHeaders(), ...definition.options.headers, ...options.headers };
-    return jobJson(definition, args, Object.keys(headers).length === 0 ? options : { ...options, headers });
+    return jobJson(
+      definition,
+      args,
+      Object.keys(headers).length === 0 ? options : { ...options, headers },
+    );
   }
 
   private handleOf(answer: unknown): JobHandle<never> {
@@ -218,5 +249,7 @@ function postJobs(options: EnqueueCall): Call {
 }
 
 function fenceOf({ fence }: EnqueueCall): string {
-  return fence === undefined ? "" : `,"fence":${formatJson({ lease: fence.name, token: fence.token })}`;
+  return fence === undefined
+    ? ""
+    : `,"fence":${formatJson({ lease: fence.name, token: fence.token })}`;
 }

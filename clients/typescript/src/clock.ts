@@ -1,4 +1,7 @@
-/** Milliseconds of the monotonic clock. Node.js has one for all threads; Bun and Deno have one for each. */
+/**
+ * Milliseconds of the monotonic clock. Node.js has one for all threads; Bun and Deno have one for
+ * each.
+ */
 export function now(): number {
   return Number(process.hrtime.bigint()) / 1e6;
 }

@@ -117,7 +117,8 @@ export class Core {
   }
 
   private async once(call: Call, body: string | undefined): Promise<Record<string, unknown>> {
-    const headers = call.idempotencyKey === undefined ? undefined : { "idempotency-key": call.idempotencyKey };
+    const headers =
+      call.idempotencyKey === undefined ? undefined : { "idempotency-key": call.idempotencyKey };
     const answer = await this.transport.request({
       method: call.method,
       path: call.path,
@@ -155,7 +156,8 @@ export function need<T>(value: T | undefined | null, good: boolean, what: string
 
 /** An id or token of an answer. */
 export function needInteger(value: unknown, what: string): number | bigint {
-  const good = (typeof value === "number" && Number.isSafeInteger(value)) || typeof value === "bigint";
+  const good =
+    (typeof value === "number" && Number.isSafeInteger(value)) || typeof value === "bigint";
   return need(value as number | bigint, good && value >= 0, what);
 }
 

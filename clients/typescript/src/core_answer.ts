@@ -12,6 +12,7 @@ export function readAnswer(answer: HttpAnswer, what: string): Record<string, unk
   } catch (cause) {
     throw makeError("bad_answer", `${what}: the answer is not JSON`, { status, cause });
   }
-  if (!isRecord(parsed)) throw makeError("bad_answer", `${what}: the answer is not an object`, { status });
+  if (!isRecord(parsed))
+    throw makeError("bad_answer", `${what}: the answer is not an object`, { status });
   return parsed;
 }

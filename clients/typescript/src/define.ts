@@ -45,7 +45,9 @@ export interface UniqueKey {
   key: string;
   /** Also for so long after the first job was enqueued. */
   for?: Duration;
-  /** What becomes of the job that has the key: stays, gets the new arguments, or also the new time. */
+  /**
+   * What becomes of the job that has the key: stays, gets the new arguments, or also the new time.
+   */
   onConflict?: "keep" | "replace" | "postpone";
 }
 
@@ -67,8 +69,8 @@ export interface DefinitionOptions<A, R> extends JobOptions {
 }
 
 /**
- * A kind of job. `In` is what producers pass, `Args` what the handler gets (after the schema), `R` the
- * result.
+ * A kind of job. `In` is what producers pass, `Args` what the handler gets (after the schema), `R`
+ * the result.
  */
 export interface JobDefinition<In = unknown, Args = In, R = unknown> {
   readonly kind: string;
@@ -89,12 +91,16 @@ export function defineJob<In, R = unknown>(
 export function defineJob<
   A extends StandardSchema = StandardSchema,
   R extends StandardSchema = StandardSchema,
->(kind: string, options?: DefinitionOptions<A, R>): JobDefinition<InputOf<A>, OutputOf<A>, OutputOf<R>>;
+>(
+  kind: string,
+  options?: DefinitionOptions<A, R>,
+): JobDefinition<InputOf<A>, OutputOf<A>, OutputOf<R>>;
 export function defineJob<In, Args, R>(
   kind: string,
   options: DefinitionOptions<StandardSchema | undefined, StandardSchema | undefined> = {},
 ): JobDefinition<In, Args, R> {
-  if (typeof kind !== "string" || kind === "") throw new TypeError("kind: must be a text that is not empty");
+  if (typeof kind !== "string" || kind === "")
+    throw new TypeError("kind: must be a text that is not empty");
   const { args, result, aliases, ...rest } = options;
   for (const [name, schema] of Object.entries({ args, result })) {
     if (schema !== undefined && typeof schema["~standard"]?.validate !== "function") {
@@ -118,7 +124,11 @@ export interface NewJob {
 }
 
 /** A job to be made, with arguments that fit its definition. */
-export function newJob<In>(job: JobDefinition<In>, args: NoInfer<In>, options: EnqueueOptions = {}): NewJob {
+export function newJob<In>(
+  job: JobDefinition<In>,
+  args: NoInfer<In>,
+  options: EnqueueOptions = {},
+): NewJob {
   return { job, args, options };
 }
 
@@ -136,14 +146,23 @@ export function jobJson(definition: JobDefinition, args: unknown, options: Enque
   const json = asArgument("args", () => formatJson(args === undefined ? {} : args, "args"));
   const bytes = json.length > MAX_ARGS_BYTES / 4 ? Buffer.byteLength(json) : 0;
   if (bytes > MAX_ARGS_BYTES) {
-    throw makeError("too_large", `args have ${bytes} bytes: must be at most ${MAX_ARGS_BYTES}`, { field: "args" });
+    throw makeError("too_large", `args have ${bytes} bytes: must be at most ${MAX_ARGS_BYTES}`, {
+      field: "args",
+    });
   }
   const { args: _, ...rest } = wireJob(definition, undefined, options);
   return `${asArgument("options", () => formatJson(rest, "options")).slice(0, -1)},"args":${json}}`;
 }
 
-/** A job as `POST /v1/jobs` takes it. `args` are what the caller gave: the schema has accepted them. @internal */
-export function wireJob(definition: JobDefinition, args: unknown, options: EnqueueOptions): Record<string, unknown> {
+/**
+ * A job as `POST /v1/jobs` takes it. `args` are what the caller gave: the schema has accepted them.
+ * @internal
+ */
+export function wireJob(
+  definition: JobDefinition,
+  args: unknown,
+  options: EnqueueOptions,
+): Record<string, unknown> {
   const all: EnqueueOptions = { ...definition.options, ...given(options) };
   const unique = typeof all.key === "string" ? { key: all.key } : all.key;
   return {
@@ -168,7 +187,11 @@ export function wireJob(definition: JobDefinition, args: unknown, options: Enque
     callback: all.callback,
     delay: duration("delay", all.delay),
     run_at: all.runAt === undefined ? undefined : instantText(all.runAt, "runAt"),
-    unique: unique && { key: unique.key, for: duration("for", unique.for), on_conflict: unique.onConflict },
+    unique: unique && {
+      key: unique.key,
+      for: duration("for", unique.for),
+      on_conflict: unique.onConflict,
+    },
   };
 }
 
@@ -177,5 +200,7 @@ function duration(name: string, value: Duration | undefined): string | undefined
 }
 
 function given<T extends object>(options: T): Partial<T> {
-  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as Partial<T>;
+  return Object.fromEntries(
+    Object.entries(options).filter(([, value]) => value !== undefined),
+  ) as Partial<T>;
 }

@@ -1,2 +1,3 @@
 // Symbol.asyncDispose, also where the runtime is older than it.
-export const asyncDispose: typeof Symbol.asyncDispose = Symbol.asyncDispose ?? Symbol.for("nodejs.asyncDispose");
+export const asyncDispose: typeof Symbol.asyncDispose =
+  Symbol.asyncDispose ?? Symbol.for("nodejs.asyncDispose");

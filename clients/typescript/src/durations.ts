@@ -32,7 +32,8 @@ export function durationMs(value: Duration, what = "duration"): number {
   }
   if (typeof value !== "string" || !WHOLE.test(value)) refuse(what, value);
   let sum = 0;
-  for (const [, digits, unit] of value.matchAll(PART)) sum += Number(digits) * (UNITS[unit ?? ""] ?? 0);
+  for (const [, digits, unit] of value.matchAll(PART))
+    sum += Number(digits) * (UNITS[unit ?? ""] ?? 0);
   return sum;
 }
 

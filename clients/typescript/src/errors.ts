@@ -1,7 +1,10 @@
 // What can go wrong, as classes that callers tell apart with instanceof.
 import { parseJson } from "./json.js";
 
-/** The server's error codes, and three of the client: no answer in time, none that makes sense, stopped. */
+/**
+ * The server's error codes, and three of the client: no answer in time, none that makes sense,
+ * stopped.
+ */
 export type ErrorCode =
   | "invalid_argument"
   | "unauthenticated"
@@ -86,7 +89,9 @@ export class MainspringError extends Error {
   }
 }
 
-/** The server takes no more work now: a bound is reached or the disk is full. See `retryAfterMs`. */
+/**
+ * The server takes no more work now: a bound is reached or the disk is full. See `retryAfterMs`.
+ */
 export class QueueFull extends MainspringError {
   override name = "QueueFull";
 }
@@ -132,7 +137,9 @@ export class JobFailed extends Error {
     readonly reason: string | undefined,
     readonly description: string | undefined,
   ) {
-    const why = [reason, description].filter((text) => text !== undefined && text !== "").join(": ");
+    const why = [reason, description]
+      .filter((text) => text !== undefined && text !== "")
+      .join(": ");
     super(`job ${id} is ${state}${why === "" ? "" : `: ${why}`}`);
   }
 }
@@ -166,7 +173,11 @@ function isKnown(code: string): code is ErrorCode {
 }
 
 /** @internal */
-export function makeError(code: string, message: string, details: ErrorDetails = {}): MainspringError {
+export function makeError(
+  code: string,
+  message: string,
+  details: ErrorDetails = {},
+): MainspringError {
   if (code === "lease_lost") return new LeaseLost(message, details);
   const known = isKnown(code) ? CLASSES[code] : undefined;
   return new (known ?? MainspringError)(code, message, details);
@@ -187,7 +198,11 @@ function againOf(status: number): Again {
 }
 
 /** The error in an answer that is not 2xx. @internal */
-export function errorOfAnswer(status: number, body: string, retryAfterMs: number | undefined): MainspringError {
+export function errorOfAnswer(
+  status: number,
+  body: string,
+  retryAfterMs: number | undefined,
+): MainspringError {
   let parsed: unknown;
   try {
     parsed = parseJson(body);

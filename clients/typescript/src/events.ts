@@ -1,11 +1,22 @@
-// The stream of events: server-sent events, connected again after a break without losing any unnoticed.
+// The stream of events: server-sent events, connected again after a break without losing any
+// unnoticed.
 import { type Core, Pauses, sleep } from "./core.js";
 import { errorOfAnswer, isRecord, type MainspringError, makeError } from "./errors.js";
 import { parseJson } from "./json.js";
 import { fromWire } from "./names.js";
 
 export type EventType =
-  | ("enqueued" | "started" | "progress" | "retrying" | "snoozed" | "deferred" | "completed" | "dead" | "cancelled")
+  | (
+      | "enqueued"
+      | "started"
+      | "progress"
+      | "retrying"
+      | "snoozed"
+      | "deferred"
+      | "completed"
+      | "dead"
+      | "cancelled"
+    )
   | ("queue_paused" | "queue_resumed" | "quarantined" | "quarantine_left")
   | ("breaker_opened" | "breaker_half_open" | "breaker_closed" | "gap");
 
@@ -39,7 +50,10 @@ export interface EventFilter {
 
 const SILENCE_MS = 40_000; // the server sends a comment every 15 s
 
-export async function* events(core: Core, filter: EventFilter): AsyncGenerator<JobEvent, void, undefined> {
+export async function* events(
+  core: Core,
+  filter: EventFilter,
+): AsyncGenerator<JobEvent, void, undefined> {
   const end = new AbortController();
   const onAbort = () => end.abort();
   if (filter.signal?.aborted === true) return;
@@ -55,7 +69,9 @@ export async function* events(core: Core, filter: EventFilter): AsyncGenerator<J
     failure = error;
     wake();
   });
-  const aborted = new Promise<void>((resolve) => end.signal.addEventListener("abort", () => resolve()));
+  const aborted = new Promise<void>((resolve) =>
+    end.signal.addEventListener("abort", () => resolve()),
+  );
   try {
     while (!end.signal.aborted) {
       const next = waiting.shift();
@@ -87,7 +103,9 @@ class Stream {
     const pauses = new Pauses(100, 5000);
     const { signal: _, after: __, ...rest } = this.filter;
     const pairs = Object.entries(rest).flatMap(([name, value]) =>
-      (value === undefined ? [] : typeof value === "string" ? [value] : value).map((one) => [name, one] as [string, string]),
+      (value === undefined ? [] : typeof value === "string" ? [value] : value).map(
+        (one) => [name, one] as [string, string],
+      ),
     );
     const path = `/v1/events?${new URLSearchParams(pairs).toString()}`;
     while (!signal.aborted) {
@@ -100,7 +118,8 @@ class Stream {
           pauses.reset();
           this.take(text);
         });
-        if (answer.status !== 200) throw errorOfAnswer(answer.status, answer.body, answer.retryAfterMs);
+        if (answer.status !== 200)
+          throw errorOfAnswer(answer.status, answer.body, answer.retryAfterMs);
         await sleep(pauses.next(), signal);
       } catch (thrown) {
         const error = thrown as MainspringError;
@@ -130,7 +149,8 @@ class Stream {
     }
     if (data === "") return;
     const parsed = parseJson(data);
-    if (!isRecord(parsed) || typeof parsed["type"] !== "string") throw makeError("bad_answer", "an event makes no sense");
+    if (!isRecord(parsed) || typeof parsed["type"] !== "string")
+      throw makeError("bad_answer", "an event makes no sense");
     this.emit(fromWire<JobEvent>(parsed));
   }
 }

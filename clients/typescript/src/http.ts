@@ -43,7 +43,8 @@ const MAX_FREE_SOCKETS = 64;
 const MAX_RETRY_AFTER_MS = 86_400_000;
 const FORMS = "http://HOST:PORT, https://HOST:PORT or unix:PATH";
 
-// Thrown by one exchange: `unseen` = the server closed a kept connection before it took the request.
+// Thrown by one exchange: `unseen` = the server closed a kept connection before it took the
+// request.
 class Closed extends Error {}
 
 export class Transport {
@@ -65,13 +66,25 @@ export class Transport {
     this.secure = parsed.secure;
     this.connectTimeoutMs = address.connectTimeoutMs;
     const tls = address.tls ?? {};
-    const options = { keepAlive: true, maxFreeSockets: MAX_FREE_SOCKETS, scheduling: "lifo" as const, noDelay: true };
+    const options = {
+      keepAlive: true,
+      maxFreeSockets: MAX_FREE_SOCKETS,
+      scheduling: "lifo" as const,
+      noDelay: true,
+    };
     this.agent = parsed.secure
-      ? new https.Agent({ ...options, ...present({ ca: tls.ca, cert: tls.cert, key: tls.key }) } as https.AgentOptions)
+      ? new https.Agent({
+          ...options,
+          ...present({ ca: tls.ca, cert: tls.cert, key: tls.key }),
+        } as https.AgentOptions)
       : new http.Agent(options);
     const headers: Record<string, string> = { host: parsed.authority };
     if (address.token !== undefined) headers["authorization"] = `Bearer ${address.token}`;
-    this.base = { ...parsed.target, headers, ...(present({ ca: tls.ca, cert: tls.cert, key: tls.key }) as object) };
+    this.base = {
+      ...parsed.target,
+      headers,
+      ...(present({ ca: tls.ca, cert: tls.cert, key: tls.key }) as object),
+    };
   }
 
   /** Sends one request. Errors: unavailable, timeout, aborted (never an answer's status). */
@@ -93,13 +106,20 @@ export class Transport {
     this.agent.destroy();
   }
 
-  private exchange(request: HttpRequest, fresh: boolean, onText?: (text: string) => void): Promise<HttpAnswer> {
+  private exchange(
+    request: HttpRequest,
+    fresh: boolean,
+    onText?: (text: string) => void,
+  ): Promise<HttpAnswer> {
     return new Promise((resolve, reject) => {
       if (request.signal?.aborted === true) {
         reject(makeError("aborted", `${request.method} ${request.path}: aborted`));
         return;
       }
-      const headers: Record<string, string> = { ...(this.base.headers as Record<string, string>), ...request.headers };
+      const headers: Record<string, string> = {
+        ...(this.base.headers as Record<string, string>),
+        ...request.headers,
+      };
       if (request.body !== undefined) {
         headers["content-type"] ??= "application/json";
         headers["content-length"] = String(Buffer.byteLength(request.body));
@@ -130,13 +150,21 @@ export class Transport {
         sent.destroy();
       };
       const onAbort = () => fail(makeError("aborted", `${what}: aborted`));
-      const silent = () => fail(makeError("timeout", `${what}: no answer within ${request.timeoutMs} ms`, { maybeDone: connected }));
+      const silent = () =>
+        fail(
+          makeError("timeout", `${what}: no answer within ${request.timeoutMs} ms`, {
+            maybeDone: connected,
+          }),
+        );
       let timer = setTimeout(silent, request.timeoutMs);
       request.signal?.addEventListener("abort", onAbort);
       sent.once("socket", (socket) => {
         connected = !socket.connecting;
         if (connected) return;
-        const late = () => fail(makeError("unavailable", `${what}: no connection within ${this.connectTimeoutMs} ms`));
+        const late = () =>
+          fail(
+            makeError("unavailable", `${what}: no connection within ${this.connectTimeoutMs} ms`),
+          );
         const connecting = setTimeout(late, this.connectTimeoutMs);
         socket.once(this.secure ? "secureConnect" : "connect", () => {
           connected = true;
@@ -145,7 +173,8 @@ export class Transport {
         socket.once("close", () => clearTimeout(connecting));
       });
       sent.once("error", (error: NodeJS.ErrnoException) => {
-        const closed = !answered && sent.reusedSocket && (error.code === "ECONNRESET" || error.code === "EPIPE");
+        const closed =
+          !answered && sent.reusedSocket && (error.code === "ECONNRESET" || error.code === "EPIPE");
         if (closed) return fail(new Closed());
         const details = { cause: error, maybeDone: connected };
         fail(makeError("unavailable", `${what}: ${error.message || error.code}`, details));
@@ -164,11 +193,13 @@ export class Transport {
           response.on("data", (piece: Buffer) => {
             timer.refresh();
             bytes += piece.length;
-            if (bytes > MAX_ANSWER_BYTES) fail(makeError("bad_answer", `${what}: an answer of more than 1 GiB`));
+            if (bytes > MAX_ANSWER_BYTES)
+              fail(makeError("bad_answer", `${what}: an answer of more than 1 GiB`));
             pieces.push(piece);
           });
         }
-        const cutOff = () => fail(makeError("unavailable", `${what}: the answer was cut off`, { maybeDone: true }));
+        const cutOff = () =>
+          fail(makeError("unavailable", `${what}: the answer was cut off`, { maybeDone: true }));
         response.once("error", cutOff);
         response.once("aborted", cutOff);
         response.once("end", () => {
@@ -188,7 +219,8 @@ export class Transport {
   }
 }
 
-// Seconds, or a date, which counts from the answer's own: the clocks of the two machines may differ.
+// Seconds, or a date, which counts from the answer's own: the clocks of the two machines may
+// differ.
 function retryAfter(header: string | undefined, date: string | undefined): number | undefined {
   if (header === undefined) return undefined;
   if (/^\d{1,9}$/.test(header)) return Number(header) * 1000;
@@ -207,7 +239,12 @@ function parseUrl(text: string): {
   target: http.RequestOptions;
 } {
   if (text.startsWith("unix:") && text.length > 5) {
-    return { secure: false, local: true, authority: "localhost", target: { socketPath: text.slice(5) } };
+    return {
+      secure: false,
+      local: true,
+      authority: "localhost",
+      target: { socketPath: text.slice(5) },
+    };
   }
   let url: URL;
   try {
@@ -216,14 +253,20 @@ function parseUrl(text: string): {
     throw makeError("invalid_argument", `url "${text}": must be ${FORMS}`, { field: "url" });
   }
   const secure = url.protocol === "https:";
-  const bare = url.pathname === "/" && url.search === "" && url.hash === "" && url.username === "" && url.password === "";
+  const bare =
+    url.pathname === "/" &&
+    url.search === "" &&
+    url.hash === "" &&
+    url.username === "" &&
+    url.password === "";
   if ((!secure && url.protocol !== "http:") || !bare) {
     const shown = `${url.protocol}//${url.host}…`;
     const rule = `must be ${FORMS}, without user, path or query`;
     throw makeError("invalid_argument", `url "${shown}": ${rule}`, { field: "url" });
   }
   const host = url.hostname.replace(/^\[|\]$/g, "");
-  const local = host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
+  const local =
+    host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
   const port = url.port === "" ? (secure ? 443 : 80) : Number(url.port);
   return { secure, local, authority: url.host, target: { host, port } };
 }

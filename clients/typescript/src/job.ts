@@ -20,7 +20,16 @@ export interface WaitOptions {
 }
 
 const SLICE_MS = 30_000;
-const STATES = new Set(["waiting", "scheduled", "available", "running", "completed", "retryable", "cancelled", "dead"]);
+const STATES = new Set([
+  "waiting",
+  "scheduled",
+  "available",
+  "running",
+  "completed",
+  "retryable",
+  "cancelled",
+  "dead",
+]);
 const ENDED = new Set(["completed", "cancelled", "dead"]);
 
 /** Reads a job; one without a known state is a broken answer, not a job that has ended. */
@@ -52,7 +61,8 @@ export class JobHandle<R = unknown> {
 
   /** Waits until the job has ended, however it did. */
   async ended(options: WaitOptions = {}): Promise<JobInfo> {
-    const end = options.timeout === undefined ? Infinity : now() + durationMs(options.timeout, "timeout");
+    const end =
+      options.timeout === undefined ? Infinity : now() + durationMs(options.timeout, "timeout");
     for (;;) {
       const waitMs = Math.round(Math.max(0, Math.min(SLICE_MS, end - now())));
       const { signal } = options;
@@ -63,18 +73,36 @@ export class JobHandle<R = unknown> {
     }
   }
 
-  /** Waits for the result. Throws JobFailed if the job dies or is cancelled, WaitTimeout after `timeout`. */
+  /**
+   * Waits for the result. Throws JobFailed if the job dies or is cancelled, WaitTimeout after
+   * `timeout`.
+   */
   async result(options: WaitOptions = {}): Promise<R> {
     const job = await this.ended(options);
     if (job.state === "completed") return job.result as R;
-    throw new JobFailed(this.id, job.state === "dead" ? "dead" : "cancelled", job.reason, job.description);
+    throw new JobFailed(
+      this.id,
+      job.state === "dead" ? "dead" : "cancelled",
+      job.reason,
+      job.description,
+    );
   }
 
   /** A running job is asked to stop: then the state is `running`. */
   async cancel(reason?: string): Promise<{ state: "cancelled" | "running" }> {
-    const answer = await this.core.call({ method: "POST", path: `/v1/jobs/${this.id}/cancel`, body: { reason } });
+    const answer = await this.core.call({
+      method: "POST",
+      path: `/v1/jobs/${this.id}/cancel`,
+      body: { reason },
+    });
     const state = answer["state"];
-    return { state: need(state as "cancelled", state === "cancelled" || state === "running", "state of a job") };
+    return {
+      state: need(
+        state as "cancelled",
+        state === "cancelled" || state === "running",
+        "state of a job",
+      ),
+    };
   }
 
   /** Makes a dead, cancelled or waiting job available now. */

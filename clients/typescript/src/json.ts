@@ -56,7 +56,11 @@ function writeObject(value: object, path: string, depth: number): string {
   for (const key of Object.keys(value)) {
     const item = (value as Record<string, unknown>)[key];
     if (item === undefined) continue;
-    out += (out === "" ? "" : ",") + JSON.stringify(key) + ":" + write(item, `${path}.${key}`, depth + 1);
+    out +=
+      (out === "" ? "" : ",") +
+      JSON.stringify(key) +
+      ":" +
+      write(item, `${path}.${key}`, depth + 1);
   }
   return "{" + out + "}";
 }
@@ -170,7 +174,12 @@ class Reader {
       this.at += 1;
       const value = this.value(depth + 1);
       if (key === "__proto__") {
-        Object.defineProperty(out, key, { value, enumerable: true, configurable: true, writable: true });
+        Object.defineProperty(out, key, {
+          value,
+          enumerable: true,
+          configurable: true,
+          writable: true,
+        });
       } else {
         out[key] = value;
       }

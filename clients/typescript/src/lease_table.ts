@@ -1,8 +1,8 @@
 // The leases of a worker in memory that its two threads share.
 //
-// The main thread adds and removes jobs without a message to the thread that renews. A row belongs to
-// one claim for as long as its generation stays: the renewing thread keeps deadlines of its own and
-// drops them when the generation has changed.
+// The main thread adds and removes jobs without a message to the thread that renews. A row belongs
+// to one claim for as long as its generation stays: the renewing thread keeps deadlines of its own
+// and drops them when the generation has changed.
 
 const HEADER_BYTES = 64;
 const ROW_BYTES = 8 + 8 + 8 + 8 + 4;
@@ -45,7 +45,12 @@ export class LeaseTable {
   }
 
   /** Main thread. Undefined: the table is full. */
-  add(id: bigint, token: bigint, sentAt: number, leaseMs: number): { index: number; generation: number } | undefined {
+  add(
+    id: bigint,
+    token: bigint,
+    sentAt: number,
+    leaseMs: number,
+  ): { index: number; generation: number } | undefined {
     const used = this.used[0] ?? 0;
     const index = this.free.pop() ?? used;
     if (index >= LeaseTable.CAPACITY) return undefined;

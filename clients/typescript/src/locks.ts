@@ -76,16 +76,34 @@ export class Locks {
   async acquire(name: string, options: LockOptions): Promise<HeldLock> {
     const holder = randomName(); // the same in repeats: they get the same lock
     const wait = options.wait ?? 0;
-    const body = { holder, ttl: durationText(options.ttl ?? "15s", "ttl"), wait: durationText(wait, "wait") };
+    const body = {
+      holder,
+      ttl: durationText(options.ttl ?? "15s", "ttl"),
+      wait: durationText(wait, "wait"),
+    };
     const path = `/v1/leases/${encodeURIComponent(name)}/acquire`;
     const waitMs = durationMs(wait, "wait");
-    const answer = await this.core.call({ method: "POST", path, body, waitMs, signal: options.signal });
+    const answer = await this.core.call({
+      method: "POST",
+      path,
+      body,
+      waitMs,
+      signal: options.signal,
+    });
     const granted = answer["expires_in_ms"];
     const grantedMs = need(granted as number, typeof granted === "number", "time of a lock");
     const ttlMs = durationMs(options.ttl ?? "15s");
     const token = BigInt(needInteger(answer["token"], "token of a lock"));
     // The lock may have been granted any time before the answer: as old as the answer says.
     const sentAt = now() - Math.max(0, ttlMs - grantedMs);
-    return new HeldLock(this.core, name, holder, token, answer["value"], Math.max(ttlMs, grantedMs), sentAt);
+    return new HeldLock(
+      this.core,
+      name,
+      holder,
+      token,
+      answer["value"],
+      Math.max(ttlMs, grantedMs),
+      sentAt,
+    );
   }
 }

@@ -15,14 +15,16 @@ export type LogLevel = (typeof LEVELS)[number];
 
 /** One JSON object a line on standard error, from `level` on. */
 export function jsonLogger(level: LogLevel = "info"): Logger {
-  const line = (at: LogLevel) => (message: string, fields: LogFields = {}) => {
-    if (LEVELS.indexOf(at) < LEVELS.indexOf(level)) return;
-    const head = { time: new Date().toISOString(), level: at, message };
-    const text = JSON.stringify({ ...head, ...fields }, (_, value: unknown) =>
-      typeof value === "bigint" ? String(value) : value,
-    );
-    process.stderr.write(text + "\n");
-  };
+  const line =
+    (at: LogLevel) =>
+    (message: string, fields: LogFields = {}) => {
+      if (LEVELS.indexOf(at) < LEVELS.indexOf(level)) return;
+      const head = { time: new Date().toISOString(), level: at, message };
+      const text = JSON.stringify({ ...head, ...fields }, (_, value: unknown) =>
+        typeof value === "bigint" ? String(value) : value,
+      );
+      process.stderr.write(text + "\n");
+    };
   return { debug: line("debug"), info: line("info"), warn: line("warn"), error: line("error") };
 }
 

@@ -1,19 +1,52 @@
-// Names of fields: camelCase here, snake_case on the wire. What belongs to the caller (args, results,
-// headers, …) is passed on as it is.
+// Names of fields: camelCase here, snake_case on the wire. What belongs to the caller (args,
+// results, headers, …) is passed on as it is.
 
 /** Fields whose content is the caller's, or whose names are. */
 const OPAQUE = new Set([
-  ...["args", "result", "checkpoint", "input", "data", "payload", "headers", "weights", "costs", "value"],
-  ...["sessionState", "session_state", "state", "equals", "default", "each", "body", "query", "counts"],
+  ...[
+    "args",
+    "result",
+    "checkpoint",
+    "input",
+    "data",
+    "payload",
+    "headers",
+    "weights",
+    "costs",
+    "value",
+  ],
+  ...[
+    "sessionState",
+    "session_state",
+    "state",
+    "equals",
+    "default",
+    "each",
+    "body",
+    "query",
+    "counts",
+  ],
 ]);
 
-const IDS = new Set(["id", "job", "turn", "stopped_by", "last_job", "undo_job", "workflow", "live"]);
+const IDS = new Set([
+  "id",
+  "job",
+  "turn",
+  "stopped_by",
+  "last_job",
+  "undo_job",
+  "workflow",
+  "live",
+]);
 const TOKENS = new Set(["token"]);
 
 type IdKey = "id" | "job" | "turn" | "stopped_by" | "last_job" | "undo_job" | "workflow" | "live";
-type OpaqueKey = "args" | "result" | "checkpoint" | "input" | "data" | "payload" | "value" | "equals" | "each";
+type OpaqueKey =
+  "args" | "result" | "checkpoint" | "input" | "data" | "payload" | "value" | "equals" | "each";
 
-type CamelKey<S extends string> = S extends `${infer A}_${infer B}` ? `${A}${Capitalize<CamelKey<B>>}` : S;
+type CamelKey<S extends string> = S extends `${infer A}_${infer B}`
+  ? `${A}${Capitalize<CamelKey<B>>}`
+  : S;
 type As<T, To> = T extends number ? To : T extends readonly number[] ? To[] : Camel<T>;
 
 /** A type of the API with camelCase fields, ids as text and tokens as bigint. */
@@ -32,11 +65,19 @@ export type Camel<T> = T extends readonly (infer E)[]
     : T;
 
 export function toWire(value: unknown): unknown {
-  return convert(value, (key) => key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), false);
+  return convert(
+    value,
+    (key) => key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+    false,
+  );
 }
 
 export function fromWire<T>(value: unknown): T {
-  return convert(value, (key) => key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()), true) as T;
+  return convert(
+    value,
+    (key) => key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()),
+    true,
+  ) as T;
 }
 
 function convert(value: unknown, rename: (key: string) => string, answer: boolean): unknown {

@@ -1,4 +1,5 @@
-// How an attempt ends, as values that a handler returns. Anything else that it returns completes the job.
+// How an attempt ends, as values that a handler returns. Anything else that it returns completes
+// the job.
 import { type Duration, durationText } from "./durations.js";
 import type { NewJob } from "./define.js";
 
@@ -38,7 +39,10 @@ export function retry(
 
 /** Not now: the job is available again after this time. It loses no attempt. */
 export function snooze(after: Duration, options: { openBreakerFor?: Duration } = {}): Outcome {
-  const fields = { after: durationText(after, "after"), ...text("open_breaker_for", options.openBreakerFor) };
+  const fields = {
+    after: durationText(after, "after"),
+    ...text("open_breaker_for", options.openBreakerFor),
+  };
   return new Outcome("snooze", fields);
 }
 
@@ -64,4 +68,3 @@ function text(name: string, value: Duration | undefined): Fields {
 function given(fields: Fields): Fields {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }
-

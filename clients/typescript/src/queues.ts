@@ -14,7 +14,9 @@ export class Queues {
 
   async list(): Promise<QueueInfo[]> {
     const queues = (await this.core.call({ method: "GET", path: "/v1/queues" }))["queues"];
-    return need(queues as unknown[], Array.isArray(queues), "list of queues").map((one) => fromWire<QueueInfo>(one));
+    return need(queues as unknown[], Array.isArray(queues), "list of queues").map((one) =>
+      fromWire<QueueInfo>(one),
+    );
   }
 
   async get(queue: string): Promise<QueueInfo> {
@@ -35,7 +37,11 @@ export class Queues {
   }
 
   async setRetention(queue: string, retention: Retention): Promise<void> {
-    await this.core.call({ method: "PUT", path: pathOf(queue), body: { retention: toWire(retention) } });
+    await this.core.call({
+      method: "PUT",
+      path: pathOf(queue),
+      body: { retention: toWire(retention) },
+    });
   }
 }
 

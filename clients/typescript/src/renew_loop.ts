@@ -4,8 +4,8 @@
 //               │                                │ no answer until then
 //               └───────────▶ lost ◀─────────────┘
 //
-// A deadline counts from before the request was sent that granted the lease, less a margin, so that the
-// holder hears of the loss before the server gives the lease away.
+// A deadline counts from before the request was sent that granted the lease, less a margin, so that
+// the holder hears of the loss before the server gives the lease away.
 import { type ClockReading, now, offsetFrom } from "./clock.js";
 import { readAnswer } from "./core_answer.js";
 import { isRecord, MainspringError } from "./errors.js";
@@ -54,7 +54,8 @@ const LONGEST_LOOK_MS = 250;
 const RETRY_PAUSE_MS = 500;
 const LEAST_RENEWAL_MS = 1000;
 const ANSWER_MS = 30_000;
-// After a restart of the thread, or when the machine has slept: ask before the lease counts as lost.
+// After a restart of the thread, or when the machine has slept: ask before the lease counts as
+// lost.
 const ASK_FIRST_MS = 5000;
 const SLEEP_MS = 3000;
 const MAX_LEASES = 10_000;
@@ -116,7 +117,10 @@ export class RenewLoop {
         break;
       case "hold": {
         const hold = { ...message.hold, sentAt: message.hold.sentAt + this.offset };
-        const fresh = { renewAt: hold.sentAt + hold.grantedMs / 3, endsAt: endOf(hold.sentAt, hold.grantedMs) };
+        const fresh = {
+          renewAt: hold.sentAt + hold.grantedMs / 3,
+          endsAt: endOf(hold.sentAt, hold.grantedMs),
+        };
         const again = { renewAt: 0, endsAt: now() + ASK_FIRST_MS };
         this.holds.set(hold.key, { ...hold, ...(message.again ? again : fresh), busy: false });
         break;
@@ -140,12 +144,13 @@ export class RenewLoop {
   }
 
   private renewSoon(): void {
-    for (const worker of this.workers.values()) for (const one of worker.deadlines.values()) one.renewAt = 0;
+    for (const worker of this.workers.values())
+      for (const one of worker.deadlines.values()) one.renewAt = 0;
     for (const hold of this.holds.values()) hold.renewAt = 0;
   }
 
-  // Waits do not count the time that the machine sleeps, the wall clock does. After a jump of the wall
-  // clock the server is asked at once; nothing is taken for lost because of it.
+  // Waits do not count the time that the machine sleeps, the wall clock does. After a jump of the
+  // wall clock the server is asked at once; nothing is taken for lost because of it.
   private noticeSleep(): void {
     const look = { mono: now(), wall: Date.now() };
     const jump = look.wall - this.lastLook.wall - (look.mono - this.lastLook.mono);
@@ -162,7 +167,8 @@ export class RenewLoop {
       this.lookAtWorker(worker);
     }
     for (const hold of this.holds.values()) this.lookAtHold(hold);
-    if (this.workers.size > 0 || this.holds.size > 0) this.timer = setTimeout(() => this.look(), pause);
+    if (this.workers.size > 0 || this.holds.size > 0)
+      this.timer = setTimeout(() => this.look(), pause);
   }
 
   private lookAtWorker(worker: WorkerState): void {
@@ -173,7 +179,11 @@ export class RenewLoop {
     for (const row of rows) {
       let mine = worker.deadlines.get(row.index);
       if (mine === undefined || mine.generation !== row.generation) {
-        mine = { generation: row.generation, ...deadlines(row.sentAt + (this.offset ?? 0), row.leaseMs, worker.leaseMs), lost: false };
+        mine = {
+          generation: row.generation,
+          ...deadlines(row.sentAt + (this.offset ?? 0), row.leaseMs, worker.leaseMs),
+          lost: false,
+        };
         if (worker.again) Object.assign(mine, { renewAt: 0, endsAt: time + ASK_FIRST_MS });
         worker.deadlines.set(row.index, mine);
       }
@@ -201,7 +211,8 @@ export class RenewLoop {
         lease: `${Math.round(worker.leaseMs)}ms`,
         leases: held.map(({ id, token }) => ({ id, token })),
       });
-      if (worker.failing) this.post({ type: "log", level: "info", message: "renewing leases again" });
+      if (worker.failing)
+        this.post({ type: "log", level: "info", message: "renewing leases again" });
       worker.failing = false;
       this.renewed(worker, held, answer, sentAt);
     } catch (error) {
@@ -212,7 +223,12 @@ export class RenewLoop {
     }
   }
 
-  private renewed(worker: WorkerState, held: Row[], answer: Record<string, unknown>, sentAt: number): void {
+  private renewed(
+    worker: WorkerState,
+    held: Row[],
+    answer: Record<string, unknown>,
+    sentAt: number,
+  ): void {
     const byId = new Map(held.map((row) => [String(row.id), row]));
     const mine = (id: unknown) => {
       const row = byId.get(String(id));
@@ -222,7 +238,8 @@ export class RenewLoop {
     for (const one of list(answer["renewed"])) {
       if (!isRecord(one) || typeof one["lease_expires_in_ms"] !== "number") continue;
       const hit = mine(one["id"]);
-      if (hit) Object.assign(hit.found, deadlines(sentAt, one["lease_expires_in_ms"], worker.leaseMs));
+      if (hit)
+        Object.assign(hit.found, deadlines(sentAt, one["lease_expires_in_ms"], worker.leaseMs));
     }
     const lost: { index: number; generation: number; confirmed: boolean }[] = [];
     for (const id of list(answer["lost"])) {
@@ -259,21 +276,32 @@ export class RenewLoop {
     try {
       const answer = await this.ask(hold.path, hold.grantedMs, hold.body);
       const granted = answer[hold.expires];
-      if (typeof granted !== "number") throw new MainspringError("bad_answer", "a renewal without its time");
+      if (typeof granted !== "number")
+        throw new MainspringError("bad_answer", "a renewal without its time");
       hold.grantedMs = granted;
       hold.renewAt = sentAt + granted / 3;
       hold.endsAt = Math.max(hold.endsAt, endOf(sentAt, granted));
     } catch (error) {
-      if (error instanceof MainspringError && error.code === "lease_lost") this.loseHold(hold, error.message);
+      if (error instanceof MainspringError && error.code === "lease_lost")
+        this.loseHold(hold, error.message);
       hold.renewAt = now() + Math.min(RETRY_PAUSE_MS, hold.grantedMs / 12);
     } finally {
       hold.busy = false;
     }
   }
 
-  private async ask(path: string, leaseMs: number, body: unknown): Promise<Record<string, unknown>> {
+  private async ask(
+    path: string,
+    leaseMs: number,
+    body: unknown,
+  ): Promise<Record<string, unknown>> {
     const timeoutMs = Math.min(ANSWER_MS, Math.max(leaseMs / 3, 100));
-    const answer = await this.transport.request({ method: "POST", path, body: formatJson(body), timeoutMs });
+    const answer = await this.transport.request({
+      method: "POST",
+      path,
+      body: formatJson(body),
+      timeoutMs,
+    });
     return readAnswer(answer, `POST ${path}`);
   }
 
@@ -281,7 +309,12 @@ export class RenewLoop {
     if (worker.failing) return;
     worker.failing = true;
     const message = "cannot renew leases; trying again until they end";
-    this.post({ type: "log", level: "warn", message, error: error instanceof Error ? error.message : String(error) });
+    this.post({
+      type: "log",
+      level: "warn",
+      message,
+      error: error instanceof Error ? error.message : String(error),
+    });
   }
 }
 
@@ -290,7 +323,11 @@ function endOf(sentAt: number, leaseMs: number): number {
 }
 
 // Near a job's time limit the server grants less and less; before a restart, more than was asked.
-function deadlines(sentAt: number, leaseMs: number, asked: number): { renewAt: number; endsAt: number } {
+function deadlines(
+  sentAt: number,
+  leaseMs: number,
+  asked: number,
+): { renewAt: number; endsAt: number } {
   const third = Math.min(leaseMs, asked) / 3;
   const renewAt = sentAt + Math.max(third, Math.min(asked / 12, LEAST_RENEWAL_MS));
   return { renewAt, endsAt: endOf(sentAt, leaseMs) };

@@ -6,7 +6,14 @@ import threadSource from "mainspring:renew_thread";
 import { readClocks } from "./clock.js";
 import type { ServerAddress } from "./http.js";
 import type { Logger } from "./log.js";
-import { type Envelope, type FromLoop, type NamedHold, RenewLoop, type ToLoop, type WorkerLeases } from "./renew_loop.js";
+import {
+  type Envelope,
+  type FromLoop,
+  type NamedHold,
+  RenewLoop,
+  type ToLoop,
+  type WorkerLeases,
+} from "./renew_loop.js";
 
 export interface LeaseEvents {
   lost(rows: { index: number; generation: number; confirmed: boolean }[]): void;
@@ -73,8 +80,13 @@ export class Renewals {
 
   private start(): void {
     try {
-      // Without the flags of this process: they may name loaders that do not belong into the thread.
-      const thread = new Thread(threadSource, { eval: true, workerData: this.address, execArgv: [] });
+      // Without the flags of this process: they may name loaders that do not belong into the
+      // thread.
+      const thread = new Thread(threadSource, {
+        eval: true,
+        workerData: this.address,
+        execArgv: [],
+      });
       thread.unref();
       thread.on("message", (message: FromLoop) => this.receive(message));
       thread.on("error", (error) => this.restart(thread, error.message));
@@ -91,7 +103,8 @@ export class Renewals {
     if (this.closed || this.thread !== thread) return;
     this.log.error("the thread that renews leases failed; starting another one", { error: why });
     this.start();
-    for (const { leases } of this.workers.values()) this.send({ type: "worker", leases, again: true });
+    for (const { leases } of this.workers.values())
+      this.send({ type: "worker", leases, again: true });
     for (const { hold } of this.holds.values()) this.send({ type: "hold", hold, again: true });
   }
 

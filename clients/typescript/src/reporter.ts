@@ -1,4 +1,5 @@
-// Sends what handlers report (progress, checkpoints, messages, results of steps), many in one renewal.
+// Sends what handlers report (progress, checkpoints, messages, results of steps), many in one
+// renewal.
 import { type Attempt, type Report } from "./attempt.js";
 import { type Core, Pauses, sleep } from "./core.js";
 import { isRecord, makeError, type MainspringError } from "./errors.js";
@@ -66,7 +67,8 @@ export class Reporter {
       try {
         this.answered(sent, await this.renew(sent));
         pauses.reset();
-        if ([...this.waiting].every((attempt) => attempt.reports.length === 0)) await sleep(PROGRESS_PAUSE_MS);
+        if ([...this.waiting].every((attempt) => attempt.reports.length === 0))
+          await sleep(PROGRESS_PAUSE_MS);
       } catch (thrown) {
         const error = thrown as MainspringError;
         if (error.again !== "no") {
@@ -118,14 +120,19 @@ export class Reporter {
   private answered(sent: Sent[], answer: Record<string, unknown>): void {
     const { renewed, lost, cancel, memos_full: full, refused } = answer;
     const ids = (list: unknown) => new Set((Array.isArray(list) ? list : []).map(String));
-    const kept = ids(Array.isArray(renewed) ? renewed.map((one) => (isRecord(one) ? one["id"] : "")) : []);
+    const kept = ids(
+      Array.isArray(renewed) ? renewed.map((one) => (isRecord(one) ? one["id"] : "")) : [],
+    );
     const gone = ids(lost);
     const fullOf = ids(full);
     const problems = new Map<string, MainspringError>();
     for (const one of Array.isArray(refused) ? refused : []) {
       if (!isRecord(one)) continue;
       const error = isRecord(one["error"]) ? one["error"] : {};
-      problems.set(String(one["id"]), makeError("too_large", String(error["message"] ?? "the report is refused")));
+      problems.set(
+        String(one["id"]),
+        makeError("too_large", String(error["message"] ?? "the report is refused")),
+      );
     }
     for (const one of sent) {
       const { id } = one.attempt;
@@ -134,7 +141,9 @@ export class Reporter {
       this.settle(one, (report) => {
         if (problems.has(id)) return problems.get(id);
         if (!fullOf.has(id) || report.type !== "memo") return undefined;
-        return makeError("too_large", `job ${id} has results of 1000 steps: it can keep no more`, { field: "step" });
+        return makeError("too_large", `job ${id} has results of 1000 steps: it can keep no more`, {
+          field: "step",
+        });
       });
     }
     const wanted = [...ids(cancel)];
@@ -155,11 +164,13 @@ export class Reporter {
       if (report.type === "message") attempt.nextSeq += 1;
       report.answer(verdict(report));
     }
-    if (attempt.reports.length === 0 && attempt.newProgress === undefined) this.waiting.delete(attempt);
+    if (attempt.reports.length === 0 && attempt.newProgress === undefined)
+      this.waiting.delete(attempt);
   }
 }
 
-// As much as one renewal of a job takes: all checkpoints (the last one counts), 16 messages, 16 results.
+// As much as one renewal of a job takes: all checkpoints (the last one counts), 16 messages, 16
+// results.
 function encode(attempt: Attempt): Sent {
   const reports: Report[] = [];
   const messages: string[] = [];
@@ -183,9 +194,11 @@ function encode(attempt: Attempt): Sent {
     else memos.push(`{"name":${JSON.stringify(report.name)},"result":${report.json}}`);
   }
   let json = `{"id":${attempt.id},"token":${attempt.claimed.token}`;
-  if (attempt.newProgress !== undefined) json += `,"progress":${JSON.stringify(attempt.newProgress)}`;
+  if (attempt.newProgress !== undefined)
+    json += `,"progress":${JSON.stringify(attempt.newProgress)}`;
   if (checkpoint !== undefined) json += `,"checkpoint":${checkpoint}`;
-  if (messages.length > 0) json += `,"messages":[${messages.join(",")}],"first_seq":${attempt.nextSeq}`;
+  if (messages.length > 0)
+    json += `,"messages":[${messages.join(",")}],"first_seq":${attempt.nextSeq}`;
   if (memos.length > 0) json += `,"memos":[${memos.join(",")}]`;
   return { attempt, progress: attempt.newProgress, reports, json: json + "}" };
 }

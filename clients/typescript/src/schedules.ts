@@ -27,7 +27,10 @@ export class Schedules {
     job: ScheduleJob<In> | { job: string; args?: unknown; options?: JobOptions },
   ): Promise<ScheduleInfo & { outcome: "created" | "replaced" | "unchanged" }> {
     const definition = definitionOf(job.job as JobDefinition | string);
-    const body = { ...(toWire(when) as object), job: wireJob(definition, job.args, job.options ?? {}) };
+    const body = {
+      ...(toWire(when) as object),
+      job: wireJob(definition, job.args, job.options ?? {}),
+    };
     return fromWire(await this.core.call({ method: "PUT", path: pathOf(name), body }));
   }
 
@@ -38,9 +41,16 @@ export class Schedules {
   async *list(): AsyncGenerator<ScheduleInfo, void, undefined> {
     let after: string | undefined;
     do {
-      const page = await this.core.call({ method: "GET", path: `/v1/schedules${query({ after })}` });
+      const page = await this.core.call({
+        method: "GET",
+        path: `/v1/schedules${query({ after })}`,
+      });
       const schedules = page["schedules"];
-      for (const one of need(schedules as unknown[], Array.isArray(schedules), "list of schedules")) {
+      for (const one of need(
+        schedules as unknown[],
+        Array.isArray(schedules),
+        "list of schedules",
+      )) {
         yield fromWire<ScheduleInfo>(one);
       }
       after = typeof page["next"] === "string" ? page["next"] : undefined;
@@ -61,12 +71,20 @@ export class Schedules {
 
   /** Makes a job of it now. Never repeated: after a lost answer, look into the ledger. */
   async trigger(name: string): Promise<{ job: string }> {
-    const call = { method: "POST", path: pathOf(name, "/trigger"), body: {}, repeat: "once" } as const;
+    const call = {
+      method: "POST",
+      path: pathOf(name, "/trigger"),
+      body: {},
+      repeat: "once",
+    } as const;
     return { job: String(needInteger((await this.core.call(call))["job"], "job id")) };
   }
 
   /** The next times. */
-  async preview(name: string, options: { from?: Date | string; count?: number } = {}): Promise<Tick[]> {
+  async preview(
+    name: string,
+    options: { from?: Date | string; count?: number } = {},
+  ): Promise<Tick[]> {
     const from = options.from === undefined ? undefined : instantText(options.from, "from");
     const path = pathOf(name, `/preview${query({ from, count: options.count })}`);
     return fromWire<Tick[]>((await this.core.call({ method: "GET", path }))["ticks"]);

@@ -27,7 +27,11 @@ export function type<T>(): StandardSchema<T, T> {
 }
 
 /** The checked value. Throws ValidationError, which names each place and its problem. */
-export async function check<T>(schema: StandardSchema<unknown, T>, value: unknown, what: string): Promise<T> {
+export async function check<T>(
+  schema: StandardSchema<unknown, T>,
+  value: unknown,
+  what: string,
+): Promise<T> {
   let result = schema["~standard"].validate(value);
   if (result instanceof Promise) result = await result;
   if (result.issues === undefined) return result.value;
@@ -35,6 +39,8 @@ export async function check<T>(schema: StandardSchema<unknown, T>, value: unknow
     message,
     path: (path ?? []).map((part) => String(typeof part === "object" ? part.key : part)).join("."),
   }));
-  const text = issues.map(({ message, path }) => (path === "" ? message : `${path}: ${message}`)).join("; ");
+  const text = issues
+    .map(({ message, path }) => (path === "" ? message : `${path}: ${message}`))
+    .join("; ");
   throw new ValidationError(`${what}: ${text}`, issues);
 }

@@ -38,7 +38,13 @@ export class HeldSession {
     sentAt: number,
     private readonly first: readonly unknown[],
   ) {
-    const hold = { path: this.path("/renew"), body: { token }, expires: "lease_expires_in_ms", grantedMs, sentAt };
+    const hold = {
+      path: this.path("/renew"),
+      body: { token },
+      expires: "lease_expires_in_ms",
+      grantedMs,
+      sentAt,
+    };
     this.renewal = core.renewals.addHold(hold, (message) => {
       this.renewal = undefined;
       this.lostSignal.abort(new LeaseLost(`session ${key}: ${message}`));
@@ -49,15 +55,26 @@ export class HeldSession {
     return this.lostSignal.signal;
   }
 
-  /** A worker for the jobs of this session alone, one at a time. It takes the job that came with the session. */
+  /**
+   * A worker for the jobs of this session alone, one at a time. It takes the job that came with the
+   * session.
+   */
   worker(options: Omit<WorkerOptions, "slots" | "queues"> = {}): Worker {
     const { queue, key, token } = this;
     const session = { queue, key, token };
-    return new Worker(this.core, { ...options, slots: 1 }, { id: this.holder, session, first: this.first });
+    return new Worker(
+      this.core,
+      { ...options, slots: 1 },
+      { id: this.holder, session, first: this.first },
+    );
   }
 
   async setState(state: unknown): Promise<void> {
-    await this.core.call({ method: "PUT", path: this.path("/state"), body: { token: this.token, state } });
+    await this.core.call({
+      method: "PUT",
+      path: this.path("/state"),
+      body: { token: this.token, state },
+    });
   }
 
   async release(): Promise<void> {
@@ -65,7 +82,11 @@ export class HeldSession {
     if (this.renewal === undefined) return;
     this.core.renewals.forget(this.renewal);
     this.renewal = undefined;
-    const call = { method: "POST", path: this.path("/release"), body: { token: this.token } } as const;
+    const call = {
+      method: "POST",
+      path: this.path("/release"),
+      body: { token: this.token },
+    } as const;
     await this.core.call(call);
   }
 
@@ -96,16 +117,36 @@ export class Sessions {
     };
     const path = `/v1/queues/${encodeURIComponent(queue)}/sessions/accept`;
     const waitMs = durationMs(options.wait ?? 0, "wait");
-    const answer = await this.core.call({ method: "POST", path, body, waitMs, signal: options.signal });
+    const answer = await this.core.call({
+      method: "POST",
+      path,
+      body,
+      waitMs,
+      signal: options.signal,
+    });
     if (answer["session"] === null) return undefined;
-    const grant = need(isRecord(answer["session"]) ? answer["session"] : undefined, true, "session");
+    const grant = need(
+      isRecord(answer["session"]) ? answer["session"] : undefined,
+      true,
+      "session",
+    );
     const key = need(grant["key"] as string, typeof grant["key"] === "string", "key of a session");
     const left = grant["lease_expires_in_ms"];
     const leftMs = need(left as number, typeof left === "number", "lease of a session");
     const whole = Math.max(leftMs, durationMs(lease));
     const jobs = Array.isArray(answer["jobs"]) ? (answer["jobs"] as unknown[]) : [];
     const token = BigInt(needInteger(grant["token"], "token of a session"));
-    return new HeldSession(this.core, worker, queue, key, token, grant["state"], whole, now() - (whole - leftMs), jobs);
+    return new HeldSession(
+      this.core,
+      worker,
+      queue,
+      key,
+      token,
+      grant["state"],
+      whole,
+      now() - (whole - leftMs),
+      jobs,
+    );
   }
 
   async get(queue: string, key: string): Promise<SessionInfo> {

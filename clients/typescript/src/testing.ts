@@ -16,7 +16,8 @@ import {
   WaitTimeout,
 } from "./index.js";
 
-const asyncDispose: typeof Symbol.asyncDispose = Symbol.asyncDispose ?? Symbol.for("nodejs.asyncDispose");
+const asyncDispose: typeof Symbol.asyncDispose =
+  Symbol.asyncDispose ?? Symbol.for("nodejs.asyncDispose");
 
 export interface TestServerOptions {
   /** The server's program. Default: MAINSPRING_BINARY, else `mainspring` on the PATH. */
@@ -77,17 +78,29 @@ export const silent: Logger = {
 
 // The one place that knows how a server for tests is started.
 function commandLine(directory: string, more: readonly string[]): string[] {
-  return ["serve", "--data", join(directory, "store"), "--listen", "127.0.0.1:0", "--json", ...more];
+  return [
+    "serve",
+    "--data",
+    join(directory, "store"),
+    "--listen",
+    "127.0.0.1:0",
+    "--json",
+    ...more,
+  ];
 }
 
 /** Starts a server. Resolves when it takes requests. */
 export async function startServer(options: TestServerOptions = {}): Promise<TestServer> {
   const binary = options.binary ?? process.env["MAINSPRING_BINARY"] ?? "mainspring";
   const directory = await mkdtemp(join(tmpdir(), "mainspring-test-"));
-  const child = spawn(binary, commandLine(directory, options.args ?? []), { stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(binary, commandLine(directory, options.args ?? []), {
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   let output = "";
   let problems = "";
-  child.stderr.setEncoding("utf8").on("data", (text: string) => (problems = (problems + text).slice(-4000)));
+  child.stderr
+    .setEncoding("utf8")
+    .on("data", (text: string) => (problems = (problems + text).slice(-4000)));
   // A server must not outlive the tests that are interrupted.
   const kill = () => child.kill("SIGKILL");
   process.once("exit", kill);
@@ -105,7 +118,8 @@ export async function startServer(options: TestServerOptions = {}): Promise<Test
       });
     });
     child.unref();
-    for (const pipe of [child.stdout, child.stderr]) (pipe as unknown as { unref?: () => void }).unref?.();
+    for (const pipe of [child.stdout, child.stderr])
+      (pipe as unknown as { unref?: () => void }).unref?.();
     return new TestServer(url, child.pid ?? 0, child, directory);
   } catch (error) {
     child.kill("SIGKILL");
@@ -114,19 +128,28 @@ export async function startServer(options: TestServerOptions = {}): Promise<Test
   }
 }
 
-/** A server for all tests of a file: `const server = useServer({ before, after })` of node:test or vitest. */
+/**
+ * A server for all tests of a file: `const server = useServer({ before, after })` of node:test or
+ * vitest.
+ */
 export function useServer(
   hooks: { before?: Hook; beforeAll?: Hook; after?: Hook; afterAll?: Hook },
   options: TestServerOptions = {},
-): { readonly url: string; client(options?: MainspringOptions): Mainspring; readonly server: TestServer } {
+): {
+  readonly url: string;
+  client(options?: MainspringOptions): Mainspring;
+  readonly server: TestServer;
+} {
   let server: TestServer | undefined;
   const before = hooks.before ?? hooks.beforeAll;
   const after = hooks.after ?? hooks.afterAll;
-  if (before === undefined || after === undefined) throw new TypeError("hooks: must have before and after");
+  if (before === undefined || after === undefined)
+    throw new TypeError("hooks: must have before and after");
   before(async () => void (server = await startServer(options)));
   after(async () => server?.stop());
   const running = () => {
-    if (server === undefined) throw new Error("the test server has not been started: use it inside a test");
+    if (server === undefined)
+      throw new Error("the test server has not been started: use it inside a test");
     return server;
   };
   return {
@@ -152,7 +175,8 @@ export async function waitFor(
   for (;;) {
     const info = await job.get();
     if (info.state === state) return info;
-    if (performance.now() >= end) throw new WaitTimeout(`job ${job.id} is ${info.state}, not ${state}`);
+    if (performance.now() >= end)
+      throw new WaitTimeout(`job ${job.id} is ${info.state}, not ${state}`);
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }

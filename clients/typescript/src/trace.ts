@@ -1,9 +1,11 @@
-// The W3C trace context of the caller: passed on with each job that it makes, and from a job to its handler.
+// The W3C trace context of the caller: passed on with each job that it makes, and from a job to its
+// handler.
 import { AsyncLocalStorage } from "node:async_hooks";
 
 const current = new AsyncLocalStorage<{ headers: Readonly<Record<string, string>> }>();
 
-// The API of OpenTelemetry that the program has loaded, if it has. It registers itself under this symbol.
+// The API of OpenTelemetry that the program has loaded, if it has. It registers itself under this
+// symbol.
 interface Telemetry {
   context?: { active(): unknown; with<T>(context: unknown, fn: () => T): T };
   propagation?: {
@@ -20,7 +22,8 @@ interface Getter {
 }
 
 function telemetry(): Telemetry | undefined {
-  return (globalThis as Record<symbol, unknown>)[Symbol.for("opentelemetry.js.api.1")] as Telemetry | undefined;
+  return (globalThis as Record<symbol, unknown>)[Symbol.for("opentelemetry.js.api.1")] as
+    Telemetry | undefined;
 }
 
 /** The headers `traceparent` and `tracestate` for a job that is made now. */
@@ -28,7 +31,9 @@ export function traceHeaders(): Record<string, string> {
   const carrier: Record<string, string> = {};
   const { propagation, context } = telemetry() ?? {};
   if (propagation && context) {
-    propagation.inject(context.active(), carrier, { set: (to, key, value) => void (to[key] = value) });
+    propagation.inject(context.active(), carrier, {
+      set: (to, key, value) => void (to[key] = value),
+    });
   }
   if (carrier["traceparent"] !== undefined) return carrier;
   const { traceparent, tracestate } = current.getStore()?.headers ?? {};

@@ -1,4 +1,5 @@
-// Lets a Node.js that does not run TypeScript itself load it, with the compiler that the project has.
+// Lets a Node.js that does not run TypeScript itself load it, with the compiler that the project
+// has.
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
@@ -27,14 +28,22 @@ export async function resolve(
   if (/^\.\.?\//.test(specifier) && context.parentURL?.startsWith("file:") === true) {
     const path = fileURLToPath(new URL(specifier, context.parentURL));
     const names = [path.replace(/\.([mc]?)js$/, ".$1ts"), `${path}.ts`, `${path}/index.ts`];
-    const found = existsSync(path) && /\.\w+$/.test(path) ? undefined : names.find((name) => TYPESCRIPT.test(name) && existsSync(name));
+    const found =
+      existsSync(path) && /\.\w+$/.test(path)
+        ? undefined
+        : names.find((name) => TYPESCRIPT.test(name) && existsSync(name));
     if (found !== undefined) return { url: pathToFileURL(found).href, shortCircuit: true };
   }
   return await next(specifier, context);
 }
 
-export async function load(url: string, context: unknown, next: Next<unknown, Loaded>): Promise<Loaded> {
-  if (!url.startsWith("file:") || !TYPESCRIPT.test(new URL(url).pathname)) return await next(url, context);
+export async function load(
+  url: string,
+  context: unknown,
+  next: Next<unknown, Loaded>,
+): Promise<Loaded> {
+  if (!url.startsWith("file:") || !TYPESCRIPT.test(new URL(url).pathname))
+    return await next(url, context);
   const file = fileURLToPath(url);
   const source = compile(file, await readFile(file, "utf8"));
   return { format: file.endsWith(".cts") ? "commonjs" : "module", source, shortCircuit: true };
@@ -55,7 +64,12 @@ function compile(file: string, text: string): string {
   const commonjs = file.endsWith(".cts");
   if (esbuild) {
     const format = commonjs ? "cjs" : "esm";
-    const options = { loader: file.endsWith("x") ? "tsx" : "ts", format, target: "es2022", sourcemap: "inline" };
+    const options = {
+      loader: file.endsWith("x") ? "tsx" : "ts",
+      format,
+      target: "es2022",
+      sourcemap: "inline",
+    };
     return esbuild.transformSync(text, { ...options, sourcefile: file }).code;
   }
   const typescript = optional<TypeScript>(require, "typescript");

@@ -4,23 +4,33 @@
 //                          │
 //                          └─ lease renewed by the thread of Renewals, reports by Reporter
 //
-// A claim parks at the server while there is no job. While there are jobs, each finish carries the next
-// claim: one round trip for each job, or for many.
+// A claim parks at the server while there is no job. While there are jobs, each finish carries the
+// next claim: one round trip for each job, or for many.
 import { asyncDispose } from "./dispose.js";
 import { now } from "./clock.js";
 import { Attempt, type AttemptHost, Context, type JobContext, readClaimed } from "./attempt.js";
 import { type Core, need, Pauses, randomName, sleep } from "./core.js";
-import { type HandlerResult, type JobDefinition, definitionOf, jobJson } from "./define.js";
+import { type HandlerResult, type JobDefinition, definitionOf } from "./define.js";
 import { type Duration, durationMs, durationText } from "./durations.js";
-import { Cancelled, isRecord, LeaseLost, type MainspringError, Shutdown, TimeLimit, ValidationError } from "./errors.js";
-import { formatJson } from "./json.js";
+import {
+  Cancelled,
+  LeaseLost,
+  type MainspringError,
+  Shutdown,
+  TimeLimit,
+  ValidationError,
+} from "./errors.js";
 import { LeaseTable } from "./lease_table.js";
 import { Outcome } from "./outcomes.js";
+import { Finisher } from "./finisher.js";
+import { encodeOutcome } from "./outcome_json.js";
 import { Reporter } from "./reporter.js";
 import { check } from "./schema.js";
 import { inTraceOf } from "./trace.js";
 
-export type Handler<Args, R> = (context: JobContext<Args>) => HandlerResult<R> | Promise<HandlerResult<R>>;
+export type Handler<Args, R> = (
+  context: JobContext<Args>,
+) => HandlerResult<R> | Promise<HandlerResult<R>>;
 
 /** A definition with its handler. `npx mainspring work FILE` runs those that FILE exports. */
 export interface JobHandler {
@@ -54,11 +64,16 @@ export interface WorkerOptions {
   queues?: readonly string[];
   /** Handlers that run at once. Default: 10. */
   slots?: number;
-  /** How long the server waits for news of this worker before it gives its jobs away. Default: 30s. */
+  /**
+   * How long the server waits for news of this worker before it gives its jobs away. Default: 30s.
+   */
   lease?: Duration;
   /** How long a claim waits at the server. Default: 20s. */
   claimWait?: Duration;
-  /** Jobs claimed beyond the slots while handlers take less than 2 ms, up to 1000; 0 = none. Default: by their time. */
+  /**
+   * Jobs claimed beyond the slots while handlers take less than 2 ms, up to 1000; 0 = none.
+   * Default: by their time.
+   */
   claimAhead?: number;
   /** How long `stop()` takes at most. Handlers are told after four fifths of it. Default: 25s. */
   gracefulStop?: Duration;
@@ -100,20 +115,8 @@ interface Kind {
   running: number;
 }
 
-interface Done {
-  id: string;
-  outcome: Outcome["kind"];
-  /** As it goes into the request. */
-  json: string;
-  token: bigint;
-}
-
 const MAX_CLAIM = 1000;
-const MAX_FINISH = 1000;
-const MAX_CALL_BYTES = 512 << 10;
-const MAX_RESULT_BYTES = 1 << 20;
 const MAX_TIMER_MS = 0x7fffffff;
-const MAX_FINISHES = 2;
 // Handlers that are done sooner are fed from claimed jobs that wait: so much work for each slot.
 const CLAIM_AHEAD_MS = 2;
 const AHEAD_PER_CLAIM = 250;
@@ -121,13 +124,21 @@ const AFTER_STOP_MS = 250;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 5000;
 const WAIT_FOR_REPORTS_MS = 10_000;
-const STATUSES = new Set(["ok", "stale", "not_found", "refused"]);
 
 export class Worker {
   /** Random for each worker: a restart is another worker. */
   readonly id: string;
   readonly stats: WorkerStats = {
-    ...{ claimed: 0, completed: 0, failed: 0, snoozed: 0, deferred: 0, cancelled: 0, dead: 0, stale: 0 },
+    ...{
+      claimed: 0,
+      completed: 0,
+      failed: 0,
+      snoozed: 0,
+      deferred: 0,
+      cancelled: 0,
+      dead: 0,
+      stale: 0,
+    },
     ...{ refused: 0, leaseLost: 0, claims: 0, finishes: 0, running: 0, waiting: 0 },
   };
 
@@ -140,17 +151,15 @@ export class Worker {
   private readonly kinds = new Map<string, Kind>();
   private readonly table = new LeaseTable();
   private readonly reporter: Reporter;
+  private readonly finisher: Finisher;
   private readonly attemptHost: AttemptHost;
   private renewalKey: number | undefined;
 
   private readonly active = new Map<string, Attempt>();
   private readonly ready: { attempt: Attempt; kind: Kind }[] = [];
-  private readonly done: Done[] = [];
   private slotsTaken = 0;
   private slotsReady = 0;
   private handlerMs = -1;
-  private finishes = 0;
-  private carrying = false;
   private parked = false;
   /** A kind had no room when the claim was made that waits. */
   private parkedWithoutKind = false;
@@ -161,7 +170,6 @@ export class Worker {
 
   private started = false;
   private stopping = false;
-  private giveUpAt = Infinity;
   private stopped: Promise<{ abandoned: number }> | undefined;
   private readonly claimAbort = new AbortController();
   private readonly stopSignal = new AbortController();
@@ -188,7 +196,22 @@ export class Worker {
     this.gracefulMs = durationMs(options.gracefulStop ?? "25s", "gracefulStop");
     this.mostAhead = Math.min(options.claimAhead ?? MAX_CLAIM, MAX_CLAIM);
     this.queues = new Set(options.queues ?? []);
-    this.attemptHost = { core, reportSoon: (attempt, atOnce) => this.reporter.soon(attempt, atOnce) };
+    this.attemptHost = {
+      core,
+      reportSoon: (attempt, atOnce) => this.reporter.soon(attempt, atOnce),
+    };
+    this.finisher = new Finisher({
+      core,
+      worker: this.id,
+      stats: this.stats,
+      stopSignal: this.stopSignal.signal,
+      nextClaim: () => (this.parked ? undefined : this.nextClaim("0s")),
+      accept: (jobs, cancel) => void this.accept(jobs, cancel),
+      changed: () => {
+        this.pump();
+        this.changed();
+      },
+    });
     this.reporter = new Reporter({
       core,
       worker: this.id,
@@ -198,7 +221,9 @@ export class Worker {
     });
   }
 
-  /** Adds a handler. The worker starts by itself once the current turn of the event loop is over. */
+  /**
+   * Adds a handler. The worker starts by itself once the current turn of the event loop is over.
+   */
   on<In, Args, R>(
     definition: JobDefinition<In, Args, R>,
     handler: Handler<NoInfer<Args>, NoInfer<R>>,
@@ -223,7 +248,8 @@ export class Worker {
       running: 0,
     };
     for (const name of [definition.kind, ...definition.aliases]) {
-      if (this.kinds.has(name)) throw new TypeError(`kind ${name}: this worker has a handler for it`);
+      if (this.kinds.has(name))
+        throw new TypeError(`kind ${name}: this worker has a handler for it`);
       this.kinds.set(name, kind);
     }
     this.queues.add(definition.options.queue ?? "default");
@@ -236,7 +262,10 @@ export class Worker {
     return this;
   }
 
-  /** Works until SIGTERM, SIGINT, `signal` or the server's order, then stops. A second signal ends the process. */
+  /**
+   * Works until SIGTERM, SIGINT, `signal` or the server's order, then stops. A second signal ends
+   * the process.
+   */
   async run(options: { signal?: AbortSignal; giveBack?: boolean } = {}): Promise<void> {
     const end = new AbortController();
     const stop = () => end.abort();
@@ -256,9 +285,9 @@ export class Worker {
   }
 
   /**
-   * Claims no more, lets handlers end, gives back what has not begun. Handlers that still run at the end
-   * are abandoned: their jobs are run again when their leases end, or at once with `giveBack`, for a process
-   * that exits.
+   * Claims no more, lets handlers end, gives back what has not begun. Handlers that still run at
+   * the end are abandoned: their jobs are run again when their leases end, or at once with
+   * `giveBack`, for a process that exits.
    */
   stop(options: { timeout?: Duration; giveBack?: boolean } = {}): Promise<{ abandoned: number }> {
     this.stopped ??= this.stopNow(
@@ -292,7 +321,7 @@ export class Worker {
   private async stopNow(timeoutMs: number, giveBack: boolean): Promise<{ abandoned: number }> {
     this.stopping = true;
     this.stopSignal.abort();
-    this.giveUpAt = now() + timeoutMs;
+    this.finisher.giveUpAt = now() + timeoutMs;
     for (const { attempt, kind } of this.ready.splice(0)) {
       kind.taken -= 1;
       this.giveBack(attempt);
@@ -300,26 +329,32 @@ export class Worker {
     this.slotsReady = 0;
     this.wakeClaimer();
     await this.endClaims();
-    const tell = setTimeout(() => this.tellAll(new Shutdown("the worker stops")), bounded((timeoutMs * 4) / 5));
+    const tell = setTimeout(
+      () => this.tellAll(new Shutdown("the worker stops")),
+      bounded((timeoutMs * 4) / 5),
+    );
     await this.until(() => this.stats.running === 0, timeoutMs);
     clearTimeout(tell);
     const abandoned = this.stats.running;
     if (abandoned > 0) {
-      this.core.log.warn("handlers have not ended in time and are abandoned", { handlers: abandoned });
+      this.core.log.warn("handlers have not ended in time and are abandoned", {
+        handlers: abandoned,
+      });
       for (const attempt of [...this.active.values()]) {
         if (giveBack) this.giveBack(attempt);
         else this.release(attempt);
       }
-      this.giveUpAt = Math.max(this.giveUpAt, now() + 1000);
+      this.finisher.giveUpAt = Math.max(this.finisher.giveUpAt, now() + 1000);
     }
     this.pump();
-    await this.until(() => this.done.length === 0 && this.finishes === 0, this.giveUpAt - now());
+    await this.until(() => this.finisher.idle, this.finisher.giveUpAt - now());
     if (abandoned === 0) this.reporter.stop();
     if (this.renewalKey !== undefined) this.core.renewals.forget(this.renewalKey);
     return { abandoned };
   }
 
-  // Behind a proxy the server does not notice that a worker hangs up: it would give a job to the claim.
+  // Behind a proxy the server does not notice that a worker hangs up: it would give a job to the
+  // claim.
   private async endClaims(): Promise<void> {
     await this.askToEndClaims();
     const late = setTimeout(() => this.claimAbort.abort(), AFTER_STOP_MS);
@@ -330,7 +365,12 @@ export class Worker {
   private async askToEndClaims(): Promise<void> {
     if (!this.parked) return;
     this.endedByUs = true;
-    const call = { method: "POST", path: "/v1/claim/end", repeat: "no", timeoutMs: AFTER_STOP_MS } as const;
+    const call = {
+      method: "POST",
+      path: "/v1/claim/end",
+      repeat: "no",
+      timeoutMs: AFTER_STOP_MS,
+    } as const;
     await this.core.call({ ...call, body: { worker: this.id } }).catch(() => undefined);
   }
 
@@ -359,21 +399,31 @@ export class Worker {
 
   private claimAhead(): number {
     if (this.handlerMs < 0 || this.handlerMs >= CLAIM_AHEAD_MS) return 0;
-    return Math.min(Math.floor((this.slots * CLAIM_AHEAD_MS) / Math.max(this.handlerMs, 0.0005)), this.mostAhead);
+    return Math.min(
+      Math.floor((this.slots * CLAIM_AHEAD_MS) / Math.max(this.handlerMs, 0.0005)),
+      this.mostAhead,
+    );
   }
 
   /** The next claim; undefined: nothing to claim for now. */
   private nextClaim(wait: string): Record<string, unknown> | undefined {
     if (this.stopping || this.quiet) return undefined;
     const first = this.ready[0];
-    if (first !== undefined && first.attempt.slots > 1 && !this.fits(first.attempt)) return undefined;
+    if (first !== undefined && first.attempt.slots > 1 && !this.fits(first.attempt))
+      return undefined;
     const ahead = this.claimAhead();
     const room = this.slots + ahead - this.slotsTaken - this.slotsReady;
     if (this.held) {
       const { session } = this.held;
-      return room > 0 && this.active.size === 0 ? { session, wait, lease: durationText(this.leaseMs) } : undefined;
+      return room > 0 && this.active.size === 0
+        ? { session, wait, lease: durationText(this.leaseMs) }
+        : undefined;
     }
-    let max = Math.min(room, ahead > 0 ? Math.max(AHEAD_PER_CLAIM, this.slots) : MAX_CLAIM, MAX_CLAIM);
+    let max = Math.min(
+      room,
+      ahead > 0 ? Math.max(AHEAD_PER_CLAIM, this.slots) : MAX_CLAIM,
+      MAX_CLAIM,
+    );
     const kinds: string[] = [];
     for (const [name, kind] of this.kinds) {
       const left = kind.concurrency === undefined ? max : kind.concurrency - kind.taken;
@@ -388,7 +438,9 @@ export class Worker {
   private async runClaimer(): Promise<void> {
     const pauses = new Pauses(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
     while (!this.stopping) {
-      const claim = this.carrying ? undefined : this.nextClaim(durationText(this.claimWaitMs));
+      const claim = this.finisher.carrying
+        ? undefined
+        : this.nextClaim(durationText(this.claimWaitMs));
       if (claim === undefined) {
         await new Promise<void>((resolve) => (this.wakeClaimer = resolve));
         continue;
@@ -397,7 +449,8 @@ export class Worker {
       const before = now();
       try {
         this.parked = true;
-        this.parkedWithoutKind = !this.held && (claim["kinds"] as string[]).length < this.kinds.size;
+        this.parkedWithoutKind =
+          !this.held && (claim["kinds"] as string[]).length < this.kinds.size;
         const answer = await this.core.call({
           method: "POST",
           path: "/v1/claim",
@@ -413,7 +466,8 @@ export class Worker {
         // A server that does not let claims wait must not be asked in a loop.
         const asked = this.endedByUs;
         this.endedByUs = false;
-        if (got === 0 && !asked && now() - before < this.claimWaitMs / 10) await sleep(pauses.next(), this.stopSignal.signal);
+        if (got === 0 && !asked && now() - before < this.claimWaitMs / 10)
+          await sleep(pauses.next(), this.stopSignal.signal);
         else pauses.reset();
       } catch (thrown) {
         this.parked = false;
@@ -440,7 +494,9 @@ export class Worker {
       try {
         this.admit(new Attempt(readClaimed(wire), this.attemptHost));
       } catch (error) {
-        this.core.log.error("a claimed job makes no sense; its lease will end", { error: String(error) });
+        this.core.log.error("a claimed job makes no sense; its lease will end", {
+          error: String(error),
+        });
       }
     }
     const wanted = Array.isArray(cancel) ? cancel.map(String) : [];
@@ -457,7 +513,12 @@ export class Worker {
     // One that is shorter than was asked for began before its answer came.
     const whole = Math.max(claimed.leaseMs, this.leaseMs);
     const kind = this.kinds.get(claimed.job.kind);
-    const row = this.table.add(claimed.wireId, claimed.token, now() - (whole - claimed.leaseMs), whole);
+    const row = this.table.add(
+      claimed.wireId,
+      claimed.token,
+      now() - (whole - claimed.leaseMs),
+      whole,
+    );
     attempt.row = row;
     if (row === undefined || kind === undefined || this.stopping) return this.giveBack(attempt);
     attempt.slots = Math.min(claimed.cost, this.slots);
@@ -532,7 +593,7 @@ export class Worker {
   }
 
   private startReady(): void {
-    for (let i = 0; i < this.ready.length && this.slotsTaken < this.slots; ) {
+    for (let i = 0; i < this.ready.length && this.slotsTaken < this.slots;) {
       const next = this.ready[i];
       if (next === undefined) return;
       const { attempt, kind } = next;
@@ -611,7 +672,10 @@ export class Worker {
     const told = attempt.stopReason;
     if (told instanceof Cancelled) return new Outcome("cancel", {}); // for the canceller's reason
     if (told instanceof Shutdown || told instanceof LeaseLost) return givenBack(attempt);
-    const text = thrown instanceof Error ? (thrown.stack ?? `${thrown.name}: ${thrown.message}`) : String(thrown);
+    const text =
+      thrown instanceof Error
+        ? (thrown.stack ?? `${thrown.name}: ${thrown.message}`)
+        : String(thrown);
     const error = told instanceof TimeLimit ? `${told.message}: ${text}` : text;
     return new Outcome("retry", { error: error.slice(0, 16_000) });
   }
@@ -625,15 +689,17 @@ export class Worker {
     const end = now() + WAIT_FOR_REPORTS_MS;
     while (waits() && !attempt.lost && now() < end) await sleep(5);
     if (!complete || !waits() || attempt.lost) return outcome;
-    return new Outcome("retry", { error: "a message could not be sent: the server did not take it in time" });
+    return new Outcome("retry", {
+      error: "a message could not be sent: the server did not take it in time",
+    });
   }
 
   private conclude(attempt: Attempt, outcome: Outcome<unknown>): void {
-    this.done.push(encodeOutcome(attempt, outcome));
+    this.finisher.push(encodeOutcome(attempt, outcome));
     this.pump();
   }
 
-  // -- finishes
+  // -- what moves when something has changed
 
   // Once in each turn of the event loop: what ends in one turn goes together.
   private pump(): void {
@@ -642,119 +708,10 @@ export class Worker {
     setImmediate(() => {
       this.pumping = false;
       if (!this.stopping) this.startReady();
-      while (this.done.length > 0 && this.finishes < MAX_FINISHES) void this.sendBatch();
+      this.finisher.send();
       this.stats.waiting = this.ready.length;
       this.wakeClaimer();
     });
-  }
-
-  private async sendBatch(): Promise<void> {
-    const batch: Done[] = [];
-    let bytes = 0;
-    for (const one of this.done) {
-      if (batch.length >= MAX_FINISH || (bytes > 0 && bytes + one.json.length > MAX_CALL_BYTES)) break;
-      bytes += one.json.length;
-      batch.push(one);
-    }
-    this.done.splice(0, batch.length);
-    this.finishes += 1;
-    const claim = this.parked || this.carrying ? undefined : this.nextClaim("0s");
-    this.carrying ||= claim !== undefined;
-    try {
-      await this.sendUntilAnswered(batch, claim);
-    } finally {
-      this.finishes -= 1;
-      this.pump();
-      this.changed();
-    }
-  }
-
-  private async sendUntilAnswered(batch: Done[], claim: Record<string, unknown> | undefined): Promise<void> {
-    const pauses = new Pauses(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
-    for (let first = true; ; first = false) {
-      const carried = first ? claim : undefined;
-      try {
-        this.stats.finishes += 1;
-        const answer = await this.callFinish(batch, carried);
-        if (carried !== undefined) this.carrying = false;
-        this.tally(batch, answer);
-        if (carried !== undefined && answer["jobs"] !== undefined) this.accept(answer["jobs"], answer["cancel"]);
-        return;
-      } catch (thrown) {
-        if (carried !== undefined) {
-          this.carrying = false;
-          this.wakeClaimer();
-        }
-        const error = thrown as MainspringError;
-        const fields = { jobs: batch.length, code: error.code, error: error.message };
-        if (error.again === "no") {
-          if (carried !== undefined) continue; // perhaps it was the claim
-          if (batch.length > 1) {
-            for (const one of batch) await this.sendUntilAnswered([one], undefined);
-            return;
-          }
-          this.stats.refused += 1;
-          this.core.log.error("the server refuses an outcome; the job will be run again", fields);
-          return;
-        }
-        if (first) this.core.log.warn("cannot report outcomes; trying again with growing pauses", fields);
-        const pause = Math.min(pauses.next(error), Math.max(this.giveUpAt - now(), 0));
-        await sleep(pause, this.stopping ? undefined : this.stopSignal.signal);
-        if (now() >= this.giveUpAt) {
-          this.core.log.error("stopping without having reported outcomes; the jobs will be run again", fields);
-          return;
-        }
-      }
-    }
-  }
-
-  private async callFinish(batch: Done[], claim: Record<string, unknown> | undefined): Promise<Record<string, unknown>> {
-    const head = `{"worker":"${this.id}","results":[${batch.map((one) => one.json).join(",")}]`;
-    const body = claim === undefined ? `${head}}` : `${head},"claim":${formatJson(claim)}}`;
-    const timeoutMs = Math.min(this.core.readTimeoutMs, 10_000);
-    const answer = await this.core.callText({ method: "POST", path: "/v1/finish", repeat: "no", timeoutMs }, body);
-    const results = answer["results"];
-    // An answer that does not fit the request says nothing about it: it is sent again.
-    const good =
-      Array.isArray(results) &&
-      results.length === batch.length &&
-      results.every(
-        (one, i) => isRecord(one) && String(one["id"]) === batch[i]?.id && STATUSES.has(String(one["status"])),
-      );
-    need(results, good, "list of results");
-    return answer;
-  }
-
-  private tally(batch: Done[], answer: Record<string, unknown>): void {
-    const counters = {
-      complete: "completed",
-      retry: "failed",
-      snooze: "snoozed",
-      defer: "deferred",
-      cancel: "cancelled",
-      dead: "dead",
-    } as const;
-    (answer["results"] as Record<string, unknown>[]).forEach((one, i) => {
-      const sent = batch[i];
-      if (sent === undefined) return;
-      if (one["status"] === "ok") {
-        this.stats[counters[sent.outcome]] += 1;
-      } else if (one["status"] === "refused") {
-        this.refusedPart(sent, isRecord(one["error"]) ? String(one["error"]["message"]) : "");
-      } else {
-        this.stats.stale += 1;
-        this.core.log.warn("an outcome came too late: the job belongs to another worker", { job: sent.id });
-      }
-    });
-  }
-
-  // A payload is over its limit, and will be next time: the job is dead instead of run for ever.
-  private refusedPart(sent: Done, message: string): void {
-    this.stats.refused += 1;
-    this.core.log.error("the server refuses a part of an outcome", { job: sent.id, error: message });
-    if (sent.outcome === "dead") return;
-    const fields = { outcome: "dead", reason: "result_refused", description: message };
-    this.done.push({ ...sent, outcome: "dead", json: encode(sent.id, sent.token, fields) });
   }
 }
 
@@ -764,47 +721,7 @@ function bounded(ms: number): number {
 
 // Without counting the attempt; one that waited for a claim of its id waits for one again.
 function givenBack(attempt: Attempt): Outcome {
-  return attempt.claimed.deferred ? new Outcome("defer", {}) : new Outcome("snooze", { after: "0s" });
-}
-
-function encode(id: string, token: bigint, fields: Record<string, unknown>, more = ""): string {
-  const rest = formatJson(fields).slice(1, -1);
-  return `{"id":${id},"token":${token},${rest}${more}}`;
-}
-
-function encodeOutcome(attempt: Attempt, outcome: Outcome<unknown>): Done {
-  const { token } = attempt.claimed;
-  const { id } = attempt;
-  const dead = (reason: string, description: string): Done => ({
-    ...{ id, token, outcome: "dead" },
-    json: encode(id, token, { outcome: "dead", reason, description }),
-  });
-  let more = "";
-  if (outcome.kind === "complete") {
-    try {
-      const result = outcome.result === undefined ? "" : formatJson(outcome.result, "result");
-      const bytes = result.length > MAX_RESULT_BYTES / 4 ? Buffer.byteLength(result) : 0;
-      if (bytes > MAX_RESULT_BYTES) {
-        return dead("result_too_large", `the result has ${bytes} bytes: must be at most ${MAX_RESULT_BYTES}`);
-      }
-      if (result !== "") more += `,"result":${result}`;
-    } catch (error) {
-      return dead("bad_result", error instanceof Error ? error.message : String(error));
-    }
-    try {
-      const next = outcome.next.map(({ job, args, options }) => jobJson(definitionOf(job), args, options ?? {}));
-      if (next.length > 0) more += `,"next":[${next.join(",")}]`;
-    } catch (error) {
-      return dead("bad_next", error instanceof Error ? error.message : String(error));
-    }
-  }
-  if (outcome.kind === "defer" && attempt.claimed.job.session !== undefined) {
-    const error = "a job of a session cannot be deferred";
-    return { id, token, outcome: "retry", json: encode(id, token, { outcome: "retry", error }) };
-  }
-  // A failed attempt leaves the session's state as it was.
-  if (attempt.newSessionState !== undefined && outcome.kind !== "retry") {
-    more += `,"session_state":${attempt.newSessionState.json}`;
-  }
-  return { id, token, outcome: outcome.kind, json: encode(id, token, { outcome: outcome.kind, ...outcome.fields }, more) };
+  return attempt.claimed.deferred
+    ? new Outcome("defer", {})
+    : new Outcome("snooze", { after: "0s" });
 }

@@ -14,7 +14,15 @@ export type WorkflowStepInfo = Camel<Schemas["WorkflowStep"]>;
 export type WorkflowState = Schemas["WorkflowState"];
 
 const SLICE_MS = 30_000;
-const STATES = new Set(["running", "undoing", "parked", "completed", "failed", "undone", "cancelled"]);
+const STATES = new Set([
+  "running",
+  "undoing",
+  "parked",
+  "completed",
+  "failed",
+  "undone",
+  "cancelled",
+]);
 const OPEN = new Set(["running", "undoing"]);
 
 export class Workflows {
@@ -34,22 +42,32 @@ export class Workflows {
 
   /** Waits until it has ended or is parked. */
   async ended(id: Id, options: WaitOptions = {}): Promise<WorkflowInfo> {
-    const end = options.timeout === undefined ? Infinity : now() + durationMs(options.timeout, "timeout");
+    const end =
+      options.timeout === undefined ? Infinity : now() + durationMs(options.timeout, "timeout");
     for (;;) {
       const waitMs = Math.round(Math.max(0, Math.min(SLICE_MS, end - now())));
       const path = pathOf(id, `?wait=${waitMs}ms`);
-      const info = read(await this.core.call({ method: "GET", path, waitMs, signal: options.signal }));
+      const info = read(
+        await this.core.call({ method: "GET", path, waitMs, signal: options.signal }),
+      );
       if (!OPEN.has(info.state)) return info;
-      if (now() >= end) throw new WaitTimeout(`workflow ${idText(id)} is ${info.state} after the wait`);
+      if (now() >= end)
+        throw new WaitTimeout(`workflow ${idText(id)} is ${info.state} after the wait`);
     }
   }
 
-  async *list(filter: { name?: string; state?: WorkflowState } = {}): AsyncGenerator<WorkflowInfo, void, undefined> {
+  async *list(
+    filter: { name?: string; state?: WorkflowState } = {},
+  ): AsyncGenerator<WorkflowInfo, void, undefined> {
     let before: string | undefined;
     do {
-      const page = await this.core.call({ method: "GET", path: `/v1/workflows${query({ ...filter, before })}` });
+      const page = await this.core.call({
+        method: "GET",
+        path: `/v1/workflows${query({ ...filter, before })}`,
+      });
       const list = page["workflows"];
-      for (const one of need(list as unknown[], Array.isArray(list), "list of workflows")) yield read(one);
+      for (const one of need(list as unknown[], Array.isArray(list), "list of workflows"))
+        yield read(one);
       const next = page["next"];
       before = next === null || next === undefined ? undefined : String(next);
     } while (before !== undefined);
@@ -59,9 +77,16 @@ export class Workflows {
     const out: WorkflowStepInfo[] = [];
     let after: string | undefined;
     do {
-      const page = await this.core.call({ method: "GET", path: pathOf(id, `/steps${query({ after })}`) });
+      const page = await this.core.call({
+        method: "GET",
+        path: pathOf(id, `/steps${query({ after })}`),
+      });
       const steps = page["steps"];
-      out.push(...fromWire<WorkflowStepInfo[]>(need(steps as unknown[], Array.isArray(steps), "list of steps")));
+      out.push(
+        ...fromWire<WorkflowStepInfo[]>(
+          need(steps as unknown[], Array.isArray(steps), "list of steps"),
+        ),
+      );
       const next = page["next"];
       after = next === null || next === undefined ? undefined : String(next);
     } while (after !== undefined);
@@ -83,10 +108,17 @@ export class Workflows {
   async resume(id: Id): Promise<WorkflowInfo> {
     return await this.post(id, "/resume", {});
   }
-  async retry(id: Id, options: { step?: string; byHand?: boolean; result?: unknown } = {}): Promise<WorkflowInfo> {
+  async retry(
+    id: Id,
+    options: { step?: string; byHand?: boolean; result?: unknown } = {},
+  ): Promise<WorkflowInfo> {
     return await this.post(id, "/retry", toWire(options));
   }
-  async fork(id: Id, step: string, options: { input?: unknown; key?: string } = {}): Promise<{ id: string; duplicate: boolean }> {
+  async fork(
+    id: Id,
+    step: string,
+    options: { input?: unknown; key?: string } = {},
+  ): Promise<{ id: string; duplicate: boolean }> {
     const body = { step, ...options, key: options.key ?? `auto-${randomName()}` };
     return started(await this.core.call({ method: "POST", path: pathOf(id, "/fork"), body }));
   }
@@ -106,5 +138,8 @@ function read(wire: unknown): WorkflowInfo {
 }
 
 function started(answer: Record<string, unknown>): { id: string; duplicate: boolean } {
-  return { id: String(needInteger(answer["id"], "workflow id")), duplicate: answer["duplicate"] === true };
+  return {
+    id: String(needInteger(answer["id"], "workflow id")),
+    duplicate: answer["duplicate"] === true,
+  };
 }

@@ -26,14 +26,25 @@ after(() => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-function run(args: string[]): { child: ChildProcess; output: () => string; ended: Promise<number | null> } {
+function run(args: string[]): {
+  child: ChildProcess;
+  output: () => string;
+  ended: Promise<number | null>;
+} {
   const env = { ...process.env, MAINSPRING_SERVER: server.url };
-  const child = spawn(process.execPath, [join(root, "dist", "cli.js"), ...args], { env, cwd: directory });
+  const child = spawn(process.execPath, [join(root, "dist", "cli.js"), ...args], {
+    env,
+    cwd: directory,
+  });
   children.push(child);
   let text = "";
   child.stdout?.on("data", (piece) => (text += String(piece)));
   child.stderr?.on("data", (piece) => (text += String(piece)));
-  return { child, output: () => text, ended: new Promise((resolve) => child.once("exit", (code) => resolve(code))) };
+  return {
+    child,
+    output: () => text,
+    ended: new Promise((resolve) => child.once("exit", (code) => resolve(code))),
+  };
 }
 
 const program = (answer: string, queue: string) => `
@@ -73,7 +84,10 @@ test("work --watch: a changed file is taken up", async () => {
   const ms = server.client();
   writeFileSync(join(directory, "watched.ts"), program('"one "', "watched"));
   const { child, ended, output } = run(["work", "watched.ts", "--watch"]);
-  const ask = async () => await (await ms.enqueue("greet", { name: "x" }, { queue: "watched" })).result({ timeout: "20s" });
+  const ask = async () =>
+    await (
+      await ms.enqueue("greet", { name: "x" }, { queue: "watched" })
+    ).result({ timeout: "20s" });
   assert.equal(await ask(), "one x!", output());
   writeFileSync(join(directory, "watched.ts"), program('"two "', "watched"));
   await eventually(async () => (await ask()) === "two x!", "the new version");

@@ -1,7 +1,19 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
-import { AccessDenied, defineJob, JobFailed, Mainspring, MainspringError, newJob, NotFound, QueueFull, type, ValidationError, WaitTimeout } from "mainspring";
+import {
+  AccessDenied,
+  defineJob,
+  JobFailed,
+  Mainspring,
+  MainspringError,
+  newJob,
+  NotFound,
+  QueueFull,
+  type,
+  ValidationError,
+  WaitTimeout,
+} from "mainspring";
 import { silent, useServer } from "mainspring/testing";
 import { z } from "zod";
 
@@ -12,29 +24,54 @@ const quick = { log: silent, retryFor: "5s" };
 
 test("enqueue: options, unique key, and the job as the server has it", async () => {
   const ms = server.client();
-  const mail = defineJob("mail", { queue: "mails", timeout: "5m", maxAttempts: 7, args: type<{ to: string; id: bigint }>() });
+  const mail = defineJob("mail", {
+    queue: "mails",
+    timeout: "5m",
+    maxAttempts: 7,
+    args: type<{ to: string; id: bigint }>(),
+  });
   const args = { to: "grüße 🎉", id: 9223372036854775807n };
-  const job = await ms.enqueue(mail, args, { key: "k1", delay: "1h", priority: 2, tags: ["vip"], headers: { a: "b" } });
+  const job = await ms.enqueue(mail, args, {
+    key: "k1",
+    delay: "1h",
+    priority: 2,
+    tags: ["vip"],
+    headers: { a: "b" },
+  });
   const again = await ms.enqueue(mail, args, { key: "k1" });
   assert.equal(job.duplicate, false);
   assert.deepEqual([again.id, again.duplicate], [job.id, true]);
   const info = await job.get();
   assert.deepEqual(
-    [info.queue, info.kind, info.state, info.priority, info.timeout, info.maxAttempts, info.uniqueKey, info.tags],
+    [
+      info.queue,
+      info.kind,
+      info.state,
+      info.priority,
+      info.timeout,
+      info.maxAttempts,
+      info.uniqueKey,
+      info.tags,
+    ],
     ["mails", "mail", "scheduled", 2, "5m", 7, "k1", ["vip"]],
   );
   assert.deepEqual(info.args, args);
   assert.deepEqual(info.headers, { a: "b" });
   assert.equal((await job.why()).gate, "time");
   assert.deepEqual(await job.cancel("enough"), { state: "cancelled" });
-  await assert.rejects(job.result(), (error: JobFailed) => error.state === "cancelled" && error.reason === "enough");
+  await assert.rejects(
+    job.result(),
+    (error: JobFailed) => error.state === "cancelled" && error.reason === "enough",
+  );
   await job.retry();
   assert.equal((await job.get()).state, "available");
 });
 
 test("enqueue: arguments that do not fit the schema are refused before they are sent", async () => {
   const ms = server.client();
-  const photo = defineJob("photo", { args: z.object({ path: z.string(), width: z.number().default(200) }) });
+  const photo = defineJob("photo", {
+    args: z.object({ path: z.string(), width: z.number().default(200) }),
+  });
   await assert.rejects(
     ms.enqueue(photo, { path: 3 } as unknown as { path: string }),
     (error: ValidationError) => error.issues[0]?.path === "path",
@@ -45,11 +82,15 @@ test("enqueue: arguments that do not fit the schema are refused before they are 
 test("enqueueMany: 10,000 jobs in one request, all or none", async () => {
   const ms = server.client();
   const job = defineJob("many", { queue: "many", args: type<{ n: number }>() });
-  const made = await ms.enqueueMany(job, Array.from({ length: 10_000 }, (_, n) => ({ n })));
+  const made = await ms.enqueueMany(
+    job,
+    Array.from({ length: 10_000 }, (_, n) => ({ n })),
+  );
   assert.equal(new Set(made.map(({ id }) => id)).size, 10_000);
   await assert.rejects(
     ms.enqueueMany([newJob(job, { n: 1 }), newJob(job, { n: 2 }, { priority: 12 })]),
-    (error: MainspringError) => error.code === "invalid_argument" && error.field === "jobs[1].priority",
+    (error: MainspringError) =>
+      error.code === "invalid_argument" && error.field === "jobs[1].priority",
   );
   const { counts } = await ms.queues.get("many");
   assert.equal((counts as Record<string, number>)["available"], 10_000);
@@ -74,7 +115,8 @@ test("a lost answer: the enqueue is repeated with its key, and there is one job"
   const fake = await fakeServer((asked, response, count) => {
     keys.push(asked.headers["idempotency-key"]);
     if (count === 1) return void response.destroy();
-    if (count === 2) return json(response, 503, { error: { code: "unavailable", message: "starting" } });
+    if (count === 2)
+      return json(response, 503, { error: { code: "unavailable", message: "starting" } });
     if (count === 3) return json(response, 200, "<html>proxy</html>");
     json(response, 201, { id: 5, state: "available" });
   });
@@ -98,7 +140,10 @@ test("Retry-After: the client waits as long as the server asks", async () => {
   assert.ok((times[1] ?? 0) - (times[0] ?? 0) >= 990);
   const hurried = new Mainspring(fake.url, { ...quick, retryFor: "100ms" });
   fake.asked.length = 0;
-  await assert.rejects(hurried.enqueue("k"), (error: QueueFull) => error instanceof QueueFull && error.retryAfterMs === 1000);
+  await assert.rejects(
+    hurried.enqueue("k"),
+    (error: QueueFull) => error instanceof QueueFull && error.retryAfterMs === 1000,
+  );
   ms.close();
   hurried.close();
   fake.close();
@@ -109,7 +154,10 @@ test("errors: typed by code; answers of a proxy are no verdict", async () => {
   let body: unknown = { error: { code: "unauthenticated", message: "a valid token is needed" } };
   const fake = await fakeServer((_, response) => json(response, status, body));
   const ms = new Mainspring(fake.url, { log: silent, retryFor: 0 });
-  await assert.rejects(ms.enqueue("k"), (error: AccessDenied) => error instanceof AccessDenied && error.again === "no");
+  await assert.rejects(
+    ms.enqueue("k"),
+    (error: AccessDenied) => error instanceof AccessDenied && error.again === "no",
+  );
   const codes: [number, unknown, string][] = [
     [404, "<html>no such page</html>", "bad_answer"],
     [404, { error: { code: "brand_new", message: "?" } }, "brand_new"],
@@ -123,7 +171,11 @@ test("errors: typed by code; answers of a proxy are no verdict", async () => {
   ];
   for (const [one, text, code] of codes) {
     [status, body] = [one, text];
-    await assert.rejects(ms.enqueue("k"), (error: MainspringError) => error.code === code, `${one} ${String(text)}`);
+    await assert.rejects(
+      ms.enqueue("k"),
+      (error: MainspringError) => error.code === code,
+      `${one} ${String(text)}`,
+    );
   }
   [status, body] = [200, { id: 1, state: "finished" }];
   await assert.rejects(ms.job(1).result(), /no good state/);
@@ -154,7 +206,10 @@ test("a request is ended by its signal, and by a silent server", async () => {
   const abort = new AbortController();
   setTimeout(() => abort.abort(), 10);
   const slow = new Mainspring(fake.url, quick);
-  await assert.rejects(slow.enqueue("k", {}, { signal: abort.signal }), (error: MainspringError) => error.code === "aborted");
+  await assert.rejects(
+    slow.enqueue("k", {}, { signal: abort.signal }),
+    (error: MainspringError) => error.code === "aborted",
+  );
   const gone = new Mainspring("http://127.0.0.1:9", { log: silent, retryFor: 0 });
   await assert.rejects(gone.enqueue("k"), (error: MainspringError) => error.code === "unavailable");
   for (const one of [ms, slow, gone]) one.close();
@@ -196,7 +251,11 @@ test("schedules, limits, queues: definitions in camelCase, read back the same", 
   assert.deepEqual(names, ["nightly"]);
   await ms.schedules.remove("nightly");
 
-  await ms.queues.setLimits("reports", { concurrency: 5, perKey: { concurrency: 1, fair: true, weights: { my_key: 3 } }, costs: { report: 2 } });
+  await ms.queues.setLimits("reports", {
+    concurrency: 5,
+    perKey: { concurrency: 1, fair: true, weights: { my_key: 3 } },
+    costs: { report: 2 },
+  });
   const queue = await ms.queues.get("reports");
   assert.deepEqual(queue.limits?.perKey?.weights, { my_key: 3 });
   await ms.queues.pause("reports");
@@ -207,13 +266,19 @@ test("schedules, limits, queues: definitions in camelCase, read back the same", 
 test("locks: one holder, renewed until released, and a fence for enqueues", async () => {
   const ms = server.client();
   const lock = await ms.lock("report/eu", { ttl: "1s" });
-  await assert.rejects(ms.lock("report/eu"), (error: MainspringError) => error.code === "lease_held");
+  await assert.rejects(
+    ms.lock("report/eu"),
+    (error: MainspringError) => error.code === "lease_held",
+  );
   await new Promise((resolve) => setTimeout(resolve, 1500)); // longer than its time
   await ms.enqueue("k", {}, { fence: lock });
   assert.equal(lock.signal.aborted, false);
   await lock.setValue({ at: 3 });
   await lock.release();
-  await assert.rejects(ms.enqueue("k", {}, { fence: lock }), (error: MainspringError) => error.code === "lease_lost");
+  await assert.rejects(
+    ms.enqueue("k", {}, { fence: lock }),
+    (error: MainspringError) => error.code === "lease_lost",
+  );
   await ms.withLock("report/eu", (next) => {
     assert.ok(next.token > lock.token);
     assert.deepEqual(next.value, { at: 3 });

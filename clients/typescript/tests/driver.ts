@@ -1,4 +1,5 @@
-// The TypeScript driver of the conformance cases: operations in, answers out. See clients/conformance/README.md.
+// The TypeScript driver of the conformance cases: operations in, answers out. See
+// clients/conformance/README.md.
 import { createInterface } from "node:readline";
 
 import {
@@ -29,7 +30,8 @@ const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve,
 
 /** Integers that not every language can read, marked. */
 function encode(value: unknown): unknown {
-  if (typeof value === "bigint") return value > SAFE || value < -SAFE ? { $int: String(value) } : Number(value);
+  if (typeof value === "bigint")
+    return value > SAFE || value < -SAFE ? { $int: String(value) } : Number(value);
   if (Array.isArray(value)) return value.map(encode);
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, encode(one)]));
@@ -44,16 +46,31 @@ function decode(value: unknown): unknown {
   return Object.fromEntries(Object.entries(fields).map(([name, one]) => [name, decode(one)]));
 }
 
-const camel = (name: string) => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+const camel = (name: string) =>
+  name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
 const snake = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-const OPAQUE = new Set(["args", "result", "checkpoint", "headers", "weights", "costs", "input", "payload", "state", "data"]);
+const OPAQUE = new Set([
+  "args",
+  "result",
+  "checkpoint",
+  "headers",
+  "weights",
+  "costs",
+  "input",
+  "payload",
+  "state",
+  "data",
+]);
 
 function renamed(value: unknown, rename: (name: string) => string): unknown {
   if (Array.isArray(value)) return value.map((one) => renamed(one, rename));
   if (typeof value === "bigint") return String(value);
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(
-    Object.entries(value).map(([name, one]) => [rename(name), OPAQUE.has(name) ? one : renamed(one, rename)]),
+    Object.entries(value).map(([name, one]) => [
+      rename(name),
+      OPAQUE.has(name) ? one : renamed(one, rename),
+    ]),
   );
 }
 const toCamel = <T>(value: unknown) => renamed(value, camel) as T;
@@ -79,8 +96,14 @@ interface Run {
   stop_reason: string;
 }
 
-const REASONS: Record<string, string> = { Cancelled: "cancelled", LeaseLost: "lease_lost", TimeLimit: "timeout", Shutdown: "shutdown" };
-const reasonOf = (signal: AbortSignal) => (signal.aborted ? (REASONS[(signal.reason as Error).name] ?? "") : "");
+const REASONS: Record<string, string> = {
+  Cancelled: "cancelled",
+  LeaseLost: "lease_lost",
+  TimeLimit: "timeout",
+  Shutdown: "shutdown",
+};
+const reasonOf = (signal: AbortSignal) =>
+  signal.aborted ? (REASONS[(signal.reason as Error).name] ?? "") : "";
 
 /** Runs the actions of a case. */
 class Actions {
@@ -99,7 +122,9 @@ class Actions {
     try {
       for (const action of this.actions) {
         if (action["attempt"] !== undefined && action["attempt"] !== attempt) continue;
-        const [name, value] = Object.entries(action).find(([one]) => one !== "attempt" && one !== "repeat") ?? ["", undefined];
+        const [name, value] = Object.entries(action).find(
+          ([one]) => one !== "attempt" && one !== "repeat",
+        ) ?? ["", undefined];
         for (let times = Number(action["repeat"] ?? 1); times > 0; times -= 1) {
           const ended = await this.act(context, run, name, value);
           if (ended === undefined) continue;
@@ -117,7 +142,12 @@ class Actions {
     }
   }
 
-  private async act(context: JobContext, run: Run, name: string, value: unknown): Promise<{ value: unknown } | undefined> {
+  private async act(
+    context: JobContext,
+    run: Run,
+    name: string,
+    value: unknown,
+  ): Promise<{ value: unknown } | undefined> {
     const fields = value as Fields;
     switch (name) {
       case "return":
@@ -135,7 +165,9 @@ class Actions {
       case "cancel":
         return { value: cancel(fields["reason"] as string | undefined) };
       case "dead":
-        return { value: dead(fields["reason"] as string, fields["description"] as string | undefined) };
+        return {
+          value: dead(fields["reason"] as string, fields["description"] as string | undefined),
+        };
       case "return_bad":
         return { value: new Map() };
       case "throw":
@@ -236,8 +268,9 @@ class SessionJobs {
   async next(wait: string, kinds: readonly string[]): Promise<unknown> {
     this.worker ??= kinds.reduce(
       (worker, kind) =>
-        worker.on({ kind, aliases: [], options: {}, args: any, result: any }, (context) =>
-          new Promise((end) => this.waiting.push({ context, end })),
+        worker.on(
+          { kind, aliases: [], options: {}, args: any, result: any },
+          (context) => new Promise((end) => this.waiting.push({ context, end })),
         ),
       this.held.worker(),
     );
@@ -245,7 +278,9 @@ class SessionJobs {
     while (this.waiting.length === 0 && performance.now() < end) await sleep(5);
     this.current = this.waiting.shift();
     const { context } = this.current ?? {};
-    return context === undefined ? null : toSnake({ ...context.job, args: context.args, sessionState: context.sessionState });
+    return context === undefined
+      ? null
+      : toSnake({ ...context.job, args: context.args, sessionState: context.sessionState });
   }
 
   async finish(fields: Fields): Promise<void> {
@@ -262,7 +297,9 @@ class SessionJobs {
   }
 }
 
-const any = { "~standard": { version: 1 as const, vendor: "driver", validate: (value: unknown) => ({ value }) } };
+const any = {
+  "~standard": { version: 1 as const, vendor: "driver", validate: (value: unknown) => ({ value }) },
+};
 
 class Driver {
   ms = new Mainspring({ log: silent() });
@@ -275,7 +312,9 @@ class Driver {
   private readonly tickets = new Map<number, Promise<string>>();
 
   private async open(url: string, options: Fields): Promise<unknown> {
-    await Promise.all([...this.workers.values()].map((worker) => worker.stop({ timeout: "200ms" })));
+    await Promise.all(
+      [...this.workers.values()].map((worker) => worker.stop({ timeout: "200ms" })),
+    );
     for (const { abort } of this.streams.values()) abort.abort();
     this.ms.close();
     this.workers = new Map();
@@ -306,7 +345,11 @@ class Driver {
       const actions = (what["do"] ?? []) as Fields[];
       const concurrency = what["concurrency"] as number | undefined;
       const definition = { kind, aliases: [], options: { queue }, args: any, result: any };
-      worker.on(definition, (context) => new Actions(this, runs, actions).run(context), concurrency ? { concurrency } : {});
+      worker.on(
+        definition,
+        (context) => new Actions(this, runs, actions).run(context),
+        concurrency ? { concurrency } : {},
+      );
     }
     this.workers.set(name, worker);
     return {};
@@ -317,7 +360,11 @@ class Driver {
     const events: unknown[] = [];
     this.streams.set(name, { events, abort });
     void (async () => {
-      for await (const event of this.ms.events({ ...toCamel<Fields>(filter), signal: abort.signal })) events.push(toSnake(event));
+      for await (const event of this.ms.events({
+        ...toCamel<Fields>(filter),
+        signal: abort.signal,
+      }))
+        events.push(toSnake(event));
     })().catch(() => undefined);
     return {};
   }
@@ -336,9 +383,14 @@ class Driver {
         return { id, state, duplicate };
       }
       case "enqueue_many": {
-        const jobs = (f["jobs"] as Fields[] | undefined) ?? Array.from({ length: Number(f["times"]) }, () => f["job"] as Fields);
+        const jobs =
+          (f["jobs"] as Fields[] | undefined) ??
+          Array.from({ length: Number(f["times"]) }, () => f["job"] as Fields);
         const made = await ms.enqueueMany(jobs.map(newJob));
-        return { count: made.length, jobs: made.slice(0, 100).map(({ id, state, duplicate }) => ({ id, state, duplicate })) };
+        return {
+          count: made.length,
+          jobs: made.slice(0, 100).map(({ id, state, duplicate }) => ({ id, state, duplicate })),
+        };
       }
       case "get":
         return toSnake(await ms.job(text("id")).get());
@@ -361,7 +413,10 @@ class Driver {
         this.gates.add(text("gate"));
         return {};
       case "lock": {
-        const lock = await ms.lock(text("name"), { ttl: f["ttl"] as string, wait: f["wait"] as string });
+        const lock = await ms.lock(text("name"), {
+          ttl: f["ttl"] as string,
+          wait: f["wait"] as string,
+        });
         this.locks.set(text("name"), lock);
         return { token: String(lock.token) };
       }
@@ -387,7 +442,13 @@ class Driver {
         return {};
       case "schedule_set": {
         const { job, ...when } = f["schedule"] as Fields;
-        return toSnake(await ms.schedules.put(text("name"), toCamel(when), newJob(job as Fields) as { job: string }));
+        return toSnake(
+          await ms.schedules.put(
+            text("name"),
+            toCamel(when),
+            newJob(job as Fields) as { job: string },
+          ),
+        );
       }
       case "schedule_get":
         return toSnake(await ms.schedules.get(text("name")));
@@ -410,7 +471,12 @@ class Driver {
       case "workflow_wait":
         return toSnake(await ms.workflows.ended(text("id"), { timeout: text("timeout") }));
       case "workflow_signal":
-        await ms.workflows.signal(text("id"), text("name"), f["payload"], f["signal_id"] as string | undefined);
+        await ms.workflows.signal(
+          text("id"),
+          text("name"),
+          f["payload"],
+          f["signal_id"] as string | undefined,
+        );
         return {};
       case "workflow_cancel":
         return toSnake(await ms.workflows.cancel(text("id")));
@@ -433,7 +499,10 @@ class Driver {
 
   async handle(line: string): Promise<string> {
     const { op, ticket, ...fields } = parseJson(line) as { op: string; ticket?: number } & Fields;
-    if (op === "join") return (await this.tickets.get(ticket ?? 0)) ?? '{"error":{"code":"driver","message":"no ticket"}}';
+    if (op === "join")
+      return (
+        (await this.tickets.get(ticket ?? 0)) ?? '{"error":{"code":"driver","message":"no ticket"}}'
+      );
     const answer = this.answer(op, fields);
     if (ticket === undefined) return await answer;
     this.tickets.set(ticket, answer);

@@ -42,12 +42,21 @@ export async function fakeServer(
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked, close };
 }
 
-export function json(response: ServerResponse, status: number, body: unknown, headers: Record<string, string> = {}): void {
+export function json(
+  response: ServerResponse,
+  status: number,
+  body: unknown,
+  headers: Record<string, string> = {},
+): void {
   response.writeHead(status, { "content-type": "application/json", ...headers });
   response.end(typeof body === "string" ? body : JSON.stringify(body));
 }
 
-export async function eventually(good: () => boolean | Promise<boolean>, what: string, ms = 10_000): Promise<void> {
+export async function eventually(
+  good: () => boolean | Promise<boolean>,
+  what: string,
+  ms = 10_000,
+): Promise<void> {
   const end = performance.now() + ms;
   while (!(await good())) {
     if (performance.now() > end) throw new Error(`not in time: ${what}`);

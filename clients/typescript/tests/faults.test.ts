@@ -3,7 +3,14 @@ import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { test } from "node:test";
 
-import { defineJob, type JobContext, type LogFields, type Logger, Mainspring, type Worker } from "mainspring";
+import {
+  defineJob,
+  type JobContext,
+  type LogFields,
+  type Logger,
+  Mainspring,
+  type Worker,
+} from "mainspring";
 import { silent } from "mainspring/testing";
 
 import { type Asked, eventually, type Fake, fakeServer, json } from "./fake.js";
@@ -11,14 +18,29 @@ import { type Asked, eventually, type Fake, fakeServer, json } from "./fake.js";
 type Answer = (asked: Asked, response: ServerResponse, count: number) => void;
 
 const claimed = (id: number, more: Record<string, unknown> = {}) => ({
-  ...{ id, token: 10 + id, attempt: 1, max_attempts: 20, queue: "q", kind: "k", args: {}, priority: 5 },
+  ...{
+    id,
+    token: 10 + id,
+    attempt: 1,
+    max_attempts: 20,
+    queue: "q",
+    kind: "k",
+    args: {},
+    priority: 5,
+  },
   ...{ timeout_ms: 900_000, lease_expires_in_ms: 30_000, ...more },
 });
 const k = defineJob("k", { queue: "q" });
 
 /** A server that gives `jobs` once, and answers finishes and renewals as the test says. */
 async function withWorker(
-  answers: { jobs?: unknown[]; claim?: Answer; finish?: Answer; renew?: Answer; handler?: (context: JobContext) => unknown },
+  answers: {
+    jobs?: unknown[];
+    claim?: Answer;
+    finish?: Answer;
+    renew?: Answer;
+    handler?: (context: JobContext) => unknown;
+  },
   run: (fake: Fake, worker: Worker, lines: string[]) => Promise<void>,
 ): Promise<void> {
   let given = false;
@@ -29,13 +51,16 @@ async function withWorker(
       return json(response, 200, { jobs: answers.jobs ?? [claimed(1)] });
     }
     if (asked.path === "/v1/claim/end") return json(response, 200, { ended: 0 });
-    if (asked.path === "/v1/finish" && answers.finish) return answers.finish(asked, response, count);
+    if (asked.path === "/v1/finish" && answers.finish)
+      return answers.finish(asked, response, count);
     if (asked.path === "/v1/renew" && answers.renew) return answers.renew(asked, response, count);
-    if (asked.path === "/v1/claim") return void setTimeout(() => json(response, 200, { jobs: [] }), 100);
+    if (asked.path === "/v1/claim")
+      return void setTimeout(() => json(response, 200, { jobs: [] }), 100);
     json(response, 200, { results: [{ id: 1, status: "ok" }], renewed: [] });
   });
   const lines: string[] = [];
-  const line = (message: string, fields: LogFields = {}) => void lines.push(`${message} ${String(fields["error"] ?? "")}`);
+  const line = (message: string, fields: LogFields = {}) =>
+    void lines.push(`${message} ${String(fields["error"] ?? "")}`);
   const log: Logger = { ...silent, warn: line, error: line };
   const ms = new Mainspring(fake.url, { log });
   const worker = ms.worker({ lease: "1s", slots: 4 }).on(k, answers.handler ?? (() => 1));
@@ -49,7 +74,8 @@ async function withWorker(
 }
 
 const finishes = (fake: Fake) => fake.asked.filter(({ path }) => path === "/v1/finish");
-const results = (asked: Asked | undefined) => (JSON.parse(asked?.body ?? "{}") as { results: unknown }).results;
+const results = (asked: Asked | undefined) =>
+  (JSON.parse(asked?.body ?? "{}") as { results: unknown }).results;
 
 test("a finish is sent again, unchanged, until its answer makes sense", async () => {
   const broken: Answer[] = [
@@ -76,10 +102,12 @@ test("a finish is sent again, unchanged, until its answer makes sense", async ()
 
 test("a claim that is refused with a finish does not spoil the finish", async () => {
   const finish: Answer = (asked, response) => {
-    if (asked.body.includes('"claim"')) return json(response, 403, { error: { code: "forbidden", message: "claim" } });
+    if (asked.body.includes('"claim"'))
+      return json(response, 403, { error: { code: "forbidden", message: "claim" } });
     json(response, 200, { results: [{ id: 1, status: "ok" }] });
   };
-  const claim: Answer = (_, response, count) => json(response, 200, { jobs: count === 1 ? [claimed(1)] : [] });
+  const claim: Answer = (_, response, count) =>
+    json(response, 200, { jobs: count === 1 ? [claimed(1)] : [] });
   await withWorker({ finish, claim }, async (_, worker) => {
     await eventually(() => worker.stats.completed === 1, "the outcome is taken");
   });
@@ -88,23 +116,38 @@ test("a claim that is refused with a finish does not spoil the finish", async ()
 test("one outcome that is refused does not spoil the others of its batch", async () => {
   const finish: Answer = (asked, response) => {
     const sent = results(asked) as { id: number }[];
-    if (sent.some(({ id }) => id === 2)) return json(response, 400, { error: { code: "invalid_argument", message: "no" } });
+    if (sent.some(({ id }) => id === 2))
+      return json(response, 400, { error: { code: "invalid_argument", message: "no" } });
     json(response, 200, { results: sent.map(({ id }) => ({ id, status: "ok" })) });
   };
   await withWorker({ finish, jobs: [claimed(1), claimed(2), claimed(3)] }, async (_, worker) => {
-    await eventually(() => worker.stats.completed === 2 && worker.stats.refused === 1, "two of three");
+    await eventually(
+      () => worker.stats.completed === 2 && worker.stats.refused === 1,
+      "two of three",
+    );
   });
 });
 
 test("a part that is over its limit makes the job dead, once", async () => {
   const finish: Answer = (asked, response) => {
     const [one] = results(asked) as { id: number; outcome: string }[];
-    const error = { code: "too_large", message: "result has too many bytes", field: "results[0].result" };
-    json(response, 200, { results: [one?.outcome === "dead" ? { id: 1, status: "ok" } : { id: 1, status: "refused", error }] });
+    const error = {
+      code: "too_large",
+      message: "result has too many bytes",
+      field: "results[0].result",
+    };
+    json(response, 200, {
+      results: [
+        one?.outcome === "dead" ? { id: 1, status: "ok" } : { id: 1, status: "refused", error },
+      ],
+    });
   };
   await withWorker({ finish }, async (fake, worker) => {
     await eventually(() => worker.stats.dead === 1, "the job is dead");
-    assert.match(finishes(fake).at(-1)?.body ?? "", /"reason":"result_refused","description":"result has too many bytes"/);
+    assert.match(
+      finishes(fake).at(-1)?.body ?? "",
+      /"reason":"result_refused","description":"result has too many bytes"/,
+    );
   });
 });
 
@@ -112,7 +155,10 @@ test("claims: answers without sense are no jobs, and the worker asks again", asy
   const claim: Answer = (_, response, count) => {
     if (count === 1) return json(response, 200, "[]");
     if (count === 2) return json(response, 200, { jobs: "none" });
-    if (count === 3) return json(response, 200, { jobs: [{ id: 1, kind: "k" }, { ...claimed(2), token: -1 }, 7, claimed(1)] });
+    if (count === 3)
+      return json(response, 200, {
+        jobs: [{ id: 1, kind: "k" }, { ...claimed(2), token: -1 }, 7, claimed(1)],
+      });
     setTimeout(() => json(response, 200, { jobs: [] }), 50);
   };
   const ran: string[] = [];
@@ -130,7 +176,11 @@ test("renewals: a broken answer loses nothing at once; without any the lease end
   const begin = performance.now();
   const renew: Answer = (_, response, count) => {
     if (count === 1) return json(response, 200, { renewed: "?", lost: "1", cancel: { 1: true } });
-    if (count === 2) return json(response, 200, { renewed: [{ id: 1, lease_expires_in_ms: "30000" }], lost: [99] });
+    if (count === 2)
+      return json(response, 200, {
+        renewed: [{ id: 1, lease_expires_in_ms: "30000" }],
+        lost: [99],
+      });
     response.destroy();
   };
   const handler = async ({ signal }: { signal: AbortSignal }) => {
@@ -138,22 +188,31 @@ test("renewals: a broken answer loses nothing at once; without any the lease end
     told = performance.now() - begin;
     reason = signal.reason;
   };
-  await withWorker({ renew, handler, jobs: [claimed(1, { lease_expires_in_ms: 1000 })] }, async (fake, worker) => {
-    await eventually(() => reason !== undefined, "the handler is told");
-    assert.match(String(reason), /LeaseLost: job 1: .*could not be renewed in time/);
-    assert.ok(told > 700 && told < 1000, `${told} ms: before the server gives it away, not much before`);
-    await eventually(() => worker.stats.stale === 1, "the outcome is dropped");
-    assert.equal(finishes(fake).length, 0);
-  });
+  await withWorker(
+    { renew, handler, jobs: [claimed(1, { lease_expires_in_ms: 1000 })] },
+    async (fake, worker) => {
+      await eventually(() => reason !== undefined, "the handler is told");
+      assert.match(String(reason), /LeaseLost: job 1: .*could not be renewed in time/);
+      assert.ok(
+        told > 700 && told < 1000,
+        `${told} ms: before the server gives it away, not much before`,
+      );
+      await eventually(() => worker.stats.stale === 1, "the outcome is dropped");
+      assert.equal(finishes(fake).length, 0);
+    },
+  );
 });
 
 test("renewals: their thread may end; another one asks the server first", async () => {
   let release: () => void = () => undefined;
-  const renew: Answer = (_, response) => json(response, 200, { renewed: [{ id: 1, lease_expires_in_ms: 1000 }], lost: [], cancel: [] });
+  const renew: Answer = (_, response) =>
+    json(response, 200, { renewed: [{ id: 1, lease_expires_in_ms: 1000 }], lost: [], cancel: [] });
   const handler = () => new Promise<void>((resolve) => (release = resolve));
   await withWorker({ renew, handler }, async (fake, worker, lines) => {
     await eventually(() => worker.stats.running === 1, "it runs");
-    const { thread } = (worker as unknown as { core: { renewals: { thread: { terminate(): Promise<void> } } } }).core.renewals;
+    const { thread } = (
+      worker as unknown as { core: { renewals: { thread: { terminate(): Promise<void> } } } }
+    ).core.renewals;
     await thread.terminate();
     const renewals = () => fake.asked.filter(({ path }) => path === "/v1/renew").length;
     const before = renewals();

@@ -1,7 +1,15 @@
 // The code of the guide and of the README compiles and runs.
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -10,7 +18,8 @@ import { after, before, test } from "node:test";
 import { useServer } from "mainspring/testing";
 
 const root = dirname(dirname(createRequire(import.meta.url).resolve("mainspring")));
-const guide = process.env["MAINSPRING_GUIDE"] ?? join(root, "..", "..", "docs", "guides", "typescript.md");
+const guide =
+  process.env["MAINSPRING_GUIDE"] ?? join(root, "..", "..", "docs", "guides", "typescript.md");
 const directory = mkdtempSync(join(tmpdir(), "mainspring-guide-"));
 const server = useServer({ before, after });
 after(() => rmSync(directory, { recursive: true, force: true }));
@@ -26,7 +35,9 @@ function writeBlocks(): string[] {
   const names: string[] = [];
   let parts = PREAMBLE;
   for (const document of [guide, join(root, "README.md")]) {
-    for (const [, name, code] of readFileSync(document, "utf8").matchAll(/^```ts(?: file=(\S+))?\n([\s\S]*?)^```/gm)) {
+    for (const [, name, code] of readFileSync(document, "utf8").matchAll(
+      /^```ts(?: file=(\S+))?\n([\s\S]*?)^```/gm,
+    )) {
       if (name === undefined) {
         parts += `{\n${code}\n}\n`;
         continue;
@@ -48,37 +59,71 @@ function link(): void {
   writeFileSync(join(directory, "package.json"), '{"type":"module"}');
 }
 
-test("the guide: its code compiles and does what it says", { skip: !existsSync(guide) && "the guide is not here" }, async () => {
-  link();
-  const names = writeBlocks();
-  assert.deepEqual(names, ["jobs.ts", "worker.ts", "producer.ts", "thumbnail.test.ts", "readme.ts", "parts.ts"]);
-  const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
-  const options = ["--strict", "--skipLibCheck", "--target", "es2022", "--module", "node16", "--types", "node", "--lib", "es2022,esnext.disposable"];
-  const compiled = spawnSync(process.execPath, [tsc, ...options, ...names], { encoding: "utf8", cwd: directory });
-  assert.equal(compiled.status, 0, compiled.stdout);
+test(
+  "the guide: its code compiles and does what it says",
+  { skip: !existsSync(guide) && "the guide is not here" },
+  async () => {
+    link();
+    const names = writeBlocks();
+    assert.deepEqual(names, [
+      "jobs.ts",
+      "worker.ts",
+      "producer.ts",
+      "thumbnail.test.ts",
+      "readme.ts",
+      "parts.ts",
+    ]);
+    const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
+    const options = [
+      "--strict",
+      "--skipLibCheck",
+      "--target",
+      "es2022",
+      "--module",
+      "node16",
+      "--types",
+      "node",
+      "--lib",
+      "es2022,esnext.disposable",
+    ];
+    const compiled = spawnSync(process.execPath, [tsc, ...options, ...names], {
+      encoding: "utf8",
+      cwd: directory,
+    });
+    assert.equal(compiled.status, 0, compiled.stdout);
 
-  const env = { ...process.env, MAINSPRING_SERVER: server.url };
-  const run = async (...args: string[]) => {
-    const child = spawn(process.execPath, args, { env, cwd: directory });
-    let output = "";
-    for (const pipe of [child.stdout, child.stderr]) pipe.on("data", (text) => (output += String(text)));
-    const code = await new Promise<number | null>((resolve) => child.once("exit", resolve));
-    assert.equal(code, 0, output);
-    return output;
-  };
-  const worker = spawn(process.execPath, [join(root, "dist", "cli.js"), "work", "worker.ts", "--slots", "8"], { env, cwd: directory });
-  try {
-    assert.match(await run("producer.js"), /^\d+ 200\n$/);
-    assert.match(await run("readme.js"), /sent to ada@example.com/);
-    await run("--test", "thumbnail.test.js");
-  } finally {
-    worker.kill("SIGTERM");
-    await new Promise((resolve) => worker.once("exit", resolve));
-  }
-  await run("parts.js");
-});
+    const env = { ...process.env, MAINSPRING_SERVER: server.url };
+    const run = async (...args: string[]) => {
+      const child = spawn(process.execPath, args, { env, cwd: directory });
+      let output = "";
+      for (const pipe of [child.stdout, child.stderr])
+        pipe.on("data", (text) => (output += String(text)));
+      const code = await new Promise<number | null>((resolve) => child.once("exit", resolve));
+      assert.equal(code, 0, output);
+      return output;
+    };
+    const worker = spawn(
+      process.execPath,
+      [join(root, "dist", "cli.js"), "work", "worker.ts", "--slots", "8"],
+      { env, cwd: directory },
+    );
+    try {
+      assert.match(await run("producer.js"), /^\d+ 200\n$/);
+      assert.match(await run("readme.js"), /sent to ada@example.com/);
+      await run("--test", "thumbnail.test.js");
+    } finally {
+      worker.kill("SIGTERM");
+      await new Promise((resolve) => worker.once("exit", resolve));
+    }
+    await run("parts.js");
+  },
+);
 
-test("the guide: at most 1,200 words", { skip: !existsSync(guide) && "the guide is not here" }, () => {
-  const words = readFileSync(guide, "utf8").split(/\s+/).length;
-  assert.ok(words <= 1200, `${words} words`);
-});
+test(
+  "the guide: at most 1,200 words",
+  { skip: !existsSync(guide) && "the guide is not here" },
+  () => {
+    const words = readFileSync(guide, "utf8").split(/\s+/).length;
+    assert.ok(words <= 1200, `${words} words`);
+  },
+);

@@ -4,12 +4,16 @@ import { test } from "node:test";
 import { durationMs, formatJson, parseJson } from "mainspring";
 
 test("JSON: integers beyond 2^53 keep all their digits, both ways", () => {
-  const text = '{"a":9223372036854775807,"b":[-9007199254740993,1e3,12345678901234567.5],"c":9007199254740991}';
+  const text =
+    '{"a":9223372036854775807,"b":[-9007199254740993,1e3,12345678901234567.5],"c":9007199254740991}';
   const value = parseJson(text) as { a: bigint; b: (bigint | number)[]; c: number };
   assert.equal(value.a, 9223372036854775807n);
   assert.deepEqual(value.b, [-9007199254740993n, 1000, 12345678901234567.5]);
   assert.equal(value.c, Number.MAX_SAFE_INTEGER);
-  assert.equal(formatJson({ a: value.a, c: value.c }), '{"a":9223372036854775807,"c":9007199254740991}');
+  assert.equal(
+    formatJson({ a: value.a, c: value.c }),
+    '{"a":9223372036854775807,"c":9007199254740991}',
+  );
 });
 
 test("JSON: the reader for long numbers reads like JSON.parse", () => {
@@ -22,14 +26,31 @@ test("JSON: the reader for long numbers reads like JSON.parse", () => {
     assert.deepEqual(parseJson(text), JSON.parse(text));
   }
   assert.equal(Object.getPrototypeOf(parseJson(`{"__proto__":{"a":${long}}}`)), Object.prototype);
-  for (const bad of ["", "01", "[1,]", "{'a':1}", '{"a" 1}', "[1", '"a', "tru", "1 2", "[1}", "+1", '{"a":}', '"\n"']) {
+  for (const bad of [
+    "",
+    "01",
+    "[1,]",
+    "{'a':1}",
+    '{"a" 1}',
+    "[1",
+    '"a',
+    "tru",
+    "1 2",
+    "[1}",
+    "+1",
+    '{"a":}',
+    '"\n"',
+  ]) {
     const text = bad.replace("1", long);
     assert.throws(() => parseJson(text), SyntaxError, text);
   }
 });
 
 test("JSON: what would come back as something else is refused by name", () => {
-  assert.throws(() => formatJson({ at: [new Date()] }, "args"), /args\.at\[0\]: a Date .*toISOString/);
+  assert.throws(
+    () => formatJson({ at: [new Date()] }, "args"),
+    /args\.at\[0\]: a Date .*toISOString/,
+  );
   assert.throws(() => formatJson({ n: NaN }, "args"), /args\.n: NaN/);
   assert.throws(() => formatJson(new Map(), "args"), /Map/);
   assert.throws(() => formatJson({ f: () => 1 }, "args"), /args\.f: a function/);

@@ -31,14 +31,16 @@ test("a job: schema with defaults, steps, progress, checkpoint, and a typed resu
     args: z.object({ path: z.string(), width: z.number().default(200) }),
     result: type<{ width: number; of: number; big: bigint }>(),
   });
-  const worker = ms.worker({ slots: 2 }).on(thumbnail, async ({ args, step, progress, checkpoint, job, token }) => {
-    const size = await step("measure", () => 42);
-    await progress(0.5, "resizing");
-    await checkpoint({ at: 7 });
-    assert.equal(typeof job.id, "string");
-    assert.equal(typeof token, "bigint");
-    return { width: args.width, of: size, big: 9007199254740993n };
-  });
+  const worker = ms
+    .worker({ slots: 2 })
+    .on(thumbnail, async ({ args, step, progress, checkpoint, job, token }) => {
+      const size = await step("measure", () => 42);
+      await progress(0.5, "resizing");
+      await checkpoint({ at: 7 });
+      assert.equal(typeof job.id, "string");
+      assert.equal(typeof token, "bigint");
+      return { width: args.width, of: size, big: 9007199254740993n };
+    });
   const job = await ms.enqueue(thumbnail, { path: "a.jpg" });
   const result = await job.result({ timeout: "10s" });
   assert.deepEqual(result, { width: 200, of: 42, big: 9007199254740993n });
@@ -48,7 +50,11 @@ test("a job: schema with defaults, steps, progress, checkpoint, and a typed resu
 
 test("outcomes: retry, snooze, cancel, dead, and complete with the next jobs", async () => {
   const ms = server.client();
-  const ends = defineJob("ends", { queue: "ends", args: type<{ how: string }>(), result: type<{ n: number }>() });
+  const ends = defineJob("ends", {
+    queue: "ends",
+    args: type<{ how: string }>(),
+    result: type<{ n: number }>(),
+  });
   const next = defineJob("next", { queue: "nexts", args: type<{ from: string }>() });
   let snoozed = 0;
   const worker = ms.worker().on(ends, ({ args, job }) => {
@@ -69,7 +75,8 @@ test("outcomes: retry, snooze, cancel, dead, and complete with the next jobs", a
         return complete({ n: 1 }, { next: [newJob(next, { from: job.id })] });
     }
   });
-  const run = async (how: string, maxAttempts = 20) => await ms.enqueue(ends, { how }, { maxAttempts });
+  const run = async (how: string, maxAttempts = 20) =>
+    await ms.enqueue(ends, { how }, { maxAttempts });
   assert.deepEqual(await (await run("retry")).result(), { n: 2 });
   assert.deepEqual(await (await run("snooze")).result(), { n: 1 });
   const failed = async (how: string) => {
@@ -85,15 +92,22 @@ test("outcomes: retry, snooze, cancel, dead, and complete with the next jobs", a
   assert.deepEqual([state, reason], ["dead", "max_attempts"]);
   const parent = await run("complete");
   await parent.result();
-  for await (const job of ms.jobs({ queue: "nexts" })) assert.deepEqual(job.args, { from: parent.id });
+  for await (const job of ms.jobs({ queue: "nexts" }))
+    assert.deepEqual(job.args, { from: parent.id });
   await worker.stop();
   assert.deepEqual([worker.stats.stale, worker.stats.refused, worker.stats.running], [0, 0, 0]);
 });
 
 test("args and results that do not fit: dead, with what is wrong", async () => {
   const ms = server.client();
-  const strict = defineJob("strict", { queue: "strict", args: z.object({ n: z.number() }), result: z.object({ m: z.number() }) });
-  const worker = ms.worker().on(strict, ({ args }) => (args.n === 1 ? ({ m: "x" } as unknown as { m: number }) : { m: 1 }));
+  const strict = defineJob("strict", {
+    queue: "strict",
+    args: z.object({ n: z.number() }),
+    result: z.object({ m: z.number() }),
+  });
+  const worker = ms
+    .worker()
+    .on(strict, ({ args }) => (args.n === 1 ? ({ m: "x" } as unknown as { m: number }) : { m: 1 }));
   const wrong = await ms.enqueue("strict", { n: "one" }, { queue: "strict" });
   await assert.rejects(wrong.result(), /bad_args: args of job \d+: n:/);
   await assert.rejects((await ms.enqueue(strict, { n: 1 })).result(), /bad_result/);
@@ -116,7 +130,10 @@ test("cancel: the signal is aborted with Cancelled, progress() throws it, the jo
   const job = await ms.enqueue(long, {});
   await waitFor(job, "running");
   assert.deepEqual(await job.cancel("changed my mind"), { state: "running" });
-  await assert.rejects(job.result(), (error: JobFailed) => error.state === "cancelled" && error.reason === "changed my mind");
+  await assert.rejects(
+    job.result(),
+    (error: JobFailed) => error.state === "cancelled" && error.reason === "changed my mind",
+  );
   assert.ok(reason instanceof Cancelled);
   await worker.stop();
 });
@@ -134,7 +151,10 @@ test("a time limit: the signal says so, and the attempt has failed", async () =>
     },
     { timeout: "50ms" },
   );
-  await assert.rejects((await ms.enqueue(slow, {})).result(), /over its time limit of 50 ms: Error: stopped/);
+  await assert.rejects(
+    (await ms.enqueue(slow, {})).result(),
+    /over its time limit of 50 ms: Error: stopped/,
+  );
   assert.ok(reason instanceof TimeLimit);
   await worker.stop();
 });
@@ -157,17 +177,27 @@ test("a lease that is lost aborts the signal, and the outcome does not count", a
   const ms = server.client();
   const lost = defineJob("lost", { queue: "lost", result: type<string>() });
   let reason: unknown;
-  const worker = ms.worker({ lease: "1s", slots: 1 }).on(lost, async ({ signal, job, checkpoint }) => {
-    if (job.attempt > 1) return "second";
-    // Another program ends the attempt with this worker's token.
-    const { token, worker: name } = await ms.job(job.id).get();
-    const results = [{ id: Number(job.id), token: Number(token), outcome: "retry", error: "taken away", after: "0s" }];
-    await ms.request("POST", "/v1/finish", { worker: name, results });
-    await new Promise((resolve) => signal.addEventListener("abort", resolve));
-    reason = signal.reason;
-    await assert.rejects(checkpoint({}), LeaseLost);
-    return "first";
-  });
+  const worker = ms
+    .worker({ lease: "1s", slots: 1 })
+    .on(lost, async ({ signal, job, checkpoint }) => {
+      if (job.attempt > 1) return "second";
+      // Another program ends the attempt with this worker's token.
+      const { token, worker: name } = await ms.job(job.id).get();
+      const results = [
+        {
+          id: Number(job.id),
+          token: Number(token),
+          outcome: "retry",
+          error: "taken away",
+          after: "0s",
+        },
+      ];
+      await ms.request("POST", "/v1/finish", { worker: name, results });
+      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      reason = signal.reason;
+      await assert.rejects(checkpoint({}), LeaseLost);
+      return "first";
+    });
   assert.equal(await (await ms.enqueue(lost, {})).result({ timeout: "20s" }), "second");
   await eventually(() => reason instanceof LeaseLost, "the loss is told");
   await eventually(() => worker.stats.stale === 1, "the first outcome is dropped");
@@ -178,7 +208,9 @@ test("stop: running handlers end, what has not begun is given back at once witho
   const ms = server.client();
   const gentle = defineJob("gentle", { queue: "gentle" });
   let release: () => void = () => undefined;
-  const worker = ms.worker({ slots: 1, lease: "60s" }).on(gentle, async () => await new Promise<void>((done) => (release = done)));
+  const worker = ms
+    .worker({ slots: 1, lease: "60s" })
+    .on(gentle, async () => await new Promise<void>((done) => (release = done)));
   const first = await ms.enqueue(gentle, {});
   await waitFor(first, "running");
   const second = await ms.enqueue(gentle, {});
@@ -196,7 +228,8 @@ test("stop: a parked claim is ended at the server", async () => {
   const worker = ms.worker().on(idle, () => 1);
   const parked = async () => {
     const { workers } = await ms.request("GET", "/v1/workers");
-    return (workers as { id: string; parked: boolean }[]).find(({ id }) => id === worker.id)?.parked;
+    return (workers as { id: string; parked: boolean }[]).find(({ id }) => id === worker.id)
+      ?.parked;
   };
   await eventually(async () => (await parked()) === true, "the claim waits");
   const begin = performance.now();
@@ -229,7 +262,10 @@ test("steps: what is kept is not run again, a checkpoint comes back", async () =
   let charged = 0;
   const worker = ms.worker().on(steps, async ({ step, checkpoint, lastCheckpoint, job }) => {
     const charge = await step("charge", () => ({ id: `c${++charged}` }));
-    await assert.rejects(step("charge", () => 1), (error: MainspringError) => error.code === "conflict");
+    await assert.rejects(
+      step("charge", () => 1),
+      (error: MainspringError) => error.code === "conflict",
+    );
     if (job.attempt === 1) {
       await checkpoint([1, 2]);
       return retry({ after: 0 });
@@ -247,16 +283,30 @@ test("reports over a limit are refused alone, and an unawaited one does not end 
   const wide = defineJob("wide", { queue: "wide" });
   const worker = ms.worker().on(wide, async ({ checkpoint, message, step }) => {
     void checkpoint("x".repeat(300_000));
-    await assert.rejects(message("x".repeat(70_000)), (error: MainspringError) => error.code === "too_large");
-    await assert.rejects(step("bad name", () => 1), (error: MainspringError) => error.field === "step");
+    await assert.rejects(
+      message("x".repeat(70_000)),
+      (error: MainspringError) => error.code === "too_large",
+    );
+    await assert.rejects(
+      step("bad name", () => 1),
+      (error: MainspringError) => error.field === "step",
+    );
     for (let i = 0; i < 40; i += 1) void message({ i });
     return "done";
   });
-  const job = await ms.enqueue(wide, {}, { then: [{ queue: "news", kind: "news", on: ["message"] }] });
+  const job = await ms.enqueue(
+    wide,
+    {},
+    { then: [{ queue: "news", kind: "news", on: ["message"] }] },
+  );
   assert.equal(await job.result(), "done");
   const got: number[] = [];
-  for await (const one of ms.jobs({ queue: "news" })) got.push((one.args as { message: { i: number } }).message.i);
-  assert.deepEqual(got.reverse(), Array.from({ length: 40 }, (_, i) => i));
+  for await (const one of ms.jobs({ queue: "news" }))
+    got.push((one.args as { message: { i: number } }).message.i);
+  assert.deepEqual(
+    got.reverse(),
+    Array.from({ length: 40 }, (_, i) => i),
+  );
   await worker.stop();
 });
 
@@ -288,7 +338,15 @@ test("workflows: steps in order, a signal, and the result", async () => {
     key: "order-7",
     input: { order_id: 7 },
     steps: [
-      { name: "charge", job: { queue: "pay", kind: "charge", maxAttempts: 3, args: { order: { $ref: "input.order_id" } } } },
+      {
+        name: "charge",
+        job: {
+          queue: "pay",
+          kind: "charge",
+          maxAttempts: 3,
+          args: { order: { $ref: "input.order_id" } },
+        },
+      },
       { name: "approved", signal: "approved", after: ["charge"] },
     ],
     result: { payment: { $ref: "charge.id" } },
@@ -299,7 +357,10 @@ test("workflows: steps in order, a signal, and the result", async () => {
   const info = await ms.workflows.ended(id, { timeout: "10s" });
   assert.deepEqual([info.state, info.result], ["completed", { payment: "c1" }]);
   const steps = await ms.workflows.steps(id);
-  assert.deepEqual(steps.map(({ state }) => state), ["completed", "completed"]);
+  assert.deepEqual(
+    steps.map(({ state }) => state),
+    ["completed", "completed"],
+  );
   assert.equal(typeof steps[0]?.job, "string");
   await worker.stop();
 });
