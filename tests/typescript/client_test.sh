@@ -10,14 +10,15 @@ trap '[[ -z $server ]] || kill "$server" 2>/dev/null; wait 2>/dev/null; rm -rf "
 
 cd "$work"
 for name in src tests bench docs; do rm -rf "${work:?}/$name"; done
-for name in src tests bench tsconfig.json README.md build.mjs test.mjs schemas.txt; do
+for name in src tests bench package.json tsconfig.json README.md build.mjs test.mjs schemas.txt; do
   [[ ! -e $source/clients/typescript/$name ]] || cp -r "$source/clients/typescript/$name" "$work/"
 done
 mkdir -p docs
-[[ ! -e $source/docs/guides/typescript.md ]] || cp "$source/docs/guides/typescript.md" docs/
+cp "$source/docs/guides/typescript.md" docs/
 
 node build.mjs
-MAINSPRING_GUIDE=$work/docs/typescript.md node test.mjs
+cp "$source/README.md" docs/
+MAINSPRING_DOCS=$work/docs node test.mjs
 echo "ok: tests"
 
 "$MAINSPRING_BINARY" serve --data "$scratch/store" --listen 127.0.0.1:0 --json >"$scratch/start" 2>"$scratch/log" &

@@ -1,4 +1,4 @@
-// The code of the guide and of the README compiles and runs.
+// The code of the guide and of both READMEs compiles and runs.
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import {
@@ -18,8 +18,11 @@ import { after, before, test } from "node:test";
 import { useServer } from "mainspring/testing";
 
 const root = dirname(dirname(createRequire(import.meta.url).resolve("mainspring")));
-const guide =
-  process.env["MAINSPRING_GUIDE"] ?? join(root, "..", "..", "docs", "guides", "typescript.md");
+// A copy of the documents, or those of the source tree.
+const copies = process.env["MAINSPRING_DOCS"];
+const tree = join(root, "..", "..");
+const guide = join(copies ?? join(tree, "docs", "guides"), "typescript.md");
+const readme = join(copies ?? tree, "README.md");
 const directory = mkdtempSync(join(tmpdir(), "mainspring-guide-"));
 const server = useServer({ before, after });
 after(() => rmSync(directory, { recursive: true, force: true }));
@@ -34,7 +37,7 @@ void [AccessDenied, cancel, complete, dead, defer, defineJob, handle, retry, sno
 function writeBlocks(): string[] {
   const names: string[] = [];
   let parts = PREAMBLE;
-  for (const document of [guide, join(root, "README.md")]) {
+  for (const document of [guide, readme, join(root, "README.md")]) {
     for (const [, name, code] of readFileSync(document, "utf8").matchAll(
       /^```ts(?: file=(\S+))?\n([\s\S]*?)^```/gm,
     )) {
@@ -70,7 +73,9 @@ test(
       "worker.ts",
       "producer.ts",
       "thumbnail.test.ts",
-      "readme.ts",
+      "greetings.ts",
+    "caller.ts",
+    "readme.ts",
       "parts.ts",
     ]);
     const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
@@ -102,18 +107,19 @@ test(
       assert.equal(code, 0, output);
       return output;
     };
-    const worker = spawn(
-      process.execPath,
-      [join(root, "dist", "cli.js"), "work", "worker.ts", "--slots", "8"],
-      { env, cwd: directory },
+    const workers = ["worker.ts", "greetings.ts"].map((name) =>
+      spawn(process.execPath, [join(root, "dist", "cli.js"), "work", name], { env, cwd: directory }),
     );
     try {
       assert.match(await run("producer.js"), /^\d+ 200\n$/);
+      assert.equal(await run("caller.js"), "hello you\n");
       assert.match(await run("readme.js"), /sent to ada@example.com/);
       await run("--test", "thumbnail.test.js");
     } finally {
-      worker.kill("SIGTERM");
-      await new Promise((resolve) => worker.once("exit", resolve));
+      for (const worker of workers) {
+        worker.kill("SIGTERM");
+        await new Promise((resolve) => worker.once("exit", resolve));
+      }
     }
     await run("parts.js");
   },
