@@ -74,8 +74,8 @@ test(
       "producer.ts",
       "thumbnail.test.ts",
       "greetings.ts",
-    "caller.ts",
-    "readme.ts",
+      "caller.ts",
+      "readme.ts",
       "parts.ts",
     ]);
     const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
@@ -108,7 +108,10 @@ test(
       return output;
     };
     const workers = ["worker.ts", "greetings.ts"].map((name) =>
-      spawn(process.execPath, [join(root, "dist", "cli.js"), "work", name], { env, cwd: directory }),
+      spawn(process.execPath, [join(root, "dist", "cli.js"), "work", name], {
+        env,
+        cwd: directory,
+      }),
     );
     try {
       assert.match(await run("producer.js"), /^\d+ 200\n$/);

@@ -21,7 +21,10 @@ const root = dirname(dirname(require.resolve("mainspring")));
 
 test("package: at most 60 KB, no dependencies", () => {
   const [packed] = JSON.parse(
-    execFileSync("npm", ["pack", "--dry-run", "--json", "--ignore-scripts"], { cwd: root, encoding: "utf8" }),
+    execFileSync("npm", ["pack", "--dry-run", "--json", "--ignore-scripts"], {
+      cwd: root,
+      encoding: "utf8",
+    }),
   ) as { size: number }[];
   assert.ok((packed?.size ?? Infinity) <= 60_000, `${packed?.size} bytes`);
   const description = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as Record<
