@@ -215,7 +215,7 @@ export class Mainspring {
     return await this.core.call({ method, path, body, repeat: "no" });
   }
 
-  /** Closes the connections. Stop workers and release locks before. */
+  /** Closes the connections: calls fail, workers end. Stop workers and release locks before. */
   close(): void {
     this.core.close();
   }

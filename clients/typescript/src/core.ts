@@ -73,6 +73,8 @@ export class Core {
   readonly transport: Transport;
   readonly log: Logger;
   readonly readTimeoutMs: number;
+  /** Calls fail from now on, and workers end. */
+  closed = false;
   private renewing: Renewals | undefined;
 
   constructor(private readonly options: CoreOptions) {
@@ -89,6 +91,7 @@ export class Core {
   }
 
   close(): void {
+    this.closed = true;
     this.renewing?.close();
     this.renewing = undefined;
     this.transport.close();
@@ -117,6 +120,8 @@ export class Core {
   }
 
   private async once(call: Call, body: string | undefined): Promise<Record<string, unknown>> {
+    if (this.closed)
+      throw makeError("aborted", `${call.method} ${call.path}: the client is closed`);
     const headers =
       call.idempotencyKey === undefined ? undefined : { "idempotency-key": call.idempotencyKey };
     const answer = await this.transport.request({

@@ -437,7 +437,7 @@ export class Worker {
 
   private async runClaimer(): Promise<void> {
     const pauses = new Pauses(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
-    while (!this.stopping) {
+    while (!this.stopping && !this.core.closed) {
       const claim = this.finisher.carrying
         ? undefined
         : this.nextClaim(durationText(this.claimWaitMs));

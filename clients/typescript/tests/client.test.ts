@@ -225,6 +225,12 @@ test("a trigger of a schedule is never repeated", async () => {
   fake.close();
 });
 
+test("a closed client makes no calls", async () => {
+  const ms = server.client();
+  ms.close();
+  await assert.rejects(ms.enqueue("k"), (error: MainspringError) => error.code === "aborted");
+});
+
 test("URLs and tokens are checked before anything is sent", () => {
   assert.throws(() => new Mainspring("ftp://x"), /must be http/);
   assert.throws(() => new Mainspring("http://u:p@x/"), /without user/);
