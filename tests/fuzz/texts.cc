@@ -69,9 +69,10 @@ void job_settings(std::string_view bytes) {
   FUZZ_CHECK(!settings.value.timeout || *settings.value.timeout > Duration(0));
   const auto host = parse_host_file(bytes);
   for (const auto& [name, pool] : host.value.pools) FUZZ_CHECK(pool.concurrency >= 1);
-  const std::string object = settings_object(bytes);
-  const std::size_t begin = object.find_first_not_of(" \t\r\n");
-  FUZZ_CHECK(begin != std::string::npos && object[begin] == '{');
+  const std::optional<std::string> object = settings_object(bytes);
+  if (!object) return;
+  const std::size_t begin = object->find_first_not_of(" \t\r\n");
+  FUZZ_CHECK(begin != std::string::npos && (*object)[begin] == '{');
 }
 
 }  // namespace mainspring::fuzz
