@@ -55,15 +55,14 @@ constexpr JsonField<LeaseInfo> kLeaseInfo[] = {
     {"since", &as_optional_time<&LeaseInfo::since>},
     {"value", &as_optional_raw<&LeaseInfo::value>},
 };
-struct LeasesAnswer {
-  std::vector<LeaseInfo> leases;
-};
-constexpr JsonField<LeasesAnswer> kLeases[] = {
+constexpr JsonField<NamePage<LeaseInfo>> kLeases[] = {
     {"leases",
-     [](JsonReader& in, LeasesAnswer& a) {
-       return in.array(kMaxResponseEntries,
-                       [&](std::size_t) { return in.object(kLeaseInfo, a.leases.emplace_back()); });
+     [](JsonReader& in, NamePage<LeaseInfo>& page) {
+       return in.array(kMaxResponseEntries, [&](std::size_t) {
+         return in.object(kLeaseInfo, page.items.emplace_back());
+       });
      }},
+    {"next", &as_optional_string<&NamePage<LeaseInfo>::next>},
 };
 
 Error missing_in_lease(std::string_view field) {
@@ -163,19 +162,17 @@ Result<LeaseInfo> decode_lease(std::string_view body) {
   return lease;
 }
 
-void encode_leases(std::span<const LeaseInfo> leases, int limit, std::string& out) {
+void encode_leases(std::span<const LeaseInfo> leases, bool more, std::string& out) {
   JsonWriter w(out);
   w.begin_object().key("leases").begin_array();
   for (const LeaseInfo& lease : leases) write_lease(w, lease);
   w.end_array().key("next");
-  const bool full = !leases.empty() && leases.size() >= static_cast<std::size_t>(limit);
-  full ? w.string(leases.back().name) : w.null();
+  more ? w.string(leases.back().name) : w.null();
   w.end_object();
 }
 
-Result<std::vector<LeaseInfo>> decode_leases(std::string_view body) {
-  MS_TRY_ASSIGN(LeasesAnswer answer, decode_response(body, kLeases));
-  return std::move(answer.leases);
+Result<NamePage<LeaseInfo>> decode_leases(std::string_view body) {
+  return decode_response(body, kLeases);
 }
 
 std::vector<std::string_view> lease_request_fields(std::string_view schema) {

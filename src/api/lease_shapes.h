@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/name_page.h"
 #include "store/lease_operations.h"
 
 namespace mainspring {
@@ -38,9 +39,8 @@ void encode_released(std::string_view name, std::string& out);
 // {"name", "holder", "token", "expires_in_ms", "since"?, "value"?}; holder "" = free.
 void encode_lease(const LeaseInfo& lease, std::string& out);
 Result<LeaseInfo> decode_lease(std::string_view body);
-// {"leases": […], "next": name | null}. `limit` is what was asked for: a full page may not be the
-// last.
-void encode_leases(std::span<const LeaseInfo> leases, int limit, std::string& out);
-Result<std::vector<LeaseInfo>> decode_leases(std::string_view body);
+// {"leases": […], "next": name | null}: the last name if there may be `more`.
+void encode_leases(std::span<const LeaseInfo> leases, bool more, std::string& out);
+Result<NamePage<LeaseInfo>> decode_leases(std::string_view body);
 
 }  // namespace mainspring

@@ -93,19 +93,20 @@ TEST_CASE("leases are listed with a place to go on, free ones too") {
       {.name = "b", .token = 2, .value = "1"},
   };
   std::string out;
-  encode_leases(leases, 2, out);
+  encode_leases(leases, true, out);
   CHECK(out == R"({"leases":[{"name":"a","holder":"h","token":4,"expires_in_ms":3000,)"
                R"("since":"2026-01-31T09:00:00Z"},)"
                R"({"name":"b","holder":"","token":2,"expires_in_ms":0,"value":1}],"next":"b"})");
   auto back = decode_leases(out);
   REQUIRE(back);
-  REQUIRE(back->size() == 2);
-  CHECK((*back)[0].since == leases[0].since);
-  CHECK((*back)[0].expires_in == 3s);
-  CHECK((*back)[1].holder.empty());
-  CHECK((*back)[1].value == "1");
+  CHECK(back->next == "b");
+  REQUIRE(back->items.size() == 2);
+  CHECK(back->items[0].since == leases[0].since);
+  CHECK(back->items[0].expires_in == 3s);
+  CHECK(back->items[1].holder.empty());
+  CHECK(back->items[1].value == "1");
   out.clear();
-  encode_leases(leases, 3, out);
+  encode_leases(leases, false, out);
   CHECK(out.ends_with(R"("next":null})"));
   CHECK_FALSE(decode_lease("{}"));
 }

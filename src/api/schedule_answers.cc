@@ -86,15 +86,13 @@ bool read_info(JsonReader& in, ScheduleInfo& info) {
          (!info.schedule.name.empty() || in.missing("name"));
 }
 
-struct SchedulesAnswer {
-  std::vector<ScheduleInfo> schedules;
-};
-constexpr JsonField<SchedulesAnswer> kSchedules[] = {
+constexpr JsonField<NamePage<ScheduleInfo>> kSchedules[] = {
     {"schedules",
-     [](JsonReader& in, SchedulesAnswer& a) {
+     [](JsonReader& in, NamePage<ScheduleInfo>& page) {
        return in.array(kMaxResponseEntries,
-                       [&](std::size_t) { return read_info(in, a.schedules.emplace_back()); });
+                       [&](std::size_t) { return read_info(in, page.items.emplace_back()); });
      }},
+    {"next", &as_optional_string<&NamePage<ScheduleInfo>::next>},
 };
 
 void write_time_or_never(JsonWriter& w, std::string_view key, WallTime time) {
@@ -336,7 +334,7 @@ Result<PutScheduleResult> decode_put_schedule_response(std::string_view body) {
   return answer.result;
 }
 
-void encode_schedules(std::span<const ScheduleInfo> schedules, int limit, std::string& out,
+void encode_schedules(std::span<const ScheduleInfo> schedules, bool more, std::string& out,
                       const Within& payloads) {
   JsonWriter w(out);
   w.begin_object().key("schedules").begin_array();
@@ -347,14 +345,12 @@ void encode_schedules(std::span<const ScheduleInfo> schedules, int limit, std::s
     w.end_object();
   }
   w.end_array().key("next");
-  const bool full = !schedules.empty() && schedules.size() >= static_cast<std::size_t>(limit);
-  full ? w.string(schedules.back().schedule.name) : w.null();
+  more ? w.string(schedules.back().schedule.name) : w.null();
   w.end_object();
 }
 
-Result<std::vector<ScheduleInfo>> decode_schedules(std::string_view body) {
-  MS_TRY_ASSIGN(SchedulesAnswer answer, decode_response(body, kSchedules));
-  return std::move(answer.schedules);
+Result<NamePage<ScheduleInfo>> decode_schedules(std::string_view body) {
+  return decode_response(body, kSchedules);
 }
 
 void encode_schedule_removed(std::string_view name, std::string& out) {

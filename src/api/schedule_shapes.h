@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/name_page.h"
 #include "api/payload.h"
 #include "model/access.h"
 #include "store/schedule_operations.h"
@@ -50,12 +51,11 @@ Result<ScheduleInfo> decode_schedule_info(std::string_view body);
 void encode_put_schedule_response(const ScheduleInfo& info, const PutScheduleResult& result,
                                   std::string& out, Payload payload = Payload::shown);
 Result<PutScheduleResult> decode_put_schedule_response(std::string_view body);
-// {"schedules": […], "next": name | null}. `limit` is what was asked for: a full page may not be
-// the last.
+// {"schedules": […], "next": name | null}: the last name if there may be `more`.
 // `payloads` says of which queues they are shown.
-void encode_schedules(std::span<const ScheduleInfo> schedules, int limit, std::string& out,
+void encode_schedules(std::span<const ScheduleInfo> schedules, bool more, std::string& out,
                       const Within& payloads = {});
-Result<std::vector<ScheduleInfo>> decode_schedules(std::string_view body);
+Result<NamePage<ScheduleInfo>> decode_schedules(std::string_view body);
 
 // -- what is asked of one -------------------------------------------------------------------------
 

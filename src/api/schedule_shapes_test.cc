@@ -160,14 +160,15 @@ TEST_CASE("what is known of a schedule is read back as it was told") {
   ended.schedule.name = "ended";
   ended.schedule.job.kind = "k";
   out.clear();
-  encode_schedules(std::vector{info, ended}, 2, out);
+  encode_schedules(std::vector{info, ended}, true, out);
   CHECK(out.find(R"("next":null,"next_fire":null)") != std::string::npos);
   CHECK(out.ends_with(R"("next":"ended"})"));
   auto page = decode_schedules(out);
   REQUIRE(page);
-  REQUIRE(page->size() == 2);
-  CHECK((*page)[1].next == WallTime::never());
-  CHECK_FALSE((*page)[1].remaining);
+  CHECK(page->next == "ended");
+  REQUIRE(page->items.size() == 2);
+  CHECK(page->items[1].next == WallTime::never());
+  CHECK_FALSE(page->items[1].remaining);
 
   out.clear();
   encode_put_schedule_response(info, {.version = 3, .outcome = PutOutcome::unchanged}, out);

@@ -103,18 +103,14 @@ constexpr JsonField<PutTriggerAnswer> kMoreAnswer[] = {
 };
 constexpr auto kAnswer = with_part<kTriggerInfo, &PutTriggerAnswer::info>(kMoreAnswer);
 
-struct List {
-  std::vector<TriggerInfo> triggers;
-  std::string next;
-};
-constexpr JsonField<List> kTriggerList[] = {
+constexpr JsonField<NamePage<TriggerInfo>> kTriggerList[] = {
     {"triggers",
-     [](JsonReader& in, List& list) {
+     [](JsonReader& in, NamePage<TriggerInfo>& page) {
        return in.array(kMaxResponseEntries, [&](std::size_t) {
-         return in.object(kTriggerInfo.fields, list.triggers.emplace_back());
+         return in.object(kTriggerInfo.fields, page.items.emplace_back());
        });
      }},
-    {"next", &as_optional_string<&List::next>},
+    {"next", &as_optional_string<&NamePage<TriggerInfo>::next>},
 };
 
 constexpr JsonField<FireTriggerRequest> kFire[] = {
@@ -303,7 +299,7 @@ Result<PutTriggerAnswer> decode_put_trigger_response(std::string_view body) {
   return answer;
 }
 
-void encode_triggers(std::span<const TriggerInfo> triggers, int limit, std::string& out,
+void encode_triggers(std::span<const TriggerInfo> triggers, bool more, std::string& out,
                      const Within& payloads) {
   JsonWriter w(out);
   w.begin_object().key("triggers").begin_array();
@@ -314,13 +310,12 @@ void encode_triggers(std::span<const TriggerInfo> triggers, int limit, std::stri
     w.end_object();
   }
   w.end_array().key("next");
-  std::ssize(triggers) == limit ? w.string(triggers.back().trigger.name) : w.null();
+  more ? w.string(triggers.back().trigger.name) : w.null();
   w.end_object();
 }
 
-Result<std::vector<TriggerInfo>> decode_triggers(std::string_view body) {
-  MS_TRY_ASSIGN(List list, decode_response(body, kTriggerList));
-  return std::move(list.triggers);
+Result<NamePage<TriggerInfo>> decode_triggers(std::string_view body) {
+  return decode_response(body, kTriggerList);
 }
 
 void encode_trigger_removed(std::string_view name, std::string& out) {

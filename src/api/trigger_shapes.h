@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "api/follow_ups.h"
+#include "api/name_page.h"
 #include "api/payload.h"
 #include "store/trigger_operations.h"
 
@@ -47,11 +48,11 @@ struct PutTriggerAnswer {
 };
 Result<PutTriggerAnswer> decode_put_trigger_response(std::string_view body);
 Result<TriggerInfo> decode_trigger_info(std::string_view body);
-// {"triggers": […], "next": name | null}. `limit` is what was asked for: a full page may not be the
-// last. `payloads` says of which queues they are shown.
-void encode_triggers(std::span<const TriggerInfo> triggers, int limit, std::string& out,
+// {"triggers": […], "next": name | null}: the last name if there may be `more`.
+// `payloads` says of which queues they are shown.
+void encode_triggers(std::span<const TriggerInfo> triggers, bool more, std::string& out,
                      const Within& payloads = {});
-Result<std::vector<TriggerInfo>> decode_triggers(std::string_view body);
+Result<NamePage<TriggerInfo>> decode_triggers(std::string_view body);
 // {"name", "removed": true}
 void encode_trigger_removed(std::string_view name, std::string& out);
 

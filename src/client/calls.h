@@ -1,11 +1,14 @@
 // What the files of Client share: how a call becomes requests, and when it is repeated.
 #pragma once
 
+#include <algorithm>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "api/name_page.h"
 #include "base/mutex.h"
 #include "client/client.h"
 #include "client/connection.h"
@@ -19,6 +22,22 @@ std::string percent_encode(std::string_view text);
 // A claim or an acquire that is stopped: what is already on its way here would be missed.
 inline constexpr Duration kAfterStop = std::chrono::milliseconds(250);
 inline constexpr Duration kWaitSlice = std::chrono::seconds(30);  // of what waits longer
+
+std::string list_path(std::string_view path, const std::string& after, int limit);
+
+// The first `limit` after `after` of a list by name. A page of the server may be short and not be
+// the last, so its `next` decides. `ask(after, limit)` answers the body of one.
+template <class T, class Ask, class Decode>
+Result<std::vector<T>> read_named(std::string after, int limit, Ask ask, Decode decode) {
+  std::vector<T> out;
+  for (;;) {
+    MS_TRY_ASSIGN(const std::string body, ask(after, limit - static_cast<int>(out.size())));
+    MS_TRY_ASSIGN(NamePage<T> page, decode(body));
+    std::move(page.items.begin(), page.items.end(), std::back_inserter(out));
+    if (page.next.empty() || page.next == after || std::ssize(out) >= limit) return out;
+    after = std::move(page.next);
+  }
+}
 
 struct Client::Impl {
   enum class Repeat {

@@ -345,6 +345,12 @@ Result<Job> Client::wait(JobId id, Duration wait, std::stop_token stop) {
   }
 }
 
+std::string list_path(std::string_view path, const std::string& after, int limit) {
+  std::string out = fmt::format("{}?limit={}", path, limit);
+  if (!after.empty()) out += "&after=" + percent_encode(after);
+  return out;
+}
+
 Result<JobPage> Client::list(const JobFilter& filter, int limit, JobId before) {
   std::string target = fmt::format("/v1/jobs?limit={}", limit);
   const auto add = [&](std::string_view name, std::string_view value) {

@@ -22,12 +22,6 @@ std::string lease_path(std::string_view name, std::string_view verb = "") {
 std::string schedule_path(std::string_view name, std::string_view verb = "") {
   return fmt::format("/v1/schedules/{}{}", percent_encode(name), verb);
 }
-std::string list_path(std::string_view path, const std::string& after, int limit) {
-  std::string out = fmt::format("{}?limit={}", path, limit);
-  if (!after.empty()) out += "&after=" + percent_encode(after);
-  return out;
-}
-
 }  // namespace
 
 // -- leases ---------------------------------------------------------------------------------------
@@ -80,9 +74,12 @@ Result<LeaseInfo> Client::get_lease(const std::string& name) {
 }
 
 Result<std::vector<LeaseInfo>> Client::leases(const std::string& after, int limit) {
-  MS_TRY_ASSIGN(const std::string body,
-                impl_->run({.method = "GET", .target = list_path("/v1/leases", after, limit)}));
-  return decode_leases(body);
+  return read_named<LeaseInfo>(
+      after, limit,
+      [&](const std::string& from, int most) {
+        return impl_->run({.method = "GET", .target = list_path("/v1/leases", from, most)});
+      },
+      &decode_leases);
 }
 
 // -- schedules ------------------------------------------------------------------------------------
@@ -146,9 +143,12 @@ Result<ScheduleInfo> Client::get_schedule(const std::string& name) {
 }
 
 Result<std::vector<ScheduleInfo>> Client::schedules(const std::string& after, int limit) {
-  MS_TRY_ASSIGN(const std::string body,
-                impl_->run({.method = "GET", .target = list_path("/v1/schedules", after, limit)}));
-  return decode_schedules(body);
+  return read_named<ScheduleInfo>(
+      after, limit,
+      [&](const std::string& from, int most) {
+        return impl_->run({.method = "GET", .target = list_path("/v1/schedules", from, most)});
+      },
+      &decode_schedules);
 }
 
 Result<LedgerPage> Client::ledger(const std::string& name, int limit, std::int64_t before) {

@@ -64,10 +64,12 @@ Result<TriggerInfo> Client::get_trigger(const std::string& name) {
 }
 
 Result<std::vector<TriggerInfo>> Client::triggers(const std::string& after, int limit) {
-  std::string target = fmt::format("/v1/triggers?limit={}", limit);
-  if (!after.empty()) target += "&after=" + percent_encode(after);
-  MS_TRY_ASSIGN(const std::string body, impl_->run({.method = "GET", .target = target}));
-  return decode_triggers(body);
+  return read_named<TriggerInfo>(
+      after, limit,
+      [&](const std::string& from, int most) {
+        return impl_->run({.method = "GET", .target = list_path("/v1/triggers", from, most)});
+      },
+      &decode_triggers);
 }
 
 Result<TriggerEventPage> Client::trigger_events(const std::string& name, int limit,

@@ -143,10 +143,10 @@ TEST_CASE("leases are listed by name, page by page") {
     REQUIRE(answer.status == 200);
     const auto leases = decode_leases(answer.body);
     REQUIRE(leases);
-    for (const LeaseInfo& lease : *leases)
+    for (const LeaseInfo& lease : leases->items)
       if (!lease.name.starts_with(kReservedLeases)) names.push_back(lease.name);
     if (has(answer.body, R"("next":null)")) break;
-    after = "&after=" + leases->back().name;
+    after = "&after=" + leases->next;
   }
   CHECK(names == std::vector<std::string>{"a", "b", "c"});
 }

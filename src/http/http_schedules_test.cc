@@ -135,10 +135,10 @@ TEST_CASE("schedules are listed by name, page by page") {
     CHECK(peer.call("PUT", "/v1/schedules/" + std::string(name), kYearly).status == 201);
   const Answer first = peer.call("GET", "/v1/schedules?limit=2");
   CHECK(has(first.body, R"("next":"b")"));
-  CHECK(decode_schedules(first.body)->at(0).schedule.name == "a");
+  CHECK(decode_schedules(first.body)->items.at(0).schedule.name == "a");
   const Answer rest = peer.call("GET", "/v1/schedules?limit=2&after=b");
   CHECK(has(rest.body, R"("next":null)"));
-  CHECK(decode_schedules(rest.body)->at(0).schedule.name == "c");
+  CHECK(decode_schedules(rest.body)->items.at(0).schedule.name == "c");
 }
 
 TEST_CASE("B1: on demand: a trigger makes the job now, also while the schedule is paused") {

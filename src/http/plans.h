@@ -1,6 +1,8 @@
 // What the files of plans share.
 #pragma once
 
+#include <algorithm>
+
 #include "api/audit_images.h"
 #include "http/routes.h"
 
@@ -45,25 +47,40 @@ std::optional<Audit> audit_of_finish(const Request& request, const Services& ser
 // Of something outside the store that has been done; waits for the commit: not on io threads.
 Result<void> append_record(Services& services, Audit audit);
 
+// A page of a list, and whether there may be more after it.
+template <class T>
+struct ShownPage {
+  std::vector<T> items;
+  bool more = false;
+};
+// Lists are read in parts of at most this many, so that what is in memory is bounded by kPageBytes
+// and one part, however large the records are.
+inline constexpr int kReadAtOnce = 64;
 // One page of what `read(after, limit)` reads by name: only what `shown` lets through, the next
-// ones in its place. `name` is that of one.
-template <class T, class Read, class Shown, class Name>
-Result<std::vector<T>> read_shown(const std::string& after, int limit, Read read, Shown shown,
-                                  Name name) {
-  constexpr int kMaxRead = 1000;  // at once
-  std::vector<T> out;
+// ones in its place. It ends with the one that brings it to kPageBytes. `name` and `bytes` are
+// those of one.
+template <class T, class Read, class Shown, class Name, class Bytes>
+Result<ShownPage<T>> read_shown(const std::string& after, int limit, Read read, Shown shown,
+                                Name name, Bytes bytes) {
+  ShownPage<T> out;
   std::string from = after;
-  const auto wanted = static_cast<std::size_t>(limit);
-  for (int asked = limit;; asked = kMaxRead) {
+  std::size_t all = 0;
+  for (int asked = std::min(limit, kReadAtOnce);; asked = kReadAtOnce) {
     MS_TRY_ASSIGN(std::vector<T> page, read(from, asked));
     if (page.empty()) return out;
     from = name(page.back());
     for (T& one : page) {
-      if (out.size() < wanted && shown(one)) out.push_back(std::move(one));
+      if (!shown(one)) continue;
+      all += bytes(one);
+      out.items.push_back(std::move(one));
+      out.more = std::ssize(out.items) == limit || all >= kPageBytes;
+      if (out.more) return out;
     }
-    if (out.size() == wanted || page.size() < static_cast<std::size_t>(asked)) return out;
+    if (std::ssize(page) < asked) return out;
   }
 }
+// Of the payloads of the jobs that a schedule or a trigger makes.
+std::size_t payload_bytes(const NewJob& job);
 // One page of jobs; limit and cursor from the query. With a fingerprint, only those of the page
 // that have it.
 Plan plan_page(const Request& request, Services& services, JobFilter filter,

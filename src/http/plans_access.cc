@@ -206,6 +206,31 @@ Plan plan_create_job_token(const Request& request, Services& services) {
 
 // -- the audit
 
+namespace {
+
+// Until `limit`, or the record that brings the images to kPageBytes. The store examines a bounded
+// number of records in each part, so an empty part ends the page too.
+Result<AuditPage> read_audit_page(const Store& store, const AuditFilter& filter, AuditOrder order,
+                                  int limit, std::int64_t from) {
+  AuditPage out;
+  std::size_t bytes = 0;
+  for (;;) {
+    const int left = limit - static_cast<int>(out.records.size());
+    const int asked = std::min(left, kReadAtOnce);
+    MS_TRY_ASSIGN(AuditPage part, store.audit(filter, order, asked, from));
+    const bool whole = std::ssize(part.records) == asked;
+    for (AuditRecord& record : part.records) {
+      bytes += record.before.size() + record.after.size();
+      out.records.push_back(std::move(record));
+    }
+    out.next = part.next;
+    if (!whole || !part.next || bytes >= kPageBytes || std::ssize(out.records) >= limit) return out;
+    from = *part.next;
+  }
+}
+
+}  // namespace
+
 Plan plan_audit(const Request& request, Services& services) {
   const auto limit = parse_limit(request);
   if (!limit) return error_reply(limit.error());
@@ -216,7 +241,7 @@ Plan plan_audit(const Request& request, Services& services) {
   return DoRead{[&services, limit = *limit, order = *order, from = *from,
                  filter = AuditFilter{text_of(request, "who"), text_of(request, "action"),
                                       text_of(request, "object")}] {
-    auto page = services.store.audit(filter, order, limit, from);
+    auto page = read_audit_page(services.store, filter, order, limit, from);
     if (!page) return error_reply(page.error());
     Reply reply;
     encode_audit_page(*page, reply.body);

@@ -123,6 +123,12 @@ Result<int> parse_limit(const Request& request) {
   return query_integer(request, "limit", kDefaultPage, kMaxPage);
 }
 
+std::size_t payload_bytes(const NewJob& job) {
+  std::size_t bytes = job.args.size() + job.headers.size();
+  for (const FollowUp& follow_up : job.follow_ups) bytes += follow_up.data.size();
+  return bytes;
+}
+
 Plan plan_page(const Request& request, Services& services, JobFilter filter,
                std::string fingerprint) {
   const auto limit = parse_limit(request);

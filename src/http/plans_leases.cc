@@ -75,10 +75,11 @@ Plan plan_list_leases(const Request& request, Services& services) {
         after, limit,
         [&](const std::string& from, int most) { return services.store.leases(from, most, now); },
         [&](const LeaseInfo& lease) { return caller->may(Verb::lease, lease.name); },
-        [](const LeaseInfo& lease) { return lease.name; });
+        [](const LeaseInfo& lease) { return lease.name; },
+        [](const LeaseInfo& lease) { return lease.value.size(); });
     if (!leases) return error_reply(leases.error());
     Reply reply;
-    encode_leases(*leases, limit, reply.body);
+    encode_leases(leases->items, leases->more, reply.body);
     return reply;
   }};
 }

@@ -168,10 +168,12 @@ Plan plan_list_schedules(const Request& request, Services& services) {
         after, limit,
         [&](const std::string& from, int most) { return services.store.schedules(from, most); },
         [&](const ScheduleInfo& one) { return caller->may(Verb::read, one.schedule.job.queue); },
-        [](const ScheduleInfo& one) { return one.schedule.name; });
+        [](const ScheduleInfo& one) { return one.schedule.name; },
+        [](const ScheduleInfo& one) { return payload_bytes(one.schedule.job); });
     if (!schedules) return error_reply(schedules.error());
     Reply reply;
-    encode_schedules(*schedules, limit, reply.body, caller->within(Verb::read_payload));
+    encode_schedules(schedules->items, schedules->more, reply.body,
+                     caller->within(Verb::read_payload));
     return reply;
   }};
 }

@@ -232,10 +232,12 @@ Plan plan_list_triggers(const Request& request, Services& services) {
         after, limit,
         [&](const std::string& from, int most) { return services.store.triggers(from, most); },
         [&](const TriggerInfo& one) { return caller->may(Verb::read, one.trigger.job.queue); },
-        [](const TriggerInfo& one) { return one.trigger.name; });
+        [](const TriggerInfo& one) { return one.trigger.name; },
+        [](const TriggerInfo& one) { return payload_bytes(one.trigger.job); });
     if (!triggers) return error_reply(triggers.error());
     Reply reply;
-    encode_triggers(*triggers, limit, reply.body, caller->within(Verb::read_payload));
+    encode_triggers(triggers->items, triggers->more, reply.body,
+                    caller->within(Verb::read_payload));
     return reply;
   }};
 }

@@ -196,6 +196,32 @@ Plan plan_get_workflow(const Request& request, Services& services) {
   }};
 }
 
+namespace {
+
+// Until `limit`, or the step that brings the results to kPageBytes.
+Result<WorkflowStepPage> read_step_page(const Store& store, WorkflowId id, int after, int limit) {
+  WorkflowStepPage out;
+  std::size_t bytes = 0;
+  for (;;) {
+    const int left = limit - static_cast<int>(out.steps.size());
+    MS_TRY_ASSIGN(WorkflowStepPage part,
+                  store.workflow_steps(id, after, std::min(left, kReadAtOnce)));
+    for (WorkflowStep& step : part.steps) {
+      bytes += step.result.size() + step.reason.size();
+      out.steps.push_back(std::move(step));
+      if (bytes < kPageBytes) continue;
+      const bool last = &step == &part.steps.back();
+      out.next = last ? part.next : out.steps.back().number;
+      return out;
+    }
+    out.next = part.next;
+    if (!part.next || std::ssize(out.steps) >= limit) return out;
+    after = *part.next;
+  }
+}
+
+}  // namespace
+
 Plan plan_workflow_steps(const Request& request, Services& services) {
   const auto id = parse_id(request.param);
   if (!id) return error_reply(id.error());
@@ -208,7 +234,7 @@ Plan plan_workflow_steps(const Request& request, Services& services) {
     const auto info = services.store.workflow(id);
     if (!info) return error_reply(info.error());
     if (!may_read(*caller, *info)) return no_workflow(id);
-    const auto page = services.store.workflow_steps(id, from, limit);
+    const auto page = read_step_page(services.store, id, from, limit);
     if (!page) return error_reply(page.error());
     Reply reply;
     encode_workflow_steps(*page, reply.body, payload_for(*caller, *info));

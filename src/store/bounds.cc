@@ -8,9 +8,16 @@
 #include "env/digest.h"
 
 namespace mainspring {
+namespace {
+
+// Args that are left out count an eighth: a store may have to read them to know their size.
+constexpr std::size_t kOmittedPart = 8;
+
+}  // namespace
+
 std::size_t listed_bytes(const Job& job) {
   std::size_t bytes = job.args.size() + job.headers.size() + job.description.size() +
-                      job.result.size() + job.checkpoint.size();
+                      job.result.size() + job.checkpoint.size() + job.args_omitted / kOmittedPart;
   for (const FollowUp& follow_up : job.follow_ups) bytes += follow_up.data.size();
   return bytes;
 }

@@ -182,6 +182,80 @@ TEST_CASE("a limit below one answer lets answers through one at a time") {
   CHECK(claimed.body.size() > 8 * kMebibyte);
 }
 
+TEST_CASE("lists of schedules, triggers and locks end at 8 MiB too, and the program shows all") {
+  Served server;
+  REQUIRE(server.start());
+  HttpClient client(server.port());
+  const std::string job = R"("job":{"kind":"k","args":)" + args_of(1'000'000) + "}";
+  for (int i = 0; i < 20; ++i) {
+    const auto schedule = client.request("PUT", fmt::format("/v1/schedules/s{}", i),
+                                         R"({"cron":"0 3 * * *",)" + job + "}");
+    REQUIRE_MESSAGE(schedule.status == 201, schedule.body.substr(0, 300));
+    const auto trigger = client.request("PUT", fmt::format("/v1/triggers/t{}", i),
+                                        R"({"ended":{"queue":"q","on":["dead"]},)" + job + "}");
+    REQUIRE_MESSAGE(trigger.status == 201, trigger.body.substr(0, 300));
+  }
+  for (int i = 0; i < 150; ++i) {
+    const std::string path = fmt::format("/v1/leases/l{:03}", i);
+    const auto held = client.post(path + "/acquire", R"({"holder":"h","ttl":"1h"})");
+    REQUIRE(held.status == 200);
+    const auto renewed = client.post(
+        path + "/renew", fmt::format(R"({{"holder":"h","token":{},"value":{}}})",
+                                     parse(held.body)["token"].GetInt64(), args_of(60'000)));
+    REQUIRE_MESSAGE(renewed.status == 200, renewed.body.substr(0, 300));
+  }
+  for (const std::string list : {"schedules", "triggers", "leases"}) {
+    const auto page = client.get("/v1/" + list + "?limit=1000");
+    REQUIRE(page.status == 200);
+    CHECK(page.body.size() > 8 * kMebibyte);
+    CHECK(page.body.size() < 10 * kMebibyte);
+    CHECK(parse(page.body)["next"].IsString());
+  }
+  const auto shown = [&](const std::string& command, const std::string& name) {
+    const Finished list =
+        run({server_binary(), command, "list", "--json", "--server", server.url()}, 20'000);
+    CHECK(list.exit_code == 0);
+    return lines_with(list.output, name);
+  };
+  CHECK(shown("schedules", R"({"name":"s)") == 20);
+  CHECK(shown("triggers", R"({"name":"t)") == 20);
+  CHECK(shown("leases", R"({"name":"l)") == 150);
+}
+
+TEST_CASE("the steps of a workflow are listed in pages of 8 MiB") {
+  constexpr int kSteps = 12;
+  Served server;
+  REQUIRE(server.start());
+  HttpClient client(server.port());
+  std::string steps;
+  for (int i = 0; i < kSteps; ++i)
+    steps +=
+        fmt::format(R"({}{{"name":"s{}","job":{{"queue":"q","kind":"k"}}}})", i == 0 ? "" : ",", i);
+  const auto started = client.post("/v1/workflows", R"({"name":"w","steps":[)" + steps + "]}");
+  REQUIRE_MESSAGE(started.status == 201, started.body);
+  const std::string path =
+      fmt::format("/v1/workflows/{}/steps?limit=1000", parse(started.body)["id"].GetInt64());
+  const auto claimed =
+      parse(client.post("/v1/claim", R"({"worker":"w","queues":["q"],"max":100})").body);
+  REQUIRE(claimed["jobs"].Size() == kSteps);
+  for (const auto& job : claimed["jobs"].GetArray()) {
+    const auto finished =
+        client.post("/v1/finish",
+                    fmt::format(R"({{"worker":"w","results":[{{"id":{},"token":{},"outcome":)"
+                                R"("complete","result":{}}}]}})",
+                                job["id"].GetInt64(), job["token"].GetInt64(), args_of(1'000'000)));
+    REQUIRE_MESSAGE(finished.status == 200, finished.body.substr(0, 300));
+  }
+  const auto first = client.get(path);
+  CHECK(first.body.size() < 10 * kMebibyte);
+  const auto page = parse(first.body);
+  CHECK(page["steps"].Size() == 9);
+  REQUIRE(page["next"].IsInt());
+  const auto rest = parse(client.get(fmt::format("{}&after={}", path, page["next"].GetInt())).body);
+  CHECK(rest["steps"].Size() == kSteps - 9);
+  CHECK(rest["next"].IsNull());
+}
+
 TEST_CASE("an idempotency key of one queue says nothing about another") {
   Served server;
   REQUIRE(server.start());

@@ -184,8 +184,8 @@ void look(Store& store) {
   for (JobId id = 1; id < 24; ++id) {
     if (const auto job = store.get(id)) encode_job(*job, JobDetail::full, out);
   }
-  if (const auto leases = store.leases("", 10, now().instant)) encode_leases(*leases, 10, out);
-  if (const auto schedules = store.schedules("", 10)) encode_schedules(*schedules, 10, out);
+  if (const auto leases = store.leases("", 10, now().instant)) encode_leases(*leases, false, out);
+  if (const auto schedules = store.schedules("", 10)) encode_schedules(*schedules, false, out);
   if (const auto all = store.workflows({}, 10, 0)) encode_workflow_page(*all, out);
   for (WorkflowId id = 1; id < 4; ++id) {
     if (const auto workflow = store.workflow(id)) encode_workflow_info(*workflow, out);
@@ -194,7 +194,7 @@ void look(Store& store) {
   if (const auto sessions = store.sessions("lines", {}, 10, now().instant))
     encode_sessions(*sessions, out);
   if (const auto breakers = store.breakers(now().wall)) encode_breakers(*breakers, out);
-  if (const auto triggers = store.triggers("", 10)) encode_triggers(*triggers, 10, out);
+  if (const auto triggers = store.triggers("", 10)) encode_triggers(*triggers, false, out);
   if (const auto events = store.trigger_events("t", 10, 0)) encode_trigger_events(*events, out);
 }
 

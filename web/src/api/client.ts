@@ -86,6 +86,30 @@ function errorOf(response: Response, text: string): ApiError {
 
 export const get = <T>(path: string, query?: Query, signal?: AbortSignal): Promise<T> =>
   request<T>("GET", path, { query, signal });
+
+const MAX_LISTED = 1000;
+// A list by name, up to MAX_LISTED. The server also ends its pages by their bytes.
+export async function getNamed<T extends { next: string | null }>(path: string, field: keyof T, signal?: AbortSignal): Promise<T> {
+  const all = await get<T>(path, { limit: MAX_LISTED }, signal);
+  const items = all[field] as unknown[];
+  while (all.next !== null && items.length < MAX_LISTED) {
+    const page = await get<T>(path, { limit: MAX_LISTED - items.length, after: all.next }, signal);
+    items.push(...(page[field] as unknown[]));
+    all.next = page.next;
+  }
+  return all;
+}
+
+// The newest jobs that match, up to `limit`. A page of the server may be short, even empty, and have a next one.
+export async function getJobs(query: Query, limit: number, signal?: AbortSignal): Promise<Schemas["JobPage"]> {
+  const all = await get<Schemas["JobPage"]>("/v1/jobs", { ...query, limit }, signal);
+  while (all.next_cursor !== null && all.jobs.length < limit) {
+    const page = await get<Schemas["JobPage"]>("/v1/jobs", { ...query, limit: limit - all.jobs.length, cursor: all.next_cursor }, signal);
+    all.jobs.push(...page.jobs);
+    all.next_cursor = page.next_cursor;
+  }
+  return all;
+}
 export const post = <T>(path: string, body?: unknown): Promise<T> => request<T>("POST", path, { body });
 export const put = <T>(path: string, body?: unknown): Promise<T> => request<T>("PUT", path, { body });
 export const remove = <T>(path: string): Promise<T> => request<T>("DELETE", path);

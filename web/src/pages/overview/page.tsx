@@ -1,7 +1,7 @@
 // Overview: what runs, what waits, what failed, what comes next.
 import { useEffect, useRef, useState } from "preact/hooks";
 
-import { get, type Schemas } from "../../api/client";
+import { get, getNamed, type Schemas } from "../../api/client";
 import { listen } from "../../api/events";
 import { Ago, Empty, Page, Panel, Show, StateBadge } from "../../components/basics";
 import { useData } from "../../data";
@@ -176,7 +176,7 @@ function DeadGroups() {
 
 function NextTicks() {
   const schedules = useData("schedules", (signal) =>
-    get<Schemas["ScheduleList"]>("/v1/schedules", { limit: 1000 }, signal),
+    getNamed<Schemas["ScheduleList"]>("/v1/schedules", "schedules", signal),
   );
   return (
     <Panel title={t.overview.nextTicks}>

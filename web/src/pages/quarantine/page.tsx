@@ -1,5 +1,5 @@
 // Jobs in quarantine: their last attempts were all lost, so only one of them runs at a time.
-import { get, post, segment, type Schemas } from "../../api/client";
+import { getJobs, post, segment, type Schemas } from "../../api/client";
 import { Ago, Button, Empty, Page, Show, StateBadge } from "../../components/basics";
 import { act } from "../../components/feedback";
 import { Table, type Column } from "../../components/table";
@@ -13,7 +13,7 @@ type Job = Schemas["Job"];
 export function QuarantinePage() {
   const jobs = useData(
     "quarantine",
-    (signal) => get<Schemas["JobPage"]>("/v1/jobs", { quarantined: "true", limit: 200 }, signal),
+    (signal) => getJobs({ quarantined: "true" }, 200, signal),
     (event) => event.type.startsWith("quarantine"),
   );
   const run = async (job: Job, verb: "retry" | "cancel") => {

@@ -1,7 +1,7 @@
 // Schedules: all of them, and when they fire in the next day.
 import { useState } from "preact/hooks";
 
-import { get, post, segment, type Schemas } from "../../api/client";
+import { getNamed, post, segment, type Schemas } from "../../api/client";
 import { Ago, Button, Empty, Page, Show, StateBadge } from "../../components/basics";
 import { act, confirm } from "../../components/feedback";
 import { Table, type Column } from "../../components/table";
@@ -19,7 +19,7 @@ export function SchedulesPage() {
   const [creating, setCreating] = useState(false);
   const schedules = useData(
     "schedules",
-    (signal) => get<Schemas["ScheduleList"]>("/v1/schedules", { limit: 1000 }, signal),
+    (signal) => getNamed<Schemas["ScheduleList"]>("/v1/schedules", "schedules", signal),
     (event) => event.type === "enqueued",
   );
   const onSelect = (ids: string[], on: boolean) => {

@@ -1,5 +1,5 @@
 // Continuous timers: schedules whose runs follow each other almost without a pause.
-import { get, post, segment, type Schemas } from "../../api/client";
+import { getNamed, post, segment, type Schemas } from "../../api/client";
 import { Ago, Button, Empty, Page, Show, StateBadge } from "../../components/basics";
 import { act } from "../../components/feedback";
 import { Table, type Column } from "../../components/table";
@@ -12,7 +12,7 @@ import type { Schedule } from "../schedules/page";
 export function TimersPage() {
   const timers = useData(
     "timers",
-    (signal) => get<Schemas["ScheduleList"]>("/v1/schedules", { limit: 1000 }, signal),
+    (signal) => getNamed<Schemas["ScheduleList"]>("/v1/schedules", "schedules", signal),
     (event) => event.type === "started" || event.type === "completed" || event.type === "enqueued",
   );
   const run = async (timer: Schedule, verb: "wake" | "pause" | "resume") => {

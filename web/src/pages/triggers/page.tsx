@@ -1,5 +1,5 @@
 // Triggers: what fires them, what they made, and their ledger.
-import { get, post, remove, segment, type Schemas } from "../../api/client";
+import { get, getNamed, post, remove, segment, type Schemas } from "../../api/client";
 import { Ago, Button, Empty, Facts, Page, Panel, Show, StateBadge } from "../../components/basics";
 import { act, confirm } from "../../components/feedback";
 import { Table, type Column } from "../../components/table";
@@ -17,7 +17,7 @@ const sourceOf = (trigger: Trigger): string =>
 export function TriggersPage() {
   const triggers = useData(
     "triggers",
-    (signal) => get<Schemas["TriggerList"]>("/v1/triggers", { limit: 1000 }, signal),
+    (signal) => getNamed<Schemas["TriggerList"]>("/v1/triggers", "triggers", signal),
     (event) => event.type === "enqueued",
   );
   const columns: Column<Trigger>[] = [

@@ -1,5 +1,5 @@
 // Workers that are connected, and what they run.
-import { get, type Schemas } from "../../api/client";
+import { get, getJobs, type Schemas } from "../../api/client";
 import { Ago, Empty, Page, Panel, Show, StateBadge } from "../../components/basics";
 import { Table, type Column } from "../../components/table";
 import { useData } from "../../data";
@@ -34,7 +34,7 @@ export function WorkersPage() {
   );
   const running = useData(
     "running",
-    (signal) => get<Schemas["JobPage"]>("/v1/jobs", { state: "running", limit: 100 }, signal),
+    (signal) => getJobs({ state: "running" }, 100, signal),
     (event) => event.job !== undefined && event.type !== "progress",
   );
   return (
