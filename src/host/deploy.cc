@@ -177,7 +177,11 @@ Result<JobFolder> deploy(JobType type, const std::string& directory,
   const std::string error = job->error_of(limits.strict_webjobs);
   if (!error.empty()) return invalid("settings", error);
   const auto before = read_job_folder(type, directory, hosts);
-  if (before && before->disabled) MS_TRY(keep_disabled(*job));
+  if (!before && before.error().code != ErrorCode::not_found) return before.error();
+  // A folder in which nothing can be run may be stopped too.
+  const bool disabled =
+      before ? before->disabled : ::access((directory + "/disable.job").c_str(), F_OK) == 0;
+  if (disabled) MS_TRY(keep_disabled(*job));
   if (before && before->settings.freeze) MS_TRY(keep_frozen(*job));
   // One call for all files, however many; on disk before they are seen.
   if (::syncfs(folder.get()) != 0) return file_error("sync", made, errno);

@@ -59,6 +59,12 @@ class Signer {
       if (errno != ENOENT && errno != ENOTDIR) into_.unread.push_back(path);
       return false;
     }
+    // A run would fail to copy it: the job continues with the copy that it has.
+    if (S_ISREG(status.st_mode) && ::faccessat(directory, name.c_str(), R_OK, 0) != 0 &&
+        errno == EACCES) {
+      into_.unread.push_back(path);
+      return false;
+    }
     std::string& line = into_.entries[path] = attributes(status);
     if (S_ISLNK(status.st_mode)) {
       if (into_.links.size() < kMaxSignatureLinks) into_.links.push_back(path);

@@ -102,6 +102,9 @@ void JobHost::Impl::consider(const JobFolder& folder, const ScanScope& scope, co
       }
       loaded.absent_since.reset();
       loaded.unknown.clear();
+      if (!fresh.unread.empty()) {
+        loaded.unknown = fmt::format("cannot read {}/{}", folder.directory, fresh.unread.front());
+      }
       keep_unread(fresh, loaded.signature);
       if (fresh == loaded.signature) {
         pending.erase(key);

@@ -225,6 +225,13 @@ TEST_CASE("a directory that cannot be read changes nothing, and is a problem tha
     show(directories);
     is_as_before();
   }
+  // A single file: the job continues with the copy that it has.
+  REQUIRE(chmod((t.jobs + "/continuous/c/run.sh").c_str(), 0) == 0);
+  CHECK(eventually([&] { return has(t.job("continuous/c"), "cannot read"); }));
+  is_as_before();
+  REQUIRE(chmod((t.jobs + "/continuous/c/run.sh").c_str(), 0644) == 0);
+  CHECK(eventually([&] { return !has(t.job("continuous/c"), "cannot read"); }));
+  is_as_before();
   // A start meanwhile deletes nothing.
   hide({"continuous", "triggered"});
   REQUIRE(t.server.stop() == 0);
