@@ -54,7 +54,8 @@ class EngineQueues {
   // Removes an empty queue with its settings. Errors: not_found, conflict (it has jobs, finished
   // ones included).
   Result<void> remove(const std::string& queue);
-  // Nothing of it is given to anybody until it is resumed; what runs goes on.
+  // Its jobs are not claimed until it is resumed. Running jobs continue. Creates the queue if it
+  // does not exist, as set_limits() and resume() do.
   Result<void> pause(const std::string& queue);
   Result<void> resume(const std::string& queue);
 

@@ -89,6 +89,10 @@ Command jobs_command() {
            .run = run_jobs_retry}}};
 }
 
+// Of commands that change queues: without it, a mistyped name is an error.
+const Flag kCreateQueue = {
+    .name = "create", .value = "", .help = "create the queue if it does not exist"};
+
 Command queue_limit_command(const Argument& name) {
   return {.name = "limit",
           .summary = "limit how many jobs run at once, or begin in a time",
@@ -96,7 +100,8 @@ Command queue_limit_command(const Argument& name) {
               "Limits a queue, over all workers and nodes, at once and until it is changed. What "
               "is not given stays as it is; `none` lifts a limit. Jobs that run go on.",
           .arguments = {name},
-          .flags = {{.name = "concurrency", .value = "N", .help = "jobs that run at once"},
+          .flags = {kCreateQueue,
+                    {.name = "concurrency", .value = "N", .help = "jobs that run at once"},
                     {.name = "key-concurrency",
                      .value = "N",
                      .help = "jobs with the same limit key that run at once"},
@@ -145,6 +150,7 @@ Command queue_limit_command(const Argument& name) {
                        {"mainspring queues limit mails --ageing 10m", ""},
                        {"mainspring queues limit addresses --breaker geocoder", ""},
                        {"mainspring queues limit photos --quarantine-after 1", ""}},
+          .exits = {{66, "there is no such queue"}},
           .run = run_queues_limit};
 }
 
@@ -175,15 +181,19 @@ Command queues_command() {
            .description = "Pauses queues: nothing of them is claimed until they are resumed, also "
                           "after a restart. Running jobs go on; enqueueing too.",
            .arguments = {names},
+           .flags = {kCreateQueue},
            .scopes = kClient,
            .examples = {{"mainspring queues pause photos", ""}},
+           .exits = {{66, "there is no such queue"}},
            .run = run_queues_pause},
           {.name = "resume",
            .summary = "undo pause",
            .description = "Resumes paused queues.",
            .arguments = {names},
+           .flags = {kCreateQueue},
            .scopes = kClient,
            .examples = {{"mainspring queues resume photos", ""}},
+           .exits = {{66, "there is no such queue"}},
            .run = run_queues_resume},
           {.name = "set",
            .summary = "set a queue's retention",
@@ -191,13 +201,15 @@ Command queues_command() {
                "Sets how long the ended jobs of a queue stay readable, for jobs that end "
                "later. `default` goes back to the server's setting.",
            .arguments = {name},
-           .flags = {{.name = "retention-completed",
+           .flags = {kCreateQueue,
+                     {.name = "retention-completed",
                       .value = "TIME",
                       .help = "completed and cancelled jobs"},
                      {.name = "retention-dead", .value = "TIME", .help = "dead jobs"}},
            .scopes = kClient,
            .examples = {{"mainspring queues set photos --retention-completed 1h", ""},
                         {"mainspring queues set photos --retention-dead default", ""}},
+           .exits = {{66, "there is no such queue"}},
            .run = run_queues_set},
           {.name = "remove",
            .summary = "remove empty queues",

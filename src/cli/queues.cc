@@ -40,12 +40,21 @@ Result<QueueStats> find_queue(Jobs& jobs, const std::string& name) {
   return *found;
 }
 
+// A change of a queue that does not exist is a mistyped name, unless --create is given.
+Result<void> changed(Result<void> result, const std::string& name) {
+  if (result || result.error().code != ErrorCode::not_found) return result;
+  return Error{.code = ErrorCode::not_found,
+               .message = fmt::format("there is no queue \"{}\": check the name, or create the "
+                                      "queue with --create",
+                                      name)};
+}
+
 Result<int> pause_queues(const Invocation& invocation, Io& io, bool paused) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   for (const std::string& name : invocation.all_arguments("QUEUE")) {
     MS_TRY(check_name("QUEUE", name));
-    const PauseQueue request{.queue = name, .paused = paused};
-    MS_TRY(connection->jobs().pause_queue(request));
+    const PauseQueue request{.queue = name, .paused = paused, .create = invocation.has("create")};
+    MS_TRY(changed(connection->jobs().pause_queue(request), name));
     if (invocation.json) {
       std::string line;
       encode_paused(request, line);
@@ -359,7 +368,8 @@ Result<int> run_queues_set(const Invocation& invocation, Io& io) {
   }
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   // The request says both: what is not given stays as it is.
-  SetRetention request{.queue = name, .completed = {}, .dead = {}};
+  SetRetention request{
+      .queue = name, .completed = {}, .dead = {}, .create = invocation.has("create")};
   const auto now = find_queue(connection->jobs(), name);
   if (now) {
     request.completed = now->retention_completed;
@@ -369,7 +379,7 @@ Result<int> run_queues_set(const Invocation& invocation, Io& io) {
   }
   if (completed) request.completed = *completed;
   if (dead) request.dead = *dead;
-  MS_TRY(connection->jobs().set_retention(request));
+  MS_TRY(changed(connection->jobs().set_retention(request), name));
   if (invocation.json) {
     std::string line;
     encode_retention_response(request, line);
@@ -396,7 +406,7 @@ Result<int> run_queues_limit(const Invocation& invocation, Io& io) {
                    "--cost, --fair, --weight, --ageing, --breaker or --quarantine-after");
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   // The request says all: what is not given stays as it is.
-  SetQueueLimits request{.queue = name, .limits = {}};
+  SetQueueLimits request{.queue = name, .limits = {}, .create = invocation.has("create")};
   const auto now = find_queue(connection->jobs(), name);
   if (now) {
     request.limits = now->limits;
@@ -404,7 +414,7 @@ Result<int> run_queues_limit(const Invocation& invocation, Io& io) {
     return now.error();
   }
   MS_TRY(read_limit_flags(invocation, request.limits));
-  MS_TRY(connection->jobs().set_queue_limits(request));
+  MS_TRY(changed(connection->jobs().set_queue_limits(request), name));
   if (invocation.json) {
     std::string line;
     encode_limits_response(request, line);

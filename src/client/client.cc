@@ -289,8 +289,9 @@ Result<RedriveResult> Client::redrive(Redrive request) {
 
 Result<void> Client::pause_queue(PauseQueue request) {
   MS_TRY(impl_->run({.method = "POST",
-                     .target = fmt::format("/v1/queues/{}/{}", percent_encode(request.queue),
-                                           request.paused ? "pause" : "resume")}));
+                     .target = fmt::format("/v1/queues/{}/{}{}", percent_encode(request.queue),
+                                           request.paused ? "pause" : "resume",
+                                           request.create ? "?create=true" : "")}));
   return {};
 }
 
@@ -301,7 +302,9 @@ Result<void> Client::remove_queue(const std::string& name) {
 }
 
 Result<void> Client::set_retention(SetRetention request) {
-  Impl::Call call{.method = "PUT", .target = "/v1/queues/" + percent_encode(request.queue)};
+  Impl::Call call{.method = "PUT",
+                  .target = fmt::format("/v1/queues/{}{}", percent_encode(request.queue),
+                                        request.create ? "" : "?create=false")};
   encode_retention_request(request, call.body);
   MS_TRY(impl_->run(call));
   return {};
@@ -309,7 +312,8 @@ Result<void> Client::set_retention(SetRetention request) {
 
 Result<void> Client::set_queue_limits(SetQueueLimits request) {
   Impl::Call call{.method = "PUT",
-                  .target = fmt::format("/v1/queues/{}/limits", percent_encode(request.queue))};
+                  .target = fmt::format("/v1/queues/{}/limits{}", percent_encode(request.queue),
+                                        request.create ? "" : "?create=false")};
   encode_limits_request(request, call.body);
   MS_TRY(impl_->run(call));
   return {};

@@ -219,13 +219,15 @@ TEST_CASE("calls are requests, and share a kept connection") {
   REQUIRE(made.has_value());
   CHECK(made->jobs.at(0).id == 7);
   CHECK(rig.client->cancel({7, "why \"not\""})->state == JobState::cancelled);
-  CHECK(rig.client->pause_queue({"a/b", true}).has_value());
+  CHECK(rig.client->pause_queue({"a/b", true, false}).has_value());
+  CHECK(rig.client->pause_queue({"a/b", true, true}).has_value());
   const std::vector<Seen> seen = server.seen();
   CHECK(seen[0].method == "POST");
   CHECK(seen[0].key.starts_with("auto-"));
   CHECK(seen[1].target == "/v1/jobs/7/cancel");
   CHECK(seen[1].body == R"({"reason":"why \"not\""})");
   CHECK(seen[2].target == "/v1/queues/a%2Fb/pause");
+  CHECK(seen[3].target == "/v1/queues/a%2Fb/pause?create=true");
   CHECK(rig.client->connections_made() == 1);
 }
 

@@ -117,3 +117,19 @@ TEST_CASE("other progress is told to reply_to if it was asked for, and to entrie
                 .body,
             "ended.on"));
 }
+
+TEST_CASE("a queue that does not exist is not created by a pause, unless the caller asks for it") {
+  TestServer server;
+  Peer peer(server);
+  for (const char* path : {"/v1/queues/typo/pause", "/v1/queues/typo/resume"}) {
+    const Answer refused = peer.call("POST", path);
+    CHECK(refused.status == 404);
+    CHECK(has(refused.body, "there is no queue"));
+  }
+  CHECK(peer.call("PUT", "/v1/queues/typo?create=false", R"({"retention":{}})").status == 404);
+  CHECK(peer.call("PUT", "/v1/queues/typo/limits?create=false", "{}").status == 404);
+  CHECK(peer.call("POST", "/v1/queues/typo/pause?create=maybe").status == 400);
+  CHECK(peer.call("GET", "/v1/queues").body == R"({"queues":[]})");
+  CHECK(peer.call("POST", "/v1/queues/typo/pause?create=true").status == 200);
+  CHECK(peer.call("PUT", "/v1/queues/other/limits", "{}").status == 200);
+}

@@ -95,7 +95,7 @@ TEST_CASE("nobody claims from the engine's own queues; they can be listed and pa
       peer.call("POST", "/v1/claim", R"({"worker":"w","queues":["mainspring.callbacks"]})");
   CHECK(claim.status == 400);
   CHECK(answer_has(claim, "which is the engine's"));
-  CHECK(peer.call("POST", "/v1/queues/mainspring.callbacks/pause").status == 200);
+  CHECK(peer.call("POST", "/v1/queues/mainspring.callbacks/pause?create=true").status == 200);
   CHECK(peer.call("GET", "/v1/queues/mainspring.callbacks").status == 200);
   CHECK(peer.call("GET", "/v1/jobs?queue=mainspring.callbacks").status == 200);
 }

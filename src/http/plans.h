@@ -14,6 +14,8 @@ const std::string* query_value(const Request& request, std::string_view name);
 Result<JobFilter> parse_filter(const Request& request);
 // A whole number from 1. Errors: invalid_argument.
 Result<int> query_integer(const Request& request, std::string_view name, int fallback, int max);
+// "true" or "false"; `fallback` if it is not given. Errors: invalid_argument.
+Result<bool> query_flag(const Request& request, std::string_view name, bool fallback);
 // The "wait", at most kMaxClaimWait; 0 if it is not given.
 Result<Duration> parse_wait(const Request& request);
 // A whole number from 1: the {id} of a path. Errors: invalid_argument.

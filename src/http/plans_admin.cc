@@ -16,7 +16,9 @@ namespace {
 Plan plan_pause(const Request& request, bool paused) {
   auto name = check_name("queue", request.param);
   if (!name) return error_reply(name.error());
-  PauseQueue pause{request.param, paused};
+  auto create = query_flag(request, "create", false);
+  if (!create) return error_reply(create.error());
+  PauseQueue pause{request.param, paused, *create};
   return DoWrite{pause,
                  [pause](OperationResult&) {
                    Reply reply;
@@ -96,6 +98,9 @@ Plan plan_set_retention(const Request& request, Services&) {
   if (!name) return error_reply(name.error());
   auto retention = decode_retention_request(request.param, request.body);
   if (!retention) return error_reply(retention.error());
+  auto create = query_flag(request, "create", true);
+  if (!create) return error_reply(create.error());
+  retention->create = *create;
   return DoWrite{*retention,
                  [retention = *retention](OperationResult&) {
                    Reply reply;
@@ -110,6 +115,9 @@ Plan plan_set_queue_limits(const Request& request, Services&) {
   if (!name) return error_reply(name.error());
   auto limits = decode_limits_request(request.param, request.body);
   if (!limits) return error_reply(limits.error());
+  auto create = query_flag(request, "create", true);
+  if (!create) return error_reply(create.error());
+  limits->create = *create;
   return DoWrite{*limits,
                  [limits = *limits](OperationResult&) {
                    Reply reply;

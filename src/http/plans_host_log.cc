@@ -31,14 +31,6 @@ Result<std::int64_t> whole_number(const Request& request, std::string_view name,
                                                 cut_text(*text, 64), min, max));
 }
 
-Result<bool> flag(const Request& request, std::string_view name) {
-  const std::string* text = query_value(request, name);
-  if (text == nullptr || *text == "false") return false;
-  if (*text == "true") return true;
-  return invalid(std::string(name),
-                 fmt::format("{} \"{}\": must be true or false", name, cut_text(*text, 64)));
-}
-
 Result<LogRequest> log_request(const Request& request) {
   LogRequest log;
   const auto type = parse_job_type(request.param);
@@ -119,7 +111,7 @@ Plan plan_host_log(const Request& request, Services& services) {
   if (!wanted) return error_reply(wanted.error());
   const auto wait = parse_wait(request);
   if (!wait) return error_reply(wait.error());
-  const auto follow = flag(request, "follow");
+  const auto follow = query_flag(request, "follow", false);
   if (!follow) return error_reply(follow.error());
   HostControl& host = *services.host;
   const auto log = std::make_shared<LogRequest>(std::move(*wanted));

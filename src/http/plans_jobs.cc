@@ -85,6 +85,15 @@ const std::string* query_value(const Request& request, std::string_view name) {
   return nullptr;
 }
 
+Result<bool> query_flag(const Request& request, std::string_view name, bool fallback) {
+  const std::string* text = query_value(request, name);
+  if (text == nullptr) return fallback;
+  if (*text == "true") return true;
+  if (*text == "false") return false;
+  return invalid(std::string(name),
+                 fmt::format("{} \"{}\": must be true or false", name, cut_text(*text, 64)));
+}
+
 Result<JobFilter> parse_filter(const Request& request) {
   JobFilter filter;
   if (const auto* queue = query_value(request, "queue")) {

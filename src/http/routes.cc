@@ -8,6 +8,7 @@
 #include "http/routes_dashboard.h"
 #include "http/routes_dead.h"
 #include "http/routes_memos.h"
+#include "http/routes_queues.h"
 #include "http/routes_triggers.h"
 #include "http/routes_workflows.h"
 
@@ -28,7 +29,6 @@ constexpr QueryParameter kListJobs[] = {
     {"cursor", kText, "The next_cursor of the page before."},
     {"quarantined", R"({"const":"true"})", "Only jobs in quarantine."},
     {"whole_args", R"({"const":"true"})", "Show args above 64 KiB, which a list leaves out."}};
-
 constexpr QueryParameter kListNames[] = {
     {"after", kText, "Begin after this name: the next of the page before."}, kListJobs[4]};
 constexpr QueryParameter kListKeys[] = {
@@ -74,11 +74,6 @@ constexpr Success kClaimOk[] = {
 constexpr Success kClaimsEndedOk[] = {{200, "ClaimsEnded", "The worker gets no more jobs."}};
 constexpr Success kFinishOk[] = {{200, "FinishResponse", "A status per result, in order."}};
 constexpr Success kRenewOk[] = {{200, "RenewResponse", "What was renewed, lost, to be stopped."}};
-constexpr Success kQueuesOk[] = {{200, "QueueList", "Every queue."}};
-constexpr Success kQueueOk[] = {{200, "Queue", "The queue."}};
-constexpr Success kPausedOk[] = {{200, "QueuePaused", "What the queue is now."}};
-constexpr Success kRetentionOk[] = {{200, "QueueRetention", "What the queue has now."}};
-constexpr Success kLimitsOk[] = {{200, "LimitsOfQueue", "What the queue has now."}};
 constexpr Success kWorkersOk[] = {{200, "WorkerList", "Workers heard of lately."}};
 constexpr Success kAcceptedOk[] = {
     {200, "AcceptResponse", "It is the worker's until it expires; null when the wait is over."}};
@@ -96,7 +91,6 @@ constexpr Success kPutOk[] = {{201, "Schedule", "It is new."},
                               {200, "Schedule", "It was there: see its outcome."}};
 constexpr Success kScheduleOk[] = {{200, "Schedule", "The schedule as it is then."}};
 constexpr Success kSchedulesOk[] = {{200, "ScheduleList", "One page, by name."}};
-constexpr Success kQueueRemovedOk[] = {{200, "QueueRemoved", "It is gone until it is used again."}};
 constexpr Success kRemovedOk[] = {{200, "ScheduleRemoved", "It is gone; its jobs stay."}};
 constexpr Success kTriggerOk[] = {{201, "TriggerResponse", "The job."}};
 constexpr Success kBackfillOk[] = {{200, "BackfillResponse", "Up to 1000 ticks are decided."}};
@@ -146,8 +140,6 @@ constexpr ErrorCode kJobErrors[] = {ErrorCode::not_found, ErrorCode::expired};
 constexpr ErrorCode kChangeJobErrors[] = {ErrorCode::not_found, ErrorCode::expired,
                                           ErrorCode::conflict};
 constexpr ErrorCode kBatchErrors[] = {ErrorCode::too_large};
-constexpr ErrorCode kQueueErrors[] = {ErrorCode::not_found};
-constexpr ErrorCode kRemoveQueueErrors[] = {ErrorCode::not_found, ErrorCode::conflict};
 constexpr ErrorCode kAcquireErrors[] = {ErrorCode::lease_held};
 constexpr ErrorCode kHoldErrors[] = {ErrorCode::lease_lost, ErrorCode::too_large};
 constexpr ErrorCode kHolderErrors[] = {ErrorCode::lease_lost};
@@ -284,7 +276,9 @@ constexpr Route kMostRoutes[] = {
      .access = {Verb::admin, On::queue},
      .body = BodyRule::required,
      .request_schema = "RetentionRequest",
-     .successes = kRetentionOk},
+     .successes = kRetentionOk,
+     .errors = kQueueErrors,
+     .query = kIfNewCreate},
     {.method = "PUT",
      .pattern = "/v1/queues/{name}/limits",
      .id = "set_queue_limits",
@@ -293,7 +287,9 @@ constexpr Route kMostRoutes[] = {
      .access = {Verb::admin, On::queue},
      .body = BodyRule::required,
      .request_schema = "QueueLimits",
-     .successes = kLimitsOk},
+     .successes = kLimitsOk,
+     .errors = kQueueErrors,
+     .query = kIfNewCreate},
     {.method = "DELETE",
      .pattern = "/v1/queues/{name}",
      .id = "remove_queue",
@@ -308,14 +304,18 @@ constexpr Route kMostRoutes[] = {
      .summary = "Give out no jobs of this queue",
      .plan = &plan_pause_queue,
      .access = {Verb::admin, On::queue},
-     .successes = kPausedOk},
+     .successes = kPausedOk,
+     .errors = kQueueErrors,
+     .query = kIfNewRefuse},
     {.method = "POST",
      .pattern = "/v1/queues/{name}/resume",
      .id = "resume_queue",
      .summary = "Give out jobs of this queue again",
      .plan = &plan_resume_queue,
      .access = {Verb::admin, On::queue},
-     .successes = kPausedOk},
+     .successes = kPausedOk,
+     .errors = kQueueErrors,
+     .query = kIfNewRefuse},
     {.method = "POST",
      .pattern = "/v1/queues/{name}/sessions/accept",
      .id = "accept_session",

@@ -1,7 +1,15 @@
 // Operations and their results as values.
 #include "store/operations.h"
 
+#include <fmt/format.h>
+
 namespace mainspring {
+
+Error no_queue(std::string_view name) {
+  return {
+      ErrorCode::not_found,
+      fmt::format("there is no queue \"{}\": check the name, or create it (create=true)", name)};
+}
 
 Operation::Operation() = default;
 Operation::Operation(const Operation& other) = default;

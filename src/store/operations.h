@@ -215,8 +215,9 @@ struct RedriveResult {
 };
 
 struct PauseQueue {
-  std::string queue;  // created if it is new
+  std::string queue;
   bool paused = true;
+  bool create = true;  // a queue that does not exist; false: not_found
 };
 // How long terminal jobs of a queue stay readable. nullopt = the store's default. For jobs that
 // finish later.
@@ -224,9 +225,10 @@ struct SetRetention {
   std::string queue;
   std::optional<Duration> completed;  // also cancelled
   std::optional<Duration> dead;
+  bool create = true;  // as for PauseQueue
 };
 // In place of those it had; none = without limits. What has begun under a rate that stays as it is
-// still counts. Created if it is new.
+// still counts.
 //
 // A claim gives no job of a queue beyond its limits, by whichever line it came; jobs that run
 // already are left alone, and those whose lease expired count until they are rescued. A queue whose
@@ -239,7 +241,10 @@ struct SetRetention {
 struct SetQueueLimits {
   std::string queue;
   QueueLimits limits;
+  bool create = true;  // as for PauseQueue
 };
+// The answer to these three if `create` is false and there is no such queue: not_found.
+Error no_queue(std::string_view name);
 // Removes an empty queue with its pause, retention and limits. A later enqueue creates it again.
 // Errors: not_found, conflict (it has jobs, finished ones included).
 struct RemoveQueue {

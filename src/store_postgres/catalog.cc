@@ -169,7 +169,15 @@ QueueInfo& PostgresStore::locked_queue(const std::string& name) {
   return queue;
 }
 
+// Asks the database: the copy may not know what another node created or removed.
+bool PostgresStore::has_queue(const std::string& name) {
+  flush();
+  const Rows found = ask(sql_.find_removable, params(name));
+  return !found.empty() && found.integer(0, 0) == 0;
+}
+
 OperationResult PostgresStore::operator()(const PauseQueue& op) {
+  if (!op.create && !has_queue(op.queue)) return no_queue(op.queue);
   QueueInfo& queue = locked_queue(op.queue);
   if (queue.paused == op.paused && !queue.removed) return Done{};
   queue.paused = op.paused;
@@ -182,6 +190,7 @@ OperationResult PostgresStore::operator()(const PauseQueue& op) {
 }
 
 OperationResult PostgresStore::operator()(const SetRetention& op) {
+  if (!op.create && !has_queue(op.queue)) return no_queue(op.queue);
   QueueInfo& queue = locked_queue(op.queue);
   const auto count = [](const std::optional<Duration>& d) {
     return d ? std::optional<std::int64_t>(d->count()) : std::nullopt;

@@ -192,6 +192,7 @@ WallTime PostgresStore::next_opening() const {
 // -- operations -----------------------------------------------------------------------------------
 
 OperationResult PostgresStore::operator()(const SetQueueLimits& op) {
+  if (!op.create && !has_queue(op.queue)) return no_queue(op.queue);
   const std::string& breaker = op.limits.breaker;
   if (!breaker.empty() && ask(breaker_sql_.exists, params(breaker)).empty())
     return unknown_breaker(breaker);

@@ -560,6 +560,7 @@ class PostgresStore final : public SharedStore, private StoreState {
   const QueueInfo* find_queue(const std::string& name);  // nullptr = there is none
   const QueueInfo& queue_of(const std::string& name);    // made if new
   void note_brief(const QueueInfo& queue);
+  bool has_queue(const std::string& name);               // as the database has it
   QueueInfo& locked_queue(const std::string& name);      // made if new; as the database has it
   const QueueInfo& queue_by_id(int id);
   const std::string& queue_name(int id) { return queue_by_id(id).name; }

@@ -198,6 +198,7 @@ OperationResult SqliteStore::operator()(const Redrive& op) {
 }
 
 OperationResult SqliteStore::operator()(const PauseQueue& op) {
+  if (!op.create && !has_queue(op.queue)) return no_queue(op.queue);
   QueueState& queue = queue_of(op.queue);
   if (queue.paused == op.paused && !queue.is_removed()) return Done{};
   begin_write();
@@ -210,6 +211,7 @@ OperationResult SqliteStore::operator()(const PauseQueue& op) {
 }
 
 OperationResult SqliteStore::operator()(const SetRetention& op) {
+  if (!op.create && !has_queue(op.queue)) return no_queue(op.queue);
   QueueState& queue = queue_of(op.queue);
   begin_write();
   queue.retention_completed = op.completed;

@@ -34,9 +34,14 @@ void SqliteStore::save_queue(const QueueState& queue) {
       .run();
 }
 
+bool SqliteStore::has_queue(std::string_view name) const {
+  const QueueState* queue = find_queue(name);
+  return queue != nullptr && !queue->is_removed();
+}
+
 OperationResult SqliteStore::operator()(const RemoveQueue& op) {
   QueueState* queue = find_queue(op.queue);
-  if (queue == nullptr || queue->is_removed()) {
+  if (!has_queue(op.queue)) {
     return Error{.code = ErrorCode::not_found,
                  .message = fmt::format("queue {}: there is no such queue", op.queue)};
   }

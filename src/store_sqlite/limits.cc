@@ -66,6 +66,7 @@ void SqliteStore::open_queue(QueueState& queue) {
 }
 
 OperationResult SqliteStore::operator()(const SetQueueLimits& op) {
+  if (!op.create && !has_queue(op.queue)) return no_queue(op.queue);
   if (!op.limits.breaker.empty() && find_breaker(op.limits.breaker) == nullptr)
     return unknown_breaker(op.limits.breaker);
   QueueState& queue = queue_of(op.queue);

@@ -597,6 +597,7 @@ class SqliteStore final : public Store {
   QueueState& queue_of(std::string_view name);     // made if new
   QueueState& queue_by_id(std::int64_t id) const;  // one that must be there
   QueueState* find_queue(std::string_view name) const;
+  bool has_queue(std::string_view name) const;  // and it is not removed
   std::int32_t kind_of(std::string_view name);  // made if new
   void touch(QueueState& queue);                // its counters are to be written
   void count(QueueState& queue, JobState state, int flags, int delta);

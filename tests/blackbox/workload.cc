@@ -347,7 +347,8 @@ class Operator final : public Client {
   bool pause(bool paused) {
     const std::string& queue = queue_names().back();
     const Answer answer =
-        send("POST", fmt::format("/v1/queues/{}/{}", queue, paused ? "pause" : "resume"), "");
+        send("POST",
+             fmt::format("/v1/queues/{}/{}?create=true", queue, paused ? "pause" : "resume"), "");
     history_.pauses.push_back({{answer.invoke_us, answer.return_us}, done(answer), queue, paused});
     if (done(answer) == Done::yes) paused_ = paused;
     return done(answer) == Done::yes;

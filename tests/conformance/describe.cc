@@ -110,6 +110,10 @@ std::string line(const JobFilter& f) {
 std::string line(const SessionKey& s) {
   return s.queue + "#" + s.key;
 }
+template <class Op>
+std::string if_there(const Op& op) {
+  return op.create ? "" : " if it is there";
+}
 std::string line(const Fence& f) {
   return f.lease.empty() ? "" : fmt::format(" if {}/{}", f.lease, f.token);
 }
@@ -178,17 +182,18 @@ struct OperationText {
                        line(op.within));
   }
   std::string operator()(const PauseQueue& op) {
-    return fmt::format("{} {}", op.paused ? "pause" : "resume", op.queue);
+    return fmt::format("{} {}{}", op.paused ? "pause" : "resume", op.queue, if_there(op));
   }
   std::string operator()(const SetRetention& op) {
-    return fmt::format("retention {} {} {}", op.queue, length(op.completed), length(op.dead));
+    return fmt::format("retention {} {} {}{}", op.queue, length(op.completed), length(op.dead),
+                       if_there(op));
   }
   std::string operator()(const RemoveQueue& op) { return "remove queue " + op.queue; }
   std::string operator()(const ForgetQueues& op) {
     return fmt::format("forget_queues {} {}{}", op.idle.count(), op.limit, line(op.fence));
   }
   std::string operator()(const SetQueueLimits& op) {
-    return fmt::format("limits {} {}", op.queue, limits_text(op.limits));
+    return fmt::format("limits {} {}{}", op.queue, limits_text(op.limits), if_there(op));
   }
   std::string operator()(const PutBreaker& op) {
     return fmt::format("breaker {} {}", op.name, breaker_settings_text(op.settings));

@@ -448,7 +448,7 @@ class Generator {
     if (dice < 75) return Cancel{some_job(), chance(2) ? "unwanted" : ""};
     if (dice < 79) return retry();
     if (dice < 81) return redrive();
-    if (dice < 84) return PauseQueue{pick({"a", "b", "c", "empty"}), chance(3)};
+    if (dice < 84) return PauseQueue{pick({"a", "b", "c", "empty"}), chance(3), !chance(3)};
     if (dice < 85) return retention();
     if (dice < 90) return MoveDue{1 + static_cast<int>(below(20)), fence(4)};
     if (dice < 94) return RescueExpired{1 + static_cast<int>(below(20)), fence(4)};
@@ -625,6 +625,7 @@ class Generator {
   Operation limits() {
     if (chance(2)) return OpenQueues{1 + static_cast<int>(below(3)), fence(4)};
     SetQueueLimits s{.queue = pick({"a", "b", "c", "answers"}), .limits = {}};
+    s.create = !chance(3);
     if (chance(2)) s.limits.concurrency = 1 + static_cast<int>(below(4));
     if (chance(2)) s.limits.per_key.concurrency = 1 + static_cast<int>(below(3));
     if (chance(3)) s.limits.ageing = seconds(1 + below(60));
@@ -675,6 +676,7 @@ class Generator {
     SetRetention s{.queue = pick({"a", "b"}), .completed = {}, .dead = {}};
     if (chance(2)) s.completed = minutes(1 + below(20));
     if (chance(2)) s.dead = minutes(1 + below(20));
+    s.create = !chance(3);
     return s;
   }
 

@@ -21,6 +21,17 @@ inline std::optional<OperationResult> may_remove(const ModelDisk& disk, const st
   return std::nullopt;
 }
 
+inline std::optional<Error> misses_queue(const ModelDisk& disk, const Operation& one) {
+  return std::visit(
+      [&](const auto& op) -> std::optional<Error> {
+        if constexpr (requires { op.create; }) {
+          if (!op.create && !disk.has_queue(op.queue)) return no_queue(op.queue);
+        }
+        return std::nullopt;
+      },
+      one);
+}
+
 inline void remove_queue(ModelDisk& disk, const std::string& name, WallTime now) {
   QueueStats& q = disk.queues.at(name);
   q.paused = false;

@@ -127,6 +127,9 @@ struct ModelDisk {
     empty[name].removed = false;
     return queues[name];
   }
+  bool has_queue(const std::string& name) const {
+    return queues.contains(name) && !is_removed(name);
+  }
   bool is_removed(const std::string& queue) const {
     const auto mark = empty.find(queue);
     if (mark == empty.end() || !mark->second.removed) return false;

@@ -602,7 +602,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
   }
 
   OperationResult run(const PauseQueue& op) {
-    const bool is_new = !disk_->queues.contains(op.queue) || disk_->is_removed(op.queue);
+    const bool is_new = !disk_->has_queue(op.queue);
     QueueStats& q = disk_->queue_to_set(op.queue);
     if (is_new || q.paused != op.paused) dirty_ = true;
     if (q.paused && !op.paused) opened(op.queue);
@@ -649,8 +649,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
 
   OperationResult run(const SetRetention& op) {
     QueueStats& q = disk_->queue_to_set(op.queue);
-    q.retention_completed = op.completed;
-    q.retention_dead = op.dead;
+    q.retention_completed = op.completed, q.retention_dead = op.dead;
     dirty_ = true;
     return Done{};
   }
@@ -786,6 +785,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
 };
 
 OperationResult ModelStore::run_one(const Operation& one) {
+  if (const auto problem = misses_queue(*disk_, one)) return *problem;
   return std::visit([this](const auto& op) { return run(op); }, one);
 }
 

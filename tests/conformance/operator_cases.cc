@@ -294,6 +294,23 @@ TEST_SUITE("store: queues") {
     CHECK(b.claim(9, {"new"}).empty());
   }
 
+  TEST_CASE("a change of a queue that does not exist is refused unless it may create the queue") {
+    Bench b;
+    for (const Operation& change :
+         {Operation(PauseQueue{"typo", true, false}), Operation(PauseQueue{"typo", false, false}),
+          Operation(SetRetention{.queue = "typo", .completed = {}, .dead = {}, .create = false}),
+          Operation(SetQueueLimits{.queue = "typo", .limits = {}, .create = false})}) {
+      CHECK(b.refused(change) == ErrorCode::not_found);
+    }
+    CHECK(b.store->queues()->empty());
+    b.one<Done>(PauseQueue{"typo", true, true});
+    CHECK(b.stats("typo").paused);
+    b.one<Done>(PauseQueue{"typo", false, false});
+    CHECK_FALSE(b.stats("typo").paused);
+    b.one<Done>(RemoveQueue{"typo"});
+    CHECK(b.refused(PauseQueue{"typo", true, false}) == ErrorCode::not_found);
+  }
+
   TEST_CASE("counters know every state, per queue, and the oldest available") {
     Bench b;
     CHECK(b.store->queues()->empty());
