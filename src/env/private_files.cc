@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <pwd.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -98,6 +99,9 @@ std::string describe_access(const std::string& path) {
     const std::string directory = directory_of(at);
     if (stat(directory.c_str(), &info) == 0) text += "; " + owned(directory, info);
   }
+  struct statvfs system {};
+  if (statvfs(at.c_str(), &system) == 0 && (system.f_flag & ST_RDONLY) != 0)
+    text += "; its file system is read-only";
   return fmt::format("{}; this process runs as {}", text, user_name(geteuid()));
 }
 

@@ -40,6 +40,16 @@ Result<void> make_directory(const std::string& path) {
   return {};
 }
 
+// A pipe would stop whoever opens it. A file that is missing is regular.
+Result<void> check_regular(const std::string& path) {
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return {};
+  return Error{.code = ErrorCode::io_error,
+               .message = fmt::format("{}: must be a regular file: remove it, or restore the "
+                                      "directory from a backup",
+                                      path)};
+}
+
 std::size_t size_of(const std::string& path) {
   struct stat info {};
   return stat(path.c_str(), &info) == 0 ? static_cast<std::size_t>(info.st_size) : 0;
@@ -95,7 +105,10 @@ Result<std::unique_ptr<FileGuard>> FileGuard::lock(const std::string& directory,
                                                    const std::string& database,
                                                    std::size_t reserve_bytes) {
   MS_TRY(make_directory(directory));
-  const std::string owner = directory + "/OWNER";
+  const std::string owner = directory + "/OWNER", marker = directory + "/INITIALISED";
+  const std::vector<std::string> files = {database, database + "-wal",      database + "-shm",
+                                          owner,    directory + "/RESERVE", marker};
+  for (const std::string& path : files) MS_TRY(check_regular(path));
   const int fd = open_private(owner, O_RDWR | O_CREAT);
   if (fd < 0) return access_error("opening", owner, errno);
   std::unique_ptr<FileGuard> guard(new FileGuard(directory, fd, reserve_bytes));
@@ -107,10 +120,9 @@ Result<std::unique_ptr<FileGuard>> FileGuard::lock(const std::string& directory,
                      "or talk to it over HTTP",
                      directory, read_small(fd))};
   }
-  MS_TRY_ASSIGN(guard->initialised_, database_exists(directory + "/INITIALISED"));
+  MS_TRY_ASSIGN(guard->initialised_, database_exists(marker));
   MS_TRY(guard->check_database(database));
-  for (const std::string& path : {database, database + "-wal", database + "-shm", owner,
-                                  guard->reserve_, directory + "/INITIALISED"}) {
+  for (const std::string& path : files) {
     if (const auto mode = make_private(path))
       guard->were_open_.push_back(fmt::format("{} ({:04o})", path, *mode));
   }

@@ -303,6 +303,12 @@ Result<VerifyReport> SqliteStore::verify() const {
 
 namespace {
 
+// With its journal: SQLite would roll it back into the next draft.
+void remove_draft(const std::string& draft) {
+  for (const char* suffix : {"", "-journal", "-wal", "-shm"})
+    (void)unlink((draft + suffix).c_str());
+}
+
 Result<void> write_copy(const std::string& from, const std::string& vfs, const std::string& file) {
   try {
     Database db(from, Database::Mode::read_only, vfs);
@@ -342,7 +348,7 @@ Result<void> SqliteStore::backup(const std::string& directory) const {
     return access_error("creating the backup's directory", directory, problem);
   // It gets its name when it is complete: half a copy never looks like a store.
   const std::string draft = copy + ".partial";
-  (void)unlink(draft.c_str());
+  remove_draft(draft);
   const int made = open_private(draft, O_RDWR | O_CREAT | O_EXCL);
   if (made < 0) return access_error("creating", draft, errno);
   close(made);
@@ -350,7 +356,7 @@ Result<void> SqliteStore::backup(const std::string& directory) const {
   if (written && std::rename(draft.c_str(), copy.c_str()) != 0)
     written = access_error("renaming", draft, errno);
   if (!written) {
-    (void)unlink(draft.c_str());
+    remove_draft(draft);
     return written;
   }
   MS_TRY_ASSIGN(auto guard, FileGuard::lock(directory, copy, 0));

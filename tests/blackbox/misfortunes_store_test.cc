@@ -166,6 +166,25 @@ TEST_CASE("a database that is cut off, of another program or without our tables 
   CHECK(server.stop() == 0);
 }
 
+TEST_CASE("a pipe or a directory in the place of a file of the store is refused") {
+  Served server;
+  fill(server);
+  for (const char* name : {"RESERVE", "OWNER", "INITIALISED", "mainspring.db-shm"}) {
+    const std::string path = server.store() + "/" + name;
+    fs::remove(path);
+    REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+    CHECK(refused(server) == kDiskError);
+    CHECK_MESSAGE(has(server.log(), path + ": must be a regular file"), server.log());
+    fs::remove(path);
+    fs::create_directory(path);
+    CHECK(refused(server) == kDiskError);
+    fs::remove(path);
+    write_file(path, "");
+  }
+  REQUIRE_MESSAGE(server.start(), server.log());
+  CHECK(server.stop() == 0);
+}
+
 TEST_CASE("files of the store and of backups are private, whatever directory and umask say") {
   Served server;
   fs::create_directory(server.store());
@@ -250,6 +269,34 @@ TEST_CASE("a data directory that cannot be read is refused with its owner and it
   const std::string others = read_file(server.scratch() + "/other.log");
   CHECK_FALSE_MESSAGE(has(others, "no store"), others);
   CHECK_FALSE(has_words_of_sqlite(others));
+}
+
+TEST_CASE("a backup that finds no space says so, leaves nothing, and can be repeated") {
+  const SmallDisk disk("size=1m");
+  if (!disk.ok()) {
+    MESSAGE("skipped: mounting a tmpfs is not permitted here: ", disk.error());
+    return;
+  }
+  Served server;
+  REQUIRE_MESSAGE(server.start(), server.log());
+  HttpClient http(server.port());
+  for (int i = 0; i < 20; ++i) REQUIRE(http.post("/v1/jobs", job_of(100'000)).status == 201);
+  const std::string copy = disk.path() + "/copy";
+  const auto backup = [&] {
+    return run({server_binary(), "store", "backup", "--data", server.store(), copy}, 30'000);
+  };
+  for (int i = 0; i < 2; ++i) {
+    const Finished refused = backup();
+    CHECK_MESSAGE(refused.exit_code == 75, refused.output);
+    CHECK(has(refused.output, "mainspring.db.partial: the disk is full"));
+    CHECK(fs::is_empty(copy));
+  }
+  REQUIRE(mount("", disk.path().c_str(), "", MS_REMOUNT, "size=8m") == 0);
+  const Finished whole = backup();
+  CHECK_MESSAGE(whole.exit_code == 0, whole.output);
+  CHECK(server.stop() == 0);
+  const Finished verify = run({server_binary(), "verify", "--data", copy}, 30'000);
+  CHECK_MESSAGE(verify.exit_code == 0, verify.output);
 }
 
 TEST_CASE("on a small full disk all jobs can be worked off, also after a restart") {
