@@ -20,6 +20,7 @@ Claim WorkerRuntime::State::next_claim() {
   const int taken = slots_taken + slots_ready;
   Claim claim{.worker = incarnation, .queues = options.queues, .lease = options.lease};
   claim.max = std::clamp(options.slots + claim_ahead() - taken, 0, kMaxClaimJobs);
+  claim_leaves_out = false;
   const Attempt* const waits = waits_for_slots();
   if (waits != nullptr && waits->slots > 1) claim.max = 0;  // nothing more until it has begun
   if (claim.max == 0) return claim;
@@ -32,7 +33,10 @@ Claim WorkerRuntime::State::next_claim() {
   if (!any) {
     int most = claim.max;
     for (const auto& [name, kind] : kinds) {
-      if (kinds_limited && room(kind) <= 0) continue;
+      if (kinds_limited && room(kind) <= 0) {
+        claim_leaves_out = true;
+        continue;
+      }
       most = std::min(most, room(kind));
       claim.kinds.push_back(name);
     }
@@ -41,6 +45,15 @@ Claim WorkerRuntime::State::next_claim() {
     claim.max = std::clamp(room(*any), 0, claim.max);
   }
   return claim;
+}
+
+void WorkerRuntime::State::leave(Kind& kind) {
+  --kind.taken;
+  const bool has_room_again = kind.taken == kind.options.concurrency - 1;
+  if (!claim_leaves_out || !has_room_again || MS_MUTANT(full_kind_not_claimed_again)) return;
+  claim_leaves_out = false;
+  claim_ends = true;
+  watcher_cv.notify_one();
 }
 
 void WorkerRuntime::State::admit(ClaimedJob&& job, Instant now) {
@@ -111,21 +124,23 @@ void WorkerRuntime::State::run_claimer() {
       continue;
     }
     ++stats.claims;
+    if (claim_stop.stop_requested()) claim_stop = std::stop_source();
+    const std::stop_token ended = claim_stop.get_token();
     mutex.unlock();
     const Instant before = clock.now().instant;
-    Result<ClaimResult> result =
-        claim_call ? claim_call(std::move(claim), options.claim_wait, claim_stop.get_token())
-                   : jobs.claim(std::move(claim), options.claim_wait, claim_stop.get_token());
+    Result<ClaimResult> result = claim_call
+                                     ? claim_call(std::move(claim), options.claim_wait, ended)
+                                     : jobs.claim(std::move(claim), options.claim_wait, ended);
     const Instant after = clock.now().instant;
     if (!result) tell_refused(result.error());
     mutex.lock();
     if (!result) {
-      if (!stopping) pause_claims(result.error(), pauses);
+      if (!stopping && !ended.stop_requested()) pause_claims(result.error(), pauses);
       continue;
     }
     if (server_away) log.info("claiming again");
     server_away = false;
-    const bool nothing = result->jobs.empty() && result->cancel.empty();
+    const bool nothing = result->jobs.empty() && result->cancel.empty() && !ended.stop_requested();
     accept(std::move(*result), after);
     if (nothing && !stopping && after - before < options.claim_wait / 10) {
       // A server that does not let claims wait is not to be asked in a loop.
@@ -142,7 +157,7 @@ void WorkerRuntime::State::run_claimer() {
 
 void WorkerRuntime::State::give_back_ready() {
   for (const AttemptPtr& attempt : ready) {
-    --attempt->kind->taken;
+    leave(*attempt->kind);
     if (attempt->lost) continue;
     active.erase(attempt->job.id);
     done.push_back({attempt->job.id, attempt->job.token, given_back(attempt->job)});

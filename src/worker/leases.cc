@@ -436,13 +436,16 @@ void WorkerRuntime::State::run_watcher() {
   while (!leases_end) {
     const Instant now = clock.now().instant;
     look(now);
-    if (to_tell.empty()) {
+    if (to_tell.empty() && !claim_ends) {
       watcher_cv.wait_for(mutex, watcher_wake == Instant::never() ? kForever : watcher_wake - now);
       continue;
     }
     std::vector<AttemptPtr> telling = std::move(to_tell);
     to_tell.clear();
+    const bool ends_claim = std::exchange(claim_ends, false);
+    std::stop_source claim = claim_stop;
     mutex.unlock();
+    if (ends_claim) claim.request_stop();
     for (const AttemptPtr& attempt : telling) attempt->stop.request_stop();
     mutex.lock();
   }

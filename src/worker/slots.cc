@@ -134,7 +134,7 @@ AttemptPtr WorkerRuntime::State::take_ready() {
     it = ready.erase(it);  // mostly the first
     slots_ready -= attempt->slots;
     if (!attempt->lost) return attempt;
-    --attempt->kind->taken;
+    leave(*attempt->kind);
     if (claimer_waits) claimer_cv.notify_one();
   }
   return nullptr;
@@ -242,7 +242,7 @@ std::optional<Outcome> WorkerRuntime::State::weigh(const Attempt& attempt, Handl
 void WorkerRuntime::State::conclude(const AttemptPtr& attempt, std::optional<Outcome> outcome) {
   --running;
   slots_taken -= attempt->slots;
-  --attempt->kind->taken;
+  leave(*attempt->kind);
   --attempt->kind->running;
   if (const auto it = active.find(attempt->job.id); it != active.end() && it->second == attempt) {
     active.erase(it);

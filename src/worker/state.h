@@ -105,6 +105,8 @@ struct WorkerRuntime::State {
   void run_claimer() MS_EXCLUDES(mutex);
   Claim next_claim() MS_REQUIRES(mutex);  // max 0 = nothing to claim for now
   int claim_ahead() const MS_REQUIRES(mutex);
+  // A job of `kind` is no longer in a slot, nor ready for one.
+  void leave(Kind& kind) MS_REQUIRES(mutex);
   void accept(ClaimResult&& result, Instant now) MS_REQUIRES(mutex);
   void admit(ClaimedJob&& job, Instant now) MS_REQUIRES(mutex);
   void tell_refused(const Error& error) MS_EXCLUDES(mutex);
@@ -198,7 +200,10 @@ struct WorkerRuntime::State {
   bool leases_end MS_GUARDED_BY(mutex) = false;                //
   Instant tell_at MS_GUARDED_BY(mutex) = Instant::never();     // handlers are told of the shutdown
   Instant give_up_at MS_GUARDED_BY(mutex) = Instant::never();  // outcomes are not sent any more
-  std::stop_source claim_stop;
+  std::stop_source claim_stop MS_GUARDED_BY(mutex);            // of the claim under way
+  // That claim leaves out kinds that were full: it ends when one of them has room again.
+  bool claim_leaves_out MS_GUARDED_BY(mutex) = false;
+  bool claim_ends MS_GUARDED_BY(mutex) = false;  // the watcher ends it
 
   CondVar claimer_cv, slots_cv, renewer_cv, watcher_cv, finisher_cv, stored_cv, ended_cv;
   bool claimer_waits MS_GUARDED_BY(mutex) = false;

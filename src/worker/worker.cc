@@ -81,6 +81,7 @@ Result<void> WorkerRuntime::State::start_threads() {
 }
 
 void WorkerRuntime::State::request_stop() {
+  std::stop_source claim;
   {
     MutexLock lock(mutex);
     if (stopping) return;
@@ -92,8 +93,9 @@ void WorkerRuntime::State::request_stop() {
     claimer_cv.notify_all();
     watcher_cv.notify_all();
     finisher_cv.notify_all();
+    claim = claim_stop;
   }
-  claim_stop.request_stop();
+  claim.request_stop();
 }
 
 void WorkerRuntime::State::stop() {

@@ -191,6 +191,31 @@ TEST_CASE("only kinds with a handler are claimed, and none beyond its own concur
   CHECK_FALSE(rig.jobs.ended_as<Complete>(4));
 }
 
+TEST_CASE("a kind that was full is claimed again as soon as it has room") {
+  WorkerRig rig;
+  std::counting_semaphore<> go(0);
+  WorkerRuntime& worker = rig.make();
+  worker.on("narrow",
+            [&](const ClaimedJob&, Context&) {
+              go.acquire();
+              return done();
+            },
+            {.concurrency = 1});
+  worker.on("wide", [](const ClaimedJob&, Context&) { return done(); });
+  rig.jobs.add("narrow");
+  rig.jobs.add("narrow");
+  REQUIRE(worker.start().has_value());
+  REQUIRE(rig.jobs.await([&] {
+    return rig.jobs.parked == 1 && rig.jobs.claims.back().kinds == std::vector<std::string>{"wide"};
+  }));
+  // No job comes that would end the claim.
+  go.release(2);
+  REQUIRE(rig.jobs.await_outcomes(2));
+  worker.request_stop();
+  worker.stop();
+  CHECK(rig.jobs.ended_as<Complete>(2));
+}
+
 TEST_CASE("leases are renewed while every handler is busy") {
   WorkerRig rig;
   rig.jobs.lease = 1s;
