@@ -241,11 +241,11 @@ _mainspring() {
     'queues') words='list show pause resume set remove limit' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'queues list') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'queues show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
-    'queues pause') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
-    'queues resume') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
-    'queues set') words='' ; [[ $current == -* ]] && words='--retention-completed --retention-dead --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'queues pause') words='' ; [[ $current == -* ]] && words='--create --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'queues resume') words='' ; [[ $current == -* ]] && words='--create --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'queues set') words='' ; [[ $current == -* ]] && words='--create --retention-completed --retention-dead --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'queues remove') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
-    'queues limit') words='' ; [[ $current == -* ]] && words='--concurrency --key-concurrency --rate --rate-kind --burst --key-rate --key-rate-kind --key-burst --cost --fair --weight --ageing --breaker --quarantine-after --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'queues limit') words='' ; [[ $current == -* ]] && words='--create --concurrency --key-concurrency --rate --rate-kind --burst --key-rate --key-rate-kind --key-burst --cost --fair --weight --ageing --breaker --quarantine-after --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'dead') words='list show groups redrive retry' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'dead list') words='' ; [[ $current == -* ]] && words='--queue --kind --tag --limit --all --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'dead show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
