@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "api/json.h"
+#include "http/parser.h"
 #include "http/routes.h"
 
 namespace mainspring {
@@ -56,6 +57,10 @@ void write_parameters(JsonWriter& w, const Route& route) {
     write_parameter(w, "path", "name", true, reference("Name"),
                     fmt::format("The {}'s name; a / in it is written as %2F.", of));
   }
+  if (route.pattern.find("{key}") != std::string_view::npos) {
+    write_parameter(w, "path", "key", true, R"({"type":"string"})",
+                    "The session's key; a / in it is written as %2F.");
+  }
   for (const QueryParameter& parameter : route.query) {
     write_parameter(w, "query", parameter.name, false, parameter.schema, parameter.description);
   }
@@ -104,12 +109,30 @@ void write_errors(JsonWriter& w, const Route& route) {
   }
 }
 
+// {} = nothing: a server without tokens asks for none.
+void write_security(JsonWriter& w, const Route& route) {
+  const bool open = route.access.on == On::open || route.own_secret;
+  w.key("security").raw(open ? "[]" : R"([{"token":[]},{"session":[]},{}])");
+}
+
+void write_security_schemes(JsonWriter& w) {
+  w.key("securitySchemes").begin_object();
+  w.key("token").begin_object().key("type").string("http").key("scheme").string("bearer");
+  w.key("description").string("An access token. A server without tokens asks for none.");
+  w.end_object();
+  w.key("session").begin_object().key("type").string("apiKey").key("in").string("cookie");
+  w.key("name").string(kSessionCookie);
+  w.key("description").string("The dashboard's session, from POST /v1/session.");
+  w.end_object().end_object();
+}
+
 void write_operation(JsonWriter& w, const Route& route) {
   std::string method(route.method);
   for (char& c : method) c = static_cast<char>(c - 'A' + 'a');
   w.key(method).begin_object().key("operationId").string(route.id);
   w.key("summary").string(route.summary);
   write_parameters(w, route);
+  write_security(w, route);
   if (!route.request_schema.empty()) {
     w.key("requestBody").begin_object();
     w.key("required").boolean(route.body == BodyRule::required || route.body == BodyRule::bytes);
@@ -155,7 +178,9 @@ std::string HttpServer::openapi(std::string_view version) {
       "instants RFC 3339 in UTC. Unknown fields are refused. Fields are added, never changed.");
   w.end_object();
   http::write_paths(w);
-  w.key("components").begin_object().key("schemas").begin_object();
+  w.key("components").begin_object();
+  http::write_security_schemes(w);
+  w.key("schemas").begin_object();
   for (const http::Schema& schema : http::schemas()) w.key(schema.name).raw(schema.json);
   w.end_object().end_object().end_object();
   return out;

@@ -107,10 +107,17 @@ TEST_CASE("every route is in the OpenAPI document, and nothing else") {
     for (const QueryParameter& parameter : route.query)
       CHECK(parameters.contains(std::string(parameter.name)));
     CHECK(parameters.contains("Idempotency-Key") == route.idempotency_key);
-    const std::size_t open = route.pattern.find('{');
-    if (open != std::string_view::npos) {
-      const auto name = route.pattern.substr(open + 1, route.pattern.find('}') - open - 1);
-      CHECK(parameters.contains(std::string(name)));
+    for (std::size_t open = route.pattern.find('{'); open != std::string_view::npos;
+         open = route.pattern.find('{', open + 1)) {
+      const std::size_t end = route.pattern.find('}', open);
+      CHECK(parameters.contains(std::string(route.pattern.substr(open + 1, end - open - 1))));
+    }
+    const bool asks = route.access.on != On::open && !route.own_secret;
+    REQUIRE(operation["security"].IsArray());
+    CHECK(operation["security"].Empty() != asks);
+    for (const auto& way : operation["security"].GetArray()) {
+      for (const auto& scheme : way.GetObject())
+        CHECK(doc["components"]["securitySchemes"].HasMember(scheme.name));
     }
     CHECK(operation.HasMember("requestBody") == !route.request_schema.empty());
     CHECK((route.body == BodyRule::none) == route.request_schema.empty());
