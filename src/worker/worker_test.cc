@@ -160,62 +160,6 @@ TEST_CASE("claims ask for as many jobs as there are idle slots, and for none whe
   CHECK(most <= 4);
 }
 
-TEST_CASE("only kinds with a handler are claimed, and none beyond its own concurrency") {
-  WorkerRig rig;
-  std::counting_semaphore<> go(0);
-  std::atomic<int> at_once = 0, most = 0;
-  WorkerRuntime& worker = rig.make();
-  worker.on("narrow",
-            [&](const ClaimedJob&, Context&) {
-              most = std::max(most.load(), ++at_once);
-              go.acquire();
-              --at_once;
-              return done();
-            },
-            {.concurrency = 1});
-  worker.on("wide", [](const ClaimedJob&, Context&) { return done(); });
-  for (int i = 0; i < 3; ++i) rig.jobs.add("narrow");
-  rig.jobs.add("unknown");
-  REQUIRE(worker.start().has_value());
-  // While the narrow one is busy only wide ones are asked for, and are done.
-  REQUIRE(rig.jobs.await([&] {
-    return rig.jobs.parked == 1 && rig.jobs.claims.back().kinds == std::vector<std::string>{"wide"};
-  }));
-  for (int i = 0; i < 3; ++i) rig.jobs.add("wide");
-  REQUIRE(rig.jobs.await_outcomes(3));
-  go.release(3);
-  REQUIRE(rig.jobs.await([&] { return rig.jobs.claims.back().max > 0; }));
-  worker.request_stop();
-  worker.stop();
-  CHECK(most == 1);
-  CHECK_FALSE(rig.jobs.ended_as<Complete>(4));
-}
-
-TEST_CASE("a kind that was full is claimed again as soon as it has room") {
-  WorkerRig rig;
-  std::counting_semaphore<> go(0);
-  WorkerRuntime& worker = rig.make();
-  worker.on("narrow",
-            [&](const ClaimedJob&, Context&) {
-              go.acquire();
-              return done();
-            },
-            {.concurrency = 1});
-  worker.on("wide", [](const ClaimedJob&, Context&) { return done(); });
-  rig.jobs.add("narrow");
-  rig.jobs.add("narrow");
-  REQUIRE(worker.start().has_value());
-  REQUIRE(rig.jobs.await([&] {
-    return rig.jobs.parked == 1 && rig.jobs.claims.back().kinds == std::vector<std::string>{"wide"};
-  }));
-  // No job comes that would end the claim.
-  go.release(2);
-  REQUIRE(rig.jobs.await_outcomes(2));
-  worker.request_stop();
-  worker.stop();
-  CHECK(rig.jobs.ended_as<Complete>(2));
-}
-
 TEST_CASE("leases are renewed while every handler is busy") {
   WorkerRig rig;
   rig.jobs.lease = 1s;
