@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { delimiter, join } from "node:path";
 
 import {
   type Duration,
@@ -89,12 +89,20 @@ function commandLine(directory: string, more: readonly string[]): string[] {
   ];
 }
 
+// npm puts node_modules/.bin first, where `mainspring` is this package's own command.
+function environment(): NodeJS.ProcessEnv {
+  const folders = (process.env["PATH"] ?? "").split(delimiter);
+  const isNpm = (folder: string) => /node_modules[\\/]\.bin[\\/]?$/.test(folder);
+  return { ...process.env, PATH: folders.filter((folder) => !isNpm(folder)).join(delimiter) };
+}
+
 /** Starts a server. Resolves when it takes requests. */
 export async function startServer(options: TestServerOptions = {}): Promise<TestServer> {
   const binary = options.binary ?? process.env["MAINSPRING_BINARY"] ?? "mainspring";
   const directory = await mkdtemp(join(tmpdir(), "mainspring-test-"));
   const child = spawn(binary, commandLine(directory, options.args ?? []), {
     stdio: ["ignore", "pipe", "pipe"],
+    env: environment(),
   });
   let output = "";
   let problems = "";
