@@ -25,6 +25,10 @@ def _unanswered(error: Exception) -> Unanswered:
     text = str(error) or name
     if isinstance(error, ssl.SSLCertVerificationError) or "CERTIFICATE_VERIFY_FAILED" in text:
         return Unanswered(f"no connection: {text}", sent=False, final=True)
+    if name == "ConnectError":
+        where = getattr(getattr(error, "_request", None), "url", None)
+        text = f"no connection to {where or 'the server'}: {text}. Is `mainspring serve` running?"
+        return Unanswered(text, sent=False)
     return Unanswered(f"no answer: {text}", name not in _UNSENT, name.endswith("Timeout"))
 
 
