@@ -200,6 +200,16 @@ def _start_slow(
     return process, job
 
 
+def test_a_module_that_is_missing_is_named(tmp_path: pathlib.Path) -> None:
+    command = [sys.executable, "-m", "mainspring", "work", "nosuch"]
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 64
+    assert done.stderr == f"mainspring: there is no module nosuch in {tmp_path}\n"
+
+
 def test_watch_starts_the_worker_again_when_a_file_changes(
     mainspring_server: TestServer,
     mainspring: Mainspring,

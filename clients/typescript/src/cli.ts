@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // mainspring work FILE: runs the handlers that a file exports.
 import { type ChildProcess, spawn } from "node:child_process";
-import { readdirSync, statSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import * as nodeModule from "node:module";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -76,6 +76,7 @@ function version(): string {
 }
 
 async function work(file: string, values: Values): Promise<void> {
+  if (!existsSync(file)) fail(`${file}: there is no such file`);
   loadTypeScript();
   const exported = (await import(pathToFileURL(file).href)) as Record<string, unknown>;
   const handlers = new Set<JobHandler>();

@@ -100,6 +100,7 @@ test("work: mistakes are named", async () => {
   for (const [args, text] of [
     [["work", "empty.ts"], /exports no handler/],
     [["work"], /usage/],
+    [["work", "nofile.ts"], /nofile\.ts: there is no such file/],
     [["work", "empty.ts", "--slotz", "1"], /slotz/],
   ] as const) {
     const { ended, output } = run([...args]);

@@ -72,7 +72,13 @@ def clients_of(modules: list[str]) -> list[Mainspring]:
 
 def work(arguments: argparse.Namespace) -> int:
     set_up_logs(arguments.log, arguments.log_level)
-    clients = clients_of(arguments.module)
+    try:
+        clients = clients_of(arguments.module)
+    except ModuleNotFoundError as error:
+        if error.name not in arguments.module:
+            raise  # a module of theirs imports what is missing: the traceback says where
+        print(f"mainspring: there is no module {error.name} in {os.getcwd()}", file=sys.stderr)
+        return 64
     if len(clients) != 1:
         names = ", ".join(arguments.module)
         print(
