@@ -24,7 +24,7 @@ struct DeployedFiles {
 
 // Of the folder as it was signed by sign_folder.
 DeployedFiles deployed_files_of(const FolderSignature& signature);
-// The script, settings.job and disable.job: they count, whoever wrote them.
+// The script, settings.job and disable.job: they count, even if the job wrote them.
 std::set<std::string> fixed_files_of(const JobFolder& folder);
 
 // In `path`, a file of the host's data directory. nullopt = there is none that can be used.

@@ -282,7 +282,7 @@ std::shared_ptr<JobLog> JobHost::Impl::open_log(JobType type, const std::string&
   return triggered.log_of(name, run);
 }
 
-// The log of a job that has not run since this host began: whoever follows it waits for that.
+// The log of a job that has not run since this host began: a reader waits for a run.
 // nullptr = there is no such job, or the host stops.
 std::shared_ptr<JobLog> JobHost::Impl::log_to_come(JobType type, const std::string& name) {
   {

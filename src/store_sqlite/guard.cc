@@ -40,7 +40,7 @@ Result<void> make_directory(const std::string& path) {
   return {};
 }
 
-// A pipe would stop whoever opens it. A file that is missing is regular.
+// Opening a pipe would block. A file that is missing counts as regular.
 Result<void> check_regular(const std::string& path) {
   struct stat info {};
   if (stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return {};

@@ -276,7 +276,7 @@ export class Attempt {
   }
 }
 
-// A promise that nobody awaits must not end the process when it fails: the signal tells the
+// A promise without a handler must not end the process when it fails: the signal tells the
 // handler.
 function quiet<T>(promise: Promise<T>): Promise<T> {
   promise.catch(() => undefined);

@@ -73,7 +73,7 @@ export class MainspringError extends Error {
   readonly field: string | undefined;
   /** How long the server asks the caller to wait. */
   readonly retryAfterMs: number | undefined;
-  /** Whether the call may have been done: nobody knows without looking. */
+  /** Whether the call may have been done: look before you repeat it. */
   readonly maybeDone: boolean;
   /** Whether the same call may be made again. */
   readonly again: Again;
@@ -115,7 +115,7 @@ export class NotFound extends MainspringError {
   override name = "NotFound";
 }
 
-/** Somebody asked for the job to be cancelled: the reason of its `AbortSignal`. */
+/** A caller asked for the job to be cancelled: the reason of its `AbortSignal`. */
 export class Cancelled extends Error {
   override name = "Cancelled";
 }

@@ -71,7 +71,7 @@ class _Kept:
 
     @property
     def lost(self) -> bool:
-        """Whether somebody else may have it by now."""
+        """Whether another holder may have it by now."""
         return self._lost.is_set() or now() >= self._lost_at
 
     def check(self) -> None:
