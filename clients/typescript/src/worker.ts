@@ -676,8 +676,12 @@ export class Worker {
       thrown instanceof Error
         ? (thrown.stack ?? `${thrown.name}: ${thrown.message}`)
         : String(thrown);
-    const error = told instanceof TimeLimit ? `${told.message}: ${text}` : text;
-    return new Outcome("retry", { error: error.slice(0, 16_000) });
+    const whole = told instanceof TimeLimit ? `${told.message}: ${text}` : text;
+    const error = whole.slice(0, 16_000);
+    const { id, queue, kind, attempt: number } = attempt.claimed.job;
+    const where = { job: id, queue, kind, attempt: number };
+    this.core.log.error("a handler threw an exception; the attempt failed", { ...where, error });
+    return new Outcome("retry", { error });
   }
 
   // What a handler reported comes before how it ended: the next attempt needs the checkpoint.

@@ -9,6 +9,7 @@ import {
   defineJob,
   type JobFailed,
   LeaseLost,
+  type LogFields,
   MainspringError,
   newJob,
   retry,
@@ -115,6 +116,25 @@ test("args and results that do not fit: dead, with what is wrong", async () => {
   worker.on(big, () => "x".repeat((1 << 20) + 1));
   await assert.rejects((await ms.enqueue(big, {})).result(), /result_too_large/);
   await worker.stop();
+});
+
+test("a handler that throws: its exception is logged, with its job", async () => {
+  const lines: [string, LogFields | undefined][] = [];
+  const ignore = () => undefined;
+  const error = (message: string, fields?: LogFields) => void lines.push([message, fields]);
+  const log = { debug: ignore, info: ignore, warn: ignore, error };
+  const ms = server.client({ log });
+  const broken = defineJob("broken", { queue: "broken", maxAttempts: 1 });
+  const worker = ms.worker().on(broken, () => {
+    throw new Error("no disk");
+  });
+  const job = await ms.enqueue(broken, {});
+  await assert.rejects(job.result({ timeout: "10s" }), /no disk/);
+  await worker.stop();
+  const line = lines.find(([message]) => message.startsWith("a handler threw"));
+  assert.match(String(line?.[1]?.["error"]), /Error: no disk/);
+  const { job: id, queue, kind, attempt } = line?.[1] ?? {};
+  assert.deepEqual([id, queue, kind, attempt], [job.id, "broken", "broken", 1]);
 });
 
 test("cancel: the signal is aborted with Cancelled, progress() throws it, the job is cancelled", async () => {
