@@ -269,7 +269,7 @@ class Driver:
         self.tickets: dict[int, tuple[threading.Thread, list[Any]]] = {}
 
     def hello(self) -> Any:
-        return {"language": "python", "has": ["wide_args"]}
+        return {"language": "python", "has": ["wide_args", "quiet"]}
 
     def open(self, url: str, options: dict[str, Any]) -> Any:
         for worker in self.workers.values():

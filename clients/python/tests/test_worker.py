@@ -24,6 +24,10 @@ from mainspring import (
     InvalidArgument,
     JobFailed,
     Mainspring,
+    MainspringError,
+    NewJob,
+    Options,
+    ResultTimeout,
     Retry,
     Snooze,
 )
@@ -208,6 +212,36 @@ def test_a_module_that_is_missing_is_named(tmp_path: pathlib.Path) -> None:
     )
     assert done.returncode == 64
     assert done.stderr == f"mainspring: there is no module nosuch in {tmp_path}\n"
+
+
+def test_a_queue_that_was_never_used_is_named(helper: Any) -> None:
+    command = [sys.executable, "-m", "mainspring", "work", "helper_jobs", "--queue", "typo"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        line = next(line for line in process.stderr if "never been used" in line)
+        assert line == 'mainspring: warning: queue "typo" has never been used: check its name\n'
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+
+
+def test_a_result_that_does_not_come_in_time_says_what_the_job_waits_for(
+    mainspring: Mainspring, mainspring_queue: str
+) -> None:
+    job = mainspring.enqueue(NewJob("lonely", {}, Options(queue=mainspring_queue)))
+    begins = f"job {job.id} has not ended within 50ms: it is available: "
+    with pytest.raises(ResultTimeout, match=begins + f".*{mainspring_queue}"):
+        job.result("50ms")
+    with pytest.raises(ResultTimeout, match=begins):
+        asyncio.run(job.aresult(0.05))
+
+
+def test_what_is_tried_again_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    with Mainspring("http://127.0.0.1:1", retry_for=1) as ms, pytest.raises(MainspringError):
+        ms.enqueue(NewJob("k"))
+    [record] = [one for one in caplog.records if "trying again" in one.getMessage()]
+    assert record.getMessage().startswith("POST /v1/jobs failed: no connection to http://127")
 
 
 def test_watch_starts_the_worker_again_when_a_file_changes(

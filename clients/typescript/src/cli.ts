@@ -7,12 +7,20 @@ import { dirname, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
 
-import { type JobHandler, jsonLogger, type LogLevel, Mainspring, type Worker } from "./index.js";
+import {
+  type JobHandler,
+  jsonLogger,
+  type LogLevel,
+  Mainspring,
+  MainspringError,
+  type Worker,
+} from "./index.js";
 
 const HELP = `Usage: mainspring work FILE [OPTION…]
 
 Run the job handlers that FILE (TypeScript or JavaScript) exports: values of handle(), alone or in
-arrays, and workers. SIGTERM and Ctrl-C finish running jobs and give back the others.
+arrays, and workers. SIGTERM and Ctrl-C finish running jobs and give back the others. In service
+units and containers run node_modules/.bin/mainspring, not npx, which does not wait for the end.
 
   --slots N         run up to N handlers at once [10]
   --queue NAME      take jobs of this queue too; may be given again
@@ -99,17 +107,50 @@ async function work(file: string, values: Values): Promise<void> {
     });
     for (const one of handlers) worker.on(one);
     workers.add(worker);
+    void warnOfUnused(client, values.queue ?? []);
   }
   if (workers.size === 0) fail(`${file}: exports no handler: export handle(job, …)`);
-  await Promise.all([...workers].map((worker) => worker.run({ giveBack: true })));
+  const end = new AbortController();
+  stopWithNpm(() => end.abort());
+  const running = { giveBack: true, signal: end.signal };
+  await Promise.all([...workers].map((worker) => worker.run(running)));
   process.exit(0);
 }
 
+// A Node.js that runs TypeScript itself still does not find ./x.ts where a file imports ./x.js.
 function loadTypeScript(): void {
-  const native = (process.features as unknown as Record<string, unknown>)["typescript"];
-  if (native !== undefined && native !== false) return;
   if ("Bun" in globalThis || "Deno" in globalThis) return;
-  nodeModule.register(new URL("./ts_hooks.js", import.meta.url));
+  const feature = (process.features as unknown as Record<string, unknown>)["typescript"];
+  const native = feature !== undefined && feature !== false;
+  nodeModule.register(new URL("./ts_hooks.js", import.meta.url), { data: { native } });
+}
+
+// npm and npx do not pass SIGTERM on to the program that they run: they end, and leave it behind.
+function stopWithNpm(stop: () => void): void {
+  const parent = process.ppid;
+  const byNpm = ["npm_command", "npm_execpath", "npm_lifecycle_event"].some(
+    (name) => process.env[name] !== undefined,
+  );
+  if (!byNpm || "Bun" in globalThis || "Deno" in globalThis) return;
+  const timer = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(timer);
+    process.stderr.write("mainspring: npm has ended: stopping\n");
+    stop();
+  }, LOOK_MS);
+  timer.unref();
+}
+
+// A typing error in --queue would wait for ever.
+async function warnOfUnused(client: Mainspring, queues: string[]): Promise<void> {
+  for (const queue of queues) {
+    const path = `/v1/queues/${encodeURIComponent(queue)}`;
+    const error = await client.request("GET", path).catch((one: unknown) => one);
+    if (!(error instanceof MainspringError) || error.code !== "not_found") continue;
+    process.stderr.write(
+      `mainspring: warning: queue "${queue}" has never been used: check its name\n`,
+    );
+  }
 }
 
 // Not by instanceof: the file may have another copy of this package.
@@ -137,6 +178,7 @@ async function watch(file: string): Promise<void> {
   };
   process.on("SIGTERM", stop);
   process.on("SIGINT", stop);
+  stopWithNpm(stop);
   let seen = look(dirname(file));
   while (!stopping) {
     const program = fileURLToPath(import.meta.url);

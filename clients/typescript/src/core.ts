@@ -6,11 +6,12 @@ import { readAnswer } from "./core_answer.js";
 import { type MainspringError, makeError } from "./errors.js";
 import { type ServerAddress, Transport } from "./http.js";
 import { formatJson } from "./json.js";
-import type { Logger } from "./log.js";
+import type { LogFields, Logger } from "./log.js";
 import { Renewals } from "./renewals.js";
 
 const FIRST_PAUSE_MS = 20;
 const LONGEST_PAUSE_MS = 2000;
+const QUIET_MS = 250;
 
 export interface Call {
   method: "GET" | "POST" | "PUT" | "DELETE";
@@ -104,8 +105,10 @@ export class Core {
   }
 
   async callText(call: Call, body: string | undefined): Promise<Record<string, unknown>> {
-    const giveUp = now() + this.options.retryForMs;
+    const began = now();
+    const giveUp = began + this.options.retryForMs;
     const steps = new Pauses();
+    let told = false;
     for (;;) {
       try {
         return await this.once(call, body);
@@ -114,6 +117,11 @@ export class Core {
         if (call.repeat === "no" || call.repeat === "once" || !mayRepeat(error)) throw error;
         const pause = steps.next(error);
         if (call.signal?.aborted === true || now() + pause >= giveUp) throw error;
+        // A pause of a moment is not worth a line.
+        if (!told && now() + pause > began + QUIET_MS) {
+          told = true;
+          this.log.warn("a call failed; trying again", toldOf(call, error, giveUp));
+        }
         await sleep(pause, call.signal);
       }
     }
@@ -135,6 +143,11 @@ export class Core {
     });
     return readAnswer(answer, `${call.method} ${call.path}`);
   }
+}
+
+function toldOf(call: Call, error: MainspringError, giveUp: number): LogFields {
+  const seconds = Math.ceil((giveUp - now()) / 1000);
+  return { call: `${call.method} ${call.path}`, error: error.message, for_up_to: `${seconds}s` };
 }
 
 function mayRepeat(error: MainspringError): boolean {

@@ -2,7 +2,7 @@
 import type { components } from "./api/schema.js";
 import { type Core, need, needInteger } from "./core.js";
 import { now } from "./clock.js";
-import { type Duration, durationMs } from "./durations.js";
+import { type Duration, durationMs, durationText } from "./durations.js";
 import { isRecord, JobFailed, WaitTimeout } from "./errors.js";
 import { type Camel, fromWire } from "./names.js";
 
@@ -69,8 +69,17 @@ export class JobHandle<R = unknown> {
       const path = `/v1/jobs/${this.id}?wait=${waitMs}ms`;
       const job = readJob(await this.core.call({ method: "GET", path, waitMs, signal }));
       if (ENDED.has(job.state)) return job;
-      if (now() >= end) throw new WaitTimeout(`job ${this.id} is ${job.state} after the wait`);
+      if (now() >= end) throw new WaitTimeout(await this.late(job.state, options.timeout));
     }
+  }
+
+  private async late(state: JobState, timeout: Duration | undefined): Promise<string> {
+    const within = durationText(durationMs(timeout ?? 0, "timeout"));
+    const text = `job ${this.id} has not ended within ${within}: it is ${state}`;
+    const path = `/v1/jobs/${this.id}/why`;
+    const call = { method: "GET", path, repeat: "no", timeoutMs: 2000 } as const;
+    const why = (await this.core.call(call).catch(() => undefined))?.["why"];
+    return typeof why === "string" ? `${text}: ${why}` : text;
   }
 
   /**

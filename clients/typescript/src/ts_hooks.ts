@@ -19,6 +19,13 @@ type Next<C, T> = (what: string, context?: C) => Promise<T>;
 
 const TYPESCRIPT = /\.[mc]?tsx?$/;
 
+let native = false;
+
+/** `native`: Node.js compiles TypeScript itself, so that names alone are looked up here. */
+export function initialize(data?: { native?: boolean }): void {
+  native = data?.native === true;
+}
+
 /** `./x.js` may be `./x.ts`, and `./x` too. */
 export async function resolve(
   specifier: string,
@@ -42,7 +49,7 @@ export async function load(
   context: unknown,
   next: Next<unknown, Loaded>,
 ): Promise<Loaded> {
-  if (!url.startsWith("file:") || !TYPESCRIPT.test(new URL(url).pathname))
+  if (native || !url.startsWith("file:") || !TYPESCRIPT.test(new URL(url).pathname))
     return await next(url, context);
   const file = fileURLToPath(url);
   const source = compile(file, await readFile(file, "utf8"));

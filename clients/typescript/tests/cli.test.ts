@@ -26,16 +26,17 @@ after(() => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-function run(args: string[]): {
+function run(
+  args: string[],
+  { command = [process.execPath, join(root, "dist", "cli.js")], env: more = {} } = {},
+): {
   child: ChildProcess;
   output: () => string;
   ended: Promise<number | null>;
 } {
-  const env = { ...process.env, MAINSPRING_SERVER: server.url };
-  const child = spawn(process.execPath, [join(root, "dist", "cli.js"), ...args], {
-    env,
-    cwd: directory,
-  });
+  const env = { ...process.env, MAINSPRING_SERVER: server.url, ...more };
+  const [program, ...first] = command as [string, ...string[]];
+  const child = spawn(program, [...first, ...args], { env, cwd: directory });
   children.push(child);
   let text = "";
   child.stdout?.on("data", (piece) => (text += String(piece)));
@@ -78,6 +79,34 @@ test("work: SIGTERM gives the job of a stubborn handler back", async () => {
   assert.equal(await ended, 0);
   const info = await job.get();
   assert.deepEqual([info.state, info.attempt], ["available", 0]);
+});
+
+// As npx does: a shell between it and the program, and SIGTERM ends the shell alone.
+test("work: ends with the npm that started it, and finishes its job", async () => {
+  const text = `
+    import { defineJob, handle } from "mainspring";
+    export const job = handle(defineJob("nap", { queue: "naps" }), async () => {
+      await new Promise((done) => setTimeout(done, 1000));
+      return "rested";
+    });`;
+  writeFileSync(join(directory, "nap.ts"), text);
+  const line = `'${process.execPath}' '${join(root, "dist", "cli.js")}' work nap.ts; true`;
+  const started = run([line], { command: ["sh", "-c"], env: { npm_command: "exec" } });
+  const job = await server.client().enqueue("nap", {}, { queue: "naps" });
+  await waitFor(job, "running", { timeout: "20s" });
+  started.child.kill("SIGTERM");
+  assert.equal(await job.result({ timeout: "20s" }), "rested");
+  await eventually(() => /npm has ended: stopping/.test(started.output()), "its last words");
+  await eventually(() => started.child.stderr?.closed === true, "the end of the worker");
+});
+
+test("work: a queue that has never been used is named", async () => {
+  writeFileSync(join(directory, "typo.ts"), program('"hello "', "greetings"));
+  const { child, ended, output } = run(["work", "typo.ts", "--queue", "greetigns"]);
+  await eventually(() => output().includes("never been used"), "the warning");
+  assert.match(output(), /warning: queue "greetigns" has never been used: check its name/);
+  child.kill("SIGTERM");
+  assert.equal(await ended, 0);
 });
 
 test("work --watch: a changed file is taken up", async () => {

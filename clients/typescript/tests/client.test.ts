@@ -105,9 +105,23 @@ test("enqueueMany: 10,000 jobs in one request, all or none", async () => {
 
 test("result: waits, and says so when the time is over", async () => {
   const job = await server.client().enqueue("slow", {}, { queue: "nobody" });
-  await assert.rejects(job.result({ timeout: "50ms" }), WaitTimeout);
+  await assert.rejects(
+    job.result({ timeout: "50ms" }),
+    (error) =>
+      error instanceof WaitTimeout &&
+      /^job \d+ has not ended within 50ms: it is available: .*nobody/.test(error.message),
+  );
   await assert.rejects(server.client().job(999_999_999).get(), NotFound);
   assert.throws(() => server.client().job("7x"), /whole number/);
+});
+
+test("a server that is away: what is tried again is logged once", async () => {
+  const lines: string[] = [];
+  const log = { ...silent, warn: (text: string, fields?: object) => void lines.push(`${text} ${JSON.stringify(fields)}`) };
+  const ms = new Mainspring("http://127.0.0.1:1", { retryFor: "1s", log });
+  await assert.rejects(ms.enqueue("k"), (error: MainspringError) => error.code === "unavailable");
+  assert.equal(lines.length, 1, lines.join("\n"));
+  assert.match(lines[0] ?? "", /trying again.*POST \/v1\/jobs.*127\.0\.0\.1:1/);
 });
 
 test("a lost answer: the enqueue is repeated with its key, and there is one job", async () => {

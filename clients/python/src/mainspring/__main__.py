@@ -15,6 +15,7 @@ from typing import Any
 
 from . import __version__
 from ._client import Mainspring
+from ._wire import Call, Unanswered, path_part
 from .errors import MainspringError
 
 FIELDS = ("job", "queue", "kind", "attempt", "worker")
@@ -70,6 +71,19 @@ def clients_of(modules: list[str]) -> list[Mainspring]:
     return [ms for ms in found if any(d.handler_function for d in ms.definitions.values())]
 
 
+def warn_of_unused(ms: Mainspring, queues: list[str]) -> None:
+    """A typing error in --queue would wait for ever."""
+    for queue in queues:
+        call = Call("GET", f"/v1/queues/{path_part(queue)}", answer_within=2.0)
+        try:
+            status = ms.requests.once(call).status
+        except Unanswered:
+            return  # the worker waits for the server
+        if status == 404:
+            text = f'queue "{queue}" has never been used: check its name'
+            print(f"mainspring: warning: {text}", file=sys.stderr)
+
+
 def work(arguments: argparse.Namespace) -> int:
     set_up_logs(arguments.log, arguments.log_level)
     try:
@@ -95,6 +109,7 @@ def work(arguments: argparse.Namespace) -> int:
     }
     if arguments.queue:
         options["queues"] = arguments.queue
+    warn_of_unused(clients[0], arguments.queue or [])
     try:
         clients[0].work(**options)
     except MainspringError as error:

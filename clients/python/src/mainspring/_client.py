@@ -25,8 +25,8 @@ from ._context import AsyncContext, Context
 from ._jobs import ENDED, Definition, Job, NewJob, Options, definitions, encoded
 from ._server import Server, from_environment
 from ._values import Duration, duration, encode, seconds
-from ._wire import Call, check_header, path_part, query, require
-from .errors import InvalidArgument, ServerError
+from ._wire import Answer, Call, check_header, document_of, path_part, query, require
+from .errors import InvalidArgument, MainspringError, ServerError
 from .outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -312,6 +312,23 @@ class Mainspring:
         document: api.Why = self.requests.run(Call("GET", f"/v1/jobs/{int(id)}/why"))
         return document
 
+    def _why_waits(self, id: int) -> str:
+        """What holds a job back, for the message of a time-out; "" if that is not known."""
+        from ._wire import Unanswered
+
+        try:
+            return _why_of(self.requests.once(_why_call(id)))
+        except Unanswered:
+            return ""
+
+    async def _awhy_waits(self, id: int) -> str:
+        from ._wire import Unanswered
+
+        try:
+            return _why_of(await self.requests.aonce(_why_call(id)))
+        except Unanswered:
+            return ""
+
     def events(self, **filter: Any) -> Iterator[dict[str, Any]]:
         """Events of jobs and queues as they happen: by queue, kind, type, tag, job.
 
@@ -398,6 +415,19 @@ def _record(document: Any) -> api.Job:
     require(document, "state", str)
     record: api.Job = document
     return record
+
+
+def _why_call(id: int) -> Call:
+    return Call("GET", f"/v1/jobs/{int(id)}/why", answer_within=2.0)
+
+
+def _why_of(answer: Answer) -> str:
+    if answer.status != 200:
+        return ""
+    try:
+        return str(document_of(answer).get("why", ""))
+    except MainspringError:
+        return ""
 
 
 def _wait_call(id: int, until: float) -> tuple[Call, bool]:

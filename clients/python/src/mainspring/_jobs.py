@@ -175,17 +175,27 @@ class Job(Generic[R]):
 
         Raises JobFailed if it ended without one, ResultTimeout if it has not ended in time.
         """
-        return cast(R, self._result_of(self._ms.wait(self.id, timeout)))
+        record = self._ms.wait(self.id, timeout)
+        if record["state"] not in ENDED:
+            raise self._late(record, timeout, self._ms._why_waits(self.id))
+        return cast(R, self._result_of(record))
 
     async def aresult(self, timeout: Duration = "60s") -> R:
-        return cast(R, self._result_of(await self._ms.await_job(self.id, timeout)))
+        record = await self._ms.await_job(self.id, timeout)
+        if record["state"] not in ENDED:
+            raise self._late(record, timeout, await self._ms._awhy_waits(self.id))
+        return cast(R, self._result_of(record))
+
+    def _late(self, record: api.Job, timeout: Duration, why: str) -> ResultTimeout:
+        self.state = record["state"]
+        within = duration(timeout)
+        text = f"job {self.id} has not ended within {within}: it is {self.state}"
+        return ResultTimeout(f"{text}: {why}" if why else text)
 
     def _result_of(self, record: api.Job) -> Any:
         self.state = record["state"]
         if self.state == "completed":
             return record.get("result")
-        if self.state not in ENDED:
-            raise ResultTimeout(f"job {self.id} is {self.state}: it has not ended in time")
         why = record.get("description") or record.get("reason") or "no reason given"
         raise JobFailed(f"job {self.id} is {self.state}: {why}", record)
 

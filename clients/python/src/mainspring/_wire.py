@@ -19,6 +19,7 @@ from .errors import (
 )
 
 FIRST_PAUSE = 0.02
+QUIET = 0.25
 LONGEST_PAUSE = 2.0
 
 
@@ -162,8 +163,10 @@ class Repeats:
 
             uniform = random.uniform
         self._uniform = uniform
-        self._give_up = clock() + retry_for
+        self._began = clock()
+        self._give_up = self._began + retry_for
         self._limit = FIRST_PAUSE
+        self._told = False
 
     def pause(self, call: Call, error: MainspringError) -> float | None:
         """Seconds, or None to give up: the time is over, or would be after Retry-After."""
@@ -173,6 +176,15 @@ class Repeats:
         self._limit = min(self._limit * 2, LONGEST_PAUSE)
         if self._clock() + pause >= self._give_up:
             return None
+        # A pause of a moment is not worth a line.
+        if not self._told and self._clock() + pause > self._began + QUIET:
+            self._told = True
+            import logging
+
+            logging.getLogger("mainspring").warning(
+                "%s %s failed: %s; trying again for up to %.0f s",
+                call.method, call.path, error, self._give_up - self._clock(),
+            )  # fmt: skip
         return pause
 
 
