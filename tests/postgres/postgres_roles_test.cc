@@ -15,11 +15,11 @@ using pg_testing::the_cluster;
 NullLog no_log;
 constexpr std::string_view kName = "mainspring", kOurs = "guided";  // another role has that name
 
-// The block of SQL behind <!-- tested: NAME -->, with names of our own.
+// The block of SQL after <!-- tested: NAME --> in the guides, with names of our own.
 std::string block(const std::string& name) {
-  std::ifstream file(std::string(MAINSPRING_SOURCE_DIR) + "/docs/guides/postgresql.md");
   std::stringstream all;
-  all << file.rdbuf();
+  for (const char* guide : {"postgresql.md", "sql.md"})
+    all << std::ifstream(std::string(MAINSPRING_SOURCE_DIR) + "/docs/guides/" + guide).rdbuf();
   const std::string text = all.str();
   const std::string begin = "<!-- tested: " + name + " -->\n```sql\n";
   const std::size_t at = text.find(begin);
