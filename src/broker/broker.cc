@@ -11,6 +11,7 @@
 #include "api/workflow_shapes.h"
 #include "base/assert.h"
 #include "base/mutant.h"
+#include "tracing/job_traces.h"
 
 namespace mainspring {
 namespace {
@@ -197,6 +198,12 @@ void Broker::push(Pending pending, std::deque<Pending>& line) {
 
 void Broker::submit(Operation operation, Answer answer, std::optional<Audit> audit, Wake whom) {
   drop_step_keys(operation);
+  std::shared_ptr<const TraceSends> sends;
+  if (traces_ != nullptr) {
+    if (auto* enqueue = std::get_if<Enqueue>(&operation))
+      sends = traces_->sending(*enqueue, clock_.now().wall);
+    if (auto* finish = std::get_if<Finish>(&operation)) traces_->finishing(*finish);
+  }
   const Size size = size_of(operation);
   std::optional<Error> refused;
   bool wake = false;
@@ -209,7 +216,8 @@ void Broker::submit(Operation operation, Answer answer, std::optional<Audit> aud
             .answer = std::move(answer),
             .jobs = size.jobs,
             .bytes = size.bytes,
-            .audit = std::move(audit)},
+            .audit = std::move(audit),
+            .sends = std::move(sends)},
            line);
       wake_lanes();
       wake = whom == Wake::runner && runner_is_late();
@@ -421,6 +429,7 @@ void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now
   for (std::size_t i = 0; i < batch.operations.size(); ++i) {
     Pending& caller = batch.callers[i];
     OperationResult& result = report.results[i];
+    if (traces_ != nullptr) note_traces(caller, batch.operations[i], result, now);
     note_worker(batch.operations[i], result, now);
     if (const auto* cancelled = std::get_if<CancelResult>(&result)) {
       const JobId id = std::get<Cancel>(batch.operations[i]).id;
@@ -448,6 +457,7 @@ void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now
       ready_[queue] = {.up_to = next_order_ - 1, .burst = kEveryone};
   }
   job_metrics_.ended(report.effects.ended);
+  if (traces_ != nullptr) traces_->ended(report.effects.ended, now.wall);
   note_breakers(report.effects.breakers);
   tell_ended(report.effects.ended, answers);
   tell_workflows(report.effects, answers);
@@ -520,6 +530,17 @@ void Broker::note_worker(const Operation& operation, const OperationResult& resu
     std::erase_if(worker.cancels, [&](JobId id) {
       return std::find(renewed->cancel.begin(), renewed->cancel.end(), id) != renewed->cancel.end();
     });
+  }
+}
+
+void Broker::note_traces(const Pending& caller, const Operation& operation, OperationResult& result,
+                         Now now) {
+  if (const auto* enqueued = std::get_if<EnqueueResult>(&result)) {
+    if (caller.sends) traces_->sent(*caller.sends, *enqueued, now);
+  } else if (auto* claimed = std::get_if<ClaimResult>(&result)) {
+    traces_->claimed(std::get<Claim>(operation).worker, *claimed, now.wall);
+  } else if (const auto* finished = std::get_if<FinishResult>(&result)) {
+    traces_->finished(std::get<Finish>(operation), *finished, now);
   }
 }
 

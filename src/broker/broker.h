@@ -42,6 +42,9 @@
 
 namespace mainspring {
 
+class JobTraces;
+struct TraceSends;
+
 class Broker final : public Jobs,
                      public Workflows,
                      public Triggers,
@@ -99,6 +102,9 @@ class Broker final : public Jobs,
   // Called (from step) when the store can no longer be trusted; set before start().
   void on_fatal(std::function<void(const Error&)> fatal) { fatal_ = std::move(fatal); }
   Agenda agenda() const MS_EXCLUDES(step_mutex_);
+  // Jobs are traced from now on. Before start(); `traces` outlives the broker.
+  void trace(JobTraces& traces) { traces_ = &traces; }
+  JobTraces* traces() const { return traces_; }  // nullptr = none
 
   // -- a store that other nodes change too (others.cc)
   // `store` is the one of the constructor. `tell` is called (from step) with what a batch may have
@@ -245,6 +251,7 @@ class Broker final : public Jobs,
     std::size_t jobs = 0;  // what it counts against max_batch_jobs
     std::size_t bytes = 0;
     std::optional<Audit> audit;  // goes behind the operation
+    std::shared_ptr<const TraceSends> sends{};
   };
   struct Parked;
   using QueueLine = std::list<Parked*>;  // parked claims of one queue, first come first
@@ -359,6 +366,8 @@ class Broker final : public Jobs,
                   Now now) MS_REQUIRES(step_mutex_, mutex_);
   void note_worker(const Operation& operation, const OperationResult& result, Now now)
       MS_REQUIRES(mutex_);
+  void note_traces(const Pending& caller, const Operation& operation, OperationResult& result,
+                   Now now);
   // A claim of the batch that waits on instead of being answered.
   void park_again(Batch& batch, std::size_t i) MS_REQUIRES(mutex_);
   void tell_cancel(const std::string& who, JobId id, std::vector<std::function<void()>>& answers)
@@ -414,6 +423,7 @@ class Broker final : public Jobs,
   Log& log_;
   const BrokerOptions options_;
   std::function<void(const Error&)> fatal_;
+  JobTraces* traces_ = nullptr;    // nullptr = jobs are not traced
   SharedStore* shared_ = nullptr;  // store_, if other nodes change it too
   Random* random_ = nullptr;
   std::function<void(const Heard&)> tell_;

@@ -17,6 +17,7 @@
 
 #include "base/mutant.h"
 #include "broker/broker.h"
+#include "tracing/job_traces.h"
 
 namespace mainspring {
 namespace {
@@ -192,6 +193,7 @@ void Broker::distribute_of_lane(Batch& batch, BatchReport& report,
       if (runner_waiting_) work_.notify_one();
       continue;
     }
+    if (traces_ != nullptr) note_traces(caller, batch.operations[i], result, now);
     note_worker(batch.operations[i], result, now);
     answers.push_back([answer = std::move(caller.answer), result = std::move(result)]() mutable {
       answer(std::move(result));
@@ -199,6 +201,7 @@ void Broker::distribute_of_lane(Batch& batch, BatchReport& report,
   }
   std::reverse(answers.begin(), answers.end());
   job_metrics_.ended(report.effects.ended);
+  if (traces_ != nullptr) traces_->ended(report.effects.ended, now.wall);
   tell_ended(report.effects.ended, answers);
 }
 

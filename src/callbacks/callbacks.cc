@@ -9,6 +9,7 @@
 #include "callbacks/delivery.h"
 #include "callbacks/gone_receivers.h"
 #include "model/callback.h"
+#include "model/trace_context.h"
 #include "outgoing/outgoing_client.h"
 #include "worker/worker.h"
 
@@ -114,6 +115,10 @@ HandlerResult Callbacks::Impl::deliver(const ClaimedJob& claimed, Context& conte
   MS_TRY_ASSIGN(const SigningKeys signing, keys());
   OutgoingRequest request = request_of(*delivery, signing, clock.now().wall);
   request.stop = context.stop_token();
+  if (const TraceHeaders trace = trace_headers_of(claimed.headers); !trace.empty()) {
+    request.headers.push_back({std::string(kTraceParent), trace.parent});
+    if (!trace.state.empty()) request.headers.push_back({std::string(kTraceState), trace.state});
+  }
   const Instant begin = clock.now().instant;
   const auto response = client->post(request);
   seconds.observe(std::chrono::duration<double>(clock.now().instant - begin).count());

@@ -30,6 +30,7 @@
 #include "model/job_token.h"
 #include "store_sqlite/inspect.h"
 #include "tls/tls.h"
+#include "tracing/settings.h"
 
 namespace mainspring::cli {
 namespace {
@@ -136,6 +137,11 @@ Secret key_of_job_tokens(const NodeOptions& node, const Clock& clock, Random& ra
   return make_signing_key(random);
 }
 
+std::optional<std::string> variable(std::string_view name) {
+  const char* const value = std::getenv(std::string(name).c_str());
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
 // How programs of job folders reach this server: at the address that MAINSPRING_SERVER says, or at
 // the one it listens on.
 ProgramAccess access_to(const Invocation& invocation, const HttpServer& server, const Clock& time,
@@ -180,6 +186,10 @@ Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Re
   MS_TRY(open_tls(options, http, clock, log, registry, wired));
   MS_TRY_ASSIGN(std::optional<HostOptions> host, host_options(options, options.data, log));
   MS_TRY_ASSIGN(NodeOptions of_node, node_options(invocation.options));
+  std::vector<std::string> warnings;
+  MS_TRY_ASSIGN(of_node.traces, trace_settings(&variable, warnings));
+  for (const std::string& warning : warnings) log.warn(warning);
+  if (of_node.traces) log.info("traces are exported", {{"collector", of_node.traces->url}});
   MS_TRY_ASSIGN(wired.node, Node::open(of_node, clock, log, registry));
   const Secret job_token_key = key_of_job_tokens(of_node, clock, wired.random, log);
   http.job_token_key = job_token_key;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
@@ -81,6 +82,11 @@ Result<std::unique_ptr<Connection>> connect(const Invocation& invocation, Durati
   auto connection = std::make_unique<Connection>();
   MS_TRY_ASSIGN(ClientOptions options, client_options(invocation));
   options.retry_for = retry_for;
+  const auto variable = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string_view(value == nullptr ? "" : value);
+  };
+  options.trace = TraceHeaders(variable("TRACEPARENT"), variable("TRACESTATE"));
   auto client = Client::open(std::move(options), connection->random);
   if (!client) {
     Error error = client.error();

@@ -89,6 +89,8 @@ ExchangeResult Client::Impl::once(const Call& call) {
       call.answer_within > Duration(0) ? call.answer_within : options.read_timeout;
   const Connection::Limits limits{std::min(options.connect_timeout, first), first,
                                   options.read_timeout, call.after_stop};
+  const TraceHeaders* trace = call.method == "GET" ? nullptr : current_trace();
+  if (trace == nullptr && call.method != "GET" && !options.trace.empty()) trace = &options.trace;
   const HttpRequest request{call.method,
                             call.target,
                             call.body,
@@ -96,6 +98,7 @@ ExchangeResult Client::Impl::once(const Call& call) {
                             call.content_type,
                             call.file_name,
                             options.token.reveal(),
+                            trace,
                             call.sink,
                             call.ask_to_end};
   // A call that must not be made twice cannot tell such a close from one after it was done: it goes

@@ -19,6 +19,7 @@
 #include "broker/triggers.h"
 #include "broker/workflows.h"
 #include "env/random.h"
+#include "model/trace_context.h"
 
 namespace mainspring {
 
@@ -36,6 +37,8 @@ struct ClientOptions {
   Duration read_timeout = std::chrono::seconds(30);
   // How long a call is repeated while the server is away or overloaded. 0 = never repeated.
   Duration retry_for = std::chrono::seconds(15);
+  // Of what is enqueued outside handlers; empty = none.
+  TraceHeaders trace{};
   // Idle connections kept open. More are made as needed, and closed after use.
   std::size_t max_idle_connections = 64;
 

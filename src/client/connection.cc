@@ -379,6 +379,11 @@ ExchangeResult Connection::exchange(const HttpUrl& url, const HttpRequest& reque
   if (!request.idempotency_key.empty()) {
     head += fmt::format("Idempotency-Key: {}\r\n", request.idempotency_key);
   }
+  if (request.trace != nullptr) {
+    head += fmt::format("traceparent: {}\r\n", request.trace->parent);
+    if (!request.trace->state.empty())
+      head += fmt::format("tracestate: {}\r\n", request.trace->state);
+  }
   if (!request.token.empty()) head += fmt::format("Authorization: Bearer {}\r\n", request.token);
   if (request.method != "GET") {
     if (!request.body.empty()) {

@@ -13,6 +13,7 @@
 
 #include "mainspring/result.h"
 #include "mainspring/time.h"
+#include "model/trace_context.h"
 
 namespace mainspring {
 
@@ -38,6 +39,7 @@ struct HttpRequest {
   std::string_view content_type = "application/json";  // of a body
   std::string_view file_name = "";                     // for Content-Disposition; "" = none
   std::string_view token = "";                         // for Authorization; "" = none
+  const TraceHeaders* trace = nullptr;                 // nullptr = none
   // Gets the body of a 200 as it comes, in pieces, instead of the response, until it answers false:
   // then the exchange is stopped. nullptr = none.
   const std::function<bool(std::string_view)>* sink = nullptr;

@@ -18,6 +18,7 @@
 #include "env/clock.h"
 #include "env/random.h"
 #include "model/callback.h"
+#include "model/trace_context.h"
 #include "worker/auto_renew_lease.h"
 #include "worker/continuous_timer.h"
 #include "worker/held_job.h"
@@ -327,6 +328,11 @@ Result<std::vector<Enqueued>> Engine::enqueue_many(std::vector<NewJob> jobs,
   }
   Enqueue request{.jobs = std::move(jobs), .idempotency_key = std::move(idempotency_key)};
   if (!request.idempotency_key.empty()) request.fingerprint = fingerprint_of(request);
+  // After the fingerprint: a repeated enqueue may come from another attempt. A client of a server
+  // sends the trace beside the body.
+  if (const TraceHeaders* trace = current_trace(); trace != nullptr && impl_->node != nullptr) {
+    for (NewJob& job : request.jobs) trace->add_to(job.headers);
+  }
   MS_TRY_ASSIGN(const EnqueueResult result, impl_->jobs->enqueue(std::move(request)));
   std::vector<Enqueued> out;
   out.reserve(result.jobs.size());

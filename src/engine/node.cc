@@ -7,9 +7,12 @@
 
 #include "broker/broker.h"
 #include "engine/callback_keys.h"
+#include "engine/gate_watch.h"
 #include "env/processes.h"
 #include "env/random.h"
 #include "folders/folder_watcher.h"
+#include "tracing/exporter.h"
+#include "tracing/job_traces.h"
 
 namespace mainspring {
 namespace {
@@ -118,12 +121,14 @@ struct Node::Impl {
     fatal(error);
   }
   void stop() {
+    if (gates) gates->stop();
     if (folders) folders->stop();
     if (callbacks) callbacks->stop();
     if (redrives) redrives->stop();
     scheduler.stop();
     broker.stop();
     if (neighbours) neighbours->stop();
+    if (exporter) exporter->stop();
   }
 
   const NodeOptions options;
@@ -132,7 +137,10 @@ struct Node::Impl {
   Log& log;
   SystemRandom random;
   std::function<void(const Error&)> fatal;
+  std::unique_ptr<Exporter> exporter;
+  std::unique_ptr<JobTraces> traces;
   Broker broker;
+  std::unique_ptr<GateWatch> gates;
   Scheduler scheduler;
   std::unique_ptr<Neighbours> neighbours;
   std::unique_ptr<CallbackKeys> callback_keys;
@@ -141,6 +149,7 @@ struct Node::Impl {
   std::unique_ptr<FolderWatcher> folders;
 
   Result<void> open_callbacks(Registry& registry);
+  Result<void> open_traces(Registry& registry);
 };
 
 // An operator's file is read at once, so that a mistake in it is said at the start; the store's own
@@ -155,6 +164,17 @@ Result<void> Node::Impl::open_callbacks(Registry& registry) {
   MS_TRY_ASSIGN(callbacks, Callbacks::open(
                                *options.callbacks, broker, [this] { return callback_keys->get(); },
                                clock, random, log, registry));
+  return {};
+}
+
+Result<void> Node::Impl::open_traces(Registry& registry) {
+  MS_TRY_ASSIGN(exporter, Exporter::open(*options.traces, clock, log, registry));
+  std::string salt = process_name();  // HOST:PID
+  salt.resize(salt.find(':'));
+  for (const auto& [name, value] : options.traces->resource) salt += " " + name + "=" + value;
+  traces = std::make_unique<JobTraces>(options.traces->sampler, std::move(salt), *exporter, random);
+  broker.trace(*traces);
+  gates = std::make_unique<GateWatch>(*traces, broker, clock);
   return {};
 }
 
@@ -194,6 +214,7 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options, const Clock& clock
                   Neighbours::open(impl->options.neighbours, *impl->options.postgres, *shared,
                                    impl->broker, clock, impl->random, log, registry));
   }
+  if (impl->options.traces) MS_TRY(impl->open_traces(registry));
   if (impl->options.callbacks) MS_TRY(impl->open_callbacks(registry));
   if (impl->options.redrive_slots > 0) {
     impl->redrives = std::make_unique<Redrives>(impl->options.redrive_slots, impl->broker,
@@ -222,6 +243,7 @@ void Node::start() {
   if (impl_->neighbours) impl_->neighbours->start();
   impl_->broker.start();
   impl_->scheduler.start();
+  if (impl_->gates) impl_->gates->start();
   if (impl_->folders) impl_->folders->start();
 }
 

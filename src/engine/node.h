@@ -18,6 +18,7 @@
 #include "store_sqlite/sqlite_store.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
+#include "tracing/settings.h"
 
 namespace mainspring {
 
@@ -32,6 +33,7 @@ struct NodeOptions {
   SchedulerOptions scheduler;
   std::optional<CallbackOptions> callbacks;  // nullopt: nothing of them; jobs for them wait
   std::string callback_key_file;             // "" = the store has one; read when it opens
+  std::optional<TraceSettings> traces;       // nullopt: traces are not exported
   int redrive_slots = 0;                     // redrives that are worked on at once; 0 = none
 
   // All mistakes; empty = none.

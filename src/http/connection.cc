@@ -474,6 +474,7 @@ void Connection::begin_request(Head head, std::string_view& rest) {
   if (head.chunked || length > rest.size()) return begin_body(std::move(head), rest);
   found.request.body = rest.substr(0, static_cast<std::size_t>(length));
   found.request.idempotency_key = head.idempotency_key;
+  found.request.trace = std::move(head.trace);
   found.request.headers = std::move(head.fields);
   if (takes_secret(*route_, head)) found.request.presented = std::move(head.authorization);
   rest.remove_prefix(static_cast<std::size_t>(length));
@@ -548,6 +549,7 @@ void Connection::end_body() {
   }
   const std::unique_ptr<Head> head = std::move(head_);
   Match found = match(head->method, head->target, shard_.shared().more_routes);
+  found.request.trace = std::move(head->trace);
   found.request.headers = std::move(head->fields);
   if (takes_secret(*route_, *head)) found.request.presented = std::move(head->authorization);
   if (route_->body == BodyRule::bytes) {

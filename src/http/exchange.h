@@ -19,6 +19,7 @@
 #include "http/caller.h"
 #include "http/hook_gate.h"
 #include "http/server.h"
+#include "model/trace_context.h"
 
 namespace mainspring::http {
 
@@ -83,6 +84,7 @@ struct Request {
   std::vector<std::pair<std::string, std::string>> query;
   std::string_view body;
   std::string_view idempotency_key;
+  std::shared_ptr<const TraceHeaders> trace;  // for the jobs that it makes; nullptr = none
   std::shared_ptr<const Caller> caller;  // never nullptr when a plan is made
   std::string_view action;               // the route's id
   // -- of routes that ask for them, else empty

@@ -165,6 +165,8 @@ HeadResult parse_head(std::string_view text, std::size_t max_bytes, Head& head) 
   head.content_type = request[field::content_type];
   head.origin = request[field::origin];
   head.idempotency_key = request["Idempotency-Key"];
+  if (request.count("traceparent") == 1)
+    head.trace = std::make_shared<TraceHeaders>(request["traceparent"], request["tracestate"]);
   head.has_authorization = request.count(field::authorization) != 0;
   if (head.has_authorization) {
     head.authorization = Secret(request[field::authorization]);

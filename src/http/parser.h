@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/secret.h"
+#include "model/trace_context.h"
 
 namespace mainspring::http {
 
@@ -28,6 +29,7 @@ struct Head {
   std::string content_type;     // "" = none
   std::string origin;           // sent by browsers; "" = none
   std::string idempotency_key;  // "" = none
+  std::shared_ptr<const TraceHeaders> trace;  // nullptr = none
   bool has_authorization = false;
   // Without an authorization: a proxy has passed it on for somebody, and says so.
   bool forwarded = false;

@@ -191,6 +191,9 @@ Plan plan_enqueue(const Request& request, Services& services) {
     decoded->operation.idempotency_key = request.idempotency_key;
     decoded->operation.fingerprint = digest(request.body);
   }
+  if (request.trace) {
+    for (NewJob& job : decoded->operation.jobs) request.trace->add_to(job.headers);
+  }
   auto audit = audit_of_enqueue(request, services, decoded->operation);
   if (wait->count() > 0) {
     return DoEnqueueAndWait{std::move(decoded->operation), *wait, std::move(audit)};

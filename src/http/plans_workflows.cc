@@ -9,6 +9,8 @@
 #include "broker/broker.h"
 #include "broker/workflow_calls.h"
 #include "http/plans.h"
+#include "model/trace_context.h"
+#include "tracing/job_traces.h"
 
 namespace mainspring::http {
 namespace {
@@ -162,6 +164,10 @@ Result<WorkflowFilter> filter_of(const Request& request) {
 Plan plan_start_workflow(const Request& request, Services& services) {
   auto spec = decode_workflow(request.body);
   if (!spec) return error_reply(spec.error());
+  TraceHeaders trace = request.trace ? *request.trace : TraceHeaders();
+  if (JobTraces* const traces = services.broker.traces(); traces != nullptr && trace.empty())
+    trace = traces->starting(spec->name, services.clock.now().wall);
+  if (!trace.empty()) add_trace(*spec, trace);
   auto start = check_start(*request.caller, services, std::move(*spec));
   if (!start) return error_reply(start.error());
   auto audit = audit_of_start(request, services, start->spec);

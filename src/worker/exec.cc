@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "api/json.h"
+#include "model/trace_context.h"
 #include "worker/step_channel.h"
 
 namespace mainspring {
@@ -33,6 +34,14 @@ std::vector<std::string> job_environment(const ClaimedJob& job, const std::strin
   add("REPLY_TO", job.reply_to);
   add("SESSION", job.session);
   add("IDEMPOTENCY_KEY", key);
+  // Names of the OpenTelemetry convention, without a prefix.
+  std::erase_if(out, [](const std::string& entry) {
+    return entry.starts_with("TRACEPARENT=") || entry.starts_with("TRACESTATE=");
+  });
+  if (const TraceHeaders trace = trace_headers_of(job.headers); !trace.empty()) {
+    out.push_back("TRACEPARENT=" + trace.parent);
+    if (!trace.state.empty()) out.push_back("TRACESTATE=" + trace.state);
+  }
   add("RESULT_FD", "3");
   add("ANSWER_FD", "4");
   return out;

@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "base/fnv.h"
 #include "base/mutant.h"
+#include "model/trace_context.h"
 #include "worker/state.h"
 
 namespace mainspring {
@@ -159,6 +160,7 @@ HandlerResult WorkerRuntime::State::call_handler(Attempt& attempt) {
                {"exception", message}});
     return Error{.code = ErrorCode::internal, .message = std::move(message)};
   };
+  const TraceScope trace(trace_headers_of(attempt.job.headers));
   try {
     return attempt.kind->handler(attempt.job, context);
   } catch (const std::exception& e) {

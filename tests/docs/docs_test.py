@@ -113,7 +113,10 @@ class Server:
         self.process = subprocess.Popen(
             [binary, "serve", "--listen", f"127.0.0.1:{self.port}", "--jobs", "jobs",
              "--folder-quiet", "50ms", "--webjobs-api"],
-            env=self.environment, cwd=self.home, stdout=self.log, stderr=self.log)
+            # With traces, so that their metrics are there too; without sending any.
+            env=dict(self.environment, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9",
+                     OTEL_TRACES_SAMPLER="always_off"),
+            cwd=self.home, stdout=self.log, stderr=self.log)
         deadline = time.monotonic() + 30
         while not self.ready():
             if time.monotonic() > deadline or self.process.poll() is not None:

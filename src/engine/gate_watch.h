@@ -1,0 +1,39 @@
+// GateWatch: asks why traced jobs wait, so that their wait spans name the gates that held them.
+//
+// Only jobs of sampled traces are asked about, after a second of waiting, and then less and less
+// often. While none waits, the thread sleeps.
+#pragma once
+
+#include <thread>
+
+#include "base/mutex.h"
+#include "broker/questions.h"
+#include "env/clock.h"
+#include "tracing/job_traces.h"
+
+namespace mainspring {
+
+class GateWatch {
+ public:
+  // All references outlive it.
+  GateWatch(JobTraces& traces, Questions& questions, const Clock& clock);
+  ~GateWatch();  // stops
+
+  void start();
+  // May be called twice, before start too; waits.
+  void stop();
+
+ private:
+  void run() MS_EXCLUDES(mutex_);
+
+  JobTraces& traces_;
+  Questions& questions_;
+  const Clock& clock_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool stopped_ MS_GUARDED_BY(mutex_) = false;
+  bool fresh_ MS_GUARDED_BY(mutex_) = false;  // a job has begun to wait
+  std::jthread thread_;
+};
+
+}  // namespace mainspring
