@@ -9,6 +9,7 @@
 
 #include "base/mutant.h"
 #include "http/parser.h"
+#include "model/dashboard_session.h"
 #include "model/job_token.h"
 #include "model/token_text.h"
 
@@ -22,6 +23,8 @@ constexpr std::string_view kForwarded =
     "Via), and whoever asks may be anywhere";
 constexpr std::string_view kNeedsToken = "a token is needed: Authorization: Bearer TOKEN";
 // One text for every reason: who has no good token does not learn whether it was one once.
+constexpr std::string_view kBadSession =
+    "the dashboard session is not valid: it expired, or its token did or was revoked";
 constexpr std::string_view kBadToken = "the token is not valid: unknown, expired or revoked";
 
 std::string_view trimmed(std::string_view text) {
@@ -58,6 +61,13 @@ std::uint64_t first_bytes(const Digest& digest) {
   std::uint64_t out = 0;
   std::memcpy(&out, digest.data(), sizeof out);
   return out;
+}
+
+// The parser writes the cookie's value as this scheme. Programs send a token instead.
+std::optional<std::string_view> presented_session(std::string_view authorization) {
+  if (!authorization.starts_with(kSessionScheme)) return std::nullopt;
+  authorization.remove_prefix(kSessionScheme.size());
+  return trimmed(authorization);
 }
 
 std::string from(const PeerName& peer) {
@@ -243,6 +253,9 @@ Result<Pass> Doorman::admit(const PeerName& peer, const Secret* authorization, b
     }
     return Pass{.caller = std::make_shared<Caller>(Caller{"local", from(peer), nullptr})};
   }
+  if (const auto session = presented_session(authorization->reveal())) {
+    return admit_session(peer, *session, now);
+  }
   const auto presented = presented_token(authorization->reveal());
   if (!presented) return refuse(peer, std::string(kNeedsToken), now.instant);
   if (presented->reveal().starts_with(kJobTokenPrefix)) return admit_job(peer, *presented, now);
@@ -295,6 +308,31 @@ Result<Pass> Doorman::admit_job(const PeerName& peer, const Secret& text, Now no
               .by_job_token = true,
               .issuer = token->issuer,
               .expires_at = token->expires_at};
+}
+
+// With the rights of the token that opened the session, for as long as both are good.
+Result<Pass> Doorman::admit_session(const PeerName& peer, std::string_view text, Now now) {
+  std::optional<DashboardSession> session;
+  if (!options_.job_token_key.empty()) {
+    session = read_dashboard_session(text, options_.job_token_key);
+  }
+  if (!session || now.wall >= session->expires_at) {
+    return refuse(peer, std::string(kBadSession), now.instant);
+  }
+  const auto known = snapshot();
+  const Entry* const entry = find_usable(*known, session->token_id, now.wall);
+  if (entry == nullptr) return refuse(peer, std::string(kBadSession), now.instant);
+  if (auto good = spend(*entry, now.instant); !good) {
+    throttled_.add();
+    return good.error();
+  }
+  const WallTime end = std::min(session->expires_at, entry->token.expires_at);
+  return Pass{.caller = std::make_shared<Caller>(
+                  Caller{entry->token.name, from(peer), entry->scopes, end, session->token_id}),
+              .by_token = true,
+              .by_job_token = true,
+              .issuer = session->token_id,
+              .expires_at = end};
 }
 
 Pass Doorman::admit_anybody(const PeerName& peer, const Secret* authorization, Now now) {

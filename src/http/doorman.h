@@ -3,8 +3,8 @@
 //   header ─▶ SHA-256 ─▶ a usable token? ─▶ not over its rate? ─▶ Pass (Caller)
 //                             └─ no ─▶ has the address failures left? ─▶ 401, else 429
 //
-// A job token (model/job_token.h) is signed by this server or another one of its store, and spends
-// the rate of the token that asked for it.
+// A job token (model/job_token.h) or a dashboard session (model/dashboard_session.h) is signed by
+// this server or another one of its store, and spends the rate of the token that asked for it.
 //
 // A good token always passes, whatever its address did before: neighbours behind one address do
 // not lock each other out, and 256 random bits are not guessed.
@@ -39,7 +39,7 @@ struct Pass {
   std::shared_ptr<const Caller> caller;  // nullptr = of nobody yet
   bool by_token = false;
   Digest digest{};
-  bool by_job_token = false;  // whose issuer is this:
+  bool by_job_token = false;  // or by a dashboard session; the access token that opened it is:
   std::uint64_t issuer = 0;   // Caller::token_id; 0 = the server itself
   WallTime expires_at = WallTime::never();
   std::int64_t version = 0;  // of the tokens that were looked at
@@ -89,7 +89,7 @@ struct DoormanOptions {
   bool require_token = false;  // of local peers too
   int rate_per_token = 0;      // requests per second; 0 = without limit
   int free_failures = 10;      // per address
-  Secret job_token_key = {};   // empty = no job token is valid
+  Secret job_token_key = {};   // empty = no job token and no dashboard session is valid
 };
 
 // The error `overloaded` that asks the caller to wait.
@@ -136,6 +136,7 @@ class Doorman {
   // A usable token that Caller::token_id names.
   static const Entry* find_usable(const Snapshot& snapshot, std::uint64_t id, WallTime now);
   Result<Pass> admit_job(const PeerName& peer, const Secret& text, Now now);
+  Result<Pass> admit_session(const PeerName& peer, std::string_view text, Now now);
   Result<void> spend(const Entry& entry, Instant now) const;
   Error refuse(const PeerName& peer, std::string message, Instant now);
 

@@ -56,9 +56,9 @@ Reply error_reply(const Error& error);
 // Controls in `value` become blanks, so that it stays one line.
 void add_header(Reply& reply, std::string_view name, std::string_view value);
 
-// The value of a Set-Cookie header that begins a dashboard session; "" ends it. `secure`: only over
+// The value of a Set-Cookie header that opens a dashboard session; "" ends it. `secure`: only over
 // TLS.
-std::string session_cookie(std::string_view token, bool secure);
+std::string session_cookie(std::string_view session, bool secure);
 
 using HeaderFields = std::vector<std::pair<std::string, std::string>>;
 // The first value of a header; "" = it is not there.

@@ -4,6 +4,7 @@
 #include "http/exchange.h"
 #include "http/http_test_support.h"
 #include "http/parser.h"
+#include "model/dashboard_session.h"
 #include "model/token_text.h"
 
 using namespace mainspring;
@@ -17,6 +18,7 @@ struct DashboardServer : TestServer {
   static HttpOptions options_of(bool require_token) {
     HttpOptions options;
     options.require_token = require_token;
+    options.job_token_key = Secret(std::string(32, 'k'));
     return options;
   }
   // The text of a new token.
@@ -114,6 +116,59 @@ TEST_CASE("a token becomes a cookie that scripts cannot read and other sites can
   const Answer closed = peer.call("DELETE", "/v1/session", "", cookie + kSameOrigin);
   CHECK(closed.status == 200);
   CHECK(holds(closed.headers.at("Set-Cookie"), "Max-Age=0"));
+}
+
+TEST_CASE("the root leads to the dashboard, also under a proxy's prefix") {
+  DashboardServer server;
+  const Answer moved = Peer(server).call("GET", "/");
+  CHECK(moved.status == 308);
+  CHECK(moved.headers.at("Location") == "ui/");
+}
+
+TEST_CASE("the session cookie is not the token, and opens no further session") {
+  DashboardServer server;
+  const std::string token = server.token("anna", "admin");
+  Peer peer(server);
+  const std::string bearer = "Authorization: Bearer " + token + "\r\n";
+  const std::string cookie = cookie_line(peer.call("POST", "/v1/session", "", bearer));
+  CHECK_FALSE(holds(cookie, token));
+  CHECK(holds(cookie, "mainspring_session=mss_"));
+  const Answer again = peer.call("POST", "/v1/session", "", cookie + kSameOrigin);
+  CHECK(again.status == 200);
+  CHECK(again.headers.count("Set-Cookie") == 0);
+  // A token in the cookie is refused, and so is a session in the place of a token.
+  CHECK(peer.call("GET", "/v1/queues", "", "Cookie: mainspring_session=" + token + "\r\n").status ==
+        401);
+  const std::string value = cookie.substr(cookie.find("mss_"));
+  CHECK(peer.call("GET", "/v1/queues", "", "Authorization: Bearer " + value).status == 401);
+}
+
+TEST_CASE("a session ends after 12 hours and with its token") {
+  DashboardServer server;
+  const std::string token = server.token("anna", "read");
+  Peer peer(server);
+  const std::string bearer = "Authorization: Bearer " + token + "\r\n";
+  const std::string cookie = cookie_line(peer.call("POST", "/v1/session", "", bearer));
+  const std::uint64_t id = [&] {
+    const Digest digest = *digest_of_token(token);
+    std::uint64_t out = 0;
+    std::memcpy(&out, digest.data(), sizeof out);
+    return out;
+  }();
+  const Secret key(std::string(32, 'k'));
+  const auto with_end = [&](WallTime end) {
+    return "Cookie: mainspring_session=" + sign_dashboard_session({id, end}, key) + "\r\n";
+  };
+  const WallTime now = SystemClock().now().wall;
+  CHECK(peer.call("GET", "/v1/queues", "", with_end(now + 1h)).status == 200);
+  const Answer late = peer.call("GET", "/v1/queues", "", with_end(now - 1s));
+  CHECK(late.status == 401);
+  CHECK(holds(late.headers.at("Set-Cookie"), "Max-Age=0"));
+  CHECK(peer.call("GET", "/v1/queues", "", cookie).status == 200);
+  std::atomic<bool> done = false;
+  server.broker->submit(RevokeToken{"anna"}, [&](OperationResult) { done = true; });
+  wait_until([&] { return done.load(); });
+  CHECK(peer.call("GET", "/v1/queues", "", cookie).status == 401);
 }
 
 TEST_CASE("a cookie behind a proxy that ends TLS is sent over TLS only") {

@@ -155,6 +155,7 @@ constexpr Row kRows[] = {
     {"openapi", Rule::token, "", "GET", "/openapi.json"},
     {"healthz", Rule::open, "", "GET", "/healthz"},
     {"readyz", Rule::open, "", "GET", "/readyz"},
+    {"root", Rule::open, "", "GET", "/", "", "", "", 308},
     {"dashboard_moved", Rule::open, "", "GET", "/ui", "", "", "", 308},
     {"dashboard", Rule::open, "", "GET", "/ui/"},
     {"dashboard_file", Rule::open, "", "GET", "/ui/app.js"},

@@ -66,7 +66,7 @@ void each_cookie(std::string_view cookies, const Each& each) {
   }
 }
 
-// The token of the session cookie; "" = there is none.
+// The value of the session cookie; "" = there is none.
 std::string_view session_of(std::string_view cookies) {
   std::string_view found;
   each_cookie(cookies, [&](std::string_view, std::string_view name, std::string_view value) {
@@ -171,7 +171,7 @@ HeadResult parse_head(std::string_view text, std::size_t max_bytes, Head& head) 
   if (head.has_authorization) {
     head.authorization = Secret(request[field::authorization]);
   } else if (const auto token = session_of(request[field::cookie]); !token.empty()) {
-    head.authorization = Secret("Bearer " + std::string(token));
+    head.authorization = Secret(std::string(kSessionScheme).append(" ").append(token));
     head.has_authorization = head.by_cookie = true;
   } else {
     for (const std::string_view name : {"X-Forwarded-For", "Forwarded", "X-Real-IP", "Via"}) {

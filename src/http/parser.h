@@ -46,8 +46,10 @@ struct Head {
   std::string_view text;  // all of it, in what parse_head() was given
   std::vector<std::pair<std::string, std::string>> fields;  // for whoever asks header_fields()
 };
-// The cookie that holds the access token of a dashboard session.
+// The cookie of a dashboard session (model/dashboard_session.h), and the scheme under which
+// parse_head() puts its value into Head::authorization.
 inline constexpr std::string_view kSessionCookie = "mainspring_session";
+inline constexpr std::string_view kSessionScheme = "Session";
 
 // The header lines of a head that parse_head() took, in their order; without Authorization and
 // without the session cookie, which only the doorman reads.

@@ -9,6 +9,7 @@
 #include "http/doorman.h"
 #include "http/parser.h"
 #include "http/plans.h"
+#include "model/dashboard_session.h"
 
 namespace mainspring::http {
 namespace {
@@ -55,18 +56,29 @@ Reply session_reply(const Request& request) {
 
 }  // namespace
 
-// 12 hours are a working day; the token itself may end or be revoked sooner.
-std::string session_cookie(std::string_view token, bool secure) {
+std::string session_cookie(std::string_view session, bool secure) {
+  const auto seconds =
+      std::chrono::duration_cast<std::chrono::seconds>(kDashboardSessionLifetime).count();
   return fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}{}", kSessionCookie,
-                     token, token.empty() ? 0 : 12 * 3600, secure ? "; Secure" : "");
+                     session, session.empty() ? 0 : seconds, secure ? "; Secure" : "");
 }
 
-Plan plan_open_session(const Request& request, Services&) {
-  Reply reply = session_reply(request);
-  // Without a token there is nothing to remember: the caller is let in because it is local.
-  if (const auto token = presented_token(request.presented.reveal())) {
-    add_header(reply, "Set-Cookie", session_cookie(token->reveal(), request.secure));
+Plan plan_open_session(const Request& request, Services& services) {
+  // A local caller needs no session. A session or a job token opens no further one.
+  const bool by_token = presented_token(request.presented.reveal()).has_value();
+  const Caller& caller = *request.caller;
+  if (!by_token || caller.token_id == 0) return session_reply(request);
+  if (services.options.job_token_key.empty()) {
+    return error_reply(
+        {ErrorCode::unavailable, "this server has no key for sessions; see its log"});
   }
+  const WallTime end = services.clock.now().wall + kDashboardSessionLifetime;
+  const DashboardSession session{caller.token_id, std::min(end, caller.expires_at)};
+  Reply reply = session_reply(request);
+  add_header(reply, "Cache-Control", "no-store");
+  add_header(reply, "Set-Cookie",
+             session_cookie(sign_dashboard_session(session, services.options.job_token_key),
+                            request.secure));
   return reply;
 }
 
