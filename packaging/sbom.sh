@@ -33,17 +33,33 @@ licences() {
   printf '%s' "${names:-see $file}"
 }
 
+# The libraries in the dashboard's bundle, as "name version licence". esbuild writes the bundle and is not part of it.
+bundled() {
+  grep -qaF '<title>Mainspring</title>' "$program" || return 0
+  python3 - web/package.json web/package-lock.json <<'PY'
+import json, sys
+wanted = json.load(open(sys.argv[1]))["dependencies"]
+locked = json.load(open(sys.argv[2]))["packages"]
+for name in sorted(set(wanted) - {"esbuild"}):
+    one = locked["node_modules/" + name]
+    print(name, one["version"], one["license"])
+PY
+}
+
 list=$(packages | sort -u | awk '!($1 in how) || $2 == "direct" { how[$1] = $2 } END { for (p in how) print p, how[p] }' | sort)
 rows=$(while read -r package how; do
   printf '%s\t%s\t%s\t%s\n' "$package" "$(dpkg-query -W -f '${Version}' "$package" | head -c 80)" "$how" "$(licences "$package")"
-done <<<"$list")
+done <<<"$list"
+bundled | while read -r package version licence; do
+  printf '%s\t%s\tdashboard\t%s\n' "$package" "$version" "$licence"
+done)
 
 if [[ $format == page ]]; then
   cat <<'PAGE'
 # Licences
 
 What the program is linked with, on Debian 12, and the licences that Debian's copyright files name for any part
-of each package. `packaging/sbom.sh PROGRAM` writes the same as an SPDX document, with versions; this
+of each package; at the end the JavaScript libraries in the dashboard, from npm. `packaging/sbom.sh PROGRAM` writes the same as an SPDX document, with versions; this
 page is made by `packaging/sbom.sh --licences PROGRAM`.
 
 | Package | How | Licences |
@@ -66,8 +82,8 @@ for row in os.environ["ROWS"].splitlines():
     packages.append({"SPDXID": identifier(name), "name": name, "versionInfo": version, "filesAnalyzed": False,
                      "downloadLocation": "NOASSERTION", "licenseComments": licences,
                      "externalRefs": [{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl",
-                                       "referenceLocator": f"pkg:deb/debian/{name}@{version}"}]})
-    relation = "STATIC_LINK" if how == "compiled-in" else "DYNAMIC_LINK" if how == "direct" else "DEPENDS_ON"
+                                       "referenceLocator": f"{'pkg:npm' if how == 'dashboard' else 'pkg:deb/debian'}/{name}@{version}"}]})
+    relation = "STATIC_LINK" if how in ("compiled-in", "dashboard") else "DYNAMIC_LINK" if how == "direct" else "DEPENDS_ON"
     relations.append(("SPDXRef-mainspring", relation, identifier(name)))
 created = datetime.datetime.fromtimestamp(epoch, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 print(json.dumps({"spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT",
