@@ -8,6 +8,8 @@ source packaging/shell.sh
 photo_package=lomiri-wallpapers-16.04
 mainspring=$PWD/build/release/mainspring
 out=$PWD/demo-out
+keep=
+if [[ ${1:-} == --keep ]]; then keep=1; shift; fi
 photos=${1:-}
 workers=$(nproc)
 
@@ -115,6 +117,15 @@ done
 echo "$completed of ${#files[@]} photographs completed, $dead of ${#broken[@]} broken files in the dead letter," \
   "$readable readable thumbnails in demo-out/."
 "$mainspring" verify
+dashboard=$MAINSPRING_SERVER/ui/
 if ((completed != ${#files[@]} || dead != ${#broken[@]} || readable != ${#files[@]})); then
   die "demo: that is not what was expected"
 fi
+if [[ -z $keep ]]; then
+  say "Look at these jobs in the dashboard: ./run demo --keep"
+  exit
+fi
+trap - EXIT INT TERM
+disown "$server"
+say "The server keeps running. Its data is in $work. Stop it: kill $server && rm -r $work"
+say "Dashboard: $dashboard"
