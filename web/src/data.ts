@@ -4,7 +4,6 @@ import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { ApiError } from "./api/client";
 import { listen, type ServerEvent } from "./api/events";
 
-// A burst of events causes at most one read in this time.
 const COALESCE_MS = 250;
 
 export interface Loaded<T> {
@@ -19,6 +18,7 @@ export function useData<T>(
   key: string,
   read: (signal: AbortSignal) => Promise<T>,
   concerns?: (event: ServerEvent) => boolean,
+  coalesceMs = COALESCE_MS, // events cause at most one read in this time
 ): Loaded<T> {
   const [state, setState] = useState<{ key: string; data?: T; error?: ApiError; loading: boolean }>({ key, loading: true });
   const latest = useRef({ read, concerns });
@@ -52,7 +52,7 @@ export function useData<T>(
       timer ??= setTimeout(() => {
         timer = undefined;
         load();
-      }, COALESCE_MS);
+      }, event.type === "gap" ? COALESCE_MS : coalesceMs);
     });
     return () => {
       stop();

@@ -34,6 +34,9 @@ export const count = (n: number | bigint): string => numbers.format(n);
 const compactNumbers = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 export const compact = (n: number): string => compactNumbers.format(n);
 
+// Whole numbers of an axis, short.
+export const axisNumber = (n: number): string => (n < 10 && !Number.isInteger(n) ? n.toFixed(1) : compact(n));
+
 export function bytes(n: number): string {
   for (const unit of ["B", "KiB", "MiB", "GiB"]) {
     if (n < 1024) return `${n < 10 && unit !== "B" ? n.toFixed(1) : Math.round(n)} ${unit}`;
@@ -66,3 +69,36 @@ export function relative(at: string | Date, now = Date.now()): string {
   if (Math.abs(ms) < 1_000) return t.now;
   return ms > 0 ? t.inTime(duration(ms)) : t.ago(duration(-ms));
 }
+
+// Labels of time axes.
+export const axisTime = {
+  // What the zone's clock is ahead of UTC by, at `time`.
+  offsetMs(time: number, zone?: string): number {
+    const timeZone = zone ?? (currentZone() === "utc" ? "UTC" : undefined);
+    try {
+      const parts = Object.fromEntries(
+        new Intl.DateTimeFormat("en", {
+          year: "numeric", month: "numeric", day: "numeric", hour: "numeric", minute: "numeric", second: "numeric",
+          hourCycle: "h23", timeZone,
+        })
+          .formatToParts(time)
+          .map((part) => [part.type, Number(part.value)]),
+      );
+      const local = Date.UTC(parts.year!, parts.month! - 1, parts.day, parts.hour, parts.minute, parts.second);
+      return local - Math.floor(time / 1000) * 1000;
+    } catch {
+      return 0;
+    }
+  },
+  label(time: number, stepMs: number, zone?: string): string {
+    const timeZone = zone ?? (currentZone() === "utc" ? "UTC" : undefined);
+    const days = stepMs >= 86_400_000;
+    const format = (options: Intl.DateTimeFormatOptions) => new Intl.DateTimeFormat("en", { ...options, hourCycle: "h23", timeZone }).format(time);
+    try {
+      const clock = format({ hour: "2-digit", minute: "2-digit" });
+      return days || clock === "00:00" ? format({ weekday: "short", day: "numeric" }) : clock;
+    } catch {
+      return "";
+    }
+  },
+};

@@ -11,12 +11,14 @@ import { BreakersPage } from "./pages/breakers/page";
 import { ErrorsPage } from "./pages/errors/page";
 import { FolderPage } from "./pages/folders/one";
 import { FoldersPage } from "./pages/folders/page";
+import { ComparePage } from "./pages/job/compare";
 import { JobPage } from "./pages/job/page";
 import { JobsPage } from "./pages/jobs/page";
 import { LocksPage } from "./pages/locks/page";
 import { OverviewPage } from "./pages/overview/page";
 import { QuarantinePage } from "./pages/quarantine/page";
-import { QueuePage, QueuesPage } from "./pages/queues/page";
+import { KeyPage, QueuePage } from "./pages/queues/one";
+import { QueuesPage } from "./pages/queues/page";
 import { SchedulePage } from "./pages/schedules/one";
 import { SchedulesPage } from "./pages/schedules/page";
 import { SessionsPage } from "./pages/sessions/page";
@@ -38,9 +40,13 @@ function view(route: Route) {
     case undefined:
       return <OverviewPage />;
     case "jobs":
-      return name === undefined ? <JobsPage route={route} /> : <JobPage key={name} id={name} />;
+      if (name === undefined) return <JobsPage route={route} />;
+      if (third === "compare") return <ComparePage key={`${name} ${route.path[3]}`} id={name} other={route.path[3]} />;
+      return <JobPage key={name} id={name} />;
     case "queues":
-      return name === undefined ? <QueuesPage /> : <QueuePage key={name} name={name} />;
+      if (name === undefined) return <QueuesPage />;
+      if (third === "keys" && route.path[3] !== undefined) return <KeyPage key={`${name}/${route.path[3]}`} queue={name} limitKey={route.path[3]} />;
+      return <QueuePage key={name} name={name} />;
     case "errors":
       return <ErrorsPage route={route} />;
     case "workers":

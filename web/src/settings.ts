@@ -6,6 +6,7 @@ export type Zone = "local" | "utc";
 export interface Settings {
   theme: Theme;
   zone: Zone;
+  jobColumns?: string[]; // undefined: the usual ones
 }
 
 const KEY = "mainspring-ui";
@@ -19,6 +20,7 @@ function read(): Settings {
     return {
       theme: stored.theme === "light" || stored.theme === "dark" ? stored.theme : "auto",
       zone: stored.zone === "utc" ? "utc" : "local",
+      jobColumns: Array.isArray(stored.jobColumns) ? stored.jobColumns.map(String) : undefined,
     };
   } catch {
     return DEFAULTS; // no storage, or what another program wrote there

@@ -87,6 +87,19 @@ function errorOf(response: Response, text: string): ApiError {
 export const get = <T>(path: string, query?: Query, signal?: AbortSignal): Promise<T> =>
   request<T>("GET", path, { query, signal });
 
+const missing = new Set<string>();
+// undefined where the server does not have the route. Such a route is asked for once.
+export async function getIfThere<T>(path: string, query?: Query, signal?: AbortSignal): Promise<T | undefined> {
+  if (missing.has(path)) return undefined;
+  try {
+    return await get<T>(path, query, signal);
+  } catch (problem) {
+    if (!(problem instanceof ApiError) || problem.status !== 404) throw problem;
+    missing.add(path);
+    return undefined;
+  }
+}
+
 const MAX_LISTED = 1000;
 // A list by name, up to MAX_LISTED. The server also ends its pages by their bytes.
 export async function getNamed<T extends { next: string | null }>(path: string, field: keyof T, signal?: AbortSignal): Promise<T> {
@@ -111,5 +124,6 @@ export async function getJobs(query: Query, limit: number, signal?: AbortSignal)
   return all;
 }
 export const post = <T>(path: string, body?: unknown): Promise<T> => request<T>("POST", path, { body });
+export const patch = <T>(path: string, body?: unknown): Promise<T> => request<T>("PATCH", path, { body });
 export const put = <T>(path: string, body?: unknown): Promise<T> => request<T>("PUT", path, { body });
 export const remove = <T>(path: string): Promise<T> => request<T>("DELETE", path);

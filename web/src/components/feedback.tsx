@@ -93,6 +93,8 @@ export function FormDialog(props: {
   title: string;
   action: string;
   wide?: boolean;
+  danger?: boolean;
+  disabled?: boolean;
   onClose: () => void;
   onSubmit: () => Promise<void>;
   children: ComponentChildren;
@@ -100,7 +102,11 @@ export function FormDialog(props: {
   const dialog = useRef<HTMLDialogElement>(null);
   const [error, setError] = useState("");
   const [busy, setBusy] = useState(false);
-  useEffect(() => dialog.current?.showModal(), []);
+  useEffect(() => {
+    dialog.current?.showModal();
+    // Typing replaces the first value.
+    dialog.current?.querySelector<HTMLInputElement>("input:not([type=checkbox])")?.select();
+  }, []);
   const submit = async (event: Event) => {
     event.preventDefault();
     setBusy(true);
@@ -131,7 +137,7 @@ export function FormDialog(props: {
         )}
         <div class="actions">
           <Button onClick={props.onClose}>{t.cancelDialog}</Button>
-          <button type="submit" class="button primary" disabled={busy}>
+          <button type="submit" class={`button ${props.danger ? "danger" : "primary"}`} disabled={busy || props.disabled}>
             {props.action}
           </button>
         </div>

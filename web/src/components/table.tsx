@@ -6,6 +6,16 @@ export interface Column<T> {
   title: string;
   cell: (row: T) => ComponentChildren;
   numeric?: boolean;
+  sort?: (row: T) => string | number; // what the column is sorted by; left out: it is not
+}
+
+// "ran" and "-ran": by that column, up and down; anything else leaves the order as it is.
+export function sortRows<T>(rows: T[], columns: Column<T>[], sort: string): T[] {
+  const down = sort.startsWith("-");
+  const by = columns.find((column) => column.key === sort.replace(/^-/, ""))?.sort;
+  if (!by) return rows;
+  const order = (a: T, b: T) => (by(a) < by(b) ? -1 : by(a) > by(b) ? 1 : 0);
+  return [...rows].sort((a, b) => (down ? -order(a, b) : order(a, b)));
 }
 
 export function Table<T>(props: {
@@ -17,6 +27,8 @@ export function Table<T>(props: {
   onSelect?: (ids: string[], selected: boolean) => void;
   selectLabel?: (row: T) => string;
   selectAllLabel?: string;
+  sort?: string;
+  sortHref?: (sort: string | undefined) => string; // the address of the view in another order
 }) {
   const { columns, rows, id, selected, onSelect } = props;
   const all = rows.length > 0 && rows.every((row) => selected?.has(id(row)));
@@ -36,8 +48,20 @@ export function Table<T>(props: {
               </th>
             )}
             {columns.map((column) => (
-              <th key={column.key} scope="col" class={column.numeric ? "numeric" : undefined}>
-                {column.title}
+              <th
+                key={column.key}
+                scope="col"
+                class={column.numeric ? "numeric" : undefined}
+                aria-sort={props.sort === column.key ? "ascending" : props.sort === `-${column.key}` ? "descending" : undefined}
+              >
+                {column.sort && props.sortHref ? (
+                  <a class="sort" href={props.sortHref(nextSort(props.sort, column.key))}>
+                    {column.title}
+                    {props.sort === column.key ? " ↑" : props.sort === `-${column.key}` ? " ↓" : ""}
+                  </a>
+                ) : (
+                  column.title
+                )}
               </th>
             ))}
           </tr>
@@ -70,3 +94,6 @@ export function Table<T>(props: {
     </div>
   );
 }
+
+const nextSort = (sort: string | undefined, key: string): string | undefined =>
+  sort === key ? `-${key}` : sort === `-${key}` ? undefined : key;

@@ -1,6 +1,9 @@
 // Breakers: which are open, since when, and what they hold back.
-import { get, post, segment, type Schemas } from "../../api/client";
+import { useState } from "preact/hooks";
+
+import { get, post, remove, segment, type Schemas } from "../../api/client";
 import { Ago, Button, Empty, Page, Show, StateBadge } from "../../components/basics";
+import { DefinitionDialog } from "../../components/definition";
 import { act, confirm } from "../../components/feedback";
 import { Table, type Column } from "../../components/table";
 import { useData } from "../../data";
@@ -10,7 +13,10 @@ import { t } from "../../texts";
 
 type Breaker = Schemas["Breaker"];
 
+const NEW_BREAKER = { failures: 5, within: "1m", open_for: "30s", max_open_for: "10m", probes: 1 };
+
 export function BreakersPage() {
+  const [editing, setEditing] = useState<Breaker | "new">();
   const breakers = useData(
     "breakers",
     (signal) => get<Schemas["BreakerList"]>("/v1/breakers", {}, signal),
@@ -24,6 +30,10 @@ export function BreakersPage() {
       if (!yes) return;
     }
     if (await act(() => post(`/v1/breakers/${segment(breaker.name)}/${verb}`), t.breakers.changed(breaker.name))) breakers.reload();
+  };
+  const drop = async (breaker: Breaker) => {
+    const yes = await confirm({ title: t.breakers.confirmRemove(breaker.name), text: t.breakers.confirmRemoveText, action: t.remove, danger: true });
+    if (yes && (await act(() => remove(`/v1/breakers/${segment(breaker.name)}`), t.breakers.removed(breaker.name)))) breakers.reload();
   };
   const columns: Column<Breaker>[] = [
     { key: "name", title: t.name, cell: (one) => one.name },
@@ -44,16 +54,33 @@ export function BreakersPage() {
     {
       key: "actions",
       title: t.actions,
-      cell: (one) =>
-        one.state === "closed" ? (
-          <Button onClick={() => change(one, "open")}>{t.breakers.open}</Button>
-        ) : (
-          <Button onClick={() => change(one, "close")}>{t.breakers.close}</Button>
-        ),
+      cell: (one) => (
+        <span class="actions">
+          {one.state === "closed" ? (
+            <Button onClick={() => change(one, "open")}>{t.breakers.open}</Button>
+          ) : (
+            <Button onClick={() => change(one, "close")}>{t.breakers.close}</Button>
+          )}
+          <Button onClick={() => setEditing(one)}>{t.job.edit}</Button>
+          {one.queues.length === 0 && (
+            <Button kind="danger" onClick={() => drop(one)}>
+              {t.remove}
+            </Button>
+          )}
+        </span>
+      ),
     },
   ];
   return (
-    <Page title={t.pages.breakers} note={t.breakers.note}>
+    <Page
+      title={t.pages.breakers}
+      note={t.breakers.note}
+      actions={
+        <Button kind="primary" onClick={() => setEditing("new")}>
+          {t.breakers.create}
+        </Button>
+      }
+    >
       <Show of={breakers}>
         {(data) =>
           data.breakers.length === 0 ? (
@@ -63,6 +90,17 @@ export function BreakersPage() {
           )
         }
       </Show>
+      {editing && (
+        <DefinitionDialog
+          title={editing === "new" ? t.breakers.create : t.job.edit}
+          name={editing === "new" ? undefined : editing.name}
+          value={editing === "new" ? NEW_BREAKER : editing.settings}
+          hint={t.breakers.hint}
+          path={(name) => `/v1/breakers/${segment(name)}`}
+          onClose={() => setEditing(undefined)}
+          done={breakers.reload}
+        />
+      )}
     </Page>
   );
 }

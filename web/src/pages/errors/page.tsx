@@ -2,12 +2,14 @@
 import { useState } from "preact/hooks";
 
 import { get, post, type Schemas } from "../../api/client";
+import { HistoryPanel } from "../../components/history";
+import { Sparkline } from "../../components/chart";
 import { Ago, Button, Empty, Facts, Field, Page, Panel, Show } from "../../components/basics";
 import { FormDialog, notify } from "../../components/feedback";
 import { Table, type Column } from "../../components/table";
 import { Pre } from "../../components/values";
 import { useData } from "../../data";
-import { count } from "../../format";
+import { count, duration } from "../../format";
 import { link, navigate, withQuery, type Route } from "../../router";
 import { t } from "../../texts";
 
@@ -40,6 +42,7 @@ export function ErrorsPage(props: { route: Route }) {
           {t.jobs.filter}
         </button>
       </form>
+      <HistoryPanel queue={queue || undefined} only="failures" />
       <Show of={groups}>
         {(data) =>
           data.groups.length === 0 ? (
@@ -47,7 +50,7 @@ export function ErrorsPage(props: { route: Route }) {
           ) : (
             <>
               {data.cut && <p class="note">{t.errors.cut(count(data.jobs))}</p>}
-              <Table label={t.pages.errors} columns={columns(route, setRedriving)} rows={data.groups} id={(group) => group.fingerprint ?? ""} />
+              <Table label={t.pages.errors} columns={columns(route, queue, setRedriving)} rows={data.groups} id={(group) => group.fingerprint ?? ""} />
               {data.groups
                 .filter((group) => group.fingerprint === chosen)
                 .map((group) => (
@@ -62,7 +65,7 @@ export function ErrorsPage(props: { route: Route }) {
   );
 }
 
-function columns(route: Route, redrive: (group: Group) => void): Column<Group>[] {
+function columns(route: Route, queue: string, redrive: (group: Group) => void): Column<Group>[] {
   return [
     { key: "count", title: t.errors.count, numeric: true, cell: (group) => count(group.count ?? 0) },
     {
@@ -74,6 +77,7 @@ function columns(route: Route, redrive: (group: Group) => void): Column<Group>[]
     },
     { key: "kind", title: t.jobs.kind, cell: (group) => group.kind },
     { key: "reason", title: t.reason, cell: (group) => group.reason },
+    { key: "trend", title: t.errors.trend, cell: (group) => <Trend group={group} queue={queue} /> },
     { key: "first", title: t.errors.first, cell: (group) => <Ago at={group.first?.at} /> },
     { key: "last", title: t.errors.last, cell: (group) => <Ago at={group.last?.at} /> },
     { key: "actions", title: t.actions, cell: (group) => <Button onClick={() => redrive(group)}>{t.errors.redrive}</Button> },
@@ -82,6 +86,24 @@ function columns(route: Route, redrive: (group: Group) => void): Column<Group>[]
 
 // The line that says most: of a traceback the last one, as the server lists it.
 const firstLine = (text = ""): string => text.split("\n").find((line) => line.trim() !== "") ?? text;
+
+const TREND_SAMPLE = 200;
+const TREND_BINS = 24;
+
+// When the newest jobs of the group died, from the first of them until now.
+function Trend(props: { group: Group; queue: string }) {
+  const { group, queue } = props;
+  const jobs = useData(`trend ${group.fingerprint} ${queue} ${group.last?.id}`, (signal) =>
+    get<Schemas["JobPage"]>("/v1/dead", { fingerprint: group.fingerprint, queue, kind: group.kind, limit: TREND_SAMPLE }, signal),
+  );
+  const times = jobs.data?.jobs.map((job) => Date.parse(job.finished_at ?? "")).filter((time) => !Number.isNaN(time)) ?? [];
+  if (times.length === 0) return <span class="note">{t.none}</span>;
+  const from = Math.min(...times);
+  const to = Date.now();
+  const bins = new Array<number>(TREND_BINS).fill(0);
+  for (const time of times) ++bins[Math.min(TREND_BINS - 1, Math.floor(((time - from) / Math.max(1, to - from)) * TREND_BINS))]!;
+  return <Sparkline values={bins} tone="bad" label={t.errors.trendLabel(count(times.length), duration(to - from))} />;
+}
 
 function GroupPanel(props: { group: Group; queue: string }) {
   const { group, queue } = props;

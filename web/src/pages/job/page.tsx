@@ -1,17 +1,22 @@
 // One job: where it is and why, what happened to it, what it carries.
 import { useState } from "preact/hooks";
 
-import { get, post, segment, type Schemas } from "../../api/client";
+import { get, post, remove, segment, type Schemas } from "../../api/client";
 import { Ago, At, Button, Facts, Page, Panel, Show, StateBadge } from "../../components/basics";
-import { act, confirm, copyText, messageOf, notify } from "../../components/feedback";
+import { CopyAs } from "../../components/copy_as";
+import { act, confirm, messageOf, notify } from "../../components/feedback";
 import { usePageCommands } from "../../components/palette";
 import { JsonPanel, Pre } from "../../components/values";
 import { useData } from "../../data";
 import { bytes, count, duration } from "../../format";
-import { link } from "../../router";
+import { link, navigate } from "../../router";
 import { t } from "../../texts";
 import { NewJobDialog } from "../jobs/new_job";
+import { quoted } from "../jobs/search";
+import { LimitsDialog } from "../queues/limits";
+import { CompareAttempts } from "./compare";
 import { copyChoices } from "./copy_as";
+import { EditJobDialog } from "./edit";
 
 type Job = Schemas["Job"];
 const ENDED = new Set(["completed", "cancelled", "dead"]);
@@ -28,7 +33,9 @@ function JobView(props: { job: Job; reload: () => void }) {
   const { job, reload } = props;
   const id = String(job.id);
   const ended = ENDED.has(job.state);
-  const [cloning, setCloning] = useState(false);
+  const [dialog, setDialog] = useState<"clone" | "edit" | "limits">();
+  const close = () => setDialog(undefined);
+  const editable = job.state === "available" || job.state === "scheduled" || job.state === "waiting" || job.state === "retryable";
   const retry = async () => {
     if (await act(() => post(`/v1/jobs/${id}/retry`), t.job.retried)) reload();
   };
@@ -45,8 +52,16 @@ function JobView(props: { job: Job; reload: () => void }) {
       notify(messageOf(problem), true);
     }
   };
+  const drop = async () => {
+    const yes = await confirm({ title: t.job.confirmDelete(id), text: t.job.confirmDeleteText, action: t.job.delete, danger: true });
+    if (yes && (await act(() => remove(`/v1/jobs/${id}`), t.job.deleted(id)))) navigate(link(["jobs"], { queue: job.queue }));
+  };
   const commands = [
-    { text: t.job.clone, run: () => setCloning(true) },
+    { text: t.job.clone, run: () => setDialog("clone") },
+    { text: t.queues.edit, run: () => setDialog("limits") },
+    { text: t.job.compareWith, run: () => navigate(link(["jobs", id, "compare"])) },
+    ...(editable ? [{ text: t.job.edit, run: () => setDialog("edit") }] : []),
+    ...(ended ? [{ text: t.job.delete, run: drop }] : []),
     ...(job.state !== "running" && job.state !== "completed" ? [{ text: t.job.retry, run: retry }] : []),
     ...(ended ? [] : [{ text: t.job.cancel, run: cancel }]),
   ];
@@ -63,7 +78,7 @@ function JobView(props: { job: Job; reload: () => void }) {
         <>
           {(job.state === "dead" || job.state === "cancelled" || job.state === "retryable" || job.state === "scheduled") && (
             <Button kind="primary" onClick={retry}>
-              {t.job.retry}
+              {job.state === "scheduled" || job.state === "retryable" ? t.job.runNow : t.job.retry}
             </Button>
           )}
           {!ended && (
@@ -71,8 +86,17 @@ function JobView(props: { job: Job; reload: () => void }) {
               {t.job.cancel}
             </Button>
           )}
-          <Button onClick={() => setCloning(true)}>{t.job.clone}</Button>
-          <CopyAs job={job} />
+          {editable && <Button onClick={() => setDialog("edit")}>{t.job.edit}</Button>}
+          <Button onClick={() => setDialog("clone")}>{t.job.clone}</Button>
+          <a class="button plain" href={link(["jobs", id, "compare"])}>
+            {t.job.compareWith}
+          </a>
+          {ended && (
+            <Button kind="danger" onClick={drop}>
+              {t.job.delete}
+            </Button>
+          )}
+          <CopyAs choices={() => copyChoices(job)} />
         </>
       }
     >
@@ -93,34 +117,17 @@ function JobView(props: { job: Job; reload: () => void }) {
         </Panel>
       )}
       <Errors job={job} />
+      {(job.errors?.length ?? 0) > 1 && <CompareAttempts errors={job.errors!} />}
       <JsonPanel title={t.job.args} value={job.args} masked />
       <JsonPanel title={t.job.result} value={job.result} masked />
       <JsonPanel title={t.job.checkpoint} value={job.checkpoint} masked />
       <JsonPanel title={t.job.headers} value={job.headers} />
       <JsonPanel title={t.job.then} value={job.then?.length ? job.then : undefined} />
-      {cloning && <NewJobDialog like={job} onClose={() => setCloning(false)} />}
+      <Memos job={job} />
+      {dialog === "clone" && <NewJobDialog like={job} onClose={close} />}
+      {dialog === "edit" && <EditJobDialog job={job} onClose={close} done={reload} />}
+      {dialog === "limits" && <LimitsOf queue={job.queue} onClose={close} />}
     </Page>
-  );
-}
-
-function CopyAs({ job }: { job: Job }) {
-  return (
-    <select
-      aria-label={t.job.copyAs}
-      value=""
-      onChange={(e) => {
-        const choice = copyChoices(job).find((one) => one.name === e.currentTarget.value);
-        e.currentTarget.value = "";
-        if (choice) void copyText(choice.text);
-      }}
-    >
-      <option value="">{t.job.copyAs}</option>
-      {copyChoices(job).map((choice) => (
-        <option key={choice.name} value={choice.name}>
-          {choice.name}
-        </option>
-      ))}
-    </select>
   );
 }
 
@@ -136,7 +143,9 @@ function WhyPanel({ job }: { job: Job }) {
       <Show of={why}>
         {(data) => (
           <>
-            <p class="why">{data.why}</p>
+            <p class="why">
+              {data.why} {related(job, data.gate) && <a href={related(job, data.gate)}>{t.job.related[data.gate]}</a>}
+            </p>
             <p class="note">
               {data.until && (
                 <>
@@ -157,33 +166,77 @@ function WhyPanel({ job }: { job: Job }) {
   );
 }
 
+// Where the one that holds the job back is shown.
+function related(job: Job, gate: Schemas["Why"]["gate"]): string | undefined {
+  const { queue } = job;
+  const key = job.limit_key;
+  const schedule = headerOf(job, "mainspring-schedule");
+  switch (gate) {
+    case "concurrency": return link(["jobs"], { queue, state: "running" });
+    case "key_concurrency": return key ? link(["jobs"], { queue, state: "running", q: `limit_key:${JSON.stringify(key)}` }) : undefined;
+    case "key_rate": return key ? link(["queues", queue, "keys", key]) : undefined;
+    case "rate": case "queue_paused": return link(["queues", queue]);
+    case "session_turn": case "session_held": case "session_stopped": return link(["sessions"], { queue });
+    case "breaker": return link(["breakers"]);
+    case "no_worker": case "busy_workers": return link(["workers"]);
+    case "quarantine": return link(["quarantine"]);
+    case "earlier_run": return schedule ? link(["schedules", schedule]) : undefined;
+    default: return undefined;
+  }
+}
+
+function headerOf(job: Job, name: string): string | undefined {
+  const value = (job.headers as Record<string, unknown> | undefined)?.[name];
+  return value === undefined || value === null ? undefined : String(value);
+}
+
+function LimitsOf(props: { queue: string; onClose: () => void }) {
+  const queue = useData(`limits ${props.queue}`, (signal) => get<Schemas["Queue"]>(`/v1/queues/${segment(props.queue)}`, {}, signal));
+  return queue.data ? <LimitsDialog queue={queue.data} onClose={props.onClose} done={() => {}} /> : null;
+}
+
+// Saved step results. A viewer who may not read payloads sees none.
+function Memos({ job }: { job: Job }) {
+  const memos = useData(`memos ${job.id} ${job.version}`, (signal) =>
+    get<Schemas["MemoPage"]>(`/v1/jobs/${segment(job.id)}/memos`, { limit: 100 }, signal).then((page) => page.memos, () => []),
+  );
+  if (!memos.data?.length) return null;
+  return <JsonPanel title={t.job.steps} value={Object.fromEntries(memos.data.map((memo) => [memo.name, memo.result]))} />;
+}
+
 function FactsPanel({ job }: { job: Job }) {
   const started = job.started_at ? Date.parse(job.started_at) : undefined;
   const from = Math.max(Date.parse(job.created_at ?? ""), Date.parse(job.run_at ?? job.created_at ?? ""));
   const ran = started !== undefined && job.finished_at ? Date.parse(job.finished_at) - started : undefined;
+  const schedule = headerOf(job, "mainspring-schedule");
+  const copied = headerOf(job, "cloned_from");
   return (
     <Panel title={t.job.facts}>
       <Facts
         rows={[
           [t.job.attempt, t.jobs.attempts(job.attempt ?? 0, job.max_attempts ?? 0)],
           [t.job.priority, job.priority],
-          [t.job.worker, job.worker && <code>{job.worker}</code>],
+          [t.job.worker, job.worker && <a href={search("worker", job.worker)}><code>{job.worker}</code></a>],
           [t.job.timeout, job.timeout],
           [t.job.waited, started !== undefined && (job.attempt ?? 0) <= 1 && started > from ? duration(started - from) : undefined],
           [t.job.ran, ran !== undefined && ran >= 0 ? duration(ran) : undefined],
           [t.job.runAt, job.state === "scheduled" || job.state === "retryable" ? <Ago at={job.run_at} /> : undefined],
           [t.job.expires, job.expires_at && <Ago at={job.expires_at} />],
           [t.job.uniqueKey, job.unique_key],
-          [t.job.limitKey, job.limit_key],
-          [t.job.session, job.session],
-          [t.job.correlation, job.correlation_id],
-          [t.job.replyTo, job.reply_to],
+          [t.job.limitKey, job.limit_key && <a href={link(["queues", job.queue, "keys", job.limit_key])}>{job.limit_key}</a>],
+          [t.job.session, job.session && <a href={search("session", job.session, job.queue)}>{job.session}</a>],
+          [t.job.correlation, job.correlation_id && <a href={search("correlation", job.correlation_id)}>{job.correlation_id}</a>],
+          [t.job.replyTo, job.reply_to && <a href={link(["queues", job.reply_to])}>{job.reply_to}</a>],
+          [t.job.schedule, schedule && <a href={link(["schedules", schedule])}>{schedule}</a>],
+          [t.job.copiedFrom, copied && <a href={link(["jobs", copied])}>{copied}</a>],
           [t.job.tags, job.tags?.map((tag) => <a key={tag} class="tag" href={link(["jobs"], { tag })}>{tag}</a>)],
         ]}
       />
     </Panel>
   );
 }
+
+const search = (token: string, value: string, queue?: string): string => link(["jobs"], { queue, q: `${token}:${quoted(value)}` });
 
 function Timeline({ job }: { job: Job }) {
   const rows: [string, string | undefined, string?][] = [[t.job.created, job.created_at]];

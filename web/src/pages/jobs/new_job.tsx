@@ -1,7 +1,7 @@
 // A form that enqueues one job; also "run again with changed args".
 import { useState } from "preact/hooks";
 
-import { post, type Schemas } from "../../api/client";
+import { post, segment, type Schemas } from "../../api/client";
 import { formatJson } from "../../api/json";
 import { typedJson } from "../../api/typed_json";
 import { Field } from "../../components/basics";
@@ -15,15 +15,20 @@ export function NewJobDialog(props: { queue?: string; like?: Schemas["Job"]; onC
   const [kind, setKind] = useState(like?.kind ?? "");
   const [priority, setPriority] = useState(String(like?.priority ?? 5));
   const [delay, setDelay] = useState("");
-  const [args, setArgs] = useState(like ? formatJson(like.args ?? {}) : "{}");
+  const [args, setArgs] = useState(like ? (like.args == null ? "" : formatJson(like.args)) : "{}");
+  // Without read:payload the args of `like` are hidden: the copy gets them on the server.
+  const hidden = like !== undefined && (like.args === null || like.args === undefined);
   const submit = async () => {
-    const value = typedJson("args", args) ?? {};
-    const body: Record<string, unknown> = { queue, kind, args: value, priority: Number(priority) };
-    if (delay.trim() !== "") body.delay = delay.trim();
-    if (like?.tags?.length) body.tags = like.tags;
-    if (like?.timeout) body.timeout = like.timeout;
-    if (like?.max_attempts) body.max_attempts = like.max_attempts;
-    const made = await post<Schemas["EnqueuedJob"]>("/v1/jobs", body);
+    const value = hidden && args === "" ? undefined : (typedJson("args", args) ?? {});
+    const wait = delay.trim();
+    const made = like
+      ? await post<Schemas["EnqueuedJob"]>(`/v1/jobs/${segment(like.id)}/clone`, {
+          ...(value === undefined ? {} : { args: value }),
+          queue,
+          priority: Number(priority),
+          ...(wait === "" ? {} : { run_at: wait }),
+        })
+      : await post<Schemas["EnqueuedJob"]>("/v1/jobs", { queue, kind, args: value, priority: Number(priority), ...(wait === "" ? {} : { delay: wait }) });
     notify(t.jobs.created(String(made.id)));
     navigate(link(["jobs", made.id]));
   };
@@ -34,17 +39,17 @@ export function NewJobDialog(props: { queue?: string; like?: Schemas["Job"]; onC
           <input required value={queue} onInput={(e) => setQueue(e.currentTarget.value)} />
         </Field>
         <Field label={t.jobs.kind}>
-          <input required value={kind} onInput={(e) => setKind(e.currentTarget.value)} />
+          <input required disabled={like !== undefined} value={kind} onInput={(e) => setKind(e.currentTarget.value)} />
         </Field>
       </div>
-      <Field label={t.jobs.args} hint={t.jobs.argsHint}>
+      <Field label={t.jobs.args} hint={hidden ? t.job.hidden : t.jobs.argsHint}>
         <textarea rows={8} spellcheck={false} value={args} onInput={(e) => setArgs(e.currentTarget.value)} />
       </Field>
       <div class="form-row">
         <Field label={t.jobs.priority} hint={t.jobs.priorityHint}>
           <input type="number" min={0} max={9} value={priority} onInput={(e) => setPriority(e.currentTarget.value)} />
         </Field>
-        <Field label={t.jobs.delay} hint={t.jobs.delayHint}>
+        <Field label={like ? t.job.runAt : t.jobs.delay} hint={like ? t.job.runAtHint : t.jobs.delayHint}>
           <input value={delay} onInput={(e) => setDelay(e.currentTarget.value)} />
         </Field>
       </div>

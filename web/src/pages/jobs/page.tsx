@@ -1,76 +1,91 @@
-// Jobs: filter by state, queue, kind and tag; act on the selected ones.
+// Jobs: search and filter; act on the selected ones or on everything that matches.
 import { useEffect, useMemo, useState } from "preact/hooks";
 
-import { get, post, segment, type Schemas } from "../../api/client";
+import { get, type Query, type Schemas } from "../../api/client";
 import { listen } from "../../api/events";
-import { Ago, Button, Empty, Page, Show, StateBadge, Tabs } from "../../components/basics";
-import { confirm, notify } from "../../components/feedback";
-import { Table, type Column } from "../../components/table";
-import { shortJson } from "../../components/values";
+import type { JobPage } from "../../api/shapes";
+import { Button, Empty, Page, Show } from "../../components/basics";
+import { CopyAs } from "../../components/copy_as";
+import { usePageCommands } from "../../components/palette";
+import { sortRows, Table } from "../../components/table";
+import { Views } from "../../components/views";
 import { useData } from "../../data";
-import { bytes, count } from "../../format";
+import { count } from "../../format";
 import { link, navigate, withQuery, type Route } from "../../router";
 import { t } from "../../texts";
+import { copyFilterChoices } from "../job/copy_as";
+import { BULK_ACTIONS, BulkDialog, BulkPanel, type BulkAction } from "./bulk";
+import { ColumnMenu, useColumns } from "./columns";
+import { apiQuery, bulkFilter, countedExactly, filterOf, STATES, toggled, WINDOWS, type Filter } from "./filter";
 import { NewJobDialog } from "./new_job";
+import { SearchBox } from "./search";
 
 type Job = Schemas["Job"];
-const STATES = ["available", "running", "scheduled", "retryable", "waiting", "completed", "cancelled", "dead"] as const;
 const PAGE_SIZE = 50;
-// Rows that are read again one by one after events. Beyond it the page is read as a whole.
-const MAX_REFRESH = 10;
+// Events that came while rows were read are answered by one further read.
+const REFRESH_MS = 150;
 
 export function JobsPage(props: { route: Route }) {
   const { route } = props;
-  const filter = Object.fromEntries(["state", "queue", "kind", "tag"].map((key) => [key, route.query.get(key) ?? ""])) as Record<
-    "state" | "queue" | "kind" | "tag",
-    string
-  >;
+  const filter = filterOf(route);
   const cursor = route.query.get("cursor") ?? "";
   const key = JSON.stringify([filter, cursor]);
-  const jobs = useData(key, (signal) =>
-    get<Schemas["JobPage"]>("/v1/jobs", { ...filter, cursor, limit: PAGE_SIZE }, signal),
-  );
+  const jobs = useData(key, (signal) => get<JobPage>("/v1/jobs", { ...apiQuery(filter), cursor, limit: PAGE_SIZE }, signal));
   const queues = useData("queues", (signal) => get<Schemas["QueueList"]>("/v1/queues", {}, signal), (event) => event.job !== undefined);
-  const totals = useMemo(() => sumStates(queues.data, filter.queue), [queues.data, filter.queue]);
+  const names = useMemo(() => queues.data?.queues.map((queue) => queue.name) ?? [], [queues.data]);
   const [creating, setCreating] = useState(false);
-  const current = filter.state || "any";
-  const exact = !filter.kind && !filter.tag;
+  const [bulks, setBulks] = useState(0);
+  usePageCommands([
+    { text: t.jobs.create, run: () => setCreating(true) },
+    { text: t.search.label, run: () => document.getElementById("job-search")?.focus() },
+  ]);
   return (
     <Page
       title={t.pages.jobs}
       note={t.jobs.note}
       actions={
-        <Button kind="primary" onClick={() => setCreating(true)}>
-          {t.jobs.create}
-        </Button>
+        <>
+          <Views page="jobs" route={route} />
+          <ColumnMenu />
+          <CopyAs choices={() => copyFilterChoices(queryPairs(apiQuery(filter)))} />
+          <Button kind="primary" onClick={() => setCreating(true)}>
+            {t.jobs.create}
+          </Button>
+        </>
       }
     >
-      <Tabs
-        label={t.jobs.state}
-        current={current}
-        tabs={["any", ...STATES].map((state) => ({
-          key: state,
-          text: (
-            <>
-              {state === "any" ? t.jobs.any : t.states[state]}
-              {exact && totals && <span class="tab-count">{count(totals[state] ?? 0)}</span>}
-            </>
-          ),
-          href: withQuery(route, { state: state === "any" ? undefined : state, cursor: undefined }),
-        }))}
+      <SearchBox
+        value={filter.q}
+        rows={jobs.data?.jobs ?? []}
+        queues={names}
+        onSearch={(q) => navigate(withQuery(route, { q, cursor: undefined }))}
       />
-      <Filters key={key} filter={filter} route={route} queues={queues.data?.queues.map((q) => q.name) ?? []} />
-      <Show of={jobs}>{(page) => <JobRows page={page} filter={filter} first={cursor === ""} reload={jobs.reload} />}</Show>
+      <Filters filter={filter} route={route} queues={names} />
+      <States filter={filter} route={route} queues={queues.data} />
+      <BulkPanel version={bulks} ended={jobs.reload} />
+      <Show of={jobs}>
+        {(page) => (
+          <JobRows key={key} page={page} filter={filter} route={route} total={totalOf(filter, queues.data)} first={cursor === ""} reload={jobs.reload} started={() => setBulks((n) => n + 1)} />
+        )}
+      </Show>
+      {jobs.data?.examined !== undefined && (filter.q !== "" || jobs.data.jobs.length < PAGE_SIZE) && jobs.data.next_cursor && (
+        <p class="note">{t.search.looked(count(jobs.data.examined), count(jobs.data.of ?? 0))}</p>
+      )}
       <nav class="pager" aria-label={t.jobs.note}>
         {cursor !== "" && <a href={withQuery(route, { cursor: undefined })}>{t.newer}</a>}
-        {jobs.data?.next_cursor && <a href={withQuery(route, { cursor: jobs.data.next_cursor })}>{t.older}</a>}
+        {jobs.data?.next_cursor && (
+          <a href={withQuery(route, { cursor: jobs.data.next_cursor })}>{jobs.data.jobs.length < PAGE_SIZE ? t.search.continue : t.older}</a>
+        )}
       </nav>
       {creating && <NewJobDialog queue={filter.queue} onClose={() => setCreating(false)} />}
     </Page>
   );
 }
 
-function sumStates(list: Schemas["QueueList"] | undefined, queue: string): Record<string, number> | undefined {
+const queryPairs = (query: Query): [string, string][] =>
+  Object.entries(query).filter(([, value]) => value).map(([name, value]) => [name, String(value)]);
+
+function countsOf(list: Schemas["QueueList"] | undefined, queue: string): Record<string, number> | undefined {
   if (!list) return undefined;
   const out: Record<string, number> = { any: 0 };
   for (const one of list.queues) {
@@ -83,17 +98,56 @@ function sumStates(list: Schemas["QueueList"] | undefined, queue: string): Recor
   return out;
 }
 
-function Filters(props: { filter: Record<string, string>; route: Route; queues: string[] }) {
+// How many jobs match, where that is known without a search.
+function totalOf(filter: Filter, list: Schemas["QueueList"] | undefined): number | undefined {
+  const counts = countedExactly(filter) ? countsOf(list, filter.queue) : undefined;
+  if (!counts) return undefined;
+  return filter.states.length === 0 ? counts.any : filter.states.reduce((sum, state) => sum + (counts[state] ?? 0), 0);
+}
+
+// One tab per state; the small button adds the state to those that are shown, or takes it away.
+function States(props: { filter: Filter; route: Route; queues?: Schemas["QueueList"] }) {
   const { filter, route } = props;
-  const submit = (event: Event) => {
-    event.preventDefault();
-    const form = new FormData(event.currentTarget as HTMLFormElement);
-    navigate(withQuery(route, { ...Object.fromEntries([...form].map(([k, v]) => [k, String(v).trim()])), cursor: undefined }));
-  };
+  const counts = countedExactly(filter) ? countsOf(props.queues, filter.queue) : undefined;
+  const go = (state: string | undefined) => withQuery(route, { state, cursor: undefined });
   return (
-    <form class="filters" onSubmit={submit}>
+    <nav class="tabs" aria-label={t.jobs.state}>
+      <a href={go(undefined)} aria-current={filter.states.length === 0 ? "page" : undefined}>
+        {t.jobs.any}
+        {counts && <span class="tab-count">{count(counts.any ?? 0)}</span>}
+      </a>
+      {STATES.map((state) => {
+        const on = filter.states.includes(state);
+        return (
+          <span key={state} class={on ? "tab on" : "tab"}>
+            <a href={go(state)} title={t.stateMeaning[state]} aria-current={on ? "page" : undefined}>
+              {t.states[state]}
+              {counts && <span class="tab-count">{count(counts[state] ?? 0)}</span>}
+            </a>
+            {filter.states.length > 0 && (filter.states.length > 1 || !on) && (
+              <a class="tab-add" href={go(toggled(filter.states, state))} aria-label={on ? t.jobs.without(t.states[state]!) : t.jobs.with(t.states[state]!)}>
+                {on ? "×" : "+"}
+              </a>
+            )}
+          </span>
+        );
+      })}
+    </nav>
+  );
+}
+
+function Filters(props: { filter: Filter; route: Route; queues: string[] }) {
+  const { filter, route } = props;
+  const [custom, setCustom] = useState(filter.from !== "" || filter.to !== "");
+  const set = (changes: Record<string, string | undefined>) => navigate(withQuery(route, { ...changes, cursor: undefined }));
+  const chips = (["kind", "tag"] as const).filter((name) => filter[name] !== "");
+  const any = chips.length > 0 || filter.queue || filter.q || filter.within || filter.from || filter.to || filter.states.length > 0;
+  const clock = (text: string) => (text ? localInput(text) : "");
+  return (
+    <div class="filters">
       <label>
-        {t.jobs.queue} <input name="queue" list="queue-names" value={filter.queue} />
+        {t.jobs.queue}{" "}
+        <input key={filter.queue} list="queue-names" value={filter.queue} onChange={(e) => set({ queue: e.currentTarget.value.trim() || undefined })} />
       </label>
       <datalist id="queue-names">
         {props.queues.map((name) => (
@@ -101,69 +155,81 @@ function Filters(props: { filter: Record<string, string>; route: Route; queues: 
         ))}
       </datalist>
       <label>
-        {t.jobs.kind} <input name="kind" value={filter.kind} />
+        {t.jobs.createdIn}{" "}
+        <select
+          value={custom ? "custom" : filter.within}
+          onChange={(e) => {
+            const value = e.currentTarget.value;
+            setCustom(value === "custom");
+            if (value !== "custom") set({ within: value || undefined, from: undefined, to: undefined });
+          }}
+        >
+          <option value="">{t.jobs.anyTime}</option>
+          {Object.keys(WINDOWS).map((one) => (
+            <option key={one} value={one}>
+              {t.jobs.last(one)}
+            </option>
+          ))}
+          <option value="custom">{t.jobs.customTime}</option>
+        </select>
       </label>
-      <label>
-        {t.jobs.tag} <input name="tag" value={filter.tag} />
-      </label>
-      <button type="submit" class="button primary">
-        {t.jobs.filter}
-      </button>
-      {(filter.queue || filter.kind || filter.tag) && (
-        <a href={withQuery(route, { queue: undefined, kind: undefined, tag: undefined, cursor: undefined })}>{t.jobs.clear}</a>
+      {custom && (
+        <>
+          <label>
+            {t.jobs.from} <input type="datetime-local" value={clock(filter.from)} onChange={(e) => set({ from: instantOf(e.currentTarget.value), within: undefined })} />
+          </label>
+          <label>
+            {t.jobs.to} <input type="datetime-local" value={clock(filter.to)} onChange={(e) => set({ to: instantOf(e.currentTarget.value), within: undefined })} />
+          </label>
+        </>
       )}
-    </form>
+      {chips.map((name) => (
+        <a key={name} class="chip" href={withQuery(route, { [name]: undefined, cursor: undefined })} aria-label={`${t.remove} ${t.jobs[name]} ${filter[name]}`}>
+          {t.jobs[name]}: {filter[name]} ×
+        </a>
+      ))}
+      {any && <a href={link(["jobs"])}>{t.jobs.clear}</a>}
+    </div>
   );
 }
 
-// Rows stay where they are: a change updates its row, and new jobs are announced.
-function JobRows(props: { page: Schemas["JobPage"]; filter: Record<string, string>; first: boolean; reload: () => void }) {
-  const { filter, first, reload } = props;
+// Of <input type="datetime-local">, in this browser's zone.
+const instantOf = (text: string): string | undefined => (text ? new Date(text).toISOString() : undefined);
+function localInput(instant: string): string {
+  const date = new Date(instant);
+  return Number.isNaN(date.getTime()) ? "" : new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}
+
+function JobRows(props: {
+  page: JobPage; filter: Filter; route: Route; total?: number; first: boolean; reload: () => void; started: () => void;
+}) {
+  const { filter, first, reload, route } = props;
   const [rows, setRows] = useState(props.page.jobs);
-  const [fresh, setFresh] = useState(0);
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const [all, setAll] = useState(false);
+  const [fresh, setFresh] = useState(0);
+  const columns = useColumns();
+  const sort = route.query.get("sort") ?? "";
   useEffect(() => {
     setRows(props.page.jobs);
     setFresh(0);
-    setSelected(new Set());
   }, [props.page]);
-
-  useEffect(() => {
-    const shown = new Set(props.page.jobs.map((job) => String(job.id)));
-    const changed = new Set<string>();
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const refresh = async () => {
-      timer = undefined;
-      const ids = [...changed].slice(0, MAX_REFRESH);
-      for (const id of ids) changed.delete(id);
-      const read = await Promise.all(ids.map((id) => get<Job>(`/v1/jobs/${id}`).catch(() => undefined)));
-      const byId = new Map(read.filter((job) => job !== undefined).map((job) => [String(job.id), job]));
-      setRows((old) => old.map((row) => byId.get(String(row.id)) ?? row));
-      if (changed.size > 0) timer ??= setTimeout(refresh, 250);
-    };
-    const stop = listen((event) => {
-      if (event.type === "gap") return reload();
-      const id = event.job === undefined ? "" : String(event.job);
-      if (shown.has(id)) {
-        changed.add(id);
-        timer ??= setTimeout(refresh, 100);
-      } else if (first && event.type === "enqueued" && matches(event, filter)) {
-        setFresh((n) => n + 1);
-      }
-    });
-    return () => {
-      stop();
-      clearTimeout(timer);
-    };
-  }, [props.page, first, JSON.stringify(filter)]);
+  useRowRefresh(rows, setRows, first ? (event) => matches(event, filter) : () => false, () => setFresh((n) => n + 1), reload);
 
   const onSelect = (ids: string[], on: boolean) => {
-    setSelected((old) => {
-      const next = new Set(old);
-      for (const id of ids) on ? next.add(id) : next.delete(id);
-      return next;
-    });
+    const next = new Set(selected);
+    for (const id of ids) on ? next.add(id) : next.delete(id);
+    setSelected(next);
+    if (!on) setAll(false);
   };
+  const done = () => {
+    setSelected(new Set());
+    setAll(false);
+    props.started();
+    reload();
+  };
+  const whole = rows.length > 0 && rows.every((job) => selected.has(String(job.id)));
+  const more = props.page.next_cursor !== null || !first;
   return (
     <>
       <div aria-live="polite">
@@ -173,83 +239,100 @@ function JobRows(props: { page: Schemas["JobPage"]; filter: Record<string, strin
           </Button>
         )}
       </div>
-      {selected.size > 0 && <Selection ids={[...selected]} done={reload} />}
+      {selected.size > 0 && (
+        <Selection
+          text={all ? t.jobs.allSelected(props.total === undefined ? "" : count(props.total)) : t.jobs.selected(selected.size)}
+          filter={all ? bulkFilter(filter) : { ids: [...selected].map((id) => BigInt(id)) }}
+          extend={whole && more && !all ? () => setAll(true) : undefined}
+          extendText={t.jobs.selectMatching(props.total === undefined ? "" : count(props.total))}
+          done={done}
+        />
+      )}
       {rows.length === 0 ? (
-        <Empty title={t.jobs.empty}>{t.jobs.emptyHint}</Empty>
+        <Empty title={props.page.next_cursor ? t.jobs.emptyYet : t.jobs.empty}>{props.page.next_cursor ? t.jobs.emptyYetHint : t.jobs.emptyHint}</Empty>
       ) : (
         <Table
           label={t.pages.jobs}
-          columns={COLUMNS}
-          rows={rows}
+          columns={columns}
+          rows={sortRows(rows, columns, sort)}
           id={(job) => String(job.id)}
+          sort={sort}
+          sortHref={(next) => withQuery(route, { sort: next })}
           selected={selected}
           onSelect={onSelect}
           selectAllLabel={t.jobs.selectAll}
           selectLabel={(job) => t.jobs.select(String(job.id))}
         />
       )}
+      {sort !== "" && rows.length > 0 && more && <p class="note">{t.jobs.sortedPage}</p>}
     </>
   );
 }
 
-function matches(event: { queue?: string; kind?: string; tags?: unknown }, filter: Record<string, string>): boolean {
+// Rows stay where they are: changed ones are read again together, new ones are announced.
+function useRowRefresh(
+  rows: Job[],
+  setRows: (change: (old: Job[]) => Job[]) => void,
+  isNew: (event: { queue?: string; kind?: string }) => boolean,
+  announce: () => void,
+  reload: () => void,
+): void {
+  const ids = rows.map((job) => String(job.id)).join(",");
+  useEffect(() => {
+    const shown = new Set(ids.split(","));
+    const changed = new Set<string>();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const refresh = async () => {
+      const query: Query = { ids: [...changed].join(","), limit: PAGE_SIZE };
+      changed.clear();
+      const page = await get<JobPage>("/v1/jobs", query).catch(() => undefined);
+      timer = undefined;
+      const byId = new Map(page?.jobs.map((job) => [String(job.id), job]));
+      setRows((old) => old.map((row) => byId.get(String(row.id)) ?? row));
+      if (changed.size > 0) timer = setTimeout(refresh, REFRESH_MS);
+    };
+    const stop = listen((event) => {
+      if (event.type === "gap") return reload();
+      const id = event.job === undefined ? "" : String(event.job);
+      if (shown.has(id)) {
+        changed.add(id);
+        timer ??= setTimeout(refresh, REFRESH_MS);
+      } else if (event.type === "enqueued" && isNew(event)) {
+        announce();
+      }
+    });
+    return () => {
+      stop();
+      clearTimeout(timer);
+    };
+  }, [ids]);
+}
+
+function matches(event: { queue?: string; kind?: string }, filter: Filter): boolean {
   return (
     (!filter.queue || event.queue === filter.queue) &&
     (!filter.kind || event.kind === filter.kind) &&
-    !filter.tag &&
-    (!filter.state || filter.state === "available")
+    !filter.tag && !filter.q && !filter.to &&
+    (filter.states.length === 0 || filter.states.includes("available"))
   );
 }
 
-const COLUMNS: Column<Job>[] = [
-  { key: "id", title: t.jobs.id, cell: (job) => <a href={link(["jobs", job.id])}>{String(job.id)}</a>, numeric: true },
-  { key: "kind", title: t.jobs.kind, cell: (job) => <a href={link(["jobs", job.id])}>{job.kind}</a> },
-  { key: "queue", title: t.jobs.queue, cell: (job) => <a href={link(["queues", job.queue])}>{job.queue}</a> },
-  { key: "state", title: t.jobs.state, cell: (job) => <StateBadge state={job.state} /> },
-  { key: "attempt", title: t.jobs.attempt, cell: (job) => t.jobs.attempts(job.attempt ?? 0, job.max_attempts ?? 0), numeric: true },
-  { key: "when", title: t.jobs.when, cell: (job) => <Ago at={timeOf(job)} /> },
-  { key: "args", title: t.jobs.args, cell: (job) => <Args job={job} /> },
-];
-
-// The time that matters most in the job's state.
-function timeOf(job: Job): string | undefined {
-  if (job.state === "scheduled" || job.state === "retryable") return job.run_at;
-  return job.finished_at ?? (job.state === "running" ? job.started_at : undefined) ?? job.created_at;
-}
-
-function Args({ job }: { job: Job }) {
-  if (job.args_omitted) return <span class="note">{t.jobs.argsOmitted(bytes(job.args_omitted))}</span>;
-  if (job.args === null || job.args === undefined) return <span class="note">{t.none}</span>;
-  return <code class="args">{shortJson(job.args)}</code>;
-}
-
-function Selection(props: { ids: string[]; done: () => void }) {
-  const { ids, done } = props;
-  const each = async (verb: "retry" | "cancel") => {
-    const yes = await confirm({
-      title: verb === "retry" ? t.jobs.confirmRetry(ids.length) : t.jobs.confirmCancel(ids.length),
-      text: verb === "retry" ? t.jobs.confirmRetryText : t.jobs.confirmCancelText,
-      action: verb === "retry" ? t.jobs.retry : t.jobs.cancel,
-      danger: verb === "cancel",
-    });
-    if (!yes) return;
-    let good = 0;
-    for (const id of ids) {
-      await post(`/v1/jobs/${segment(id)}/${verb}`).then(
-        () => ++good,
-        () => {},
-      );
-    }
-    notify(t.jobs.done(good, ids.length - good), good < ids.length);
-    done();
-  };
+function Selection(props: { text: string; filter: Record<string, unknown>; extend?: () => void; extendText: string; done: () => void }) {
+  const [action, setAction] = useState<BulkAction>();
   return (
-    <div class="selection" role="toolbar" aria-label={t.jobs.selected(ids.length)}>
-      <span>{t.jobs.selected(ids.length)}</span>
-      <Button onClick={() => each("retry")}>{t.jobs.retry}</Button>
-      <Button kind="danger" onClick={() => each("cancel")}>
-        {t.jobs.cancel}
-      </Button>
+    <div class="selection" role="toolbar" aria-label={props.text}>
+      <span>{props.text}</span>
+      {props.extend && (
+        <button type="button" class="link" onClick={props.extend}>
+          {props.extendText}
+        </button>
+      )}
+      {BULK_ACTIONS.map((one) => (
+        <Button key={one} kind={one === "cancel" || one === "delete" ? "danger" : "plain"} onClick={() => setAction(one)}>
+          {t.bulk.actions[one]}
+        </Button>
+      ))}
+      {action && <BulkDialog action={action} filter={props.filter} onClose={() => setAction(undefined)} done={props.done} />}
     </div>
   );
 }

@@ -3,26 +3,34 @@ import { useEffect, useRef, useState } from "preact/hooks";
 
 import { get, getNamed, type Schemas } from "../../api/client";
 import { listen } from "../../api/events";
-import { Ago, Empty, Page, Panel, Show, StateBadge } from "../../components/basics";
+import type { Queue } from "../../api/shapes";
+import { Ago, Button, Empty, Facts, Page, Panel, Show, StateBadge } from "../../components/basics";
+import { HistoryPanel } from "../../components/history";
 import { useData } from "../../data";
 import { count } from "../../format";
 import { link } from "../../router";
 import { t } from "../../texts";
+import { byLateness, Drain, fallsBehind } from "../queues/backlog";
+import { PauseBadge } from "../queues/pause";
+import { checkStore, lastCheck } from "../system/check";
 
 const HOUR_MS = 3_600_000;
-const BEHIND_MS = 10_000;
 const MAX_ROWS = 8;
+const TICKS_REFRESH_MS = 60_000;
 
 export function OverviewPage() {
   return (
     <Page title={t.pages.overview} note={t.overview.note}>
       <Numbers />
+      <Behind />
+      <HistoryPanel />
       <div class="columns">
         <Activity />
-        <Behind />
         <DeadGroups />
         <NextTicks />
         <OpenBreakers />
+        <Conservation />
+        <Health />
       </div>
     </Page>
   );
@@ -115,32 +123,33 @@ function Activity() {
   );
 }
 
+// Queues whose oldest job waits, or whose backlog needs longer than BEHIND_MS to drain.
 function Behind() {
   const queues = useData("queues", readQueues, (event) => event.queue !== undefined);
   return (
-    <Panel title={t.overview.behind}>
-      <Show of={queues}>
-        {({ queues: all }) => {
-          const late = all
-            .filter((queue) => (queue.oldest_available_ms ?? 0) >= BEHIND_MS)
-            .sort((a, b) => (b.oldest_available_ms ?? 0) - (a.oldest_available_ms ?? 0))
-            .slice(0, MAX_ROWS);
-          if (late.length === 0) return <Empty title={t.overview.behindEmpty}>{t.overview.behindHint}</Empty>;
-          return (
+    <Show of={queues}>
+      {({ queues: all }) => {
+        const late = (all as Queue[]).filter(fallsBehind).sort(byLateness).slice(0, MAX_ROWS);
+        if (late.length === 0) return null;
+        return (
+          <Panel title={t.overview.behind}>
             <ul class="plain-list">
               {late.map((queue) => (
                 <li key={queue.name}>
-                  <a href={link(["queues", queue.name])}>{queue.name}</a>
+                  <span>
+                    <a href={link(["queues", queue.name])}>{queue.name}</a> <PauseBadge queue={queue} />
+                  </span>
                   <span>
                     {t.overview.oldest} <Ago at={queue.oldest_available_at} />
+                    {queue.backlog && <> · <Drain queue={queue} /></>}
                   </span>
                 </li>
               ))}
             </ul>
-          );
-        }}
-      </Show>
-    </Panel>
+          </Panel>
+        );
+      }}
+    </Show>
   );
 }
 
@@ -175,8 +184,12 @@ function DeadGroups() {
 }
 
 function NextTicks() {
-  const schedules = useData("schedules", (signal) =>
-    getNamed<Schemas["ScheduleList"]>("/v1/schedules", "schedules", signal),
+  // A schedule that fired has a next tick.
+  const schedules = useData(
+    "schedules",
+    (signal) => getNamed<Schemas["ScheduleList"]>("/v1/schedules", "schedules", signal),
+    (event) => event.type === "enqueued",
+    TICKS_REFRESH_MS,
   );
   return (
     <Panel title={t.overview.nextTicks}>
@@ -226,6 +239,65 @@ function OpenBreakers() {
             </ul>
           );
         }}
+      </Show>
+    </Panel>
+  );
+}
+
+// Every enqueued job is kept, expired, or was removed by retention.
+function Conservation() {
+  const queues = useData("queues", readQueues, (event) => event.queue !== undefined);
+  const [, redraw] = useState(0);
+  const check = lastCheck();
+  return (
+    <Panel
+      title={t.overview.conservation}
+      actions={<Button onClick={() => void checkStore().finally(() => redraw((n) => n + 1))}>{t.system.verifyRun}</Button>}
+    >
+      <Show of={queues}>
+        {({ queues: all }) => {
+          const sum = (value: (queue: Queue) => number) => (all as Queue[]).reduce((total, queue) => total + value(queue), 0);
+          const enqueued = sum((queue) => queue.enqueued ?? 0);
+          const kept = sum((queue) => Object.values(queue.counts).reduce((total, n) => total + n, 0));
+          const expired = sum((queue) => queue.expired ?? 0);
+          const pruned = sum((queue) => queue.pruned ?? 0);
+          const good = enqueued === kept + expired + pruned;
+          return (
+            <>
+              <p class={good ? "verdict good" : "verdict bad"}>{good ? t.overview.conserved : t.overview.notConserved}</p>
+              <Facts
+                rows={[
+                  [t.queues.enqueued, count(enqueued)],
+                  [t.overview.kept, count(kept)],
+                  [t.overview.expired, expired > 0 && count(expired)],
+                  [t.overview.pruned, count(pruned)],
+                  [t.overview.lastCheck, check ? <>{check.text} <Ago at={check.at} /></> : t.overview.neverChecked],
+                ]}
+              />
+            </>
+          );
+        }}
+      </Show>
+    </Panel>
+  );
+}
+
+function Health() {
+  const ready = useData("ready", (signal) => get<Schemas["Ready"]>("/readyz", {}, signal), (event) => event.type === "gap");
+  return (
+    <Panel title={t.system.health}>
+      <Show of={ready}>
+        {(data) => (
+          <>
+            <p class={data.warning ? "verdict bad" : "verdict good"}>{data.warning ?? t.overview.healthy}</p>
+            <Facts
+              rows={[
+                [t.system.durability, data.durability],
+                [t.system.store, data.store ? t.overview.shared(data.store.others ?? 0) : t.overview.local],
+              ]}
+            />
+          </>
+        )}
       </Show>
     </Panel>
   );

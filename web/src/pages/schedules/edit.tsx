@@ -11,6 +11,9 @@ import type { Schedule } from "./page";
 
 type Timing = "cron" | "every" | "at";
 
+const OVERLAPS = ["skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other", "allow"] as const;
+const MISFIRES = ["skip", "once", "all"] as const;
+
 export function ScheduleDialog(props: { of?: Schedule; onClose: () => void; done: () => void }) {
   const { of } = props;
   const [name, setName] = useState(of?.name ?? "");
@@ -20,6 +23,9 @@ export function ScheduleDialog(props: { of?: Schedule; onClose: () => void; done
   const [queue, setQueue] = useState(of?.job?.queue ?? "default");
   const [kind, setKind] = useState(of?.job?.kind ?? "");
   const [args, setArgs] = useState(formatJson(of?.job?.args ?? {}));
+  const [overlap, setOverlap] = useState<string>(of?.overlap ?? "skip");
+  const [misfire, setMisfire] = useState<string>(of?.misfire ?? "once");
+  const [jitter, setJitter] = useState<string>(of?.jitter ?? "0s");
   const [ticks, setTicks] = useState<Schemas["Preview"]["ticks"]>();
   const [problem, setProblem] = useState("");
 
@@ -27,10 +33,10 @@ export function ScheduleDialog(props: { of?: Schedule; onClose: () => void; done
     const value = typedJson("args", args) ?? {};
     // What this form does not show stays as it is.
     const kept: Record<string, unknown> = {};
-    for (const key of ["misfire", "misfire_window", "misfire_cap", "overlap", "jitter", "start_at", "end_at", "max_runs", "pause_on_failure", "continuous"] as const) {
+    for (const key of ["misfire_window", "misfire_cap", "start_at", "end_at", "max_runs", "pause_on_failure", "continuous"] as const) {
       if (of?.[key] !== undefined) kept[key] = of[key];
     }
-    return { ...kept, [timing]: when.trim(), time_zone: zone, job: { ...of?.job, queue, kind, args: value } };
+    return { ...kept, [timing]: when.trim(), time_zone: zone, overlap, misfire, jitter, job: { ...of?.job, queue, kind, args: value } };
   };
   const preview = async () => {
     setProblem("");
@@ -80,6 +86,29 @@ export function ScheduleDialog(props: { of?: Schedule; onClose: () => void; done
       <Field label={t.jobs.args} hint={t.jobs.argsHint}>
         <textarea rows={4} spellcheck={false} value={args} onInput={(e) => setArgs(e.currentTarget.value)} />
       </Field>
+      <div class="form-row">
+        <Field label={t.schedules.overlap} hint={t.schedules.overlapHint}>
+          <select value={overlap} onChange={(e) => setOverlap(e.currentTarget.value)}>
+            {OVERLAPS.map((one) => (
+              <option key={one} value={one}>
+                {t.schedules.overlaps[one]}
+              </option>
+            ))}
+          </select>
+        </Field>
+        <Field label={t.schedules.misfire} hint={t.schedules.misfireHint}>
+          <select value={misfire} onChange={(e) => setMisfire(e.currentTarget.value)}>
+            {MISFIRES.map((one) => (
+              <option key={one} value={one}>
+                {t.schedules.misfires[one]}
+              </option>
+            ))}
+          </select>
+        </Field>
+        <Field label={t.schedules.jitter} hint={t.schedules.jitterHint}>
+          <input value={jitter} onInput={(e) => setJitter(e.currentTarget.value)} />
+        </Field>
+      </div>
       <Button onClick={preview}>{t.schedules.preview}</Button>
       {problem && (
         <p class="field-error" role="alert">

@@ -2,8 +2,8 @@
 import { useState } from "preact/hooks";
 
 import { get, post, remove, segment, type Schemas } from "../../api/client";
-import { Ago, At, Button, Facts, Page, Panel, Show, StateBadge } from "../../components/basics";
-import { act, confirm } from "../../components/feedback";
+import { Ago, At, Button, Facts, Field, Page, Panel, Show, StateBadge } from "../../components/basics";
+import { act, confirm, FormDialog, notify } from "../../components/feedback";
 import { usePageCommands } from "../../components/palette";
 import { Table, type Column } from "../../components/table";
 import { JsonPanel } from "../../components/values";
@@ -28,6 +28,7 @@ function ScheduleView(props: { schedule: Schedule; path: string; reload: () => v
   const { schedule, path, reload } = props;
   const name = schedule.name ?? "";
   const [editing, setEditing] = useState(false);
+  const [backfilling, setBackfilling] = useState(false);
   const run = async (verb: "pause" | "resume" | "trigger") => {
     if (await act(() => post(`${path}/${verb}`), t.schedules.done(name))) reload();
   };
@@ -39,6 +40,7 @@ function ScheduleView(props: { schedule: Schedule; path: string; reload: () => v
     { text: t.schedules.trigger, run: () => run("trigger") },
     { text: schedule.paused ? t.queues.resume : t.queues.pause, run: () => run(schedule.paused ? "resume" : "pause") },
     { text: t.schedules.edit, run: () => setEditing(true) },
+    { text: t.schedules.backfill, run: () => setBackfilling(true) },
   ]);
   return (
     <Page
@@ -55,6 +57,7 @@ function ScheduleView(props: { schedule: Schedule; path: string; reload: () => v
           </Button>
           <Button onClick={() => run(schedule.paused ? "resume" : "pause")}>{schedule.paused ? t.queues.resume : t.queues.pause}</Button>
           <Button onClick={() => setEditing(true)}>{t.schedules.edit}</Button>
+          <Button onClick={() => setBackfilling(true)}>{t.schedules.backfill}</Button>
           <Button kind="danger" onClick={drop}>
             {t.remove}
           </Button>
@@ -90,8 +93,39 @@ function ScheduleView(props: { schedule: Schedule; path: string; reload: () => v
       </div>
       <Ledger name={name} path={path} zone={schedule.time_zone} />
       <JsonPanel title={t.job.args} value={schedule.job?.args} masked />
+      {backfilling && <BackfillDialog path={path} onClose={() => setBackfilling(false)} done={reload} />}
       {editing && <ScheduleDialog of={schedule} onClose={() => setEditing(false)} done={reload} />}
     </Page>
+  );
+}
+
+function BackfillDialog(props: { path: string; onClose: () => void; done: () => void }) {
+  const [from, setFrom] = useState("");
+  const [to, setTo] = useState("");
+  const submit = async () => {
+    let next: string | null | undefined = new Date(from).toISOString();
+    let [fired, skipped] = [0, 0];
+    while (next) {
+      const answer: Schemas["BackfillResponse"] = await post(`${props.path}/backfill`, { from: next, to: new Date(to).toISOString() });
+      fired += answer.fired ?? 0;
+      skipped += answer.skipped ?? 0;
+      next = answer.next;
+    }
+    notify(t.schedules.backfilled(count(fired), count(skipped)));
+    props.done();
+  };
+  return (
+    <FormDialog title={t.schedules.backfill} action={t.schedules.backfill} onClose={props.onClose} onSubmit={submit}>
+      <p class="note">{t.schedules.backfillText}</p>
+      <div class="form-row">
+        <Field label={t.jobs.from}>
+          <input type="datetime-local" required value={from} onInput={(e) => setFrom(e.currentTarget.value)} />
+        </Field>
+        <Field label={t.jobs.to}>
+          <input type="datetime-local" required value={to} onInput={(e) => setTo(e.currentTarget.value)} />
+        </Field>
+      </div>
+    </FormDialog>
   );
 }
 

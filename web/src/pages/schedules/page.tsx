@@ -1,15 +1,16 @@
-// Schedules: all of them, and when they fire in the next day.
+// Schedules: all of them on one timeline and in a table.
 import { useState } from "preact/hooks";
 
-import { getNamed, post, segment, type Schemas } from "../../api/client";
+import { getNamed, type Schemas } from "../../api/client";
 import { Ago, Button, Empty, Page, Show, StateBadge } from "../../components/basics";
-import { act, confirm } from "../../components/feedback";
 import { Table, type Column } from "../../components/table";
 import { useData } from "../../data";
 import { count } from "../../format";
 import { link } from "../../router";
 import { t } from "../../texts";
 import { ScheduleDialog } from "./edit";
+import { SwitchDialog } from "./switch";
+import { Timeline } from "./timeline";
 import { describe } from "./words";
 
 export type Schedule = Schemas["Schedule"];
@@ -17,6 +18,7 @@ export type Schedule = Schemas["Schedule"];
 export function SchedulesPage() {
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [creating, setCreating] = useState(false);
+  const [switching, setSwitching] = useState<{ verb: "pause" | "resume"; names?: string[] }>();
   const schedules = useData(
     "schedules",
     (signal) => getNamed<Schemas["ScheduleList"]>("/v1/schedules", "schedules", signal),
@@ -27,18 +29,7 @@ export function SchedulesPage() {
     for (const id of ids) on ? next.add(id) : next.delete(id);
     setSelected(next);
   };
-  const each = async (verb: "pause" | "resume") => {
-    const names = [...selected];
-    const yes = await confirm({
-      title: verb === "pause" ? t.schedules.confirmPause(names.length) : t.schedules.confirmResume(names.length),
-      text: verb === "pause" ? t.schedules.confirmPauseText : t.schedules.confirmResumeText,
-      action: verb === "pause" ? t.queues.pause : t.queues.resume,
-      danger: verb === "pause",
-    });
-    if (!yes) return;
-    for (const name of names) {
-      if (!(await act(() => post(`/v1/schedules/${segment(name)}/${verb}`), t.schedules.done(name)))) break;
-    }
+  const done = () => {
     setSelected(new Set());
     schedules.reload();
   };
@@ -47,18 +38,22 @@ export function SchedulesPage() {
       title={t.pages.schedules}
       note={t.schedules.note}
       actions={
-        <Button kind="primary" onClick={() => setCreating(true)}>
-          {t.schedules.create}
-        </Button>
+        <>
+          <Button onClick={() => setSwitching({ verb: "pause" })}>{t.schedules.pauseSeveral}</Button>
+          <Button onClick={() => setSwitching({ verb: "resume" })}>{t.schedules.resumeSeveral}</Button>
+          <Button kind="primary" onClick={() => setCreating(true)}>
+            {t.schedules.create}
+          </Button>
+        </>
       }
     >
       {selected.size > 0 && (
         <div class="selection" role="toolbar" aria-label={t.jobs.selected(selected.size)}>
           <span>{t.jobs.selected(selected.size)}</span>
-          <Button kind="danger" onClick={() => each("pause")}>
+          <Button kind="danger" onClick={() => setSwitching({ verb: "pause", names: [...selected] })}>
             {t.queues.pause}
           </Button>
-          <Button onClick={() => each("resume")}>{t.queues.resume}</Button>
+          <Button onClick={() => setSwitching({ verb: "resume", names: [...selected] })}>{t.queues.resume}</Button>
         </div>
       )}
       <Show of={schedules}>
@@ -67,6 +62,7 @@ export function SchedulesPage() {
             <Empty title={t.schedules.empty}>{t.schedules.emptyHint}</Empty>
           ) : (
             <>
+              <Timeline schedules={data.schedules} />
               {data.next !== null && <p class="note">{t.schedules.cut(count(data.schedules.length))}</p>}
               <Table
                 label={t.pages.schedules}
@@ -82,6 +78,7 @@ export function SchedulesPage() {
           )
         }
       </Show>
+      {switching && <SwitchDialog {...switching} onClose={() => setSwitching(undefined)} done={done} />}
       {creating && <ScheduleDialog onClose={() => setCreating(false)} done={schedules.reload} />}
     </Page>
   );
@@ -93,7 +90,7 @@ const COLUMNS: Column<Schedule>[] = [
     title: t.name,
     cell: (one) => (
       <>
-        <a href={link(["schedules", one.name ?? ""])}>{one.name}</a> {one.paused && <StateBadge state={t.queues.paused} />}
+        <a href={link(["schedules", one.name ?? ""])}>{one.name}</a> {one.paused && <StateBadge state={t.queues.paused} detail={one.paused_reason} />}
       </>
     ),
   },

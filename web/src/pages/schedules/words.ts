@@ -1,4 +1,4 @@
-// A schedule in words, for the common forms of cron; other forms are shown as they are.
+// A schedule in words. Forms of cron that have no short sentence are shown as they are.
 import { t } from "../../texts";
 
 interface Timing {
@@ -10,40 +10,92 @@ interface Timing {
 export function describe(one: Timing): string {
   if (one.every) return t.schedules.every(one.every);
   if (one.at) return t.schedules.at(one.at);
-  return one.cron ? cronInWords(one.cron) : t.none;
+  return one.cron ? (cronInWords(one.cron) ?? t.schedules.cron(one.cron)) : t.none;
 }
 
 const MACROS: Record<string, string> = {
   "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
   "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
 };
-const number = (text: string | undefined): number | undefined => (text !== undefined && /^\d{1,2}$/.test(text) ? Number(text) : undefined);
+const DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+const MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const MAX_TIMES = 4;
 const two = (n: number): string => String(n).padStart(2, "0");
+const clock = (hour: number, minute: number): string => `${two(hour)}:${two(minute)}`;
 
-function cronInWords(cron: string): string {
-  const fields = (MACROS[cron.trim()] ?? cron).trim().split(/\s+/);
-  const raw = t.schedules.cron(cron);
-  if (fields.length !== 5) return raw;
-  const [minute, hour, day, month, weekday] = fields as [string, string, string, string, string];
-  const step = /^\*\/(\d{1,2})$/;
-  const rest = `${day} ${month} ${weekday}`;
-  const m = number(minute);
-  const h = number(hour);
-  if (rest === "* * *") {
-    if (minute === "*" && hour === "*") return t.schedules.everyMinute;
-    const minutes = step.exec(minute);
-    if (minutes && hour === "*") return t.schedules.everyMinutes(Number(minutes[1]));
-    if (m !== undefined && hour === "*") return t.schedules.hourly(two(m));
-    const hours = step.exec(hour);
-    if (m !== undefined && hours) return t.schedules.everyHours(Number(hours[1]), two(m));
-    if (m !== undefined && h !== undefined) return t.schedules.daily(`${two(h)}:${two(m)}`);
+// "1,3-5" as numbers; undefined for any other form. A long range is not a list.
+function listOf(field: string): number[] | undefined {
+  const out: number[] = [];
+  for (const part of field.split(",")) {
+    const range = /^(\d{1,2})(?:-(\d{1,2}))?$/.exec(part);
+    if (!range) return undefined;
+    const first = Number(range[1]);
+    const last = range[2] === undefined ? first : Number(range[2]);
+    if (last < first || out.length + last - first > 31) return undefined;
+    for (let n = first; n <= last; ++n) out.push(n);
   }
-  if (m === undefined || h === undefined || month !== "*") return raw;
-  const time = `${two(h)}:${two(m)}`;
-  if (day === "*" && weekday === "1-5") return t.schedules.weekdays(time);
-  const wd = number(weekday);
-  if (day === "*" && wd !== undefined && wd <= 7) return t.schedules.weekly(t.schedules.days[wd % 7]!, time);
-  const d = number(day);
-  if (weekday === "*" && d !== undefined) return t.schedules.monthly(d, time);
-  return raw;
+  return out;
+}
+const rangeOf = (field: string): [number, number] | undefined => {
+  const range = /^(\d{1,2})-(\d{1,2})$/.exec(field);
+  return range ? [Number(range[1]), Number(range[2])] : undefined;
+};
+const stepOf = (field: string): number | undefined => {
+  const step = /^\*\/(\d{1,2})$/.exec(field);
+  return step ? Number(step[1]) : undefined;
+};
+
+// What repeats within the day, or the times of the day.
+function timeInWords(minute: string, hour: string): { text: string; daily: boolean } | undefined {
+  const minutes = listOf(minute);
+  const hours = listOf(hour);
+  if (minutes && hours && minutes.length * hours.length <= MAX_TIMES) {
+    const times = hours.flatMap((h) => minutes.map((m) => clock(h, m)));
+    return { text: t.schedules.atTimes(times), daily: true };
+  }
+  const each = stepOf(minute);
+  const often =
+    minute === "*" ? t.schedules.everyMinute : each ? t.schedules.everyMinutes(each) : minutes?.length === 1 ? t.schedules.hourly(two(minutes[0]!)) : undefined;
+  const hourStep = stepOf(hour);
+  if (hourStep && minutes?.length === 1) return { text: t.schedules.everyHours(hourStep, two(minutes[0]!)), daily: false };
+  if (!often) return undefined;
+  if (hour === "*") return { text: often, daily: false };
+  const range = rangeOf(hour);
+  if (range) return { text: t.schedules.between(often, clock(range[0], 0), clock(range[1], 59)), daily: false };
+  return undefined;
+}
+
+function named(field: string, names: string[], first: number): string {
+  return field.toLowerCase().replace(/[a-z]{3}/g, (word) => (names.includes(word) ? String(names.indexOf(word) + first) : word));
+}
+
+function daysInWords(day: string, month: string, weekday: string): string | undefined {
+  const months = month === "*" ? [] : listOf(month);
+  if (!months) return undefined;
+  const inMonths = months.length === 0 ? "" : ` ${t.schedules.inMonths(months.map((n) => t.schedules.months[n - 1] ?? String(n)))}`;
+  if (day === "*" && weekday === "*") return inMonths.trim();
+  if (day !== "*" && weekday !== "*") return undefined;
+  if (weekday !== "*") {
+    if (weekday === "1-5") return t.schedules.workdays + inMonths;
+    const list = listOf(weekday);
+    return list && t.schedules.onDays([...new Set(list.map((n) => t.schedules.days[n % 7]!))]) + inMonths;
+  }
+  if (/^l$/i.test(day)) return t.schedules.lastDay + inMonths;
+  const list = listOf(day);
+  return list && t.schedules.onDates(list) + (inMonths || ` ${t.schedules.eachMonth}`);
+}
+
+function cronInWords(cron: string): string | undefined {
+  const fields = (MACROS[cron.trim()] ?? cron).trim().split(/\s+/);
+  if (fields.length === 6) {
+    if (fields[0] !== "0") return undefined; // seconds
+    fields.shift();
+  }
+  if (fields.length !== 5) return undefined;
+  const [minute, hour, day, month, weekday] = fields as [string, string, string, string, string];
+  const time = timeInWords(minute, hour);
+  const days = daysInWords(day, named(month, MONTHS, 1), named(weekday, DAYS, 0));
+  if (!time || days === undefined) return undefined;
+  if (days === "") return time.daily ? t.schedules.daily(time.text) : time.text;
+  return t.schedules.both(time.text, days);
 }

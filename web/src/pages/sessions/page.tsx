@@ -1,8 +1,9 @@
 // Sessions of a queue: their jobs run one at a time, in order.
 import { get, post, segment, type Schemas } from "../../api/client";
-import { Ago, Button, Empty, Page, Show, StateBadge } from "../../components/basics";
+import { Ago, Button, Empty, Facts, Page, Panel, Show, StateBadge } from "../../components/basics";
 import { act } from "../../components/feedback";
 import { Table, type Column } from "../../components/table";
+import { JsonPanel } from "../../components/values";
 import { useData } from "../../data";
 import { bytes, count, duration } from "../../format";
 import { link, navigate, withQuery, type Route } from "../../router";
@@ -15,6 +16,7 @@ export function SessionsPage(props: { route: Route }) {
   const queues = useData("queues", (signal) => get<Schemas["QueueList"]>("/v1/queues", {}, signal));
   const names = queues.data?.queues.map((one) => one.name) ?? [];
   const queue = route.query.get("queue") ?? names[0] ?? "";
+  const shown = route.query.get("key") ?? "";
   const after = route.query.get("after") ?? "";
   const sessions = useData(
     `sessions ${queue} ${after}`,
@@ -29,7 +31,7 @@ export function SessionsPage(props: { route: Route }) {
     if (await act(() => post(path), t.sessions.resumed(one.key))) sessions.reload();
   };
   const columns: Column<Session>[] = [
-    { key: "key", title: t.sessions.key, cell: (one) => one.key },
+    { key: "key", title: t.sessions.key, cell: (one) => <a href={withQuery(route, { key: one.key })}>{one.key}</a> },
     {
       key: "state",
       title: t.jobs.state,
@@ -57,7 +59,7 @@ export function SessionsPage(props: { route: Route }) {
       <div class="filters">
         <label>
           {t.jobs.queue}{" "}
-          <select value={queue} onChange={(e) => navigate(withQuery(route, { queue: e.currentTarget.value, after: undefined }))}>
+          <select value={queue} onChange={(e) => navigate(withQuery(route, { queue: e.currentTarget.value, after: undefined, key: undefined }))}>
             {names.map((name) => (
               <option key={name} value={name}>
                 {name}
@@ -75,7 +77,37 @@ export function SessionsPage(props: { route: Route }) {
           )
         }
       </Show>
+      {shown && queue !== "" && <SessionPanel queue={queue} name={shown} />}
       {sessions.data?.next && <a href={withQuery(route, { after: sessions.data.next })}>{t.more}</a>}
     </Page>
+  );
+}
+
+// One session with its state, which a viewer without read:payload does not get.
+function SessionPanel(props: { queue: string; name: string }) {
+  const { queue, name } = props;
+  const session = useData(
+    `session ${queue} ${name}`,
+    (signal) => get<Session>(`/v1/queues/${segment(queue)}/sessions/${segment(name)}`, {}, signal),
+    (event) => event.queue === queue,
+  );
+  return (
+    <Show of={session}>
+      {(one) => (
+        <>
+          <Panel title={name} actions={<a href={link(["jobs"], { queue, q: `session:${JSON.stringify(name)}` })}>{t.sessions.jobs}</a>}>
+            <Facts
+              rows={[
+                [t.pages.jobs, count(one.jobs)],
+                [t.locks.holder, one.worker],
+                [t.locks.token, one.token !== undefined && String(one.token)],
+                [t.sessions.stoppedBy, one.stopped_by && <a href={link(["jobs", one.stopped_by])}>{String(one.stopped_by)}</a>],
+              ]}
+            />
+          </Panel>
+          <JsonPanel title={t.sessions.state} value={one.state} masked />
+        </>
+      )}
+    </Show>
   );
 }

@@ -2,12 +2,11 @@
 import { useState } from "preact/hooks";
 
 import { get, type Schemas } from "../../api/client";
-import { Button, Facts, Page, Panel, Show } from "../../components/basics";
-import { messageOf, notify } from "../../components/feedback";
+import { Ago, Button, Facts, Page, Panel, Show } from "../../components/basics";
 import { JsonPanel } from "../../components/values";
 import { useData } from "../../data";
-import { count } from "../../format";
 import { t } from "../../texts";
+import { checkStore, lastCheck } from "./check";
 
 export function SystemPage() {
   const version = useData("version", (signal) => get<Schemas["Version"]>("/v1/version", {}, signal));
@@ -49,20 +48,14 @@ export function SystemPage() {
   );
 }
 
-// The check reads the whole store, so it runs only when asked.
 function Verify() {
-  const [report, setReport] = useState<Schemas["VerifyReport"] & { at: string }>();
   const [busy, setBusy] = useState(false);
   const run = async () => {
     setBusy(true);
-    try {
-      setReport({ ...(await get<Schemas["VerifyReport"]>("/v1/verify")), at: new Date().toISOString() });
-    } catch (problem) {
-      notify(messageOf(problem), true);
-    } finally {
-      setBusy(false);
-    }
+    await checkStore();
+    setBusy(false);
   };
+  const check = lastCheck();
   return (
     <Panel
       title={t.system.verify}
@@ -72,11 +65,15 @@ function Verify() {
         </Button>
       }
     >
-      {!report && <p class="note">{t.system.verifyText}</p>}
-      {report && <p>{report.problems.length === 0 ? t.system.sound(count(report.jobs)) : t.system.problems(count(report.problems.length))}</p>}
-      {report && report.problems.length > 0 && (
+      <p class="note">{t.system.verifyText}</p>
+      {check && (
+        <p>
+          {check.text} <Ago at={check.at} />
+        </p>
+      )}
+      {check && check.problems.length > 0 && (
         <ul>
-          {report.problems.map((problem) => (
+          {check.problems.map((problem) => (
             <li key={problem}>{problem}</li>
           ))}
         </ul>

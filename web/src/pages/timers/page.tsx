@@ -1,7 +1,9 @@
 // Continuous timers: schedules whose runs follow each other almost without a pause.
-import { getNamed, post, segment, type Schemas } from "../../api/client";
-import { Ago, Button, Empty, Page, Show, StateBadge } from "../../components/basics";
-import { act } from "../../components/feedback";
+import { useState } from "preact/hooks";
+
+import { getNamed, post, put, segment, type Schemas } from "../../api/client";
+import { Ago, Button, Empty, Field, Page, Show, StateBadge } from "../../components/basics";
+import { act, FormDialog, notify } from "../../components/feedback";
 import { Table, type Column } from "../../components/table";
 import { useData } from "../../data";
 import { count } from "../../format";
@@ -10,6 +12,7 @@ import { t } from "../../texts";
 import type { Schedule } from "../schedules/page";
 
 export function TimersPage() {
+  const [changing, setChanging] = useState<Schedule>();
   const timers = useData(
     "timers",
     (signal) => getNamed<Schemas["ScheduleList"]>("/v1/schedules", "schedules", signal),
@@ -53,6 +56,7 @@ export function TimersPage() {
       cell: (one) => (
         <span class="actions">
           <Button onClick={() => run(one, "wake")}>{t.timers.wake}</Button>
+          <Button onClick={() => setChanging(one)}>{t.timers.setTimeout}</Button>
           <Button onClick={() => run(one, one.paused ? "resume" : "pause")}>{one.paused ? t.queues.resume : t.queues.pause}</Button>
         </span>
       ),
@@ -67,6 +71,24 @@ export function TimersPage() {
           return <Table label={t.pages.timers} columns={columns} rows={rows} id={(one) => one.name ?? ""} />;
         }}
       </Show>
+      {changing && <TimeoutDialog timer={changing} onClose={() => setChanging(undefined)} done={timers.reload} />}
     </Page>
+  );
+}
+
+function TimeoutDialog(props: { timer: Schedule; onClose: () => void; done: () => void }) {
+  const { timer } = props;
+  const [timeout, setTimeout] = useState(timer.timeout_override ?? "");
+  const submit = async () => {
+    await put(`/v1/schedules/${segment(timer.name)}/timer`, { timeout: timeout.trim() || null });
+    notify(t.schedules.done(timer.name));
+    props.done();
+  };
+  return (
+    <FormDialog title={t.timers.setTimeout} action={t.save} onClose={props.onClose} onSubmit={submit}>
+      <Field label={t.timers.timeout} hint={t.timers.timeoutHint}>
+        <input value={timeout} onInput={(e) => setTimeout(e.currentTarget.value)} />
+      </Field>
+    </FormDialog>
   );
 }

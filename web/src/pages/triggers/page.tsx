@@ -1,7 +1,10 @@
 // Triggers: what fires them, what they made, and their ledger.
+import { useState } from "preact/hooks";
+
 import { get, getNamed, post, remove, segment, type Schemas } from "../../api/client";
 import { Ago, Button, Empty, Facts, Page, Panel, Show, StateBadge } from "../../components/basics";
-import { act, confirm } from "../../components/feedback";
+import { DefinitionDialog } from "../../components/definition";
+import { act, confirm, copyText } from "../../components/feedback";
 import { Table, type Column } from "../../components/table";
 import { JsonPanel } from "../../components/values";
 import { useData } from "../../data";
@@ -15,6 +18,12 @@ const sourceOf = (trigger: Trigger): string =>
   trigger.http ? t.triggers.http(trigger.name) : trigger.folder ? t.triggers.folder(trigger.folder.path) : t.triggers.ended(trigger.ended?.queue ?? t.all);
 
 export function TriggersPage() {
+  const [creating, setCreating] = useState(false);
+  const [secret, setSecret] = useState("");
+  const created = (answer: unknown) => {
+    setSecret((answer as { secret?: string }).secret ?? "");
+    triggers.reload();
+  };
   const triggers = useData(
     "triggers",
     (signal) => getNamed<Schemas["TriggerList"]>("/v1/triggers", "triggers", signal),
@@ -36,7 +45,23 @@ export function TriggersPage() {
     { key: "last", title: t.schedules.last, cell: (one) => <Ago at={one.last_fired} /> },
   ];
   return (
-    <Page title={t.pages.triggers} note={t.triggers.note}>
+    <Page
+      title={t.pages.triggers}
+      note={t.triggers.note}
+      actions={
+        <Button kind="primary" onClick={() => setCreating(true)}>
+          {t.triggers.create}
+        </Button>
+      }
+    >
+      {secret && (
+        <div class="message once" role="status">
+          <span>
+            {t.triggers.secretOnce} <code>{secret}</code>
+          </span>
+          <Button onClick={() => copyText(secret)}>{t.copy}</Button>
+        </div>
+      )}
       <Show of={triggers}>
         {(data) =>
           data.triggers.length === 0 ? (
@@ -46,11 +71,22 @@ export function TriggersPage() {
           )
         }
       </Show>
+      {creating && <TriggerDialog title={t.triggers.create} value={NEW_TRIGGER} onClose={() => setCreating(false)} done={created} />}
     </Page>
   );
 }
 
+const NEW_TRIGGER = { http: {}, job: { queue: "default", kind: "import" } };
+// What the server adds to a definition.
+const STATE_FIELDS = new Set(["name", "version", "paused", "paused_reason", "fired", "refused", "last_fired", "last_job", "last_event", "created_at", "updated_at"]);
+
+function TriggerDialog(props: { title: string; name?: string; value: object; onClose: () => void; done: (answer: unknown) => void }) {
+  const definition = Object.fromEntries(Object.entries(props.value).filter(([key]) => !STATE_FIELDS.has(key)));
+  return <DefinitionDialog {...props} value={definition} hint={t.triggers.hint} path={(name) => `/v1/triggers/${segment(name)}`} />;
+}
+
 export function TriggerPage(props: { name: string }) {
+  const [editing, setEditing] = useState(false);
   const path = `/v1/triggers/${segment(props.name)}`;
   const trigger = useData(props.name, (signal) => get<Trigger>(path, {}, signal), (event) => event.type === "enqueued");
   const ledger = useData(
@@ -75,6 +111,7 @@ export function TriggerPage(props: { name: string }) {
             <>
               <Button onClick={() => run("fire")}>{t.triggers.fire}</Button>
               <Button onClick={() => run(one.paused ? "resume" : "pause")}>{one.paused ? t.queues.resume : t.queues.pause}</Button>
+              <Button onClick={() => setEditing(true)}>{t.job.edit}</Button>
               <Button kind="danger" onClick={drop}>
                 {t.remove}
               </Button>
@@ -112,6 +149,7 @@ export function TriggerPage(props: { name: string }) {
             </Show>
           </Panel>
           <JsonPanel title={t.job.args} value={one.job.args} masked />
+          {editing && <TriggerDialog title={t.job.edit} name={one.name} value={one} onClose={() => setEditing(false)} done={trigger.reload} />}
         </Page>
       )}
     </Show>

@@ -55,7 +55,7 @@ export function Graph(props: { steps: Step[] }) {
   const all = [...placed.values()];
   return (
     <div class="graph" tabIndex={0} role="region" aria-label={t.workflows.graph}>
-      <svg width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="img" aria-label={t.workflows.graph}>
+      <svg width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="group" aria-label={t.workflows.graph}>
         {all.flatMap(({ step, x, y }) =>
           (step.after ?? []).map((name) => {
             const from = placed.get(name);

@@ -33,7 +33,7 @@ export function WorkflowPage(props: { id: string }) {
 function WorkflowView(props: { workflow: Workflow; steps: Step[]; more: boolean; path: string; reload: () => void }) {
   const { workflow, steps, path, reload } = props;
   const id = String(workflow.id);
-  const [dialog, setDialog] = useState<"signal" | "fork" | undefined>();
+  const [dialog, setDialog] = useState<"signal" | "fork" | "hand" | undefined>();
   const run = async (verb: "pause" | "resume" | "retry") => {
     if (await act(() => post(`${path}/${verb}`, verb === "retry" ? {} : undefined), t.workflows.done(id))) reload();
   };
@@ -56,6 +56,7 @@ function WorkflowView(props: { workflow: Workflow; steps: Step[]; more: boolean;
               {t.job.retry}
             </Button>
           )}
+          {workflow.state === "parked" && <Button onClick={() => setDialog("hand")}>{t.workflows.byHand}</Button>}
           {!ENDED.has(workflow.state) && (
             <>
               <Button onClick={() => run(workflow.paused ? "resume" : "pause")}>{workflow.paused ? t.queues.resume : t.queues.pause}</Button>
@@ -86,12 +87,71 @@ function WorkflowView(props: { workflow: Workflow; steps: Step[]; more: boolean;
         {steps.length > 0 && steps.length <= MAX_GRAPH_STEPS && <Graph steps={steps} />}
         {props.more && <p class="note">{t.workflows.cut(steps.length)}</p>}
         <Table label={t.workflows.steps} columns={STEP_COLUMNS} rows={steps} id={(step) => String(step.number)} />
+        {steps.filter((step) => step.workflow).slice(0, MAX_NESTED).map((step) => (
+          <Nested key={step.number} id={String(step.workflow)} />
+        ))}
       </Panel>
       <JsonPanel title={t.workflows.input} value={workflow.input} masked />
       <JsonPanel title={t.job.result} value={workflow.result} masked />
       {dialog === "signal" && <SignalDialog path={path} onClose={() => setDialog(undefined)} done={reload} />}
+      {dialog === "hand" && <ByHandDialog steps={steps} path={path} onClose={() => setDialog(undefined)} done={reload} />}
       {dialog === "fork" && <ForkDialog workflow={workflow} steps={steps} path={path} onClose={() => setDialog(undefined)} />}
     </Page>
+  );
+}
+
+// Sub-workflows in place; their steps are read when one is opened.
+const MAX_NESTED = 20;
+function Nested({ id }: { id: string }) {
+  const [open, setOpen] = useState(false);
+  return (
+    <details open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
+      <summary>{t.workflows.nested(id)}</summary>
+      {open && <NestedSteps id={id} />}
+    </details>
+  );
+}
+function NestedSteps({ id }: { id: string }) {
+  const path = `/v1/workflows/${segment(id)}/steps`;
+  const steps = useData(path, (signal) => get<Schemas["WorkflowStepList"]>(path, { limit: MAX_GRAPH_STEPS }, signal), (event) => event.job !== undefined, 1_000);
+  return (
+    <Show of={steps}>
+      {(data) => (
+        <>
+          <Graph steps={data.steps} />
+          <a href={link(["workflows", id])}>{`${t.workflows.id} ${id}`}</a>
+        </>
+      )}
+    </Show>
+  );
+}
+
+function ByHandDialog(props: { steps: Step[]; path: string; onClose: () => void; done: () => void }) {
+  const failed = props.steps.filter((step) => step.state === "failed" || step.state === "undo_failed");
+  const [step, setStep] = useState(failed[0]?.name ?? "");
+  const [result, setResult] = useState("");
+  const submit = async () => {
+    const value = typedJson("result", result);
+    await post(`${props.path}/retry`, { step, by_hand: true, ...(value === undefined ? {} : { result: value }) });
+    notify(t.workflows.byHand);
+    props.done();
+  };
+  return (
+    <FormDialog title={t.workflows.byHand} action={t.workflows.byHand} onClose={props.onClose} onSubmit={submit}>
+      <p>{t.workflows.byHandText}</p>
+      <Field label={t.workflows.step}>
+        <select value={step} onChange={(e) => setStep(e.currentTarget.value)}>
+          {failed.map((one) => (
+            <option key={one.number} value={one.name}>
+              {one.name}
+            </option>
+          ))}
+        </select>
+      </Field>
+      <Field label={t.job.result} hint={t.jobs.argsHint}>
+        <textarea rows={3} spellcheck={false} value={result} onInput={(e) => setResult(e.currentTarget.value)} />
+      </Field>
+    </FormDialog>
   );
 }
 

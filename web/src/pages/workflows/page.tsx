@@ -1,10 +1,15 @@
 // Workflows: all of them, by state.
-import { get, type Schemas } from "../../api/client";
-import { Ago, Empty, Page, Show, StateBadge, Tabs } from "../../components/basics";
+import { useState } from "preact/hooks";
+
+import { get, post, type Schemas } from "../../api/client";
+import { formatJson } from "../../api/json";
+import { typedJson } from "../../api/typed_json";
+import { Ago, Button, Empty, Field, Page, Show, StateBadge, Tabs } from "../../components/basics";
+import { FormDialog, notify } from "../../components/feedback";
 import { Table, type Column } from "../../components/table";
 import { useData } from "../../data";
 import { count } from "../../format";
-import { link, withQuery, type Route } from "../../router";
+import { link, navigate, withQuery, type Route } from "../../router";
 import { t } from "../../texts";
 
 export type Workflow = Schemas["Workflow"];
@@ -31,6 +36,7 @@ const COLUMNS: Column<Workflow>[] = [
 
 export function WorkflowsPage(props: { route: Route }) {
   const { route } = props;
+  const [starting, setStarting] = useState(false);
   const state = route.query.get("state") ?? "";
   const before = route.query.get("before") ?? "";
   const workflows = useData(
@@ -39,7 +45,15 @@ export function WorkflowsPage(props: { route: Route }) {
     (event) => event.type === "completed" || event.type === "dead" || event.type === "started",
   );
   return (
-    <Page title={t.pages.workflows} note={t.workflows.note}>
+    <Page
+      title={t.pages.workflows}
+      note={t.workflows.note}
+      actions={
+        <Button kind="primary" onClick={() => setStarting(true)}>
+          {t.workflows.start}
+        </Button>
+      }
+    >
       <Tabs
         label={t.jobs.state}
         current={state || "any"}
@@ -62,6 +76,32 @@ export function WorkflowsPage(props: { route: Route }) {
         {before !== "" && <a href={withQuery(route, { before: undefined })}>{t.newer}</a>}
         {workflows.data?.next != null && <a href={withQuery(route, { before: String(workflows.data.next) })}>{t.older}</a>}
       </nav>
+      {starting && <StartDialog onClose={() => setStarting(false)} />}
     </Page>
+  );
+}
+
+const NEW_WORKFLOW = {
+  name: "order",
+  input: {},
+  steps: [
+    { name: "reserve", job: { queue: "default", kind: "reserve" } },
+    { name: "pay", after: ["reserve"], job: { queue: "default", kind: "pay" } },
+  ],
+};
+
+function StartDialog(props: { onClose: () => void }) {
+  const [text, setText] = useState(formatJson(NEW_WORKFLOW));
+  const submit = async () => {
+    const made = await post<Schemas["WorkflowStarted"]>("/v1/workflows", typedJson("definition", text) ?? {});
+    notify(t.workflows.forked(String(made.id)));
+    navigate(link(["workflows", made.id]));
+  };
+  return (
+    <FormDialog title={t.workflows.start} action={t.workflows.start} onClose={props.onClose} onSubmit={submit} wide>
+      <Field label={t.definition.label} hint={t.jobs.argsHint}>
+        <textarea rows={16} spellcheck={false} value={text} onInput={(e) => setText(e.currentTarget.value)} />
+      </Field>
+    </FormDialog>
   );
 }

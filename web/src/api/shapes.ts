@@ -1,0 +1,87 @@
+// Answers of routes whose schemas the generated types do not hold yet.
+import type { Schemas } from "./client";
+
+export interface Times {
+  count: number;
+  p50_ms: number | null;
+  p95_ms: number | null;
+  p99_ms: number | null;
+}
+export interface HistoryPoint {
+  at?: string;
+  enqueued: number;
+  started: number;
+  completed: number;
+  failed: number;
+  dead: number;
+  cancelled: number;
+  wait: Times;
+  run: Times;
+}
+export interface History {
+  from: string;
+  to: string;
+  step: string;
+  points: HistoryPoint[];
+  total: HistoryPoint;
+}
+export interface Backlog {
+  jobs: number;
+  arrivals_per_second: number;
+  completions_per_second: number;
+  service_ms: number | null;
+  drain_seconds: number | null;
+  oldest_ms: number | null;
+}
+export interface QueuePause {
+  reason?: string | null;
+  by?: string | null;
+  at?: string | null;
+  until?: string | null;
+}
+export type Queue = Schemas["Queue"] & { backlog?: Backlog; pause?: QueuePause | null };
+export interface View {
+  name: string;
+  page: string;
+  query: string;
+  by?: string;
+  updated_at?: string;
+}
+export interface Mark {
+  id: number;
+  at: string;
+  text: string;
+  by?: string;
+  source?: string;
+}
+export interface Bulk {
+  id: number;
+  state: string;
+  action: string;
+  matched?: number;
+  changed?: number;
+  skipped?: number;
+  failed?: number;
+  started_at?: string;
+  by?: string;
+}
+export interface BulkPreview {
+  matched: number;
+  exact?: boolean;
+  sample?: (number | bigint)[];
+}
+export interface Upcoming {
+  from: string;
+  to: string;
+  ticks: { schedule: string; nominal: string; note?: string | null }[];
+  truncated?: boolean;
+  due?: { at: string; jobs: number }[];
+}
+export type Worker = Schemas["WorkerList"]["workers"][number] & {
+  host?: string;
+  pid?: number;
+  version?: string;
+  language?: string;
+  slots?: number;
+};
+export type JobPage = Schemas["JobPage"] & { examined?: number; of?: number };

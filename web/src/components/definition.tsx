@@ -1,0 +1,37 @@
+// A form for what is defined by JSON: its name, and the definition as text.
+import { useState } from "preact/hooks";
+
+import { put } from "../api/client";
+import { formatJson } from "../api/json";
+import { typedJson } from "../api/typed_json";
+import { t } from "../texts";
+import { Field } from "./basics";
+import { FormDialog, notify } from "./feedback";
+
+export function DefinitionDialog(props: {
+  title: string;
+  name?: string; // undefined: a new one, whose name is typed
+  value: unknown;
+  hint: string;
+  path: (name: string) => string;
+  onClose: () => void;
+  done: (answer: unknown) => void;
+}) {
+  const [name, setName] = useState(props.name ?? "");
+  const [text, setText] = useState(formatJson(props.value));
+  const submit = async () => {
+    const answer = await put<unknown>(props.path(name.trim()), typedJson("definition", text) ?? {});
+    notify(t.definition.saved(name.trim()));
+    props.done(answer);
+  };
+  return (
+    <FormDialog title={props.title} action={t.save} onClose={props.onClose} onSubmit={submit} wide>
+      <Field label={t.name}>
+        <input required disabled={props.name !== undefined} value={name} onInput={(e) => setName(e.currentTarget.value)} />
+      </Field>
+      <Field label={t.definition.label} hint={props.hint}>
+        <textarea rows={10} spellcheck={false} value={text} onInput={(e) => setText(e.currentTarget.value)} />
+      </Field>
+    </FormDialog>
+  );
+}

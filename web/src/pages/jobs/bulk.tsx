@@ -1,0 +1,136 @@
+// One action on many jobs: it is counted first, and runs on the server, where it can be followed and stopped.
+import { useEffect, useState } from "preact/hooks";
+
+import { ApiError, getIfThere, post } from "../../api/client";
+import type { Bulk, BulkPreview } from "../../api/shapes";
+import { Ago, Button, ErrorBox, Field, Panel, StateBadge } from "../../components/basics";
+import { act, FormDialog, notify } from "../../components/feedback";
+import { useData } from "../../data";
+import { count } from "../../format";
+import { link } from "../../router";
+import { t } from "../../texts";
+
+export type BulkAction = "retry" | "cancel" | "delete" | "reprioritise";
+export const BULK_ACTIONS: BulkAction[] = ["retry", "cancel", "delete", "reprioritise"];
+const POLL_MS = 1_000;
+const ENDED = new Set(["completed", "stopped", "cancelled", "failed", "dead", "done"]);
+const SHOW_ENDED_MS = 10 * 60_000;
+
+export function BulkDialog(props: { action: BulkAction; filter: Record<string, unknown>; onClose: () => void; done: () => void }) {
+  const { action, filter } = props;
+  const [preview, setPreview] = useState<BulkPreview>();
+  const [problem, setProblem] = useState<ApiError>();
+  const [priority, setPriority] = useState("5");
+  const [rate, setRate] = useState("100/s");
+  const [canary, setCanary] = useState("");
+  const [reason, setReason] = useState("");
+  const body = (extra: object) => ({ action, filter, ...(action === "reprioritise" ? { priority: Number(priority) } : {}), ...extra });
+  // The filter is fixed when the dialog opens, so that the count is that of what is done.
+  useEffect(() => {
+    post<BulkPreview>("/v1/bulk", body({ dry_run: true })).then(setPreview, (error) => setProblem(error as ApiError));
+  }, []);
+  const submit = async () => {
+    const extra: Record<string, unknown> = {};
+    if (rate.trim() !== "") extra.rate = rate.trim();
+    if (canary.trim() !== "") extra.canary = Number(canary);
+    if (reason.trim() !== "") extra.reason = reason.trim();
+    await post<Bulk>("/v1/bulk", body(extra));
+    notify(t.bulk.started(t.bulk.actions[action]));
+    props.done();
+  };
+  const n = preview === undefined ? t.bulk.counting : (preview.exact === false ? t.bulk.atLeast : "") + count(preview.matched);
+  return (
+    <FormDialog
+      title={t.bulk.title(t.bulk.actions[action], n)}
+      action={t.bulk.run(t.bulk.actions[action], n)}
+      danger={action === "cancel" || action === "delete"}
+      disabled={!preview || preview.matched === 0}
+      onClose={props.onClose}
+      onSubmit={submit}
+    >
+      {problem && <ErrorBox error={problem} />}
+      <p>{t.bulk.texts[action]}</p>
+      {preview && (
+        <p class="note">
+          {t.bulk.sample}{" "}
+          {preview.sample?.slice(0, 5).map((id) => (
+            <a key={String(id)} class="tag" href={link(["jobs", id])} target="_blank" rel="noreferrer">
+              {String(id)}
+            </a>
+          ))}
+        </p>
+      )}
+      {action === "reprioritise" && (
+        <Field label={t.jobs.priority} hint={t.jobs.priorityHint}>
+          <input type="number" min={0} max={9} required value={priority} onInput={(e) => setPriority(e.currentTarget.value)} />
+        </Field>
+      )}
+      <div class="form-row">
+        <Field label={t.bulk.rate} hint={t.bulk.rateHint}>
+          <input value={rate} onInput={(e) => setRate(e.currentTarget.value)} />
+        </Field>
+        <Field label={t.bulk.canary} hint={t.bulk.canaryHint}>
+          <input type="number" min={1} value={canary} onInput={(e) => setCanary(e.currentTarget.value)} />
+        </Field>
+      </div>
+      <Field label={t.reason} hint={t.bulk.reasonHint}>
+        <input maxLength={200} value={reason} onInput={(e) => setReason(e.currentTarget.value)} />
+      </Field>
+    </FormDialog>
+  );
+}
+
+const isRecent = (one: Bulk, now: number): boolean =>
+  !ENDED.has(one.state) || (one.started_at !== undefined && now - Date.parse(one.started_at) < SHOW_ENDED_MS);
+
+// Bulk actions that run, and those of the last minutes. `version` grows when one was started here.
+export function BulkPanel(props: { version: number; ended: () => void }) {
+  const bulks = useData(`bulk ${props.version}`, async (signal) => (await getIfThere<{ bulks: Bulk[] }>("/v1/bulk", {}, signal))?.bulks ?? []);
+  const running = bulks.data?.some((one) => !ENDED.has(one.state)) ?? false;
+  useEffect(() => {
+    if (!running) return;
+    const timer = setInterval(() => document.hidden || bulks.reload(), POLL_MS);
+    return () => {
+      clearInterval(timer);
+      props.ended();
+    };
+  }, [running]);
+  const shown = (bulks.data ?? []).filter((one) => isRecent(one, Date.now())).sort((a, b) => Number(b.id) - Number(a.id)).slice(0, 5);
+  if (shown.length === 0) return null;
+  const run = async (one: Bulk, verb: "stop" | "continue") => {
+    if (await act(() => post(`/v1/bulk/${one.id}/${verb}`), t.bulk.done(String(one.id)))) bulks.reload();
+  };
+  return (
+    <Panel title={t.bulk.panel}>
+      <ul class="plain-list">
+        {shown.map((one) => {
+          const handled = (one.changed ?? 0) + (one.skipped ?? 0) + (one.failed ?? 0);
+          return (
+            <li key={one.id}>
+              <span>
+                <StateBadge state={one.state} /> {t.bulk.actions[one.action as BulkAction] ?? one.action}{" "}
+                <span class="note">{t.bulk.progress(count(one.changed ?? 0), count(one.matched ?? 0), count((one.skipped ?? 0) + (one.failed ?? 0)))}</span>
+              </span>
+              <span class="note">
+                {one.by} <Ago at={one.started_at} /> · <a href={link(["audit"], { object: `bulk/${one.id}` })}>{t.pages.audit}</a>
+              </span>
+              {!ENDED.has(one.state) && (
+                <span class="actions">
+                  <progress max={Math.max(1, one.matched ?? 1)} value={handled} aria-label={t.bulk.panel} />
+                  {one.state !== "running" && (
+                    <Button kind="primary" onClick={() => run(one, "continue")}>
+                      {t.bulk.continue}
+                    </Button>
+                  )}
+                  <Button kind="danger" onClick={() => run(one, "stop")}>
+                    {t.bulk.stop}
+                  </Button>
+                </span>
+              )}
+            </li>
+          );
+        })}
+      </ul>
+    </Panel>
+  );
+}

@@ -1,0 +1,142 @@
+// Forms that change a queue's limits and retention.
+import { useState } from "preact/hooks";
+
+import { ApiError, get, put, segment, type Schemas } from "../../api/client";
+import type { Queue } from "../../api/shapes";
+import { Field } from "../../components/basics";
+import { FormDialog, notify } from "../../components/feedback";
+import { useData } from "../../data";
+import { t } from "../../texts";
+
+type Rate = NonNullable<Schemas["QueueLimits"]["rate"]>;
+const invalid = (field: string, text: string) => new ApiError(400, "invalid_argument", text, field);
+
+function numberOf(field: string, text: string, least = 1): number | null {
+  if (text.trim() === "") return null;
+  const value = Number(text);
+  if (!Number.isSafeInteger(value) || value < least) throw invalid(field, t.queues.notNumber(text, least));
+  return value;
+}
+
+// "100/1m" or "100 per 1m"; what the form does not show, as the kind, stays.
+function rateOf(field: string, text: string, old: Rate | null | undefined): unknown {
+  if (text.trim() === "") return null;
+  const parts = /^\s*(\d+)\s*(?:\/|per)\s*(\w+)\s*$/.exec(text);
+  if (!parts) throw invalid(field, t.queues.notRate(text));
+  return { ...old, count: Number(parts[1]), per: /^\d/.test(parts[2]!) ? parts[2] : `1${parts[2]}` };
+}
+
+// One "name = number" per line.
+function mapOf(field: string, text: string): Record<string, number> | null {
+  const out: Record<string, number> = {};
+  for (const line of text.split("\n")) {
+    if (line.trim() === "") continue;
+    const at = line.lastIndexOf("=");
+    const value = Number(line.slice(at + 1));
+    if (at < 1 || !Number.isSafeInteger(value) || value < 1) throw invalid(field, t.queues.notPair(line));
+    out[line.slice(0, at).trim()] = value;
+  }
+  return Object.keys(out).length > 0 ? out : null;
+}
+const rateText = (rate: Rate | null | undefined): string => (rate ? `${rate.count}/${rate.per}` : "");
+const mapText = (map: Record<string, number> | null | undefined): string =>
+  Object.entries(map ?? {}).map(([key, n]) => `${key} = ${n}`).join("\n");
+
+export function LimitsDialog(props: { queue: Queue; onClose: () => void; done: () => void }) {
+  const { queue } = props;
+  const limits = queue.limits;
+  const key = limits?.per_key;
+  const breakers = useData("breakers", (signal) => get<Schemas["BreakerList"]>("/v1/breakers", {}, signal));
+  const [form, setForm] = useState({
+    concurrency: String(limits?.concurrency ?? ""),
+    rate: rateText(limits?.rate),
+    keyConcurrency: String(key?.concurrency ?? ""),
+    keyRate: rateText(key?.rate),
+    fair: key?.fair ?? false,
+    weights: mapText(key?.weights),
+    ageing: limits?.ageing ?? "",
+    breaker: limits?.breaker ?? "",
+    quarantine: String(limits?.quarantine_after ?? ""),
+    costs: mapText(limits?.costs),
+  });
+  const text = (name: Exclude<keyof typeof form, "fair">, label: string, hint?: string, list?: string) => (
+    <Field label={label} hint={hint}>
+      <input list={list} value={form[name]} onInput={(e) => setForm({ ...form, [name]: e.currentTarget.value })} />
+    </Field>
+  );
+  const area = (name: "weights" | "costs", label: string, hint: string) => (
+    <Field label={label} hint={hint}>
+      <textarea rows={3} spellcheck={false} value={form[name]} onInput={(e) => setForm({ ...form, [name]: e.currentTarget.value })} />
+    </Field>
+  );
+  const submit = async () => {
+    const perKey = {
+      concurrency: numberOf("per_key.concurrency", form.keyConcurrency),
+      rate: rateOf("per_key.rate", form.keyRate, key?.rate),
+      fair: form.fair,
+      weights: mapOf("weights", form.weights),
+    };
+    const without = perKey.concurrency === null && perKey.rate === null && !perKey.fair && perKey.weights === null;
+    await put(`/v1/queues/${segment(queue.name)}/limits`, {
+      ...limits,
+      concurrency: numberOf("concurrency", form.concurrency),
+      rate: rateOf("rate", form.rate, limits?.rate),
+      per_key: without ? null : perKey,
+      ageing: form.ageing.trim() || null,
+      breaker: form.breaker.trim() || null,
+      quarantine_after: numberOf("quarantine_after", form.quarantine, 0),
+      costs: mapOf("costs", form.costs),
+    });
+    notify(t.queues.changed);
+    props.done();
+  };
+  return (
+    <FormDialog title={t.queues.edit} action={t.save} onClose={props.onClose} onSubmit={submit} wide>
+      <div class="form-row">
+        {text("concurrency", t.queues.concurrency, t.queues.concurrencyHint)}
+        {text("rate", t.queues.rate, t.queues.rateHint)}
+      </div>
+      <div class="form-row">
+        {text("keyConcurrency", t.queues.keyConcurrency, t.queues.concurrencyHint)}
+        {text("keyRate", t.queues.keyRate, t.queues.rateHint)}
+      </div>
+      <label class="inline">
+        <input type="checkbox" checked={form.fair} onChange={() => setForm({ ...form, fair: !form.fair })} /> {t.queues.fairHint}
+      </label>
+      {area("weights", t.queues.weights, t.queues.weightsHint)}
+      {area("costs", t.queues.costs, t.queues.costsHint)}
+      <div class="form-row">
+        {text("ageing", t.queues.ageing, t.queues.ageingHint)}
+        {text("breaker", t.queues.breaker, t.queues.breakerHint, "breaker-names")}
+        {text("quarantine", t.queues.quarantineAfter, t.queues.quarantineHint)}
+      </div>
+      <datalist id="breaker-names">
+        {breakers.data?.breakers.map((one) => (
+          <option key={one.name} value={one.name} />
+        ))}
+      </datalist>
+    </FormDialog>
+  );
+}
+
+export function RetentionDialog(props: { queue: Queue; onClose: () => void; done: () => void }) {
+  const { queue } = props;
+  const [completed, setCompleted] = useState(queue.retention?.completed ?? "");
+  const [dead, setDead] = useState(queue.retention?.dead ?? "");
+  const submit = async () => {
+    const retention = { completed: completed.trim() || null, dead: dead.trim() || null };
+    await put(`/v1/queues/${segment(queue.name)}`, { retention });
+    notify(t.queues.retentionChanged);
+    props.done();
+  };
+  return (
+    <FormDialog title={t.queues.editRetention} action={t.save} onClose={props.onClose} onSubmit={submit}>
+      <Field label={t.queues.keepCompleted} hint={t.queues.retentionHint}>
+        <input value={completed} onInput={(e) => setCompleted(e.currentTarget.value)} />
+      </Field>
+      <Field label={t.queues.keepDead} hint={t.queues.retentionHint}>
+        <input value={dead} onInput={(e) => setDead(e.currentTarget.value)} />
+      </Field>
+    </FormDialog>
+  );
+}

@@ -1,0 +1,288 @@
+// One queue: counts, backlog, charts, pause, limits and its limit keys.
+import { useState } from "preact/hooks";
+
+import { get, getJobs, remove, segment, type Schemas } from "../../api/client";
+import type { Queue } from "../../api/shapes";
+import { Ago, Button, Empty, Facts, Page, Panel, Show, StateBadge } from "../../components/basics";
+import { act, confirm } from "../../components/feedback";
+import { HistoryPanel } from "../../components/history";
+import { usePageCommands } from "../../components/palette";
+import { Table, type Column } from "../../components/table";
+import { useData } from "../../data";
+import { count, duration } from "../../format";
+import { link, navigate } from "../../router";
+import { t } from "../../texts";
+import { Drain, perSecond } from "./backlog";
+import { LimitsDialog, RetentionDialog } from "./limits";
+import { PauseBadge, PauseDialog, resumeQueue } from "./pause";
+
+// Keys are counted among so many of the newest jobs that run and wait.
+const KEY_SAMPLE = 1000;
+
+export function QueuePage(props: { name: string }) {
+  const { name } = props;
+  const queue = useData(
+    name,
+    (signal) => get<Queue>(`/v1/queues/${segment(name)}`, {}, signal),
+    (event) => event.queue === name,
+  );
+  return <Show of={queue}>{(data) => <QueueView queue={data} reload={queue.reload} />}</Show>;
+}
+
+function QueueView(props: { queue: Queue; reload: () => void }) {
+  const { queue, reload } = props;
+  const [dialog, setDialog] = useState<"limits" | "retention" | "pause">();
+  const toggle = async () => {
+    if (!queue.paused) return setDialog("pause");
+    if (await resumeQueue(queue.name)) reload();
+  };
+  const drop = async () => {
+    const yes = await confirm({ title: t.queues.confirmRemove(queue.name), text: t.queues.confirmRemoveText, action: t.remove, danger: true });
+    if (yes && (await act(() => remove(`/v1/queues/${segment(queue.name)}`), t.queues.removed(queue.name)))) navigate(link(["queues"]));
+  };
+  const empty = Object.values(queue.counts).every((n) => n === 0);
+  usePageCommands([
+    { text: queue.paused ? t.queues.resume : t.queues.pause, run: toggle },
+    { text: t.queues.edit, run: () => setDialog("limits") },
+    { text: t.queues.editRetention, run: () => setDialog("retention") },
+    { text: t.queues.showJobs, run: () => navigate(link(["jobs"], { queue: queue.name })) },
+  ]);
+  const close = () => setDialog(undefined);
+  return (
+    <Page
+      title={queue.name}
+      note={queue.paused ? <PauseBadge queue={queue} /> : undefined}
+      actions={
+        <>
+          <Button onClick={toggle}>{queue.paused ? t.queues.resume : t.queues.pause}</Button>
+          <a class="button plain" href={link(["jobs"], { queue: queue.name })}>
+            {t.queues.showJobs}
+          </a>
+          {empty && (
+            <Button kind="danger" onClick={drop}>
+              {t.remove}
+            </Button>
+          )}
+        </>
+      }
+    >
+      <Counts queue={queue} edit={() => setDialog("retention")} />
+      <HistoryPanel queue={queue.name} />
+      <LimitsPanel queue={queue} edit={() => setDialog("limits")} />
+      <Keys queue={queue} />
+      {dialog === "limits" && <LimitsDialog queue={queue} onClose={close} done={reload} />}
+      {dialog === "retention" && <RetentionDialog queue={queue} onClose={close} done={reload} />}
+      {dialog === "pause" && <PauseDialog name={queue.name} onClose={close} done={reload} />}
+    </Page>
+  );
+}
+
+function Counts(props: { queue: Queue; edit: () => void }) {
+  const { queue } = props;
+  const { backlog } = queue;
+  return (
+    <Panel title={t.queues.states} actions={<Button onClick={props.edit}>{t.queues.editRetention}</Button>}>
+      <div class="numbers">
+        {Object.keys(queue.counts).map((state) => (
+          <a key={state} class="number" href={link(["jobs"], { queue: queue.name, state })}>
+            <span class="number-value">{count(queue.counts[state] ?? 0)}</span>
+            <span>{t.states[state] ?? state}</span>
+          </a>
+        ))}
+      </div>
+      <Facts
+        rows={[
+          [t.queues.backlog, backlog && <Drain queue={queue} />],
+          [t.queues.arrivals, backlog && perSecond(backlog.arrivals_per_second)],
+          [t.queues.completions, backlog && perSecond(backlog.completions_per_second)],
+          [t.queues.service, backlog?.service_ms != null && duration(backlog.service_ms)],
+          [t.queues.oldest, queue.oldest_available_at && <Ago at={queue.oldest_available_at} />],
+          [t.queues.slots, slotsOf(queue)],
+          [t.queues.opens, queue.opens_at && <Ago at={queue.opens_at} />],
+          [t.pages.quarantine, queue.quarantined && <a href={link(["quarantine"])}>{count(queue.quarantined)}</a>],
+          [t.queues.enqueued, count(queue.enqueued ?? 0)],
+          [t.queues.keepCompleted, queue.retention?.completed ?? t.queues.serverDefault],
+          [t.queues.keepDead, queue.retention?.dead ?? t.queues.serverDefault],
+        ]}
+      />
+    </Panel>
+  );
+}
+
+// Running jobs against the queue's concurrency, as a bar.
+function slotsOf(queue: Queue) {
+  const most = queue.limits?.concurrency;
+  if (!most) return undefined;
+  const taken = queue.slots_taken ?? queue.counts.running ?? 0;
+  return (
+    <>
+      <meter min={0} max={most} value={taken} aria-label={t.queues.slots} /> {t.queues.slotsOf(count(taken), count(most))}
+    </>
+  );
+}
+
+const rateText = (rate: Schemas["RateLimit"] | undefined | null): string | undefined =>
+  rate ? `${rate.count} ${t.queues.ratePer} ${rate.per}` : undefined;
+const mapText = (map: Record<string, number> | undefined | null): string | undefined =>
+  map ? Object.entries(map).map(([key, n]) => `${key} = ${n}`).join(", ") : undefined;
+
+function LimitsPanel(props: { queue: Queue; edit: () => void }) {
+  const limits = props.queue.limits;
+  return (
+    <Panel title={t.queues.limits} actions={<Button onClick={props.edit}>{t.queues.edit}</Button>}>
+      {limits ? (
+        <Facts
+          rows={[
+            [t.queues.concurrency, limits.concurrency],
+            [t.queues.rate, rateText(limits.rate)],
+            [t.queues.keyConcurrency, limits.per_key?.concurrency],
+            [t.queues.keyRate, rateText(limits.per_key?.rate)],
+            [t.queues.fair, limits.per_key?.fair && t.yes],
+            [t.queues.weights, mapText(limits.per_key?.weights)],
+            [t.queues.breaker, limits.breaker && <a href={link(["breakers"])}>{limits.breaker}</a>],
+            [t.queues.ageing, limits.ageing],
+            [t.queues.quarantineAfter, limits.quarantine_after],
+            [t.queues.costs, mapText(limits.costs)],
+          ]}
+        />
+      ) : (
+        <p class="note">{t.queues.noLimits}</p>
+      )}
+    </Panel>
+  );
+}
+
+interface KeyRow {
+  key: string;
+  running: number;
+  available: number;
+}
+
+function countKeys(jobs: Schemas["Job"][]): KeyRow[] {
+  const rows = new Map<string, KeyRow>();
+  for (const job of jobs) {
+    if (!job.limit_key) continue;
+    const row = rows.get(job.limit_key) ?? { key: job.limit_key, running: 0, available: 0 };
+    if (job.state === "running") ++row.running;
+    else ++row.available;
+    rows.set(job.limit_key, row);
+  }
+  return [...rows.values()].sort((a, b) => b.running + b.available - a.running - a.available);
+}
+
+// Reads jobs, so it is read when asked for.
+function Keys({ queue }: { queue: Queue }) {
+  const [open, setOpen] = useState(false);
+  return (
+    <details class="panel" open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
+      <summary>
+        <strong>{t.queues.keys}</strong>
+      </summary>
+      {open && <KeyTable queue={queue} />}
+    </details>
+  );
+}
+
+function KeyTable({ queue }: { queue: Queue }) {
+  const jobs = useData(`keys ${queue.name}`, async (signal) => {
+    const read = (state: string) => getJobs({ queue: queue.name, state }, KEY_SAMPLE, signal);
+    const [running, available] = await Promise.all([read("running"), read("available")]);
+    return { rows: countKeys([...running.jobs, ...available.jobs]), cut: available.next_cursor !== null || running.next_cursor !== null };
+  });
+  const weights = queue.limits?.per_key?.weights ?? {};
+  const columns: Column<KeyRow>[] = [
+    { key: "key", title: t.job.limitKey, cell: (row) => <a href={link(["queues", queue.name, "keys", row.key])}>{row.key}</a> },
+    { key: "running", title: t.states.running!, numeric: true, cell: (row) => count(row.running) },
+    { key: "available", title: t.states.available!, numeric: true, cell: (row) => count(row.available) },
+    { key: "weight", title: t.queues.weight, numeric: true, cell: (row) => weights[row.key] ?? 1 },
+  ];
+  return (
+    <Show of={jobs}>
+      {({ rows, cut }) =>
+        rows.length === 0 ? (
+          <Empty title={t.queues.noKeys}>{t.queues.noKeysHint}</Empty>
+        ) : (
+          <>
+            {cut && <p class="note">{t.queues.keysCut(count(KEY_SAMPLE))}</p>}
+            <Table label={t.queues.keys} columns={columns} rows={rows.slice(0, 50)} id={(row) => row.key} />
+          </>
+        )
+      }
+    </Show>
+  );
+}
+
+const KEY_STATES = ["running", "available", "scheduled", "retryable", "dead"] as const;
+const KEY_JOBS = 100;
+
+// One limit key of a queue: for example one customer.
+export function KeyPage(props: { queue: string; limitKey: string }) {
+  const { queue: name, limitKey } = props;
+  const concerns = (event: { queue?: string }) => event.queue === name;
+  const queue = useData(name, (signal) => get<Queue>(`/v1/queues/${segment(name)}`, {}, signal), concerns);
+  const q = `limit_key:${JSON.stringify(limitKey)}`;
+  return (
+    <Page
+      title={limitKey}
+      note={
+        <>
+          {t.job.limitKey} · <a href={link(["queues", name])}>{name}</a> {queue.data && <PauseBadge queue={queue.data} />}
+        </>
+      }
+      actions={
+        <a class="button plain" href={link(["jobs"], { queue: name, q })}>
+          {t.queues.showKeyJobs}
+        </a>
+      }
+    >
+      <Show of={queue}>
+        {(data) => (
+          <Panel title={t.queues.limits}>
+            <Facts
+              rows={[
+                [t.queues.keyConcurrency, data.limits?.per_key?.concurrency ?? t.none],
+                [t.queues.keyRate, rateText(data.limits?.per_key?.rate) ?? t.none],
+                [t.queues.weight, data.limits?.per_key?.weights?.[limitKey] ?? 1],
+                [t.queues.concurrency, data.limits?.concurrency ?? t.none],
+              ]}
+            />
+          </Panel>
+        )}
+      </Show>
+      {KEY_STATES.map((state) => (
+        <KeyJobs key={state} queue={name} q={q} state={state} />
+      ))}
+    </Page>
+  );
+}
+
+function KeyJobs(props: { queue: string; q: string; state: string }) {
+  const { queue, q, state } = props;
+  const jobs = useData(
+    `key ${queue} ${q} ${state}`,
+    (signal) => get<Schemas["JobPage"]>("/v1/jobs", { queue, q, state, limit: KEY_JOBS }, signal),
+    (event) => event.queue === queue && event.type !== "progress",
+    2_000,
+  );
+  return (
+    <Show of={jobs}>
+      {(page) =>
+        page.jobs.length === 0 ? null : (
+          <Panel title={`${t.states[state]} (${page.next_cursor === null ? "" : "≥ "}${count(page.jobs.length)})`}>
+            <ul class="plain-list">
+              {page.jobs.slice(0, 10).map((job) => (
+                <li key={String(job.id)}>
+                  <a href={link(["jobs", job.id])}>
+                    {String(job.id)} {job.kind}
+                  </a>
+                  <StateBadge state={job.state} />
+                  <Ago at={job.started_at ?? job.created_at} />
+                </li>
+              ))}
+            </ul>
+          </Panel>
+        )
+      }
+    </Show>
+  );
+}
