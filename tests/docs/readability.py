@@ -25,7 +25,7 @@ NOT_GUIDES = {"README.md"}
 # Guides that do not keep a rule yet, by rule. A guide that keeps it must leave the list.
 EXCUSES = {
     "words": {
-        "operating.md",
+        "operating.md", "typescript.md",
     },
     "ease": set(),
     "headings": {
