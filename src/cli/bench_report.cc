@@ -77,12 +77,13 @@ std::string grid_section(const std::vector<Figure>& figures, const std::string& 
   return out;
 }
 
+// Figures without a target: those with one are in the section of targets.
 std::string others_section(const std::vector<Figure>& figures) {
   std::string out =
-      "\n### All other figures\n| Measurement | Setup | Measured | of the disk | |\n"
+      "\n### Other figures\n| Measurement | Setup | Measured | of the disk | |\n"
       "|---|---|---:|---:|---|\n";
   for (const Figure& figure : figures) {
-    if (figure.clients != 0) continue;
+    if (figure.clients != 0 || figure.met) continue;
     out += fmt::format("| {} | {} | {} {} | {} | {} |\n", figure.name, figure.setup,
                        format_value(figure), figure.unit,
                        figure.disk > 0 ? fmt::format("{:.2f}x", figure.disk) : "", figure.note);
