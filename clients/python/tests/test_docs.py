@@ -15,7 +15,8 @@ from mainspring.testing import TestServer
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 SOURCE = ROOT / "clients/python/src"
-DOCUMENTS = ["docs/guides/python.md", "README.md", "clients/python/README.md"]
+RECIPES = [f"docs/guides/recipes/{name}.md" for name in ("fastapi", "django", "celery", "rq")]
+DOCUMENTS = ["docs/guides/python.md", "README.md", "clients/python/README.md", *RECIPES]
 
 
 def blocks(text: str) -> list[tuple[str, str]]:
@@ -62,6 +63,15 @@ def test_the_code_of_a_document_runs(
     printed = capsys.readouterr().out
     for expected in re.findall(r"print\(.*\)  # (.*)$", text, re.M):
         assert expected in printed
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_is_short_and_what_it_replaces_is_python(name: str) -> None:
+    text = (ROOT / name).read_text()
+    assert len(text.split()) <= 600
+    for info, code in blocks(text):
+        if info == "python before":
+            compile(code, name, "exec")
 
 
 def test_the_guide_is_short_and_has_its_headings() -> None:
