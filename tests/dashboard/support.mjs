@@ -109,7 +109,7 @@ export async function fill(url) {
       { id: third.id, token: third.token, outcome: "retry", error: `ValueError: first ${HOSTILE}`, after: "0s" },
     ],
   });
-  const again = await call(url, "POST", "/v1/claim", { worker: "w-2", queues: ["photos"], max: 1, lease: "10m", ...facts, ...(facts && { version: "1.5" }) });
+  const again = await call(url, "POST", "/v1/claim", { worker: "w-2", queues: ["photos"], job: third.id, lease: "10m", ...facts, ...(facts && { version: "1.5" }) });
   await call(url, "POST", "/v1/finish", {
     worker: "w-2",
     results: again.jobs.map((job) => ({ id: job.id, token: job.token, outcome: "dead", reason: "failed", description: "ValueError: second" })),

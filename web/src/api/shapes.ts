@@ -58,7 +58,8 @@ export interface Bulk {
   id: number;
   state: string;
   action: string;
-  matched?: number;
+  matched?: number | null;
+  error?: string;
   changed?: number;
   skipped?: number;
   failed?: number;
@@ -75,6 +76,7 @@ export interface Upcoming {
   to: string;
   ticks: { schedule: string; nominal: string; note?: string | null }[];
   truncated?: boolean;
+  cut?: string[]; // schedules with more ticks than are listed
   due?: { at: string; jobs: number }[];
 }
 export type Worker = Schemas["WorkerList"]["workers"][number] & {

@@ -19,6 +19,8 @@ export const RANGES = {
 export type Range = keyof typeof RANGES;
 export const rangeOf = (text: string | null): Range => (text === "24h" || text === "7d" ? text : "1h");
 
+const MAX_MARKS = 1000;
+
 // The last range up to now. `undefined` data: the server keeps no history.
 export function useHistory(filter: { queue?: string; kind?: string }, range: Range) {
   const { ms, step, refreshMs } = RANGES[range];
@@ -54,7 +56,7 @@ export function HistoryPanel(props: { queue?: string; kind?: string; only?: "fai
   const [marking, setMarking] = useState(false);
   const from = new Date(Date.now() - RANGES[range].ms).toISOString();
   const marks = useData(`marks ${range}`, async (signal) => ({
-    list: (await getIfThere<{ marks: Mark[] }>("/v1/marks", { from }, signal))?.marks ?? [],
+    list: (await getIfThere<{ marks: Mark[] }>("/v1/marks", { from, limit: MAX_MARKS }, signal))?.marks ?? [],
   }));
   if (history.data && !history.data.history) return null; // an older server
   return (

@@ -24,7 +24,8 @@ export function EditJobDialog(props: { job: Schemas["Job"]; onClose: () => void;
     if (runAt.trim() !== "" && runAt.trim() !== job.run_at) body.run_at = runAt.trim();
     const list = tags.split(/\s+/).filter(Boolean);
     if (list.join(" ") !== (job.tags ?? []).join(" ")) body.tags = list;
-    if (Object.keys(body).length > 0) await patch(`/v1/jobs/${segment(job.id)}`, body);
+    // A change by another viewer since this page was read is not overwritten.
+    if (Object.keys(body).length > 0) await patch(`/v1/jobs/${segment(job.id)}`, { ...body, version: job.version });
     notify(t.job.edited);
     props.done();
   };

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 
 import { get, post, remove, segment, type Schemas } from "../../api/client";
-import { Ago, At, Button, Facts, Page, Panel, Show, StateBadge } from "../../components/basics";
+import { Ago, At, Button, Facts, Page, Panel, Show, StateBadge, useNow } from "../../components/basics";
 import { CopyAs } from "../../components/copy_as";
 import { act, confirm, messageOf, notify } from "../../components/feedback";
 import { usePageCommands } from "../../components/palette";
@@ -239,19 +239,20 @@ function FactsPanel({ job }: { job: Job }) {
 const search = (token: string, value: string, queue?: string): string => link(["jobs"], { queue, q: `${token}:${quoted(value)}` });
 
 function Timeline({ job }: { job: Job }) {
-  const rows: [string, string | undefined, string?][] = [[t.job.created, job.created_at]];
+  const rows: [string, string | undefined, string?, string?][] = [[t.job.created, job.created_at]];
   for (const error of job.errors ?? []) {
     const after = error.after_ms === undefined || error.after_ms === null ? undefined : t.job.after(duration(error.after_ms));
-    rows.push([t.job.failed(error.attempt ?? 0), error.at, after]);
+    rows.push([t.job.failed(error.attempt ?? 0), error.at, after, "bad"]);
   }
   if (job.started_at && (job.state === "running" || job.state === "completed")) rows.push([t.job.started, job.started_at]);
   if (job.state === "scheduled" || job.state === "retryable") rows.push([t.job.scheduledFor, job.run_at]);
-  if (job.finished_at) rows.push([t.states[job.state] ?? job.state, job.finished_at]);
+  if (job.finished_at) rows.push([t.states[job.state] ?? job.state, job.finished_at, undefined, job.state === "completed" ? "good" : "bad"]);
   return (
     <Panel title={t.job.timeline}>
+      <Phases job={job} />
       <ol class="timeline">
-        {rows.map(([what, at, detail]) => (
-          <li key={`${what} ${at}`}>
+        {rows.map(([what, at, detail, tone]) => (
+          <li key={`${what} ${at}`} class={tone}>
             <span>
               {what} {detail && <span class="note">{detail}</span>}
             </span>
@@ -260,6 +261,33 @@ function Timeline({ job }: { job: Job }) {
         ))}
       </ol>
     </Panel>
+  );
+}
+
+// Waiting and running over the job's life, as a bar.
+function Phases({ job }: { job: Job }) {
+  const now = useNow();
+  const from = Date.parse(job.created_at ?? "");
+  const to = job.finished_at ? Date.parse(job.finished_at) : now;
+  if (!(to > from)) return null;
+  const runs = (job.errors ?? [])
+    .filter((error) => error.at && error.after_ms != null)
+    .map((error) => ({ from: Date.parse(error.at!) - error.after_ms!, to: Date.parse(error.at!), tone: "bad" }));
+  if (job.started_at && (job.state === "running" || job.state === "completed")) {
+    runs.push({ from: Date.parse(job.started_at), to, tone: job.state === "completed" ? "good" : "accent" });
+  }
+  const x = (time: number) => (100 * Math.min(Math.max(time - from, 0), to - from)) / (to - from);
+  const ran = runs.reduce((sum, run) => sum + Math.max(0, run.to - run.from), 0);
+  return (
+    <div class="phases">
+      <svg width="100%" height="10" role="img" aria-label={t.job.phases(duration(to - from - ran), duration(ran))}>
+        <rect class="phase-wait" width="100%" height="10" />
+        {runs.map((run, i) => (
+          <rect key={i} class={`phase-${run.tone}`} x={`${x(run.from)}%`} width={`${Math.max(0.5, x(run.to) - x(run.from))}%`} height="10" />
+        ))}
+      </svg>
+      <p class="note">{t.job.phases(duration(to - from - ran), duration(ran))}</p>
+    </div>
   );
 }
 

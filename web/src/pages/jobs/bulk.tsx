@@ -13,7 +13,7 @@ import { t } from "../../texts";
 export type BulkAction = "retry" | "cancel" | "delete" | "reprioritise";
 export const BULK_ACTIONS: BulkAction[] = ["retry", "cancel", "delete", "reprioritise"];
 const POLL_MS = 1_000;
-const ENDED = new Set(["completed", "stopped", "cancelled", "failed", "dead", "done"]);
+const ENDED = new Set(["done", "stopped", "failed"]);
 const SHOW_ENDED_MS = 10 * 60_000;
 
 export function BulkDialog(props: { action: BulkAction; filter: Record<string, unknown>; onClose: () => void; done: () => void }) {
@@ -83,6 +83,9 @@ export function BulkDialog(props: { action: BulkAction; filter: Record<string, u
 const isRecent = (one: Bulk, now: number): boolean =>
   !ENDED.has(one.state) || (one.started_at !== undefined && now - Date.parse(one.started_at) < SHOW_ENDED_MS);
 
+const progressOf = (one: Bulk): string =>
+  one.matched == null ? t.bulk.counting : t.bulk.progress(count(one.changed ?? 0), count(one.matched), count((one.skipped ?? 0) + (one.failed ?? 0)));
+
 // Bulk actions that run, and those of the last minutes. `version` grows when one was started here.
 export function BulkPanel(props: { version: number; ended: () => void }) {
   const bulks = useData(`bulk ${props.version}`, async (signal) => (await getIfThere<{ bulks: Bulk[] }>("/v1/bulk", {}, signal))?.bulks ?? []);
@@ -108,16 +111,17 @@ export function BulkPanel(props: { version: number; ended: () => void }) {
           return (
             <li key={one.id}>
               <span>
-                <StateBadge state={one.state} /> {t.bulk.actions[one.action as BulkAction] ?? one.action}{" "}
-                <span class="note">{t.bulk.progress(count(one.changed ?? 0), count(one.matched ?? 0), count((one.skipped ?? 0) + (one.failed ?? 0)))}</span>
+                <StateBadge state={one.state === "done" ? "completed" : one.state} detail={one.state === "waiting" ? t.bulk.afterCanary : undefined} /> {t.bulk.actions[one.action as BulkAction] ?? one.action}{" "}
+                <span class="note">{progressOf(one)}</span>
+                {one.error && <span class="field-error"> {one.error}</span>}
               </span>
               <span class="note">
-                {one.by} <Ago at={one.started_at} /> · <a href={link(["audit"], { object: `bulk/${one.id}` })}>{t.pages.audit}</a>
+                {one.by} <Ago at={one.started_at} /> · <a href={link(["jobs", one.id])}>{t.job.title(String(one.id))}</a> · <a href={link(["audit"], { object: `bulk/${one.id}` })}>{t.pages.audit}</a>
               </span>
               {!ENDED.has(one.state) && (
                 <span class="actions">
                   <progress max={Math.max(1, one.matched ?? 1)} value={handled} aria-label={t.bulk.panel} />
-                  {one.state !== "running" && (
+                  {one.state === "waiting" && (
                     <Button kind="primary" onClick={() => run(one, "continue")}>
                       {t.bulk.continue}
                     </Button>

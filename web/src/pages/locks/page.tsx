@@ -23,8 +23,8 @@ export function LocksPage(props: { route: Route }) {
     if (await act(() => post(`/v1/leases/${segment(lease.name)}/release`, body), t.locks.released(lease.name))) locks.reload();
   };
   const columns: Column<Lease>[] = [
-    { key: "name", title: t.name, cell: (lease) => lease.name },
-    { key: "holder", title: t.locks.holder, cell: (lease) => lease.holder || t.locks.free },
+    { key: "name", title: t.name, cell: (lease) => <span class="long">{lease.name}</span> },
+    { key: "holder", title: t.locks.holder, cell: (lease) => (lease.holder ? <span class="long">{lease.holder}</span> : t.locks.free) },
     { key: "token", title: t.locks.token, numeric: true, cell: (lease) => String(lease.token) },
     { key: "expires", title: t.locks.expires, cell: (lease) => (lease.holder ? t.inTime(duration(lease.expires_in_ms)) : t.none) },
     { key: "value", title: t.locks.value, cell: (lease) => (lease.value === undefined ? t.none : <code class="args">{shortJson(lease.value)}</code>) },

@@ -14,6 +14,7 @@ import type { Schedule } from "./page";
 
 // Each drawn schedule needs its ledger: one request.
 const MAX_ROWS = 40;
+const MAX_TICKS = 10_000;
 const LEDGER_LIMIT = 500;
 const REFRESH_MS = 30_000;
 const ROW = 22;
@@ -46,7 +47,7 @@ async function pastTicks(name: string, from: number, signal: AbortSignal): Promi
 
 async function read(schedules: Schedule[], span: Span, signal: AbortSignal): Promise<Data | undefined> {
   const now = Date.now();
-  const upcoming = await getIfThere<Upcoming>("/v1/upcoming", { within: span, limit: 1000 }, signal);
+  const upcoming = await getIfThere<Upcoming>("/v1/upcoming", { within: span, limit: MAX_TICKS }, signal);
   if (!upcoming) return undefined;
   const coming = new Map<string, Tick[]>();
   for (const tick of upcoming.ticks) {
@@ -59,7 +60,7 @@ async function read(schedules: Schedule[], span: Span, signal: AbortSignal): Pro
     now,
     rows: schedules.map((schedule, i) => ({ schedule, ticks: [...pasts[i]!.ticks, ...(coming.get(schedule.name) ?? [])] })),
     due: (upcoming.due ?? []).map((one) => ({ at: Date.parse(one.at), jobs: one.jobs })),
-    truncated: upcoming.truncated === true || pasts.some((one) => one.cut),
+    truncated: upcoming.truncated === true || (upcoming.cut?.length ?? 0) > 0 || pasts.some((one) => one.cut),
   };
 }
 

@@ -5,8 +5,10 @@ import { get, type Schemas } from "../../api/client";
 import { Ago, Button, Facts, Page, Panel, Show } from "../../components/basics";
 import { JsonPanel } from "../../components/values";
 import { useData } from "../../data";
+import { bytes, count } from "../../format";
 import { t } from "../../texts";
 import { checkStore, lastCheck } from "./check";
+import { parseMetrics } from "./metrics";
 
 export function SystemPage() {
   const version = useData("version", (signal) => get<Schemas["Version"]>("/v1/version", {}, signal));
@@ -29,6 +31,7 @@ export function SystemPage() {
           )}
         </Show>
       </Panel>
+      <Node />
       <JsonPanel title={t.system.store} value={ready.data?.store} />
       {health.data?.host?.layers && (
         <Panel title={t.system.isolation}>
@@ -45,6 +48,33 @@ export function SystemPage() {
       )}
       <Verify />
     </Page>
+  );
+}
+
+// What a viewer with the scope `metrics` may see of the node that answers.
+function Node() {
+  const metrics = useData("metrics", (signal) =>
+    get<string>("/metrics", {}, signal).then(parseMetrics, () => undefined).then((values) => ({ values })),
+  );
+  const values = metrics.data?.values;
+  if (!values) return null;
+  const show = (name: string, format: (n: number) => string) => (values.has(name) ? format(values.get(name)!) : undefined);
+  const started = values.get("process_start_time_seconds");
+  return (
+    <Panel title={t.system.node} actions={<Button onClick={metrics.reload}>{t.refresh}</Button>}>
+      <Facts
+        rows={[
+          [t.system.leader, show("mainspring_leader", (n) => (n > 0 ? t.yes : t.no))],
+          [t.system.started, started !== undefined && <Ago at={new Date(started * 1000).toISOString()} />],
+          [t.system.memory, show("process_resident_memory_bytes", bytes)],
+          [t.system.files, show("process_open_fds", count)],
+          [t.system.commits, show("mainspring_store_commits_total", count)],
+          [t.system.reads, show("mainspring_store_reads_total", count)],
+          [t.system.parked, show("mainspring_parked_claims", count)],
+          [t.system.deadRows, show("mainspring_store_dead_rows", count)],
+        ]}
+      />
+    </Panel>
   );
 }
 
