@@ -37,6 +37,23 @@ async function sweep(url, ids) {
       check(await page.evaluate(() => window.hacked === undefined), `${label}: a hostile value was executed`);
       await page.screenshot({ path: join(t.screenshots, `${(name || "overview").replace(/\W+/g, "_")}_${width}_${scheme}.png`), fullPage: true });
     }
+    await go("jobs");
+    await ready(page);
+    const opened = async (label) => {
+      for (const text of await violations(t, page)) check(false, `${label} at ${width}, ${scheme}: ${text}`);
+      await page.screenshot({ path: join(t.screenshots, `open_${label}_${width}_${scheme}.png`) });
+      await page.keyboard.press("Escape");
+    };
+    await page.keyboard.press("Control+k");
+    await page.getByRole("combobox", { name: /Go to/ }).waitFor();
+    await opened("palette");
+    await page.getByRole("combobox", { name: "Search jobs" }).fill("st");
+    await page.getByRole("option", { name: /state:/ }).waitFor();
+    await opened("completion");
+    await page.getByRole("button", { name: "New job" }).click();
+    await opened("dialog");
+    await page.getByText("Columns").click();
+    await opened("menu");
     for (const text of problems) check(false, `${width}: ${text}`);
     await context.close();
   }

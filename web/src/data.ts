@@ -4,6 +4,8 @@ import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { ApiError } from "./api/client";
 import { listen, type ServerEvent } from "./api/events";
 
+// A change is visible soon after it happened; while changes keep coming, they cause at most one read per COALESCE_MS.
+const FIRST_MS = 40;
 const COALESCE_MS = 250;
 
 export interface Loaded<T> {
@@ -18,21 +20,32 @@ export function useData<T>(
   key: string,
   read: (signal: AbortSignal) => Promise<T>,
   concerns?: (event: ServerEvent) => boolean,
-  coalesceMs = COALESCE_MS, // events cause at most one read in this time
+  coalesceMs = COALESCE_MS,
 ): Loaded<T> {
   const [state, setState] = useState<{ key: string; data?: T; error?: ApiError; loading: boolean }>({ key, loading: true });
   const latest = useRef({ read, concerns });
   latest.current = { read, concerns };
   const running = useRef<AbortController | undefined>(undefined);
 
+  const again = useRef(false); // something changed while a read was under way
   const load = useCallback(() => {
     running.current?.abort();
     const abort = (running.current = new AbortController());
+    again.current = false;
     setState((s) => (s.key === key ? { ...s, loading: true } : { key, loading: true }));
+    const ended = () => {
+      running.current = undefined;
+      if (again.current) load();
+    };
     latest.current.read(abort.signal).then(
-      (data) => abort.signal.aborted || setState({ key, data, loading: false }),
+      (data) => {
+        if (abort.signal.aborted) return;
+        setState({ key, data, loading: false });
+        ended();
+      },
       (error) => {
         if (abort.signal.aborted) return;
+        ended();
         const known = error instanceof ApiError ? error : new ApiError(0, "unexpected", String(error));
         setState((s) => ({ ...s, key, error: known, loading: false }));
       },
@@ -47,12 +60,18 @@ export function useData<T>(
   useEffect(() => {
     if (!concerns) return;
     let timer: ReturnType<typeof setTimeout> | undefined;
+    let last = 0;
     const stop = listen((event) => {
       if (event.type !== "gap" && !latest.current.concerns?.(event)) return;
+      const now = performance.now();
+      const wait = event.type === "gap" ? FIRST_MS : Math.max(FIRST_MS, last + coalesceMs - now);
       timer ??= setTimeout(() => {
         timer = undefined;
-        load();
-      }, event.type === "gap" ? COALESCE_MS : coalesceMs);
+        last = performance.now();
+        // A read that is under way ends first: a slow server must not keep the page from ever changing.
+        if (running.current) again.current = true;
+        else load();
+      }, wait);
     });
     return () => {
       stop();

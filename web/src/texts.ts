@@ -59,7 +59,7 @@ export const t = {
   },
   palette: {
     label: "Go to a page, a job or a queue",
-    placeholder: "Page, queue name or job id",
+    placeholder: "Page, queue, job id or action",
     job: (id: string) => `Job ${id}`,
     queue: (name: string) => `Queue ${name}`,
     nothing: "Nothing matches.",
@@ -100,6 +100,7 @@ export const t = {
     nextTicks: "Ticks of the next hour",
     ticksEmpty: "No schedule fires within an hour.",
     errorGroups: "Dead jobs by error",
+    isNew: "new",
     errorsEmpty: "There are no dead jobs.",
     conservation: "Conservation",
     conserved: "Every enqueued job is accounted for.",

@@ -1,4 +1,4 @@
-// Ctrl-K: type a page, a queue or the id of a job; Enter goes there.
+// Ctrl-K: type a page, a queue, the id of a job or an action of the page; Enter goes there or runs it. / searches.
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { get, type Schemas } from "../api/client";
@@ -10,7 +10,21 @@ export interface Command {
   run: () => void;
 }
 
-// Commands of the page that is shown now.
+// Every button of the page is a command too; one in a table says of which row.
+const MAX_BUTTONS = 300;
+function buttonCommands(): Command[] {
+  const out = new Map<string, Command>();
+  const all = document.querySelectorAll<HTMLElement>("main button.button:not([disabled]), main a.button, main summary.button");
+  for (const one of [...all].slice(0, MAX_BUTTONS)) {
+    const text = one.getAttribute("aria-label") ?? one.textContent?.trim() ?? "";
+    const row = one.closest("tr")?.querySelector("td:not(.select)")?.textContent?.trim();
+    const name = row === undefined || text.includes(row) ? text : `${text} · ${row}`;
+    if (name !== "" && !out.has(name)) out.set(name, { text: name, run: () => (one.click(), one.focus()) });
+  }
+  return [...out.values()];
+}
+
+// Commands of the page that have no button.
 let pageCommands: Command[] = [];
 export function usePageCommands(commands: Command[]): void {
   useEffect(() => {
@@ -24,11 +38,12 @@ export const openPalette = (): void => show();
 
 const MAX_SHOWN = 12;
 
-function commandsFor(text: string, queues: string[]): Command[] {
+function commandsFor(text: string, queues: string[], buttons: Command[]): Command[] {
   const word = text.trim().toLowerCase();
   const out: Command[] = [];
   if (/^\d{1,19}$/.test(word)) out.push({ text: t.palette.job(word), run: () => navigate(link(["jobs", word])) });
-  out.push(...pageCommands);
+  const named = new Set(buttons.map((command) => command.text));
+  out.push(...buttons, ...pageCommands.filter((command) => !named.has(command.text)));
   for (const [key, title] of Object.entries(t.pages)) {
     out.push({ text: title, run: () => navigate(link(key === "overview" ? [] : [key])) });
   }
@@ -42,9 +57,11 @@ export function Palette() {
   const [text, setText] = useState("");
   const [at, setAt] = useState(0);
   const [queues, setQueues] = useState<string[]>([]);
+  const [buttons, setButtons] = useState<Command[]>([]);
   show = () => {
     setText("");
     setAt(0);
+    setButtons(buttonCommands());
     setOpen(true);
     get<Schemas["QueueList"]>("/v1/queues").then(
       (list) => setQueues(list.queues.map((queue) => queue.name)),
@@ -56,6 +73,10 @@ export function Palette() {
       if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
         event.preventDefault();
         show();
+      } else if (event.key === "/" && !isTyping(event.target)) {
+        event.preventDefault();
+        const search = document.querySelector<HTMLElement>("main [role=search] input");
+        search ? search.focus() : show();
       }
     };
     addEventListener("keydown", onKey);
@@ -65,7 +86,7 @@ export function Palette() {
     if (open && !dialog.current?.open) dialog.current?.showModal();
   }, [open]);
   if (!open) return null;
-  const commands = commandsFor(text, queues);
+  const commands = commandsFor(text, queues, buttons);
   const chosen = Math.min(at, commands.length - 1);
   const close = () => {
     dialog.current?.close();
@@ -108,3 +129,6 @@ export function Palette() {
     </dialog>
   );
 }
+
+const isTyping = (target: EventTarget | null): boolean =>
+  target instanceof Element && target.closest("input, textarea, select, dialog") !== null;

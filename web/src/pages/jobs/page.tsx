@@ -23,7 +23,7 @@ import { SearchBox } from "./search";
 type Job = Schemas["Job"];
 const PAGE_SIZE = 50;
 // Events that came while rows were read are answered by one further read.
-const REFRESH_MS = 150;
+const REFRESH_MS = 60;
 
 export function JobsPage(props: { route: Route }) {
   const { route } = props;

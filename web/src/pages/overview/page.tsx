@@ -6,7 +6,7 @@ import { listen } from "../../api/events";
 import type { Queue } from "../../api/shapes";
 import { Ago, Button, Empty, Facts, Page, Panel, Show, StateBadge } from "../../components/basics";
 import { HistoryPanel } from "../../components/history";
-import { useData } from "../../data";
+import { useData, type Loaded } from "../../data";
 import { count } from "../../format";
 import { link } from "../../router";
 import { t } from "../../texts";
@@ -16,34 +16,36 @@ import { checkStore, lastCheck } from "../system/check";
 
 const HOUR_MS = 3_600_000;
 const MAX_ROWS = 8;
+const NEW_MS = 24 * HOUR_MS;
 const TICKS_REFRESH_MS = 60_000;
 
+type Queues = Loaded<{ queues: Queue[] }>;
+
 export function OverviewPage() {
+  const queues = useData("queues", (signal) => get<{ queues: Queue[] }>("/v1/queues", {}, signal), (event) => event.queue !== undefined);
   return (
     <Page title={t.pages.overview} note={t.overview.note}>
-      <Numbers />
-      <Behind />
+      <Numbers queues={queues} />
+      <Behind queues={queues} />
       <HistoryPanel />
       <div class="columns">
         <Activity />
         <DeadGroups />
         <NextTicks />
         <OpenBreakers />
-        <Conservation />
+        <Conservation queues={queues} />
         <Health />
       </div>
     </Page>
   );
 }
 
-const readQueues = (signal: AbortSignal) => get<Schemas["QueueList"]>("/v1/queues", {}, signal);
-
-function Numbers() {
-  const queues = useData("queues", readQueues, (event) => event.queue !== undefined);
+function Numbers({ queues }: { queues: Queues }) {
   const workers = useData(
     "workers",
     (signal) => get<Schemas["WorkerList"]>("/v1/workers", {}, signal),
     (event) => event.type === "started" || event.type === "completed" || event.type === "retrying",
+    1_000,
   );
   return (
     <Show of={queues}>
@@ -124,12 +126,11 @@ function Activity() {
 }
 
 // Queues whose oldest job waits, or whose backlog needs longer than BEHIND_MS to drain.
-function Behind() {
-  const queues = useData("queues", readQueues, (event) => event.queue !== undefined);
+function Behind({ queues }: { queues: Queues }) {
   return (
     <Show of={queues}>
       {({ queues: all }) => {
-        const late = (all as Queue[]).filter(fallsBehind).sort(byLateness).slice(0, MAX_ROWS);
+        const late = all.filter(fallsBehind).sort(byLateness).slice(0, MAX_ROWS);
         if (late.length === 0) return null;
         return (
           <Panel title={t.overview.behind}>
@@ -172,6 +173,7 @@ function DeadGroups() {
                   <a href={link(["errors"], { group: group.fingerprint })}>
                     {group.kind}: {group.message ?? group.reason}
                   </a>
+                  {Date.now() - Date.parse(group.first?.at ?? "") < NEW_MS && <StateBadge state={t.overview.isNew} />}
                   <span>{count(group.count ?? 0)}</span>
                 </li>
               ))}
@@ -245,8 +247,7 @@ function OpenBreakers() {
 }
 
 // Every enqueued job is kept, expired, or was removed by retention.
-function Conservation() {
-  const queues = useData("queues", readQueues, (event) => event.queue !== undefined);
+function Conservation({ queues }: { queues: Queues }) {
   const [, redraw] = useState(0);
   const check = lastCheck();
   return (
@@ -256,7 +257,7 @@ function Conservation() {
     >
       <Show of={queues}>
         {({ queues: all }) => {
-          const sum = (value: (queue: Queue) => number) => (all as Queue[]).reduce((total, queue) => total + value(queue), 0);
+          const sum = (value: (queue: Queue) => number) => all.reduce((total, queue) => total + value(queue), 0);
           const enqueued = sum((queue) => queue.enqueued ?? 0);
           const kept = sum((queue) => Object.values(queue.counts).reduce((total, n) => total + n, 0));
           const expired = sum((queue) => queue.expired ?? 0);
