@@ -4,7 +4,7 @@
   documents_test.py [ROOT]    exit code 1 if a check fails
 
 modules    docs/internals/floors.md has every folder of src/, with its floor in tidy.cc.
-           docs/internals/route.md and docs/reference/glossary.md have a row for every folder.
+           docs/internals/route.md has a row for every folder.
            Files that route.md names exist.
 records    docs/decisions/NNNN-topic.md has a title with its number, **Context.**, **Decision.** and
            **Consequences.** in this order, and at most 200 words. README.md lists it.
@@ -96,11 +96,10 @@ def check_route(root, text):
 
 def check_modules(root):
     modules = modules_of(root)
-    floors, route, glossary = ((root / "docs" / name).read_text() for name in (
-        "internals/floors.md", "internals/route.md", "reference/glossary.md"))
+    floors, route = ((root / "docs/internals" / name).read_text()
+                     for name in ("floors.md", "route.md"))
     return (check_floors(modules, floors_of_checker(root), floors)
             + check_rows(modules, "docs/internals/route.md", route)
-            + check_rows(modules, "docs/reference/glossary.md", glossary)
             + check_route(root, route))
 
 
