@@ -32,7 +32,7 @@ class GateWatch {
   Mutex mutex_;
   CondVar changed_;
   bool stopped_ MS_GUARDED_BY(mutex_) = false;
-  bool fresh_ MS_GUARDED_BY(mutex_) = false;  // a job has begun to wait
+  bool fresh_ MS_GUARDED_BY(mutex_) = false;  // a job started to wait
   std::jthread thread_;
 };
 

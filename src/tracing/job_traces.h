@@ -37,7 +37,7 @@ class JobTraces {
   static constexpr Duration kFirstQuestion = std::chrono::seconds(1);  // then twice as long, up to
   static constexpr Duration kLastQuestion = std::chrono::minutes(5);
 
-  // `sink` outlives it. `salt`: what tells this installation's schedules from others'.
+  // `sink` outlives it. `salt`: distinguishes this installation's schedules from others'.
   JobTraces(Sampler sampler, std::string salt, SpanSink& sink, Random& random);
 
   // -- for the broker; callable from every thread
