@@ -295,7 +295,8 @@ Agenda Broker::agenda() const {
 
 bool Broker::has_work() const {
   return !urgent_.empty() || !claims_.empty() || !abandoned_.empty() || !ready_.empty() ||
-         !heard_.empty() || (!enqueues_.empty() && !leaves_to_lane(LaneFor::enqueues)) ||
+         !heard_.empty() || !pings_.empty() ||
+         (!enqueues_.empty() && !leaves_to_lane(LaneFor::enqueues)) ||
          (!completions_.empty() && !leaves_to_lane(LaneFor::completions));
 }
 
@@ -312,6 +313,8 @@ Instant Broker::step_locked(Now now) {
   {
     MutexLock lock(mutex_);
     gather(batch, answers, now);
+    for (auto& turned : pings_) answers.push_back(std::move(turned));
+    pings_.clear();
     committing_ = !batch.operations.empty();
     wake_lanes();
   }

@@ -151,6 +151,10 @@ class Broker final : public Jobs,
   void stop_claims() MS_EXCLUDES(mutex_);
   void stop() MS_EXCLUDES(mutex_);
 
+  // Calls `turned` from the commit loop, after the batch that is in progress. For health checks: a
+  // loop that hangs does not call. Touches no store. From every thread, while the loop runs.
+  void ping(std::function<void()> turned) MS_EXCLUDES(mutex_);
+
   std::size_t parked_claims() const MS_EXCLUDES(mutex_);    // of callers, not the engine's own
   std::size_t parked_acquires() const MS_EXCLUDES(mutex_);  // of leases
   std::size_t watches() const MS_EXCLUDES(mutex_);          // see watch()
@@ -461,6 +465,7 @@ class Broker final : public Jobs,
   std::map<std::pair<Instant, ParkId>, Parked*> deadlines_ MS_GUARDED_BY(mutex_);
   std::map<std::string, Ready> ready_ MS_GUARDED_BY(mutex_);
   std::vector<ParkId> abandoned_ MS_GUARDED_BY(mutex_);
+  std::vector<std::function<void()>> pings_ MS_GUARDED_BY(mutex_);
   LeaseWaiters lease_waiters_ MS_GUARDED_BY(mutex_);
   std::unordered_map<std::string, Worker> workers_ MS_GUARDED_BY(mutex_);
   std::unordered_map<JobId, std::vector<std::pair<WatchId, std::function<void()>>>> watches_

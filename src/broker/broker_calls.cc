@@ -36,6 +36,12 @@ void Broker::wake_runner(Instant next) {
   if (runner_is_late() || (runner_waiting_ && next < runner_until_)) work_.notify_one();
 }
 
+void Broker::ping(std::function<void()> turned) {
+  MutexLock lock(mutex_);
+  pings_.push_back(std::move(turned));
+  if (runner_waiting_) work_.notify_one();
+}
+
 void Broker::stop_claims() {
   MutexLock lock(mutex_);
   claims_stopped_ = true;

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "env/fd.h"
+#include "env/private_files.h"
 
 namespace mainspring {
 namespace {
@@ -73,7 +74,7 @@ Result<SigningKeys> read_key_file(const std::string& path) {
   if (!file) return failed("reading", path, errno);
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) return failed("reading", path, errno);
-  if ((info.st_mode & 077) != 0) {
+  if (is_exposed(info)) {
     return invalid(std::string(kField),
                    fmt::format("{}: others than its owner can read or change it (mode {:o}): must "
                                "be 600",

@@ -2,6 +2,7 @@
 // codes.
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -35,16 +36,21 @@ std::string config_file(const Parsed& parsed, const Io& io) {
     user = *home + "/.config/mainspring/config.toml";
   }
   if (!user.empty() && exists(user)) return user;
+  // The machine's file holds secrets: users who may not read it work without it.
   const std::string machine = "/etc/mainspring/config.toml";
-  return exists(machine) ? machine : "";
+  return ::access(machine.c_str(), R_OK) == 0 ? machine : "";
 }
 
 Result<Layered> layered(const Parsed& parsed, const Io& io) {
   Layers layers;
   layers.flags = parsed.settings;
+  const auto credentials = io.env("CREDENTIALS_DIRECTORY");
   for (const Setting& setting : settings()) {
     const auto value = io.env(environment_of(setting));
     if (value && !value->empty()) layers.environment[std::string(setting.name)] = *value;
+    if (!names_file(setting) || !credentials || credentials->empty()) continue;
+    const std::string file = fmt::format("{}/{}", *credentials, setting.name);
+    if (exists(file)) layers.credentials[std::string(setting.name)] = file;
   }
   layers.file = config_file(parsed, io);
   if (!layers.file.empty()) {

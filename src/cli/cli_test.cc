@@ -77,6 +77,24 @@ TEST_CASE("a flag overrides the environment, the environment the file, the file 
   CHECK(layered->origins.at("io_threads") == "default");
 }
 
+TEST_CASE("a credential overrides the file, and environment and flag override a credential") {
+  Layers layers;
+  layers.file = "m.toml";
+  layers.file_text = "tls_key = \"/file\"\ntls_cert = \"/file\"\n";
+  layers.credentials = {{"tls_key", "/run/credentials/tls_key"},
+                        {"token_file", "/run/credentials/token_file"},
+                        {"tls_client_ca", "/run/credentials/tls_client_ca"}};
+  layers.environment = {{"token_file", "/environment"}};
+  layers.flags = {{"tls_client_ca", "/flag"}};
+  const auto layered = layer(layers);
+  REQUIRE(layered);
+  CHECK(layered->options.tls_cert == "/file");
+  CHECK(layered->options.tls_key == "/run/credentials/tls_key");
+  CHECK(layered->options.token_file == "/environment");
+  CHECK(layered->options.tls_client_ca == "/flag");
+  CHECK(layered->origins.at("tls_key") == "credential tls_key");
+}
+
 TEST_CASE("every mistake in settings is told at once, each with place, value and rule") {
   Layers layers;
   layers.environment = {{"max_batch_jobs", "0"}, {"log_level", "loud"}};

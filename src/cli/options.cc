@@ -140,6 +140,10 @@ bool is_switch(const Setting& setting) {
   return std::holds_alternative<bool Options::*>(setting.member);
 }
 
+bool names_file(const Setting& setting) {
+  return setting.value == "FILE";
+}
+
 std::string format_setting(const Setting& setting, const Options& options) {
   if (const auto* on = std::get_if<bool Options::*>(&setting.member)) {
     return options.**on ? "true" : "false";
@@ -214,6 +218,8 @@ Result<Layered> layer(const Layers& layers) {
       out.origins[setting.name] = std::move(origin);
     };
     apply(file, fmt::format("{}: {}", layers.file, setting.name), "file " + layers.file);
+    const std::string credential = fmt::format("credential {}", setting.name);
+    apply(layers.credentials, credential, credential);
     const std::string variable = environment_of(setting);
     apply(layers.environment, variable, "environment " + variable);
     const std::string flag = flag_of(setting);
@@ -233,11 +239,15 @@ std::string config_reference() {
       "came from.\n\n"
       "The file is TOML, one `name = value` per line, without tables: `--config FILE`, else\n"
       "`$MAINSPRING_CONFIG`, else the first of `$XDG_CONFIG_HOME/mainspring/config.toml`\n"
-      "(`~/.config/…` if that is not set) and `/etc/mainspring/config.toml` that exists. An "
-      "unknown\n"
+      "(`~/.config/…` if that is not set) and `/etc/mainspring/config.toml` that exists; the last\n"
+      "one only for users who may read it. An unknown\n"
       "name or a bad value in it is an error. Times are texts with a unit (`\"30s\"`), sizes "
       "texts\n"
       "(`\"16MiB\"`) or numbers of bytes.\n\n"
+      "A setting that names a file also takes a systemd credential of its name: with\n"
+      "`LoadCredential=tls_key:/etc/mainspring/tls.key` the server reads `tls_key` from\n"
+      "`$CREDENTIALS_DIRECTORY`. A credential overrides the file, the environment overrides "
+      "both.\n\n"
       "```toml\ndata = \"/var/lib/mainspring\"\nlog_level = \"warn\"\nretention_dead = \"90d\"\n"
       "```\n\n"
       "This page is made by `mainspring config --reference`.\n\n"

@@ -2,8 +2,8 @@
 //
 // A setting has one name everywhere: `log_level` in the file, MAINSPRING_LOG_LEVEL in the
 // environment, --log-level as a flag. Each layer overrides the one before it: default, TOML file,
-// environment, flag. --help, `mainspring config --explain` and docs/reference/config.md are made
-// from the table.
+// credential, environment, flag. --help, `mainspring config --explain` and docs/reference/config.md
+// are made from the table.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +39,7 @@ struct Options {
   std::string tls_key = "none";
   std::string tls_client_ca = "none";
   std::string tls_clients = "required";
+  std::string first_token_file = "none";
 
   // the store
   Duration retention_completed = 24h;
@@ -168,6 +169,7 @@ const Setting* find_setting(std::string_view name);
 std::string flag_of(const Setting& setting);         // "--log-level"
 std::string environment_of(const Setting& setting);  // "MAINSPRING_LOG_LEVEL"
 bool is_switch(const Setting& setting);
+bool names_file(const Setting& setting);      // its value is the path of a file
 std::string rule_of(const Setting& setting);  // "must be debug, info, …"
 std::string format_setting(const Setting& setting, const Options& options);
 
@@ -176,14 +178,16 @@ std::string format_setting(const Setting& setting, const Options& options);
 Result<void> set_setting(const Setting& setting, std::string_view text, std::string_view where,
                          Options& options);
 
-// Where a value came from: "default", "file /etc/mainspring/config.toml", "environment
-// MAINSPRING_DATA", "flag --data".
+// Where a value came from: "default", "file /etc/mainspring/config.toml", "credential tls_key",
+// "environment MAINSPRING_DATA", "flag --data".
 using Origins = std::map<std::string_view, std::string>;
 
 struct Layers {
   // Name of a setting to what its flag was given; the same for the environment.
   std::map<std::string, std::string> flags;
   std::map<std::string, std::string> environment;
+  // Of settings that name a file: where systemd put the file (LoadCredential=).
+  std::map<std::string, std::string> credentials = {};
   std::string file;       // the file's name, for messages
   std::string file_text;  // TOML; "" = no file
 };

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "api/access_shapes.h"
 #include "broker/broker.h"
 #include "cli/exposure.h"
 #include "cli/handlers.h"
@@ -19,15 +21,20 @@
 #include "cli/support.h"
 #include "cli/tls_reload.h"
 #include "cli/version.h"
+#include "cli/watchdog.h"
 #include "engine/callback_keys.h"
 #include "engine/node.h"
 #include "env/clock.h"
+#include "env/private_files.h"
 #include "env/private_memory.h"
 #include "env/random.h"
+#include "env/service_manager.h"
 #include "env/signals.h"
 #include "host/job_host.h"
 #include "http/server.h"
 #include "model/job_token.h"
+#include "model/token_text.h"
+#include "store/access_operations.h"
 #include "store_sqlite/inspect.h"
 #include "tls/tls.h"
 #include "tracing/settings.h"
@@ -103,27 +110,92 @@ Result<void> open_tls(const Options& options, HttpOptions& http, const Clock& cl
   return {};
 }
 
-// Whom a hangup is for, as long as it is there.
-class HangupTarget {
+// What a hangup reloads: the certificate, while there is one. The service manager hears of it.
+class Reload {
  public:
+  explicit Reload(const ServiceManager& manager) : manager_(manager) {}
+  // nullptr: there is nothing to reload, or no longer.
   void set(TlsReload* target) {
     const MutexLock lock(mutex_);
     target_ = target;
+    if (target_ != nullptr)
+      target_->on_reloaded([this] { manager_.ready("certificate reloaded"); });
   }
-  void tell() {
+  void request() {
     const MutexLock lock(mutex_);
-    if (target_ != nullptr) target_->reload_soon();
+    manager_.reloading();
+    if (target_ == nullptr) return manager_.ready("nothing to reload: there is no certificate");
+    target_->reload_soon();
   }
 
  private:
+  const ServiceManager& manager_;
   Mutex mutex_;
   TlsReload* target_ MS_GUARDED_BY(mutex_) = nullptr;
 };
+
+// The store's log is replayed by SQLite, which does not say how far it is.
+std::string start_text(const Options& options) {
+  const std::string store = shown_store(options);
+  struct stat log {};
+  if (has_shared_store(options) ||
+      ::stat((options.data + "/mainspring.db-wal").c_str(), &log) != 0 || log.st_size == 0) {
+    return "opening the store in " + store;
+  }
+  return fmt::format("replaying the log of the store in {} ({} KiB)", store,
+                     (log.st_size + 1023) / 1024);
+}
+
+std::vector<Watchdog::Loop> loops_of(Wired& wired) {
+  return {
+      {.name = "the commit loop",
+       .ping = [&broker = wired.node->broker()](auto turned) { broker.ping(std::move(turned)); }},
+      {.name = "an I/O thread",
+       .ping = [&server = *wired.server](auto turned) { server.ping(std::move(turned)); }}};
+}
 
 bool has_usable_token(const Store& store, WallTime now) {
   const auto tokens = store.tokens();
   return std::any_of(tokens->begin(), tokens->end(),
                      [&](const auto& entry) { return entry.second.usable(now); });
+}
+
+// A store that has no usable token gets one whose text is known already, so that a server can be
+// set up by secrets alone. Errors: those of the file; invalid_argument (not the text of a token).
+Result<void> make_first_token(const Options& options, Store& store, Now now) {
+  if (options.first_token_file == "none" || has_usable_token(store, now.wall)) return {};
+  const std::string& file = options.first_token_file;
+  struct stat info {};
+  if (::stat(file.c_str(), &info) == 0 && S_ISREG(info.st_mode) && is_exposed(info)) {
+    return invalid("first_token_file",
+                   fmt::format("--first-token-file {}: other users can read it (mode {:04o}): must "
+                               "be 0600 or stricter",
+                               file, info.st_mode & 07777));
+  }
+  MS_TRY_ASSIGN(std::string text, read_file(file, 4096));
+  text.resize(std::min(text.find_first_of("\r\n"), text.size()));
+  const auto digest = digest_of_token(text);
+  if (!digest) {
+    return invalid(
+        "first_token_file",
+        fmt::format("--first-token-file {}: its first line must be {} and 32 random bytes "
+                    "in base64url, {} characters in all",
+                    file, kTokenPrefix, kTokenBytes));
+  }
+  CreateToken create;
+  create.token.name = "admin";
+  create.token.digest = *digest;
+  create.token.scopes = Scopes::all();
+  create.token.created_by = std::string(kLocalCaller);
+  const std::vector<Operation> batch{std::move(create), Audit{.who = std::string(kLocalCaller),
+                                                              .from = "first_token_file",
+                                                              .action = "create_token",
+                                                              .object = "token/admin"}};
+  MS_TRY_ASSIGN(const BatchReport report, store.apply(batch, now));
+  const auto* error = std::get_if<Error>(&report.results.front());
+  // Another server of the same database was faster.
+  if (error != nullptr && error->code != ErrorCode::conflict) return *error;
+  return {};
 }
 
 // Signs job tokens. Without a place to keep it, a disk that is full, one of this process: tokens
@@ -182,7 +254,7 @@ Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Re
   if (!store_is_there) {
     MS_TRY_ASSIGN(store_is_there, sqlite_store_exists(options.data));
   }
-  MS_TRY(check_exposure(options, store_is_there));
+  MS_TRY(check_exposure(options, store_is_there || options.first_token_file != "none"));
   MS_TRY(open_tls(options, http, clock, log, registry, wired));
   MS_TRY_ASSIGN(std::optional<HostOptions> host, host_options(options, options.data, log));
   MS_TRY_ASSIGN(NodeOptions of_node, node_options(invocation.options));
@@ -195,6 +267,7 @@ Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Re
   http.job_token_key = job_token_key;
   // The time of the store: what servers of one database agree on.
   const Clock& time = wired.node->clock();
+  MS_TRY(make_first_token(options, wired.node->store(), time.now()));
   MS_TRY(check_exposure(options, has_usable_token(wired.node->store(), time.now().wall)));
   Neighbours* const neighbours = wired.node->neighbours();
   const Store& store = wired.node->store();
@@ -333,22 +406,26 @@ Result<NodeOptions> node_options(const Options& options) {
 }
 
 Result<int> run_serve(const Invocation& invocation, Io& io) {
-  // First, so that every thread inherits its mask. A hangup means new certificates, if there is
-  // TLS.
-  HangupTarget reload;
-  const auto hangup = [&reload] { reload.tell(); };
-  const auto on_hangup = has_tls(invocation.options) ? std::function<void()>(hangup) : nullptr;
-  StopSignals signals(on_hangup);
+  MS_TRY_ASSIGN(const ServiceManager manager, ServiceManager::from_environment());
+  Reload reload(manager);
+  // A manager's reload must not end a server that has nothing to reload. Without a manager a hangup
+  // of the terminal ends the server, unless there is a certificate to reload.
+  const bool takes_hangup = has_tls(invocation.options) || manager.is_there();
+  // First, so that every thread inherits its mask.
+  StopSignals signals(takes_hangup ? std::function<void()>([&reload] { reload.request(); })
+                                   : nullptr);
   if (!invocation.options.allow_core) MS_TRY(keep_memory_private());
   (void)std::signal(SIGPIPE, SIG_IGN);
   const SystemClock clock;
   StderrLog log(log_level_of(invocation.options));
   Registry registry;
   Wired wired;
+  std::optional<StartNotice> starting(std::in_place, manager, start_text(invocation.options),
+                                      clock);
   MS_TRY(wire(invocation, clock, log, registry, wired));
   reload.set(wired.tls_reload.get());
-  const auto forget = std::unique_ptr<HangupTarget, void (*)(HangupTarget*)>(
-      &reload, [](HangupTarget* target) { target->set(nullptr); });
+  const auto forget =
+      std::unique_ptr<Reload, void (*)(Reload*)>(&reload, [](Reload* gone) { gone->set(nullptr); });
 
   std::atomic<bool> store_failed{false};
   wired.node->on_fatal([&](const Error& error) {
@@ -358,9 +435,16 @@ Result<int> run_serve(const Invocation& invocation, Io& io) {
     signals.request();
   });
   MS_TRY(start(wired, invocation.options.listen));
+  starting.reset();
+  manager.ready(fmt::format("listening on {}, data in {}", wired.server->url(),
+                            shown_store(invocation.options)));
+  Watchdog watchdog(manager, loops_of(wired), clock, log);
+  watchdog.start();
   print_start(invocation, io, *wired.server);
 
   signals.wait();
+  watchdog.release();
+  manager.stopping("waiting for workers and for replies under way");
   log_stop(log, signals);
   const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
   if (io.err_is_terminal) io.err("Stopping; Ctrl-C again ends at once.\n");

@@ -87,6 +87,15 @@ std::vector<Setting> make_tls() {
        .scopes = kServeScope,
        .meaning = "with tls_client_ca: whether clients without a certificate are let in",
        .choices = "required|optional"},
+      {.name = "first_token_file",
+       .value = "FILE",
+       .member = &Options::first_token_file,
+       .scopes = kServeScope,
+       .meaning =
+           "the first line of this file becomes the token `admin`, which may do everything, of "
+           "a store without a usable token; mst_ and 32 random bytes in base64url; mode 0600 "
+           "or stricter",
+       .raise_if = "servers are set up without a person, as in containers"},
       {.name = "token_file",
        .value = "FILE",
        .member = &Options::token_file,

@@ -58,6 +58,7 @@ void TlsReload::step(Now now) {
     taken_ = present;
     reload();
     warn_at_ = now.instant;
+    if (asked && reloaded_) reloaded_();
   }
   seen_ = present;
   if (now.instant >= warn_at_) warn_of_end(now);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <thread>
 
 #include "base/mutex.h"
@@ -31,6 +32,9 @@ class TlsReload {
   void stop();
   // From every thread: reads the files again, changed or not.
   void reload_soon();
+  // Called after each reading that reload_soon() asked for, by the thread that reads. Before
+  // start().
+  void on_reloaded(std::function<void()> reloaded) { reloaded_ = std::move(reloaded); }
 
   // One look, by the thread that start() makes or by a test. Changed files are read when they have
   // not changed since the look before: a certificate and its key come one after the other.
@@ -54,6 +58,7 @@ class TlsReload {
   Log& log_;
   Stamps taken_, seen_;
   Instant warn_at_;
+  std::function<void()> reloaded_;
   Mutex mutex_;
   CondVar changed_;
   bool asked_ MS_GUARDED_BY(mutex_) = false;

@@ -89,6 +89,11 @@ std::optional<mode_t> make_private(const std::string& path) {
   return before;
 }
 
+bool is_exposed(const struct stat& info) {
+  const bool given_by_root = info.st_uid == 0 && geteuid() != 0;
+  return (info.st_mode & (given_by_root ? 0037 : kOthers)) != 0;
+}
+
 std::string describe_access(const std::string& path) {
   std::string at = path;
   struct stat info {};

@@ -1,6 +1,7 @@
 // Files and directories that only this user may read, and who may access a path.
 #pragma once
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <optional>
@@ -18,6 +19,10 @@ int make_traversable_directories(const std::string& path);
 // Takes the permissions of group and others away from a file, if there are any. Returns the mode
 // that it had; nullopt if it was private, is missing, or belongs to another user.
 std::optional<mode_t> make_private(const std::string& path);
+// Whether users can read or change a secret who should not. A file that root owns may be readable
+// by its group: so come the credentials of systemd (0440, by an access control list) and the
+// secrets of Kubernetes (0440, by a group of the pod). PostgreSQL has the same rule.
+bool is_exposed(const struct stat& info);
 // For error messages: owner and mode of `path`, or of the directory that denies access to it, and
 // the user of this process. "/srv/x belongs to root and has mode 0700; this process runs as ann"
 std::string describe_access(const std::string& path);

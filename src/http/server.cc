@@ -266,6 +266,20 @@ void HttpServer::stop(Duration grace) {
   if (cut > 0) impl.shared.log.warn("connections cut", {{"connections", fmt::to_string(cut)}});
 }
 
+void HttpServer::ping(std::function<void()> turned) {
+  // The last copy goes with the last I/O thread that has run.
+  struct Round {
+    std::function<void()> turned;
+    std::atomic<std::size_t> left;
+  };
+  auto round = std::make_shared<Round>(std::move(turned), impl_->shards.size());
+  for (auto& shard : impl_->shards) {
+    asio::post(shard->io(), [round] {
+      if (round->left.fetch_sub(1) == 1) round->turned();
+    });
+  }
+}
+
 std::size_t HttpServer::connections() const {
   return static_cast<std::size_t>(impl_->shared.connections->load());
 }

@@ -137,6 +137,10 @@ class HttpServer {
   // joins the threads. May be called twice, before start too; waits.
   void stop(Duration grace);
 
+  // Calls `turned` once, on an I/O thread, when every I/O thread has run its loop since. For health
+  // checks: one that hangs delays the call. Between start() and stop(), from every thread.
+  void ping(std::function<void()> turned);
+
   std::size_t connections() const;
   // The document at /openapi.json.
   static std::string openapi(std::string_view version);

@@ -11,6 +11,7 @@
 #include <ctime>
 
 #include "env/fd.h"
+#include "env/private_files.h"
 #include "tls/openssl_parts.h"
 #include "tls/tls.h"
 
@@ -82,7 +83,7 @@ Result<std::string> read_pem(const std::string& file, Readers readers) {
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) return refuse(std::strerror(errno));
   if (!S_ISREG(status.st_mode)) return refuse("not a regular file");
-  if (readers == Readers::owner && (status.st_mode & 077) != 0) {
+  if (readers == Readers::owner && is_exposed(status)) {
     return refuse(
         fmt::format("others may read it (mode {:04o}): a private key must have mode 0600 "
                     "or stricter: chmod 600 {}",

@@ -1,0 +1,49 @@
+// ServiceManager: tells systemd, or another manager with its protocol, how the service is.
+//
+// The protocol is one datagram per message to the socket in NOTIFY_SOCKET (sd_notify(3)). It needs
+// no library.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "mainspring/result.h"
+#include "mainspring/time.h"
+
+namespace mainspring {
+
+class ServiceManager {
+ public:
+  // No manager: every call does nothing.
+  ServiceManager() = default;
+  // `socket`: a path, or @ and a name in the abstract namespace. `watchdog`: how often the manager
+  // wants to hear from the service, 0 = never.
+  ServiceManager(std::string socket, Duration watchdog)
+      : socket_(std::move(socket)), watchdog_(watchdog) {}
+
+  // Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID and removes them from the environment, so
+  // that programs that this process starts do not find them. Call it before other threads start.
+  // Errors: invalid_argument (a value that sd_notify(3) does not allow).
+  static Result<ServiceManager> from_environment();
+
+  bool is_there() const { return !socket_.empty(); }
+  Duration watchdog() const { return watchdog_; }
+
+  // Assignments, one per line: "READY=1\nSTATUS=…". From every thread; waits up to a second for
+  // room. Errors: unavailable.
+  Result<void> send(std::string_view assignments) const;
+
+  void status(std::string_view text) const;  // one line
+  void ready(std::string_view status) const;
+  void reloading() const;
+  void stopping(std::string_view status) const;
+  void feed_watchdog() const;
+  // The start takes longer than the manager waits: ask for `more` from now on.
+  void extend_start(Duration more, std::string_view status) const;
+
+ private:
+  std::string socket_;
+  Duration watchdog_ = Duration(0);
+};
+
+}  // namespace mainspring
