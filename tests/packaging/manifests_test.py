@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Packages, Kubernetes manifests and compose.yaml agree with the program. Usage: manifests_test.py PROGRAM
+
+Read as text: nothing here needs a cluster or a parser of YAML. With kubectl, kustomize builds the manifests too.
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PACKAGING = ROOT / "packaging"
+PROGRAM = os.path.abspath(sys.argv[1])
+failures = []
+
+
+def check(good, what):
+    print(("ok: " if good else "FAILED: ") + what)
+    if not good:
+        failures.append(what)
+
+
+def output(*words):
+    return subprocess.run(words, capture_output=True, text=True).stdout
+
+
+def flags_of(command):
+    return set(re.findall(r"--[a-z][a-z0-9-]*", output(PROGRAM, "help", command)))
+
+
+version = re.search(r"project\(mainspring VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
+changelog = (PACKAGING / "debian/changelog").read_text()
+check(changelog.startswith(f"mainspring ({version})"), f"the Debian packages have version {version}")
+settings = set(re.findall(r"^\| `(\w+)` \|", output(PROGRAM, "config", "--reference"), re.M))
+known = {command: flags_of(command) for command in ("serve", "work", "host", "health")}
+
+manifests = sorted((PACKAGING / "kubernetes").rglob("*.yaml"))
+places = manifests + [PACKAGING / "container/compose.yaml"]
+for place in places:
+    text, name = place.read_text(), str(place.relative_to(PACKAGING))
+    for line in re.findall(r"^\s*(?:args|command): \[(.*)\]", text, re.M):
+        words = [word.strip().strip('"') for word in line.split(",")]
+        if words[0] not in known:
+            continue
+        for word in words:
+            if word.startswith("--"):
+                check(word in known[words[0]], f"{name}: `mainspring {words[0]}` has {word}")
+    for tag in re.findall(r"image: mainspring:(\d[\w.]*)|name: mainspring, newTag: ([\w.]+)", text):
+        check("".join(tag) == version, f"{name}: the image has version {version}")
+    for variable in re.findall(r"\bMAINSPRING_(\w+):", text):
+        check(variable.lower() in settings, f"{name}: {variable.lower()} is a setting")
+    if "kind: Deployment" in text or "kind: StatefulSet" in text:
+        for rule in ("runAsNonRoot: true", "readOnlyRootFilesystem: true", "drop: [ALL]", "allowPrivilegeEscalation: false", "automountServiceAccountToken: false", "seccompProfile"):
+            check(rule in text, f"{name}: {rule}")
+for file in re.findall(r"--from-file=(\w+)=", "".join(place.read_text() for place in manifests)):
+    check(file in settings or file == "token", f"the secret's file {file} is a setting")
+for file in re.findall(r"secrets/(?:server|worker)/(\w+)", (PACKAGING / "container/setup.sh").read_text()):
+    check(file in settings, f"setup.sh: {file} is a setting")
+
+for unit in (PACKAGING / "systemd").glob("*.service"):
+    for line in re.findall(r"^ExecStart=/usr/bin/mainspring (.*)$", unit.read_text(), re.M):
+        command = line.split()[0]
+        for flag in re.findall(r"--[a-z-]+", line):
+            check(flag in output(PROGRAM, "help", command), f"{unit.name}: `mainspring {command}` has {flag}")
+    for credential in re.findall(r"LoadCredential=(\w+):", unit.read_text()):
+        check(credential in settings, f"{unit.name}: the credential {credential} is a setting")
+config = PACKAGING / "config.toml"
+done = subprocess.run([PROGRAM, "config", "--config", str(config)], capture_output=True, text=True)
+check(done.returncode == 0, "the settings of the package are valid " + done.stderr)
+for name in re.findall(r"^#?(\w+) = ", config.read_text(), re.M):
+    check(name in settings, f"config.toml: {name} is a setting")
+
+pages = subprocess.run([sys.executable, PACKAGING / "man_pages.py", PACKAGING / "mainspring.1", "/dev/null/none"], capture_output=True)
+check(pages.returncode != 0, "man pages cannot be written to a place that is none")
+if shutil.which("kubectl"):
+    for place in ("directory", "postgresql", "workers", "monitoring"):
+        done = subprocess.run(["kubectl", "kustomize", PACKAGING / "kubernetes" / place], capture_output=True, text=True)
+        check(done.returncode == 0, f"kustomize builds kubernetes/{place} {done.stderr}")
+print(f"{len(failures)} failed")
+sys.exit(1 if failures else 0)
