@@ -10,7 +10,7 @@ BUILD_PACKAGES=(g++ cmake ninja-build ccache libboost1.81-dev libssl-dev libsqli
 # shellcheck disable=SC2034
 TEST_PACKAGES=(doctest-dev librapidcheck-dev imagemagick curl openssl python3 python3-croniter sqlite3 procps slowhttptest iproute2 testssl.sh
   postgresql pgbouncer patroni etcd-server python3-etcd poppler-utils gdb pkg-config chromium
-  python3-httpx python3-pytest mypy python3-django python3-fastapi)
+  python3-httpx python3-pytest mypy python3-django python3-fastapi systemd prometheus nginx-light)
 
 say() { printf '%s\n' "$*" >&2; }
 die() { say "${0##*/}: $*"; exit 1; }
@@ -99,7 +99,7 @@ QUIET_FILES=()
 QUIET_SERVICES=()
 quiet_servers() {
   local service
-  for service in etcd patroni pgbouncer; do
+  for service in etcd patroni pgbouncer prometheus nginx; do
     [[ -e /etc/init.d/$service ]] || QUIET_SERVICES+=("$service")
   done
   put_quiet /usr/sbin/policy-rc.d 755 '#!/bin/sh
