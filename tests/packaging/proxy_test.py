@@ -87,8 +87,8 @@ def checks(name, proxy, server):
         expect(not file.startswith("/"), f"{name}: {file} is relative")
         expect(proxy.ask("GET", "/jobs/ui/" + file.removeprefix("./"))[0] == 200, f"{name}: {file} is served under the prefix")
     expect(proxy.ask("GET", "/jobs/v1/queues", headers={"Authorization": "Bearer mst_wrong"})[0] == 401, f"{name}: a request that is passed on needs a token")
-    status, _, headers = proxy.ask("POST", "/jobs/v1/session", {}, {"X-Forwarded-Proto": "https"})
-    expect(status == 200 and "Set-Cookie" in headers, f"{name}: a browser can sign in")
+    status, text, headers = proxy.ask("POST", "/jobs/v1/session", {}, {"X-Forwarded-Proto": "https"})
+    expect(status == 200 and "Set-Cookie" in headers, f"{name}: a browser can sign in ({status} {text} {headers})")
 
     # A claim that waits is answered when the job comes.
     answers = []
@@ -135,7 +135,7 @@ with tempfile.TemporaryDirectory(prefix="mainspring-proxy.") as name:
     directory = pathlib.Path(name)
     made = subprocess.run([PROGRAM, "token", "create", "admin", "--json", "--data", str(directory / "store"), *sum((["--scope", scope] for scope in ("admin", "read", "work", "enqueue", "read:payload")), [])], capture_output=True, text=True)
     expect(made.returncode == 0, "a token is made " + made.stderr)
-    token = re.search(r"mst_\w+", made.stdout)[0]
+    token = re.search(r"mst_[\w-]+", made.stdout)[0]
     server = subprocess.Popen([PROGRAM, "serve", "--json", "--data", str(directory / "store"), "--listen", "127.0.0.1:0", "--require-token", "--allowed-hosts", "jobs.example.org", "--restart-allowance", "0s", "--stop-timeout", "2s", "--log-level", "warn"], stdout=subprocess.PIPE, text=True)
     try:
         backend = int(json.loads(server.stdout.readline())["url"].rsplit(":", 1)[1])
