@@ -45,7 +45,10 @@ echo "This is a text that somebody renamed." >"$work/broken/text.jpg"
 broken=("$work"/broken/*.jpg)
 
 # -- a private server on a free port ----------------------------------------------------------------
-"$mainspring" serve --data "$work/data" --listen 127.0.0.1:0 --log-level warn --json >"$work/server" &
+# A server that stays must not hold the caller's output open.
+errors=/dev/stderr
+if [[ -n $keep ]]; then errors=$work/log; fi
+"$mainspring" serve --data "$work/data" --listen 127.0.0.1:0 --log-level warn --json >"$work/server" 2>"$errors" </dev/null &
 server=$!
 for ((i = 0; i < 100; ++i)); do
   if [[ -s $work/server ]]; then break; fi

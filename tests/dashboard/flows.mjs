@@ -17,6 +17,21 @@ async function live({ page, go, url }) {
   check((await page.locator("tbody tr").first().textContent()) === before, "new jobs do not move the rows");
 }
 
+// How soon a change by another program is visible, from the answer to the change to the changed page.
+async function soon({ page, go, url }) {
+  await go("queues");
+  await ready(page);
+  const times = [];
+  for (let i = 1; i <= 5; ++i) {
+    await call(url, "POST", "/v1/jobs", { queue: "soon", kind: "k" });
+    const from = performance.now();
+    await page.locator("tr", { hasText: "soon" }).getByRole("link", { name: String(i), exact: true }).waitFor();
+    times.push(Math.round(performance.now() - from));
+  }
+  times.sort((a, b) => a - b);
+  console.log(`a change is visible after ${times[2]} ms (median of ${times.join(", ")})`);
+}
+
 // By keyboard alone: why job X waits, raise the limit, see it run.
 async function keyboard({ page, go, url }) {
   await call(url, "PUT", "/v1/queues/slow/limits", { concurrency: 1 });
@@ -209,4 +224,4 @@ async function workers({ page, go }) {
   await page.getByText("python 1.5").waitFor();
 }
 
-export const FLOWS = { live, keyboard, oneJob, search, views, queues, charts, schedules, workers };
+export const FLOWS = { live, soon, keyboard, oneJob, search, views, queues, charts, schedules, workers };

@@ -250,6 +250,7 @@ export const t = {
     confirmDeleteText: "Its result and errors are removed too.",
     compareWith: "Compare",
     copiedFrom: "Copy of",
+    trace: "Trace",
     related: {
       concurrency: "Running jobs of the queue", key_concurrency: "Running jobs with its limit key", session_turn: "Its session",
       session_held: "Its session", session_stopped: "Its session", breaker: "Breakers", queue_paused: "The queue", no_worker: "Workers",

@@ -88,13 +88,14 @@ export const get = <T>(path: string, query?: Query, signal?: AbortSignal): Promi
   request<T>("GET", path, { query, signal });
 
 const missing = new Set<string>();
-// undefined where the server does not have the route. Such a route is asked for once.
+// undefined where the server does not have the route: another node may run an older version. A queue or job that is
+// not there is an error as usual.
 export async function getIfThere<T>(path: string, query?: Query, signal?: AbortSignal): Promise<T | undefined> {
   if (missing.has(path)) return undefined;
   try {
     return await get<T>(path, query, signal);
   } catch (problem) {
-    if (!(problem instanceof ApiError) || problem.status !== 404) throw problem;
+    if (!(problem instanceof ApiError) || problem.status !== 404 || !problem.message.includes("/openapi.json")) throw problem;
     missing.add(path);
     return undefined;
   }

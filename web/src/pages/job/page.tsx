@@ -190,6 +190,9 @@ function headerOf(job: Job, name: string): string | undefined {
   return value === undefined || value === null ? undefined : String(value);
 }
 
+// Of the W3C header traceparent: VERSION-TRACE-SPAN-FLAGS.
+const traceOf = (job: Job): string | undefined => /^[0-9a-f]{2}-([0-9a-f]{32})-/.exec(headerOf(job, "traceparent") ?? "")?.[1];
+
 function LimitsOf(props: { queue: string; onClose: () => void }) {
   const queue = useData(`limits ${props.queue}`, (signal) => get<Schemas["Queue"]>(`/v1/queues/${segment(props.queue)}`, {}, signal));
   return queue.data ? <LimitsDialog queue={queue.data} onClose={props.onClose} done={() => {}} /> : null;
@@ -228,6 +231,7 @@ function FactsPanel({ job }: { job: Job }) {
           [t.job.correlation, job.correlation_id && <a href={search("correlation", job.correlation_id)}>{job.correlation_id}</a>],
           [t.job.replyTo, job.reply_to && <a href={link(["queues", job.reply_to])}>{job.reply_to}</a>],
           [t.job.schedule, schedule && <a href={link(["schedules", schedule])}>{schedule}</a>],
+          [t.job.trace, traceOf(job) && <code>{traceOf(job)}</code>],
           [t.job.copiedFrom, copied && <a href={link(["jobs", copied])}>{copied}</a>],
           [t.job.tags, job.tags?.map((tag) => <a key={tag} class="tag" href={link(["jobs"], { tag })}>{tag}</a>)],
         ]}
