@@ -6,7 +6,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 import { FLOWS } from "./flows.mjs";
-import { call, check, fill, open, ready, results, setUp, startServer, stopServer, violations } from "./support.mjs";
+import { call, check, fill, jobFolders, open, ready, results, setUp, startServer, stopServer, violations } from "./support.mjs";
 
 const [work, mainspring, ...storeOptions] = process.argv.slice(2);
 const t = setUp(work, mainspring, storeOptions);
@@ -20,7 +20,7 @@ const allPages = (ids) => [
   "", "?range=7d", "jobs", "jobs?state=dead,retryable&within=24h", `jobs/${ids.dead}`, `jobs/${ids.twice}`, `jobs/${ids.done}`,
   `jobs/${ids.dead}/compare/${ids.twice}`, "queues", "queues/photos", "queues/photos/keys/acme", "errors", "workers", "schedules", "schedules?span=7d",
   "schedules/nightly", "timers", "triggers", "triggers/orders", "workflows", "workflows/1", "sessions?queue=chat&key=s-1", "locks", "breakers",
-  "quarantine", "folders", "audit", "tokens", "system", "nowhere",
+  "quarantine", "folders", "folders/triggered/report", "audit", "tokens", "system", "nowhere",
 ];
 
 // Every page, narrow and wide, light and dark.
@@ -76,7 +76,7 @@ async function reconnect(server) {
   return again;
 }
 
-let local = await startServer(t, "local");
+let local = await startServer(t, "local", whole ? ["--jobs", jobFolders(t)] : []);
 try {
   const ids = await fill(local.url);
   const paths = Object.keys((await call(local.url, "GET", "/openapi.json")).paths);

@@ -32,6 +32,28 @@ async function soon({ page, go, url }) {
   console.log(`a change is visible after ${times[2]} ms (median of ${times.join(", ")})`);
 }
 
+// Without traffic an open page asks for nothing, and a hidden one has no stream.
+async function quiet({ go, url, browser }) {
+  for (const name of ["", "jobs", "queues", "schedules", "workers"]) {
+    const { context, page } = await open(browser, url);
+    await page.clock.install();
+    await page.goto(`${url}/ui/#/${name}`);
+    await page.waitForFunction(() => document.querySelector("main h1") && !document.querySelector(".loading"));
+    await page.getByText("Live").waitFor();
+    const requests = [];
+    page.on("request", (request) => requests.push(request.url()));
+    await page.clock.runFor("05:00");
+    check(requests.length === 0, `${name || "overview"} asks for nothing in 5 minutes without traffic: ${requests.slice(0, 3)}`);
+    await page.evaluate(() => {
+      Object.defineProperty(document, "hidden", { value: true, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    });
+    await page.getByText("Live").waitFor({ state: "detached" });
+    await context.close();
+  }
+  await go("");
+}
+
 // By keyboard alone: why job X waits, raise the limit, see it run.
 async function keyboard({ page, go, url }) {
   await call(url, "PUT", "/v1/queues/slow/limits", { concurrency: 1 });
@@ -224,4 +246,4 @@ async function workers({ page, go }) {
   await page.getByText("python 1.5").waitFor();
 }
 
-export const FLOWS = { live, soon, keyboard, oneJob, search, views, queues, charts, schedules, workers };
+export const FLOWS = { quiet, live, soon, keyboard, oneJob, search, views, queues, charts, schedules, workers };

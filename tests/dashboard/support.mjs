@@ -1,6 +1,6 @@
 // What the browser tests share: a server, a browser, and the checks that every page must pass.
 import { spawn } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 
@@ -88,6 +88,14 @@ export async function violations(t, page) {
   return result.violations.map((one) => `${one.id}: ${one.nodes.slice(0, 3).map((node) => node.target.join(" ")).join("; ")}`);
 }
 
+// A directory of job folders with one whose log is hostile.
+export function jobFolders(t) {
+  const directory = join(t.scratch, "folders");
+  mkdirSync(join(directory, "triggered/report"), { recursive: true });
+  writeFileSync(join(directory, "triggered/report/run.sh"), `#!/bin/sh\ncat <<'TEXT'\n${HOSTILE}\nTEXT\n`, { mode: 0o755 });
+  return directory;
+}
+
 // Jobs in every state, and one of everything that has a page.
 export async function fill(url) {
   const enqueue = (job) => call(url, "POST", "/v1/jobs", job);
@@ -128,6 +136,8 @@ export async function fill(url) {
     name: "order", input: { text: HOSTILE },
     steps: [{ name: "reserve", job: { queue: "wf", kind: "reserve" } }, { name: "pay", after: ["reserve"], job: { queue: "wf", kind: "pay" } }],
   });
+  const { jobs: folders } = await call(url, "GET", "/v1/host/jobs").catch(() => ({ jobs: [] }));
+  if (folders.length > 0) await call(url, "POST", "/v1/host/jobs/triggered/report/run", {});
   await enqueue({ queue: "chat", kind: "message", session: "s-1" });
   return { dead: String(second.id), twice: String(again.jobs[0].id), done: String(first.id) };
 }

@@ -251,6 +251,7 @@ export const t = {
     compareWith: "Compare",
     copiedFrom: "Copy of",
     trace: "Trace",
+    folder: "Job folder and log",
     related: {
       concurrency: "Running jobs of the queue", key_concurrency: "Running jobs with its limit key", session_turn: "Its session",
       session_held: "Its session", session_stopped: "Its session", breaker: "Breakers", queue_paused: "The queue", no_worker: "Workers",

@@ -19,6 +19,7 @@ import { copyChoices } from "./copy_as";
 import { EditJobDialog } from "./edit";
 
 type Job = Schemas["Job"];
+const FOLDER_QUEUE = "host"; // of job folders, whose page has the log
 const ENDED = new Set(["completed", "cancelled", "dead"]);
 
 export function JobPage(props: { id: string }) {
@@ -213,6 +214,7 @@ function FactsPanel({ job }: { job: Job }) {
   const ran = started !== undefined && job.finished_at ? Date.parse(job.finished_at) - started : undefined;
   const schedule = headerOf(job, "mainspring-schedule");
   const copied = headerOf(job, "cloned_from");
+  const folder = job.queue === FOLDER_QUEUE ? /^triggered\/(.+)$/.exec(job.kind)?.[1] : undefined;
   return (
     <Panel title={t.job.facts}>
       <Facts
@@ -231,6 +233,7 @@ function FactsPanel({ job }: { job: Job }) {
           [t.job.correlation, job.correlation_id && <a href={search("correlation", job.correlation_id)}>{job.correlation_id}</a>],
           [t.job.replyTo, job.reply_to && <a href={link(["queues", job.reply_to])}>{job.reply_to}</a>],
           [t.job.schedule, schedule && <a href={link(["schedules", schedule])}>{schedule}</a>],
+          [t.job.folder, folder && <a href={link(["folders", "triggered", folder])}>{folder}</a>],
           [t.job.trace, traceOf(job) && <code>{traceOf(job)}</code>],
           [t.job.copiedFrom, copied && <a href={link(["jobs", copied])}>{copied}</a>],
           [t.job.tags, job.tags?.map((tag) => <a key={tag} class="tag" href={link(["jobs"], { tag })}>{tag}</a>)],
