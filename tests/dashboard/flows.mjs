@@ -192,6 +192,7 @@ async function queues({ page, go, url }) {
   await page.locator(".page-head .state-paused").waitFor({ state: "detached" });
   await press(page, "Edit limits");
   await field(page, "Rate").fill("50/1m");
+  await dialogOf(page).getByLabel(/Alternate between limit keys/).check();
   await field(page, "Weights of limit keys").fill("acme = 3");
   await press(page, "Save");
   await dialogOf(page).waitFor({ state: "detached" });
