@@ -151,6 +151,15 @@ async function search({ page, go, url }) {
   await page.getByText("Bulk actions").waitFor();
   await page.waitForFunction(() => /60 of 60/.test(document.body.textContent));
   check((await call(url, "GET", "/v1/queues/bulk")).counts.cancelled === 60, "a bulk action reaches every job that matches");
+  // Two selected rows alone.
+  await go("jobs?queue=bulk&state=cancelled");
+  await page.locator("tbody tr").nth(1).waitFor();
+  await page.locator("tbody input").nth(0).check();
+  await page.locator("tbody input").nth(1).check();
+  await page.getByRole("toolbar").getByRole("button", { name: "Delete", exact: true }).click();
+  await dialogOf(page).getByRole("button", { name: "Delete (2)" }).click();
+  await page.waitForFunction(() => /2 of 2/.test(document.body.textContent));
+  check((await call(url, "GET", "/v1/queues/bulk")).counts.cancelled === 58, "a bulk action on selected rows reaches these alone");
 }
 
 // A view is saved on the server, and opened by another viewer.

@@ -214,7 +214,7 @@ export const t = {
       delete: "Ended jobs are removed with their results and errors. Others are skipped.",
       reprioritise: "Jobs that have not started get this priority. Others are skipped.",
     },
-    title: (action: string, n: string) => `${action}: ${n} jobs`,
+    title: (action: string, n: string) => `${action}: ${n} ${n === "1" ? "job" : "jobs"}`,
     run: (action: string, n: string) => `${action} (${n})`,
     counting: "counting…",
     afterCanary: "for you to continue",

@@ -12,7 +12,8 @@ import { t } from "../../texts";
 
 export type BulkAction = "retry" | "cancel" | "delete" | "reprioritise";
 export const BULK_ACTIONS: BulkAction[] = ["retry", "cancel", "delete", "reprioritise"];
-const POLL_MS = 1_000;
+// A bulk action is a job of this queue: its events say how far it is.
+const BULK_QUEUE = "mainspring.redrives";
 const ENDED = new Set(["done", "stopped", "failed"]);
 const SHOW_ENDED_MS = 10 * 60_000;
 
@@ -88,16 +89,13 @@ const progressOf = (one: Bulk): string =>
 
 // Bulk actions that run, and those of the last minutes. `version` grows when one was started here.
 export function BulkPanel(props: { version: number; ended: () => void }) {
-  const bulks = useData(`bulk ${props.version}`, async (signal) => (await getIfThere<{ bulks: Bulk[] }>("/v1/bulk", {}, signal))?.bulks ?? []);
+  const bulks = useData(
+    `bulk ${props.version}`,
+    async (signal) => (await getIfThere<{ bulks: Bulk[] }>("/v1/bulk", {}, signal))?.bulks ?? [],
+    (event) => event.queue === BULK_QUEUE,
+  );
   const running = bulks.data?.some((one) => !ENDED.has(one.state)) ?? false;
-  useEffect(() => {
-    if (!running) return;
-    const timer = setInterval(() => document.hidden || bulks.reload(), POLL_MS);
-    return () => {
-      clearInterval(timer);
-      props.ended();
-    };
-  }, [running]);
+  useEffect(() => (running ? props.ended : undefined), [running]);
   const shown = (bulks.data ?? []).filter((one) => isRecent(one, Date.now())).sort((a, b) => Number(b.id) - Number(a.id)).slice(0, 5);
   if (shown.length === 0) return null;
   const run = async (one: Bulk, verb: "stop" | "continue") => {
