@@ -58,7 +58,11 @@ no_complaints() {
 root=$work/root
 make_root() {
   mmdebstrap --variant=apt --mode=root --format=directory --dpkgopt=force-unsafe-io \
-    --aptopt='Acquire::Languages "none"' --include=systemd,curl,ca-certificates bookworm "$root"
+    --aptopt='Acquire::Languages "none"' --include=systemd,curl,gpgv,ca-certificates bookworm "$root"
+  cp /etc/resolv.conf "$root/etc/resolv.conf"
+  mkdir -p "$root/debs"
+  cp "$work"/debs/*.deb "$root/debs"
+  in_root apt-get update
 }
 in_root() {
   chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 "$@"
@@ -71,8 +75,6 @@ state() {
     -o -not -type d -printf '%p %u %m %l\n' -o -type d -printf '%p/ %u %m\n' | sort
 }
 clean_purge() {
-  mkdir -p "$root/debs"
-  cp "$work"/debs/*.deb "$root/debs"
   # Its libraries stay: they are not ours.
   in_root apt-get install -y --no-install-recommends /debs/mainspring_*.deb
   in_root apt-get purge -y mainspring
@@ -116,6 +118,8 @@ serve_in_root() {
 }
 first_job() {
   local began took
+  # With its libraries, whose packages are downloaded already.
+  in_root apt-get autoremove -y
   began=$(date +%s.%N)
   in_root apt-get install -y --no-install-recommends /debs/mainspring_*.deb
   serve_in_root
@@ -141,6 +145,11 @@ units_in_root() {
   [[ $(in_root systemctl is-enabled mainspring-verify.timer || true) == disabled ]]
   in_root sh -c 'systemd-analyze verify --man=no mainspring.service mainspring-host.service mainspring-backup.timer mainspring-verify.timer'
   in_root sh -c 'man -w mainspring-jobs 2>/dev/null || ls /usr/share/man/man1/mainspring-jobs.1.gz'
+}
+# The units under a systemd of their own: the last use of this Debian.
+systemd_runs() {
+  in_root sh -c 'apt-get install -y --no-install-recommends /debs/mainspring_*.deb /debs/mainspring-jobs_*.deb'
+  packaging/systemd_check.sh "$root"
 }
 library() {
   dpkg-deb -x "$work"/debs/libmainspring-dev_*.deb "$work/dev"
@@ -216,6 +225,7 @@ check "a purge keeps the data and says where it is" data_survives_purge
 check "from apt install to the first job in 10 s" first_job
 check "users who may not read the settings can use the program" other_users
 check "services are enabled, timers are not" units_in_root
+check "systemd runs, watches, restarts and stops the services" systemd_runs
 check "every proxy" env MAINSPRING_PROXIES=all tests/packaging/proxy_test.py "$build/mainspring"
 check "the image is made" image
 check "the image has at most 60 MiB" image_size

@@ -1,4 +1,4 @@
-// Feeds the watchdog of a service manager, and tells it how the start goes on.
+// Feeds the watchdog of a service manager, and reports the progress of the start.
 #include "cli/watchdog.h"
 
 #include <fmt/format.h>

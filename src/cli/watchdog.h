@@ -64,7 +64,7 @@ class Watchdog {
   std::thread thread_;
 };
 
-// While it lives the manager hears every few seconds that the start goes on, and waits longer. A
+// While it lives the manager hears every few seconds that the start continues, and waits longer. A
 // store whose log is replayed may take minutes.
 class StartNotice {
  public:

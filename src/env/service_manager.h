@@ -1,4 +1,4 @@
-// ServiceManager: tells systemd, or another manager with its protocol, how the service is.
+// ServiceManager: reports the state of the service to systemd, or to a manager like it.
 //
 // The protocol is one datagram per message to the socket in NOTIFY_SOCKET (sd_notify(3)). It needs
 // no library.
