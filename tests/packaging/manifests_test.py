@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGING = ROOT / "packaging"
@@ -58,6 +59,31 @@ for file in re.findall(r"--from-file=(\w+)=", "".join(place.read_text() for plac
     check(file in settings or file == "token", f"the secret's file {file} is a setting")
 for file in re.findall(r"secrets/(?:server|worker)/(\w+)", (PACKAGING / "container/setup.sh").read_text()):
     check(file in settings, f"setup.sh: {file} is a setting")
+
+with tempfile.TemporaryDirectory(prefix="mainspring-compose.") as name:
+    place = pathlib.Path(name)
+    shutil.copy(PACKAGING / "container/setup.sh", place)
+    made = [subprocess.run([place / "setup.sh", PROGRAM], capture_output=True, text=True) for _ in range(2)]
+    check([one.returncode for one in made] == [0, 0], "setup.sh makes the secrets, and a second run changes nothing " + made[0].stderr + made[1].stderr)
+    server = place / "secrets/server"
+    check({file.name for file in server.iterdir()} == {"tls_cert", "tls_key", "ca_file", "store_file", "first_token_file"}, "setup.sh makes what the server needs")
+    check({file.name for file in (place / "secrets/worker").iterdir()} == {"ca_file", "token_file"}, "setup.sh makes what a worker needs")
+    others = [str(file.relative_to(place)) for file in place.rglob("secrets/**/*") if file.stat().st_mode & 0o077]
+    check(others == ["secrets/tls/ca.pem", "secrets/tls/server.pem"] or not others, f"other users can read no secret: {others}")
+    # The server of compose.yaml, with a directory in place of PostgreSQL.
+    (server / "store_file").unlink()
+    environment = dict(os.environ, CREDENTIALS_DIRECTORY=str(server))
+    process = subprocess.Popen([PROGRAM, "serve", "--json", "--listen", "0.0.0.0:0", "--data", str(place / "data"), "--restart-allowance", "0s"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        started = process.stdout.readline()
+        check(started.startswith("{"), "a server starts with the secrets of setup.sh")
+        port = re.search(r":(\d+)\"", started)[1]
+        client = dict(os.environ, CREDENTIALS_DIRECTORY=str(place / "secrets/worker"), MAINSPRING_SERVER=f"https://localhost:{port}")
+        done = subprocess.run([PROGRAM, "enqueue", "hello", "greet"], env=client, capture_output=True, text=True)
+        check(done.returncode == 0, "a worker's secrets are good for the server " + done.stderr)
+    finally:
+        process.terminate()
+        process.wait(60)
 
 for unit in (PACKAGING / "systemd").glob("*.service"):
     for line in re.findall(r"^ExecStart=/usr/bin/mainspring (.*)$", unit.read_text(), re.M):

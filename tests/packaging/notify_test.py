@@ -171,7 +171,8 @@ def bad_socket(directory):
 def backups(directory):
     script = pathlib.Path(__file__).resolve().parents[2] / "packaging/backup.sh"
     manager = Manager(directory, "--data", "store", "--restart-allowance", "0s")
-    manager.until("READY")
+    url = manager.until("READY")[-1]["STATUS"].split()[2].rstrip(",")
+    subprocess.run([PROGRAM, "enqueue", "kept", "k", "--server", url], check=True, capture_output=True)
     place = directory / "backups"
     for old in ("2001-01-01T000000Z", "2002-01-01T000000Z", "2003-01-01T000000Z.incomplete", "mine"):
         (place / old).mkdir(parents=True)
@@ -181,6 +182,13 @@ def backups(directory):
     names = sorted(entry.name for entry in place.iterdir())
     expect(len(names) == 3 and names[0] == "2002-01-01T000000Z" and names[2] == "mine", "the newest backups and what is not a backup stay: " + " ".join(names))
     expect((place / names[1] / "mainspring.db").exists(), "the backup is a data directory")
+    # As docs/guides/operating.md restores it.
+    shutil.copytree(place / names[1], directory / "restored")
+    restored = Manager(directory, "--data", "restored", "--restart-allowance", "0s")
+    url = restored.until("READY")[-1]["STATUS"].split()[2].rstrip(",")
+    listed = subprocess.run([PROGRAM, "jobs", "list", "--json", "--server", url], capture_output=True, text=True).stdout
+    expect('"kept"' in listed, "a server starts with the restored backup and has its jobs")
+    restored.stop()
     for keep in ("0", "", "-1", "2x"):
         expect(run(str(place), keep).returncode == 64, f"KEEP \"{keep}\" is refused")
     expect(run(str(directory / "nowhere"), "2").returncode == 66, "a directory that is missing is an error")
