@@ -105,4 +105,13 @@ int effective_priority(int priority, WallTime run_at, const std::optional<Durati
 // Errors: invalid_argument, with the field, for example rate.count.
 Result<void> validate(const QueueLimits& limits);
 
+// Why, by whom and until when a queue is paused.
+struct QueuePause {
+  std::string reason;  // "" = none was given
+  std::string by;      // the name of a token; "" = a program with the engine in its process
+  WallTime at;
+  std::optional<WallTime> until{};  // the queue resumes by itself; nullopt = when it is resumed
+  friend bool operator==(const QueuePause&, const QueuePause&) = default;
+};
+
 }  // namespace mainspring

@@ -20,10 +20,17 @@ namespace mainspring {
 
 class Jobs;
 
+// Each may be left out.
+struct PauseOptions {
+  std::string reason;             // up to 1 KiB
+  std::optional<WallTime> until;  // at most 366 days from now
+};
+
 // A queue as it is now.
 struct QueueStatus {
   std::string name;
   bool paused = false;
+  std::optional<QueuePause> pause;  // while it is paused
   QueueLimits limits;
   std::optional<WallTime> opens_at;  // closed by its rate until then
   std::int64_t slots_taken = 0;      // of its concurrency, by what runs
@@ -55,8 +62,9 @@ class EngineQueues {
   // ones included).
   Result<void> remove(const std::string& queue);
   // Its jobs are not claimed until it is resumed. Running jobs continue. Creates the queue if it
-  // does not exist, as set_limits() and resume() do.
-  Result<void> pause(const std::string& queue);
+  // does not exist, as set_limits() and resume() do. A pause of a paused queue replaces its reason
+  // and its end.
+  Result<void> pause(const std::string& queue, PauseOptions options = {});
   Result<void> resume(const std::string& queue);
 
  private:

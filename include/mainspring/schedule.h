@@ -146,4 +146,36 @@ inline constexpr std::int64_t kLedgerRows = 10'000;  // kept per schedule; older
 inline constexpr int kMaxPreview = 1000;
 inline constexpr int kMaxSchedules = 100'000;
 
+// What the next hours bring.
+struct UpcomingTick {
+  std::string schedule;
+  WallTime nominal;
+  std::string note;  // as in PreviewTick
+};
+struct DueJobs {
+  WallTime at;            // a full hour, UTC; jobs that are overdue count in the first one
+  std::int64_t jobs = 0;  // scheduled and retryable ones with run_at in this hour
+  friend bool operator==(const DueJobs&, const DueJobs&) = default;
+};
+struct Upcoming {
+  WallTime from, to;
+  std::vector<UpcomingTick> ticks;  // in order of time
+  bool truncated = false;           // there are more ticks, or more due jobs
+  std::vector<std::string> cut;     // schedules with more ticks than are shown of them
+  std::vector<DueJobs> due;         // hours with due jobs
+};
+inline constexpr Duration kMaxUpcoming = std::chrono::hours(24 * 7);
+inline constexpr int kMaxUpcomingTicks = 10'000;
+// Of one schedule at most so many, so that a frequent one does not hide the others.
+inline constexpr int kMaxTicksOfOne = 100;
+
+// Which schedules pause_all() and resume_all() change.
+struct ScheduleSet {
+  std::vector<std::string> names;     // up to 1000; or
+  std::optional<std::string> prefix;  // those whose names begin so; "" = all
+};
+struct ScheduleChanges {
+  std::vector<std::string> changed, unchanged, missing;  // names
+};
+
 }  // namespace mainspring

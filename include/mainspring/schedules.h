@@ -25,6 +25,13 @@ class EngineSchedules {
   Result<void> remove(const std::string& name);
   Result<void> pause(const std::string& name, std::string reason = "");
   Result<void> resume(const std::string& name);
+  // Many at once, one after the other: after an error some may have been changed; call again.
+  // Errors: invalid_argument (names and prefix, or neither).
+  Result<ScheduleChanges> pause_all(ScheduleSet which, std::string reason = "");
+  Result<ScheduleChanges> resume_all(ScheduleSet which);
+  // The ticks of all schedules that are not paused, and due jobs by hour, from now until `within`
+  // from now, at most kMaxUpcoming; up to `limit` ticks, 1 to kMaxUpcomingTicks.
+  Result<Upcoming> upcoming(Duration within, int limit = 1000);
   // A run now. Answers its job, 0 = the overlap policy skipped it.
   Result<JobId> trigger(const std::string& name);
   // Another timeout of a continuous timer, while it runs; 0 = its own again. Errors: conflict (it

@@ -65,6 +65,10 @@ struct WorkerOptions {
   Duration graceful_stop = std::chrono::seconds(25);
   // How long a claim waits at the server before it is asked again.
   Duration claim_wait = std::chrono::seconds(20);
+  // The version of your program, up to 100 bytes. `mainspring workers` shows it. Default: unknown.
+  std::string version;
+  // What the handlers are written in, up to 100 bytes. `mainspring workers` shows it.
+  std::string language = "C++";
 
   // All mistakes; empty = none.
   std::vector<Error> validate() const;

@@ -99,7 +99,8 @@ CREATE TABLE $schema.queues (
   keys_open_at bigint,                  -- when the first limit key that its rate closes opens again
   empty_since bigint,                   -- when it was first seen without jobs and settings; NULL = not seen so
   empty_at bigint NOT NULL DEFAULT 0,   -- how many jobs had been enqueued then
-  removed boolean NOT NULL DEFAULT false -- not listed while no more than `empty_at` jobs have been enqueued
+  removed boolean NOT NULL DEFAULT false, -- not listed while no more than `empty_at` jobs have been enqueued
+  pause text                            -- JSON, as "pause" in GET /v1/queues/NAME; NULL = not paused
 );
 
 CREATE TABLE $schema.kinds (

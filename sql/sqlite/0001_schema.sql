@@ -28,7 +28,8 @@ CREATE TABLE queues (
   turns_at INTEGER,                     -- virtual time of a queue with fair keys (KeyTurns); NULL = 0
   empty_since INTEGER,                  -- when it was first seen without jobs and settings; NULL = not seen so
   empty_at INTEGER NOT NULL DEFAULT 0,  -- how many jobs had been enqueued then
-  removed INTEGER NOT NULL DEFAULT 0    -- 1 = not listed while no more than `empty_at` jobs have been enqueued
+  removed INTEGER NOT NULL DEFAULT 0,   -- 1 = not listed while no more than `empty_at` jobs have been enqueued
+  pause TEXT                            -- JSON, as "pause" in GET /v1/queues/NAME; NULL = not paused
 );
 
 CREATE TABLE kinds (

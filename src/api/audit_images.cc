@@ -8,6 +8,7 @@
 
 #include "api/json.h"
 #include "api/limit_shapes.h"
+#include "api/pause_shapes.h"
 #include "api/schedule_shapes.h"
 
 namespace mainspring {
@@ -35,15 +36,21 @@ std::string cut(const std::string& text) {
 }  // namespace
 
 std::string queue_image(bool paused, std::optional<Duration> retention_completed,
-                        std::optional<Duration> retention_dead, const QueueLimits& limits) {
+                        std::optional<Duration> retention_dead, const QueueLimits& limits,
+                        const std::optional<QueuePause>& pause) {
   std::string out;
   JsonWriter w(out);
   w.begin_object().key("paused").boolean(paused);
   write_limit(w, "retention_completed_ms", retention_completed);
   write_limit(w, "retention_dead_ms", retention_dead);
   if (!limits.is_default()) write_limits(w.key("limits"), limits);
+  if (pause) write_pause(w.key("pause"), pause);
   w.end_object();
   return out;
+}
+
+Audit resumed_by_itself(const std::string& queue) {
+  return {.who = "mainspring", .action = "resume_queue", .object = "queue/" + queue};
 }
 
 std::string job_image(JobState state, std::string_view queue, bool cancel_requested) {

@@ -16,9 +16,12 @@ namespace mainspring {
 //   job       {"state", "queue", "cancel_requested"}
 //   schedule  the definition and "paused", "version"; of args and headers content_image()
 //   token     {"scopes", "expires_at", "revoked", "rate"}; never the digest
-// With limits also "limits", as in QueueStats.
+// With limits also "limits", as in QueueStats. While it is paused also "pause".
 std::string queue_image(bool paused, std::optional<Duration> retention_completed,
-                        std::optional<Duration> retention_dead, const QueueLimits& limits = {});
+                        std::optional<Duration> retention_dead, const QueueLimits& limits = {},
+                        const std::optional<QueuePause>& pause = {});
+// The record of a queue whose pause was over.
+Audit resumed_by_itself(const std::string& queue);
 std::string job_image(JobState state, std::string_view queue, bool cancel_requested);
 std::string schedule_image(const ScheduleInfo& info);
 std::string token_image(const TokenRecord& token);

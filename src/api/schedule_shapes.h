@@ -106,6 +106,23 @@ void encode_preview_request(const PreviewRequest& request, std::string& out);
 void encode_preview(std::span<const PreviewTick> ticks, std::string& out);
 Result<std::vector<PreviewTick>> decode_preview(std::string_view body);
 
+// {"from", "to", "ticks": [{"schedule", "nominal", "note"?}], "truncated", "cut"?: [names],
+// "due": [{"at", "jobs"}]}
+void encode_upcoming(const Upcoming& upcoming, std::string& out);
+Result<Upcoming> decode_upcoming(std::string_view body);
+
+// {"names": […]} or {"prefix"} or {"all": true}, with "reason"? of a pause. Errors:
+// invalid_argument.
+struct ScheduleSetRequest {
+  ScheduleSet which;
+  std::string reason;
+};
+Result<ScheduleSetRequest> decode_schedule_set(std::string_view body);
+void encode_schedule_set(const ScheduleSetRequest& request, std::string& out);
+// {"changed": […], "unchanged": […], "missing": […]}
+void encode_schedule_changes(const ScheduleChanges& changes, std::string& out);
+Result<ScheduleChanges> decode_schedule_changes(std::string_view body);
+
 // {"ticks": [{"seq", "version", "nominal", "until"?, "count"?, "source", "state", "past_due"?,
 // "job"?, "job_state"?, "reason"?, "note"?, "decided_at"}], "next_cursor": "…" | null}; a count of
 // null = too many to count.

@@ -19,11 +19,14 @@
 #include <string_view>
 #include <vector>
 
+#include "api/name_page.h"
 #include "api/payload.h"
 #include "model/access.h"
 #include "store/operations.h"
 
 namespace mainspring {
+
+class JsonWriter;
 
 // -- POST /v1/jobs --------------------------------------------------------------------------------
 
@@ -140,9 +143,10 @@ Result<RetryResult> decode_retry_response(std::string_view body);
 
 // `now` is what oldest_available_ms is reckoned from.
 void encode_queue(const QueueStats& queue, WallTime now, std::string& out);
-void encode_queues(std::span<const QueueStats> queues, WallTime now, std::string& out);
+// `more`: there are more by name after the last of these.
+void encode_queues(std::span<const QueueStats> queues, WallTime now, bool more, std::string& out);
 Result<QueueStats> decode_queue(std::string_view body);
-Result<std::vector<QueueStats>> decode_queues(std::string_view body);
+Result<NamePage<QueueStats>> decode_queues(std::string_view body);
 // {"name", "paused"}
 // Why a job does not run: {"id", "state", "gate", "why", "until"?, "ahead"?, "estimated_start"?}.
 struct WhyAnswer {
@@ -162,6 +166,9 @@ void encode_retention_request(const SetRetention& request, std::string& out);
 // {"name", "retention"}
 void encode_retention_response(const SetRetention& request, std::string& out);
 
+// Members of an object: what is known of host, pid, version, language and slots.
+void write_facts(JsonWriter& w, const WorkerFacts& facts);
+void write_worker(JsonWriter& w, const WorkerInfo& worker);
 void encode_workers(std::span<const WorkerInfo> workers, std::string& out);
 Result<std::vector<WorkerInfo>> decode_workers(std::string_view body);
 

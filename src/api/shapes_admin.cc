@@ -6,6 +6,7 @@
 
 #include "api/fields.h"
 #include "api/limit_shapes.h"
+#include "api/pause_shapes.h"
 #include "api/redrive_shapes.h"
 #include "api/shapes.h"
 
@@ -82,20 +83,21 @@ constexpr JsonField<QueueStats> kQueue[] = {
     {"opens_at", &as_optional_time<&QueueStats::opens_at>},
     {"quarantined", &as_count<&QueueStats::quarantined>},
     {"slots_taken", &as_count<&QueueStats::slots_taken>},
+    {"pause", [](JsonReader& in, QueueStats& q) { return read_pause(in, q.pause); }},
 };
-struct QueuesAnswer {
-  std::vector<QueueStats> queues;
-};
+using QueuesAnswer = NamePage<QueueStats>;
 constexpr JsonField<QueuesAnswer> kQueues[] = {
     {"queues",
      [](JsonReader& in, QueuesAnswer& a) {
        return in.array(kMaxResponseEntries,
-                       [&](std::size_t) { return in.object(kQueue, a.queues.emplace_back()); });
+                       [&](std::size_t) { return in.object(kQueue, a.items.emplace_back()); });
      }},
+    {"next", &as_optional_string<&QueuesAnswer::next>},
 };
 
 void write_queue(JsonWriter& w, const QueueStats& queue, WallTime now) {
   w.begin_object().key("name").string(queue.name).key("paused").boolean(queue.paused);
+  write_pause(w.key("pause"), queue.pause);
   w.key("counts").begin_object();
   for (int i = 0; i < kJobStateCount; ++i) {
     w.key(to_string(static_cast<JobState>(i))).number(queue.counts[static_cast<std::size_t>(i)]);
@@ -127,6 +129,16 @@ constexpr JsonField<WorkerInfo> kWorker[] = {
     {"running", &as_integer<&WorkerInfo::running, 0, INT_MAX>},
     {"last_seen_ms", &as_milliseconds<&WorkerInfo::last_seen>},
     {"parked", &as_boolean<&WorkerInfo::parked>},
+    {"host", [](JsonReader& in, WorkerInfo& worker) { return in.string(worker.facts.host); }},
+    {"pid",
+     [](JsonReader& in, WorkerInfo& worker) {
+       return in.integer(worker.facts.pid, std::int64_t{0}, INT64_MAX);
+     }},
+    {"version", [](JsonReader& in, WorkerInfo& worker) { return in.string(worker.facts.version); }},
+    {"language",
+     [](JsonReader& in, WorkerInfo& worker) { return in.string(worker.facts.language); }},
+    {"slots",
+     [](JsonReader& in, WorkerInfo& worker) { return in.integer(worker.facts.slots, 0, INT_MAX); }},
 };
 struct WorkersAnswer {
   std::vector<WorkerInfo> workers;
@@ -216,20 +228,21 @@ void encode_queue(const QueueStats& queue, WallTime now, std::string& out) {
   write_queue(w, queue, now);
 }
 
-void encode_queues(std::span<const QueueStats> queues, WallTime now, std::string& out) {
+void encode_queues(std::span<const QueueStats> queues, WallTime now, bool more, std::string& out) {
   JsonWriter w(out);
   w.begin_object().key("queues").begin_array();
   for (const QueueStats& queue : queues) write_queue(w, queue, now);
-  w.end_array().end_object();
+  w.end_array().key("next");
+  more ? w.string(queues.back().name) : w.null();
+  w.end_object();
 }
 
 Result<QueueStats> decode_queue(std::string_view body) {
   return decode_response(body, kQueue);
 }
 
-Result<std::vector<QueueStats>> decode_queues(std::string_view body) {
-  MS_TRY_ASSIGN(QueuesAnswer answer, decode_response(body, kQueues));
-  return std::move(answer.queues);
+Result<NamePage<QueueStats>> decode_queues(std::string_view body) {
+  return decode_response(body, kQueues);
 }
 
 void encode_why(const WhyAnswer& answer, std::string& out) {
@@ -249,6 +262,7 @@ Result<WhyAnswer> decode_why(std::string_view body) {
 void encode_paused(const PauseQueue& queue, std::string& out) {
   JsonWriter w(out);
   w.begin_object().key("name").string(queue.queue).key("paused").boolean(queue.paused);
+  if (queue.until) w.key("until").time(*queue.until);
   w.end_object();
 }
 
@@ -276,16 +290,28 @@ void encode_retention_response(const SetRetention& request, std::string& out) {
   w.end_object();
 }
 
+void write_facts(JsonWriter& w, const WorkerFacts& facts) {
+  if (!facts.host.empty()) w.key("host").string(facts.host);
+  if (facts.pid != 0) w.key("pid").number(facts.pid);
+  if (!facts.version.empty()) w.key("version").string(facts.version);
+  if (!facts.language.empty()) w.key("language").string(facts.language);
+  if (facts.slots != 0) w.key("slots").number(facts.slots);
+}
+
+void write_worker(JsonWriter& w, const WorkerInfo& worker) {
+  w.begin_object().key("id").string(worker.id).key("queues").begin_array();
+  for (const std::string& queue : worker.queues) w.string(queue);
+  w.end_array().key("running").number(worker.running);
+  w.key("last_seen_ms").milliseconds(worker.last_seen);
+  w.key("parked").boolean(worker.parked);
+  write_facts(w, worker.facts);
+  w.end_object();
+}
+
 void encode_workers(std::span<const WorkerInfo> workers, std::string& out) {
   JsonWriter w(out);
   w.begin_object().key("workers").begin_array();
-  for (const WorkerInfo& worker : workers) {
-    w.begin_object().key("id").string(worker.id).key("queues").begin_array();
-    for (const std::string& queue : worker.queues) w.string(queue);
-    w.end_array().key("running").number(worker.running);
-    w.key("last_seen_ms").milliseconds(worker.last_seen);
-    w.key("parked").boolean(worker.parked).end_object();
-  }
+  for (const WorkerInfo& worker : workers) write_worker(w, worker);
   w.end_array().end_object();
 }
 

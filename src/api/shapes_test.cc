@@ -199,6 +199,34 @@ TEST_CASE("a claim names its worker and queues") {
         "session");
 }
 
+TEST_CASE("a claim may report the worker's host, pid, version, language and slots") {
+  const auto read = [](std::string_view members) {
+    return decode_claim_request(R"({"worker":"w","queues":["q"])" + std::string(members) + "}");
+  };
+  CHECK(read("")->operation.facts == nullptr);
+  CHECK(read(R"(,"host":null,"pid":null,"version":null,"slots":null)")->operation.facts == nullptr);
+  const WorkerFacts facts{"web-7", 4711, "v1.4", "Python 3.11.2", 8};
+  const auto all =
+      read(R"(,"host":"web-7","pid":4711,"version":"v1.4","language":"Python 3.11.2","slots":8)");
+  REQUIRE(all);
+  REQUIRE(all->operation.facts != nullptr);
+  CHECK(*all->operation.facts == facts);
+  std::string text;
+  encode_claim_request(*all, text);
+  CHECK(*decode_claim_request(text)->operation.facts == facts);
+
+  const auto field = [&](std::string_view members) { return shapes_refusal(read(members)).field; };
+  CHECK(field(R"(,"host":")" + std::string(256, 'h') + R"(")") == "host");
+  CHECK(field(R"(,"host":"a\u0007b")") == "host");
+  CHECK(field(R"(,"version":")" + std::string(101, 'v') + R"(")") == "version");
+  CHECK(field(R"(,"language":"\u001b[31m")") == "language");
+  CHECK(field(R"(,"pid":0)") == "pid");
+  CHECK(field(R"(,"pid":4294967296)") == "pid");
+  CHECK(field(R"(,"slots":0)") == "slots");
+  CHECK(field(R"(,"slots":1000001)") == "slots");
+  CHECK(field(R"(,"slots":"8")") == "slots");
+}
+
 TEST_CASE("the engine's own queues are not for callers: to put into, to claim from") {
   const auto claim = [](std::string_view queues) {
     return shapes_refusal(
@@ -352,23 +380,30 @@ TEST_CASE("queues, workers, pages, redrive, retention and verification read back
   queue.oldest_available = *parse_wall_time("2026-01-31T09:00:00Z");
   queue.retention_dead = 30 * 24h;
   const WallTime now = *queue.oldest_available + 1500ms;
-  const auto text = encoded([&](auto& out) { encode_queues({{queue}}, now, out); });
+  const auto text = encoded([&](auto& out) { encode_queues({{queue}}, now, false, out); });
   CHECK(text ==
-        R"({"queues":[{"name":"photos","paused":false,"counts":{"waiting":0,"scheduled":0,)"
+        R"({"queues":[{"name":"photos","paused":false,"pause":null,)"
+        R"("counts":{"waiting":0,"scheduled":0,)"
         R"("available":3,"running":0,"completed":0,"retryable":0,"cancelled":0,"dead":0},)"
         R"("oldest_available_ms":1500,"oldest_available_at":"2026-01-31T09:00:00Z",)"
-        R"("enqueued":9,"pruned":0,"expired":0,"retention":{"completed":null,"dead":"30d"}}]})");
+        R"("enqueued":9,"pruned":0,"expired":0,"retention":{"completed":null,"dead":"30d"}}],)"
+        R"("next":null})");
   auto queues = decode_queues(text);
   REQUIRE(queues);
-  CHECK(queues->at(0).counts == queue.counts);
-  CHECK(queues->at(0).oldest_available == queue.oldest_available);
-  CHECK(queues->at(0).retention_dead == queue.retention_dead);
+  CHECK(queues->items.at(0).counts == queue.counts);
+  CHECK(queues->items.at(0).oldest_available == queue.oldest_available);
+  CHECK(queues->items.at(0).retention_dead == queue.retention_dead);
+  CHECK(queues->next.empty());
+  const auto first = encoded([&](auto& out) { encode_queues({{queue}}, now, true, out); });
+  CHECK(decode_queues(first)->next == "photos");
 
-  const WorkerInfo worker{"w", {"a", "b"}, 3, 1500ms, true};
+  const WorkerInfo worker{"w",    {"a", "b"}, 3,
+                          1500ms, true,       {"web-7", 4711, "v1.4", "Python 3.11.2", 8}};
   auto workers = decode_workers(encoded([&](auto& out) { encode_workers({{worker}}, out); }));
   REQUIRE(workers);
   CHECK(workers->at(0).queues == worker.queues);
   CHECK(workers->at(0).last_seen == worker.last_seen);
+  CHECK(workers->at(0).facts == worker.facts);
 
   auto page = decode_job_page(R"({"jobs":[],"next_cursor":"41"})");
   REQUIRE(page);

@@ -102,6 +102,21 @@ bool check_claim(JsonReader& in, ClaimRequest& r) {
   return true;
 }
 
+// The worker's facts, made for the first of them.
+WorkerFacts& facts_of(ClaimRequest& r) {
+  if (r.operation.facts == nullptr) r.operation.facts = std::make_shared<WorkerFacts>();
+  return *std::const_pointer_cast<WorkerFacts>(r.operation.facts);  // not shared yet
+}
+
+template <auto Member, std::size_t MaxBytes>
+bool read_fact(JsonReader& in, ClaimRequest& r) {
+  if (in.null()) return true;
+  std::string& text = facts_of(r).*Member;
+  if (!in.string(text)) return false;
+  auto ok = check_fact(in.path(), text, MaxBytes);
+  return ok || in.fail(ok.error().code, ok.error().message, in.path());
+}
+
 bool read_claimed_id(JsonReader& in, ClaimRequest& r) {
   return as_id<&Claim::job>(in, r.operation);
 }
@@ -121,6 +136,17 @@ constexpr JsonField<ClaimRequest> kClaimRequest[] = {
                  ClaimRequest& r) { return in.null() || read_claim_lease(in, r.operation.lease); }},
     {"session", &read_held_session},
     {"job", [](JsonReader& in, ClaimRequest& r) { return in.null() || read_claimed_id(in, r); }},
+    {"host", &read_fact<&WorkerFacts::host, kMaxHostBytes>},
+    {"pid",
+     [](JsonReader& in, ClaimRequest& r) {
+       return in.null() || in.integer(facts_of(r).pid, std::int64_t{1}, kMaxPid);
+     }},
+    {"version", &read_fact<&WorkerFacts::version, kMaxFactBytes>},
+    {"language", &read_fact<&WorkerFacts::language, kMaxFactBytes>},
+    {"slots",
+     [](JsonReader& in, ClaimRequest& r) {
+       return in.null() || in.integer(facts_of(r).slots, 1, kMaxWorkerSlots);
+     }},
 };
 
 void write_names(JsonWriter& w, std::string_view key, const std::vector<std::string>& names) {
@@ -144,6 +170,7 @@ void write_claim(JsonWriter& w, const ClaimRequest& request) {
   if (request.wait.count() != 0 && !named) w.key("wait").duration(request.wait);
   if (named) w.key("job").number(claim.job);
   if (claim.lease != kDefaultLease) w.key("lease").duration(claim.lease);
+  if (claim.facts != nullptr) write_facts(w, *claim.facts);
   w.end_object();
 }
 

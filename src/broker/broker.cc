@@ -23,6 +23,7 @@ constexpr std::size_t kEveryone = std::numeric_limits<std::size_t>::max();
 // workers hold back of the shortest lease, a sixth of kMinLease.
 constexpr Duration kSlowCommit = std::chrono::milliseconds(100);
 constexpr std::size_t kMaxToldCancels = 1000;
+constexpr std::size_t kMaxKnownWorkers = 50'000;
 constexpr Duration kNothingLeft = std::chrono::milliseconds(1);  // of a lease; 0 says "not known"
 
 // What an operation counts against the bounds of a batch.
@@ -351,6 +352,7 @@ void Broker::commit(Batch& batch, Answers& answers, Now now) {
     if (!report->effects.brief.empty()) keep_ends(report->effects.brief, now);
     {
       MutexLock lock(mutex_);
+      if (committed) committed_at_ = now.instant;
       distribute(batch, *report, answers, now);
     }
     if (shared_ != nullptr) tell_others(report->effects);
@@ -496,11 +498,18 @@ void Broker::tell_cancel(const std::string& who, JobId id, Answers& answers) {
   }
 }
 
+Broker::Worker& Broker::worker_of(const std::string& name) {
+  const auto found = workers_.find(name);
+  if (found != workers_.end()) return found->second;
+  if (workers_.size() < kMaxKnownWorkers) return workers_[name];
+  return unknown_worker_ = {};
+}
+
 void Broker::note_worker(const Operation& operation, const OperationResult& result, Now now) {
   if (const auto* claimed = std::get_if<ClaimResult>(&result)) {
     claimed_total_.add(static_cast<std::int64_t>(claimed->jobs.size()));
     job_metrics_.claimed(*claimed, now.instant);
-    Worker& worker = workers_[std::get<Claim>(operation).worker];
+    Worker& worker = worker_of(std::get<Claim>(operation).worker);
     worker.last_seen = now.instant;
     worker.running += static_cast<int>(claimed->jobs.size());
     if (!claimed->jobs.empty()) {
@@ -509,7 +518,7 @@ void Broker::note_worker(const Operation& operation, const OperationResult& resu
     }
   } else if (const auto* accept = std::get_if<AcceptSession>(&operation)) {
     if (std::holds_alternative<Error>(result)) return;
-    Worker& worker = workers_[accept->worker];
+    Worker& worker = worker_of(accept->worker);
     worker.last_seen = now.instant;
     worker.queues = {accept->session.queue};
   } else if (const auto* enqueued = std::get_if<EnqueueResult>(&result)) {
@@ -519,15 +528,16 @@ void Broker::note_worker(const Operation& operation, const OperationResult& resu
   } else if (const auto* finished = std::get_if<FinishResult>(&result)) {
     const Finish& finish = std::get<Finish>(operation);
     job_metrics_.finished(finish, *finished, now.instant);
-    Worker& worker = workers_[finish.worker];
+    Worker& worker = worker_of(finish.worker);
     worker.last_seen = now.instant;
     worker.running = std::max(0, worker.running - static_cast<int>(finished->results.size()));
   } else if (const auto* renewed = std::get_if<RenewResult>(&result)) {
     const Renew& renew = std::get<Renew>(operation);
     job_metrics_.renewed(renew, *renewed);
-    Worker& worker = workers_[renew.worker];
+    Worker& worker = worker_of(renew.worker);
     worker.last_seen = worker.renewed = now.instant;
     if (renew.lease > Duration(0)) worker.lease = renew.lease;
+    worker.running -= static_cast<int>(renewed->lost.size());
     worker.running = std::max(worker.running, static_cast<int>(renewed->renewed.size()));
     renewed_.notify_all();
     std::erase_if(worker.cancels, [&](JobId id) {
@@ -551,7 +561,10 @@ void Broker::forget_workers(Now now) {
   if (now.instant < workers_checked_ + options_.worker_memory / 10) return;
   workers_checked_ = now.instant;
   std::erase_if(workers_, [&](const auto& entry) {
-    return entry.second.last_seen + options_.worker_memory < now.instant;
+    const Worker& worker = entry.second;
+    // Its jobs may need no renewal for hours.
+    if (worker.running > 0 && now.instant < worker.renewed + worker.lease) return false;
+    return worker.last_seen + options_.worker_memory < now.instant;
   });
 }
 

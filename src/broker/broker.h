@@ -231,6 +231,21 @@ class Broker final : public Jobs,
   Result<std::vector<PreviewTick>> preview_schedule(const std::string& name,
                                                     std::optional<WallTime> from,
                                                     int count) override;
+  Result<Upcoming> upcoming(Duration within, int limit) override {
+    return upcoming(within, limit, {});
+  }
+  Result<ScheduleChanges> pause_schedules(PauseSchedules request) override {
+    return pause_schedules(std::move(request), {});
+  }
+  // As far as `visible` lets the caller see.
+  Result<Upcoming> upcoming(Duration within, int limit, const Within& visible);
+  // Each with the record that `audit` makes of its name; empty = without records.
+  Result<ScheduleChanges> pause_schedules(PauseSchedules request,
+                                          const std::function<Audit(const std::string&)>& audit);
+  // A durable commit of nothing; waits for it.
+  Result<void> probe_write();
+  // When a batch was last committed; the past = none was.
+  Instant last_commit() const MS_EXCLUDES(mutex_);
   Result<Job> get(JobId id) override;
   Result<MemoPage> memos(JobId id, const std::string& from, int limit) override;
   Result<Job> wait(JobId id, Duration wait, std::stop_token stop) override;
@@ -282,6 +297,7 @@ class Broker final : public Jobs,
   };
   struct Worker {
     std::vector<std::string> queues;
+    std::shared_ptr<const WorkerFacts> facts;  // null: it reported none
     Instant last_seen;
     Instant renewed;  // the leases of its jobs, by a claim or a renewal
     Duration lease = kDefaultLease;
@@ -368,6 +384,8 @@ class Broker final : public Jobs,
   void expire_parked(std::vector<std::function<void()>>& answers, Now now) MS_REQUIRES(mutex_);
   void distribute(Batch& batch, BatchReport& report, std::vector<std::function<void()>>& answers,
                   Now now) MS_REQUIRES(step_mutex_, mutex_);
+  // The worker's entry, made if there is none. Beyond kMaxKnownWorkers one that is not kept.
+  Worker& worker_of(const std::string& name) MS_REQUIRES(mutex_);
   void note_worker(const Operation& operation, const OperationResult& result, Now now)
       MS_REQUIRES(mutex_);
   void note_traces(const Pending& caller, const Operation& operation, OperationResult& result,
@@ -468,6 +486,8 @@ class Broker final : public Jobs,
   std::vector<std::function<void()>> pings_ MS_GUARDED_BY(mutex_);
   LeaseWaiters lease_waiters_ MS_GUARDED_BY(mutex_);
   std::unordered_map<std::string, Worker> workers_ MS_GUARDED_BY(mutex_);
+  Worker unknown_worker_ MS_GUARDED_BY(mutex_);  // see worker_of()
+  Instant committed_at_ MS_GUARDED_BY(mutex_);   // the last batch that was
   std::unordered_map<JobId, std::vector<std::pair<WatchId, std::function<void()>>>> watches_
       MS_GUARDED_BY(mutex_);
   std::map<WatchId, JobId> watch_jobs_ MS_GUARDED_BY(mutex_);

@@ -138,8 +138,19 @@ Result<RedriveResult> Broker::redrive(Redrive request) {
 
 Result<void> Broker::pause_queue(PauseQueue request) {
   MS_TRY(check_name("queue", request.queue));
+  if (request.paused) MS_TRY(check_pause(request, clock_.now().wall));
   MS_TRY(call<Done>(std::move(request)));
   return {};
+}
+
+Result<void> Broker::probe_write() {
+  MS_TRY(call<Done>(WriteProbe{}));
+  return {};
+}
+
+Instant Broker::last_commit() const {
+  MutexLock lock(mutex_);
+  return committed_at_;
 }
 
 Result<void> Broker::set_queue_limits(SetQueueLimits request) {
@@ -233,7 +244,8 @@ std::vector<WorkerInfo> Broker::own_workers() {
     out.push_back({.id = id,
                    .queues = worker.queues,
                    .running = worker.running,
-                   .last_seen = std::max(now - worker.last_seen, Duration(0))});
+                   .last_seen = std::max(now - worker.last_seen, Duration(0)),
+                   .facts = worker.facts == nullptr ? WorkerFacts() : *worker.facts});
   }
   std::sort(out.begin(), out.end(),
             [](const WorkerInfo& a, const WorkerInfo& b) { return a.id < b.id; });

@@ -388,3 +388,86 @@ TEST_CASE_FIXTURE(Fixture, "a claim that finds nothing gets what the end of its 
   REQUIRE(got->jobs.size() == 1);
   CHECK(got->jobs[0].kind == "after");
 }
+
+TEST_CASE_FIXTURE(Fixture, "a worker's facts stay from claim to claim, and change with a new one") {
+  const auto facts = std::make_shared<const WorkerFacts>(
+      WorkerFacts{.host = "web-7", .pid = 11, .version = "v1", .language = "C++", .slots = 4});
+  Claim claim{.worker = "w", .queues = {"default"}};
+  claim.facts = facts;
+  broker->submit(claim, ignore);
+  step();
+  REQUIRE(broker->workers()->size() == 1);
+  CHECK(broker->workers()->at(0).facts == *facts);
+  claim.facts = nullptr;
+  broker->submit(claim, ignore);
+  step();
+  CHECK(broker->workers()->at(0).facts == *facts);
+  claim.facts = std::make_shared<const WorkerFacts>(WorkerFacts{.version = "v2"});
+  broker->submit(claim, ignore);
+  step();
+  CHECK(broker->workers()->at(0).facts.version == "v2");
+  CHECK(broker->workers()->at(0).facts.host.empty());
+}
+
+TEST_CASE_FIXTURE(Fixture, "a worker with a long lease stays listed until the lease is over") {
+  broker->submit(jobs(1), ignore);
+  step();
+  broker->submit(Claim{.worker = "long", .queues = {"default"}, .lease = 2h}, ignore);
+  broker->submit(Claim{.worker = "idle", .queues = {"other"}}, ignore);
+  step();
+  CHECK(broker->workers()->size() == 2);
+  clock.advance(30min);
+  step();
+  REQUIRE(broker->workers()->size() == 1);
+  CHECK(broker->workers()->at(0).id == "long");
+  CHECK(broker->workers()->at(0).running == 1);
+  clock.advance(91min);
+  step();
+  CHECK(broker->workers()->empty());
+}
+
+TEST_CASE_FIXTURE(Fixture, "a job that a renewal reports as lost no longer counts as running") {
+  broker->submit(jobs(2), ignore);
+  step();
+  Got got;
+  park("w", got, 2);
+  step();
+  REQUIRE(got);
+  REQUIRE(got->jobs.size() == 2);
+  const ClaimedJob &kept = got->jobs[0], &lost = got->jobs[1];
+  CHECK(broker->workers()->at(0).running == 2);
+  broker->submit(Renew{.worker = "w", .leases = {{kept.id, kept.token}, {lost.id, lost.token + 9}}},
+                 ignore);
+  step();
+  CHECK(broker->workers()->at(0).running == 1);
+}
+
+TEST_CASE_FIXTURE(Fixture, "ticks to come leave out paused schedules and those without runs left") {
+  const auto put = [&](const std::string& name, Duration every) {
+    Schedule schedule{.name = name};
+    schedule.every = every;
+    schedule.job = NewJob{.queue = name, .kind = "k"};
+    return schedule;
+  };
+  Schedule twice = put("twice", 1h);
+  twice.max_runs = 2;
+  REQUIRE(broker->put_schedule(twice, std::nullopt));
+  REQUIRE(broker->put_schedule(put("paused", 1h), true));
+  REQUIRE(broker->put_schedule(put("hourly", 1h), std::nullopt));
+  const auto upcoming = broker->upcoming(6h, 100, {});
+  REQUIRE(upcoming);
+  CHECK_FALSE(upcoming->truncated);
+  const auto of = [&](std::string_view name) {
+    return std::count_if(upcoming->ticks.begin(), upcoming->ticks.end(),
+                         [&](const UpcomingTick& tick) { return tick.schedule == name; });
+  };
+  CHECK(of("twice") == 2);
+  CHECK(of("paused") == 0);
+  CHECK(of("hourly") >= 5);
+  const auto scopes = std::make_shared<const Scopes>(*Scopes::parse("read=hourly"));
+  for (const UpcomingTick& tick : broker->upcoming(6h, 100, {scopes, Verb::read})->ticks)
+    CHECK(tick.schedule == "hourly");
+  CHECK(broker->upcoming(6h, 3, {})->truncated);
+  CHECK(broker->upcoming(8 * 24h, 3, {}).error().field == "within");
+  CHECK(broker->upcoming(1h, 0, {}).error().field == "limit");
+}

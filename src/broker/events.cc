@@ -108,6 +108,10 @@ class Events::Recorder {
     for (const JobId id : effects_.again) add_again(id);
     for (const JobId id : effects_.quarantined) add_quarantine({.job = id, .settled = false});
     for (const JobId id : effects_.quarantine_left) add_quarantine({.job = id, .settled = false});
+    for (const std::string& queue : effects_.resumed) {
+      push({.type = EventType::queue_resumed,
+            .facts = std::make_shared<JobFacts>(JobFacts{.queue = queue})});
+    }
     for (const BreakerInfo& breaker : effects_.breakers) {
       push({.type = change_of(breaker.state),
             .breaker = std::make_shared<const BreakerInfo>(breaker)});

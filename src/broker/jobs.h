@@ -25,6 +25,14 @@ struct BackfillResult {
   std::optional<WallTime> next;  // where to go on; nullopt = all done
 };
 
+struct PauseSchedules {
+  ScheduleSet which;
+  bool paused = true;
+  std::string reason;
+  Within within = {};  // others are missing, and no prefix finds them
+};
+inline constexpr std::size_t kMaxPausedAtOnce = 1000;  // names
+
 // Where it is decided that a lease has ended.
 enum class LeasesEnd : std::uint8_t {
   elsewhere,  // by a server: a holder that gets no answer must stop in time
@@ -96,6 +104,12 @@ class Jobs {
   virtual Result<std::vector<PreviewTick>> preview_schedule(const std::string& name,
                                                             std::optional<WallTime> from,
                                                             int count) = 0;
+  // Ticks of schedules that are not paused, and due jobs, up to `within` from now. Errors:
+  // invalid_argument (within: more than kMaxUpcoming).
+  virtual Result<Upcoming> upcoming(Duration within, int limit) = 0;
+  // One after the other, each with its own record in the audit. Errors: invalid_argument (names and
+  // prefix, or neither; too many names), and those of pause_schedule but for not_found.
+  virtual Result<ScheduleChanges> pause_schedules(PauseSchedules request) = 0;
 
   virtual Result<Job> get(JobId id) = 0;
   // The results of its steps, by name, from `from` on ("" = the first). Errors: as get().

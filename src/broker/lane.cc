@@ -186,7 +186,7 @@ void Broker::distribute_of_lane(Batch& batch, BatchReport& report,
     Pending& caller = batch.callers[i];
     OperationResult& result = report.results[i];
     if (!note_completed(batch.operations[i], result)) {
-      workers_[std::get<Finish>(batch.operations[i]).worker].by_runner_until =
+      worker_of(std::get<Finish>(batch.operations[i]).worker).by_runner_until =
           now.instant + kInVain;
       caller.operation = std::move(batch.operations[i]);
       urgent_.push_front(std::move(caller));

@@ -127,6 +127,9 @@ class NodeStore final : public SharedStore {
   Result<std::vector<ScheduleInfo>> schedules(const std::string& after, int limit) const override {
     return store().schedules(after, limit);
   }
+  Result<DueHours> due_by_hour(WallTime from, WallTime to, const Within& within) const override {
+    return store().due_by_hour(from, to, within);
+  }
   Result<std::vector<ScheduleInfo>> due_schedules(WallTime now, int limit) const override {
     return store().due_schedules(now, limit);
   }

@@ -73,9 +73,10 @@ void Broker::gather_new_claims(Batch& batch, Answers& answers, Now now) {
     Pending pending = std::move(claims_.front());
     claims_.pop_front();
     const Claim& claim = std::get<Claim>(pending.operation);
-    Worker& worker = workers_[claim.worker];
+    Worker& worker = worker_of(claim.worker);
     worker.last_seen = now.instant;
     worker.queues = queues_of(claim);
+    if (claim.facts != nullptr) worker.facts = claim.facts;
     // Whether the token is that of the session's holder, the store says.
     const bool found =
         claim.session_token != 0 || claim.job != 0 ||

@@ -85,6 +85,21 @@ std::string order_words(const Job& job, const QueueLimits& limits, WallTime now)
   return text;
 }
 
+Why held_by_pause(const QueueStats& queue) {
+  std::string text = fmt::format("queue {} is paused", queue.name);
+  Why why{Gate::queue_paused, {}, {}};
+  if (queue.pause) {
+    const QueuePause& pause = *queue.pause;
+    if (!pause.by.empty()) text += " by " + pause.by;
+    text += " since " + format_wall_time(pause.at);
+    if (pause.until) text += " until " + format_wall_time(*pause.until);
+    if (!pause.reason.empty()) text += ": " + pause.reason;
+    why.until = pause.until;
+  }
+  why.text = fmt::format("{}; `mainspring queues resume {}` ends the pause", text, queue.name);
+  return why;
+}
+
 Why held_by_itself(const Job& job) {
   const std::string why = job.reason.empty() ? "" : ": " + job.reason;
   return {Gate::deferred,
@@ -286,9 +301,7 @@ Why why_of(const Job& job, const QueueStats* queue, const std::vector<WorkerInfo
   }
   // A pause holds what is due and what is not: it is the more useful answer.
   if (queue != nullptr && queue->paused) {
-    return {Gate::queue_paused,
-            fmt::format("queue {} is paused: `mainspring queues resume {}`", job.queue, job.queue),
-            {}};
+    return held_by_pause(*queue);
   }
   if (job.quarantined && !job.quarantined->released) return held_by_quarantine(job, now);
   if (job.state != JobState::available) return held_by_time(job, now);

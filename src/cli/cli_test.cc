@@ -162,6 +162,72 @@ TEST_CASE("a group of commands may be called in the singular or the plural") {
   CHECK(find_command({"leases", "list"}) != nullptr);
 }
 
+TEST_CASE("settings may be given before a command and between its words") {
+  const std::string url = "http://127.0.0.1:9";
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"mainspring", "--server", url, "jobs", "list", "--queue", "q"},
+        {"mainspring", "--server=" + url, "jobs", "list", "--queue", "q"},
+        {"mainspring", "jobs", "--server", url, "list", "--queue", "q"},
+        {"mainspring", "--color", "never", "--json", "--server", url, "job", "list", "--queue=q"},
+        {"mainspring", "jobs", "list", "--server", url, "--queue", "q"}}) {
+    const auto parsed = parse_command_line(words);
+    REQUIRE_MESSAGE(parsed, parsed.error().message);
+    CHECK(parsed->path == std::vector<std::string>{"jobs", "list"});
+    CHECK(parsed->settings.at("server") == url);
+    CHECK(parsed->invocation.flag("queue") == "q");
+  }
+  // What follows the command is the command's own.
+  const auto value =
+      parse_command_line({"mainspring", "enqueue", "jobs", "list", "--", "--server"});
+  REQUIRE(value);
+  CHECK(value->path == std::vector<std::string>{"enqueue"});
+  CHECK(value->invocation.argument("ARGS") == "--server");
+  const auto wrong = parse_command_line({"mainspring", "--max-batch-jobs", "5", "jobs", "list"});
+  REQUIRE_FALSE(wrong);
+  CHECK(has(wrong.error().message, "--max-batch-jobs: unknown flag of `mainspring jobs list`"));
+}
+
+TEST_CASE("help fits a terminal of 80 columns") {
+  const std::function<void(const Command&, std::vector<std::string>)> look =
+      [&](const Command& command, std::vector<std::string> path) {
+        path.emplace_back("--help");
+        const Ran ran = run(path);
+        path.pop_back();
+        std::istringstream lines(ran.out);
+        for (std::string line; std::getline(lines, line);)
+          CHECK_MESSAGE(display_width(line) <= 80, line);
+        for (const Command& child : command.children) {
+          std::vector<std::string> below = path;
+          below.push_back(child.name);
+          look(child, below);
+        }
+      };
+  look(root(), {});
+}
+
+TEST_CASE("a table fits a narrow terminal: its widest text columns are cut") {
+  Table table({{"QUEUE"}, {"JOBS", Align::right}, {"HOST"}, {"NOTE"}});
+  table.add({{std::string(60, 'q')}, {"1,000"}, {std::string(30, 'h')}, {"a note of some length"}});
+  Io io;
+  io.width = 60;
+  std::istringstream lines(table.render(io));
+  for (std::string line; std::getline(lines, line);) CHECK_MESSAGE(display_width(line) <= 60, line);
+  io.width = 0;
+  CHECK(has(table.render(io), std::string(60, 'q')));
+}
+
+TEST_CASE("log lines are written as text, as JSON and for the journal") {
+  const WallTime at = *parse_wall_time("2026-01-31T09:00:00.123Z");
+  const Log::Fields fields = {{"why", "no \"space\"\n"}, {"jobs", "12"}};
+  CHECK(log_line(LogFormat::text, LogLevel::warn, at, "store is full", fields) ==
+        R"(2026-01-31T09:00:00.123Z WARN store is full why="no \"space\"\x0a" jobs=12)");
+  CHECK(log_line(LogFormat::json, LogLevel::warn, at, "store is \"full\"", fields) ==
+        R"({"time":"2026-01-31T09:00:00.123Z","level":"warn","msg":"store is \"full\"",)"
+        R"("why":"no \"space\"\u000a","jobs":"12"})");
+  CHECK(log_line(LogFormat::journal, LogLevel::error, at, "a\nb", {}) == "<3>a b");
+  CHECK(log_line(LogFormat::journal, LogLevel::info, at, "m", fields).starts_with("<6>m why="));
+}
+
 TEST_CASE("a flag that is empty, not given or not written to its end is refused") {
   const std::pair<std::vector<std::string>, std::string_view> cases[] = {
       {{"jobs", "list", "--queue", ""}, "--queue \"\": must not be empty"},

@@ -19,6 +19,7 @@ Command triggers_command();
 Command breakers_command();
 Command quarantine_command();
 Command pipeline_command();
+std::vector<Command> health_commands();  // top, health, doctor, support-bundle
 std::vector<Command> host_commands();    // host, jobs-host, logs
 std::vector<Command> access_commands();  // token, audit, callbacks
 // verify, store, tls, config, version, completion, help, man

@@ -154,6 +154,25 @@ Command queue_limit_command(const Argument& name) {
           .run = run_queues_limit};
 }
 
+Command pause_queue_command(const Argument& names) {
+  return {.name = "pause",
+          .summary = "give no more jobs of queues",
+          .description =
+              "Pauses queues: nothing of them is claimed until they are resumed, also "
+              "after a restart. Running jobs continue; enqueueing too. With --for or "
+              "--until the queues resume by themselves.",
+          .arguments = {names},
+          .flags = {kCreateQueue,
+                    {.name = "reason", .value = "TEXT", .help = "shown while they are paused"},
+                    {.name = "for", .value = "TIME", .help = "resume after this time: 2h"},
+                    {.name = "until", .value = "INSTANT", .help = "resume at this time"}},
+          .scopes = kClient,
+          .examples = {{"mainspring queues pause photos", ""},
+                       {"mainspring queues pause mail --for 2h --reason 'provider is down'", ""}},
+          .exits = {{66, "there is no such queue"}},
+          .run = run_queues_pause};
+}
+
 Command queues_command() {
   const Argument name = {"QUEUE", "the queue's name", Count::one};
   const Argument names = {"QUEUE", "queues' names", Count::many};
@@ -161,67 +180,57 @@ Command queues_command() {
       .name = "queues",
       .summary = "list, pause, set and remove queues",
       .description = "Looks at queues and changes them.",
-      .children = {
-          {.name = "list",
-           .summary = "all queues with their counts",
-           .description = "Lists all queues with the number of jobs in each state.",
-           .scopes = kClient,
-           .examples = {{"mainspring queues list", ""}},
-           .run = run_queues_list},
-          {.name = "show",
-           .summary = "everything about a queue",
-           .description = "Shows a queue's counters and settings.",
-           .arguments = {name},
-           .scopes = kClient,
-           .examples = {{"mainspring queues show photos", ""}},
-           .exits = {{66, "there is no such queue"}},
-           .run = run_queues_show},
-          {.name = "pause",
-           .summary = "give no more jobs of queues",
-           .description = "Pauses queues: nothing of them is claimed until they are resumed, also "
-                          "after a restart. Running jobs go on; enqueueing too.",
-           .arguments = {names},
-           .flags = {kCreateQueue},
-           .scopes = kClient,
-           .examples = {{"mainspring queues pause photos", ""}},
-           .exits = {{66, "there is no such queue"}},
-           .run = run_queues_pause},
-          {.name = "resume",
-           .summary = "undo pause",
-           .description = "Resumes paused queues.",
-           .arguments = {names},
-           .flags = {kCreateQueue},
-           .scopes = kClient,
-           .examples = {{"mainspring queues resume photos", ""}},
-           .exits = {{66, "there is no such queue"}},
-           .run = run_queues_resume},
-          {.name = "set",
-           .summary = "set a queue's retention",
-           .description =
-               "Sets how long the ended jobs of a queue stay readable, for jobs that end "
-               "later. `default` goes back to the server's setting.",
-           .arguments = {name},
-           .flags = {kCreateQueue,
-                     {.name = "retention-completed",
-                      .value = "TIME",
-                      .help = "completed and cancelled jobs"},
-                     {.name = "retention-dead", .value = "TIME", .help = "dead jobs"}},
-           .scopes = kClient,
-           .examples = {{"mainspring queues set photos --retention-completed 1h", ""},
-                        {"mainspring queues set photos --retention-dead default", ""}},
-           .exits = {{66, "there is no such queue"}},
-           .run = run_queues_set},
-          {.name = "remove",
-           .summary = "remove empty queues",
-           .description =
-               "Removes queues that have no jobs, with their settings. Finished jobs "
-               "count as long as they are kept. A later enqueue creates the queue again.",
-           .arguments = {names},
-           .scopes = kClient,
-           .examples = {{"mainspring queues remove photos", ""}},
-           .exits = {{66, "there is no such queue"}},
-           .run = run_queues_remove},
-          queue_limit_command(name)}};
+      .children = {{.name = "list",
+                    .summary = "all queues with their counts",
+                    .description = "Lists all queues with the number of jobs in each state.",
+                    .scopes = kClient,
+                    .examples = {{"mainspring queues list", ""}},
+                    .run = run_queues_list},
+                   {.name = "show",
+                    .summary = "everything about a queue",
+                    .description = "Shows a queue's counters and settings.",
+                    .arguments = {name},
+                    .scopes = kClient,
+                    .examples = {{"mainspring queues show photos", ""}},
+                    .exits = {{66, "there is no such queue"}},
+                    .run = run_queues_show},
+                   pause_queue_command(names),
+                   {.name = "resume",
+                    .summary = "undo pause",
+                    .description = "Resumes paused queues.",
+                    .arguments = {names},
+                    .flags = {kCreateQueue},
+                    .scopes = kClient,
+                    .examples = {{"mainspring queues resume photos", ""}},
+                    .exits = {{66, "there is no such queue"}},
+                    .run = run_queues_resume},
+                   {.name = "set",
+                    .summary = "set a queue's retention",
+                    .description =
+                        "Sets how long the ended jobs of a queue stay readable, for jobs that end "
+                        "later. `default` goes back to the server's setting.",
+                    .arguments = {name},
+                    .flags = {kCreateQueue,
+                              {.name = "retention-completed",
+                               .value = "TIME",
+                               .help = "completed and cancelled jobs"},
+                              {.name = "retention-dead", .value = "TIME", .help = "dead jobs"}},
+                    .scopes = kClient,
+                    .examples = {{"mainspring queues set photos --retention-completed 1h", ""},
+                                 {"mainspring queues set photos --retention-dead default", ""}},
+                    .exits = {{66, "there is no such queue"}},
+                    .run = run_queues_set},
+                   {.name = "remove",
+                    .summary = "remove empty queues",
+                    .description =
+                        "Removes queues that have no jobs, with their settings. Finished jobs "
+                        "count as long as they are kept. A later enqueue creates the queue again.",
+                    .arguments = {names},
+                    .scopes = kClient,
+                    .examples = {{"mainspring queues remove photos", ""}},
+                    .exits = {{66, "there is no such queue"}},
+                    .run = run_queues_remove},
+                   queue_limit_command(name)}};
 }
 
 Command dead_command() {

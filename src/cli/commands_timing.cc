@@ -163,9 +163,28 @@ Command schedule_ledger_command() {
           .run = run_schedules_ledger};
 }
 
+Command upcoming_command() {
+  return {.name = "upcoming",
+          .summary = "ticks of all schedules in the next hours",
+          .description =
+              "Lists the ticks of every schedule that is not paused, in order of "
+              "time, and how many scheduled and retryable jobs are due in each hour. "
+              "Of a schedule with many ticks the first 100 are shown.",
+          .flags = {{.name = "within", .value = "TIME", .help = "how far, at most 7d [24h]"},
+                    {.name = "limit", .value = "N", .help = "at most this many ticks [1000]"}},
+          .scopes = kClient,
+          .examples = {{"mainspring schedules upcoming --within 24h", ""},
+                       {"mainspring schedules upcoming --within 7d --json | jq .due", ""}},
+          .run = run_schedules_upcoming};
+}
+
 Command schedules_command() {
   const Argument name = {"NAME", "the schedule's name", Count::one};
   const Argument names = {"NAME", "schedules' names", Count::many};
+  const Argument some_names = {"NAME", "schedules' names", Count::any};
+  const Flag prefix_flag = {
+      .name = "prefix", .value = "TEXT", .help = "schedules whose names begin so"};
+  const Flag all_flag = {.name = "all", .value = "", .help = "every schedule"};
   const ExitCode missing = {66, "there is no such schedule"};
   return {
       .name = "schedules",
@@ -191,23 +210,29 @@ Command schedules_command() {
            .exits = {missing},
            .run = run_schedules_show},
           preview_command(),
+          upcoming_command(),
           trigger_command(),
           {.name = "pause",
            .summary = "fire no ticks",
-           .description = "Pauses schedules, also over a restart. Running jobs go on. The ledger "
-                          "says of the ticks meanwhile that they were paused.",
-           .arguments = {names},
-           .flags = {{.name = "reason", .value = "TEXT", .help = "kept while it is paused"}},
+           .description = "Pauses schedules, also over a restart. Running jobs continue. The "
+                          "ledger lists ticks of the pause as skipped.",
+           .arguments = {some_names},
+           .flags = {prefix_flag,
+                     all_flag,
+                     {.name = "reason", .value = "TEXT", .help = "kept while it is paused"}},
            .scopes = kClient,
-           .examples = {{"mainspring schedules pause nightly --reason 'disk is full'", ""}},
+           .examples = {{"mainspring schedules pause nightly --reason 'disk is full'", ""},
+                        {"mainspring schedules pause --prefix report- --reason migration", ""}},
            .exits = {missing},
            .run = run_schedules_pause},
           {.name = "resume",
            .summary = "undo pause",
            .description = "Resumes paused schedules with their next tick.",
-           .arguments = {names},
+           .arguments = {some_names},
+           .flags = {prefix_flag, all_flag},
            .scopes = kClient,
-           .examples = {{"mainspring schedules resume nightly", ""}},
+           .examples = {{"mainspring schedules resume nightly", ""},
+                        {"mainspring schedules resume --all", ""}},
            .exits = {missing},
            .run = run_schedules_resume},
           schedule_ledger_command(),

@@ -18,6 +18,7 @@ struct Node {
   std::string path;  // "jobs list"; "" = the program
   std::vector<Word> commands;
   std::vector<Word> flags;
+  std::string names;  // of its arguments: "queues", "schedules", "" = nothing to offer
 };
 
 struct Value {
@@ -36,9 +37,18 @@ std::vector<std::string> split_choices(std::string_view choices) {
   return out;
 }
 
+// What `mainspring complete` lists for a flag or an argument that takes such a value.
+std::string names_of(std::string_view value, std::string_view path) {
+  if (value == "QUEUE") return "queues";
+  return value == "NAME" && path.starts_with("schedules") ? "schedules" : "";
+}
+
 void walk(const Command& command, const std::string& path, std::vector<Node>& nodes,
           std::map<std::string, Value>& values) {
-  Node node{.path = path, .commands = {}, .flags = {}};
+  Node node{.path = path, .commands = {}, .flags = {}, .names = {}};
+  for (const Argument& argument : command.arguments) {
+    if (node.names.empty()) node.names = names_of(argument.name, path);
+  }
   for (const Command& child : command.children) {
     if (!child.hidden) node.commands.push_back({child.name, child.summary});
   }
@@ -122,6 +132,11 @@ std::string completion_bash() {
     if (!value.choices.empty()) {
       action = fmt::format("mapfile -t COMPREPLY < <(compgen -W '{}' -- \"$current\"); return",
                            fmt::join(value.choices, " "));
+    } else if (const std::string names = names_of(value.kind, ""); !names.empty()) {
+      action = fmt::format(
+          "mapfile -t COMPREPLY < <(compgen -W \"$(mainspring complete {} 2>/dev/null)\" -- "
+          "\"$current\"); return",
+          names);
     } else if (value.kind == "DIR") {
       action = "mapfile -t COMPREPLY < <(compgen -d -- \"$current\"); return";
     } else if (value.kind.find("FILE") != std::string::npos) {
@@ -131,8 +146,11 @@ std::string completion_bash() {
   }
   out += "  esac\n" + path_finder(nodes) + "  case $at in\n";
   for (const Node& node : nodes) {
-    out += fmt::format("    '{}') words='{}' ; [[ $current == -* ]] && words='{}' ;;\n", node.path,
-                       texts(node.commands), texts(node.flags));
+    const std::string words =
+        node.names.empty() ? "'" + texts(node.commands) + "'"
+                           : fmt::format("$(mainspring complete {} 2>/dev/null)", node.names);
+    out += fmt::format("    '{}') if [[ $current == -* ]]; then words='{}'; else words={}; fi ;;\n",
+                       node.path, texts(node.flags), words);
   }
   out +=
       "  esac\n"
@@ -162,6 +180,9 @@ std::string completion_zsh() {
     std::string action = "return";
     if (!value.choices.empty()) {
       action = fmt::format("compadd -- {}; return", fmt::join(value.choices, " "));
+    } else if (const std::string names = names_of(value.kind, ""); !names.empty()) {
+      action = fmt::format("compadd -- ${{(f)\"$(mainspring complete {} 2>/dev/null)\"}}; return",
+                           names);
     } else if (value.kind == "DIR") {
       action = "_files -/; return";
     } else if (value.kind.find("FILE") != std::string::npos) {
@@ -180,8 +201,12 @@ std::string completion_zsh() {
   for (const Node& node : nodes) {
     out += fmt::format(
         "    '{}')\n      if [[ ${{words[CURRENT]}} == -* ]]; then offers=({} )\n"
-        "      else offers=({} ); fi ;;\n",
-        node.path, offers(node.flags), offers(node.commands));
+        "      else offers=({} ); {}fi ;;\n",
+        node.path, offers(node.flags), offers(node.commands),
+        node.names.empty()
+            ? ""
+            : fmt::format("compadd -- ${{(f)\"$(mainspring complete {} 2>/dev/null)\"}}; return; ",
+                          node.names));
   }
   return out +
          "  esac\n"
@@ -216,6 +241,8 @@ std::string completion_fish() {
       out +=
           fmt::format("{} -a {} -d {}\n", when, word.text, quoted(first_phrase(word.help), "\\'"));
     }
+    if (!node.names.empty())
+      out += fmt::format("{} -a '(mainspring complete {} 2>/dev/null)'\n", when, node.names);
     for (const Word& word : node.flags) {
       out += fmt::format("{} -l {}", when, word.text.substr(2));
       const auto value = values.find(word.text);
@@ -223,8 +250,11 @@ std::string completion_fish() {
         const bool file = value->second.kind == "DIR" || value->second.kind.ends_with("FILE") ||
                           value->second.kind.ends_with("FILE.jsonl");
         out += file ? " -r -F" : " -x";
+        const std::string names = names_of(value->second.kind, "");
         if (!value->second.choices.empty()) {
           out += fmt::format(" -a '{}'", fmt::join(value->second.choices, " "));
+        } else if (!names.empty()) {
+          out += fmt::format(" -a '(mainspring complete {} 2>/dev/null)'", names);
         }
       }
       out += fmt::format(" -d {}\n", quoted(first_phrase(word.help), "\\'"));

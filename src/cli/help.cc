@@ -10,7 +10,7 @@
 namespace mainspring::cli {
 namespace {
 
-constexpr std::size_t kColumns = 96;
+constexpr std::size_t kColumns = 80;
 
 // Breaks paragraphs into lines of at most `width`, each behind `indent` blanks. Lines that begin
 // with a blank are kept as they are.

@@ -54,7 +54,7 @@ Result<int> run_host(const Invocation& invocation, Io& io) {
   if (!invocation.options.allow_core) MS_TRY(keep_memory_private());
   (void)std::signal(SIGPIPE, SIG_IGN);
   const SystemClock clock;
-  StderrLog log(log_level_of(invocation.options));
+  StderrLog log(log_level_of(invocation.options), log_format_of(invocation.options));
   Registry registry;
   SystemProcesses processes;
   MS_TRY_ASSIGN(const auto connection, connect(invocation, std::chrono::seconds(15)));

@@ -47,6 +47,16 @@ Result<std::int64_t> jobs_limit(const Invocation& invocation, std::int64_t fallb
   return limit.value_or(fallback);
 }
 
+// "took 1.2s, ended 3m ago"
+std::string ended_text(const Job& job, WallTime now) {
+  if (!job.finished_at) return "";
+  std::string text = fmt::format("ended {} ago", format_age(now - *job.finished_at));
+  if (!job.started_at || *job.finished_at < *job.started_at) return text;
+  const auto ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(*job.finished_at - *job.started_at);
+  return fmt::format("took {}, {}", format_duration(ms), text);
+}
+
 // What is worth saying about a job in a list, beyond its state.
 std::string detail_of(const Job& job, WallTime now) {
   switch (job.state) {
@@ -61,9 +71,13 @@ std::string detail_of(const Job& job, WallTime now) {
       }
       return text;
     }
+    case JobState::completed:
+      return ended_text(job, now);
     case JobState::cancelled:
-    case JobState::dead:
-      return job.reason;
+    case JobState::dead: {
+      const std::string ended = ended_text(job, now);
+      return job.reason.empty() || ended.empty() ? job.reason + ended : job.reason + "; " + ended;
+    }
     default:
       return "";
   }

@@ -25,6 +25,7 @@ struct Options {
   std::string server = "http://127.0.0.1:8080";
   std::string color = "auto";
   std::string log_level = "info";
+  std::string log_format = "text";
   std::string token_file = "none";
   std::string ca_file = "system";
   std::string cert_file = "none";

@@ -97,6 +97,43 @@ const Flag* find_flag(const Command& command, std::string_view word) {
   return nullptr;
 }
 
+const Setting* setting_of_flag(std::string_view word) {
+  const std::string_view flag = word.substr(0, word.find('='));
+  for (const Setting& setting : settings()) {
+    if (flag_of(setting) == flag) return &setting;
+  }
+  return nullptr;
+}
+
+// Settings before and between the words of a command go after them:
+// `mainspring --server URL jobs list` means `mainspring jobs list --server URL`.
+std::vector<std::string> settings_after_command(const std::vector<std::string>& words) {
+  std::vector<std::string> out, settings;
+  const Command* command = &root();
+  std::size_t i = 0;
+  if (!words.empty()) out.push_back(words[i++]);
+  while (i < words.size() && !command->children.empty() && words[i] != "--") {
+    const std::string& word = words[i++];
+    if (!word.starts_with("--")) {
+      out.push_back(word);
+      command = child_named(*command, word);
+      if (command == nullptr) break;
+      continue;
+    }
+    const Setting* setting = setting_of_flag(word);
+    std::vector<std::string>& target = setting != nullptr ? settings : out;
+    target.push_back(word);
+    const Flag* flag = setting == nullptr ? find_flag(*command, word) : nullptr;
+    const bool takes_value =
+        setting != nullptr ? !is_switch(*setting) : flag != nullptr && !is_switch(*flag);
+    if (takes_value && word.find('=') == std::string::npos && i < words.size())
+      target.push_back(words[i++]);
+  }
+  out.insert(out.end(), settings.begin(), settings.end());
+  out.insert(out.end(), words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
+  return out;
+}
+
 // "--name=value" becomes two words (CLI11 would drop an empty value), and a flag whose value may be
 // left out gets an empty one.
 std::vector<std::string> normalized(const std::vector<std::string>& words) {
@@ -285,7 +322,7 @@ Result<Parsed> parse_command_line(const std::vector<std::string>& words) {
   CLI::App app;
   Level top;
   build(top, app, root());
-  std::vector<std::string> reversed = normalized(words);
+  std::vector<std::string> reversed = normalized(settings_after_command(words));
   std::reverse(reversed.begin(), reversed.end());
   try {
     app.parse(reversed);

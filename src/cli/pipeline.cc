@@ -188,7 +188,7 @@ Result<int> run_pipeline_run(const Invocation& invocation, Io& io) {
   if (!invocation.options.allow_core) MS_TRY(keep_memory_private());
   const SystemClock clock;
   SystemRandom random;
-  StderrLog log(log_level_of(invocation.options));
+  StderrLog log(log_level_of(invocation.options), log_format_of(invocation.options));
   SystemProcesses processes;
   MS_TRY_ASSIGN(const auto connection, connect(invocation, 15s));
   MS_TRY(connection->client->ready());

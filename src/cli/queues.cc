@@ -9,11 +9,14 @@
 #include "api/limit_shapes.h"
 #include "api/shapes.h"
 #include "cli/handlers.h"
+#include "cli/job_options.h"
 #include "cli/support.h"
 #include "env/clock.h"
 
 namespace mainspring::cli {
 namespace {
+
+constexpr std::size_t kShownWorkerId = 12;  // enough to tell workers apart
 
 std::int64_t count_of(const QueueStats& queue, JobState state) {
   return queue.counts[static_cast<std::size_t>(state)];
@@ -49,18 +52,49 @@ Result<void> changed(Result<void> result, const std::string& name) {
                                       name)};
 }
 
+// "paused, 2h left: the disk is full"
+std::string pause_state(const QueueStats& queue, WallTime now) {
+  if (!queue.paused) return "";
+  std::string text = "paused";
+  if (!queue.pause) return text;
+  if (queue.pause->until)
+    text += fmt::format(", {} left", format_age(std::max(*queue.pause->until - now, Duration(0))));
+  if (!queue.pause->reason.empty()) text += ": " + queue.pause->reason;
+  return text;
+}
+
+// --until and --for of a pause.
+Result<std::optional<WallTime>> pause_end(const Invocation& invocation) {
+  MS_TRY_ASSIGN(const auto until, instant_flag(invocation, "until"));
+  MS_TRY_ASSIGN(const auto lasting, invocation.duration("for"));
+  if (!lasting) return until;
+  if (until) return invalid("for", "--for and --until: only one of them can be given");
+  if (*lasting <= Duration(0) || *lasting > kMaxPause) {
+    return invalid("for", fmt::format("--for {}: must be more than 0s and at most {}",
+                                      format_duration(*lasting), format_duration(kMaxPause)));
+  }
+  return std::optional(SystemClock().now().wall + *lasting);
+}
+
 Result<int> pause_queues(const Invocation& invocation, Io& io, bool paused) {
+  PauseQueue request{.paused = paused, .create = invocation.has("create")};
+  if (paused) {
+    MS_TRY_ASSIGN(request.until, pause_end(invocation));
+    request.reason = invocation.flag("reason").value_or("");
+    MS_TRY(check_pause(request, SystemClock().now().wall));
+  }
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   for (const std::string& name : invocation.all_arguments("QUEUE")) {
     MS_TRY(check_name("QUEUE", name));
-    const PauseQueue request{.queue = name, .paused = paused, .create = invocation.has("create")};
+    request.queue = name;
     MS_TRY(changed(connection->jobs().pause_queue(request), name));
     if (invocation.json) {
       std::string line;
       encode_paused(request, line);
       print_line(io, line);
     } else {
-      print_line(io, fmt::format("{} {}", name, paused ? "paused" : "resumed"));
+      const std::string until = request.until ? " until " + format_wall_time(*request.until) : "";
+      print_line(io, fmt::format("{} {}{}", name, paused ? "paused" : "resumed", until));
     }
   }
   return kExitOk;
@@ -291,7 +325,7 @@ Result<int> run_queues_list(const Invocation& invocation, Io& io) {
                number_cell(count_of(queue, JobState::cancelled) + queue.expired, Colour::none),
                number_cell(count_of(queue, JobState::dead), Colour::red),
                {queue.oldest_available ? format_age(now - *queue.oldest_available) : "-"},
-               {queue.paused ? "paused" : "", Colour::yellow}});
+               {pause_state(queue, now), Colour::yellow}});
   }
   if (!invocation.json) io.out(table.empty() ? "no queues yet\n" : table.render(io));
   return kExitOk;
@@ -313,6 +347,12 @@ Result<int> run_queues_show(const Invocation& invocation, Io& io) {
   };
   line("queue", queue.name);
   line("paused", queue.paused ? "yes" : "no");
+  if (queue.pause) {
+    line("paused at", format_wall_time(queue.pause->at));
+    if (!queue.pause->by.empty()) line("paused by", queue.pause->by);
+    if (queue.pause->until) line("paused until", format_wall_time(*queue.pause->until));
+    if (!queue.pause->reason.empty()) line("pause reason", printable(queue.pause->reason));
+  }
   for (int i = 0; i < kJobStateCount; ++i) {
     const auto state = static_cast<JobState>(i);
     line(to_string(state), format_count(count_of(queue, state)));
@@ -428,23 +468,32 @@ Result<int> run_queues_limit(const Invocation& invocation, Io& io) {
 Result<int> run_workers(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   MS_TRY_ASSIGN(const std::vector<WorkerInfo> workers, connection->jobs().workers());
-  Table table(
-      {{"WORKER"}, {"RUNNING", Align::right}, {"SEEN", Align::right}, {"STATE"}, {"QUEUES"}});
+  Table table({{"WORKER"},
+               {"HOST", Align::left, true},
+               {"PID", Align::right, true},
+               {"VERSION", Align::left, true},
+               {"LANGUAGE", Align::left, true},
+               {"JOBS", Align::right},
+               {"SEEN", Align::right},
+               {"STATE"},
+               {"QUEUES"}});
   for (const WorkerInfo& worker : workers) {
     if (invocation.json) {
       std::string line;
       JsonWriter out(line);
-      out.begin_object().key("id").string(worker.id).key("queues").begin_array();
-      for (const std::string& queue : worker.queues) out.string(queue);
-      out.end_array().key("running").number(worker.running);
-      out.key("last_seen_ms").number(worker.last_seen.count() / 1000);
-      out.key("parked").boolean(worker.parked).end_object();
+      write_worker(out, worker);
       print_line(io, line);
       continue;
     }
     const bool busy = worker.running > 0;
-    table.add({{worker.id},
-               {fmt::to_string(worker.running)},
+    const WorkerFacts& facts = worker.facts;
+    table.add({{worker.id.substr(0, kShownWorkerId)},
+               {facts.host},
+               {facts.pid == 0 ? "" : fmt::to_string(facts.pid)},
+               {facts.version},
+               {facts.language},
+               {facts.slots == 0 ? fmt::to_string(worker.running)
+                                 : fmt::format("{}/{}", worker.running, facts.slots)},
                {format_age(worker.last_seen)},
                {worker.parked ? "waiting"
                 : busy        ? "busy"

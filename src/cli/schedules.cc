@@ -160,8 +160,13 @@ Result<std::string> why_skipped(Jobs& jobs, const std::string& name, TickSource 
 }
 
 Result<int> pause_schedules(const Invocation& invocation, Io& io, bool paused) {
+  MS_TRY_ASSIGN(const auto set, schedule_set_of(invocation));
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   const std::string reason = invocation.flag("reason").value_or("");
+  if (set) {
+    return pause_schedule_set(invocation, io, connection->jobs(),
+                              {.which = *set, .paused = paused, .reason = reason});
+  }
   for (const std::string& name : invocation.all_arguments("NAME")) {
     MS_TRY(check_name("NAME", name));
     MS_TRY(connection->jobs().pause_schedule({.name = name, .paused = paused, .reason = reason}));

@@ -31,4 +31,9 @@ std::string ids_text(const std::vector<JobId>& ids);
 // The schedule as its sheet, or as JSON.
 void print_schedule(const Invocation& invocation, Io& io, const ScheduleInfo& info);
 
+// What pause and resume are for; nullopt = the schedules that are named. Errors: invalid_argument.
+Result<std::optional<ScheduleSet>> schedule_set_of(const Invocation& invocation);
+Result<int> pause_schedule_set(const Invocation& invocation, Io& io, Jobs& jobs,
+                               PauseSchedules request);
+
 }  // namespace mainspring::cli

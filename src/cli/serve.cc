@@ -16,6 +16,7 @@
 #include "broker/broker.h"
 #include "cli/exposure.h"
 #include "cli/handlers.h"
+#include "cli/health_parts.h"
 #include "cli/host.h"
 #include "cli/shared_store.h"
 #include "cli/support.h"
@@ -280,6 +281,10 @@ Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Re
     http.durability.clear();
     http.store_state = [neighbours] { return neighbours->describe(); };
   }
+  http.health_parts = health_parts({.directory = neighbours == nullptr ? options.data : "",
+                                    .store = &store,
+                                    .tls = wired.tls.get(),
+                                    .clock = &time});
   http.check_callback = [callbacks = wired.node->callbacks()](const std::string& url) {
     return callbacks->check(url);
   };
@@ -417,7 +422,7 @@ Result<int> run_serve(const Invocation& invocation, Io& io) {
   if (!invocation.options.allow_core) MS_TRY(keep_memory_private());
   (void)std::signal(SIGPIPE, SIG_IGN);
   const SystemClock clock;
-  StderrLog log(log_level_of(invocation.options));
+  StderrLog log(log_level_of(invocation.options), log_format_of(invocation.options));
   Registry registry;
   Wired wired;
   std::optional<StartNotice> starting(std::in_place, manager, start_text(invocation.options),

@@ -33,6 +33,13 @@ std::vector<Setting> make_general() {
        .meaning = "log lines on standard error from this level on",
        .raise_if = "debug tells every batch and every request: for looking into a problem",
        .choices = "debug|info|warn|error|off"},
+      {.name = "log_format",
+       .value = "FORMAT",
+       .member = &Options::log_format,
+       .scopes = kServeScope | kWorkScope | kStoreScope | kHostScope,
+       .meaning = "how log lines are written; json = one object per line; journal = with the "
+                  "priority that systemd's journal reads, without the time",
+       .choices = "text|json|journal"},
       {.name = "data",
        .value = "DIR",
        .member = &Options::data,

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <memory>
+#include <thread>
 
 #include "api/json.h"
 #include "api/shapes.h"
@@ -47,6 +48,19 @@ Result<std::unique_ptr<Store>> open_existing(const Invocation& invocation, Log& 
   options.cache_bytes = static_cast<std::size_t>(invocation.options.store_cache_bytes);
   options.if_moved = IfMoved::open;
   return open_sqlite_store(std::move(options), SystemClock().now(), log);
+}
+
+// Shows on a terminal for how long `work` has run.
+template <class Work>
+auto with_elapsed(Io& io, std::string_view what, Work work) {
+  ProgressLine line(io);
+  const std::jthread ticker([&](std::stop_token stop) {
+    const SystemClock clock;
+    const Instant begin = clock.now().instant;
+    for (pause(1s, stop); !stop.stop_requested(); pause(1s, stop))
+      line.show(fmt::format("{}, {}", what, format_age(clock.now().instant - begin)));
+  });
+  return work();
 }
 
 int print_report(const Invocation& invocation, Io& io, const VerifyReport& report) {
@@ -125,11 +139,14 @@ Result<int> run_verify(const Invocation& invocation, Io& io) {
     }
     StderrLog log(LogLevel::warn);
     MS_TRY_ASSIGN(const auto store, open_existing(invocation, log));
-    MS_TRY_ASSIGN(const VerifyReport report, store->verify());
+    MS_TRY_ASSIGN(const VerifyReport report,
+                  with_elapsed(io, "verifying", [&] { return store->verify(); }));
     return print_report(invocation, io, report);
   }
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
-  MS_TRY_ASSIGN(const std::string body, connection->client->request("GET", "/v1/verify", ""));
+  MS_TRY_ASSIGN(const std::string body, with_elapsed(io, "the server verifies", [&] {
+                  return connection->client->request("GET", "/v1/verify", "");
+                }));
   MS_TRY_ASSIGN(const VerifyReport report, decode_verify(body));
   return print_report(invocation, io, report);
 }
@@ -215,7 +232,7 @@ Result<int> run_store_migrate(const Invocation& invocation, Io& io) {
     return print_migrated(invocation, io, was.schema, is.schema);
   }
   MS_TRY_ASSIGN(const StoreInfo before, inspect_sqlite_store(invocation.options.data));
-  StderrLog log(log_level_of(invocation.options));
+  StderrLog log(log_level_of(invocation.options), log_format_of(invocation.options));
   MS_TRY_ASSIGN(auto store, open_existing(invocation, log));
   store.reset();
   MS_TRY_ASSIGN(const StoreInfo after, inspect_sqlite_store(invocation.options.data));

@@ -105,6 +105,11 @@ LogLevel log_level_of(const Options& options) {
   return LogLevel::info;
 }
 
+LogFormat log_format_of(const Options& options) {
+  if (options.log_format == "json") return LogFormat::json;
+  return options.log_format == "journal" ? LogFormat::journal : LogFormat::text;
+}
+
 Result<std::vector<JobId>> ids_of(const Invocation& invocation, const std::string& name) {
   std::vector<JobId> ids;
   for (const std::string& text : invocation.all_arguments(name)) {

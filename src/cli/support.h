@@ -43,6 +43,7 @@ ProgramAccess program_access(const Invocation& invocation, JobTokens& tokens);
 bool is_flag(const Invocation& invocation, std::string_view setting);
 
 LogLevel log_level_of(const Options& options);
+LogFormat log_format_of(const Options& options);
 
 // The job numbers of argument `name`. Errors: invalid_argument.
 Result<std::vector<JobId>> ids_of(const Invocation& invocation, const std::string& name);

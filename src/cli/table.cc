@@ -99,8 +99,25 @@ std::vector<std::size_t> Table::widths(std::vector<std::size_t> before) const {
   return before;
 }
 
+std::vector<std::size_t> Table::fitted(const Io& io, std::vector<std::size_t> widths) const {
+  if (io.width <= 0) return widths;
+  const auto room = static_cast<std::size_t>(io.width);
+  for (;;) {
+    std::size_t used = 0, widest = columns_.size();
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      const bool last = i + 1 == columns_.size();
+      if (widths[i] == 0 && columns_[i].if_any) continue;
+      used += last ? std::min(widths[i], kLeastWidth) : widths[i] + kGap.size();
+      const bool text = !last && columns_[i].align == Align::left && widths[i] > kLeastWidth;
+      if (text && (widest == columns_.size() || widths[i] > widths[widest])) widest = i;
+    }
+    if (used <= room || widest == columns_.size()) return widths;
+    --widths[widest];
+  }
+}
+
 std::string Table::render(const Io& io) const {
-  return lines(io, widths({}), true);
+  return lines(io, fitted(io, widths({})), true);
 }
 
 void Table::flush(const Io& io) {
@@ -110,7 +127,7 @@ void Table::flush(const Io& io) {
   // A column that had nothing to show until now needs its title.
   for (std::size_t i = 0; i < widths_.size(); ++i)
     title = title || (widths_[i] == 0 && now[i] != 0);
-  io.out(lines(io, now, title));
+  io.out(lines(io, fitted(io, now), title));
   widths_ = std::move(now);
   rows_.clear();
 }
@@ -123,6 +140,7 @@ std::string Table::lines(const Io& io, const std::vector<std::size_t>& widths, b
       if (widths[i] == 0 && columns_[i].if_any) continue;
       Cell cell = cell_at(i);
       const bool last = i + 1 == columns_.size();
+      if (!last) cell.text = cut(cell.text, widths[i]);
       if (last && io.width > 0 && static_cast<std::size_t>(io.width) > used + 8) {
         cell.text = cut(cell.text, static_cast<std::size_t>(io.width) - used);
       }

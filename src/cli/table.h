@@ -30,14 +30,18 @@ class Table {
   // As many cells as columns. Control characters are made harmless.
   void add(std::vector<Cell> row);
   bool empty() const { return rows_.empty() && widths_.empty(); }
-  // Title line and rows; the last column is cut at the terminal's width, if it has one.
+  // Title line and rows. On a terminal that is too narrow, text columns are cut: the widest first,
+  // none below kLeastWidth; then the last column.
   std::string render(const Io& io) const;
   // For long lists: prints the rows that were added since the last call, and forgets them. Columns
   // keep their widths, or become wider.
   void flush(const Io& io);
 
  private:
+  static constexpr std::size_t kLeastWidth = 8;
   std::vector<std::size_t> widths(std::vector<std::size_t> before) const;
+  // Narrows text columns for the terminal.
+  std::vector<std::size_t> fitted(const Io& io, std::vector<std::size_t> widths) const;
   std::string lines(const Io& io, const std::vector<std::size_t>& widths, bool title) const;
 
   std::vector<Column> columns_;

@@ -49,6 +49,8 @@ Result<WorkPlan> plan_of(const Invocation& invocation, const Io& io) {
     if (plan.job == 0 || !invocation.has(name)) continue;
     return invalid("job", fmt::format("--job: cannot be given with --{}", name));
   }
+  plan.options.version = invocation.flag("worker-version").value_or("");
+  plan.options.language = kProgramLanguage;
   plan.once = invocation.has("once") || plan.job != 0;
   plan.drain = invocation.has("drain");
   if (plan.once && plan.drain) {
@@ -186,7 +188,7 @@ Result<int> run_work(const Invocation& invocation, Io& io) {
   if (!invocation.options.allow_core) MS_TRY(keep_memory_private());
   const SystemClock clock;
   SystemRandom random;
-  StderrLog log(log_level_of(invocation.options));
+  StderrLog log(log_level_of(invocation.options), log_format_of(invocation.options));
   SystemProcesses processes;
   MS_TRY_ASSIGN(const auto connection, connect(invocation, 15s));
   MS_TRY(connection->client->ready());  // a wrong address is said now, not tried for ever

@@ -105,7 +105,7 @@ Result<int> run_work_slot(const Invocation& invocation, Io& io, const WorkPlan& 
                           const Handler& handler, StopSignals& signals) {
   const SystemClock clock;
   SystemRandom random;
-  StderrLog log(log_level_of(invocation.options));
+  StderrLog log(log_level_of(invocation.options), log_format_of(invocation.options));
   SlotRunner runner(jobs, clock, random, log, plan.options, *plan.slot);
   if (plan.kinds.empty()) runner.on_any(handler, plan.kind_options);
   for (const std::string& kind : plan.kinds) runner.on(kind, handler, plan.kind_options);

@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <climits>
 #include <utility>
 
 #include "api/limit_shapes.h"
+#include "api/pause_shapes.h"
 #include "api/session_shapes.h"
 #include "api/shapes.h"
 #include "base/mutant.h"
@@ -15,6 +17,7 @@
 namespace mainspring {
 namespace {
 
+constexpr int kListPage = 1000;
 constexpr Duration kFirstPause = std::chrono::milliseconds(20);
 constexpr Duration kLongestPause = std::chrono::seconds(2);
 // A worker that stops waits for this; it repeats what got no answer.
@@ -291,10 +294,12 @@ Result<RedriveResult> Client::redrive(Redrive request) {
 }
 
 Result<void> Client::pause_queue(PauseQueue request) {
-  MS_TRY(impl_->run({.method = "POST",
-                     .target = fmt::format("/v1/queues/{}/{}{}", percent_encode(request.queue),
-                                           request.paused ? "pause" : "resume",
-                                           request.create ? "?create=true" : "")}));
+  Impl::Call call{.method = "POST",
+                  .target = fmt::format("/v1/queues/{}/{}{}", percent_encode(request.queue),
+                                        request.paused ? "pause" : "resume",
+                                        request.create ? "?create=true" : "")};
+  if (request.paused) encode_pause_queue(request, call.body);
+  MS_TRY(impl_->run(call));
   return {};
 }
 
@@ -375,8 +380,12 @@ Result<JobPage> Client::list(const JobFilter& filter, int limit, JobId before) {
 }
 
 Result<std::vector<QueueStats>> Client::queues() {
-  MS_TRY_ASSIGN(const std::string body, impl_->run({.method = "GET", .target = "/v1/queues"}));
-  return decode_queues(body);
+  return read_named<QueueStats>(
+      "", INT_MAX,
+      [&](const std::string& from, int) {
+        return impl_->run({.method = "GET", .target = list_path("/v1/queues", from, kListPage)});
+      },
+      &decode_queues);
 }
 
 Result<std::vector<WorkerInfo>> Client::workers() {

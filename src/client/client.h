@@ -139,6 +139,8 @@ class Client final : public Jobs,
   Result<std::vector<PreviewTick>> preview_schedule(const std::string& name,
                                                     std::optional<WallTime> from,
                                                     int count) override;
+  Result<Upcoming> upcoming(Duration within, int limit) override;
+  Result<ScheduleChanges> pause_schedules(PauseSchedules request) override;
   Result<Job> get(JobId id) override;
   Result<MemoPage> memos(JobId id, const std::string& from, int limit) override;
   Result<Job> wait(JobId id, Duration wait, std::stop_token stop) override;

@@ -151,6 +151,22 @@ Result<std::vector<ScheduleInfo>> Client::schedules(const std::string& after, in
       &decode_schedules);
 }
 
+Result<Upcoming> Client::upcoming(Duration within, int limit) {
+  MS_TRY_ASSIGN(const std::string body,
+                impl_->run({.method = "GET",
+                            .target = fmt::format("/v1/upcoming?within={}&limit={}",
+                                                  format_duration(within), limit)}));
+  return decode_upcoming(body);
+}
+
+Result<ScheduleChanges> Client::pause_schedules(PauseSchedules request) {
+  Impl::Call call{.method = "POST",
+                  .target = request.paused ? "/v1/schedules/pause" : "/v1/schedules/resume"};
+  encode_schedule_set({std::move(request.which), std::move(request.reason)}, call.body);
+  MS_TRY_ASSIGN(const std::string body, impl_->run(call));
+  return decode_schedule_changes(body);
+}
+
 Result<LedgerPage> Client::ledger(const std::string& name, int limit, std::int64_t before) {
   std::string target = fmt::format("{}?limit={}", schedule_path(name, "/ledger"), limit);
   if (before != 0) target += "&cursor=" + encode_cursor(before);

@@ -18,6 +18,7 @@ QueueStatus status_of(QueueStats queue) {
   QueueStatus out;
   out.name = std::move(queue.name);
   out.paused = queue.paused;
+  out.pause = std::move(queue.pause);
   out.limits = std::move(queue.limits);
   out.opens_at = queue.opens_at;
   out.slots_taken = queue.slots_taken;
@@ -65,9 +66,12 @@ Result<void> EngineQueues::remove(const std::string& queue) {
   return jobs_->remove_queue(queue);
 }
 
-Result<void> EngineQueues::pause(const std::string& queue) {
+Result<void> EngineQueues::pause(const std::string& queue, PauseOptions options) {
   MS_TRY(check_name("queue", queue));
-  return jobs_->pause_queue({.queue = queue, .paused = true});
+  if (!is_utf8(options.reason)) return invalid("reason", "reason: must be UTF-8");
+  PauseQueue pause{.queue = queue, .reason = std::move(options.reason)};
+  pause.until = options.until;
+  return jobs_->pause_queue(std::move(pause));
 }
 
 Result<void> EngineQueues::resume(const std::string& queue) {

@@ -26,6 +26,19 @@ Result<void> EngineSchedules::resume(const std::string& name) {
   return jobs_->pause_schedule({.name = name, .paused = false, .reason = ""});
 }
 
+Result<ScheduleChanges> EngineSchedules::pause_all(ScheduleSet which, std::string reason) {
+  return jobs_->pause_schedules(
+      {.which = std::move(which), .paused = true, .reason = std::move(reason)});
+}
+
+Result<ScheduleChanges> EngineSchedules::resume_all(ScheduleSet which) {
+  return jobs_->pause_schedules({.which = std::move(which), .paused = false, .reason = ""});
+}
+
+Result<Upcoming> EngineSchedules::upcoming(Duration within, int limit) {
+  return jobs_->upcoming(within, limit);
+}
+
 Result<JobId> EngineSchedules::trigger(const std::string& name) {
   MS_TRY(check_name("name", name));
   MS_TRY_ASSIGN(const FireResult result,

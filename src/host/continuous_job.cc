@@ -239,6 +239,7 @@ void ContinuousJob::serve(const JobFolder& folder, std::stop_token stop) {
                     .back_off = folder.settings.restart_back_off && !host_.options.strict});
   WorkerOptions options{.queues = {host_.options.queue}, .slots = 1, .lease = host_.options.lease};
   options.graceful_stop = stopping_wait_time(folder) + 10s;
+  options.language = kProgramLanguage;
   WorkerRuntime runtime(host_.jobs, host_.clock, host_.random, host_.log, options);
   runtime.on(kind,
              [&](const ClaimedJob& job, Context& context) {

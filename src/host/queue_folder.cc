@@ -108,6 +108,7 @@ void QueueFolder::serve(const JobFolder& folder, std::stop_token stop) {
   WorkerOptions options{
       .queues = {name_}, .slots = max_children(folder), .lease = host_.options.lease};
   options.graceful_stop = stopping_wait_time(folder) + 10s;
+  options.language = kProgramLanguage;
   std::unique_ptr<PersistentPool> pool;
   Handler handler;
   if (folder.settings.persistent) {

@@ -46,6 +46,7 @@ struct TriggeredJobs::Pool {
     options.queues = {host.options.queue};
     options.slots = concurrency;
     options.lease = host.options.lease;
+    options.language = kProgramLanguage;
     options.graceful_stop = std::chrono::hours(1);  // each run ends after its stopping_wait_time
     return options;
   }

@@ -17,6 +17,7 @@
 #include "base/mutex.h"
 #include "env/random.h"
 #include "http/caller.h"
+#include "http/health.h"
 #include "http/hook_gate.h"
 #include "http/server.h"
 #include "model/trace_context.h"
@@ -190,6 +191,7 @@ struct Services {
   SystemRandom random = {};
   HookGate hooks{options.free_failures};
   std::atomic<int> proxied{0};  // requests that are passed on now
+  Health health{broker, store, clock, options.health_parts};
 
   std::string not_ready() const MS_EXCLUDES(mutex) {
     MutexLock lock(mutex);

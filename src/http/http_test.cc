@@ -341,7 +341,7 @@ TEST_CASE("queues are shown, paused, resumed, given a retention; a / in a name i
   CHECK(claim(peer, R"({"worker":"w","queues":["a/b"]})").jobs.size() == 1);
   auto queues = decode_queues(peer.call("GET", "/v1/queues").body);
   REQUIRE(queues);
-  CHECK(queues->size() == 1);
+  CHECK(queues->items.size() == 1);
   CHECK(peer.call("GET", "/v1/queues/none").status == 404);
   auto workers = decode_workers(peer.call("GET", "/v1/workers").body);
   REQUIRE(workers);

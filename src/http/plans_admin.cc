@@ -5,20 +5,29 @@
 
 #include "api/json.h"
 #include "api/limit_shapes.h"
+#include "api/pause_shapes.h"
 #include "broker/broker.h"
 #include "http/host_shapes.h"
 #include "http/plans.h"
+#include "http/routes_queues.h"
 #include "model/callback.h"
 
 namespace mainspring::http {
 namespace {
 
-Plan plan_pause(const Request& request, bool paused) {
+Plan plan_pause(const Request& request, const Services& services, bool paused) {
   auto name = check_name("queue", request.param);
   if (!name) return error_reply(name.error());
   auto create = query_flag(request, "create", false);
   if (!create) return error_reply(create.error());
   PauseQueue pause{request.param, paused, *create};
+  if (paused) {
+    auto asked = decode_pause_queue(request.param, request.body, services.clock.now().wall);
+    if (!asked) return error_reply(asked.error());
+    pause = std::move(*asked);
+    pause.create = *create;
+    pause.by = request.caller->who;
+  }
   return DoWrite{pause,
                  [pause](OperationResult&) {
                    Reply reply;
@@ -45,13 +54,20 @@ Reply verify_reply(Services& services) {
 }  // namespace
 
 Plan plan_list_queues(const Request& request, Services& services) {
-  return DoRead{[&services, caller = request.caller] {
+  const auto limit = query_integer(request, "limit", kMostListedQueues, kMostListedQueues);
+  if (!limit) return error_reply(limit.error());
+  const auto* from = query_value(request, "after");
+  return DoRead{[&services, caller = request.caller, limit = *limit,
+                 after = from == nullptr ? std::string() : *from] {
     auto queues = services.broker.queues();
     if (!queues) return error_reply(queues.error());
-    std::erase_if(*queues,
-                  [&](const QueueStats& queue) { return !caller->may(Verb::read, queue.name); });
+    std::erase_if(*queues, [&](const QueueStats& queue) {
+      return queue.name <= after || !caller->may(Verb::read, queue.name);
+    });
+    const bool more = std::ssize(*queues) > limit;
+    if (more) queues->resize(static_cast<std::size_t>(limit));
     Reply reply;
-    encode_queues(*queues, services.clock.now().wall, reply.body);
+    encode_queues(*queues, services.clock.now().wall, more, reply.body);
     return reply;
   }};
 }
@@ -73,12 +89,12 @@ Plan plan_get_queue(const Request& request, Services& services) {
   }};
 }
 
-Plan plan_pause_queue(const Request& request, Services&) {
-  return plan_pause(request, true);
+Plan plan_pause_queue(const Request& request, Services& services) {
+  return plan_pause(request, services, true);
 }
 
-Plan plan_resume_queue(const Request& request, Services&) {
-  return plan_pause(request, false);
+Plan plan_resume_queue(const Request& request, Services& services) {
+  return plan_pause(request, services, false);
 }
 
 Plan plan_remove_queue(const Request& request, Services&) {
@@ -153,71 +169,6 @@ Plan plan_version(const Request&, Services& services) {
   JsonWriter w(reply.body);
   w.begin_object().key("name").string("mainspring").key("version");
   w.string(services.options.version).key("api").string("v1").end_object();
-  return reply;
-}
-
-// What more than that is told, is told only to those who may see everything.
-Plan plan_healthz(const Request& request, Services& services) {
-  if (services.host == nullptr || !request.caller->may_all(Verb::read))
-    return Reply{.body = R"({"status":"ok"})"};
-  // Not with the threads of job folders: an upload that takes its time is no bad health.
-  return DoRead{[&host = *services.host] {
-    const HostView view = host.view();
-    Reply reply;
-    JsonWriter w(reply.body);
-    w.begin_object().key("status").string("ok").key("host").begin_object().key("layers");
-    write_layers(w, view);
-    w.key("running").number(view.running).end_object().end_object();
-    return reply;
-  }};
-}
-
-namespace {
-
-// Job folders that cannot be read do not make the server unready.
-void write_host_state(JsonWriter& w, const HostView& host) {
-  constexpr std::size_t kMaxShownProblems = 20;
-  w.key("host").begin_object().key("missing").number(host.missing).key("problems").begin_array();
-  for (std::size_t i = 0; i < std::min(host.problems.size(), kMaxShownProblems); ++i) {
-    w.string(host.problems[i]);
-  }
-  w.end_array().end_object();
-}
-
-}  // namespace
-
-Plan plan_readyz(const Request& request, Services& services) {
-  const bool may_know = request.caller->may_all(Verb::read);
-  std::string why = services.not_ready();
-  if (why.empty() && services.options.unready) why = services.options.unready().value_or("");
-  if (!why.empty()) {
-    return error_reply({.code = ErrorCode::unavailable,
-                        .message = may_know ? why : "the server is not ready",
-                        .retry_after_ms = 1000});
-  }
-  const HttpOptions& options = services.options;
-  if (may_know && (options.store_state || services.host != nullptr)) {
-    return DoRead{[&options, host = services.host] {
-      Reply reply;
-      JsonWriter w(reply.body);
-      w.begin_object().key("status").string("ready");
-      if (options.store_state) {
-        w.key("store").raw(options.store_state());
-      } else {
-        w.key("durability").string(options.durability);
-      }
-      if (host != nullptr) write_host_state(w, host->view());
-      w.end_object();
-      return reply;
-    }};
-  }
-  Reply reply;
-  JsonWriter w(reply.body);
-  w.begin_object().key("status").string("ready");
-  if (may_know) w.key("durability").string(options.durability);
-  if (const std::string shortage = may_know ? services.store.shortage() : ""; !shortage.empty())
-    w.key("warning").string(shortage);
-  w.end_object();
   return reply;
 }
 

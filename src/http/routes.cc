@@ -7,9 +7,11 @@
 #include "http/routes_breakers.h"
 #include "http/routes_dashboard.h"
 #include "http/routes_dead.h"
+#include "http/routes_health.h"
 #include "http/routes_memos.h"
 #include "http/routes_queues.h"
 #include "http/routes_triggers.h"
+#include "http/routes_upcoming.h"
 #include "http/routes_workflows.h"
 
 namespace mainspring::http {
@@ -129,8 +131,6 @@ constexpr QueryParameter kHostLogQuery[] = {
      "How long to wait for more if there is none, at most 60s."},
     {"follow", R"({"type":"boolean","default":false})",
      "A stream of text/plain, until the log ends."}};
-constexpr Success kHealthOk[] = {{200, "Health", "The process is alive."}};
-constexpr Success kReadyOk[] = {{200, "Ready", "Requests are taken."}};
 constexpr Success kTextOk[] = {{200, "", "Prometheus' text format."}};
 constexpr Success kDocumentOk[] = {{200, "Document", "This document."}};
 
@@ -259,7 +259,8 @@ constexpr Route kMostRoutes[] = {
      .summary = "Every queue with its counters",
      .plan = &plan_list_queues,
      .access = {Verb::read, On::plan},
-     .successes = kQueuesOk},
+     .successes = kQueuesOk,
+     .query = kListQueues},
     {.method = "GET",
      .pattern = "/v1/queues/{name}",
      .id = "get_queue",
@@ -301,9 +302,11 @@ constexpr Route kMostRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/queues/{name}/pause",
      .id = "pause_queue",
-     .summary = "Give out no jobs of this queue",
+     .summary = "Give out no jobs of this queue, until it is resumed or for a time",
      .plan = &plan_pause_queue,
      .access = {Verb::admin, On::queue},
+     .body = BodyRule::optional,
+     .request_schema = "PauseQueueRequest",
      .successes = kPausedOk,
      .errors = kQueueErrors,
      .query = kIfNewRefuse},
@@ -740,20 +743,6 @@ constexpr Route kMostRoutes[] = {
      .access = On::signed_in,
      .successes = kVersionOk},
     {.method = "GET",
-     .pattern = "/healthz",
-     .id = "healthz",
-     .summary = "Is the process alive?",
-     .plan = &plan_healthz,
-     .access = On::open,
-     .successes = kHealthOk},
-    {.method = "GET",
-     .pattern = "/readyz",
-     .id = "readyz",
-     .summary = "Does it take requests? 503 while it stops or when its store failed",
-     .plan = &plan_readyz,
-     .access = On::open,
-     .successes = kReadyOk},
-    {.method = "GET",
      .pattern = "/metrics",
      .id = "metrics",
      .summary = "Metrics",
@@ -772,7 +761,7 @@ constexpr Route kMostRoutes[] = {
 // The parts as one. An Access has no default, so that a route without one does not compile.
 constexpr std::span<const Route> kParts[] = {kMostRoutes,     kWorkflowRoutes, kTriggerRoutes,
                                              kBreakerRoutes,  kMemoRoutes,     kDeadRoutes,
-                                             kDashboardRoutes};
+                                             kUpcomingRoutes, kHealthRoutes,   kDashboardRoutes};
 constexpr std::size_t kTotal = [] {
   std::size_t total = 0;
   for (const auto part : kParts) total += part.size();

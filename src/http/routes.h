@@ -113,6 +113,7 @@ Plan plan_open_session(const Request& request, Services& services);
 Plan plan_show_session(const Request& request, Services& services);
 Plan plan_close_session(const Request& request, Services& services);
 Plan plan_dashboard(const Request& request, Services& services);
+Plan plan_livez(const Request& request, Services& services);
 Plan plan_healthz(const Request& request, Services& services);
 Plan plan_readyz(const Request& request, Services& services);
 Plan plan_metrics(const Request& request, Services& services);
@@ -180,6 +181,9 @@ Plan plan_set_timer(const Request& request, Services& services);
 Plan plan_preview_schedule(const Request& request, Services& services);
 Plan plan_preview_definition(const Request& request, Services& services);
 Plan plan_ledger(const Request& request, Services& services);
+Plan plan_upcoming(const Request& request, Services& services);
+Plan plan_pause_schedules(const Request& request, Services& services);
+Plan plan_resume_schedules(const Request& request, Services& services);
 
 Plan plan_host(const Request& request, Services& services);
 Plan plan_host_jobs(const Request& request, Services& services);

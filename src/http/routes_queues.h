@@ -12,7 +12,12 @@ inline constexpr QueryParameter kIfNewCreate[] = {
     {"create", R"({"type":"boolean","default":true})",
      "false: answer 404 if the queue does not exist."}};
 
-inline constexpr Success kQueuesOk[] = {{200, "QueueList", "Every queue."}};
+inline constexpr int kMostListedQueues = 1000;
+inline constexpr QueryParameter kListQueues[] = {
+    {"after", R"({"type":"string"})", "Begin after this name: the next of the page before."},
+    {"limit", R"({"type":"integer","minimum":1,"maximum":1000,"default":1000})",
+     "At most this many queues."}};
+inline constexpr Success kQueuesOk[] = {{200, "QueueList", "Queues by name."}};
 inline constexpr Success kQueueOk[] = {{200, "Queue", "The queue."}};
 inline constexpr Success kPausedOk[] = {{200, "QueuePaused", "What the queue is now."}};
 inline constexpr Success kRetentionOk[] = {{200, "QueueRetention", "What the queue has now."}};

@@ -4,9 +4,11 @@
 
 #include "http/routes.h"
 #include "http/schemas_dead.h"
-#include "http/schemas_tokens.h"
+#include "http/schemas_health.h"
 #include "http/schemas_limits.h"
+#include "http/schemas_tokens.h"
 #include "http/schemas_triggers.h"
+#include "http/schemas_upcoming.h"
 
 namespace mainspring::http {
 namespace {
@@ -259,7 +261,16 @@ constexpr Schema kSchemas[] = {
       "max":{"type":"integer","minimum":1,"maximum":1000,"default":1},
       "wait":{"$ref":"#/components/schemas/Duration","description":"At most 60s."},
       "lease":{"$ref":"#/components/schemas/Duration","description":"1s to 12h.",
-        "default":"30s"}}})"},
+        "default":"30s"},
+      "host":{"type":["string","null"],"maxLength":255,
+        "description":"Machine or container. Kept from claim to claim, as are the fields below."},
+      "pid":{"type":["integer","null"],"minimum":1,"maximum":4294967295},
+      "version":{"type":["string","null"],"maxLength":100,
+        "description":"Of the worker's program, as its deployment names it."},
+      "language":{"type":["string","null"],"maxLength":100,
+        "description":"With its runtime: Python 3.11.2."},
+      "slots":{"type":["integer","null"],"minimum":1,"maximum":1000000,
+        "description":"Jobs that it runs at once."}}})"},
     {"ClaimedJob", R"({"type":"object","required":["id","token","kind"],"properties":{
       "id":{"type":"integer","format":"int64"},
       "token":{"type":"integer","format":"int64",
@@ -426,9 +437,12 @@ constexpr Schema kSchemas[] = {
     {"QueueRetention", R"({"type":"object","properties":{"name":{"type":"string"},
       "retention":{"$ref":"#/components/schemas/Retention"}}})"},
     {"QueuePaused", R"({"type":"object","properties":{"name":{"type":"string"},
-      "paused":{"type":"boolean"}}})"},
+      "paused":{"type":"boolean"},
+      "until":{"type":"string","format":"date-time","description":"It resumes by itself."}}})"},
     {"Queue", R"({"type":"object","required":["name","paused","counts"],"properties":{
       "name":{"type":"string"},"paused":{"type":"boolean"},
+      "pause":{"oneOf":[{"$ref":"#/components/schemas/QueuePause"},{"type":"null"}],
+        "description":"null: it is not paused."},
       "counts":{"type":"object","additionalProperties":{"type":"integer"},
         "description":"Jobs kept now, by state."},
       "oldest_available_ms":{"type":["integer","null"]},
@@ -441,12 +455,15 @@ constexpr Schema kSchemas[] = {
       "opens_at":{"type":"string","format":"date-time",
         "description":"Closed by its rate until then."}}})"},
     {"QueueList", R"({"type":"object","required":["queues"],"properties":{
-      "queues":{"type":"array","items":{"$ref":"#/components/schemas/Queue"}}}})"},
+      "queues":{"type":"array","items":{"$ref":"#/components/schemas/Queue"}},
+      "next":{"type":["string","null"],"description":"Pass as after."}}})"},
     {"WorkerList", R"({"type":"object","required":["workers"],"properties":{
       "workers":{"type":"array","items":{"type":"object","properties":{
         "id":{"type":"string"},"queues":{"type":"array","items":{"type":"string"}},
         "running":{"type":"integer"},"last_seen_ms":{"type":"integer"},
-        "parked":{"type":"boolean"}}}}}})"},
+        "parked":{"type":"boolean"},"host":{"type":"string"},"pid":{"type":"integer"},
+        "version":{"type":"string"},"language":{"type":"string"},
+        "slots":{"type":"integer"}}}}}})"},
     {"AuditPage", R"({"type":"object","required":["records"],"properties":{
       "records":{"type":"array","items":{"type":"object","properties":{
         "seq":{"type":"integer","format":"int64"},"at":{"type":"string","format":"date-time"},
@@ -680,10 +697,6 @@ constexpr Schema kSchemas[] = {
     {"HostLayers", R"({"type":"array","items":{"type":"object","properties":{
       "name":{"type":"string"},"active":{"type":"boolean"},
       "detail":{"type":"string","description":"Why not, or how."}}}})"},
-    {"Health", R"({"type":"object","properties":{"status":{"const":"ok"},
-      "host":{"type":"object","description":"Where job folders are run.","properties":{
-        "layers":{"$ref":"#/components/schemas/HostLayers"},
-        "running":{"type":"integer","description":"Children now."}}}}})"},
     {"Host", R"({"type":"object","required":["instance","directory","layers"],"properties":{
       "instance":{"type":"string","description":"As in logs: six characters."},
       "directory":{"type":"string"},
@@ -741,16 +754,6 @@ constexpr Schema kSchemas[] = {
       "at_end":{"type":"boolean","description":"Nothing more now."},
       "ended":{"type":"boolean","description":"Nothing more will be written."},
       "run":{"type":"string"}}})"},
-    {"Ready", R"({"type":"object","properties":{"status":{"const":"ready"},
-      "durability":{"type":"string"},
-      "warning":{"type":"string"},
-      "store":{"type":"object","description":"Of a store that several servers share.",
-        "properties":{"kind":{"const":"postgres"},"away":{"type":"boolean"},
-        "durability":{"type":"object","properties":{"synchronous_commit":{"type":"string"},
-          "standbys":{"type":"integer","description":"That a commit waits for now."}}},
-        "node":{"type":"integer","format":"int64"},"others":{"type":"integer"},
-        "bell_reaches":{"type":"integer"},
-        "listen":{"enum":["not_yet","works","does_not_work","away"]}}}}})"},
     {"Document", R"({"type":"object"})"},
     {"Error", R"({"type":"object","required":["error"],"properties":{"error":{"type":"object",
       "required":["code","message"],"properties":{"code":{"type":"string"},
@@ -761,13 +764,16 @@ constexpr Schema kSchemas[] = {
 
 constexpr auto kAllSchemas = [] {
   std::array<Schema, std::size(kSchemas) + std::size(kTriggerSchemas) + std::size(kLimitSchemas) +
-                         std::size(kDeadSchemas) + std::size(kTokenSchemas)>
+                         std::size(kDeadSchemas) + std::size(kTokenSchemas) +
+                         std::size(kUpcomingSchemas) + std::size(kHealthSchemas)>
       all{};
   auto* end = std::copy(std::begin(kSchemas), std::end(kSchemas), all.begin());
   end = std::copy(std::begin(kTriggerSchemas), std::end(kTriggerSchemas), end);
   end = std::copy(std::begin(kLimitSchemas), std::end(kLimitSchemas), end);
   end = std::copy(std::begin(kDeadSchemas), std::end(kDeadSchemas), end);
-  std::copy(std::begin(kTokenSchemas), std::end(kTokenSchemas), end);
+  end = std::copy(std::begin(kTokenSchemas), std::end(kTokenSchemas), end);
+  end = std::copy(std::begin(kUpcomingSchemas), std::end(kUpcomingSchemas), end);
+  std::copy(std::begin(kHealthSchemas), std::end(kHealthSchemas), end);
   return all;
 }();
 

@@ -127,7 +127,12 @@ struct HttpServer::Impl {
 
 HttpServer::HttpServer(HttpOptions options, Broker& broker, const Store& store, const Clock& clock,
                        Log& log, Registry& registry)
-    : impl_(std::make_unique<Impl>(std::move(options), broker, store, clock, log, registry)) {}
+    : impl_(std::make_unique<Impl>(std::move(options), broker, store, clock, log, registry)) {
+  http::Health& health = impl_->shared.services.health;
+  health.watch("the commit loop",
+               [&broker](std::function<void()> turned) { broker.ping(std::move(turned)); });
+  health.watch("an I/O thread", [this](std::function<void()> turned) { ping(std::move(turned)); });
+}
 
 HttpServer::~HttpServer() {
   stop(Duration(0));

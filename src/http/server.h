@@ -17,6 +17,7 @@
 
 #include "base/secret.h"
 #include "env/clock.h"
+#include "http/health_part.h"
 #include "store/store.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
@@ -89,6 +90,10 @@ struct HttpOptions {
   // database.
   std::function<std::optional<std::string>()> unready;
   std::function<std::string()> store_state;
+
+  // Parts of GET /healthz?verbose that the server does not know by itself. Each is called on a
+  // reader thread, at most once in a second, and must be bounded.
+  std::vector<std::function<HealthPart()>> health_parts;
 
   // May a callback go to this URL? Field url of what it answers; called by requests that enqueue,
   // on any thread, and must not block. Empty: any may.

@@ -3,12 +3,44 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace mainspring {
 
 Error no_queue(std::string_view name) {
   return {
       ErrorCode::not_found,
       fmt::format("there is no queue \"{}\": check the name, or create it (create=true)", name)};
+}
+
+Result<void> check_fact(std::string_view field, std::string_view text, std::size_t max_bytes) {
+  if (text.size() > max_bytes) {
+    return invalid(std::string(field), fmt::format("{} has {} bytes: must have at most {}", field,
+                                                   text.size(), max_bytes));
+  }
+  const auto control = [](char c) { return (c >= 0 && c < ' ') || c == 0x7f; };
+  if (std::any_of(text.begin(), text.end(), control)) {
+    return invalid(std::string(field), fmt::format("{}: must not have control characters", field));
+  }
+  return {};
+}
+
+Result<void> check_pause(const PauseQueue& pause, WallTime now) {
+  if (pause.reason.size() > kMaxPauseReasonBytes) {
+    return invalid("reason", fmt::format("reason has {} bytes: must have at most {}",
+                                         pause.reason.size(), kMaxPauseReasonBytes));
+  }
+  if (!pause.until) return {};
+  const std::string text = format_wall_time(*pause.until);
+  if (*pause.until <= now) {
+    return invalid(
+        "until", fmt::format("until {}: must be later than now, {}", text, format_wall_time(now)));
+  }
+  if (*pause.until > now + kMaxPause) {
+    return invalid("until", fmt::format("until {}: must be at most {} from now", text,
+                                        format_duration(kMaxPause)));
+  }
+  return {};
 }
 
 Operation::Operation() = default;

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -49,6 +50,22 @@ struct EnqueueResult {
   bool replayed = false;          // the idempotency key had been seen
 };
 
+// What a worker reports about its process. "" and 0: not reported.
+struct WorkerFacts {
+  std::string host;      // machine or container; up to kMaxHostBytes
+  std::int64_t pid = 0;  // up to kMaxPid
+  std::string version;   // of the worker's program, as its deployment names it
+  std::string language;  // with its runtime: "C++", "Python 3.11.2"
+  int slots = 0;         // jobs that it runs at once; up to kMaxWorkerSlots
+  friend bool operator==(const WorkerFacts&, const WorkerFacts&) = default;
+};
+inline constexpr std::size_t kMaxHostBytes = 255;
+inline constexpr std::size_t kMaxFactBytes = 100;  // version, language
+inline constexpr std::int64_t kMaxPid = UINT32_MAX;
+inline constexpr int kMaxWorkerSlots = 1'000'000;
+// A host, version or language: UTF-8 without control characters.
+Result<void> check_fact(std::string_view field, std::string_view text, std::size_t max_bytes);
+
 // Up to `max` available jobs of `queues`, lowest (priority, run_at, id) first over all of them;
 // with costs so many that these fit into `max`, where none takes more than that.
 struct Claim {
@@ -67,6 +84,8 @@ struct Claim {
   // schedule, is of a session, is over its expires_at, its queue is paused or has no room for it,
   // or it is in quarantine while another one is released.
   JobId job = 0;
+  // Shown by the list of workers; null = what the worker reported before.
+  std::shared_ptr<const WorkerFacts> facts{};
 };
 struct ClaimResult {
   std::vector<ClaimedJob> jobs;
@@ -214,11 +233,19 @@ struct RedriveResult {
   std::vector<JobId> ids{};   // of the redriven, in order
 };
 
+inline constexpr std::size_t kMaxPauseReasonBytes = 1024;
+inline constexpr Duration kMaxPause = std::chrono::hours(24 * 366);
+// A pause of a paused queue replaces reason, author and end.
 struct PauseQueue {
   std::string queue;
   bool paused = true;
   bool create = true;  // a queue that does not exist; false: not_found
+  std::string reason{};
+  std::string by{};
+  std::optional<WallTime> until{};
 };
+// Errors: invalid_argument (the field is reason or until).
+Result<void> check_pause(const PauseQueue& pause, WallTime now);
 // How long terminal jobs of a queue stay readable. nullopt = the store's default. For jobs that
 // finish later.
 struct SetRetention {
@@ -277,7 +304,8 @@ struct PruneJobs {  // terminal jobs past their retention or over the cap, old i
   int limit = 1000;
   Fence fence;
 };
-// Queues whose rate lets begin what it did not (QueueStats::opens_at, and with costs whenever it is
+// Queues whose pause is over (QueuePause::until) are resumed. Also opened: queues whose rate lets
+// begin what it did not (QueueStats::opens_at, and with costs whenever it is
 // enough for the next of them); breakers with open_until <= now become half
 // open; and of each queue's quarantine, while none of it is released, the first by (priority,
 // run_at, id) with run_at <= now is: it becomes available.
@@ -293,6 +321,8 @@ struct ForgetQueues {
   int limit = 1000;
   Fence fence;
 };
+// A durable commit of nothing: it shows that the store can be written. Answers Done.
+struct WriteProbe {};
 struct StepResult {
   int changed = 0;    // jobs; of PruneJobs those alone; queues; workflows
   bool more = false;  // the limit was reached: call again
@@ -307,7 +337,7 @@ using OperationVariant =
                  PauseWorkflow, RetryWorkflow, WakeWorkflows, PutTrigger, RemoveTrigger,
                  PauseTrigger, FireTrigger, SetQueueLimits, OpenQueues, ForkWorkflow, PutBreaker,
                  RemoveBreaker, OpenBreaker, CloseBreaker, ExtendLeases, AllowRestart, RemoveQueue,
-                 ForgetQueues>;
+                 ForgetQueues, WriteProbe>;
 using OperationResultVariant =
     std::variant<Error, EnqueueResult, ClaimResult, RenewResult, FinishResult, CancelResult,
                  RetryResult, RedriveResult, Done, StepResult, LeaseGrant, SessionGrant,
@@ -359,6 +389,7 @@ struct QueueStats {
   std::int64_t quarantined = 0;      // jobs in quarantine now, with the one that is released
   std::int64_t slots_taken = 0;      // of its concurrency, by what runs
   RateMeter meter{};                 // of limits.rate
+  std::optional<QueuePause> pause{};  // while it is paused
 };
 
 struct JobPage {
@@ -385,6 +416,7 @@ struct WorkerInfo {
   int running = 0;                  // jobs it holds
   Duration last_seen{0};            // ago
   bool parked = false;              // a claim of it is waiting for work
+  WorkerFacts facts{};
 };
 
 }  // namespace mainspring

@@ -52,6 +52,8 @@ struct StoreHealth {
   // slot, has kept dead rows from being removed; 0 = nothing does.
   Duration oldest_snapshot{0};
   std::int64_t dead_rows = 0;  // of the store's tables, as the server estimates
+  // How far the slowest standby lags; nullopt = there is none, or the user may not see it.
+  std::optional<Duration> standby_lag{};
 };
 
 // What a node said of itself.

@@ -42,6 +42,7 @@ struct Effects {
   std::vector<WorkflowId> workflows;  // that began, or came to another state
   std::vector<std::string> alarms;    // what parked a workflow: for people to read
   std::vector<BreakerInfo> breakers;  // that came to another state, without `queues`
+  std::vector<std::string> resumed;   // queues whose pause was over, in order of its end
 };
 
 inline constexpr Duration kBriefRetention = std::chrono::minutes(1);
@@ -70,6 +71,23 @@ struct LimitKeyInfo {
   std::int64_t slots_taken = 0;        // of its concurrency, by what runs
   RateMeter meter{};                   // of its rate
   friend bool operator==(const LimitKeyInfo&, const LimitKeyInfo&) = default;
+};
+
+struct DueHours {
+  std::vector<DueJobs> hours;  // those with jobs, earliest first
+  bool truncated = false;      // later hours were not counted
+};
+inline constexpr int kMaxDueCounted = 100'000;
+// Adds up what due_by_hour() examines.
+class DueCounter {
+ public:
+  // `hour` is counted from 1970. Jobs that do not count, of other queues, are examined too.
+  void add(std::int64_t hour, std::int64_t examined, bool counts);
+  DueHours hours() const;
+
+ private:
+  std::map<std::int64_t, std::int64_t> hours_;
+  std::int64_t examined_ = 0;
 };
 
 class Store {
@@ -122,6 +140,9 @@ class Store {
   // Rows with seq < before (0 = from the newest). Errors: not_found (no such schedule).
   virtual Result<LedgerPage> ledger(const std::string& name, int limit,
                                     std::int64_t before) const = 0;
+  // Scheduled and retryable jobs of the queues `within` with run_at < to, by hour; those overdue at
+  // `from` count in its hour. Examines at most kMaxDueCounted jobs; then the last hour is left out.
+  virtual Result<DueHours> due_by_hour(WallTime from, WallTime to, const Within& within) const = 0;
   // `now` is what expires_in is reckoned from. Errors: not_found (never acquired, or nothing is
   // left of it).
   virtual Result<LeaseInfo> lease(const std::string& name, Instant now) const = 0;

@@ -141,6 +141,7 @@ struct TransferQueue {
   std::string limits{}, meter{};                    // as text; "" = none
   std::optional<std::int64_t> opens_at{};           // closed by its rate until then
   std::map<std::string, std::string> key_meters{};  // of a rate per key, as text
+  std::string pause{};                              // as text; "" = none
   friend bool operator==(const TransferQueue&, const TransferQueue&) = default;
 };
 

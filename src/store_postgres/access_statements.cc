@@ -30,7 +30,7 @@ AccessStatements::AccessStatements(std::string_view s)
       prune_audit(s, "DELETE FROM $schema.audit WHERE seq <= $1"),
       queue_image(s,
                   "SELECT paused, retention_completed, retention_dead, coalesce(limits, settings), "
-                  "meter, opens_at, keys_open_at FROM $schema.queues WHERE name = $1"),
+                  "meter, opens_at, keys_open_at, pause FROM $schema.queues WHERE name = $1"),
       schedule_image(s,
                      "SELECT definition, paused, version FROM $schema.schedules WHERE name = "
                      "$1") {}

@@ -31,7 +31,7 @@ struct AfterCommit {
   std::vector<JobId> ended, made, again;  // see Effects
   std::vector<JobId> quarantined, quarantine_left;
   std::vector<WorkflowId> changed_workflows;
-  std::vector<std::string> alarms;
+  std::vector<std::string> alarms, resumed;
   std::vector<BreakerInfo> breakers;                    // that came to another state
   std::set<std::string> no_breakers;                    // that were removed
   std::set<std::string> freed;                          // leases by name

@@ -31,6 +31,7 @@ void add_effects(const After& after, bool any_brief, Effects& to) {
   add(to.quarantine_left, after.quarantine_left);
   add(to.workflows, after.changed_workflows);
   add(to.alarms, after.alarms);
+  add(to.resumed, after.resumed);
   add(to.breakers, after.breakers);
   const auto over = [&to](JobId id) {
     return std::find(to.ended.begin(), to.ended.end(), id) != to.ended.end();

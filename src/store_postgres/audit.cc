@@ -84,7 +84,10 @@ std::string PostgresStore::image_of_queue(const std::string& name, ImageLock loc
   if (row.empty()) return "";
   QueueInfo queue;
   read_limits_of(queue, row, 0, 3);
-  return queue_image(row.integer(0, 0) != 0, duration(row, 1), duration(row, 2), queue.limits);
+  const bool paused = row.integer(0, 0) != 0;
+  constexpr int kPause = 7;
+  if (paused) queue.pause = read_pause_text(row, 0, kPause);
+  return queue_image(paused, duration(row, 1), duration(row, 2), queue.limits, queue.pause);
 }
 
 std::string PostgresStore::image_of(const AuditObject& object, ImageLock lock) {

@@ -1,11 +1,20 @@
 // Queues and kinds: small tables of which every node keeps a copy.
 #include <fmt/format.h>
 
+#include "api/audit_images.h"
 #include "api/limit_shapes.h"
+#include "api/pause_shapes.h"
 #include "base/assert.h"
 #include "store_postgres/store_impl.h"
 
 namespace mainspring::pg {
+
+QueuePause read_pause_text(const Rows& rows, int row, int column) {
+  if (rows.is_null(row, column)) return {};
+  auto pause = parse_pause(rows.text(row, column));
+  if (!pause) throw PgError{"XX001", pause.error().message, false};
+  return pause->value_or(QueuePause{});
+}
 
 namespace {
 QueueInfo read_queue(const Rows& rows, int row, int first) {
@@ -14,6 +23,8 @@ QueueInfo read_queue(const Rows& rows, int row, int first) {
   queue.retention_completed = rows.maybe(row, first + 1);
   queue.retention_dead = rows.maybe(row, first + 2);
   read_limits_of(queue, rows, row, first + 3);
+  constexpr int kPause = 7;
+  if (queue.paused) queue.pause = read_pause_text(rows, row, first + kPause);
   return queue;
 }
 }  // namespace
@@ -36,6 +47,7 @@ void PostgresStore::load_queues() {
     if (!kept) kept = std::make_unique<QueueInfo>();
     *kept = std::move(read);
     any_rates_ = any_rates_ || kept->limits.has_rate();
+    any_pause_ends_ = any_pause_ends_ || (kept->pause && kept->pause->until);
     note_brief(*kept);
     queues_by_name_[kept->name] = kept.get();
   }
@@ -82,7 +94,8 @@ const QueueInfo& PostgresStore::queue_of(const std::string& name) {
   auto queue = std::make_unique<QueueInfo>(read_queue(rows, 0, 1));
   queue->id = static_cast<int>(rows.integer(0, 0));
   queue->name = name;
-  if (rows.integer(0, 8) != 0) {
+  constexpr int kMade = 9;
+  if (rows.integer(0, kMade) != 0) {
     write(sql_.raise_version, params("queues"));
     after_.queues = true;
     QueueHint& hint = hints_[queue->id];
@@ -141,11 +154,11 @@ void PostgresStore::changed_queue(const QueueInfo& queue) {
   };
   std::string limits = limits_text(queue.limits), settings;
   if (!queue.limits.any()) limits.swap(settings);
-  const std::string meter = queue.meter.text();
+  const std::string meter = queue.meter.text(), pause = pause_text(queue.pause);
   write(sql_.update_queue,
         params(std::int64_t{queue.id}, queue.paused, queue.retention_completed,
                queue.retention_dead, text_or_null(limits), text_or_null(meter), us(queue.opens_at),
-               text_or_null(settings), us(queue.keys_open_at)));
+               text_or_null(settings), us(queue.keys_open_at), text_or_null(pause)));
   write(sql_.raise_version, params("queues"));
   copies_of_batch_ = true;
   after_.queues = true;
@@ -158,13 +171,14 @@ QueueInfo& PostgresStore::locked_queue(const std::string& name) {
   MS_ASSERT(row.size() == 1, "queues are never removed");
   const QueueInfo now = read_queue(row, 0, 0);
   queue.paused = now.paused;
+  queue.pause = now.pause;
   queue.retention_completed = now.retention_completed;
   queue.retention_dead = now.retention_dead;
   queue.limits = now.limits;
   queue.meter = now.meter;
   queue.opens_at = now.opens_at;
   queue.keys_open_at = now.keys_open_at;
-  constexpr int kRemoved = 7;
+  constexpr int kRemoved = 8;
   queue.removed = row.integer(0, kRemoved) != 0;
   return queue;
 }
@@ -179,13 +193,62 @@ bool PostgresStore::has_queue(const std::string& name) {
 OperationResult PostgresStore::operator()(const PauseQueue& op) {
   if (!op.create && !has_queue(op.queue)) return no_queue(op.queue);
   QueueInfo& queue = locked_queue(op.queue);
-  if (queue.paused == op.paused && !queue.removed) return Done{};
+  std::optional<QueuePause> pause;
+  if (op.paused) pause = QueuePause{op.reason, op.by, now_.wall, op.until};
+  if (pause && queue.pause) pause->at = queue.pause->at;
+  const bool same = queue.paused == op.paused && queue.pause == pause;
+  if (same && !queue.removed) return Done{};
+  if (pause) pause->at = now_.wall;
   queue.paused = op.paused;
+  queue.pause = std::move(pause);
+  any_pause_ends_ = any_pause_ends_ || op.until.has_value();
   changed_queue(queue);
   if (!op.paused) {
     after_.gained.insert(queue.id);
     gain_lines_of(queue);
   }
+  return Done{};
+}
+
+WallTime PostgresStore::next_resume() const {
+  WallTime next = WallTime::never();
+  if (!any_pause_ends_) return next;
+  for (const auto& [id, queue] : queues_by_id_) {
+    if (queue->pause && queue->pause->until) next = std::min(next, *queue->pause->until);
+  }
+  return next;
+}
+
+int PostgresStore::resume_queues(int limit) {
+  std::set<std::pair<WallTime, std::string>> due;  // by this node's copy
+  if (!any_pause_ends_) return 0;
+  for (const auto& [id, queue] : queues_by_id_) {
+    const bool ends = queue->pause && queue->pause->until && *queue->pause->until <= now_.wall;
+    if (ends) due.emplace(*queue->pause->until, queue->name);
+  }
+  int resumed = 0;
+  for (const auto& [until, name] : due) {
+    if (resumed == limit) break;
+    QueueInfo& queue = locked_queue(name);
+    // Another node may have resumed it, or paused it for longer.
+    if (!queue.pause || !queue.pause->until || *queue.pause->until > now_.wall) continue;
+    const AuditObject object{.kind = AuditObject::Kind::queue, .name = name};
+    std::string before = image_of(object, ImageLock::left_alone);
+    queue.paused = false;
+    queue.pause.reset();
+    changed_queue(queue);
+    open_queue(queue);
+    append_audit(audit_record(resumed_by_itself(name), std::move(before),
+                              image_of(object, ImageLock::left_alone), now_.wall));
+    after_.resumed.push_back(name);
+    ++resumed;
+  }
+  return resumed;
+}
+
+OperationResult PostgresStore::operator()(const WriteProbe&) {
+  tell(sql_.write_probe, {});
+  wrote();
   return Done{};
 }
 
@@ -220,6 +283,7 @@ OperationResult PostgresStore::operator()(const RemoveQueue& op) {
     (*this)(SetQueueLimits{.queue = op.queue, .limits = {}});
   QueueInfo& queue = locked_queue(op.queue);
   queue.paused = false;
+  queue.pause.reset();
   queue.retention_completed = queue.retention_dead = std::nullopt;
   changed_queue(queue);
   write(sql_.mark_removed, params(std::int64_t{queue.id}, wall()));

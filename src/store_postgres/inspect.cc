@@ -43,6 +43,15 @@ Result<SharedStoreInfo> inspect_postgres_store(const PostgresOptions& options) {
     info.durability = {.synchronous_commit = durable.string(0, 0),
                        .synchronous_standbys = static_cast<int>(durable.integer(0, 1)),
                        .read_only = durable.integer(0, 2) != 0};
+    const pg::Statement settings(
+        options.schema, "SELECT name, setting FROM pg_settings WHERE name = ANY($1) ORDER BY name");
+    const std::vector<std::string> names = {
+        "autovacuum",       "fsync",
+        "full_page_writes", "idle_in_transaction_session_timeout",
+        "max_connections",  "max_wal_size",
+        "shared_buffers",   "synchronous_commit"};
+    const pg::Rows rows = c.run(settings, pg::params(names));
+    for (int i = 0; i < rows.size(); ++i) info.settings[rows.string(i, 0)] = rows.string(i, 1);
     if (info.schema == 0) return info;
     const pg::Statement size(
         options.schema,

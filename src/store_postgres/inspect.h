@@ -12,6 +12,8 @@ struct SharedStoreInfo {
   std::int64_t bytes = 0;  // of all its tables and indexes
   std::int64_t nodes = 0;  // alive
   Durability durability;
+  // Of the server's settings those that matter to the store, as pg_settings has them, by name.
+  std::map<std::string, std::string> settings;
 };
 
 // Errors: as open_postgres_store().

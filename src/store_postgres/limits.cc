@@ -179,7 +179,7 @@ bool PostgresStore::keys_open_now(const QueueInfo& queue) const {
 }
 
 WallTime PostgresStore::next_opening() const {
-  WallTime next = std::min(next_half_open(), next_release_);
+  WallTime next = std::min({next_half_open(), next_release_, next_resume()});
   if (!any_rates_) return next;
   for (const auto& [id, queue] : queues_by_id_) {
     if (queue->opens_at) next = std::min(next, *queue->opens_at);
@@ -226,6 +226,7 @@ OperationResult PostgresStore::operator()(const OpenQueues& op) {
     open_queue(queue);
   }
   const bool more_keys = open_keys();
+  if (result.changed < op.limit) result.changed += resume_queues(op.limit - result.changed);
   if (result.changed < op.limit) result.changed += step_breakers(op.limit - result.changed);
   if (result.changed < op.limit) result.changed += release_quarantined(op.limit - result.changed);
   result.more = result.changed == op.limit || more_keys;

@@ -365,8 +365,23 @@ Result<std::vector<QueueStats>> PostgresStore::queues() const {
       q.slots_taken = q.counts[static_cast<std::size_t>(JobState::running)];
       if (!rows.is_null(i, kLimits + 4))
         q.slots_taken += extra_slots(q.limits, q.limits.concurrency, rows.texts(i, kLimits + 4));
+      if (q.paused) q.pause = read_pause_text(rows, i, kLimits + 5);
     }
     return all;
+  });
+}
+
+Result<DueHours> PostgresStore::due_by_hour(WallTime from, WallTime to,
+                                            const Within& within) const {
+  return with_reader([&](Connection& c) {
+    const Rows rows =
+        c.run(read_sql_.due_by_hour, params(from.us(), to.us(), std::int64_t{kMaxDueCounted}));
+    DueCounter counter;
+    for (int i = 0; i < rows.size(); ++i) {
+      const bool counts = !rows.is_null(i, 0) && within.has(rows.text(i, 0));
+      counter.add(rows.integer(i, 1), rows.integer(i, 2), counts);
+    }
+    return counter.hours();
   });
 }
 

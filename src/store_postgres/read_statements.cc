@@ -52,7 +52,7 @@ constexpr std::string_view kQueues =
     "coalesce(q.limits, q.settings), q.opens_at, coalesce(z.n, 0), q.meter, CASE WHEN "
     "q.limits LIKE '%\"costs\":{%' THEN ARRAY(SELECT k.name || '=' || count(*) FROM "
     "$schema.running_keys b JOIN $schema.jobs j ON j.id = b.id JOIN $schema.kinds k ON k.id = "
-    "j.kind WHERE b.queue = q.id AND b.key = '' AND j.state = 3 GROUP BY k.name) END FROM "
+    "j.kind WHERE b.queue = q.id AND b.key = '' AND j.state = 3 GROUP BY k.name) END, q.pause FROM "
     "$schema.queues q LEFT JOIN (SELECT queue, sum(waiting)::bigint, sum(scheduled)::bigint, "
     "sum(available)::bigint AS available, sum(running)::bigint, sum(completed)::bigint, "
     "sum(retryable)::bigint, sum(cancelled)::bigint, sum(dead)::bigint, "
@@ -129,6 +129,13 @@ ReadStatements::ReadStatements(std::string_view s)
           "z.id AND j.quarantined IS NOT NULL WHERE z.queue = (SELECT id FROM $schema.queues WHERE "
           "name = $1) AND z.id <> $4 AND (j.state IN (0, 2, 3) OR (j.state = 5 AND (j.priority, "
           "j.run_at, j.id) < ($2, $3, $4))) LIMIT $5) l"),
+      due_by_hour(
+          s,
+          "SELECT q.name, d.hour, count(*) FROM (SELECT id, run_at, greatest(run_at, $1) / "
+          "3600000000 AS hour FROM $schema.due WHERE run_at < $2 ORDER BY run_at, id LIMIT "
+          "$3::bigint) d LEFT JOIN $schema.jobs j ON j.id = d.id AND j.state IN (1, 5) AND "
+          "j.run_at = d.run_at LEFT JOIN $schema.queues q ON q.id = j.queue GROUP BY q.name, "
+          "d.hour"),
       audit_ends(s, "SELECT coalesce(min(seq), 0), coalesce(max(seq), 0) FROM $schema.audit"),
       audit_rising(s, MS_RECORD MS_RECORD_FILTER "ORDER BY seq LIMIT $6"),
       audit_falling(s, MS_RECORD MS_RECORD_FILTER "ORDER BY seq DESC LIMIT $6"),

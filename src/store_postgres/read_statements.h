@@ -15,7 +15,7 @@ struct ReadStatements {
   Statement queue_names, list_window, window_end, list_ids, candidates_dead, candidates_running,
       candidates_ready, candidates_ready_of, candidates_due, candidates_waiting,
       candidates_quarantined;
-  Statement queues, line_before, quarantined_before;
+  Statement queues, line_before, quarantined_before, due_by_hour;
   // audit
   Statement audit_ends, audit_rising, audit_falling, audit_marks;
 };

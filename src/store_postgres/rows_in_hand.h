@@ -103,6 +103,7 @@ struct QueueInfo {
   int id = 0;
   std::string name;
   bool paused = false;
+  std::optional<QueuePause> pause;  // while it is paused
   std::optional<std::int64_t> retention_completed, retention_dead;
   QueueLimits limits;
   RateMeter meter;                       // of limits.rate, as this node saw it last
@@ -111,6 +112,7 @@ struct QueueInfo {
   bool removed = false;                  // as locked_queue() read it
 };
 
+QueuePause read_pause_text(const Rows& rows, int row, int column);
 // Columns from `first`: limits, meter, opens_at, keys_open_at.
 void read_limits_of(QueueInfo& queue, const Rows& rows, int row, int first);
 

@@ -181,8 +181,10 @@ Result<Durability> PostgresStore::durability() const {
 Result<StoreHealth> PostgresStore::health() const {
   return with_reader([this](Connection& c) {
     const Rows row = c.run(sql_.health, params(schema_));
-    return StoreHealth{.oldest_snapshot = Duration(row.integer(0, 0)),
+    StoreHealth health{.oldest_snapshot = Duration(row.integer(0, 0)),
                        .dead_rows = row.integer(0, 1)};
+    if (const auto lag = row.maybe(0, 2)) health.standby_lag = Duration(*lag);
+    return health;
   });
 }
 

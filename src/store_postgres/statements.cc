@@ -77,23 +77,24 @@ constexpr std::string_view kForgetQueues =
 CatalogStatements::CatalogStatements(std::string_view s)
     : load_queues(s,
                   "SELECT id, name, paused, retention_completed, retention_dead, coalesce(limits, "
-                  "settings), meter, opens_at, keys_open_at FROM $schema.queues"),
+                  "settings), meter, opens_at, keys_open_at, pause FROM $schema.queues"),
       insert_queue(
           s,
           "WITH new AS (INSERT INTO $schema.queues (name) VALUES ($1) ON CONFLICT (name) "
           "DO UPDATE SET name = excluded.name RETURNING id, paused, retention_completed, "
           "retention_dead, coalesce(limits, settings) AS limits, meter, opens_at, keys_open_at, "
-          "xmax = 0 AS made) SELECT id, paused, retention_completed, retention_dead, limits, "
-          "meter, opens_at, keys_open_at, made FROM new"),
+          "pause, xmax = 0 AS made) SELECT id, paused, retention_completed, retention_dead, "
+          "limits, meter, opens_at, keys_open_at, pause, made FROM new"),
       update_queue(
           s,
           "UPDATE $schema.queues SET removed = false, paused = $2, retention_completed = $3, "
           "retention_dead = $4, limits = $5, meter = $6, opens_at = $7, settings = $8, "
-          "keys_open_at = $9 WHERE id = $1::bigint"),
+          "keys_open_at = $9, pause = $10 WHERE id = $1::bigint"),
       lock_queue(
           s,
           "SELECT paused, retention_completed, retention_dead, coalesce(limits, settings), "
-          "meter, opens_at, keys_open_at, removed FROM $schema.queues WHERE name = $1 FOR UPDATE"),
+          "meter, opens_at, keys_open_at, pause, removed FROM $schema.queues WHERE name = $1 FOR "
+          "UPDATE"),
       find_removable(s, kFindRemovable),
       mark_removed(s,
                    "UPDATE $schema.queues q SET removed = true, empty_since = $2, empty_at = "
@@ -512,13 +513,15 @@ NodeStatements::NodeStatements(std::string_view s)
                  "pg_stat_replication WHERE sync_state IN ('sync', 'quorum')), "
                  "pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on', "
                  "current_setting('synchronous_standby_names')"),
+      write_probe(s, "SELECT pg_current_xact_id()::text"),
       health(s,
              "SELECT greatest(0, (SELECT max((extract(epoch FROM clock_timestamp() - since) * "
              "1000000)::bigint) FROM (SELECT xact_start AS since FROM pg_stat_activity WHERE "
              "backend_xmin IS NOT NULL AND pid <> pg_backend_pid() AND backend_type <> "
              "'autovacuum worker' UNION ALL SELECT prepared FROM pg_prepared_xacts) AS held)), "
              "(SELECT coalesce(sum(n_dead_tup), 0)::bigint FROM pg_stat_user_tables WHERE "
-             "schemaname = $1)"),
+             "schemaname = $1), (SELECT max((extract(epoch FROM replay_lag) * 1000000)::bigint) "
+             "FROM pg_stat_replication)"),
       node_number(s, "SELECT nextval('$schema.node_numbers')"),
       lock_nodes(s, "LOCK TABLE $schema.nodes IN SHARE ROW EXCLUSIVE MODE"),
       node_joins(s,

@@ -87,9 +87,9 @@ struct AgendaStatements {
 // This node among the others.
 struct NodeStatements {
   explicit NodeStatements(std::string_view schema);
-  Statement durability, health, node_number, lock_nodes, node_joins, nodes_alive, node_beats,
-      others_say, waiting_queues, node_leaves, drop_leased, begin_jobs_anew, nothing_lost, wake,
-      lengthen_jobs;
+  Statement durability, write_probe, health, node_number, lock_nodes, node_joins, nodes_alive,
+      node_beats, others_say, waiting_queues, node_leaves, drop_leased, begin_jobs_anew,
+      nothing_lost, wake, lengthen_jobs;
 };
 
 struct Statements : BatchStatements,

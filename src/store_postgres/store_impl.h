@@ -39,6 +39,7 @@ class PostgresStore final : public SharedStore, private StoreState {
   Result<ScheduleInfo> schedule(const std::string& name) const override;
   Result<std::vector<ScheduleInfo>> schedules(const std::string& after, int limit) const override;
   Result<std::vector<ScheduleInfo>> due_schedules(WallTime now, int limit) const override;
+  Result<DueHours> due_by_hour(WallTime from, WallTime to, const Within& within) const override;
   Result<LedgerPage> ledger(const std::string& name, int limit, std::int64_t before) const override;
   Result<LeaseInfo> lease(const std::string& name, Instant now) const override;
   Result<std::vector<LeaseInfo>> leases(const std::string& after, int limit,
@@ -198,6 +199,7 @@ class PostgresStore final : public SharedStore, private StoreState {
   OperationResult operator()(const FireTrigger& op);
   OperationResult operator()(const SetQueueLimits& op);
   OperationResult operator()(const OpenQueues& op);
+  OperationResult operator()(const WriteProbe& op);
   OperationResult operator()(const PutBreaker& op);
   OperationResult operator()(const RemoveBreaker& op);
   OperationResult operator()(const OpenBreaker& op);
@@ -662,6 +664,9 @@ class PostgresStore final : public SharedStore, private StoreState {
   std::string image_of(const AuditObject& object, ImageLock lock);  // "" = it is not there
   std::string image_of_queue(const std::string& name, ImageLock lock);
   void append_audit(AuditRecord record);
+  WallTime next_resume() const;
+  // Resumes the queues whose pause is over, at most `limit`; answers how many.
+  int resume_queues(int limit);
   AuditState& chain_in_hand();
   bool prune_audit(int limit);  // true: the limit was reached
   void load_audit();

@@ -148,6 +148,7 @@ struct StoreState {
            next_workflow_ = WallTime::never(), next_release_ = WallTime::never();
   std::set<int> opened_;    // queues: see settle_openings()
   bool any_rates_ = false;  // a queue may have one
+  bool any_pause_ends_ = false;  // the same of QueuePause::until
   bool any_brief_ = false;  // a retention may be below kBriefRetention
   // The copy of schedules has all that was committed before this transaction, as the server process
   // with that number said; 0 = there is none.

@@ -76,9 +76,10 @@ void PostgresTarget::write_queues(const TransferCatalog& is, const TransferCatal
     const std::int64_t id = id_of(sql_->queue_of, queues_, q.name);
     const auto limits = parse_limits(q.limits);
     const bool heeded = limits && limits->any();  // by claims
-    tell(sql_->queue, params(id, q.paused, q.retention_completed, q.retention_dead,
-                             text_or_null(heeded ? q.limits : none), text_or_null(q.meter),
-                             q.opens_at, text_or_null(heeded ? none : q.limits)));
+    tell(sql_->queue,
+         params(id, q.paused, q.retention_completed, q.retention_dead,
+                text_or_null(heeded ? q.limits : none), text_or_null(q.meter), q.opens_at,
+                text_or_null(heeded ? none : q.limits), text_or_null(q.pause)));
     Params p = params(id, q.enqueued, q.pruned, q.expired);
     for (const std::int64_t n : q.counts) p.add(n);
     tell(sql_->tally, p);

@@ -50,8 +50,8 @@ constexpr std::string_view kReadQueues =
     "coalesce(sum(t.scheduled), 0)::bigint, coalesce(sum(t.available), 0)::bigint, "
     "coalesce(sum(t.running), 0)::bigint, coalesce(sum(t.completed), 0)::bigint, "
     "coalesce(sum(t.retryable), 0)::bigint, coalesce(sum(t.cancelled), 0)::bigint, "
-    "coalesce(sum(t.dead), 0)::bigint, coalesce(q.limits, q.settings), q.meter, q.opens_at FROM "
-    "$schema.queues q LEFT "
+    "coalesce(sum(t.dead), 0)::bigint, coalesce(q.limits, q.settings), q.meter, q.opens_at, "
+    "q.pause FROM $schema.queues q LEFT "
     "JOIN $schema.tallies t ON t.queue "
     "= q.id GROUP BY q.id ORDER BY q.name";
 constexpr std::string_view kSchedules =
@@ -550,6 +550,7 @@ void PostgresSource::read_queues(TransferCatalog& out) {
     if (!rows.is_null(i, 15)) q.limits = rows.text(i, 15);
     if (!rows.is_null(i, 16)) q.meter = rows.text(i, 16);
     q.opens_at = rows.maybe(i, 17);
+    if (!rows.is_null(i, 18)) q.pause = rows.text(i, 18);
   }
   const Rows keys = connection_.run(sql_.key_meters);
   for (int i = 0; i < keys.size(); ++i) {

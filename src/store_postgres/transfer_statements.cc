@@ -265,7 +265,8 @@ PostgresTarget::Statements::Statements(std::string_view s)
                        "DELETE FROM $schema.workflow_rows WHERE workflow >= $1 AND workflow < $2"),
       queue(s,
             "UPDATE $schema.queues SET paused = $2, retention_completed = $3, retention_dead = $4, "
-            "limits = $5, meter = $6, opens_at = $7, settings = $8 WHERE id = $1::bigint"),
+            "limits = $5, meter = $6, opens_at = $7, settings = $8, pause = $9 WHERE id = "
+            "$1::bigint"),
       no_key_meters(s, kNoKeyMeters),
       key_meters(s, kKeyMeters),
       no_tallies(s, "DELETE FROM $schema.tallies"),

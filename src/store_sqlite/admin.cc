@@ -1,6 +1,8 @@
 // What people do to jobs and queues: cancel, retry, redrive, pause, retention.
 #include <fmt/format.h>
 
+#include "api/audit_images.h"
+#include "api/pause_shapes.h"
 #include "base/mutant.h"
 #include "store_sqlite/store_impl.h"
 
@@ -200,13 +202,56 @@ OperationResult SqliteStore::operator()(const Redrive& op) {
 OperationResult SqliteStore::operator()(const PauseQueue& op) {
   if (!op.create && !has_queue(op.queue)) return no_queue(op.queue);
   QueueState& queue = queue_of(op.queue);
-  if (queue.paused == op.paused && !queue.is_removed()) return Done{};
+  std::optional<QueuePause> pause;
+  if (op.paused) pause = QueuePause{op.reason, op.by, now_.wall, op.until};
+  if (pause && queue.pause) pause->at = queue.pause->at;
+  const bool same = queue.paused == op.paused && queue.pause == pause;
+  if (same && !queue.is_removed()) return Done{};
+  if (pause) pause->at = now_.wall;
   begin_write();
-  queue.paused = op.paused;
   queue.removed = false;
+  set_pause(queue, std::move(pause));
   if (!op.paused) open_queue(queue);
   touch(queue);
   save_queue(queue);
+  return Done{};
+}
+
+void SqliteStore::set_pause(QueueState& queue, std::optional<QueuePause> pause) {
+  if (queue.pause && queue.pause->until) pause_ends_.erase({*queue.pause->until, queue.name});
+  queue.paused = pause.has_value();
+  queue.pause = std::move(pause);
+  if (queue.pause && queue.pause->until) pause_ends_.emplace(*queue.pause->until, queue.name);
+}
+
+void SqliteStore::load_pause(QueueState& queue, std::string_view text) {
+  auto pause = parse_pause(text);
+  if (!pause) throw SqlError{SQLITE_CORRUPT, pause.error().message};
+  if (queue.paused) set_pause(queue, pause->value_or(QueuePause{}));
+}
+
+// Those whose pause is over; answers how many.
+int SqliteStore::resume_queues(int limit) {
+  int resumed = 0;
+  while (!pause_ends_.empty() && pause_ends_.begin()->first <= now_.wall && resumed < limit) {
+    QueueState& queue = *find_queue(pause_ends_.begin()->second);
+    const AuditObject object{.kind = AuditObject::Kind::queue, .name = queue.name};
+    std::string before = image_of(object);
+    begin_write();
+    set_pause(queue, std::nullopt);
+    open_queue(queue);
+    save_queue(queue);
+    append_audit(audit_record(resumed_by_itself(queue.name), std::move(before), image_of(object),
+                              now_.wall));
+    resumed_.push_back(queue.name);
+    ++resumed;
+  }
+  return resumed;
+}
+
+OperationResult SqliteStore::operator()(const WriteProbe&) {
+  begin_write();
+  marks_touched_ = true;
   return Done{};
 }
 

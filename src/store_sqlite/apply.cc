@@ -191,6 +191,7 @@ void SqliteStore::commit_batch(BatchReport& report) {
   report.effects.again = std::exchange(again_, {});
   report.effects.workflows = std::exchange(changed_workflows_, {});
   report.effects.alarms = std::exchange(alarms_, {});
+  report.effects.resumed = std::exchange(resumed_, {});
   for (const std::string& name : freed_leases_) {
     if (lease_free_at(name) <= now_.instant) report.effects.released.push_back(name);
   }
@@ -299,6 +300,7 @@ void SqliteStore::publish() {
     }
     QueueStats& stats = *queue->published;
     stats.paused = queue->paused;
+    stats.pause = queue->pause;
     stats.counts = queue->tally.counts;
     stats.enqueued = queue->tally.enqueued;
     stats.pruned = queue->tally.pruned;
@@ -327,8 +329,10 @@ Agenda SqliteStore::agenda() const {
       .next_prune = std::min({next_prune_, audit_due_, next_forgotten_, next_workflow_prune_}),
       .next_schedule = fire_order_.empty() ? WallTime::never() : fire_order_.begin()->first,
       .next_workflow = next_workflow_wake_,
-      .next_opening = std::min({openings_.empty() ? WallTime::never() : openings_.begin()->first,
-                                next_key_opening(), next_half_open(), next_release()})};
+      .next_opening =
+          std::min({openings_.empty() ? WallTime::never() : openings_.begin()->first,
+                    pause_ends_.empty() ? WallTime::never() : pause_ends_.begin()->first,
+                    next_key_opening(), next_half_open(), next_release()})};
 }
 
 bool SqliteStore::has_available(const std::string& name) const {

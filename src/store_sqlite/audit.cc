@@ -84,7 +84,7 @@ std::string SqliteStore::image_of(const AuditObject& object) {
     const QueueState* queue = find_queue(object.name);
     if (queue == nullptr) return "";
     return queue_image(queue->paused, queue->retention_completed, queue->retention_dead,
-                       queue->limits);
+                       queue->limits, queue->pause);
   }
   if (object.kind == Kind::schedule) {
     const ScheduleState* schedule = find_schedule(object.name);

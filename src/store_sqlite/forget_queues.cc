@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "api/pause_shapes.h"
 #include "base/mutant.h"
 #include "store_sqlite/store_impl.h"
 
@@ -26,11 +27,12 @@ void SqliteStore::save_queue(const QueueState& queue) {
   const auto us = [](const std::optional<Duration>& d) {
     return d ? std::optional<std::int64_t>(d->count()) : std::nullopt;
   };
+  const std::string pause = pause_text(queue.pause);
   sql_->update_queue
       .bind(queue.id, queue.paused && !MS_MUTANT(pause_not_kept) ? 1 : 0,
             us(queue.retention_completed), us(queue.retention_dead),
             queue.empty_since ? std::optional<std::int64_t>(queue.empty_since->us()) : std::nullopt,
-            queue.empty_at, queue.removed ? 1 : 0)
+            queue.empty_at, queue.removed ? 1 : 0, Statement::text_or_null(pause))
       .run();
 }
 
@@ -52,7 +54,7 @@ OperationResult SqliteStore::operator()(const RemoveQueue& op) {
   }
   begin_write();
   if (!queue->limits.is_default()) (*this)(SetQueueLimits{.queue = op.queue, .limits = {}});
-  queue->paused = false;
+  set_pause(*queue, std::nullopt);
   queue->retention_completed = queue->retention_dead = std::nullopt;
   forget_queue(*queue, true);
   return Done{};

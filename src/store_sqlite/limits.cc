@@ -100,6 +100,7 @@ OperationResult SqliteStore::operator()(const OpenQueues& op) {
     open_queue(*queue);
   }
   result.changed = static_cast<int>(due.size());
+  result.changed += resume_queues(op.limit - result.changed);
   for (auto& [name, breaker] : breakers_) {
     if (breaker.meter.state() != BreakerState::open || breaker.meter.open_until() > now_.wall)
       continue;

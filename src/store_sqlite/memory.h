@@ -108,6 +108,7 @@ struct QueueState {
   std::int64_t id = 0;
   std::string name;
   bool paused = false;
+  std::optional<QueuePause> pause;  // while it is paused
   std::optional<Duration> retention_completed, retention_dead;
   QueueLimits limits;
   RateMeter meter;                   // of limits.rate

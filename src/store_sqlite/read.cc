@@ -195,6 +195,11 @@ Reader::Reader(const std::string& path, const std::string& vfs)
              "SELECT l.seq, l.version, l.nominal, l.until, l.count, l.source, l.state, l.past_due, "
              "l.job, l.reason, l.note, l.decided_at, j.state, j.token FROM ledger l LEFT JOIN jobs "
              "j ON j.id = l.job WHERE l.schedule = ? AND l.seq < ? ORDER BY l.seq DESC LIMIT ?"),
+      due_by_hour(db,
+                  "SELECT q.name, d.hour, count(*) FROM (SELECT id, run_at, max(run_at, ?1) / "
+                  "3600000000 AS hour FROM due WHERE run_at < ?2 ORDER BY run_at, id LIMIT ?3) d "
+                  "LEFT JOIN jobs j ON j.id = d.id AND j.state IN (1, 5) AND j.run_at = d.run_at "
+                  "LEFT JOIN queues q ON q.id = j.queue GROUP BY q.id, d.hour"),
       audit(db),
       sessions(db),
       workflows(db),
@@ -401,6 +406,26 @@ Result<std::int64_t> SqliteStore::ahead(const Job& job, std::int64_t limit) cons
 
 Result<std::int64_t> SqliteStore::ahead_of_key(const Job& job, std::int64_t limit) const {
   return count_before(job, limit, true);
+}
+
+Result<DueHours> SqliteStore::due_by_hour(WallTime from, WallTime to, const Within& within) const {
+  try {
+    auto reader = take_reader();
+    DueCounter counter;
+    {
+      Statement& rows = reader->due_by_hour;
+      rows.bind(from.us(), to.us(), kMaxDueCounted);
+      ResetGuard guard(rows);
+      while (rows.step()) {
+        const bool counts = !rows.is_null(0) && within.has(rows.text(0));
+        counter.add(rows.integer(1), rows.integer(2), counts);
+      }
+    }
+    give_back(std::move(reader));
+    return counter.hours();
+  } catch (const SqlError& error) {
+    return to_error(error);
+  }
 }
 
 Result<std::int64_t> SqliteStore::count_before(const Job& job, std::int64_t limit,

@@ -136,6 +136,7 @@ void SqliteStore::load(Instant now) {
   ended_steps_.clear();
   changed_workflows_.clear();
   alarms_.clear();
+  resumed_.clear();
   workflows_touched_ = true;
   marks_touched_ = false;
   freed_leases_.clear();
@@ -202,10 +203,13 @@ void SqliteStore::load_queues() {
   Statement rows(*db_,
                  "SELECT q.id, q.name, q.paused, q.retention_completed, q.retention_dead, t.a, "
                  "t.b, t.c, t.d, t.e, "
-                 "t.f, t.g, t.h, t.i, t.j, t.k, q.empty_since, q.empty_at, q.removed FROM queues q "
+                 "t.f, t.g, t.h, t.i, t.j, t.k, q.empty_since, q.empty_at, q.removed, q.pause FROM "
+                 "queues q "
                  "LEFT JOIN tallies t ON t.id = q.id "
                  "ORDER BY q.id");
   finished_jobs_ = 0;
+  constexpr int kPause = 11 + kJobStateCount;
+  pause_ends_.clear();
   while (rows.step()) {
     QueueState& queue = queue_states_.emplace_back();
     queue.id = rows.integer(0);
@@ -213,6 +217,7 @@ void SqliteStore::load_queues() {
          "queues are numbered without gaps");
     queue.name = rows.text(1);
     queue.paused = rows.integer(2) != 0;
+    load_pause(queue, rows.text(kPause));
     if (!rows.is_null(3)) queue.retention_completed = Duration(rows.integer(3));
     if (!rows.is_null(4)) queue.retention_dead = Duration(rows.integer(4));
     queue.tally.enqueued = rows.integer(5);

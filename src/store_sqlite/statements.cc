@@ -136,7 +136,7 @@ Statements::Statements(Database& db)
       insert_queue(db, "INSERT INTO queues (id, name) VALUES (?, ?)"),
       update_queue(db,
                    "UPDATE queues SET paused = ?2, retention_completed = ?3, retention_dead = ?4, "
-                   "empty_since = ?5, empty_at = ?6, removed = ?7 WHERE id = ?1"),
+                   "empty_since = ?5, empty_at = ?6, removed = ?7, pause = ?8 WHERE id = ?1"),
       select_limit_key(db, "SELECT limit_key FROM bodies WHERE id = ?"),
       upsert_key_meter(db,
                        "INSERT OR REPLACE INTO key_meters (queue, key, meter) VALUES (?, ?, ?)"),

@@ -141,7 +141,7 @@ struct Reader {
   Database db;
   Statement get_job, get_errors, line_before, quarantined_before, key_before, list_jobs, list_dead,
       list_quarantined, next_token, live_job, next_id, below, queue_id, kind_id, schedule_id,
-      ledger;
+      ledger, due_by_hour;
   AuditStatements audit;
   SessionReads sessions;
   WorkflowReads workflows;
@@ -192,6 +192,7 @@ class SqliteStore final : public Store {
   Result<ScheduleInfo> schedule(const std::string& name) const override;
   Result<std::vector<ScheduleInfo>> schedules(const std::string& after, int limit) const override;
   Result<std::vector<ScheduleInfo>> due_schedules(WallTime now, int limit) const override;
+  Result<DueHours> due_by_hour(WallTime from, WallTime to, const Within& within) const override;
   Result<LedgerPage> ledger(const std::string& name, int limit, std::int64_t before) const override;
   Result<LeaseInfo> lease(const std::string& name, Instant now) const override;
   Result<std::vector<LeaseInfo>> leases(const std::string& after, int limit,
@@ -304,6 +305,7 @@ class SqliteStore final : public Store {
   OperationResult operator()(const FireTrigger& op);
   OperationResult operator()(const SetQueueLimits& op);
   OperationResult operator()(const OpenQueues& op);
+  OperationResult operator()(const WriteProbe& op);
   OperationResult operator()(const PutBreaker& op);
   OperationResult operator()(const RemoveBreaker& op);
   OperationResult operator()(const OpenBreaker& op);
@@ -583,6 +585,11 @@ class SqliteStore final : public Store {
   // Keeps the image of what an Audit behind the operation `at` is about.
   void look_before(std::span<const Operation> batch, std::size_t at);
   void append_audit(AuditRecord record);
+  // nullopt: it is not paused.
+  void set_pause(QueueState& queue, std::optional<QueuePause> pause);
+  void load_pause(QueueState& queue, std::string_view text);
+  // Resumes the queues whose pause is over, at most `limit`; answers how many.
+  int resume_queues(int limit);
   void write_audit_mark();
   bool prune_audit(int limit);  // true: the limit was reached
   void note_oldest_audit();
@@ -672,6 +679,7 @@ class SqliteStore final : public Store {
   bool refuse_enqueues_ = false;  // in this batch
   std::deque<QueueState> queue_states_;
   std::set<std::pair<WallTime, std::string_view>> openings_;  // those that their rates have closed
+  std::set<std::pair<WallTime, std::string_view>> pause_ends_;  // see QueuePause::until
   std::map<std::string_view, QueueState*> quarantines_;       // with jobs in them
   std::map<std::string, Breaker> breakers_;
   std::vector<Breaker*> touched_breakers_;
@@ -728,6 +736,7 @@ class SqliteStore final : public Store {
   WallTime next_forgotten_ = WallTime::never();
   std::vector<EndedStep> ended_steps_;         // by the operation under way
   std::vector<WorkflowId> changed_workflows_;  // see Effects
+  std::vector<std::string> resumed_;           // see Effects
   std::vector<std::string> alarms_;
   WorkflowId next_workflow_ = 1;
   bool workflows_touched_ = true;

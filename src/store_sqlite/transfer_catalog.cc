@@ -49,7 +49,7 @@ void SqliteTarget::write_queues(const TransferCatalog& is, const TransferCatalog
   Statement queue(
       db_,
       "UPDATE queues SET paused = ?, retention_completed = ?, retention_dead = ?, limits "
-      "= ?, meter = ?, opens_at = ? WHERE id = ?");
+      "= ?, meter = ?, opens_at = ?, pause = ? WHERE id = ?");
   Statement tally(db_,
                   "INSERT OR REPLACE INTO tallies (id, a, b, c, d, e, f, g, h, i, j, k) VALUES (?, "
                   "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
@@ -62,7 +62,7 @@ void SqliteTarget::write_queues(const TransferCatalog& is, const TransferCatalog
     queue
         .bind(q->paused ? 1 : 0, q->retention_completed, q->retention_dead,
               Statement::text_or_null(q->limits), Statement::text_or_null(q->meter), q->opens_at,
-              id)
+              Statement::text_or_null(q->pause), id)
         .run();
     no_meters.bind(id).run();
     for (const auto& [key, text] : q->key_meters) meter.bind(id, key, text).run();

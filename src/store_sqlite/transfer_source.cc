@@ -462,8 +462,8 @@ Result<std::vector<TransferWorkflowRow>> SqliteSource::workflow_rows(
 void SqliteSource::read_queues(TransferCatalog& out) {
   Statement row(db_,
                 "SELECT q.name, q.paused, q.retention_completed, q.retention_dead, t.a, t.b, t.c, "
-                "t.d, t.e, t.f, t.g, t.h, t.i, t.j, t.k, q.limits, q.meter, q.opens_at FROM queues "
-                "q LEFT JOIN tallies t ON t.id = "
+                "t.d, t.e, t.f, t.g, t.h, t.i, t.j, t.k, q.limits, q.meter, q.opens_at, q.pause "
+                "FROM queues q LEFT JOIN tallies t ON t.id = "
                 "q.id ORDER BY q.name");
   Statement keys(db_,
                  "SELECT m.key, m.meter FROM queues q JOIN key_meters m ON m.queue = q.id WHERE "
@@ -482,6 +482,7 @@ void SqliteSource::read_queues(TransferCatalog& out) {
     q.limits = row.text(15);
     q.meter = row.text(16);
     q.opens_at = maybe(row, 17);
+    q.pause = row.text(18);
     keys.bind(q.name);
     ResetGuard guard(keys);
     while (keys.step()) q.key_meters.emplace(keys.text(0), keys.text(1));

@@ -9,9 +9,16 @@
 #include <utility>
 #include <vector>
 
+#include "mainspring/time.h"
+
 namespace mainspring {
 
 enum class LogLevel { debug, info, warn, error, off };
+enum class LogFormat {
+  text,     // 2026-01-31T09:00:00.123Z INFO store opened jobs=12
+  json,     // {"time":"2026-01-31T09:00:00.123Z","level":"info","msg":"…","jobs":"12"}
+  journal,  // <6>store opened jobs=12: the journal has the time, and reads the level
+};
 
 class Log {
  public:
@@ -34,14 +41,20 @@ class Log {
   }
 };
 
+// One line, without its end.
+std::string log_line(LogFormat format, LogLevel level, WallTime at, std::string_view message,
+                     const Log::Fields& fields);
+
 // To standard error, from `level` on.
 class StderrLog final : public Log {
  public:
-  explicit StderrLog(LogLevel level) : level_(level) {}
+  explicit StderrLog(LogLevel level, LogFormat format = LogFormat::text)
+      : level_(level), format_(format) {}
   void write(LogLevel level, std::string_view message, const Fields& fields) override;
 
  private:
   LogLevel level_;
+  LogFormat format_;
 };
 
 // Nowhere.

@@ -1,12 +1,8 @@
-// Metrics in Prometheus' text format, log lines on standard error.
+// Metrics in Prometheus' text format.
 #include <fmt/format.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
 
-#include "mainspring/time.h"
-#include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
 namespace mainspring {
@@ -23,26 +19,6 @@ std::string escape_label(std::string_view value) {
     }
   }
   return out;
-}
-
-// Values with blanks, quotes or control characters are quoted, so that a line stays a line.
-std::string log_value(std::string_view value) {
-  const bool plain = !value.empty() && std::all_of(value.begin(), value.end(), [](char c) {
-    return c > ' ' && c != '"' && c != '\\' && c != 0x7f;
-  });
-  if (plain) return std::string(value);
-  std::string out = "\"";
-  for (char c : value) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) {
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    } else {
-      out += c;
-    }
-  }
-  return out + "\"";
 }
 
 // {a="1"} and le="0.5" make {a="1",le="0.5"}.
@@ -171,19 +147,6 @@ std::string Registry::render() const {
     }
   }
   return out;
-}
-
-void StderrLog::write(LogLevel level, std::string_view message, const Fields& fields) {
-  if (level < level_) return;
-  static constexpr std::string_view kNames[] = {"DEBUG", "INFO", "WARN", "ERROR", "OFF"};
-  timespec t{};
-  clock_gettime(CLOCK_REALTIME, &t);
-  const WallTime at = WallTime::from_ms(t.tv_sec * 1000LL + t.tv_nsec / 1'000'000);
-  std::string line =
-      fmt::format("{} {} {}", format_wall_time(at), kNames[static_cast<int>(level)], message);
-  for (const auto& [name, value] : fields) line += fmt::format(" {}={}", name, log_value(value));
-  line += '\n';
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
 }  // namespace mainspring

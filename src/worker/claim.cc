@@ -19,6 +19,7 @@ int WorkerRuntime::State::claim_ahead() const {
 Claim WorkerRuntime::State::next_claim() {
   const int taken = slots_taken + slots_ready;
   Claim claim{.worker = incarnation, .queues = options.queues, .lease = options.lease};
+  claim.facts = facts;
   claim.max = std::clamp(options.slots + claim_ahead() - taken, 0, kMaxClaimJobs);
   claim_leaves_out = false;
   const Attempt* const waits = waits_for_slots();

@@ -345,6 +345,8 @@ class FakeJobs : public Jobs {
                                                     int) override {
     return unused();
   }
+  Result<Upcoming> upcoming(Duration, int) override { return unused(); }
+  Result<ScheduleChanges> pause_schedules(PauseSchedules) override { return unused(); }
   Result<Job> get(JobId id) override {
     MutexLock lock(mutex_);
     Job job{.id = id};

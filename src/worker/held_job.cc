@@ -8,7 +8,9 @@
 #include "api/json.h"
 #include "api/shapes.h"
 #include "base/mutex.h"
+#include "mainspring/worker.h"
 #include "model/callback.h"
+#include "worker/facts.h"
 #include "worker/renewing.h"
 
 namespace mainspring {
@@ -174,6 +176,7 @@ Result<HeldJob> hold_job(Jobs& jobs, const Clock& clock, Random& random, JobId i
   std::string worker = random.hex128();
   Claim claim{.worker = worker, .queues = {job.queue}, .lease = options.lease};
   claim.job = id;
+  claim.facts = process_facts("", WorkerOptions().language, 1);
   const Instant asked = clock.now().instant;
   MS_TRY_ASSIGN(ClaimResult claimed, jobs.claim(std::move(claim), Duration(0), {}));
   if (claimed.jobs.empty()) {

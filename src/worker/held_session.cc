@@ -8,6 +8,8 @@
 #include "api/session_shapes.h"
 #include "base/mutant.h"
 #include "base/mutex.h"
+#include "mainspring/worker.h"
+#include "worker/facts.h"
 #include "worker/renewing.h"
 
 namespace mainspring {
@@ -223,10 +225,12 @@ struct Accepted {
 Result<Accepted> accept_next(Jobs& jobs, const Clock& clock, const std::string& worker,
                              const std::string& queue, const SessionOptions& options) {
   const Instant end = clock.now().instant + options.wait;
+  const auto facts = process_facts("", WorkerOptions().language, 1);
   for (;;) {
     const Duration wait =
         std::clamp(end - clock.now().instant, Duration(0), Duration(kMaxClaimWait));
     Claim claim{.worker = worker, .queues = {accept_line(queue)}, .lease = options.lease};
+    claim.facts = facts;
     MS_TRY_ASSIGN(ClaimResult result, jobs.claim(std::move(claim), wait, options.stop));
     if (result.session) {
       Accepted out{.grant = std::move(*result.session), .job = {}};

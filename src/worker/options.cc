@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "mainspring/worker.h"
+#include "store/operations.h"
 
 namespace mainspring {
 namespace {
@@ -57,6 +58,9 @@ std::vector<Error> WorkerOptions::validate() const {
   check(claim_wait >= Duration(0) && claim_wait <= kMaxClaimWait, "claim_wait",
         fmt::format("{}, must be 0s to {}", format_duration(claim_wait),
                     format_duration(kMaxClaimWait)));
+  for (const auto& [field, text] : {std::pair{"version", &version}, {"language", &language}}) {
+    if (auto ok = check_fact(field, *text, kMaxFactBytes); !ok) errors.push_back(ok.error());
+  }
   return errors;
 }
 

@@ -183,6 +183,7 @@ struct WorkerRuntime::State {
   Log& log;
   const WorkerOptions options;
   const std::string incarnation;
+  const std::shared_ptr<const WorkerFacts> facts;
   std::map<std::string, Kind, std::less<>> kinds;
   std::optional<Kind> any;
   bool kinds_limited = false;  // some kind has a concurrency of its own

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "base/assert.h"
+#include "worker/facts.h"
 #include "worker/state.h"
 
 namespace mainspring {
@@ -23,6 +24,7 @@ WorkerRuntime::State::State(Jobs& jobs_, const Clock& clock_, Random& random_, L
       log(log_),
       options(std::move(options_)),
       incarnation(random_.hex128()),
+      facts(process_facts(options.version, options.language, options.slots)),
       singletons(jobs_, clock_, random_, options.lease, options.slots) {}
 
 Duration Pauses::next(const Error& error) {

@@ -30,6 +30,9 @@
 
 namespace mainspring {
 
+// WorkerOptions::language of workers that run a program for each job.
+inline constexpr std::string_view kProgramLanguage = "program";
+
 class WorkerRuntime {
  public:
   // `jobs`, `clock`, `random`, `log` outlive it and are called from several threads.

@@ -45,10 +45,6 @@ void check_chain(const Bench& bench) {
   CHECK(state.records == state.head.seq - state.base.seq);
 }
 
-std::string queue_text(bool paused) {
-  return queue_image(paused, std::nullopt, std::nullopt);
-}
-
 TEST_SUITE_BEGIN("access");
 
 TEST_CASE("a token is there once it was created, and after a restart") {
@@ -155,8 +151,9 @@ TEST_CASE("a change and the record of it are one: who, what, before and after") 
   CHECK(all[0].from == "192.0.2.7");
   CHECK(all[0].action == "pause_queue");
   CHECK(all[0].object == "queue/photos");
-  CHECK(all[0].before == queue_text(false));
-  CHECK(all[0].after == queue_text(true));
+  CHECK(all[0].before == queue_image(false, std::nullopt, std::nullopt));
+  CHECK(all[0].after ==
+        queue_image(true, std::nullopt, std::nullopt, {}, QueuePause{"", "", bench.wall(), {}}));
   check_chain(bench);
 }
 

@@ -9,6 +9,7 @@
 #include "api/breaker_shapes.h"
 #include "api/follow_ups.h"
 #include "api/limit_shapes.h"
+#include "api/pause_shapes.h"
 #include "api/program_end.h"
 
 namespace mainspring {
@@ -182,7 +183,8 @@ struct OperationText {
                        line(op.within));
   }
   std::string operator()(const PauseQueue& op) {
-    return fmt::format("{} {}{}", op.paused ? "pause" : "resume", op.queue, if_there(op));
+    const std::string until = op.until ? " until " + format_wall_time(*op.until) : "";
+    return fmt::format("{} {}{}{}", op.paused ? "pause" : "resume", op.queue, until, if_there(op));
   }
   std::string operator()(const SetRetention& op) {
     return fmt::format("retention {} {} {}{}", op.queue, length(op.completed), length(op.dead),
@@ -206,6 +208,7 @@ struct OperationText {
   std::string operator()(const OpenQueues& op) {
     return fmt::format("open_queues {}{}", op.limit, line(op.fence));
   }
+  std::string operator()(const WriteProbe&) { return "write_probe"; }
   std::string operator()(const MoveDue& op) {
     return fmt::format("move_due {}{}", op.limit, line(op.fence));
   }
@@ -457,9 +460,9 @@ std::string describe(const Job& j) {
 
 std::string describe(const QueueStats& q) {
   return fmt::format(
-      "{} paused={} counts={} enqueued={} pruned={} expired={} oldest={} keep={}/{} limits={} "
+      "{} paused={} {} counts={} enqueued={} pruned={} expired={} oldest={} keep={}/{} limits={} "
       "opens={} quarantined={} slots={}",
-      q.name, q.paused, q.counts, q.enqueued, q.pruned, q.expired, time(q.oldest_available),
+      q.name, q.paused, pause_text(q.pause), q.counts, q.enqueued, q.pruned, q.expired, time(q.oldest_available),
       length(q.retention_completed), length(q.retention_dead), limits_text(q.limits),
       time(q.opens_at), q.quarantined, q.slots_taken);
 }

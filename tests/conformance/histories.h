@@ -448,7 +448,7 @@ class Generator {
     if (dice < 75) return Cancel{some_job(), chance(2) ? "unwanted" : ""};
     if (dice < 79) return retry();
     if (dice < 81) return redrive();
-    if (dice < 84) return PauseQueue{pick({"a", "b", "c", "empty"}), chance(3), !chance(3)};
+    if (dice < 84) return pause();
     if (dice < 85) return retention();
     if (dice < 90) return MoveDue{1 + static_cast<int>(below(20)), fence(4)};
     if (dice < 94) return RescueExpired{1 + static_cast<int>(below(20)), fence(4)};
@@ -672,6 +672,12 @@ class Generator {
     return seconds(1 + below(60));
   }
 
+  Operation pause() {
+    PauseQueue pause{pick({"a", "b", "c", "empty"}), chance(3), !chance(3)};
+    if (pause.paused && chance(2)) pause.until = now_.wall + seconds(static_cast<int>(below(40)));
+    if (chance(2)) pause.reason = "maintenance";
+    return pause;
+  }
   Operation retention() {
     SetRetention s{.queue = pick({"a", "b"}), .completed = {}, .dead = {}};
     if (chance(2)) s.completed = minutes(1 + below(20));

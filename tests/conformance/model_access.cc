@@ -14,7 +14,7 @@ std::string ModelAccess::image(const std::string& text) const {
     const auto found = disk_.queues.find(object.name);
     if (found == disk_.queues.end()) return "";
     const QueueStats& q = found->second;
-    return queue_image(q.paused, q.retention_completed, q.retention_dead, q.limits);
+    return queue_image(q.paused, q.retention_completed, q.retention_dead, q.limits, q.pause);
   }
   if (object.kind == Kind::job) {
     const auto found = disk_.jobs.find(object.id);

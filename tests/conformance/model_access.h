@@ -19,6 +19,7 @@ class ModelAccess {
   OperationResult run(const CreateToken& op, Now now);
   OperationResult run(const RevokeToken& op, Now now);
   OperationResult run(const Audit& op, Now now);
+  std::string image(const std::string& object) const;
   bool prune(int limit, Duration retention, Now now);
   bool take_wrote() { return std::exchange(wrote_, false); }
 
@@ -27,8 +28,6 @@ class ModelAccess {
   AuditState state() const;
 
  private:
-  std::string image(const std::string& object) const;
-
   ModelDisk& disk_;
   bool wrote_ = false;
   std::int64_t tokens_version_ = 0;

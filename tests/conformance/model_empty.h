@@ -35,6 +35,7 @@ inline std::optional<Error> misses_queue(const ModelDisk& disk, const Operation&
 inline void remove_queue(ModelDisk& disk, const std::string& name, WallTime now) {
   QueueStats& q = disk.queues.at(name);
   q.paused = false;
+  q.pause.reset();
   q.retention_completed = q.retention_dead = std::nullopt;
   disk.empty[name] = {now, q.enqueued, true};
 }

@@ -98,6 +98,20 @@ class ModelReads : public Store {
   Result<std::vector<ScheduleInfo>> schedules(const std::string& after, int limit) const override {
     return of_.schedules->list(after, limit);
   }
+  Result<DueHours> due_by_hour(WallTime from, WallTime to, const Within& within) const override {
+    constexpr std::int64_t kHour = 3'600'000'000;
+    std::map<std::int64_t, std::int64_t> hours;
+    for (const auto& [id, r] : disk_.jobs) {
+      const Job& j = r.job;
+      const bool due = j.state == JobState::scheduled || j.state == JobState::retryable;
+      if (!due || ModelQuarantine::waits(j) || j.run_at >= to || !within.has(j.queue)) continue;
+      ++hours[std::max(j.run_at, from).us() / kHour];
+    }
+    DueHours out;
+    for (const auto& [hour, jobs] : hours)
+      out.hours.push_back({WallTime::from_us(hour * kHour), jobs});
+    return out;
+  }
   Result<std::vector<ScheduleInfo>> due_schedules(WallTime now, int limit) const override {
     return of_.schedules->due(now, limit);
   }

@@ -13,8 +13,10 @@
 #include "conformance/model_keys.h"
 #include "conformance/model_limits.h"
 #include "conformance/model_memos.h"
+#include "conformance/model_pauses.h"
 #include "conformance/model_quarantine.h"
 #include "conformance/model_reads.h"
+#include "conformance/model_retry.h"
 #include "conformance/model_standstill.h"
 
 namespace mainspring {
@@ -75,6 +77,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     report.effects.workflows = workflows_.take_changed();
     report.effects.alarms = workflows_.take_alarms();
     report.effects.breakers = breakers_.take_changed(now.wall);
+    report.effects.resumed = std::exchange(resumed_, {});
     quarantine_.tell(report.effects);
     dirty_ = workflows_.take_wrote() || dirty_;
     dirty_ = triggers_.take_wrote() || dirty_;
@@ -109,8 +112,8 @@ class ModelStore final : public ModelReads, private ModelJobs {
     a.next_lease_expiry = std::min(a.next_lease_expiry, sessions_.next_end());
     a.next_prune = std::min(a.next_prune, sessions_.next_prune(options_.retention_dead));
     a.next_workflow = workflows_.next_wake();
-    a.next_opening =
-        std::min({limits_.next_opening(), breakers_.next_half_open(), quarantine_.next_release()});
+    a.next_opening = std::min({limits_.next_opening(), breakers_.next_half_open(),
+                               quarantine_.next_release(), next_resume(*disk_)});
     a.next_prune = std::min(a.next_prune, workflows_.next_prune(options_));
     return a;
   }
@@ -565,14 +568,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     if (found == disk_->jobs.end()) return missing(*disk_, op.id);
     Record& r = found->second;
     if (!op.within.has(r.job.queue)) return outside();
-    if (r.job.state == JobState::running || r.job.state == JobState::completed)
-      return Error{.code = ErrorCode::conflict, .message = "it runs or is done"};
-    if (r.job.state == JobState::waiting && !r.job.session.empty())
-      return Error{.code = ErrorCode::conflict, .message = "it waits for its session"};
-    if (r.step && !r.job.deferred && !r.job.quarantined)
-      return Error{.code = ErrorCode::conflict, .message = "it is of a workflow"};
-    if (!live(r) && key_taken(*disk_, r))
-      return Error{.code = ErrorCode::conflict, .message = "another job has its unique key now"};
+    if (auto refused = may_retry(*disk_, r)) return std::move(*refused);
     if (r.job.state != JobState::available || r.lost != 0 || r.job.quarantined) revive(r);
     return RetryResult{r.job.state};
   }
@@ -604,11 +600,13 @@ class ModelStore final : public ModelReads, private ModelJobs {
   OperationResult run(const PauseQueue& op) {
     const bool is_new = !disk_->has_queue(op.queue);
     QueueStats& q = disk_->queue_to_set(op.queue);
-    if (is_new || q.paused != op.paused) dirty_ = true;
-    if (q.paused && !op.paused) opened(op.queue);
-    q.paused = op.paused;
+    const bool resumes = q.paused && !op.paused;
+    if (set_pause(q, op, is_new, now_.wall)) dirty_ = true;
+    if (resumes) opened(op.queue);
     return Done{};
   }
+
+  OperationResult run(const WriteProbe&) { return dirty_ = true, Done{}; }
 
   // It may give what it could not.
   void opened(const std::string& name) {
@@ -631,10 +629,10 @@ class ModelStore final : public ModelReads, private ModelJobs {
     if (!leases_.holds(op.fence, now_.instant)) return leases_.lost();
     StepResult result;
     for (const auto& [name, at] : limits_.open_keys()) opened(name);
-    for (const std::string& name : limits_.open(op.limit, now_.wall)) {
-      opened(name);
-      ++result.changed;
-    }
+    for (const std::string& name : limits_.open(op.limit, now_.wall))
+      opened(name), ++result.changed;
+    for (const std::string& name : resume_queues(*disk_, access_, now_, op.limit - result.changed))
+      opened(name), resumed_.push_back(name), ++result.changed;
     result.changed += breakers_.step_all(op.limit - result.changed, now_.wall);
     for (Record* r : quarantine_.next(now_.wall)) {
       if (result.changed == op.limit) break;
@@ -767,6 +765,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
   std::shared_ptr<ModelDisk> disk_;
   StoreOptions options_;
   std::set<std::string> gained_;  // lines
+  std::vector<std::string> resumed_;
   ModelLeases leases_;
   ModelSessions sessions_;
   ModelSchedules schedules_;

@@ -179,7 +179,7 @@ std::string changed_database(std::string_view bytes, std::string& name) {
 // As people are shown it.
 void look(Store& store) {
   std::string out;
-  if (const auto queues = store.queues()) encode_queues(*queues, now().wall, out);
+  if (const auto queues = store.queues()) encode_queues(*queues, now().wall, false, out);
   if (const auto jobs = store.list({}, 100, 0)) encode_job_page(*jobs, out);
   for (JobId id = 1; id < 24; ++id) {
     if (const auto job = store.get(id)) encode_job(*job, JobDetail::full, out);

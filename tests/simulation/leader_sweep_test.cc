@@ -79,6 +79,9 @@ class Sluice final : public Store {
   Result<std::vector<ScheduleInfo>> schedules(const std::string& a, int l) const override {
     return real_->schedules(a, l);
   }
+  Result<DueHours> due_by_hour(WallTime from, WallTime to, const Within& within) const override {
+    return real_->due_by_hour(from, to, within);
+  }
   Result<std::vector<ScheduleInfo>> due_schedules(WallTime now, int limit) const override {
     return real_->due_schedules(now, limit);
   }

@@ -45,6 +45,9 @@ class MirrorStore final : public Store {
   Result<std::vector<ScheduleInfo>> schedules(const std::string& after, int limit) const override {
     return real_->schedules(after, limit);
   }
+  Result<DueHours> due_by_hour(WallTime from, WallTime to, const Within& within) const override {
+    return real_->due_by_hour(from, to, within);
+  }
   Result<std::vector<ScheduleInfo>> due_schedules(WallTime now, int limit) const override {
     return real_->due_schedules(now, limit);
   }

@@ -79,6 +79,31 @@ def test_leases_are_renewed_while_a_handler_holds_the_interpreters_lock(
     assert record["attempt"] == 1 and not record.get("errors")
 
 
+def test_the_server_lists_what_a_worker_reports(
+    mainspring: Mainspring, mainspring_queue: str, mainspring_worker: Start
+) -> None:
+    @mainspring.job(queue=mainspring_queue)
+    def nothing() -> None: ...
+
+    worker = mainspring_worker(mainspring, slots=3, version="v1.4")
+
+    def listed() -> Any:
+        workers = mainspring.request("GET", "/v1/workers")["workers"]
+        return next((one for one in workers if one["id"] == worker.incarnation), None)
+
+    eventually(lambda: listed() is not None)
+    found = listed()
+    assert found["pid"] == os.getpid()
+    assert found["version"] == "v1.4"
+    assert found["language"].startswith("Python 3.")
+    assert found["slots"] == 3
+    assert found["host"]
+    with pytest.raises(InvalidArgument, match="version"):
+        mainspring_worker(mainspring, version="v" * 101)
+    with pytest.raises(InvalidArgument, match="version"):
+        mainspring_worker(mainspring, version="v\n1")
+
+
 def test_without_a_process_of_their_own_renewals_starve(
     helper: Any, mainspring_worker: Start
 ) -> None:

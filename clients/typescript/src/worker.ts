@@ -6,6 +6,7 @@
 //
 // A claim parks at the server while there is no job. While there are jobs, each finish carries the
 // next claim: one round trip for each job, or for many.
+import { hostname } from "node:os";
 import { asyncDispose } from "./dispose.js";
 import { now } from "./clock.js";
 import { Attempt, type AttemptHost, Context, type JobContext, readClaimed } from "./attempt.js";
@@ -77,6 +78,8 @@ export interface WorkerOptions {
   claimAhead?: number;
   /** How long `stop()` takes at most. Handlers are told after four fifths of it. Default: 25s. */
   gracefulStop?: Duration;
+  /** Version of your program, up to 100 bytes. `mainspring workers` shows it. */
+  version?: string;
 }
 
 export interface WorkerStats {
@@ -124,6 +127,30 @@ const AFTER_STOP_MS = 250;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 5000;
 const WAIT_FOR_REPORTS_MS = 10_000;
+const MAX_HOST_BYTES = 255;
+const MAX_VERSION_BYTES = 100;
+
+// Whether the server takes the text for a worker's host or version.
+function fits(text: string, bytes: number): boolean {
+  return Buffer.byteLength(text) <= bytes && !/[\u0000-\u001f\u007f]/.test(text);
+}
+
+// What a claim says about this process.
+function factsOf(slots: number, version: string | undefined): Record<string, unknown> {
+  if (version !== undefined && !fits(version, MAX_VERSION_BYTES)) {
+    throw new TypeError(
+      `version: must have at most ${MAX_VERSION_BYTES} bytes, without control characters`,
+    );
+  }
+  const host = hostname();
+  return {
+    pid: process.pid,
+    language: `Node.js ${process.versions.node}`,
+    slots,
+    ...(fits(host, MAX_HOST_BYTES) && host !== "" ? { host } : {}),
+    ...(version === undefined || version === "" ? {} : { version }),
+  };
+}
 
 export class Worker {
   /** Random for each worker: a restart is another worker. */
@@ -147,6 +174,7 @@ export class Worker {
   private readonly claimWaitMs: number;
   private readonly gracefulMs: number;
   private readonly mostAhead: number;
+  private readonly facts: Record<string, unknown>;
   private readonly queues: Set<string>;
   private readonly kinds = new Map<string, Kind>();
   private readonly table = new LeaseTable();
@@ -196,6 +224,7 @@ export class Worker {
     this.gracefulMs = durationMs(options.gracefulStop ?? "25s", "gracefulStop");
     this.mostAhead = Math.min(options.claimAhead ?? MAX_CLAIM, MAX_CLAIM);
     this.queues = new Set(options.queues ?? []);
+    this.facts = factsOf(this.slots, options.version);
     this.attemptHost = {
       core,
       reportSoon: (attempt, atOnce) => this.reporter.soon(attempt, atOnce),
@@ -416,7 +445,7 @@ export class Worker {
     if (this.held) {
       const { session } = this.held;
       return room > 0 && this.active.size === 0
-        ? { session, wait, lease: durationText(this.leaseMs) }
+        ? { session, wait, lease: durationText(this.leaseMs), ...this.facts }
         : undefined;
     }
     let max = Math.min(
@@ -432,7 +461,8 @@ export class Worker {
       kinds.push(name);
     }
     if (max <= 0 || kinds.length === 0) return undefined;
-    return { queues: [...this.queues], kinds, max, wait, lease: durationText(this.leaseMs) };
+    const lease = durationText(this.leaseMs);
+    return { queues: [...this.queues], kinds, max, wait, lease, ...this.facts };
   }
 
   private async runClaimer(): Promise<void> {

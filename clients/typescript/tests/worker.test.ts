@@ -242,6 +242,25 @@ test("stop: running handlers end, what has not begun is given back at once witho
   assert.deepEqual([info.state, info.attempt], ["available", 0]);
 });
 
+test("the server lists what a worker reports about its process", async () => {
+  const ms = server.client();
+  const idle = defineJob("listed", { queue: "listed" });
+  const worker = ms.worker({ slots: 3, version: "v1.4" }).on(idle, () => 1);
+  let found: Record<string, unknown> | undefined;
+  await eventually(async () => {
+    const { workers } = await ms.request("GET", "/v1/workers");
+    found = (workers as Record<string, unknown>[]).find((one) => one["id"] === worker.id);
+    return found !== undefined;
+  }, "the worker is listed");
+  assert.equal(Number(found?.["pid"]), process.pid);
+  assert.equal(found?.["version"], "v1.4");
+  assert.equal(found?.["language"], `Node.js ${process.versions.node}`);
+  assert.equal(Number(found?.["slots"]), 3);
+  assert.ok(found?.["host"]);
+  await worker.stop();
+  assert.throws(() => ms.worker({ version: "v".repeat(101) }), /version/);
+});
+
 test("stop: a parked claim is ended at the server", async () => {
   const ms = server.client();
   const idle = defineJob("idle", { queue: "idle" });

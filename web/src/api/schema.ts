@@ -346,6 +346,15 @@ export interface components {
              * @default 30s
              */
             lease: components["schemas"]["Duration"];
+            /** @description Machine or container. Kept from claim to claim, as are the fields below. */
+            host?: string | null;
+            pid?: number | null;
+            /** @description Of the worker's program, as its deployment names it. */
+            version?: string | null;
+            /** @description With its runtime: Python 3.11.2. */
+            language?: string | null;
+            /** @description Jobs that it runs at once. */
+            slots?: number | null;
         };
         ClaimedJob: {
             /** Format: int64 */
@@ -646,10 +655,17 @@ export interface components {
         QueuePaused: {
             name?: string;
             paused?: boolean;
+            /**
+             * Format: date-time
+             * @description It resumes by itself.
+             */
+            until?: string;
         };
         Queue: {
             name: string;
             paused: boolean;
+            /** @description null: it is not paused. */
+            pause?: components["schemas"]["QueuePause"] | null;
             /** @description Jobs kept now, by state. */
             counts: {
                 [key: string]: number;
@@ -674,6 +690,8 @@ export interface components {
         };
         QueueList: {
             queues: components["schemas"]["Queue"][];
+            /** @description Pass as after. */
+            next?: string | null;
         };
         WorkerList: {
             workers: {
@@ -682,6 +700,11 @@ export interface components {
                 running?: number;
                 last_seen_ms?: number;
                 parked?: boolean;
+                host?: string;
+                pid?: number;
+                version?: string;
+                language?: string;
+                slots?: number;
             }[];
         };
         AuditPage: {
@@ -1424,16 +1447,6 @@ export interface components {
             /** @description Why not, or how. */
             detail?: string;
         }[];
-        Health: {
-            /** @constant */
-            status?: "ok";
-            /** @description Where job folders are run. */
-            host?: {
-                layers?: components["schemas"]["HostLayers"];
-                /** @description Children now. */
-                running?: number;
-            };
-        };
         Host: {
             /** @description As in logs: six characters. */
             instance: string;
@@ -1555,29 +1568,6 @@ export interface components {
             /** @description Nothing more will be written. */
             ended: boolean;
             run?: string;
-        };
-        Ready: {
-            /** @constant */
-            status?: "ready";
-            durability?: string;
-            warning?: string;
-            /** @description Of a store that several servers share. */
-            store?: {
-                /** @constant */
-                kind?: "postgres";
-                away?: boolean;
-                durability?: {
-                    synchronous_commit?: string;
-                    /** @description That a commit waits for now. */
-                    standbys?: number;
-                };
-                /** Format: int64 */
-                node?: number;
-                others?: number;
-                bell_reaches?: number;
-                /** @enum {unknown} */
-                listen?: "not_yet" | "works" | "does_not_work" | "away";
-            };
         };
         Document: Record<string, never>;
         Error: {
@@ -2011,6 +2001,123 @@ export interface components {
             name?: string;
             /** @constant */
             revoked?: true;
+        };
+        PauseQueueRequest: {
+            reason?: string | null;
+            /**
+             * Format: date-time
+             * @description The queue resumes by itself then; at most 366 days from now.
+             */
+            until?: string | null;
+            /**
+             * @description In place of until.
+             * @example 2h
+             */
+            for?: string | null;
+        };
+        QueuePause: {
+            reason: string;
+            /** @description A token's name, or local: no token was needed. */
+            by: string;
+            /** Format: date-time */
+            at: string;
+            /**
+             * Format: date-time
+             * @description The queue resumes by itself then.
+             */
+            until: string | null;
+        };
+        Upcoming: {
+            /** Format: date-time */
+            from: string;
+            /** Format: date-time */
+            to: string;
+            /** @description Of schedules that are not paused, in order of time. */
+            ticks: {
+                schedule: string;
+                /** Format: date-time */
+                nominal: string;
+                /** @description How a clock change moves the tick. */
+                note?: string;
+            }[];
+            /** @description There are more ticks, or more due jobs. */
+            truncated: boolean;
+            /** @description Schedules with more than 100 ticks; the first 100 of each are shown. */
+            cut?: string[];
+            /** @description Scheduled and retryable jobs by the hour of run_at. */
+            due: {
+                /** Format: date-time */
+                at: string;
+                jobs: number;
+            }[];
+        };
+        /** @description Exactly one of names, prefix and all. */
+        ScheduleSet: {
+            names?: string[] | null;
+            /** @description Schedules whose names begin so. */
+            prefix?: string | null;
+            all?: boolean;
+            /** @description Kept while it is paused. */
+            reason?: string | null;
+        };
+        ScheduleChanges: {
+            changed: string[];
+            unchanged: string[];
+            missing: string[];
+        };
+        Live: {
+            /** @constant */
+            status?: "live";
+        };
+        Health: {
+            /**
+             * @description fail: a core part failed.
+             * @enum {unknown}
+             */
+            status?: "ok" | "warn" | "fail";
+            /** @description Of fail: code and message, as in Error. */
+            error?: Record<string, never>;
+            /** @description With verbose. */
+            parts?: {
+                /** @example store */
+                name: string;
+                /** @description Its failure makes the status fail. */
+                core: boolean;
+                /** @enum {unknown} */
+                status: "ok" | "warn" | "fail";
+                message?: string;
+                /** @description Age of what the message says. */
+                age_ms?: number;
+            }[];
+            /** @description Where job folders are run. */
+            host?: {
+                layers?: components["schemas"]["HostLayers"];
+                /** @description Children now. */
+                running?: number;
+            };
+        };
+        Ready: {
+            /** @constant */
+            status?: "ready";
+            durability?: string;
+            warning?: string;
+            /** @description Of a store that several servers share. */
+            store?: {
+                /** @constant */
+                kind?: "postgres";
+                away?: boolean;
+                durability?: {
+                    synchronous_commit?: string;
+                    /** @description That a commit waits for now. */
+                    standbys?: number;
+                };
+                /** Format: int64 */
+                node?: number;
+                others?: number;
+                bell_reaches?: number;
+                /** @enum {unknown} */
+                listen?: "not_yet" | "works" | "does_not_work" | "away";
+            };
         };
     };
     responses: never;

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import collections
 import logging
+import os
 import random
 import secrets
+import socket
+import sys
 import threading
 import time
 from dataclasses import dataclass, field
@@ -37,6 +40,8 @@ log = logging.getLogger("mainspring.worker")
 CLAIM_AHEAD = 0.002  # handlers that are done sooner are fed from a store of claimed jobs
 MAX_CLAIM = 1000
 MAX_SLOTS = 1024
+MAX_HOST = 255
+MAX_FACT = 100
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 5.0
 LONGEST_RETRY_AFTER = 60.0  # a wrong Retry-After must not stop the worker for a day
@@ -60,6 +65,7 @@ class WorkerOptions:
     claim_ahead: int | None = None  # jobs beyond idle slots; None: as many as short handlers need
     renewals: str = "process"  # or "thread"
     kinds: Sequence[str] | None = None  # None: those with a handler
+    version: str = ""  # of your program, up to 100 bytes; `mainspring workers` shows it
     lease_seconds: float = field(default=0.0, init=False)
     graceful_seconds: float = field(default=0.0, init=False)
     wait_seconds: float = field(default=0.0, init=False)
@@ -72,10 +78,34 @@ class WorkerOptions:
             ("slots", 1 <= self.slots <= MAX_SLOTS, f"must be 1 to {MAX_SLOTS}"),
             ("lease", 1 <= self.lease_seconds <= 43200, "must be 1s to 12h"),
             ("claim_wait", self.wait_seconds <= 60, "must be 0s to 60s"),
+            ("version", fits(self.version, MAX_FACT), f"must have at most {MAX_FACT} bytes, "
+             "without control characters"),
             ("renewals", self.renewals in ("process", "thread"), 'must be "process" or "thread"'),
         ):
             if not good:
                 raise InvalidArgument(f"{name} {getattr(self, name)}: {rule}", field=name)
+
+
+def fits(text: str, size: int) -> bool:
+    """Whether the server takes the text for a worker's version, language or host."""
+    return len(text.encode(errors="replace")) <= size and not any(
+        c < " " or c == "\x7f" for c in text
+    )
+
+
+def facts_of(options: WorkerOptions) -> dict[str, Any]:
+    """What a claim says about this process."""
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    facts: dict[str, Any] = {
+        "pid": os.getpid(),
+        "language": f"Python {version}",
+        "slots": options.slots,
+    }
+    if fits(host := socket.gethostname(), MAX_HOST):
+        facts["host"] = host
+    if options.version:
+        facts["version"] = options.version
+    return facts
 
 
 class Pauses:
@@ -112,6 +142,7 @@ class Worker:
             raise InvalidArgument("worker: no handler is defined", field="kinds")
         queues = options.queues or [d.how.queue or "default" for d in self.kinds.values()]
         self.queues = list(dict.fromkeys(queues))
+        self._facts = facts_of(options)
         self.mutex = threading.Lock()
         self.slots_changed = threading.Condition(self.mutex)
         self.claimer_changed = threading.Condition(self.mutex)
@@ -300,6 +331,7 @@ class Worker:
             "kinds": kinds,
             "max": most,
             "lease": duration(self.options.lease, "lease"),
+            **self._facts,
         }
 
     def _claim(self) -> None:

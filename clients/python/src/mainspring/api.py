@@ -189,6 +189,11 @@ class ClaimRequest(TypedDict, total=False):
     max: int
     wait: "Duration"
     lease: "Duration"
+    host: Union[str, None]
+    pid: Union[int, None]
+    version: Union[str, None]
+    language: Union[str, None]
+    slots: Union[int, None]
 
 
 class _ClaimedJob(TypedDict):
@@ -412,6 +417,7 @@ class _Queue(TypedDict):
 
 
 class Queue(_Queue, total=False):
+    pause: Union["QueuePause", None]
     oldest_available_ms: Union[int, None]
     oldest_available_at: str
     enqueued: int
@@ -424,8 +430,12 @@ class Queue(_Queue, total=False):
     opens_at: str
 
 
-class QueueList(TypedDict):
+class _QueueList(TypedDict):
     queues: List["Queue"]
+
+
+class QueueList(_QueueList, total=False):
+    next: Union[str, None]
 
 
 class _WorkflowCondition(TypedDict):
@@ -752,6 +762,13 @@ class Why(_Why, total=False):
     until: str
     ahead: int
     estimated_start: str
+
+
+class QueuePause(TypedDict):
+    reason: str
+    by: str
+    at: str
+    until: Union[str, None]
 
 
 Name = str

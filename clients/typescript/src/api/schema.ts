@@ -264,6 +264,8 @@ export interface components {
         Queue: {
             name: string;
             paused: boolean;
+            /** @description null: it is not paused. */
+            pause?: components["schemas"]["QueuePause"] | null;
             /** @description Jobs kept now, by state. */
             counts: {
                 [key: string]: number;
@@ -288,6 +290,8 @@ export interface components {
         };
         QueueList: {
             queues: components["schemas"]["Queue"][];
+            /** @description Pass as after. */
+            next?: string | null;
         };
         /** @enum {unknown} */
         WorkflowState: "running" | "undoing" | "parked" | "completed" | "failed" | "undone" | "cancelled";
@@ -823,6 +827,18 @@ export interface components {
             ahead?: number;
             /** Format: date-time */
             estimated_start?: string;
+        };
+        QueuePause: {
+            reason: string;
+            /** @description A token's name, or local: no token was needed. */
+            by: string;
+            /** Format: date-time */
+            at: string;
+            /**
+             * Format: date-time
+             * @description The queue resumes by itself then.
+             */
+            until: string | null;
         };
     };
     responses: never;

@@ -1,0 +1,17 @@
+// The machine and the process that this program is.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace mainspring {
+
+// As the kernel knows it, in a container the container's; bytes outside of printable ASCII become
+// '.'. "localhost" if there is none.
+std::string host_name();
+std::int64_t process_id();
+// Whether the kernel's clock follows a time server; nullopt = not known.
+std::optional<bool> clock_synchronised();
+
+}  // namespace mainspring

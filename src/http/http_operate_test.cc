@@ -1,0 +1,214 @@
+// What operators look at and do, over real sockets: workers, pauses, the next hours, health.
+#include "api/pause_shapes.h"
+#include "api/schedule_shapes.h"
+#include "http/http_test_support.h"
+
+using namespace mainspring;
+using namespace mainspring::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::string_view kHourly = R"({"every":"1h","job":{"queue":"q","kind":"k"}})";
+
+Answer put_hourly(Peer& peer, std::string_view name) {
+  return peer.call("PUT", "/v1/schedules/" + std::string(name), kHourly);
+}
+
+// Asks again until the answer is as it should be.
+template <class Condition>
+bool soon(TestServer& server, Condition holds) {
+  const Instant end = server.clock.now().instant + 20s;
+  while (!holds()) {
+    if (server.clock.now().instant > end) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("workers show what they reported, also with a claim in a finish, and keep it") {
+  TestServer server;
+  Peer peer(server);
+  peer.call("POST", "/v1/claim",
+            R"({"worker":"w","queues":["q"],"host":"web-7","pid":4711,"version":"v1.4",)"
+            R"("language":"Python 3.11.2","slots":8})");
+  auto workers = decode_workers(peer.call("GET", "/v1/workers").body);
+  REQUIRE(workers);
+  REQUIRE(workers->size() == 1);
+  CHECK(workers->at(0).facts == WorkerFacts{"web-7", 4711, "v1.4", "Python 3.11.2", 8});
+  peer.call("POST", "/v1/claim", R"({"worker":"w","queues":["q"]})");
+  CHECK(has(peer.call("GET", "/v1/workers").body, R"("host":"web-7","pid":4711)"));
+  peer.call("POST", "/v1/finish",
+            R"({"worker":"w","results":[],"claim":{"queues":["q"],"version":"v1.5"}})");
+  workers = decode_workers(peer.call("GET", "/v1/workers").body);
+  CHECK(workers->at(0).facts.version == "v1.5");
+  const Answer refused =
+      peer.call("POST", "/v1/claim", R"({"worker":"w","queues":["q"],"slots":0})");
+  CHECK(refused.status == 400);
+  CHECK(has(refused.body, R"("field":"slots")"));
+}
+
+TEST_CASE("queues are listed page by page") {
+  TestServer server;
+  Peer peer(server);
+  for (const char* queue : {"a", "b", "c"})
+    peer.call("POST", "/v1/jobs", fmt::format(R"({{"queue":"{}","kind":"k"}})", queue));
+  const auto first = decode_queues(peer.call("GET", "/v1/queues?limit=2").body);
+  REQUIRE(first);
+  CHECK(first->items.size() == 2);
+  CHECK(first->next == "b");
+  const auto rest = decode_queues(peer.call("GET", "/v1/queues?limit=2&after=b").body);
+  CHECK(rest->items.size() == 1);
+  CHECK(rest->next.empty());
+  CHECK(peer.call("GET", "/v1/queues?limit=0").status == 400);
+  CHECK(peer.call("GET", "/v1/queues?limit=1001").status == 400);
+}
+
+TEST_CASE("a pause of a queue is shown with reason, author and end, and ends by itself") {
+  TestServer server;
+  Peer peer(server);
+  const Answer made = peer.call("POST", "/v1/jobs", R"({"queue":"q","kind":"k"})");
+  const Answer paused =
+      peer.call("POST", "/v1/queues/q/pause", R"({"reason":"disk is full","for":"1h"})");
+  REQUIRE_MESSAGE(paused.status == 200, paused.body);
+  CHECK(has(paused.body, R"("until":)"));
+  auto queue = decode_queue(peer.call("GET", "/v1/queues/q").body);
+  REQUIRE(queue);
+  REQUIRE(queue->pause);
+  CHECK(queue->pause->reason == "disk is full");
+  CHECK(queue->pause->by == "local");
+  CHECK(queue->pause->until);
+  const Answer why = peer.call("GET", "/v1/jobs/1/why");
+  CHECK(has(why.body, "paused by local since"));
+  CHECK(has(why.body, "disk is full"));
+  CHECK(has(why.body, R"("until":)"));
+  CHECK(has(peer.call("GET", "/v1/audit").body, R"("reason":"disk is full")"));
+
+  // The job is given once the pause is over, without anybody asking.
+  REQUIRE(peer.call("POST", "/v1/queues/q/pause", R"({"for":"300ms"})").status == 200);
+  const Answer claimed =
+      peer.call("POST", "/v1/claim", R"({"worker":"w","queues":["q"],"wait":"30s"})");
+  CHECK(has(claimed.body, R"("kind":"k")"));
+  CHECK(has(peer.call("GET", "/v1/queues/q").body, R"("pause":null)"));
+  CHECK(has(peer.call("GET", "/v1/audit").body, R"("who":"mainspring")"));
+  CHECK(peer.call("POST", "/v1/queues/q/pause", R"({"until":"2020-01-01T00:00:00Z"})").status ==
+        400);
+}
+
+TEST_CASE("many schedules are paused and resumed by name, by prefix, or all") {
+  TestServer server;
+  Peer peer(server);
+  for (const char* name : {"night-a", "night-b", "day"})
+    REQUIRE(put_hourly(peer, name).status == 201);
+  const auto change = [&](std::string_view verb, std::string_view body) {
+    const Answer answer = peer.call("POST", "/v1/schedules/" + std::string(verb), body);
+    REQUIRE_MESSAGE(answer.status == 200, answer.body);
+    return *decode_schedule_changes(answer.body);
+  };
+  using Names = std::vector<std::string>;
+  auto changes = change("pause", R"({"prefix":"night","reason":"migration"})");
+  CHECK(changes.changed == Names{"night-a", "night-b"});
+  CHECK(has(peer.call("GET", "/v1/schedules/night-a").body, R"("paused_reason":"migration")"));
+  changes = change("pause", R"({"names":["day","night-a","none"]})");
+  CHECK(changes.changed == Names{"day"});
+  CHECK(changes.unchanged == Names{"night-a"});
+  CHECK(changes.missing == Names{"none"});
+  CHECK(decode_upcoming(peer.call("GET", "/v1/upcoming").body)->ticks.empty());
+  changes = change("resume", R"({"all":true})");
+  CHECK(changes.changed == Names{"day", "night-a", "night-b"});
+  CHECK(has(peer.call("GET", "/v1/audit?object=schedule%2Fday").body,
+            R"("action":"resume_schedule")"));
+  CHECK(peer.call("POST", "/v1/schedules/pause", "{}").status == 400);
+  CHECK(peer.call("POST", "/v1/schedules/pause", R"({"names":["a"],"all":true})").status == 400);
+}
+
+TEST_CASE("the next hours are one answer: ticks of all schedules in order, and due jobs") {
+  TestServer server;
+  Peer peer(server);
+  REQUIRE(put_hourly(peer, "hourly").status == 201);
+  REQUIRE(
+      peer.call("PUT", "/v1/schedules/often", R"({"every":"1m","job":{"queue":"q","kind":"k"}})")
+          .status == 201);
+  peer.call("POST", "/v1/jobs", R"({"queue":"q","kind":"k","delay":"30m"})");
+  const Answer answer = peer.call("GET", "/v1/upcoming?within=24h");
+  REQUIRE_MESSAGE(answer.status == 200, answer.body);
+  const auto upcoming = decode_upcoming(answer.body);
+  REQUIRE(upcoming);
+  CHECK(upcoming->to - upcoming->from == 24h);
+  const auto of = [&](std::string_view name) {
+    return std::count_if(upcoming->ticks.begin(), upcoming->ticks.end(),
+                         [&](const UpcomingTick& tick) { return tick.schedule == name; });
+  };
+  CHECK(of("hourly") >= 23);  // a frequent one does not hide it
+  CHECK(of("often") == kMaxTicksOfOne);
+  CHECK(upcoming->cut == std::vector<std::string>{"often"});
+  CHECK(upcoming->truncated);
+  CHECK(std::is_sorted(upcoming->ticks.begin(), upcoming->ticks.end(),
+                       [](const auto& a, const auto& b) { return a.nominal < b.nominal; }));
+  REQUIRE(upcoming->due.size() == 1);
+  CHECK(upcoming->due[0].jobs == 1);
+  CHECK(decode_upcoming(peer.call("GET", "/v1/upcoming?limit=3").body)->ticks.size() == 3);
+  CHECK_FALSE(decode_upcoming(peer.call("GET", "/v1/upcoming?within=1m").body)->truncated);
+  for (const char* bad : {"within=0s", "within=8d", "within=soon", "limit=0", "limit=10001"})
+    CHECK_MESSAGE(peer.call("GET", std::string("/v1/upcoming?") + bad).status == 400, bad);
+}
+
+TEST_CASE("probes: alive, ready, and each part of a healthy server") {
+  TestServer server;
+  Peer peer(server);
+  CHECK(peer.call("GET", "/livez").body == R"({"status":"live"})");
+  CHECK(peer.call("GET", "/readyz").status == 200);
+  for (const char* path : {"/healthz?verbose", "/healthz?verbose=true"}) {
+    const Answer answer = peer.call("GET", path);
+    CHECK(answer.status == 200);
+    CHECK(has(answer.body, R"({"name":"loops","core":true,"status":"ok")"));
+    CHECK(has(answer.body, R"({"name":"store","core":true,"status":"ok")"));
+    CHECK(has(answer.body, R"("name":"clock","core":false)"));
+    CHECK(has(answer.body, R"("name":"leader","core":false)"));
+  }
+}
+
+TEST_CASE("many probes cost one look at the store") {
+  TestServer server;
+  Peer peer(server);
+  peer.call("GET", "/healthz?verbose");
+  const std::int64_t commits = server.store->commits(), reads = server.store->reads();
+  for (int i = 0; i < 200; ++i) {
+    peer.call("GET", "/healthz?verbose");
+    peer.call("GET", "/livez");
+    peer.call("GET", "/readyz");
+  }
+  // Evaluated at most once in a second, whatever the machine does in between.
+  CHECK(server.store->commits() - commits <= 10);
+  CHECK(server.store->reads() - reads <= 200);
+}
+
+TEST_CASE("a core part that fails fails the server, a minor one only warns") {
+  HttpOptions options;
+  std::atomic<PartState> disk{PartState::ok};
+  options.health_parts = {[&] {
+    return HealthPart{.name = "disk", .state = disk.load(), .message = "64 MiB are free"};
+  }};
+  std::atomic<bool> broken{false};
+  options.health_parts.emplace_back([&] {
+    HealthPart part{.name = "database", .core = true};
+    if (broken) part.state = PartState::fail, part.message = "the database is not reachable";
+    return part;
+  });
+  TestServer server(options);
+  Peer peer(server);
+  disk = PartState::fail;
+  const auto status = [&](std::string_view expected) {
+    return soon(server, [&] { return has(peer.call("GET", "/healthz?verbose").body, expected); });
+  };
+  CHECK(status(R"({"status":"warn")"));
+  CHECK(peer.call("GET", "/readyz").status == 200);
+  broken = true;
+  CHECK(status(R"({"status":"fail","error":{"code":"unavailable","message":"database: the)"));
+  CHECK(peer.call("GET", "/healthz?verbose").status == 503);
+  CHECK(peer.call("GET", "/readyz").status == 503);
+  CHECK(peer.call("GET", "/livez").status == 200);  // a restart would not help
+  broken = false;
+  CHECK(soon(server, [&] { return peer.call("GET", "/readyz").status == 200; }));
+}

@@ -1,0 +1,121 @@
+// The plans of the probes: is the process alive, does it take requests, how is each part.
+#include <algorithm>
+
+#include "api/json.h"
+#include "broker/broker.h"
+#include "http/host_shapes.h"
+#include "http/plans.h"
+
+namespace mainspring::http {
+namespace {
+
+Reply report_reply(Services& services, bool may_know) {
+  const auto report = services.health.report(services.host);
+  Reply reply{.status = report->state == PartState::fail ? 503 : 200};
+  if (may_know) {
+    reply.body = report->body;
+    return reply;
+  }
+  JsonWriter w(reply.body);
+  w.begin_object().key("status").string(to_string(report->state));
+  if (report->state == PartState::fail) {
+    w.key("error").begin_object().key("code").string("unavailable");
+    w.key("message").string("a core part of the server fails").end_object();
+  }
+  w.end_object();
+  return reply;
+}
+
+Reply failed_reply(Services& services, bool may_know) {
+  services.health.report(services.host);
+  const std::string why = services.health.failure();
+  if (why.empty()) return Reply{.body = R"({"status":"ready"})"};
+  return error_reply({.code = ErrorCode::unavailable,
+                      .message = may_know ? why : "the server is not ready",
+                      .retry_after_ms = 1000});
+}
+
+}  // namespace
+
+Plan plan_livez(const Request& request, Services& services) {
+  const std::string why = services.health.stuck();
+  if (why.empty()) return Reply{.body = R"({"status":"live"})"};
+  const bool may_know = request.caller->may_all(Verb::read);
+  return error_reply({.code = ErrorCode::unavailable,
+                      .message = may_know ? why : "a loop of the server does not turn"});
+}
+
+// Details are for callers who may read everything.
+Plan plan_healthz(const Request& request, Services& services) {
+  const bool verbose = query_value(request, "verbose") != nullptr;
+  const bool may_know = request.caller->may_all(Verb::read);
+  if (verbose) return DoRead{[&services, may_know] { return report_reply(services, may_know); }};
+  if (services.host == nullptr || !request.caller->may_all(Verb::read))
+    return Reply{.body = R"({"status":"ok"})"};
+  // Not with the threads of job folders: an upload that takes its time is no bad health.
+  return DoRead{[&host = *services.host] {
+    const HostView view = host.view();
+    Reply reply;
+    JsonWriter w(reply.body);
+    w.begin_object().key("status").string("ok").key("host").begin_object().key("layers");
+    write_layers(w, view);
+    w.key("running").number(view.running).end_object().end_object();
+    return reply;
+  }};
+}
+
+namespace {
+
+// Job folders that cannot be read do not make the server unready.
+void write_host_state(JsonWriter& w, const HostView& host) {
+  constexpr std::size_t kMaxShownProblems = 20;
+  w.key("host").begin_object().key("missing").number(host.missing).key("problems").begin_array();
+  for (std::size_t i = 0; i < std::min(host.problems.size(), kMaxShownProblems); ++i) {
+    w.string(host.problems[i]);
+  }
+  w.end_array().end_object();
+}
+
+}  // namespace
+
+Plan plan_readyz(const Request& request, Services& services) {
+  const bool may_know = request.caller->may_all(Verb::read);
+  std::string why = services.not_ready();
+  if (why.empty() && services.options.unready) why = services.options.unready().value_or("");
+  if (why.empty()) why = services.health.stuck();
+  // A core part failed when it was looked at last: look again.
+  if (why.empty() && !services.health.failure().empty()) {
+    return DoRead{[&services, may_know] { return failed_reply(services, may_know); }};
+  }
+  if (!why.empty()) {
+    return error_reply({.code = ErrorCode::unavailable,
+                        .message = may_know ? why : "the server is not ready",
+                        .retry_after_ms = 1000});
+  }
+  const HttpOptions& options = services.options;
+  if (may_know && (options.store_state || services.host != nullptr)) {
+    return DoRead{[&options, host = services.host] {
+      Reply reply;
+      JsonWriter w(reply.body);
+      w.begin_object().key("status").string("ready");
+      if (options.store_state) {
+        w.key("store").raw(options.store_state());
+      } else {
+        w.key("durability").string(options.durability);
+      }
+      if (host != nullptr) write_host_state(w, host->view());
+      w.end_object();
+      return reply;
+    }};
+  }
+  Reply reply;
+  JsonWriter w(reply.body);
+  w.begin_object().key("status").string("ready");
+  if (may_know) w.key("durability").string(options.durability);
+  if (const std::string shortage = may_know ? services.store.shortage() : ""; !shortage.empty())
+    w.key("warning").string(shortage);
+  w.end_object();
+  return reply;
+}
+
+}  // namespace mainspring::http

@@ -1,0 +1,34 @@
+// JSON schemas of probes. Of schemas.cc.
+#pragma once
+
+#include "http/routes.h"
+
+namespace mainspring::http {
+
+inline constexpr Schema kHealthSchemas[] = {
+    {"Live", R"({"type":"object","properties":{"status":{"const":"live"}}})"},
+    {"Health", R"({"type":"object","properties":{
+      "status":{"enum":["ok","warn","fail"],"description":"fail: a core part failed."},
+      "error":{"type":"object","description":"Of fail: code and message, as in Error."},
+      "parts":{"type":"array","description":"With verbose.","items":{"type":"object",
+        "required":["name","core","status"],"properties":{
+        "name":{"type":"string","example":"store"},
+        "core":{"type":"boolean","description":"Its failure makes the status fail."},
+        "status":{"enum":["ok","warn","fail"]},"message":{"type":"string"},
+        "age_ms":{"type":"integer","description":"Age of what the message says."}}}},
+      "host":{"type":"object","description":"Where job folders are run.","properties":{
+        "layers":{"$ref":"#/components/schemas/HostLayers"},
+        "running":{"type":"integer","description":"Children now."}}}}})"},
+    {"Ready", R"({"type":"object","properties":{"status":{"const":"ready"},
+      "durability":{"type":"string"},
+      "warning":{"type":"string"},
+      "store":{"type":"object","description":"Of a store that several servers share.",
+        "properties":{"kind":{"const":"postgres"},"away":{"type":"boolean"},
+        "durability":{"type":"object","properties":{"synchronous_commit":{"type":"string"},
+          "standbys":{"type":"integer","description":"That a commit waits for now."}}},
+        "node":{"type":"integer","format":"int64"},"others":{"type":"integer"},
+        "bell_reaches":{"type":"integer"},
+        "listen":{"enum":["not_yet","works","does_not_work","away"]}}}}})"},
+};
+
+}  // namespace mainspring::http

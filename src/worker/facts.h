@@ -1,0 +1,14 @@
+// What the workers of this process report about it with each claim.
+#pragma once
+
+#include <memory>
+
+#include "store/operations.h"
+
+namespace mainspring {
+
+// `version` and `language` as in WorkerOptions.
+std::shared_ptr<const WorkerFacts> process_facts(std::string version, std::string language,
+                                                 int slots);
+
+}  // namespace mainspring
