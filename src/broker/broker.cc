@@ -427,6 +427,7 @@ void Broker::gather(Batch& batch, Answers& answers, Now now) {
 void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now now) {
   MS_ASSERT(report.results.size() == batch.operations.size(), "a store answers every operation");
   const Duration took = clock_.now().instant - now.instant;
+  if (applied_) applied_(batch.operations, report, now);
   if (events_.wanted(now.instant))
     events_.record(batch.operations, report.results, report.effects, now);
   for (const std::string& lease : report.effects.released)

@@ -101,6 +101,10 @@ class Broker final : public Jobs,
   void remove_agenda_listener(ListenerId id) MS_EXCLUDES(listeners_mutex_);
   // Called (from step) when the store can no longer be trusted; set before start().
   void on_fatal(std::function<void(const Error&)> fatal) { fatal_ = std::move(fatal); }
+  // Called with each batch that the store has applied, before its answers, with a lock held: it
+  // must neither block nor call the broker. Set before start(). For test servers.
+  using Applied = std::function<void(std::span<const Operation>, const BatchReport&, Now)>;
+  void on_applied(Applied applied) { applied_ = std::move(applied); }
   Agenda agenda() const MS_EXCLUDES(step_mutex_);
   // Jobs are traced from now on. Before start(); `traces` outlives the broker.
   void trace(JobTraces& traces) { traces_ = &traces; }
@@ -446,6 +450,7 @@ class Broker final : public Jobs,
   const BrokerOptions options_;
   std::function<void(const Error&)> fatal_;
   JobTraces* traces_ = nullptr;    // nullptr = jobs are not traced
+  Applied applied_;
   SharedStore* shared_ = nullptr;  // store_, if other nodes change it too
   Random* random_ = nullptr;
   std::function<void(const Heard&)> tell_;

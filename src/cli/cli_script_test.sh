@@ -15,6 +15,19 @@ Start a server with `mainspring serve`, or name one with --server URL or MAINSPR
 expect 66 'mainspring: nowhere holds no store: there is no nowhere/mainspring.db' ms store info --data nowhere
 expect 66 'mainspring: nowhere holds no store: there is no nowhere/mainspring.db' ms verify --data nowhere
 expect 64 'mainspring: --listen "192.0.2.1:80": other machines reach that…' ms serve --listen 192.0.2.1:80
+expect 64 'mainspring: --data: a test server has a temporary store; leave it out' ms serve --test --data elsewhere
+expect 64 'mainspring: --seed: only with --test' ms serve --seed 5
+expect 64 'mainspring: --seed -1: …' ms serve --test --seed -1
+# It ends when its standard input is closed.
+test_server() {
+  coproc tests { exec "$mainspring" serve --test --seed 5; }
+  local line pid=$tests_PID
+  read -r line <&"${tests[0]}"
+  echo "$line"
+  exec {tests[1]}>&-
+  wait "$pid"
+}
+expect 0 '{"url":"http://127.0.0.1:…","token":"mst_…","seed":5}' test_server
 mkdir -p config/mainspring
 echo 'log_level = "warn"' >config/mainspring/config.toml
 expect 0 '{"name":"log_level","value":"warn","from":"file '"$work"'/config/mainspring/config.toml"…}' \

@@ -24,8 +24,17 @@ Command serve_command() {
           "On a loopback address or a unix socket it needs nothing more. What other machines reach "
           "must have TLS (--tls-cert, --tls-key; see `mainspring tls`) and a token; a server that "
           "lacks one does not start. New certificates are taken up when their files change, or on "
-          "SIGHUP; connections stay.",
-      .flags = {{.name = "hints", .value = "", .help = "print three commands to try next"}},
+          "SIGHUP; connections stay.\n"
+          "\n"
+          "With --test it serves tests: on a free port, with a temporary store that is not synced, "
+          "and with routes below /v1/test that move the clock and make faults. It prints one line "
+          "of JSON with url, token and seed. It ends, and removes the store, on a signal, when "
+          "standard input is a pipe that closes, and when the process that started it ends.",
+      .flags = {{.name = "hints", .value = "", .help = "print three commands to try next"},
+                {.name = "test",
+                 .value = "",
+                 .help = "serve tests: a temporary store, a free port"},
+                {.name = "seed", .value = "N", .help = "with --test: the seed of faults [random]"}},
       .scopes = kServeScope | kHostScope | kEverywhere,
       .examples = {{"mainspring serve", "on 127.0.0.1:8080, data in ./data"},
                    {"mainspring serve --jobs jobs", "runs the job folders in ./jobs too"},
@@ -33,6 +42,7 @@ Command serve_command() {
                    {"mainspring serve --listen unix:/run/mainspring/socket", "its owner only"},
                    {"mainspring serve --tls-cert tls/server.pem --tls-key tls/server.key",
                     "https://127.0.0.1:8080"},
+                   {"mainspring serve --test", "for tests"},
                    {"MAINSPRING_LOG_LEVEL=debug mainspring serve", ""}},
       .exits = {{0, "stopped by a signal, in good order"},
                 {64, "a setting breaks a rule"},

@@ -10,6 +10,8 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
+#include <future>
 #include <limits>
 
 #include "api/access_shapes.h"
@@ -18,6 +20,7 @@
 #include "cli/handlers.h"
 #include "cli/health_parts.h"
 #include "cli/host.h"
+#include "cli/serve_test.h"
 #include "cli/shared_store.h"
 #include "cli/support.h"
 #include "cli/tls_reload.h"
@@ -37,6 +40,7 @@
 #include "model/token_text.h"
 #include "store/access_operations.h"
 #include "store_sqlite/inspect.h"
+#include "test_server/test_control.h"
 #include "tls/tls.h"
 #include "tracing/settings.h"
 
@@ -87,6 +91,7 @@ void print_start(const Invocation& invocation, Io& io, const HttpServer& server)
 struct Wired {
   SystemRandom random;
   SystemProcesses processes;
+  std::unique_ptr<TestControl> test;  // of a test server; the node's broker calls it
   std::unique_ptr<Node> node;
   std::unique_ptr<JobHost> host;
   std::unique_ptr<TlsServer> tls;
@@ -245,14 +250,71 @@ ProgramAccess access_to(const Invocation& invocation, const HttpServer& server, 
   return access;
 }
 
+// The parts of a test server that are made before its node.
+struct TestParts {
+  const TestMode& mode;
+  VirtualClock& clock;
+  std::shared_ptr<std::atomic<bool>> full = std::make_shared<std::atomic<bool>>(false);
+};
+
+std::string store_of(const TestMode& mode) {
+  return mode.directory + "/store";
+}
+
+// Nothing of it outlives the test: no fsync, no files that guard it, no order at the end.
+Result<void> fit_to_tests(const TestParts& test, NodeOptions& node) {
+  std::error_code failed;
+  std::filesystem::create_directory(store_of(test.mode), failed);  // no guard makes it
+  if (failed) {
+    return Error{.code = ErrorCode::io_error,
+                 .message = fmt::format("making {}: {}", store_of(test.mode), failed.message())};
+  }
+  node.sqlite.directory = store_of(test.mode);
+  node.sqlite.guard_files = false;
+  node.sqlite.close_in_order = false;
+  node.sqlite.synced = false;
+  node.sqlite.full = [full = test.full] { return full->load(); };
+  node.scheduler.prune_interval = 1ms;
+  return {};
+}
+
+void serve_test(const TestParts& test, Log& log, Wired& wired) {
+  TestOptions options{.directory = store_of(test.mode),
+                      .state_file = test.mode.directory + "/state.json",
+                      .seed = test.mode.seed,
+                      .crash = [] { (void)kill(getpid(), SIGKILL); },
+                      .full = test.full};
+  wired.test =
+      std::make_unique<TestControl>(TestControl::Parts{.broker = wired.node->broker(),
+                                                       .scheduler = wired.node->scheduler(),
+                                                       .store = wired.node->store(),
+                                                       .clock = test.clock,
+                                                       .random = wired.random,
+                                                       .log = log},
+                                    std::move(options));
+  wired.server->serve_test(*wired.test);
+}
+
+// After a crash it is there already.
+void add_test_token(Broker& broker, WallTime now) {
+  TokenRecord token{
+      .name = "test", .scopes = Scopes::all(), .created_at = now, .created_by = "serve --test"};
+  token.digest = *digest_of_token(kTestToken);
+  const auto added = std::make_shared<std::promise<void>>();
+  broker.submit(CreateToken{std::move(token)},
+                [added](const OperationResult&) { added->set_value(); });
+  added->get_future().wait();
+}
+
 Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Registry& registry,
-                  Wired& wired) {
+                  const TestParts* test, Wired& wired) {
   Options options = invocation.options;
+  if (test != nullptr) options.data = store_of(test->mode);
   fit_connections(invocation.origins, options);
   MS_TRY_ASSIGN(HttpOptions http, http_options(options));
   // Said before a store is made: where there is none, there is no token.
   bool store_is_there = has_shared_store(options);
-  if (!store_is_there) {
+  if (test == nullptr && !store_is_there) {
     MS_TRY_ASSIGN(store_is_there, sqlite_store_exists(options.data));
   }
   MS_TRY(check_exposure(options, store_is_there || options.first_token_file != "none"));
@@ -263,6 +325,7 @@ Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Re
   MS_TRY_ASSIGN(of_node.traces, trace_settings(&variable, warnings));
   for (const std::string& warning : warnings) log.warn(warning);
   if (of_node.traces) log.info("traces are exported", {{"collector", of_node.traces->url}});
+  if (test != nullptr) MS_TRY(fit_to_tests(*test, of_node));
   MS_TRY_ASSIGN(wired.node, Node::open(of_node, clock, log, registry));
   const Secret job_token_key = key_of_job_tokens(of_node, clock, wired.random, log);
   http.job_token_key = job_token_key;
@@ -290,6 +353,7 @@ Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Re
   };
   wired.server = std::make_unique<HttpServer>(std::move(http), wired.node->broker(),
                                               wired.node->store(), time, log, registry);
+  if (test != nullptr) serve_test(*test, log, wired);
   if (!host) return {};
   host->access = access_to(invocation, *wired.server, time, job_token_key);
   MS_TRY_ASSIGN(wired.host, JobHost::open(std::move(*host), wired.node->broker(), wired.processes,
@@ -301,7 +365,9 @@ Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Re
 
 Result<void> start(Wired& wired, const std::string& listen) {
   wired.node->start();
+  if (wired.test) wired.test->start();
   auto started = wired.server->start();
+  if (!started && wired.test) wired.test->stop();
   if (!started && started.error().code == ErrorCode::conflict) {
     return Error{.code = ErrorCode::unavailable,
                  .message = fmt::format("--listen {}: {}", listen, started.error().message)};
@@ -338,6 +404,7 @@ void announce_restart(Wired& wired, const Options& options, Log& log) {
 // Children first, while the broker still takes how they ended; then the rest.
 void stop_all(Wired& wired, const Options& options, Log& log, bool store_failed) {
   wired.server->set_not_ready("the server is stopping");
+  if (wired.test) wired.test->stop();
   if (wired.tls_reload) wired.tls_reload->stop();
   if (wired.host) wired.host->stop();
   wired.node->stop_workers();
@@ -411,6 +478,12 @@ Result<NodeOptions> node_options(const Options& options) {
 }
 
 Result<int> run_serve(const Invocation& invocation, Io& io) {
+  if (invocation.has("test")) return run_test_server(invocation, io);
+  if (invocation.has("seed")) return invalid("seed", "--seed: only with --test");
+  return serve_node(invocation, io, nullptr);
+}
+
+Result<int> serve_node(const Invocation& invocation, Io& io, const TestMode* test) {
   MS_TRY_ASSIGN(const ServiceManager manager, ServiceManager::from_environment());
   Reload reload(manager);
   // A manager's reload must not end a server that has nothing to reload. Without a manager a hangup
@@ -421,13 +494,17 @@ Result<int> run_serve(const Invocation& invocation, Io& io) {
                                    : nullptr);
   if (!invocation.options.allow_core) MS_TRY(keep_memory_private());
   (void)std::signal(SIGPIPE, SIG_IGN);
-  const SystemClock clock;
+  const SystemClock system_clock;
+  VirtualClock test_clock(system_clock);
+  const Clock& clock = test == nullptr ? static_cast<const Clock&>(system_clock) : test_clock;
   StderrLog log(log_level_of(invocation.options), log_format_of(invocation.options));
   Registry registry;
   Wired wired;
   std::optional<StartNotice> starting(std::in_place, manager, start_text(invocation.options),
                                       clock);
-  MS_TRY(wire(invocation, clock, log, registry, wired));
+  std::optional<TestParts> test_parts;
+  if (test != nullptr) test_parts.emplace(TestParts{.mode = *test, .clock = test_clock});
+  MS_TRY(wire(invocation, clock, log, registry, test_parts ? &*test_parts : nullptr, wired));
   reload.set(wired.tls_reload.get());
   const auto forget =
       std::unique_ptr<Reload, void (*)(Reload*)>(&reload, [](Reload* gone) { gone->set(nullptr); });
@@ -445,6 +522,11 @@ Result<int> run_serve(const Invocation& invocation, Io& io) {
                             shown_store(invocation.options)));
   Watchdog watchdog(manager, loops_of(wired), clock, log);
   watchdog.start();
+  if (test != nullptr) {
+    add_test_token(wired.node->broker(), clock.now().wall);
+    const std::string line = wired.server->url() + "\n";
+    [[maybe_unused]] const auto written = write(test->ready_fd, line.data(), line.size());
+  }
   print_start(invocation, io, *wired.server);
 
   signals.wait();

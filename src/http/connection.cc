@@ -620,6 +620,7 @@ void Connection::refuse_early(const Error& error) {
 // -- output
 
 void Connection::reply(Reply reply) {
+  if (std::exchange(lose_answer_, false)) return close();
   shard_.count(route_, reply.status, shard_.now() - started_, waited_);
   if (shard_.stopping()) keep_alive_ = false;
   const bool no_body = reply.status == 204 || reply.status == 304;

@@ -108,6 +108,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void end_unwelcome();
   void give_back(const ClaimResult& claimed);
   void execute(Plan plan);
+  void carry_out(Plan plan);
+  // Of a test server: with what its faults say.
+  void execute_with_faults(TestControl& test, Plan plan);
   void do_write(DoWrite write);
   void do_enqueue_and_wait(DoEnqueueAndWait enqueue);
   void do_claim(DoClaim claim);
@@ -178,6 +181,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::function<DoWrite::Answer(OperationResult&)> answer_;
   std::uint64_t park_id_ = 0;  // of a claim or an acquire
   std::string claim_worker_;    // of the claim that is under way; "" = an acquire
+  bool lose_answer_ = false;    // a fault: the connection ends instead
   DoClaim::Answer claim_answer_ = DoClaim::Answer::jobs;
   std::unique_ptr<Finishing> finishing_;
   std::unique_ptr<Wait> wait_;

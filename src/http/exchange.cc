@@ -9,10 +9,42 @@
 #include "broker/broker.h"
 #include "http/connection.h"
 #include "http/plans.h"
+#include "http/test_routes.h"
+#include "test_server/test_control.h"
 
 namespace mainspring::http {
 
 void Connection::execute(Plan plan) {
+  TestControl* const test = shard_.shared().services.test;
+  test == nullptr ? carry_out(std::move(plan)) : execute_with_faults(*test, std::move(plan));
+}
+
+// A finish may be lost, or its answer; every answer may be late. The routes of the test server
+// itself are not met by faults.
+void Connection::execute_with_faults(TestControl& test, Plan plan) {
+  if (route_ == nullptr || is_test_route(*route_)) return carry_out(std::move(plan));
+  if (auto* finish = std::get_if<DoFinish>(&plan)) {
+    const TestControl::FinishFault fault = test.meet(finish->request.operation);
+    if (fault.lose_request) return close();
+    lose_answer_ = fault.lose_answer;
+    // Jobs that it would bring would be lost with it until their leases end.
+    if (lose_answer_) finish->request.claim.reset();
+  } else if (const auto* write = std::get_if<DoWrite>(&plan)) {
+    if (const auto* renew = std::get_if<Renew>(&write->operation)) test.meet(*renew);
+  }
+  const Duration delay = test.delay_of(route_->id);
+  if (delay == Duration(0)) return carry_out(std::move(plan));
+  auto timer = std::make_shared<boost::asio::steady_timer>(shard_.io());
+  timer->expires_after(delay);
+  timer->async_wait(
+      [self = shared_from_this(), ticket = ticket_, timer,
+       held = std::make_shared<Plan>(std::move(plan))](const boost::system::error_code& cancelled) {
+        if (cancelled || self->ticket_ != ticket || self->state_ != State::busy) return;
+        self->carry_out(std::move(*held));
+      });
+}
+
+void Connection::carry_out(Plan plan) {
   struct Visitor {
     Connection& c;
     void operator()(Reply& reply) { c.reply(std::move(reply)); }

@@ -187,6 +187,7 @@ struct Services {
   std::atomic<bool> verifying{false};  // one verification at a time
   HostControl* host = nullptr;         // set before the start; nullptr = no job folders
   HostRoutes host_routes = {};
+  TestControl* test = nullptr;  // set before the start; nullptr = this is no test server
   std::int64_t host_epoch = 0;  // of this start: versions of the host begin anew with it
   SystemRandom random = {};
   HookGate hooks{options.free_failures};

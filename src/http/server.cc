@@ -14,6 +14,7 @@
 #include "http/connection.h"
 #include "http/listener.h"
 #include "http/shard.h"
+#include "http/test_routes.h"
 #include "http/webjobs_routes.h"
 
 namespace mainspring {
@@ -23,6 +24,8 @@ using boost::system::error_code;
 
 namespace {
 
+// Of a test server: each request that waits for a drain or a state has one.
+constexpr int kTestThreads = 64;
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);  // after running out of descriptors
 
 // How many connections the limit of open files allows: that limit, which often begins at 1024, is
@@ -152,6 +155,13 @@ void HttpServer::serve_host(HostControl& host, HostRoutes host_routes) {
   if (host_routes.webjobs_api) impl.shared.more_routes = http::webjobs_routes();
 }
 
+void HttpServer::serve_test(TestControl& test) {
+  Impl& impl = *impl_;
+  MS_ASSERT(!impl.started, "a test server is one before the start");
+  impl.shared.services.test = &test;
+  impl.shared.more_routes = http::test_routes();
+}
+
 Result<void> HttpServer::start() {
   Impl& impl = *impl_;
   if (impl.started || impl.stopped) {
@@ -181,7 +191,9 @@ Result<void> HttpServer::start() {
   impl.shared.host_names.push_back("localhost");
   if (impl.options.unix_path.empty()) impl.shared.host_names.push_back(impl.listener->address());
   impl.shared.readers.start(impl.options.reader_threads);
-  if (impl.shared.services.host != nullptr) {
+  if (impl.shared.services.test != nullptr) {
+    impl.shared.host_readers.start(kTestThreads);
+  } else if (impl.shared.services.host != nullptr) {
     impl.shared.host_readers.start(impl.shared.services.host_routes.threads);
   }
   impl.started = true;

@@ -111,6 +111,8 @@ struct HostRoutes {
   int threads = 4;                              // that read and write job folders
 };
 
+class TestControl;
+
 class HttpServer {
  public:
   // All outlive the server. Metrics are registered in `registry`.
@@ -123,6 +125,10 @@ class HttpServer {
   // Serves job folders too: /v1/host and, if wanted, the WebJobs API. Before start(). `host`
   // outlives the server's stop().
   void serve_host(HostControl& host, HostRoutes host_routes);
+
+  // Serves /v1/test too, and meets requests with the faults of `test`. Before start(); not with the
+  // WebJobs API. `test` outlives the server's stop().
+  void serve_test(TestControl& test);
 
   // Binds and serves. Once. Errors: invalid_argument (the first of validate()), conflict (the
   // address is in use), io_error.

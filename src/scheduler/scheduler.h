@@ -44,6 +44,8 @@ class Scheduler {
   // Submits the operations that are due, unless the last ones are still under way. Returns when to
   // call again.
   Instant step(Now now);
+  // The wall clock was moved: something may be due now. From any thread.
+  void clock_moved() { wake(); }
   // Does this node lead?
   bool leads(Instant now) const { return leader_->term(now).has_value(); }
 

@@ -30,7 +30,8 @@ Result<BatchReport> SqliteStore::apply(std::span<const Operation> batch, Now now
     }
   }
   if (!moved_to_.empty()) return moved_error();
-  auto report = apply_once(batch, now, space_.still_full(*db_));
+  auto report =
+      apply_once(batch, now, space_.still_full(*db_) || (options_.full && options_.full()));
   // What frees or finishes work may use the reserve; new work waits for space.
   while (!report && report.error().code == ErrorCode::storage_full) {
     const bool new_work = !space_.full();

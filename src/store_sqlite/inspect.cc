@@ -98,6 +98,40 @@ Result<void> backup_sqlite_store(const std::string& directory, const std::string
   return store.backup(to);
 }
 
+Result<DueJobs> due_sqlite_jobs(const std::string& directory, WallTime until, int limit) {
+  MS_TRY(check_there(directory));
+  constexpr std::int64_t kRetryable = 5;
+  const auto read = [&](Database& db, const char* text, std::vector<DueJob>& out) {
+    sqlite::Statement rows(db, text);
+    rows.bind(until.us(), std::int64_t{limit});
+    while (rows.step()) {
+      out.push_back({.id = rows.integer(0),
+                     .queue = std::string(rows.text(1)),
+                     .retry = rows.integer(2) == kRetryable,
+                     .at = WallTime::from_us(rows.integer(3))});
+    }
+  };
+  DueJobs out;
+  try {
+    Database db(database_of(directory), Database::Mode::read_only, "");
+    const sqlite::Snapshot snapshot(db);
+    read(db,
+         "SELECT d.id, q.name, j.state, d.run_at FROM due d JOIN jobs j ON j.id = d.id "
+         "JOIN queues q ON q.id = j.queue WHERE d.run_at <= ? ORDER BY d.run_at, d.id LIMIT ?",
+         out.due);
+    read(db,
+         "SELECT e.id, q.name, j.state, e.expires_at FROM expiring e JOIN jobs j ON j.id = e.id "
+         "JOIN queues q ON q.id = j.queue WHERE e.expires_at <= ? AND j.started_at IS NULL "
+         "ORDER BY e.expires_at, e.id LIMIT ?",
+         out.expiring);
+  } catch (const SqlError& error) {
+    return sqlite::to_error(error);
+  } catch (const Error& error) {
+    return error;
+  }
+  return out;
+}
+
 Result<std::vector<std::string>> check_sqlite_pages(const std::string& directory) {
   MS_TRY(check_there(directory));
   std::vector<std::string> problems;

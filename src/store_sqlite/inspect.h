@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "mainspring/result.h"
+#include "mainspring/time.h"
 
 namespace mainspring {
 
@@ -34,6 +35,21 @@ Result<StoreInfo> inspect_sqlite_store(const std::string& directory);
 // opens the copy goes on with ids and tokens far ahead. Errors: not_found, conflict (`to` has a
 // store, or this program does not read the schema), storage_full, io_error.
 Result<void> backup_sqlite_store(const std::string& directory, const std::string& to);
+
+// A job that waits for a time: for its run_at, or for its expiry.
+struct DueJob {
+  std::int64_t id = 0;
+  std::string queue;
+  bool retry = false;  // it waits after a failed attempt
+  WallTime at;
+};
+// Reads, beside the process that has the store open, which jobs wait for a time up to `until`:
+// earliest first, at most `limit` of each kind. Errors: not_found, io_error.
+struct DueJobs {
+  std::vector<DueJob> due;       // MoveDue makes them available
+  std::vector<DueJob> expiring;  // ExpireJobs ends them, those that have started excepted
+};
+Result<DueJobs> due_sqlite_jobs(const std::string& directory, WallTime until, int limit);
 
 // What SQLite finds wrong with pages and indexes; empty = nothing. Reads everything. Errors:
 // not_found, io_error.

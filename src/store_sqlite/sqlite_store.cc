@@ -63,7 +63,8 @@ void SqliteStore::open(Now now) {
   if (guard_ != nullptr && guard_->initialised()) check_holds_store(db, options_.directory);
   db.execute("PRAGMA page_size = 4096");
   db.execute("PRAGMA journal_mode = WAL");
-  db.execute(MS_MUTANT(synchronous_off) ? "PRAGMA synchronous = OFF" : "PRAGMA synchronous = FULL");
+  const bool synced = options_.synced && !MS_MUTANT(synchronous_off);
+  db.execute(synced ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = OFF");
   // Recovers into the database file now, while nothing else is new.
   recover_log(db, space_);
   db.execute("PRAGMA secure_delete = OFF");

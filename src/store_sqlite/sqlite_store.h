@@ -8,6 +8,7 @@
 //   still works
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -38,6 +39,12 @@ struct SqliteOptions {
   bool close_in_order = true;
   // Off: small workflows are stored as large ones are. For tests of that form.
   bool packed_workflows = true;
+  // Off: commits are not synced to disk. They survive the end of the process, not of the machine.
+  // For test servers.
+  bool synced = true;
+  // Asked with each batch: new jobs are refused as on a full disk while it returns true. For test
+  // servers; empty = the disk decides.
+  std::function<bool()> full{};
   // A store that goes on elsewhere is opened for nothing but reads.
   IfMoved if_moved = IfMoved::refuse;
 };

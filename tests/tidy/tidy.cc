@@ -19,7 +19,8 @@ const std::map<std::string_view, int> kFloors = {
     {"bell", 7},      {"broker", 7},    {"store_sqlite", 6}, {"store_postgres", 6},
     {"scheduler", 8}, {"worker", 8},    {"client", 8},       {"callbacks", 9},
     {"folders", 9},   {"host", 9},      {"redrive", 9},      {"engine", 10},
-    {"http", 11},     {"roles", 12},    {"cli", 12}};
+    {"http", 11},     {"roles", 12},    {"cli", 12},         {"test_server", 9},
+    {"testing", 12}};
 
 // A public header stands on the floor of the module whose face it is.
 struct PublicHeader {
@@ -27,21 +28,22 @@ struct PublicHeader {
   int floor;
 };
 const std::map<std::string_view, PublicHeader> kPublicHeaders = {
-    {"mainspring/result.h", {"base", 0}},        {"mainspring/time.h", {"base", 0}},
-    {"mainspring/errors.def", {"base", 0}},      {"mainspring/job.h", {"model", 2}},
-    {"mainspring/schedule.h", {"model", 2}},     {"mainspring/lease.h", {"model", 2}},
-    {"mainspring/session.h", {"model", 2}},      {"mainspring/workflow.h", {"model", 2}},
-    {"mainspring/limits.h", {"model", 2}},       {"mainspring/trigger.h", {"model", 2}},
-    {"mainspring/breaker.h", {"model", 2}},      {"mainspring/slot.h", {"worker", 8}},
-    {"mainspring/timer.h", {"worker", 8}},       {"mainspring/worker.h", {"worker", 8}},
-    {"mainspring/context.h", {"worker", 8}},     {"mainspring/engine.h", {"engine", 10}},
-    {"mainspring/reflect.h", {"engine", 10}},    {"mainspring/role.h", {"roles", 12}},
-    {"mainspring/why.h", {"model", 2}},          {"mainspring/event.h", {"model", 2}},
-    {"mainspring/dead.h", {"model", 2}},         {"mainspring/held_job.h", {"worker", 8}},
-    {"mainspring/queues.h", {"engine", 10}},     {"mainspring/breakers.h", {"engine", 10}},
-    {"mainspring/quarantine.h", {"engine", 10}}, {"mainspring/dead_letter.h", {"engine", 10}},
-    {"mainspring/schedules.h", {"engine", 10}},  {"mainspring/sessions.h", {"engine", 10}},
-    {"mainspring/workflows.h", {"engine", 10}},  {"mainspring/triggers.h", {"engine", 10}}};
+    {"mainspring/result.h", {"base", 0}},         {"mainspring/time.h", {"base", 0}},
+    {"mainspring/errors.def", {"base", 0}},       {"mainspring/job.h", {"model", 2}},
+    {"mainspring/schedule.h", {"model", 2}},      {"mainspring/lease.h", {"model", 2}},
+    {"mainspring/session.h", {"model", 2}},       {"mainspring/workflow.h", {"model", 2}},
+    {"mainspring/limits.h", {"model", 2}},        {"mainspring/trigger.h", {"model", 2}},
+    {"mainspring/breaker.h", {"model", 2}},       {"mainspring/slot.h", {"worker", 8}},
+    {"mainspring/timer.h", {"worker", 8}},        {"mainspring/worker.h", {"worker", 8}},
+    {"mainspring/context.h", {"worker", 8}},      {"mainspring/engine.h", {"engine", 10}},
+    {"mainspring/reflect.h", {"engine", 10}},     {"mainspring/role.h", {"roles", 12}},
+    {"mainspring/testing.h", {"testing", 12}},    {"mainspring/why.h", {"model", 2}},
+    {"mainspring/event.h", {"model", 2}},         {"mainspring/dead.h", {"model", 2}},
+    {"mainspring/held_job.h", {"worker", 8}},     {"mainspring/queues.h", {"engine", 10}},
+    {"mainspring/breakers.h", {"engine", 10}},    {"mainspring/quarantine.h", {"engine", 10}},
+    {"mainspring/dead_letter.h", {"engine", 10}}, {"mainspring/schedules.h", {"engine", 10}},
+    {"mainspring/sessions.h", {"engine", 10}},    {"mainspring/workflows.h", {"engine", 10}},
+    {"mainspring/triggers.h", {"engine", 10}}};
 
 bool starts_with(std::string_view text, std::string_view start) {
   return text.substr(0, start.size()) == start;
