@@ -26,7 +26,7 @@ function(mainspring_closure MODULES EXTERNAL)
   set(${EXTERNAL} ${external} PARENT_SCOPE)
 endfunction()
 
-mainspring_closure(modules external ms_roles)
+mainspring_closure(modules external ms_roles ms_testing)
 set(objects "")
 foreach(module ${modules})
   get_target_property(type ${module} TYPE)
