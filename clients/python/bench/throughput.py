@@ -12,18 +12,21 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
 import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "src"))
 
 from mainspring import AsyncContext, Context, Mainspring  # noqa: E402
-from mainspring.testing import TestServer  # noqa: E402
+from mainspring.testing import find_binary  # noqa: E402
 
 
 def run_all(ms: Mainspring, job: Any, count: int, **options: Any) -> float:
@@ -71,6 +74,22 @@ def import_time() -> float:
     return statistics.median(times)
 
 
+@contextlib.contextmanager
+def durable_server(binary: str | None) -> Iterator[Mainspring]:
+    """A server that syncs each commit, as in production. Servers for tests do not."""
+    with tempfile.TemporaryDirectory(prefix="mainspring-bench-") as directory:
+        command = [binary or find_binary(), "serve", "--data", directory]
+        command += ["--listen", "127.0.0.1:0", "--json", "--log-level", "error"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        try:
+            with Mainspring(json.loads(process.stdout.readline())["url"], token="") as ms:
+                yield ms
+        finally:
+            process.kill()
+            process.wait()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=20_000)
@@ -82,7 +101,7 @@ def main() -> None:
         values = [measure() for _ in range(arguments.runs)]
         print(f"{name:28} {statistics.median(values):10.1f} {unit}", flush=True)
 
-    with TestServer(arguments.binary) as server, server.client() as ms:
+    with durable_server(arguments.binary) as ms:
 
         @ms.job(queue="bench")
         def noop(ctx: Context) -> None:

@@ -16,11 +16,24 @@ from mainspring.testing import TestServer
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 SOURCE = ROOT / "clients/python/src"
 RECIPES = [f"docs/guides/recipes/{name}.md" for name in ("fastapi", "django", "celery", "rq")]
-DOCUMENTS = ["docs/guides/python.md", "README.md", "clients/python/README.md", *RECIPES]
+DOCUMENTS = [
+    "docs/guides/python.md",
+    "docs/guides/testing.md",
+    "README.md",
+    "clients/python/README.md",
+    *RECIPES,
+]
 
 
 def blocks(text: str) -> list[tuple[str, str]]:
     return re.findall(r"^```([^\n`]*)\n(.*?)^```$", text, re.M | re.S)
+
+
+def run_pytest(directory: pathlib.Path, name: str) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += ["-p", "mainspring.pytest_plugin", name]
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
@@ -44,7 +57,11 @@ def test_the_code_of_a_document_runs(
     try:
         for info, code in blocks(text):
             if info.startswith("python file="):
-                (tmp_path / info.removeprefix("python file=")).write_text(code)
+                name_of_file = info.removeprefix("python file=")
+                (tmp_path / name_of_file).write_text(code)
+                if name_of_file.startswith("test_"):
+                    ran += 1
+                    run_pytest(tmp_path, name_of_file)
             elif info == "shell worker":
                 command = code.strip().replace("python3", sys.executable).split()
                 workers.append(subprocess.Popen(command))

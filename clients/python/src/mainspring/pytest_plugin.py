@@ -1,23 +1,21 @@
 """Fixtures for pytest. Installed with the package; `-p mainspring.pytest_plugin` otherwise.
 
-`mainspring_server`  a server for the whole run, in a temporary directory
-`mainspring`         a client of it
-`mainspring_queue`   the name of a queue of this test alone
-`mainspring_worker`  starts a worker: `mainspring_worker(ms, slots=2)`; it stops with the test
+`mainspring_server`     a test server for the whole run: `mainspring serve --test`
+`mainspring`            a client of it
+`mainspring_namespace`  names of this test alone; what has them ends with the test
+`mainspring_queue`      the name of a queue of this test alone
+`mainspring_worker`     starts a worker: `mainspring_worker(ms, slots=2)`; it stops with the test
 """
 
 from __future__ import annotations
 
-import secrets
 from typing import Any, Callable, Iterator
 
 import pytest
 
 from ._client import Mainspring
 from ._worker import Worker
-from .testing import TestServer, numbered
-
-_queues = numbered(f"test-{secrets.token_hex(4)}")
+from .testing import Namespace, TestServer, eventually
 
 
 @pytest.fixture(scope="session")
@@ -33,8 +31,20 @@ def mainspring(mainspring_server: TestServer) -> Iterator[Mainspring]:
 
 
 @pytest.fixture
-def mainspring_queue() -> str:
-    return next(_queues)
+def mainspring_namespace(mainspring: Mainspring) -> Iterator[Namespace]:
+    space = Namespace(mainspring)
+    yield space
+    space.reset()
+
+
+@pytest.fixture
+def mainspring_queue(mainspring_namespace: Namespace) -> str:
+    return mainspring_namespace.queue()
+
+
+def _is_known(ms: Mainspring, worker: Worker) -> bool:
+    known = ms.request("GET", "/v1/workers", repeat=True)["workers"]
+    return any(one["id"] == worker.incarnation for one in known)
 
 
 @pytest.fixture
@@ -45,6 +55,7 @@ def mainspring_worker() -> Iterator[Callable[..., Worker]]:
         worker = ms.worker(**{"graceful_stop": "2s", **options})
         worker.start()
         started.append(worker)
+        eventually(lambda: _is_known(ms, worker))  # an advance waits for workers that it knows
         return worker
 
     yield start

@@ -5,20 +5,22 @@ With pytest the fixtures of `mainspring.pytest_plugin` are the shortest way.
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import datetime as dt
+import json
 import os
-import re
+import random
 import shutil
-import signal
 import subprocess
-import tempfile
 import time
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator, Mapping, NamedTuple
 
 from . import api
 from ._client import Mainspring
 from ._context import AsyncContext, Context
-from ._jobs import ENDED, Definition, Job
-from ._values import Duration, decode, encode, seconds
+from ._jobs import ENDED, Definition, Job, NewJob, Options
+from ._values import Duration, decode, duration, encode, instant, seconds
 from .errors import INTERRUPTS, MainspringError, Unavailable
 
 
@@ -32,45 +34,241 @@ def find_binary() -> str:
     return found
 
 
-def serve_command(binary: str, directory: str) -> list[str]:
-    """How a server for tests is started: the one place to change when it has a test mode."""
-    command = [binary, "serve", "--data", directory, "--listen", "127.0.0.1:0"]
-    return [*command, "--log-level", "error", "--restart-allowance", "0s"]
+def serve_command(binary: str, seed: int | None = None) -> list[str]:
+    """How a server for tests is started."""
+    return [binary, "serve", "--test", *(["--seed", str(seed)] if seed is not None else [])]
 
 
 class TestServer:
-    """A server with a store in a temporary directory, on a free port."""
+    """A server with a temporary store, on a free port: `mainspring serve --test`.
+
+    It ends with `stop`, and by itself when this process ends, however that happens.
+    """
 
     __test__ = False  # not a test of pytest
 
-    def __init__(self, binary: str | None = None) -> None:
-        self._directory = tempfile.mkdtemp(prefix="mainspring-test-")
-        command = serve_command(binary or find_binary(), self._directory)
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    def __init__(self, binary: str | None = None, *, seed: int | None = None) -> None:
+        command = serve_command(binary or find_binary(), seed)
+        # The server ends when its standard input is closed, which the kernel does with this end.
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        found = re.search(r"http://[\d.:]+\d", line)
-        if found is None:
+        try:
+            started = json.loads(line)
+            self.url: str = started["url"]
+            self.token: str = started["token"]
+            self.seed: int = started["seed"]  # of its faults
+        except (ValueError, KeyError):
             self.stop()
-            raise Unavailable(f"the server did not start: {' '.join(command)}")
-        self.url = found.group(0)
+            raise Unavailable(f"the server did not start: {' '.join(command)}") from None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def client(self, **options: Any) -> Mainspring:
-        return Mainspring(self.url, token="", **options)
+        return Mainspring(self.url, **{"token": self.token, **options})
 
     def stop(self) -> None:
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self._process.wait()
         if self._process.stdout is not None:
             self._process.stdout.close()
-        shutil.rmtree(self._directory, ignore_errors=True)
 
     def __enter__(self) -> TestServer:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+class Namespace:
+    """Names of one test alone: `namespace.queue("mail")`. Other tests do not meet its jobs."""
+
+    def __init__(self, ms: Mainspring, name: str | None = None) -> None:
+        self.ms = ms
+        body = {} if name is None else {"name": name}
+        made = ms.request("POST", "/v1/test/namespace", body)
+        self.name: str = made["namespace"]
+        self.prefix: str = made["prefix"]
+
+    def queue(self, name: str = "default") -> str:
+        """The queue of this namespace. Schedules, locks and sessions are named the same way."""
+        return self.prefix + name
+
+    def drain(self, timeout: Duration = "10s") -> None:
+        """Waits until nothing is available, running or due. Workers elsewhere do the work."""
+        body = {"namespace": self.name, "timeout": duration(timeout, "timeout")}
+        done = self.ms.request("POST", "/v1/test/drain", body)
+        if not done["drained"]:
+            raise AssertionError(f"{done['left']} jobs of {self.prefix}* are left after {timeout}")
+
+    def reset(self) -> None:
+        """Ends its jobs and removes its schedules, triggers and locks, and the namespace itself."""
+        self.ms.request("POST", "/v1/test/reset", {"namespace": self.name})
+
+
+class Fired(NamedTuple):
+    """What became due while the clock moved."""
+
+    at: str
+    what: str  # schedule, scheduled, retry, lease, expiry, workflow
+    job: int | None = None
+    queue: str | None = None
+    schedule: str | None = None
+    lock: str | None = None
+    session: str | None = None
+    workflow: int | None = None
+
+
+def now(ms: Mainspring) -> dt.datetime:
+    """The time of a test server."""
+    text: str = ms.request("GET", "/v1/test/clock")["now"]
+    return dt.datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def advance(
+    ms: Mainspring,
+    by: Duration | None = None,
+    *,
+    to: dt.datetime | str | None = None,
+    leases: str = "live",
+    settle: Duration = "1s",
+) -> list[Fired]:
+    """Moves the clock of a test server, and returns what fired, in order.
+
+    The clock stops at each instant at which something is due, and workers that wait get up to
+    `settle` of real time to do it. `leases`: "live" keeps those of workers that are alive, "keep"
+    keeps all, "lose" loses all whose end is passed.
+    """
+    body: dict[str, Any] = {"leases": leases, "settle": duration(settle, "settle")}
+    if by is not None:
+        body["advance"] = duration(by, "by")
+    if to is not None:
+        body["to"] = instant(to)
+    moved = ms.request("POST", "/v1/test/clock", body)
+    if not moved["complete"]:
+        raise AssertionError(f"advance: more is due than one call does; the time is {moved['now']}")
+    return [Fired(**one) for one in moved["fired"]]
+
+
+@contextlib.contextmanager
+def chaos(
+    ms: Mainspring,
+    seed: int | None = None,
+    *,
+    namespace: Namespace | None = None,
+    duplicate_delivery: float = 0.1,
+    lost_lease: float = 0.1,
+    lost_finish: float = 0.1,
+    delay: float = 0.0,
+    max_delay: Duration = "50ms",
+) -> Iterator[int]:
+    """Faults while the block runs. Prints the seed; the same seed gives the same faults.
+
+    No fault takes the last attempt of a job, so each job ends as its handler says.
+    """
+    if seed is None:
+        seed = random.SystemRandom().randrange(1_000_000_000)
+    body: dict[str, Any] = {"seed": seed}
+    body |= {"duplicate_delivery": duplicate_delivery, "lost_lease": lost_lease}
+    body |= {"lost_finish": lost_finish}
+    if delay:
+        body["delay"] = {"p": delay, "max": duration(max_delay, "max_delay")}
+    where = ""
+    if namespace is not None:
+        body["namespace"] = namespace.name
+        where = "?namespace=" + namespace.name
+    ms.request("POST", "/v1/test/faults", body)
+    print(f"chaos: seed {seed}")
+    try:
+        yield seed
+    finally:
+        ms.request("DELETE", "/v1/test/faults" + where)
+
+
+class NotIdempotent(AssertionError):
+    """A job's effect changed when it ran again."""
+
+    def __init__(self, kind: str, run: str, first: Any, then: Any) -> None:
+        super().__init__(
+            f"{kind} is not idempotent: after one run there was {first!r}, after {run} {then!r}"
+        )
+        self.run = run
+        self.first = first
+        self.then = then
+
+
+def assert_idempotent(
+    ms: Mainspring,
+    job: Definition[Any, Any],
+    args: Mapping[str, Any],
+    observe: Callable[[], Any],
+    *,
+    timeout: Duration = "30s",
+) -> None:
+    """Fails if running a job again changes what `observe` returns.
+
+    One job is enqueued on a test server. The finishes of its first two runs are lost, so its
+    handler runs three times. `observe` is called after each run. Saved step results last from run
+    to run, as they do after a crash.
+    """
+    assert job.handler_function is not None, f"{job.kind}: has no handler"
+    seen: list[Any] = []
+    failures: list[BaseException] = []
+    inner = job.handler_function
+
+    def note() -> None:
+        seen.append(copy.deepcopy(observe()))
+
+    def run(ctx: Any, /, **values: Any) -> Any:
+        try:
+            result = inner(ctx, **values)
+            note()
+            return result
+        except Exception as error:
+            failures.append(error)
+            raise
+
+    async def arun(ctx: Any, /, **values: Any) -> Any:
+        try:
+            result = await inner(ctx, **values)
+            note()
+            return result
+        except Exception as error:
+            failures.append(error)
+            raise
+
+    space = Namespace(ms)
+    runs = ("one run", "a second run", "a third run")
+    faults = {"namespace": space.name, "lost_finish": 1, "lost_finish_of": "request"}
+    ms.request("POST", "/v1/test/faults", faults)
+    watched = Mainspring(ms.server.url, token=ms.server.token)
+    definition: Definition[Any, Any] = Definition(
+        watched, job.kind, inner, job.how, has_context=True
+    )
+    definition.handler_function = arun if job.is_async else run
+    definition.is_async = job.is_async
+    watched.definitions[job.kind] = definition
+    queue = space.queue("once")
+    try:
+        with watched.worker(slots=1, queues=[queue]):
+            options = Options(queue=queue, max_attempts=len(runs)).over(job.how)
+            enqueued: Job[Any] = watched.enqueue(NewJob(job.kind, dict(args), options))
+            record = watched.wait(enqueued.id, timeout)
+    finally:
+        watched.close()
+        space.reset()
+    if failures:
+        raise AssertionError(f"{job.kind} failed in run {len(seen) + 1}") from failures[0]
+    if record["state"] != "completed" or len(seen) != len(runs):
+        raise AssertionError(f"{job.kind} is {record['state']} after {len(seen)} runs: {record}")
+    for name, value in zip(runs[1:], seen[1:]):
+        if value != seen[0]:
+            raise NotIdempotent(job.kind, name, seen[0], value)
 
 
 class FakePort:
