@@ -47,8 +47,8 @@ const cjs = {
   format: "cjs",
   outdir: dist,
   outExtension: { ".js": ".cjs" },
-  minifyIdentifiers: true,
-  minifySyntax: true,
+  minify: true,
+  lineLimit: 120, // places in stack traces
 };
 await build({ ...cjs, entryPoints: [source("index.ts")], plugins: [threadPlugin] });
 const wholePlugin = {

@@ -14,7 +14,7 @@ for name in src tests bench package.json tsconfig.json README.md build.mjs test.
   [[ ! -e $source/clients/typescript/$name ]] || cp -r "$source/clients/typescript/$name" "$work/"
 done
 mkdir -p docs
-cp -r "$source/docs/guides/typescript.md" "$source/docs/guides/recipes" docs/
+cp -r "$source/docs/guides/typescript.md" "$source/docs/guides/testing.md" "$source/docs/guides/recipes" docs/
 
 node build.mjs
 cp "$source/README.md" docs/

@@ -65,7 +65,7 @@ const results = {
   cpuUs: [],
 };
 for (let run = 0; run < Number(values.runs); run += 1) {
-  const server = await startServer();
+  const server = await startServer({ durable: true });
   const ms = server.client();
   results.enqueueMany.push(await fill(ms, total));
   await drain(ms, total, { slots: 100 }); // warms up

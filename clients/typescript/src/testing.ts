@@ -1,14 +1,20 @@
-// Helpers for tests: a server of one's own in a temporary directory, on a free port.
+// Helpers for tests: a server of one's own (`mainspring serve --test`), and questions about its jobs.
 import { type ChildProcess, spawn } from "node:child_process";
+import { randomInt } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 
 import {
   type Duration,
   durationMs,
+  type HandlerResult,
+  type JobContext,
+  type JobDefinition,
   type JobHandle,
   type JobInfo,
+  type JobOptions,
   type JobState,
   type Logger,
   Mainspring,
@@ -22,11 +28,15 @@ const asyncDispose: typeof Symbol.asyncDispose =
 export interface TestServerOptions {
   /** The server's program. Default: MAINSPRING_BINARY, else `mainspring` on the PATH. */
   binary?: string;
+  /** The seed of faults. Default: random. */
+  seed?: number;
+  /** A server as in production, with a synced store and without test routes: for benchmarks. */
+  durable?: boolean;
   /** More arguments of `mainspring serve`. */
   args?: readonly string[];
 }
 
-/** A server that ends, and whose data are removed, with `stop()` or `await using`. */
+/** A server that ends, and whose data are removed, with `stop()`, `await using` or this process. */
 export class TestServer {
   private readonly clients: Mainspring[] = [];
   private stopping: Promise<void> | undefined;
@@ -34,14 +44,17 @@ export class TestServer {
   /** @internal */
   constructor(
     readonly url: string,
+    readonly token: string | undefined,
+    /** Of faults that give none. */
+    readonly seed: number | undefined,
     readonly pid: number,
     private readonly process: ChildProcess,
-    private readonly directory: string,
+    private readonly directory: string | undefined,
   ) {}
 
   /** A client without log lines; closed with the server. */
   client(options: MainspringOptions = {}): Mainspring {
-    const client = new Mainspring({ log: silent, url: this.url, ...options });
+    const client = new Mainspring({ log: silent, url: this.url, token: this.token, ...options });
     this.clients.push(client);
     return client;
   }
@@ -61,10 +74,12 @@ export class TestServer {
     if (this.process.exitCode === null && this.process.signalCode === null) {
       this.process.ref(); // or Node.js would end before it
       const ended = new Promise((resolve) => this.process.once("exit", resolve));
-      this.process.kill(signal);
+      // A test server that is told so by its input removes its data.
+      if (signal === "SIGKILL" && this.directory === undefined) this.process.stdin?.end();
+      else this.process.kill(signal);
       await ended;
     }
-    await rm(this.directory, { recursive: true, force: true });
+    if (this.directory !== undefined) await rm(this.directory, { recursive: true, force: true });
   }
 }
 
@@ -77,16 +92,12 @@ export const silent: Logger = {
 };
 
 // The one place that knows how a server for tests is started.
-function commandLine(directory: string, more: readonly string[]): string[] {
-  return [
-    "serve",
-    "--data",
-    join(directory, "store"),
-    "--listen",
-    "127.0.0.1:0",
-    "--json",
-    ...more,
-  ];
+function commandLine(options: TestServerOptions, directory: string | undefined): string[] {
+  const more = options.args ?? [];
+  if (directory !== undefined)
+    return ["serve", "--data", directory, "--listen", "127.0.0.1:0", "--json", ...more];
+  const seed = options.seed === undefined ? [] : ["--seed", String(options.seed)];
+  return ["serve", "--test", ...seed, ...more];
 }
 
 // npm puts node_modules/.bin first, where `mainspring` is this package's own command.
@@ -99,13 +110,16 @@ function environment(): NodeJS.ProcessEnv {
 /** Starts a server. Resolves when it takes requests. */
 export async function startServer(options: TestServerOptions = {}): Promise<TestServer> {
   const binary = options.binary ?? process.env["MAINSPRING_BINARY"] ?? "mainspring";
-  const directory = await mkdtemp(join(tmpdir(), "mainspring-test-"));
-  const child = spawn(binary, commandLine(directory, options.args ?? []), {
-    stdio: ["ignore", "pipe", "pipe"],
+  const directory =
+    options.durable === true ? await mkdtemp(join(tmpdir(), "mainspring-bench-")) : undefined;
+  // Its input ends with this process, and a test server with its input.
+  const child = spawn(binary, commandLine(options, directory), {
+    stdio: ["pipe", "pipe", "pipe"],
     env: environment(),
   });
   let output = "";
   let problems = "";
+  child.stdin.on("error", () => undefined); // the server has ended
   child.stderr
     .setEncoding("utf8")
     .on("data", (text: string) => (problems = (problems + text).slice(-4000)));
@@ -114,26 +128,31 @@ export async function startServer(options: TestServerOptions = {}): Promise<Test
   process.once("exit", kill);
   child.once("exit", () => process.removeListener("exit", kill));
   try {
-    const url = await new Promise<string>((resolve, reject) => {
+    const started = await new Promise<Started>((resolve, reject) => {
       child.once("error", (error) => reject(new Error(`starting ${binary}: ${error.message}`)));
       child.once("exit", (code) => reject(new Error(`${binary} ended with ${code}: ${problems}`)));
       child.stdout.setEncoding("utf8").on("data", (text: string) => {
         output += text;
         const end = output.indexOf("\n");
-        if (end < 0) return;
-        const started: unknown = JSON.parse(output.slice(0, end));
-        resolve((started as { url: string }).url);
+        if (end >= 0) resolve(JSON.parse(output.slice(0, end)) as Started);
       });
     });
     child.unref();
-    for (const pipe of [child.stdout, child.stderr])
+    for (const pipe of [child.stdin, child.stdout, child.stderr])
       (pipe as unknown as { unref?: () => void }).unref?.();
-    return new TestServer(url, child.pid ?? 0, child, directory);
+    const { url, token, seed } = started;
+    return new TestServer(url, token, seed, child.pid ?? 0, child, directory);
   } catch (error) {
     child.kill("SIGKILL");
-    await rm(directory, { recursive: true, force: true });
+    if (directory !== undefined) await rm(directory, { recursive: true, force: true });
     throw error;
   }
+}
+
+interface Started {
+  url: string;
+  token?: string;
+  seed?: number;
 }
 
 /**
@@ -186,5 +205,354 @@ export async function waitFor(
     if (performance.now() >= end)
       throw new WaitTimeout(`job ${job.id} is ${info.state}, not ${state}`);
     await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+/** A definition, or the name of a kind. */
+export type AnyJob = string | { readonly kind: string; readonly options: JobOptions };
+
+/** A job that `allEnqueued` looks for: its definition or kind, queue, and some of its args. */
+export interface EnqueuedFilter {
+  /** Default: that of the definition. */
+  queue?: string | undefined;
+  /** The job has at least these. */
+  args?: Readonly<Record<string, unknown>> | undefined;
+}
+
+const ENDED: readonly JobState[] = ["completed", "cancelled", "dead"];
+
+/** The jobs that have not ended, oldest first. */
+export async function allEnqueued(
+  ms: Mainspring,
+  job?: AnyJob,
+  filter: EnqueuedFilter = {},
+): Promise<JobInfo[]> {
+  const kind = typeof job === "object" ? job.kind : job;
+  const own = typeof job === "object" ? (job.options.queue ?? "default") : undefined;
+  const found: JobInfo[] = [];
+  for await (const info of ms.jobs({ kind, queue: filter.queue ?? own })) {
+    if (!ENDED.includes(info.state) && hasArgs(info.args, filter.args ?? {})) found.unshift(info);
+  }
+  return found;
+}
+
+function hasArgs(args: unknown, wanted: Readonly<Record<string, unknown>>): boolean {
+  const names = Object.keys(wanted);
+  if (names.length === 0) return true;
+  if (typeof args !== "object" || args === null) return false;
+  return names.every(
+    (name) =>
+      name in args && isDeepStrictEqual((args as Record<string, unknown>)[name], wanted[name]),
+  );
+}
+
+/** Throws unless there is such a job; returns the first one. */
+export async function assertEnqueued(
+  ms: Mainspring,
+  job: AnyJob,
+  filter: EnqueuedFilter = {},
+): Promise<JobInfo> {
+  const [found] = await allEnqueued(ms, job, filter);
+  if (found !== undefined) return found;
+  const others = await allEnqueued(ms, undefined, { queue: filter.queue });
+  const shown = others.slice(0, 20).map(({ kind, args }) => `${kind} ${JSON.stringify(args)}`);
+  throw new AssertionError(
+    `no job ${nameOf(job)} with ${JSON.stringify(filter)} is enqueued; ` +
+      `there are ${shown.length === 0 ? "none" : shown.join(", ")}`,
+  );
+}
+
+/** Throws if there is such a job. */
+export async function refuteEnqueued(
+  ms: Mainspring,
+  job: AnyJob,
+  filter: EnqueuedFilter = {},
+): Promise<void> {
+  const [found] = await allEnqueued(ms, job, filter);
+  if (found === undefined) return;
+  throw new AssertionError(
+    `job ${found.id} ${nameOf(job)} is enqueued: ${JSON.stringify(found.args)}`,
+  );
+}
+
+function nameOf(job: AnyJob): string {
+  return typeof job === "object" ? job.kind : job;
+}
+
+/** What an assertion of these helpers throws. */
+export class AssertionError extends Error {
+  override name = "AssertionError";
+}
+
+/** Names of one test alone: `namespace.queue("mail")`. Other tests do not meet its jobs. */
+export interface Namespace {
+  readonly name: string;
+  readonly prefix: string;
+  /** A queue of the namespace. Schedules, locks and sessions are named the same way. */
+  queue(name?: string): string;
+  /** Ends its jobs and removes its schedules, triggers and locks, and the namespace itself. */
+  reset(): Promise<void>;
+}
+
+export async function namespace(ms: Mainspring, name?: string): Promise<Namespace> {
+  const body = name === undefined ? {} : { name };
+  const made = await ms.request("POST", "/v1/test/namespace", body);
+  const [space, prefix] = [String(made["namespace"]), String(made["prefix"])];
+  return {
+    name: space,
+    prefix,
+    queue: (queue = "default") => prefix + queue,
+    reset: async () => void (await ms.request("POST", "/v1/test/reset", { namespace: space })),
+  };
+}
+
+export interface DrainScope {
+  /** Default: every job of the server. */
+  namespace?: Namespace | undefined;
+  queue?: string | undefined;
+  /** Default: 10s. */
+  timeout?: Duration | undefined;
+}
+
+/** Waits until nothing is available, running or due. Workers do the work. */
+export async function drain(ms: Mainspring, scope: DrainScope = {}): Promise<void> {
+  const timeout = `${Math.round(durationMs(scope.timeout ?? "10s"))}ms`;
+  const body = { namespace: scope.namespace?.name, queue: scope.queue, timeout };
+  const done = await ms.request("POST", "/v1/test/drain", body);
+  if (done["drained"] !== true)
+    throw new WaitTimeout(`${String(done["left"])} jobs are left after ${timeout}`);
+}
+
+/** What became due while the clock moved. */
+export interface Fired {
+  at: string;
+  what: "schedule" | "scheduled" | "retry" | "lease" | "expiry" | "workflow";
+  job?: string;
+  queue?: string;
+  schedule?: string;
+  lock?: string;
+  session?: string;
+  workflow?: string;
+}
+
+export interface AdvanceOptions {
+  /** "live" (default) keeps the leases of workers that are alive; "keep" all; "lose" none. */
+  leases?: "live" | "keep" | "lose" | undefined;
+  /** Real time that workers get at each instant at which something is due. Default: 1s. */
+  settle?: Duration | undefined;
+}
+
+/** Moves the clock of a test server by a time or to an instant; returns what fired, in order. */
+export async function advance(
+  ms: Mainspring,
+  by: Duration | Date,
+  options: AdvanceOptions = {},
+): Promise<Fired[]> {
+  const moved = await ms.request("POST", "/v1/test/clock", {
+    ...(by instanceof Date
+      ? { to: by.toISOString() }
+      : { advance: `${Math.round(durationMs(by))}ms` }),
+    leases: options.leases ?? "live",
+    settle: `${Math.round(durationMs(options.settle ?? "1s"))}ms`,
+  });
+  if (moved["complete"] !== true)
+    throw new AssertionError(
+      `advance: more is due than one call does; the time is ${String(moved["now"])}`,
+    );
+  return (moved["fired"] as Record<string, unknown>[]).map((one) => {
+    const fired: Record<string, unknown> = { ...one };
+    for (const id of ["job", "workflow"]) if (id in fired) fired[id] = String(fired[id]);
+    return fired as unknown as Fired;
+  });
+}
+
+/** The time of a test server. */
+export async function now(ms: Mainspring): Promise<Date> {
+  return new Date(String((await ms.request("GET", "/v1/test/clock"))["now"]));
+}
+
+export interface ChaosOptions {
+  /** Default: random, and printed. */
+  seed?: number | undefined;
+  /** Only its jobs. */
+  namespace?: Namespace | undefined;
+  /** Probabilities. Default: 0.1. */
+  duplicateDelivery?: number | undefined;
+  lostLease?: number | undefined;
+  lostFinish?: number | undefined;
+  /** Of late answers. Default: 0. */
+  delay?: number | undefined;
+  maxDelay?: Duration | undefined;
+}
+
+/**
+ * Faults until they are stopped: `await using faults = await chaos(ms)`. The same seed gives the
+ * same faults. No fault takes the last attempt of a job, so each job ends as its handler says.
+ */
+export async function chaos(
+  ms: Mainspring,
+  options: ChaosOptions = {},
+): Promise<{ readonly seed: number; stop(): Promise<void> } & AsyncDisposable> {
+  const seed = options.seed ?? randomInt(1_000_000_000);
+  const maxDelay = `${Math.round(durationMs(options.maxDelay ?? "50ms"))}ms`;
+  const space = options.namespace?.name;
+  await ms.request("POST", "/v1/test/faults", {
+    namespace: space,
+    seed,
+    duplicate_delivery: options.duplicateDelivery ?? 0.1,
+    lost_lease: options.lostLease ?? 0.1,
+    lost_finish: options.lostFinish ?? 0.1,
+    delay: options.delay === undefined ? undefined : { p: options.delay, max: maxDelay },
+  });
+  console.log(`chaos: seed ${seed}`);
+  const where = space === undefined ? "" : `?namespace=${space}`;
+  const stop = async () => void (await ms.request("DELETE", `/v1/test/faults${where}`));
+  return { seed, stop, [asyncDispose]: stop } as { seed: number; stop(): Promise<void> } & AsyncDisposable;
+}
+
+/** What one run of a handler came to. */
+export interface Performed<R> {
+  /** What the handler returned: a result or an outcome. */
+  result: HandlerResult<R>;
+  progress: { value: number; text: string }[];
+  checkpoint: unknown;
+  messages: unknown[];
+  /** Results of steps, those of `options.memos` too. */
+  memos: Record<string, unknown>;
+  sessionState: unknown;
+}
+
+export interface PerformOptions {
+  attempt?: number | undefined;
+  /** What an earlier attempt left. */
+  checkpoint?: unknown;
+  /** Results of steps that earlier attempts kept. */
+  memos?: Readonly<Record<string, unknown>> | undefined;
+  headers?: Readonly<Record<string, string>> | undefined;
+  /** Aborted: the handler hears its reason. */
+  signal?: AbortSignal | undefined;
+}
+
+/** Runs a handler here and now, without a server. What it throws is thrown. */
+export async function perform<In, Args, R>(
+  job: JobDefinition<In, Args, R>,
+  handler: (context: JobContext<Args>) => HandlerResult<R> | Promise<HandlerResult<R>>,
+  args: NoInfer<In>,
+  options: PerformOptions = {},
+): Promise<Performed<R>> {
+  const checked = await job.args["~standard"].validate(args);
+  if (checked.issues !== undefined)
+    throw new TypeError(`args of ${job.kind}: ${checked.issues[0]?.message ?? "are refused"}`);
+  const signal = options.signal ?? new AbortController().signal;
+  const done: Performed<R> = {
+    result: undefined as HandlerResult<R>,
+    progress: [],
+    checkpoint: undefined,
+    messages: [],
+    memos: { ...options.memos },
+    sessionState: undefined,
+  };
+  const plain = (value: unknown): unknown => JSON.parse(JSON.stringify(value ?? null));
+  const context: JobContext<Args> = {
+    args: checked.value,
+    job: {
+      ...{ id: "1", queue: job.options.queue ?? "default", kind: job.kind },
+      ...{ attempt: options.attempt ?? 1, maxAttempts: job.options.maxAttempts ?? 20 },
+      ...{ priority: job.options.priority ?? 5, runAt: undefined, headers: options.headers ?? {} },
+      ...{ tags: job.options.tags ?? [], correlationId: undefined, replyTo: undefined },
+      session: undefined,
+    },
+    token: BigInt(options.attempt ?? 1),
+    signal,
+    lastCheckpoint: options.checkpoint,
+    sessionState: undefined,
+    idempotencyKey: "test",
+    log: silent,
+    step: async (name, run) => {
+      signal.throwIfAborted();
+      if (!(name in done.memos)) done.memos[name] = plain(await run());
+      return done.memos[name] as never;
+    },
+    progress: async (value, text = "") => {
+      signal.throwIfAborted();
+      done.progress.push({ value, text });
+    },
+    checkpoint: async (value) => {
+      signal.throwIfAborted();
+      done.checkpoint = plain(value);
+    },
+    message: async (value) => {
+      signal.throwIfAborted();
+      done.messages.push(plain(value));
+    },
+    setSessionState: (value) => void (done.sessionState = plain(value)),
+  };
+  done.result = await handler(context);
+  return done;
+}
+
+/** The effect of a job changed when it ran again. */
+export class NotIdempotent extends AssertionError {
+  override name = "NotIdempotent";
+  constructor(
+    kind: string,
+    readonly run: string,
+    readonly first: unknown,
+    readonly then: unknown,
+  ) {
+    super(
+      `${kind} is not idempotent: after one run there was ${JSON.stringify(first)}, ` +
+        `after ${run} ${JSON.stringify(then)}`,
+    );
+  }
+}
+
+const RUNS = ["one run", "a second run", "a third run"] as const;
+
+/**
+ * Throws if running a job again changes what `observe` returns. One job is enqueued on a test
+ * server. The finishes of its first two runs are lost, so its handler runs three times. `observe` is
+ * called after each run. Saved step results last from run to run, as they do after a crash.
+ */
+export async function assertIdempotent<In, Args, R>(
+  ms: Mainspring,
+  job: JobDefinition<In, Args, R>,
+  handler: (context: JobContext<Args>) => HandlerResult<R> | Promise<HandlerResult<R>>,
+  args: NoInfer<In>,
+  observe: () => unknown,
+  options: { timeout?: Duration } = {},
+): Promise<void> {
+  const seen: unknown[] = [];
+  let failure: unknown;
+  const space = await namespace(ms);
+  const queue = space.queue("once");
+  const definition = { ...job, options: { ...job.options, queue, maxAttempts: RUNS.length } };
+  const faults = { namespace: space.name, lost_finish: 1, lost_finish_of: "request" };
+  await ms.request("POST", "/v1/test/faults", faults);
+  const worker = ms.worker({ slots: 1 }).on(definition, async (context) => {
+    try {
+      const result = await handler(context);
+      seen.push(structuredClone(await observe()));
+      return result;
+    } catch (error) {
+      failure ??= error;
+      throw error;
+    }
+  });
+  let ended: JobInfo;
+  try {
+    const made = await ms.enqueue(definition, args);
+    ended = await made.ended({ timeout: options.timeout ?? "30s" });
+  } finally {
+    await worker.stop({ timeout: "1s" });
+    await space.reset();
+  }
+  if (failure !== undefined)
+    throw new Error(`${job.kind} failed in run ${seen.length + 1}`, { cause: failure });
+  if (ended.state !== "completed" || seen.length !== RUNS.length)
+    throw new AssertionError(`${job.kind} is ${ended.state} after ${seen.length} runs`);
+  for (const [i, run] of RUNS.entries()) {
+    if (!isDeepStrictEqual(seen[i], seen[0]))
+      throw new NotIdempotent(job.kind, run, seen[0], seen[i]);
   }
 }

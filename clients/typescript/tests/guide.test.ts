@@ -22,6 +22,7 @@ const root = dirname(dirname(createRequire(import.meta.url).resolve("mainspring"
 const copies = process.env["MAINSPRING_DOCS"];
 const tree = join(root, "..", "..");
 const guide = join(copies ?? join(tree, "docs", "guides"), "typescript.md");
+const testing = join(copies ?? join(tree, "docs", "guides"), "testing.md");
 const readme = join(copies ?? tree, "README.md");
 const directory = mkdtempSync(join(tmpdir(), "mainspring-guide-"));
 const server = useServer({ before, after });
@@ -37,7 +38,7 @@ void [AccessDenied, cancel, complete, dead, defer, defineJob, handle, retry, sno
 function writeBlocks(): string[] {
   const names: string[] = [];
   let parts = PREAMBLE;
-  for (const document of [guide, readme, join(root, "README.md")]) {
+  for (const document of [guide, testing, readme, join(root, "README.md")]) {
     for (const [, name, code] of readFileSync(document, "utf8").matchAll(
       /^```ts(?: file=(\S+))?\n([\s\S]*?)^```/gm,
     )) {
@@ -73,6 +74,7 @@ test(
       "worker.ts",
       "producer.ts",
       "thumbnail.test.ts",
+      "mails.test.ts",
       "greetings.ts",
       "caller.ts",
       "readme.ts",
@@ -118,6 +120,7 @@ test(
       assert.equal(await run("caller.js"), "hello you\n");
       assert.match(await run("readme.js"), /sent to ada@example.com/);
       await run("--test", "thumbnail.test.js");
+      await run("--test", "mails.test.js");
     } finally {
       for (const worker of workers) {
         worker.kill("SIGTERM");

@@ -17,5 +17,5 @@ test("vitest: the fixtures start a server and close it", () => {
     },
   );
   assert.equal(run.status, 0, run.stdout + run.stderr);
-  assert.match(run.stdout, /2 passed/);
+  assert.match(run.stdout, /3 passed/);
 });

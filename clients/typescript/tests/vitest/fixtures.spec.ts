@@ -1,7 +1,7 @@
 // Run by vitest, from vitest.test.ts.
 import { describe, expect } from "vitest";
 import { defineJob, type } from "mainspring";
-import { waitFor } from "mainspring/testing";
+import { assertEnqueued, waitFor } from "mainspring/testing";
 import { test } from "mainspring/testing/vitest";
 
 const double = defineJob("double", { args: type<{ n: number }>(), result: type<number>() });
@@ -11,6 +11,11 @@ describe("fixtures", () => {
     await using _worker = mainspring.worker().on(double, ({ args }) => args.n * 2);
     const job = await mainspring.enqueue(double, { n: 21 });
     expect(await job.result({ timeout: "10s" })).toBe(42);
+  });
+
+  test("a namespace of the test", async ({ mainspring, namespace }) => {
+    await mainspring.enqueue(double, { n: 1 }, { queue: namespace.queue() });
+    await assertEnqueued(mainspring, double, { queue: namespace.queue() });
   });
 
   test("the server is that of the file", async ({ mainspring, server }) => {

@@ -1,0 +1,168 @@
+// The helpers for tests of users, against the real program.
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { createRequire } from "node:module";
+import { after, before, test } from "node:test";
+
+import { defineJob, type, WaitTimeout } from "mainspring";
+import {
+  advance,
+  allEnqueued,
+  assertEnqueued,
+  assertIdempotent,
+  AssertionError,
+  chaos,
+  drain,
+  namespace,
+  NotIdempotent,
+  now,
+  perform,
+  refuteEnqueued,
+  startServer,
+  useServer,
+  waitFor,
+} from "mainspring/testing";
+
+const root = dirname(dirname(createRequire(import.meta.url).resolve("mainspring")));
+const server = useServer({ before, after });
+
+const mail = defineJob("mail", { args: type<{ to: string }>(), result: type<number>() });
+
+test("what is enqueued can be asserted, refuted and listed", async () => {
+  const ms = server.client();
+  const space = await namespace(ms);
+  const queue = space.queue("mail");
+  await refuteEnqueued(ms, mail, { queue });
+  const job = await ms.enqueue(mail, { to: "anna" }, { queue });
+  await ms.enqueue(mail, { to: "bob" }, { queue, delay: "1h" });
+  assert.equal(String((await assertEnqueued(ms, mail, { queue, args: { to: "anna" } })).id), job.id);
+  assert.equal((await allEnqueued(ms, mail, { queue })).length, 2);
+  await refuteEnqueued(ms, "mail", { queue, args: { to: "carol" } });
+  await assert.rejects(assertEnqueued(ms, mail, { queue, args: { to: "carol" } }), (error) => {
+    assert.ok(error instanceof AssertionError);
+    assert.match(error.message, /anna/);
+    return true;
+  });
+  await assert.rejects(refuteEnqueued(ms, mail, { queue }), /anna/);
+  await space.reset();
+  assert.deepEqual(await allEnqueued(ms, mail, { queue }), []);
+});
+
+test("perform runs a handler without a server", async () => {
+  const done = await perform(
+    mail,
+    async ({ args, step, progress, message, checkpoint, job, lastCheckpoint }) => {
+      await progress(0.5, "half");
+      await message({ to: args.to });
+      await checkpoint([1]);
+      assert.equal(lastCheckpoint, "before");
+      return (await step("charge", () => 3)) + job.attempt;
+    },
+    { to: "anna" },
+    { attempt: 2, checkpoint: "before", memos: { charge: 7 } },
+  );
+  assert.equal(done.result, 9);
+  assert.deepEqual(done.progress, [{ value: 0.5, text: "half" }]);
+  assert.deepEqual([done.messages, done.checkpoint], [[{ to: "anna" }], [1]]);
+  const stopped = perform(mail, ({ progress }) => progress(1).then(() => 1), { to: "x" }, {
+    signal: AbortSignal.abort(new Error("enough")),
+  });
+  await assert.rejects(stopped, /enough/);
+});
+
+test("an advance fires what is due, and the workers have done it after a drain", async () => {
+  const ms = server.client();
+  const space = await namespace(ms);
+  const queue = space.queue("mail");
+  const sent: string[] = [];
+  await using _worker = ms
+    .worker({ queues: [queue] })
+    .on(mail, ({ args }) => sent.push(args.to));
+  const job = await ms.enqueue(mail, { to: "anna" }, { queue, delay: "24h" });
+  const start = await now(ms);
+  const fired = (await advance(ms, "25h")).filter((one) => one.job === job.id);
+  assert.equal(fired[0]?.what, "scheduled");
+  assert.ok((await now(ms)).getTime() - start.getTime() >= 25 * 3600 * 1000);
+  await drain(ms, { namespace: space });
+  assert.deepEqual(sent, ["anna"]);
+  assert.equal((await waitFor(job, "completed")).result, 1);
+  await advance(ms, new Date((await now(ms)).getTime() + 1000), { leases: "keep" });
+  await assert.rejects(advance(ms, "999999h"), /advance/);
+  await ms.enqueue(mail, { to: "bob" }, { queue: space.queue("nobody") });
+  await assert.rejects(drain(ms, { namespace: space, timeout: "0s" }), WaitTimeout);
+});
+
+test("under chaos every job completes, and runs more than once", async () => {
+  const ms = server.client();
+  const space = await namespace(ms);
+  const queue = space.queue("numbers");
+  let runs = 0;
+  await using _worker = ms.worker({ queues: [queue], slots: 4 }).on(mail, () => (runs += 1));
+  {
+    await using faults = await chaos(ms, {
+      ...{ seed: 7, namespace: space, duplicateDelivery: 0.3, lostLease: 0.3, lostFinish: 0.3 },
+    });
+    assert.equal(faults.seed, 7);
+    const jobs = await ms.enqueueMany(
+      Array.from({ length: 40 }, (_, n) => ({ job: mail, args: { to: String(n) }, options: { queue } })),
+    );
+    for (const job of jobs) await waitFor(job, "completed", { timeout: "30s" });
+  }
+  assert.ok(runs > 40, `${runs} runs`);
+});
+
+test("assertIdempotent catches a handler that adds, and passes one with a saved step", async () => {
+  const ms = server.client();
+  const seen: string[] = [];
+  const observe = () => seen;
+  const add = assertIdempotent(ms, mail, ({ args }) => seen.push(args.to), { to: "a" }, observe);
+  await assert.rejects(add, (error) => {
+    assert.ok(error instanceof NotIdempotent);
+    assert.equal(error.run, "a second run");
+    assert.match(error.message, /after one run there was \["a"\]/);
+    return true;
+  });
+  seen.length = 0;
+  await assertIdempotent(
+    ms,
+    mail,
+    ({ step, args }) => step("add", () => seen.push(args.to)),
+    { to: "b" },
+    observe,
+  );
+  assert.deepEqual(seen, ["b"]);
+  const failing = () => {
+    throw new Error("no stamp");
+  };
+  await assert.rejects(assertIdempotent(ms, mail, failing, { to: "c" }, observe), /failed in run 1/);
+});
+
+test("a server has its seed, and crashes and is there again", async () => {
+  await using own = await startServer({ seed: 3 });
+  assert.equal(own.seed, 3);
+  const ms = own.client();
+  const job = await ms.enqueue("later", {});
+  await ms.request("POST", "/v1/test/faults", { crash: true });
+  await waitFor(job, "available");
+  const end = performance.now() + 10_000;
+  let before = 0;
+  while (before < 20 && performance.now() < end) before += (await job.get()).state === "available" ? 1 : 0;
+  assert.equal(before, 20);
+});
+
+test("a server ends with the process that started it", () => {
+  const program = `
+    const { startServer } = await import(${JSON.stringify(join(root, "dist", "testing.js"))});
+    const server = await startServer();
+    console.log(server.pid);
+    process.kill(process.pid, "SIGKILL");`;
+  const run = spawnSync(process.execPath, ["--input-type=module", "-e", program], {
+    encoding: "utf8",
+  });
+  assert.equal(run.signal, "SIGKILL", run.stderr);
+  const end = performance.now() + 10_000;
+  while (existsSync(`/proc/${run.stdout.trim()}`) && performance.now() < end);
+  assert.ok(!existsSync(`/proc/${run.stdout.trim()}`));
+});
