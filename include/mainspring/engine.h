@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "mainspring/breakers.h"
+#include "mainspring/bulk.h"
 #include "mainspring/context.h"
 #include "mainspring/dead_letter.h"
 #include "mainspring/event.h"
@@ -40,6 +41,7 @@
 #include "mainspring/queues.h"
 #include "mainspring/reflect.h"
 #include "mainspring/schedules.h"
+#include "mainspring/search.h"
 #include "mainspring/sessions.h"
 #include "mainspring/slot.h"
 #include "mainspring/timer.h"
@@ -289,6 +291,18 @@ class Engine {
   // quarantine leaves it. Errors: not_found, expired, conflict (it runs, is completed, is of a
   // workflow, or another live job has its unique key).
   Result<JobState> retry(JobId id);
+  // Changes a job that is not running and has not ended. Errors: invalid_argument (with the field),
+  // not_found, expired, conflict (it runs or has ended, or a rule in docs/guides/search.md).
+  Result<JobState> edit(JobId id, JobEdit changes);
+  // Removes a job that has ended. Errors: not_found, expired, conflict (it has not ended).
+  Result<void> remove(JobId id);
+  // A new job like this one, with some fields changed and without its unique key and expiry.
+  // Errors: not_found, expired, and those of enqueue().
+  Result<Enqueued> clone(JobId id, JobClone changes = {});
+  // A page of up to `limit`, 1 to 1000, of those with an id below `before`; 0 = from the newest. It
+  // may be short, even empty, with `next` set: the work of one call is bounded. Errors:
+  // invalid_argument (with the field), unavailable.
+  Result<FoundJobs> search(const JobSearch& search, int limit = 100, JobId before = 0);
   // Which gate holds it back now, or that none does. Errors: not_found, expired.
   Result<Why> why(JobId id);
   // This job alone, in this program's hands: one that its handler deferred, or that waits for its
@@ -330,6 +344,7 @@ class Engine {
   EngineBreakers breakers();      // what queues depend on
   EngineQuarantine quarantine();  // jobs that took their workers down
   EngineDead dead();              // the dead letter
+  EngineBulk bulk();              // one change for all jobs that match a search
   EngineSchedules schedules();    // jobs by the clock, and continuous timers
   EngineSessions sessions();      // jobs of one key, in order
   EngineWorkflows workflows();    // steps that are all done, or undone

@@ -28,6 +28,7 @@ _mainspring() {
     --callback-on) return ;;
     --callback-slots) return ;;
     --callback-timeout) return ;;
+    --canary) return ;;
     --cert-file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --color) mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$current"); return ;;
     --concurrency) return ;;
@@ -58,7 +59,6 @@ _mainspring() {
     --file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --filter) return ;;
     --fingerprint) return ;;
-    --first-token-file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --folder) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
     --folder-quiet) return ;;
     --folder-retention) return ;;
@@ -167,11 +167,13 @@ _mainspring() {
     --scheduler-batch) return ;;
     --scheduler-max-sleep) return ;;
     --scope) return ;;
+    --search) return ;;
     --secret-file) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
     --server) return ;;
     --session) return ;;
     --session-on-dead) mapfile -t COMPREPLY < <(compgen -W 'skip block park' -- "$current"); return ;;
     --signature) return ;;
+    --since) return ;;
     --slot) return ;;
     --slots) return ;;
     --stable) return ;;
@@ -207,6 +209,7 @@ _mainspring() {
     --type) mapfile -t COMPREPLY < <(compgen -W 'enqueued started completed retrying snoozed deferred dead cancelled progress queue_paused queue_resumed quarantined quarantine_left breaker_opened breaker_half_open breaker_closed gap' -- "$current"); return ;;
     --unique) return ;;
     --unique-for) return ;;
+    --until) return ;;
     --wake) mapfile -t COMPREPLY < <(compgen -W 'auto notify poll' -- "$current"); return ;;
     --watch-root) return ;;
     --weight) return ;;
@@ -216,12 +219,12 @@ _mainspring() {
   esac
   for word in "${typed[@]}"; do
     case "${at:+$at }$word" in
-      'serve'|'work'|'lease'|'lease run'|'step'|'step run'|'enqueue'|'bench'|'pipeline'|'pipeline run'|'pipeline show'|'pipeline check'|'jobs'|'jobs list'|'jobs show'|'jobs why'|'jobs cancel'|'jobs retry'|'queues'|'queues list'|'queues show'|'queues pause'|'queues resume'|'queues set'|'queues remove'|'queues limit'|'dead'|'dead list'|'dead show'|'dead groups'|'dead redrive'|'dead retry'|'why'|'events'|'workers'|'schedules'|'schedules set'|'schedules list'|'schedules show'|'schedules preview'|'schedules trigger'|'schedules pause'|'schedules resume'|'schedules ledger'|'schedules backfill'|'schedules remove'|'timers'|'timers set'|'timers list'|'timers show'|'timers start'|'timers stop'|'timers wake'|'timers timeout'|'timers remove'|'leases'|'leases list'|'leases show'|'sessions'|'sessions list'|'sessions show'|'sessions resume'|'workflow'|'workflow start'|'workflow list'|'workflow show'|'workflow signal'|'workflow cancel'|'workflow pause'|'workflow resume'|'workflow retry'|'workflow fork'|'workflow check'|'trigger'|'trigger set'|'trigger list'|'trigger show'|'trigger fire'|'trigger ledger'|'trigger pause'|'trigger resume'|'trigger remove'|'breaker'|'breaker set'|'breaker list'|'breaker show'|'breaker open'|'breaker close'|'breaker remove'|'quarantine'|'quarantine list'|'quarantine release'|'host'|'jobs-host'|'jobs-host list'|'jobs-host show'|'jobs-host info'|'jobs-host history'|'jobs-host run'|'jobs-host stop'|'jobs-host start'|'jobs-host settings'|'jobs-host deploy'|'jobs-host remove'|'logs'|'token'|'token create'|'token list'|'token revoke'|'audit'|'audit list'|'audit verify'|'audit head'|'callbacks'|'callbacks key'|'callbacks verify'|'verify'|'store'|'store backup'|'store copy'|'store info'|'store migrate'|'store check'|'tls'|'tls init'|'tls issue'|'tls show'|'config'|'version'|'completion'|'help') at="${at:+$at }$word" ;;
+      'serve'|'work'|'lease'|'lease run'|'step'|'step run'|'enqueue'|'bench'|'pipeline'|'pipeline run'|'pipeline show'|'pipeline check'|'jobs'|'jobs list'|'jobs show'|'jobs why'|'jobs cancel'|'jobs retry'|'jobs edit'|'jobs clone'|'jobs delete'|'queues'|'queues list'|'queues show'|'queues pause'|'queues resume'|'queues set'|'queues remove'|'queues limit'|'dead'|'dead list'|'dead show'|'dead groups'|'dead redrive'|'dead retry'|'bulk'|'bulk cancel'|'bulk retry'|'bulk delete'|'bulk reprioritise'|'bulk list'|'bulk show'|'bulk stop'|'bulk continue'|'why'|'events'|'workers'|'schedules'|'schedules set'|'schedules list'|'schedules show'|'schedules preview'|'schedules trigger'|'schedules pause'|'schedules resume'|'schedules ledger'|'schedules backfill'|'schedules remove'|'timers'|'timers set'|'timers list'|'timers show'|'timers start'|'timers stop'|'timers wake'|'timers timeout'|'timers remove'|'leases'|'leases list'|'leases show'|'sessions'|'sessions list'|'sessions show'|'sessions resume'|'workflow'|'workflow start'|'workflow list'|'workflow show'|'workflow signal'|'workflow cancel'|'workflow pause'|'workflow resume'|'workflow retry'|'workflow fork'|'workflow check'|'trigger'|'trigger set'|'trigger list'|'trigger show'|'trigger fire'|'trigger ledger'|'trigger pause'|'trigger resume'|'trigger remove'|'breaker'|'breaker set'|'breaker list'|'breaker show'|'breaker open'|'breaker close'|'breaker remove'|'quarantine'|'quarantine list'|'quarantine release'|'host'|'jobs-host'|'jobs-host list'|'jobs-host show'|'jobs-host info'|'jobs-host history'|'jobs-host run'|'jobs-host stop'|'jobs-host start'|'jobs-host settings'|'jobs-host deploy'|'jobs-host remove'|'logs'|'token'|'token create'|'token list'|'token revoke'|'audit'|'audit list'|'audit verify'|'audit head'|'callbacks'|'callbacks key'|'callbacks verify'|'verify'|'store'|'store backup'|'store copy'|'store info'|'store migrate'|'store check'|'tls'|'tls init'|'tls issue'|'tls show'|'config'|'version'|'completion'|'help') at="${at:+$at }$word" ;;
     esac
   done
   case $at in
-    '') words='serve work lease step enqueue bench pipeline jobs queues dead why events workers schedules timers leases sessions workflow trigger breaker quarantine host jobs-host logs token audit callbacks verify store tls config version completion help' ; [[ $current == -* ]] && words='--json --config --help' ;;
-    'serve') words='' ; [[ $current == -* ]] && words='--hints --json --config --help --color --log-level --data --listen --stop-timeout --restart-allowance --tls-cert --tls-key --tls-client-ca --tls-clients --first-token-file --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-readers --store-connect-timeout --store-poll --bell-listen --bell-advertise --wake --listen-url --require-rpo0 --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --event-buffer --scheduler-batch --scheduler-max-sleep --prune-interval --forget-queues --io-threads --reader-threads --max-waiting-reads --max-connections --max-event-streams --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --require-token --allow-core --rate-per-token --max-connections-per-address --audit --audit-retention --callback-slots --callback-timeout --callback-key-file --watch-root --jobs --host-data --webjobs-api --strict-webjobs --folder-quiet --folder-retention --job-log-roll-bytes --job-log-generations --job-log-cap-bytes --outgoing-allow --max-upload-bytes' ;;
+    '') words='serve work lease step enqueue bench pipeline jobs queues dead bulk why events workers schedules timers leases sessions workflow trigger breaker quarantine host jobs-host logs token audit callbacks verify store tls config version completion help' ; [[ $current == -* ]] && words='--json --config --help' ;;
+    'serve') words='' ; [[ $current == -* ]] && words='--hints --json --config --help --color --log-level --data --listen --stop-timeout --restart-allowance --tls-cert --tls-key --tls-client-ca --tls-clients --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-readers --store-connect-timeout --store-poll --bell-listen --bell-advertise --wake --listen-url --require-rpo0 --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --event-buffer --scheduler-batch --scheduler-max-sleep --prune-interval --forget-queues --io-threads --reader-threads --max-waiting-reads --max-connections --max-event-streams --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --require-token --allow-core --rate-per-token --max-connections-per-address --audit --audit-retention --callback-slots --callback-timeout --callback-key-file --watch-root --jobs --host-data --webjobs-api --strict-webjobs --folder-quiet --folder-retention --job-log-roll-bytes --job-log-generations --job-log-cap-bytes --outgoing-allow --max-upload-bytes' ;;
     'work') words='' ; [[ $current == -* ]] && words='--queue --exec --kind --directory --timeout --retry-after --max-attempts --job --once --drain --slot --name --estimate --tolerance --poll --idle --twin --timer --batch --batch-idle --timer-slots --json --config --help --server --color --log-level --token-file --ca-file --cert-file --key-file --allow-core --slots --lease --graceful-stop' ;;
     'lease') words='run' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'lease run') words='' ; [[ $current == -* ]] && words='--ttl --wait --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
@@ -233,12 +236,15 @@ _mainspring() {
     'pipeline run') words='' ; [[ $current == -* ]] && words='--filter --drain --json --config --help --server --color --log-level --token-file --ca-file --cert-file --key-file --allow-core --slots --lease --graceful-stop' ;;
     'pipeline show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'pipeline check') words='' ; [[ $current == -* ]] && words='--json --config --help --color' ;;
-    'jobs') words='list show why cancel retry' ; [[ $current == -* ]] && words='--json --config --help' ;;
-    'jobs list') words='' ; [[ $current == -* ]] && words='--queue --kind --tag --state --limit --all --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'jobs') words='list show why cancel retry edit clone delete' ; [[ $current == -* ]] && words='--json --config --help' ;;
+    'jobs list') words='' ; [[ $current == -* ]] && words='--queue --kind --tag --state --since --until --search --limit --all --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'jobs show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'jobs why') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'jobs cancel') words='' ; [[ $current == -* ]] && words='--reason --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'jobs retry') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'jobs edit') words='' ; [[ $current == -* ]] && words='--args --priority --run-at --tag --no-tags --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'jobs clone') words='' ; [[ $current == -* ]] && words='--args --priority --run-at --queue --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'jobs delete') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'queues') words='list show pause resume set remove limit' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'queues list') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'queues show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
@@ -253,6 +259,15 @@ _mainspring() {
     'dead groups') words='' ; [[ $current == -* ]] && words='--queue --kind --tag --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'dead redrive') words='' ; [[ $current == -* ]] && words='--queue --kind --tag --fingerprint --limit --rate --canary --background --dry-run --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'dead retry') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'bulk') words='cancel retry delete reprioritise list show stop continue' ; [[ $current == -* ]] && words='--json --config --help' ;;
+    'bulk cancel') words='' ; [[ $current == -* ]] && words='--queue --kind --tag --state --since --until --search --reason --dry-run --rate --canary --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'bulk retry') words='' ; [[ $current == -* ]] && words='--queue --kind --tag --state --since --until --search --dry-run --rate --canary --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'bulk delete') words='' ; [[ $current == -* ]] && words='--queue --kind --tag --state --since --until --search --dry-run --rate --canary --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'bulk reprioritise') words='' ; [[ $current == -* ]] && words='--queue --kind --tag --state --since --until --search --priority --dry-run --rate --canary --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'bulk list') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'bulk show') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'bulk stop') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
+    'bulk continue') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'why') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'events') words='' ; [[ $current == -* ]] && words='--queue --kind --type --job --tag --after --limit --json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
     'workers') words='' ; [[ $current == -* ]] && words='--json --config --help --server --color --token-file --ca-file --cert-file --key-file' ;;
@@ -348,7 +363,7 @@ _mainspring() {
     'tls init') words='' ; [[ $current == -* ]] && words='--dir --host --days --json --config --help' ;;
     'tls issue') words='' ; [[ $current == -* ]] && words='--dir --client --host --days --json --config --help' ;;
     'tls show') words='' ; [[ $current == -* ]] && words='--json --config --help' ;;
-    'config') words='' ; [[ $current == -* ]] && words='--explain --reference --json --config --help --server --color --log-level --data --listen --stop-timeout --restart-allowance --tls-cert --tls-key --tls-client-ca --tls-clients --first-token-file --token-file --ca-file --cert-file --key-file --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-readers --store-connect-timeout --store-poll --bell-listen --bell-advertise --wake --listen-url --require-rpo0 --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --event-buffer --scheduler-batch --scheduler-max-sleep --prune-interval --forget-queues --io-threads --reader-threads --max-waiting-reads --max-connections --max-event-streams --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --require-token --allow-core --rate-per-token --max-connections-per-address --audit --audit-retention --callback-slots --callback-timeout --callback-key-file --watch-root --webjobs-api --max-upload-bytes --slots --lease --graceful-stop' ;;
+    'config') words='' ; [[ $current == -* ]] && words='--explain --reference --json --config --help --server --color --log-level --data --listen --stop-timeout --restart-allowance --tls-cert --tls-key --tls-client-ca --tls-clients --token-file --ca-file --cert-file --key-file --retention-completed --retention-dead --max-finished-jobs --max-live-jobs --store-reserve-bytes --store-cache-bytes --store --store-file --store-schema --store-migrate --store-prepared --store-readers --store-connect-timeout --store-poll --bell-listen --bell-advertise --wake --listen-url --require-rpo0 --max-waiting-jobs --max-waiting-bytes --max-parked-claims --max-waiting-urgent --max-batch-jobs --max-batch-bytes --worker-memory --event-buffer --scheduler-batch --scheduler-max-sleep --prune-interval --forget-queues --io-threads --reader-threads --max-waiting-reads --max-connections --max-event-streams --max-header-bytes --max-body-bytes --max-batch-body-bytes --max-buffered-bytes --header-timeout --idle-timeout --allowed-hosts --require-token --allow-core --rate-per-token --max-connections-per-address --audit --audit-retention --callback-slots --callback-timeout --callback-key-file --watch-root --webjobs-api --max-upload-bytes --slots --lease --graceful-stop' ;;
     'version') words='' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'completion') words='' ; [[ $current == -* ]] && words='--json --config --help' ;;
     'help') words='' ; [[ $current == -* ]] && words='--json --config --help' ;;

@@ -502,6 +502,14 @@ constexpr JsonField<JobPageAnswer> kJobPage[] = {
                        [&](std::size_t) { return read_job(in, answer.page.jobs.emplace_back()); });
      }},
     {"next_cursor", &as_optional_string<&JobPageAnswer::cursor>},
+    {"examined",
+     [](JsonReader& in, JobPageAnswer& answer) {
+       return in.integer(answer.page.examined, std::int64_t{0}, INT64_MAX);
+     }},
+    {"of",
+     [](JsonReader& in, JobPageAnswer& answer) {
+       return in.integer(answer.page.of, std::int64_t{0}, INT64_MAX);
+     }},
 };
 
 constexpr JsonField<Cancel> kCancelRequest[] = {
@@ -591,7 +599,7 @@ void encode_job_page(const JobPage& page, std::string& out, const Within& payloa
   }
   w.end_array().key("next_cursor");
   page.next ? w.string(encode_cursor(*page.next)) : w.null();
-  w.end_object();
+  w.key("examined").number(page.examined).key("of").number(page.of).end_object();
 }
 
 Result<JobPage> decode_job_page(std::string_view body) {

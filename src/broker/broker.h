@@ -173,6 +173,10 @@ class Broker final : public Jobs,
   Result<FinishResult> finish(Finish request) override;
   Result<CancelResult> cancel(Cancel request) override;
   Result<RetryResult> retry(RetryJob request) override;
+  Result<EditResult> edit(EditJob request) override;
+  Result<void> delete_job(DeleteJob request) override;
+  Result<EnqueuedJob> clone(CloneJob request) override;
+  std::vector<Result<void>> change(std::vector<JobChange> changes) override;
   Result<RedriveResult> redrive(Redrive request) override;
   Result<void> pause_queue(PauseQueue request) override;
   Result<void> set_retention(SetRetention request) override;
@@ -259,6 +263,16 @@ class Broker final : public Jobs,
   Result<Why> why(JobId id) override;
   Result<DeadGroups> dead_groups(const DeadFilter& filter) override;
   Result<RedriveStarted> start_redrive(const DeadFilter& filter, const RedrivePace& pace) override;
+  Result<BulkCount> count_bulk(const BulkOrder& order) override;
+  Result<BulkInfo> start_bulk(const BulkOrder& order) override;
+  Result<std::vector<BulkInfo>> bulks() override;
+  Result<BulkInfo> get_bulk(JobId id) override;
+  Result<BulkInfo> stop_bulk(JobId id) override;
+  Result<BulkInfo> continue_bulk(JobId id) override;
+  // The same for a caller that an audit record names.
+  Result<BulkInfo> start_bulk(const BulkOrder& order, std::string by, std::optional<Audit> audit);
+  Result<BulkInfo> stop_bulk(JobId id, std::optional<Audit> audit);
+  Result<BulkInfo> continue_bulk(JobId id, std::optional<Audit> audit);
   Result<void> follow(const EventFilter& filter, const EventSink& sink,
                       std::stop_token stop) override;
   // What is known of how fast queues are worked off. Whoever reads their counters tells it.

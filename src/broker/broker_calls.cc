@@ -1,6 +1,7 @@
 // The broker's thread, and its calls that wait for their answer.
 #include <algorithm>
 
+#include "broker/search.h"
 #include "broker/sync_call.h"
 #include "model/breaker.h"
 #include "model/program_end.h"
@@ -226,7 +227,7 @@ Result<Job> Broker::wait(JobId id, Duration wait, std::stop_token stop) {
 }
 
 Result<JobPage> Broker::list(const JobFilter& filter, int limit, JobId before) {
-  return store_.list(filter, limit, before);
+  return search_jobs(store_, filter, limit, before);
 }
 
 Result<std::vector<QueueStats>> Broker::queues() {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <stop_token>
 
+#include "store/job_edits.h"
 #include "store/store.h"
 
 namespace mainspring {
@@ -32,6 +33,7 @@ struct PauseSchedules {
   Within within = {};  // others are missing, and no prefix finds them
 };
 inline constexpr std::size_t kMaxPausedAtOnce = 1000;  // names
+using JobChange = std::variant<Cancel, RetryJob, EditJob, DeleteJob>;
 
 // Where it is decided that a lease has ended.
 enum class LeasesEnd : std::uint8_t {
@@ -56,6 +58,18 @@ class Jobs {
   virtual Result<FinishResult> finish(Finish request) = 0;
   virtual Result<CancelResult> cancel(Cancel request) = 0;
   virtual Result<RetryResult> retry(RetryJob request) = 0;
+  virtual Result<EditResult> edit(EditJob request) = 0;
+  virtual Result<void> delete_job(DeleteJob request) = 0;
+  // Errors: not_found, expired, invalid_argument, and those of enqueue().
+  virtual Result<EnqueuedJob> clone(CloneJob request) = 0;
+  // Many changes, answered in their order. One that is refused does not stop the others.
+  virtual std::vector<Result<void>> change(std::vector<JobChange> changes) {
+    std::vector<Result<void>> answers;
+    answers.reserve(changes.size());
+    for (JobChange& one : changes)
+      answers.push_back(std::visit([this](auto& request) { return change_one(request); }, one));
+    return answers;
+  }
   virtual Result<RedriveResult> redrive(Redrive request) = 0;
   virtual Result<void> pause_queue(PauseQueue request) = 0;
   virtual Result<void> set_retention(SetRetention request) = 0;
@@ -119,6 +133,17 @@ class Jobs {
   virtual Result<JobPage> list(const JobFilter& filter, int limit, JobId before) = 0;
   virtual Result<std::vector<QueueStats>> queues() = 0;
   virtual Result<std::vector<WorkerInfo>> workers() = 0;
+
+ private:
+  template <class T>
+  static Result<void> without_answer(const Result<T>& result) {
+    if (!result) return result.error();
+    return {};
+  }
+  Result<void> change_one(Cancel& request) { return without_answer(cancel(std::move(request))); }
+  Result<void> change_one(RetryJob& request) { return without_answer(retry(std::move(request))); }
+  Result<void> change_one(EditJob& request) { return without_answer(edit(std::move(request))); }
+  Result<void> change_one(DeleteJob& request) { return delete_job(std::move(request)); }
 };
 
 }  // namespace mainspring

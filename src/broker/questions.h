@@ -9,6 +9,7 @@
 
 #include "mainspring/dead.h"
 #include "mainspring/event.h"
+#include "mainspring/search.h"
 #include "mainspring/why.h"
 
 namespace mainspring {
@@ -33,6 +34,14 @@ class Questions {
   // storage_full, unavailable.
   virtual Result<RedriveStarted> start_redrive(const DeadFilter& filter,
                                                const RedrivePace& pace) = 0;
+  // Bulk operations: see EngineBulk. Errors: invalid_argument, unavailable; of one by its id
+  // not_found, expired and conflict; of start_bulk also overloaded and storage_full.
+  virtual Result<BulkCount> count_bulk(const BulkOrder& order) = 0;
+  virtual Result<BulkInfo> start_bulk(const BulkOrder& order) = 0;
+  virtual Result<std::vector<BulkInfo>> bulks() = 0;
+  virtual Result<BulkInfo> get_bulk(JobId id) = 0;
+  virtual Result<BulkInfo> stop_bulk(JobId id) = 0;
+  virtual Result<BulkInfo> continue_bulk(JobId id) = 0;
   // Tells of events until `stop` is requested, which is no error. What was missed is a gap. Errors:
   // invalid_argument, overloaded (as many follow as may), unavailable.
   virtual Result<void> follow(const EventFilter& filter, const EventSink& sink,

@@ -13,7 +13,7 @@ namespace {
 constexpr int kSteps = 3;
 constexpr double kWorkflowTarget = 4;  // plain jobs that a workflow of kSteps may cost
 constexpr double kAnswerP99 = 5'000;   // us
-constexpr int kWarmUp = 20;
+constexpr int kAnswersWarmUp = 20;
 constexpr const char* kEndless = "endless";  // the queue of the job that others wait for
 
 // Connections that wait for a job that does not end; closed with it.
@@ -87,13 +87,13 @@ Result<std::vector<double>> wake_callers(Context& context, LocalServer& server, 
   Bystanders others;
   MS_TRY(others.gather(server, bystanders));
   MS_TRY_ASSIGN(const int fd, connect_loopback(server.port()));
-  const int samples = std::min(context.plan.samples, 1000) + kWarmUp;
+  const int samples = std::min(context.plan.samples, 1000) + kAnswersWarmUp;
   std::vector<double> times;
   Result<double> time = 0;
   for (int i = 0; i < samples && time; ++i) {
     context.report.doing(fmt::format("answering: {} of {}", i, samples));
     time = wake_caller(server, fd);
-    if (time && i >= kWarmUp) times.push_back(*time);
+    if (time && i >= kAnswersWarmUp) times.push_back(*time);
   }
   close(fd);
   if (!time) return time.error();

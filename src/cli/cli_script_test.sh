@@ -298,17 +298,41 @@ how far it is: mainspring jobs show …' ms dead redrive --queue flaky --rate 5/
 await sh -c "'$mainspring' jobs list --queue mainspring.redrives --state completed | grep redrive"
 expect 0 '{"job":…,"duplicate":false}' ms dead redrive --queue flaky --background --json
 await sh -c "'$mainspring' jobs list --queue mainspring.redrives --state completed --json | grep -c redrive | grep 2"
+
+# -- search, edit, clone, delete, bulk ----------------------------------------------------------------
+order=$("$mainspring" enqueue shop order '{"order":4711}' --tag vip --json | sed 's/.*"id":\([0-9]*\).*/\1/')
+expect 0 "ID  QUEUE  KIND   STATE      ATTEMPT  AGE  DETAIL
+$order  shop   order  available     0/20  now" ms jobs list --search 'args.order=4711 tag:vip' --since 1d
+expect 0 'no jobs' ms jobs list --search 'args.order=4711 -queue:shop' --state available,dead
+expect 64 'mainspring: --search: unknown token "colour:": must be one of id:, …' ms jobs list --search colour:red
+expect 64 'mainspring: --state "ready": must be …' ms jobs list --state dead,ready
+expect 64 'mainspring: --since "soon": must be a duration ago, …' ms jobs list --since soon
+expect 0 "$order edited, scheduled" ms jobs edit "$order" --args '{"order":4712}' --priority 1 --run-at 2100-01-01T00:00:00Z
+expect 64 'mainspring: nothing to change: …' ms jobs edit "$order"
+expect 64 'mainspring: --priority "10": must be a number from 0 to 9' ms jobs edit "$order" --priority 10
+expect 65 "mainspring: job $order is scheduled: only a job that has ended can be deleted; …" ms jobs delete "$order"
+expect 0 '{"id":…,"state":"available","cloned_from":'"$order"'}' ms jobs clone "$order" --args '{"order":4713}' --json
+expect 64 'mainspring: which jobs: give --queue, …' ms bulk cancel
+expect 0 '2 jobs would be changed: …, '"$order" ms bulk cancel --search 'queue:shop kind:order' --dry-run
+expect 0 'bulk operation … started
+progress: mainspring bulk show …' ms bulk cancel --queue shop --reason 'wrong shop'
+await sh -c "'$mainspring' bulk list | grep 'cancel  done'"
+expect 0 'ID  ACTION  STATE  MATCHED  CHANGED  SKIPPED  FAILED  AGE  BY     FILTER
+…  cancel  done         2        2        0       0  now  local  {"queue":"shop"}' ms bulk list
+expect 0 '{"id":…,"state":"done","action":"cancel","filter":{"queue":"shop"},"reason":"wrong shop","matched":2,"changed":2,…}' ms bulk list --json
+expect 0 "$order deleted" ms jobs delete "$order"
+expect 66 "mainspring: job $order: …" ms jobs show "$order"
 kill "$server"
 wait "$server"
 stopped=$?
 expect 0 '' test "$stopped" = 0
 server=''
-expect 0 '43 jobs examined: sound' ms verify --data "$work/data"
+expect 0 '45 jobs examined: sound' ms verify --data "$work/data"
 
 # -- texts ------------------------------------------------------------------------------------------
 expect 0 'mainspring jobs list [FLAG…]…' ms help jobs list
 expect 0 '' bash -c "'$mainspring' completion bash | bash -n"
-expect 0 'list show why cancel retry' bash -c "source <('$mainspring' completion bash); COMP_WORDS=(mainspring jobs ''); COMP_CWORD=2; _mainspring; echo \${COMPREPLY[*]}"
+expect 0 'list show why cancel retry edit clone delete' bash -c "source <('$mainspring' completion bash); COMP_WORDS=(mainspring jobs ''); COMP_CWORD=2; _mainspring; echo \${COMPREPLY[*]}"
 expect 0 'auto always never' bash -c "source <('$mainspring' completion bash); COMP_WORDS=(mainspring jobs list --color ''); COMP_CWORD=4; _mainspring; echo \${COMPREPLY[*]}"
 
 echo "$passed passed, $failed failed"

@@ -17,6 +17,9 @@ std::vector<Command> timing_commands();   // schedules, timers, leases, sessions
 Command workflow_command();
 Command triggers_command();
 Command breakers_command();
+Command jobs_command();
+Command why_command();  // under its own name and among those of jobs
+Command bulk_command();
 Command quarantine_command();
 Command pipeline_command();
 std::vector<Command> health_commands();  // top, health, doctor, support-bundle

@@ -1,4 +1,4 @@
-// The table of commands: jobs, queues, dead, workers; verify, store, config and the rest.
+// The table of commands: queues, dead, workers; verify, store, config and the rest.
 #include "cli/commands.h"
 #include "cli/handlers.h"
 
@@ -16,77 +16,11 @@ std::vector<Flag> filter_flags() {
           {.name = "tag", .value = "TAG", .help = "only with this tag"}};
 }
 
-// Under its own name and among those of jobs.
-Command why_command() {
-  return {.name = "why",
-          .summary = "why a job does not run",
-          .description =
-              "Names the gate that holds a job back: its time, a pause or a limit of its queue, "
-              "an earlier run of its schedule, workers that are missing or busy.",
-          .arguments = {kIds},
-          .scopes = kClient,
-          .examples = {{"mainspring why 42", ""}},
-          .exits = {{66, "there is no such job"}},
-          .run = run_jobs_why};
-}
-
-std::vector<Flag> list_flags(bool with_state) {
+std::vector<Flag> list_flags() {
   std::vector<Flag> flags = filter_flags();
-  if (with_state) {
-    flags.push_back({.name = "state",
-                     .value = "STATE",
-                     .help = "only in this state",
-                     .choices = {"waiting", "scheduled", "available", "running", "completed",
-                                 "retryable", "cancelled", "dead"}});
-  }
-  flags.push_back({.name = "limit", .value = "N", .help = "at most so many [50]"});
+  flags.push_back({.name = "limit", .value = "N", .help = "at most N [50]"});
   flags.push_back({.name = "all", .value = "", .help = "all of them"});
   return flags;
-}
-
-Command jobs_command() {
-  return {
-      .name = "jobs",
-      .summary = "list, show, cancel and retry jobs",
-      .description = "Looks at jobs and changes them.",
-      .children = {
-          {.name = "list",
-           .summary = "jobs, newest first",
-           .description = "Lists jobs, newest first.",
-           .flags = list_flags(true),
-           .scopes = kClient,
-           .examples = {{"mainspring jobs list --queue photos --state retryable", ""},
-                        {"mainspring jobs list --all --json | jq .id",
-                         "with --json: one job per line"}},
-           .run = run_jobs_list},
-          {.name = "show",
-           .summary = "everything about a job",
-           .description = "Shows a job with its result, checkpoint and the error of each attempt.",
-           .arguments = {kId},
-           .scopes = kClient,
-           .examples = {{"mainspring jobs show 42", ""},
-                        {"mainspring jobs show 42 --json | jq .result", ""}},
-           .exits = {{66, "there is no such job, or its retention has ended"}},
-           .run = run_jobs_show},
-          why_command(),
-          {.name = "cancel",
-           .summary = "stop jobs",
-           .description = "Cancels jobs. Of a running one the worker is told; it decides.",
-           .arguments = {kIds},
-           .flags = {{.name = "reason", .value = "TEXT", .help = "kept with the job"}},
-           .scopes = kClient,
-           .examples = {{"mainspring jobs cancel 42 43 --reason 'wrong file'", ""}},
-           .exits = {{65, "a job had ended"}, {66, "there is no such job"}},
-           .run = run_jobs_cancel},
-          {.name = "retry",
-           .summary = "run jobs again, now",
-           .description = "Makes dead, cancelled, retryable and scheduled jobs available now. Dead "
-                          "and cancelled ones get their attempts anew.",
-           .arguments = {kIds},
-           .scopes = kClient,
-           .examples = {{"mainspring jobs retry 42", ""}},
-           .exits = {{65, "a job is running or completed"}, {66, "there is no such job"}},
-           .run = run_jobs_retry}}};
 }
 
 // Of commands that change queues: without it, a mistyped name is an error.
@@ -256,7 +190,7 @@ Command dead_command() {
                .description =
                    "Lists dead jobs, newest first, with the reason and the last error. A "
                    "list of up to 200 jobs also shows the peak memory of programs.",
-               .flags = list_flags(false),
+               .flags = list_flags(),
                .scopes = kClient,
                .examples = {{"mainspring dead list --queue photos", ""}},
                .run = run_dead_list},
@@ -441,6 +375,7 @@ std::vector<Command> looking_commands() {
   return {jobs_command(),
           queues_command(),
           dead_command(),
+          bulk_command(),
           why_command(),
           events_command(),
           {.name = "workers",

@@ -11,7 +11,7 @@
 
 namespace mainspring::cli {
 
-// By --queue, --kind, --tag and --state.
+// By --queue, --kind and --tag.
 Result<JobFilter> filter_of(const Invocation& invocation);
 // "&queue=…&kind=…": --queue, --kind, --tag and --fingerprint, for the API.
 std::string dead_query_of(const Invocation& invocation);

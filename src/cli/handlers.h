@@ -16,6 +16,17 @@ Result<int> run_jobs_show(const Invocation& invocation, Io& io);
 Result<int> run_jobs_why(const Invocation& invocation, Io& io);
 Result<int> run_jobs_cancel(const Invocation& invocation, Io& io);
 Result<int> run_jobs_retry(const Invocation& invocation, Io& io);
+Result<int> run_jobs_edit(const Invocation& invocation, Io& io);
+Result<int> run_jobs_delete(const Invocation& invocation, Io& io);
+Result<int> run_jobs_clone(const Invocation& invocation, Io& io);
+Result<int> run_bulk_cancel(const Invocation& invocation, Io& io);
+Result<int> run_bulk_retry(const Invocation& invocation, Io& io);
+Result<int> run_bulk_delete(const Invocation& invocation, Io& io);
+Result<int> run_bulk_reprioritise(const Invocation& invocation, Io& io);
+Result<int> run_bulk_list(const Invocation& invocation, Io& io);
+Result<int> run_bulk_show(const Invocation& invocation, Io& io);
+Result<int> run_bulk_stop(const Invocation& invocation, Io& io);
+Result<int> run_bulk_continue(const Invocation& invocation, Io& io);
 
 Result<int> run_queues_list(const Invocation& invocation, Io& io);
 Result<int> run_queues_show(const Invocation& invocation, Io& io);

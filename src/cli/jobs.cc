@@ -5,9 +5,11 @@
 
 #include "api/follow_ups.h"
 #include "api/json.h"
+#include "api/search_shapes.h"
 #include "api/shapes.h"
 #include "cli/dead.h"
 #include "cli/handlers.h"
+#include "cli/job_search.h"
 #include "cli/sheet.h"
 #include "cli/support.h"
 #include "env/clock.h"
@@ -245,15 +247,16 @@ Result<JobFilter> filter_of(const Invocation& invocation) {
   filter.queue = invocation.flag("queue").value_or("");
   filter.kind = invocation.flag("kind").value_or("");
   filter.tag = invocation.flag("tag").value_or("");
-  if (const auto state = invocation.flag("state")) filter.state = parse_job_state(*state);
   if (!filter.queue.empty()) MS_TRY(check_name("--queue", filter.queue));
   if (!filter.kind.empty()) MS_TRY(check_name("--kind", filter.kind));
   return filter;
 }
 
 Result<int> run_jobs_list(const Invocation& invocation, Io& io) {
-  MS_TRY_ASSIGN(const JobFilter filter, filter_of(invocation));
-  return print_jobs(invocation, io, filter);
+  MS_TRY_ASSIGN(const JobSearch search, search_of(invocation));
+  const auto filter = job_filter_of(search, SystemClock().now().wall);
+  if (!filter) return with_search_flags(filter.error());
+  return print_jobs(invocation, io, *filter);
 }
 
 Result<int> run_jobs_show(const Invocation& invocation, Io& io) {

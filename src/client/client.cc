@@ -7,8 +7,10 @@
 #include <climits>
 #include <utility>
 
+#include "api/job_edit_shapes.h"
 #include "api/limit_shapes.h"
 #include "api/pause_shapes.h"
+#include "api/search_shapes.h"
 #include "api/session_shapes.h"
 #include "api/shapes.h"
 #include "base/mutant.h"
@@ -286,6 +288,32 @@ Result<RetryResult> Client::retry(RetryJob request) {
   return decode_retry_response(body);
 }
 
+Result<EditResult> Client::edit(EditJob request) {
+  MS_TRY(validate(request));
+  Impl::Call call{.method = "PATCH", .target = fmt::format("/v1/jobs/{}", request.id)};
+  encode_edit_request(request, call.body);
+  MS_TRY_ASSIGN(const std::string body, impl_->run(call));
+  MS_TRY_ASSIGN(const Job job, decode_job(body));
+  return EditResult{.state = job.state};
+}
+
+Result<void> Client::delete_job(DeleteJob request) {
+  MS_TRY(impl_->run({.method = "DELETE",
+                     .target = fmt::format("/v1/jobs/{}", request.id),
+                     .repeat = Impl::Repeat::unseen}));
+  return {};
+}
+
+Result<EnqueuedJob> Client::clone(CloneJob request) {
+  Impl::Call call{.method = "POST",
+                  .target = fmt::format("/v1/jobs/{}/clone", request.id),
+                  .repeat = Impl::Repeat::unseen};  // else there might be two
+  encode_clone_request(request, call.body);
+  MS_TRY_ASSIGN(const std::string body, impl_->run(call));
+  MS_TRY_ASSIGN(const EnqueueResult made, decode_enqueue_response(body));
+  return made.jobs.at(0);
+}
+
 Result<RedriveResult> Client::redrive(Redrive request) {
   Impl::Call call{.method = "POST", .target = "/v1/dead/redrive"};
   encode_redrive_request({.operation = std::move(request)}, call.body);
@@ -371,9 +399,9 @@ Result<JobPage> Client::list(const JobFilter& filter, int limit, JobId before) {
   add("queue", filter.queue);
   add("kind", filter.kind);
   add("tag", filter.tag);
-  if (filter.state) add("state", to_string(*filter.state));
   if (filter.quarantined) add("quarantined", "true");
   if (filter.whole_args) add("whole_args", "true");
+  target += search_parameters(filter);
   if (before != 0) add("cursor", encode_cursor(before));
   MS_TRY_ASSIGN(const std::string body, impl_->run({.method = "GET", .target = target}));
   return decode_job_page(body);

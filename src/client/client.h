@@ -78,6 +78,9 @@ class Client final : public Jobs,
   Result<FinishResult> finish(Finish request) override;
   Result<CancelResult> cancel(Cancel request) override;
   Result<RetryResult> retry(RetryJob request) override;
+  Result<EditResult> edit(EditJob request) override;
+  Result<void> delete_job(DeleteJob request) override;
+  Result<EnqueuedJob> clone(CloneJob request) override;
   Result<RedriveResult> redrive(Redrive request) override;
   Result<void> pause_queue(PauseQueue request) override;
   Result<void> set_retention(SetRetention request) override;
@@ -150,6 +153,12 @@ class Client final : public Jobs,
   Result<Why> why(JobId id) override;
   Result<DeadGroups> dead_groups(const DeadFilter& filter) override;
   Result<RedriveStarted> start_redrive(const DeadFilter& filter, const RedrivePace& pace) override;
+  Result<BulkCount> count_bulk(const BulkOrder& order) override;
+  Result<BulkInfo> start_bulk(const BulkOrder& order) override;
+  Result<std::vector<BulkInfo>> bulks() override;
+  Result<BulkInfo> get_bulk(JobId id) override;
+  Result<BulkInfo> stop_bulk(JobId id) override;
+  Result<BulkInfo> continue_bulk(JobId id) override;
   Result<void> follow(const EventFilter& filter, const EventSink& sink,
                       std::stop_token stop) override;
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "api/bulk_shapes.h"
 #include "api/dead_shapes.h"
 #include "api/event_shapes.h"
 #include "api/redrive_shapes.h"
@@ -97,6 +98,45 @@ Result<RedriveStarted> Client::start_redrive(const DeadFilter& filter, const Red
                 impl_->run({.method = "POST", .target = "/v1/redrives", .body = std::move(body)}));
   MS_TRY_ASSIGN(const EnqueueResult made, decode_enqueue_response(answer));
   return RedriveStarted{.job = made.jobs.at(0).id, .duplicate = made.jobs.at(0).duplicate};
+}
+
+Result<BulkCount> Client::count_bulk(const BulkOrder& order) {
+  MS_TRY(validate(order));
+  Impl::Call call{.method = "POST", .target = "/v1/bulk"};
+  encode_bulk_request({.order = order, .dry_run = true}, call.body);
+  MS_TRY_ASSIGN(const std::string answer, impl_->run(call));
+  return decode_bulk_count(answer);
+}
+
+Result<BulkInfo> Client::start_bulk(const BulkOrder& order) {
+  MS_TRY(validate(order));
+  Impl::Call call{.method = "POST", .target = "/v1/bulk", .repeat = Impl::Repeat::unseen};
+  encode_bulk_request({.order = order}, call.body);
+  MS_TRY_ASSIGN(const std::string answer, impl_->run(call));
+  return decode_bulk_info(answer);
+}
+
+Result<std::vector<BulkInfo>> Client::bulks() {
+  MS_TRY_ASSIGN(const std::string answer, impl_->run({.method = "GET", .target = "/v1/bulk"}));
+  return decode_bulk_list(answer);
+}
+
+Result<BulkInfo> Client::get_bulk(JobId id) {
+  MS_TRY_ASSIGN(const std::string answer,
+                impl_->run({.method = "GET", .target = fmt::format("/v1/bulk/{}", id)}));
+  return decode_bulk_info(answer);
+}
+
+Result<BulkInfo> Client::stop_bulk(JobId id) {
+  MS_TRY_ASSIGN(const std::string answer,
+                impl_->run({.method = "POST", .target = fmt::format("/v1/bulk/{}/stop", id)}));
+  return decode_bulk_info(answer);
+}
+
+Result<BulkInfo> Client::continue_bulk(JobId id) {
+  MS_TRY_ASSIGN(const std::string answer,
+                impl_->run({.method = "POST", .target = fmt::format("/v1/bulk/{}/continue", id)}));
+  return decode_bulk_info(answer);
 }
 
 // The first answer of the server decides whether anything is followed; what breaks later is taken

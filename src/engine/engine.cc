@@ -1,6 +1,6 @@
 // The embeddable engine: a node in this process or a client of a server, and a worker on it.
-#include "broker/broker.h"
 #include "mainspring/engine.h"
+#include "broker/broker.h"
 
 #include <fmt/format.h>
 
@@ -8,10 +8,12 @@
 
 #include "api/callback_shapes.h"
 #include "api/json.h"
+#include "api/search_shapes.h"
 #include "api/shapes.h"
 #include "base/fnv.h"
 #include "base/mutex.h"
 #include "client/client.h"
+#include "engine/checks.h"
 #include "engine/node.h"
 #include "engine/session_means.h"
 #include "engine/subscription.h"
@@ -367,6 +369,36 @@ Result<JobState> Engine::retry(JobId id) {
   return result.state;
 }
 
+Result<JobState> Engine::edit(JobId id, JobEdit changes) {
+  MS_TRY_ASSIGN(const EditResult result, impl_->jobs->edit({.id = id,
+                                                            .args = std::move(changes.args),
+                                                            .priority = changes.priority,
+                                                            .run_at = changes.run_at,
+                                                            .tags = std::move(changes.tags)}));
+  return result.state;
+}
+
+Result<void> Engine::remove(JobId id) {
+  return impl_->jobs->delete_job({.id = id});
+}
+
+Result<Enqueued> Engine::clone(JobId id, JobClone changes) {
+  MS_TRY_ASSIGN(const EnqueuedJob made, impl_->jobs->clone({.id = id,
+                                                            .args = std::move(changes.args),
+                                                            .queue = std::move(changes.queue),
+                                                            .priority = changes.priority,
+                                                            .run_at = changes.run_at}));
+  return Enqueued{.id = made.id, .state = made.state, .duplicate = made.duplicate};
+}
+
+Result<FoundJobs> Engine::search(const JobSearch& search, int limit, JobId before) {
+  MS_TRY(check_limit(limit));
+  MS_TRY(check_position("before", before));
+  MS_TRY_ASSIGN(const JobFilter filter, job_filter_of(search, impl_->clock.now().wall));
+  MS_TRY_ASSIGN(JobPage page, impl_->jobs->list(filter, limit, before));
+  return FoundJobs{std::move(page.jobs), page.next, page.examined, page.of};
+}
+
 Result<Why> Engine::why(JobId id) {
   return impl_->questions->why(id);
 }
@@ -409,6 +441,10 @@ EngineQuarantine Engine::quarantine() {
 
 EngineDead Engine::dead() {
   return EngineDead(*impl_->jobs, *impl_->questions);
+}
+
+EngineBulk Engine::bulk() {
+  return EngineBulk(*impl_->questions);
 }
 
 EngineSchedules Engine::schedules() {

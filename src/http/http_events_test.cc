@@ -179,7 +179,7 @@ TEST_CASE("a stream tells of quarantine and of breakers; what is in quarantine c
   CHECK(has(list, R"({"jobs":[{"id":1,)"));
   CHECK_FALSE(has(list, R"("id":2,)"));
   CHECK(peer.call("GET", "/v1/jobs?quarantined=true&queue=films").body ==
-        R"({"jobs":[],"next_cursor":null})");
+        R"({"jobs":[],"next_cursor":null,"examined":0,"of":1})");
   check_refusals(
       peer, {{"GET", "/v1/jobs?quarantined=false", "", 400, "invalid_argument", "quarantined"}});
   CHECK(peer.call("POST", "/v1/jobs/1/retry").status == 200);

@@ -49,10 +49,11 @@ constexpr std::string_view kTrigger =
 constexpr std::string_view kTimes =
     R"({"from":"2026-01-01T00:00:00Z","to":"2026-01-01T01:00:00Z"})";
 constexpr std::string_view kNamed = R"("name":"photos")";
+constexpr std::string_view kBulk = R"({"action":"cancel","filter":{"queue":"photos"}})";
 constexpr std::string_view kWorkflow =
     R"({"name":"photos","steps":[{"name":"s","job":{"queue":"photos","kind":"k"}}]})";
-// {workflow} is a new one of photos, {job} is a new job of photos, {held} and {token} one that a
-// worker "w" has claimed.
+// {workflow} is a new one of photos, {bulk} a new bulk operation, {job} is a new job of photos,
+// {held} and {token} one that a worker "w" has claimed.
 constexpr Row kRows[] = {
     {"enqueue", Rule::name, "enqueue", "POST", "/v1/jobs", R"({"queue":"photos","kind":"k"})"},
     {"get_job", Rule::item, "read result", "GET", "/v1/jobs/{job}"},
@@ -61,6 +62,14 @@ constexpr Row kRows[] = {
     {"list_jobs", Rule::list, "read", "GET", "/v1/jobs", "", "", R"("queue":"photos")"},
     {"cancel_job", Rule::item, "admin", "POST", "/v1/jobs/{job}/cancel"},
     {"retry_job", Rule::item, "admin", "POST", "/v1/jobs/{job}/retry"},
+    {"edit_job", Rule::item, "admin", "PATCH", "/v1/jobs/{job}", R"({"priority":1})"},
+    {"delete_job", Rule::item, "admin", "DELETE", "/v1/jobs/{job}"},
+    {"clone_job", Rule::pair, "read", "POST", "/v1/jobs/{job}/clone"},
+    {"start_bulk", Rule::name, "admin", "POST", "/v1/bulk", kBulk},
+    {"list_bulks", Rule::list, "admin", "GET", "/v1/bulk", "", "", R"("queue":"photos")"},
+    {"get_bulk", Rule::item, "admin", "GET", "/v1/bulk/{bulk}"},
+    {"stop_bulk", Rule::item, "admin", "POST", "/v1/bulk/{bulk}/stop"},
+    {"continue_bulk", Rule::item, "admin", "POST", "/v1/bulk/{bulk}/continue"},
     {"claim", Rule::name, "work", "POST", "/v1/claim", R"({"worker":"x","queues":["photos"]})"},
     {"finish", Rule::outcome, "work", "POST", "/v1/finish",
      R"({"worker":"w","results":[{"id":{held},"token":{token},"outcome":"complete"}]})", "",
@@ -322,7 +331,9 @@ struct Matrix : HostServer {
       ask("PUT", "/v1/triggers/photos", kTrigger, root);
       ask("POST", "/v1/leases/photos/acquire", R"({"holder":"h"})", root);
     }
-    job = held = fence = workflow = "1";
+    job = held = fence = workflow = bulk = "1";
+    if (row.target.find("{bulk}") != std::string_view::npos)
+      bulk = number_after(ask("POST", "/v1/bulk", kBulk, root).body, R"("id":)");
     if (row.id.find("workflow") != std::string_view::npos && row.id != "start_workflow") {
       workflow = number_after(ask("POST", "/v1/workflows", kWorkflow, root).body, R"("id":)");
     }
@@ -343,6 +354,7 @@ struct Matrix : HostServer {
     std::string out(text);
     replace(out, "{workflow}", workflow);
     replace(out, "{job}", job);
+    replace(out, "{bulk}", bulk);
     replace(out, "{held}", held);
     replace(out, "{token}", fence);
     return out;
@@ -350,7 +362,7 @@ struct Matrix : HostServer {
 
   SystemRandom random;
   std::unique_ptr<Peer> peer;
-  std::string root, job, held, fence, workflow;
+  std::string root, job, held, fence, workflow, bulk;
   std::map<std::string, std::string> single;  // header lines by scope
 };
 

@@ -10,8 +10,10 @@ namespace mainspring::http {
 
 // The value of a query parameter; nullptr = not given.
 const std::string* query_value(const Request& request, std::string_view name);
-// queue, state, kind and tag of the query.
+// queue, kind and tag of the query.
 Result<JobFilter> parse_filter(const Request& request);
+// Callers that may not read payloads may not search them. Errors: forbidden.
+Result<void> check_payload_terms(const Caller& caller, const JobFilter& filter);
 // A whole number from 1. Errors: invalid_argument.
 Result<int> query_integer(const Request& request, std::string_view name, int fallback, int max);
 // "true" or "false"; `fallback` if it is not given. Errors: invalid_argument.

@@ -8,8 +8,10 @@
 
 #include "api/callback_shapes.h"
 #include "api/json.h"
+#include "api/search_shapes.h"
 #include "base/mutant.h"
 #include "broker/explain.h"
+#include "broker/search.h"
 #include "http/plans.h"
 #include "model/callback.h"
 #include "model/fingerprint.h"
@@ -105,17 +107,54 @@ Result<JobFilter> parse_filter(const Request& request) {
     filter.kind = *kind;
   }
   if (const auto* tag = query_value(request, "tag")) filter.tag = *tag;
-  if (const auto* state = query_value(request, "state")) {
-    filter.state = parse_job_state(*state);
-    if (!filter.state) {
-      return invalid("state",
-                     fmt::format("state \"{}\": must be waiting, scheduled, available, running, "
-                                 "completed, retryable, cancelled or dead",
-                                 cut_text(*state, 64)));
-    }
-  }
   return filter;
 }
+
+Result<void> check_payload_terms(const Caller& caller, const JobFilter& filter) {
+  const JobTerm* term = filter.query ? filter.query->payload_term() : nullptr;
+  if (term == nullptr || MS_MUTANT(payload_search_for_all)) return {};
+  auto may = filter.queue.empty() ? check_may_all(caller, Verb::read_payload)
+                                  : check_may(caller, Verb::read_payload, filter.queue);
+  if (may) return may;
+  Error error = may.error();
+  error.message = fmt::format("q: \"{}\" looks into args, results or errors: {}",
+                              cut_text(term->word, 64), error.message);
+  error.field = "q";
+  return error;
+}
+
+namespace {
+
+// The parameters that only GET /v1/jobs has, too.
+Result<JobFilter> parse_search(const Request& request, WallTime now) {
+  JobSearch search;
+  const auto word = [&](std::string_view name, std::string& to) {
+    if (const auto* text = query_value(request, name)) to = *text;
+  };
+  word("queue", search.queue);
+  word("kind", search.kind);
+  word("tag", search.tag);
+  word("q", search.q);
+  if (const auto* states = query_value(request, "state")) {
+    MS_TRY_ASSIGN(search.states, parse_states(*states));
+  }
+  const auto instant = [&](std::string_view name, std::optional<WallTime>& to) -> Result<void> {
+    const auto* text = query_value(request, name);
+    if (text == nullptr) return {};
+    const auto at = parse_wall_time(*text);
+    if (!at) return invalid(std::string(name), fmt::format("{}: {}", name, at.error().message));
+    to = *at;
+    return {};
+  };
+  MS_TRY(instant("from", search.from));
+  MS_TRY(instant("to", search.to));
+  if (const auto* ids = query_value(request, "ids")) {
+    MS_TRY_ASSIGN(search.ids, parse_search_ids(*ids));
+  }
+  return job_filter_of(search, now);
+}
+
+}  // namespace
 
 Result<int> query_integer(const Request& request, std::string_view name, int fallback, int max) {
   const auto* text = query_value(request, name);
@@ -159,7 +198,7 @@ Plan plan_page(const Request& request, Services& services, JobFilter filter,
   return DoRead{[&services, filter = std::move(filter), limit = *limit, before,
                  fingerprint = std::move(fingerprint),
                  payloads = request.caller->within(Verb::read_payload)] {
-    auto page = services.store.list(filter, limit, before);
+    auto page = search_jobs(services.store, filter, limit, before);
     if (!page) return error_reply(page.error());
     if (!fingerprint.empty()) {
       std::erase_if(page->jobs, [&](const Job& job) { return fingerprint_of(job) != fingerprint; });
@@ -314,8 +353,10 @@ Result<void> check_claim(const Caller& caller, const Claim& claim) {
 }
 
 Plan plan_list_jobs(const Request& request, Services& services) {
-  auto filter = parse_filter(request);
+  auto filter = parse_search(request, services.clock.now().wall);
   if (!filter) return error_reply(filter.error());
+  if (auto may = check_payload_terms(*request.caller, *filter); !may)
+    return error_reply(may.error());
   if (const auto* quarantined = query_value(request, "quarantined")) {
     if (*quarantined != "true") {
       return error_reply(invalid("quarantined", fmt::format("quarantined \"{}\": must be true",

@@ -8,6 +8,7 @@
 #include "http/routes_dashboard.h"
 #include "http/routes_dead.h"
 #include "http/routes_health.h"
+#include "http/routes_jobs.h"
 #include "http/routes_memos.h"
 #include "http/routes_queues.h"
 #include "http/routes_triggers.h"
@@ -23,14 +24,18 @@ constexpr QueryParameter kWait[] = {
      "How long to wait for the job's end, at most 60s. The answer is the job as it is then."}};
 constexpr QueryParameter kListJobs[] = {
     {"queue", kText, "Only jobs of this queue."},
-    {"state", R"({"$ref":"#/components/schemas/JobState"})", "Only jobs in this state."},
+    {"state", R"({"type":"string","example":"dead,retryable"})", "Only jobs in these states."},
     {"kind", kText, "Only jobs of this kind."},
     {"tag", kText, "Only jobs with this tag."},
     {"limit", R"({"type":"integer","minimum":1,"maximum":1000,"default":100})",
      "At most so many jobs. A page may be shorter and still not be the last."},
     {"cursor", kText, "The next_cursor of the page before."},
     {"quarantined", R"({"const":"true"})", "Only jobs in quarantine."},
-    {"whole_args", R"({"const":"true"})", "Show args above 64 KiB, which a list leaves out."}};
+    {"whole_args", R"({"const":"true"})", "Show args above 64 KiB, which a list leaves out."},
+    {"from", R"({"type":"string","format":"date-time"})", "Only jobs created then or later."},
+    {"to", R"({"type":"string","format":"date-time"})", "Only jobs created before."},
+    {"ids", R"({"type":"string","example":"41,42"})", "Only these jobs, at most 1000."},
+    {"q", R"({"type":"string","maxLength":2048})", "Only jobs that match these terms."}};
 constexpr QueryParameter kListNames[] = {
     {"after", kText, "Begin after this name: the next of the page before."}, kListJobs[4]};
 constexpr QueryParameter kListKeys[] = {
@@ -68,9 +73,6 @@ constexpr Success kEnqueued[] = {{201, "EnqueueResponse", "The jobs are on disk.
 constexpr Success kJobOk[] = {{200, "Job", "The job."}};
 constexpr Success kWhyOk[] = {{200, "Why", "The gate, in a word and in a sentence."}};
 constexpr Success kPageOk[] = {{200, "JobPage", "One page, newest first."}};
-constexpr Success kCancelOk[] = {
-    {200, "CancelResponse", "Cancelled, or, of a running job, the wish is noted."}};
-constexpr Success kRetryOk[] = {{200, "RetryResponse", "The job is available."}};
 constexpr Success kClaimOk[] = {
     {200, "ClaimResponse", "Up to max jobs; none when the wait is over."}};
 constexpr Success kClaimsEndedOk[] = {{200, "ClaimsEnded", "The worker gets no more jobs."}};
@@ -137,8 +139,6 @@ constexpr Success kDocumentOk[] = {{200, "Document", "This document."}};
 constexpr ErrorCode kEnqueueErrors[] = {ErrorCode::conflict, ErrorCode::too_large,
                                         ErrorCode::storage_full, ErrorCode::lease_lost};
 constexpr ErrorCode kJobErrors[] = {ErrorCode::not_found, ErrorCode::expired};
-constexpr ErrorCode kChangeJobErrors[] = {ErrorCode::not_found, ErrorCode::expired,
-                                          ErrorCode::conflict};
 constexpr ErrorCode kBatchErrors[] = {ErrorCode::too_large};
 constexpr ErrorCode kAcquireErrors[] = {ErrorCode::lease_held};
 constexpr ErrorCode kHoldErrors[] = {ErrorCode::lease_lost, ErrorCode::too_large};
@@ -235,24 +235,6 @@ constexpr Route kMostRoutes[] = {
      .access = {Verb::read, On::plan},
      .successes = kPageOk,
      .query = kListJobs},
-    {.method = "POST",
-     .pattern = "/v1/jobs/{id}/cancel",
-     .id = "cancel_job",
-     .summary = "Cancel a job, also a running one",
-     .plan = &plan_cancel_job,
-     .access = {Verb::admin, On::plan},
-     .body = BodyRule::optional,
-     .request_schema = "CancelRequest",
-     .successes = kCancelOk,
-     .errors = kChangeJobErrors},
-    {.method = "POST",
-     .pattern = "/v1/jobs/{id}/retry",
-     .id = "retry_job",
-     .summary = "Make a dead, cancelled, retryable or scheduled job available now",
-     .plan = &plan_retry_job,
-     .access = {Verb::admin, On::plan},
-     .successes = kRetryOk,
-     .errors = kChangeJobErrors},
     {.method = "GET",
      .pattern = "/v1/queues",
      .id = "list_queues",
@@ -759,9 +741,9 @@ constexpr Route kMostRoutes[] = {
 };
 
 // The parts as one. An Access has no default, so that a route without one does not compile.
-constexpr std::span<const Route> kParts[] = {kMostRoutes,     kWorkflowRoutes, kTriggerRoutes,
-                                             kBreakerRoutes,  kMemoRoutes,     kDeadRoutes,
-                                             kUpcomingRoutes, kHealthRoutes,   kDashboardRoutes};
+constexpr std::span<const Route> kParts[] = {
+    kMostRoutes,     kWorkflowRoutes, kTriggerRoutes,   kBreakerRoutes, kMemoRoutes, kDeadRoutes,
+    kUpcomingRoutes, kHealthRoutes,   kDashboardRoutes, kJobRoutes};
 constexpr std::size_t kTotal = [] {
   std::size_t total = 0;
   for (const auto part : kParts) total += part.size();

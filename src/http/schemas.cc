@@ -5,6 +5,7 @@
 #include "http/routes.h"
 #include "http/schemas_dead.h"
 #include "http/schemas_health.h"
+#include "http/schemas_jobs.h"
 #include "http/schemas_limits.h"
 #include "http/schemas_tokens.h"
 #include "http/schemas_triggers.h"
@@ -229,9 +230,12 @@ constexpr Schema kSchemas[] = {
       "checkpoint":{},"result":{},"reason":{"type":"string"},"description":{"type":"string"},
       "errors":{"type":"array","items":{"$ref":"#/components/schemas/AttemptError"},
         "description":"Of failed attempts. Not in lists, nor checkpoint, result, warning."}}})"},
-    {"JobPage", R"({"type":"object","required":["jobs","next_cursor"],"properties":{
+    {"JobPage", R"({"type":"object","required":["jobs","next_cursor","examined","of"],"properties":{
       "jobs":{"type":"array","items":{"$ref":"#/components/schemas/Job"}},
-      "next_cursor":{"type":["string","null"],"description":"null: there is no more."}}})"},
+      "next_cursor":{"type":["string","null"],"description":"null: there is no more."},
+      "examined":{"type":"integer","format":"int64","description":"Records that were read."},
+      "of":{"type":"integer","format":"int64",
+        "description":"Jobs in the queue and the states of the request."}}})"},
     {"CancelRequest", R"({"type":"object","additionalProperties":false,"properties":{
       "reason":{"type":"string"}}})"},
     {"CancelResponse", R"({"type":"object","required":["id","state"],"properties":{
@@ -765,7 +769,7 @@ constexpr Schema kSchemas[] = {
 constexpr auto kAllSchemas = [] {
   std::array<Schema, std::size(kSchemas) + std::size(kTriggerSchemas) + std::size(kLimitSchemas) +
                          std::size(kDeadSchemas) + std::size(kTokenSchemas) +
-                         std::size(kUpcomingSchemas) + std::size(kHealthSchemas)>
+                         std::size(kUpcomingSchemas) + std::size(kHealthSchemas) + std::size(kJobSchemas)>
       all{};
   auto* end = std::copy(std::begin(kSchemas), std::end(kSchemas), all.begin());
   end = std::copy(std::begin(kTriggerSchemas), std::end(kTriggerSchemas), end);
@@ -773,7 +777,8 @@ constexpr auto kAllSchemas = [] {
   end = std::copy(std::begin(kDeadSchemas), std::end(kDeadSchemas), end);
   end = std::copy(std::begin(kTokenSchemas), std::end(kTokenSchemas), end);
   end = std::copy(std::begin(kUpcomingSchemas), std::end(kUpcomingSchemas), end);
-  std::copy(std::begin(kHealthSchemas), std::end(kHealthSchemas), end);
+  end = std::copy(std::begin(kHealthSchemas), std::end(kHealthSchemas), end);
+  std::copy(std::begin(kJobSchemas), std::end(kJobSchemas), end);
   return all;
 }();
 

@@ -27,9 +27,10 @@ constexpr std::array<VerbRow, kVerbs> kTable{{
     {Verb::schedule, "schedule", "define and change schedules of jobs for these queues"},
     {Verb::metrics, "metrics", "see the metrics of the server"},
     {Verb::admin, "admin",
-     "pause, cancel, retry, redrive, retention; of everything: tokens, audit, verify"},
+     "pause, cancel, retry, edit, delete, redrive, retention; of everything: tokens, audit, "
+     "verify"},
     {Verb::define_exec, "define-exec",
-     "say what is executed: deploy, change and remove job folders"},
+     "define what is executed: deploy, change and remove job folders"},
 }};
 
 const VerbRow& row_of(Verb verb) {

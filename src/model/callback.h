@@ -16,6 +16,7 @@ inline constexpr std::string_view kCallbackKind = "callback";
 inline constexpr int kCallbackAttempts = 12;  // of a delivery, and again where somebody retries it
 inline constexpr std::string_view kRedriveQueue = "mainspring.redrives";
 inline constexpr std::string_view kRedriveKind = "redrive";
+inline constexpr std::string_view kBulkKind = "bulk";  // of the same queue
 
 // For whoever puts jobs into a queue or takes them out of it. Errors: invalid_argument.
 Result<void> check_not_reserved(std::string_view field, std::string_view queue);

@@ -8,6 +8,7 @@
 #include "env/pause.h"
 #include "model/callback.h"
 #include "model/fingerprint.h"
+#include "redrive/bulk_runner.h"
 #include "redrive/redrive_json.h"
 #include "worker/worker.h"
 
@@ -123,6 +124,69 @@ Result<Outcome> Running::run(RedriveState from) {
 
 }  // namespace
 
+namespace {
+
+// A bulk operation, while it is worked on here.
+class RunningBulk {
+ public:
+  RunningBulk(const BulkArgs& args, Context& context, const std::stop_token& stopping, Jobs& jobs,
+              const Clock& clock)
+      : args_(args),
+        context_(context),
+        cancelled_(context.stop_token(), [this] { stop_.request_stop(); }),
+        stopping_(stopping, [this] { stop_.request_stop(); }),
+        jobs_(jobs),
+        clock_(clock) {}
+
+  Result<Outcome> run(BulkProgress from) {
+    BulkRunner runner(jobs_, clock_, args_, context_.job().id, options(), std::move(from));
+    MS_TRY_ASSIGN(const BulkRunner::End end, runner.run());
+    keep(runner.progress(), BulkOptions::Must::yes);
+    switch (end) {
+      case BulkRunner::End::done:
+        return Outcome(Complete{encode_bulk_progress(runner.progress())});
+      case BulkRunner::End::canary:
+        return Outcome(Defer{"waits to be continued after its canary"});
+      case BulkRunner::End::interrupted:
+        break;
+    }
+    if (!context_.stop_requested()) return Outcome(Snooze{Duration(0)});  // the server stops
+    return Error{.code = ErrorCode::unavailable, .message = "it was stopped"};
+  }
+
+ private:
+  BulkOptions options() {
+    return {.stop = stop_.get_token(),
+            .pause = [this](Duration length) { pause(clock_, length, stop_.get_token()); },
+            .keep = [this](const BulkProgress& progress,
+                           BulkOptions::Must must) { keep(progress, must); }};
+  }
+
+  void keep(const BulkProgress& progress, BulkOptions::Must must) {
+    const Instant now = clock_.now().instant;
+    if (must == BulkOptions::Must::no && now < kept_ + kKeepInterval) return;
+    kept_ = now;
+    const std::int64_t done = progress.changed + progress.skipped + progress.failed;
+    const double all = static_cast<double>(progress.matched.value_or(0));
+    const double part = all > 0 ? static_cast<double>(done) / all : 0;
+    context_.progress(part, progress.matched ? fmt::format("{} of {}", done, *progress.matched)
+                                             : fmt::format("{} counted", progress.counted));
+    // Refused only if the lease is lost: then the attempt is over anyway.
+    if (!context_.checkpoint(encode_bulk_progress(progress))) return;
+    if (must == BulkOptions::Must::yes) (void)context_.flush();
+  }
+
+  const BulkArgs& args_;
+  Context& context_;
+  std::stop_source stop_;  // for either reason
+  const std::stop_callback<std::function<void()>> cancelled_, stopping_;
+  Jobs& jobs_;
+  const Clock& clock_;
+  Instant kept_;
+};
+
+}  // namespace
+
 struct Redrives::Impl {
   Impl(int slots, Jobs& jobs_, const Clock& clock_, Random& random, Log& log_)
       : jobs(jobs_),
@@ -133,6 +197,23 @@ struct Redrives::Impl {
               [this](const ClaimedJob& job, Context& context) { return redrive(job, context); },
               {.timeout = kForever,
                .retry = {.first_delay = kFirstDelay, .factor = 2, .max_delay = kMaxDelay}});
+    worker.on(std::string(kBulkKind),
+              [this](const ClaimedJob& job, Context& context) { return change(job, context); },
+              {.timeout = kForever,
+               .retry = {.first_delay = kFirstDelay, .factor = 2, .max_delay = kMaxDelay}});
+  }
+
+  HandlerResult change(const ClaimedJob& job, Context& context) {
+    const auto args = decode_bulk_args(job.args);
+    if (!args) return Outcome(Dead{"bad_bulk", args.error().message});
+    BulkProgress from;
+    if (!job.checkpoint.empty()) {
+      auto kept = decode_bulk_progress(job.checkpoint);
+      if (!kept) return Outcome(Dead{"bad_bulk", "checkpoint: " + kept.error().message});
+      from = std::move(*kept);
+    }
+    RunningBulk running(*args, context, stopping.get_token(), jobs, clock);
+    return running.run(std::move(from));
   }
 
   HandlerResult redrive(const ClaimedJob& job, Context& context) {

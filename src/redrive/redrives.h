@@ -1,6 +1,7 @@
-// Redrives: works on the jobs that redrive others, those of the queue "mainspring.redrives".
+// Redrives: works on the jobs of the queue "mainspring.redrives": redrives and bulk operations.
 //
 //   POST /v1/redrives ─▶ job ─claim─▶ slot: Redriver ─▶ progress, checkpoint ─▶ result
+//   POST /v1/bulk ─▶ job ─claim─▶ slot: BulkRunner ─▶ progress, checkpoint ─▶ result
 //
 // A redrive may take days. It is a job, so it outlives whoever asked for it, and the server that
 // works on it: another one goes on from its checkpoint.

@@ -18,6 +18,7 @@
 
 #include "mainspring/job.h"
 #include "mainspring/limits.h"
+#include "model/job_query.h"
 #include "model/rate.h"
 #include "store/access_operations.h"
 #include "store/breaker_operations.h"
@@ -185,6 +186,7 @@ struct Cancel {
   JobId id = 0;
   std::string reason;
   Within within{};
+  std::int64_t version = 0;  // that the job must have, else conflict; 0 = any
 };
 struct CancelResult {
   JobState state = JobState::cancelled;  // cancelled, or running
@@ -201,9 +203,34 @@ struct CancelResult {
 struct RetryJob {
   JobId id = 0;
   Within within{};
+  std::int64_t version = 0;  // as of Cancel
 };
 struct RetryResult {
   JobState state = JobState::available;
+};
+
+// Changes a job that is not running and has not ended. Other args drop its checkpoint and its saved
+// step results. Fields that are not given stay. Errors: not_found, expired, conflict (it runs or
+// has ended; it is a step of a workflow, deferred or in quarantine and the field must not change;
+// see store/job_edits.h).
+struct EditJob {
+  JobId id = 0;
+  std::optional<std::string> args{};  // JSON
+  std::optional<int> priority{};
+  std::optional<WallTime> run_at{};
+  std::optional<std::vector<std::string>> tags{};
+  std::int64_t version = 0;  // as of Cancel
+  Within within{};
+};
+struct EditResult {
+  JobState state = JobState::available;
+};
+// Removes a job that has ended, as PruneJobs does when its retention is over. Answers Done. Errors:
+// not_found, expired, conflict (it has not ended).
+struct DeleteJob {
+  JobId id = 0;
+  std::int64_t version = 0;  // as of Cancel
+  Within within{};
 };
 
 // What to redrive or list. Empty fields do not restrict.
@@ -215,6 +242,16 @@ struct JobFilter {
   Within within{};  // those outside are passed over
   bool quarantined = false;  // those alone that are in quarantine, also the released
   bool whole_args = false;   // else a list leaves out args above kListedArgsBytes
+  // -- of a search
+  JobStates states = 0;                        // any of these; 0 = any
+  std::optional<WallTime> from{}, to{};        // from <= created_at < to
+  std::optional<std::vector<JobId>> ids{};     // only these, the newest first
+  std::shared_ptr<const JobQuery> query = {};  // a list looks at its record terms only
+
+  bool wants(JobState s) const {
+    return (!state || *state == s) && (states == 0 || (states & states_of(s)) != 0);
+  }
+  bool is_created_within(WallTime at) const { return (!from || at >= *from) && (!to || at < *to); }
 };
 // A page of a list and the answer to a claim end with the job that reaches this size.
 inline constexpr std::size_t kPageBytes = 8 << 20;
@@ -337,12 +374,12 @@ using OperationVariant =
                  PauseWorkflow, RetryWorkflow, WakeWorkflows, PutTrigger, RemoveTrigger,
                  PauseTrigger, FireTrigger, SetQueueLimits, OpenQueues, ForkWorkflow, PutBreaker,
                  RemoveBreaker, OpenBreaker, CloseBreaker, ExtendLeases, AllowRestart, RemoveQueue,
-                 ForgetQueues, WriteProbe>;
+                 ForgetQueues, WriteProbe, EditJob, DeleteJob>;
 using OperationResultVariant =
     std::variant<Error, EnqueueResult, ClaimResult, RenewResult, FinishResult, CancelResult,
                  RetryResult, RedriveResult, Done, StepResult, LeaseGrant, SessionGrant,
                  PutScheduleResult, FireResult, WorkflowStarted, WorkflowInfo, PutTriggerResult,
-                 TriggerFired>;
+                 TriggerFired, EditResult>;
 
 // One change of a store. Copied, moved and destroyed in operations.cc: each unit that did it by
 // itself would compile that for every alternative.
@@ -395,6 +432,8 @@ struct QueueStats {
 struct JobPage {
   std::vector<Job> jobs;      // newest id first; without errors, result, checkpoint
   std::optional<JobId> next;  // pass as `before` for the next page; nullopt = no more
+  std::int64_t examined = 0;  // records that were read for this page
+  std::int64_t of = 0;        // jobs in the queues and states of the filter; filled by a search
 };
 
 struct MemoPage {

@@ -115,6 +115,10 @@ class Store {
   // At most `limit` jobs with id < before (0 = from the newest). A page may be short, even empty,
   // with `next` set: each call examines a bounded number of records.
   virtual Result<JobPage> list(const JobFilter& filter, int limit, JobId before) const = 0;
+  // The whole records of those that exist, in any order.
+  virtual Result<std::vector<Job>> whole(const std::vector<JobId>& ids) const;
+  // How many jobs the counters say are in the queue and in the states of the filter.
+  virtual Result<std::int64_t> count_jobs(const JobFilter& filter) const;
   // Of a job, those with a name >= `from` ("" = from the first), at most `limit`. Errors: as get().
   virtual Result<MemoPage> memos(JobId id, const std::string& from, int limit) const = 0;
   virtual Result<std::vector<QueueStats>> queues() const = 0;

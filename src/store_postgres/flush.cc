@@ -89,7 +89,7 @@ void PostgresStore::flush() {
     if (job->was) count(*job->was, -1);
     if (!job->removed) count(job->row, 1);
     job->was = job->row;
-    job->touched = false;
+    job->touched = job->edited = false;
     job->prune_at = 0;
     job->body.reset();
   }
@@ -181,7 +181,8 @@ void PostgresStore::flush_lines(const std::vector<JobInHand*>& all) {
     const std::optional<JobRow> now = job->removed ? std::nullopt : std::optional(job->row);
     const auto before = job->was ? place_of(*job->was) : std::nullopt;
     const auto after = now ? place_of(*now) : std::nullopt;
-    const bool moved = before != after || (before && job->body);  // it may be held back: that too
+    const bool moved =
+        before != after || (before && (job->body || job->edited));  // it may be held back: that too
     if (before && moved) {
       gone[0].push_back(before->id), gone[1].push_back(before->queue);
       gone[2].push_back(before->priority), gone[3].push_back(before->run_at);

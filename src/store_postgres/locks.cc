@@ -31,6 +31,10 @@ std::vector<JobId> jobs_named(const Operation& operation) {
     ids.push_back(cancel->id);
   } else if (const auto* retry = std::get_if<RetryJob>(&operation)) {
     ids.push_back(retry->id);
+  } else if (const auto* edit = std::get_if<EditJob>(&operation)) {
+    ids.push_back(edit->id);
+  } else if (const auto* gone = std::get_if<DeleteJob>(&operation)) {
+    ids.push_back(gone->id);
   } else if (const auto* finish = std::get_if<Finish>(&operation)) {
     for (const JobOutcome& result : finish->results) ids.push_back(result.id);
   } else if (const auto* renew = std::get_if<Renew>(&operation)) {
@@ -44,7 +48,7 @@ std::vector<JobId> jobs_named(const Operation& operation) {
 // The jobs that it names: those that a holder names have been changed since they were enqueued.
 bool may_stand_in_line(const Operation& operation) {
   return std::holds_alternative<Cancel>(operation) || std::holds_alternative<RetryJob>(operation) ||
-         std::holds_alternative<Claim>(operation);
+         std::holds_alternative<EditJob>(operation) || std::holds_alternative<Claim>(operation);
 }
 
 // Which is locked behind all jobs.

@@ -9,6 +9,7 @@ OperationResult PostgresStore::operator()(const Cancel& op) {
   JobInHand* held = job(op.id);
   if (held == nullptr) return missing(op.id);
   if (!op.within.has(queue_name(held->row.queue))) return no_job(op.id);
+  if (auto other = has_another_version(held->row, op.version)) return std::move(*other);
   switch (held->row.state) {
     case JobState::cancelled:
       return CancelResult{};
@@ -38,6 +39,7 @@ OperationResult PostgresStore::operator()(const RetryJob& op) {
   JobInHand* held = job(op.id);
   if (held == nullptr) return missing(op.id);
   if (!op.within.has(queue_name(held->row.queue))) return no_job(op.id);
+  if (auto other = has_another_version(held->row, op.version)) return std::move(*other);
   if (held->row.state == JobState::running) {
     return Error{.code = ErrorCode::conflict,
                  .message = fmt::format("job {} is running: it cannot be retried", op.id)};

@@ -117,9 +117,11 @@ class Lister {
         if (filter_.within.has(rows.text(i, 1))) visible_->push_back(rows.integer(i, 0));
       }
     }
+    if (filter_.ids) return among_wanted();
+    find_range();
     if (const Statement* candidates = candidates_of_state()) {
       const Rows found = snapshot_.run(
-          *candidates, params(before_, kMaxCandidates + 1, wanted(filter_.queue), kListWindow));
+          *candidates, params(range_.end, kMaxCandidates + 1, wanted(filter_.queue), kListWindow));
       if (found.integer(0, 0) <= kMaxCandidates) return among(found.ints(0, 1));
     }
     return window();
@@ -153,34 +155,78 @@ class Lister {
     return nullptr;
   }
 
-  // One more than the page has room for at most.
+  void find_range() {
+    range_.end = before_;
+    if (!filter_.from && !filter_.to) return;
+    JobId newest = 0;
+    const Rows rows = snapshot_.run(sql_.window_end, params(before_, std::int64_t{1}));
+    if (rows.size() > 0) newest = rows.integer(0, 0);
+    range_ =
+        ids_of_window(newest, filter_.from, filter_.to, [&](JobId id) -> std::optional<CreatedJob> {
+          const Rows row = snapshot_.run(sql_.created_from, params(id));
+          if (row.empty()) return std::nullopt;
+          return CreatedJob{row.integer(0, 0), WallTime::from_us(row.integer(0, 1))};
+        });
+  }
+
+  // One more than the page has room for at most. A query drops some of them.
   std::int64_t rows_at_once() const {
-    return std::min(std::int64_t{limit_} + 1 - static_cast<std::int64_t>(page_.jobs.size()),
-                    filter_.whole_args ? kWholeRowsAtOnce : kRowsAtOnce);
+    const std::int64_t most = filter_.whole_args ? kWholeRowsAtOnce : kRowsAtOnce;
+    if (filter_.query) return most;
+    return std::min(std::int64_t{limit_} + 1 - static_cast<std::int64_t>(page_.jobs.size()), most);
+  }
+  std::optional<std::int64_t> states() const {
+    std::int64_t states = 0, all = 0;
+    for (int i = 0; i < kJobStateCount; ++i) {
+      all |= std::int64_t{1} << i;
+      if (filter_.wants(static_cast<JobState>(i))) states |= std::int64_t{1} << i;
+    }
+    return states == all ? std::nullopt : std::optional(states);
   }
   void add_filter(Params& to) const {
     to.add(rows_at_once());
     to.add(wanted(filter_.queue)).add(wanted(filter_.kind)).add(wanted(filter_.tag));
-    to.add(filter_.state ? std::optional<std::int64_t>(static_cast<int>(*filter_.state))
-                         : std::nullopt);
+    to.add(states());
     visible_ ? to.add(*visible_) : to.add(std::optional<Ints>());
     to.add(filter_.quarantined);
+  }
+  void add_created(Params& to) const {
+    const auto us = [](const std::optional<WallTime>& at) {
+      return at ? std::optional<std::int64_t>(at->us()) : std::nullopt;
+    };
+    to.add(us(filter_.from)).add(us(filter_.to));
   }
   // True: the page is full, and says where the next one begins.
   bool take(const Rows& rows) {
     constexpr int kOmitted = 35;
     for (int i = 0; i < rows.size(); ++i) {
+      ++page_.examined;
+      Job job = read_job(rows, i);
+      if (filter_.query && !matches_record(*filter_.query, job)) {
+        last_ = job.id;
+        continue;
+      }
       if (static_cast<int>(page_.jobs.size()) == limit_ || bytes_ >= kPageBytes) {
         page_.next = page_.jobs.back().id;
         return true;
       }
-      page_.jobs.push_back(read_job(rows, i));
-      page_.jobs.back().args_omitted = static_cast<std::size_t>(rows.integer(i, kOmitted));
-      bytes_ += listed_bytes(page_.jobs.back());
+      last_ = job.id;
+      job.args_omitted = static_cast<std::size_t>(rows.integer(i, kOmitted));
+      bytes_ += listed_bytes(job);
+      page_.jobs.push_back(std::move(job));
     }
-    return false;
+    if (page_.examined < kListWindow || rows.size() == 0) return false;
+    page_.next = last_;
+    return true;
   }
 
+  JobPage among_wanted() {
+    Ints ids;
+    for (const JobId id : *filter_.ids) {
+      if (id < before_) ids.push_back(id);
+    }
+    return among(ids);
+  }
   JobPage among(const Ints& ids) {
     std::size_t at = 0;
     for (std::size_t probe = static_cast<std::size_t>(limit_) + 1; at < ids.size(); probe *= 4) {
@@ -190,11 +236,11 @@ class Lister {
         Params p = params(Ints(ids.data() + at, ids.data() + end));
         add_filter(p);
         p.add(filter_.whole_args);
+        add_created(p);
         const Rows rows = snapshot_.run(sql_.list_ids, p);
         if (take(rows)) return std::move(page_);
         if (rows.size() < most) break;
-        const JobId last = page_.jobs.back().id;
-        while (at < end && ids[at] >= last) ++at;
+        while (at < end && ids[at] >= last_) ++at;
       }
       at = end;
     }
@@ -203,19 +249,20 @@ class Lister {
   }
 
   JobPage window() {
-    for (JobId before = before_;;) {
+    for (JobId before = range_.end;;) {
       const std::int64_t most = rows_at_once();
       Params p = params(before);
       add_filter(p);
       p.add(kListWindow).add(filter_.whole_args);
+      add_created(p);
       const Rows rows = snapshot_.run(sql_.list_window, p);
       if (take(rows)) return std::move(page_);
       if (rows.size() == most) {
-        before = page_.jobs.back().id;
+        before = last_;
         continue;
       }
       const Rows end = snapshot_.run(sql_.window_end, params(before, kListWindow));
-      if (end.size() == 2) page_.next = end.integer(0, 0);
+      if (end.size() == 2 && end.integer(0, 0) > range_.begin) page_.next = end.integer(0, 0);
       return std::move(page_);
     }
   }
@@ -227,6 +274,8 @@ class Lister {
   const JobId before_;
   std::optional<Ints> visible_;  // queues
   JobPage page_;
+  IdRange range_;
+  JobId last_ = 0;  // the last one that was looked at
   std::size_t bytes_ = 0;
 };
 
@@ -327,6 +376,17 @@ Result<JobPage> PostgresStore::list(const JobFilter& filter, int limit, JobId be
     JobPage page = Lister(snapshot, read_sql_, filter, limit, before).page();
     snapshot.end();
     return page;
+  });
+}
+
+Result<std::vector<Job>> PostgresStore::whole(const std::vector<JobId>& ids) const {
+  return with_reader([&](Connection& c) {
+    const Rows rows = c.run(read_sql_.get_jobs, params(Ints(ids.begin(), ids.end())));
+    std::vector<Job> jobs;
+    for (int i = 0; i < rows.size(); ++i) {
+      read_details(rows, i, jobs.emplace_back(read_job(rows, i)));
+    }
+    return jobs;
   });
 }
 

@@ -22,13 +22,24 @@ namespace mainspring::pg {
 #define MS_JOINS                                                                              \
   " JOIN $schema.queues q ON q.id = j.queue JOIN $schema.kinds k ON k.id = j.kind LEFT JOIN " \
   "$schema.extras e ON e.id = j.id "
-// $3 queue, $4 kind, $5 tag, $6 state, $7 queues that the caller may see; NULL = any. $8: those in
-// quarantine alone.
+// $3 queue, $4 kind, $5 tag, $6 states, one bit each, $7 queues that the caller may see; NULL =
+// any. $8: those in quarantine alone.
 #define MS_FILTER                                                                                \
   "($3::text IS NULL OR queue = (SELECT id FROM $schema.queues WHERE name = $3)) AND ($4::text " \
   "IS NULL OR kind = (SELECT id FROM $schema.kinds WHERE name = $4)) AND ($5::text IS NULL OR "  \
-  "$5 = ANY(tags)) AND ($6::bigint IS NULL OR state = $6) AND ($7::bigint[] IS NULL OR queue = " \
+  "$5 = ANY(tags)) AND ($6::bigint IS NULL OR (1::bigint << state::integer) & $6 <> 0) AND "     \
+  "($7::bigint[] IS NULL OR queue = "                                                            \
   "ANY($7)) AND (NOT $8::boolean OR (quarantined IS NOT NULL AND state NOT IN (4, 6, 7)))"
+// Created from, and before; NULL = at any time.
+#define MS_CREATED(from, before)                                           \
+  " AND (" from "::bigint IS NULL OR created_at >= " from ") AND (" before \
+  "::bigint IS NULL OR created_at < " before ")"
+#define MS_WHOLE                                                                                \
+  "SELECT " MS_JOB ", e.checkpoint, e.result, x.*, e.warning FROM $schema.jobs j" MS_JOINS      \
+  "CROSS JOIN LATERAL (SELECT array_agg(attempt::bigint ORDER BY seq), array_agg(at ORDER BY "  \
+  "seq), array_agg(ran_for ORDER BY seq), array_agg(worker ORDER BY seq), array_agg(message "   \
+  "ORDER BY seq), array_agg(coalesce(program_end, '') ORDER BY seq) FROM $schema.errors WHERE " \
+  "job = j.id AND j.flags & 8 <> 0) x WHERE "
 // Of the ids that `from` gives.
 #define MS_CANDIDATES(from)                                                                 \
   "WITH c AS MATERIALIZED (" from                                                           \
@@ -75,24 +86,22 @@ constexpr std::string_view kQueues =
 ReadStatements::ReadStatements(std::string_view s)
     : begin_snapshot(s, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
       end_snapshot(s, "COMMIT"),
-      get_job(s,
-              "SELECT " MS_JOB
-              ", e.checkpoint, e.result, x.*, e.warning FROM $schema.jobs j" MS_JOINS
-              "CROSS JOIN LATERAL (SELECT array_agg(attempt::bigint ORDER BY seq), array_agg(at "
-              "ORDER BY seq), array_agg(ran_for ORDER BY seq), array_agg(worker ORDER BY seq), "
-              "array_agg(message ORDER BY seq), array_agg(coalesce(program_end, '') ORDER BY seq) "
-              "FROM $schema.errors WHERE job = j.id AND j.flags & 8 <> 0) x WHERE j.id = $1"),
+      get_job(s, MS_WHOLE "j.id = $1"),
+      get_jobs(s, MS_WHOLE "j.id = ANY($1::bigint[])"),
       last_id(s, "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM $schema.job_ids"),
+      created_from(s,
+                   "SELECT id, created_at FROM $schema.jobs WHERE id >= $1 ORDER BY id LIMIT 1"),
       queue_names(s, "SELECT id, name FROM $schema.queues"),
       list_window(s, "SELECT " MS_LISTED("$10")
                      " FROM (SELECT * FROM (SELECT * FROM $schema.jobs WHERE id < $1 ORDER BY id "
-                     "DESC LIMIT $9) w WHERE " MS_FILTER " ORDER BY id DESC LIMIT $2) j" MS_JOINS
-                     "ORDER BY j.id DESC"),
+                     "DESC LIMIT $9) w WHERE " MS_FILTER MS_CREATED("$11", "$12")
+                     " ORDER BY id DESC LIMIT $2) j" MS_JOINS "ORDER BY j.id DESC"),
       window_end(s,
                  "SELECT id FROM $schema.jobs WHERE id < $1 ORDER BY id DESC OFFSET $2::bigint - 1 "
                  "LIMIT 2"),
       list_ids(s, "SELECT " MS_LISTED("$9")
                   " FROM (SELECT * FROM $schema.jobs WHERE id = ANY($1::bigint[]) AND " MS_FILTER
+                  MS_CREATED("$10", "$11")
                   " ORDER BY id DESC LIMIT $2) j" MS_JOINS "ORDER BY j.id DESC"),
       candidates_dead(s, MS_NEWEST("dead_letter")),
       candidates_running(s, MS_CANDIDATES("SELECT unnest(ids) AS id FROM $schema.leased")),
@@ -146,6 +155,8 @@ ReadStatements::ReadStatements(std::string_view s)
 #undef MS_LISTED
 #undef MS_JOINS
 #undef MS_FILTER
+#undef MS_CREATED
+#undef MS_WHOLE
 #undef MS_CANDIDATES
 #undef MS_NEWEST
 #undef MS_RECORD

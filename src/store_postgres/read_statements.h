@@ -9,7 +9,7 @@ struct ReadStatements {
   explicit ReadStatements(std::string_view schema);
   Statement begin_snapshot, end_snapshot;
   // one job
-  Statement get_job, last_id;
+  Statement get_job, get_jobs, last_id, created_from;
   // Pages of jobs. `candidates_…` answer how many there are, up to $2, and the newest below $1, at
   // most $4 of them.
   Statement queue_names, list_window, window_end, list_ids, candidates_dead, candidates_running,

@@ -69,6 +69,7 @@ struct JobInHand {
   std::optional<JobRow> was;   // as the database has it; nullopt = it is new
   bool removed = false;        // pruned
   bool touched = false;        // differs, or may
+  bool edited = false;         // its entry in `ready` is written again: it may be a packed one
   std::int64_t prune_at = 0;   // it became terminal since the last flush: when it may go
   std::optional<NewJob> body;  // of a new or replaced one
 };

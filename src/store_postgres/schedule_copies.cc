@@ -21,7 +21,7 @@ Error no_schedule_to_copy(const std::string& name) {
           .message = fmt::format("schedule {}: there is no such schedule", name)};
 }
 
-ScheduleInfo whole(const PublishedSchedule& published) {
+ScheduleInfo whole_schedule(const PublishedSchedule& published) {
   ScheduleInfo info = published.info;
   info.live.assign(published.live.begin(), published.live.end());
   info.buffered = static_cast<int>(published.waiting.size());
@@ -190,7 +190,7 @@ Result<ScheduleInfo> PostgresStore::schedule(const std::string& name) const {
   MutexLock lock(published_mutex_);
   const auto found = published_schedules_.find(name);
   if (found == published_schedules_.end()) return no_schedule_to_copy(name);
-  return whole(found->second);
+  return whole_schedule(found->second);
 }
 
 Result<std::vector<ScheduleInfo>> PostgresStore::schedules(const std::string& after,
@@ -199,7 +199,7 @@ Result<std::vector<ScheduleInfo>> PostgresStore::schedules(const std::string& af
   std::vector<ScheduleInfo> out;
   for (auto it = published_schedules_.upper_bound(after);
        it != published_schedules_.end() && static_cast<int>(out.size()) < limit; ++it)
-    out.push_back(whole(it->second));
+    out.push_back(whole_schedule(it->second));
   return out;
 }
 

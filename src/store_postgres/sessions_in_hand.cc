@@ -71,6 +71,8 @@ void PostgresStore::name_sessions(const Operation& operation, SessionsNamed& nam
     add_job(cancel->id);
   } else if (const auto* retry = std::get_if<RetryJob>(&operation)) {
     add_job(retry->id);
+  } else if (const auto* edit = std::get_if<EditJob>(&operation)) {
+    add_job(edit->id);
   } else if (const auto* claim = std::get_if<Claim>(&operation)) {
     if (claim->queues.size() != 1) return;
     if (const auto key = parse_session_line(claim->queues[0])) add(*key, named.held);

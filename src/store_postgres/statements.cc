@@ -151,6 +151,10 @@ JobStatements::JobStatements(std::string_view s)
           "correlation_id = $5, reply_to = $6, tags = string_to_array($7, E'\\x1f'), "
           "headers = $8, args = $9, follow_ups = $10, reply_session = $11, trigger_depth = "
           "nullif($12::bigint, 0), limit_key = $13 WHERE id = $1"),
+      edit_bodies(s,
+                  "UPDATE $schema.jobs SET args = coalesce($2::text, args), tags = CASE WHEN "
+                  "$3::boolean THEN string_to_array($4::text, E'\\x1f') ELSE tags END WHERE id = "
+                  "$1"),
       read_followed(
           s,
           "SELECT id, tags, headers, correlation_id, reply_to, follow_ups, reply_session FROM "

@@ -26,7 +26,7 @@ struct CatalogStatements {
 struct JobStatements {
   explicit JobStatements(std::string_view schema);
   Statement take_jobs, take_free_jobs, existing_jobs, new_ids, last_id, insert_jobs, update_jobs,
-      replace_bodies, read_followed;
+      replace_bodies, edit_bodies, read_followed;
 };
 
 // What follows from the state of a job.

@@ -46,6 +46,7 @@ class PostgresStore final : public SharedStore, private StoreState {
                                         Instant now) const override;
   Result<Job> get(JobId id) const override;
   Result<JobPage> list(const JobFilter& filter, int limit, JobId before) const override;
+  Result<std::vector<Job>> whole(const std::vector<JobId>& ids) const override;
   Result<std::vector<QueueStats>> queues() const override;
   Result<SessionInfo> session(const SessionKey& session, Instant now) const override;
   Result<SessionPage> sessions(const std::string& queue, const SessionKey& after, int limit,
@@ -148,6 +149,8 @@ class PostgresStore final : public SharedStore, private StoreState {
   OperationResult operator()(const Finish& op);
   OperationResult operator()(const Cancel& op);
   OperationResult operator()(const RetryJob& op);
+  OperationResult operator()(const EditJob& op);
+  OperationResult operator()(const DeleteJob& op);
   OperationResult operator()(const Redrive& op);
   OperationResult operator()(const PauseQueue& op);
   OperationResult operator()(const SetRetention& op);
@@ -222,6 +225,10 @@ class PostgresStore final : public SharedStore, private StoreState {
   void defer_attempt(JobInHand& job, const Defer& defer);
   void undefer(JobInHand& job);
   OperationResult claim_named(const Claim& op);
+  // -- edits.cc
+  // The error if the job's version is another one; 0 = any will do.
+  static std::optional<Error> has_another_version(const JobRow& row, std::int64_t version);
+  void edit_job(JobInHand& held, const EditJob& op);
   ClaimResult give_named(const Claim& op, JobInHand& job, std::string key, Rooms rooms);
 
   // -- costs.cc

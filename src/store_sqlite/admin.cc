@@ -12,6 +12,7 @@ OperationResult SqliteStore::operator()(const Cancel& op) {
   const auto lease = leases_.find(op.id);
   if (lease != leases_.end()) {
     if (!op.within.has(lease->second.queue->name)) return no_job(op.id);
+    if (auto other = has_another_version(op.id, op.version)) return std::move(*other);
     wish_cancel(op.id, lease->second, op.reason);
     return CancelResult{.state = JobState::running,
                         .cancel_requested = true,
@@ -20,6 +21,7 @@ OperationResult SqliteStore::operator()(const Cancel& op) {
   auto hot = load_hot(op.id);
   if (!hot) return missing(op.id);
   if (!op.within.has(hot->queue->name)) return no_job(op.id);
+  if (auto other = has_another_version(op.id, op.version)) return std::move(*other);
   if (hot->state == JobState::cancelled) return CancelResult{};
   if (is_terminal(hot->state)) {
     return Error{
@@ -68,6 +70,7 @@ OperationResult SqliteStore::operator()(const RetryJob& op) {
   auto hot = load_hot(op.id);
   if (!hot) return missing(op.id);
   if (!op.within.has(hot->queue->name)) return no_job(op.id);
+  if (auto other = has_another_version(op.id, op.version)) return std::move(*other);
   if (hot->state == JobState::completed) {
     return Error{
         .code = ErrorCode::conflict,

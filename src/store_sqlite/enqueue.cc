@@ -10,14 +10,6 @@
 namespace mainspring::sqlite {
 namespace {
 
-// ",a,b," with the separator for the comma; "" for none. The separators around make instr() exact.
-std::string join_tags(const std::vector<std::string>& tags) {
-  if (tags.empty()) return "";
-  std::string out(1, kTagSeparator);
-  for (const std::string& tag : tags) out += tag + kTagSeparator;
-  return out;
-}
-
 std::optional<std::int64_t> timeout_us(Duration timeout) {
   return timeout == kForever ? std::nullopt : std::optional<std::int64_t>(timeout.count());
 }

@@ -38,7 +38,8 @@ std::optional<WallTime> wall_or_none(const Statement& row, int column) {
   return WallTime::from_us(row.integer(column));
 }
 
-Job read_job(const Statement& row, bool whole_args) {
+// Everything but the args.
+Job read_head(const Statement& row) {
   Job job;
   job.id = row.integer(0);
   job.queue = row.text(1);
@@ -54,11 +55,6 @@ Job read_job(const Statement& row, bool whole_args) {
   job.finished_at = wall_or_none(row, 11);
   job.expires_at = wall_or_none(row, 12);
   job.created_at = WallTime::from_us(row.integer(13));
-  if (whole_args || row.text(14).size() <= kListedArgsBytes) {
-    job.args = row.text(14);
-  } else {
-    job.args_omitted = row.text(14).size();
-  }
   job.timeout = row.is_null(15) ? kForever : Duration(row.integer(15));
   job.tags = split_tags(row.text(16));
   job.headers = row.text(17);
@@ -83,6 +79,20 @@ Job read_job(const Statement& row, bool whole_args) {
                                  .lost = lost_of(static_cast<int>(row.integer(32))),
                                  .released = job.state != JobState::retryable};
   }
+  return job;
+}
+
+void read_args(const Statement& row, bool whole, Job& job) {
+  if (whole || row.text(14).size() <= kListedArgsBytes) {
+    job.args = row.text(14);
+  } else {
+    job.args_omitted = row.text(14).size();
+  }
+}
+
+Job read_whole(const Statement& row) {
+  Job job = read_head(row);
+  read_args(row, true, job);
   return job;
 }
 
@@ -129,6 +139,43 @@ class Leases {
   Token next_ = 0;
 };
 
+// Of the states as rows have them, one bit each: those that the filter may want. 0 = any.
+int states_of_rows(const JobFilter& filter) {
+  int states = 0;
+  bool all = true;
+  for (int i = 0; i < kJobStateCount; ++i) {
+    const auto state = static_cast<JobState>(i);
+    const bool wanted = filter.wants(state);
+    all = all && wanted;
+    if (wanted) states |= 1 << i;
+    // What runs is available by its row.
+    if (wanted && state == JobState::running) states |= 1 << static_cast<int>(JobState::available);
+  }
+  return all ? 0 : states;
+}
+
+// The job of a row, if the filter wants it.
+std::optional<Job> wanted_job(const Statement& row, Leases& leases, const JobFilter& filter) {
+  const JobState state =
+      leases.state(row.integer(0), row.one_of(3, JobState::dead), row.integer(8));
+  if (!filter.wants(state)) return std::nullopt;
+  if (!filter.is_created_within(WallTime::from_us(row.integer(13)))) return std::nullopt;
+  Job job = read_head(row);
+  leases.apply(job, row);
+  if (filter.query && !matches_record(*filter.query, job)) return std::nullopt;
+  read_args(row, filter.whole_args, job);
+  return job;
+}
+
+// What SQL checks of a list that goes by ids.
+bool is_in_lists(const JobFilter& filter, const Job& job) {
+  return (filter.queue.empty() || filter.queue == job.queue) &&
+         (filter.kind.empty() || filter.kind == job.kind) &&
+         (filter.tag.empty() ||
+          std::find(job.tags.begin(), job.tags.end(), filter.tag) != job.tags.end()) &&
+         (!filter.quarantined || job.quarantined);
+}
+
 // A page of jobs that is full by count or by bytes.
 class Page {
  public:
@@ -159,6 +206,7 @@ Reader::Reader(const std::string& path, const std::string& vfs)
       get_errors(db,
                  "SELECT attempt, at, worker, message, ran_for, program_end FROM errors WHERE job "
                  "= ? ORDER BY seq"),
+      created_from(db, "SELECT id, created_at FROM bodies WHERE id >= ? ORDER BY id LIMIT 1"),
       line_before(db,
                   "SELECT id, token FROM jobs WHERE id > ?3 - ?4 AND id < ?3 + ?4 AND queue = "
                   "(SELECT queue FROM jobs WHERE id = ?3) AND state = 2 AND (priority, run_at, id) "
@@ -174,14 +222,14 @@ Reader::Reader(const std::string& path, const std::string& vfs)
                  "?3) AND b.limit_key = ?5"),
       list_jobs(db, "SELECT " MS_JOB_COLUMNS " FROM jobs j" MS_JOB_JOINS
                     "WHERE j.id < ?1 AND j.id >= ?2 AND " MS_JOB_FILTER
-                    "AND (?6 IS NULL OR j.state = ?6) ORDER BY j.id DESC"),
+                    "AND (?6 = 0 OR (1 << j.state) & ?6 <> 0) ORDER BY j.id DESC"),
       list_dead(db, "SELECT " MS_JOB_COLUMNS
                     " FROM dead_letter d CROSS JOIN jobs j ON j.id = d.id" MS_JOB_JOINS
                     "WHERE d.id < ?1 AND d.id >= ?2 AND " MS_JOB_FILTER "ORDER BY d.id DESC"),
       list_quarantined(db, "SELECT " MS_JOB_COLUMNS
                            " FROM quarantine z CROSS JOIN jobs j ON j.id = z.id" MS_JOB_JOINS
                            "WHERE z.id < ?1 AND z.id >= ?2 AND " MS_JOB_FILTER
-                           "AND (?6 IS NULL OR j.state = ?6) ORDER BY z.id DESC"),
+                           "AND (?6 = 0 OR (1 << j.state) & ?6 <> 0) ORDER BY z.id DESC"),
       next_token(db, "SELECT b FROM tallies WHERE id = 0"),
       live_job(db,
                "SELECT j.state, j.token, j.attempt, j.max_attempts, b.timeout FROM jobs j JOIN "
@@ -237,7 +285,7 @@ Result<Job> SqliteStore::get(JobId id) const {
       row.bind(id);
       ResetGuard guard(row);
       if (row.step()) {
-        job = read_job(row, true);
+        job = read_whole(row);
         leases.apply(*job, row);
         job->checkpoint = row.text(27);
         job->result = row.text(28);
@@ -302,8 +350,13 @@ Result<JobPage> SqliteStore::list(const JobFilter& filter, int limit, JobId befo
     {
       const RunningJobs::View view(running_);
       Snapshot snapshot(reader->db);
-      page = filter.state == JobState::running ? list_running(*reader, view, filter, limit, before)
-                                               : list_window(*reader, view, filter, limit, before);
+      if (filter.ids) {
+        page = list_ids(*reader, view, filter, limit, before);
+      } else if (filter.state == JobState::running) {
+        page = list_running(*reader, view, filter, limit, before);
+      } else {
+        page = list_window(*reader, view, filter, limit, before);
+      }
     }
     give_back(std::move(reader));
     return page;
@@ -331,23 +384,63 @@ JobPage SqliteStore::list_running(Reader& reader, const RunningJobs::View& view,
       Statement& row = reader.get_job;
       row.bind(id);
       ResetGuard guard(row);
+      ++page.page.examined;
       if (!row.step() || !filter.within.has(row.text(1))) continue;
-      Job job = read_job(row, filter.whole_args);
-      leases.apply(job, row);
-      const bool fits = job.state == JobState::running &&
-                        (filter.tag.empty() || std::find(job.tags.begin(), job.tags.end(),
-                                                         filter.tag) != job.tags.end()) &&
-                        (!filter.quarantined || job.quarantined);
-      if (!fits) continue;
+      std::optional<Job> job = wanted_job(row, leases, filter);
+      if (!job || !is_in_lists(filter, *job)) continue;
       if (page.is_full()) {
         page.page.next = page.page.jobs.empty() ? before : page.page.jobs.back().id;
         return std::move(page.page);
       }
-      page.add(std::move(job));
+      page.add(std::move(*job));
     }
   }
   if (next != 0) page.page.next = next;
   return std::move(page.page);
+}
+
+// Of the jobs that the filter names.
+JobPage SqliteStore::list_ids(Reader& reader, const RunningJobs::View& view,
+                              const JobFilter& filter, int limit, JobId before) {
+  Page page(limit);
+  Leases leases(view, reader.next_token);
+  for (const JobId id : *filter.ids) {
+    if (before > 0 && id >= before) continue;
+    if (page.page.examined == kListWindow) {
+      page.page.next = id + 1;
+      break;
+    }
+    ++page.page.examined;
+    Statement& row = reader.get_job;
+    row.bind(id);
+    ResetGuard guard(row);
+    if (!row.step() || !filter.within.has(row.text(1))) continue;
+    std::optional<Job> job = wanted_job(row, leases, filter);
+    if (!job || !is_in_lists(filter, *job)) continue;
+    if (page.is_full()) {
+      page.page.next = page.page.jobs.empty() ? before : page.page.jobs.back().id;
+      break;
+    }
+    page.add(std::move(*job));
+  }
+  return std::move(page.page);
+}
+
+// The ids of the jobs that can have been created within the filter's times.
+IdRange SqliteStore::ids_of_list(Reader& reader, const JobFilter& filter, JobId before) {
+  const JobId end = before > 0 ? before : std::numeric_limits<JobId>::max();
+  if (!filter.from && !filter.to) return {.end = end};
+  JobId newest = 0;
+  {
+    ResetGuard guard(reader.below.bind(end));
+    if (reader.below.step()) newest = reader.below.integer(0);
+  }
+  return ids_of_window(newest, filter.from, filter.to, [&](JobId id) -> std::optional<CreatedJob> {
+    Statement& row = reader.created_from.bind(id);
+    ResetGuard guard(row);
+    if (!row.step()) return std::nullopt;
+    return CreatedJob{row.integer(0), WallTime::from_us(row.integer(1))};
+  });
 }
 
 JobPage SqliteStore::list_window(Reader& reader, const RunningJobs::View& view,
@@ -366,15 +459,14 @@ JobPage SqliteStore::list_window(Reader& reader, const RunningJobs::View& view,
   // These have tables of their own.
   const bool apart = filter.quarantined;
   const bool dead = filter.state == JobState::dead && !apart;
-  const JobId newest = below(before > 0 ? before : std::numeric_limits<JobId>::max());
-  const JobId oldest = dead || apart ? 0 : std::max<JobId>(newest + 1 - kListWindow, 0);
+  const IdRange range = ids_of_list(reader, filter, before);
+  const JobId newest = below(range.end);
+  const JobId oldest = std::max(dead || apart ? 0 : newest + 1 - kListWindow, range.begin);
   Statement& rows = dead ? reader.list_dead : apart ? reader.list_quarantined : reader.list_jobs;
   if (dead) {
     rows.bind(newest + 1, oldest, queue, kind, tag);
   } else {
-    const std::optional<int> state =
-        filter.state ? std::optional<int>(static_cast<int>(*filter.state)) : std::nullopt;
-    rows.bind(newest + 1, oldest, queue, kind, tag, state);
+    rows.bind(newest + 1, oldest, queue, kind, tag, states_of_rows(filter));
   }
   ResetGuard guard(rows);
   Leases leases(view, reader.next_token);
@@ -385,18 +477,21 @@ JobPage SqliteStore::list_window(Reader& reader, const RunningJobs::View& view,
       page.page.next = rows.integer(0);
       return std::move(page.page);
     }
-    const JobState state =
-        leases.state(rows.integer(0), rows.one_of(3, JobState::dead), rows.integer(8));
-    if (filter.state && state != *filter.state) continue;
+    if (page.page.examined == kListWindow) {
+      page.page.next = rows.integer(0) + 1;
+      return std::move(page.page);
+    }
+    ++page.page.examined;
+    std::optional<Job> job = wanted_job(rows, leases, filter);
+    if (!job) continue;
     if (page.is_full()) {
       page.page.next = page.page.jobs.empty() ? newest + 1 : page.page.jobs.back().id;
       return std::move(page.page);
     }
-    Job job = read_job(rows, filter.whole_args);
-    leases.apply(job, rows);
-    page.add(std::move(job));
+    page.add(std::move(*job));
   }
-  if (oldest > 1 && below(oldest) > 0) page.page.next = oldest;
+  if (oldest > range.begin && below(oldest) >= range.begin && below(oldest) > 0)
+    page.page.next = oldest;
   return std::move(page.page);
 }
 

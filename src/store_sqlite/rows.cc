@@ -46,6 +46,14 @@ std::vector<std::string> split_tags(std::string_view joined) {
   return tags;
 }
 
+// The separators around make instr() exact.
+std::string join_tags(const std::vector<std::string>& tags) {
+  if (tags.empty()) return "";
+  std::string out(1, kTagSeparator);
+  for (const std::string& tag : tags) out += tag + kTagSeparator;
+  return out;
+}
+
 bool QueueState::has_ready() const {
   return std::any_of(ready.begin(), ready.end(),
                      [](const auto& line) { return !line.second.empty(); });

@@ -38,7 +38,7 @@ void publish_changes(const ScheduleState& state, const TouchedSchedule& touched,
   }
 }
 
-ScheduleInfo whole(const PublishedSchedule& published) {
+ScheduleInfo whole_schedule(const PublishedSchedule& published) {
   ScheduleInfo info = published.info;
   info.live.assign(published.live.begin(), published.live.end());
   return info;
@@ -317,7 +317,7 @@ Result<ScheduleInfo> SqliteStore::schedule(const std::string& name) const {
   MutexLock lock(published_mutex_);
   const auto found = published_schedules_.find(name);
   if (found == published_schedules_.end()) return no_schedule(name);
-  return whole(found->second);
+  return whole_schedule(found->second);
 }
 
 Result<std::vector<ScheduleInfo>> SqliteStore::schedules(const std::string& after,
@@ -326,7 +326,7 @@ Result<std::vector<ScheduleInfo>> SqliteStore::schedules(const std::string& afte
   std::vector<ScheduleInfo> out;
   for (auto it = published_schedules_.upper_bound(after);
        it != published_schedules_.end() && static_cast<int>(out.size()) < limit; ++it)
-    out.push_back(whole(it->second));
+    out.push_back(whole_schedule(it->second));
   return out;
 }
 

@@ -21,6 +21,9 @@ Statements::Statements(Database& db)
           "UPDATE bodies SET args = ?2, max_attempts = ?3, timeout = ?4, tags = ?5, headers = ?6, "
           "correlation_id = ?7, reply_to = ?8, follow_ups = ?9, reply_session = ?10, limit_key "
           "= ?11 WHERE id = ?1"),
+      edit_body(db,
+                "UPDATE bodies SET args = coalesce(?2, args), tags = CASE WHEN ?3 THEN ?4 ELSE "
+                "tags END WHERE id = ?1"),
       select_body(db, "SELECT max_attempts, unique_key, schedule FROM bodies WHERE id = ?"),
       select_ended(
           db,

@@ -11,6 +11,7 @@
 #include "api/program_end.h"
 #include "base/mutex.h"
 #include "model/named_claim.h"
+#include "store/bounds.h"
 #include "store_sqlite/database.h"
 #include "store_sqlite/memory.h"
 #include "store_sqlite/more_statements.h"
@@ -72,19 +73,19 @@ struct Moved {
 // The statements of the writer, prepared once.
 struct Statements {
   explicit Statements(Database& db);
-  Statement begin, commit, insert_job, insert_body, update_body, select_body, select_ended,
-      select_progress, insert_grant, delete_grant, upsert_note, delete_note, update_job, finish_job,
-      select_hot, select_claim, select_fresh, select_checkpoint, insert_error, upsert_result,
-      upsert_reason, upsert_progress, upsert_checkpoint, upsert_warning, insert_due, delete_due,
-      select_due, due_jobs, first_due, insert_expiring, delete_expiring, select_expiring,
-      first_expiring, insert_finished, first_finished, delete_finished, update_finished,
-      insert_dead, delete_dead, select_dead, select_unique, upsert_unique, delete_unique,
-      keep_unique, first_window, select_windows, select_idempotency, insert_idempotency,
-      delete_idempotency, first_idempotency, insert_queue, update_queue, select_limit_key,
-      upsert_key_meter, delete_key_meter, drop_key_meters, update_limits, update_turns, upsert_turn,
-      forget_turns, drop_turns, insert_kind, upsert_tally, delete_tally, delete_job, delete_body,
-      delete_extras, delete_errors, insert_quarantined, delete_quarantined, upsert_lease,
-      delete_lease, select_moved;
+  Statement begin, commit, insert_job, insert_body, update_body, edit_body, select_body,
+      select_ended, select_progress, insert_grant, delete_grant, upsert_note, delete_note,
+      update_job, finish_job, select_hot, select_claim, select_fresh, select_checkpoint,
+      insert_error, upsert_result, upsert_reason, upsert_progress, upsert_checkpoint,
+      upsert_warning, insert_due, delete_due, select_due, due_jobs, first_due, insert_expiring,
+      delete_expiring, select_expiring, first_expiring, insert_finished, first_finished,
+      delete_finished, update_finished, insert_dead, delete_dead, select_dead, select_unique,
+      upsert_unique, delete_unique, keep_unique, first_window, select_windows, select_idempotency,
+      insert_idempotency, delete_idempotency, first_idempotency, insert_queue, update_queue,
+      select_limit_key, upsert_key_meter, delete_key_meter, drop_key_meters, update_limits,
+      update_turns, upsert_turn, forget_turns, drop_turns, insert_kind, upsert_tally, delete_tally,
+      delete_job, delete_body, delete_extras, delete_errors, insert_quarantined, delete_quarantined,
+      upsert_lease, delete_lease, select_moved;
 };
 
 // Those of schedules.
@@ -134,14 +135,15 @@ OnExpiry on_expiry_of(int flags);
 
 // The tags of a body, which stand as text with kTagSeparator before, between and after them.
 std::vector<std::string> split_tags(std::string_view joined);
+std::string join_tags(const std::vector<std::string>& tags);  // "" for none
 
 // A connection for reads, with its statements.
 struct Reader {
   Reader(const std::string& path, const std::string& vfs);
   Database db;
-  Statement get_job, get_errors, line_before, quarantined_before, key_before, list_jobs, list_dead,
-      list_quarantined, next_token, live_job, next_id, below, queue_id, kind_id, schedule_id,
-      ledger, due_by_hour;
+  Statement get_job, get_errors, created_from, line_before, quarantined_before, key_before,
+      list_jobs, list_dead, list_quarantined, next_token, live_job, next_id, below, queue_id,
+      kind_id, schedule_id, ledger, due_by_hour;
   AuditStatements audit;
   SessionReads sessions;
   WorkflowReads workflows;
@@ -263,6 +265,8 @@ class SqliteStore final : public Store {
   OperationResult operator()(const Finish& op);
   OperationResult operator()(const Cancel& op);
   OperationResult operator()(const RetryJob& op);
+  OperationResult operator()(const EditJob& op);
+  OperationResult operator()(const DeleteJob& op);
   OperationResult operator()(const Redrive& op);
   OperationResult operator()(const PauseQueue& op);
   OperationResult operator()(const SetRetention& op);
@@ -361,6 +365,10 @@ class SqliteStore final : public Store {
   void defer_attempt(JobId id, Lease& lease, const Defer& defer);
   void undefer(HotRow& hot);
   OperationResult claim_named(const Claim& op);
+  // -- edits.cc
+  // The error if the job is there and its version is another one; 0 = any will do.
+  std::optional<Error> has_another_version(JobId id, std::int64_t version);
+  void edit_hot(HotRow& hot, const EditJob& op);
   RoomForNamed room_for(const HotRow& hot);
 
   // -- quarantine.cc
@@ -631,6 +639,9 @@ class SqliteStore final : public Store {
                                         const std::vector<JobId>& ids);
   static JobPage list_running(Reader& reader, const RunningJobs::View& view,
                               const JobFilter& filter, int limit, JobId before);
+  static IdRange ids_of_list(Reader& reader, const JobFilter& filter, JobId before);
+  static JobPage list_ids(Reader& reader, const RunningJobs::View& view, const JobFilter& filter,
+                          int limit, JobId before);
   static JobPage list_window(Reader& reader, const RunningJobs::View& view, const JobFilter& filter,
                              int limit, JobId before);
   static LedgerPage read_ledger(Reader& reader, const RunningJobs::View& view,

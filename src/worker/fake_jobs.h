@@ -151,6 +151,9 @@ class FakeJobs : public Jobs {
     changed_.notify_all();
     return RetryResult{};
   }
+  Result<EditResult> edit(EditJob) override { return unused(); }
+  Result<void> delete_job(DeleteJob) override { return unused(); }
+  Result<EnqueuedJob> clone(CloneJob) override { return unused(); }
   Result<RedriveResult> redrive(Redrive) override { return unused(); }
   Result<void> pause_queue(PauseQueue) override { return unused(); }
   Result<void> set_retention(SetRetention) override { return unused(); }

@@ -178,6 +178,18 @@ struct OperationText {
   std::string operator()(const RetryJob& op) {
     return fmt::format("retry {}{}", op.id, line(op.within));
   }
+  std::string operator()(const EditJob& op) {
+    std::string s = fmt::format("edit {}", op.id);
+    if (op.args) s += " args=" + shown(*op.args);
+    if (op.priority) s += fmt::format(" priority={}", *op.priority);
+    if (op.run_at) s += fmt::format(" run_at={}", op.run_at->us());
+    if (op.tags) s += fmt::format(" tags={}", *op.tags);
+    if (op.version != 0) s += fmt::format(" version={}", op.version);
+    return s + line(op.within);
+  }
+  std::string operator()(const DeleteJob& op) {
+    return fmt::format("delete {}{}", op.id, line(op.within));
+  }
   std::string operator()(const Redrive& op) {
     return fmt::format("redrive {} limit {} after {}{}", line(op.filter), op.limit, op.after,
                        line(op.within));
@@ -367,6 +379,9 @@ struct ResultText {
   }
   std::string operator()(const CancelResult& r) {
     return fmt::format("cancel {} {} {}", to_string(r.state), r.cancel_requested, r.worker);
+  }
+  std::string operator()(const EditResult& r) {
+    return fmt::format("edited {}", to_string(r.state));
   }
   std::string operator()(const RetryResult& r) {
     return fmt::format("retry {}", to_string(r.state));

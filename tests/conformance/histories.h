@@ -358,6 +358,16 @@ class Generator {
 
   Operation retry() { return RetryJob{some_job()}; }
 
+  Operation edit() {
+    EditJob e{.id = some_job()};
+    if (chance(3)) e.args = fmt::format("[{}]", below(100));
+    if (chance(2)) e.priority = static_cast<int>(below(10));
+    if (chance(3)) e.run_at = now_.wall + seconds(static_cast<int>(below(20)) - 8);
+    if (chance(4)) e.tags = std::vector<std::string>{"common", "edited"};
+    if (chance(8)) e.version = static_cast<std::int64_t>(1 + below(4));
+    return e;
+  }
+
   Schedule definition(std::string name) {
     Schedule s{.name = std::move(name), .every = seconds(10 + 10 * below(2)), .job = job()};
     s.job.run_at.reset();
@@ -446,7 +456,8 @@ class Generator {
     if (dice < 52) return renew();
     if (dice < 70) return finish();
     if (dice < 75) return Cancel{some_job(), chance(2) ? "unwanted" : ""};
-    if (dice < 79) return retry();
+    if (dice < 78) return retry();
+    if (dice < 79) return chance(4) ? Operation(DeleteJob{.id = some_job()}) : edit();
     if (dice < 81) return redrive();
     if (dice < 84) return pause();
     if (dice < 85) return retention();

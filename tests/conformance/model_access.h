@@ -8,6 +8,10 @@
 
 namespace mainspring {
 
+template <class T>
+concept AccessOperation =
+    std::is_same_v<T, CreateToken> || std::is_same_v<T, RevokeToken> || std::is_same_v<T, Audit>;
+
 class ModelAccess {
  public:
   explicit ModelAccess(ModelDisk& disk) : disk_(disk) {}

@@ -21,7 +21,9 @@ class ModelReads : public Store {
     JobPage page;
     std::size_t bytes = 0;
     for (auto it = disk_.jobs.rbegin(); it != disk_.jobs.rend(); ++it) {
-      if ((before != 0 && it->first >= before) || !matches(filter, it->second.job)) continue;
+      if (before != 0 && it->first >= before) continue;
+      ++page.examined;
+      if (!matches(filter, it->second.job)) continue;
       if (static_cast<int>(page.jobs.size()) == limit || bytes >= kPageBytes) {
         page.next = page.jobs.back().id;
         break;

@@ -151,8 +151,9 @@ inline bool can_expire(const Record& r) {
 }
 inline bool matches(const JobFilter& f, const Job& j) {
   return (f.queue.empty() || f.queue == j.queue) && (f.kind.empty() || f.kind == j.kind) &&
-         (!f.state || *f.state == j.state) && f.within.has(j.queue) &&
-         (!f.quarantined || j.quarantined) &&
+         f.wants(j.state) && f.within.has(j.queue) && f.is_created_within(j.created_at) &&
+         (!f.ids || std::find(f.ids->begin(), f.ids->end(), j.id) != f.ids->end()) &&
+         (!f.query || matches_record(*f.query, j)) && (!f.quarantined || j.quarantined) &&
          (f.tag.empty() || std::find(j.tags.begin(), j.tags.end(), f.tag) != j.tags.end());
 }
 // Available jobs of the queues and kinds of a claim.

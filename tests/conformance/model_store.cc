@@ -8,6 +8,7 @@
 
 #include "conformance/model_access.h"
 #include "conformance/model_deferred.h"
+#include "conformance/model_edits.h"
 #include "conformance/model_empty.h"
 #include "conformance/model_follows.h"
 #include "conformance/model_keys.h"
@@ -180,9 +181,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     dirty_ = true;
     return breakers_.run(op, now_.wall);
   }
-  OperationResult run(const CreateToken& op) { return access_.run(op, now_); }
-  OperationResult run(const RevokeToken& op) { return access_.run(op, now_); }
-  OperationResult run(const Audit& op) { return access_.run(op, now_); }
+  OperationResult run(const AccessOperation auto& op) { return access_.run(op, now_); }
 
   JobId make(const NewJob& n, WallTime at, JobState state, std::int64_t schedule) override {
     const JobId id = add_record(n, at, state);
@@ -267,26 +266,8 @@ class ModelStore final : public ModelReads, private ModelJobs {
   // -- enqueue ------------------------------------------------------------------------------------
 
   void fill(Record& r, const NewJob& n) {
-    Job& j = r.job;
-    if (limits_.leaves_line(j)) gained_.insert(j.queue);
-    j.queue = n.queue;
-    j.kind = n.kind;
-    j.args = n.args;
-    j.priority = n.priority;
-    j.max_attempts = std::max(n.max_attempts, j.attempt + 1);
-    r.budget = n.max_attempts;
-    j.unique_key = n.unique ? n.unique->key : "";
-    j.headers = n.headers;
-    j.tags = n.tags;
-    j.correlation_id = n.correlation_id;
-    j.reply_to = n.reply_to;
-    j.reply_session = n.reply_session;
-    j.follow_ups = n.follow_ups;
-    j.trigger_depth = std::max(n.trigger_depth, j.trigger_depth);
-    j.timeout = n.timeout;
-    j.expires_at.reset();
-    if (n.expires_in) j.expires_at = now_.wall + *n.expires_in;
-    j.on_expiry = n.on_expiry, j.limit_key = n.limit_key;
+    if (limits_.leaves_line(r.job)) gained_.insert(r.job.queue);
+    fill_record(r, n, now_.wall);
   }
 
   WallTime run_at(const NewJob& n) const {
@@ -523,10 +504,10 @@ class ModelStore final : public ModelReads, private ModelJobs {
   // -- cancel, retry, redrive, queues -------------------------------------------------------------
 
   OperationResult run(const Cancel& op) {
-    const auto found = disk_->jobs.find(op.id);
-    if (found == disk_->jobs.end()) return missing(*disk_, op.id);
-    Record& r = found->second;
-    if (!op.within.has(r.job.queue)) return outside();
+    const auto found = find_record(*disk_, op.id, op.within);
+    if (!found) return found.error();
+    Record& r = **found;
+    if (auto good = check_version(op.version, changed_job(r)); !good) return good.error();
     switch (r.job.state) {
       case JobState::completed:
       case JobState::dead:
@@ -551,8 +532,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
       take_key_back(*disk_, r);
       r.job.max_attempts = r.job.attempt + r.budget;
       r.job.finished_at.reset();
-      r.job.reason.clear();
-      r.job.description.clear();
+      r.job.reason.clear(), r.job.description.clear();
       r.expired = false;
     }
     ModelQuarantine::forget(r);
@@ -564,13 +544,38 @@ class ModelStore final : public ModelReads, private ModelJobs {
   }
 
   OperationResult run(const RetryJob& op) {
-    const auto found = disk_->jobs.find(op.id);
-    if (found == disk_->jobs.end()) return missing(*disk_, op.id);
-    Record& r = found->second;
-    if (!op.within.has(r.job.queue)) return outside();
+    const auto found = find_record(*disk_, op.id, op.within);
+    if (!found) return found.error();
+    Record& r = **found;
+    if (auto good = check_version(op.version, changed_job(r)); !good) return good.error();
     if (auto refused = may_retry(*disk_, r)) return std::move(*refused);
     if (r.job.state != JobState::available || r.lost != 0 || r.job.quarantined) revive(r);
     return RetryResult{r.job.state};
+  }
+
+  OperationResult run(const EditJob& op) {
+    if (auto good = validate(op); !good) return good.error();
+    const auto found = find_record(*disk_, op.id, op.within);
+    if (!found) return found.error();
+    Record& r = **found;
+    if (auto good = check_edit(op, changed_job(r)); !good) return good.error();
+    edit_record(r, op);
+    const WallTime at = op.run_at.value_or(r.job.run_at);
+    op.run_at ? set_waiting(r, state_after_edit(r.job.state, at, now_.wall), at) : touch(r);
+    return EditResult{r.job.state};
+  }
+
+  OperationResult run(const DeleteJob& op) {
+    const auto found = find_record(*disk_, op.id, op.within);
+    if (!found) return found.error();
+    if (auto good = check_delete(op, changed_job(**found)); !good) return good.error();
+    remove(**found);
+    return Done{};
+  }
+
+  void remove(Record& r) {
+    remove_record(*disk_, r, now_.wall);
+    dirty_ = true;
   }
 
   OperationResult run(const Redrive& op) {
@@ -736,25 +741,20 @@ class ModelStore final : public ModelReads, private ModelJobs {
     });
     const int windows = prune_windows(*disk_, op.limit, now_.wall);
     dirty_ = dirty_ || windows > 0;
-    const auto remove = [&](Record& r) {
-      ++queue(r.job.queue).pruned;
-      keep_window(*disk_, r, now_.wall);
-      dirty_ = true;
-      disk_->jobs.erase(r.job.id);
-    };
+    const auto prune = [this](Record& r) { remove(r); };
     if (sessions_.prune(options_.retention_dead)) dirty_ = true;
     workflows_.prune(options_);
     StepResult result = step(
         op.limit,
         [&](const Record& r) { return !live(r) && *r.job.finished_at + r.retention <= now_.wall; },
-        [](const Record& r) { return *r.job.finished_at + r.retention; }, remove);
+        [](const Record& r) { return *r.job.finished_at + r.retention; }, prune);
     std::int64_t over = -options_.max_finished_jobs;
     for (const auto& [id, r] : disk_->jobs) over += live(r) ? 0 : 1;
     const std::int64_t room = std::min<std::int64_t>(op.limit - result.changed, over);
     if (room > 0) {
       step(
           static_cast<int>(room), [](const Record& r) { return !live(r); },
-          [](const Record& r) { return *r.job.finished_at; }, remove);
+          [](const Record& r) { return *r.job.finished_at; }, prune);
       result.changed += static_cast<int>(room);
     }
     result.more = result.changed >= op.limit || windows >= op.limit;

@@ -1,6 +1,9 @@
 // Fuzz target: bodies of requests and answers; what was understood says the same when written and
 // read again.
 #include "api/access_shapes.h"
+#include "api/bulk_shapes.h"
+#include "api/job_edit_shapes.h"
+#include "api/job_match.h"
 #include "api/lease_shapes.h"
 #include "api/schedule_shapes.h"
 #include "api/shapes.h"
@@ -56,6 +59,19 @@ constexpr Shape kShapes[] = {
     },
     [](std::string_view b) { (void)decode_retention_request("q", b); },
     [](std::string_view b) { round_trip(b, &decode_redrive_request, &encode_redrive_request); },
+    [](std::string_view b) { round_trip(b, &decode_bulk_request, &encode_bulk_request); },
+    [](std::string_view b) {
+      round_trip(
+          b, [](std::string_view body) { return decode_edit_request(1, body); },
+          &encode_edit_request);
+      (void)decode_clone_request(1, b), (void)decode_bulk_progress(b), (void)decode_bulk_args(b);
+    },
+    [](std::string_view b) {  // a query, and args that it looks into
+      const auto query = parse_job_query(b, WallTime());
+      Job job;
+      job.args = b;
+      if (query) (void)matches_payload(*query, job);
+    },
     [](std::string_view b) { (void)decode_queues(b), (void)decode_workers(b); },
     [](std::string_view b) { (void)decode_verify(b); },
     [](std::string_view b) {

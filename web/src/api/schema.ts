@@ -297,6 +297,16 @@ export interface components {
             jobs: components["schemas"]["Job"][];
             /** @description null: there is no more. */
             next_cursor: string | null;
+            /**
+             * Format: int64
+             * @description Records that were read.
+             */
+            examined: number;
+            /**
+             * Format: int64
+             * @description Jobs in the queue and the states of the request.
+             */
+            of: number;
         };
         CancelRequest: {
             reason?: string;
@@ -346,15 +356,6 @@ export interface components {
              * @default 30s
              */
             lease: components["schemas"]["Duration"];
-            /** @description Machine or container. Kept from claim to claim, as are the fields below. */
-            host?: string | null;
-            pid?: number | null;
-            /** @description Of the worker's program, as its deployment names it. */
-            version?: string | null;
-            /** @description With its runtime: Python 3.11.2. */
-            language?: string | null;
-            /** @description Jobs that it runs at once. */
-            slots?: number | null;
         };
         ClaimedJob: {
             /** Format: int64 */
@@ -655,17 +656,10 @@ export interface components {
         QueuePaused: {
             name?: string;
             paused?: boolean;
-            /**
-             * Format: date-time
-             * @description It resumes by itself.
-             */
-            until?: string;
         };
         Queue: {
             name: string;
             paused: boolean;
-            /** @description null: it is not paused. */
-            pause?: components["schemas"]["QueuePause"] | null;
             /** @description Jobs kept now, by state. */
             counts: {
                 [key: string]: number;
@@ -690,8 +684,6 @@ export interface components {
         };
         QueueList: {
             queues: components["schemas"]["Queue"][];
-            /** @description Pass as after. */
-            next?: string | null;
         };
         WorkerList: {
             workers: {
@@ -700,11 +692,6 @@ export interface components {
                 running?: number;
                 last_seen_ms?: number;
                 parked?: boolean;
-                host?: string;
-                pid?: number;
-                version?: string;
-                language?: string;
-                slots?: number;
             }[];
         };
         AuditPage: {
@@ -1447,6 +1434,16 @@ export interface components {
             /** @description Why not, or how. */
             detail?: string;
         }[];
+        Health: {
+            /** @constant */
+            status?: "ok";
+            /** @description Where job folders are run. */
+            host?: {
+                layers?: components["schemas"]["HostLayers"];
+                /** @description Children now. */
+                running?: number;
+            };
+        };
         Host: {
             /** @description As in logs: six characters. */
             instance: string;
@@ -1568,6 +1565,29 @@ export interface components {
             /** @description Nothing more will be written. */
             ended: boolean;
             run?: string;
+        };
+        Ready: {
+            /** @constant */
+            status?: "ready";
+            durability?: string;
+            warning?: string;
+            /** @description Of a store that several servers share. */
+            store?: {
+                /** @constant */
+                kind?: "postgres";
+                away?: boolean;
+                durability?: {
+                    synchronous_commit?: string;
+                    /** @description That a commit waits for now. */
+                    standbys?: number;
+                };
+                /** Format: int64 */
+                node?: number;
+                others?: number;
+                bell_reaches?: number;
+                /** @enum {unknown} */
+                listen?: "not_yet" | "works" | "does_not_work" | "away";
+            };
         };
         Document: Record<string, never>;
         Error: {
@@ -2002,122 +2022,115 @@ export interface components {
             /** @constant */
             revoked?: true;
         };
-        PauseQueueRequest: {
-            reason?: string | null;
+        JobEdit: {
+            /** @description Drops the checkpoint and the saved step results. */
+            args?: unknown;
+            priority?: number | null;
+            /** Format: date-time */
+            run_at?: string | null;
+            tags?: string[] | null;
+            /**
+             * Format: int64
+             * @description That the job must have, else conflict. 0: any.
+             */
+            version?: number;
+        };
+        JobClone: {
+            /** @description Instead of the job's own. */
+            args?: unknown;
+            queue?: string | null;
+            priority?: number | null;
+            /** Format: date-time */
+            run_at?: string | null;
+        };
+        JobSearch: {
+            queue?: string | null;
+            kind?: string | null;
+            tag?: string | null;
+            state?: components["schemas"]["JobState"][] | null;
             /**
              * Format: date-time
-             * @description The queue resumes by itself then; at most 366 days from now.
+             * @description Created at that time or later.
              */
-            until?: string | null;
-            /**
-             * @description In place of until.
-             * @example 2h
-             */
-            for?: string | null;
-        };
-        QueuePause: {
-            reason: string;
-            /** @description A token's name, or local: no token was needed. */
-            by: string;
-            /** Format: date-time */
-            at: string;
+            from?: string | null;
             /**
              * Format: date-time
-             * @description The queue resumes by itself then.
+             * @description Created before.
              */
-            until: string | null;
+            to?: string | null;
+            ids?: number[] | null;
+            /** @description Terms. */
+            q?: string | null;
         };
-        Upcoming: {
-            /** Format: date-time */
-            from: string;
-            /** Format: date-time */
-            to: string;
-            /** @description Of schedules that are not paused, in order of time. */
-            ticks: {
-                schedule: string;
-                /** Format: date-time */
-                nominal: string;
-                /** @description How a clock change moves the tick. */
-                note?: string;
-            }[];
-            /** @description There are more ticks, or more due jobs. */
-            truncated: boolean;
-            /** @description Schedules with more than 100 ticks; the first 100 of each are shown. */
-            cut?: string[];
-            /** @description Scheduled and retryable jobs by the hour of run_at. */
-            due: {
-                /** Format: date-time */
-                at: string;
-                jobs: number;
-            }[];
-        };
-        /** @description Exactly one of names, prefix and all. */
-        ScheduleSet: {
-            names?: string[] | null;
-            /** @description Schedules whose names begin so. */
-            prefix?: string | null;
-            all?: boolean;
-            /** @description Kept while it is paused. */
+        /** @enum {unknown} */
+        BulkAction: "cancel" | "retry" | "delete" | "reprioritise";
+        BulkRequest: {
+            action: components["schemas"]["BulkAction"];
+            filter: components["schemas"]["JobSearch"];
+            /** @description Of reprioritise. */
+            priority?: number | null;
+            /** @description Of cancel. */
             reason?: string | null;
-        };
-        ScheduleChanges: {
-            changed: string[];
-            unchanged: string[];
-            missing: string[];
-        };
-        Live: {
-            /** @constant */
-            status?: "live";
-        };
-        Health: {
+            /** @description At most this fast: 20/s. */
+            rate?: string | null;
             /**
-             * @description fail: a core part failed.
+             * Format: int64
+             * @description Wait after this many changes until continued.
+             */
+            canary?: number | null;
+            /** @default false */
+            dry_run: boolean | null;
+        };
+        BulkCount: {
+            /** Format: int64 */
+            matched: number;
+            /** @description false: there are more. */
+            exact: boolean;
+            /** @description The newest, at most 20. */
+            sample: number[];
+        };
+        Bulk: {
+            /** Format: int64 */
+            id: number;
+            /**
+             * @description waiting: after its canary.
              * @enum {unknown}
              */
-            status?: "ok" | "warn" | "fail";
-            /** @description Of fail: code and message, as in Error. */
-            error?: Record<string, never>;
-            /** @description With verbose. */
-            parts?: {
-                /** @example store */
-                name: string;
-                /** @description Its failure makes the status fail. */
-                core: boolean;
-                /** @enum {unknown} */
-                status: "ok" | "warn" | "fail";
-                message?: string;
-                /** @description Age of what the message says. */
-                age_ms?: number;
-            }[];
-            /** @description Where job folders are run. */
-            host?: {
-                layers?: components["schemas"]["HostLayers"];
-                /** @description Children now. */
-                running?: number;
-            };
+            state: "queued" | "running" | "waiting" | "done" | "stopped" | "failed";
+            action: components["schemas"]["BulkAction"];
+            filter: components["schemas"]["JobSearch"];
+            priority?: number;
+            reason?: string;
+            rate?: string;
+            /** Format: int64 */
+            canary?: number;
+            /**
+             * Format: int64
+             * @description null: it counts.
+             */
+            matched: number | null;
+            /** Format: int64 */
+            changed: number;
+            /**
+             * Format: int64
+             * @description Changed by others meanwhile, and do not match any more.
+             */
+            skipped: number;
+            /**
+             * Format: int64
+             * @description Refused.
+             */
+            failed: number;
+            /** @description Of the last refused one. */
+            error?: string;
+            by: string;
+            /** Format: date-time */
+            started_at: string;
+            /** Format: date-time */
+            finished_at?: string;
         };
-        Ready: {
-            /** @constant */
-            status?: "ready";
-            durability?: string;
-            warning?: string;
-            /** @description Of a store that several servers share. */
-            store?: {
-                /** @constant */
-                kind?: "postgres";
-                away?: boolean;
-                durability?: {
-                    synchronous_commit?: string;
-                    /** @description That a commit waits for now. */
-                    standbys?: number;
-                };
-                /** Format: int64 */
-                node?: number;
-                others?: number;
-                bell_reaches?: number;
-                /** @enum {unknown} */
-                listen?: "not_yet" | "works" | "does_not_work" | "away";
-            };
+        BulkList: {
+            bulks: components["schemas"]["Bulk"][];
         };
     };
     responses: never;

@@ -172,6 +172,8 @@ class Job(_Job, total=False):
 class JobPage(TypedDict):
     jobs: List["Job"]
     next_cursor: Union[str, None]
+    examined: int
+    of: int
 
 
 class HeldSession(TypedDict):

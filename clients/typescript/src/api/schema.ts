@@ -212,6 +212,16 @@ export interface components {
             jobs: components["schemas"]["Job"][];
             /** @description null: there is no more. */
             next_cursor: string | null;
+            /**
+             * Format: int64
+             * @description Records that were read.
+             */
+            examined: number;
+            /**
+             * Format: int64
+             * @description Jobs in the queue and the states of the request.
+             */
+            of: number;
         };
         SessionGrant: {
             queue: string;

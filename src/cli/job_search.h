@@ -1,0 +1,17 @@
+// The flags that say which jobs: of `jobs list` and `bulk`.
+#pragma once
+
+#include <vector>
+
+#include "cli/command.h"
+#include "mainspring/search.h"
+
+namespace mainspring::cli {
+
+std::vector<Flag> search_flags();
+// By --queue, --kind, --tag, --state, --since, --until and --search. Errors: invalid_argument.
+Result<JobSearch> search_of(const Invocation& invocation);
+// "--state …" instead of "state …".
+Error with_search_flags(Error error);
+
+}  // namespace mainspring::cli

@@ -1,0 +1,74 @@
+// Edits and deletes of single jobs.
+#include "store/job_edits.h"
+
+#include "store_postgres/store_impl.h"
+
+namespace mainspring::pg {
+namespace {
+
+ChangedJob changed_job(const JobRow& row, std::string_view queue) {
+  return {.id = row.id,
+          .state = row.state,
+          .version = row.version,
+          .queue = queue,
+          .in_session = (row.flags & kFlagSession) != 0,
+          .deferred = row.deferred,
+          .quarantined = row.quarantined != 0,
+          .step = (row.flags & kFlagStep) != 0};
+}
+
+}  // namespace
+
+std::optional<Error> PostgresStore::has_another_version(const JobRow& row, std::int64_t version) {
+  const auto good = check_version(version, changed_job(row, ""));
+  return good ? std::nullopt : std::optional<Error>(good.error());
+}
+
+OperationResult PostgresStore::operator()(const EditJob& op) {
+  if (const auto good = validate(op); !good) return good.error();
+  JobInHand* held = job(op.id);
+  if (held == nullptr) return missing(op.id);
+  const std::string& queue = queue_name(held->row.queue);
+  if (!op.within.has(queue)) return no_job(op.id);
+  if (const auto good = check_edit(op, changed_job(held->row, queue)); !good) return good.error();
+  edit_job(*held, op);
+  return EditResult{.state = held->row.state};
+}
+
+void PostgresStore::edit_job(JobInHand& held, const EditJob& op) {
+  if (!held.was || held.body) flush();  // what is written here follows what was written before
+  if (op.args || op.tags) {
+    const std::string tags = op.tags ? join_tags(*op.tags) : "";
+    const auto args = op.args ? std::optional<std::string_view>(*op.args) : std::nullopt;
+    write(sql_.edit_bodies, params(held.row.id, args, op.tags.has_value(), text_or_null(tags)));
+  }
+  if (op.args) {
+    drop_memos(held.row);
+    if ((held.row.flags & kFlagExtras) != 0)
+      write(sql_.upsert_checkpoints, params(Ints{held.row.id}, Texts{std::nullopt}));
+  }
+  JobState begins = held.row.state;
+  if (op.run_at) begins = state_after_edit(begins, *op.run_at, now_.wall);
+  if (op.run_at && (held.row.flags & kFlagSession) != 0) {
+    SessionInHand& session = session_of(held.row);
+    begins = session.row.turn == held.row.id ? state_of_turn(session, begins) : JobState::waiting;
+  }
+  JobRow& row = touch(held);
+  if (op.priority) row.priority = *op.priority;
+  if (op.run_at) row.run_at = op.run_at->us();
+  row.state = begins;
+  held.edited = true;
+  if (begins == JobState::available) after_.gained.insert(row.queue);
+}
+
+OperationResult PostgresStore::operator()(const DeleteJob& op) {
+  JobInHand* held = job(op.id);
+  if (held == nullptr) return missing(op.id);
+  const std::string& queue = queue_name(held->row.queue);
+  if (!op.within.has(queue)) return no_job(op.id);
+  if (const auto good = check_delete(op, changed_job(held->row, queue)); !good) return good.error();
+  prune_one(op.id, held->row.finished_at);
+  return Done{};
+}
+
+}  // namespace mainspring::pg

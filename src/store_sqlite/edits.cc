@@ -1,0 +1,97 @@
+// Edits and deletes of single jobs.
+#include "base/mutant.h"
+#include "store/job_edits.h"
+#include "store_sqlite/store_impl.h"
+
+namespace mainspring::sqlite {
+namespace {
+
+ChangedJob changed_job(const HotRow& hot) {
+  return {.id = hot.id,
+          .state = hot.state,
+          .version = hot.version,
+          .queue = hot.queue->name,
+          .in_session = (hot.flags & kFlagSession) != 0,
+          .deferred = (hot.flags & kFlagDeferred) != 0,
+          .quarantined = (hot.flags & kFlagQuarantined) != 0,
+          .step = (hot.flags & kFlagStep) != 0};
+}
+
+ChangedJob running_job(JobId id, const Lease& lease) {
+  return {
+      .id = id, .state = JobState::running, .version = lease.version, .queue = lease.queue->name};
+}
+
+}  // namespace
+
+std::optional<Error> SqliteStore::has_another_version(JobId id, std::int64_t version) {
+  if (version == 0) return std::nullopt;
+  ChangedJob job{.id = id};
+  const auto lease = leases_.find(id);
+  if (lease != leases_.end()) {
+    job = running_job(id, lease->second);
+  } else {
+    const auto hot = load_hot(id);
+    if (!hot) return std::nullopt;  // the caller says that it is missing
+    job = changed_job(*hot);
+  }
+  const auto good = check_version(version, job);
+  return good ? std::nullopt : std::optional<Error>(good.error());
+}
+
+OperationResult SqliteStore::operator()(const EditJob& op) {
+  if (const auto good = validate(op); !good) return good.error();
+  const auto lease = leases_.find(op.id);
+  if (lease != leases_.end()) {
+    if (!op.within.has(lease->second.queue->name)) return no_job(op.id);
+    return check_edit(op, running_job(op.id, lease->second)).error();
+  }
+  auto hot = load_hot(op.id);
+  if (!hot) return missing(op.id);
+  if (!op.within.has(hot->queue->name)) return no_job(op.id);
+  if (const auto good = check_edit(op, changed_job(*hot)); !good) return good.error();
+  edit_hot(*hot, op);
+  return EditResult{.state = hot->state};
+}
+
+void SqliteStore::edit_hot(HotRow& hot, const EditJob& op) {
+  begin_write();
+  leave(hot);
+  count(*hot.queue, hot.state, hot.flags, -1);
+  if (op.priority) hot.priority = *op.priority;
+  if (op.run_at) {
+    hot.run_at = *op.run_at;
+    hot.state = state_in_session(hot, state_after_edit(hot.state, hot.run_at, now_.wall));
+  }
+  if (op.args || op.tags) {
+    const auto args = op.args ? std::optional<std::string_view>(*op.args) : std::nullopt;
+    const std::string tags = op.tags ? join_tags(*op.tags) : "";
+    sql_->edit_body.bind(hot.id, args, op.tags ? 1 : 0, Statement::text_or_null(tags)).run();
+  }
+  if (op.args && !MS_MUTANT(edit_keeps_memos)) {
+    drop_memos(hot.id, hot.flags);
+    if ((hot.flags & kFlagExtras) != 0)
+      sql_->upsert_checkpoint.bind(hot.id, std::optional<std::string_view>()).run();
+  }
+  ++hot.version;
+  save_hot(hot);
+  enter(hot);
+  count(*hot.queue, hot.state, hot.flags, 1);
+}
+
+OperationResult SqliteStore::operator()(const DeleteJob& op) {
+  const auto lease = leases_.find(op.id);
+  if (lease != leases_.end()) {
+    if (!op.within.has(lease->second.queue->name)) return no_job(op.id);
+    return check_delete(op, running_job(op.id, lease->second)).error();
+  }
+  const auto hot = load_hot(op.id);
+  if (!hot) return missing(op.id);
+  if (!op.within.has(hot->queue->name)) return no_job(op.id);
+  if (const auto good = check_delete(op, changed_job(*hot)); !good) return good.error();
+  begin_write();
+  prune_one(op.id, hot->finished_at.value_or(0));
+  return Done{};
+}
+
+}  // namespace mainspring::sqlite
