@@ -35,8 +35,10 @@
 #include "mainspring/dead_letter.h"
 #include "mainspring/event.h"
 #include "mainspring/held_job.h"
+#include "mainspring/history.h"
 #include "mainspring/job.h"
 #include "mainspring/lease.h"
+#include "mainspring/marks.h"
 #include "mainspring/quarantine.h"
 #include "mainspring/queues.h"
 #include "mainspring/reflect.h"
@@ -316,6 +318,18 @@ class Engine {
   // (100 follow in this process, or as many as a server lets), unavailable.
   Result<EventSubscription> follow(EventFilter filter,
                                    std::function<void(const EngineEvent&)> on_event);
+
+  // Counts, wait and run times of jobs per minute, hour or day. Errors: invalid_argument (with the
+  // field), unavailable.
+  Result<History> history(HistoryFilter filter = {});
+  // Marks a moment on all charts, for example a deploy; nullopt = now. Errors: invalid_argument.
+  Result<Mark> mark(std::string text, std::optional<WallTime> at = std::nullopt);
+  Result<MarkPage> marks(MarkFilter filter = {});
+  Result<void> remove_mark(std::int64_t id);  // errors: not_found
+  // Saves a view of the dashboard for everyone, by its name. Errors: invalid_argument, overloaded.
+  Result<SavedView> save_view(SavedView view);
+  Result<std::vector<SavedView>> views();             // all, by name
+  Result<void> remove_view(const std::string& name);  // errors: not_found
 
   // -- one in the whole system; guide: docs/guides/leases.md --------------------------------------
 

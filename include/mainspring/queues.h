@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "mainspring/backlog.h"
 #include "mainspring/job.h"
 #include "mainspring/limits.h"
 
@@ -41,6 +42,7 @@ struct QueueStatus {
   std::int64_t enqueued = 0;     // ever
   std::int64_t pruned = 0;       // ever
   std::int64_t expired = 0;      // kept now
+  QueueBacklog backlog;
   // How long ended jobs stay readable; nullopt = as the store has it.
   std::optional<Duration> retention_completed, retention_dead;
 };

@@ -10,6 +10,19 @@
 CREATE FUNCTION $schema.now_us() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE
   AS $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$;
 
+-- The sum of two sketches of durations: {bucket,count,bucket,count…}, ascending by bucket.
+CREATE FUNCTION $schema.add_sketches(a bigint[], b bigint[]) RETURNS bigint[] LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+  SELECT CASE WHEN a = '{}' THEN b WHEN b = '{}' THEN a ELSE (
+    SELECT array_agg(x.value ORDER BY s.bucket, x.place)
+    FROM (SELECT u.bucket, sum(u.n)::bigint AS n
+          FROM (SELECT a[i] AS bucket, a[i + 1] AS n FROM generate_series(1, cardinality(a), 2) i
+                UNION ALL
+                SELECT b[i], b[i + 1] FROM generate_series(1, cardinality(b), 2) i) u
+          GROUP BY u.bucket) s
+         CROSS JOIN LATERAL (VALUES (1, s.bucket), (2, s.n)) AS x(place, value)) END
+$$;
+
 -- Each batch calls this once before its commit. The lock is held until the commit has ended. It is taken before the look:
 -- if another node gives the batch up after the look, that node waits for the lock.
 CREATE FUNCTION $schema.hold_batch(of_node bigint, batch bigint, of_session bigint) RETURNS void LANGUAGE plpgsql AS $$

@@ -454,6 +454,54 @@ CREATE TRIGGER audit_marks_advance BEFORE UPDATE ON audit_marks
 CREATE TRIGGER audit_marks_stay BEFORE DELETE ON audit_marks
   BEGIN SELECT RAISE(ABORT, 'audit marks are never removed'); END;
 
+-- History ------------------------------------------------------------------------------------------
+
+-- What the history counts: a kind of a queue; all kinds of a queue (kind ''); everything (both '').
+-- At most 1,000 queues with 100 kinds each, and 5,000 kinds in all. The rest is counted as '~other'.
+CREATE TABLE history_series (
+  id INTEGER PRIMARY KEY,
+  queue TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  last_at INTEGER NOT NULL,             -- hour of its newest row
+  UNIQUE (queue, kind)
+);
+
+-- Counts per minute and per hour. The rows of one minute are next to each other, because a commit writes them together.
+CREATE TABLE history (
+  span INTEGER NOT NULL,                -- length: 60000000 or 3600000000
+  at INTEGER NOT NULL,                  -- start, a multiple of span
+  series INTEGER NOT NULL,
+  enqueued INTEGER NOT NULL,            -- jobs created
+  started INTEGER NOT NULL,             -- attempts
+  completed INTEGER NOT NULL,           -- jobs
+  failed INTEGER NOT NULL,              -- attempts
+  dead INTEGER NOT NULL,                -- jobs
+  cancelled INTEGER NOT NULL,           -- jobs
+  wait TEXT NOT NULL,                   -- from run_at to the claim: bucket,count,bucket,count… (model/sketch.h)
+  run TEXT NOT NULL,                    -- from the claim to the end of attempts that completed or failed
+  PRIMARY KEY (span, at, series)
+) WITHOUT ROWID;
+
+-- Marks and saved views of the dashboard -----------------------------------------------------------
+
+CREATE TABLE marks (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  at INTEGER NOT NULL,
+  text TEXT NOT NULL,
+  who TEXT NOT NULL,
+  source INTEGER NOT NULL               -- 0 manual 1 worker
+);
+CREATE INDEX marks_by_time ON marks (at, id);
+CREATE UNIQUE INDEX marks_of_workers ON marks (text) WHERE source = 1;
+
+CREATE TABLE saved_views (
+  name TEXT PRIMARY KEY,
+  page TEXT NOT NULL,
+  query TEXT NOT NULL,
+  who TEXT NOT NULL,
+  updated_at INTEGER NOT NULL
+) WITHOUT ROWID;
+
 -- Copies and moves of the store --------------------------------------------------------------------
 
 CREATE TABLE moves (

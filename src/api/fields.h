@@ -158,5 +158,6 @@ std::vector<std::string_view> access_request_fields(std::string_view schema);
 std::vector<std::string_view> trigger_request_fields(std::string_view schema);
 std::vector<std::string_view> breaker_request_fields(std::string_view schema);
 std::vector<std::string_view> redrive_request_fields(std::string_view schema);
+std::vector<std::string_view> mark_request_fields(std::string_view schema);
 
 }  // namespace mainspring

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cmath>
 
 #include "api/bulk_shapes.h"
 #include "api/fields.h"
@@ -52,6 +53,8 @@ void write_retention(JsonWriter& w, std::optional<Duration> completed,
   w.end_object();
 }
 
+constexpr double kLongestBacklogMs = 9.0e15;  // as microseconds they still are a Duration
+
 template <int State>
 bool as_state_count(JsonReader& in, QueueStats& queue) {
   return in.integer(queue.counts[State], std::int64_t{0}, INT64_MAX);
@@ -65,6 +68,35 @@ constexpr JsonField<QueueStats> kQueueCounts[] = {
     {"retryable", &as_state_count<static_cast<int>(JobState::retryable)>},
     {"cancelled", &as_state_count<static_cast<int>(JobState::cancelled)>},
     {"dead", &as_state_count<static_cast<int>(JobState::dead)>},
+};
+bool read_backlog_service(JsonReader& in, QueueBacklog& b) {
+  double ms = 0;
+  if (in.null()) return true;
+  if (!in.number(ms, 0, kLongestBacklogMs)) return false;
+  b.service = Duration(std::llround(ms * 1e3));
+  return true;
+}
+bool read_backlog_drain(JsonReader& in, QueueBacklog& b) {
+  double seconds = 0;
+  if (in.null()) return true;
+  if (!in.number(seconds, 0, kLongestBacklogMs / 1e3)) return false;
+  b.drain = Duration(std::llround(seconds * 1e6));
+  return true;
+}
+template <auto Member>
+bool as_rate(JsonReader& in, QueueBacklog& b) {
+  return in.number(b.*Member, 0, 1e18);
+}
+constexpr JsonField<QueueBacklog> kBacklog[] = {
+    {"jobs", &as_count<&QueueBacklog::jobs>},
+    {"arrivals_per_second", &as_rate<&QueueBacklog::arrivals_per_second>},
+    {"completions_per_second", &as_rate<&QueueBacklog::completions_per_second>},
+    {"service_ms", &read_backlog_service},
+    {"drain_seconds", &read_backlog_drain},
+    {"oldest_ms",
+     [](JsonReader& in, QueueBacklog& b) {
+       return in.null() || read_milliseconds(in, b.oldest.emplace());
+     }},
 };
 constexpr JsonField<QueueStats> kQueue[] = {
     {"name", &as_string<&QueueStats::name>},
@@ -87,6 +119,10 @@ constexpr JsonField<QueueStats> kQueue[] = {
     {"quarantined", &as_count<&QueueStats::quarantined>},
     {"slots_taken", &as_count<&QueueStats::slots_taken>},
     {"pause", [](JsonReader& in, QueueStats& q) { return read_pause(in, q.pause); }},
+    {"backlog",
+     [](JsonReader& in, QueueStats& q) {
+       return in.null() || in.object(kBacklog, q.backlog.emplace());
+     }},
 };
 using QueuesAnswer = NamePage<QueueStats>;
 constexpr JsonField<QueuesAnswer> kQueues[] = {
@@ -97,6 +133,24 @@ constexpr JsonField<QueuesAnswer> kQueues[] = {
      }},
     {"next", &as_optional_string<&QueuesAnswer::next>},
 };
+
+// Three digits after the point are enough for people, and short.
+double rounded(double value) {
+  return std::round(value * 1000) / 1000;
+}
+
+void write_backlog(JsonWriter& w, const QueueBacklog& backlog) {
+  w.key("backlog").begin_object().key("jobs").number(backlog.jobs);
+  w.key("arrivals_per_second").real(rounded(backlog.arrivals_per_second));
+  w.key("completions_per_second").real(rounded(backlog.completions_per_second));
+  w.key("service_ms");
+  backlog.service ? w.real(static_cast<double>(backlog.service->count()) / 1e3) : w.null();
+  w.key("drain_seconds");
+  backlog.drain ? w.real(rounded(static_cast<double>(backlog.drain->count()) / 1e6)) : w.null();
+  w.key("oldest_ms");
+  backlog.oldest ? w.milliseconds(*backlog.oldest) : w.null();
+  w.end_object();
+}
 
 void write_queue(JsonWriter& w, const QueueStats& queue, WallTime now) {
   w.begin_object().key("name").string(queue.name).key("paused").boolean(queue.paused);
@@ -120,6 +174,7 @@ void write_queue(JsonWriter& w, const QueueStats& queue, WallTime now) {
   if (queue.quarantined > 0) w.key("quarantined").number(queue.quarantined);
   if (!queue.limits.costs.empty() && queue.limits.concurrency)
     w.key("slots_taken").number(queue.slots_taken);
+  if (queue.backlog) write_backlog(w, *queue.backlog);
   w.end_object();
 }
 
@@ -408,7 +463,8 @@ std::vector<std::string_view> request_fields(std::string_view schema) {
         &session_request_fields, &schedule_request_fields, &schedule_call_fields,
         &access_request_fields, &workflow_request_fields, &workflow_call_fields,
         &trigger_request_fields, &breaker_request_fields, &redrive_request_fields,
-        &job_edit_request_fields, &search_request_fields, &bulk_request_fields}) {
+        &job_edit_request_fields, &search_request_fields, &bulk_request_fields,
+        &mark_request_fields}) {
     auto names = of(schema);
     if (!names.empty()) return names;
   }

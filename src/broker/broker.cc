@@ -139,7 +139,7 @@ Broker::Broker(Store& store, const Clock& clock, Log& log, Registry& registry,
       standstills_total_(registry.counter(
           "mainspring_standstills_total",
           "Times that the server stood still and leases were extended, since start.")),
-      job_metrics_(registry),
+      job_metrics_(registry, history_),
       events_(store, clock, registry, options.events),
       registry_(registry) {
   register_gauges();
@@ -310,6 +310,7 @@ Instant Broker::step_locked(Now now) {
   Batch batch;
   Answers answers;
   const Agenda before = store_.agenda();
+  const bool polls = shared_ != nullptr && now.instant >= next_poll_ && !shared_->away();
   if (shared_ != nullptr) listen(answers, now);
   {
     MutexLock lock(mutex_);
@@ -323,6 +324,8 @@ Instant Broker::step_locked(Now now) {
   const std::optional<Error> refused = end_standstill(!batch.operations.empty(), now);
   if (!batch.operations.empty()) {
     refused ? fail(batch, *refused, answers, now) : commit(batch, answers, now);
+  } else if (polls) {
+    write_history(now);  // as the poll wrote: other nodes see what this one has counted
   }
   for (auto& answer : answers) answer();
   events_.tell();
@@ -337,10 +340,12 @@ Instant Broker::step_locked(Now now) {
 
 void Broker::commit(Batch& batch, Answers& answers, Now now) {
   const std::int64_t commits = store_.commits();
+  const bool offered = offer_history(HistoryWrite::with_batch, now);
   auto report = store_.apply(batch.operations, now);
   {
     MutexLock lock(mutex_);
     committing_ = false;
+    if (offered) note_history(report, now);
   }
   const bool committed = store_.commits() != commits;
   if (committed) {
@@ -430,6 +435,7 @@ void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now
   if (applied_) applied_(batch.operations, report, now);
   if (events_.wanted(now.instant))
     events_.record(batch.operations, report.results, report.effects, now);
+  count(batch, report, now);
   for (const std::string& lease : report.effects.released)
     lease_waiters_.retry_at(lease, now.instant);
   for (std::size_t i = 0; i < batch.operations.size(); ++i) {
@@ -462,7 +468,6 @@ void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now
     if (lines_.contains(queue) && !MS_MUTANT(parked_claim_not_woken))
       ready_[queue] = {.up_to = next_order_ - 1, .burst = kEveryone};
   }
-  job_metrics_.ended(report.effects.ended);
   if (traces_ != nullptr) traces_->ended(report.effects.ended, now.wall);
   note_breakers(report.effects.breakers);
   tell_ended(report.effects.ended, answers);
@@ -509,7 +514,6 @@ Broker::Worker& Broker::worker_of(const std::string& name) {
 void Broker::note_worker(const Operation& operation, const OperationResult& result, Now now) {
   if (const auto* claimed = std::get_if<ClaimResult>(&result)) {
     claimed_total_.add(static_cast<std::int64_t>(claimed->jobs.size()));
-    job_metrics_.claimed(*claimed, now.instant);
     Worker& worker = worker_of(std::get<Claim>(operation).worker);
     worker.last_seen = now.instant;
     worker.running += static_cast<int>(claimed->jobs.size());
@@ -528,7 +532,6 @@ void Broker::note_worker(const Operation& operation, const OperationResult& resu
     enqueued_total_.add(fresh);
   } else if (const auto* finished = std::get_if<FinishResult>(&result)) {
     const Finish& finish = std::get<Finish>(operation);
-    job_metrics_.finished(finish, *finished, now.instant);
     Worker& worker = worker_of(finish.worker);
     worker.last_seen = now.instant;
     worker.running = std::max(0, worker.running - static_cast<int>(finished->results.size()));

@@ -29,6 +29,7 @@
 #include "broker/job_metrics.h"
 #include "broker/jobs.h"
 #include "broker/lease_waiters.h"
+#include "broker/marks.h"
 #include "broker/pace.h"
 #include "broker/questions.h"
 #include "broker/queue_labels.h"
@@ -49,6 +50,7 @@ class Broker final : public Jobs,
                      public Workflows,
                      public Triggers,
                      public Breakers,
+                     public Marks,
                      public Questions {
  public:
   using Answer = std::function<void(OperationResult)>;
@@ -213,6 +215,12 @@ class Broker final : public Jobs,
   Result<void> close_breaker(const std::string& name) override;
   Result<BreakerInfo> get_breaker(const std::string& name) override;
   Result<std::vector<BreakerInfo>> breakers() override;
+  Result<Mark> add_mark(AddMark request) override;
+  Result<MarkPage> marks(const MarkFilter& filter) override;
+  Result<void> remove_mark(std::int64_t id) override;
+  Result<SavedView> put_view(PutView request) override;
+  Result<std::vector<SavedView>> views() override;
+  Result<void> remove_view(const std::string& name) override;
   Result<PutTriggerResult> put_trigger(Trigger trigger, const std::string& secret,
                                        std::optional<bool> paused) override;
   Result<void> remove_trigger(const std::string& name) override;
@@ -273,6 +281,8 @@ class Broker final : public Jobs,
   Result<BulkInfo> start_bulk(const BulkOrder& order, std::string by, std::optional<Audit> audit);
   Result<BulkInfo> stop_bulk(JobId id, std::optional<Audit> audit);
   Result<BulkInfo> continue_bulk(JobId id, std::optional<Audit> audit);
+  Result<History> history(const HistoryFilter& filter) override;
+  Result<History> history(const HistoryFilter& filter, const Within& within);
   Result<void> follow(const EventFilter& filter, const EventSink& sink,
                       std::stop_token stop) override;
   // What is known of how fast queues are worked off. Whoever reads their counters tells it.
@@ -358,6 +368,20 @@ class Broker final : public Jobs,
   void wake_line(Batch& batch, const std::string& queue, std::size_t jobs) MS_REQUIRES(mutex_);
   void wake_ready(Batch& batch) MS_REQUIRES(step_mutex_, mutex_);
   void abandon_now(ParkId id, std::vector<std::function<void()>>& answers) MS_REQUIRES(mutex_);
+  // -- history_calls.cc
+  void count(const Batch& batch, const BatchReport& report, Now now) MS_REQUIRES(mutex_);
+  // Asks the store about jobs that are not known here.
+  void look_up_history() MS_EXCLUDES(mutex_);
+  // Whether rows were offered to the next apply(); if so, note_history() must follow it.
+  bool offer_history(HistoryWrite when, Now now) MS_REQUIRES(step_mutex_) MS_EXCLUDES(mutex_);
+  void note_history(const Result<BatchReport>& report, Now now) MS_REQUIRES(mutex_);
+  void write_history(Now now) MS_REQUIRES(step_mutex_) MS_EXCLUDES(mutex_);
+  // Calls `read` with what is not written yet; again if a write came between that and its end.
+  Result<void> read_with_unwritten(const std::function<Result<void>(const HistoryRows&)>& read)
+      MS_EXCLUDES(mutex_);
+  // -- backlog.cc
+  Result<std::shared_ptr<const RecentCounts>> recent_counts() MS_EXCLUDES(mutex_, recent_mutex_);
+  void add_backlogs(std::vector<QueueStats>& queues) MS_EXCLUDES(mutex_, recent_mutex_);
   // -- leases.cc
   void wake_acquires(Batch& batch, std::vector<std::function<void()>>& answers, Now now)
       MS_REQUIRES(step_mutex_, mutex_);
@@ -420,6 +444,7 @@ class Broker final : public Jobs,
   void register_gauges();
   void drop_gauges();  // they lead here
   void register_breaker_gauges();
+  void register_backlog_gauges();
   void note_breakers(const std::vector<BreakerInfo>& changed);
   // If there is work, or a deadline earlier than the runner knows.
   void wake_runner(Instant next) MS_EXCLUDES(mutex_);
@@ -540,10 +565,17 @@ class Broker final : public Jobs,
   Counter& claimed_total_;
   Counter& alarms_total_;
   Counter& standstills_total_;
+  HistoryCounter history_ MS_GUARDED_BY(mutex_);
+  CondVar history_settled_;  // what was on its way to the store has come there, or back
   JobMetrics job_metrics_ MS_GUARDED_BY(mutex_);
   Events events_;
   Registry& registry_;
   Pace pace_;
+  // Counts of all queues, shared by callers for kRecentFor.
+  static constexpr Duration kRecentFor = std::chrono::seconds(2);
+  Mutex recent_mutex_;
+  std::shared_ptr<const RecentCounts> recent_ MS_GUARDED_BY(recent_mutex_);
+  Instant recent_at_ MS_GUARDED_BY(recent_mutex_);
 };
 
 }  // namespace mainspring

@@ -74,6 +74,8 @@ void Broker::stop() {
     if (!has_work()) break;
     if (failed_) ready_.clear();
   }
+  MutexLock step(step_mutex_);
+  write_history(clock_.now());
 }
 
 // -- blocking calls
@@ -232,7 +234,9 @@ Result<JobPage> Broker::list(const JobFilter& filter, int limit, JobId before) {
 
 Result<std::vector<QueueStats>> Broker::queues() {
   auto queues = store_.queues();
-  if (queues) pace_.note(*queues, clock_.now().instant);
+  if (!queues) return queues;
+  pace_.note(*queues, clock_.now().instant);
+  add_backlogs(*queues);
   return queues;
 }
 

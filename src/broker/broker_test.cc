@@ -465,8 +465,9 @@ TEST_CASE_FIXTURE(Fixture, "ticks to come leave out paused schedules and those w
   CHECK(of("paused") == 0);
   CHECK(of("hourly") >= 5);
   const auto scopes = std::make_shared<const Scopes>(*Scopes::parse("read=hourly"));
-  for (const UpcomingTick& tick : broker->upcoming(6h, 100, {scopes, Verb::read})->ticks)
-    CHECK(tick.schedule == "hourly");
+  const auto visible = broker->upcoming(6h, 100, {scopes, Verb::read});
+  REQUIRE(visible);
+  for (const UpcomingTick& tick : visible->ticks) CHECK(tick.schedule == "hourly");
   CHECK(broker->upcoming(6h, 3, {})->truncated);
   CHECK(broker->upcoming(8 * 24h, 3, {}).error().field == "within");
   CHECK(broker->upcoming(1h, 0, {}).error().field == "limit");

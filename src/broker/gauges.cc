@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <optional>
 
 #include "broker/broker.h"
 
@@ -10,11 +11,18 @@ namespace mainspring {
 void Broker::register_gauges() {
   registry_.gauge("mainspring_parked_claims", "Claims that wait for work.",
                   [this] { return static_cast<double>(parked_claims()); });
-  registry_.gauge("mainspring_store_commits_total",
-                  "Transactions committed to the store since start.",
-                  [this] { return static_cast<double>(store_.commits()); });
-  registry_.gauge("mainspring_store_reads_total", "Queries of the store's database since start.",
-                  [this] { return static_cast<double>(store_.reads()); });
+  registry_.counter_of("mainspring_store_commits_total",
+                       "Transactions committed to the store since start.",
+                       [this] { return static_cast<double>(store_.commits()); });
+  registry_.counter_of("mainspring_store_reads_total",
+                       "Queries of the store's database since start.",
+                       [this] { return static_cast<double>(store_.reads()); });
+  registry_.counter_of("mainspring_history_dropped_total",
+                       "Events left out of the history because too many waited to be counted.",
+                       [this] {
+                         MutexLock lock(mutex_);
+                         return static_cast<double>(history_.dropped());
+                       });
   // One sample for each queue with a label of its own, and one for all others.
   using Add = std::function<void(double& value, const QueueStats& queue)>;
   const auto samples = [this](const std::vector<Labels>& more, const std::vector<Add>& add) {
@@ -61,20 +69,61 @@ void Broker::register_gauges() {
                            value = std::max(value, static_cast<double>(age.count()) / 1e6);
                          }});
                    });
+  register_backlog_gauges();
+}
+
+// The largest value of the queues that share a label; queues without a value have no sample.
+void Broker::register_backlog_gauges() {
+  using Value = std::optional<double> (*)(const QueueStats&);
+  const auto largest = [this](Value value_of) {
+    const auto queues = Broker::queues();
+    if (!queues) return Registry::Samples{};
+    const std::vector<std::string> labels = queue_labels_.of(*queues);
+    std::map<std::string_view, double> values;
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      const auto value = value_of((*queues)[i]);
+      if (!value) continue;
+      const auto [known, fresh] = values.try_emplace(labels[i], *value);
+      if (!fresh) known->second = std::max(known->second, *value);
+    }
+    Registry::Samples all;
+    for (const auto& [label, value] : values)
+      all.emplace_back(Labels{{"queue", std::string(label)}}, value);
+    return all;
+  };
+  registry_.gauges("mainspring_queue_drain_seconds",
+                   "Time to complete the available jobs of a queue at its pace; absent if unknown.",
+                   [largest] {
+                     return largest([](const QueueStats& queue) -> std::optional<double> {
+                       if (!queue.backlog || !queue.backlog->drain) return std::nullopt;
+                       return static_cast<double>(queue.backlog->drain->count()) / 1e6;
+                     });
+                   });
+  registry_.gauges("mainspring_queue_limit_use_ratio",
+                   "Running jobs, or their slots, by the concurrency limit of a queue.", [largest] {
+                     return largest([](const QueueStats& queue) -> std::optional<double> {
+                       if (!queue.limits.concurrency) return std::nullopt;
+                       const auto running =
+                           queue.counts[static_cast<std::size_t>(JobState::running)];
+                       const auto taken = std::max(queue.slots_taken, running);
+                       return static_cast<double>(taken) /
+                              std::max(1.0, static_cast<double>(*queue.limits.concurrency));
+                     });
+                   });
 }
 
 void Broker::drop_gauges() {
   // The registry lives on: what it asks must not lead here any more.
   registry_.gauge("mainspring_parked_claims", "Claims that wait for work.", [] { return 0.0; });
-  registry_.gauge("mainspring_store_commits_total",
-                  "Transactions committed to the store since start.", [] { return 0.0; });
-  registry_.gauge("mainspring_store_reads_total", "Queries of the store's database since start.",
-                  [] { return 0.0; });
+  for (const char* name : {"mainspring_store_commits_total", "mainspring_store_reads_total",
+                           "mainspring_history_dropped_total", "mainspring_breaker_opened_total"})
+    registry_.counters_of(name, "", {});
   registry_.gauges("mainspring_queue_jobs", "Jobs kept now.", {});
   registry_.gauges("mainspring_queue_quarantined", "Jobs in quarantine.", {});
   registry_.gauges("mainspring_breaker_state", "", {});
-  registry_.gauges("mainspring_breaker_opened_total", "", {});
   registry_.gauges("mainspring_queue_oldest_available_seconds", "Age of the oldest one.", {});
+  registry_.gauges("mainspring_queue_drain_seconds", "", {});
+  registry_.gauges("mainspring_queue_limit_use_ratio", "", {});
 }
 
 }  // namespace mainspring

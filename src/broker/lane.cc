@@ -182,6 +182,7 @@ void Broker::distribute_of_lane(Batch& batch, BatchReport& report,
   // Here, before what is left to the runner is taken out of the batch.
   if (events_.wanted(now.instant))
     events_.record(batch.operations, report.results, report.effects, now);
+  count(batch, report, now);
   for (std::size_t i = batch.operations.size(); i-- > 0;) {
     Pending& caller = batch.callers[i];
     OperationResult& result = report.results[i];
@@ -200,7 +201,6 @@ void Broker::distribute_of_lane(Batch& batch, BatchReport& report,
     });
   }
   std::reverse(answers.begin(), answers.end());
-  job_metrics_.ended(report.effects.ended);
   if (traces_ != nullptr) traces_->ended(report.effects.ended, now.wall);
   tell_ended(report.effects.ended, answers);
 }

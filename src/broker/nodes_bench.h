@@ -69,7 +69,7 @@ class NodeStore final : public SharedStore {
       const MutexLock lock(db_.one);
       return store().apply(batch, now);
     }();
-    if (!report) return report;
+    if (!report || batch.empty()) return report;  // counts alone, by a poll or a stop
     if (db_.slow) db_.slow();
     batches.fetch_add(1);
     if (slow) slow();
@@ -191,6 +191,19 @@ class NodeStore final : public SharedStore {
     return store().audit(filter, order, limit, from);
   }
   AuditState audit_state() const override { return store().audit_state(); }
+  void offer_history(HistoryRowsPtr rows, HistoryWrite when) override {
+    const MutexLock lock(db_.one);
+    store().offer_history(std::move(rows), when);
+  }
+  Result<std::vector<HistoryCounts>> history(const HistoryRead& read, WallTime now) const override {
+    return store().history(read, now);
+  }
+  Result<RecentCounts> recent(WallTime from) const override { return store().recent(from); }
+  Result<MarkPage> marks(const MarkFilter& filter) const override { return store().marks(filter); }
+  Result<std::vector<SavedView>> views() const override { return store().views(); }
+  Result<std::vector<JobFact>> facts(const std::vector<JobId>& ids) const override {
+    return store().facts(ids);
+  }
   Result<VerifyReport> verify() const override { return store().verify(); }
   Result<void> backup(const std::string& directory) const override {
     return store().backup(directory);

@@ -63,6 +63,22 @@ TEST_CASE_FIXTURE(Nodes, "a cancel for a worker of another node leaves the claim
   CHECK_FALSE(parked->has_value());
 }
 
+TEST_CASE_FIXTURE(Nodes, "what one node counts, the others see after its next poll") {
+  enqueue(*a, 3);
+  const auto enqueued = [](Node& node) { return node.broker->history({})->total.enqueued; };
+  CHECK(enqueued(*a) == 3);
+  CHECK(enqueued(*b) == 0);
+  const auto before = db.store->commits();
+  clock.advance(10s);
+  settle(*a);
+  CHECK(db.store->commits() == before + 1);
+  CHECK(enqueued(*a) == 3);
+  CHECK(enqueued(*b) == 3);
+  clock.advance(10s);
+  settle(*a);
+  CHECK(db.store->commits() == before + 1);
+}
+
 TEST_CASE_FIXTURE(Nodes, "a claim whose commit was slow has so much less of its lease left") {
   enqueue(*a, 3);
   const auto lease_left = [this] { return std::get<ClaimResult>(**claim(*a)).jobs.at(0).lease; };

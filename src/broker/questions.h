@@ -9,6 +9,7 @@
 
 #include "mainspring/dead.h"
 #include "mainspring/event.h"
+#include "mainspring/history.h"
 #include "mainspring/search.h"
 #include "mainspring/why.h"
 
@@ -42,6 +43,9 @@ class Questions {
   virtual Result<BulkInfo> get_bulk(JobId id) = 0;
   virtual Result<BulkInfo> stop_bulk(JobId id) = 0;
   virtual Result<BulkInfo> continue_bulk(JobId id) = 0;
+  // Counts per step of time. Errors: invalid_argument (names, times, the step, too many points),
+  // unavailable.
+  virtual Result<History> history(const HistoryFilter& filter) = 0;
   // Tells of events until `stop` is requested, which is no error. What was missed is a gap. Errors:
   // invalid_argument, overloaded (as many follow as may), unavailable.
   virtual Result<void> follow(const EventFilter& filter, const EventSink& sink,

@@ -93,7 +93,7 @@ expect 66 'mainspring: job 99: there is no such job' ms jobs cancel 99
 expect 0 '{"id":2,"state":"cancelled"…}' ms jobs cancel 2 --json
 
 # -- queues -----------------------------------------------------------------------------------------
-expect 0 'QUEUE  AVAILABLE  RUNNING  SCHEDULED  RETRYABLE  COMPLETED  CANCELLED  DEAD  OLDEST  STATE
+expect 0 'QUEUE  AVAILABLE  RUNNING  SCHEDULED  RETRYABLE  COMPLETED  CANCELLED  DEAD  OLDEST  DRAIN  STATE
 mail           3        0          0          0          0          1     0  …' ms queues list
 expect 0 'mail paused' ms queues pause mail
 expect 0 '1 available (queue_paused): queue mail is paused: `mainspring queues resume mail`' ms jobs why 1
@@ -129,6 +129,48 @@ expect 0 'FINGERPRINT       JOBS  KIND  FIRST  LAST  ERROR
 fingerprint=$("$mainspring" dead groups --json | sed 's/.*"fingerprint":"\([0-9a-f]*\)".*/\1/')
 expect 0 '{"fingerprint":"'"$fingerprint"'","kind":"fail","reason":"…","count":1,…}' ms dead groups --queue calc --json
 expect 0 'the dead letter is empty' ms dead groups --queue mail
+expect 0 'TIME (UTC)…NEW  DONE…FAIL…DEAD…WAIT50…RUN50…
+…:00 …
+total …' ms history --queue calc
+expect 0 '{"queue":"calc","kind":"fail",…"total":{…"dead":1,…}}' ms history --queue calc --kind fail --json
+expect 64 '…step 90m: must be whole minutes from 1m to 59m, or whole hours from 1h to 30d…' ms history --step 90m
+expect 64 '…--since "soon": must be a time…' ms history --since soon
+
+# -- marks and saved views --------------------------------------------------------------------------
+expect 0 'no marks' ms marks list
+expect 0 'mark 1: v1.4 at 20…Z' ms mark v1.4
+expect 0 'mark 2: database moved at 2026-01-31T09:00:00Z' ms mark 'database moved' --at 2026-01-31T09:00:00Z
+expect 0 'MARK  AT…BY     SOURCE  TEXT
+   1  20…  local  manual  v1.4
+   2  2026-01-31T09:00:00Z…  local  manual  database moved' ms marks list
+expect 0 '{"id":1,"at":"…","text":"v1.4","by":"local","source":"manual"}' ms marks list --limit 1 --json
+expect 64 'mainspring: text "": must be 1 to 200 bytes without control characters' ms mark ''
+expect 64 'mainspring: --at "soon": must be a time such as 2026-01-31T09:00:00Z' ms mark v2 --at soon
+expect 64 'mainspring: at "9999-01-01T00:00:00Z": must be from 1970 to one day after the server'"'"'s time, …' \
+  ms mark v2 --at 9999-01-01T00:00:00Z
+expect 0 'mark 2: removed' ms marks remove 2
+expect 66 'mainspring: there is no mark 2' ms marks remove 2
+expect 0 'no saved views' ms views list
+expect 0 'dead mails: jobs?state=dead&queue=mail' ms views save 'dead mails' jobs --query 'state=dead&queue=mail'
+expect 0 '{"name":"dead mails","page":"jobs","query":"state=dead&queue=mail","by":"local","updated_at":"…"}' \
+  ms views list --json
+expect 64 'mainspring: page "https://evil.example": must be a path below /ui/, …' ms views save x https://evil.example
+expect 0 'dead mails: removed' ms views remove 'dead mails'
+expect 66 'mainspring: there is no saved view "dead mails"' ms views remove 'dead mails'
+
+# -- metrics ----------------------------------------------------------------------------------------
+metrics() { curl -sS "$@" "$MAINSPRING_SERVER/metrics"; }
+expect 0 '…mainspring_build_info{version="…",store="sqlite"} 1
+…mainspring_job_wait_seconds_bucket{queue="calc",le="…mainspring_queue_drain_seconds{queue="…process_open_fds …' metrics
+expect 0 '# HELP …# TYPE mainspring_attempts counter
+…mainspring_attempts_total{…
+# EOF' metrics -H 'Accept: application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5'
+if command -v promtool >/dev/null; then
+  check_metrics() { metrics | promtool check metrics; }
+  expect 0 '' check_metrics
+else
+  echo 'SKIPPED: promtool (Debian package prometheus) is not installed: names of metrics are not checked'
+fi
 expect 64 'mainspring: --fingerprint "x": must be 16 hex digits, …' ms dead redrive --fingerprint x
 expect 64 'mainspring: --rate "fast": must be N/s, …' ms dead redrive --rate fast
 expect 0 '1 job would be available again: 10' ms dead redrive --fingerprint "$fingerprint" --dry-run

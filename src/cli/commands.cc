@@ -167,7 +167,7 @@ Command make_root() {
                    {"mainspring work --queue hello --exec cat --drain", ""},
                    {"mainspring jobs list", ""}},
   };
-  for (auto part : {running_commands(), looking_commands(), health_commands(), timing_commands(),
+  for (auto part : {running_commands(), looking_commands(), health_commands(), chart_commands(), timing_commands(),
                     host_commands(), access_commands(), operating_commands()}) {
     root.children.insert(root.children.end(), part.begin(), part.end());
   }

@@ -12,6 +12,7 @@ Command work_command();
 Command lease_command();
 Command step_command();
 Command tls_command();
+std::vector<Command> chart_commands();    // history, mark, marks, views
 std::vector<Command> looking_commands();  // jobs, queues, dead, workers
 std::vector<Command> timing_commands();   // schedules, timers, leases, sessions, workflow
 Command workflow_command();

@@ -102,6 +102,8 @@ struct Options {
   std::int64_t max_connections_per_address = 1000;
   std::string audit = "changes";
   Duration audit_retention = 24h * 365;
+  Duration history_minutes = 48h;
+  Duration history_hours = 24h * 90;
 
   // callbacks
   std::int64_t callback_slots = 8;

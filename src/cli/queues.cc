@@ -293,6 +293,25 @@ Result<void> read_limit_flags(const Invocation& invocation, QueueLimits& limits)
   return {};
 }
 
+// "-" = no job is available, "?" = unknown.
+std::string drain_of(const QueueStats& queue) {
+  if (count_of(queue, JobState::available) == 0) return "-";
+  if (!queue.backlog || !queue.backlog->drain) return "?";
+  const Duration drain = *queue.backlog->drain;
+  return drain < std::chrono::seconds(1) ? "1s" : format_age(drain);
+}
+
+// "1.5 arrive, 2.0 complete per second; median run time 120 ms"
+std::string pace_of(const QueueBacklog& backlog) {
+  std::string out = fmt::format("{:.1f} arrive, {:.1f} complete per second",
+                                backlog.arrivals_per_second, backlog.completions_per_second);
+  if (backlog.service) {
+    out += fmt::format("; median run time {:.3g} ms",
+                       static_cast<double>(backlog.service->count()) / 1e3);
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<int> run_queues_list(const Invocation& invocation, Io& io) {
@@ -308,6 +327,7 @@ Result<int> run_queues_list(const Invocation& invocation, Io& io) {
                {"CANCELLED", Align::right},
                {"DEAD", Align::right},
                {"OLDEST", Align::right},
+               {"DRAIN", Align::right},
                {"STATE"}});
   for (const QueueStats& queue : queues) {
     if (invocation.json) {
@@ -325,6 +345,7 @@ Result<int> run_queues_list(const Invocation& invocation, Io& io) {
                number_cell(count_of(queue, JobState::cancelled) + queue.expired, Colour::none),
                number_cell(count_of(queue, JobState::dead), Colour::red),
                {queue.oldest_available ? format_age(now - *queue.oldest_available) : "-"},
+               {drain_of(queue)},
                {pause_state(queue, now), Colour::yellow}});
   }
   if (!invocation.json) io.out(table.empty() ? "no queues yet\n" : table.render(io));
@@ -362,6 +383,8 @@ Result<int> run_queues_show(const Invocation& invocation, Io& io) {
   line("enqueued ever", format_count(queue.enqueued));
   line("oldest available",
        queue.oldest_available ? format_age(now - *queue.oldest_available) : "-");
+  line("drain time", drain_of(queue));
+  if (queue.backlog) line("last 5 minutes", pace_of(*queue.backlog));
   line("limits", limits_words(queue.limits));
   if (!queue.limits.costs.empty() && queue.limits.concurrency)
     line("slots taken", fmt::format("{} of {}", queue.slots_taken, *queue.limits.concurrency));

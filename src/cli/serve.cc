@@ -20,6 +20,7 @@
 #include "cli/handlers.h"
 #include "cli/health_parts.h"
 #include "cli/host.h"
+#include "cli/process_metrics.h"
 #include "cli/serve_test.h"
 #include "cli/shared_store.h"
 #include "cli/support.h"
@@ -455,6 +456,7 @@ Result<NodeOptions> node_options(const Options& options) {
   node.sqlite.store.retention_dead = options.retention_dead;
   node.sqlite.store.max_finished_jobs = options.max_finished_jobs;
   node.sqlite.store.audit_retention = options.audit_retention;
+  node.sqlite.store.history = {options.history_minutes, options.history_hours};
   node.sqlite.store.max_live_jobs = options.max_live_jobs;
   node.broker.max_waiting_jobs = size_of(options.max_waiting_jobs);
   node.broker.max_waiting_bytes = size_of(options.max_waiting_bytes);
@@ -499,6 +501,8 @@ Result<int> serve_node(const Invocation& invocation, Io& io, const TestMode* tes
   const Clock& clock = test == nullptr ? static_cast<const Clock&>(system_clock) : test_clock;
   StderrLog log(log_level_of(invocation.options), log_format_of(invocation.options));
   Registry registry;
+  register_process_metrics(registry,
+                           has_shared_store(invocation.options) ? "postgres" : "sqlite");
   Wired wired;
   std::optional<StartNotice> starting(std::in_place, manager, start_text(invocation.options),
                                       clock);

@@ -449,6 +449,21 @@ std::vector<Setting> make_doors() {
        .meaning = "how long audit records are kept",
        .min = us(24h),
        .max = us(24h * 36500)},
+      {.name = "history_minutes",
+       .value = "TIME",
+       .member = &Options::history_minutes,
+       .scopes = kServeScope,
+       .meaning = "how long the history keeps a row per minute",
+       .raise_if = "older minutes matter; a queue with one kind takes about 1 MB per day",
+       .min = us(1h),
+       .max = us(24h * 30)},
+      {.name = "history_hours",
+       .value = "TIME",
+       .member = &Options::history_hours,
+       .scopes = kServeScope,
+       .meaning = "how long the history keeps a row per hour",
+       .min = us(24h * 30),
+       .max = us(24h * 3650)},
   };
 }
 

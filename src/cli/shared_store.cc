@@ -67,6 +67,7 @@ Result<PostgresOptions> postgres_options(const Options& options) {
   postgres.store.max_finished_jobs = options.max_finished_jobs;
   postgres.store.max_live_jobs = options.max_live_jobs;
   postgres.store.audit_retention = options.audit_retention;
+  postgres.store.history = {options.history_minutes, options.history_hours};
   return postgres;
 }
 

@@ -15,6 +15,7 @@
 #include "base/secret.h"
 #include "broker/breakers.h"
 #include "broker/jobs.h"
+#include "broker/marks.h"
 #include "broker/questions.h"
 #include "broker/triggers.h"
 #include "broker/workflows.h"
@@ -49,6 +50,7 @@ class Client final : public Jobs,
                      public Workflows,
                      public Triggers,
                      public Breakers,
+                     public Marks,
                      public Questions {
  public:
   // Does not connect yet. `random` outlives it. Errors: invalid_argument (the URL, options, files;
@@ -117,6 +119,12 @@ class Client final : public Jobs,
   Result<void> close_breaker(const std::string& name) override;
   Result<BreakerInfo> get_breaker(const std::string& name) override;
   Result<std::vector<BreakerInfo>> breakers() override;
+  Result<Mark> add_mark(AddMark request) override;
+  Result<MarkPage> marks(const MarkFilter& filter) override;
+  Result<void> remove_mark(std::int64_t id) override;
+  Result<SavedView> put_view(PutView request) override;
+  Result<std::vector<SavedView>> views() override;
+  Result<void> remove_view(const std::string& name) override;
   Result<PutTriggerResult> put_trigger(Trigger trigger, const std::string& secret,
                                        std::optional<bool> paused) override;
   // The same, with the secret that the server makes for a new one with http and none given.
@@ -152,6 +160,7 @@ class Client final : public Jobs,
   Result<std::vector<WorkerInfo>> workers() override;
   Result<Why> why(JobId id) override;
   Result<DeadGroups> dead_groups(const DeadFilter& filter) override;
+  Result<History> history(const HistoryFilter& filter) override;
   Result<RedriveStarted> start_redrive(const DeadFilter& filter, const RedrivePace& pace) override;
   Result<BulkCount> count_bulk(const BulkOrder& order) override;
   Result<BulkInfo> start_bulk(const BulkOrder& order) override;

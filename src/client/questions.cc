@@ -6,6 +6,7 @@
 #include "api/bulk_shapes.h"
 #include "api/dead_shapes.h"
 #include "api/event_shapes.h"
+#include "api/history_shapes.h"
 #include "api/redrive_shapes.h"
 #include "api/shapes.h"
 #include "client/calls.h"
@@ -87,6 +88,18 @@ Result<DeadGroups> Client::dead_groups(const DeadFilter& filter) {
   MS_TRY_ASSIGN(const std::string body,
                 impl_->run({.method = "GET", .target = "/v1/dead/groups" + query}));
   return decode_dead_groups(body);
+}
+
+Result<History> Client::history(const HistoryFilter& filter) {
+  std::string query;
+  if (!filter.queue.empty()) add(query, "queue", filter.queue);
+  if (!filter.kind.empty()) add(query, "kind", filter.kind);
+  if (filter.from) add(query, "from", format_wall_time(*filter.from));
+  if (filter.to) add(query, "to", format_wall_time(*filter.to));
+  if (filter.step != Duration(0)) add(query, "step", format_duration(filter.step));
+  MS_TRY_ASSIGN(const std::string body,
+                impl_->run({.method = "GET", .target = "/v1/history" + query}));
+  return decode_history(body);
 }
 
 Result<RedriveStarted> Client::start_redrive(const DeadFilter& filter, const RedrivePace& pace) {

@@ -183,6 +183,12 @@ Result<void> Copy::copy_block(TransferSection section, std::int64_t block) {
     wrote(static_cast<std::int64_t>(rows.size()));
     return {};
   }
+  if (section == TransferSection::history) {
+    MS_TRY_ASSIGN(const auto rows, source_.history(block));
+    MS_TRY(target_.write_history(block, rows));
+    wrote(static_cast<std::int64_t>(rows.size()));
+    return {};
+  }
   MS_TRY_ASSIGN(const auto rows, source_.keys(block));
   MS_TRY(target_.write_keys(block, rows));
   wrote(static_cast<std::int64_t>(rows.size()));

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "api/access_shapes.h"
 #include "api/callback_shapes.h"
 #include "api/json.h"
 #include "api/search_shapes.h"
@@ -92,6 +93,7 @@ struct Engine::Impl {
   Workflows* workflows = nullptr;
   Triggers* triggers = nullptr;
   Breakers* breakers = nullptr;
+  Marks* marks = nullptr;
   Questions* questions = nullptr;
   std::optional<EngineSessions::Means> sessions;
 
@@ -121,6 +123,7 @@ void Engine::Impl::work_on(Whole& whole) {
   workflows = &whole;
   triggers = &whole;
   breakers = &whole;
+  marks = &whole;
   questions = &whole;
   sessions.emplace(EngineSessions::Means{whole, clock, random});
 }
@@ -401,6 +404,35 @@ Result<FoundJobs> Engine::search(const JobSearch& search, int limit, JobId befor
 
 Result<Why> Engine::why(JobId id) {
   return impl_->questions->why(id);
+}
+
+Result<History> Engine::history(HistoryFilter filter) {
+  return impl_->questions->history(filter);
+}
+
+Result<Mark> Engine::mark(std::string text, std::optional<WallTime> at) {
+  return impl_->marks->add_mark({.text = std::move(text), .at = at, .by = std::string(kLocalCaller)});
+}
+
+Result<MarkPage> Engine::marks(MarkFilter filter) {
+  return impl_->marks->marks(filter);
+}
+
+Result<void> Engine::remove_mark(std::int64_t id) {
+  return impl_->marks->remove_mark(id);
+}
+
+Result<SavedView> Engine::save_view(SavedView view) {
+  view.by = kLocalCaller;
+  return impl_->marks->put_view({.view = std::move(view)});
+}
+
+Result<std::vector<SavedView>> Engine::views() {
+  return impl_->marks->views();
+}
+
+Result<void> Engine::remove_view(const std::string& name) {
+  return impl_->marks->remove_view(name);
 }
 
 Result<HeldJob> Engine::claim(JobId id, ClaimOptions options) {

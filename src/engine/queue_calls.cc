@@ -27,6 +27,7 @@ QueueStatus status_of(QueueStats queue) {
   out.enqueued = queue.enqueued;
   out.pruned = queue.pruned;
   out.expired = queue.expired;
+  out.backlog = queue.backlog.value_or(QueueBacklog());
   out.retention_completed = queue.retention_completed;
   out.retention_dead = queue.retention_dead;
   return out;

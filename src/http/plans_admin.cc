@@ -172,10 +172,17 @@ Plan plan_version(const Request&, Services& services) {
   return reply;
 }
 
-Plan plan_metrics(const Request&, Services& services) {
-  return DoRead{[&services] {
-    return Reply{.body = services.registry.render(),
-                 .content_type = "text/plain; version=0.0.4; charset=utf-8"};
+// OpenMetrics for clients that name it, as Prometheus does.
+Plan plan_metrics(const Request& request, Services& services) {
+  const std::string_view accepts = header_value(request.headers, "accept");
+  const bool open = accepts.find("application/openmetrics-text") != std::string_view::npos;
+  return DoRead{[&services, open] {
+    Reply reply;
+    reply.body = services.registry.render(open ? MetricsFormat::openmetrics
+                                               : MetricsFormat::prometheus);
+    reply.content_type = open ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+                              : "text/plain; version=0.0.4; charset=utf-8";
+    return reply;
   }};
 }
 

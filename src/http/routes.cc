@@ -8,6 +8,7 @@
 #include "http/routes_dashboard.h"
 #include "http/routes_dead.h"
 #include "http/routes_health.h"
+#include "http/routes_history.h"
 #include "http/routes_jobs.h"
 #include "http/routes_memos.h"
 #include "http/routes_queues.h"
@@ -44,7 +45,6 @@ constexpr QueryParameter kPreviewQuery[] = {
     {"from", R"({"type":"string","format":"date-time"})", "Ticks after this instant [now]."},
     {"count", R"({"type":"integer","minimum":1,"maximum":1000,"default":10})", "At most so many."}};
 constexpr QueryParameter kLedgerQuery[] = {kListJobs[4], kListJobs[5]};
-
 constexpr QueryParameter kAuditQuery[] = {
     {"who", kText, "Only changes by this token."},
     {"action", kText, "Only this action: an operationId."},
@@ -148,7 +148,6 @@ constexpr ErrorCode kNameErrors[] = {ErrorCode::not_found};
 constexpr ErrorCode kPutErrors[] = {ErrorCode::too_large, ErrorCode::storage_full};
 constexpr ErrorCode kRunErrors[] = {ErrorCode::not_found, ErrorCode::conflict,
                                     ErrorCode::storage_full};
-
 constexpr ErrorCode kHostErrors[] = {ErrorCode::not_found};
 constexpr ErrorCode kDeployErrors[] = {ErrorCode::not_found, ErrorCode::too_large,
                                        ErrorCode::storage_full};
@@ -730,7 +729,8 @@ constexpr Route kMostRoutes[] = {
      .summary = "Metrics",
      .plan = &plan_metrics,
      .access = {Verb::metrics, On::all},
-     .successes = kTextOk},
+     .successes = kTextOk,
+     .headers = true},
     {.method = "GET",
      .pattern = "/openapi.json",
      .id = "openapi",
@@ -743,7 +743,7 @@ constexpr Route kMostRoutes[] = {
 // The parts as one. An Access has no default, so that a route without one does not compile.
 constexpr std::span<const Route> kParts[] = {
     kMostRoutes,     kWorkflowRoutes, kTriggerRoutes,   kBreakerRoutes, kMemoRoutes, kDeadRoutes,
-    kUpcomingRoutes, kHealthRoutes,   kDashboardRoutes, kJobRoutes};
+    kUpcomingRoutes, kHealthRoutes,   kDashboardRoutes, kJobRoutes,     kHistoryRoutes};
 constexpr std::size_t kTotal = [] {
   std::size_t total = 0;
   for (const auto part : kParts) total += part.size();

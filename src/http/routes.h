@@ -101,6 +101,13 @@ Plan plan_finish(const Request& request, Services& services);
 Plan plan_renew(const Request& request, Services& services);
 Plan plan_end_claims(const Request& request, Services& services);
 
+Plan plan_history(const Request& request, Services& services);
+Plan plan_list_marks(const Request& request, Services& services);
+Plan plan_add_mark(const Request& request, Services& services);
+Plan plan_remove_mark(const Request& request, Services& services);
+Plan plan_list_views(const Request& request, Services& services);
+Plan plan_put_view(const Request& request, Services& services);
+Plan plan_remove_view(const Request& request, Services& services);
 Plan plan_list_queues(const Request& request, Services& services);
 Plan plan_get_queue(const Request& request, Services& services);
 Plan plan_remove_queue(const Request& request, Services& services);

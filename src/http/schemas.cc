@@ -3,6 +3,7 @@
 #include <array>
 
 #include "http/routes.h"
+#include "http/routes_history.h"
 #include "http/schemas_dead.h"
 #include "http/schemas_health.h"
 #include "http/schemas_jobs.h"
@@ -457,7 +458,8 @@ constexpr Schema kSchemas[] = {
       "quarantined":{"type":"integer","description":"Jobs in quarantine now; left out: none."},
       "slots_taken":{"type":"integer","description":"Of its concurrency; left out: without costs."},
       "opens_at":{"type":"string","format":"date-time",
-        "description":"Closed by its rate until then."}}})"},
+        "description":"Closed by its rate until then."},
+      "backlog":{"$ref":"#/components/schemas/Backlog"}}})"},
     {"QueueList", R"({"type":"object","required":["queues"],"properties":{
       "queues":{"type":"array","items":{"$ref":"#/components/schemas/Queue"}},
       "next":{"type":["string","null"],"description":"Pass as after."}}})"},
@@ -769,7 +771,8 @@ constexpr Schema kSchemas[] = {
 constexpr auto kAllSchemas = [] {
   std::array<Schema, std::size(kSchemas) + std::size(kTriggerSchemas) + std::size(kLimitSchemas) +
                          std::size(kDeadSchemas) + std::size(kTokenSchemas) +
-                         std::size(kUpcomingSchemas) + std::size(kHealthSchemas) + std::size(kJobSchemas)>
+                         std::size(kUpcomingSchemas) + std::size(kHealthSchemas) + std::size(kJobSchemas) +
+                         std::size(kHistorySchemas)>
       all{};
   auto* end = std::copy(std::begin(kSchemas), std::end(kSchemas), all.begin());
   end = std::copy(std::begin(kTriggerSchemas), std::end(kTriggerSchemas), end);
@@ -778,7 +781,8 @@ constexpr auto kAllSchemas = [] {
   end = std::copy(std::begin(kTokenSchemas), std::end(kTokenSchemas), end);
   end = std::copy(std::begin(kUpcomingSchemas), std::end(kUpcomingSchemas), end);
   end = std::copy(std::begin(kHealthSchemas), std::end(kHealthSchemas), end);
-  std::copy(std::begin(kJobSchemas), std::end(kJobSchemas), end);
+  end = std::copy(std::begin(kJobSchemas), std::end(kJobSchemas), end);
+  std::copy(std::begin(kHistorySchemas), std::end(kHistorySchemas), end);
   return all;
 }();
 

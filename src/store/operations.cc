@@ -43,6 +43,19 @@ Result<void> check_pause(const PauseQueue& pause, WallTime now) {
   return {};
 }
 
+Error no_mark(std::int64_t id) {
+  return {ErrorCode::not_found, fmt::format("there is no mark {}", id)};
+}
+
+Error no_view(std::string_view name) {
+  return {ErrorCode::not_found, fmt::format("there is no saved view \"{}\"", name)};
+}
+
+Error too_many_views() {
+  return {ErrorCode::overloaded,
+          fmt::format("there are {} saved views, which is the limit: remove one", kMaxViews)};
+}
+
 Operation::Operation() = default;
 Operation::Operation(const Operation& other) = default;
 Operation::Operation(Operation&& other) noexcept = default;

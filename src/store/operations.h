@@ -16,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "mainspring/backlog.h"
 #include "mainspring/job.h"
 #include "mainspring/limits.h"
 #include "model/job_query.h"
@@ -23,6 +24,7 @@
 #include "store/access_operations.h"
 #include "store/breaker_operations.h"
 #include "store/lease_operations.h"
+#include "store/mark_operations.h"
 #include "store/schedule_operations.h"
 #include "store/session_operations.h"
 #include "store/trigger_operations.h"
@@ -374,12 +376,13 @@ using OperationVariant =
                  PauseWorkflow, RetryWorkflow, WakeWorkflows, PutTrigger, RemoveTrigger,
                  PauseTrigger, FireTrigger, SetQueueLimits, OpenQueues, ForkWorkflow, PutBreaker,
                  RemoveBreaker, OpenBreaker, CloseBreaker, ExtendLeases, AllowRestart, RemoveQueue,
-                 ForgetQueues, WriteProbe, EditJob, DeleteJob>;
+                 ForgetQueues, WriteProbe, EditJob, DeleteJob, AddMark, RemoveMark,
+                 PutView, RemoveView>;
 using OperationResultVariant =
     std::variant<Error, EnqueueResult, ClaimResult, RenewResult, FinishResult, CancelResult,
                  RetryResult, RedriveResult, Done, StepResult, LeaseGrant, SessionGrant,
                  PutScheduleResult, FireResult, WorkflowStarted, WorkflowInfo, PutTriggerResult,
-                 TriggerFired, EditResult>;
+                 TriggerFired, EditResult, Mark, SavedView>;
 
 // One change of a store. Copied, moved and destroyed in operations.cc: each unit that did it by
 // itself would compile that for every alternative.
@@ -427,6 +430,7 @@ struct QueueStats {
   std::int64_t slots_taken = 0;      // of its concurrency, by what runs
   RateMeter meter{};                 // of limits.rate
   std::optional<QueuePause> pause{};  // while it is paused
+  std::optional<QueueBacklog> backlog{};  // not set by stores
 };
 
 struct JobPage {

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "model/rate.h"
+#include "store/history.h"
 #include "store/operations.h"
 
 namespace mainspring {
@@ -50,6 +51,7 @@ inline constexpr Duration kBriefRetention = std::chrono::minutes(1);
 struct BatchReport {
   std::vector<OperationResult> results;  // one per operation, in order
   Effects effects;
+  bool history_written = false;  // see offer_history()
 };
 
 // When the scheduler is next needed. never() = not until something changes.
@@ -172,6 +174,37 @@ class Store {
   // Rows with seq < before (0 = from the newest). Errors: not_found (no such trigger).
   virtual Result<TriggerEventPage> trigger_events(const std::string& name, int limit,
                                                   std::int64_t before) const = 0;
+  // -- the history (history.h)
+  // The next apply() adds these rows, in its transaction: its report says whether. Like apply().
+  virtual void offer_history(HistoryRowsPtr rows, HistoryWrite when) { (void)rows, (void)when; }
+  // One entry for each step. Rows older than history_kept() are not added. Errors:
+  // invalid_argument (too many rows).
+  virtual Result<std::vector<HistoryCounts>> history(const HistoryRead& read, WallTime now) const {
+    (void)now;
+    return std::vector<HistoryCounts>(read.points());
+  }
+  virtual HistoryKept history_kept() const { return {}; }
+  // Of those jobs that are there, in any order.
+  virtual Result<std::vector<JobFact>> facts(const std::vector<JobId>& ids) const {
+    (void)ids;
+    return std::vector<JobFact>();
+  }
+
+  // Counts of each queue since `from`, which is the start of a minute.
+  virtual Result<RecentCounts> recent(WallTime from) const {
+    (void)from;
+    return RecentCounts();
+  }
+
+  // -- marks and saved views
+  virtual Result<MarkPage> marks(const MarkFilter& filter) const {
+    (void)filter;
+    return MarkPage{};
+  }
+  virtual Result<std::vector<SavedView>> views() const {  // all, by name
+    return std::vector<SavedView>();
+  }
+
   // Every token, revoked and expired ones too; a snapshot. From every thread; cheap: a pointer that
   // is exchanged when tokens change.
   virtual std::shared_ptr<const Tokens> tokens() const = 0;
@@ -211,6 +244,7 @@ struct StoreOptions {
   std::int64_t max_finished_jobs = 10'000'000;              // cap by count; oldest go first
   std::int64_t max_live_jobs = 20'000'000;                  // enqueue beyond is `overloaded`
   Duration audit_retention = std::chrono::hours(24 * 365);  // of audit records
+  HistoryKept history{};
 };
 
 }  // namespace mainspring

@@ -109,6 +109,14 @@ struct TransferWindow {
   std::int64_t until = 0;
 };
 
+// A row of the history.
+struct TransferHistory {
+  std::int64_t span = 0, at = 0;
+  std::string queue, kind;               // as of HistoryEntry
+  std::array<std::int64_t, 6> counts{};  // enqueued, started, completed, failed, dead, cancelled
+  std::string wait, run;                 // TimeSketch::text()
+};
+
 // A workflow, and the rows below it.
 struct TransferWorkflow {
   WorkflowId id = 0;
@@ -235,6 +243,8 @@ struct TransferCatalog {
   std::vector<TransferSession> sessions;
   std::vector<TransferTrigger> triggers;
   std::vector<TransferTriggerEvent> trigger_events;
+  std::vector<Mark> marks;
+  std::vector<SavedView> views;
   AuditState audit;
   TransferNumbers numbers;
 };
@@ -248,14 +258,16 @@ enum class TransferSection : std::uint8_t {
   keys,       // idempotency keys, by the time that they expire
   workflows,  // by id; their data grows a version with every change
   windows,    // unique keys of pruned jobs, by the end of their windows
+  history,    // by time
 };
-inline constexpr std::array kTransferSections = {TransferSection::jobs, TransferSection::finished,
-                                                 TransferSection::keys, TransferSection::workflows,
-                                                 TransferSection::windows};
+inline constexpr std::array kTransferSections = {
+    TransferSection::jobs,      TransferSection::finished, TransferSection::keys,
+    TransferSection::workflows, TransferSection::windows,  TransferSection::history};
 inline constexpr std::int64_t kTransferJobs = 1024;        // ids in a block
 inline constexpr std::int64_t kTransferWorkflows = 16;     // the same of workflows
 inline constexpr std::int64_t kTransferSpan = 10'000'000;  // microseconds in a block of the others,
 inline constexpr std::int64_t kTransferWindowSpan = 60'000'000;  // and of windows: those are long
+inline constexpr std::int64_t kTransferHistorySpan = 3600'000'000;  // and of the history: an hour
 // Bytes of payload that one answer holds, beyond its first record.
 inline constexpr std::size_t kTransferBytes = 8 << 20;
 // Of ledgers, the audit and workflows, in one answer.
@@ -301,6 +313,7 @@ class TransferSource {
   virtual Result<std::vector<TransferFinished>> finished(std::int64_t block) = 0;
   virtual Result<std::vector<TransferKey>> keys(std::int64_t block) = 0;
   virtual Result<std::vector<TransferWindow>> windows(std::int64_t block) = 0;
+  virtual Result<std::vector<TransferHistory>> history(std::int64_t block) = 0;
   virtual Result<std::vector<TransferWorkflow>> workflows(std::int64_t block) = 0;
   // Rows below those of the block, ascending by workflow, kind and number, from behind `after` on
   // (nullptr = from the first): at most kTransferRows.
@@ -335,6 +348,7 @@ class TransferTarget {
                                       std::span<const TransferFinished> rows) = 0;
   virtual Result<void> write_keys(std::int64_t block, std::span<const TransferKey> rows) = 0;
   virtual Result<void> write_windows(std::int64_t block, std::span<const TransferWindow> rows) = 0;
+  virtual Result<void> write_history(std::int64_t block, std::span<const TransferHistory> rows) = 0;
   // Replaces a block, and takes the rows below away; those are added behind it.
   virtual Result<void> write_workflows(std::int64_t block,
                                        std::span<const TransferWorkflow> rows) = 0;
@@ -376,6 +390,7 @@ inline TransferNumbers numbers_of_copy(const TransferNumbers& source, SourceGoes
 inline std::int64_t transfer_block_size(TransferSection section) {
   if (section == TransferSection::jobs) return kTransferJobs;
   if (section == TransferSection::windows) return kTransferWindowSpan;
+  if (section == TransferSection::history) return kTransferHistorySpan;
   return section == TransferSection::workflows ? kTransferWorkflows : kTransferSpan;
 }
 

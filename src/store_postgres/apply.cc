@@ -43,8 +43,15 @@ void add_effects(const After& after, bool any_brief, Effects& to) {
 }  // namespace
 
 Result<BatchReport> PostgresStore::apply(std::span<const Operation> batch, Now now) {
+  auto report = apply_batch(batch, now);
+  offered_.reset();
+  return report;
+}
+
+Result<BatchReport> PostgresStore::apply_batch(std::span<const Operation> batch, Now now) {
   begin_at(now);
-  if (batch.empty()) return BatchReport{};
+  const bool writes_history = offered_ && offered_when_ == HistoryWrite::always;
+  if (batch.empty() && !writes_history) return BatchReport{};
   if (!moved_to_.empty()) return moved_error();
   const Instant until = steady_.now().instant + options_.patience;
   PgError last{"", "no try was made", true};
@@ -91,7 +98,7 @@ Result<BatchReport> PostgresStore::apply(std::span<const Operation> batch, Now n
 
 Result<BatchReport> PostgresStore::try_batch(std::span<const Operation> batch) {
   clear_batch();
-  plain_ = is_plain_batch(batch);
+  plain_ = !batch.empty() && knows_history() && is_plain_batch(batch);
   BatchReport report;
   report.results.resize(batch.size());  // about_ points into it
   try {
@@ -104,6 +111,8 @@ Result<BatchReport> PostgresStore::try_batch(std::span<const Operation> batch) {
       throw;
     }
   }
+  history_loaded_ = history_loaded_ || report.history_written;
+  offered_.reset();  // open claims are committed separately
   remember(report);
   if (plain_ || !open_->claims.empty()) close(report);
   return report;
@@ -207,8 +216,12 @@ void PostgresStore::begin() {
   });
 }
 
-void PostgresStore::commit(BatchReport&) {
-  if (plain_) return commit_plain();
+void PostgresStore::commit(BatchReport& report) {
+  if (plain_) {
+    // Claims alone may come to nothing: then nothing is committed.
+    if (in_transaction_ && open_->claims.size() < report.results.size()) write_history(report);
+    return commit_plain();
+  }
   if (must_look_) settle();
   settle_batch();
   fire_ends();
@@ -216,6 +229,7 @@ void PostgresStore::commit(BatchReport&) {
   settle_breakers();
   settle_openings();
   workflows_.flush();
+  if (offered_ && offered_when_ == HistoryWrite::always) wrote();
   if (!wrote_) {
     refresh_agenda();  // a step that found nothing has looked
     if (in_transaction_) tell(sql_.roll_back, {});
@@ -224,6 +238,7 @@ void PostgresStore::commit(BatchReport&) {
     return;
   }
   drop_empty_sessions();
+  if (durable_) write_history(report);
   flush_tallies();
   if (durable_ && !marked_) tell(sql_.mark_batch, params(node_, batch_, wall(), session_));
   refresh_agenda();

@@ -47,6 +47,13 @@ class PostgresStore final : public SharedStore, private StoreState {
   Result<Job> get(JobId id) const override;
   Result<JobPage> list(const JobFilter& filter, int limit, JobId before) const override;
   Result<std::vector<Job>> whole(const std::vector<JobId>& ids) const override;
+  void offer_history(HistoryRowsPtr rows, HistoryWrite when) override;
+  Result<std::vector<HistoryCounts>> history(const HistoryRead& read, WallTime now) const override;
+  Result<RecentCounts> recent(WallTime from) const override;
+  Result<MarkPage> marks(const MarkFilter& filter) const override;
+  Result<std::vector<SavedView>> views() const override;
+  HistoryKept history_kept() const override { return options_.store.history; }
+  Result<std::vector<JobFact>> facts(const std::vector<JobId>& ids) const override;
   Result<std::vector<QueueStats>> queues() const override;
   Result<SessionInfo> session(const SessionKey& session, Instant now) const override;
   Result<SessionPage> sessions(const std::string& queue, const SessionKey& after, int limit,
@@ -88,6 +95,7 @@ class PostgresStore final : public SharedStore, private StoreState {
 
  private:
   // -- the frame (apply.cc)
+  Result<BatchReport> apply_batch(std::span<const Operation> batch, Now now);
   Result<BatchReport> try_batch(std::span<const Operation> batch);
   void run_batch(std::span<const Operation> batch, BatchReport& report);
   void hold();  // the batch has a name that a lost commit is looked up by, from here on
@@ -110,6 +118,11 @@ class PostgresStore final : public SharedStore, private StoreState {
   void begin();  // a transaction, unless one is open; costs no round trip
   void commit(BatchReport& report);
   void commit_plain();
+  // -- the history (history.cc)
+  bool knows_history() const;  // what is offered needs no look at the names
+  void write_history(BatchReport& report);
+  void load_history_names();
+  void prune_history();
   void roll_back() noexcept;
   void clear_batch();
   void settle_batch();
@@ -207,6 +220,10 @@ class PostgresStore final : public SharedStore, private StoreState {
   OperationResult operator()(const RemoveBreaker& op);
   OperationResult operator()(const OpenBreaker& op);
   OperationResult operator()(const CloseBreaker& op);
+  OperationResult operator()(const AddMark& op);
+  OperationResult operator()(const RemoveMark& op);
+  OperationResult operator()(const PutView& op);
+  OperationResult operator()(const RemoveView& op);
 
   struct Claiming;
   // -- limits.cc

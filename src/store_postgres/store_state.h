@@ -22,7 +22,9 @@
 #include "store_postgres/after_commit.h"
 #include "store_postgres/breakers.h"
 #include "store_postgres/connection.h"
+#include "store_postgres/history.h"
 #include "store_postgres/limit_keys.h"
+#include "store_postgres/marks.h"
 #include "store_postgres/memos.h"
 #include "store_postgres/order.h"
 #include "store_postgres/plain_sessions.h"
@@ -59,6 +61,8 @@ struct StoreState {
   const WorkflowStatements workflow_sql_{schema_};
   const TriggerStatements trigger_sql_{schema_};
   const MemoStatements memo_sql_{schema_};
+  const HistoryStatements history_sql_{schema_};
+  const MarkStatements mark_sql_{schema_};
   const LimitKeyStatements key_sql_{schema_};
   const OrderStatements order_sql_{schema_};
   const BreakerStatements breaker_sql_{schema_};
@@ -77,6 +81,12 @@ struct StoreState {
   bool copies_of_batch_ = false;  // this batch changed them: stale if it is undone
   bool copies_stale_ = false;     // queues and kinds are read anew before the next batch
   Instant clock_asked_, counted_at_;
+  // The history: what is offered to the next batch; history_names_ is what the database has.
+  HistoryRowsPtr offered_;
+  HistoryWrite offered_when_ = HistoryWrite::with_batch;
+  HistoryNames history_names_;
+  bool history_loaded_ = false;
+  WallTime history_pruned_;  // the minute in which old rows were last removed
   bool wrote_ = false, durable_ = false;
   bool held_ = false;    // see hold()
   bool marked_ = false;  // a row of tallies says that the batch was committed

@@ -41,6 +41,7 @@ Result<void> PostgresTarget::write_catalog(const TransferCatalog& is, const Tran
     write_ties(is, before);
     write_access(is, before, now);
     write_triggers(is, before);
+    write_marks(is, before);
     write_sessions(is, before, now);
     write_numbers(is.numbers);
   });
@@ -217,6 +218,24 @@ void PostgresTarget::write_triggers(const TransferCatalog& is, const TransferCat
     p.text_or_null(e->reason);
     tell(sql_->trigger_event, p);
   }
+}
+
+void PostgresTarget::write_marks(const TransferCatalog& is, const TransferCatalog* before) {
+  const auto marks = transfer_difference(is.marks, list_of(before, &TransferCatalog::marks),
+                                         [](const Mark& m) { return m.id; });
+  if (before == nullptr) tell(sql_->no_chart_marks, {});
+  for (const std::int64_t id : marks.gone) tell(sql_->no_chart_mark, params(id));
+  for (const Mark* m : marks.come) {
+    tell(sql_->chart_mark,
+         params(m->id, m->at.us(), m->text, m->by, static_cast<std::int64_t>(m->source)));
+  }
+  tell(sql_->chart_mark_number, {});
+  const auto views = transfer_difference(is.views, list_of(before, &TransferCatalog::views),
+                                         [](const SavedView& v) { return v.name; });
+  if (before == nullptr) tell(sql_->no_views, {});
+  for (const std::string& name : views.gone) tell(sql_->no_view, params(name));
+  for (const SavedView* v : views.come)
+    tell(sql_->view, params(v->name, v->page, v->query, v->by, v->updated_at.us()));
 }
 
 void PostgresTarget::write_numbers(const TransferNumbers& numbers) {

@@ -67,6 +67,11 @@ constexpr std::string_view kReadWindows =
     "SELECT q.name, u.key, u.id, u.ended, u.until FROM $schema.uniques u JOIN "
     "$schema.queues q ON q.id = u.queue WHERE u.ended IS NOT NULL "
     "AND u.until >= $1 AND u.until < $2";
+constexpr std::string_view kReadHistory =
+    "SELECT h.span, h.at, s.queue, s.kind, h.enqueued, h.started, h.completed, h.failed, h.dead, "
+    "h.cancelled, array_to_string(h.wait, ','), array_to_string(h.run, ',') FROM "
+    "$schema.history_series s JOIN $schema.history h ON h.series = s.id WHERE h.span = "
+    "ANY('{60000000,3600000000}') AND h.at >= $1 AND h.at < $2";
 constexpr std::string_view kReadWorkflowRows =
     "SELECT workflow, kind, number, text FROM $schema.workflow_rows WHERE "
     "(workflow, kind, number) > ($1, $2::bigint, $3) AND workflow < $4 ORDER "
@@ -94,6 +99,12 @@ Section section_of(TransferSection section) {
     case TransferSection::windows:
       return {"uniques", "until", "hashtextextended(key, hashint8extended(id, until))",
               "ended IS NOT NULL"};
+    case TransferSection::history:
+      return {"history", "at",
+              "hashint8extended(series, hashint8extended(span, hashint8extended(at, enqueued + "
+              "started + completed + failed + dead + cancelled)))",
+              "series = ANY(ARRAY(SELECT id FROM $schema.history_series)) AND span = "
+              "ANY('{60000000,3600000000}')"};
     case TransferSection::jobs:
       break;
   }
@@ -178,6 +189,7 @@ class PostgresSource final : public TransferSource {
   Result<std::vector<TransferFinished>> finished(std::int64_t block) override;
   Result<std::vector<TransferKey>> keys(std::int64_t block) override;
   Result<std::vector<TransferWindow>> windows(std::int64_t block) override;
+  Result<std::vector<TransferHistory>> history(std::int64_t block) override;
   Result<std::vector<TransferWorkflow>> workflows(std::int64_t block) override;
   Result<std::vector<TransferWorkflowRow>> workflow_rows(std::int64_t block,
                                                          const TransferWorkflowRow* after) override;
@@ -216,6 +228,7 @@ class PostgresSource final : public TransferSource {
                "SELECT key, fingerprint, expires_at, ids FROM $schema.idempotency WHERE expires_at "
                ">= $1 AND expires_at < $2"),
           windows(s, kReadWindows),
+          history(s, kReadHistory),
           workflows(s,
                     "SELECT id, name, key, data, state, wake_at, finished_at FROM "
                     "$schema.workflows WHERE id >= $1 AND id < $2 ORDER BY id"),
@@ -252,6 +265,10 @@ class PostgresSource final : public TransferSource {
           trigger_events(s,
                          "SELECT name, seq, event, fired_at, made_at, job, reason FROM "
                          "$schema.trigger_events ORDER BY name, seq"),
+          chart_marks(s, "SELECT id, at, text, who, source FROM $schema.marks ORDER BY id"),
+          views(s,
+                "SELECT name, page, query, who, updated_at FROM $schema.saved_views ORDER BY "
+                "name"),
           numbers(s, kReadNumbers) {}
     static Statement stamps_of(const std::string& s, TransferSection section, bool all) {
       const Section is = section_of(section);
@@ -263,16 +280,18 @@ class PostgresSource final : public TransferSource {
     }
     using ForEachSection = std::array<Statement, kTransferSections.size()>;
     static ForEachSection all_stamps(const std::string& s, bool all) {
-      return {
-          stamps_of(s, TransferSection::jobs, all), stamps_of(s, TransferSection::finished, all),
-          stamps_of(s, TransferSection::keys, all), stamps_of(s, TransferSection::workflows, all),
-          stamps_of(s, TransferSection::windows, all)};
+      return {stamps_of(s, TransferSection::jobs, all),
+              stamps_of(s, TransferSection::finished, all),
+              stamps_of(s, TransferSection::keys, all),
+              stamps_of(s, TransferSection::workflows, all),
+              stamps_of(s, TransferSection::windows, all),
+              stamps_of(s, TransferSection::history, all)};
     }
     ForEachSection blocks, block;  // by section
     Statement begin, settings, commit, mark, raise, refuse, stamps, jobs, sizes, errors, memos,
-        finished, keys, windows, workflows, workflow_rows, ledger, audit, queues, key_meters,
-        schedules, removed, ties, tokens, leases, sessions, marks, breakers, breaker_notes,
-        triggers, trigger_events, numbers;
+        finished, keys, windows, history, workflows, workflow_rows, ledger, audit, queues,
+        key_meters, schedules, removed, ties, tokens, leases, sessions, marks, breakers,
+        breaker_notes, triggers, trigger_events, chart_marks, views, numbers;
   };
 
   void check_rights();
@@ -284,6 +303,7 @@ class PostgresSource final : public TransferSource {
   void read_schedules(TransferCatalog& out);
   void read_access(TransferCatalog& out);
   void read_triggers(TransferCatalog& out);
+  void read_marks(TransferCatalog& out);
 
   const SystemClock clock_;
   Connection connection_;
@@ -501,6 +521,23 @@ Result<std::vector<TransferWindow>> PostgresSource::windows(std::int64_t block) 
   });
 }
 
+Result<std::vector<TransferHistory>> PostgresSource::history(std::int64_t block) {
+  return guarded([&]() -> Result<std::vector<TransferHistory>> {
+    const Rows rows = connection_.run(
+        sql_.history, params(block * kTransferHistorySpan, (block + 1) * kTransferHistorySpan));
+    std::vector<TransferHistory> out;
+    for (int i = 0; i < rows.size(); ++i) {
+      TransferHistory& h = out.emplace_back();
+      h.span = rows.integer(i, 0), h.at = rows.integer(i, 1);
+      h.queue = rows.text(i, 2), h.kind = rows.text(i, 3);
+      for (std::size_t j = 0; j < h.counts.size(); ++j)
+        h.counts[j] = rows.integer(i, 4 + static_cast<int>(j));
+      h.wait = rows.text(i, 10), h.run = rows.text(i, 11);
+    }
+    return out;
+  });
+}
+
 Result<std::vector<TransferWorkflow>> PostgresSource::workflows(std::int64_t block) {
   return guarded([&]() -> Result<std::vector<TransferWorkflow>> {
     const Rows rows = connection_.run(
@@ -668,6 +705,20 @@ void PostgresSource::read_triggers(TransferCatalog& out) {
   }
 }
 
+void PostgresSource::read_marks(TransferCatalog& out) {
+  const Rows marks = connection_.run(sql_.chart_marks);
+  for (int i = 0; i < marks.size(); ++i) {
+    out.marks.push_back({marks.integer(i, 0), WallTime::from_us(marks.integer(i, 1)),
+                         marks.string(i, 2), marks.string(i, 3),
+                         marks.integer(i, 4) == 0 ? MarkSource::manual : MarkSource::worker});
+  }
+  const Rows views = connection_.run(sql_.views);
+  for (int i = 0; i < views.size(); ++i) {
+    out.views.push_back({views.string(i, 0), views.string(i, 1), views.string(i, 2),
+                         views.string(i, 3), WallTime::from_us(views.integer(i, 4))});
+  }
+}
+
 Result<TransferCatalog> PostgresSource::catalog() {
   return guarded([&]() -> Result<TransferCatalog> {
     TransferCatalog out;
@@ -676,6 +727,7 @@ Result<TransferCatalog> PostgresSource::catalog() {
     read_schedules(out);
     read_access(out);
     read_triggers(out);
+    read_marks(out);
     const Rows numbers = connection_.run(sql_.numbers);
     out.numbers = {numbers.integer(0, 0), numbers.integer(0, 1), numbers.integer(0, 2),
                    numbers.integer(0, 3)};

@@ -9,7 +9,8 @@ constexpr std::string_view kHolds =
     "SELECT (SELECT count(*) FROM $schema.jobs), (SELECT count(*) FROM $schema.queues), (SELECT "
     "count(*) FROM $schema.schedules), (SELECT count(*) FROM $schema.named_leases WHERE name <> "
     "$1), (SELECT count(*) FROM $schema.tokens), (SELECT max(seq) FROM $schema.audit_marks), "
-    "(SELECT count(*) FROM $schema.triggers), (SELECT count(*) FROM $schema.breakers)";
+    "(SELECT count(*) FROM $schema.triggers), (SELECT count(*) FROM $schema.breakers), (SELECT "
+    "count(*) FROM $schema.marks), (SELECT count(*) FROM $schema.saved_views)";
 constexpr std::string_view kMarkCopying =
     "INSERT INTO $schema.moves AS m (what, store, place, at, run) VALUES ('copying', $1, $2, $3, "
     "$4) ON CONFLICT (what) DO UPDATE SET store = excluded.store, place = excluded.place, run = "
@@ -58,6 +59,9 @@ constexpr std::string_view kWindows =
     "excluded.id, until = excluded.until, ended = excluded.ended";
 constexpr std::string_view kNoWindows =
     "DELETE FROM $schema.uniques WHERE ended IS NOT NULL AND until >= $1 AND until < $2";
+constexpr std::string_view kNoHistory =
+    "DELETE FROM $schema.history WHERE series = ANY(ARRAY(SELECT id FROM $schema.history_series)) "
+    "AND span = ANY('{60000000,3600000000}') AND at >= $1 AND at < $2";
 constexpr std::string_view kKey =
     "INSERT INTO $schema.idempotency (key, expires_at, fingerprint, ids) VALUES ($1, $2, $3, "
     "$4) ON CONFLICT (key) DO UPDATE SET expires_at = excluded.expires_at, fingerprint = "
@@ -258,6 +262,7 @@ PostgresTarget::Statements::Statements(std::string_view s)
       no_keys(s, "DELETE FROM $schema.idempotency WHERE expires_at >= $1 AND expires_at < $2"),
       windows(s, kWindows),
       no_windows(s, kNoWindows),
+      no_history(s, kNoHistory),
       workflow(s, kWorkflow),
       no_workflows(s, "DELETE FROM $schema.workflows WHERE id >= $1 AND id < $2"),
       workflow_rows(s, kWorkflowRows),
@@ -304,6 +309,19 @@ PostgresTarget::Statements::Statements(std::string_view s)
       breaker(s, "INSERT INTO $schema.breakers (name, settings, state) VALUES ($1, $2, $3)"),
       no_breaker(s, "DELETE FROM $schema.breakers WHERE name = $1"),
       no_breakers(s, "DELETE FROM $schema.breakers"),
+      chart_mark(s,
+                 "INSERT INTO $schema.marks (id, at, text, who, source) VALUES ($1, $2, $3, $4, "
+                 "$5)"),
+      no_chart_mark(s, "DELETE FROM $schema.marks WHERE id = $1"),
+      no_chart_marks(s, "DELETE FROM $schema.marks"),
+      chart_mark_number(s,
+                        "SELECT setval('$schema.marks_id_seq', (SELECT coalesce(max(id), 0) FROM "
+                        "$schema.marks) + 1, false)"),
+      view(s,
+           "INSERT INTO $schema.saved_views (name, page, query, who, updated_at) VALUES ($1, $2, "
+           "$3, $4, $5)"),
+      no_view(s, "DELETE FROM $schema.saved_views WHERE name = $1"),
+      no_views(s, "DELETE FROM $schema.saved_views"),
       trigger(s, kTrigger),
       no_trigger(s, "DELETE FROM $schema.triggers WHERE name = $1"),
       no_triggers(s, "DELETE FROM $schema.triggers"),
@@ -319,6 +337,7 @@ PostgresTarget::Statements::Statements(std::string_view s)
       durable(s, "SET LOCAL synchronous_commit TO DEFAULT"),
       drop_notes(s, "DROP TABLE IF EXISTS $schema.copied_blocks"),
       copied_mark(s, kCopiedMark),
-      no_copying(s, "DELETE FROM $schema.moves WHERE what = 'copying'") {}
+      no_copying(s, "DELETE FROM $schema.moves WHERE what = 'copying'"),
+      history(s) {}
 
 }  // namespace mainspring::pg

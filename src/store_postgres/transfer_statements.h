@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "store_postgres/history.h"
 #include "store_postgres/transfer_target.h"
 
 namespace mainspring::pg {
@@ -19,18 +20,20 @@ struct PostgresTarget::Statements {
   std::array<Statement, 13> remove;
   std::array<Statement, 6> lines;
   // the other blocks
-  Statement finished, no_finished, key, no_keys, windows, no_windows, workflow, no_workflows,
-      workflow_rows, no_workflow_rows;
+  Statement finished, no_finished, key, no_keys, windows, no_windows, no_history, workflow,
+      no_workflows, workflow_rows, no_workflow_rows;
   // what is small
   Statement queue, no_key_meters, key_meters, no_tallies, tally, schedule, no_schedule,
       no_schedules, trim, no_ledgers, no_removed, removed, ties, gone_ties, no_ties, token,
       no_token, no_tokens, lease, no_lease, no_leases, session, no_session, unknown_sessions,
       no_unknown_sessions, turns, lost_places, mark, prune_audit, numbers, schedule_number,
-      row_number, workflow_number, breaker, no_breaker, no_breakers, trigger, no_trigger,
+      row_number, workflow_number, breaker, no_breaker, no_breakers, chart_mark, no_chart_mark,
+      no_chart_marks, chart_mark_number, view, no_view, no_views, trigger, no_trigger,
       no_triggers, trigger_event, no_trigger_event, no_trigger_events;
   // what is appended
   Statement ledgers, tick, last_audit, audit;
   Statement durable, drop_notes, copied_mark, no_copying;
+  HistoryStatements history;
 };
 
 }  // namespace mainspring::pg

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "base/mutant.h"
 #include "env/random.h"
@@ -50,8 +51,8 @@ void PostgresTarget::check_empty() {
                                        place_.place, nodes.integer(0, 0))};
   }
   const Rows rows = connection_.run(sql_->holds, params(kLeadershipLease));
-  constexpr std::array kWhat = {"jobs",   "queues",        "schedules", "leases",
-                                "tokens", "audit records", "triggers",  "breakers"};
+  constexpr std::array kWhat = {"jobs",     "queues",   "schedules", "leases",     "tokens",
+                                "audit records", "triggers", "breakers",  "marks", "saved views"};
   std::string words;
   for (std::size_t i = 0; i < kWhat.size(); ++i) {
     const std::int64_t n = rows.integer(0, static_cast<int>(i));
@@ -418,6 +419,36 @@ Result<void> PostgresTarget::write_windows(std::int64_t block,
   });
   if (!done) queues_ = queues;  // those that it made are undone with it
   return done;
+}
+
+Result<void> PostgresTarget::write_history(std::int64_t block,
+                                           std::span<const TransferHistory> rows) {
+  return writing([&] {
+    unnote(TransferSection::history, block);
+    const std::int64_t from = block * kTransferHistorySpan;
+    tell(sql_->no_history, params(from, from + kTransferHistorySpan));
+    std::set<std::pair<std::string_view, std::string_view>> series;
+    Texts queues, kinds, waits, runs;
+    std::array<Ints, 8> numbers;  // span, at, counts
+    std::vector<std::string> sketches;
+    sketches.reserve(rows.size() * 2);
+    for (const TransferHistory& h : rows) {
+      series.emplace(h.queue, h.kind);
+      queues.emplace_back(h.queue), kinds.emplace_back(h.kind);
+      numbers[0].push_back(h.span), numbers[1].push_back(h.at);
+      for (std::size_t i = 0; i < h.counts.size(); ++i) numbers[2 + i].push_back(h.counts[i]);
+      waits.emplace_back(sketches.emplace_back("{" + h.wait + "}"));
+      runs.emplace_back(sketches.emplace_back("{" + h.run + "}"));
+    }
+    if (rows.empty() || MS_MUTANT(copy_drops_history)) return;
+    Texts series_queues, series_kinds;
+    for (const auto& [queue, kind] : series)
+      series_queues.emplace_back(queue), series_kinds.emplace_back(kind);
+    tell(sql_->history.put_series, params(series_queues, series_kinds, Ints(series.size(), from)));
+    Params p = params(queues, kinds);
+    for (const Ints& one : numbers) p.add(one);
+    tell(sql_->history.put, p.add(waits).add(runs));
+  });
 }
 
 Result<void> PostgresTarget::write_workflows(std::int64_t block,

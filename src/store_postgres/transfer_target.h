@@ -27,6 +27,7 @@ class PostgresTarget final : public TransferTarget {
   Result<void> write_finished(std::int64_t block, std::span<const TransferFinished> rows) override;
   Result<void> write_keys(std::int64_t block, std::span<const TransferKey> rows) override;
   Result<void> write_windows(std::int64_t block, std::span<const TransferWindow> rows) override;
+  Result<void> write_history(std::int64_t block, std::span<const TransferHistory> rows) override;
   Result<void> write_workflows(std::int64_t block, std::span<const TransferWorkflow> rows) override;
   Result<void> append_workflow_rows(std::span<const TransferWorkflowRow> rows) override;
   Result<void> write_catalog(const TransferCatalog& is, const TransferCatalog* before,
@@ -57,6 +58,7 @@ class PostgresTarget final : public TransferTarget {
   void write_queues(const TransferCatalog& is, const TransferCatalog* before, Now now);
   void write_key_meters(std::int64_t queue, const TransferQueue& q, WallTime now);
   void write_breakers(const TransferCatalog& is, const TransferCatalog* before);
+  void write_marks(const TransferCatalog& is, const TransferCatalog* before);
   void write_schedules(const TransferCatalog& is, const TransferCatalog* before);
   void write_ties(const TransferCatalog& is, const TransferCatalog* before);
   void write_access(const TransferCatalog& is, const TransferCatalog* before, Now now);

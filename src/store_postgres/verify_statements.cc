@@ -37,6 +37,16 @@ constexpr Law kLaws[] = {
      "SELECT count(*) - count(DISTINCT token) FROM (SELECT token FROM $schema.jobs WHERE token <> "
      "0 UNION ALL SELECT token FROM $schema.named_leases UNION ALL SELECT token FROM "
      "$schema.sessions WHERE token <> 0) t"},
+    // -- the history
+    {"rows of the history without their series",
+     "SELECT count(*) FROM $schema.history h WHERE NOT EXISTS (SELECT 1 FROM "
+     "$schema.history_series s WHERE s.id = h.series)"},
+    {"hours of the history that are less than the sum of their minutes",
+     "SELECT count(*) FROM (SELECT series, at - at % 3600000000 AS hour, sum(enqueued) AS "
+     "enqueued, sum(started) AS started, sum(completed + failed + dead + cancelled) AS ended FROM "
+     "$schema.history WHERE span = 60000000 GROUP BY 1, 2) m JOIN $schema.history h ON h.span = "
+     "3600000000 AND h.at = m.hour AND h.series = m.series WHERE h.enqueued < m.enqueued OR "
+     "h.started < m.started OR h.completed + h.failed + h.dead + h.cancelled < m.ended"},
     // -- the tables that follow from it
     {"available jobs that are not in their line",
      "WITH b AS MATERIALIZED (SELECT queue, priority, kind, run_at, unnest(ids) AS id FROM "

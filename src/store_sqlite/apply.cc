@@ -15,6 +15,12 @@ constexpr Duration kLookForMove = std::chrono::seconds(1);
 
 Result<BatchReport> SqliteStore::apply(std::span<const Operation> batch, Now now) {
   MutexLock lock(sessions_mutex_);
+  auto report = apply_locked(batch, now);
+  offered_.reset();
+  return report;
+}
+
+Result<BatchReport> SqliteStore::apply_locked(std::span<const Operation> batch, Now now) {
   if (failed_) {
     return Error{.code = ErrorCode::io_error,
                  .message = "the store failed to write before and takes nothing more"};
@@ -152,10 +158,13 @@ void SqliteStore::roll_back() {
   if (sqlite3_get_autocommit(db_->handle()) == 0) db_->execute("ROLLBACK");
   in_transaction_ = false;
   if (!MS_MUTANT(kept_workflow_not_rolled_back)) kept_workflows_.forget();
+  history_loaded_ = false;
 }
 
 void SqliteStore::commit_batch(BatchReport& report) {
+  if (offered_ && offered_when_ == HistoryWrite::always) begin_write();
   if (in_transaction_) {
+    report.history_written = write_history();
     write_sessions();
     evict_sessions();
     write_finished();

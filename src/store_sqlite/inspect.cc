@@ -98,7 +98,7 @@ Result<void> backup_sqlite_store(const std::string& directory, const std::string
   return store.backup(to);
 }
 
-Result<DueJobs> due_sqlite_jobs(const std::string& directory, WallTime until, int limit) {
+Result<WaitingJobs> due_sqlite_jobs(const std::string& directory, WallTime until, int limit) {
   MS_TRY(check_there(directory));
   constexpr std::int64_t kRetryable = 5;
   const auto read = [&](Database& db, const char* text, std::vector<DueJob>& out) {
@@ -111,7 +111,7 @@ Result<DueJobs> due_sqlite_jobs(const std::string& directory, WallTime until, in
                      .at = WallTime::from_us(rows.integer(3))});
     }
   };
-  DueJobs out;
+  WaitingJobs out;
   try {
     Database db(database_of(directory), Database::Mode::read_only, "");
     const sqlite::Snapshot snapshot(db);

@@ -45,11 +45,11 @@ struct DueJob {
 };
 // Reads, beside the process that has the store open, which jobs wait for a time up to `until`:
 // earliest first, at most `limit` of each kind. Errors: not_found, io_error.
-struct DueJobs {
+struct WaitingJobs {
   std::vector<DueJob> due;       // MoveDue makes them available
   std::vector<DueJob> expiring;  // ExpireJobs ends them, those that have started excepted
 };
-Result<DueJobs> due_sqlite_jobs(const std::string& directory, WallTime until, int limit);
+Result<WaitingJobs> due_sqlite_jobs(const std::string& directory, WallTime until, int limit);
 
 // What SQLite finds wrong with pages and indexes; empty = nothing. Reads everything. Errors:
 // not_found, io_error.

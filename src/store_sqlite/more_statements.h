@@ -1,5 +1,5 @@
-// Prepared statements by what they are about: memos, triggers, and reads of workflows, sessions and
-// the audit.
+// Prepared statements by what they are about: memos, triggers, and reads of workflows, sessions,
+// the audit, the history and marks.
 #pragma once
 
 #include "store_sqlite/database.h"
@@ -42,6 +42,28 @@ struct SessionReads {
 struct AuditStatements {
   explicit AuditStatements(Database& db);
   Statement oldest_first, newest_first, newest, oldest;
+};
+
+// Those of the history, and reads of it.
+struct HistoryStatements {
+  explicit HistoryStatements(Database& db);
+  Statement series, insert_series, touch_series, drop_series, one, put, first, drop;
+};
+struct HistoryReads {
+  explicit HistoryReads(Database& db);
+  Statement series, one, fact, recent;
+};
+
+
+// Those of marks and saved views, and reads of them.
+struct MarkStatements {
+  explicit MarkStatements(Database& db);
+  Statement of_worker, insert, count, drop_first, one, remove, view, count_views, put_view,
+      remove_view;
+};
+struct MarkReads {
+  explicit MarkReads(Database& db);
+  Statement page, views;
 };
 
 }  // namespace mainspring::sqlite

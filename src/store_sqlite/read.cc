@@ -252,7 +252,9 @@ Reader::Reader(const std::string& path, const std::string& vfs)
       sessions(db),
       workflows(db),
       triggers(db),
-      memos(db) {}
+      memos(db),
+      history(db),
+      marks(db) {}
 
 std::unique_ptr<Reader> SqliteStore::take_reader() const {
   reads_.fetch_add(1, std::memory_order_relaxed);

@@ -80,6 +80,8 @@ void SqliteStore::open(Now now) {
   workflow_sql_ = std::make_unique<WorkflowStatements>(db);
   trigger_sql_ = std::make_unique<TriggerStatements>(db);
   memo_sql_ = std::make_unique<MemoStatements>(db);
+  history_sql_ = std::make_unique<HistoryStatements>(db);
+  mark_sql_ = std::make_unique<MarkStatements>(db);
   now_ = now;
   // The lock of the directory proves that whoever led before is gone.
   if (!MS_MUTANT(leadership_outlives_its_process) && moved_to_.empty())

@@ -149,6 +149,8 @@ struct Reader {
   WorkflowReads workflows;
   TriggerReads triggers;
   MemoReads memos;
+  HistoryReads history;
+  MarkReads marks;
 };
 
 class SqliteStore;
@@ -225,6 +227,13 @@ class SqliteStore final : public Store {
   Result<AuditPage> audit(const AuditFilter& filter, AuditOrder order, int limit,
                           std::int64_t from) const override;
   AuditState audit_state() const override;
+  void offer_history(HistoryRowsPtr rows, HistoryWrite when) override;
+  Result<std::vector<HistoryCounts>> history(const HistoryRead& read, WallTime now) const override;
+  Result<RecentCounts> recent(WallTime from) const override;
+  Result<MarkPage> marks(const MarkFilter& filter) const override;
+  Result<std::vector<SavedView>> views() const override;
+  HistoryKept history_kept() const override { return options_.store.history; }
+  Result<std::vector<JobFact>> facts(const std::vector<JobId>& ids) const override;
   Result<VerifyReport> verify() const override;
   Result<void> backup(const std::string& directory) const override;
   std::string moved_to() const override;
@@ -237,6 +246,8 @@ class SqliteStore final : public Store {
 
   // -- the frame (apply.cc)
   void settle();  // behind each operation: what follows from what it ended
+  Result<BatchReport> apply_locked(std::span<const Operation> batch, Now now)
+      MS_REQUIRES(sessions_mutex_);
   Result<BatchReport> apply_once(std::span<const Operation> batch, Now now, bool refuse_enqueues);
   void begin_write();  // a transaction, unless one is open
   // Whether another process has marked this store as moved: noticed where it writes, by SQLite's
@@ -248,6 +259,10 @@ class SqliteStore final : public Store {
   void commit_batch(BatchReport& report);
   void write_tallies();
   void write_finished();
+  // -- the history (history.cc)
+  bool write_history();  // true if there was any
+  void put_history(const HistoryEntry& entry);
+  void prune_history();
   void publish();
   void load(Instant now);  // memory from the database
   void adopt_copy();
@@ -314,6 +329,10 @@ class SqliteStore final : public Store {
   OperationResult operator()(const RemoveBreaker& op);
   OperationResult operator()(const OpenBreaker& op);
   OperationResult operator()(const CloseBreaker& op);
+  OperationResult operator()(const AddMark& op);
+  OperationResult operator()(const RemoveMark& op);
+  OperationResult operator()(const PutView& op);
+  OperationResult operator()(const RemoveView& op);
 
   // -- enqueue.cc
   std::optional<Error> no_room(std::size_t jobs) const;
@@ -670,6 +689,13 @@ class SqliteStore final : public Store {
   std::unique_ptr<TriggerStatements> trigger_sql_;
   SqliteTriggerRows trigger_rows_{*this};
   std::unique_ptr<MemoStatements> memo_sql_;
+  std::unique_ptr<HistoryStatements> history_sql_;
+  std::unique_ptr<MarkStatements> mark_sql_;
+  HistoryNames history_names_;
+  bool history_loaded_ = false;  // history_names_ is what the store has
+  HistoryRowsPtr offered_;       // to the next batch
+  HistoryWrite offered_when_ = HistoryWrite::with_batch;
+  WallTime history_pruned_;  // the minute in which old rows were last removed
   bool in_transaction_ = false;
   bool failed_ = false;   // a write failed in a way that cannot be trusted: nothing more is written
   std::string moved_to_;  // "" = it has not moved

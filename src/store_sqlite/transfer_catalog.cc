@@ -38,6 +38,7 @@ Result<void> SqliteTarget::write_catalog(const TransferCatalog& is, const Transf
     write_sessions(is, before);
     write_access(is, before);
     write_triggers(is, before);
+    write_marks(is, before);
     write_audit_marks(is.audit);
     write_numbers(is.numbers);
     writing.commit();
@@ -82,6 +83,22 @@ void SqliteTarget::write_breakers(const TransferCatalog& is, const TransferCatal
   Statement row(db_, "INSERT INTO breakers (name, settings, state) VALUES (?, ?, ?)");
   for (const TransferBreaker* b : breakers.come)
     row.bind(b->name, b->settings, Statement::text_or_null(b->state)).run();
+}
+
+void SqliteTarget::write_marks(const TransferCatalog& is, const TransferCatalog* before) {
+  const auto marks = transfer_difference(is.marks, list_of(before, &TransferCatalog::marks),
+                                         [](const Mark& m) { return m.id; });
+  remove_gone(db_, marks, before != nullptr, "marks", "id");
+  Statement mark(db_, "INSERT INTO marks (id, at, text, who, source) VALUES (?, ?, ?, ?, ?)");
+  for (const Mark* m : marks.come)
+    mark.bind(m->id, m->at.us(), m->text, m->by, static_cast<std::int64_t>(m->source)).run();
+  const auto views = transfer_difference(is.views, list_of(before, &TransferCatalog::views),
+                                         [](const SavedView& v) { return v.name; });
+  remove_gone(db_, views, before != nullptr, "saved_views", "name");
+  Statement view(
+      db_, "INSERT INTO saved_views (name, page, query, who, updated_at) VALUES (?, ?, ?, ?, ?)");
+  for (const SavedView* v : views.come)
+    view.bind(v->name, v->page, v->query, v->by, v->updated_at.us()).run();
 }
 
 void SqliteTarget::write_schedules(const TransferCatalog& is, const TransferCatalog* before) {

@@ -104,6 +104,7 @@ class SqliteSource final : public TransferSource {
   Result<std::vector<TransferFinished>> finished(std::int64_t block) override;
   Result<std::vector<TransferKey>> keys(std::int64_t block) override;
   Result<std::vector<TransferWindow>> windows(std::int64_t block) override;
+  Result<std::vector<TransferHistory>> history(std::int64_t block) override;
   Result<std::vector<TransferWorkflow>> workflows(std::int64_t block) override;
   Result<std::vector<TransferWorkflowRow>> workflow_rows(std::int64_t block,
                                                          const TransferWorkflowRow* after) override;
@@ -135,6 +136,15 @@ class SqliteSource final : public TransferSource {
           windows(db,
                   "SELECT q.name, u.key, u.id, u.ended, u.until FROM uniques u JOIN queues q ON "
                   "q.id = u.queue WHERE u.ended IS NOT NULL AND u.until >= ? AND u.until < ?"),
+          history_stamps(db,
+                         "SELECT at, span || ',' || series, enqueued + started + completed + "
+                         "failed + dead + cancelled FROM history WHERE span IN (60000000, "
+                         "3600000000) AND at >= ? AND at < ?"),
+          history(db,
+                  "SELECT h.span, h.at, s.queue, s.kind, h.enqueued, h.started, h.completed, "
+                  "h.failed, h.dead, h.cancelled, h.wait, h.run FROM history h JOIN "
+                  "history_series s ON s.id = h.series WHERE h.span IN (60000000, 3600000000) AND "
+                  "h.at >= ? AND h.at < ?"),
           workflow_stamps(db,
                           "SELECT id, data, coalesce(wake_at, 0) + coalesce(finished_at, 0) FROM "
                           "workflows WHERE id >= ? AND id < ?"),
@@ -161,7 +171,8 @@ class SqliteSource final : public TransferSource {
                 "SELECT seq, at, who, origin, action, object, before, after, hash FROM audit WHERE "
                 "seq > ? ORDER BY seq LIMIT ?") {}
     Statement running, job, errors, memos, stamps, finished_stamps, key_stamps, window_stamps,
-        windows, workflow_stamps, workflows, workflow_rows, finished, keys, ledger, audit;
+        windows, history_stamps, history, workflow_stamps, workflows, workflow_rows, finished, keys,
+        ledger, audit;
   };
 
   void begin_alone(Duration patience);
@@ -175,6 +186,7 @@ class SqliteSource final : public TransferSource {
   void read_sessions(TransferCatalog& out);
   void read_access(TransferCatalog& out);
   void read_triggers(TransferCatalog& out);
+  void read_marks(TransferCatalog& out);
 
   Database db_;
   TransferPlace place_;
@@ -238,6 +250,7 @@ Result<TransferBlocks> SqliteSource::blocks(TransferSection section,
                      : section == TransferSection::finished  ? statements_->finished_stamps
                      : section == TransferSection::workflows ? statements_->workflow_stamps
                      : section == TransferSection::windows   ? statements_->window_stamps
+                     : section == TransferSection::history   ? statements_->history_stamps
                                                              : statements_->key_stamps;
     row.bind(only ? *only * size : 0, only ? (*only + 1) * size : INT64_MAX);
     ResetGuard guard(row);
@@ -419,6 +432,24 @@ Result<std::vector<TransferWindow>> SqliteSource::windows(std::int64_t block) {
                      .id = row.integer(2),
                      .ended = row.one_of(3, JobState::dead),
                      .until = row.integer(4)});
+    }
+    return out;
+  });
+}
+
+Result<std::vector<TransferHistory>> SqliteSource::history(std::int64_t block) {
+  return guarded([&]() -> Result<std::vector<TransferHistory>> {
+    std::vector<TransferHistory> out;
+    Statement& row =
+        statements_->history.bind(block * kTransferHistorySpan, (block + 1) * kTransferHistorySpan);
+    ResetGuard guard(row);
+    while (row.step()) {
+      TransferHistory& h = out.emplace_back();
+      h.span = row.integer(0), h.at = row.integer(1);
+      h.queue = row.text(2), h.kind = row.text(3);
+      for (std::size_t i = 0; i < h.counts.size(); ++i)
+        h.counts[i] = row.integer(4 + static_cast<int>(i));
+      h.wait = row.text(10), h.run = row.text(11);
     }
     return out;
   });
@@ -608,6 +639,21 @@ void SqliteSource::read_triggers(TransferCatalog& out) {
   }
 }
 
+void SqliteSource::read_marks(TransferCatalog& out) {
+  Statement mark(db_, "SELECT id, at, text, who, source FROM marks ORDER BY id");
+  while (mark.step()) {
+    out.marks.push_back({mark.integer(0), WallTime::from_us(mark.integer(1)),
+                         std::string(mark.text(2)), std::string(mark.text(3)),
+                         mark.one_of(4, MarkSource::worker)});
+  }
+  Statement view(db_, "SELECT name, page, query, who, updated_at FROM saved_views ORDER BY name");
+  while (view.step()) {
+    out.views.push_back({std::string(view.text(0)), std::string(view.text(1)),
+                         std::string(view.text(2)), std::string(view.text(3)),
+                         WallTime::from_us(view.integer(4))});
+  }
+}
+
 Result<TransferCatalog> SqliteSource::catalog() {
   return guarded([&]() -> Result<TransferCatalog> {
     TransferCatalog out;
@@ -617,6 +663,7 @@ Result<TransferCatalog> SqliteSource::catalog() {
     read_sessions(out);
     read_access(out);
     read_triggers(out);
+    read_marks(out);
     out.numbers.next_id = db_.query_int("SELECT a FROM tallies WHERE id = 0");
     out.numbers.next_token = db_.query_int("SELECT b FROM tallies WHERE id = 0");
     out.numbers.next_workflow = db_.query_int("SELECT e FROM tallies WHERE id = 0");

@@ -106,6 +106,8 @@ std::string SqliteTarget::holds() {
   add("breakers", "SELECT count(*) FROM breakers");
   add("leases", "SELECT count(*) FROM named_leases WHERE name <> 'mainspring/leader'");
   add("tokens", "SELECT count(*) FROM tokens");
+  add("marks", "SELECT count(*) FROM marks");
+  add("saved views", "SELECT count(*) FROM saved_views");
   add("audit records", "SELECT seq FROM audit_marks WHERE id = 1");
   return words;
 }
@@ -409,6 +411,35 @@ Result<void> SqliteTarget::write_windows(std::int64_t block, std::span<const Tra
     for (const TransferWindow& w : rows) {
       if (MS_MUTANT(copy_drops_windows)) break;
       row.bind(id_of("queues", w.queue), w.key, w.id, w.until, static_cast<int>(w.ended)).run();
+    }
+    writing.commit();
+    return {};
+  });
+}
+
+Result<void> SqliteTarget::write_history(std::int64_t block,
+                                         std::span<const TransferHistory> rows) {
+  return guarded([&]() -> Result<void> {
+    Writing writing(db_);
+    unnote(TransferSection::history, block);
+    const std::int64_t from = block * kTransferHistorySpan, to = from + kTransferHistorySpan;
+    Statement gone(db_,
+                   "DELETE FROM history WHERE span IN (60000000, 3600000000) AND at >= ? AND at < "
+                   "?");
+    gone.bind(from, to).run();
+    Statement series(db_,
+                     "INSERT INTO history_series (queue, kind, last_at) VALUES (?1, ?2, ?3) ON "
+                     "CONFLICT (queue, kind) DO UPDATE SET last_at = max(last_at, ?3)");
+    Statement row(db_,
+                  "INSERT INTO history (span, at, series, enqueued, started, completed, failed, "
+                  "dead, cancelled, wait, run) SELECT ?3, ?4, id, ?5, ?6, ?7, ?8, ?9, ?10, ?11, "
+                  "?12 FROM history_series WHERE queue = ?1 AND kind = ?2");
+    for (const TransferHistory& h : rows) {
+      if (MS_MUTANT(copy_drops_history)) break;
+      const auto& c = h.counts;
+      series.bind(h.queue, h.kind, from).run();
+      row.bind(h.queue, h.kind, h.span, h.at, c[0], c[1], c[2], c[3], c[4], c[5], h.wait, h.run)
+          .run();
     }
     writing.commit();
     return {};

@@ -56,6 +56,15 @@ constexpr Law kLaws[] = {
     {"queues of whose quarantine several are released",
      "SELECT count(*) FROM (SELECT 1 FROM quarantine z JOIN jobs j ON j.id = z.id WHERE j.state <> "
      "5 GROUP BY j.queue HAVING count(*) > 1)"},
+    {"rows of the history without their series",
+     "SELECT count(*) FROM history WHERE series NOT IN (SELECT id FROM history_series)"},
+    {"hours of the history that are less than the sum of their minutes",
+     "SELECT count(*) FROM (SELECT m.series, m.at - m.at % 3600000000 AS hour, sum(m.enqueued) AS "
+     "enqueued, sum(m.started) AS started, sum(m.completed + m.failed + m.dead + m.cancelled) AS "
+     "ended FROM history m WHERE m.span = 60000000 GROUP BY m.series, hour) m JOIN history h ON "
+     "h.span = 3600000000 AND h.at = m.hour AND h.series = m.series WHERE h.enqueued "
+     "< m.enqueued OR h.started < m.started OR h.completed + h.failed + h.dead + h.cancelled < "
+     "m.ended"},
     {"dead jobs that are not in the dead letter",
      "SELECT count(*) FROM jobs WHERE state = 7 AND id NOT IN (SELECT id FROM dead_letter)"},
     {"dead letter entries that are not dead",

@@ -1,8 +1,9 @@
 // Metrics: counters, gauges and histograms with names that Prometheus reads.
 //
 // A Registry is made by whoever wires a node and handed down; there is no global. Metrics are
-// registered once and updated without a lock; render() writes the text format. Source:
+// registered once and updated without a lock; render() writes the text formats. Sources:
 // https://prometheus.io/docs/instrumenting/exposition_formats/
+// https://prometheus.io/docs/specs/om/open_metrics_spec/
 #pragma once
 
 #include <atomic>
@@ -44,6 +45,11 @@ std::vector<double> duration_buckets();
 // Buckets 1, 2, 5, 10, … 10,000.
 std::vector<double> size_buckets();
 
+enum class MetricsFormat : std::uint8_t {
+  prometheus,   // text format 0.0.4
+  openmetrics,  // OpenMetrics 1.0.0
+};
+
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
 class Registry {
@@ -63,7 +69,12 @@ class Registry {
   using Samples = std::vector<std::pair<Labels, double>>;
   void gauges(const std::string& name, const std::string& help, std::function<Samples()> read)
       MS_EXCLUDES(mutex_);
-  std::string render() const MS_EXCLUDES(mutex_);
+  // The same of values that only grow, and are counted elsewhere.
+  void counter_of(const std::string& name, const std::string& help, std::function<double()> read)
+      MS_EXCLUDES(mutex_);
+  void counters_of(const std::string& name, const std::string& help, std::function<Samples()> read)
+      MS_EXCLUDES(mutex_);
+  std::string render(MetricsFormat format = MetricsFormat::prometheus) const MS_EXCLUDES(mutex_);
 
   static constexpr std::size_t kMaxSeries = 2000;
 
@@ -76,6 +87,8 @@ class Registry {
     std::function<Samples()> samples;
   };
   // By name: label texts and values.
+  void ask(const std::string& name, const std::string& help, std::string type,
+           std::function<Samples()> read) MS_EXCLUDES(mutex_);
   using Read = std::map<std::string, std::vector<std::pair<std::string, double>>>;
   Read read_gauges() const MS_EXCLUDES(mutex_);
   static std::string label_text(const Labels& labels);

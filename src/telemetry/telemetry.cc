@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "telemetry/metrics.h"
 
@@ -19,6 +20,19 @@ std::string escape_label(std::string_view value) {
     }
   }
   return out;
+}
+
+std::string number_text(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
+  return fmt::to_string(value);
+}
+
+// OpenMetrics writes every bound as a float: 1.0.
+std::string bound_text(double bound, MetricsFormat format) {
+  std::string text = fmt::to_string(bound);
+  const bool whole = text.find_first_of(".e") == std::string::npos;
+  return format == MetricsFormat::openmetrics && whole ? text + ".0" : text;
 }
 
 // {a="1"} and le="0.5" make {a="1",le="0.5"}.
@@ -91,13 +105,30 @@ void Registry::gauge(const std::string& name, const std::string& help, std::func
   family.gauges[label_text(labels)] = std::move(read);
 }
 
-void Registry::gauges(const std::string& name, const std::string& help,
-                      std::function<Samples()> read) {
+void Registry::ask(const std::string& name, const std::string& help, std::string type,
+                   std::function<Samples()> read) {
   MutexLock lock(mutex_);
   Family& family = families_[name];
   family.help = help;
-  family.type = "gauge";
+  family.type = std::move(type);
   family.samples = std::move(read);
+}
+
+void Registry::gauges(const std::string& name, const std::string& help,
+                      std::function<Samples()> read) {
+  ask(name, help, "gauge", std::move(read));
+}
+
+void Registry::counters_of(const std::string& name, const std::string& help,
+                           std::function<Samples()> read) {
+  ask(name, help, "counter", std::move(read));
+}
+
+void Registry::counter_of(const std::string& name, const std::string& help,
+                          std::function<double()> read) {
+  ask(name, help, "counter", [read = std::move(read)] {
+    return Samples{{Labels{}, read()}};
+  });
 }
 
 Registry::Read Registry::read_gauges() const {
@@ -122,30 +153,36 @@ Registry::Read Registry::read_gauges() const {
   return read;
 }
 
-std::string Registry::render() const {
+std::string Registry::render(MetricsFormat format) const {
   const Read gauges = read_gauges();
+  const bool open = format == MetricsFormat::openmetrics;
   MutexLock lock(mutex_);
   std::string out;
   for (const auto& [name, family] : families_) {
-    out += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, family.help, name, family.type);
+    // OpenMetrics names a counter's family without the suffix that its samples have.
+    std::string_view family_name = name;
+    if (open && family.type == "counter" && name.ends_with("_total"))
+      family_name.remove_suffix(std::string_view("_total").size());
+    out += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", family_name, family.help, family.type);
     for (const auto& [labels, counter] : family.counters)
       out += fmt::format("{}{} {}\n", name, labels, counter.value());
     if (const auto read = gauges.find(name); read != gauges.end()) {
       for (const auto& [labels, value] : read->second)
-        out += fmt::format("{}{} {}\n", name, labels, value);
+        out += fmt::format("{}{} {}\n", name, labels, number_text(value));
     }
     for (const auto& [labels, histogram] : family.histograms) {
       std::int64_t total = 0;
       for (std::size_t i = 0; i < histogram.buckets_.size(); ++i) {
         total += histogram.buckets_[i].load(std::memory_order_relaxed);
         const std::string le =
-            i < histogram.bounds_.size() ? fmt::to_string(histogram.bounds_[i]) : "+Inf";
+            i < histogram.bounds_.size() ? bound_text(histogram.bounds_[i], format) : "+Inf";
         out += fmt::format("{}_bucket{} {}\n", name, with_le(labels, le), total);
       }
       out += fmt::format("{}_sum{} {}\n{}_count{} {}\n", name, labels, histogram.sum_.load(), name,
                          labels, total);
     }
   }
+  if (open) out += "# EOF\n";
   return out;
 }
 

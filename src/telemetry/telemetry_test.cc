@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <cmath>
 #include <future>
 
 #include "telemetry/metrics.h"
@@ -27,6 +28,28 @@ TEST_CASE("too many label values share one series instead of growing without end
     registry.counter("jobs", "help", {{"queue", std::to_string(i)}}).add();
   }
   CHECK(registry.render().find("jobs{queue=\"other\"} 50\n") != std::string::npos);
+}
+
+TEST_CASE("OpenMetrics has counters without their suffix, bounds as floats, and an end") {
+  Registry registry;
+  registry.counter("jobs_total", "Jobs.", {{"queue", "a"}}).add(3);
+  registry.counter_of("commits_total", "Commits.", [] { return 7.0; });
+  registry.counters_of("opened_total", "Opened.",
+                       [] { return Registry::Samples{{{{"breaker", "b"}}, 2.0}}; });
+  registry.histogram("ran_seconds", "Ran.", {0.5, 1}).observe(0.7);
+  registry.gauge("odd", "Odd.", [] { return std::nan(""); });
+  CHECK(registry.render(MetricsFormat::openmetrics) ==
+        "# HELP commits Commits.\n# TYPE commits counter\ncommits_total 7\n"
+        "# HELP jobs Jobs.\n# TYPE jobs counter\njobs_total{queue=\"a\"} 3\n"
+        "# HELP odd Odd.\n# TYPE odd gauge\nodd NaN\n"
+        "# HELP opened Opened.\n# TYPE opened counter\nopened_total{breaker=\"b\"} 2\n"
+        "# HELP ran_seconds Ran.\n# TYPE ran_seconds histogram\n"
+        "ran_seconds_bucket{le=\"0.5\"} 0\nran_seconds_bucket{le=\"1.0\"} 1\n"
+        "ran_seconds_bucket{le=\"+Inf\"} 1\nran_seconds_sum 0.7\nran_seconds_count 1\n"
+        "# EOF\n");
+  const std::string text = registry.render();
+  CHECK(text.find("# TYPE commits_total counter\ncommits_total 7\n") != std::string::npos);
+  CHECK(text.find("# EOF") == std::string::npos);
 }
 
 TEST_CASE("a gauge may wait for somebody who is making a metric") {

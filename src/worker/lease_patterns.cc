@@ -17,17 +17,17 @@ constexpr Duration kPatternTryAgain = std::chrono::milliseconds(200);
 // At the longest, so that a wall clock that is set is noticed.
 constexpr Duration kLongestSleep = std::chrono::seconds(60);
 
-struct Mark {
+struct LeaseMark {
   std::string state;
   std::optional<WallTime> last;
 };
-constexpr JsonField<Mark> kMark[] = {
-    {"state", [](JsonReader& in, Mark& mark) { return in.string(mark.state); }},
-    {"last", [](JsonReader& in, Mark& mark) { return in.wall_time(mark.last.emplace()); }},
+constexpr JsonField<LeaseMark> kMark[] = {
+    {"state", [](JsonReader& in, LeaseMark& mark) { return in.string(mark.state); }},
+    {"last", [](JsonReader& in, LeaseMark& mark) { return in.wall_time(mark.last.emplace()); }},
 };
 
-Result<Mark> mark_of(const std::string& name, const std::string& value) {
-  Mark mark;
+Result<LeaseMark> mark_of(const std::string& name, const std::string& value) {
+  LeaseMark mark;
   if (value.empty()) return mark;
   JsonReader in(value, JsonReader::Unknown::refuse);
   if (in.object(kMark, mark) && in.end()) return mark;
@@ -69,7 +69,7 @@ Result<void> record(AutoRenewLease& lease, const std::string& value, const std::
 // Runs the action every interval while the lease is held. Ok = stopped, or lost the lease.
 Result<void> run_holding(AutoRenewLease& lease, const Clock& clock, Duration interval,
                          const LeaseAction& action, const std::stop_token& stop) {
-  MS_TRY_ASSIGN(Mark mark, mark_of(lease.name(), lease.value()));
+  MS_TRY_ASSIGN(LeaseMark mark, mark_of(lease.name(), lease.value()));
   while (!stop.stop_requested() && !lease.lost()) {
     const WallTime now = clock.now().wall;
     if (mark.last && *mark.last > now) mark.last = now;  // the clock was set back
@@ -92,7 +92,7 @@ Result<Once> do_once(Jobs& jobs, const Clock& clock, Random& random, std::string
                      const LeaseAction& action, LeaseOptions options) {
   const std::stop_token stop = options.stop;
   MS_TRY_ASSIGN(AutoRenewLease lease, acquire(jobs, clock, random, name, std::move(options)));
-  MS_TRY_ASSIGN(const Mark mark, mark_of(name, lease.value()));
+  MS_TRY_ASSIGN(const LeaseMark mark, mark_of(name, lease.value()));
   if (mark.state == "done" && !MS_MUTANT(once_done_again)) return Once::done_before;
   MS_TRY(action(lease));
   MS_TRY(record(lease, R"({"state":"done"})", stop));

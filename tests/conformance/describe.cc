@@ -217,6 +217,16 @@ struct OperationText {
     return fmt::format("open breaker {} {}", op.name, op.open_for.count());
   }
   std::string operator()(const CloseBreaker& op) { return "close breaker " + op.name; }
+  std::string operator()(const AddMark& op) {
+    return fmt::format("mark {} at {} by {} {}", op.text, op.at ? op.at->us() : -1, op.by,
+                       to_string(op.source));
+  }
+  std::string operator()(const RemoveMark& op) { return fmt::format("remove mark {}", op.id); }
+  std::string operator()(const PutView& op) {
+    return fmt::format("view {} {}?{} by {}", op.view.name, op.view.page, op.view.query,
+                       op.view.by);
+  }
+  std::string operator()(const RemoveView& op) { return "remove view " + op.name; }
   std::string operator()(const OpenQueues& op) {
     return fmt::format("open_queues {}{}", op.limit, line(op.fence));
   }
@@ -414,6 +424,12 @@ struct ResultText {
   }
   std::string operator()(const TriggerFired& r) {
     return fmt::format("job {} duplicate={}", r.job, r.duplicate);
+  }
+  std::string operator()(const Mark& r) {
+    return fmt::format("mark {} {} {} {} {}", r.id, r.at.us(), r.text, r.by, to_string(r.source));
+  }
+  std::string operator()(const SavedView& r) {
+    return fmt::format("view {} {}?{} {} {}", r.name, r.page, r.query, r.by, r.updated_at.us());
   }
   std::string operator()(const PutScheduleResult& r) {
     return fmt::format("put v{} {}", r.version, static_cast<int>(r.outcome));

@@ -3,6 +3,7 @@
 
 #include "conformance/model_access.h"
 #include "conformance/model_breakers.h"
+#include "conformance/model_history.h"
 #include "conformance/model_leases.h"
 #include "conformance/model_limits.h"
 #include "conformance/model_memos.h"
@@ -15,7 +16,7 @@
 
 namespace mainspring {
 
-class ModelReads : public Store {
+class ModelReads : public ModelHistory {
  public:
   Result<JobPage> list(const JobFilter& filter, int limit, JobId before) const override {
     JobPage page;
@@ -181,7 +182,7 @@ class ModelReads : public Store {
     const ModelTriggers* triggers;
     const ModelLimits* limits;
   };
-  ModelReads(Parts of, const ModelDisk& disk) : of_(of), disk_(disk) {}
+  ModelReads(Parts of, const ModelDisk& disk) : ModelHistory(disk), of_(of), disk_(disk) {}
 
  private:
   template <class Counts>

@@ -116,6 +116,12 @@ struct ModelDisk {
   Tokens tokens;
   std::vector<AuditRecord> audit;
   AuditMark audit_base;
+  std::map<std::tuple<Duration, WallTime, std::string, std::string>, HistoryCounts>
+      history;  // by span, time, queue and kind
+  std::vector<Mark> marks;
+  std::int64_t last_mark = 0;
+  std::map<std::string, SavedView> views;
+  HistoryNames history_names;
   Duration allowance{0};  // for a restart
   Instant allowed_until;  // of this process
   Instant allowance_over;

@@ -6,13 +6,13 @@
 #include <tuple>
 #include <utility>
 
-#include "conformance/model_access.h"
 #include "conformance/model_deferred.h"
 #include "conformance/model_edits.h"
 #include "conformance/model_empty.h"
 #include "conformance/model_follows.h"
 #include "conformance/model_keys.h"
 #include "conformance/model_limits.h"
+#include "conformance/model_marks.h"
 #include "conformance/model_memos.h"
 #include "conformance/model_pauses.h"
 #include "conformance/model_quarantine.h"
@@ -48,6 +48,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
         limits_(*disk_, now ? now->wall : WallTime()),
         quarantine_(*disk_),
         breakers_(*disk_, [this](const std::string& queue) { opened(queue); }) {
+    kept_ = options_.history;
     if (!now) return;
     leases_.begin_anew(now->instant, how);
     sessions_.begin_anew(now->instant);
@@ -80,10 +81,10 @@ class ModelStore final : public ModelReads, private ModelJobs {
     report.effects.breakers = breakers_.take_changed(now.wall);
     report.effects.resumed = std::exchange(resumed_, {});
     quarantine_.tell(report.effects);
-    dirty_ = workflows_.take_wrote() || dirty_;
-    dirty_ = triggers_.take_wrote() || dirty_;
-    const bool of_access = access_.take_wrote();
-    if (schedules_.take_wrote() || of_access || dirty_) ++commits_;
+    for (const bool wrote : {workflows_.take_wrote(), triggers_.take_wrote(), access_.take_wrote(),
+                             schedules_.take_wrote()})
+      dirty_ = wrote || dirty_;
+    if (add_history(dirty_, report, now, *disk_)) ++commits_;
     return report;
   }
 
@@ -182,6 +183,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     return breakers_.run(op, now_.wall);
   }
   OperationResult run(const AccessOperation auto& op) { return access_.run(op, now_); }
+  OperationResult run(const MarkOperation auto& op) { return note(run_mark(*disk_, op, now_.wall)); }
 
   JobId make(const NewJob& n, WallTime at, JobState state, std::int64_t schedule) override {
     const JobId id = add_record(n, at, state);

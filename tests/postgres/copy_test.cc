@@ -308,6 +308,91 @@ TEST_CASE("a window is not lost where its job is pruned while a copy goes on") {
   }
 }
 
+TEST_CASE("marks and saved views move with the store, and later marks get new numbers") {
+  for (const PlaceKind kind : kKinds) {
+    const CopyPlace from(kind), to(other(kind));
+    std::vector<Mark> marks;
+    std::vector<SavedView> views;
+    {
+      Server server(from);
+      server.enqueue();
+      const auto now = server.clock().now();
+      must(server.store().apply(
+          std::vector<Operation>{
+              AddMark{.text = "v1", .by = "ci"},
+              AddMark{.text = "w 1", .by = "w", .source = MarkSource::worker},
+              PutView{{.name = "dead", .page = "jobs", .query = "state=dead", .by = "ann"}}},
+          now));
+      marks = must(server.store().marks({})).marks;
+      views = must(server.store().views());
+      CHECK(marks.size() == 2);
+      CHECK(views.size() == 1);
+    }
+    must_copy(from, to, SystemClock());
+    Server server(to);
+    CHECK(must(server.store().marks({})).marks == marks);
+    CHECK(must(server.store().views()) == views);
+    const auto report = must(server.store().apply(
+        std::vector<Operation>{AddMark{.text = "w 1", .by = "x", .source = MarkSource::worker},
+                               AddMark{.text = "v2", .by = "ci"}},
+        server.clock().now()));
+    CHECK(std::get<Mark>(report.results[0]).by == "w");
+    CHECK(std::get<Mark>(report.results[1]).id > std::max(marks[0].id, marks[1].id));
+  }
+}
+
+TEST_CASE("the history moves with the store, and both stores continue to add to it") {
+  for (const PlaceKind kind : kKinds) {
+    const CopyPlace from(kind), to(other(kind)), back(kind);
+    const auto add = [](Server& server, const char* queue, Duration ran) {
+      HistoryRow row{.at = step_start(server.clock().now().wall, kHistoryMinute),
+                     .queue = queue,
+                     .kind = "greet"};
+      row.counts.enqueued = row.counts.started = row.counts.completed = 1;
+      row.counts.run.add(ran);
+      server.store().offer_history(std::make_shared<const HistoryRows>(HistoryRows{row}),
+                                   HistoryWrite::always);
+      CHECK(must(server.store().apply({}, server.clock().now())).history_written);
+    };
+    const auto read = [](Server& server, const char* queue, Duration step) {
+      const WallTime now = server.clock().now().wall;
+      const WallTime end = step_start(now, step) + step;
+      HistoryCounts sum;
+      for (const HistoryCounts& one : must(server.store().history(
+               {.queue = queue, .from = end - step * 10, .to = end, .step = step}, now)))
+        sum.add(one);
+      return sum;
+    };
+    HistoryCounts mail, all;
+    {
+      Server server(from);
+      server.enqueue();
+      add(server, "mail", std::chrono::seconds(1));
+      add(server, "other", std::chrono::seconds(2));
+      server.clock().advance(std::chrono::minutes(2));
+      add(server, "mail", std::chrono::seconds(3));
+      mail = read(server, "mail", kHistoryMinute), all = read(server, "", kHistoryHour);
+    }
+    must_copy(from, to, SystemClock());
+    {
+      Server server(to);
+      server.clock().advance(std::chrono::minutes(2));
+      CHECK(read(server, "mail", kHistoryMinute) == mail);
+      CHECK(read(server, "", kHistoryHour) == all);
+      CHECK(must(server.store().verify()).problems.empty());
+      add(server, "mail", std::chrono::seconds(4));
+      mail = read(server, "mail", kHistoryMinute), all = read(server, "", kHistoryHour);
+      CHECK(mail.enqueued == 3);
+      CHECK(all.enqueued == 4);
+    }
+    must_copy(to, back, SystemClock());
+    Server server(back);
+    server.clock().advance(std::chrono::minutes(2));
+    CHECK(read(server, "mail", kHistoryMinute) == mail);
+    CHECK(read(server, "", kHistoryHour) == all);
+  }
+}
+
 TEST_CASE("a deferred job moves as it is, and is claimed by its id there") {
   for (const PlaceKind kind : kKinds) {
     const CopyPlace from(kind), to(other(kind));

@@ -516,16 +516,19 @@ std::map<std::string, std::string> plain_session_defects() {
   };
 }
 
-// Of copies and moves of stores.
+// Of copies and moves of stores, and of the history.
 std::map<std::string, std::string> copy_defects() {
   const auto copy = [](const std::string& test_case) {
     return fmt::format("timeout 100 {}/copy_test --abort-after=1 -tc='{}'", kPrograms, test_case);
   };
   return {
+      {"history_overwritten", conformance("counts of one minute add up*")},
+      {"history_lost_at_stop", broker("history: counts are written with commits*")},
       {"copy_sees_no_versions", copy("a copy that is killed at any moment*")},
       {"copy_keeps_pruned_jobs", copy("a copy that is killed at any moment*")},
       {"copy_drops_unique_keys", copy("a copy that is killed at any moment*")},
       {"copy_drops_windows", copy("a window that is open moves also when its job*")},
+      {"copy_drops_history", copy("the history moves with the store*")},
       {"copy_drops_memos", copy("a copy that is killed at any moment*")},
       {"copy_drops_program_ends", copy("a copy that is killed at any moment*")},
       {"copy_renumbers_sessions",

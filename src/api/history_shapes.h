@@ -1,0 +1,17 @@
+// The history as JSON. See shapes.h for what encode_… and decode_… promise.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "mainspring/history.h"
+
+namespace mainspring {
+
+// {"queue", "kind", "from", "to", "step", "points": [{"at", "enqueued", "started", "completed",
+// "failed", "dead", "cancelled", "wait", "run"}], "total"}; wait and run are {"count", "p50_ms",
+// "p95_ms", "p99_ms"}. The total is a point without "at".
+void encode_history(const History& history, std::string& out);
+Result<History> decode_history(std::string_view body);
+
+}  // namespace mainspring

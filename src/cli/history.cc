@@ -1,0 +1,96 @@
+// history: counts and times of jobs per minute, hour or day.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "api/history_shapes.h"
+#include "cli/handlers.h"
+#include "cli/support.h"
+#include "env/clock.h"
+
+namespace mainspring::cli {
+namespace {
+
+constexpr Duration kSince = std::chrono::hours(24), kStep = std::chrono::hours(1);
+
+// Up to six columns: "12,345", "123k", "4.6M".
+Cell count_cell(std::int64_t n, Colour colour) {
+  if (n == 0) return {};
+  if (n < 100'000) return {format_count(n), colour};
+  if (n < 1'000'000) return {fmt::format("{}k", n / 1000), colour};
+  return {fmt::format("{:.1f}M", static_cast<double>(n) / 1e6), colour};
+}
+
+// "850us", "12ms", "3.4s", "5.2m", "1.5h", "2.0d": two or three digits.
+std::string short_time(const HistoryTimes& times, Duration value) {
+  if (times.count == 0) return "-";
+  const auto us = static_cast<double>(value.count());
+  if (us < 1e3) return fmt::format("{:.0f}us", us);
+  if (us < 1e6) return fmt::format("{:.{}f}ms", us / 1e3, us < 1e4 ? 1 : 0);
+  if (us < 60e6) return fmt::format("{:.{}f}s", us / 1e6, us < 1e7 ? 1 : 0);
+  if (us < 3600e6) return fmt::format("{:.{}f}m", us / 60e6, us < 600e6 ? 1 : 0);
+  if (us < 86400e6) return fmt::format("{:.1f}h", us / 3600e6);
+  return fmt::format("{:.1f}d", us / 86400e6);
+}
+
+// Without what is the same in every row: "01-31 09:00", of whole days "2026-01-31".
+std::string start_of(WallTime at, Duration step) {
+  const std::string text = format_wall_time(at);
+  const bool days = step % std::chrono::hours(24) == Duration(0);
+  return days ? text.substr(0, 10) : fmt::format("{} {}", text.substr(5, 5), text.substr(11, 5));
+}
+
+std::vector<Cell> row_of(const std::string& title, const HistoryPoint& point) {
+  return {{title},
+          count_cell(point.enqueued, Colour::none),
+          count_cell(point.completed, Colour::green),
+          count_cell(point.failed, Colour::yellow),
+          count_cell(point.dead, Colour::red),
+          count_cell(point.cancelled, Colour::none),
+          {short_time(point.wait, point.wait.p50)},
+          {short_time(point.wait, point.wait.p95)},
+          {short_time(point.run, point.run.p50)},
+          {short_time(point.run, point.run.p95)}};
+}
+
+}  // namespace
+
+Result<int> run_history(const Invocation& invocation, Io& io) {
+  HistoryFilter filter{.queue = invocation.flag("queue").value_or(""),
+                       .kind = invocation.flag("kind").value_or("")};
+  MS_TRY_ASSIGN(const auto since, invocation.duration("since"));
+  MS_TRY_ASSIGN(const auto step, invocation.duration("step"));
+  for (const char* name : {"since", "step"}) {
+    MS_TRY_ASSIGN(const auto value, invocation.duration(name));
+    if (value == Duration(0)) return invalid(name, fmt::format("--{} 0s: must be above 0", name));
+  }
+  filter.step = step.value_or(kStep);
+  MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
+  const WallTime now = SystemClock().now().wall;
+  const Duration window = since.value_or(kSince);
+  filter.from = window < Duration(now.us()) ? now - window : WallTime();
+  MS_TRY_ASSIGN(const History history, connection->client->history(filter));
+  if (invocation.json) {
+    std::string out;
+    encode_history(history, out);
+    print_line(io, out);
+    return kExitOk;
+  }
+  Table table({{"TIME (UTC)"},
+               {"NEW", Align::right},
+               {"DONE", Align::right},
+               {"FAIL", Align::right, true},
+               {"DEAD", Align::right, true},
+               {"CANC", Align::right, true},
+               {"WAIT50", Align::right},
+               {"95", Align::right},
+               {"RUN50", Align::right},
+               {"95", Align::right}});
+  for (const HistoryPoint& point : history.points)
+    table.add(row_of(start_of(point.at, history.step), point));
+  table.add(row_of("total", history.total));
+  io.out(table.render(io));
+  return kExitOk;
+}
+
+}  // namespace mainspring::cli
