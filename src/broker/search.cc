@@ -84,7 +84,9 @@ class PayloadSearch {
       if (full) return std::move(out_);
       if (!found.next) return std::move(out_);
       before = *found.next;
-      if (out_.examined >= kMaxSearchedJobs || bytes_ >= kMaxSearchedBytes) {
+      const bool enough = out_.examined >= kMaxSearchedJobs || whole_ >= kMaxWholeJobs ||
+                          bytes_ >= kMaxSearchedBytes;
+      if (enough) {
         out_.next = before;
         return std::move(out_);
       }
@@ -100,6 +102,7 @@ class PayloadSearch {
     std::vector<JobId> ids;
     for (const Job& job : found.jobs) ids.push_back(job.id);
     if (ids.empty()) return false;
+    whole_ += ids.size();
     MS_TRY_ASSIGN(const std::vector<Job> whole, store_.whole(ids));
     std::map<JobId, const Job*> by_id;
     for (const Job& job : whole) by_id[job.id] = &job;
@@ -120,7 +123,7 @@ class PayloadSearch {
   const Store& store_;
   const JobFilter& filter_;
   const std::size_t limit_;
-  std::size_t bytes_ = 0;
+  std::size_t whole_ = 0, bytes_ = 0;
   JobPage out_;
 };
 

@@ -7,6 +7,7 @@ namespace mainspring {
 
 // What one page of a search reads at most, and a little more: it ends with what exceeds a bound.
 inline constexpr std::int64_t kMaxSearchedJobs = 20'000;
+inline constexpr std::size_t kMaxWholeJobs = 5'000;        // of these, read with their payloads
 inline constexpr std::size_t kMaxSearchedBytes = 8 << 20;  // of args, results and errors
 // Jobs of one workflow or schedule that a search looks at: the newest.
 inline constexpr std::size_t kMaxNamedJobs = 20'000;

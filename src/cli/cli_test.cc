@@ -260,7 +260,7 @@ TEST_CASE("a bad command line names what is wrong and exits with 64") {
       {{"jobs", "list", "--queue"}, "--queue: needs a value"},
       {{"jobs", "list", "--queue", "a", "--queue", "b"},
        "--queue: given 2 times: must be given once"},
-      {{"jobs", "list", "--state", "done"}, "--state \"done\": must be one of waiting, scheduled"},
+      {{"jobs", "list", "--state", "done"}, "--state \"done\": must be waiting, scheduled"},
       {{"jobs", "list", "--limit", "0"}, "--limit \"0\": must be a number from 1 to"},
       {{"jobs", "list", "--limit", "5", "--all"}, "--limit and --all: only one of them"},
       {{"jobs", "show"}, "ID is missing. Usage: mainspring jobs show ID"},

@@ -19,10 +19,10 @@ struct VerbRow {
 constexpr std::array<VerbRow, kVerbs> kTable{{
     {Verb::enqueue, "enqueue", "enqueue jobs into these queues; start runs of job folders"},
     {Verb::work, "work", "claim, renew and finish jobs of these queues"},
-    {Verb::lease, "lease", "acquire, renew, release and see leases of these names"},
-    {Verb::read, "read", "see jobs, queues, schedules and job folders, without what they carry"},
+    {Verb::lease, "lease", "acquire, renew, release and see locks of these names"},
+    {Verb::read, "read", "see jobs, queues, schedules and job folders, without payloads"},
     {Verb::read_payload, "read:payload",
-     "see what they carry too: args, results, checkpoints, errors, headers, logs"},
+     "also see args, results, checkpoints, errors, headers, logs"},
     {Verb::result, "result", "see the state and the result of a job by its id"},
     {Verb::schedule, "schedule", "define and change schedules of jobs for these queues"},
     {Verb::metrics, "metrics", "see the metrics of the server"},
