@@ -33,7 +33,7 @@ async function soon({ page, go, url }) {
 }
 
 // Without traffic an open page asks for nothing, and a hidden one has no stream.
-async function quiet({ go, url, browser }) {
+async function quiet({ url, browser }) {
   for (const name of ["", "jobs", "queues", "schedules", "workers"]) {
     const { context, page } = await open(browser, url);
     await page.clock.install();
@@ -51,7 +51,6 @@ async function quiet({ go, url, browser }) {
     await page.getByText("Live").waitFor({ state: "detached" });
     await context.close();
   }
-  await go("");
 }
 
 // By keyboard alone: why job X waits, raise the limit, see it run.

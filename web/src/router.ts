@@ -1,5 +1,5 @@
 // Each view is a URL: #/jobs/17?tab=errors. Back, reload and a new tab lead to the same view, under any prefix.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 
 export interface Route {
   path: string[]; // decoded segments
@@ -40,13 +40,14 @@ export function navigate(hash: string, replace = false): void {
 }
 
 export function useRoute(): Route {
-  const [route, setRoute] = useState(() => parseRoute(location.hash));
+  const [hash, setHash] = useState(location.hash);
   useEffect(() => {
-    const update = () => setRoute(parseRoute(location.hash));
+    const update = () => setHash(location.hash);
     addEventListener("hashchange", update);
+    update(); // the address may have changed since the first render
     return () => removeEventListener("hashchange", update);
   }, []);
-  return route;
+  return useMemo(() => parseRoute(hash), [hash]);
 }
 
 // Changes parameters of the present view; undefined removes one.

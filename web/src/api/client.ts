@@ -1,6 +1,7 @@
 // Requests to the server's HTTP API. The same API that every other client uses.
 import { formatJson, parseJson } from "./json";
 import type { components } from "./schema";
+import type { Queue } from "./shapes";
 
 export type Schemas = components["schemas"];
 
@@ -112,6 +113,20 @@ export async function getNamed<T extends { next: string | null }>(path: string, 
     all.next = page.next;
   }
   return all;
+}
+
+const MAX_QUEUE_PAGES = 10;
+// All queues, so that their counts add up: 10,000 at most.
+export async function getQueues(signal?: AbortSignal): Promise<{ queues: Queue[] }> {
+  const queues: Queue[] = [];
+  let after: string | undefined;
+  for (let i = 0; i < MAX_QUEUE_PAGES; ++i) {
+    const page = await get<{ queues: Queue[]; next?: string | null }>("/v1/queues", { after }, signal);
+    queues.push(...page.queues);
+    if (page.next == null) break;
+    after = page.next;
+  }
+  return { queues };
 }
 
 // The newest jobs that match, up to `limit`. A page of the server may be short, even empty, and have a next one.

@@ -1,7 +1,7 @@
 // Ctrl-K: type a page, a queue, the id of a job or an action of the page; Enter goes there or runs it. / searches.
 import { useEffect, useRef, useState } from "preact/hooks";
 
-import { get, type Schemas } from "../api/client";
+import { getQueues } from "../api/client";
 import { link, navigate } from "../router";
 import { t } from "../texts";
 
@@ -63,7 +63,7 @@ export function Palette() {
     setAt(0);
     setButtons(buttonCommands());
     setOpen(true);
-    get<Schemas["QueueList"]>("/v1/queues").then(
+    getQueues().then(
       (list) => setQueues(list.queues.map((queue) => queue.name)),
       () => {},
     );

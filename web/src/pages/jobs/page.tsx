@@ -1,7 +1,7 @@
 // Jobs: search and filter; act on the selected ones or on everything that matches.
 import { useEffect, useMemo, useState } from "preact/hooks";
 
-import { get, type Query, type Schemas } from "../../api/client";
+import { get, getQueues, type Query, type Schemas } from "../../api/client";
 import { listen } from "../../api/events";
 import type { JobPage } from "../../api/shapes";
 import { Button, Empty, Page, Show } from "../../components/basics";
@@ -31,7 +31,7 @@ export function JobsPage(props: { route: Route }) {
   const cursor = route.query.get("cursor") ?? "";
   const key = JSON.stringify([filter, cursor]);
   const jobs = useData(key, (signal) => get<JobPage>("/v1/jobs", { ...apiQuery(filter), cursor, limit: PAGE_SIZE }, signal));
-  const queues = useData("queues", (signal) => get<Schemas["QueueList"]>("/v1/queues", {}, signal), (event) => event.job !== undefined);
+  const queues = useData("queues", getQueues, (event) => event.job !== undefined);
   const names = useMemo(() => queues.data?.queues.map((queue) => queue.name) ?? [], [queues.data]);
   const [creating, setCreating] = useState(false);
   const [bulks, setBulks] = useState(0);

@@ -1,7 +1,7 @@
 // Overview: what runs, what waits, what failed, what comes next.
 import { useEffect, useRef, useState } from "preact/hooks";
 
-import { get, getNamed, type Schemas } from "../../api/client";
+import { get, getNamed, getQueues, type Schemas } from "../../api/client";
 import { listen } from "../../api/events";
 import type { Queue } from "../../api/shapes";
 import { Ago, Button, Empty, Facts, Page, Panel, Show, StateBadge } from "../../components/basics";
@@ -22,7 +22,7 @@ const TICKS_REFRESH_MS = 60_000;
 type Queues = Loaded<{ queues: Queue[] }>;
 
 export function OverviewPage() {
-  const queues = useData("queues", (signal) => get<{ queues: Queue[] }>("/v1/queues", {}, signal), (event) => event.queue !== undefined);
+  const queues = useData("queues", getQueues, (event) => event.queue !== undefined);
   return (
     <Page title={t.pages.overview} note={t.overview.note}>
       <Numbers queues={queues} />

@@ -1,7 +1,7 @@
 // All queues: those that fall behind first.
 import { useRef } from "preact/hooks";
 
-import { get } from "../../api/client";
+import { getQueues } from "../../api/client";
 import type { ServerEvent } from "../../api/events";
 import type { Queue } from "../../api/shapes";
 import { Empty, Page, Show, useNow } from "../../components/basics";
@@ -23,7 +23,7 @@ const LATER = ["scheduled", "retryable", "waiting"];
 const concernsQueues = (event: ServerEvent): boolean => event.queue !== undefined;
 
 export function QueuesPage() {
-  const queues = useData("queues", (signal) => get<{ queues: Queue[] }>("/v1/queues", {}, signal), concernsQueues);
+  const queues = useData("queues", getQueues, concernsQueues);
   return (
     <Page title={t.pages.queues} note={t.queues.note}>
       <Show of={queues}>

@@ -1,5 +1,5 @@
 // Sessions of a queue: their jobs run one at a time, in order.
-import { get, post, segment, type Schemas } from "../../api/client";
+import { get, getQueues, post, segment, type Schemas } from "../../api/client";
 import { Ago, Button, Empty, Facts, Page, Panel, Show, StateBadge } from "../../components/basics";
 import { act } from "../../components/feedback";
 import { Table, type Column } from "../../components/table";
@@ -13,7 +13,7 @@ type Session = Schemas["Session"];
 
 export function SessionsPage(props: { route: Route }) {
   const { route } = props;
-  const queues = useData("queues", (signal) => get<Schemas["QueueList"]>("/v1/queues", {}, signal));
+  const queues = useData("queues", getQueues);
   const names = queues.data?.queues.map((one) => one.name) ?? [];
   const queue = route.query.get("queue") ?? names[0] ?? "";
   const shown = route.query.get("key") ?? "";
