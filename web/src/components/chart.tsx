@@ -28,6 +28,8 @@ export function niceScale(max: number): { top: number; step: number } {
 const HEIGHT = 150;
 const PAD = { left: 52, right: 12, top: 22, bottom: 22 };
 const LABEL_PX = 76;
+const MARK_CHARACTERS = 20;
+const CHARACTER_PX = 7;
 
 function useWidth() {
   const frame = useRef<HTMLDivElement>(null);
@@ -194,15 +196,19 @@ function Marks(props: { marks: ChartMark[]; from: number; to: number; x: (time: 
     <g class="marks">
       {shown.map((mark, i) => {
         const at = props.x(mark.time);
-        const room = at - labelled > LABEL_PX;
-        if (room) labelled = at;
+        const text = mark.text.length > MARK_CHARACTERS ? `${mark.text.slice(0, MARK_CHARACTERS - 1)}…` : mark.text;
+        const size = text.length * CHARACTER_PX;
+        const left = at + size > props.x(props.to); // no room to the right
+        const start = left ? at - size : at;
+        const room = start > labelled;
+        if (room) labelled = start + size + 8;
         return (
           <g key={i}>
             <title>{`${mark.text} · ${dateTime(mark.at)}`}</title>
             <line x1={at} x2={at} y1={room ? 14 : PAD.top} y2={props.base} />
             {room && (
-              <text x={at + 3} y={12}>
-                {mark.text.length > 14 ? `${mark.text.slice(0, 13)}…` : mark.text}
+              <text x={left ? at - 3 : at + 3} y={12} text-anchor={left ? "end" : "start"}>
+                {text}
               </text>
             )}
           </g>

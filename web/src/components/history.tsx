@@ -144,7 +144,7 @@ function MarkList(props: { marks: Mark[]; reload: () => void }) {
     <details>
       <summary>{t.chart.markList(props.marks.length)}</summary>
       <ul class="plain-list">
-        {[...props.marks].reverse().map((mark) => (
+        {[...props.marks].sort((a, b) => Date.parse(b.at) - Date.parse(a.at)).map((mark) => (
           <li key={mark.id}>
             <span>{mark.text}</span>
             <span class="note">{mark.source === "worker" ? t.chart.byWorker : mark.by}</span>
