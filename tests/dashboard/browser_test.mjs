@@ -3,6 +3,7 @@
 // With options that name a store, only the flows run: pages look the same on every store.
 import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
+import { createServer, request as forward } from "node:http";
 import { join } from "node:path";
 
 import { FLOWS } from "./flows.mjs";
@@ -76,6 +77,36 @@ async function reconnect(server) {
   return again;
 }
 
+// Behind a proxy that serves it below a path: all addresses are relative.
+async function underPrefix(server) {
+  const proxy = createServer((request, response) => {
+    if (!request.url.startsWith("/jobs-of/eu/")) return void response.writeHead(404).end();
+    const target = new URL(request.url.slice("/jobs-of/eu".length), server.url);
+    const forwarded = forward(target, { method: request.method, headers: request.headers }, (answer) => {
+      response.writeHead(answer.statusCode, answer.headers);
+      answer.pipe(response);
+    });
+    forwarded.on("error", () => response.destroy());
+    response.on("close", () => forwarded.destroy());
+    request.pipe(forwarded);
+  });
+  await new Promise((resolve) => proxy.listen(0, "127.0.0.1", resolve));
+  const { context, page, problems } = await open(browser, "");
+  await page.goto(`http://127.0.0.1:${proxy.address().port}/jobs-of/eu/`);
+  await page.getByRole("heading", { name: "Overview" }).waitFor();
+  check(new URL(page.url()).pathname === "/jobs-of/eu/ui/", `the root leads to the dashboard below the prefix: ${page.url()}`);
+  await page.getByText("Live").waitFor();
+  await page.getByRole("link", { name: "Queues", exact: true }).first().click();
+  await page.getByRole("button", { name: "Pause mails" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Pause", exact: true }).click();
+  await page.getByRole("button", { name: "Resume mails" }).click();
+  await page.getByRole("button", { name: "Pause mails" }).waitFor();
+  for (const text of problems) check(false, `below a prefix: ${text}`);
+  await context.close();
+  proxy.closeAllConnections();
+  proxy.close();
+}
+
 let local = await startServer(t, "local", whole ? ["--jobs", jobFolders(t)] : []);
 try {
   const ids = await fill(local.url);
@@ -97,6 +128,7 @@ try {
   }
   for (const text of problems) check(false, text);
   await context.close();
+  if (whole) await underPrefix(local);
   local = await reconnect(local);
 } finally {
   await stopServer(local);
