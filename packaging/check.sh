@@ -19,7 +19,7 @@ check() {
   set +e
   (
     set -e
-    trap '[[ -z $server ]] || kill "$server" 2>/dev/null || true' EXIT
+    trap '[[ -z $server ]] || kill -KILL "$server" 2>/dev/null || true' EXIT
     "$@"
   ) >"$work/output" 2>&1
   status=$?
@@ -67,6 +67,10 @@ make_root() {
 in_root() {
   chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 "$@"
 }
+# install_debs PACKAGE…: of those that were made.
+install_debs() {
+  in_root sh -c "apt-get install -y --no-install-recommends $(printf ' /debs/%s_*.deb' "$@")"
+}
 # Files outside of caches and logs, with owner, mode and content.
 state() {
   in_root find / -xdev \( -path /proc -o -path /sys -o -path /debs -o -path /var/cache -o -path /var/log -o -path /var/lib/apt \
@@ -76,10 +80,10 @@ state() {
 }
 clean_purge() {
   # Its libraries stay: they are not ours.
-  in_root apt-get install -y --no-install-recommends /debs/mainspring_*.deb
+  install_debs mainspring
   in_root apt-get purge -y mainspring
   state >"$work/before"
-  in_root sh -c 'apt-get install -y --no-install-recommends /debs/mainspring_*.deb /debs/mainspring-jobs_*.deb'
+  install_debs mainspring mainspring-jobs
   in_root sh -c 'apt-get install -y --reinstall /debs/mainspring_*.deb /debs/mainspring-jobs_*.deb'
   in_root apt-get remove -y mainspring mainspring-jobs
   [[ -e $root/etc/mainspring/config.toml ]] || { echo "remove has removed the settings"; return 1; }
@@ -88,7 +92,7 @@ clean_purge() {
   diff "$work/before" "$work/after"
 }
 upgrade_keeps_settings() {
-  in_root apt-get install -y --no-install-recommends /debs/mainspring_*.deb
+  install_debs mainspring
   echo 'log_level = "warn"' >>"$root/etc/mainspring/config.toml"
   local settings
   settings=$(cat "$root/etc/mainspring/config.toml")
@@ -103,7 +107,7 @@ upgrade_keeps_settings() {
   in_root apt-get purge -y mainspring
 }
 data_survives_purge() {
-  in_root apt-get install -y --no-install-recommends /debs/mainspring_*.deb
+  install_debs mainspring
   in_root sh -c 'setpriv --reuid mainspring --regid mainspring --clear-groups mainspring token create admin --scope admin --data /var/lib/mainspring'
   in_root apt-get purge -y mainspring | tee "$work/purge"
   grep -q 'the data in /var/lib/mainspring stays' "$work/purge"
@@ -121,7 +125,7 @@ first_job() {
   # With its libraries, whose packages are downloaded already.
   in_root apt-get autoremove -y
   began=$(date +%s.%N)
-  in_root apt-get install -y --no-install-recommends /debs/mainspring_*.deb
+  install_debs mainspring
   serve_in_root
   eventually curl -sf http://127.0.0.1:18080/readyz -o /dev/null
   curl -sf http://127.0.0.1:18080/v1/jobs -H 'Content-Type: application/json' -d '{"queue":"hello","kind":"greet"}'
@@ -139,7 +143,7 @@ other_users() {
   in_root apt-get purge -y mainspring
 }
 units_in_root() {
-  in_root sh -c 'apt-get install -y --no-install-recommends /debs/mainspring_*.deb /debs/mainspring-jobs_*.deb'
+  install_debs mainspring mainspring-jobs
   in_root systemctl is-enabled mainspring.service mainspring-host.service
   [[ $(in_root systemctl is-enabled mainspring-backup.timer || true) == disabled ]]
   [[ $(in_root systemctl is-enabled mainspring-verify.timer || true) == disabled ]]
@@ -148,7 +152,7 @@ units_in_root() {
 }
 # The units under a systemd of their own: the last use of this Debian.
 systemd_runs() {
-  in_root sh -c 'apt-get install -y --no-install-recommends /debs/mainspring_*.deb /debs/mainspring-jobs_*.deb'
+  install_debs mainspring mainspring-jobs
   packaging/systemd_check.sh "$root"
 }
 library() {
@@ -172,41 +176,45 @@ image_size() {
   ((unpacked <= 60))
 }
 image_tag() { umoci list --layout "$work/image" | head -n 1; }
-# run_image NAME ARGUMENT…: in the foreground, as the image says, with a read-only root and the network of this machine.
-run_image() {
-  local name=$1
-  shift
-  python3 - "$work/bundle/config.json" "$work/data" "$@" <<'PYTHON'
-import json, sys
-file, data, arguments = sys.argv[1], sys.argv[2], sys.argv[3:]
-config = json.load(open(file))
-config["process"]["args"] = ["/usr/bin/mainspring", *arguments]
-config["process"]["terminal"] = False
-assert config["process"]["user"] == {"uid": 65532, "gid": 65532}, config["process"]["user"]
-config["process"]["capabilities"] = {}
-config["process"]["noNewPrivileges"] = True
-config["root"]["readonly"] = True
-config["linux"]["namespaces"] = [one for one in config["linux"]["namespaces"] if one["type"] in ("pid", "mount", "ipc", "uts")]
-config["linux"].pop("resources", None)
-config["linux"].pop("uidMappings", None)
-config["linux"].pop("gidMappings", None)
-config["mounts"] = [one for one in config["mounts"] if one["destination"] not in ("/data", "/sys", "/sys/fs/cgroup", "/dev/mqueue")]
-config["mounts"].append({"destination": "/data", "type": "bind", "source": data, "options": ["bind", "rw"]})
-json.dump(config, open(file, "w"))
-PYTHON
-  crun --cgroup-manager=disabled run --bundle "$work/bundle" "$name"
-}
+# The image's own command and environment with more arguments, as its user, in namespaces, with a read-only root: what an
+# engine does, without one.
 image_runs() {
   mkdir -p "$work/data"
   chown 65532:65532 "$work/data"
-  run_image "mainspring-check-$$" serve --listen 127.0.0.1:18081 --restart-allowance 0s >"$work/image.log" 2>&1 &
+  python3 - "$work/bundle/config.json" >"$work/image.env" <<'PYTHON'
+import json, shlex, sys
+process = json.load(open(sys.argv[1]))["process"]
+print("user=%d:%d" % (process["user"]["uid"], process["user"]["gid"]))
+print("command=(%s)" % " ".join(map(shlex.quote, process["args"])))
+print("variables=(%s)" % " ".join(map(shlex.quote, process["env"])))
+PYTHON
+  # shellcheck source=/dev/null
+  source "$work/image.env"
+  # shellcheck disable=SC2154
+  [[ $user == 65532:65532 && ${command[*]} == "/usr/bin/mainspring serve" ]]
+  # shellcheck disable=SC2154,SC2016
+  unshare --mount --pid --fork --ipc --kill-child bash -euc '
+    root=$1 data=$2 user=$3
+    shift 3
+    mount --make-rprivate /
+    mount --bind "$root" "$root"
+    mount --bind "$data" "$root/data"
+    mount -o remount,bind,ro "$root"
+    exec chroot --userspec="$user" "$root" "$@"' - \
+    "$work/bundle/rootfs" "$work/data" "$user" /usr/bin/mainspring "${command[@]:1}" --listen 127.0.0.1:18081 --data /data \
+    >"$work/image.log" 2>&1 &
   server=$!
   eventually curl -sf http://127.0.0.1:18081/readyz -o /dev/null || { cat "$work/image.log"; return 1; }
   curl -sf http://127.0.0.1:18081/v1/jobs -H 'Content-Type: application/json' -d '{"queue":"hello","kind":"greet"}'
   [[ $(stat -c %u "$work/data/mainspring.db") == 65532 ]]
-  kill "$server"
-  wait "$server" || true
+  # The image has time zones.
+  curl -sf http://127.0.0.1:18081/v1/schedules/nightly -X PUT -H 'Content-Type: application/json' \
+    -d '{"cron":"0 3 * * *","time_zone":"Europe/Berlin","queue":"hello","kind":"greet"}'
+  # unshare itself ignores the signal.
+  kill "$(cat "/proc/$server/task/$server/children")"
+  wait "$server"
   server=""
+  grep -q 'stopp' "$work/image.log"
 }
 sbom_lists() {
   python3 -c 'import json, sys; names = {one["name"] for one in json.load(open(sys.argv[1]))["packages"]}; assert {"mainspring", "libssl3", "libsqlite3-0"} <= names, names' "$work/image.spdx.json"

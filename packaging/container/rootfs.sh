@@ -15,7 +15,8 @@ copy_library() {
   local real package
   real=$(readlink -f "$1")
   install -D -m 755 "$real" "$root$real"
-  [[ $1 == "$real" ]] || ln -sf "$(basename "$real")" "$root$(dirname "$real")/$(basename "$1")"
+  # By the name that programs ask for: libssl.so.3 is libssl.so.3.0.17.
+  [[ ${1##*/} == "${real##*/}" ]] || ln -sf "${real##*/}" "$root${real%/*}/${1##*/}"
   package=$({ dpkg -S "$real" || dpkg -S "${real#/usr}" || dpkg -S "$1"; } 2>/dev/null | head -n 1 | cut -d: -f1)
   copy_package "$package"
 }
