@@ -26,7 +26,7 @@ check() {
   set -e
   if ((status == 0)); then
     passed=$((passed + 1))
-    say "$name: good$(sed -n 's/^note: /, /p' "$work/output" | tr -d '\n')"
+    say "$name: good$(sed -n 's/.*note: /, /p' "$work/output" | tr -d '\n')"
   else
     failed=$((failed + 1))
     tail -n 30 "$work/output" >&2
