@@ -209,7 +209,7 @@ PYTHON
   [[ $(stat -c %u "$work/data/mainspring.db") == 65532 ]]
   # The image has time zones.
   curl -sf http://127.0.0.1:18081/v1/schedules/nightly -X PUT -H 'Content-Type: application/json' \
-    -d '{"cron":"0 3 * * *","time_zone":"Europe/Berlin","queue":"hello","kind":"greet"}'
+    -d '{"cron":"0 3 * * *","time_zone":"Europe/Berlin","job":{"queue":"hello","kind":"greet"}}'
   # unshare itself ignores the signal.
   kill "$(cat "/proc/$server/task/$server/children")"
   wait "$server"
