@@ -69,6 +69,10 @@ struct EngineOptions {
   std::string ca_file{};
   std::string certificate_file{};
   std::string key_file{};
+  // How long a request waits for the server. Claims and waits add their own waiting time.
+  Duration request_timeout = std::chrono::seconds(30);
+  // How long a call is repeated while the server is away or overloaded; 0 = never repeated.
+  Duration retry_for = std::chrono::seconds(15);
 
   // Of a directory only:
   // How long ended jobs stay readable.
@@ -91,6 +95,16 @@ struct EngineOptions {
 
 // What follows a job by a request to a URL: by default however it ends. Only one for each job.
 FollowUp callback_to(std::string_view url, std::uint8_t on = FollowUp::kEveryEnd);
+
+// Makes an enqueue depend on a lease. The enqueue is refused with lease_lost, and makes no job,
+// unless the lease is held with this token. A default-constructed one is no condition.
+struct LeaseFence {
+  LeaseFence() = default;
+  LeaseFence(std::string lease_, Token token_) : lease(std::move(lease_)), token(token_) {}
+  LeaseFence(const AutoRenewLease& held) : LeaseFence(held.name(), held.token()) {}
+  std::string lease{};
+  Token token = 0;
+};
 
 // How a job is to be run; defaults as in NewJob.
 struct EnqueueOptions {
@@ -119,6 +133,8 @@ struct EnqueueOptions {
   // The same key within 24 h gives the same job. "" = none for a directory, a random one for a
   // server, so that a broken connection cannot double the job.
   std::string idempotency_key{};
+  // Enqueue only while this lease is held.
+  LeaseFence fence{};
 };
 
 struct Enqueued {
@@ -254,25 +270,30 @@ class Engine {
   // -- making jobs -------------------------------------------------------------------------------
 
   // On disk when it returns. Errors: invalid_argument, too_large, conflict (the idempotency key was
-  // used for another job), overloaded, storage_full, unavailable.
+  // used for another job), lease_lost (the fence), overloaded, storage_full, unavailable (it was
+  // not made), timeout (the server did not answer: it may have been made).
   template <class T>
   requires(!std::is_same_v<T, NewJob>) Result<Enqueued> enqueue(const T& job,
                                                                 EnqueueOptions options = {}) {
     std::string key = std::move(options.idempotency_key);
-    return enqueue(reflect_job(job, options), std::move(key));
+    return enqueue(reflect_job(job, options), std::move(key), std::move(options.fence));
   }
-  Result<Enqueued> enqueue(NewJob job, std::string idempotency_key = "");
-  // All or none, up to kMaxEnqueueJobs, answered in their order.
+  // A job that a handler enqueues carries the trace of the handler's job (header "traceparent"),
+  // unless it has its own.
+  Result<Enqueued> enqueue(NewJob job, std::string idempotency_key = "", LeaseFence fence = {});
+  // All or none, up to kMaxEnqueueJobs, answered in their order. No jobs are no request.
   template <class T>
   requires(!std::is_same_v<T, NewJob>) Result<std::vector<Enqueued>> enqueue_many(
       const std::vector<T>& jobs, EnqueueOptions options = {}) {
     std::vector<NewJob> list;
     list.reserve(jobs.size());
     for (const T& job : jobs) list.push_back(reflect_job(job, options));
-    return enqueue_many(std::move(list), std::move(options.idempotency_key));
+    return enqueue_many(std::move(list), std::move(options.idempotency_key),
+                        std::move(options.fence));
   }
   Result<std::vector<Enqueued>> enqueue_many(std::vector<NewJob> jobs,
-                                             std::string idempotency_key = "");
+                                             std::string idempotency_key = "",
+                                             LeaseFence fence = {});
 
   // -- looking after jobs ------------------------------------------------------------------------
 

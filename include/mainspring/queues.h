@@ -63,9 +63,9 @@ class EngineQueues {
   // Removes an empty queue with its settings. Errors: not_found, conflict (it has jobs, finished
   // ones included).
   Result<void> remove(const std::string& queue);
-  // Its jobs are not claimed until it is resumed. Running jobs continue. Creates the queue if it
-  // does not exist, as set_limits() and resume() do. A pause of a paused queue replaces its reason
-  // and its end.
+  // Its jobs are not claimed until it is resumed. Running jobs continue. A pause of a paused queue
+  // replaces its reason and its end. Errors of both: not_found (no such queue; enqueue() and
+  // set_limits() create one).
   Result<void> pause(const std::string& queue, PauseOptions options = {});
   Result<void> resume(const std::string& queue);
 

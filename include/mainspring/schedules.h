@@ -3,8 +3,10 @@
 // What a schedule is: schedule.h. Guides: docs/guides/schedules.md, docs/guides/timers.md.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "mainspring/schedule.h"
@@ -13,15 +15,23 @@ namespace mainspring {
 
 class Jobs;
 
+// The outcome of a definition.
+enum class DefinitionOutcome : std::uint8_t { created, replaced, unchanged };
+std::string_view to_string(DefinitionOutcome outcome);
+struct DefinedSchedule {
+  std::int64_t version = 1;
+  DefinitionOutcome outcome = DefinitionOutcome::created;
+};
+
 // Borrows the engine, which outlives it. All calls are safe from every thread. Errors of all:
 // invalid_argument (with the field), unavailable; of all but put() and list() not_found.
 class EngineSchedules {
  public:
   explicit EngineSchedules(Jobs& jobs) : jobs_(&jobs) {}
 
-  // Defines it, or changes its definition; the same again changes nothing. Answers its version.
-  // Errors: overloaded (kMaxSchedules).
-  Result<std::int64_t> put(Schedule schedule);
+  // Defines it, or changes its definition. The same definition again changes nothing. Returns its
+  // version and whether it changed. Errors: overloaded (kMaxSchedules).
+  Result<DefinedSchedule> put(Schedule schedule);
   Result<void> remove(const std::string& name);
   Result<void> pause(const std::string& name, std::string reason = "");
   Result<void> resume(const std::string& name);

@@ -34,7 +34,7 @@ class HeldSession {
  public:
   struct State;
   explicit HeldSession(std::shared_ptr<State> state);
-  ~HeldSession();  // releases; a job that was not finished runs on until its own lease ends
+  ~HeldSession();  // releases
   HeldSession(HeldSession&&) noexcept;
   HeldSession& operator=(HeldSession&&) noexcept;
 
@@ -55,8 +55,9 @@ class HeldSession {
   std::string state() const;
   // On disk when it returns. Errors: lease_lost, invalid_argument, too_large, unavailable.
   Result<void> set_state(std::string json);
-  // Ends the holding now. Errors: lease_lost (it had been lost before), unavailable (it will
-  // expire). Later calls do nothing.
+  // Ends the holding now. A job that was not finished is given back, and the attempt is not
+  // counted. Errors: lease_lost (it had been lost before), unavailable (it will expire). Later
+  // calls do nothing.
   Result<void> release();
 
  private:

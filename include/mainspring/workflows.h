@@ -36,9 +36,11 @@ class EngineWorkflows {
   explicit EngineWorkflows(Workflows& workflows) : workflows_(&workflows) {}
 
   // Steps that are finished or undone as a whole. On disk when it returns. Errors: those of
-  // validate(spec), overloaded, storage_full.
+  // validate(spec), overloaded, storage_full. At a server, one without a key gets a random one, so
+  // that a broken connection cannot start it twice.
   Result<StartedWorkflow> start(WorkflowSpec spec);
-  // `payload`: JSON, "" = null. The same `signal_id` again changes nothing, "" = it has none.
+  // `payload`: JSON, "" = null. The same `signal_id` again changes nothing; "" = a random one at a
+  // server, none in this process.
   // Errors: conflict (it is being undone or has ended), overloaded (kMaxWorkflowSignals).
   Result<void> signal(WorkflowId id, std::string name, std::string payload = "",
                       std::string signal_id = "");

@@ -28,6 +28,23 @@ std::string encoded(Encode&& encode) {
 
 }  // namespace
 
+TEST_CASE("a claimed job that cannot be read does not take the others with it") {
+  const std::string good = R"({"id":2,"token":5,"kind":"k","queue":"q"})";
+  for (const char* bad : {R"({"id":1,"token":"what","kind":"k"})", R"({"id":1,"kind":"k"})", "7",
+                          "null", R"({"id":1,"token":4,"kind":"k","attempt":-1})"}) {
+    CAPTURE(bad);
+    const std::string text = bad;
+    const auto read =
+        decode_claim_response(R"({"jobs":[)" + text + "," + good + R"(],"cancel":[9]})");
+    REQUIRE(read);
+    REQUIRE(read->jobs.size() == 1);
+    CHECK(read->jobs[0].id == 2);
+    CHECK(read->cancel == std::vector<JobId>{9});
+    CHECK_FALSE(decode_claim_response(R"({"jobs":[)" + text + "]}"));
+  }
+  CHECK_FALSE(decode_claim_response(R"({"jobs":[)" + good + R"(],"cancel":7})"));
+}
+
 TEST_CASE("one job is enqueued as DESIGN says") {
   auto request = decode_enqueue_request(
       R"({"queue":"photos","kind":"thumbnail","args":{"path": "a.jpg"},"delay":"10s","priority":3,

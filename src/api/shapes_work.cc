@@ -198,14 +198,16 @@ constexpr JsonField<ClaimedJob> kClaimedJob[] = {
     {"cost", &as_integer<&ClaimedJob::cost, 1, kMaxCost>},
 };
 
+bool read_claimed_job(JsonReader& in, ClaimedJob& job) {
+  if (!in.object(kClaimedJob, job)) return false;
+  if (job.id == 0) return in.missing("id");
+  if (job.token == 0) return in.missing("token");
+  return !job.kind.empty() || in.missing("kind");
+}
+
 bool read_claimed(JsonReader& in, std::vector<ClaimedJob>& jobs) {
-  return in.array(kMaxClaimJobs, [&](std::size_t) {
-    ClaimedJob& job = jobs.emplace_back();
-    if (!in.object(kClaimedJob, job)) return false;
-    if (job.id == 0) return in.missing("id");
-    if (job.token == 0) return in.missing("token");
-    return !job.kind.empty() || in.missing("kind");
-  });
+  return in.array(kMaxClaimJobs,
+                  [&](std::size_t) { return read_claimed_job(in, jobs.emplace_back()); });
 }
 
 constexpr JsonField<ClaimResult> kClaimAnswer[] = {
@@ -538,8 +540,30 @@ void encode_claim_response(const ClaimResult& result, std::string& out) {
   w.end_object();
 }
 
+// The same with jobs that cannot be read left out.
+constexpr JsonField<ClaimResult> kBrokenClaimAnswer[] = {
+    {"jobs",
+     [](JsonReader& in, ClaimResult& r) {
+       return in.array(kMaxClaimJobs, [&](std::size_t) {
+         std::string text;
+         if (!in.raw(text, JsonReader::Null::take)) return false;
+         JsonReader one(text, JsonReader::Unknown::skip);
+         ClaimedJob job;
+         if (read_claimed_job(one, job) && one.end()) r.jobs.push_back(std::move(job));
+         return true;
+       });
+     }},
+    {"cancel", [](JsonReader& in, ClaimResult& r) { return read_ids(in, r.cancel); }},
+    {"session", [](JsonReader& in, ClaimResult& r) { return read_grant(in, r.session); }},
+};
+
+// One job that cannot be read must not take the others with it: they are this worker's already.
+// Without any job left it is a broken answer.
 Result<ClaimResult> decode_claim_response(std::string_view body) {
-  return decode_response(body, kClaimAnswer);
+  Result<ClaimResult> whole = decode_response(body, kClaimAnswer);
+  if (whole) return whole;
+  Result<ClaimResult> rest = decode_response(body, kBrokenClaimAnswer);
+  return rest && !rest->jobs.empty() ? std::move(rest) : std::move(whole);
 }
 
 void encode_accept_response(const ClaimResult& result, std::string& out) {

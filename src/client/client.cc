@@ -36,9 +36,21 @@ bool is_good(const HttpResponse& response) {
   return response.status >= 200 && response.status < 300;
 }
 
+// The answer of a proxy whose server is away: the request may have been done.
+bool is_gateway_error(const HttpResponse& response) {
+  return response.status == 502 || response.status == 504;
+}
+
 Error error_of(const HttpResponse& response) {
   Error error = decode_error(response.status, response.body);
   if (error.retry_after_ms == 0) error.retry_after_ms = response.retry_after_s * 1000;
+  return error;
+}
+
+// `unavailable` promises that nothing was done. Of a request that was sent that is not known.
+Error without_answer(Error error) {
+  error.code = ErrorCode::timeout;
+  error.message += "; the server may have done it";
   return error;
 }
 
@@ -145,13 +157,19 @@ void Client::Impl::pause(Duration length, const std::stop_token& stop) {
 Result<std::string> Client::Impl::run(const Call& call) {
   const Instant give_up = clock.now().instant + options.retry_for;
   Duration limit = kFirstPause;
+  bool maybe_done = false;  // some try was sent and not answered
   for (;;) {
     ExchangeResult result = once(call);
     if (result && is_good(*result)) return std::move(result->body);
-    const bool seen = !result && !result.error().unsent;
+    const bool gateway = result && is_gateway_error(*result);
+    const bool seen = gateway || (!result && !result.error().unsent);
+    maybe_done = maybe_done || seen;
     Error error = result ? error_of(*result) : std::move(result.error().error);
+    if (gateway) error.code = ErrorCode::unavailable;
     const bool away =
         !result || error.code == ErrorCode::unavailable || error.code == ErrorCode::overloaded;
+    if (away && maybe_done && call.method != "GET" && call.repeat != Repeat::no)
+      error = without_answer(std::move(error));
     const bool may = call.repeat == Repeat::yes || (call.repeat == Repeat::unseen && !seen);
     if (!away || !may || call.stop.stop_requested()) return error;
     const auto bound = static_cast<std::uint64_t>(limit.count());

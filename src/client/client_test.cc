@@ -286,6 +286,44 @@ TEST_CASE("a server that is not there is unavailable, after the time for repeats
   CHECK(error.message.find("127.0.0.1") != std::string::npos);
 }
 
+TEST_CASE("an enqueue whose answer was lost is not reported as if nothing was done") {
+  FakeServer server([](const Seen&) -> std::string { return ""; });
+  Rig rig(server.url(), 50ms);
+  const Error error = rig.client->enqueue(one_job()).error();
+  CHECK(error.code == ErrorCode::timeout);
+  CHECK(error.message.find("may have done it") != std::string::npos);
+  CHECK(rig.client->get(7).error().code == ErrorCode::unavailable);  // a question does nothing
+}
+
+TEST_CASE("a proxy whose server is away is tried again") {
+  std::atomic<int> calls = 0;
+  FakeServer server([&](const Seen&) {
+    const int call = ++calls;
+    if (call == 1) return answer(502, "bad gateway");
+    if (call == 2) return answer(504, "no answer");
+    if (call == 3) return answer(503, "<h1>no upstream</h1>");
+    return answer(200, R"({"jobs":[{"id":7,"state":"available"}]})");
+  });
+  Rig rig(server.url());
+  CHECK(rig.client->enqueue(one_job()));
+  const std::vector<Seen> seen = server.seen();
+  REQUIRE(seen.size() == 4);
+  CHECK(seen[0].key == seen[3].key);
+}
+
+TEST_CASE("a Retry-After is seconds, or a date that counts from the answer's own") {
+  const std::string date = "Mon, 01 Jan 2001 00:00:00 GMT";
+  CHECK(retry_after_seconds("7", "") == 7);
+  CHECK(retry_after_seconds("Mon, 01 Jan 2001 00:00:09 GMT", date) == 9);
+  CHECK(retry_after_seconds("Sun, 31 Dec 2000 23:59:59 GMT", date) == 0);
+  CHECK(retry_after_seconds("Mon, 01 Jan 2001 00:00:09 GMT", "") == 0);
+  for (const char* bad : {"", "soon", "-5", "1.5", "7s", "Mon, 01 Jan 2001 00:00:09 GMT+1"}) {
+    CAPTURE(bad);
+    CHECK(retry_after_seconds(bad, date) == 0);
+  }
+  CHECK(retry_after_seconds("99999999999", "") == 24 * 3600);
+}
+
 TEST_CASE("a kept connection that the server closed is replaced without a word") {
   FakeServer server(
       [](const Seen&) { return answer(200, R"({"workers":[]})", "Connection: close\r\n"); });
@@ -418,8 +456,8 @@ TEST_CASE("a run that the server may have begun is not asked for again, one it r
   Rig rig(server.url());
   CHECK(rig.client->trigger_schedule("s", TickSource::wake, std::nullopt)->fired == 1);
   CHECK(server.seen().size() == 2);
-  CHECK(rig.client->trigger_schedule("broken", TickSource::trigger, std::nullopt).error().code ==
-        ErrorCode::unavailable);
+  const auto broken = rig.client->trigger_schedule("broken", TickSource::trigger, std::nullopt);
+  CHECK(broken.error().code == ErrorCode::timeout);  // not `unavailable`: nothing was done
   CHECK(server.seen().size() == 3);  // also not over a connection that was kept
 }
 

@@ -14,6 +14,7 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +23,7 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <charconv>
+#include <optional>
 #include <utility>
 
 #include "tls/tls.h"
@@ -34,6 +36,7 @@ namespace http = boost::beast::http;
 constexpr std::size_t kReadBytes = 64 << 10;
 constexpr std::size_t kMaxResponseBytes = std::size_t{1} << 30;  // 1,000 jobs with 1 MiB each
 constexpr std::uint32_t kMaxHeaderBytes = 16 << 10;
+constexpr std::int64_t kMaxRetryAfterSeconds = 24 * 3600;
 constexpr std::size_t kRecordBytes = 16 << 10;  // of TLS
 constexpr int kMaxHandshakeTurns = 1000;
 constexpr unsigned kUserTimeoutMs = 20'000;  // sent and not acknowledged: the peer is gone
@@ -76,6 +79,36 @@ void set_options(int fd) {
   setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
   setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof kUserTimeoutMs);
 }
+
+template <class Message>
+std::string header_of(const Message& message, http::field name) {
+  const auto it = message.find(name);
+  return it == message.end() ? std::string() : std::string(it->value());
+}
+
+// Seconds since 1970 of "Sun, 06 Nov 1994 08:49:37 GMT". Source: RFC 9110, 5.6.7.
+std::optional<std::int64_t> http_date(const std::string& text) {
+  tm parts{};
+  const char* end = strptime(text.c_str(), "%a, %d %b %Y %H:%M:%S GMT", &parts);
+  if (end == nullptr || *end != '\0') return std::nullopt;
+  return timegm(&parts);
+}
+
+}  // namespace
+
+// Seconds, or a date. A date counts from the answer's own: the two clocks may differ.
+int retry_after_seconds(const std::string& header, const std::string& date) {
+  std::int64_t seconds = 0;
+  const char* const last = header.data() + header.size();
+  const auto [end, error] = std::from_chars(header.data(), last, seconds);
+  if (error != std::errc() || end != last) {
+    const auto at = http_date(header), from = http_date(date);
+    seconds = at && from ? *at - *from : 0;
+  }
+  return static_cast<int>(std::clamp<std::int64_t>(seconds, 0, kMaxRetryAfterSeconds));
+}
+
+namespace {
 
 // Which of the many things that can go wrong with TLS it was, for who set it up.
 ExchangeError tls_refusal(const HttpUrl& url, SSL* ssl, const std::string& problem) {
@@ -361,10 +394,8 @@ ExchangeResult Connection::receive(const HttpRequest& request, const Limits& lim
   keep_alive_ = parser.get().keep_alive() && filled == 0 && heed == Heed::stop;
   HttpResponse response;
   response.status = static_cast<int>(parser.get().result_int());
-  if (const auto it = parser.get().find(http::field::retry_after); it != parser.get().end()) {
-    const auto text = it->value();
-    std::from_chars(text.data(), text.data() + text.size(), response.retry_after_s);
-  }
+  response.retry_after_s = retry_after_seconds(header_of(parser.get(), http::field::retry_after),
+                                               header_of(parser.get(), http::field::date));
   response.body = std::move(parser.get().body());
   return response;
 }

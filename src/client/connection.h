@@ -53,6 +53,10 @@ struct HttpResponse {
   std::string body;
 };
 
+// The header Retry-After in seconds: a number, or a date that counts from the header Date of the
+// same answer. 0 = not given, in the past, or neither.
+int retry_after_seconds(const std::string& header, const std::string& date);
+
 // Why an exchange failed, for whoever decides whether to repeat it.
 struct ExchangeError {
   Error error;

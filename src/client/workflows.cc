@@ -17,18 +17,18 @@ std::string workflow_path(WorkflowId id, std::string_view verb = "") {
 
 // Without a key a repetition could start it twice.
 Result<WorkflowStarted> Client::start_workflow(WorkflowSpec spec) {
-  Impl::Call call{.method = "POST",
-                  .target = "/v1/workflows",
-                  .repeat = spec.key.empty() ? Impl::Repeat::unseen : Impl::Repeat::yes};
+  // With a key a request that is repeated starts one workflow.
+  if (spec.key.empty()) spec.key = "auto-" + impl_->random.hex128();
+  Impl::Call call{.method = "POST", .target = "/v1/workflows"};
   encode_workflow(spec, call.body);
   MS_TRY_ASSIGN(const std::string body, impl_->run(call));
   return decode_workflow_started(body);
 }
 
 Result<void> Client::signal_workflow(SignalWorkflow request) {
-  Impl::Call call{.method = "POST",
-                  .target = workflow_path(request.id, "/signal"),
-                  .repeat = request.signal_id.empty() ? Impl::Repeat::unseen : Impl::Repeat::yes};
+  // Likewise: the same signal counts once.
+  if (request.signal_id.empty()) request.signal_id = "auto-" + impl_->random.hex128();
+  Impl::Call call{.method = "POST", .target = workflow_path(request.id, "/signal")};
   encode_signal_request(request, call.body);
   MS_TRY(impl_->run(call));
   return {};

@@ -79,6 +79,32 @@ TEST_CASE("who waits for a lease gets it in the moment of its release") {
   CHECK(second->token() > token);
 }
 
+TEST_CASE("an enqueue with a lock makes its job only while the lock is held") {
+  AloneFolder folder;
+  auto engine = folder.open();
+  REQUIRE(engine.has_value());
+  auto lease = engine->acquire_lease("report", {.ttl = 60s});
+  REQUIRE(lease.has_value());
+  const LeaseFence fence = *lease;
+  CHECK(engine->enqueue(job("1"), "", fence).has_value());
+  CHECK(engine->enqueue(job("1"), "", {"report", fence.token + 1}).error().code ==
+        ErrorCode::lease_lost);
+  REQUIRE(lease->release().has_value());
+  CHECK(engine->enqueue(job("2"), "", fence).error().code == ErrorCode::lease_lost);
+  CHECK(engine->enqueue(job("2"), "", {"no name", 1}).error().field == "fence.lease");
+  CHECK(engine->queues().get("default")->enqueued == 1);
+}
+
+TEST_CASE("no jobs are no request, and too many are refused as a whole") {
+  AloneFolder folder;
+  auto engine = folder.open();
+  REQUIRE(engine.has_value());
+  CHECK(engine->enqueue_many(std::vector<NewJob>())->empty());
+  const std::vector<NewJob> many(kMaxEnqueueJobs + 1, job("1"));
+  CHECK(engine->enqueue_many(many).error().code == ErrorCode::too_large);
+  CHECK(engine->queues().list()->empty());
+}
+
 TEST_CASE("do_once holds over restarts, and an action that failed is done again") {
   AloneFolder folder;
   int runs = 0;

@@ -135,7 +135,9 @@ Result<void> Engine::Impl::open(const std::string& target) {
                             .token = Secret(options.token),
                             .ca_file = options.ca_file,
                             .certificate_file = options.certificate_file,
-                            .key_file = options.key_file};
+                            .key_file = options.key_file,
+                            .read_timeout = options.request_timeout,
+                            .retry_for = options.retry_for};
     MS_TRY_ASSIGN(client, Client::open(std::move(of_client), random));
     work_on(*client);
     return {};
@@ -304,15 +306,24 @@ NewJob Engine::new_job(std::string_view kind, std::string queue, std::string arg
   return job;
 }
 
-Result<Enqueued> Engine::enqueue(NewJob job, std::string idempotency_key) {
+Result<Enqueued> Engine::enqueue(NewJob job, std::string idempotency_key, LeaseFence fence) {
   std::vector<NewJob> list;
   list.push_back(std::move(job));
-  MS_TRY_ASSIGN(const auto done, enqueue_many(std::move(list), std::move(idempotency_key)));
+  MS_TRY_ASSIGN(const auto done,
+                enqueue_many(std::move(list), std::move(idempotency_key), std::move(fence)));
   return done.at(0);
 }
 
 Result<std::vector<Enqueued>> Engine::enqueue_many(std::vector<NewJob> jobs,
-                                                   std::string idempotency_key) {
+                                                   std::string idempotency_key, LeaseFence fence) {
+  if (jobs.empty()) return std::vector<Enqueued>();
+  if (jobs.size() > kMaxEnqueueJobs) {
+    return Error{.code = ErrorCode::too_large,
+                 .message = fmt::format("jobs has {} elements: must be at most {}", jobs.size(),
+                                        kMaxEnqueueJobs),
+                 .field = "jobs"};
+  }
+  if (!fence.lease.empty()) MS_TRY(check_name("fence.lease", fence.lease));
   // The same at this door as at a server's: what is kept must be JSON.
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const std::string prefix = jobs.size() == 1 ? "" : fmt::format("jobs[{}].", i);
@@ -331,7 +342,11 @@ Result<std::vector<Enqueued>> Engine::enqueue_many(std::vector<NewJob> jobs,
       if (is_callback(next)) MS_TRY(impl_->check_callback(next, prefix));
     }
   }
-  Enqueue request{.jobs = std::move(jobs), .idempotency_key = std::move(idempotency_key)};
+  const std::size_t jobs_asked = jobs.size();
+  Enqueue request{.jobs = std::move(jobs),
+                  .idempotency_key = std::move(idempotency_key),
+                  .fingerprint = {},
+                  .fence = {std::move(fence.lease), fence.token}};
   if (!request.idempotency_key.empty()) request.fingerprint = fingerprint_of(request);
   // After the fingerprint: a repeated enqueue may come from another attempt. A client of a server
   // sends the trace beside the body.
@@ -341,6 +356,10 @@ Result<std::vector<Enqueued>> Engine::enqueue_many(std::vector<NewJob> jobs,
   MS_TRY_ASSIGN(const EnqueueResult result, impl_->jobs->enqueue(std::move(request)));
   std::vector<Enqueued> out;
   out.reserve(result.jobs.size());
+  if (result.jobs.size() != jobs_asked) {
+    return Error{.message =
+                     fmt::format("enqueue: {} answers to {} jobs", result.jobs.size(), jobs_asked)};
+  }
   for (const EnqueuedJob& one : result.jobs) out.push_back({one.id, one.state, one.duplicate});
   return out;
 }

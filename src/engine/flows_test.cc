@@ -190,8 +190,10 @@ TEST_CASE("a schedule is previewed, run now, paused, and its ledger read") {
   nightly.name = "nightly";
   nightly.cron = "30 2 * * *";
   nightly.job.kind = "report";
-  CHECK(schedules.put(nightly) == 1);
-  CHECK(schedules.put(nightly) == 1);
+  CHECK(schedules.put(nightly)->outcome == DefinitionOutcome::created);
+  const auto again = schedules.put(nightly);
+  CHECK(again->version == 1);
+  CHECK(again->outcome == DefinitionOutcome::unchanged);
   const auto ticks = schedules.preview("nightly", 2, WallTime::from_us(0));
   REQUIRE(ticks->size() == 2);
   CHECK(format_wall_time(ticks->at(1).nominal) == "1970-01-02T02:30:00Z");

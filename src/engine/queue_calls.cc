@@ -70,14 +70,14 @@ Result<void> EngineQueues::remove(const std::string& queue) {
 Result<void> EngineQueues::pause(const std::string& queue, PauseOptions options) {
   MS_TRY(check_name("queue", queue));
   if (!is_utf8(options.reason)) return invalid("reason", "reason: must be UTF-8");
-  PauseQueue pause{.queue = queue, .reason = std::move(options.reason)};
+  PauseQueue pause{.queue = queue, .create = false, .reason = std::move(options.reason)};
   pause.until = options.until;
   return jobs_->pause_queue(std::move(pause));
 }
 
 Result<void> EngineQueues::resume(const std::string& queue) {
   MS_TRY(check_name("queue", queue));
-  return jobs_->pause_queue({.queue = queue, .paused = false});
+  return jobs_->pause_queue({.queue = queue, .paused = false, .create = false});
 }
 
 // -- breakers -------------------------------------------------------------------------------------

@@ -72,6 +72,10 @@ TEST_CASE("a paused queue gives nothing, also to who asks by id, until it is res
   const Folder folder;
   auto engine = folder.open();
   EngineQueues queues = engine->queues();
+  CHECK(code_of(queues.pause("mails")) == ErrorCode::not_found);
+  CHECK(code_of(queues.resume("mails")) == ErrorCode::not_found);
+  CHECK(queues.list()->empty());
+  REQUIRE(queues.set_limits("mails", {}).has_value());
   REQUIRE(queues.pause("mails").has_value());
   const JobId id = engine->enqueue(job_of("mails", "send"))->id;
   CHECK(queues.get("mails")->paused);

@@ -5,10 +5,25 @@
 
 namespace mainspring {
 
-Result<std::int64_t> EngineSchedules::put(Schedule schedule) {
+std::string_view to_string(DefinitionOutcome outcome) {
+  switch (outcome) {
+    case DefinitionOutcome::created:
+      return "created";
+    case DefinitionOutcome::replaced:
+      return "replaced";
+    case DefinitionOutcome::unchanged:
+      return "unchanged";
+  }
+  return "";
+}
+
+Result<DefinedSchedule> EngineSchedules::put(Schedule schedule) {
   MS_TRY_ASSIGN(const PutScheduleResult result,
                 jobs_->put_schedule(std::move(schedule), std::nullopt));
-  return result.version;
+  DefinedSchedule out{.version = result.version};
+  if (result.outcome == PutOutcome::replaced) out.outcome = DefinitionOutcome::replaced;
+  if (result.outcome == PutOutcome::unchanged) out.outcome = DefinitionOutcome::unchanged;
+  return out;
 }
 
 Result<void> EngineSchedules::remove(const std::string& name) {

@@ -37,6 +37,13 @@ void hold_within_bounds(Outcome& outcome) {
   if (ProgramEnd* program = program_end_of(outcome)) hold_within_rules(*program);
 }
 
+// Why the server refused the outcome of a job.
+std::string reason_of(const FinishResult& result, JobId id) {
+  const auto part = std::find_if(result.refused.begin(), result.refused.end(),
+                                 [&](const RefusedPart& one) { return one.id == id; });
+  return part == result.refused.end() ? "" : part->error.message;
+}
+
 }  // namespace
 
 Finish WorkerRuntime::State::next_finish() {
@@ -53,6 +60,15 @@ Finish WorkerRuntime::State::next_finish() {
   return batch;
 }
 
+// The job of an outcome that the server will never take is dead: run again it would end alike.
+// False: it is run again after its lease.
+bool WorkerRuntime::State::bury(const JobOutcome& refused, const std::string& message) {
+  const bool again = std::holds_alternative<Dead>(refused.outcome);
+  if (again || MS_MUTANT(refused_outcome_dropped)) return false;
+  done.push_back({refused.id, refused.token, Dead{"outcome_refused", message}});
+  return true;
+}
+
 void WorkerRuntime::State::tally(const Finish& batch, const FinishResult& result) {
   struct Count {
     WorkerStats& stats;
@@ -63,25 +79,36 @@ void WorkerRuntime::State::tally(const Finish& batch, const FinishResult& result
     void operator()(const CancelJob&) const { ++stats.cancelled; }
     void operator()(const Dead&) const { ++stats.dead; }
   };
-  std::vector<JobId> refused;
+  struct Refused {
+    JobId id = 0;
+    std::string message;
+    bool dead = false;
+  };
+  std::vector<Refused> refused;
+  std::vector<JobId> late;
   {
     MutexLock lock(mutex);
     for (std::size_t i = 0; i < batch.results.size(); ++i) {
+      const JobOutcome& outcome = batch.results[i];
       if (i < result.results.size() && result.results[i] == FinishStatus::ok) {
-        std::visit(Count{stats}, batch.results[i].outcome);
+        std::visit(Count{stats}, outcome.outcome);
       } else if (i < result.results.size() && result.results[i] == FinishStatus::refused) {
         ++stats.refused;
+        std::string message = reason_of(result, outcome.id);
+        const bool dead = bury(outcome, message);
+        refused.push_back({outcome.id, std::move(message), dead});
       } else {
         ++stats.stale;
-        refused.push_back(batch.results[i].id);
+        late.push_back(outcome.id);
       }
     }
   }
-  for (const RefusedPart& part : result.refused) {
-    log.error("the server refuses an outcome; the job will be run again",
-              {{"job", fmt::to_string(part.id)}, {"message", part.error.message}});
+  for (const Refused& one : refused) {
+    log.error(one.dead ? "the server refuses an outcome; the job is dead"
+                       : "the server refuses an outcome; the job will be run again",
+              {{"job", fmt::to_string(one.id)}, {"message", one.message}});
   }
-  for (JobId id : refused) {
+  for (JobId id : late) {
     log.warn("an outcome came too late: the job was not ours any more",
              {{"job", fmt::to_string(id)}});
   }

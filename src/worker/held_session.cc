@@ -88,15 +88,17 @@ Result<void> HeldSession::State::still_held() const {
 
 Result<void> HeldSession::State::release() {
   if (!renewing.end()) return {};
-  std::optional<ClaimedJob> unused;
+  std::optional<Renewal> unfinished;
   {
     const MutexLock lock(mutex);
-    unused = std::exchange(came_with, std::nullopt);
+    unfinished = std::exchange(running, std::nullopt);
+    if (came_with) unfinished = Renewal{.id = came_with->id, .token = came_with->token};
+    came_with.reset();
   }
   if (renewing.lost()) return lost_session_error(session);
-  if (unused) {
+  if (unfinished && !MS_MUTANT(release_keeps_job)) {
     Finish back{.worker = worker, .results = {}};
-    back.results.push_back({unused->id, unused->token, Snooze{}});
+    back.results.push_back({unfinished->id, unfinished->token, Snooze{}});
     (void)jobs.finish(std::move(back));
   }
   return jobs.release_session({.session = session, .token = token});

@@ -96,6 +96,19 @@ TEST_CASE("the next free session comes with its job, which is given back if nobo
   CHECK((*job)->id == next);
 }
 
+TEST_CASE("a held session that is released gives back the job that was not finished") {
+  HeldSessionRig rig;
+  auto session = rig.hold({.key = kSession.key});
+  REQUIRE(session);
+  const JobId id = rig.jobs.add("k");
+  const auto job = session->next(20s);
+  REQUIRE(job);
+  REQUIRE(*job);
+  CHECK(session->release());
+  CHECK(rig.jobs.ended_as<Snooze>(id));
+  CHECK(rig.jobs.with_lock([&] { return rig.jobs.session_releases; }) == 1);
+}
+
 TEST_CASE("the job of a held session is renewed with it") {
   HeldSessionRig rig;
   auto session = rig.hold({.key = kSession.key, .lease = 300ms});

@@ -174,6 +174,7 @@ struct WorkerRuntime::State {
   Finish next_finish() MS_REQUIRES(mutex);
   void send(Finish batch) MS_EXCLUDES(mutex);
   void send_one_by_one(Finish batch) MS_EXCLUDES(mutex);
+  bool bury(const JobOutcome& refused, const std::string& message) MS_REQUIRES(mutex);
   void tally(const Finish& batch, const FinishResult& result) MS_EXCLUDES(mutex);
   bool may_send_on() MS_EXCLUDES(mutex);
 

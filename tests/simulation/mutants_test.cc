@@ -156,6 +156,8 @@ std::map<std::string, std::string> worker_defects() {
       {"failed_attempt_leaves_state", worker("the state of a session goes with*")},
       {"held_job_not_renewed", worker("the job of a held session is renewed*")},
       {"once_done_again", worker("do_once runs the action once*")},
+      {"refused_outcome_dropped", worker("a job whose outcome the server never takes*")},
+      {"release_keeps_job", worker("a held session that is released gives back*")},
       {"singleton_runs_beside", worker("one job of a singleton runs at a time*")},
       {"slot_starts_what_does_not_fit", worker("a kind that was given back is not asked*")},
       {"kill_switch_read_once", worker("C4 the kill switch is read before every batch*")},
