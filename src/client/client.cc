@@ -48,7 +48,7 @@ Error error_of(const HttpResponse& response) {
 }
 
 // `unavailable` promises that nothing was done. Of a request that was sent that is not known.
-Error without_answer(Error error) {
+Error maybe_done_error(Error error) {
   error.code = ErrorCode::timeout;
   error.message += "; the server may have done it";
   return error;
@@ -169,7 +169,7 @@ Result<std::string> Client::Impl::run(const Call& call) {
     const bool away =
         !result || error.code == ErrorCode::unavailable || error.code == ErrorCode::overloaded;
     if (away && maybe_done && call.method != "GET" && call.repeat != Repeat::no)
-      error = without_answer(std::move(error));
+      error = maybe_done_error(std::move(error));
     const bool may = call.repeat == Repeat::yes || (call.repeat == Repeat::unseen && !seen);
     if (!away || !may || call.stop.stop_requested()) return error;
     const auto bound = static_cast<std::uint64_t>(limit.count());
