@@ -49,6 +49,8 @@ complete -c mainspring -n "__mainspring_at ''" -l json -d 'print JSON, errors to
 complete -c mainspring -n "__mainspring_at ''" -l config -r -F -d 'settings from this TOML file'
 complete -c mainspring -n "__mainspring_at ''" -l help -d 'this text'
 complete -c mainspring -n "__mainspring_at 'serve'" -l hints -d 'print three commands to try next'
+complete -c mainspring -n "__mainspring_at 'serve'" -l test -d 'serve tests: a temporary store, a free port'
+complete -c mainspring -n "__mainspring_at 'serve'" -l seed -x -d 'with --test: the seed of faults [random]'
 complete -c mainspring -n "__mainspring_at 'serve'" -l json -d 'print JSON, errors too'
 complete -c mainspring -n "__mainspring_at 'serve'" -l config -r -F -d 'settings from this TOML file'
 complete -c mainspring -n "__mainspring_at 'serve'" -l help -d 'this text'
