@@ -177,6 +177,8 @@ std::string HttpServer::openapi(std::string_view version) {
       "Durable background jobs. Durations are strings with a unit (250ms, 30s, 15m, 24h, 7d), "
       "instants RFC 3339 in UTC. Unknown fields are refused. Fields are added, never changed.");
   w.end_object();
+  w.key("servers").begin_array().begin_object().key("url").string("/").key("description");
+  w.string("The server that the document comes from.").end_object().end_array();
   http::write_paths(w);
   w.key("components").begin_object();
   http::write_security_schemes(w);

@@ -182,7 +182,7 @@ constexpr Schema kSchemas[] = {
       "id":{"type":"integer","format":"int64"},
       "state":{"$ref":"#/components/schemas/JobState"},
       "duplicate":{"type":"boolean"},"replayed":{"type":"boolean"}}})"},
-    {"EnqueueResponse", R"({"oneOf":[{"$ref":"#/components/schemas/EnqueuedJob"},
+    {"EnqueueResponse", R"({"anyOf":[{"$ref":"#/components/schemas/EnqueuedJob"},
       {"type":"object","required":["jobs"],"properties":{
         "jobs":{"type":"array","items":{"$ref":"#/components/schemas/EnqueuedJob"}},
         "replayed":{"type":"boolean","description":"The Idempotency-Key had been seen."}}},
