@@ -9,7 +9,6 @@
 #include "cli/handlers.h"
 #include "cli/work.h"
 #include "cli/worker_end.h"
-#include "client/calls.h"
 #include "env/private_memory.h"
 #include "worker/continuous_timer.h"
 
@@ -87,9 +86,10 @@ std::int64_t ended(const WorkerStats& stats) {
 
 // Waits for what ends the worker: a signal, or the reason that --once and --drain look for.
 void wait_for_reason(const WorkPlan& plan, Jobs& jobs, const WorkerRuntime& runtime,
-                     StopSignals& signals, Io& io) {
+                     const Clock& clock, StopSignals& signals, Io& io) {
   if (!plan.once && !plan.drain) return signals.wait();
   ProgressLine progress(io);
+  DrainNotice notice;
   wait_until(signals, [&] {
     const WorkerStats stats = runtime.stats();
     progress.show(fmt::format("{} completed, {} failed, {} dead, {} running", stats.completed,
@@ -97,7 +97,14 @@ void wait_for_reason(const WorkPlan& plan, Jobs& jobs, const WorkerRuntime& runt
     if (plan.once) return ended(stats) + stats.stale + stats.refused + stats.lease_lost > 0;
     if (stats.running > 0 || stats.waiting > 0) return false;
     const auto empty = drained(jobs, plan.options.queues, plan.kinds);
-    return empty && *empty;
+    if (empty && *empty) return true;
+    const auto waiting = waiting_retries(jobs, plan.options.queues, plan.kinds);
+    if (!waiting) return false;
+    if (const std::string text = notice.text(*waiting, clock.now()); !text.empty()) {
+      progress.clear();
+      io.err(text);
+    }
+    return false;
   });
 }
 
@@ -120,47 +127,6 @@ bool program_exists(const std::string& name, const std::string& directory, const
     at = end + 1;
   }
   return false;
-}
-
-Result<void> check_visible(Client& client, const std::vector<std::string>& queues) {
-  for (const std::string& queue : queues) {
-    const auto seen = client.request("GET", "/v1/queues/" + percent_encode(queue), "");
-    if (seen || seen.error().code == ErrorCode::not_found) continue;
-    Error error = seen.error();
-    error.message += "; --drain looks whether the queue is empty";
-    return error;
-  }
-  return {};
-}
-
-Result<bool> drained(Jobs& jobs, const std::vector<std::string>& ours,
-                     const std::vector<std::string>& kinds) {
-  constexpr JobState kLeft[] = {JobState::available, JobState::running, JobState::retryable};
-  if (kinds.empty()) {
-    MS_TRY_ASSIGN(const std::vector<QueueStats> queues, jobs.queues());
-    for (const QueueStats& queue : queues) {
-      if (std::find(ours.begin(), ours.end(), queue.name) == ours.end()) continue;
-      for (const JobState state : kLeft) {
-        if (queue.counts[static_cast<std::size_t>(state)] > 0) return false;
-      }
-    }
-    return true;
-  }
-  for (const std::string& queue : ours) {
-    for (const std::string& kind : kinds) {
-      for (const JobState state : kLeft) {
-        JobId before = 0;
-        do {  // a page may be empty although there is more to look through
-          MS_TRY_ASSIGN(
-              const JobPage page,
-              jobs.list({.queue = queue, .kind = kind, .tag = "", .state = state}, 1, before));
-          if (!page.jobs.empty()) return false;
-          before = page.next.value_or(0);
-        } while (before != 0);
-      }
-    }
-  }
-  return true;
 }
 
 std::string stats_json(const WorkerStats& stats) {
@@ -194,6 +160,12 @@ Result<int> run_work(const Invocation& invocation, Io& io) {
   MS_TRY(connection->client->ready());  // a wrong address is said now, not tried for ever
 
   if (plan.drain) MS_TRY(check_visible(*connection->client, plan.options.queues));
+  for (const std::string& queue : unused_queues(*connection->client, plan.options.queues)) {
+    io.err(fmt::format(
+        "mainspring: warning: queue \"{}\" has never been used: check its name. Jobs that are "
+        "enqueued to it later are taken.\n",
+        queue));
+  }
 
   JobTokens job_tokens(*connection->client, clock);
   ExecOptions exec = plan.exec;
@@ -223,7 +195,7 @@ Result<int> run_work(const Invocation& invocation, Io& io) {
                        runtime.incarnation().substr(0, 8), fmt::join(plan.options.queues, ", "),
                        without_password(invocation.options.server), plan.options.slots));
   }
-  wait_for_reason(plan, connection->jobs(), runtime, signals, io);
+  wait_for_reason(plan, connection->jobs(), runtime, clock, signals, io);
   log_stop(log, signals);
   if (signals.first() != 0 && io.err_is_terminal) {
     io.err(

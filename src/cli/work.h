@@ -37,10 +37,33 @@ bool program_exists(const std::string& name, const std::string& directory, const
 
 // To see whether a queue is empty takes a scope; without it there seems to be nothing.
 Result<void> check_visible(Client& client, const std::vector<std::string>& queues);
+// Those to which no job was ever enqueued and for which nothing was set. A queue that the caller
+// may not see is not among them.
+std::vector<std::string> unused_queues(Client& client, const std::vector<std::string>& queues);
 // Is nothing left that a worker of these queues would take, now or after a back-off? No kinds:
 // every kind.
 Result<bool> drained(Jobs& jobs, const std::vector<std::string>& queues,
                      const std::vector<std::string>& kinds);
+
+// Failed jobs of these queues that wait for their next attempt.
+struct WaitingRetries {
+  int jobs = 0;
+  WallTime next = WallTime::never();  // of the first
+  bool more = false;                  // there are more than were looked at
+};
+Result<WaitingRetries> waiting_retries(Jobs& jobs, const std::vector<std::string>& queues,
+                                       const std::vector<std::string>& kinds);
+
+// What --drain reports while it waits for retries.
+class DrainNotice {
+ public:
+  // A line for people; "" = nothing new, or it is a matter of a second.
+  std::string text(const WaitingRetries& waiting, Now now);
+
+ private:
+  WaitingRetries last_;
+  Instant quiet_until_;
+};
 
 // For the end of a worker: members of a JSON object, and words.
 std::string stats_json(const WorkerStats& stats);

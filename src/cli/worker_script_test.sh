@@ -91,6 +91,14 @@ expect 0 '…"state":"completed"…' ms jobs show 2 --json
 expect 64 'mainspring: …step run: must be run by the program of a job…' ms step run a -- true
 expect 64 '…' ms step run 'no name' -- true
 
+# -- what a worker says about its queues ------------------------------------------------------------
+expect 0 'mainspring: warning: queue "typo" has never been used: check its name. Jobs that are enqueued to it later are taken.
+worker … takes jobs of typo from …0 completed, 0 failed attempts' ms work --queue typo --exec cat --drain
+ms enqueue failing k --max-attempts 2 >/dev/null
+expect 0 'worker …
+Waiting for the next attempt of 1 failed job: it runs at 20…Z, in … Ctrl-C stops without them.
+0 completed, 1 failed attempt, 1 dead' ms work --queue failing --exec 'sh -c "exit 1"' --retry-after 3s --drain
+
 # -- work --slot ------------------------------------------------------------------------------------
 for _ in 1 2 3; do ms enqueue mails send >/dev/null; done
 expect 0 '3 handled, … % busy in … s: no job would fit any more; … s left' ms work --queue mails --exec cat --slot 1s --estimate 50ms

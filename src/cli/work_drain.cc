@@ -1,0 +1,107 @@
+// What a worker tells about the queues it takes: one that has never been used, and what --drain
+// waits for.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/handlers.h"
+#include "cli/work.h"
+#include "client/calls.h"
+
+namespace mainspring::cli {
+namespace {
+
+constexpr int kLookedAt = 1000;            // jobs that wait for their next attempt
+constexpr Duration kQuiet = 1s;            // shorter waits are not reported
+constexpr Duration kBetweenNotices = 10s;  // unless the number of jobs changes
+
+}  // namespace
+
+Result<void> check_visible(Client& client, const std::vector<std::string>& queues) {
+  for (const std::string& queue : queues) {
+    const auto seen = client.request("GET", "/v1/queues/" + percent_encode(queue), "");
+    if (seen || seen.error().code == ErrorCode::not_found) continue;
+    Error error = seen.error();
+    error.message += "; --drain looks whether the queue is empty";
+    return error;
+  }
+  return {};
+}
+
+std::vector<std::string> unused_queues(Client& client, const std::vector<std::string>& queues) {
+  std::vector<std::string> out;
+  for (const std::string& queue : queues) {
+    const auto seen = client.request("GET", "/v1/queues/" + percent_encode(queue), "");
+    if (!seen && seen.error().code == ErrorCode::not_found) out.push_back(queue);
+  }
+  return out;
+}
+
+Result<bool> drained(Jobs& jobs, const std::vector<std::string>& ours,
+                     const std::vector<std::string>& kinds) {
+  constexpr JobState kLeft[] = {JobState::available, JobState::running, JobState::retryable};
+  if (kinds.empty()) {
+    MS_TRY_ASSIGN(const std::vector<QueueStats> queues, jobs.queues());
+    for (const QueueStats& queue : queues) {
+      if (std::find(ours.begin(), ours.end(), queue.name) == ours.end()) continue;
+      for (const JobState state : kLeft) {
+        if (queue.counts[static_cast<std::size_t>(state)] > 0) return false;
+      }
+    }
+    return true;
+  }
+  for (const std::string& queue : ours) {
+    for (const std::string& kind : kinds) {
+      for (const JobState state : kLeft) {
+        JobId before = 0;
+        do {  // a page may be empty although there is more to look through
+          MS_TRY_ASSIGN(
+              const JobPage page,
+              jobs.list({.queue = queue, .kind = kind, .tag = "", .state = state}, 1, before));
+          if (!page.jobs.empty()) return false;
+          before = page.next.value_or(0);
+        } while (before != 0);
+      }
+    }
+  }
+  return true;
+}
+
+// Retries that no worker can take yet. Others may be available meanwhile: then nothing is reported.
+Result<WaitingRetries> waiting_retries(Jobs& jobs, const std::vector<std::string>& queues,
+                                       const std::vector<std::string>& kinds) {
+  WaitingRetries out;
+  for (const std::string& queue : queues) {
+    MS_TRY_ASSIGN(const JobPage page, jobs.list({.queue = queue,
+                                                 .kind = kinds.size() == 1 ? kinds.front() : "",
+                                                 .tag = "",
+                                                 .state = JobState::retryable},
+                                                kLookedAt, 0));
+    for (const Job& job : page.jobs) {
+      const bool ours =
+          kinds.empty() || std::find(kinds.begin(), kinds.end(), job.kind) != kinds.end();
+      if (!ours) continue;
+      ++out.jobs;
+      out.next = std::min(out.next, job.run_at);
+    }
+    out.more = out.more || page.next.has_value();
+  }
+  return out;
+}
+
+std::string DrainNotice::text(const WaitingRetries& waiting, Now now) {
+  if (waiting.jobs == 0) return "";
+  if (waiting.jobs == last_.jobs && waiting.next == last_.next) return "";
+  if (waiting.next - now.wall < kQuiet) return "";
+  if (waiting.jobs == last_.jobs && now.instant < quiet_until_) return "";
+  last_ = waiting;
+  quiet_until_ = now.instant + kBetweenNotices;
+  const Duration left = std::chrono::ceil<std::chrono::seconds>(waiting.next - now.wall);
+  return fmt::format(
+      "Waiting for the next attempt of {}{}: {} at {}, in {}. Ctrl-C stops without them.\n",
+      waiting.more ? "more than " : "", counted(waiting.jobs, "failed job"),
+      waiting.jobs == 1 ? "it runs" : "the first runs", format_wall_time(waiting.next),
+      format_duration(left));
+}
+
+}  // namespace mainspring::cli
