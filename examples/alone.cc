@@ -1,4 +1,4 @@
-// A whole program: what may happen once at a time in the whole system, whoever runs beside it.
+// A whole program: work that must run once at a time in the whole system.
 // Reports per country (one at a time for each), a table that is made once, and a lease by hand.
 //
 //   alone DIRECTORY    the job store goes there

@@ -1,4 +1,4 @@
-// A whole program: a long import that fails in the middle, and goes on from where it was.
+// A whole program: a long import that fails in the middle and resumes.
 //
 // Each page that is done is kept as a checkpoint. The first attempt ends with an exception at page
 // 4; the second one finds the checkpoint and begins there. A page is written to the destination

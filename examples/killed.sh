@@ -5,7 +5,7 @@
 # shellcheck shell=bash disable=SC2154
 
 dir=$(mktemp -d "${TMPDIR:-/tmp}/mainspring-$name.XXXXXX")
-export MAINSPRING_SERVER=unix:$dir/socket # no port: nobody else can take it while the server is dead
+export MAINSPRING_SERVER=unix:$dir/socket # no port that another program could take while the server is dead
 
 say() { printf '%s\n' "$*"; }
 die() { say "$*" >&3; exit 1; }
@@ -49,7 +49,7 @@ strike_down() {
   struck[${2:-$1}]=$((struck[${2:-$1}] + 1))
   kill -9 "${pid[$1]}" 2>/dev/null || true
 }
-# stand_still NAME: until its lease is over and its jobs are others'; then it goes on with them.
+# stand_still NAME: until its lease is over and its jobs belong to others; then it continues.
 stand_still() {
   alive "$1" || return 0
   struck[stopped]=$((struck[stopped] + 1))

@@ -1,5 +1,5 @@
 // A whole program: what an operator does, done from C++. Limits and order, a breaker, a job that
-// was put aside, the dead letter, a session, a workflow and a trigger; and what is told of it.
+// was deferred, the dead letter, a session, a workflow and a trigger; and its events.
 //
 //   looking_after DIRECTORY    the job store goes there
 #include <fmt/format.h>
@@ -68,7 +68,7 @@ Result<void> empty_the_quarantine(Engine& engine) {
   return {};
 }
 
-// Its handler has put it aside, until somebody has signed.
+// Its handler deferred it until it is signed.
 Result<void> sign(Engine& engine, JobId id) {
   MS_TRY_ASSIGN(HeldJob held, engine.claim(id));
   fmt::print("signing {}\n", held.job().args);

@@ -1,4 +1,4 @@
-// A whole program: the same calls on a server elsewhere. Whoever has a part in the work may be
+// A whole program: the same calls on a remote server. The other participants may be
 // another program, in another language, on another machine.
 //
 //   mainspring serve --data DIR --listen 127.0.0.1:8080 &

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs an example in a new directory and compares what it prints with what it should.
 #   run_example.sh PROGRAM EXPECTED [SERVER]    with SERVER, one is started and its URL handed over
-# FLAG in the environment stands before the directory: --engine, for example.
+# FLAG in the environment is put before the directory, for example --engine.
 set -eu
 folder=$(mktemp -d)
 server=

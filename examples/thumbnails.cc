@@ -23,7 +23,7 @@ struct Thumbnail {
 };
 BOOST_DESCRIBE_STRUCT(Thumbnail, (), (path, width))
 
-// What the handler answers; kept with the job for whoever asks.
+// The handler's result, stored with the job.
 struct Made {
   std::string path;
   int width = 0;

@@ -40,7 +40,7 @@ trap 'exit 130' INT TERM
 # -- three files that cannot work -------------------------------------------------------------------
 mkdir "$work/broken"
 head -c 20000 "${files[0]}" >"$work/broken/truncated.jpg"
-echo "This is a text that somebody renamed." >"$work/broken/text.jpg"
+echo "This is a renamed text." >"$work/broken/text.jpg"
 : >"$work/broken/empty.jpg"
 broken=("$work"/broken/*.jpg)
 
@@ -98,7 +98,7 @@ worker=''
 ((status == 0)) || { cat "$work/worker" >&2; die "demo: the worker failed"; }
 say "Done in $((SECONDS - started)) s: $(tail -n 1 "$work/worker")."
 
-# -- what became of them ----------------------------------------------------------------------------
+# -- outcome ------------------------------------------------------------------------------------------
 echo
 echo "Completed:"
 "$mainspring" jobs list --state completed --all --json | jq -r .id | sort -n | while read -r id; do

@@ -78,7 +78,7 @@ class Audit:
         for stage in STAGES[1:]:
             for job in self.jobs[stage]:
                 self.expect(job["state"] == "completed", f"{stage} job {job['id']} is {job['state']}")
-            self.expect(not after[stage], f"{stage}: items that nobody sent: {list(after[stage])[:3]}")
+            self.expect(not after[stage], f"{stage}: items that were never sent: {list(after[stage])[:3]}")
 
     def broken(self):
         """Broken files are dead, with the tool's words."""

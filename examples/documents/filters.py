@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """The filters of the document pipeline: convert, thumbnail, index.
 
-Each gets a job on standard input and says on standard output what the next one is told. Any of them may be
-run twice for an item, or go on when it was given up for lost. So what they write is named by the
-digest of the document, comes into its place by a rename, and is the same whoever writes it; and the index
+Each gets a job on standard input and prints the args of the next one. Any of them may be
+run twice for an item, or continue after its lease was lost. So what they write is named by the
+digest of the document, is put into place by a rename, and is the same in every run; and the index
 keeps what is newest, whatever comes last.
 """
 
@@ -30,7 +30,7 @@ def reject(tool, words):
 def run(tool, *arguments):
     done = subprocess.run([tool, *arguments], capture_output=True, text=True, errors="replace")
     if done.returncode < 0:
-        sys.exit(1)  # somebody killed it: that says nothing of the document
+        sys.exit(1)  # killed: this says nothing about the document
     if done.returncode != 0:
         reject(tool, done.stderr)
 

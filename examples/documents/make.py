@@ -39,7 +39,7 @@ def pdf(pages):
 
 
 def broken(kind, whole):
-    return [whole[: len(whole) // 8], b"A letter that somebody renamed.\n", b""][kind]
+    return [whole[: len(whole) // 8], b"A letter that was renamed.\n", b""][kind]
 
 
 def main():

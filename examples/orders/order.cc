@@ -1,4 +1,4 @@
-// The workflow of an order: the whole of what the engine is told.
+// The workflow of an order.
 #include "order.h"
 
 using mainspring::NewJob;
@@ -18,10 +18,10 @@ NewJob job(std::string queue, std::string kind, int max_attempts) {
 
 mainspring::WorkflowSpec workflow_of(const Order& order) {
   constexpr int kTries = 2;       // of a step: few, so that many orders are undone here
-  constexpr int kUndoTries = 20;  // of an undo: then somebody has to look
+  constexpr int kUndoTries = 20;  // of an undo; then the workflow is parked
   mainspring::WorkflowSpec spec;
   spec.name = "order";
-  // Whoever does not know whether the order was started starts it again: it is the same one.
+  // A caller that does not know whether the order was started starts it again: it is the same one.
   spec.key = std::to_string(order.number);
   spec.input = mainspring::to_json(order);
 
@@ -29,7 +29,7 @@ mainspring::WorkflowSpec workflow_of(const Order& order) {
   reserve.job = job("warehouse", "reserve", kTries);
   reserve.undo = job("warehouse", "release", kUndoTries);
 
-  // Bank, carrier and post are somebody else's: "it failed" may mean that only the answer was lost.
+  // Bank, carrier and post are external: "it failed" may mean that only the answer was lost.
   // undo_if_failed: undo them even then. Without it a step that says so is believed.
   StepSpec charge{.name = "charge", .after = {"reserve"}, .undo_if_failed = true};
   charge.job = job("bank", "charge", kTries);

@@ -13,7 +13,7 @@ namespace {
 // One in 50 is cancelled by its customer, while it is under way or too late: then the answer is a
 // conflict, and the customer keeps what was ordered.
 constexpr std::int64_t kOneIn = 50;
-constexpr std::int64_t kThoughtOver = 2;  // so many orders later
+constexpr std::int64_t kThoughtOver = 2;  // orders later
 
 Result<void> change_mind(Engine& engine, Books& books, std::int64_t order) {
   const auto seed = static_cast<std::uint64_t>(books.number("SELECT seed FROM shop"));

@@ -107,7 +107,7 @@ keep_alive
 workflows=$("$mainspring" workflow list --name order --all --json | grep -c '"id":' || true)
 say "$orders orders in $took s, seed $seed; kill -9: ${struck[worker]} times a worker, ${struck[server]} the server," \
   "${struck[shop]} the shop; ${struck[stopped]} times a worker stood still"
-say "parked, and taken up again: $parked"
+say "parked, and resumed: $parked"
 say ""
 "$bin/example_orders" check "$books"
 ((workflows == orders)) || die "WRONG  there are $workflows workflows, not $orders"

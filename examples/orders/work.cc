@@ -16,7 +16,7 @@ using mainspring::Outcome;
 
 namespace {
 
-// What goes wrong beyond what the books refuse, so many times in 1000. By order and attempt, so
+// What goes wrong beyond what the books refuse, per 1000. By order and attempt, so
 // that another attempt is luckier; the others, by order alone, are there in every attempt.
 struct Troubles {
   std::uint64_t seed = 0;
@@ -34,7 +34,7 @@ struct Troubles {
 
 using Act = std::string (Books::*)(const Order&);
 
-// A handler: does it, and tells how it went. Exceptions (books that cannot be read, say) are failed
+// A handler: does it and reports the outcome. Exceptions (books that cannot be read, say) are failed
 // attempts as errors are: tried again.
 HandlerResult handle(Books& books, Act act, const Troubles& troubles, bool knows_what_it_did,
                      const ClaimedJob& job) {
@@ -46,7 +46,7 @@ HandlerResult handle(Books& books, Act act, const Troubles& troubles, bool knows
 
   const std::string refusal = (books.*act)(order);
 
-  // The effect is there, and nobody knows: the process dies before it can say so …
+  // The effect is done, but the process dies before it can report it …
   if (troubles.now_and_then(3, "death", job, order) ||
       troubles.in_1000(1, "poison", job, order.number)) {
     kill(getpid(), SIGKILL);
@@ -62,7 +62,7 @@ HandlerResult handle(Books& books, Act act, const Troubles& troubles, bool knows
   return Outcome(mainspring::Complete{});
 }
 
-// An undo has no way to say no. If it dies all the same its workflow is parked, until somebody has
+// An undo has no way to say no. If it still dies, its workflow is parked until an operator has
 // looked and has it tried again.
 HandlerResult handle_undo(Books& books, Act act, const Troubles& troubles, const ClaimedJob& job) {
   MS_TRY_ASSIGN(const Order order, mainspring::from_json<Order>(job.args));
@@ -116,7 +116,7 @@ int work(Books& books, const std::string& server) {
          return handle_undo(books, act, troubles, job);
        });
   };
-  // The stock is the shop's own: whoever changes it knows whether it did.
+  // The stock is the shop's own: a change of it is certain.
   step("warehouse", "reserve", &Books::reserve, true);
   step("bank", "charge", &Books::charge, false);
   step("carrier", "ship", &Books::ship, false);

@@ -633,7 +633,7 @@ BEGIN
   END IF;
   IF job.flags & 4096 <> 0 THEN
     RAISE EXCEPTION USING ERRCODE = 'feature_not_supported',
-      MESSAGE = format('job %s is a step of a workflow: must be completed through a node, which begins what is behind it',
+      MESSAGE = format('job %s is a step of a workflow: must be completed through a node, which starts the steps after it',
                        job.id);
   END IF;
   IF job.schedule <> 0 AND current_setting('transaction_isolation') <> 'read committed' THEN

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Must run once in the whole system: writes who it is until it is told to end.
+# Must run once in the whole system: writes its name until it is asked to stop.
 trap 'echo "handing over"; exit 0' TERM
 echo "leading from ${WEBJOBS_DATA_PATH}"
 while :; do

@@ -1,4 +1,4 @@
-# Takes memory until somebody stops it.
+# Allocates memory until it is stopped.
 hoard = []
 while True:
     hoard.append(bytearray(10 << 20))

@@ -1,4 +1,4 @@
-// How far a queue is behind: the time it needs to work off what waits.
+// The backlog of a queue: the time it needs to work off its waiting jobs.
 import type { Queue } from "../../api/shapes";
 import { duration } from "../../format";
 import { t } from "../../texts";

@@ -16,7 +16,7 @@ import { Drain, perSecond } from "./backlog";
 import { LimitsDialog, RetentionDialog } from "./limits";
 import { PauseBadge, PauseDialog, resumeQueue } from "./pause";
 
-// Keys are counted among so many of the newest jobs that run and wait.
+// Keys are counted among this many of the newest running and waiting jobs.
 const KEY_SAMPLE = 1000;
 
 export function QueuePage(props: { name: string }) {
