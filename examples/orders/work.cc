@@ -34,8 +34,8 @@ struct Troubles {
 
 using Act = std::string (Books::*)(const Order&);
 
-// A handler: does it and reports the outcome. Exceptions (books that cannot be read, say) are failed
-// attempts as errors are: tried again.
+// A handler: does it and reports the outcome. Exceptions (unreadable books, for example) and errors
+// are failed attempts, which are retried.
 HandlerResult handle(Books& books, Act act, const Troubles& troubles, bool knows_what_it_did,
                      const ClaimedJob& job) {
   MS_TRY_ASSIGN(const Order order, mainspring::from_json<Order>(job.args));
