@@ -13,13 +13,12 @@ Command serve_command() {
       .name = "serve",
       .summary = "run the server over the embedded store",
       .description =
-          "Runs the server: HTTP in front of the embedded store in a data directory, which is made "
-          "if it is not there. Prints the address when it is ready. SIGTERM and Ctrl-C stop it in "
-          "good order: no more claims, replies finished, store closed; a second signal ends it at "
-          "once. What was acknowledged is on disk either way.\n"
+          "Run the server: HTTP over the embedded store in a data directory, which is created if "
+          "needed. Print the address when it is ready. SIGTERM and Ctrl-C stop it cleanly; a "
+          "second signal stops it at once. Acknowledged jobs are on disk in both cases.\n"
           "\n"
-          "With --jobs it also runs job folders: scripts and programs that are always on, run on "
-          "demand or by a schedule, or take the jobs of a queue. See `mainspring jobs-host`.\n"
+          "With --jobs it also runs job folders: scripts and programs that run always, on demand, "
+          "on a schedule, or for the jobs of a queue. See `mainspring jobs-host`.\n"
           "\n"
           "On a loopback address or a unix socket it needs nothing more. What other machines reach "
           "must have TLS (--tls-cert, --tls-key; see `mainspring tls`) and a token; a server that "
@@ -44,37 +43,38 @@ Command serve_command() {
                     "https://127.0.0.1:8080"},
                    {"mainspring serve --test", "for tests"},
                    {"MAINSPRING_LOG_LEVEL=debug mainspring serve", ""}},
-      .exits = {{0, "stopped by a signal, in good order"},
+      .exits = {{0, "stopped cleanly by a signal"},
                 {64, "a setting breaks a rule"},
                 {65, "another process has the data directory, or this version cannot read it"},
                 {69, "the address is taken"},
-                {74, "the disk or the store failed; nothing that was acknowledged is lost"}},
+                {74, "the disk or the store failed; nothing acknowledged is lost"}},
       .run = run_serve};
 }
 
 std::vector<Flag> enqueue_flags() {
   std::vector<Flag> flags = {
-      {.name = "delay", .value = "TIME", .help = "not before so long from now"},
-      {.name = "run-at", .value = "INSTANT", .help = "not before then: 2026-01-31T09:00:00Z"},
-      {.name = "unique", .value = "KEY", .help = "one job per queue and key that has not ended"},
-      {.name = "unique-for", .value = "TIME", .help = "with --unique: in any case for so long"},
+      {.name = "delay", .value = "TIME", .help = "earliest start, measured from now"},
+      {.name = "run-at", .value = "INSTANT", .help = "earliest start: 2026-01-31T09:00:00Z"},
+      {.name = "unique", .value = "KEY", .help = "unique key: one live job per queue and key"},
+      {.name = "unique-for",
+       .value = "TIME",
+       .help = "with --unique: also for this time after the "
+               "first enqueue"},
       {.name = "on-conflict",
        .value = "POLICY",
-       .help = "with --unique: what happens to the old job [keep]",
+       .help = "with --unique: effect on the existing job [keep]",
        .choices = {"keep", "replace", "postpone"}},
       {.name = "session",
        .value = "KEY",
-       .help = "jobs of a queue with the same one run one at a time, in order"},
+       .help = "jobs of a queue with the same session run in order, one at a time"},
       {.name = "session-on-dead",
        .value = "POLICY",
-       .help = "with --session: what becomes of it if the job dies [skip]",
+       .help = "with --session: effect on the session if the job dies [skip]",
        .choices = {"skip", "block", "park"}},
-      {.name = "fence",
-       .value = "LEASE:TOKEN",
-       .help = "refused unless the lease is held with that token"},
+      {.name = "fence", .value = "LEASE:TOKEN", .help = "refuse unless this token holds the lock"},
       {.name = "idempotency-key",
        .value = "KEY",
-       .help = "the same key within 24 h gives the same job"},
+       .help = "the same key within 24 h returns the same job"},
       {.name = "many",
        .value = "FILE",
        .help = "one job per line as JSON ({\"args\":…,\"priority\":…}); QUEUE and KIND are for "
@@ -93,15 +93,13 @@ Command enqueue_command() {
       .name = "enqueue",
       .summary = "put jobs into a queue",
       .description =
-          "Puts a job, or those of a file, into a queue, and prints their ids. When it returns "
-          "they "
-          "are on disk. ARGS is the job's JSON; @FILE reads it from a file, - from standard input; "
-          "without it the args are {}.\n"
+          "Put a job, or the jobs of a file, into a queue, and print their ids. They are on disk "
+          "when the command returns. ARGS is JSON; @FILE reads a file, - standard input; the "
+          "default is {}.\n"
           "\n"
-          "Up to 10,000 lines of --many go as one request, all or nothing; larger files as "
-          "several.",
-      .arguments = {{"QUEUE", "the queue, made at first use", Argument::Count::optional},
-                    {"KIND", "what handler is meant", Argument::Count::optional},
+          "Up to 10,000 lines of --many are one request, all or nothing; larger files are several.",
+      .arguments = {{"QUEUE", "the queue, created at first use", Argument::Count::optional},
+                    {"KIND", "selects the handler", Argument::Count::optional},
                     {"ARGS", "JSON, @FILE or -", Argument::Count::optional}},
       .flags = enqueue_flags(),
       .scopes = kClientScope | kEverywhere,
@@ -125,26 +123,25 @@ Command bench_command() {
       .name = "bench",
       .summary = "measure speed on this machine",
       .description =
-          "Measures enqueue and full lifecycle (enqueue, claim, complete, all durable) in process "
+          "Measure enqueue and full lifecycle (enqueue, claim, complete, all durable) in process "
           "and over HTTP, wake latency, a million queued jobs, a thousand queues and the cost of "
-          "an idle server, each with its own store below --data; next to each figure its ratio to "
-          "a bare write and fdatasync of the same bytes on the same disk, measured in the same "
-          "run, and the target. All of it takes about ten minutes. The directory must be on a real "
-          "disk: on tmpfs the figures mean nothing. With MAINSPRING_STORE what runs in process is "
-          "measured on that PostgreSQL database, in schemas of its own that are removed again.",
+          "an idle server, each with its own store. Print each figure with its ratio to a bare "
+          "write and fdatasync of the same bytes, and the target. A full run takes about ten "
+          "minutes. Use a directory on a real disk, not tmpfs. With MAINSPRING_STORE the "
+          "in-process part runs on that PostgreSQL database, in temporary schemas.",
       .flags = {{.name = "dir",
                  .value = "DIR",
-                 .help = "where the stores are made and removed again [./bench-data]"},
+                 .help = "directory for temporary stores [./bench-data]"},
                 {.name = "quick", .value = "", .help = "fewer, shorter runs: about a minute"},
                 {.name = "only",
                  .value = "NAME",
                  .help = "only this measurement; see --list",
                  .repeated = true},
-                {.name = "list", .value = "", .help = "the names of the measurements"},
-                {.name = "save", .value = "FILE", .help = "the figures as JSON, too"},
+                {.name = "list", .value = "", .help = "list the measurements"},
+                {.name = "save", .value = "FILE", .help = "write the figures as JSON"},
                 {.name = "report",
                  .value = "FILE",
-                 .help = "the figures as Markdown, too, between the markers of FILE"}},
+                 .help = "write the figures as Markdown between the markers of FILE"}},
       .scopes = kEverywhere,
       .examples = {{"mainspring bench --quick", ""},
                    {"mainspring bench --only wake --only idle", ""},
@@ -158,10 +155,10 @@ Command make_root() {
       .name = "mainspring",
       .summary = "durable background jobs: the server, the worker and the command line",
       .description =
-          "Mainspring runs background jobs: durably, on time, in parallel. `mainspring serve` is "
-          "the server, `mainspring work` runs a program for each job, the other commands enqueue "
-          "and look. Each has --help with examples. What stands before a command may be singular "
-          "or plural: `job list` is `jobs list`.",
+          "Durable background jobs: never lost, on time, in parallel. `mainspring serve` is the "
+          "server, `mainspring work` runs a program for each job; other commands enqueue, inspect "
+          "and control jobs. Each command has --help with examples. Singular and plural are "
+          "equivalent: `job list` is `jobs list`.",
       .examples = {{"mainspring serve", "in one terminal"},
                    {"mainspring enqueue hello greet '{\"name\":\"you\"}'", "in another one"},
                    {"mainspring work --queue hello --exec cat --drain", ""},
@@ -181,33 +178,37 @@ std::vector<Flag> job_flags(JobTimeout timeout) {
       {.name = "priority", .value = "N", .help = "0 (first) to 9 [5]"},
       {.name = "max-attempts", .value = "N", .help = "1 to 1000 [20]"},
       {.name = "timeout", .value = "TIME", .help = "time limit of an attempt, or none [15m]"},
-      {.name = "expires-in", .value = "TIME", .help = "cancelled if it has not started by then"},
+      {.name = "expires-in", .value = "TIME", .help = "cancel if it has not started by then"},
       {.name = "on-expiry",
        .value = "END",
-       .help = "what it is then instead: with dead it goes to the dead letter [cancel]",
+       .help = "state of an expired job: dead puts it into the dead letter [cancel]",
        .choices = {"cancel", "dead"}},
-      {.name = "tag", .value = "TAG", .help = "a word to find it by", .repeated = true},
-      {.name = "header", .value = "NAME=VALUE", .help = "handed to the worker", .repeated = true},
-      {.name = "correlation-id", .value = "ID", .help = "handed to the worker"},
+      {.name = "tag", .value = "TAG", .help = "a tag to search by", .repeated = true},
+      {.name = "header", .value = "NAME=VALUE", .help = "passed to the worker", .repeated = true},
+      {.name = "correlation-id", .value = "ID", .help = "passed to the worker"},
       {.name = "reply-to",
        .value = "QUEUE",
-       .help = "gets a job of kind reply when it ends, and one of kind message for each message"},
+       .help = "queue that gets a job of kind reply at its end, and of kind message for each "
+               "message"},
       {.name = "reply-session", .value = "KEY", .help = "with --reply-to: the session of replies"},
       {.name = "reply-progress",
        .value = "",
-       .help = "with --reply-to: also a job of kind progress for each other progress"},
+       .help = "with --reply-to: also a job of kind progress for each changed progress"},
       {.name = "limit-key",
        .value = "KEY",
-       .help = "what limits per key of the queue count it under, for example a customer"},
+       .help = "key for the queue's limits per key, for example a customer"},
       {.name = "then",
        .value = "QUEUE/KIND[@END,...]",
-       .help = "a job that is made when it ends: completed, cancelled, dead; each end if none is "
-               "named; message, progress: while it runs",
+       .help = "follow-up job at an end (completed, cancelled, dead; default: each), or while it "
+               "runs (message, progress)",
        .repeated = true},
-      {.name = "callback", .value = "URL", .help = "a signed request to it when the job has ended"},
+      {.name = "callback",
+       .value = "URL",
+       .help = "URL for a signed request when the job has "
+               "ended"},
       {.name = "callback-on",
        .value = "ENDS",
-       .help = "only of: completed, cancelled, dead, message, progress [each end]"},
+       .help = "only for: completed, cancelled, dead, message, progress [each end]"},
   };
   if (timeout == JobTimeout::none) flags.erase(flags.begin() + 2);
   return flags;

@@ -7,26 +7,28 @@ namespace {
 
 using Count = Argument::Count;
 
-const ExitCode kMissingBreaker = {66, "there is no such breaker"};
+const ExitCode kMissingBreaker = {66, "no such breaker"};
 const Argument kBreakerName = {"NAME", "the breaker's name", Count::one};
 
 Command breaker_set_command() {
   return {
       .name = "set",
-      .summary = "make a breaker, or change it",
+      .summary = "create or change a breaker",
       .description =
-          "Makes a breaker, which queues name: `mainspring queues limit QUEUE --breaker NAME`. "
-          "When "
-          "so many attempts of their jobs have failed in the time, it opens, and their jobs wait. "
-          "Then it lets a few of them begin, and more as they succeed. What is not given stays as "
-          "it is, and so does the state.",
+          "Create or change a breaker. Attach it with `mainspring queues limit QUEUE --breaker "
+          "NAME`. When --failures attempts fail within the period, it opens and jobs of its queues "
+          "wait. Later it lets a few jobs start, and more as they succeed. Omitted settings and "
+          "the state are unchanged.",
       .arguments = {kBreakerName},
       .flags = {{.name = "failures", .value = "N", .help = "failed attempts that open it [5]"},
-                {.name = "within", .value = "TIME", .help = "in so long [1m]"},
+                {.name = "within", .value = "TIME", .help = "period in which failures count [1m]"},
                 {.name = "open-for",
                  .value = "TIME",
-                 .help = "how long at first; twice after each failed probe [30s]"},
-                {.name = "max-open-for", .value = "TIME", .help = "and no longer [10m]"},
+                 .help = "how long it is open; doubled after each failed probe [30s]"},
+                {.name = "max-open-for",
+                 .value = "TIME",
+                 .help = "limit of the doubled time "
+                         "[10m]"},
                 {.name = "probes",
                  .value = "N",
                  .help = "jobs that run at once when it is half open [1]"}},
@@ -42,26 +44,27 @@ Command breaker_set_command() {
 Command breakers_command() {
   return {
       .name = "breaker",
-      .summary = "hold back jobs while what they need is unwell",
-      .description = "Breakers of what jobs depend on: made, shown, opened and closed by hand.",
+      .summary = "protect services that jobs depend on",
+      .description = "Manage circuit breakers for the services that jobs depend on.",
       .children = {breaker_set_command(),
                    {.name = "list",
-                    .summary = "all breakers",
-                    .description = "Lists breakers with their state and the queues that name them.",
+                    .summary = "list breakers",
+                    .description = "List breakers with their state and queues.",
                     .scopes = kClient,
                     .examples = {{"mainspring breaker list", ""}},
                     .run = run_breaker_list},
                    {.name = "show",
-                    .summary = "a breaker",
-                    .description = "Shows a breaker: its state, what it has counted, its settings.",
+                    .summary = "show a breaker",
+                    .description = "Show a breaker: state, counts, settings.",
                     .arguments = {kBreakerName},
                     .scopes = kClient,
                     .examples = {{"mainspring breaker show geocoder", ""}},
                     .exits = {kMissingBreaker},
                     .run = run_breaker_show},
                    {.name = "open",
-                    .summary = "let jobs of its queues wait",
-                    .description = "Opens a breaker. Jobs that run go on. Then it is half open.",
+                    .summary = "open a breaker",
+                    .description = "Open a breaker. Running jobs continue. Afterwards it is half "
+                                   "open.",
                     .arguments = {kBreakerName},
                     .flags = {{.name = "for",
                                .value = "TIME",
@@ -71,8 +74,8 @@ Command breakers_command() {
                     .exits = {kMissingBreaker},
                     .run = run_breaker_open},
                    {.name = "close",
-                    .summary = "let jobs of its queues begin again",
-                    .description = "Closes a breaker, and forgets what it has counted.",
+                    .summary = "close a breaker",
+                    .description = "Close a breaker and reset its counts.",
                     .arguments = {kBreakerName},
                     .scopes = kClient,
                     .examples = {{"mainspring breaker close geocoder", ""}},
@@ -80,11 +83,11 @@ Command breakers_command() {
                     .run = run_breaker_close},
                    {.name = "remove",
                     .summary = "remove a breaker",
-                    .description = "Removes a breaker that no queue names.",
+                    .description = "Remove a breaker that no queue uses.",
                     .arguments = {kBreakerName},
                     .scopes = kClient,
                     .examples = {{"mainspring breaker remove geocoder", ""}},
-                    .exits = {{65, "a queue names it"}, kMissingBreaker},
+                    .exits = {{65, "a queue uses it"}, kMissingBreaker},
                     .run = run_breaker_remove}}};
 }
 

@@ -9,84 +9,81 @@ using Count = Argument::Count;
 
 const Argument kFolderName = {"NAME", "a job folder's name; TYPE/NAME if several types have it",
                               Count::one};
-const ExitCode kNoJob = {66, "there is no such job folder, or the server has none at all"};
+const ExitCode kNoJob = {66, "no such job folder, or the server runs none"};
 
 Command host_command() {
   return {
       .name = "host",
-      .summary = "run job folders for a server elsewhere",
+      .summary = "run job folders for a remote server",
       .description =
-          "Runs the job folders in --jobs on this machine, as jobs of the server: what `serve "
-          "--jobs` does, without a server of its own. Several hosts may work for one server; of a "
-          "singleton one of them runs it, and another takes over when that one dies.\n"
+          "Run the job folders in --jobs on this machine as jobs of a remote server. Several hosts "
+          "can work for one server; a singleton runs on one of them, and another takes over if it "
+          "dies.\n"
           "\n"
-          "SIGTERM and Ctrl-C stop it in good order: children are told, get their "
-          "stopping_wait_time, and are ended.",
+          "SIGTERM and Ctrl-C stop it cleanly: children are asked to stop and killed after their "
+          "stopping_wait_time.",
       .scopes = kHostScope | kClient,
       .examples = {{"mainspring host --jobs /srv/jobs --server http://127.0.0.1:8080", ""},
                    {"mainspring host --jobs jobs --host-data /var/lib/mainspring-host", ""}},
-      .exits = {{0, "stopped by a signal, in good order"},
+      .exits = {{0, "stopped cleanly by a signal"},
                 {64, "a setting breaks a rule"},
-                {65, "another process has the host's data directory"}},
+                {65, "another process uses the host's data directory"}},
       .run = run_host};
 }
 
 std::vector<Command> looking() {
-  return {
-      {.name = "list",
-       .summary = "job folders and how they are",
-       .description = "Lists the job folders of the server.",
-       .scopes = kClient,
-       .examples = {{"mainspring jobs-host list", ""},
-                    {"mainspring jobs-host list --json | jq -r .name", ""}},
-       .exits = {kNoJob},
-       .run = run_host_list},
-      {.name = "show",
-       .summary = "everything about a job folder",
-       .description = "Shows a job folder: what is run and how, its status, its settings.",
-       .arguments = {kFolderName},
-       .scopes = kClient,
-       .examples = {{"mainspring jobs-host show report", ""}},
-       .exits = {kNoJob},
-       .run = run_host_show},
-      {.name = "info",
-       .summary = "the job host itself: isolation, problems",
-       .description = "Shows what the job host fences its children in with, and which folders it "
-                      "cannot run.",
-       .scopes = kClient,
-       .examples = {{"mainspring jobs-host info", ""}},
-       .exits = {kNoJob},
-       .run = run_host_info},
-      {.name = "history",
-       .summary = "the runs of a triggered job",
-       .description = "Lists the runs of a triggered job that are kept, newest first.",
-       .arguments = {kFolderName},
-       .scopes = kClient,
-       .examples = {{"mainspring jobs-host history report", ""}},
-       .exits = {kNoJob},
-       .run = run_host_history}};
+  return {{.name = "list",
+           .summary = "list job folders with their status",
+           .description = "List the job folders of the server.",
+           .scopes = kClient,
+           .examples = {{"mainspring jobs-host list", ""},
+                        {"mainspring jobs-host list --json | jq -r .name", ""}},
+           .exits = {kNoJob},
+           .run = run_host_list},
+          {.name = "show",
+           .summary = "show a job folder",
+           .description = "Show a job folder: script, status, settings.",
+           .arguments = {kFolderName},
+           .scopes = kClient,
+           .examples = {{"mainspring jobs-host show report", ""}},
+           .exits = {kNoJob},
+           .run = run_host_show},
+          {.name = "info",
+           .summary = "show the job host: isolation, problems",
+           .description = "Show the active isolation and the folders that cannot run.",
+           .scopes = kClient,
+           .examples = {{"mainspring jobs-host info", ""}},
+           .exits = {kNoJob},
+           .run = run_host_info},
+          {.name = "history",
+           .summary = "list the runs of a triggered job",
+           .description = "List the kept runs of a triggered job, newest first.",
+           .arguments = {kFolderName},
+           .scopes = kClient,
+           .examples = {{"mainspring jobs-host history report", ""}},
+           .exits = {kNoJob},
+           .run = run_host_history}};
 }
 
 std::vector<Command> doing() {
   return {
       {.name = "run",
        .summary = "run a triggered job now",
-       .description = "Starts a run of a triggered job and prints its id. With --wait it prints "
-                      "the run's log as it comes and exits with its outcome.",
-       .arguments = {kFolderName,
-                     {"ARGUMENT", "handed to the script; write -- before them", Count::any}},
-       .flags = {{.name = "wait", .value = "", .help = "wait for the end, and print the log"}},
+       .description = "Start a run of a triggered job and print its id. With --wait print the log "
+                      "and exit with the outcome.",
+       .arguments = {kFolderName, {"ARGUMENT", "arguments of the script, after --", Count::any}},
+       .flags = {{.name = "wait", .value = "", .help = "wait for the end and print the log"}},
        .scopes = kClient,
        .examples = {{"mainspring jobs-host run report --wait -- --month 2026-01", ""}},
        .exits = {{0, "started; with --wait: it succeeded"},
                  {1, "with --wait: it failed, was stopped or aborted"},
-                 {65, "it is running already"},
+                 {65, "it already runs"},
                  kNoJob},
        .run = run_host_run},
       {.name = "stop",
-       .summary = "disable a continuous job, or end a run",
-       .description = "A continuous job is stopped and stays so, also over restarts, until it is "
-                      "started. Of a triggered job the run under way is ended.",
+       .summary = "disable a continuous job, or stop a run",
+       .description = "Stop a continuous job until it is started again, also across restarts; or "
+                      "stop the current run of a triggered job.",
        .arguments = {kFolderName},
        .scopes = kClient,
        .examples = {{"mainspring jobs-host stop mailer", ""}},
@@ -94,8 +91,8 @@ std::vector<Command> doing() {
        .run = run_host_stop},
       {.name = "start",
        .summary = "enable a continuous job, or restart it now",
-       .description = "Enables a continuous job that was stopped. One that waits for its restart "
-                      "begins at once.",
+       .description = "Enable a stopped continuous job. A job that waits for its restart starts at "
+                      "once.",
        .arguments = {kFolderName},
        .scopes = kClient,
        .examples = {{"mainspring jobs-host start mailer", ""}},
@@ -103,8 +100,7 @@ std::vector<Command> doing() {
        .run = run_host_start},
       {.name = "settings",
        .summary = "show or replace settings.job",
-       .description = "Prints a job's settings.job, or replaces the whole file. The job is then "
-                      "started anew.",
+       .description = "Print a job's settings.job, or replace the whole file and restart the job.",
        .arguments = {kFolderName,
                      {"JSON", "the new content; @FILE, - = standard input", Count::optional}},
        .scopes = kClient,
@@ -112,20 +108,20 @@ std::vector<Command> doing() {
        .exits = {kNoJob},
        .run = run_host_settings},
       {.name = "deploy",
-       .summary = "put a file, a zip or a directory there as a job",
-       .description = "Replaces a job folder at once and as a whole by a file, the content of a "
-                      "zip, or a directory.",
+       .summary = "deploy a file, zip or directory as a job",
+       .description = "Replace all files of a job in one step with a file, the content of a zip, "
+                      "or a directory.",
        .arguments = {{"TYPE/NAME", "continuous/NAME, triggered/NAME or queue/NAME", Count::one},
                      {"SOURCE", "a script, a .zip or a directory", Count::one}},
        .flags = {},
        .scopes = kClient,
        .examples = {{"mainspring jobs-host deploy triggered/report report.sh", ""},
                     {"mainspring jobs-host deploy continuous/mailer ./mailer", ""}},
-       .exits = {{64, "nothing in it can be run, or a zip breaks a rule; the old job stays"}},
+       .exits = {{64, "no runnable file, or an invalid zip; the old job is unchanged"}},
        .run = run_host_deploy},
       {.name = "remove",
        .summary = "delete a job folder and its data",
-       .description = "Stops a job and deletes its folder, logs and history.",
+       .description = "Stop a job and delete its folder, logs and history.",
        .arguments = {kFolderName},
        .scopes = kClient,
        .examples = {{"mainspring jobs-host remove report", ""}},
@@ -134,11 +130,10 @@ std::vector<Command> doing() {
 }
 
 Command jobs_host_command() {
-  Command command{.name = "jobs-host",
-                  .summary = "job folders: list, run, stop, deploy",
-                  .description =
-                      "Looks at the job folders of a server that was started with "
-                      "--jobs, and changes them."};
+  Command command{
+      .name = "jobs-host",
+      .summary = "job folders: list, run, stop, deploy",
+      .description = "Show and change the job folders of a server that runs with --jobs."};
   for (auto part : {looking(), doing()}) {
     command.children.insert(command.children.end(), part.begin(), part.end());
   }
@@ -147,13 +142,12 @@ Command jobs_host_command() {
 
 Command logs_command() {
   return {.name = "logs",
-          .summary = "what a job folder's script wrote",
+          .summary = "show a job folder's log",
           .description =
-              "Prints the log of a job folder: of a triggered job its latest run, of the "
-              "others the end of the log. With -f it goes on until the run has ended, or "
-              "you end it.",
+              "Print the log of a job folder: the latest run of a triggered job, the end of the "
+              "log otherwise. With -f follow it until the run ends or you stop it.",
           .arguments = {kFolderName},
-          .flags = {{.name = "follow", .value = "", .help = "go on with what comes", .letter = "f"},
+          .flags = {{.name = "follow", .value = "", .help = "follow the log", .letter = "f"},
                     {.name = "run", .value = "ID", .help = "of a triggered job: this run"},
                     {.name = "bytes", .value = "N", .help = "about the last N bytes [16384]"},
                     {.name = "all", .value = "", .help = "from the beginning"}},

@@ -7,13 +7,13 @@ namespace {
 
 using Count = Argument::Count;
 
-const Argument kId = {"ID", "a job's number", Count::one};
-const Argument kIds = {"ID", "jobs' numbers", Count::many};
+const Argument kId = {"ID", "a job's id", Count::one};
+const Argument kIds = {"ID", "ids of jobs", Count::many};
 
 std::vector<Flag> filter_flags() {
-  return {{.name = "queue", .value = "QUEUE", .help = "only of this queue"},
-          {.name = "kind", .value = "KIND", .help = "only of this kind"},
-          {.name = "tag", .value = "TAG", .help = "only with this tag"}};
+  return {{.name = "queue", .value = "QUEUE", .help = "only this queue"},
+          {.name = "kind", .value = "KIND", .help = "only this kind"},
+          {.name = "tag", .value = "TAG", .help = "only this tag"}};
 }
 
 std::vector<Flag> list_flags() {
@@ -29,52 +29,50 @@ const Flag kCreateQueue = {
 
 Command queue_limit_command(const Argument& name) {
   return {.name = "limit",
-          .summary = "limit how many jobs run at once, or begin in a time",
+          .summary = "limit concurrency and rate of a queue",
           .description =
-              "Limits a queue, over all workers and nodes, at once and until it is changed. What "
-              "is not given stays as it is; `none` lifts a limit. Jobs that run go on.",
+              "Limit a queue over all workers and servers, effective at once. Omitted limits are "
+              "unchanged; `none` removes a limit. Running jobs continue.",
           .arguments = {name},
           .flags = {kCreateQueue,
-                    {.name = "concurrency", .value = "N", .help = "jobs that run at once"},
-                    {.name = "key-concurrency",
-                     .value = "N",
-                     .help = "jobs with the same limit key that run at once"},
-                    {.name = "rate", .value = "N/TIME", .help = "attempts that begin: 100/1m"},
+                    {.name = "concurrency", .value = "N", .help = "running jobs"},
+                    {.name = "key-concurrency", .value = "N", .help = "running jobs per limit key"},
+                    {.name = "rate", .value = "N/TIME", .help = "attempts per period: 100/1m"},
                     {.name = "rate-kind",
                      .value = "KIND",
-                     .help = "of the rate: bucket, sliding or fixed [bucket]"},
+                     .help = "kind of the rate: bucket, sliding or fixed [bucket]"},
                     {.name = "burst",
                      .value = "N",
-                     .help = "of a bucket: so many at once after a rest [as many as the rate]"},
+                     .help = "of a bucket: attempts at once after a pause [the rate]"},
                     {.name = "key-rate",
                      .value = "N/TIME",
-                     .help = "attempts with the same limit key that begin: 10/1m"},
+                     .help = "attempts per limit key and period: 10/1m"},
                     {.name = "key-rate-kind",
                      .value = "KIND",
-                     .help = "of that rate: bucket, sliding or fixed [bucket]"},
+                     .help = "kind of that rate: bucket, sliding or fixed [bucket]"},
                     {.name = "key-burst",
                      .value = "N",
-                     .help = "of that bucket: so many at once after a rest [as many as the rate]"},
+                     .help = "of that bucket: attempts at once after a pause [the rate]"},
                     {.name = "cost",
                      .value = "KIND=N",
-                     .help = "slots that a job of a heavy kind takes, 2 to 1000; KIND=none: 1",
+                     .help = "slots of a job of this kind, 2 to 1000; KIND=none: 1",
                      .repeated = true},
                     {.name = "fair",
                      .value = "on|off",
-                     .help = "whether limit keys take turns within a priority"},
+                     .help = "share fairly between limit keys within a priority"},
                     {.name = "weight",
                      .value = "KEY=N",
-                     .help = "of a fair key, 0.001 to 1000 [1]; KEY=none: as others",
+                     .help = "weight of a fair key, 0.001 to 1000 [1]; KEY=none: 1",
                      .repeated = true},
                     {.name = "ageing",
                      .value = "TIME",
-                     .help = "jobs rise by one priority each such time that they wait"},
+                     .help = "waiting jobs gain one priority per interval"},
                     {.name = "breaker",
                      .value = "NAME",
-                     .help = "that holds its jobs back: see `mainspring breaker`"},
+                     .help = "circuit breaker of the queue: see `mainspring breaker`"},
                     {.name = "quarantine-after",
                      .value = "N",
-                     .help = "lost attempts before a job is set apart, 0 to 10; 0: never [2]"}},
+                     .help = "lost attempts before quarantine, 0 to 10; 0: never [2]"}},
           .scopes = kClient,
           .examples = {{"mainspring queues limit mails --concurrency 5 --rate 100/1m", ""},
                        {"mainspring queues limit mails --key-concurrency 2 --key-rate 10/1m", ""},
@@ -84,7 +82,7 @@ Command queue_limit_command(const Argument& name) {
                        {"mainspring queues limit mails --ageing 10m", ""},
                        {"mainspring queues limit addresses --breaker geocoder", ""},
                        {"mainspring queues limit photos --quarantine-after 1", ""}},
-          .exits = {{66, "there is no such queue"}},
+          .exits = {{66, "no such queue"}},
           .run = run_queues_limit};
 }
 
@@ -109,7 +107,7 @@ Command pause_queue_command(const Argument& names) {
 
 Command queues_command() {
   const Argument name = {"QUEUE", "the queue's name", Count::one};
-  const Argument names = {"QUEUE", "queues' names", Count::many};
+  const Argument names = {"QUEUE", "names of queues", Count::many};
   return {
       .name = "queues",
       .summary = "list, pause, set and remove queues",
@@ -169,24 +167,25 @@ Command queues_command() {
 
 Command dead_command() {
   std::vector<Flag> redrive = filter_flags();
-  redrive.push_back({.name = "fingerprint", .value = "F", .help = "only of this group"});
-  redrive.push_back({.name = "limit", .value = "N", .help = "at most so many [all]"});
-  redrive.push_back({.name = "rate", .value = "N/s", .help = "at most so fast; N/m and N/h too"});
+  redrive.push_back({.name = "fingerprint", .value = "F", .help = "only this group"});
+  redrive.push_back({.name = "limit", .value = "N", .help = "maximum [all]"});
+  redrive.push_back({.name = "rate", .value = "N/s", .help = "maximum speed; also N/m and N/h"});
   redrive.push_back({.name = "canary",
                      .value = "",
-                     .help = "1 job, then 10, then the rest, each when those before have ended; "
-                             "stop if one fails again of the same"});
-  redrive.push_back({.name = "background",
+                     .help = "1 job, then 10, then the rest, each after the previous ones have "
+                             "ended; stop if one fails the same way"});
+  redrive.push_back(
+      {.name = "background", .value = "", .help = "let the server do it in a job; print its id"});
+  redrive.push_back({.name = "dry-run",
                      .value = "",
-                     .help = "the server does it, by a job: print its id and end"});
-  redrive.push_back({.name = "dry-run", .value = "", .help = "say how many, and change nothing"});
+                     .help = "print what would be done, change "
+                             "nothing"});
   return {.name = "dead",
           .summary = "the dead letter: list, show, retry, redrive",
-          .description =
-              "Looks at dead jobs, those that failed for good, and gives them another chance.",
+          .description = "Show dead jobs, which failed for good, and retry them.",
           .children = {
               {.name = "list",
-               .summary = "dead jobs with their reasons",
+               .summary = "list dead jobs with their reasons",
                .description =
                    "Lists dead jobs, newest first, with the reason and the last error. A "
                    "list of up to 200 jobs also shows the peak memory of programs.",
@@ -195,71 +194,68 @@ Command dead_command() {
                .examples = {{"mainspring dead list --queue photos", ""}},
                .run = run_dead_list},
               {.name = "show",
-               .summary = "a dead job with all its errors",
-               .description = "Shows a dead job with the error of each attempt.",
+               .summary = "show a dead job with all its errors",
+               .description = "Show a dead job with the error of each attempt.",
                .arguments = {kId},
                .scopes = kClient,
                .examples = {{"mainspring dead show 42", ""}},
-               .exits = {{65, "the job is not dead"}, {66, "there is no such job"}},
+               .exits = {{65, "the job is not dead"}, {66, "no such job"}},
                .run = run_dead_show},
               {.name = "groups",
-               .summary = "dead jobs by what they died of",
-               .description = "Groups the newest 20,000 dead jobs by kind and error; numbers, hex, "
-                              "UUIDs and quoted texts do not count.",
+               .summary = "group dead jobs by error",
+               .description = "Group the newest 20,000 dead jobs by kind and error, ignoring "
+                              "numbers, hex, UUIDs and quoted texts.",
                .flags = filter_flags(),
                .scopes = kClient,
                .examples = {{"mainspring dead groups --queue photos", ""}},
                .run = run_dead_groups},
               {.name = "redrive",
                .summary = "run all matching dead jobs again",
-               .description = "Makes all dead jobs that match available again, oldest first. "
-                              "Interrupted, it says how far it came.",
+               .description = "Make all matching dead jobs available again, oldest first. If "
+                              "interrupted, print how many are done.",
                .flags = redrive,
                .scopes = kClient,
                .examples = {{"mainspring dead redrive --queue photos --kind thumbnail", ""},
                             {"mainspring dead redrive --fingerprint 1f0c6a2be4d93857 --dry-run",
-                             "a group of `mainspring dead groups`"},
+                             "a group from `mainspring dead groups`"},
                             {"mainspring dead redrive --queue photos --canary --rate 20/s", ""},
                             {"mainspring dead redrive --queue photos --rate 10/m --background",
-                             "it goes on when you log out, and over restarts"}},
-               .exits = {{1, "with --canary: a job failed again of what they had died of"},
-                         {75, "it was interrupted"}},
+                             "continues after you log out, and after restarts"}},
+               .exits = {{1, "with --canary: a job failed again with the same error"},
+                         {75, "interrupted"}},
                .run = run_dead_redrive},
               {.name = "retry",
                .summary = "run dead jobs again",
-               .description = "Makes the given jobs available again.",
+               .description = "Make the given jobs available again.",
                .arguments = {kIds},
                .scopes = kClient,
                .examples = {{"mainspring dead retry 42 43", ""}},
-               .exits = {{65, "a job is running or completed"}, {66, "there is no such job"}},
+               .exits = {{65, "a job is running or completed"}, {66, "no such job"}},
                .run = run_dead_retry}}};
 }
 
 Command events_command() {
   return {
       .name = "events",
-      .summary = "what becomes of jobs and queues, as it happens",
+      .summary = "stream job and queue events",
       .description =
-          "Prints events as they happen, until it is interrupted. When the server goes away it "
-          "connects again, and goes on behind the last event; `gap` says that some may be missing: "
-          "then look with `mainspring jobs list`.",
-      .flags = {{.name = "queue",
-                 .value = "QUEUE",
-                 .help = "only of this queue; several may be given",
-                 .repeated = true},
-                {.name = "kind", .value = "KIND", .help = "only of this kind", .repeated = true},
+          "Print events until interrupted. After a lost connection reconnect and continue after "
+          "the last event; `gap` means that events may be missing: check with `mainspring jobs "
+          "list`.",
+      .flags = {{.name = "queue", .value = "QUEUE", .help = "only this queue", .repeated = true},
+                {.name = "kind", .value = "KIND", .help = "only this kind", .repeated = true},
                 {.name = "type",
                  .value = "TYPE",
-                 .help = "only of this type, and gap",
+                 .help = "only this type, and gap",
                  .repeated = true,
                  .choices = {"enqueued", "started", "completed", "retrying", "snoozed", "deferred",
                              "dead", "cancelled", "progress", "queue_paused", "queue_resumed",
                              "quarantined", "quarantine_left", "breaker_opened",
                              "breaker_half_open", "breaker_closed", "gap"}},
-                {.name = "job", .value = "ID", .help = "only of this job", .repeated = true},
-                {.name = "tag", .value = "TAG", .help = "only with this tag", .repeated = true},
-                {.name = "after", .value = "ID", .help = "go on behind this event [from now on]"},
-                {.name = "limit", .value = "N", .help = "end after so many [never]"}},
+                {.name = "job", .value = "ID", .help = "only this job", .repeated = true},
+                {.name = "tag", .value = "TAG", .help = "only this tag", .repeated = true},
+                {.name = "after", .value = "ID", .help = "continue after this event [from now on]"},
+                {.name = "limit", .value = "N", .help = "stop after N events [never]"}},
       .scopes = kClient,
       .examples = {{"mainspring events --queue photos --type dead --type cancelled", ""},
                    {"mainspring events --json | jq .reason", "with --json: one event per line"}},
@@ -269,37 +265,34 @@ Command events_command() {
 Command store_copy_command() {
   return {
       .name = "copy",
-      .summary = "move a store to a database or a directory, while its server works",
+      .summary = "move a store to a database or directory while its server works",
       .description =
-          "Copies everything from FROM to TO, each a data directory or the URL of a database, "
-          "while servers work on FROM. Then nobody changes FROM for a moment, what changed since "
-          "is "
-          "copied, TO is verified, and FROM is marked as moved: a server on it takes nothing more "
-          "and says where to, and one that is started on it is refused. Nothing is lost: jobs keep "
-          "their numbers, and a worker finishes at TO what it began at FROM. TO must be empty, or "
-          "the unfinished copy of the same store, which is gone on with. Until FROM is marked it "
-          "is as it was: the copy may be ended at any time and begun again.",
+          "Copy everything from FROM to TO, each a data directory or a database URL, while servers "
+          "work on FROM. Then block changes of FROM for a moment, copy the remainder, verify TO, "
+          "and mark FROM as moved: servers on it refuse changes and report the new location. "
+          "Nothing is lost: jobs keep their ids, and workers finish at TO what they started at "
+          "FROM. TO must be empty, or an unfinished copy of the same store, which is continued. "
+          "Until FROM is marked it is unchanged: the copy can be stopped and repeated at any time.",
       .arguments = {{"FROM", "a data directory, or postgres://… of a database",
                      Argument::Count::one},
                     {"TO", "a new directory, or postgres://… of a database", Argument::Count::one}},
       .flags = {{.name = "keep-source",
                  .value = "",
-                 .help = "copy as of one moment; FROM goes on, ids and tokens of TO begin far "
+                 .help = "copy one moment; FROM stays in use, ids and tokens of TO start far "
                          "ahead"},
                 {.name = "max-fence",
                  .value = "TIME",
-                 .help = "nobody changes FROM for longer; else it goes on and another try is made "
-                         "[10s]"},
-                {.name = "from-schema", .value = "NAME", .help = "of FROM [store_schema]"},
-                {.name = "to-schema", .value = "NAME", .help = "of TO [store_schema]"}},
+                 .help = "maximum time to block FROM; then unblock it and try again [10s]"},
+                {.name = "from-schema", .value = "NAME", .help = "schema of FROM [store_schema]"},
+                {.name = "to-schema", .value = "NAME", .help = "schema of TO [store_schema]"}},
       .scopes = kStoreScope | kEverywhere,
       .examples = {{"mainspring store copy /var/lib/mainspring postgres://jobs@db/jobs", ""},
                    {"mainspring store copy postgres://jobs@db/jobs /var/lib/mainspring2", ""},
                    {"mainspring store copy --keep-source /var/lib/mainspring /srv/try", ""}},
-      .exits = {{1, "TO is not sound; FROM is as it was"},
-                {65, "TO holds something, FROM has moved, or somebody has TO open"},
-                {66, "FROM holds no store"},
-                {69, "a database is not reached, or the fence would stand too long"}},
+      .exits = {{1, "TO is damaged; FROM is unchanged"},
+                {65, "TO is not empty or is in use, or FROM has moved"},
+                {66, "no store in FROM"},
+                {69, "a database is not reachable, or the fence would last too long"}},
       .run = run_store_copy};
 }
 
@@ -311,14 +304,12 @@ Command store_command() {
       .summary = "back up, migrate and check a store",
       .description =
           "Works on a data directory, or on a database (--store, --store-file or URL). Only one "
-          "process may have a directory open: `backup` and `info` also work while a server has "
-          "it. A database is open to all.",
+          "process can open a directory, but `backup` and `info` also work beside a server.",
       .children = {
           {.name = "backup",
-           .summary = "a consistent copy, also while the server runs",
-           .description = "Copies the store into a new directory, which `mainspring serve --data` "
-                          "can open. While a server has the store open the copy is made by reading "
-                          "beside it.",
+           .summary = "make a consistent copy, also while the server runs",
+           .description = "Copy the store into a new directory, which `mainspring serve --data` "
+                          "can open. This also works while a server uses the store.",
            .arguments = {{"TO", "a directory that does not exist", Count::one}},
            .scopes = store,
            .examples = {{"mainspring store backup --data /var/lib/mainspring /backup/today", ""}},
@@ -326,41 +317,41 @@ Command store_command() {
            .run = run_store_backup},
           store_copy_command(),
           {.name = "info",
-           .summary = "what a store holds",
-           .description = "Shows owner, schema, sizes and jobs of a data directory; schema, size, "
-                          "servers and durability of a database.",
+           .summary = "show what a store contains",
+           .description = "Show owner, schema, sizes and jobs of a data directory, or schema, "
+                          "size, servers and durability of a database.",
            .arguments = {url},
            .scopes = store,
            .examples = {{"mainspring store info --data /var/lib/mainspring", ""}},
            .run = run_store_info},
           {.name = "migrate",
-           .summary = "bring the schema up to this version",
-           .description = "Opens the store, which brings its schema up to this version, and closes "
-                          "it. `mainspring serve` does the same at its start, for a database "
-                          "unless store_migrate is off.",
+           .summary = "upgrade the schema",
+           .description = "Open the store, upgrade its schema to this version, and close it. "
+                          "`mainspring serve` does the same at its start, for a database unless "
+                          "store_migrate is off.",
            .arguments = {url},
            .scopes = store,
            .examples = {{"mainspring store migrate --data /var/lib/mainspring", ""},
                         {"mainspring store migrate postgres://owner@db/jobs", ""}},
-           .exits = {{65, "another process has it open, or this version cannot read it"}},
+           .exits = {{65, "another process uses it, or this version cannot read it"}},
            .run = run_store_migrate},
           {.name = "check",
            .summary = "check the files and recount the jobs",
-           .description = "Checks the database's pages and indexes, then recounts every job as "
-                          "`mainspring verify` does. Nobody else may have the store open.",
+           .description = "Check the database's pages and indexes, then recount every job like "
+                          "`mainspring verify`. No other process may use the store.",
            .scopes = store,
            .examples = {{"mainspring store check --data /var/lib/mainspring", ""}},
-           .exits = {{1, "something is wrong; it is printed"}},
+           .exits = {{1, "problems were found and printed"}},
            .run = run_store_check}}};
 }
 
 Command config_command() {
   return {.name = "config",
-          .summary = "every setting, its value and where it came from",
+          .summary = "show settings, their values and origins",
           .description =
-              "Shows the settings as a command would get them: default, TOML file (--config, else "
-              "$MAINSPRING_CONFIG, else ~/.config/mainspring/config.toml, else "
-              "/etc/mainspring/config.toml), environment, flag; the later ones override.",
+              "Show the effective settings. Order of precedence, lowest first: default, TOML file "
+              "(--config, else $MAINSPRING_CONFIG, else ~/.config/mainspring/config.toml, else "
+              "/etc/mainspring/config.toml), environment, flag.",
           .flags = {{.name = "explain", .value = "", .help = "with rules and meanings"},
                     {.name = "reference", .value = "", .help = "docs/reference/config.md"}},
           .scopes = kEverywhere | kClientScope | kServeScope | kStoreScope | kWorkScope,
@@ -379,8 +370,8 @@ std::vector<Command> looking_commands() {
           why_command(),
           events_command(),
           {.name = "workers",
-           .summary = "workers that the server has heard of",
-           .description = "Lists workers: what they take, what they run, when they last spoke.",
+           .summary = "list connected workers",
+           .description = "List workers: their queues, running jobs and last request.",
            .scopes = kClient,
            .examples = {{"mainspring workers", ""}},
            .run = run_workers}};
@@ -389,43 +380,43 @@ std::vector<Command> looking_commands() {
 std::vector<Command> operating_commands() {
   return {
       {.name = "verify",
-       .summary = "recount everything and check it",
+       .summary = "recount and check everything",
        .description =
-           "Recounts every job of a store and checks it against the counters and the laws "
-           "(enqueued = live + completed + cancelled + dead + pruned + expired). With "
-           "--data it opens that directory, which no server may have open; with --store that "
-           "database; else it asks the server.",
+           "Recount every job of a store and compare with the counters and invariants (enqueued = "
+           "live + completed + cancelled + dead + pruned + expired). With --data open that "
+           "directory, which no server may use; with --store that database; otherwise ask the "
+           "server.",
        .scopes = kStoreScope | kClient,
        .examples = {{"mainspring verify", ""},
                     {"mainspring verify --data /var/lib/mainspring", ""}},
-       .exits = {{0, "sound"}, {1, "something is wrong; it is printed"}},
+       .exits = {{0, "sound"}, {1, "problems were found and printed"}},
        .run = run_verify},
       store_command(),
       tls_command(),
       config_command(),
       {.name = "version",
-       .summary = "the version",
-       .description = "Prints the version.",
+       .summary = "print the version",
+       .description = "Print the version.",
        .examples = {{"mainspring version", ""}},
        .run = run_version},
       {.name = "completion",
-       .summary = "completions for a shell",
-       .description = "Prints the completion script of a shell.",
+       .summary = "print completions for a shell",
+       .description = "Print the completion script of a shell.",
        .arguments = {{"SHELL", "bash, zsh or fish", Count::one}},
        .examples = {{"source <(mainspring completion bash)", ""},
                     {"mainspring completion fish > ~/.config/fish/completions/mainspring.fish",
                      ""}},
        .run = run_completion},
       {.name = "help",
-       .summary = "help on a command",
-       .description = "Prints the help of a command.",
+       .summary = "show help on a command",
+       .description = "Print the help of a command.",
        .arguments = {{"COMMAND", "for example: jobs list", Count::optional},
                      {"SUBCOMMAND", "its second word", Count::optional}},
        .examples = {{"mainspring help jobs list", ""}},
        .run = run_help},
       {.name = "man",
-       .summary = "the man page",
-       .description = "Prints the man page.",
+       .summary = "print the man page",
+       .description = "Print the man page.",
        .run = run_man,
        .hidden = true},
   };

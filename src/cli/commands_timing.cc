@@ -18,56 +18,66 @@ std::vector<Flag> joined(std::vector<Flag> flags, const std::vector<Flag>& more)
 
 // When the ticks are.
 std::vector<Flag> tick_flags() {
-  return {{.name = "cron", .value = "EXPR", .help = "'30 2 * * *', or 6 fields, seconds first"},
-          {.name = "every", .value = "TIME", .help = "an interval, from 1s"},
-          {.name = "at", .value = "INSTANT", .help = "once: 2026-01-31T09:00:00Z"},
-          {.name = "time-zone", .value = "ZONE", .help = "of --cron: Europe/Berlin [UTC]"},
-          {.name = "jitter",
-           .value = "TIME",
-           .help = "each tick fires later by one fixed part of it [0s]"},
-          {.name = "start-at", .value = "INSTANT", .help = "no tick before"},
-          {.name = "end-at", .value = "INSTANT", .help = "no tick at or after"}};
+  return {
+      {.name = "cron", .value = "EXPR", .help = "'30 2 * * *', or 6 fields, seconds first"},
+      {.name = "every", .value = "TIME", .help = "an interval, from 1s"},
+      {.name = "at", .value = "INSTANT", .help = "once, at 2026-01-31T09:00:00Z"},
+      {.name = "time-zone",
+       .value = "ZONE",
+       .help = "time zone of --cron: Europe/Berlin "
+               "[UTC]"},
+      {.name = "jitter", .value = "TIME", .help = "delay every tick by a fixed part of this [0s]"},
+      {.name = "start-at", .value = "INSTANT", .help = "no tick before this"},
+      {.name = "end-at", .value = "INSTANT", .help = "no tick at or after this"}};
 }
 
 // What becomes of them.
 std::vector<Flag> policy_flags() {
   return {{.name = "misfire",
            .value = "POLICY",
-           .help = "ticks that nobody could fire in time [once]",
+           .help = "policy for late ticks [once]",
            .choices = kMisfires},
-          {.name = "misfire-window", .value = "TIME", .help = "later than that never fires [24h]"},
-          {.name = "misfire-cap", .value = "N", .help = "of --misfire all: the last so many [100]"},
+          {.name = "misfire-window",
+           .value = "TIME",
+           .help = "ticks later than this never fire "
+                   "[24h]"},
+          {.name = "misfire-cap",
+           .value = "N",
+           .help = "with --misfire all: maximum of late ticks "
+                   "[100]"},
           {.name = "overlap",
            .value = "POLICY",
-           .help = "jobs of earlier ticks have not ended [skip]",
+           .help = "policy while jobs of earlier ticks run [skip]",
            .choices = kOverlaps},
-          {.name = "max-runs", .value = "N", .help = "ends after so many jobs"},
-          {.name = "pause-on-failure", .value = "", .help = "pauses when a job of it is dead"}};
+          {.name = "max-runs", .value = "N", .help = "end after N jobs"},
+          {.name = "pause-on-failure", .value = "", .help = "pause when one of its jobs is dead"}};
 }
 
 std::vector<Flag> template_flags(JobTimeout timeout) {
-  return joined({{.name = "queue", .value = "QUEUE", .help = "of its jobs [default]"},
+  return joined({{.name = "queue", .value = "QUEUE", .help = "queue of its jobs [default]"},
                  {.name = "kind", .value = "KIND", .help = "of its jobs"},
-                 {.name = "args", .value = "JSON", .help = "of its jobs: JSON, @FILE or - [{}]"}},
+                 {.name = "args",
+                  .value = "JSON",
+                  .help = "args of its jobs: JSON, @FILE or - "
+                          "[{}]"}},
                 job_flags(timeout));
 }
 
 Command schedule_set_command() {
   return {
       .name = "set",
-      .summary = "define a schedule, or change it",
+      .summary = "create or change a schedule",
       .description =
-          "Defines a schedule: when its ticks are, and the job that each enqueues. The same "
-          "definition again changes nothing; another one is its next version. What is not given "
-          "has its default: `set` replaces the whole definition.\n"
+          "Create or change a schedule: its ticks and the job that each enqueues. The same "
+          "definition again changes nothing; another one is the next version. Omitted options get "
+          "their default: `set` replaces the whole definition.\n"
           "\n"
-          "--file takes the definition as JSON, as PUT /v1/schedules/{name} does. A file of many, "
-          "one {\"name\":…} per line, can be applied again and again: only what has changed "
-          "changes.",
+          "--file reads the definition as JSON, as in PUT /v1/schedules/{name}. A file of many, "
+          "one {\"name\":…} per line, can be applied repeatedly: only changed schedules change.",
       .arguments = {{"NAME", "the schedule's name", Count::optional}},
       .flags =
           joined(joined(joined(tick_flags(), policy_flags()), template_flags(JobTimeout::flag)),
-                 {{.name = "paused", .value = "", .help = "paused from the start"},
+                 {{.name = "paused", .value = "", .help = "create it paused"},
                   {.name = "file",
                    .value = "FILE",
                    .help = "one definition as JSON, or one per line; - = standard input"}}),
@@ -80,18 +90,21 @@ Command schedule_set_command() {
            {"mainspring schedules set poll --every 5m --queue feeds --kind poll --overlap skip",
             ""},
            {"mainspring schedules set --file schedules.jsonl", "a repository of schedules"}},
-      .exits = {{64, "a flag or a field breaks a rule; nothing was set"}},
+      .exits = {{64, "an invalid flag or field; nothing was set"}},
       .run = run_schedules_set};
 }
 
 Command preview_command() {
   return {.name = "preview",
-          .summary = "the ticks to come",
+          .summary = "show the next ticks",
           .description =
-              "Shows the next ticks of a schedule, or of one that is not set yet: give --cron, "
-              "--every or --at instead of a NAME. The note says how a clock change moves a tick.",
+              "Show the next ticks of a schedule, or of a new one: give --cron, --every or --at "
+              "instead of NAME. The note explains ticks moved by a clock change.",
           .arguments = {{"NAME", "the schedule's name", Count::optional}},
-          .flags = joined({{.name = "from", .value = "INSTANT", .help = "ticks after it [now]"},
+          .flags = joined({{.name = "from",
+                            .value = "INSTANT",
+                            .help = "ticks after this time "
+                                    "[now]"},
                            {.name = "count", .value = "N", .help = "1 to 1000 [10]"}},
                           tick_flags()),
           .scopes = kClient,
@@ -99,67 +112,65 @@ Command preview_command() {
                        {"mainspring schedules preview --cron '30 2 * * *' --time-zone "
                         "Europe/Berlin --from 2026-03-27T00:00:00Z",
                         "over a clock change, before it is set"}},
-          .exits = {{66, "there is no such schedule"}},
+          .exits = {{66, "no such schedule"}},
           .run = run_schedules_preview};
 }
 
 Command backfill_command() {
   return {.name = "backfill",
-          .summary = "run the ticks of a time that has passed",
+          .summary = "run the ticks of a past period",
           .description =
-              "Runs the ticks from --from up to, but without, --to, oldest first; those that have "
-              "run before are skipped, so it can be given again. A long time is done in parts; an "
-              "interrupted one says where to go on.",
+              "Run the ticks from --from up to but not including --to, oldest first. Ticks that "
+              "ran before are skipped, so it can be repeated. If interrupted, print where to "
+              "continue.",
           .arguments = {{"NAME", "the schedule's name", Count::one}},
           .flags = {{.name = "from", .value = "INSTANT", .help = "the first tick"},
-                    {.name = "to", .value = "INSTANT", .help = "no tick at or after"},
+                    {.name = "to", .value = "INSTANT", .help = "no tick at or after this"},
                     {.name = "overlap",
                      .value = "POLICY",
-                     .help = "how its jobs run beside each other [buffer_all: one after the other]",
+                     .help = "overlap policy of its jobs [buffer_all: one at a time]",
                      .choices = kOverlaps}},
           .scopes = kClient,
           .examples = {{"mainspring schedules backfill nightly --from 2026-01-01T00:00:00Z --to "
                         "2026-02-01T00:00:00Z",
                         ""}},
-          .exits = {{66, "there is no such schedule"},
-                    {75, "too many of its jobs wait; it says where to go on"}},
+          .exits = {{66, "no such schedule"},
+                    {75, "too many of its jobs wait; prints where to continue"}},
           .run = run_schedules_backfill};
 }
 
 Command trigger_command() {
-  return {
-      .name = "trigger",
-      .summary = "run its job now",
-      .description =
-          "Runs the schedule's job now, also while it is paused. The ticks to come "
-          "stay as they are.",
-      .arguments = {{"NAME", "the schedule's name", Count::one}},
-      .flags = {{.name = "overlap",
-                 .value = "POLICY",
-                 .help = "instead of the schedule's own",
-                 .choices = kOverlaps}},
-      .scopes = kClient,
-      .examples = {{"mainspring schedules trigger nightly", ""},
-                   {"mainspring schedules trigger nightly --overlap allow", ""}},
-      .exits = {{65, "the overlap policy kept it from running"}, {66, "there is no such schedule"}},
-      .run = run_schedules_trigger};
+  return {.name = "trigger",
+          .summary = "run its job now",
+          .description =
+              "Run the schedule's job now, also while it is paused. Future ticks are unchanged.",
+          .arguments = {{"NAME", "the schedule's name", Count::one}},
+          .flags = {{.name = "overlap",
+                     .value = "POLICY",
+                     .help = "overlap policy instead of the schedule's own",
+                     .choices = kOverlaps}},
+          .scopes = kClient,
+          .examples = {{"mainspring schedules trigger nightly", ""},
+                       {"mainspring schedules trigger nightly --overlap allow", ""}},
+          .exits = {{65, "the overlap policy forbids it"}, {66, "no such schedule"}},
+          .run = run_schedules_trigger};
 }
 
 Command schedule_ledger_command() {
   return {.name = "ledger",
-          .summary = "what became of every tick",
+          .summary = "show the outcome of every tick",
           .description =
-              "Lists the ticks of a schedule, newest first: fired with its job, or why not. Ticks "
-              "in a row that had one fate share a line.",
+              "List the ticks of a schedule, newest first: fired with its job, or skipped with the "
+              "reason. Consecutive ticks with the same outcome share a line.",
           .arguments = {{"NAME", "the schedule's name", Count::one}},
-          .flags = {{.name = "limit", .value = "N", .help = "at most so many [50]"},
-                    {.name = "all", .value = "", .help = "all that are kept: the last 10,000"}},
+          .flags = {{.name = "limit", .value = "N", .help = "maximum [50]"},
+                    {.name = "all", .value = "", .help = "all kept rows: the last 10,000"}},
           .scopes = kClient,
           .examples = {{"mainspring schedules ledger nightly", ""},
                        {"mainspring schedules ledger nightly --all --json | jq "
                         "'select(.state == \"skipped\")'",
                         ""}},
-          .exits = {{66, "there is no such schedule"}},
+          .exits = {{66, "no such schedule"}},
           .run = run_schedules_ledger};
 }
 
@@ -251,77 +262,80 @@ Command schedules_command() {
 Command timers_set_command() {
   return {
       .name = "set",
-      .summary = "define a timer, or change it",
+      .summary = "create or change a timer",
       .description =
-          "Defines a continuous timer: a job that handles batch after batch until its timeout less "
-          "the margin, and hands over to a twin that was started before. If it dies, its fallback "
-          "schedule (--every or --cron) starts it again.",
+          "Create or change a continuous timer: a job that handles batch after batch until its "
+          "timeout minus the margin, then hands over to a standby that is already queued. If it "
+          "dies, its fallback schedule (--every or --cron) starts it again.",
       .arguments = {{"NAME", "the timer's name", Count::one}},
-      .flags = joined({{.name = "timeout", .value = "TIME", .help = "of one run [20m]"},
+      .flags = joined({{.name = "timeout", .value = "TIME", .help = "timeout of a run [20m]"},
                        {.name = "margin",
                         .value = "TIME",
-                        .help = "no batch begins in the last part of a run [1m]"},
+                        .help = "last part of a run in which no batch starts [1m]"},
                        {.name = "handoff",
                         .value = "TIME",
-                        .help = "the twin is started so long before that; 0s = no twin [30s]"},
-                       {.name = "every", .value = "TIME", .help = "the fallback [5m]"},
-                       {.name = "cron", .value = "EXPR", .help = "the fallback, as an expression"},
-                       {.name = "time-zone", .value = "ZONE", .help = "of --cron [UTC]"},
-                       {.name = "stopped", .value = "", .help = "stopped from the start"}},
+                        .help = "start the standby this long before that; 0s = no standby [30s]"},
+                       {.name = "every", .value = "TIME", .help = "fallback interval [5m]"},
+                       {.name = "cron", .value = "EXPR", .help = "fallback as a cron expression"},
+                       {.name = "time-zone", .value = "ZONE", .help = "time zone of --cron [UTC]"},
+                       {.name = "stopped", .value = "", .help = "create it stopped"}},
                       template_flags(JobTimeout::none)),
       .scopes = kClient,
       .examples =
           {{"mainspring timers set orders --queue timers --kind orders --every 5m --timeout "
             "20m --margin 60s --handoff 30s",
             ""}},
-      .exits = {{64, "a flag breaks a rule; nothing was set"}},
+      .exits = {{64, "an invalid flag; nothing was set"}},
       .run = run_timers_set};
 }
 
 Command timers_stop_command() {
   return {.name = "stop",
-          .summary = "the kill switch",
+          .summary = "stop timers",
           .description =
-              "Stops timers: it is read before every batch, without a deployment, and "
-              "kept over restarts. The batch that runs is finished.",
-          .arguments = {{"NAME", "timers' names", Count::many}},
-          .flags = {{.name = "reason", .value = "TEXT", .help = "kept while it is stopped"}},
+              "Stop timers before their next batch, also across restarts. The current batch "
+              "finishes.",
+          .arguments = {{"NAME", "names of timers", Count::many}},
+          .flags = {{.name = "reason",
+                     .value = "TEXT",
+                     .help = "reason, shown while it is "
+                             "stopped"}},
           .scopes = kClient,
           .examples = {{"mainspring timers stop orders --reason 'wrong prices'", ""}},
-          .exits = {{65, "it is a schedule, but not a timer"}, {66, "there is no such timer"}},
+          .exits = {{65, "a schedule, but not a timer"}, {66, "no such timer"}},
           .run = run_timers_stop};
 }
 
 Command timers_command() {
   const Argument name = {"NAME", "the timer's name", Count::one};
-  const Argument names = {"NAME", "timers' names", Count::many};
-  const ExitCode missing = {66, "there is no such timer"};
-  const ExitCode other = {65, "it is a schedule, but not a timer"};
+  const Argument names = {"NAME", "names of timers", Count::many};
+  const ExitCode missing = {66, "no such timer"};
+  const ExitCode other = {65, "a schedule, but not a timer"};
   return {
       .name = "timers",
-      .summary = "work that runs almost continuously",
+      .summary = "manage continuous timers",
       .description =
-          "Timers are schedules that run continuously: `mainspring schedules` shows "
-          "their ledger and changes the rest.",
+          "Timers are schedules that run continuously. `mainspring schedules` shows their ledger "
+          "and changes other options.",
       .children = {
           timers_set_command(),
           {.name = "list",
-           .summary = "all timers and what they do",
-           .description = "Lists timers by name.",
+           .summary = "list timers with their state",
+           .description = "List timers by name.",
            .scopes = kClient,
            .examples = {{"mainspring timers list", ""}},
            .run = run_timers_list},
           {.name = "show",
-           .summary = "everything about a timer",
-           .description = "Shows a timer's definition and state.",
+           .summary = "show a timer",
+           .description = "Show a timer's definition and state.",
            .arguments = {name},
            .scopes = kClient,
            .examples = {{"mainspring timers show orders", ""}},
            .exits = {other, missing},
            .run = run_timers_show},
           {.name = "start",
-           .summary = "undo stop, and run it now",
-           .description = "Lets timers run again, and starts them.",
+           .summary = "start stopped timers",
+           .description = "Start stopped timers now.",
            .arguments = {names},
            .scopes = kClient,
            .examples = {{"mainspring timers start orders", ""}},
@@ -330,17 +344,17 @@ Command timers_command() {
           timers_stop_command(),
           {.name = "wake",
            .summary = "run it now",
-           .description = "Starts a timer before its fallback schedule does; if it runs, its twin, "
-                          "which waits for its end.",
+           .description = "Start a timer before its fallback schedule does. If it runs, start its "
+                          "standby, which waits for its end.",
            .arguments = {name},
            .scopes = kClient,
            .examples = {{"mainspring timers wake orders", ""}},
-           .exits = {{65, "it is stopped, or a twin is there"}, missing},
+           .exits = {{65, "it is stopped, or a standby is queued"}, missing},
            .run = run_timers_wake},
           {.name = "timeout",
-           .summary = "another timeout, while it runs",
-           .description = "Changes the timeout of a timer at once, also of the run that is under "
-                          "way. `own` goes back to that of its definition.",
+           .summary = "change the timeout while it runs",
+           .description = "Change the timeout of a timer at once, also for the current run. `own` "
+                          "restores that of its definition.",
            .arguments = {name, {"TIME", "such as 5m, or own", Count::one}},
            .scopes = kClient,
            .examples = {{"mainspring timers timeout orders 5m", ""},
@@ -349,7 +363,7 @@ Command timers_command() {
            .run = run_timers_timeout},
           {.name = "remove",
            .summary = "remove timers",
-           .description = "Removes timers. A run that is under way ends after its batch.",
+           .description = "Remove timers. A current run ends after its batch.",
            .arguments = {names},
            .scopes = kClient,
            .examples = {{"mainspring timers remove orders", ""}},
@@ -359,57 +373,56 @@ Command timers_command() {
 
 Command leases_command() {
   return {.name = "leases",
-          .summary = "who holds what",
-          .description = "Looks at leases by name.",
+          .summary = "show locks and their holders",
+          .description = "Show named locks (leases).",
           .children = {{.name = "list",
-                        .summary = "leases that are held, or have a value",
-                        .description = "Lists leases by name, those of the engine too.",
+                        .summary = "list locks that are held or have a value",
+                        .description = "List named locks, including those of the engine.",
                         .scopes = kClient,
                         .examples = {{"mainspring leases list", ""}},
                         .run = run_leases_list},
                        {.name = "show",
-                        .summary = "a lease, its holder and its value",
-                        .description = "Shows a lease.",
-                        .arguments = {{"NAME", "the lease's name", Count::one}},
+                        .summary = "show a lock, its holder and its value",
+                        .description = "Show a lock.",
+                        .arguments = {{"NAME", "the lock's name", Count::one}},
                         .scopes = kClient,
                         .examples = {{"mainspring leases show report/eu", ""}},
-                        .exits = {{66, "nobody holds it, and nothing is left of it"}},
+                        .exits = {{66, "not held, and nothing is stored"}},
                         .run = run_leases_show}}};
 }
 
 Command sessions_command() {
   const Argument queue{"QUEUE", "the queue of its jobs", Count::one};
-  const Argument key{"KEY", "as of enqueue --session", Count::one};
+  const Argument key{"KEY", "session key, as in enqueue --session", Count::one};
   return {
       .name = "sessions",
-      .summary = "jobs that run one after the other",
-      .description = "Looks at sessions: whose turn it is, who holds them, why they stand.",
+      .summary = "show and resume sessions",
+      .description = "Show sessions: the job with the turn, the holder, and why they are stopped.",
       .children = {
           {.name = "list",
-           .summary = "sessions of a queue",
-           .description = "Lists the sessions of a queue that have jobs, a holder or a state.",
+           .summary = "list sessions of a queue",
+           .description = "List the sessions of a queue that have jobs, a holder or a state.",
            .arguments = {queue},
            .scopes = kClient,
            .examples = {{"mainspring sessions list orders", ""}},
            .run = run_sessions_list},
           {.name = "show",
-           .summary = "a session and its state",
-           .description = "Shows a session.",
+           .summary = "show a session and its state",
+           .description = "Show a session.",
            .arguments = {queue, key},
            .scopes = kClient,
            .examples = {{"mainspring sessions show orders customer/7", ""}},
-           .exits = {{66, "there is no such session"}},
+           .exits = {{66, "no such session"}},
            .run = run_sessions_show},
           {.name = "resume",
-           .summary = "let blocked or parked sessions go on",
+           .summary = "resume blocked or parked sessions",
            .description =
-               "Lets a session that was stopped by a dead job go on with the next one. The dead "
-               "job "
-               "stays dead; `mainspring jobs retry` instead puts it in front of the others again.",
-           .arguments = {queue, {"KEY", "as of enqueue --session", Count::many}},
+               "Continue a session that a dead job stopped with the next job. The dead job stays "
+               "dead; `mainspring jobs retry` runs it first instead.",
+           .arguments = {queue, {"KEY", "session key, as in enqueue --session", Count::many}},
            .scopes = kClient,
            .examples = {{"mainspring sessions resume orders customer/7", ""}},
-           .exits = {{66, "there is no such session"}},
+           .exits = {{66, "no such session"}},
            .run = run_sessions_resume}}};
 }
 

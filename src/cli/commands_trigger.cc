@@ -7,58 +7,60 @@ namespace {
 
 using Count = Argument::Count;
 
-const ExitCode kMissingTrigger = {66, "there is no such trigger"};
+const ExitCode kMissingTrigger = {66, "no such trigger"};
 const Argument kTriggerName = {"NAME", "the trigger's name", Count::one};
-const Argument kNames = {"NAME", "triggers' names", Count::many};
+const Argument kNames = {"NAME", "names of triggers", Count::many};
 
 std::vector<Flag> set_flags() {
   std::vector<Flag> flags = {
       {.name = "http",
        .value = "AUTH",
-       .help = "POST /hooks/NAME fires it; who calls shows a token, or signs",
+       .help = "fire on POST /hooks/NAME, with a token or a signature",
        .choices = {"token", "signature"}},
       {.name = "event-id",
        .value = "REF",
-       .help = "where a request has its id, as headers.x-id [headers.webhook-id]"},
-      {.name = "rate", .value = "N", .help = "requests per second that each node takes [100]"},
+       .help = "where the request has its id, such as headers.x-id [headers.webhook-id]"},
+      {.name = "rate", .value = "N", .help = "requests per second and server [100]"},
       {.name = "secret-file",
        .value = "FILE",
-       .help = "the secret of --http; - = standard input [one is made and shown]"},
-      {.name = "folder", .value = "DIR", .help = "files written or moved into it fire it"},
-      {.name = "pattern", .value = "GLOB", .help = "of file names [*]"},
-      {.name = "stable", .value = "TIME", .help = "a file is unchanged for so long [2s]"},
-      {.name = "node", .value = "HOST", .help = "the node that watches [the leader]"},
+       .help = "file with the secret of --http; - = standard input [created and shown]"},
+      {.name = "folder", .value = "DIR", .help = "fire on files written or moved into this folder"},
+      {.name = "pattern", .value = "GLOB", .help = "pattern of file names [*]"},
+      {.name = "stable", .value = "TIME", .help = "time without changes of a file [2s]"},
+      {.name = "node",
+       .value = "HOST",
+       .help = "host name of the server that watches [the "
+               "leader]"},
       {.name = "ended",
        .value = "ENDS",
-       .help = "jobs that end so fire it: any, or of completed,cancelled,dead"},
-      {.name = "of-queue", .value = "QUEUE", .help = "of the jobs that end [every one]"},
-      {.name = "of-kind", .value = "KIND", .help = "of the jobs that end [every one]"},
-      {.name = "schedule", .value = "CRON", .help = "refused: see `mainspring schedule set`"},
-      {.name = "queue", .value = "QUEUE", .help = "of its jobs [default]"},
+       .help = "fire on ends of jobs: any, or completed,cancelled,dead"},
+      {.name = "of-queue", .value = "QUEUE", .help = "of the ended jobs [any]"},
+      {.name = "of-kind", .value = "KIND", .help = "of the ended jobs [any]"},
+      {.name = "schedule", .value = "CRON", .help = "not possible: see `mainspring schedule set`"},
+      {.name = "queue", .value = "QUEUE", .help = "queue of its jobs [default]"},
       {.name = "kind", .value = "KIND", .help = "of its jobs"},
       {.name = "args",
        .value = "JSON",
-       .help = "of its jobs, with {\"$ref\": …}: JSON, @FILE or - [the body, file or job]"}};
+       .help = "args of its jobs, with {\"$ref\": …}: JSON, @FILE or - [the body, file or job]"}};
   for (Flag& flag : job_flags(JobTimeout::flag)) flags.push_back(std::move(flag));
-  flags.push_back({.name = "paused", .value = "", .help = "paused from the start"});
-  flags.push_back({.name = "file", .value = "FILE", .help = "the definition as JSON instead"});
+  flags.push_back({.name = "paused", .value = "", .help = "create it paused"});
+  flags.push_back({.name = "file", .value = "FILE", .help = "read the definition as JSON"});
   return flags;
 }
 
 Command trigger_set_command() {
   return {
       .name = "set",
-      .summary = "define a trigger, or change it",
+      .summary = "create or change a trigger",
       .description =
-          "Defines a trigger: where its events come from, and the job that each makes. The same "
-          "definition again changes nothing; another one is its next version. What is not given "
-          "has its default: `set` replaces the whole definition, but for the secret.\n"
+          "Create or change a trigger: the source of its events and the job that each creates. The "
+          "same definition again changes nothing; another one is the next version. Omitted options "
+          "get their default: `set` replaces the whole definition except the secret.\n"
           "\n"
-          "In the args {\"$ref\": \"body.order.id\"} stands for what the event has: body, headers "
-          "and query of a request; file.path, file.name, file.size and file.modified_at of a file; "
-          "job.id, job.queue, job.kind, job.outcome, job.attempt, job.result, job.error, "
-          "job.reason "
-          "and job.description of a job that ended; trigger.name and trigger.event.",
+          "In the args {\"$ref\": \"body.order.id\"} is replaced by a value of the event: body, "
+          "headers and query of a request; file.path, file.name, file.size and file.modified_at of "
+          "a file; job.id, job.queue, job.kind, job.outcome, job.attempt, job.result, job.error, "
+          "job.reason and job.description of a job that ended; trigger.name and trigger.event.",
       .arguments = {kTriggerName},
       .flags = set_flags(),
       .scopes = kClient,
@@ -74,26 +76,26 @@ Command trigger_set_command() {
            {"mainspring trigger set alarm --ended dead --of-queue orders --queue mail --kind "
             "alert --args '{\"order\":{\"$ref\":\"job.id\"}}'",
             ""}},
-      .exits = {{64, "a flag or a field breaks a rule; nothing was set"}},
+      .exits = {{64, "an invalid flag or field; nothing was set"}},
       .run = run_trigger_set};
 }
 
 Command fire_command() {
   return {.name = "fire",
-          .summary = "make a job as if an event had come",
+          .summary = "fire a trigger by hand",
           .description =
-              "Makes a job of the trigger's template. An event with an id that has fired makes "
-              "nothing again. Prints the job's id.",
+              "Create a job of the trigger's template and print its id. An event id that already "
+              "fired creates nothing.",
           .arguments = {kTriggerName},
-          .flags = {{.name = "event", .value = "ID", .help = "its id [none]"},
+          .flags = {{.name = "event", .value = "ID", .help = "id of the event [none]"},
                     {.name = "body", .value = "JSON", .help = "JSON, or @FILE [null]"},
                     {.name = "headers", .value = "JSON", .help = "an object [{}]"},
                     {.name = "query", .value = "JSON", .help = "an object [{}]"},
-                    {.name = "of-file", .value = "JSON", .help = "what a file would have [null]"},
-                    {.name = "of-job", .value = "JSON", .help = "what a job would have [null]"}},
+                    {.name = "of-file", .value = "JSON", .help = "file of the event [null]"},
+                    {.name = "of-job", .value = "JSON", .help = "ended job of the event [null]"}},
           .scopes = kClient,
           .examples = {{"mainspring trigger fire orders --body '{\"order\":{\"id\":7}}'", ""}},
-          .exits = {{64, "args refer to what the event does not have"},
+          .exits = {{64, "args refer to a missing value of the event"},
                     {65, "it is paused"},
                     kMissingTrigger},
           .run = run_trigger_fire};
@@ -101,13 +103,13 @@ Command fire_command() {
 
 Command trigger_ledger_command() {
   return {.name = "ledger",
-          .summary = "the events that fired",
+          .summary = "show the events that fired",
           .description =
-              "Shows which events fired, newest first, and the job that each made, or why it "
-              "made none.",
+              "Show events that fired, newest first, with the created job, or why none was "
+              "created.",
           .arguments = {kTriggerName},
-          .flags = {{.name = "limit", .value = "N", .help = "at most so many [50]"},
-                    {.name = "all", .value = "", .help = "all that are kept"}},
+          .flags = {{.name = "limit", .value = "N", .help = "maximum [50]"},
+                    {.name = "all", .value = "", .help = "all kept rows"}},
           .scopes = kClient,
           .examples = {{"mainspring trigger ledger orders", ""}},
           .exits = {kMissingTrigger},
@@ -119,19 +121,19 @@ Command trigger_ledger_command() {
 Command triggers_command() {
   return {
       .name = "trigger",
-      .summary = "jobs that events make",
-      .description = "Defines triggers, looks at them, and tells them to rest.",
+      .summary = "manage triggers",
+      .description = "Create, change, show and pause triggers.",
       .children = {
           trigger_set_command(),
           {.name = "list",
-           .summary = "triggers by name",
-           .description = "Lists triggers, with when they fired last.",
+           .summary = "list triggers",
+           .description = "List triggers with the time they last fired.",
            .scopes = kClient,
            .examples = {{"mainspring trigger list", ""}},
            .run = run_trigger_list},
           {.name = "show",
-           .summary = "a trigger",
-           .description = "Shows a trigger. Its secret is never shown.",
+           .summary = "show a trigger",
+           .description = "Show a trigger, without its secret.",
            .arguments = {kTriggerName},
            .scopes = kClient,
            .examples = {{"mainspring trigger show orders", ""}},
@@ -140,10 +142,10 @@ Command triggers_command() {
           fire_command(),
           trigger_ledger_command(),
           {.name = "pause",
-           .summary = "let events make no jobs",
+           .summary = "pause triggers",
            .description =
-               "Pauses triggers, also over a restart. Hooks answer 503, so that who calls comes "
-               "again; files of a folder fire when it is resumed.",
+               "Pause triggers, also across restarts. Hooks answer 503, so that callers repeat; "
+               "files of a folder fire when it is resumed.",
            .arguments = {kNames},
            .flags = {{.name = "reason", .value = "TEXT", .help = "kept with it"}},
            .scopes = kClient,
@@ -151,8 +153,8 @@ Command triggers_command() {
            .exits = {kMissingTrigger},
            .run = run_trigger_pause},
           {.name = "resume",
-           .summary = "undo pause",
-           .description = "Lets events make jobs again.",
+           .summary = "resume triggers",
+           .description = "Resume paused triggers.",
            .arguments = {kNames},
            .scopes = kClient,
            .examples = {{"mainspring trigger resume orders", ""}},
@@ -160,7 +162,7 @@ Command triggers_command() {
            .run = run_trigger_resume},
           {.name = "remove",
            .summary = "remove triggers",
-           .description = "Removes triggers with their ledgers. Their jobs stay.",
+           .description = "Remove triggers with their ledgers. Their jobs stay.",
            .arguments = {kNames},
            .scopes = kClient,
            .examples = {{"mainspring trigger remove orders", ""}},

@@ -7,8 +7,8 @@ namespace {
 
 using Count = Argument::Count;
 
-const ExitCode kMissingWorkflow = {66, "there is no such workflow"};
-const ExitCode kConflict = {65, "its state does not allow it"};
+const ExitCode kMissingWorkflow = {66, "no such workflow"};
+const ExitCode kConflict = {65, "not possible in its state"};
 const std::vector<std::string> kStates = {"running", "undoing", "parked",   "completed",
                                           "failed",  "undone",  "cancelled"};
 
@@ -17,14 +17,17 @@ Command start_command() {
       .name = "start",
       .summary = "start a workflow",
       .description =
-          "Starts a workflow: steps that are finished, or undone, as a whole. FILE is its "
-          "definition as JSON, as POST /v1/workflows takes it. When the command returns it is "
-          "on disk. Prints its id.",
+          "Start a workflow: steps that are completed or undone as a whole. FILE is its definition "
+          "as JSON, as in POST /v1/workflows. Print its id; it is on disk when the command "
+          "returns.",
       .arguments = {{"FILE", "the definition; - = standard input", Count::one}},
       .flags = {{.name = "key",
                  .value = "KEY",
-                 .help = "one workflow per name and key: again gives the same one"},
-                {.name = "input", .value = "JSON", .help = "JSON, or @FILE: instead of its own"},
+                 .help = "one workflow per name and key; a repetition returns the first"},
+                {.name = "input",
+                 .value = "JSON",
+                 .help = "input instead of its own; JSON or "
+                         "@FILE"},
                 {.name = "wait",
                  .value = "[=TIME]",
                  .help = "wait for the end [1h], print the result, exit with the outcome"}},
@@ -33,8 +36,8 @@ Command start_command() {
                    {"mainspring workflow start order.json --input '{\"order\":7}' --wait=10m",
                     "run it like a program"}},
       .exits = {{0, "started; with --wait: completed"},
-                {1, "with --wait: failed, undone, cancelled, or parked for somebody to look"},
-                {64, "the definition breaks a rule; nothing was started"},
+                {1, "with --wait: failed, undone, cancelled or parked"},
+                {64, "invalid definition; nothing was started"},
                 {69, "the server is not reachable"},
                 {75, "refused for now, try again; with --wait: not ended in time"}},
       .run = run_workflow_start};
@@ -42,16 +45,15 @@ Command start_command() {
 
 Command show_command() {
   return {.name = "show",
-          .summary = "a workflow and its steps as a tree",
+          .summary = "show a workflow and its steps as a tree",
           .description =
-              "Shows a workflow. Each step stands below the one that it waits for; jobs of a step "
-              "with `each` are counted, and those that failed are named. Below a step that is a "
-              "workflow stand the steps of that. One whose job lives says who has it, in which "
-              "attempt, and how long it may take.",
-          .arguments = {{"ID", "the workflow's number", Count::one}},
+              "Show a workflow. Each step is below the one that it waits for; jobs of a step with "
+              "`each` are counted, failed ones are named. Steps of a child workflow are below its "
+              "step. A running step shows its worker, attempt and remaining time.",
+          .arguments = {{"ID", "the workflow's id", Count::one}},
           .flags = {{.name = "follow",
                      .value = "",
-                     .help = "show it again as it goes on, until it has ended or is parked",
+                     .help = "follow it until it has ended or is parked",
                      .letter = "f"}},
           .scopes = kClient,
           .examples = {{"mainspring workflow show 7", ""},
@@ -67,17 +69,16 @@ Command show_command() {
 Command retry_command() {
   return {
       .name = "retry",
-      .summary = "let a parked workflow go on",
+      .summary = "retry a parked workflow",
       .description =
-          "A workflow is parked when a step failed whose on_failure is \"park\", or when a job "
-          "that undoes a step died. Somebody looks at it and has that job made again; or does by "
-          "hand what it should have done, and says so by --by-hand.",
-      .arguments = {{"ID", "the workflow's number", Count::one}},
-      .flags = {{.name = "step", .value = "STEP", .help = "only this one [all that failed]"},
-                {.name = "by-hand", .value = "", .help = "it has been done, or undone, by hand"},
+          "A workflow is parked when a step with on_failure \"park\" failed, or an undo job died. "
+          "Run that job again; or do its work by hand and report that with --by-hand.",
+      .arguments = {{"ID", "the workflow's id", Count::one}},
+      .flags = {{.name = "step", .value = "STEP", .help = "only this step [all that failed]"},
+                {.name = "by-hand", .value = "", .help = "the step was done, or undone, by hand"},
                 {.name = "result",
                  .value = "JSON",
-                 .help = "by hand, what the step answered; @FILE or @- reads it"}},
+                 .help = "with --by-hand: the step's result; @FILE or @- reads it"}},
       .scopes = kClient,
       .examples =
           {{"mainspring workflow retry 7", ""},
@@ -90,17 +91,20 @@ Command retry_command() {
 Command fork_command() {
   return {
       .name = "fork",
-      .summary = "begin one that has ended anew from a step",
+      .summary = "start a new workflow from a step of an ended one",
       .description =
-          "Starts a new workflow of the same definition. STEP begins anew, and what is behind it; "
-          "other steps that ended well are taken over with their results, and never undone by the "
-          "new one. What STEP waits for has to have ended well. Prints the new id.",
-      .arguments = {{"ID", "the number of one that has ended", Count::one}},
-      .flags = {{.name = "from", .value = "STEP", .help = "the step to begin with; required"},
+          "Start a new workflow of the same definition and print its id. STEP and the steps after "
+          "it run again; other completed steps are kept with their results, and the new workflow "
+          "never undoes them. The steps before STEP must have ended well.",
+      .arguments = {{"ID", "id of an ended workflow", Count::one}},
+      .flags = {{.name = "from", .value = "STEP", .help = "the step to start with; required"},
                 {.name = "input",
                  .value = "JSON",
-                 .help = "JSON, or @FILE: instead of the old one"},
-                {.name = "key", .value = "KEY", .help = "of the new one: again gives the same one"},
+                 .help = "input instead of the old one; JSON or @FILE"},
+                {.name = "key",
+                 .value = "KEY",
+                 .help = "key of the new one; a repetition returns "
+                         "the first"},
                 {.name = "wait",
                  .value = "[=TIME]",
                  .help = "wait for the end [1h], print the result, exit with the outcome"}},
@@ -108,8 +112,8 @@ Command fork_command() {
       .examples = {{"mainspring workflow fork 7 --from ship", ""},
                    {"mainspring workflow fork 7 --from charge --input '{\"order\":8}' --wait", ""}},
       .exits = {{0, "started; with --wait: completed"},
-                {1, "with --wait: failed, undone, cancelled, or parked for somebody to look"},
-                {64, "there is no such step; nothing was started"},
+                {1, "with --wait: failed, undone, cancelled or parked"},
+                {64, "no such step; nothing was started"},
                 {65, "it has not ended, or a step before STEP did not end well"},
                 kMissingWorkflow,
                 {75, "refused for now, try again; with --wait: not ended in time"}},
@@ -118,14 +122,17 @@ Command fork_command() {
 
 Command signal_command() {
   return {.name = "signal",
-          .summary = "tell a workflow what a step of it waits for",
+          .summary = "send a signal to a workflow",
           .description =
-              "Sends a signal. The step that waits for it, now or later, takes it; the payload is "
-              "the step's result.",
-          .arguments = {{"ID", "the workflow's number", Count::one},
-                        {"NAME", "of the signal", Count::one}},
+              "Send a signal. The step that waits for it, now or later, ends with the payload as "
+              "its result.",
+          .arguments = {{"ID", "the workflow's id", Count::one},
+                        {"NAME", "payload of the signal", Count::one}},
           .flags = {{.name = "payload", .value = "JSON", .help = "JSON, or @FILE [null]"},
-                    {.name = "id", .value = "ID", .help = "the same one again changes nothing"}},
+                    {.name = "id",
+                     .value = "ID",
+                     .help = "id of the signal; a repetition changes "
+                             "nothing"}},
           .scopes = kClient,
           .examples = {{"mainspring workflow signal 7 approved --payload '{\"by\":\"ann\"}'", ""}},
           .exits = {kConflict, kMissingWorkflow},
@@ -133,30 +140,28 @@ Command signal_command() {
 }
 
 Command list_command() {
-  return {.name = "list",
-          .summary = "workflows, newest first",
-          .description = "Lists workflows, newest first.",
-          .flags = {{.name = "name", .value = "NAME", .help = "only of this name"},
-                    {.name = "state",
-                     .value = "STATE",
-                     .help = "only in this state",
-                     .choices = kStates},
-                    {.name = "limit", .value = "N", .help = "at most so many [50]"},
-                    {.name = "all", .value = "", .help = "all of them"}},
-          .scopes = kClient,
-          .examples = {{"mainspring workflow list --state parked", "somebody has to look at these"},
-                       {"mainspring workflow list --name order --all --json | jq .id", ""}},
-          .run = run_workflow_list};
+  return {
+      .name = "list",
+      .summary = "list workflows, newest first",
+      .description = "List workflows, newest first.",
+      .flags = {{.name = "name", .value = "NAME", .help = "only this name"},
+                {.name = "state", .value = "STATE", .help = "only this state", .choices = kStates},
+                {.name = "limit", .value = "N", .help = "maximum [50]"},
+                {.name = "all", .value = "", .help = "all of them"}},
+      .scopes = kClient,
+      .examples = {{"mainspring workflow list --state parked", "these need a person"},
+                   {"mainspring workflow list --name order --all --json | jq .id", ""}},
+      .run = run_workflow_list};
 }
 
 }  // namespace
 
 Command workflow_command() {
-  const Argument ids{"ID", "workflows' numbers", Count::many};
+  const Argument ids{"ID", "ids of workflows", Count::many};
   return {
       .name = "workflow",
-      .summary = "steps that are finished or undone as a whole",
-      .description = "Starts workflows, looks at them, and tells them to go on, stop, or wait.",
+      .summary = "run steps as a whole, with undo",
+      .description = "Start, show, signal, pause, retry and cancel workflows.",
       .children = {
           start_command(),
           list_command(),
@@ -165,8 +170,8 @@ Command workflow_command() {
           {.name = "cancel",
            .summary = "stop workflows and undo what they did",
            .description =
-               "Stops workflows: no step begins any more, jobs that run are told to stop, and what "
-               "was done is undone; that of their sub-workflows too.",
+               "Stop workflows and their children: no step starts, running jobs are asked to stop, "
+               "and completed steps are undone.",
            .arguments = {ids},
            .flags = {{.name = "reason", .value = "TEXT", .help = "kept with it"}},
            .scopes = kClient,
@@ -174,18 +179,17 @@ Command workflow_command() {
            .exits = {kConflict, kMissingWorkflow},
            .run = run_workflow_cancel},
           {.name = "pause",
-           .summary = "begin no steps and undo nothing",
+           .summary = "pause workflows",
            .description =
-               "Pauses workflows and their sub-workflows, also over a restart. Jobs that run go "
-               "on.",
+               "Pause workflows and their children, also across restarts. Running jobs continue.",
            .arguments = {ids},
            .scopes = kClient,
            .examples = {{"mainspring workflow pause 7", ""}},
            .exits = {kConflict, kMissingWorkflow},
            .run = run_workflow_pause},
           {.name = "resume",
-           .summary = "undo pause",
-           .description = "Lets paused workflows go on.",
+           .summary = "resume workflows",
+           .description = "Resume paused workflows.",
            .arguments = {ids},
            .scopes = kClient,
            .examples = {{"mainspring workflow resume 7", ""}},
@@ -196,12 +200,12 @@ Command workflow_command() {
           {.name = "check",
            .summary = "check a definition, without a server",
            .description =
-               "Holds definitions against the rules: names, kinds of steps, jobs, references, "
-               "circles, depth. Steps of sub-workflows are counted too.",
+               "Check definitions: names, kinds of steps, jobs, references, cycles, depth, "
+               "including children.",
            .arguments = {{"FILE", "definitions; - = standard input", Count::many}},
            .scopes = kEverywhere,
            .examples = {{"mainspring workflow check order.json", ""}},
-           .exits = {{64, "it breaks a rule; the field is named"}},
+           .exits = {{64, "invalid definition; the field is named"}},
            .run = run_workflow_check}}};
 }
 

@@ -14,28 +14,27 @@ std::vector<Setting> shared_store_settings() {
        .value = "URL",
        .member = &Options::store,
        .scopes = kServeScope | kStoreScope,
-       .meaning = "the store is this PostgreSQL database (15 or newer), which any number of "
-                  "servers may share: postgres://USER@HOST:PORT,HOST2:PORT2/DATABASE; none = the "
-                  "data directory",
-       .raise_if = "one machine is not enough; a password belongs into store_file, PGPASSFILE or "
-                   "MAINSPRING_STORE: flags are seen by everybody on this machine"},
+       .meaning = "PostgreSQL database (15 or newer) as the store, for any number of servers: "
+                  "postgres://USER@HOST:PORT,HOST2:PORT2/DATABASE; none = the data directory",
+       .raise_if = "one machine is not enough; put a password into store_file, PGPASSFILE or "
+                   "MAINSPRING_STORE: other users can read flags"},
       {.name = "store_file",
        .value = "FILE",
        .member = &Options::store_file,
        .scopes = kServeScope | kStoreScope,
-       .meaning = "that URL is the first line of this file"},
+       .meaning = "file whose first line is that URL"},
       {.name = "store_schema",
        .value = "NAME",
        .member = &Options::store_schema,
        .scopes = kServeScope | kStoreScope,
-       .meaning = "the schema of that database that holds everything"},
+       .meaning = "schema of that database"},
       {.name = "store_migrate",
        .value = "WHEN",
        .member = &Options::store_migrate,
        .scopes = kServeScope | kStoreScope,
-       .meaning = "bring its schema up to this version at the start",
-       .raise_if = "the server's role may not change tables: then `mainspring store migrate` by "
-                   "one that may",
+       .meaning = "upgrade its schema at the start",
+       .raise_if = "the server's role may not change tables: then run `mainspring store migrate` "
+                   "as the owner",
        .choices = "on|off"},
       {.name = "store_prepared",
        .value = "WHEN",
@@ -48,22 +47,22 @@ std::vector<Setting> shared_store_settings() {
        .value = "N",
        .member = &Options::store_readers,
        .scopes = kServeScope,
-       .meaning = "connections of each server for reads, beside the one for changes",
+       .meaning = "read connections per server",
        .min = 1,
        .max = 100},
       {.name = "store_connect_timeout",
        .value = "TIME",
        .member = &Options::store_connect_timeout,
        .scopes = kServeScope | kStoreScope,
-       .meaning = "how long each host of the URL may take to answer",
+       .meaning = "time limit for each host of the URL to connect",
        .min = kSecond,
        .max = 60 * kSecond},
       {.name = "store_poll",
        .value = "TIME",
        .member = &Options::store_poll,
        .scopes = kServeScope,
-       .meaning = "about how often a server looks for what it did not hear of from others",
-       .raise_if = "the database is to be spared and the bell works",
+       .meaning = "interval at which a server polls for changes it was not notified of",
+       .raise_if = "you want less load on the database and the peer notifier works",
        .min = kSecond,
        .max = 300 * kSecond},
   };
@@ -75,34 +74,32 @@ std::vector<Setting> neighbour_settings() {
        .value = "ADDRESS",
        .member = &Options::bell_listen,
        .scopes = kServeScope,
-       .meaning = "where other servers of the same store ring this one: HOST:PORT, port 0 = any "
-                  "free one; only those who can read the database can ring",
-       .raise_if = "the servers are on several machines"},
+       .meaning = "address at which other servers of the store notify this one: HOST:PORT, port 0 "
+                  "= any free port; only those who can read the database can use it",
+       .raise_if = "the servers run on several machines"},
       {.name = "bell_advertise",
        .value = "ADDRESS",
        .member = &Options::bell_advertise,
        .scopes = kServeScope,
-       .meaning = "by which HOST or HOST:PORT they reach it; auto = where it listens"},
+       .meaning = "HOST or HOST:PORT at which other servers reach it; auto = the listen address"},
       {.name = "wake",
        .value = "HOW",
        .member = &Options::wake,
        .scopes = kServeScope,
-       .meaning = "how servers wake each other: auto = by the bell, and by NOTIFY while the bell "
-                  "does not reach all; notify = by NOTIFY alone; poll = not at all",
+       .meaning = "how servers notify each other: auto = directly, and by NOTIFY while a server is "
+                  "not reachable; notify = NOTIFY only; poll = not at all",
        .choices = "auto|notify|poll"},
       {.name = "listen_url",
        .value = "URL",
        .member = &Options::listen_url,
        .scopes = kServeScope,
-       .meaning = "for LISTEN and NOTIFY, straight to the server, where store leads to a pooler; "
-                  "none = as store"},
+       .meaning = "direct URL for LISTEN and NOTIFY if store is a pooler; none = store"},
       {.name = "require_rpo0",
        .value = "",
        .member = &Options::require_rpo0,
        .scopes = kServeScope,
        .meaning = "refuse to start, be unready and refuse changes unless each commit waits for a "
-                  "standby, which is looked at every 2 seconds: nothing acknowledged is lost with "
-                  "a server"},
+                  "standby (checked every 2 seconds)"},
   };
 }
 
