@@ -23,5 +23,6 @@ if [ $# -gt 2 ]; then
   cat <&4 >&2 &
 fi
 
-"$1" ${FLAG:+"$FLAG"} "$target" >"$folder/output"
+"$1" ${FLAG:+"$FLAG"} "$target" >"$folder/printed"
+sed 's/since [0-9-]*T[0-9:.]*Z/since …/' "$folder/printed" >"$folder/output"
 diff -u "$2" "$folder/output"

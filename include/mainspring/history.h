@@ -4,7 +4,7 @@
 //   auto day = engine.history({.queue = "mails", .step = 1h});
 //   for (const HistoryPoint& hour : day->points) print(hour.at, hour.completed, hour.wait.p95);
 //
-// Guide: docs/guides/operating.md#history.
+// Reference: docs/reference/http.md#history.
 #pragma once
 
 #include <cstdint>

@@ -54,7 +54,7 @@ struct SavedView {
   friend bool operator==(const SavedView&, const SavedView&) = default;
 };
 
-inline constexpr std::int64_t kMaxMarks = 5'000;   // the earliest is removed for a new one
+inline constexpr std::int64_t kMaxMarks = 5'000;  // the earliest is removed for a new one
 inline constexpr std::size_t kMaxMarkBytes = 200;
 inline constexpr int kMaxMarkPage = 1000;
 inline constexpr Duration kMaxMarkAhead = std::chrono::hours(24);  // of the server's clock

@@ -25,9 +25,8 @@ bool read_source(JsonReader& in, Mark& mark) {
   return true;
 }
 constexpr JsonField<Mark> kMark[] = {
-    {"id", &as_id<&Mark::id>},          {"at", &as_time<&Mark::at>},
-    {"text", &as_string<&Mark::text>},  {"by", &as_string<&Mark::by>},
-    {"source", &read_source},
+    {"id", &as_id<&Mark::id>},     {"at", &as_time<&Mark::at>}, {"text", &as_string<&Mark::text>},
+    {"by", &as_string<&Mark::by>}, {"source", &read_source},
 };
 struct MarksAnswer {
   MarkPage page;
@@ -48,10 +47,8 @@ constexpr JsonField<SavedView> kPutView[] = {
     {"query", &as_string<&SavedView::query>},
 };
 constexpr JsonField<SavedView> kView[] = {
-    {"name", &as_string<&SavedView::name>},
-    {"page", &as_string<&SavedView::page>},
-    {"query", &as_string<&SavedView::query>},
-    {"by", &as_string<&SavedView::by>},
+    {"name", &as_string<&SavedView::name>},           {"page", &as_string<&SavedView::page>},
+    {"query", &as_string<&SavedView::query>},         {"by", &as_string<&SavedView::by>},
     {"updated_at", &as_time<&SavedView::updated_at>},
 };
 constexpr JsonField<std::vector<SavedView>> kViews[] = {

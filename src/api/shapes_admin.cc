@@ -8,10 +8,10 @@
 #include "api/bulk_shapes.h"
 #include "api/fields.h"
 #include "api/job_edit_shapes.h"
-#include "api/search_shapes.h"
 #include "api/limit_shapes.h"
 #include "api/pause_shapes.h"
 #include "api/redrive_shapes.h"
+#include "api/search_shapes.h"
 #include "api/shapes.h"
 
 namespace mainspring {
@@ -458,13 +458,12 @@ std::vector<std::string_view> admin_request_fields(std::string_view schema) {
 }
 
 std::vector<std::string_view> request_fields(std::string_view schema) {
-  for (auto* of :
-       {&job_request_fields, &work_request_fields, &admin_request_fields, &lease_request_fields,
-        &session_request_fields, &schedule_request_fields, &schedule_call_fields,
-        &access_request_fields, &workflow_request_fields, &workflow_call_fields,
-        &trigger_request_fields, &breaker_request_fields, &redrive_request_fields,
-        &job_edit_request_fields, &search_request_fields, &bulk_request_fields,
-        &mark_request_fields}) {
+  for (auto* of : {&job_request_fields, &work_request_fields, &admin_request_fields,
+                   &lease_request_fields, &session_request_fields, &schedule_request_fields,
+                   &schedule_call_fields, &access_request_fields, &workflow_request_fields,
+                   &workflow_call_fields, &trigger_request_fields, &breaker_request_fields,
+                   &redrive_request_fields, &job_edit_request_fields, &search_request_fields,
+                   &bulk_request_fields, &mark_request_fields}) {
     auto names = of(schema);
     if (!names.empty()) return names;
   }

@@ -18,8 +18,7 @@ QueueBacklog backlog_of(const QueueStats& queue, const RecentCount* recent, Wall
   if (out.jobs == 0) out.drain = Duration(0);
   if (recent == nullptr) return out;
   const WallTime from = std::max(recent->first, backlog_from(now));
-  const auto seconds =
-      static_cast<double>(std::max(now - from, kLeastBacklogWindow).count()) / 1e6;
+  const auto seconds = static_cast<double>(std::max(now - from, kLeastBacklogWindow).count()) / 1e6;
   const HistoryCounts& counts = recent->counts;
   out.arrivals_per_second = static_cast<double>(counts.enqueued) / seconds;
   out.completions_per_second = static_cast<double>(counts.completed + counts.dead) / seconds;
@@ -59,8 +58,7 @@ void Broker::add_backlogs(std::vector<QueueStats>& queues) {
   const WallTime now = clock_.now().wall;
   for (QueueStats& queue : queues) {
     const auto counts = (*recent)->find(queue.name);
-    queue.backlog =
-        backlog_of(queue, counts == (*recent)->end() ? nullptr : &counts->second, now);
+    queue.backlog = backlog_of(queue, counts == (*recent)->end() ? nullptr : &counts->second, now);
   }
 }
 

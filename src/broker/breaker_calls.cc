@@ -75,9 +75,10 @@ void Broker::register_breaker_gauges() {
       return info.state == BreakerState::open ? 2.0 : 1.0;
     });
   });
-  registry_.counters_of("mainspring_breaker_opened_total", "How often it has opened, ever.", [of_each] {
-    return of_each([](const BreakerInfo& info) { return static_cast<double>(info.opened); });
-  });
+  registry_.counters_of(
+      "mainspring_breaker_opened_total", "How often it has opened, ever.", [of_each] {
+        return of_each([](const BreakerInfo& info) { return static_cast<double>(info.opened); });
+      });
 }
 
 }  // namespace mainspring

@@ -101,7 +101,8 @@ TEST_CASE_FIXTURE(HistoryBed, "history: the way of a job is counted, with its wa
   CHECK(total({.queue = "r"}).enqueued == 0);
 }
 
-TEST_CASE_FIXTURE(HistoryBed, "history: failures, deaths and cancellations are counted separately") {
+TEST_CASE_FIXTURE(HistoryBed,
+                  "history: failures, deaths and cancellations are counted separately") {
   SUBCASE("a failed attempt, and the last one") {
     enqueue({.queue = "q", .kind = "k", .max_attempts = 2});
     finish(claim(), Retry{"no", seconds(1)});

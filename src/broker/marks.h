@@ -19,7 +19,7 @@ class Marks {
   virtual Result<void> remove_mark(std::int64_t id) = 0;  // also not_found
   // Replaces the view of this name. Errors: also overloaded (kMaxViews).
   virtual Result<SavedView> put_view(PutView request) = 0;
-  virtual Result<std::vector<SavedView>> views() = 0;            // all, by name
+  virtual Result<std::vector<SavedView>> views() = 0;             // all, by name
   virtual Result<void> remove_view(const std::string& name) = 0;  // also not_found
 };
 

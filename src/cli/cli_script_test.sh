@@ -17,7 +17,7 @@ expect 66 'mainspring: nowhere holds no store: there is no nowhere/mainspring.db
 expect 64 'mainspring: --listen "192.0.2.1:80": other machines reach that…' ms serve --listen 192.0.2.1:80
 expect 64 'mainspring: --data: a test server has a temporary store; leave it out' ms serve --test --data elsewhere
 expect 64 'mainspring: --seed: only with --test' ms serve --seed 5
-expect 64 'mainspring: --seed -1: …' ms serve --test --seed -1
+expect 64 'mainspring: --seed "-1": …' ms serve --test --seed -1
 # It ends when its standard input is closed.
 test_server() {
   coproc tests { exec "$mainspring" serve --test --seed 5; }
@@ -96,7 +96,7 @@ expect 0 '{"id":2,"state":"cancelled"…}' ms jobs cancel 2 --json
 expect 0 'QUEUE  AVAILABLE  RUNNING  SCHEDULED  RETRYABLE  COMPLETED  CANCELLED  DEAD  OLDEST  DRAIN  STATE
 mail           3        0          0          0          0          1     0  …' ms queues list
 expect 0 'mail paused' ms queues pause mail
-expect 0 '1 available (queue_paused): queue mail is paused: `mainspring queues resume mail`' ms jobs why 1
+expect 0 '1 available (queue_paused): queue mail is paused by local since …; `mainspring queues resume mail` ends the pause' ms jobs why 1
 expect 0 'queue                mail
 paused               yes
 …' ms queues show mail

@@ -554,7 +554,7 @@ TEST_CASE(
   says({"schedules", "preview", "a", "--every", "5m"}, "only one of them");
   says({"schedules", "preview", "a", "--from", "today"}, "--from \"today\"");
   says({"schedules", "backfill", "a", "--from", "2026-01-01T00:00:00Z"}, "--to: must be given");
-  says({"schedules", "pause"}, "NAME is missing");
+  says({"schedules", "pause"}, "give names, --prefix or --all");
   says({"timers", "set", "a", "--kind", "k", "--margin", "x"}, "--margin \"x\"");
   says({"timers", "timeout", "a", "0s"}, "must be a time such as 5m, or own");
   says({"enqueue", "q", "k", "--fence", "a"}, "must be LEASE:TOKEN");

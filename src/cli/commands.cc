@@ -22,7 +22,7 @@ Command serve_command() {
           "\n"
           "On a loopback address or a unix socket it needs nothing more. What other machines reach "
           "must have TLS (--tls-cert, --tls-key; see `mainspring tls`) and a token; a server that "
-          "lacks one does not start. New certificates are taken up when their files change, or on "
+          "lacks one does not start. New certificates are loaded when their files change, or on "
           "SIGHUP; connections stay.\n"
           "\n"
           "With --test it serves tests: on a free port, with a temporary store that is not synced, "
@@ -164,8 +164,8 @@ Command make_root() {
                    {"mainspring work --queue hello --exec cat --drain", ""},
                    {"mainspring jobs list", ""}},
   };
-  for (auto part : {running_commands(), looking_commands(), health_commands(), chart_commands(), timing_commands(),
-                    host_commands(), access_commands(), operating_commands()}) {
+  for (auto part : {running_commands(), looking_commands(), health_commands(), chart_commands(),
+                    timing_commands(), host_commands(), access_commands(), operating_commands()}) {
     root.children.insert(root.children.end(), part.begin(), part.end());
   }
   return root;

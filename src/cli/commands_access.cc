@@ -16,7 +16,15 @@ std::string scopes_text() {
   for (int i = 0; i < kVerbs; ++i) {
     const auto verb = static_cast<Verb>(i);
     text += std::string("\n  ").append(to_string(verb));
-    text.append(14 - to_string(verb).size(), ' ').append(meaning(verb));
+    text.append(14 - to_string(verb).size(), ' ');
+    constexpr std::size_t kRoom = 64;  // beside the names, in 80 columns
+    std::string_view rest = meaning(verb);
+    while (rest.size() > kRoom) {
+      const std::size_t cut = rest.rfind(' ', kRoom);
+      text.append(rest.substr(0, cut)).append("\n                ");
+      rest.remove_prefix(cut + 1);
+    }
+    text.append(rest);
   }
   return text;
 }

@@ -8,9 +8,10 @@ std::vector<Command> health_commands() {
   return {
       {.name = "top",
        .summary = "watch queues as they work",
-       .description = "Shows rates, lag and running jobs of each queue and refreshes them until "
-                      "Ctrl-C. The queue whose oldest job waits longest comes first. Without a terminal "
-                      "it prints two looks.",
+       .description =
+           "Shows rates, lag and running jobs of each queue and refreshes them until "
+           "Ctrl-C. The queue whose oldest job waits longest comes first. Without a terminal "
+           "it prints two looks.",
        .flags = {{.name = "every", .value = "TIME", .help = "between two looks [2s]"},
                  {.name = "count", .value = "N", .help = "stop after this many looks"}},
        .scopes = kClientScope | kEverywhere,

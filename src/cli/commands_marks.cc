@@ -43,27 +43,26 @@ Command mark_command() {
 }
 
 Command marks_command() {
-  return {
-      .name = "marks",
-      .summary = "list and remove marks",
-      .description = "Marks on charts: listed, and removed.",
-      .children = {
-          {.name = "list",
-           .summary = "list marks, latest first",
-           .description = "Lists marks, latest first: who made them, and at which time they are.",
-           .flags = {{.name = "since", .value = "TIME", .help = "how far back [all]"},
-                     {.name = "limit", .value = "N", .help = "up to N marks [100]"}},
-           .scopes = kClient,
-           .examples = {{"mainspring marks list --since 7d", ""}},
-           .run = run_marks_list},
-          {.name = "remove",
-           .summary = "remove marks",
-           .description = "Removes marks by their numbers.",
-           .arguments = {{"MARK", "numbers of marks", Count::many}},
-           .scopes = kClient,
-           .examples = {{"mainspring marks remove 7", ""}},
-           .exits = {{66, "there is no such mark"}},
-           .run = run_marks_remove}}};
+  return {.name = "marks",
+          .summary = "list and remove marks",
+          .description = "Marks on charts: listed, and removed.",
+          .children = {{.name = "list",
+                        .summary = "list marks, latest first",
+                        .description =
+                            "Lists marks, latest first: who made them, and at which time they are.",
+                        .flags = {{.name = "since", .value = "TIME", .help = "how far back [all]"},
+                                  {.name = "limit", .value = "N", .help = "up to N marks [100]"}},
+                        .scopes = kClient,
+                        .examples = {{"mainspring marks list --since 7d", ""}},
+                        .run = run_marks_list},
+                       {.name = "remove",
+                        .summary = "remove marks",
+                        .description = "Removes marks by their numbers.",
+                        .arguments = {{"MARK", "numbers of marks", Count::many}},
+                        .scopes = kClient,
+                        .examples = {{"mainspring marks remove 7", ""}},
+                        .exits = {{66, "there is no such mark"}},
+                        .run = run_marks_remove}}};
 }
 
 Command views_command() {
@@ -85,8 +84,8 @@ Command views_command() {
            .arguments = {name, {"PAGE", "path below /ui/", Count::one}},
            .flags = {{.name = "query", .value = "QUERY", .help = "query of the URL [none]"}},
            .scopes = kClient,
-           .examples = {{"mainspring views save \"dead mails\" jobs --query 'state=dead&queue=mail'",
-                         ""}},
+           .examples =
+               {{"mainspring views save \"dead mails\" jobs --query 'state=dead&queue=mail'", ""}},
            .exits = {{64, "the name, page or query breaks a rule; nothing was saved"}},
            .run = run_views_save},
           {.name = "remove",

@@ -164,7 +164,8 @@ Finding sync_finding(const std::string& directory) {
   }
   std::sort(times.begin(), times.end());
   const Duration median = times[times.size() / 2];
-  const std::string text = format_duration(median) + " for a synced write of 4 KiB";
+  const std::string text =
+      fmt::format("{:.1f} ms per synced write", static_cast<double>(median.count()) / 1e3);
   if (median > kSlowSync)
     return finding("disk sync", PartState::warn, text,
                    "use a faster disk: each commit waits for it");
@@ -209,6 +210,12 @@ Finding sandbox_finding() {
                      "set Delegate=yes in the unit");
     }
     const auto offered = cgroup::offered(one.own);
+    if (offered.empty()) {
+      return finding("sandbox", PartState::warn,
+                     "the control group offers no controllers: job folders run without memory "
+                     "and process limits",
+                     "set Delegate=yes in the unit");
+    }
     return finding("sandbox", PartState::ok,
                    fmt::format("control group v2 with {}", fmt::join(offered, ", ")));
   }

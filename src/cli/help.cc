@@ -34,6 +34,27 @@ std::string wrapped(std::string_view text, std::size_t indent, std::size_t width
   return out;
 }
 
+// A command line, continued on further lines before its flags where it is too long.
+std::string shell_lines(std::string_view line) {
+  std::string out = "  ";
+  std::size_t used = out.size();
+  while (!line.empty()) {
+    std::size_t end = line.find(" --", 1);
+    end = std::min({end, line.find(" | ", 1), line.find(" < ", 1), line.size()});
+    const std::string_view part = line.substr(0, end);
+    constexpr std::size_t kContinuation = 2;  // " \\"
+    const bool fits = used + display_width(part) + kContinuation <= kColumns;
+    if (!fits && used > 2) {
+      out += " \\\n     ";
+      used = 5;
+    }
+    out += part;
+    used += display_width(part);
+    line.remove_prefix(end);
+  }
+  return out + "\n";
+}
+
 std::string flag_usage(const Flag& flag) {
   const std::string letter = flag.letter.empty() ? "" : fmt::format("-{}, ", flag.letter);
   if (flag.value.empty()) return letter + "--" + flag.name;
@@ -196,13 +217,13 @@ std::string help_text(const Command& command, const std::vector<std::string>& pa
       if (!example.comment.empty()) {
         out += coloured(io, fmt::format("  # {}", example.comment), Colour::dim) + "\n";
       }
-      out += fmt::format("  {}\n", example.line);
+      out += shell_lines(example.line);
     }
   }
   if (!command.exits.empty()) {
     out += heading(io, "Exit codes");
     for (const ExitCode& exit : command.exits) {
-      out += fmt::format("  {:>3}  {}\n", exit.code, exit.meaning);
+      out += fmt::format("  {:>3}  {}", exit.code, wrapped(exit.meaning, 7).substr(7));
     }
   }
   return out;

@@ -92,8 +92,8 @@ Result<int> run_views_list(const Invocation& invocation, Io& io) {
       encode_view(view, line);
       print_line(io, line);
     } else {
-      table.add({{view.name}, {view.by}, {format_wall_time(view.updated_at)}, {view.page},
-                 {view.query}});
+      table.add(
+          {{view.name}, {view.by}, {format_wall_time(view.updated_at)}, {view.page}, {view.query}});
     }
   }
   if (!invocation.json) io.out(table.empty() ? "no saved views\n" : table.render(io));

@@ -7,9 +7,9 @@
 namespace mainspring::cli {
 
 void register_process_metrics(Registry& registry, const std::string& store) {
-  registry.gauge(
-      "mainspring_build_info", "1, with the version of the program and the kind of its store.",
-      [] { return 1.0; }, {{"version", std::string(kVersion)}, {"store", store}});
+  registry.gauge("mainspring_build_info",
+                 "1, with the version of the program and the kind of its store.",
+                 [] { return 1.0; }, {{"version", std::string(kVersion)}, {"store", store}});
   registry.counter_of("process_cpu_seconds_total", "User and system CPU time.",
                       [] { return read_process_stats().cpu_seconds; });
   const auto gauge = [&](const char* name, const char* help, auto member) {

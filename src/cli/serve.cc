@@ -501,8 +501,7 @@ Result<int> serve_node(const Invocation& invocation, Io& io, const TestMode* tes
   const Clock& clock = test == nullptr ? static_cast<const Clock&>(system_clock) : test_clock;
   StderrLog log(log_level_of(invocation.options), log_format_of(invocation.options));
   Registry registry;
-  register_process_metrics(registry,
-                           has_shared_store(invocation.options) ? "postgres" : "sqlite");
+  register_process_metrics(registry, has_shared_store(invocation.options) ? "postgres" : "sqlite");
   Wired wired;
   std::optional<StartNotice> starting(std::in_place, manager, start_text(invocation.options),
                                       clock);

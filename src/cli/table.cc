@@ -141,7 +141,7 @@ std::string Table::lines(const Io& io, const std::vector<std::size_t>& widths, b
       Cell cell = cell_at(i);
       const bool last = i + 1 == columns_.size();
       if (!last) cell.text = cut(cell.text, widths[i]);
-      if (last && io.width > 0 && static_cast<std::size_t>(io.width) > used + 8) {
+      if (last && io.width > 0 && static_cast<std::size_t>(io.width) >= used + kLeastWidth) {
         cell.text = cut(cell.text, static_cast<std::size_t>(io.width) - used);
       }
       const std::size_t width = display_width(cell.text);

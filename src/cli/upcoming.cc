@@ -56,6 +56,8 @@ Result<int> run_schedules_upcoming(const Invocation& invocation, Io& io) {
 Result<std::optional<ScheduleSet>> schedule_set_of(const Invocation& invocation) {
   const auto prefix = invocation.flag("prefix");
   const bool all = invocation.has("all"), named = !invocation.all_arguments("NAME").empty();
+  if (!prefix && !all && !named)
+    return invalid("NAME", "NAME is missing: give names, --prefix or --all");
   if ((prefix ? 1 : 0) + (all ? 1 : 0) + (named ? 1 : 0) != 1) {
     return invalid("NAME", "give names, --prefix or --all: exactly one of them");
   }

@@ -1,5 +1,4 @@
-// What a worker tells about the queues it takes: one that has never been used, and what --drain
-// waits for.
+// Messages of a worker about its queues: one that was never used, and what --drain waits for.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -97,7 +97,7 @@ worker … takes jobs of typo from …0 completed, 0 failed attempts' ms work --
 ms enqueue failing k --max-attempts 2 >/dev/null
 expect 0 'worker …
 Waiting for the next attempt of 1 failed job: it runs at 20…Z, in … Ctrl-C stops without them.
-0 completed, 1 failed attempt, 1 dead' ms work --queue failing --exec 'sh -c "exit 1"' --retry-after 3s --drain
+0 completed, 2 failed attempts' ms work --queue failing --exec 'sh -c "exit 1"' --retry-after 3s --drain
 
 # -- work --slot ------------------------------------------------------------------------------------
 for _ in 1 2 3; do ms enqueue mails send >/dev/null; done
@@ -109,7 +109,7 @@ expect 0 '…"kinds":{"send":{"n":…' ms leases show slot/default
 "$mainspring" work --queue none --exec cat --slot 30s --name long >long.out 2>long.err &
 long=$!
 await ms leases show slot/long
-expect 0 'nothing done: slot long is held by …' ms work --queue none --exec cat --slot 30s --name long
+expect 0 '…nothing done: slot long is held by …' ms work --queue none --exec cat --slot 30s --name long
 "$mainspring" work --queue none --exec cat --slot 30s --name long --twin --json >twin.out 2>twin.err &
 twin=$!
 kill -TERM $long

@@ -11,11 +11,9 @@ TEST_CASE("an engine knows its history and backlog at once, and after it was ope
   {
     auto engine = folder.open();
     REQUIRE_MESSAGE(engine.has_value(), engine.error().message);
-    engine->on_kind("send",
-                    [](const ClaimedJob&, Context&) -> HandlerResult {
-                      return Outcome(Complete{});
-                    },
-                    {.queue = "mails"});
+    engine->on_kind(
+        "send", [](const ClaimedJob&, Context&) -> HandlerResult { return Outcome(Complete{}); },
+        {.queue = "mails"});
     REQUIRE(engine->start().has_value());
     const JobId id = engine->enqueue(job_of("mails", "send"))->id;
     CHECK(engine->wait(id, 20s)->state == JobState::completed);

@@ -430,7 +430,8 @@ Result<History> Engine::history(HistoryFilter filter) {
 }
 
 Result<Mark> Engine::mark(std::string text, std::optional<WallTime> at) {
-  return impl_->marks->add_mark({.text = std::move(text), .at = at, .by = std::string(kLocalCaller)});
+  return impl_->marks->add_mark(
+      {.text = std::move(text), .at = at, .by = std::string(kLocalCaller)});
 }
 
 Result<MarkPage> Engine::marks(MarkFilter filter) {

@@ -53,9 +53,9 @@ ProcessStats read_process_stats() {
       stats.cpu_seconds += static_cast<double>(value) / ticks;
     if (field == kThreads) stats.threads = value;
     if (field == kStart) {
-      stats.started = WallTime::from_us(
-          boot_seconds() * 1'000'000 +
-          static_cast<std::int64_t>(static_cast<double>(value) / ticks * 1e6));
+      stats.started =
+          WallTime::from_us(boot_seconds() * 1'000'000 +
+                            static_cast<std::int64_t>(static_cast<double>(value) / ticks * 1e6));
     }
     if (field == kVirtual) stats.virtual_bytes = value;
     if (field == kResident) stats.resident_bytes = value * sysconf(_SC_PAGESIZE);

@@ -129,7 +129,7 @@ TEST_CASE("a queue that does not exist is not created by a pause, unless the cal
   CHECK(peer.call("PUT", "/v1/queues/typo?create=false", R"({"retention":{}})").status == 404);
   CHECK(peer.call("PUT", "/v1/queues/typo/limits?create=false", "{}").status == 404);
   CHECK(peer.call("POST", "/v1/queues/typo/pause?create=maybe").status == 400);
-  CHECK(peer.call("GET", "/v1/queues").body == R"({"queues":[]})");
+  CHECK(peer.call("GET", "/v1/queues").body == R"({"queues":[],"next":null})");
   CHECK(peer.call("POST", "/v1/queues/typo/pause?create=true").status == 200);
   CHECK(peer.call("PUT", "/v1/queues/other/limits", "{}").status == 200);
 }

@@ -24,17 +24,16 @@ TEST_CASE("a mark is added for everyone, listed by time, and removed") {
   const auto removed = peer.call("DELETE", "/v1/marks/1");
   CHECK(removed.status == 204);
   CHECK(removed.body.empty());
-  check_refusals(
-      peer, {{"DELETE", "/v1/marks/1", "", 404, "not_found", ""},
-             {"DELETE", "/v1/marks/x", "", 400, "invalid_argument", "id"},
-             {"POST", "/v1/marks", R"({"text":""})", 400, "invalid_argument", "text"},
-             {"POST", "/v1/marks", R"({"text":"x","at":"9000-01-01T00:00:00Z"})", 400,
-              "invalid_argument", "at"},
-             {"GET", "/v1/marks?limit=0", "", 400, "invalid_argument", "limit"},
-             {"GET", "/v1/marks?from=soon", "", 400, "invalid_argument", "from"},
-             {"GET", "/v1/marks?cursor=soon", "", 400, "invalid_argument", "cursor"},
-             {"GET", "/v1/marks?from=2026-01-01T00:00:00Z&to=2025-01-01T00:00:00Z", "", 400,
-              "invalid_argument", "from"}});
+  check_refusals(peer, {{"DELETE", "/v1/marks/1", "", 404, "not_found", ""},
+                        {"DELETE", "/v1/marks/x", "", 400, "invalid_argument", "id"},
+                        {"POST", "/v1/marks", R"({"text":""})", 400, "invalid_argument", "text"},
+                        {"POST", "/v1/marks", R"({"text":"x","at":"9000-01-01T00:00:00Z"})", 400,
+                         "invalid_argument", "at"},
+                        {"GET", "/v1/marks?limit=0", "", 400, "invalid_argument", "limit"},
+                        {"GET", "/v1/marks?from=soon", "", 400, "invalid_argument", "from"},
+                        {"GET", "/v1/marks?cursor=soon", "", 400, "invalid_argument", "cursor"},
+                        {"GET", "/v1/marks?from=2026-01-01T00:00:00Z&to=2025-01-01T00:00:00Z", "",
+                         400, "invalid_argument", "from"}});
 }
 
 TEST_CASE("a view is saved for everyone, and hostile names and queries stay text") {
@@ -44,7 +43,8 @@ TEST_CASE("a view is saved for everyone, and hostile names and queries stay text
   const auto saved =
       peer.call("PUT", "/v1/views/dead%20mails", R"({"page":"jobs","query":"state=dead"})");
   CHECK(saved.status == 200);
-  CHECK(has(saved.body, R"({"name":"dead mails","page":"jobs","query":"state=dead","by":"local",)"));
+  CHECK(
+      has(saved.body, R"({"name":"dead mails","page":"jobs","query":"state=dead","by":"local",)"));
   const std::string hostile = R"(<script>alert(1)<\/script>)";
   CHECK(peer.call("PUT", "/v1/views/%3Cimg%20src=x%3E",
                   R"({"page":"jobs","query":")" + hostile + R"("})")
@@ -52,12 +52,13 @@ TEST_CASE("a view is saved for everyone, and hostile names and queries stay text
   CHECK(has(peer.call("GET", "/v1/views").body, R"({"views":[{"name":"<img src=x>",)"));
   CHECK(peer.call("DELETE", "/v1/views/dead%20mails").status == 204);
   check_refusals(
-      peer, {{"DELETE", "/v1/views/dead%20mails", "", 404, "not_found", ""},
-             {"PUT", "/v1/views/a%2Fb", R"({"page":"jobs"})", 400, "invalid_argument", "name"},
-             {"PUT", "/v1/views/x", R"({})", 400, "invalid_argument", "page"},
-             {"PUT", "/v1/views/x", R"({"page":"//evil.example"})", 400, "invalid_argument", "page"},
-             {"PUT", "/v1/views/x", R"({"page":"jobs","query":"a\nb"})", 400, "invalid_argument",
-              "query"}});
+      peer,
+      {{"DELETE", "/v1/views/dead%20mails", "", 404, "not_found", ""},
+       {"PUT", "/v1/views/a%2Fb", R"({"page":"jobs"})", 400, "invalid_argument", "name"},
+       {"PUT", "/v1/views/x", R"({})", 400, "invalid_argument", "page"},
+       {"PUT", "/v1/views/x", R"({"page":"//evil.example"})", 400, "invalid_argument", "page"},
+       {"PUT", "/v1/views/x", R"({"page":"jobs","query":"a\nb"})", 400, "invalid_argument",
+        "query"}});
 }
 
 TEST_CASE("the audit keeps who added, saved and removed marks and views") {
@@ -94,8 +95,7 @@ TEST_CASE("a queue says how much waits, and how long that takes at its pace") {
   CHECK(has(before, R"("completions_per_second":0,"service_ms":null,"drain_seconds":null,)"));
   for (int i = 0; i < 3; ++i) work();
   // Callers share what was read for two seconds.
-  wait_until(
-      [&] { return !has(peer.call("GET", "/v1/queues/q").body, R"("service_ms":null)"); });
+  wait_until([&] { return !has(peer.call("GET", "/v1/queues/q").body, R"("service_ms":null)"); });
   const std::string after = peer.call("GET", "/v1/queues").body;
   CHECK(has(after, R"("backlog":{"jobs":3,"arrivals_per_second":0.)"));
   CHECK_FALSE(has(after, R"("drain_seconds":null)"));

@@ -178,8 +178,8 @@ Plan plan_metrics(const Request& request, Services& services) {
   const bool open = accepts.find("application/openmetrics-text") != std::string_view::npos;
   return DoRead{[&services, open] {
     Reply reply;
-    reply.body = services.registry.render(open ? MetricsFormat::openmetrics
-                                               : MetricsFormat::prometheus);
+    reply.body =
+        services.registry.render(open ? MetricsFormat::openmetrics : MetricsFormat::prometheus);
     reply.content_type = open ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
                               : "text/plain; version=0.0.4; charset=utf-8";
     return reply;

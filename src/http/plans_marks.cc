@@ -16,8 +16,8 @@ Result<std::optional<WallTime>> mark_time(const Request& request, std::string_vi
   const auto time = parse_wall_time(*text);
   if (time) return std::optional<WallTime>(*time);
   return Error{.code = ErrorCode::invalid_argument,
-               .message = fmt::format("{} \"{}\": must be a time such as 2026-01-31T09:00:00Z", name,
-                                      text->substr(0, kShownTime)),
+               .message = fmt::format("{} \"{}\": must be a time such as 2026-01-31T09:00:00Z",
+                                      name, text->substr(0, kShownTime)),
                .field = std::string(name)};
 }
 

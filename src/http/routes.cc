@@ -742,7 +742,7 @@ constexpr Route kMostRoutes[] = {
 
 // The parts as one. An Access has no default, so that a route without one does not compile.
 constexpr std::span<const Route> kParts[] = {
-    kMostRoutes,     kWorkflowRoutes, kTriggerRoutes,   kBreakerRoutes, kMemoRoutes, kDeadRoutes,
+    kMostRoutes,     kWorkflowRoutes, kTriggerRoutes,   kBreakerRoutes, kMemoRoutes,   kDeadRoutes,
     kUpcomingRoutes, kHealthRoutes,   kDashboardRoutes, kJobRoutes,     kHistoryRoutes};
 constexpr std::size_t kTotal = [] {
   std::size_t total = 0;

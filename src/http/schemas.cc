@@ -771,8 +771,8 @@ constexpr Schema kSchemas[] = {
 constexpr auto kAllSchemas = [] {
   std::array<Schema, std::size(kSchemas) + std::size(kTriggerSchemas) + std::size(kLimitSchemas) +
                          std::size(kDeadSchemas) + std::size(kTokenSchemas) +
-                         std::size(kUpcomingSchemas) + std::size(kHealthSchemas) + std::size(kJobSchemas) +
-                         std::size(kHistorySchemas)>
+                         std::size(kUpcomingSchemas) + std::size(kHealthSchemas) +
+                         std::size(kJobSchemas) + std::size(kHistorySchemas)>
       all{};
   auto* end = std::copy(std::begin(kSchemas), std::end(kSchemas), all.begin());
   end = std::copy(std::begin(kTriggerSchemas), std::end(kTriggerSchemas), end);

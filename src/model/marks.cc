@@ -74,9 +74,10 @@ Result<void> check_view_name(std::string_view name) {
 Result<void> validate(const SavedView& view) {
   MS_TRY(check_view_name(view.name));
   const bool page = !view.page.empty() && view.page.size() <= kMaxViewPageBytes &&
-                    std::all_of(view.page.begin(), view.page.end(), [](char c) {
-                      return c > ' ' && c < 0x7f && c != '?' && c != '#' && c != '\\';
-                    }) &&
+                    std::all_of(view.page.begin(), view.page.end(),
+                                [](char c) {
+                                  return c > ' ' && c < 0x7f && c != '?' && c != '#' && c != '\\';
+                                }) &&
                     view.page.front() != '/' && view.page.find(':') == std::string::npos;
   if (!page) {
     return bad_mark("page", view.page,
@@ -85,9 +86,9 @@ Result<void> validate(const SavedView& view) {
                                 kMaxViewPageBytes));
   }
   if (view.query.size() > kMaxViewQueryBytes || has_controls(view.query)) {
-    return bad_mark("query", view.query,
-                    fmt::format("must be at most {} bytes without control characters",
-                                kMaxViewQueryBytes));
+    return bad_mark(
+        "query", view.query,
+        fmt::format("must be at most {} bytes without control characters", kMaxViewQueryBytes));
   }
   return {};
 }

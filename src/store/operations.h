@@ -367,17 +367,15 @@ struct StepResult {
   bool more = false;  // the limit was reached: call again
 };
 
-using OperationVariant =
-    std::variant<Enqueue, Claim, Renew, Finish, Cancel, RetryJob, Redrive, PauseQueue, SetRetention,
-                 MoveDue, RescueExpired, ExpireJobs, PruneJobs, AcquireLease, RenewLease,
-                 ReleaseLease, AcceptSession, RenewSession, ReleaseSession, PutSessionState,
-                 ResumeSession, PutSchedule, RemoveSchedule, PauseSchedule, SetTimer, FireSchedule,
-                 CreateToken, RevokeToken, Audit, StartWorkflow, SignalWorkflow, CancelWorkflow,
-                 PauseWorkflow, RetryWorkflow, WakeWorkflows, PutTrigger, RemoveTrigger,
-                 PauseTrigger, FireTrigger, SetQueueLimits, OpenQueues, ForkWorkflow, PutBreaker,
-                 RemoveBreaker, OpenBreaker, CloseBreaker, ExtendLeases, AllowRestart, RemoveQueue,
-                 ForgetQueues, WriteProbe, EditJob, DeleteJob, AddMark, RemoveMark,
-                 PutView, RemoveView>;
+using OperationVariant = std::variant<
+    Enqueue, Claim, Renew, Finish, Cancel, RetryJob, Redrive, PauseQueue, SetRetention, MoveDue,
+    RescueExpired, ExpireJobs, PruneJobs, AcquireLease, RenewLease, ReleaseLease, AcceptSession,
+    RenewSession, ReleaseSession, PutSessionState, ResumeSession, PutSchedule, RemoveSchedule,
+    PauseSchedule, SetTimer, FireSchedule, CreateToken, RevokeToken, Audit, StartWorkflow,
+    SignalWorkflow, CancelWorkflow, PauseWorkflow, RetryWorkflow, WakeWorkflows, PutTrigger,
+    RemoveTrigger, PauseTrigger, FireTrigger, SetQueueLimits, OpenQueues, ForkWorkflow, PutBreaker,
+    RemoveBreaker, OpenBreaker, CloseBreaker, ExtendLeases, AllowRestart, RemoveQueue, ForgetQueues,
+    WriteProbe, EditJob, DeleteJob, AddMark, RemoveMark, PutView, RemoveView>;
 using OperationResultVariant =
     std::variant<Error, EnqueueResult, ClaimResult, RenewResult, FinishResult, CancelResult,
                  RetryResult, RedriveResult, Done, StepResult, LeaseGrant, SessionGrant,
@@ -429,7 +427,7 @@ struct QueueStats {
   std::int64_t quarantined = 0;      // jobs in quarantine now, with the one that is released
   std::int64_t slots_taken = 0;      // of its concurrency, by what runs
   RateMeter meter{};                 // of limits.rate
-  std::optional<QueuePause> pause{};  // while it is paused
+  std::optional<QueuePause> pause{};      // while it is paused
   std::optional<QueueBacklog> backlog{};  // not set by stores
 };
 

@@ -48,10 +48,10 @@ HistoryStatements::HistoryStatements(std::string_view s)
       series(s, "SELECT queue, kind, last_at FROM $schema.history_series"),
       put_series(s,
                  "INSERT INTO $schema.history_series AS s (queue, kind, last_at) SELECT u.queue, "
-                 "u.kind, u.at FROM unnest($1::text[], $2::text[], $3::bigint[]) AS u(queue, kind, "
-                 "at) ORDER BY u.queue COLLATE \"C\", u.kind COLLATE \"C\" ON CONFLICT (queue, "
-                 "kind) DO UPDATE SET last_at = EXCLUDED.last_at WHERE s.last_at < "
-                 "EXCLUDED.last_at"),
+                 "u.kind, max(u.at) FROM unnest($1::text[], $2::text[], $3::bigint[]) AS u(queue, "
+                 "kind, at) GROUP BY u.queue, u.kind ORDER BY u.queue COLLATE \"C\", u.kind "
+                 "COLLATE \"C\" ON CONFLICT (queue, kind) DO UPDATE SET last_at = "
+                 "EXCLUDED.last_at WHERE s.last_at < EXCLUDED.last_at"),
       put(s,
           "INSERT INTO $schema.history AS h (series, span, at, enqueued, started, completed, "
           "failed, dead, cancelled, wait, run) SELECT s.id, u.span, u.at, u.enqueued, u.started, "
@@ -170,26 +170,26 @@ Result<std::vector<HistoryCounts>> PostgresStore::history(const HistoryRead& rea
   const WallTime from =
       std::max(read.from, step_start(now - options_.store.history.of(read.step), span));
   Result<void> bounded;
-  MS_TRY_ASSIGN(std::vector<HistoryCounts> out, with_reader([&](Connection& c) {
-                  std::vector<HistoryCounts> counts(read.points());
-                  Snapshot snapshot(c, read_sql_);
-                  const Rows names = snapshot.run(history_sql_.which_series);
-                  Ints series;
-                  for (int i = 0; i < names.size(); ++i) {
-                    if (read.adds(names.string(i, 1), names.string(i, 2)))
-                      series.push_back(names.integer(i, 0));
-                  }
-                  bounded = read.check_rows(series.size());
-                  if (!bounded) series.clear();
-                  const Rows rows = snapshot.run(
-                      history_sql_.read, params(series, span.count(), from.us(), read.to.us()));
-                  for (int i = 0; i < rows.size(); ++i) {
-                    read.find(counts, WallTime::from_us(rows.integer(i, 0)))
-                        ->add(counts_of(rows, i, 1));
-                  }
-                  snapshot.end();
-                  return counts;
-                }));
+  MS_TRY_ASSIGN(
+      std::vector<HistoryCounts> out, with_reader([&](Connection& c) {
+        std::vector<HistoryCounts> counts(read.points());
+        Snapshot snapshot(c, read_sql_);
+        const Rows names = snapshot.run(history_sql_.which_series);
+        Ints series;
+        for (int i = 0; i < names.size(); ++i) {
+          if (read.adds(names.string(i, 1), names.string(i, 2)))
+            series.push_back(names.integer(i, 0));
+        }
+        bounded = read.check_rows(series.size());
+        if (!bounded) series.clear();
+        const Rows rows =
+            snapshot.run(history_sql_.read, params(series, span.count(), from.us(), read.to.us()));
+        for (int i = 0; i < rows.size(); ++i) {
+          read.find(counts, WallTime::from_us(rows.integer(i, 0)))->add(counts_of(rows, i, 1));
+        }
+        snapshot.end();
+        return counts;
+      }));
   if (!bounded) return bounded.error();
   return out;
 }

@@ -38,8 +38,8 @@ MarkStatements::MarkStatements(std::string_view s)
       page(s,
            "SELECT id, at, text, who, source FROM $schema.marks WHERE at >= $1 AND (at, id) < ($2, "
            "$3) ORDER BY at DESC, id DESC LIMIT $4"),
-      views(s,
-            "SELECT name, page, query, who, updated_at FROM $schema.saved_views ORDER BY name") {}
+      views(s, "SELECT name, page, query, who, updated_at FROM $schema.saved_views ORDER BY name") {
+}
 
 OperationResult PostgresStore::operator()(const AddMark& op) {
   const WallTime at = op.at.value_or(now_.wall);
@@ -50,8 +50,8 @@ OperationResult PostgresStore::operator()(const AddMark& op) {
   }
   // Another node may add the mark of this version at the same time: this waits for its commit.
   wrote();
-  const Rows made = ask(mark_sql_.insert, params(at.us(), op.text, op.by,
-                                                 static_cast<std::int64_t>(op.source)));
+  const Rows made =
+      ask(mark_sql_.insert, params(at.us(), op.text, op.by, static_cast<std::int64_t>(op.source)));
   if (made.empty()) {
     const Rows known = ask(mark_sql_.of_worker, params(op.text));
     if (known.empty()) return no_mark(0);
@@ -96,8 +96,8 @@ Result<MarkPage> PostgresStore::marks(const MarkFilter& filter) const {
                                 MarkPlace(filter.to.value_or(WallTime::never()), 0));
   return with_reader([&](Connection& c) {
     MarkPage out;
-    const Rows rows = c.run(mark_sql_.page, params(from, to.first.us(), to.second,
-                                                   std::int64_t{filter.limit} + 1));
+    const Rows rows = c.run(mark_sql_.page,
+                            params(from, to.first.us(), to.second, std::int64_t{filter.limit} + 1));
     for (int i = 0; i < rows.size(); ++i) {
       if (i == filter.limit) {
         out.next = {out.marks.back().at, out.marks.back().id};

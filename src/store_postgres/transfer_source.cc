@@ -76,6 +76,12 @@ constexpr std::string_view kReadWorkflowRows =
     "SELECT workflow, kind, number, text FROM $schema.workflow_rows WHERE "
     "(workflow, kind, number) > ($1, $2::bigint, $3) AND workflow < $4 ORDER "
     "BY workflow, kind, number LIMIT $5";
+constexpr std::string_view kReadKeyMeters =
+    "SELECT q.name, m.key, m.meter FROM $schema.key_meters m JOIN $schema.queues q ON q.id = "
+    "m.queue";
+constexpr std::string_view kReadBreakerNotes =
+    "SELECT breaker, job, token, began, at, failed, open_for FROM $schema.breaker_notes ORDER BY "
+    "breaker, seq";
 constexpr std::string_view kReadNumbers =
     "SELECT (SELECT last_value + is_called::integer FROM $schema.job_ids), (SELECT last_value + "
     "is_called::integer FROM $schema.tokens_given), (SELECT CASE WHEN is_called THEN last_value "
@@ -242,9 +248,7 @@ class PostgresSource final : public TransferSource {
                 "SELECT seq, at, who, origin, action, object, before, after, hash FROM "
                 "$schema.audit WHERE seq > $1 ORDER BY seq LIMIT $2"),
           queues(s, kReadQueues),
-          key_meters(s,
-                     "SELECT q.name, m.key, m.meter FROM $schema.key_meters m JOIN $schema.queues "
-                     "q ON q.id = m.queue"),
+          key_meters(s, kReadKeyMeters),
           schedules(s, kSchedules),
           removed(s, "SELECT name, version FROM $schema.removed_schedules"),
           ties(s, "SELECT job, schedule, waits FROM $schema.schedule_jobs ORDER BY job"),
@@ -258,9 +262,7 @@ class PostgresSource final : public TransferSource {
           marks(s, "SELECT id, seq, hash FROM $schema.audit_marks ORDER BY id"),
           breakers(
               s, "SELECT name, settings, coalesce(state, '') FROM $schema.breakers ORDER BY name"),
-          breaker_notes(s,
-                        "SELECT breaker, job, token, began, at, failed, open_for FROM "
-                        "$schema.breaker_notes ORDER BY breaker, seq"),
+          breaker_notes(s, kReadBreakerNotes),
           triggers(s, "SELECT name, definition, state, secret FROM $schema.triggers ORDER BY name"),
           trigger_events(s,
                          "SELECT name, seq, event, fired_at, made_at, job, reason FROM "

@@ -162,6 +162,25 @@ constexpr std::string_view kCopiedMark =
     "$1 FROM $schema.moves WHERE what = 'copying' ON CONFLICT (what) DO UPDATE SET "
     "store = excluded.store, place = excluded.place, at = excluded.at";
 
+constexpr std::string_view kQueue =
+    "UPDATE $schema.queues SET paused = $2, retention_completed = $3, retention_dead = $4, "
+    "limits = $5, meter = $6, opens_at = $7, settings = $8, pause = $9 WHERE id = $1::bigint";
+constexpr std::string_view kToken =
+    "INSERT INTO $schema.tokens (name, digest, scopes, rate, created_at, created_by, "
+    "expires_at, revoked_at) VALUES ($1, $2, $3, $4::bigint, $5, $6, $7, $8)";
+constexpr std::string_view kChartMark =
+    "INSERT INTO $schema.marks (id, at, text, who, source) VALUES ($1, $2, $3, $4, $5)";
+constexpr std::string_view kChartMarkNumber =
+    "SELECT setval('$schema.marks_id_seq', (SELECT coalesce(max(id), 0) FROM $schema.marks) + "
+    "1, false)";
+constexpr std::string_view kView =
+    "INSERT INTO $schema.saved_views (name, page, query, who, updated_at) VALUES ($1, $2, $3, "
+    "$4, $5)";
+constexpr std::string_view kAuditRow =
+    "INSERT INTO $schema.audit (seq, at, who, origin, action, object, before, after, hash) "
+    "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+constexpr std::string_view kNoWorkflowRows =
+    "DELETE FROM $schema.workflow_rows WHERE workflow >= $1 AND workflow < $2";
 constexpr std::string_view kNumbers =
     "SELECT setval('$schema.job_ids', greatest($1 - 1, 1), $1 > 1), "
     "setval('$schema.tokens_given', greatest($2 - 1, 1), $2 > 1)";
@@ -266,12 +285,8 @@ PostgresTarget::Statements::Statements(std::string_view s)
       workflow(s, kWorkflow),
       no_workflows(s, "DELETE FROM $schema.workflows WHERE id >= $1 AND id < $2"),
       workflow_rows(s, kWorkflowRows),
-      no_workflow_rows(s,
-                       "DELETE FROM $schema.workflow_rows WHERE workflow >= $1 AND workflow < $2"),
-      queue(s,
-            "UPDATE $schema.queues SET paused = $2, retention_completed = $3, retention_dead = $4, "
-            "limits = $5, meter = $6, opens_at = $7, settings = $8, pause = $9 WHERE id = "
-            "$1::bigint"),
+      no_workflow_rows(s, kNoWorkflowRows),
+      queue(s, kQueue),
       no_key_meters(s, kNoKeyMeters),
       key_meters(s, kKeyMeters),
       no_tallies(s, "DELETE FROM $schema.tallies"),
@@ -286,9 +301,7 @@ PostgresTarget::Statements::Statements(std::string_view s)
       ties(s, kTies),
       gone_ties(s, "DELETE FROM $schema.schedule_jobs WHERE job = ANY($1)"),
       no_ties(s, "DELETE FROM $schema.schedule_jobs"),
-      token(s,
-            "INSERT INTO $schema.tokens (name, digest, scopes, rate, created_at, created_by, "
-            "expires_at, revoked_at) VALUES ($1, $2, $3, $4::bigint, $5, $6, $7, $8)"),
+      token(s, kToken),
       no_token(s, "DELETE FROM $schema.tokens WHERE name = $1"),
       no_tokens(s, "DELETE FROM $schema.tokens"),
       lease(s, kLease),
@@ -309,17 +322,11 @@ PostgresTarget::Statements::Statements(std::string_view s)
       breaker(s, "INSERT INTO $schema.breakers (name, settings, state) VALUES ($1, $2, $3)"),
       no_breaker(s, "DELETE FROM $schema.breakers WHERE name = $1"),
       no_breakers(s, "DELETE FROM $schema.breakers"),
-      chart_mark(s,
-                 "INSERT INTO $schema.marks (id, at, text, who, source) VALUES ($1, $2, $3, $4, "
-                 "$5)"),
+      chart_mark(s, kChartMark),
       no_chart_mark(s, "DELETE FROM $schema.marks WHERE id = $1"),
       no_chart_marks(s, "DELETE FROM $schema.marks"),
-      chart_mark_number(s,
-                        "SELECT setval('$schema.marks_id_seq', (SELECT coalesce(max(id), 0) FROM "
-                        "$schema.marks) + 1, false)"),
-      view(s,
-           "INSERT INTO $schema.saved_views (name, page, query, who, updated_at) VALUES ($1, $2, "
-           "$3, $4, $5)"),
+      chart_mark_number(s, kChartMarkNumber),
+      view(s, kView),
       no_view(s, "DELETE FROM $schema.saved_views WHERE name = $1"),
       no_views(s, "DELETE FROM $schema.saved_views"),
       trigger(s, kTrigger),
@@ -331,9 +338,7 @@ PostgresTarget::Statements::Statements(std::string_view s)
       ledgers(s, "SELECT schedule, max(seq) FROM $schema.ledger GROUP BY schedule"),
       tick(s, kTick),
       last_audit(s, "SELECT coalesce(max(seq), 0) FROM $schema.audit"),
-      audit(s,
-            "INSERT INTO $schema.audit (seq, at, who, origin, action, object, before, after, hash) "
-            "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"),
+      audit(s, kAuditRow),
       durable(s, "SET LOCAL synchronous_commit TO DEFAULT"),
       drop_notes(s, "DROP TABLE IF EXISTS $schema.copied_blocks"),
       copied_mark(s, kCopiedMark),

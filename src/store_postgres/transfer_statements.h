@@ -28,8 +28,8 @@ struct PostgresTarget::Statements {
       no_token, no_tokens, lease, no_lease, no_leases, session, no_session, unknown_sessions,
       no_unknown_sessions, turns, lost_places, mark, prune_audit, numbers, schedule_number,
       row_number, workflow_number, breaker, no_breaker, no_breakers, chart_mark, no_chart_mark,
-      no_chart_marks, chart_mark_number, view, no_view, no_views, trigger, no_trigger,
-      no_triggers, trigger_event, no_trigger_event, no_trigger_events;
+      no_chart_marks, chart_mark_number, view, no_view, no_views, trigger, no_trigger, no_triggers,
+      trigger_event, no_trigger_event, no_trigger_events;
   // what is appended
   Statement ledgers, tick, last_audit, audit;
   Statement durable, drop_notes, copied_mark, no_copying;

@@ -51,8 +51,8 @@ void PostgresTarget::check_empty() {
                                        place_.place, nodes.integer(0, 0))};
   }
   const Rows rows = connection_.run(sql_->holds, params(kLeadershipLease));
-  constexpr std::array kWhat = {"jobs",     "queues",   "schedules", "leases",     "tokens",
-                                "audit records", "triggers", "breakers",  "marks", "saved views"};
+  constexpr std::array kWhat = {"jobs",          "queues",   "schedules", "leases", "tokens",
+                                "audit records", "triggers", "breakers",  "marks",  "saved views"};
   std::string words;
   for (std::size_t i = 0; i < kWhat.size(); ++i) {
     const std::int64_t n = rows.integer(0, static_cast<int>(i));

@@ -337,7 +337,8 @@ const std::string_view kAuditPageSql =
     "seq > $1 ORDER BY seq LIMIT $2";
 
 const std::string_view kVerifySettings =
-    "SELECT set_config('statement_timeout', '0', true), set_config('work_mem', '64MB', true), "
+    "SELECT set_config('idle_in_transaction_session_timeout', '0', true), "
+    "set_config('statement_timeout', '0', true), set_config('work_mem', '64MB', true), "
     "set_config('jit', 'off', true), set_config('enable_seqscan', 'on', true), "
     "set_config('enable_hashjoin', 'on', true), "
     "set_config('enable_nestloop', 'off', true)";

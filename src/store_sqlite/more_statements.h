@@ -54,7 +54,6 @@ struct HistoryReads {
   Statement series, one, fact, recent;
 };
 
-
 // Those of marks and saved views, and reads of them.
 struct MarkStatements {
   explicit MarkStatements(Database& db);

@@ -18,6 +18,7 @@
 #include "store_sqlite/running_jobs.h"
 #include "store_sqlite/space.h"
 #include "store_sqlite/sqlite_store.h"
+#include "store_sqlite/trigger_rows.h"
 #include "store_sqlite/workflow_parts.h"
 #include "trigger/rules.h"
 #include "workflow/rules.h"
@@ -151,31 +152,6 @@ struct Reader {
   MemoReads memos;
   HistoryReads history;
   MarkReads marks;
-};
-
-class SqliteStore;
-
-// What the rules of triggers ask of this store.
-class SqliteTriggerRows final : public TriggerRows {
- public:
-  explicit SqliteTriggerRows(SqliteStore& store) : store_(store) {}
-  std::optional<TriggerRecord> load(const std::string& name) override;
-  std::int64_t count() override;
-  bool insert(const TriggerRecord& record) override;
-  void save(const TriggerRecord& record) override;
-  void save_state(const std::string& name, const std::string& state) override;
-  void remove(const std::string& name) override;
-  std::optional<TriggerEvent> find_event(const std::string& name,
-                                         const std::string& event) override;
-  void add_event(const std::string& name, const TriggerEvent& event) override;
-  std::optional<WallTime> forget(const std::string& name, std::int64_t seq) override;
-  OperationResult enqueue(const NewJob& job) override;
-  std::vector<EnqueuedJob> make(const std::vector<NewJob>& jobs) override;
-  Result<std::string> resolve(std::string_view json, const Names& names) override;
-
- private:
-  TriggerStatements& sql();
-  SqliteStore& store_;
 };
 
 class SqliteStore final : public Store {

@@ -126,9 +126,7 @@ void Registry::counters_of(const std::string& name, const std::string& help,
 
 void Registry::counter_of(const std::string& name, const std::string& help,
                           std::function<double()> read) {
-  ask(name, help, "counter", [read = std::move(read)] {
-    return Samples{{Labels{}, read()}};
-  });
+  ask(name, help, "counter", [read = std::move(read)] { return Samples{{Labels{}, read()}}; });
 }
 
 Registry::Read Registry::read_gauges() const {

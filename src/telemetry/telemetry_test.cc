@@ -34,8 +34,9 @@ TEST_CASE("OpenMetrics has counters without their suffix, bounds as floats, and 
   Registry registry;
   registry.counter("jobs_total", "Jobs.", {{"queue", "a"}}).add(3);
   registry.counter_of("commits_total", "Commits.", [] { return 7.0; });
-  registry.counters_of("opened_total", "Opened.",
-                       [] { return Registry::Samples{{{{"breaker", "b"}}, 2.0}}; });
+  registry.counters_of("opened_total", "Opened.", [] {
+    return Registry::Samples{{{{"breaker", "b"}}, 2.0}};
+  });
   registry.histogram("ran_seconds", "Ran.", {0.5, 1}).observe(0.7);
   registry.gauge("odd", "Odd.", [] { return std::nan(""); });
   CHECK(registry.render(MetricsFormat::openmetrics) ==

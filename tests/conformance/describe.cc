@@ -493,9 +493,9 @@ std::string describe(const QueueStats& q) {
   return fmt::format(
       "{} paused={} {} counts={} enqueued={} pruned={} expired={} oldest={} keep={}/{} limits={} "
       "opens={} quarantined={} slots={}",
-      q.name, q.paused, pause_text(q.pause), q.counts, q.enqueued, q.pruned, q.expired, time(q.oldest_available),
-      length(q.retention_completed), length(q.retention_dead), limits_text(q.limits),
-      time(q.opens_at), q.quarantined, q.slots_taken);
+      q.name, q.paused, pause_text(q.pause), q.counts, q.enqueued, q.pruned, q.expired,
+      time(q.oldest_available), length(q.retention_completed), length(q.retention_dead),
+      limits_text(q.limits), time(q.opens_at), q.quarantined, q.slots_taken);
 }
 
 std::string describe(const LeaseInfo& l) {

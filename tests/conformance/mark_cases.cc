@@ -27,8 +27,7 @@ TEST_SUITE("store: marks and saved views") {
     const Mark second = b.one<Mark>(AddMark{.text = "second", .by = "ops"});
     CHECK(second.at == now);
     CHECK(second.by == "ops");
-    const Mark third =
-        b.one<Mark>(AddMark{.text = "third", .at = now + seconds(1), .by = "ci"});
+    const Mark third = b.one<Mark>(AddMark{.text = "third", .at = now + seconds(1), .by = "ci"});
     const Mark first = b.one<Mark>(AddMark{.text = "first", .at = now - hours(1), .by = "ci"});
     const Mark same = b.one<Mark>(AddMark{.text = "same time", .at = now, .by = "ci"});
     CHECK(third.id > second.id);
@@ -169,7 +168,8 @@ TEST_SUITE("store: marks and saved views") {
     add(minute - minutes(3), "a", "k", 100);
     add(minute, "b", "k", 8);
     b.store->offer_history(std::make_shared<const HistoryRows>(rows), HistoryWrite::always);
-    REQUIRE(b.store->apply({}, b.clock.now()));
+    const auto written = b.store->apply({}, b.clock.now());
+    REQUIRE_MESSAGE(written, written.error().message);
     const auto recent = b.store->recent(minute - minutes(2));
     REQUIRE_MESSAGE(recent, recent.error().message);
     CHECK(recent->size() == 2);

@@ -28,10 +28,10 @@ inline MarkAnswer run_mark(ModelDisk& disk, const AddMark& op, WallTime now) {
       .id = ++disk.last_mark, .at = at, .text = op.text, .by = op.by, .source = op.source};
   disk.marks.push_back(made);
   if (std::ssize(disk.marks) > kMaxMarks) {
-    disk.marks.erase(std::min_element(disk.marks.begin(), disk.marks.end(),
-                                      [](const Mark& a, const Mark& b) {
-                                        return MarkPlace(a.at, a.id) < MarkPlace(b.at, b.id);
-                                      }));
+    disk.marks.erase(
+        std::min_element(disk.marks.begin(), disk.marks.end(), [](const Mark& a, const Mark& b) {
+          return MarkPlace(a.at, a.id) < MarkPlace(b.at, b.id);
+        }));
   }
   return {made, true};
 }

@@ -183,7 +183,9 @@ class ModelStore final : public ModelReads, private ModelJobs {
     return breakers_.run(op, now_.wall);
   }
   OperationResult run(const AccessOperation auto& op) { return access_.run(op, now_); }
-  OperationResult run(const MarkOperation auto& op) { return note(run_mark(*disk_, op, now_.wall)); }
+  OperationResult run(const MarkOperation auto& op) {
+    return note(run_mark(*disk_, op, now_.wall));
+  }
 
   JobId make(const NewJob& n, WallTime at, JobState state, std::int64_t schedule) override {
     const JobId id = add_record(n, at, state);
@@ -319,7 +321,6 @@ class ModelStore final : public ModelReads, private ModelJobs {
     ++queue(n.queue).enqueued;
     return id;
   }
-
   OperationResult run(const Enqueue& op) {
     if (!leases_.holds(op.fence, now_.instant)) return leases_.lost();
     if (const KeyRecord* key = known_key(*disk_, op, now_.wall)) return replay(*disk_, *key, op);
@@ -400,7 +401,6 @@ class ModelStore final : public ModelReads, private ModelJobs {
     Record& r = found->second;
     return r.job.state == JobState::running && r.job.token == token ? &r : nullptr;
   }
-
   OperationResult run(const Renew& op) {
     if (sends_messages(op.leases) && !has_room(1)) return too_many();
     RenewResult result;
@@ -473,7 +473,6 @@ class ModelStore final : public ModelReads, private ModelJobs {
               outcome.program);
     set_terminal(r, JobState::dead, outcome.reason, outcome.description);
   }
-
   OperationResult run(const Finish& op) {
     for (const JobOutcome& o : op.results) {
       const Record* r = held(o.id, o.token);
@@ -544,7 +543,6 @@ class ModelStore final : public ModelReads, private ModelJobs {
     set_waiting(r, JobState::available, now_.wall);
     if (known) gained_ = told;  // whoever waits for such a one knows of it
   }
-
   OperationResult run(const RetryJob& op) {
     const auto found = find_record(*disk_, op.id, op.within);
     if (!found) return found.error();

@@ -166,7 +166,7 @@ async function views({ page, go, url, browser }) {
   await go("jobs?queue=photos&state=dead");
   await ready(page);
   check((await page.locator(".filters input").first().inputValue()) === "photos", "the filter is in the address");
-  await page.getByText("Saved views").click();
+  await page.getByText("Saved views", { exact: true }).click();
   await press(page, "Save this view");
   await field(page, "Name").fill("dead <b>photos");
   await press(page, "Save");
@@ -174,7 +174,7 @@ async function views({ page, go, url, browser }) {
   const other = await open(browser, url);
   await other.go("jobs");
   await ready(other.page);
-  await other.page.getByText("Saved views").click();
+  await other.page.getByText("Saved views", { exact: true }).click();
   await other.page.getByRole("link", { name: "dead <b>photos" }).click();
   await other.page.waitForURL(/state=dead/);
   check(/queue=photos/.test(other.page.url()), "a saved view opens for another viewer");

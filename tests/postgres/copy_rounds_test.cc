@@ -70,6 +70,9 @@ class BusySource final : public TransferSource {
   Result<std::vector<TransferWindow>> windows(std::int64_t block) override {
     return source_->windows(block);
   }
+  Result<std::vector<TransferHistory>> history(std::int64_t block) override {
+    return source_->history(block);
+  }
   Result<std::vector<TransferWorkflow>> workflows(std::int64_t block) override {
     return source_->workflows(block);
   }

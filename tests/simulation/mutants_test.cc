@@ -21,17 +21,17 @@
 #include <string>
 #include <vector>
 
+#include "mutant_programs.h"
 #include "scale.h"
 
 namespace {
 
 using mainspring::test_scale;
 using mainspring::TestScale;
+using namespace mutants;
 
 namespace fs = std::filesystem;
 
-const std::string kPrograms = MAINSPRING_BINARY_DIR;
-const std::string kScenarios = MAINSPRING_SOURCE_DIR "/tests/scenarios/";
 constexpr int kMaxSeconds = 300;         // for one program; one that hangs has failed
 constexpr std::size_t kFewest = 10;      // mutants of a run
 constexpr std::size_t kMostRecent = 40;  // without a merge base to compare with
@@ -39,82 +39,6 @@ constexpr std::size_t kMostRecent = 40;  // without a merge base to compare with
 // all, and named if it took more than one. Without a defect nothing is run twice.
 constexpr int kGoes = 3;
 constexpr std::size_t kSlowest = 20;  // that are named at the end
-
-std::string workflows() {
-  return kPrograms + "/sqlite_conformance_test --abort-after=1 --test-suite=*workflows*";
-}
-std::string triggers() {
-  return kPrograms + "/sqlite_conformance_test --abort-after=1 --test-suite=*triggers*";
-}
-std::string limits() {
-  return kPrograms + "/sqlite_conformance_test --abort-after=1 --test-suite=*limits*";
-}
-std::string order() {
-  return kPrograms + "/sqlite_conformance_test --abort-after=1 --test-suite='store: order'";
-}
-std::string breakers() {
-  return kPrograms + "/sqlite_conformance_test --abort-after=1 --test-suite=*breakers*";
-}
-std::string quarantine() {
-  return kPrograms + "/sqlite_conformance_test --abort-after=1 --test-suite=*quarantine*";
-}
-// Some of these wait for what a defect keeps from happening: that is a failure too.
-std::string unit(const std::string& program, const std::string& test_case) {
-  return fmt::format("timeout 15 {}/{} --abort-after=1 -tc='{}'", kPrograms, program, test_case);
-}
-std::string memos() {
-  return kPrograms + "/sqlite_conformance_test --abort-after=1 --test-suite=*memo*";
-}
-std::string conformance(const std::string& test_case) {
-  return fmt::format("{}/sqlite_conformance_test --abort-after=1 -tc='{}'", kPrograms, test_case);
-}
-std::string worker(const std::string& test_case) {
-  return unit("worker_test", test_case);
-}
-std::string broker(const std::string& test_case) {
-  return unit("broker_test", test_case);
-}
-std::string scheduler(const std::string& test_case) {
-  return unit("scheduler_test", test_case);
-}
-std::string host(const std::string& test_case) {
-  return unit("host_folders_test", test_case);
-}
-std::string sqlite(const std::string& test_case) {
-  return unit("store_sqlite_test", test_case);
-}
-std::string io_sweep(const std::string& test_case) {
-  return fmt::format("{}/io_sweep_test --abort-after=1 -tc='{}'", kPrograms, test_case);
-}
-std::string scenario(const std::string& name) {
-  return kPrograms + "/scenario " + kScenarios + name + ".test";
-}
-// Of the first world of each seed alone: most of these defects are met there or nowhere.
-std::string seeds(int first, int n) {
-  return fmt::format("{}/sim --no-vacuity-check --world first --first {} --seeds {}", kPrograms,
-                     first, n);
-}
-std::string lines(int first, int n) {
-  return fmt::format("{}/sim --no-vacuity-check --world lines --first {} --seeds {}", kPrograms,
-                     first, n);
-}
-
-std::string slots(int first, int n) {
-  return fmt::format("{}/sim --no-vacuity-check --world slots --first {} --seeds {}", kPrograms,
-                     first, n);
-}
-
-// By the laws alone: most of these defects the model beside the store would tell too.
-std::string once(int first, int n) {
-  return fmt::format("{}/sim --no-vacuity-check --laws-only --world once --first {} --seeds {}",
-                     kPrograms, first, n);
-}
-std::string by_laws(std::string sim) {
-  return std::regex_replace(sim, std::regex(" --world"), " --laws-only --world");
-}
-std::string with_model(std::string sim) {
-  return std::regex_replace(sim, std::regex(" --laws-only"), "");
-}
 
 // Of src/host.
 std::map<std::string, std::string> host_defects() {

@@ -43,10 +43,9 @@ const std::map<std::string_view, PublicHeader> kPublicHeaders = {
     {"mainspring/breakers.h", {"engine", 10}},    {"mainspring/quarantine.h", {"engine", 10}},
     {"mainspring/dead_letter.h", {"engine", 10}}, {"mainspring/schedules.h", {"engine", 10}},
     {"mainspring/sessions.h", {"engine", 10}},    {"mainspring/workflows.h", {"engine", 10}},
-    {"mainspring/triggers.h", {"engine", 10}},
-    {"mainspring/search.h", {"model", 2}},        {"mainspring/bulk.h", {"engine", 10}},
-    {"mainspring/history.h", {"model", 2}},       {"mainspring/backlog.h", {"model", 2}},
-    {"mainspring/marks.h", {"model", 2}}};
+    {"mainspring/triggers.h", {"engine", 10}},    {"mainspring/search.h", {"model", 2}},
+    {"mainspring/bulk.h", {"engine", 10}},        {"mainspring/history.h", {"model", 2}},
+    {"mainspring/backlog.h", {"model", 2}},       {"mainspring/marks.h", {"model", 2}}};
 
 bool starts_with(std::string_view text, std::string_view start) {
   return text.substr(0, start.size()) == start;

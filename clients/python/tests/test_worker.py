@@ -83,7 +83,7 @@ def test_the_server_lists_what_a_worker_reports(
     mainspring: Mainspring, mainspring_queue: str, mainspring_worker: Start
 ) -> None:
     @mainspring.job(queue=mainspring_queue)
-    def nothing() -> None: ...
+    def nothing(ctx: Context) -> None: ...
 
     worker = mainspring_worker(mainspring, slots=3, version="v1.4")
 

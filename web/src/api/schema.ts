@@ -356,6 +356,15 @@ export interface components {
              * @default 30s
              */
             lease: components["schemas"]["Duration"];
+            /** @description Machine or container. Kept from claim to claim, as are the fields below. */
+            host?: string | null;
+            pid?: number | null;
+            /** @description Of the worker's program, as its deployment names it. */
+            version?: string | null;
+            /** @description With its runtime: Python 3.11.2. */
+            language?: string | null;
+            /** @description Jobs that it runs at once. */
+            slots?: number | null;
         };
         ClaimedJob: {
             /** Format: int64 */
@@ -656,10 +665,17 @@ export interface components {
         QueuePaused: {
             name?: string;
             paused?: boolean;
+            /**
+             * Format: date-time
+             * @description It resumes by itself.
+             */
+            until?: string;
         };
         Queue: {
             name: string;
             paused: boolean;
+            /** @description null: it is not paused. */
+            pause?: components["schemas"]["QueuePause"] | null;
             /** @description Jobs kept now, by state. */
             counts: {
                 [key: string]: number;
@@ -681,9 +697,12 @@ export interface components {
              * @description Closed by its rate until then.
              */
             opens_at?: string;
+            backlog?: components["schemas"]["Backlog"];
         };
         QueueList: {
             queues: components["schemas"]["Queue"][];
+            /** @description Pass as after. */
+            next?: string | null;
         };
         WorkerList: {
             workers: {
@@ -692,6 +711,11 @@ export interface components {
                 running?: number;
                 last_seen_ms?: number;
                 parked?: boolean;
+                host?: string;
+                pid?: number;
+                version?: string;
+                language?: string;
+                slots?: number;
             }[];
         };
         AuditPage: {
@@ -1434,16 +1458,6 @@ export interface components {
             /** @description Why not, or how. */
             detail?: string;
         }[];
-        Health: {
-            /** @constant */
-            status?: "ok";
-            /** @description Where job folders are run. */
-            host?: {
-                layers?: components["schemas"]["HostLayers"];
-                /** @description Children now. */
-                running?: number;
-            };
-        };
         Host: {
             /** @description As in logs: six characters. */
             instance: string;
@@ -1565,29 +1579,6 @@ export interface components {
             /** @description Nothing more will be written. */
             ended: boolean;
             run?: string;
-        };
-        Ready: {
-            /** @constant */
-            status?: "ready";
-            durability?: string;
-            warning?: string;
-            /** @description Of a store that several servers share. */
-            store?: {
-                /** @constant */
-                kind?: "postgres";
-                away?: boolean;
-                durability?: {
-                    synchronous_commit?: string;
-                    /** @description That a commit waits for now. */
-                    standbys?: number;
-                };
-                /** Format: int64 */
-                node?: number;
-                others?: number;
-                bell_reaches?: number;
-                /** @enum {unknown} */
-                listen?: "not_yet" | "works" | "does_not_work" | "away";
-            };
         };
         Document: Record<string, never>;
         Error: {
@@ -2022,6 +2013,123 @@ export interface components {
             /** @constant */
             revoked?: true;
         };
+        PauseQueueRequest: {
+            reason?: string | null;
+            /**
+             * Format: date-time
+             * @description The queue resumes by itself then; at most 366 days from now.
+             */
+            until?: string | null;
+            /**
+             * @description In place of until.
+             * @example 2h
+             */
+            for?: string | null;
+        };
+        QueuePause: {
+            reason: string;
+            /** @description A token's name, or local: no token was needed. */
+            by: string;
+            /** Format: date-time */
+            at: string;
+            /**
+             * Format: date-time
+             * @description The queue resumes by itself then.
+             */
+            until: string | null;
+        };
+        Upcoming: {
+            /** Format: date-time */
+            from: string;
+            /** Format: date-time */
+            to: string;
+            /** @description Of schedules that are not paused, in order of time. */
+            ticks: {
+                schedule: string;
+                /** Format: date-time */
+                nominal: string;
+                /** @description How a clock change moves the tick. */
+                note?: string;
+            }[];
+            /** @description There are more ticks, or more due jobs. */
+            truncated: boolean;
+            /** @description Schedules with more than 100 ticks; the first 100 of each are shown. */
+            cut?: string[];
+            /** @description Scheduled and retryable jobs by the hour of run_at. */
+            due: {
+                /** Format: date-time */
+                at: string;
+                jobs: number;
+            }[];
+        };
+        /** @description Exactly one of names, prefix and all. */
+        ScheduleSet: {
+            names?: string[] | null;
+            /** @description Schedules whose names begin so. */
+            prefix?: string | null;
+            all?: boolean;
+            /** @description Kept while it is paused. */
+            reason?: string | null;
+        };
+        ScheduleChanges: {
+            changed: string[];
+            unchanged: string[];
+            missing: string[];
+        };
+        Live: {
+            /** @constant */
+            status?: "live";
+        };
+        Health: {
+            /**
+             * @description fail: a core part failed.
+             * @enum {unknown}
+             */
+            status?: "ok" | "warn" | "fail";
+            /** @description Of fail: code and message, as in Error. */
+            error?: Record<string, never>;
+            /** @description With verbose. */
+            parts?: {
+                /** @example store */
+                name: string;
+                /** @description Its failure makes the status fail. */
+                core: boolean;
+                /** @enum {unknown} */
+                status: "ok" | "warn" | "fail";
+                message?: string;
+                /** @description Age of what the message says. */
+                age_ms?: number;
+            }[];
+            /** @description Where job folders are run. */
+            host?: {
+                layers?: components["schemas"]["HostLayers"];
+                /** @description Children now. */
+                running?: number;
+            };
+        };
+        Ready: {
+            /** @constant */
+            status?: "ready";
+            durability?: string;
+            warning?: string;
+            /** @description Of a store that several servers share. */
+            store?: {
+                /** @constant */
+                kind?: "postgres";
+                away?: boolean;
+                durability?: {
+                    synchronous_commit?: string;
+                    /** @description That a commit waits for now. */
+                    standbys?: number;
+                };
+                /** Format: int64 */
+                node?: number;
+                others?: number;
+                bell_reaches?: number;
+                /** @enum {unknown} */
+                listen?: "not_yet" | "works" | "does_not_work" | "away";
+            };
+        };
         JobEdit: {
             /** @description Drops the checkpoint and the saved step results. */
             args?: unknown;
@@ -2131,6 +2239,139 @@ export interface components {
         };
         BulkList: {
             bulks: components["schemas"]["Bulk"][];
+        };
+        History: {
+            /** @description As asked for. */
+            queue: string | null;
+            /** @description As asked for. */
+            kind: string | null;
+            /**
+             * Format: date-time
+             * @description A multiple of step, not before the oldest step that is kept.
+             */
+            from: string;
+            /**
+             * Format: date-time
+             * @description A multiple of step.
+             */
+            to: string;
+            step: components["schemas"]["Duration"];
+            points: components["schemas"]["HistoryPoint"][];
+            /** @description Of all points. */
+            total: components["schemas"]["HistoryPoint"];
+        };
+        HistoryPoint: {
+            /**
+             * Format: date-time
+             * @description Start. Not in the total.
+             */
+            at?: string;
+            /**
+             * Format: int64
+             * @description Jobs created.
+             */
+            enqueued: number;
+            /**
+             * Format: int64
+             * @description Attempts.
+             */
+            started: number;
+            /**
+             * Format: int64
+             * @description Jobs.
+             */
+            completed: number;
+            /**
+             * Format: int64
+             * @description Attempts with an error or a lost worker.
+             */
+            failed: number;
+            /**
+             * Format: int64
+             * @description Jobs.
+             */
+            dead: number;
+            /**
+             * Format: int64
+             * @description Jobs, also expired ones.
+             */
+            cancelled: number;
+            /** @description From run_at to the claim. */
+            wait: components["schemas"]["HistoryTimes"];
+            /** @description From the claim to the end of attempts that completed or failed. */
+            run: components["schemas"]["HistoryTimes"];
+        };
+        /** @description Percentiles, at most 10 % off. null: nothing was measured. */
+        HistoryTimes: {
+            /** Format: int64 */
+            count: number;
+            p50_ms: number | null;
+            p95_ms: number | null;
+            p99_ms: number | null;
+        };
+        /** @description Rates are of the last five minutes. */
+        Backlog: {
+            /**
+             * Format: int64
+             * @description Available jobs.
+             */
+            jobs: number;
+            /** @description Jobs created. */
+            arrivals_per_second: number;
+            /** @description Jobs completed or dead. */
+            completions_per_second: number;
+            /** @description Median run time; null: no attempt ended. */
+            service_ms: number | null;
+            /** @description jobs / completions_per_second; null: unknown, as no job completed. */
+            drain_seconds: number | null;
+            /** @description Since the oldest available job was due; null: none waits. */
+            oldest_ms: number | null;
+        };
+        AddMarkRequest: {
+            text: string;
+            /**
+             * Format: date-time
+             * @description Default: now. At most one day ahead.
+             */
+            at?: string | null;
+        };
+        Mark: {
+            /** Format: int64 */
+            id: number;
+            /** Format: date-time */
+            at: string;
+            text: string;
+            /** @description A token, local, or a worker. */
+            by: string;
+            /**
+             * @description worker: the first claim of a new version of a worker.
+             * @enum {unknown}
+             */
+            source: "manual" | "worker";
+        };
+        MarkList: {
+            marks: components["schemas"]["Mark"][];
+            next_cursor: string | null;
+        };
+        PutViewRequest: {
+            /** @description A path below /ui/, such as jobs. */
+            page: string;
+            /**
+             * @default
+             * @example state=dead&queue=mail
+             */
+            query: string;
+        };
+        SavedView: {
+            name: string;
+            page: string;
+            query: string;
+            by: string;
+            /** Format: date-time */
+            updated_at: string;
+        };
+        ViewList: {
+            views: components["schemas"]["SavedView"][];
         };
     };
     responses: never;

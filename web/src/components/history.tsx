@@ -28,7 +28,7 @@ export function useHistory(filter: { queue?: string; kind?: string }, range: Ran
     `history ${range} ${filter.queue ?? ""} ${filter.kind ?? ""}`,
     async (signal) => {
       const from = new Date(Date.now() - ms).toISOString();
-      return { history: await getIfThere<History>("/v1/history", { ...filter, from, step }, signal) };
+      return { history: await getIfThere<History>("/v1/history", { queue: filter.queue, kind: filter.kind, from, step }, signal) };
     },
     (event) => event.job !== undefined && event.type !== "progress" && (!filter.queue || event.queue === filter.queue),
     refreshMs,

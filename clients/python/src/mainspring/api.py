@@ -430,6 +430,7 @@ class Queue(_Queue, total=False):
     quarantined: int
     slots_taken: int
     opens_at: str
+    backlog: "Backlog"
 
 
 class _QueueList(TypedDict):
@@ -771,6 +772,15 @@ class QueuePause(TypedDict):
     by: str
     at: str
     until: Union[str, None]
+
+
+class Backlog(TypedDict):
+    jobs: int
+    arrivals_per_second: float
+    completions_per_second: float
+    service_ms: Union[float, None]
+    drain_seconds: Union[float, None]
+    oldest_ms: Union[int, None]
 
 
 Name = str

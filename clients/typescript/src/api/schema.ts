@@ -297,6 +297,7 @@ export interface components {
              * @description Closed by its rate until then.
              */
             opens_at?: string;
+            backlog?: components["schemas"]["Backlog"];
         };
         QueueList: {
             queues: components["schemas"]["Queue"][];
@@ -849,6 +850,24 @@ export interface components {
              * @description The queue resumes by itself then.
              */
             until: string | null;
+        };
+        /** @description Rates are of the last five minutes. */
+        Backlog: {
+            /**
+             * Format: int64
+             * @description Available jobs.
+             */
+            jobs: number;
+            /** @description Jobs created. */
+            arrivals_per_second: number;
+            /** @description Jobs completed or dead. */
+            completions_per_second: number;
+            /** @description Median run time; null: no attempt ended. */
+            service_ms: number | null;
+            /** @description jobs / completions_per_second; null: unknown, as no job completed. */
+            drain_seconds: number | null;
+            /** @description Since the oldest available job was due; null: none waits. */
+            oldest_ms: number | null;
         };
     };
     responses: never;

@@ -1,0 +1,33 @@
+// SqliteTriggerRows: what the rules of triggers ask of the SQLite store.
+#pragma once
+
+#include "store_sqlite/more_statements.h"
+#include "trigger/rules.h"
+
+namespace mainspring::sqlite {
+
+class SqliteStore;
+
+class SqliteTriggerRows final : public TriggerRows {
+ public:
+  explicit SqliteTriggerRows(SqliteStore& store) : store_(store) {}
+  std::optional<TriggerRecord> load(const std::string& name) override;
+  std::int64_t count() override;
+  bool insert(const TriggerRecord& record) override;
+  void save(const TriggerRecord& record) override;
+  void save_state(const std::string& name, const std::string& state) override;
+  void remove(const std::string& name) override;
+  std::optional<TriggerEvent> find_event(const std::string& name,
+                                         const std::string& event) override;
+  void add_event(const std::string& name, const TriggerEvent& event) override;
+  std::optional<WallTime> forget(const std::string& name, std::int64_t seq) override;
+  OperationResult enqueue(const NewJob& job) override;
+  std::vector<EnqueuedJob> make(const std::vector<NewJob>& jobs) override;
+  Result<std::string> resolve(std::string_view json, const Names& names) override;
+
+ private:
+  TriggerStatements& sql();
+  SqliteStore& store_;
+};
+
+}  // namespace mainspring::sqlite
