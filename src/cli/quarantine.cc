@@ -75,7 +75,7 @@ Command quarantine_command() {
           {.name = "release",
            .summary = "put jobs back in line",
            .description = "Takes jobs out of quarantine: they are available now, as `mainspring "
-                          "jobs retry` has it, and their lost attempts are counted anew.",
+                          "jobs retry` has it, and their lost attempts are counted from zero.",
            .arguments = {{"ID", "jobs' ids", Argument::Count::many}},
            .scopes = kClient,
            .examples = {{"mainspring quarantine release 42", ""}},

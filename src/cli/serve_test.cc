@@ -41,7 +41,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kDirectories = "mainspring-test-";
 constexpr std::string_view kLockFile = "LOCK";
-constexpr std::uint64_t kSeeds = 1'000'000'000;          // seeds that nobody gave are below this
+constexpr std::uint64_t kSeeds = 1'000'000'000;          // drawn seeds are below this
 constexpr Duration kStopTime = std::chrono::seconds(3);  // until SIGKILL
 constexpr int kMaxQuickCrashes = 5;                      // before the server was ready, in a row
 

@@ -169,7 +169,7 @@ TEST_CASE("a waiting claim outlasts an advance and gets the retry that became du
   CHECK(got->jobs.front().attempt == 2);
 }
 
-TEST_CASE("a lease that nobody renewed is lost when an advance passes its end") {
+TEST_CASE("a lease that was not renewed is lost when an advance passes its end") {
   TestServerRig rig;
   const JobId id = rig.enqueue({.queue = "a"});
   const ClaimedJob job = rig.claim("a").jobs.front();

@@ -38,7 +38,7 @@ TEST_SUITE("store: pauses of queues") {
     CHECK(b.claim(9).size() == 1);
   }
 
-  TEST_CASE("a queue resumes by itself when its pause is over, and whoever waits hears of it") {
+  TEST_CASE("a queue resumes by itself at the end of its pause, and waiting claims get its jobs") {
     Bench b;
     b.enqueue();
     b.one<Done>(paused_for(b, hours(2)));

@@ -104,12 +104,12 @@ test("enqueueMany: 10,000 jobs in one request, all or none", async () => {
 });
 
 test("result: waits, and says so when the time is over", async () => {
-  const job = await server.client().enqueue("slow", {}, { queue: "nobody" });
+  const job = await server.client().enqueue("slow", {}, { queue: "unserved" });
   await assert.rejects(
     job.result({ timeout: "50ms" }),
     (error) =>
       error instanceof WaitTimeout &&
-      /^job \d+ has not ended within 50ms: it is available: .*nobody/.test(error.message),
+      /^job \d+ has not ended within 50ms: it is available: .*unserved/.test(error.message),
   );
   await assert.rejects(server.client().job(999_999_999).get(), NotFound);
   assert.throws(() => server.client().job("7x"), /whole number/);

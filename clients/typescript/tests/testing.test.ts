@@ -90,7 +90,7 @@ test("an advance fires what is due, and the workers have done it after a drain",
   assert.equal((await waitFor(job, "completed")).result, 1);
   await advance(ms, new Date((await now(ms)).getTime() + 1000), { leases: "keep" });
   await assert.rejects(advance(ms, "999999h"), /advance/);
-  await ms.enqueue(mail, { to: "bob" }, { queue: space.queue("nobody") });
+  await ms.enqueue(mail, { to: "bob" }, { queue: space.queue("unserved") });
   await assert.rejects(drain(ms, { namespace: space, timeout: "0s" }), WaitTimeout);
 });
 
