@@ -10,7 +10,7 @@ endif()
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# -- what must hold before anything is copied ---------------------------------------------------------------------------
+# -- checks before anything is copied -----------------------------------------------------------------------------------
 set(refused "")
 if(MAINSPRING_MUTANTS OR MAINSPRING_SANITIZE OR MAINSPRING_FUZZ)
   set(refused "it is built for tests")
@@ -102,7 +102,7 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/MainspringConfig.cmake
                               INSTALL_DESTINATION ${package_directory} NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file(${generated}/MainspringConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 
-# Relative to where the file lies, so that the prefix is known when it is installed, and may move.
+# Relative to the place of the file, so that the prefix may be set at the install, and may move.
 set(MAINSPRING_PC_PREFIX "${CMAKE_INSTALL_PREFIX}")
 if(NOT IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
   cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX
@@ -115,7 +115,7 @@ cmake_path(APPEND MAINSPRING_PC_LIBDIR "${CMAKE_INSTALL_LIBDIR}")  # an absolute
 cmake_path(APPEND MAINSPRING_PC_INCLUDEDIR "${CMAKE_INSTALL_INCLUDEDIR}")
 configure_file(${PROJECT_SOURCE_DIR}/packaging/mainspring.pc.in ${generated}/mainspring.pc @ONLY)
 
-# Last: a prefix that was left half written is found by neither CMake nor pkg-config.
+# Last: neither CMake nor pkg-config finds an incomplete install.
 install(FILES ${generated}/mainspring.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT mainspring-dev)
 install(EXPORT MainspringTargets NAMESPACE Mainspring:: DESTINATION ${package_directory} COMPONENT mainspring-dev)
 install(FILES ${generated}/MainspringConfig.cmake ${generated}/MainspringConfigVersion.cmake

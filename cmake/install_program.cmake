@@ -1,4 +1,4 @@
-# Installs the program stripped, and its debug information as a file of its own. Both are complete before they replace
+# Installs the program stripped, and its debug information as a separate file. Both are complete before they replace
 # those of an earlier install.
 cmake_policy(VERSION 3.25)
 

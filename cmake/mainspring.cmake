@@ -1,28 +1,28 @@
-# What every target shares: warnings, sanitizers, ccache, and the one function that declares a module.
+# Shared by all targets: warnings, sanitizers, ccache, and the function that declares a module.
 
 find_program(MAINSPRING_CCACHE ccache)
 if(MAINSPRING_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
-  # Without these two ccache passes by every file that has a precompiled header. Nothing here reads __TIME__.
+  # Without these two, ccache skips every file that has a precompiled header. No file reads __TIME__.
   set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${MAINSPRING_CCACHE})
 endif()
 
 option(MAINSPRING_WERROR "Warnings are errors" OFF)
-# Files of a module are compiled together, MAINSPRING_UNITY at a time: most of a unit's cost is what its headers cost.
+# Files of a module are compiled together, MAINSPRING_UNITY at a time: most of a unit's cost is its headers.
 # 0 compiles each file alone, which shows whether each header includes what it uses.
 set(MAINSPRING_UNITY 8 CACHE STRING "Files compiled together; 0 = each alone")
 option(MAINSPRING_THREAD_SAFETY "clang's thread-safety analysis, as errors" OFF)
 
 add_library(mainspring_flags INTERFACE)
-target_compile_features(mainspring_flags INTERFACE cxx_std_20)  # also for programs that this is a part of
-target_link_libraries(mainspring_flags INTERFACE fmt::fmt)  # here, for what it defines: precompiled.h holds its header
+target_compile_features(mainspring_flags INTERFACE cxx_std_20)  # also for programs that include this project
+target_link_libraries(mainspring_flags INTERFACE fmt::fmt)  # here, for its definitions: precompiled.h includes its header
 target_compile_options(mainspring_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
-  # g++ 12 sees uninitialised values in empty std::optional where there are none, and in a file that reads
-  # precompiled.h copies beyond the short buffer of a string that was moved from. clang warns where there are any.
+  # g++ 12 reports uninitialised values in empty std::optional where there are none, and in a file that reads
+  # precompiled.h copies beyond the short buffer of a moved-from string. clang warns about real cases.
   target_compile_options(mainspring_flags INTERFACE -Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow
     -Wno-stringop-overread -Wno-restrict)
   if(MAINSPRING_UNITY GREATER 0)
-    # A class of a .cc file may hold types of its anonymous namespace: the unit that includes both is compiled once.
+    # A class of a .cc file may contain types of its anonymous namespace: the unit that includes both is compiled once.
     target_compile_options(mainspring_flags INTERFACE -Wno-subobject-linkage)
   endif()
 endif()
@@ -40,21 +40,21 @@ if(MAINSPRING_SANITIZE)
   endif()
 endif()
 if(MAINSPRING_HARDEN)
-  # tests/doors/hardening_test.sh looks for what each of these leaves in the program.
+  # tests/endpoints/hardening_test.sh checks the program for the effect of each of these.
   target_compile_definitions(mainspring_flags INTERFACE _FORTIFY_SOURCE=2 _GLIBCXX_ASSERTIONS)
   if(NOT CMAKE_POSITION_INDEPENDENT_CODE)  # which is -fPIC, for a library that becomes part of a shared one
     target_compile_options(mainspring_flags INTERFACE -fPIE)
   endif()
   target_compile_options(mainspring_flags INTERFACE
     -fstack-protector-strong -fstack-clash-protection -fcf-protection)
-  # The same bytes wherever it is built: no path of the tree in debug information, __FILE__ or asserts.
+  # Reproducible builds: no path of the tree in debug information, __FILE__ or asserts.
   target_compile_options(mainspring_flags INTERFACE
     -ffile-prefix-map=${PROJECT_BINARY_DIR}=build -ffile-prefix-map=${PROJECT_SOURCE_DIR}=.)
   target_link_options(mainspring_flags INTERFACE -pie -Wl,-z,relro,-z,now,-z,noexecstack)
 endif()
 find_program(MAINSPRING_GOLD ld.gold)
 if(MAINSPRING_GOLD AND PROJECT_IS_TOP_LEVEL AND NOT MAINSPRING_HARDEN)
-  # Half of the time that the default linker takes, for each of ninety programs.
+  # Takes half the time of the default linker, for each of ninety programs.
   target_link_options(mainspring_flags INTERFACE -fuse-ld=gold)
 endif()
 if(MAINSPRING_FUZZ)
@@ -69,7 +69,8 @@ target_include_directories(mainspring_flags INTERFACE ${PROJECT_SOURCE_DIR}/src 
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   add_library(ms_precompiled OBJECT ${PROJECT_SOURCE_DIR}/cmake/precompiled.cc)
   target_link_libraries(ms_precompiled PRIVATE mainspring_flags)
-  # By an include directory: its whole path would stand in what is compiled, and ccache share nothing between directories.
+  # Through an include directory: an absolute path would become part of the compiled text, and ccache
+  # could not share objects between directories.
   target_include_directories(ms_precompiled PRIVATE ${PROJECT_SOURCE_DIR}/cmake)
   target_precompile_headers(ms_precompiled PRIVATE <precompiled.h>)
 endif()
@@ -97,7 +98,7 @@ function(mainspring_speed_up DIRECTORY)
 endfunction()
 
 # mainspring_module(NAME SRCS … DEPS … LIBS … TESTS …)
-#   SRCS  the module's .cc files;  DEPS  modules on lower floors;  LIBS  outside libraries;
+#   SRCS  the module's .cc files;  DEPS  modules on lower floors;  LIBS  external libraries;
 #   TESTS test files beside the code, each doctest, built into one program NAME_test.
 function(mainspring_module NAME)
   cmake_parse_arguments(M "" "" "SRCS;DEPS;LIBS;TESTS" ${ARGN})

@@ -1,7 +1,7 @@
-# What the examples share that kill a server and its workers at random: processes that are started again, strikes,
-# and the end. Sourced, not run, by a script with `set -euo pipefail` that has set `name`, `mainspring` (the program),
-# `kept` (what lies in the directory, in words) and `keep`.
-# Makes `dir`, a directory of its own, and MAINSPRING_SERVER, a socket in it.
+# Shared by the examples that kill a server and its workers at random: restarted processes, strikes, and the cleanup.
+# Source it from a script with `set -euo pipefail` that has set `name`, `mainspring` (the program), `kept` (a text
+# that describes the directory) and `keep`.
+# Sets `dir`, a new directory, and MAINSPRING_SERVER, a socket in it.
 # shellcheck shell=bash disable=SC2154
 
 dir=$(mktemp -d "${TMPDIR:-/tmp}/mainspring-$name.XXXXXX")
@@ -9,7 +9,7 @@ export MAINSPRING_SERVER=unix:$dir/socket # no port that another program could t
 
 say() { printf '%s\n' "$*"; }
 die() { say "$*" >&3; exit 1; }
-exec 3>&2 2>"$dir/run.log" # where bash says of each process that it was killed
+exec 3>&2 2>"$dir/run.log" # bash reports each killed process there
 
 # -- processes --------------------------------------------------------------------------------------
 declare -A pid=()
@@ -49,7 +49,7 @@ strike_down() {
   struck[${2:-$1}]=$((struck[${2:-$1}] + 1))
   kill -9 "${pid[$1]}" 2>/dev/null || true
 }
-# stand_still NAME: until its lease is over and its jobs belong to others; then it continues.
+# stand_still NAME: stops the process until its lease is over and other workers have its jobs. Then it continues.
 stand_still() {
   alive "$1" || return 0
   struck[stopped]=$((struck[stopped] + 1))

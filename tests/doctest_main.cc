@@ -1,4 +1,4 @@
-// The main() of every test program: doctest's own, and a sample of the cases if that is asked for.
+// The main() of every test program: doctest's own, with an optional sample of the cases.
 //
 // MAINSPRING_TEST_EVERY=40:12:1 runs every 40th, 12th or 1st case of each test suite, and so at
 // least one of each: by the scale of scale.h.

@@ -1,6 +1,6 @@
-// How much a test does, from MAINSPRING_TEST_SCALE: `./test fast`, `./test` and `./test full` set
-// it to fast, default and full. Unset is default. Scripts read the variable themselves; by_scale.sh
-// picks arguments by it.
+// The amount of work of a test, from MAINSPRING_TEST_SCALE: `./test fast`, `./test` and
+// `./test full` set it to fast, default and full. Unset is default. Scripts read the variable
+// themselves; by_scale.sh picks arguments by it.
 #pragma once
 
 #include <cstdio>

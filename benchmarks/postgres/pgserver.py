@@ -1,4 +1,4 @@
-"""A PostgreSQL server of a measurement's own, and what it costs: processor time and log."""
+"""A separate PostgreSQL server for a measurement, and its cost: processor time and log."""
 
 import json
 import os
@@ -14,14 +14,14 @@ import time
 BIN = pathlib.Path("/usr/lib/postgresql/15/bin")
 TICKS = os.sysconf("SC_CLK_TCK")
 
-# As docs/guides/postgresql.md advises for a server of this size; durable, and the same for everybody.
+# As docs/guides/postgresql.md recommends for a server of this size; durable, and the same for all.
 SETTINGS = {
     "listen_addresses": "''",
     "max_connections": "100",
     "shared_buffers": "2GB",
     "max_wal_size": "16GB",
     "min_wal_size": "4GB",
-    "checkpoint_timeout": "30min",  # one is made before each measurement, by hand
+    "checkpoint_timeout": "30min",  # each measurement starts with a checkpoint
     "fsync": "on",
     "full_page_writes": "on",
     "synchronous_commit": "on",
@@ -36,7 +36,7 @@ def note(text):
 
 
 class Psql:
-    """One session, kept open: a query costs no process."""
+    """One open session, so that a query needs no new process."""
 
     END = "--end-of-answer--"
 
@@ -112,11 +112,11 @@ class Server:
         return f"postgres://{user}@/{database}?host={self.directory}"
 
     def node_url(self, database):
-        """For node-postgres, which wants the socket's directory as the host."""
+        """For node-postgres, which takes the socket's directory as the host."""
         return f"postgres://mainspring@/{database}?host={self.directory}"
 
     def session(self, database="mainspring"):
-        """A session of the superuser that belongs to the caller."""
+        """A superuser session, owned by the caller."""
         return Psql(self.url(database, "postgres"), self.as_user)
 
     def sql(self, text, database="postgres"):
@@ -137,13 +137,13 @@ class Server:
         self.sql(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
     def calm(self):
-        """What was written before is on disk, so that nobody pays for others."""
+        """Flush earlier writes to disk, so that no run pays for another run's writes."""
         self.sql("CHECKPOINT")
 
-    # -- what it costs ----------------------------------------------------------------------------
+    # -- cost -------------------------------------------------------------------------------------
 
     def cpu_seconds(self):
-        """Of all its processes so far, those that ended among them."""
+        """Processor time of all its processes so far, including ended ones."""
         children = pathlib.Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
         ticks = sum(int(n) for n in self._stat(self.pid)[11:15])
         for child in children:
@@ -172,7 +172,7 @@ class Server:
 
 
 class Talker:
-    """A program that takes a line and answers with lines of JSON."""
+    """A program that reads a line and answers with lines of JSON."""
 
     def __init__(self, command, **rest):
         self.command = [str(part) for part in command]
@@ -208,7 +208,7 @@ class Talker:
 
 
 class Load(Talker):
-    """benchmarks/postgres/load.cc: a node with a load of its own."""
+    """benchmarks/postgres/load.cc: a node with its own load."""
 
     def __init__(self, bed, clients=16, batch=100, payload=200, new=True, **options):
         command = [bed.program("postgres_load"), "--url", bed.server.url(), "--clients", clients,
@@ -221,7 +221,7 @@ class Load(Talker):
         self.hear()  # ready
 
     def do(self, line):
-        """One answer, with what the server spent on it."""
+        """One answer, with the server's cost."""
         self.tell(line)
         self.hear()  # begin
         before = self.server.sample()

@@ -17,7 +17,7 @@ def number(value, digits=None):
 
 
 def spread(values):
-    """The median, and from where to where the rounds went."""
+    """The median, and the range of the rounds."""
     if not values:
         return ""
     text = number(median(values))
@@ -29,7 +29,7 @@ def times(value):
 
 
 def ratio(numbers, others):
-    """The median of the rounds' own ratios: what was slow for both cancels out."""
+    """The median of the ratios per round: a slow phase of the machine cancels out."""
     return median([a / b for a, b in zip(numbers, others) if b])
 
 

@@ -1,4 +1,4 @@
-"""Two ways to be rid of jobs whose time is over: bounded deletes, and dropped partitions.
+"""Two ways to prune jobs after their retention: bounded deletes, and dropped partitions.
 
 Both by the real store: the partitioned one gets its table `jobs` exchanged for one that is parted by
 id before the first job, which no statement of the store notices.
@@ -12,12 +12,12 @@ from report import median, number, table, times
 
 LIMIT_S = 300
 
-# A day of hours, as a store that keeps a day would have them.
+# One partition per hour of a day, for a store that keeps one day.
 PARTITIONS = 24
 
 
 def part(bed, size):
-    """`jobs` becomes a table of PARTITIONS parts of `size` ids, each as `jobs` was."""
+    """Makes `jobs` a table of PARTITIONS partitions of `size` ids, each like the old table."""
     make = [f"ALTER TABLE {SCHEMA}.jobs RENAME TO plain_jobs",
             f"ALTER INDEX {SCHEMA}.jobs_pkey RENAME TO plain_jobs_pkey",
             f"CREATE TABLE {SCHEMA}.jobs (LIKE {SCHEMA}.plain_jobs INCLUDING DEFAULTS INCLUDING "
@@ -34,18 +34,18 @@ def part(bed, size):
 
 
 def live(bed, jobs, parted):
-    """A lifecycle of so many jobs; what it costs."""
+    """Run a lifecycle of `jobs` jobs and return its cost."""
     with Load(bed, 1, 10):
         pass  # the schema
     if parted:
-        part(bed, -(-jobs * 11 // 10 // 4))  # the ids of a run reach over some five parts
+        part(bed, -(-jobs * 11 // 10 // 4))  # the ids of a run span about five partitions
     with Load(bed, 16, 100, new=False) as load:
         bed.server.calm()
         return load.do(f"jobs {jobs}")
 
 
 def quiet(bed):
-    """Vacuum comes when it is called, so that it is counted where it belongs."""
+    """Turns autovacuum off, so that the cost of vacuum is measured separately."""
     names = bed.server.sql(
         "SELECT string_agg(relname, ' ') FROM pg_class WHERE relkind = 'r' AND relnamespace = "
         f"'{SCHEMA}'::regnamespace", "mainspring").split()
@@ -63,12 +63,12 @@ def measured(bed, jobs, work):
 
 
 def pruned(bed):
-    return int(bed.server.sql(f"SELECT coalesce(sum(pruned), 0) FROM {SCHEMA}.tallies",
+    return int(bed.server.sql(f"SELECT coalesce(sum(pruned), 0) FROM {SCHEMA}.job_counts",
                               "mainspring"))
 
 
 def prune_all(bed, jobs):
-    """A node whose jobs' time is over, until it has removed them."""
+    """Runs a node until it has pruned all jobs."""
     with Load(bed, 1, 1, new=False):
         end = time.monotonic() + LIMIT_S
         while pruned(bed) < jobs:
@@ -99,7 +99,7 @@ def by_dropping(bed, jobs):
         f"SELECT count(*) FROM {SCHEMA}.jobs WHERE state = 4", "mainspring"))
 
     def drop():
-        # What has to be asked before: whether anything in it still lives or is kept longer.
+        # The check before a drop: whether a job in it is still live or kept longer.
         for i in range(PARTITIONS):
             name = f"{SCHEMA}.jobs_{i}"
             bed.server.sql(f"SELECT count(*) FROM {name} WHERE state NOT IN (4, 6)", "mainspring")
@@ -131,7 +131,7 @@ def retention(bed):
 
     rows = [row("one table: lifecycle", deletes, "life"),
             row("one table: bounded deletes, as the store does them", deletes, "delete"),
-            row("one table: the vacuum behind them", deletes, "vacuum"),
+            row("one table: the vacuum after them", deletes, "vacuum"),
             row(f"{PARTITIONS} partitions by id: lifecycle", drops, "life"),
             row("partitions: look, DROP, and the rows of `finished`", drops, "drop")]
     text = (f"{jobs:,} jobs of 200 B, 16 clients, batch 100. All together: one table "

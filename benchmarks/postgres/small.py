@@ -1,4 +1,4 @@
-"""One at a time: an enqueue, a wake; and the log."""
+"""Single operations: an enqueue, a wake; and the write-ahead log."""
 
 import json
 import os
@@ -28,7 +28,7 @@ def alone(bed):
              spread(column("enqueue_p99_us")), times(median(ratios))],
             ["INSERT of the same row by libpq, autocommit", spread(column("insert_p50_us")),
              spread(column("insert_p99_us")), "1.00x"]]
-    return table(["one after the other, in turn, 200 B", "us p50", "us p99", "of the INSERT"],
+    return table(["sequential, alternating, 200 B", "us p50", "us p99", "of the INSERT"],
                  rows), runs
 
 
@@ -61,7 +61,7 @@ class Node:
 
 def wake(bed):
     count = bed.pick(200, 1000)
-    setups = {"by the bell": ([], 1), "by NOTIFY only": (["--wake", "notify"], 1),
+    setups = {"by the notifier": ([], 1), "by NOTIFY only": (["--wake", "notify"], 1),
               "on the same node": ([], 0)}
     runs = {name: [] for name in setups}
     for _ in range(bed.pick(1, min(bed.rounds, 3))):

@@ -1,13 +1,13 @@
-// postgres_wake: how long after an enqueue at one server a claim that waits at another is answered.
+// postgres_wake: the time from an enqueue at one server to the answer of a claim at another server.
 //
 //   postgres_wake ENQUEUE_PORT CLAIM_PORT COUNT
 //
 // One thread, two raw sockets, prebuilt requests. A claim is sent to the second server and left to
 // park; after 5 to 15 ms (so that wakes fall anywhere between two beats of anything) one job is
-// enqueued at the first, and both answers are awaited by poll(). One line of JSON comes out: from
-// the first byte of the enqueue to the claim's answer, from the enqueue's answer to it (negative
-// ones count as zero: the claim was answered first), and what this client and a server's sockets
-// cost by themselves: a request that touches no store.
+// enqueued at the first, and both answers are awaited by poll(). Prints one line of JSON: the
+// time from the first byte of the enqueue to the claim's answer, the time from the enqueue's answer
+// to the claim's answer (zero if the claim was answered first), and the cost of this client and a
+// server's sockets alone: a request that does not use the store.
 #include <fmt/format.h>
 #include <poll.h>
 #include <strings.h>
@@ -31,7 +31,7 @@ Error failure(std::string what) {
   return Error{.code = ErrorCode::io_error, .message = "postgres_wake: " + what};
 }
 
-// A connection with one request under way at most.
+// A connection with at most one request in flight.
 class Peer {
  public:
   static Result<Peer> open(int port) {
@@ -50,7 +50,7 @@ class Peer {
     if (sent == static_cast<ssize_t>(request.size())) return {};
     return failure("a request was not sent whole");
   }
-  // True = the answer is all there.
+  // True = the response is complete.
   Result<bool> receive() {
     char chunk[4096];
     const ssize_t got = recv(fd_, chunk, sizeof chunk, 0);
@@ -89,7 +89,7 @@ std::string digits_behind(const std::string& text, std::string_view name) {
   return text.substr(begin, text.find_first_not_of("0123456789", begin) - begin);
 }
 
-// Polls both until both have answered; when each did, in microseconds.
+// Polls both until both have answered. Returns the time of each, in microseconds.
 Result<std::pair<double, double>> await_both(Peer& a, Peer& b, const Clock& clock, Instant begin) {
   double at[2] = {-1, -1};
   Peer* const peers[2] = {&a, &b};

@@ -1,40 +1,33 @@
 #!/bin/bash
-# A document pipeline on a watched folder, while server and workers are killed; and an audit at the end. See --help.
+# A document pipeline on a watched folder, whose server and workers are killed, and an audit. See --help.
 set -euo pipefail
 
 usage() {
   cat <<'TEXT'
 examples/documents/run.sh [--files N] [--kills N] [--seed N] [--workers N] [--postgres URL]
         [--bin DIR] [--keep]
-        Starts a private server that watches a folder, and two processes that run the pipeline
-        convert, thumbnail, index. Drops 300 PDFs into the folder, some in two versions, some
-        broken, and meanwhile kills server and workers with -9, 40 times, at random, or stops a
-        worker for longer than its lease. When all is through it checks that each document has
-        its text, its thumbnail and its place in the index, once each, and that each broken one is
-        dead with the tool's words. Exits with 0 if that is so.
---postgres URL   the server keeps its jobs in this PostgreSQL database, in a schema of its own
-                 (which stays there) instead of a directory
---bin DIR        where mainspring has been built [build/release]
---keep           keep the directory with outputs and logs; it is kept if something is wrong
+        Starts a private server that watches a folder, and two workers for the pipeline convert,
+        thumbnail, index. Copies 300 PDFs into the folder: some in two versions, some broken.
+        Meanwhile it kills the server and the workers with -9, 40 times in all and at random, or
+        suspends a worker for longer than its lease. At the end it checks that each document has
+        one text, one thumbnail and one index entry, and that each broken one is dead with the
+        tool's error. Exit code 0: all of this is true.
+--postgres URL   store the jobs in this PostgreSQL database instead of a directory, in a schema of
+                 its own, which is not deleted
+--bin DIR        the directory of mainspring [build/release]
+--keep           keep the directory with outputs and logs; it is always kept if something is wrong
 TEXT
 }
 
-# -- what is asked for ------------------------------------------------------------------------------
+# -- options --------------------------------------------------------------------------------------
 here=$(dirname "$(readlink -f "$0")")
 bin=$here/../../build/release files=300 kills=40 seed=1 workers=2 postgres='' keep=''
-while (($# > 0)); do
-  case $1 in
-    --files) files=$2; shift 2 ;;
-    --kills) kills=$2; shift 2 ;;
-    --seed) seed=$2; shift 2 ;;
-    --workers) workers=$2; shift 2 ;;
-    --postgres) postgres=$2; shift 2 ;;
-    --bin) bin=$2; shift 2 ;;
-    --keep) keep=yes; shift ;;
-    -h | --help) usage; exit 0 ;;
-    *) usage >&2; exit 64 ;;
-  esac
-done
+# shellcheck source=examples/options.sh
+source "$here/../options.sh"
+read_options files kills seed workers postgres bin -- "$@"
+whole 1 files workers
+whole 0 kills seed
+programs "$bin/mainspring"
 readonly limit_s=$((120 + files)) # all of it; much more than it takes
 RANDOM=$seed
 
@@ -65,7 +58,7 @@ strike() {
   esac
 }
 
-# One version of a document comes: moved in whole, or written in place.
+# One version of a document arrives: moved in whole, or written in place.
 drop() {
   local staged=$1 name
   name=$(basename "${staged%.*}")
@@ -104,12 +97,12 @@ for staged in "${all[@]}"; do
   done
 done
 while keep_alive; ! "$here/audit.py" "$mainspring" "$dir/staged" "$dir/out" --ready; do
-  ((SECONDS < limit_s)) || { "$here/audit.py" "$mainspring" "$dir/staged" "$dir/out" || true; die "not all documents are through after $limit_s s"; }
+  ((SECONDS < limit_s)) || { "$here/audit.py" "$mainspring" "$dir/staged" "$dir/out" || true; die "not all documents are done after $limit_s s"; }
   sleep 0.2
 done
 
 # -- the audit --------------------------------------------------------------------------------------
-say "$SECONDS s, seed $seed; kill -9: ${struck[worker]} times a worker, ${struck[server]} the server; ${struck[stopped]} times a worker stood still"
+say "$SECONDS s, seed $seed. Killed with -9: workers ${struck[worker]} times, the server ${struck[server]}. Workers suspended: ${struck[stopped]} times."
 "$here/audit.py" "$mainspring" "$dir/staged" "$dir/out"
 "$mainspring" pipeline show "$here/pipeline.json"
 "$mainspring" verify >/dev/null || die "WRONG  mainspring verify finds the store damaged"

@@ -1,4 +1,4 @@
-// The books over SQLite: each change with the note that it happened, in one transaction.
+// The books in SQLite: each change and its note are one transaction.
 #include "books.h"
 
 #include <stdexcept>
@@ -19,7 +19,7 @@ constexpr const char* kSchema = R"(
   CREATE TABLE IF NOT EXISTS journal(order_id INTEGER, what TEXT);
   CREATE INDEX IF NOT EXISTS journal_by_order ON journal(order_id);)";
 
-constexpr int kBusyMs = 30'000;  // how long a transaction of another process is waited for
+constexpr int kBusyMs = 30'000;  // the wait for a transaction of another process
 
 }  // namespace
 
@@ -128,7 +128,7 @@ void Books::note(const Order& order, const std::string& step, const std::string&
   run("INSERT OR REPLACE INTO keys VALUES (?1, ?2, ?3)", {order.number, step, state});
 }
 
-// For the check alone: what really happened. No handler reads it.
+// The record of all effects, for the check only. No handler reads it.
 void Books::journal(const Order& order, const std::string& what) {
   run("INSERT INTO journal VALUES (?1, ?2)", {order.number, what});
 }

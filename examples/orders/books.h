@@ -1,18 +1,18 @@
 // The shop's own books, in a SQLite file: stock, money, parcels and mails. They stand for the
-// systems that a shop would really talk to; the engine knows nothing of them.
+// systems that a real shop calls. The engine does not know them.
 //
-// Handlers are run at least once, undo jobs too, and an undo may come while, or even before, the
-// job that it undoes works: a worker that was given up for lost may still be at it. So what a
-// handler changes must be idempotent, by a key that the job and its undo share. Here it is the
-// order's number and the step, in the table "keys":
+// Handlers run at least once, undo jobs too. An undo may run during or even before the job that it
+// undoes, because a worker that counts as lost may still be running. So the changes of a handler
+// must be idempotent, by a key that the job and its undo share. Here the key is the order's number
+// and the step, in the table "keys":
 //
 //   no row    nothing has happened     do: change, note "done"     undo: note "undone"
 //   done      it has happened          do: nothing, say yes        undo: change back, note "undone"
 //   undone    it has been undone,      do: nothing, say no         undo: nothing
 //             or will never happen
 //
-// The change and its note are one transaction, which is what makes it once. A service that you do
-// not own has the same under another name: give it an idempotency key made of your order's number.
+// The change and its note are one transaction, so the change happens once. For an external service,
+// use its idempotency key and make it from your order's number.
 #pragma once
 
 #include <sqlite3.h>
@@ -31,7 +31,7 @@ class Books {
  public:
   using Value = std::variant<std::int64_t, std::string>;
 
-  // Makes the file if it is new. Errors of all that follows are thrown, as std::runtime_error.
+  // Creates the file if it is new. All functions throw errors as std::runtime_error.
   explicit Books(const std::string& path);
 
   // -- what the handlers do
@@ -42,7 +42,7 @@ class Books {
   std::string charge(const Order& order);
   std::string ship(const Order& order);
   std::string mail(const Order& order);
-  // Undone, or there was nothing to undo. There is no "no".
+  // Undone, or there was nothing to undo. An undo cannot refuse.
   std::string release(const Order& order);
   std::string refund(const Order& order);
   std::string cancel_shipment(const Order& order);

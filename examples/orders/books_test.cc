@@ -1,4 +1,4 @@
-// What makes the handlers bear being run twice, late, and before their time.
+// Handlers are idempotent: they may run twice, late, or early.
 #include "books.h"
 
 #include <doctest/doctest.h>

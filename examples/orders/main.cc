@@ -1,10 +1,10 @@
 // A whole program: a shop whose orders are workflows. Stock is reserved, the card charged, the
-// parcel shipped, a mail sent; whatever fails, all of it happened or none.
+// parcel shipped, a mail sent. Whatever fails, all of these happen or none.
 //
 //   examples/orders/run.sh      the shop with its server and workers, which are killed repeatedly
 //
-// order.cc has the workflow, work.cc the handlers, books.h what makes them bear being run twice,
-// place.cc the caller.
+// order.cc has the workflow, work.cc the handlers, books.h the idempotent changes, and place.cc the
+// caller.
 #include <fmt/format.h>
 
 #include <cstdlib>

@@ -1,12 +1,12 @@
-// What the shop has, and what will be ordered: by the dice of the seed.
+// The stock of the shop and the future orders, drawn from the seed.
 #include "commands.h"
 
 void open_books(Books& books, std::int64_t orders, std::int64_t seed) {
   constexpr std::int64_t kProducts = 20, kCustomers = 200, kMoney = 100'000'000;
   const auto dice = static_cast<std::uint64_t>(seed);
   books.transaction([&] {
-    // Of three customers in 100 the card is declined, of three the address is wrong, two have no
-    // mailbox; and there is less on the shelves than will be ordered.
+    // Of 100 customers, three have a declined card, three a wrong address and two no mailbox. The
+    // stock is smaller than the sum of the orders.
     for (std::int64_t id = 0; id < kCustomers; ++id) {
       const std::int64_t kind = id % 100;
       books.run("INSERT INTO customers VALUES (?1, ?2, ?3, ?4)",

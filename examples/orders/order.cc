@@ -17,11 +17,12 @@ NewJob job(std::string queue, std::string kind, int max_attempts) {
 }  // namespace
 
 mainspring::WorkflowSpec workflow_of(const Order& order) {
-  constexpr int kTries = 2;       // of a step: few, so that many orders are undone here
+  constexpr int kTries = 2;       // of a step: few, so that many orders are undone in this example
   constexpr int kUndoTries = 20;  // of an undo; then the workflow is parked
   mainspring::WorkflowSpec spec;
   spec.name = "order";
-  // A caller that does not know whether the order was started starts it again: it is the same one.
+  // A caller that does not know whether the order was started starts it again: the key makes it
+  // one.
   spec.key = std::to_string(order.number);
   spec.input = mainspring::to_json(order);
 
@@ -30,7 +31,7 @@ mainspring::WorkflowSpec workflow_of(const Order& order) {
   reserve.undo = job("warehouse", "release", kUndoTries);
 
   // Bank, carrier and post are external: "it failed" may mean that only the answer was lost.
-  // undo_if_failed: undo them even then. Without it a step that says so is believed.
+  // undo_if_failed: undo them even then. Without it, a failed step counts as not done.
   StepSpec charge{.name = "charge", .after = {"reserve"}, .undo_if_failed = true};
   charge.job = job("bank", "charge", kTries);
   charge.undo = job("bank", "refund", kUndoTries);
@@ -39,7 +40,7 @@ mainspring::WorkflowSpec workflow_of(const Order& order) {
   ship.job = job("carrier", "ship", kTries);
   ship.undo = job("carrier", "cancel-shipment", kUndoTries);
 
-  // A mail cannot be taken back. To undo is to make good: another mail, if there was a first one.
+  // A mail cannot be recalled. The undo sends a second mail if there was a first one.
   StepSpec mail{.name = "mail", .after = {"ship"}, .undo_if_failed = true};
   mail.job = job("post", "mail", kTries);
   mail.undo = job("post", "apologise", kUndoTries);

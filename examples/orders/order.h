@@ -6,7 +6,7 @@
 
 #include "mainspring/engine.h"
 
-// What every step of an order gets as its args.
+// The args of every step of an order.
 struct Order {
   std::int64_t number = 0;
   std::int64_t customer = 0;
@@ -16,9 +16,9 @@ struct Order {
 };
 BOOST_DESCRIBE_STRUCT(Order, (), (number, customer, product, quantity, price))
 
-// Reserve, charge, ship, mail; and what undoes each of them.
+// Reserve, charge, ship, mail; and the undo of each step.
 mainspring::WorkflowSpec workflow_of(const Order& order);
 
-// The dice of a run: the same for the same seed and words, 0 to `sides` - 1.
+// A random number of a run: 0 to `sides` - 1, the same for the same seed and words.
 std::int64_t roll(std::uint64_t seed, std::string_view what, std::int64_t number,
                   std::int64_t sides);

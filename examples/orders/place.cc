@@ -1,4 +1,4 @@
-// The shop: starts the workflow of each order, changes its mind about some, and hears of the ends.
+// The shop: starts the workflow of each order, cancels some, and records the ends.
 #include <fmt/format.h>
 
 #include "commands.h"
@@ -10,8 +10,8 @@ using mainspring::WorkflowState;
 
 namespace {
 
-// One in 50 is cancelled by its customer, while it is under way or too late: then the answer is a
-// conflict, and the customer keeps what was ordered.
+// Customers cancel one order in 50, while it runs or too late. If it is too late, the answer is a
+// conflict, and the order stays.
 constexpr std::int64_t kOneIn = 50;
 constexpr std::int64_t kThoughtOver = 2;  // orders later
 
@@ -32,7 +32,8 @@ Result<void> place_all(Engine& engine, Books& books) {
       "SELECT id, customer, product, quantity, price FROM orders WHERE workflow IS NULL");
   for (const auto& row : rows) {
     const Order order{row[0], row[1], row[2], row[3], row[4]};
-    // Killed between these two lines the shop starts it again, and gets the same one by its key.
+    // After a kill between these two lines the shop starts it again and gets the same one by its
+    // key.
     MS_TRY_ASSIGN(const auto started, engine.workflows().start(workflow_of(order)));
     books.run("UPDATE orders SET workflow = ?2 WHERE id = ?1", {order.number, started.id});
     MS_TRY(change_mind(engine, books, order.number - kThoughtOver));

@@ -1,39 +1,31 @@
 #!/bin/bash
-# A shop whose orders are workflows, with everything that can go wrong; and an audit at the end. See --help.
+# A shop whose orders are workflows, with random failures, and an audit. See --help.
 set -euo pipefail
 
 usage() {
   cat <<'TEXT'
 examples/orders/run.sh [--orders N] [--kills N] [--seed N] [--workers N] [--postgres URL]
         [--bin DIR] [--keep]
-        Starts a private server and three workers, places 10,000 orders, and meanwhile kills
-        server, workers and the shop itself with -9, 100 times, at random, or stops a worker for
-        longer than its lease. When every order has ended the books are checked: stock and money
-        are all there, each order is completed or as if it had never been.
-        Exits with 0 if the books are right.
---postgres URL   the server keeps its jobs in this PostgreSQL database, in a schema of its own
-                 (which stays there) instead of a directory
---bin DIR        where mainspring and example_orders have been built [build/release]
---keep           keep the directory with the books and logs; it is kept if the books are wrong
+        Starts a private server and three workers and places 10,000 orders. Meanwhile it kills the
+        server, the workers and the shop with -9, 100 times in all and at random, or suspends a
+        worker for longer than its lease. At the end it checks the books: no stock and no money is
+        missing, and each order is either completed or undone. Exit code 0: the books are right.
+--postgres URL   store the jobs in this PostgreSQL database instead of a directory, in a schema of
+                 its own, which is not deleted
+--bin DIR        the directory of mainspring and example_orders [build/release]
+--keep           keep the directory with the books and logs; it is always kept if something is wrong
 TEXT
 }
 
-# -- what is asked for ------------------------------------------------------------------------------
+# -- options --------------------------------------------------------------------------------------
 here=$(dirname "$(readlink -f "$0")")
 bin=$here/../../build/release orders=10000 kills=100 seed=1 workers=3 postgres='' keep=''
-while (($# > 0)); do
-  case $1 in
-    --orders) orders=$2; shift 2 ;;
-    --kills) kills=$2; shift 2 ;;
-    --seed) seed=$2; shift 2 ;;
-    --workers) workers=$2; shift 2 ;;
-    --postgres) postgres=$2; shift 2 ;;
-    --bin) bin=$2; shift 2 ;;
-    --keep) keep=yes; shift ;;
-    -h | --help) usage; exit 0 ;;
-    *) usage >&2; exit 64 ;;
-  esac
-done
+# shellcheck source=examples/options.sh
+source "$here/../options.sh"
+read_options orders kills seed workers postgres bin -- "$@"
+whole 1 orders workers
+whole 0 kills seed
+programs "$bin/mainspring" "$bin/example_orders"
 readonly limit_s=$((120 + orders / 10)) # all of it; much more than it takes
 RANDOM=$seed
 
@@ -44,7 +36,7 @@ books=$dir/books.sqlite
 store=(--data "$dir/jobs")
 [[ -z $postgres ]] || store=(--store "$postgres" --store-schema "$(tr A-Z a-z <<<"orders_${dir##*.}")")
 
-# -- the processes: whatever has died is started again -----------------------------------------------
+# -- the processes: dead ones are restarted ----------------------------------------------------------
 start_server() { start_serving "${store[@]}"; }
 keep_alive() {
   local i
@@ -64,7 +56,7 @@ strike() {
   esac
 }
 
-# What an operator does when the alarm goes: looks why, and has the undoing tried again.
+# What an operator does after an alarm: reads the reason, and retries the undo.
 parked=0
 take_up_parked() {
   local id
@@ -91,7 +83,7 @@ while ((shop_status != 0)); do
     fi
     start shop "$bin/example_orders" place "$books" "$MAINSPRING_SERVER"
   fi
-  # Strikes are spread over the work, not over the time: about three steps of each order happen.
+  # Strikes are spread over the work, not over the time: each order has about three steps.
   done_at=$("$bin/example_orders" progress "$books")
   if ((struck_so_far < kills && done_at >= next_strike)); then
     strike
@@ -105,9 +97,9 @@ took=$SECONDS
 # -- the audit --------------------------------------------------------------------------------------
 keep_alive
 workflows=$("$mainspring" workflow list --name order --all --json | grep -c '"id":' || true)
-say "$orders orders in $took s, seed $seed; kill -9: ${struck[worker]} times a worker, ${struck[server]} the server," \
-  "${struck[shop]} the shop; ${struck[stopped]} times a worker stood still"
-say "parked, and resumed: $parked"
+say "$orders orders in $took s, seed $seed. Killed with -9: workers ${struck[worker]} times, the server ${struck[server]}," \
+  "the shop ${struck[shop]}. Workers suspended: ${struck[stopped]} times."
+say "Workflows parked and resumed: $parked"
 say ""
 "$bin/example_orders" check "$books"
 ((workflows == orders)) || die "WRONG  there are $workflows workflows, not $orders"

@@ -1,4 +1,4 @@
-// The worker: eight handlers, and the troubles that they meet.
+// The worker: eight handlers and their failures.
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
@@ -16,8 +16,8 @@ using mainspring::Outcome;
 
 namespace {
 
-// What goes wrong beyond what the books refuse, per 1000. By order and attempt, so
-// that another attempt is luckier; the others, by order alone, are there in every attempt.
+// Failures besides refusals by the books, per 1000. They depend on order and attempt, so another
+// attempt may succeed. Refusals depend on the order only and repeat in every attempt.
 struct Troubles {
   std::uint64_t seed = 0;
 
@@ -34,8 +34,8 @@ struct Troubles {
 
 using Act = std::string (Books::*)(const Order&);
 
-// A handler: does it and reports the outcome. Exceptions (unreadable books, for example) and errors
-// are failed attempts, which are retried.
+// A handler: makes the change and reports the outcome. Exceptions (unreadable books, for example)
+// and errors are failed attempts, which are retried.
 HandlerResult handle(Books& books, Act act, const Troubles& troubles, bool knows_what_it_did,
                      const ClaimedJob& job) {
   MS_TRY_ASSIGN(const Order order, mainspring::from_json<Order>(job.args));
@@ -51,19 +51,18 @@ HandlerResult handle(Books& books, Act act, const Troubles& troubles, bool knows
       troubles.in_1000(1, "poison", job, order.number)) {
     kill(getpid(), SIGKILL);
   }
-  // … or it hears nothing, and takes it for a failure.
+  // … or the answer is lost, and it counts as a failure.
   if (!knows_what_it_did && (troubles.now_and_then(10, "deaf", job, order) ||
                              troubles.in_1000(5, "deaf for long", job, order.number))) {
     return Error{ErrorCode::timeout, job.queue + " did not answer in time"};
   }
 
-  // Dead: no further attempt. The step has failed, what came before it is undone.
+  // Dead: no further attempt. The step has failed, and the steps before it are undone.
   if (!refusal.empty()) return Outcome(Dead{refusal, ""});
   return Outcome(mainspring::Complete{});
 }
 
-// An undo has no way to say no. If it still dies, its workflow is parked until an operator has
-// looked and has it tried again.
+// An undo cannot refuse. If it dies, its workflow is parked until an operator retries it.
 HandlerResult handle_undo(Books& books, Act act, const Troubles& troubles, const ClaimedJob& job) {
   MS_TRY_ASSIGN(const Order order, mainspring::from_json<Order>(job.args));
   if (troubles.in_1000(10, "closed", job, job.id)) {
@@ -83,7 +82,7 @@ HandlerResult handle_undo(Books& books, Act act, const Troubles& troubles, const
 }  // namespace
 
 int work(Books& books, const std::string& server) {
-  // Told apart from a thread that handles jobs: blocked before there are any.
+  // Blocked before any thread that handles jobs starts.
   sigset_t stop;
   sigemptyset(&stop);
   sigaddset(&stop, SIGTERM);

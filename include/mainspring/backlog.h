@@ -1,4 +1,4 @@
-// Backlog: how many jobs of a queue wait, and how long they take at the pace of the last minutes.
+// Backlog: how many jobs of a queue wait, and how long they take at the recent completion rate.
 #pragma once
 
 #include <cstdint>

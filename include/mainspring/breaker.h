@@ -1,4 +1,4 @@
-// Breakers: what queues depend on, and whether it is thought to be well.
+// Breakers: circuit breakers for the services that queues depend on.
 //
 //             `failures` within `within`              open_for is over
 //   closed ──────────────────────────────▶ open ──────────────────────▶ half_open
@@ -6,9 +6,9 @@
 //     │                                     └─── as long as before ─────────┘ │
 //     └──────────────────────── enough probes succeed ────────────────────────┘
 //
-// Queues name a breaker in their limits; several may name one. While it is open their jobs stay
-// available and are not given. Half open it lets `probes` of them run at once, and twice as many
-// whenever as many as that have succeeded; where that comes to kBreakerFullRoom it is closed.
+// A queue names its breaker in its limits; several queues can share one. While the breaker is open,
+// their jobs stay available and are not given to workers. Half open, it lets `probes` jobs run at
+// once. The limit doubles each time that many jobs succeed; at kBreakerFullRoom the breaker closes.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +27,11 @@ std::string_view to_string(BreakerState state);
 std::optional<BreakerState> parse_breaker_state(std::string_view text);
 
 struct BreakerSettings {
-  int failures = 5;                              // 1 to kMaxBreakerFailures: so many open it,
-  Duration within = std::chrono::minutes(1);     // in a time of this length
-  Duration open_for = std::chrono::seconds(30);  // at first; twice as long after each failed probe,
-  Duration max_open_for = std::chrono::minutes(10);  // and no longer than this
-  int probes = 1;  // 1 to kMaxBreakerProbes: run at once when it has become half open
+  int failures = 5;                              // 1 to kMaxBreakerFailures: this many open it,
+  Duration within = std::chrono::minutes(1);     // in a period of this length
+  Duration open_for = std::chrono::seconds(30);  // the first time; doubles after a failed probe,
+  Duration max_open_for = std::chrono::minutes(10);  // up to this
+  int probes = 1;  // 1 to kMaxBreakerProbes: concurrent jobs when it becomes half open
   friend bool operator==(const BreakerSettings&, const BreakerSettings&) = default;
 };
 
@@ -40,24 +40,24 @@ struct BreakerInfo {
   BreakerSettings settings;
   BreakerState state = BreakerState::closed;
   std::optional<WallTime> open_until;  // open: when it becomes half open
-  int failures = 0;                    // closed: that count now
-  int room = 0;                        // half open: how many may run at once,
-  int probes = 0;                      // and how many do
-  std::int64_t opened = 0;             // how often, ever
-  std::vector<std::string> queues;     // that name it
+  int failures = 0;                    // closed: failures within the period
+  int room = 0;                        // half open: how many jobs may run at once,
+  int probes = 0;                      // and how many run
+  std::int64_t opened = 0;             // times opened since it was created
+  std::vector<std::string> queues;     // queues that name it
 };
 
 inline constexpr int kMaxBreakers = 1000;
 inline constexpr int kMaxBreakerFailures = 100;
 inline constexpr int kMaxBreakerProbes = 16;
 inline constexpr int kBreakerFullRoom = 32;
-// Of within, open_for, max_open_for, and of what a handler or an operator asks for.
+// Bounds of within, open_for, max_open_for, and of the times that handlers and operators ask for.
 inline constexpr Duration kMinBreakerTime = std::chrono::seconds(1);
 inline constexpr Duration kMaxBreakerTime = std::chrono::hours(24);
 
 // Errors: invalid_argument, with the field.
 Result<void> validate(const BreakerSettings& settings);
-// Of open_breaker_for, and of `for`.
+// Checks an open_breaker_for or a `for`.
 Result<void> check_open_for(std::string_view field, Duration open_for);
 
 }  // namespace mainspring

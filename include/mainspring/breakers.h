@@ -1,4 +1,4 @@
-// Breakers of an engine: set, looked at, opened and closed by hand.
+// Breakers of an engine: set, read, open and close them.
 //
 //   engine.breakers().put("geocoder", {.failures = 3});
 //   engine.queues().set_limits("addresses", {.breaker = "geocoder"});
@@ -15,19 +15,20 @@ namespace mainspring {
 
 class Breakers;
 
-// Borrows the engine, which outlives it. All calls are safe from every thread. Errors of all:
-// invalid_argument (with the field), unavailable; of all but put() and list() not_found.
+// Borrows the engine, which must outlive it. Thread-safe. Errors of all calls: invalid_argument
+// (with the field), unavailable; of all but put() and list() also not_found.
 class EngineBreakers {
  public:
   explicit EngineBreakers(Breakers& breakers) : breakers_(&breakers) {}
 
-  // Made if it is new; one that is there keeps its state. Errors: overloaded (kMaxBreakers).
+  // Creates the breaker, or changes its settings and keeps its state. Errors: overloaded
+  // (kMaxBreakers).
   Result<void> put(const std::string& name, BreakerSettings settings = {});
   Result<BreakerInfo> get(const std::string& name);
   Result<std::vector<BreakerInfo>> list();  // all, by name
-  // For exactly so long; 0 = for its open_for.
+  // Opens it for exactly this long; 0 = for its open_for.
   Result<void> open(const std::string& name, Duration open_for = Duration(0));
-  // Forgets what it has counted, too.
+  // Closes it and resets its failure count.
   Result<void> close(const std::string& name);
   // Errors: conflict (a queue names it).
   Result<void> remove(const std::string& name);

@@ -16,8 +16,8 @@ namespace mainspring {
 
 class Questions;
 
-// Borrows the engine, which outlives it. All calls are safe from every thread. Errors of all:
-// invalid_argument (with the field), unavailable.
+// Borrows the engine, which must outlive it. Thread-safe. Errors of all calls: invalid_argument
+// (with the field), unavailable.
 class EngineBulk {
  public:
   explicit EngineBulk(Questions& questions) : questions_(&questions) {}
@@ -30,9 +30,9 @@ class EngineBulk {
   Result<std::vector<BulkInfo>> list();
   // Errors of these: not_found, expired.
   Result<BulkInfo> get(JobId id);
-  // What is changed stays changed. Errors also: conflict (it has ended).
+  // Changes made so far stay. Errors also: conflict (it has ended).
   Result<BulkInfo> stop(JobId id);
-  // After its canary. Errors also: conflict (it is not paused).
+  // Continues after the canary. Errors also: conflict (it is not paused).
   Result<BulkInfo> proceed(JobId id);
 
  private:

@@ -1,7 +1,7 @@
-// The dead letter: jobs that failed for good, and what they died of.
+// The dead letter: jobs that failed for good, grouped by cause.
 //
-// Jobs that died of the same thing have the same fingerprint, whatever numbers and names their
-// messages carry. Guide: docs/concepts/retries.md.
+// Jobs that died of the same cause have the same fingerprint, even if their messages contain
+// different numbers and names. Guide: docs/concepts/retries.md.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct DeadFilter {
   std::string queue{};
   std::string kind{};
   std::string tag{};
-  std::string fingerprint{};  // as DeadGroup has it
+  std::string fingerprint{};  // as in DeadGroup
 };
 
 // Dead jobs with one fingerprint.
@@ -28,29 +28,30 @@ struct DeadGroup {
   std::int64_t count = 0;
   JobId first = 0, last = 0;  // the oldest and the newest
   WallTime first_at, last_at;
-  std::string message;  // of the newest: its description, cut
-  bool masked = false;  // whoever asks may not see that: it is ""
+  std::string message;  // description of the newest job, truncated
+  bool masked = false;  // the caller may not read the message: it is ""
 };
 struct DeadGroups {
   std::vector<DeadGroup> groups;  // the largest first
-  std::int64_t jobs = 0;          // looked at: the newest
-  bool cut = false;               // there are more jobs, or groups
+  std::int64_t jobs = 0;          // examined: the newest ones
+  bool cut = false;               // there are more jobs or groups
 };
-// How a redrive goes about it that takes its time: a job of the engine's own does it.
+// How a paced redrive works. A job of the engine's own does it.
 struct RedrivePace {
   static constexpr std::int64_t kMaxRedriven = 1'000'000;
-  std::string rate{};  // at most so fast: "20/s", "10/m", "5/h"; "" = one after the other
-  // 1 job, then 10, then the rest, each when those before have ended; no more of them once one
-  // fails of what any of them had died of.
+  std::string rate{};  // at most this fast: "20/s", "10/m", "5/h"; "" = one after another
+  // Redrives 1 job, then 10, then the rest, each group after the previous one has ended. Stops when
+  // one of the jobs fails of a cause that any of them had died of.
   bool canary = false;
-  std::int64_t limit = kMaxRedriven;  // 1 to that; the oldest
+  std::int64_t limit = kMaxRedriven;  // 1 to kMaxRedriven; the oldest first
 };
 struct RedriveStarted {
   JobId job = 0;           // of the queue "mainspring.redrives"
-  bool duplicate = false;  // one for the same filter is under way: it is that one
+  bool duplicate = false;  // a redrive with the same filter is running; this is its job
 };
 
-inline constexpr std::size_t kMaxDeadLooked = 20'000;  // for groups; the newest
+inline constexpr std::size_t kMaxDeadLooked = 20'000;     // by tag or fingerprint; the newest
+inline constexpr std::int64_t kMaxDeadCounted = 200'000;  // counted for groups; the newest
 inline constexpr std::size_t kMaxDeadGroups = 1000;
 
 }  // namespace mainspring

@@ -1,4 +1,4 @@
-// Start here: a job engine in your program.
+// Start here: runs a job engine in your program, or connects to a server.
 //
 //   struct Thumbnail {
 //     static constexpr std::string_view kind = "thumbnail";
@@ -14,9 +14,9 @@
 //   engine->start();
 //   engine->enqueue(Thumbnail{.path = "a.jpg"});
 //
-// A directory opens an engine inside this process; https://HOST:PORT (http:// on this machine,
-// unix:/PATH) works for a server elsewhere, with the same calls. All calls are safe from every
-// thread. Guides: docs/guides/cpp.md.
+// A directory opens an engine inside this process. https://HOST:PORT (also http:// on this machine,
+// and unix:/PATH) connects to a server, with the same calls. All calls are thread-safe.
+// Guide: docs/guides/cpp.md.
 #pragma once
 
 #include <functional>
@@ -50,54 +50,56 @@
 #include "mainspring/triggers.h"
 #include "mainspring/why.h"
 #include "mainspring/worker.h"
+#include "mainspring/workers.h"
 #include "mainspring/workflows.h"
 
 namespace mainspring {
 
 struct EngineOptions {
-  // Of the handlers. `queues` need not be filled in: those of on() are added.
+  // For the handlers. You can leave `queues` empty: the queues of on() are added.
   WorkerOptions worker{};
   // Where log lines go: level ("info", "warn", "error") and text. Empty = warnings and errors to
   // standard error.
   std::function<void(std::string_view level, std::string_view text)> log{};
 
-  // Of a server only:
-  // What says who you are; "" = none. Over plain http:// it goes to this machine only.
+  // For servers only:
+  // Access token; "" = none. Over plain http:// it is only sent to this machine.
   std::string token{};
-  // Of https://, files in PEM. Who may have signed the server's certificate; "" = whom the system
-  // trusts. And a certificate of one's own with its key, for servers that ask for one.
+  // For https://, PEM files. The CA that signed the server's certificate; "" = the system's CAs.
+  // A client certificate and its key, for servers that require one.
   std::string ca_file{};
   std::string certificate_file{};
   std::string key_file{};
   // How long a request waits for the server. Claims and waits add their own waiting time.
   Duration request_timeout = std::chrono::seconds(30);
-  // How long a call is repeated while the server is away or overloaded; 0 = never repeated.
+  // How long a call is retried while the server is unreachable or overloaded; 0 = no retry.
   Duration retry_for = std::chrono::seconds(15);
 
-  // Of a directory only:
-  // How long ended jobs stay readable.
+  // For a directory only:
+  // How long finished jobs stay readable.
   Duration retention_completed = std::chrono::hours(24);
   Duration retention_dead = std::chrono::hours(24 * 30);
-  // The store failed and can no longer be trusted to write: end the process. Called once, on a
-  // thread of the engine. Empty = abort.
+  // Called when the store has failed and can no longer be trusted to write: end the process. Called
+  // once, on a thread of the engine. Empty = abort.
   std::function<void(const Error&)> on_fatal{};
 
-  // Of a directory or a database: signed requests for jobs with a callback_to() among their
-  // follow-ups (docs/guides/callbacks.md).
-  // Posts at once by this engine, each a thread. 0 = none: they wait for an engine or server on
-  // this store that has some.
+  // For a directory or a database: signed HTTP requests for jobs that have a callback_to() among
+  // their follow-ups (docs/guides/callbacks.md).
+  // Concurrent requests of this engine, one thread each. 0 = this engine sends none; another engine
+  // or server on the same store sends them.
   int callback_slots = 0;
-  Duration callback_timeout = std::chrono::seconds(15);  // of one post
-  // Networks and names inside your own network that may be posted to, as "10.1.0.0/16".
+  Duration callback_timeout = std::chrono::seconds(15);  // per request
+  // Networks and host names inside your own network that requests may go to: "10.1.0.0/16".
   std::vector<std::string> outgoing_allow{};
-  std::string callback_key_file{};  // "" = the store has one of its own
+  std::string callback_key_file{};  // "" = the key that the store generated
 };
 
-// What follows a job by a request to a URL: by default however it ends. Only one for each job.
+// A follow-up that sends a request to `url` when the job ends, by default on every outcome. At most
+// one per job.
 FollowUp callback_to(std::string_view url, std::uint8_t on = FollowUp::kEveryEnd);
 
-// Makes an enqueue depend on a lease. The enqueue is refused with lease_lost, and makes no job,
-// unless the lease is held with this token. A default-constructed one is no condition.
+// Makes an enqueue depend on a lease. The enqueue fails with lease_lost, and creates no job, unless
+// the lease is held with this token. A default-constructed fence sets no condition.
 struct LeaseFence {
   LeaseFence() = default;
   LeaseFence(std::string lease_, Token token_) : lease(std::move(lease_)), token(token_) {}
@@ -106,7 +108,7 @@ struct LeaseFence {
   Token token = 0;
 };
 
-// How a job is to be run; defaults as in NewJob.
+// How to run a job; defaults as in NewJob.
 struct EnqueueOptions {
   std::string queue{};  // "" = the type's own (T::queue), else "default"
   int priority = 5;     // 0 (first) to 9
@@ -115,23 +117,23 @@ struct EnqueueOptions {
   int max_attempts = 20;
   std::optional<Unique> unique{};
   std::optional<Duration> expires_in{};
-  OnExpiry on_expiry = OnExpiry::cancel;        // what becomes of it if it has not started by then
+  OnExpiry on_expiry = OnExpiry::cancel;        // outcome if it has not started by then
   Duration timeout = std::chrono::minutes(15);  // of one attempt; kForever = none
   std::vector<std::string> tags{};
   std::string headers{};  // a JSON object of strings
   std::string correlation_id{};
   std::string reply_to{};
-  std::string reply_session{};  // of that queue, for the replies
-  // Jobs of a queue with the same session run one at a time, in the order of their enqueue; "" =
-  // none. Guide: docs/guides/sessions.md.
+  std::string reply_session{};  // session of the replies in that queue
+  // Jobs of a queue with the same session run one at a time, in enqueue order; "" = no session.
+  // Guide: docs/guides/sessions.md.
   std::string session{};
-  OnDead on_dead = OnDead::skip;  // what becomes of the session when this job dies
-  // What the limits per key of the queue count it under, for example a customer; "" = none. Guide:
+  OnDead on_dead = OnDead::skip;  // effect on the session when this job dies
+  // The key for the queue's limits per key, for example a customer; "" = none. Guide:
   // docs/guides/limits.md.
   std::string limit_key{};
   std::vector<FollowUp> follow_ups{};
-  // The same key within 24 h gives the same job. "" = none for a directory, a random one for a
-  // server, so that a broken connection cannot double the job.
+  // The same key within 24 h returns the same job. "" = no key for a directory, a random key for a
+  // server, so that a retry after a broken connection cannot create the job twice.
   std::string idempotency_key{};
   // Enqueue only while this lease is held.
   LeaseFence fence{};
@@ -140,7 +142,7 @@ struct EnqueueOptions {
 struct Enqueued {
   JobId id = 0;
   JobState state = JobState::available;
-  bool duplicate = false;  // unique or the idempotency key found it
+  bool duplicate = false;  // an existing job, found by its unique or idempotency key
 };
 
 struct HandlerOptions {
@@ -169,7 +171,7 @@ struct IsResult : std::false_type {};
 template <class T>
 struct IsResult<Result<T>> : std::true_type {};
 
-// What a handler returned, as an outcome.
+// Converts what a handler returned into an outcome.
 template <class R>
 HandlerResult outcome_of(R&& returned) {
   using T = std::remove_cvref_t<R>;
@@ -213,9 +215,9 @@ HandlerResult call(F& handler, const T& value, Context& context) {
 
 class Engine {
  public:
-  // Opens the store in the directory (made if it is new; one process at a time), or prepares to
-  // talk to a server, which need not be there yet. Errors: invalid_argument (the URL, an option),
-  // conflict (another process has the directory open), io_error, storage_full.
+  // Opens the store in the directory (created if new; one process at a time), or prepares a
+  // connection to a server. The server need not be up yet. Errors: invalid_argument (the URL, an
+  // option), conflict (another process has the directory open), io_error, storage_full.
   static Result<Engine> open(std::string directory_or_url, EngineOptions options = {});
   // Stops.
   ~Engine();
@@ -224,9 +226,10 @@ class Engine {
 
   // -- running jobs ------------------------------------------------------------------------------
 
-  // What to do with jobs of type T. The handler takes (const T&) or (const T&, Context&) and
-  // returns nothing, a result (any type to_json takes; kept with the job), a Result of one, or an
-  // Outcome. Errors and exceptions are failed attempts, args that are no T too. Before start().
+  // Sets the handler for jobs of type T. The handler takes (const T&) or (const T&, Context&). It
+  // returns nothing, a result (any type that to_json takes; stored with the job), a Result of one,
+  // or an Outcome. Errors, exceptions and args that do not parse as T are failed attempts. Call
+  // before start().
   template <class T, class F>
   void on(F handler, HandlerOptions options = {}) {
     const std::string queue = reflect::queue_of<T>(options.queue);
@@ -246,32 +249,32 @@ class Engine {
              .retry = options.retry,
              .singleton = options.singleton});
   }
-  // The same for a kind by name, with args as JSON in job.args. Handlers run on several threads at
-  // once. Before start().
+  // Like on(), for a kind given by name, with args as JSON in job.args. Handlers run on several
+  // threads concurrently. Call before start().
   void on_kind(std::string kind, Handler handler, HandlerOptions options = {});
 
-  // Runs of continuous timers whose schedules make jobs of this kind; guide: docs/guides/timers.md.
-  // A run holds one of worker.slots, its twin a second one. Before start(), which refuses options
-  // that break a rule.
+  // Sets the handler for continuous timers whose schedules create jobs of this kind; guide:
+  // docs/guides/timers.md. A run takes one of worker.slots, its standby a second one. Call before
+  // start(), which refuses invalid options.
   void on_timer(std::string kind, ProcessBatch process, TimerOptions options = {});
 
-  // Starts running jobs: of the kinds that have a handler, from their queues. Errors:
-  // invalid_argument (options, no handler), conflict (it was started before).
+  // Starts to run jobs of the kinds that have a handler, from their queues. Errors:
+  // invalid_argument (options, no handler), conflict (already started).
   Result<void> start();
-  // Claims nothing more, lets handlers end within graceful_stop, gives other jobs back. May be
-  // called twice, and before start.
+  // Stops claiming, lets handlers finish within graceful_stop, returns other jobs to the queue. May
+  // be called twice, and before start().
   void stop();
   WorkerStats stats() const;
-  // Instead of start(): runs jobs one after the other inside a time slot, with the handlers of
-  // on(), and returns at its end. For programs that are started every minute; guide:
+  // Instead of start(): runs jobs one after another inside a time slot, with the handlers of on(),
+  // and returns when the slot ends. For programs that are started every minute; guide:
   // docs/guides/slots.md. Errors: invalid_argument (options, no handler), unavailable.
   Result<SlotSummary> run_slot(SlotOptions slot = {}, std::stop_token stop = {});
 
   // -- making jobs -------------------------------------------------------------------------------
 
-  // On disk when it returns. Errors: invalid_argument, too_large, conflict (the idempotency key was
-  // used for another job), lease_lost (the fence), overloaded, storage_full, unavailable (it was
-  // not made), timeout (the server did not answer: it may have been made).
+  // The job is durable when it returns. Errors: invalid_argument, too_large, conflict (the
+  // idempotency key was used for a different job), lease_lost (the fence), overloaded,
+  // storage_full, unavailable (not enqueued), timeout (no answer: the job may be enqueued).
   template <class T>
   requires(!std::is_same_v<T, NewJob>) Result<Enqueued> enqueue(const T& job,
                                                                 EnqueueOptions options = {}) {
@@ -279,9 +282,10 @@ class Engine {
     return enqueue(reflect_job(job, options), std::move(key), std::move(options.fence));
   }
   // A job that a handler enqueues carries the trace of the handler's job (header "traceparent"),
-  // unless it has its own.
+  // unless the new job sets its own.
   Result<Enqueued> enqueue(NewJob job, std::string idempotency_key = "", LeaseFence fence = {});
-  // All or none, up to kMaxEnqueueJobs, answered in their order. No jobs are no request.
+  // Enqueues all or none, up to kMaxEnqueueJobs; results in the same order. An empty list sends no
+  // request.
   template <class T>
   requires(!std::is_same_v<T, NewJob>) Result<std::vector<Enqueued>> enqueue_many(
       const std::vector<T>& jobs, EnqueueOptions options = {}) {
@@ -295,48 +299,49 @@ class Engine {
                                              std::string idempotency_key = "",
                                              LeaseFence fence = {});
 
-  // -- looking after jobs ------------------------------------------------------------------------
+  // -- managing jobs ------------------------------------------------------------------------------
 
   // Errors: not_found, expired (its retention has ended), unavailable.
   Result<Job> get(JobId id);
-  // The job when it has ended, or as it is after `limit`.
+  // Waits for the job to end. Returns it then, or as it is after `limit`.
   Result<Job> wait(JobId id, Duration limit = kForever, std::stop_token stop = {});
-  // What the handler of a completed job returned. Errors: conflict (it has not completed; the
-  // message says what became of it), invalid_argument (the result is no R).
+  // The result of a completed job. Errors: conflict (not completed; the message has the outcome),
+  // invalid_argument (the result does not parse as R).
   template <class R>
   static Result<R> result(const Job& job) {
     MS_TRY(check_completed(job));
     return from_json<R>(job.result);
   }
-  // A running job's handler is told to stop. Errors: not_found, expired, conflict (it has ended).
+  // Asks the handler of a running job to stop. Errors: not_found, expired, conflict (it has ended).
   Result<JobState> cancel(JobId id, std::string reason = "");
-  // A dead or cancelled job begins again, a deferred, scheduled or retryable one now; one in
-  // quarantine leaves it. Errors: not_found, expired, conflict (it runs, is completed, is of a
-  // workflow, or another live job has its unique key).
+  // Restarts a dead or cancelled job. Makes a deferred, scheduled or retryable one available now.
+  // Takes a job out of quarantine. Errors: not_found, expired, conflict (it runs, is completed,
+  // belongs to a workflow, or another live job has its unique key).
   Result<JobState> retry(JobId id);
   // Changes a job that is not running and has not ended. Errors: invalid_argument (with the field),
   // not_found, expired, conflict (it runs or has ended, or a rule in docs/guides/search.md).
   Result<JobState> edit(JobId id, JobEdit changes);
   // Removes a job that has ended. Errors: not_found, expired, conflict (it has not ended).
   Result<void> remove(JobId id);
-  // A new job like this one, with some fields changed and without its unique key and expiry.
-  // Errors: not_found, expired, and those of enqueue().
+  // Enqueues a copy of this job with some fields changed, without its unique key and expiry.
+  // Errors: not_found, expired, and the errors of enqueue().
   Result<Enqueued> clone(JobId id, JobClone changes = {});
-  // A page of up to `limit`, 1 to 1000, of those with an id below `before`; 0 = from the newest. It
+  // A page of up to `limit`, 1 to 1000, jobs with an id below `before`; 0 = from the newest. A page
   // may be short, even empty, with `next` set: the work of one call is bounded. Errors:
   // invalid_argument (with the field), unavailable.
   Result<FoundJobs> search(const JobSearch& search, int limit = 100, JobId before = 0);
-  // Which gate holds it back now, or that none does. Errors: not_found, expired.
+  // The gate that holds the job back now, if any. Errors: not_found, expired.
   Result<Why> why(JobId id);
-  // This job alone, in this program's hands: one that its handler deferred, or that waits for its
-  // time or in its line. The engine outlives what it answers. Errors: conflict (it runs, has ended,
-  // is of a session, or its queue holds it back), not_found, expired, invalid_argument.
+  // Claims one job by its id: a deferred one, or one that waits for its time or in its ready queue.
+  // The engine must outlive the returned HeldJob. Errors: conflict (it runs, has ended, belongs to
+  // a session, or its queue holds it back), not_found, expired, invalid_argument.
   Result<HeldJob> claim(JobId id, ClaimOptions options = {});
-  // Tells of what becomes of jobs and queues from now on, on a thread of its own, one event at a
-  // time, in order; the function may take its time: what it misses is a gap. The engine outlives
-  // the subscription. A directory or a database tells what this engine did, and the ends of jobs
-  // that others on the database told it of. Errors: invalid_argument (with the field), overloaded
-  // (100 follow in this process, or as many as a server lets), unavailable.
+  // Streams events of jobs and queues from now on. Calls `on_event` on a thread of its own, one
+  // event at a time, in order. A slow function loses events and gets a gap event instead. The
+  // engine must outlive the subscription. An engine on a directory or database reports its own
+  // events, and the ends of jobs that its peers on the database report to it. Errors:
+  // invalid_argument (with the field), overloaded (100 subscriptions in this process, or the
+  // server's limit), unavailable.
   Result<EventSubscription> follow(EventFilter filter,
                                    std::function<void(const EngineEvent&)> on_event);
 
@@ -352,38 +357,39 @@ class Engine {
   Result<std::vector<SavedView>> views();             // all, by name
   Result<void> remove_view(const std::string& name);  // errors: not_found
 
-  // -- one in the whole system; guide: docs/guides/leases.md --------------------------------------
+  // -- locks and leases; guide: docs/guides/leases.md ---------------------------------------------
 
-  // Holds the lease `name` until the object ends; the engine outlives it. Errors: lease_held (after
-  // options.wait), invalid_argument, overloaded, unavailable.
+  // Acquires the lease `name`. The returned object releases it when it ends. The engine must
+  // outlive the object. Errors: lease_held (after options.wait), invalid_argument, overloaded,
+  // unavailable.
   Result<AutoRenewLease> acquire_lease(std::string name, LeaseOptions options = {});
-  // Sees to it that the action has been done once in the whole system, ever: runs it under the
-  // lease `name`, or waits while another process does. An action that fails, or dies with its
-  // process, leaves it undone for the next caller. What the action wrote and could not be recorded
-  // (the lease was lost meanwhile) is done again: let it write with lease.token(). Errors: the
-  // action's; lease_held (after options.wait, or at a stop), lease_lost, unavailable, conflict (the
-  // lease's value is another program's).
+  // Runs the action once, ever, in the whole system: under the lease `name`, or waits while another
+  // process runs it. If the action fails, or its process dies, the next caller runs it again. The
+  // action also runs again if the lease is lost before the completion is recorded: let it write
+  // with lease.token(), so that stale writes are refused. Errors: the action's error; lease_held
+  // (after options.wait, or when stopped), lease_lost, unavailable, conflict (the lease has a value
+  // of another program).
   Result<Once> do_once(std::string name, const LeaseAction& action,
                        LeaseOptions options = {.wait = kForever});
-  // Runs the action every `interval` in the whole system, until options.stop is requested: one
-  // process does under the lease `name`, others wait to take over. Counted from the beginning of
-  // the last run that succeeded, in whichever process, also after restarts. An error of the action
-  // ends it and is returned. Errors: as do_once.
+  // Runs the action every `interval` in the whole system, until options.stop is requested. One
+  // process runs it under the lease `name`; others wait to take over. The interval is measured from
+  // the start of the last successful run in any process, also across restarts. An error of the
+  // action ends the loop and is returned. Errors: as do_once.
   Result<void> do_every(std::string name, Duration interval, const LeaseAction& action,
                         LeaseOptions options = {.wait = kForever});
 
-  // -- what looks after the rest: small objects that borrow this engine
-  // -----------------------------
+  // -- small objects that borrow this engine, by subject ------------------------------------------
 
   EngineQueues queues();          // counters, limits, pauses
   EngineBreakers breakers();      // what queues depend on
-  EngineQuarantine quarantine();  // jobs that took their workers down
+  EngineQuarantine quarantine();  // jobs whose workers were lost
   EngineDead dead();              // the dead letter
   EngineBulk bulk();              // one change for all jobs that match a search
   EngineSchedules schedules();    // jobs by the clock, and continuous timers
   EngineSessions sessions();      // jobs of one key, in order
-  EngineWorkflows workflows();    // steps that are all done, or undone
-  EngineTriggers triggers();      // jobs that events make
+  EngineWorkflows workflows();    // steps that are completed or undone together
+  EngineTriggers triggers();      // jobs created by events
+  EngineWorkers workers();        // list, quiet, stop and resume them
 
  private:
   struct Impl;

@@ -1,10 +1,10 @@
-// Events: what becomes of jobs and queues, for those who listen now.
+// Events: changes of jobs and queues, streamed as they happen.
 //
 //   auto events = engine.follow({.queues = {"photos"}, .types = {EventType::dead}},
 //                               [](const EngineEvent& event) { … });
 //
-// They are for looking, not for keeping: made only while somebody listens, and in memory only. What
-// must not be lost is a reply, a follow-up or a callback. Guide: docs/guides/answers.md.
+// Events are for observation only: they exist in memory, and only while there is a subscription.
+// For what must not be lost use a reply, a follow-up or a callback. Guide: docs/guides/answers.md.
 #pragma once
 
 #include <cstdint>
@@ -24,20 +24,20 @@ enum class EventType : std::uint8_t {
   enqueued,
   started,
   completed,
-  retrying,  // an attempt failed and another one follows; or an operator made it live again
+  retrying,  // an attempt failed and another one follows; or an operator restarted the job
   snoozed,
-  deferred,  // put aside by its worker
+  deferred,  // by its worker
   dead,
   cancelled,
   progress,
   queue_paused,
   queue_resumed,
-  quarantined,      // its last attempts were all lost: it is set apart
-  quarantine_left,  // it lives, and is not set apart any more
+  quarantined,      // its last attempts were all lost
+  quarantine_left,  // it lives, and is not in quarantine any more
   breaker_opened,
   breaker_half_open,
   breaker_closed,
-  gap,  // something happened of which no more is known: read it anew
+  gap,  // events were lost: read the state again
 };
 inline constexpr int kEventTypeCount = 17;
 std::string_view to_string(EventType type);
@@ -45,23 +45,23 @@ std::optional<EventType> parse_event_type(std::string_view text);
 
 struct EngineEvent {
   EventType type = EventType::enqueued;
-  WallTime at;              // of the commit; of an end that was only heard of, when it was heard
-  JobId job = 0;            // 0 = it is about the queue, or the breaker, or (gap) of everything
-  std::string queue, kind;  // "" = not of it, or the job is not there any more
+  WallTime at;              // of the commit; of an end that a peer reported, of the report
+  JobId job = 0;            // 0 = about the queue, the breaker, or (gap) everything
+  std::string queue, kind;  // "" = does not apply, or the job does not exist any more
   std::vector<std::string> tags{};
   int attempt = 0;       // 0 = none yet, or not known
-  std::string reason{};  // of cancelled and dead, cut; of gap: "forgotten", "restart", "unknown",
-                           // "node" (of another node)
+  std::string reason{};  // of cancelled and dead, truncated; of gap: "forgotten", "restart",
+                         // "unknown", "node" (of another node)
   std::optional<Progress> progress{};
-  std::string breaker{};            // that it is about
+  std::string breaker{};            // of breaker events
   std::optional<WallTime> until{};  // breaker_opened: when it becomes half open
 };
 
-// Which events: those that fit each field; an empty one fits all. A gap passes always. Events of
-// queues have no job, kind or tag, those of breakers no queue either.
+// Selects events that match every field; an empty field matches all. Gaps always match. Events of
+// queues have no job, kind or tag; events of breakers have no queue either.
 struct EventFilter {
   std::vector<std::string> queues{}, kinds{};
-  std::vector<std::string> tags{};  // one of them
+  std::vector<std::string> tags{};  // any of them
   std::vector<EventType> types{};
   std::vector<JobId> jobs{};
 };
@@ -69,7 +69,7 @@ inline constexpr std::size_t kMaxEventFilterValues = 100;  // of each field
 // Errors: invalid_argument, with the field.
 Result<void> validate(const EventFilter& filter);
 
-// One who listens, until it ends. Movable.
+// One subscription. Ends with the object. Movable.
 class EventSubscription {
  public:
   struct State;
@@ -78,10 +78,10 @@ class EventSubscription {
   EventSubscription(EventSubscription&&) noexcept;
   EventSubscription& operator=(EventSubscription&&) noexcept;
 
-  // Nothing is told any more when it returns; not from within the function that is told. May be
-  // called twice.
+  // Ends the subscription: the function is not called after this returns. Do not call it from
+  // within the function. May be called twice.
   void stop();
-  // Why nothing comes any more although nobody stopped it; nullopt = it goes on, or was stopped.
+  // Why the stream ended by itself; nullopt = it is active, or was stopped.
   std::optional<Error> error() const;
 
  private:

@@ -1,5 +1,5 @@
-// History: how many jobs a queue took in, started and ended per minute or hour, and how long they
-// waited and ran.
+// History: jobs enqueued, started and finished in a queue per minute or hour, with wait and run
+// times.
 //
 //   auto day = engine.history({.queue = "mails", .step = 1h});
 //   for (const HistoryPoint& hour : day->points) print(hour.at, hour.completed, hour.wait.p95);
@@ -32,7 +32,7 @@ struct HistoryFilter {
 
 // Percentiles are at most 10 % off.
 struct HistoryTimes {
-  std::int64_t count = 0;  // measured
+  std::int64_t count = 0;  // samples
   Duration p50{0}, p95{0}, p99{0};
   friend bool operator==(const HistoryTimes&, const HistoryTimes&) = default;
 };

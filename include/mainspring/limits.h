@@ -1,9 +1,9 @@
-// Limits of a queue: how many of its jobs run at once, and how many begin in a time; and how many
-// with the same limit key run at once, and begin in a time; the breaker that holds them back. Over
-// all nodes and workers of a store; they hold for jobs of every kind and session of the queue. And
-// the order in which a queue gives its jobs: whether those that wait rise in priority, and whether
-// keys take turns. And when a job that takes its workers down is set apart, and how many slots the
-// jobs of its heavy kinds take.
+// Limits and order of a queue. The limits hold over all nodes and workers of a store, for jobs of
+// every kind and session of the queue:
+//   how many jobs run at once and how many start per time, in all and per limit key;
+//   the breaker that holds the jobs back;
+//   whether waiting jobs rise in priority, and whether keys share the queue fairly;
+//   when a job whose workers are lost is quarantined; and how many slots jobs of heavy kinds take.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,17 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "mainspring/result.h"
 #include "mainspring/time.h"
 
 namespace mainspring {
 
-// How begins are counted.
+// How starts are counted.
 enum class RateKind : std::uint8_t {
   bucket,   // `burst` at once, then one each per/count: a token bucket
-  sliding,  // never more than `count` in any time of length `per`
+  sliding,  // at most `count` in any period of length `per`
   fixed,    // `count` in each window of length `per`; the windows are aligned to 1970, UTC
 };
 std::string_view to_string(RateKind kind);
@@ -35,14 +36,14 @@ struct RateLimit {
   friend bool operator==(const RateLimit&, const RateLimit&) = default;
 };
 
-// Of each value of limit_key that jobs of the queue have, for itself.
+// Apply to each limit_key of the queue's jobs separately.
 struct KeyLimits {
   std::optional<int> concurrency;   // 1 to kMaxConcurrency; nullopt = no limit
-  std::optional<RateLimit> rate{};  // every attempt that begins counts, for its key
-  // Within a priority, keys take turns in proportion to their weights, instead of in order of time.
+  std::optional<RateLimit> rate{};  // every started attempt counts, for its key
+  // Within a priority, keys share the queue in proportion to their weights, instead of time order.
   bool fair = false;
-  // Of fair keys; others have kDefaultWeight. kMinWeight to kMaxWeight, at most kMaxWeights. Jobs
-  // without a limit_key take turns as one key of that weight.
+  // Weights of fair keys; other keys have kDefaultWeight. kMinWeight to kMaxWeight, at most
+  // kMaxWeights. Jobs without a limit_key together count as one key of the default weight.
   std::map<std::string, double, std::less<>> weights{};
   bool bounds() const { return concurrency || rate; }  // a key may be closed
   bool any() const { return bounds() || fair; }
@@ -51,24 +52,28 @@ struct KeyLimits {
 
 struct QueueLimits {
   std::optional<int> concurrency;  // 1 to kMaxConcurrency; nullopt = no limit
-  std::optional<RateLimit> rate;   // every attempt that begins counts
-  KeyLimits per_key{};             // jobs without a limit_key are free of these
-  // A job's priority counts as one better for each `ageing` that it has waited since its run_at;
-  // kMinAgeing to kMaxAgeing, nullopt = it stays as it is.
+  std::optional<RateLimit> rate;   // every started attempt counts
+  KeyLimits per_key{};             // do not apply to jobs without a limit_key
+  // A job's priority improves by one for each `ageing` that it has waited since its run_at;
+  // kMinAgeing to kMaxAgeing, nullopt = it does not change.
   std::optional<Duration> ageing{};
-  std::string breaker{};  // that it depends on: see breaker.h; "" = none
-  // A job goes into quarantine when so many of its attempts were lost one behind the other: 1 to
-  // kMaxQuarantineAfter, 0 = never, nullopt = kDefaultQuarantineAfter.
+  std::string breaker{};  // the breaker that the queue depends on: see breaker.h; "" = none
+  // A job is quarantined after this many consecutive lost attempts: 1 to kMaxQuarantineAfter, 0 =
+  // never, nullopt = kDefaultQuarantineAfter.
   std::optional<int> quarantine_after{};
-  // Of heavy kinds: so many slots a job of it takes of the concurrency and the rate, of the queue
-  // and of its key, and of a worker; of each at most all that there are. Others take 1. 2 to
-  // kMaxCost (1 is not kept: see without_plain_costs()), of at most kMaxCosts kinds.
+  // The cost of a job by kind: how many slots the job takes of the concurrency and the rate of the
+  // queue and of its key, and of a worker. A cost above a limit takes the whole limit. Other kinds
+  // cost 1. 2 to kMaxCost (1 is not kept: see without_default_costs()), for at most kMaxCosts
+  // kinds.
   std::map<std::string, int, std::less<>> costs{};
+  // Paths in args, as "customer.id". A search for a value at one of them reads an index instead of
+  // the jobs. Up to kMaxSearchable.
+  std::vector<std::string> searchable{};
   int cost_of(std::string_view kind) const;
   int lost_before_quarantine() const;  // 0 = never
   bool has_rate() const { return rate || per_key.rate; }
   bool has_order() const { return ageing || per_key.fair; }  // not priority, run_at, id
-  // Any that a claim has to heed.
+  // True if a claim has to check any limit.
   bool any() const {
     return concurrency || rate || per_key.any() || ageing || !breaker.empty() || !costs.empty();
   }
@@ -86,6 +91,9 @@ inline constexpr double kDefaultWeight = 1, kMinWeight = 0.001, kMaxWeight = 100
 inline constexpr int kMaxWeights = 1000;
 inline constexpr int kDefaultQuarantineAfter = 2, kMaxQuarantineAfter = 10;
 inline constexpr int kMaxCost = 1000, kMaxCosts = 64;
+inline constexpr std::size_t kMaxSearchable = 8;         // paths of a queue
+inline constexpr std::size_t kMaxSearchableBytes = 256;  // of one path
+inline constexpr int kMaxSearchableQueues = 64;          // of a store
 
 inline int QueueLimits::lost_before_quarantine() const {
   return quarantine_after.value_or(kDefaultQuarantineAfter);
@@ -95,10 +103,10 @@ inline int QueueLimits::cost_of(std::string_view kind) const {
   const auto found = costs.find(kind);
   return found == costs.end() ? 1 : found->second;
 }
-// The same limits: a cost of 1 says nothing.
-QueueLimits without_plain_costs(QueueLimits limits);
+// The same limits without costs of 1, which have no effect.
+QueueLimits without_default_costs(QueueLimits limits);
 
-// What a job's priority counts as now. A clock that was set back makes it no worse.
+// The priority that the job has now because of ageing. Setting the clock back never makes it worse.
 int effective_priority(int priority, WallTime run_at, const std::optional<Duration>& ageing,
                        WallTime now);
 
@@ -108,9 +116,9 @@ Result<void> validate(const QueueLimits& limits);
 // Why, by whom and until when a queue is paused.
 struct QueuePause {
   std::string reason;  // "" = none was given
-  std::string by;      // the name of a token; "" = a program with the engine in its process
+  std::string by;      // the name of a token; "" = a program with an embedded engine
   WallTime at;
-  std::optional<WallTime> until{};  // the queue resumes by itself; nullopt = when it is resumed
+  std::optional<WallTime> until{};  // the queue resumes by itself; nullopt = at a resume request
   friend bool operator==(const QueuePause&, const QueuePause&) = default;
 };
 

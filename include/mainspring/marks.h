@@ -49,12 +49,12 @@ struct SavedView {
   std::string name;   // 1 to kMaxViewNameBytes bytes, as check_view_name
   std::string page;   // of the dashboard: "jobs", "queues/mails"
   std::string query;  // of its URL, without "?"
-  std::string by;     // who saved it last
+  std::string by;     // name of the last writer
   WallTime updated_at{};
   friend bool operator==(const SavedView&, const SavedView&) = default;
 };
 
-inline constexpr std::int64_t kMaxMarks = 5'000;  // the earliest is removed for a new one
+inline constexpr std::int64_t kMaxMarks = 5'000;  // a new one then replaces the earliest
 inline constexpr std::size_t kMaxMarkBytes = 200;
 inline constexpr int kMaxMarkPage = 1000;
 inline constexpr Duration kMaxMarkAhead = std::chrono::hours(24);  // of the server's clock
@@ -68,7 +68,7 @@ Result<void> check_mark_text(std::string_view text);
 Result<void> check_mark_time(WallTime at, WallTime now);
 Result<void> check_mark_filter(const MarkFilter& filter);
 Result<void> check_view_name(std::string_view name);
-// Of name, page and query.
+// Checks name, page and query.
 Result<void> validate(const SavedView& view);
 
 }  // namespace mainspring

@@ -1,7 +1,6 @@
-// Quarantine of an engine: jobs that are set apart, because their workers were lost with them.
+// Quarantine of an engine: jobs whose workers were lost again and again. They run one at a time.
 //
-// How many lost attempts it takes is QueueLimits::quarantine_after. Guide:
-// docs/guides/quarantine.md.
+// QueueLimits::quarantine_after sets the number of lost attempts. Guide: docs/guides/quarantine.md.
 #pragma once
 
 #include <string>
@@ -13,17 +12,17 @@ namespace mainspring {
 
 class Jobs;
 
-// Borrows the engine, which outlives it. All calls are safe from every thread. Errors of all:
-// invalid_argument, unavailable.
+// Borrows the engine, which must outlive it. Thread-safe. Errors of all calls: invalid_argument,
+// unavailable.
 class EngineQuarantine {
  public:
   explicit EngineQuarantine(Jobs& jobs) : jobs_(&jobs) {}
 
-  // Those that wait there and the released (Job::quarantined says which), by queue and in the order
-  // in which they are released, up to 10,000; without errors and checkpoint. "" = of every queue.
+  // Waiting and released jobs (see Job::quarantined), by queue and in the order of their release,
+  // up to 10,000; without errors and checkpoint. "" = of every queue.
   Result<std::vector<Job>> list(const std::string& queue = "");
-  // Puts it back in line at once, its lost attempts counted anew. Answers its state. Errors:
-  // conflict (it is not in quarantine, or runs), not_found, expired.
+  // Makes the job available at once and resets its count of lost attempts. Returns its state.
+  // Errors: conflict (it is not in quarantine, or runs), not_found, expired.
   Result<JobState> release(JobId id);
 
  private:

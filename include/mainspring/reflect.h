@@ -1,10 +1,10 @@
-// Structs to and from JSON, by Boost.Describe. What the typed calls of engine.h are made of.
+// Converts structs to and from JSON with Boost.Describe. The typed calls of engine.h use it.
 //
 //   struct Point { int x = 0; std::optional<std::string> note; };
 //   BOOST_DESCRIBE_STRUCT(Point, (), (x, note))
 //   to_json(Point{.x = 1})                 // {"x":1}
-//   from_json<Point>("{\"x\":1,\"z\":2}")  // fields it does not know are passed over, fields that
-//                                          // are missing keep their default
+//   from_json<Point>("{\"x\":1,\"z\":2}")  // unknown fields are ignored, missing fields keep their
+//                                          // default
 //
 // Fields may be bool, integers, floating point, std::string, described enums (as their name), Json
 // (any value, as it is), std::optional (absent or null = nullopt), std::vector, std::map with
@@ -39,16 +39,16 @@ namespace reflect {
 void append_string(std::string& out, std::string_view text);
 void append_number(std::string& out, std::int64_t value);
 void append_number(std::string& out, std::uint64_t value);
-void append_number(std::string& out, double value);  // not finite: null, JSON has no other word
+void append_number(std::string& out, double value);  // not finite: null, as JSON has no such number
 
-// -- reading: a value in a parsed document, which it borrows.
+// -- reading: a value in a parsed document; borrows the document
 class View {
  public:
   explicit View(const void* value) : value_(value) {}
   bool is_null() const;
   bool is_object() const;
   bool is_array() const;
-  // False: it is of another type, or does not fit.
+  // Returns false if it has another type, or does not fit.
   bool get(bool& out) const;
   bool get(std::int64_t& out) const;
   bool get(std::uint64_t& out) const;
@@ -307,7 +307,7 @@ std::string to_json(const T& value) {
   return out;
 }
 
-// Errors: invalid_argument: what is wrong, with the field's path as `field`.
+// Errors: invalid_argument, with the path of the wrong field as `field`.
 template <class T>
 Result<T> from_json(std::string_view json) {
   MS_TRY_ASSIGN(const reflect::Document document, reflect::Document::parse(json));
@@ -316,7 +316,7 @@ Result<T> from_json(std::string_view json) {
   return value;
 }
 
-// What names the kind of a job of type T: T::kind if it has one, else the type's own name.
+// The kind of a job of type T: T::kind if it exists, else the type's own name.
 template <class T>
 constexpr std::string_view kind_of() {
   if constexpr (requires { std::string_view(T::kind); }) {

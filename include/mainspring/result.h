@@ -1,6 +1,6 @@
-// Result<T>: a value, or an Error that tells the caller what to do.
+// Result<T>: a value, or an Error whose code says what the caller can do.
 //
-// Functions that can fail return Result; exceptions never cross a module. MS_TRY returns early:
+// Functions that can fail return Result; exceptions never leave a module. MS_TRY returns early:
 //
 //   MS_TRY(check(queue));                          // Result<void>
 //   MS_TRY_ASSIGN(auto job, store.get(id));        // Result<Job>
@@ -35,7 +35,7 @@ const ErrorInfo& info(ErrorCode code);
 // The row whose name is `name`, or nullptr.
 const ErrorInfo* find_error(std::string_view name);
 
-// What went wrong. `message` is for an administrator: what was tried, on what, why it failed.
+// `message` is for an administrator: what was tried, on what, and why it failed.
 struct [[nodiscard]] Error {
   ErrorCode code = ErrorCode::internal;
   std::string message;

@@ -1,4 +1,4 @@
-// Schedules and timers of an engine: set, paused, run now, their ledgers and the times to come.
+// Schedules and timers of an engine: define, pause and trigger them; read ledgers and future ticks.
 //
 // What a schedule is: schedule.h. Guides: docs/guides/schedules.md, docs/guides/timers.md.
 #pragma once
@@ -23,8 +23,8 @@ struct DefinedSchedule {
   DefinitionOutcome outcome = DefinitionOutcome::created;
 };
 
-// Borrows the engine, which outlives it. All calls are safe from every thread. Errors of all:
-// invalid_argument (with the field), unavailable; of all but put() and list() not_found.
+// Borrows the engine, which must outlive it. Thread-safe. Errors of all calls: invalid_argument
+// (with the field), unavailable; of all but put() and list() also not_found.
 class EngineSchedules {
  public:
   explicit EngineSchedules(Jobs& jobs) : jobs_(&jobs) {}
@@ -35,26 +35,26 @@ class EngineSchedules {
   Result<void> remove(const std::string& name);
   Result<void> pause(const std::string& name, std::string reason = "");
   Result<void> resume(const std::string& name);
-  // Many at once, one after the other: after an error some may have been changed; call again.
-  // Errors: invalid_argument (names and prefix, or neither).
+  // Several schedules, one after another: after an error some may be changed; call again. Errors:
+  // invalid_argument (names and prefix, or neither).
   Result<ScheduleChanges> pause_all(ScheduleSet which, std::string reason = "");
   Result<ScheduleChanges> resume_all(ScheduleSet which);
   // The ticks of all schedules that are not paused, and due jobs by hour, from now until `within`
   // from now, at most kMaxUpcoming; up to `limit` ticks, 1 to kMaxUpcomingTicks.
   Result<Upcoming> upcoming(Duration within, int limit = 1000);
-  // A run now. Answers its job, 0 = the overlap policy skipped it.
+  // Runs it now. Returns the job, or 0 if the overlap policy skipped it.
   Result<JobId> trigger(const std::string& name);
-  // Another timeout of a continuous timer, while it runs; 0 = its own again. Errors: conflict (it
-  // is not continuous).
+  // Changes the timeout of a continuous timer while it runs; 0 = its own again. Errors: conflict
+  // (it is not continuous).
   Result<void> set_timeout(const std::string& name, Duration timeout);
 
   Result<ScheduleInfo> get(const std::string& name);
-  // By name, up to `limit`, 1 to 1000, behind `after`; "" = from the first.
+  // By name, up to `limit`, 1 to 1000, names after `after`; "" = from the first.
   Result<std::vector<ScheduleInfo>> list(int limit = 100, const std::string& after = "");
-  // What became of its ticks, newest first: up to `limit` rows, 1 to 1000, older than `before`; 0 =
-  // from the newest.
+  // The outcomes of its ticks, newest first: up to `limit` rows, 1 to 1000, older than `before`; 0
+  // = from the newest.
   Result<LedgerPage> ledger(const std::string& name, int limit = 100, std::int64_t before = 0);
-  // The next `count` ticks, 1 to kMaxPreview, from a time on; nullopt = from now.
+  // The next `count` ticks, 1 to kMaxPreview, from `from` on; nullopt = from now.
   Result<std::vector<PreviewTick>> preview(const std::string& name, int count = 10,
                                            std::optional<WallTime> from = {});
 

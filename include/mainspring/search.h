@@ -34,14 +34,14 @@ struct FoundJobs {
   std::int64_t of = 0;        // jobs in the queue and the states of the search
 };
 
-// What to change of a job that is not running and has not ended. Fields that are not given stay.
+// Changes to a job that is not running and has not ended. nullopt = unchanged.
 struct JobEdit {
   std::optional<std::string> args{};  // JSON; drops the checkpoint and saved step results
   std::optional<int> priority{};
   std::optional<WallTime> run_at{};
   std::optional<std::vector<std::string>> tags{};
 };
-// What is different in a clone.
+// Differences between a clone and its original. nullopt = unchanged.
 struct JobClone {
   std::optional<std::string> args{};  // JSON
   std::optional<std::string> queue{};
@@ -59,7 +59,7 @@ struct BulkOrder {
   int priority = 5;         // of reprioritise
   std::string reason{};     // of cancel
   std::string rate{};       // at most this fast: "20/s", "10/m", "5/h"; "" = no limit
-  std::int64_t canary = 0;  // pause after this many changes until continued; 0 = do not pause
+  std::int64_t canary = 0;  // pause after this many changes until proceed(); 0 = do not pause
 };
 inline constexpr std::int64_t kMaxBulkCanary = 1'000'000;
 
@@ -88,10 +88,10 @@ struct BulkInfo {
   BulkOrder order{};
   std::optional<std::int64_t> matched{};  // nullopt = still counting
   std::int64_t changed = 0;
-  std::int64_t skipped = 0;  // changed by others meanwhile, and do not match any more
+  std::int64_t skipped = 0;  // changed by other callers meanwhile, and do not match any more
   std::int64_t failed = 0;   // refused
   std::string error{};       // of the last refused one
-  std::string by{};          // who started it
+  std::string by{};          // name of the caller that started it
   WallTime started_at;
   std::optional<WallTime> finished_at{};
 };

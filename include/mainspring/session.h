@@ -1,13 +1,13 @@
-// Holding a session: all its jobs, one after the other, by one holder.
+// Holds a session: one holder runs all its jobs, one after another.
 //
 //   auto session = engine.sessions().accept("orders", {.wait = 20s});   // or {.key = …}
 //   while (auto job = session->next(10s)) {                          // an error: see lost()
-//     if (!*job) break;                                              // nothing came: give it back
-//     session->finish(**job, Complete{}, R"({"seen":7})");           // and the state from now on
+//     if (!*job) break;                                              // no job: release the session
+//     session->finish(**job, Complete{}, R"({"seen":7})");           // and set the session's state
 //   }
 //
-// The session and the job that it runs are renewed by a thread of their own at a third of the
-// lease; the session is released when the object ends. Guide: docs/guides/sessions.md.
+// A thread renews the session and its running job at a third of the lease. The session is released
+// when the object ends. Guide: docs/guides/sessions.md.
 #pragma once
 
 #include <functional>
@@ -21,15 +21,15 @@
 namespace mainspring {
 
 struct SessionOptions {
-  std::string key{};  // "" = the next free one that has a job
-  // Until somebody else may have it when nothing is heard of this holder. kMinLease to kMaxLease.
+  std::string key{};  // "" = the next free session that has a job
+  // If the store hears nothing from this holder for this long, another may get the session.
+  // kMinLease to kMaxLease.
   Duration lease = kDefaultLease;
-  Duration wait{0};        // without a key: for one that is free
-  std::stop_token stop{};  // ends that wait
+  Duration wait{0};        // without a key: how long to wait for a free session
+  std::stop_token stop{};  // ends the wait
 };
 
-// One holding of a session. Movable; the last owner's end releases it. Calls are safe from every
-// thread, one job at a time.
+// Holds one session. Movable; released when the last owner ends. Thread-safe; one job at a time.
 class HeldSession {
  public:
   struct State;
@@ -44,20 +44,19 @@ class HeldSession {
   bool lost() const;
   std::stop_token stop_token() const;  // stop is requested when it is lost
 
-  // The next job, waiting for it up to `wait`; nullopt if there was none. Errors: conflict (the one
-  // before has not been finished), lease_lost, unavailable.
+  // The next job. Waits for it up to `wait`; nullopt if there is none. Errors: conflict (the
+  // previous job is not finished), lease_lost, unavailable.
   Result<std::optional<ClaimedJob>> next(Duration wait = Duration(0));
-  // Ends the attempt, and sets the state with it: JSON, "" = none; nullopt leaves it as it is.
-  // Errors: lease_lost (the job is not ours any more), invalid_argument, too_large, unavailable.
+  // Ends the attempt and sets the session's state: JSON, "" = none; nullopt = unchanged. Errors:
+  // lease_lost (another may have the job), invalid_argument, too_large, unavailable.
   Result<void> finish(const ClaimedJob& job, Outcome outcome,
                       std::optional<std::string> session_state = std::nullopt);
-  // As it was accepted, or as this holder has set it last. JSON, "" = none.
+  // The state when the session was accepted, or as this holder set it last. JSON, "" = none.
   std::string state() const;
   // On disk when it returns. Errors: lease_lost, invalid_argument, too_large, unavailable.
   Result<void> set_state(std::string json);
-  // Ends the holding now. A job that was not finished is given back, and the attempt is not
-  // counted. Errors: lease_lost (it had been lost before), unavailable (it will expire). Later
-  // calls do nothing.
+  // Ends the holding now. An unfinished job is returned, and its attempt is not counted. Errors:
+  // lease_lost (it was lost earlier), unavailable (it will expire). Later calls do nothing.
   Result<void> release();
 
  private:

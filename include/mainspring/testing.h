@@ -1,4 +1,4 @@
-// Helpers for the tests of programs that use Mainspring: a test server and questions about its
+// Helpers for the tests of programs that use Mainspring: a test server and assertions about its
 // jobs.
 //
 //   mainspring::testing::TestServer server;          // runs `mainspring serve --test`
@@ -7,8 +7,8 @@
 //   server.assert_enqueued<Mail>([](const Mail& mail) { return mail.to == "anna@example.org"; });
 //   server.advance(24h);                             // schedules, delays and retries fire in order
 //
-// What does not hold is thrown as Failure, whose what() says why: doctest, GoogleTest and Catch2
-// report it as a failed test. All calls are safe from every thread. Guide: docs/guides/testing.md.
+// A failed assertion throws Failure, whose what() says why: doctest, GoogleTest and Catch2 report
+// it as a failed test. Thread-safe. Guide: docs/guides/testing.md.
 #pragma once
 
 #include <cstdint>
@@ -30,20 +30,20 @@ class Failure : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The effect of a job changed when it ran again.
+// Thrown when running a job again changed its effect.
 class NotIdempotent : public Failure {
  public:
   NotIdempotent(const std::string& kind, std::string which_run, std::string first_seen,
                 std::string then_seen);
   const std::string run;    // "a second run", "a third run"
-  const std::string first;  // what was observed after one run, and after that one; JSON
+  const std::string first;  // observed after one run, and (`then`) after that run; JSON
   const std::string then;
 };
 
 struct ServerOptions {
   std::string binary{};                 // "" = MAINSPRING_BINARY, else mainspring on the PATH
-  std::optional<std::uint64_t> seed{};  // of faults that give none; nullopt = random
-  // A test server that is running already: nothing is started, and nothing stopped.
+  std::optional<std::uint64_t> seed{};  // for faults without their own seed; nullopt = random
+  // A test server that already runs: it is neither started nor stopped.
   std::string url{};
   std::string token{};
 };
@@ -52,7 +52,7 @@ struct Where {
   std::string queue{};  // "" = the type's own (T::queue), else "default"
 };
 
-// What became due while the clock moved.
+// An event that became due while the clock moved.
 struct Fired {
   WallTime at;
   std::string what;  // schedule, scheduled, retry, lease, expiry, workflow
@@ -61,26 +61,26 @@ struct Fired {
   std::string queue{}, schedule{}, lock{}, session{};
 };
 
-// Which leases outlast an advance that passes their end.
+// Which leases survive when the clock advances past their end.
 enum class Leases : std::uint8_t {
-  live,  // those of live workers are kept: they have renewed it, or a claim of them waits
-  keep,  // all are kept
-  lose,  // all are lost, as if their workers had crashed
+  live,  // leases of live workers: the worker has renewed it, or one of its claims waits
+  keep,  // all
+  lose,  // none, as if their workers had crashed
 };
 struct AdvanceOptions {
   Leases leases = Leases::live;
-  // Real time that workers get at each instant at which something is due.
+  // Real time that workers get at each instant at which an event is due.
   Duration settle = std::chrono::seconds(1);
 };
 
 struct PerformOptions {
   int attempt = 1;
-  std::string checkpoint{};                    // JSON that an earlier attempt left
-  std::map<std::string, std::string> memos{};  // step results that earlier attempts kept, JSON
+  std::string checkpoint{};                    // JSON of an earlier attempt
+  std::map<std::string, std::string> memos{};  // saved step results of earlier attempts, JSON
   std::string headers{};                       // a JSON object of strings
   StopReason stop = StopReason::none;          // why the handler should stop
 };
-// What one run of a handler came to.
+// The outcome and the reports of one run of a handler.
 struct Performed {
   HandlerResult outcome;
   std::vector<Progress> progress;
@@ -89,8 +89,8 @@ struct Performed {
   std::map<std::string, std::string> memos;
   std::optional<std::string> session_state;
 };
-// Runs a handler here and now, without a server, with args as they would come from one. Its
-// exceptions pass.
+// Runs a handler directly, without a server, with args as a server would send them. Exceptions of
+// the handler propagate.
 Performed perform_kind(ClaimedJob job, const Handler& handler, PerformOptions options = {});
 template <class T, class F>
 Performed perform(F handler, const T& value, PerformOptions options = {}) {
@@ -109,8 +109,8 @@ namespace detail {
 struct Server;
 }
 
-// Names of one test alone, so that tests run side by side. What has them ends with the object: jobs
-// are cancelled, schedules, triggers and locks removed.
+// Names for one test only, so that tests can run in parallel. When the object ends, its jobs are
+// cancelled and its schedules, triggers and locks are removed.
 class Namespace {
  public:
   ~Namespace();
@@ -118,9 +118,9 @@ class Namespace {
   Namespace& operator=(Namespace&&) = delete;
   const std::string& name() const { return name_; }
   const std::string& prefix() const { return prefix_; }
-  // A queue of it. Schedules, locks and sessions are named the same way.
+  // A queue of this namespace. Name schedules, locks and sessions the same way.
   std::string queue(std::string_view name = "default") const { return prefix_ + std::string(name); }
-  // Waits until nothing in it is available, running or due. Workers do the work.
+  // Waits until no job in it is available, running or due. Workers do the work.
   void drain(Duration timeout = std::chrono::seconds(10)) const;
 
  private:
@@ -140,8 +140,8 @@ struct ChaosOptions {
   double delay = 0;
   Duration max_delay = std::chrono::milliseconds(50);
 };
-// Faults as long as it lives. The same seed gives the same faults to the same jobs. No fault takes
-// the last attempt of a job, so each job ends as its handler says.
+// Injects faults while it lives. The same seed gives the same faults to the same jobs. No fault
+// takes the last attempt of a job, so each job ends as its handler says.
 class Chaos {
  public:
   ~Chaos();
@@ -159,27 +159,27 @@ class Chaos {
 
 class TestServer {
  public:
-  // Starts one, or uses the one that runs at options.url. Throws Failure.
+  // Starts a server, or uses the server at options.url. Throws Failure.
   explicit TestServer(const ServerOptions& options = {});
-  // Stops it, and removes its data. They go too when this process ends in any other way.
+  // Stops the server and removes its data. Both also happen if this process crashes.
   ~TestServer();
   TestServer(TestServer&&) noexcept;
   TestServer& operator=(TestServer&&) = delete;
 
   const std::string& url() const;
   const std::string& token() const;
-  std::uint64_t seed() const;  // 0 of one that was not started here
-  // An engine on it. Throws Failure.
+  std::uint64_t seed() const;  // 0 if the server was not started here
+  // An engine that is connected to it. Throws Failure.
   Engine engine(EngineOptions options = {}) const;
   Namespace make_namespace(const std::string& name = "") const;
 
-  // -- what is enqueued: jobs that have not ended, oldest first
+  // -- enqueued jobs: not ended, oldest first
   std::vector<Job> jobs(std::string_view kind, std::string_view queue) const;
   template <class T>
   std::vector<Job> all_enqueued(const Where& where = {}) const {
     return jobs(kind_of<T>(), reflect::queue_of<T>(where.queue));
   }
-  // The first job whose args fit; throws Failure if there is none.
+  // The first job whose args match; throws Failure if there is none.
   template <class T, class Fits>
   requires(std::is_invocable_r_v<bool, Fits, const T&>) Job
       assert_enqueued(Fits fits, const Where& where = {})
@@ -211,22 +211,22 @@ class TestServer {
 
   // -- time
   WallTime now() const;
-  // Moves the clock; returns what fired, in order. The clock stops at each instant at which
-  // something is due, and waiting workers get up to `settle` to do it.
+  // Moves the clock; returns what fired, in order. The clock stops at each instant at which an
+  // event is due, and waiting workers get up to `settle` to handle it.
   std::vector<Fired> advance(Duration by, AdvanceOptions options = {}) const;
   std::vector<Fired> advance_to(WallTime to, AdvanceOptions options = {}) const;
-  // Waits until nothing of a queue ("" = of all) is available, running or due.
+  // Waits until no job of a queue ("" = of all) is available, running or due.
   void drain(const std::string& queue = "", Duration timeout = std::chrono::seconds(10)) const;
-  // The job once it has this state; throws Failure when it cannot come or the time is over.
+  // The job once it has this state; throws Failure when it cannot reach it, or after `timeout`.
   Job wait_for(JobId job, JobState state = JobState::completed,
                Duration timeout = std::chrono::seconds(10)) const;
 
   // -- faults
   Chaos chaos(ChaosOptions options = {}) const;
-  // Throws NotIdempotent if running a job again changes what `observe` returns. One job is
-  // enqueued. The finishes of its first two runs are lost, so its handler runs three times.
-  // `observe` is called after each run; it returns anything that to_json takes. Saved step results
-  // last from run to run, as they do after a crash. Throws Failure if a run fails.
+  // Throws NotIdempotent if running a job again changes what `observe` returns. It enqueues one job
+  // and loses the outcomes of the first two runs, so the handler runs three times. `observe` is
+  // called after each run; it may return any type that to_json takes. Saved step results last from
+  // run to run, as after a crash. Throws Failure if a run fails.
   template <class T, class F, class Observe>
   void assert_idempotent(F handler, const T& value, Observe observe,
                          Duration timeout = std::chrono::seconds(30)) const {
@@ -241,7 +241,7 @@ class TestServer {
   void check_idempotent(std::string kind, std::string args, const Handler& handler,
                         const std::function<std::string()>& observe, Duration timeout) const;
 
-  // Any request below /v1: the body of the answer. Throws Failure.
+  // Sends any request below /v1; returns the body of the answer. Throws Failure.
   std::string request(std::string_view method, std::string_view path,
                       std::string_view body = "") const;
 

@@ -1,8 +1,8 @@
 // The three kinds of time: Duration (a length), Instant (steady), WallTime (the calendar).
 //
-// Leases, timeouts and waits are measured on Instant, which never jumps; run_at, expiry and
-// everything that people read is WallTime, which an administrator may set back. They do not mix:
-// subtracting one from the other does not compile. All count microseconds.
+// Leases, timeouts and waits use Instant, which never jumps. run_at, expiry and all times shown to
+// people use WallTime, which an administrator may set back. Subtracting one from the other does not
+// compile. All count microseconds.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ namespace mainspring {
 
 using Duration = std::chrono::microseconds;
 
-// "No limit", where a Duration is a limit.
+// "No limit", for a Duration that is a limit.
 inline constexpr Duration kForever = Duration::max();
 
 template <class Tag>
@@ -27,7 +27,7 @@ class TimePoint {
   constexpr TimePoint() = default;
   static constexpr TimePoint from_us(std::int64_t us) { return TimePoint(us); }
   static constexpr TimePoint from_ms(std::int64_t ms) { return TimePoint(ms * 1000); }
-  // Later than everything: "never".
+  // Later than any time.
   static constexpr TimePoint never() { return TimePoint(std::numeric_limits<std::int64_t>::max()); }
 
   constexpr std::int64_t us() const { return us_; }
@@ -50,10 +50,10 @@ class TimePoint {
   std::int64_t us_ = 0;
 };
 
-using Instant = TimePoint<struct InstantTag>;    // steady: since some start, CLOCK_BOOTTIME
+using Instant = TimePoint<struct InstantTag>;    // steady: from an arbitrary start, CLOCK_BOOTTIME
 using WallTime = TimePoint<struct WallTimeTag>;  // since 1970-01-01T00:00:00Z
 
-// The moment of a step or a batch, on both clocks, read once by whoever drives it.
+// The time of a step or a batch on both clocks. The caller reads both once.
 struct Now {
   Instant instant;
   WallTime wall;
@@ -62,11 +62,11 @@ struct Now {
 // "250ms", "30s", "15m", "24h", "7d", "1.5s", "100us"; combined "1h30m" too. Never negative.
 // Errors: invalid_argument.
 Result<Duration> parse_duration(std::string_view text);
-// The shortest text that parse_duration reads back to the same value; "none" for kForever.
+// The shortest text that parse_duration converts back to the same value; "none" for kForever.
 std::string format_duration(Duration d);
 
-// RFC 3339, any offset in, UTC out: "2026-01-31T09:00:00Z", with as many of six fractional digits
-// as are not zero, in groups of three. Years 1970 to 9999. Errors: invalid_argument.
+// RFC 3339. Parses any offset, prints UTC: "2026-01-31T09:00:00Z", with 0, 3 or 6 fractional
+// digits. Years 1970 to 9999. Errors: invalid_argument.
 Result<WallTime> parse_wall_time(std::string_view text);
 std::string format_wall_time(WallTime t);
 

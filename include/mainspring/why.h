@@ -1,4 +1,4 @@
-// Why: which gate holds a job back now, for whoever asks why it does not run.
+// Why: the gate that holds a job back now.
 //
 //   auto why = engine.why(id);
 //   fmt::print("{}: {}\n", to_string(why->gate), why->text);
@@ -16,21 +16,21 @@ namespace mainspring {
 enum class Gate {
   ended,            // it is completed, cancelled or dead
   running,          // nothing holds it
-  time,             // its run_at, or the pause after a failure, has not come
-  earlier_run,      // of the same schedule, which has not ended
-  quarantine,       // its workers were lost with it: it waits for its turn to run alone
-  deferred,         // its worker put it aside: a claim that names it, or an operator, goes on
-  session_turn,     // another job of its session has the turn
-  session_stopped,  // a job of its session died, which blocks or parks it
-  session_held,     // a worker holds its session, and only it gets the job
-  queue_paused,     // somebody paused it
-  concurrency,      // as many jobs of its queue run as may run at once
-  key_concurrency,  // as many jobs of its queue with its limit_key run as may run at once
-  key_rate,         // as many with its limit_key have begun as may begin in the time
-  breaker,          // what its queue depends on is thought to be unwell
-  rate,             // as many of its queue have begun as may begin in the time
-  no_worker,        // nobody who was heard of lately takes its queue
-  busy_workers,     // all who take its queue have as much as they want
+  time,             // its run_at, or the pause after a failure, is in the future
+  earlier_run,      // an earlier run of the same schedule has not ended
+  quarantine,       // its workers were lost: it waits to run alone
+  deferred,         // its worker deferred it: a claim by id or an operator continues it
+  session_head,     // another job is at the head of its session
+  session_stopped,  // a job of its session died, which blocks or parks the session
+  session_held,     // a worker holds its session, and only that worker gets the job
+  queue_paused,     // its queue is paused
+  concurrency,      // its queue is at its concurrency limit
+  key_concurrency,  // its limit_key is at its concurrency limit
+  key_rate,         // its limit_key is at its rate limit
+  breaker,          // the breaker of its queue is open or half open
+  rate,             // its queue is at its rate limit
+  no_worker,        // no known worker takes its queue
+  busy_workers,     // all workers that take its queue are full
   claim,            // it is about to be claimed
 };
 std::string_view to_string(Gate gate);
@@ -39,9 +39,9 @@ std::optional<Gate> parse_gate(std::string_view text);
 struct Why {
   Gate gate = Gate::claim;
   std::string text;               // a sentence for people
-  std::optional<WallTime> until;  // when the gate opens by itself, if that is known
-  // Of a job that waits for its turn in the line: how many are before it, at most kMaxAhead, and
-  // about when it begins, if its queue's jobs were seen to end.
+  std::optional<WallTime> until;  // when the gate opens by itself, if known
+  // Of a job in the ready queue: how many jobs are before it, at most kMaxAhead, and when it is
+  // expected to start, if recent jobs of its queue have ended.
   std::optional<std::int64_t> ahead{};
   std::optional<WallTime> estimated_start{};
 };

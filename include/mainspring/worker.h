@@ -1,4 +1,4 @@
-// How handlers are run: options of a worker and of each kind of job.
+// Options of a worker and of each kind of job.
 #pragma once
 
 #include <functional>
@@ -11,14 +11,14 @@
 
 namespace mainspring {
 
-// When a failed attempt is tried again. The default leaves it to the server: min(n^4 + 2 s, 6 h).
+// When to retry a failed attempt. By default the server decides: min(n^4 + 2 s, 6 h).
 struct RetryPolicy {
   // Before the second attempt; nullopt = the server's back-off.
   std::optional<Duration> first_delay;
-  // Each further delay is so many times longer, ± 20 %, up to max_delay.
+  // Each further delay is longer by this factor, ± 20 %, up to max_delay.
   double factor = 2;
   Duration max_delay = std::chrono::hours(6);
-  // Dead after so many failed attempts, if that is less than the job's own max_attempts; 0 = the
+  // Dead after this many failed attempts, if that is less than the job's own max_attempts; 0 = the
   // job's own.
   int max_attempts = 0;
 
@@ -27,48 +27,57 @@ struct RetryPolicy {
 };
 
 struct KindOptions {
-  // Jobs of this kind at once in this worker; 0 = as many as there are slots.
+  // Concurrent jobs of this kind in this worker; 0 = the number of slots.
   int concurrency = 0;
   // Time limit of an attempt; 0 = the job's own. The shorter of the two counts.
   Duration timeout{0};
   RetryPolicy retry;
-  // The name of a lease that a handler holds while it runs: "report/{customer}", where {field} is
-  // the string or number at that field of args. At most one job with the same name runs at once in
-  // the system, whatever its kind. Who does not get it gives the job back without counting the
-  // attempt: for 1 s, longer where many want it, up to kLongestSingletonPause. "" = no lease. Args
-  // without the field make the job dead. A job waits in its slot for up to kSingletonWait; no more
-  // than one per name and a quarter of the slots at once.
+  // Name of a lease that a handler holds while it runs: "report/{customer}", where {field} is the
+  // string or number in that field of args. At most one job with the same name runs at once in the
+  // system, whatever its kind. "" = no lease. A job that does not get the lease waits in its slot
+  // for up to kSingletonWait (at most one job per name, and a quarter of the slots). Then the
+  // worker returns it without counting the attempt: for 1 s, longer if many jobs want the lease, up
+  // to kLongestSingletonPause. Args without the field make the job dead.
   std::string singleton;
-  // The handler goes on until it is told to end: when the worker stops it is told at once, not
-  // after four fifths of graceful_stop.
-  bool until_told = false;
+  // The handler runs until it is asked to stop. When the worker stops, it asks at once, not after
+  // four fifths of graceful_stop.
+  bool until_stopped = false;
 };
 inline constexpr Duration kSingletonWait = std::chrono::seconds(1);
 inline constexpr Duration kLongestSingletonPause = std::chrono::seconds(30);
 
-// What a handler answers. An error is a failed attempt, as is an exception.
+// The return value of a handler. An error or an exception is a failed attempt.
 using HandlerResult = Result<Outcome>;
 using Handler = std::function<HandlerResult(const ClaimedJob&, Context&)>;
 
 struct WorkerOptions {
-  // Where jobs are taken from, 1 to kMaxClaimQueues. An Engine adds those of its handlers.
+  // Queues to take jobs from, 1 to kMaxClaimQueues. An Engine adds the queues of its handlers.
   std::vector<std::string> queues;
-  // Handlers that run at once, each on a thread: 1 to 1024. Raise for handlers that wait (network,
-  // programs), not beyond the cores for those that compute. A job of a kind with a cost (limits.h)
-  // takes so many, at most all; where fewer are free it waits for them, and those behind it too.
+  // Concurrent handlers, one thread each: 1 to 1024. Raise for handlers that wait (network,
+  // programs); for handlers that compute use at most the number of cores. A job with a cost
+  // (limits.h) takes that many slots, at most all. It waits until they are free, and so do the
+  // jobs that were claimed after it.
   int slots = 10;
-  // How long the server waits for news of this worker before it gives its jobs to others; renewed
-  // every third of it. Raise for machines that stall; lower to be replaced sooner.
+  // If the server hears nothing from this worker for this long, it gives the jobs to others. The
+  // worker renews every third of it. Raise for machines that stall; lower to be replaced sooner.
   Duration lease = kDefaultLease;
-  // How long stop() takes at most with handlers that obey: they may go on for four fifths of it,
-  // then they are told to stop and their jobs are given back without counting the attempt.
+  // The longest time that stop() takes if handlers obey: they may run for four fifths of it, then
+  // they are asked to stop and their jobs are returned without counting the attempt.
   Duration graceful_stop = std::chrono::seconds(25);
-  // How long a claim waits at the server before it is asked again.
+  // How long one claim waits at the server for jobs.
   Duration claim_wait = std::chrono::seconds(20);
   // The version of your program, up to 100 bytes. `mainspring workers` shows it. Default: unknown.
   std::string version;
-  // What the handlers are written in, up to 100 bytes. `mainspring workers` shows it.
+  // The language of the handlers, up to 100 bytes. `mainspring workers` shows it.
   std::string language = "C++";
+
+  // Called once, from a thread of the worker, when an operator stops it (`mainspring workers
+  // stop`): end the program. The worker claims no more jobs by then; call stop(), not from this
+  // function.
+  std::function<void()> on_stop_command;
+  // A worker that lives and dies with another program than its own, as those of job folders do,
+  // only becomes quiet when an operator stops it.
+  bool stops_on_command = true;
 
   // All mistakes; empty = none.
   std::vector<Error> validate() const;
@@ -79,13 +88,13 @@ struct WorkerStats {
   std::int64_t claimed = 0;
   std::int64_t completed = 0;
   std::int64_t failed = 0;   // retry
-  std::int64_t dead = 0;     // the handler said so, or its policy did
-  std::int64_t snoozed = 0;  // also given back at shutdown
+  std::int64_t dead = 0;     // by the handler or the retry policy
+  std::int64_t snoozed = 0;  // also jobs returned at shutdown
   std::int64_t deferred = 0;
   std::int64_t cancelled = 0;
-  std::int64_t stale = 0;       // outcomes refused: somebody else had the job by then
-  std::int64_t refused = 0;     // outcomes that the server did not take for another reason
-  std::int64_t lease_lost = 0;  // handlers that were told so
+  std::int64_t stale = 0;       // outcomes refused: another worker had the job by then
+  std::int64_t refused = 0;     // outcomes that the server refused for another reason
+  std::int64_t lease_lost = 0;  // handlers that were asked to stop for a lost lease
   std::int64_t claims = 0;      // calls
   std::int64_t finishes = 0;    // calls
   std::int64_t renews = 0;      // calls

@@ -1,4 +1,4 @@
-// Workflows of an engine: started, signalled, looked at, paused, and helped on when one is parked.
+// Workflows of an engine: start, signal, read, pause, and retry parked ones.
 //
 // What a workflow is: workflow.h. Guide: docs/guides/workflows.md.
 #pragma once
@@ -15,58 +15,58 @@ class Workflows;
 
 struct StartedWorkflow {
   WorkflowId id = 0;
-  bool duplicate = false;  // one of its name and key had been started
+  bool duplicate = false;  // a workflow with its name and key already existed
 };
-// Which workflows are listed. What is left out does not restrict.
+// Which workflows are listed. Empty fields do not restrict.
 struct WorkflowList {
   std::string name{};
   std::optional<WorkflowState> state{};
   int limit = 100;        // 1 to 1000
-  WorkflowId before = 0;  // those with a smaller id; 0 = from the newest
+  WorkflowId before = 0;  // smaller ids only; 0 = from the newest
 };
 enum class RetryMode : std::uint8_t {
-  again,    // the jobs, or undo jobs, that failed are made anew
-  by_hand,  // somebody has done it, or undone it: it is taken as done
+  again,    // create the failed jobs, or undo jobs, again
+  by_hand,  // mark it as done or undone: an operator has done it
 };
 
-// Borrows the engine, which outlives it. All calls are safe from every thread. Errors of all:
-// invalid_argument (with the field), unavailable; of all with an id not_found.
+// Borrows the engine, which must outlive it. Thread-safe. Errors of all calls: invalid_argument
+// (with the field), unavailable; with an id also not_found.
 class EngineWorkflows {
  public:
   explicit EngineWorkflows(Workflows& workflows) : workflows_(&workflows) {}
 
-  // Steps that are finished or undone as a whole. On disk when it returns. Errors: those of
-  // validate(spec), overloaded, storage_full. At a server, one without a key gets a random one, so
-  // that a broken connection cannot start it twice.
+  // Starts a workflow. Durable when it returns. Errors: those of validate(spec), overloaded,
+  // storage_full. With a server, a workflow without a key gets a random one, so that a retry after
+  // a broken connection cannot start it twice.
   Result<StartedWorkflow> start(WorkflowSpec spec);
-  // `payload`: JSON, "" = null. The same `signal_id` again changes nothing; "" = a random one at a
-  // server, none in this process.
-  // Errors: conflict (it is being undone or has ended), overloaded (kMaxWorkflowSignals).
+  // Sends a signal. `payload`: JSON, "" = null. Repeating a `signal_id` has no effect; "" = a
+  // random id with a server, none in this process. Errors: conflict (it is being undone or has
+  // ended), overloaded (kMaxWorkflowSignals).
   Result<void> signal(WorkflowId id, std::string name, std::string payload = "",
                       std::string signal_id = "");
-  // What was done is undone; it has ended when that is. Errors: conflict (it has ended).
+  // Undoes completed steps, then ends. Errors: conflict (it has ended).
   Result<WorkflowInfo> cancel(WorkflowId id, std::string reason = "");
-  // While paused no step begins and nothing is undone; what runs goes on. Errors of both: conflict
-  // (it has ended).
+  // While paused, no step starts and nothing is undone; running jobs continue. Errors of both:
+  // conflict (it has ended).
   Result<WorkflowInfo> pause(WorkflowId id);
   Result<WorkflowInfo> resume(WorkflowId id);
-  // Of a parked one, or one with a parked child: lets it go on, with `step` or, "", with every step
-  // that parked it. `result` (JSON, "" = nothing) is what a step is taken to have answered that
-  // somebody has done by hand. Errors: conflict (it is not parked; a result of a step that is
-  // undone); not_found also where `step` is none that parked it.
+  // Continues a parked workflow, or one with a parked child, at `step`; "" = at every step that
+  // parked it. `result` (JSON, "" = nothing) is the result of a step that was done by hand. Errors:
+  // conflict (it is not parked; a result for an undone step); not_found also if `step` did not park
+  // it.
   Result<WorkflowInfo> retry(WorkflowId id, std::string step = "",
                              RetryMode mode = RetryMode::again, std::string result = "");
-  // Begins one that has ended anew from `step`, as a new one; `input` (JSON; nullopt = as it was)
-  // and `key` are of the new one. Errors: conflict, too_large, overloaded, storage_full.
+  // Starts a new workflow from `step` of an ended one. `input` (JSON; nullopt = the original's) and
+  // `key` are those of the new one. Errors: conflict, too_large, overloaded, storage_full.
   Result<StartedWorkflow> fork(WorkflowId id, std::string step,
                                std::optional<std::string> input = {}, std::string key = "");
 
   Result<WorkflowInfo> get(WorkflowId id);
-  // The workflow when it has ended or is parked, or as it is after `limit`.
+  // Waits for the workflow to end or park. Returns it then, or as it is after `limit`.
   Result<WorkflowInfo> wait(WorkflowId id, Duration limit = kForever, std::stop_token stop = {});
   // Newest first. A page may be short, even empty, with `next` set.
   Result<WorkflowPage> list(const WorkflowList& list = {});
-  // By number, behind `after`; up to `limit`, 1 to 1000.
+  // By number, after `after`; up to `limit`, 1 to 1000.
   Result<WorkflowStepPage> steps(WorkflowId id, int limit = 1000, int after = 0);
 
  private:

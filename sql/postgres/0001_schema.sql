@@ -59,7 +59,7 @@ CREATE UNLOGGED TABLE $schema.awake (one boolean PRIMARY KEY DEFAULT true CHECK 
 INSERT INTO $schema.awake DEFAULT VALUES;
 
 CREATE TABLE $schema.secrets (
-  name text PRIMARY KEY,                -- 'bell': with it nodes prove to each other that they share this store
+  name text PRIMARY KEY,                -- 'notifier': with it nodes prove to each other that they share this store
   secret bytea NOT NULL
 );
 
@@ -94,7 +94,7 @@ CREATE TABLE $schema.queues (
   limits text,                          -- JSON: limits, order, costs and breaker. A claim locks the row of such a queue first
   meter text,                           -- what the rate has started
   opens_at bigint,                      -- the rate closes the queue until then; with costs: when the next cost fits
-  turns_at bigint,                      -- fair keys: the virtual time of the queue; NULL = 0
+  fair_at bigint,                       -- fair keys: the virtual time of the queue; NULL = 0
   settings text,                        -- JSON: as `limits`, if no claim needs to know them; `limits` is NULL then
   keys_open_at bigint,                  -- when the first limit key that its rate closes opens again
   empty_since bigint,                   -- when it was first seen without jobs and settings; NULL = not seen so
@@ -111,7 +111,7 @@ CREATE TABLE $schema.kinds (
 -- Counters: each batch appends what it changed. The sum of all rows is the value. Old rows are folded into one from time
 -- to time. Rows are never updated, because an open transaction of another client would make updates slow.
 -- (node, batch) identifies a batch: a commit whose answer was lost is looked up here.
-CREATE TABLE $schema.tallies (
+CREATE TABLE $schema.job_counts (
   node bigint NOT NULL,
   batch bigint NOT NULL,
   at bigint NOT NULL,
@@ -130,7 +130,7 @@ CREATE TABLE $schema.tallies (
   ids bigint[]                          -- the new jobs of a batch that only enqueued: its answer, if the first one is lost
 );
 -- Ids hardly compress, and trying costs more than the rest of such a row.
-ALTER TABLE $schema.tallies ALTER COLUMN ids SET STORAGE EXTERNAL;
+ALTER TABLE $schema.job_counts ALTER COLUMN ids SET STORAGE EXTERNAL;
 
 -- ==== jobs =======================================================================================================
 
@@ -153,7 +153,7 @@ CREATE TABLE $schema.jobs (
                                         --  1024  dead instead of cancelled when it expires
                                         --  2048  has a limit_key
                                         --  4096  belongs to a step of a workflow
-                                        --  8192  of a step: an attempt ended without a word of its worker, or was cancelled
+                                        --  8192  of a step: an attempt ended without a report of its worker, or was cancelled
                                         -- 16384  has rows in `memos`
   priority smallint NOT NULL,
   attempt integer NOT NULL,
@@ -192,7 +192,7 @@ CREATE TABLE $schema.jobs (
                                         -- other state it is released
 ) WITH (fillfactor = 33, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
--- The ready queue: one row for each available job that is not in `bundles` or `held_back`. It is not part of `jobs`,
+-- The ready queue: one row for each available job that is not in `packs` or `held_back`. It is not part of `jobs`,
 -- because claims must walk over its dead entries; nodes remember where its first live entry is.
 CREATE TABLE $schema.ready (
   queue integer NOT NULL,
@@ -210,7 +210,7 @@ CREATE INDEX ready_sessions ON $schema.ready (queue, priority, run_at, id) WHERE
 -- Packed ready entries: one row for up to a hundred jobs that were enqueued together. A job belongs to its entry as long
 -- as its row is unchanged (state 2, version 1). Every change raises the version and so removes the job from the entry;
 -- its id stays and means nothing. A job that becomes available again goes to `ready`.
-CREATE TABLE $schema.bundles (
+CREATE TABLE $schema.packs (
   queue integer NOT NULL,
   priority smallint NOT NULL,
   kind integer NOT NULL,
@@ -219,7 +219,7 @@ CREATE TABLE $schema.bundles (
   ids bigint[] NOT NULL,
   PRIMARY KEY (queue, priority, run_at, first)
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
-ALTER TABLE $schema.bundles ALTER COLUMN ids SET STORAGE EXTERNAL;
+ALTER TABLE $schema.packs ALTER COLUMN ids SET STORAGE EXTERNAL;
 
 -- When scheduled and retryable jobs become available.
 CREATE TABLE $schema.due (
@@ -256,7 +256,32 @@ CREATE TABLE $schema.finished (
 );
 ALTER TABLE $schema.finished ALTER COLUMN ids SET STORAGE EXTERNAL;
 
-CREATE TABLE $schema.dead_letter (id bigint PRIMARY KEY);
+CREATE TABLE $schema.dead_letter (
+  id bigint PRIMARY KEY,
+  queue integer NOT NULL,
+  kind integer NOT NULL,
+  fingerprint bigint NOT NULL           -- of its kind, reason and description
+);
+
+-- Searchable paths of queues, and the jobs by the values at these paths. Triggers on `jobs` write search_values, one pair
+-- for each queue with paths: a node that has not heard of a path yet, and enqueue(), cannot miss it. step_search() creates
+-- these triggers, adds older jobs step by step, and deletes the values of removed paths.
+CREATE TABLE $schema.search_paths (
+  id integer PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+  queue integer NOT NULL,
+  path text COLLATE "C" NOT NULL,       -- names with dots between them
+  stage smallint NOT NULL,              -- 0 new, without a trigger; 1 in use; 2 removed, the trigger still knows it;
+                                        -- 3 removed, its values are being deleted
+  above bigint NOT NULL,                -- in use: jobs with this id or a higher one are in search_values
+  next_at bigint                        -- when step_search() continues; NULL = nothing is to be done
+);
+CREATE UNIQUE INDEX search_paths_in_use ON $schema.search_paths (queue, path) WHERE stage < 2;
+CREATE TABLE $schema.search_values (
+  path integer NOT NULL,                -- search_paths.id
+  value bytea NOT NULL,                 -- a key, as search_value() makes it
+  job bigint NOT NULL,
+  PRIMARY KEY (path, value, job)
+);
 
 -- Deferred jobs. A writer has locked the job.
 CREATE TABLE $schema.deferred (id bigint PRIMARY KEY);
@@ -365,7 +390,7 @@ CREATE INDEX key_meters_ends ON $schema.key_meters (queue, forgotten_at);
 
 -- Fair keys: the virtual time up to which each key was served. Keys that are not ahead of their queue may be missing. The
 -- key '' is that of the jobs without a limit_key.
-CREATE TABLE $schema.turns (
+CREATE TABLE $schema.fair_keys (
   queue integer NOT NULL,
   key text COLLATE "C" NOT NULL,
   at bigint NOT NULL,
@@ -395,13 +420,13 @@ CREATE TABLE $schema.breaker_notes (
 
 -- ==== sessions ===================================================================================================
 
--- One row for each session that has a live job, a holder, a state, or is stopped. Changing its head or its ready queue
--- needs a lock of the row, taken before the lock of any job. The batch that leaves nothing of a session removes its row.
+-- One row for each session that has a live job, a holder, a state, or is stopped. Changing its head or its waiting jobs
+-- needs a lock of the row, taken before the lock of any job. The batch that empties a session removes its row.
 CREATE TABLE $schema.sessions (
   id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
   queue integer NOT NULL,
   key text COLLATE "C" NOT NULL,
-  turn bigint NOT NULL DEFAULT 0,       -- the head: the job that may run; 0 = none. It is not in session_jobs. While the
+  head bigint NOT NULL DEFAULT 0,       -- the head: the job that may run; 0 = none. It is not in session_jobs. While the
                                         -- session has a holder, the head is in state 0 where it would be available
   first bigint NOT NULL DEFAULT 0,      -- no waiting job has a smaller id
   jobs bigint NOT NULL DEFAULT 0,       -- live jobs: the head and those that wait
@@ -689,4 +714,4 @@ CREATE VIEW $schema.queue_counts AS
          sum(t.waiting) AS waiting, sum(t.scheduled) AS scheduled, sum(t.available) AS available,
          sum(t.running) AS running, sum(t.completed) AS completed, sum(t.retryable) AS retryable,
          sum(t.cancelled) AS cancelled, sum(t.dead) AS dead
-  FROM $schema.queues q LEFT JOIN $schema.tallies t ON t.queue = q.id GROUP BY q.name, q.paused;
+  FROM $schema.queues q LEFT JOIN $schema.job_counts t ON t.queue = q.id GROUP BY q.name, q.paused;

@@ -33,7 +33,7 @@ BEGIN
   END IF;
 END $$;
 
--- Moving the store creates a trigger on `tallies` that calls this. Every durable batch and every function writes there, so a
+-- Moving the store creates a trigger on `job_counts` that calls this. Every durable batch and every function writes there, so a
 -- store that was not moved pays nothing.
 CREATE FUNCTION $schema.refuse_moved() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -68,7 +68,7 @@ BEGIN
   END IF;
 END $$;
 
--- A key of a session, or a limit_key: what can be part of a request's path. As check_session_key() does it in C++.
+-- A key of a session, or a limit_key: what can be part of a request's path. check_session_key() in C++ does the same.
 CREATE FUNCTION $schema.check_session(field text, key text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF octet_length(key) NOT BETWEEN 1 AND 512 OR key COLLATE "C" ~ E'[\\x01-\\x1f\\x7f\\\\]' OR key IN ('.', '..') THEN
@@ -165,18 +165,18 @@ BEGIN
 END $$;
 
 -- Counts that a job of `queue` went from one state to another; from NULL: the job is new.
-CREATE FUNCTION $schema.tally(at bigint, queue integer, before integer, after integer) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION $schema.count_job(at bigint, queue integer, before integer, after integer) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   was CONSTANT integer := coalesce(before, -1);
 BEGIN
-  INSERT INTO $schema.tallies (node, batch, at, queue, enqueued, waiting, scheduled, available, running, completed, retryable)
+  INSERT INTO $schema.job_counts (node, batch, at, queue, enqueued, waiting, scheduled, available, running, completed, retryable)
     VALUES (0, 0, at, queue, (was = -1)::integer, (after = 0)::integer - (was = 0)::integer,
       (after = 1)::integer - (was = 1)::integer, (after = 2)::integer - (was = 2)::integer,
       (after = 3)::integer - (was = 3)::integer, (after = 4)::integer - (was = 4)::integer,
       (after = 5)::integer - (was = 5)::integer);
 END $$;
 
--- The session, locked; created if it is new. As sessions_in_hand.cc does it.
+-- The session, locked; created if it is new. loaded_sessions.cc does the same.
 CREATE FUNCTION $schema.lock_session(of_queue integer, wanted text) RETURNS $schema.sessions LANGUAGE plpgsql AS $$
 DECLARE
   locked $schema.sessions;
@@ -189,7 +189,7 @@ END $$;
 
 CREATE FUNCTION $schema.drop_empty_session(of_queue integer, wanted text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  DELETE FROM $schema.sessions s WHERE s.queue = of_queue AND s.key = wanted AND s.jobs = 0 AND s.turn = 0 AND s.token = 0
+  DELETE FROM $schema.sessions s WHERE s.queue = of_queue AND s.key = wanted AND s.jobs = 0 AND s.head = 0 AND s.token = 0
     AND s.stop = 0 AND s.state IS NULL;
 END $$;
 
@@ -206,20 +206,20 @@ BEGIN
   s := $schema.lock_session(job.queue, job.session);
   job.id := nextval('$schema.job_ids');
   job.flags := job.flags | 64;
-  IF s.turn = 0 AND s.stop = 0 THEN
-    s.turn := job.id;
+  IF s.head = 0 AND s.stop = 0 THEN
+    s.head := job.id;
     IF job.state = 2 AND s.token <> 0 THEN job.state := 0; END IF;
   ELSE
     INSERT INTO $schema.session_jobs (session, id) VALUES (s.id, job.id);
     job.state := 0;
   END IF;
-  UPDATE $schema.sessions u SET turn = s.turn, first = least(s.first, job.id), jobs = s.jobs + 1, changed_at = at, prune_at = 0
+  UPDATE $schema.sessions u SET head = s.head, first = least(s.first, job.id), jobs = s.jobs + 1, changed_at = at, prune_at = 0
     WHERE u.id = s.id;
   RETURN job;
 END $$;
 
 -- Removes and adds the rows of a job in `ready`, `due` and `expiring`, as the row of the job says.
-CREATE FUNCTION $schema.leave_lines(job $schema.jobs) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION $schema.leave_ready(job $schema.jobs) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF job.state = 2 THEN
     DELETE FROM $schema.ready r
@@ -232,7 +232,7 @@ BEGIN
   END IF;
 END $$;
 
-CREATE FUNCTION $schema.enter_lines(job $schema.jobs) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION $schema.enter_ready(job $schema.jobs) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   expires_at CONSTANT bigint := CASE WHEN job.started_at = 0 THEN job.expires_at ELSE 0 END;
 BEGIN
@@ -309,7 +309,7 @@ BEGIN
   IF old.session IS NOT NULL THEN
     -- It keeps its place in the session.
     of_old := $schema.lock_session(old.queue, old.session);
-    IF of_old.turn <> old.id OR (new.state = 2 AND of_old.token <> 0) THEN new.state := 0; END IF;
+    IF of_old.head <> old.id OR (new.state = 2 AND of_old.token <> 0) THEN new.state := 0; END IF;
   END IF;
   new.run_at := wanted.run_at; new.version := old.version + 1;
   new.flags := new.flags & ~16;
@@ -319,9 +319,9 @@ BEGIN
       tags = new.tags, headers = new.headers, args = new.args, follow_ups = new.follow_ups, state = new.state, run_at = new.run_at,
       version = new.version, flags = new.flags
     WHERE j.id = new.id;
-  PERFORM $schema.leave_lines(old);
-  PERFORM $schema.enter_lines(new);
-  PERFORM $schema.tally(at, new.queue, old.state, new.state);
+  PERFORM $schema.leave_ready(old);
+  PERFORM $schema.enter_ready(new);
+  PERFORM $schema.count_job(at, new.queue, old.state, new.state);
   RETURN new;
 END $$;
 
@@ -332,7 +332,7 @@ DECLARE
   job $schema.jobs;
   lives boolean;
 BEGIN
-  WHILE s.turn = 0 AND s.stop = 0 LOOP
+  WHILE s.head = 0 AND s.stop = 0 LOOP
     SELECT l.id INTO next FROM $schema.session_jobs l WHERE l.session = s.id AND l.id >= s.first ORDER BY l.id LIMIT 1;
     EXIT WHEN NOT FOUND;
     DELETE FROM $schema.session_jobs l WHERE l.session = s.id AND l.id = next;
@@ -342,12 +342,12 @@ BEGIN
       s.jobs := s.jobs - 1;
       CONTINUE;
     END IF;
-    s.turn := next;
+    s.head := next;
     job.state := CASE WHEN job.run_at > at THEN 1 WHEN s.token <> 0 THEN 0 ELSE 2 END;
     IF job.state <> 0 THEN
       UPDATE $schema.jobs j SET state = job.state, version = j.version + 1 WHERE j.id = next;
-      PERFORM $schema.enter_lines(job);
-      PERFORM $schema.tally(at, job.queue, 0, job.state);
+      PERFORM $schema.enter_ready(job);
+      PERFORM $schema.count_job(at, job.queue, 0, job.state);
     END IF;
     IF wake THEN PERFORM $schema.wake_for(at, job, (SELECT q.name FROM $schema.queues q WHERE q.id = job.queue)); END IF;
   END LOOP;
@@ -356,7 +356,7 @@ BEGIN
     DELETE FROM $schema.sessions u WHERE u.id = s.id;
     RETURN;
   END IF;
-  UPDATE $schema.sessions u SET turn = s.turn, first = s.first, jobs = s.jobs, changed_at = at, state = s.state,
+  UPDATE $schema.sessions u SET head = s.head, first = s.first, jobs = s.jobs, changed_at = at, state = s.state,
       state_bytes = coalesce(octet_length(s.state), 0), prune_at = CASE WHEN lives THEN 0 ELSE at +
         (SELECT t.value FROM $schema.settings t WHERE t.name = 'retention_dead') END
     WHERE u.id = s.id;
@@ -381,14 +381,14 @@ BEGIN
     INSERT INTO $schema.ready (queue, priority, kind, run_at, id, expires_at)
       VALUES (job.queue, job.priority, job.kind, job.run_at, job.id,
               CASE WHEN job.started_at = 0 THEN job.expires_at ELSE 0 END);
-    PERFORM $schema.tally(at, job.queue, 0, 2);
+    PERFORM $schema.count_job(at, job.queue, 0, 2);
     IF wake THEN PERFORM $schema.wake_for(at, job, (SELECT q.name FROM $schema.queues q WHERE q.id = job.queue)); END IF;
   END IF;
   RETURN true;
 END $$;
 
--- Starts the next job of a schedule, one of whose jobs has ended. ties.cc does the same, and says why it is safe.
-CREATE FUNCTION $schema.end_tie(at bigint, ended bigint, of_schedule bigint, wake boolean) RETURNS void LANGUAGE plpgsql AS $$
+-- Starts the next job of a schedule, one of whose jobs has ended. schedule_links.cc does the same, and says why it is safe.
+CREATE FUNCTION $schema.end_link(at bigint, ended bigint, of_schedule bigint, wake boolean) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   DELETE FROM $schema.schedule_jobs t WHERE t.job = ended AND (t.waits OR NOT EXISTS (
     SELECT 1 FROM $schema.schedule_jobs w WHERE w.schedule = of_schedule AND w.waits AND w.job <> ended));
@@ -448,8 +448,8 @@ BEGIN
       VALUES (job.id, job.state, job.flags, job.priority, 0, 20, 1, 0, 0, 0, 0, at, 0, 0, 0, at, 900000000, 0, job.queue,
         job.kind, 20, coalesce(ended.correlation_id, ended.id::text), ended.headers, format('%s,"data":%s}', told, next.data),
         job.session, ended.trigger_depth);
-    PERFORM $schema.enter_lines(job);
-    PERFORM $schema.tally(at, job.queue, NULL, job.state);
+    PERFORM $schema.enter_ready(job);
+    PERFORM $schema.count_job(at, job.queue, NULL, job.state);
     IF wake THEN PERFORM $schema.wake_for(at, job, next.queue); END IF;
   END LOOP;
 END $$;
@@ -590,8 +590,8 @@ BEGIN
     VALUES (job.id, job.state, job.flags, job.priority, 0, job.max_attempts, 1, 0, 0, 0, 0, job.run_at, 0, 0, job.expires_at,
       at, job.timeout, 0, job.queue, job.kind, job.max_attempts, job.unique_key, job.correlation_id, job.reply_to, job.tags,
       job.headers, job.args, job.session, job.reply_session, job.limit_key);
-  PERFORM $schema.enter_lines(job);
-  PERFORM $schema.tally(at, job.queue, NULL, job.state);
+  PERFORM $schema.enter_ready(job);
+  PERFORM $schema.count_job(at, job.queue, NULL, job.state);
   IF unique_key IS NOT NULL THEN
     -- Without a window the key is free as soon as the job ends, whatever the clock says.
     UPDATE $schema.uniques u SET id = job.id, until = CASE WHEN window_us > 0 THEN at + window_us ELSE 0 END
@@ -660,14 +660,14 @@ BEGIN
   END IF;
   INSERT INTO $schema.finished (prune_at, seq, at, ids)
     VALUES (at + keep, nextval('$schema.row_numbers'), at, ARRAY[job.id]);
-  PERFORM $schema.tally(at, job.queue, 3, 4);
+  PERFORM $schema.count_job(at, job.queue, 3, 4);
   IF of_job.id IS NOT NULL AND job.session IS NOT NULL THEN
-    of_job.turn := 0; of_job.jobs := of_job.jobs - 1;
+    of_job.head := 0; of_job.jobs := of_job.jobs - 1;
     IF session_state IS NOT NULL THEN of_job.state := nullif(btrim(session_state, E' \t\r\n'), ''); END IF;
     PERFORM $schema.settle_session(at, of_job, wake);
   END IF;
   IF job.flags & 32 <> 0 THEN PERFORM $schema.follow_completed(at, job, result_text, wake); END IF;
-  IF job.schedule <> 0 THEN PERFORM $schema.end_tie(at, job.id, job.schedule, wake); END IF;
+  IF job.schedule <> 0 THEN PERFORM $schema.end_link(at, job.id, job.schedule, wake); END IF;
   IF wake THEN PERFORM pg_notify('$schema', format('{"ended":[%s]}', job.id)); END IF;
   RETURN 'ok';
 END $$;
@@ -692,7 +692,7 @@ END $$;
 
 -- now_us(), hold_batch() and the triggers of the audit are safe for every role.
 REVOKE ALL ON FUNCTION $schema.begin_waiting, $schema.check_json, $schema.check_name, $schema.check_session, $schema.check_size,
-  $schema.complete, $schema.drop_empty_session, $schema.duration_us, $schema.end_tie, $schema.enqueue, $schema.enqueue_row,
-  $schema.enter_lines, $schema.enter_session, $schema.follow_completed, $schema.holder_of_key, $schema.json_text, $schema.kept,
-  $schema.kind_of, $schema.leave_lines, $schema.lock_session, $schema.queue_of, $schema.refuse, $schema.refuse_moved,
-  $schema.settle_session, $schema.tally, $schema.wake_for FROM PUBLIC;
+  $schema.complete, $schema.drop_empty_session, $schema.duration_us, $schema.end_link, $schema.enqueue, $schema.enqueue_row,
+  $schema.enter_ready, $schema.enter_session, $schema.follow_completed, $schema.holder_of_key, $schema.json_text, $schema.kept,
+  $schema.kind_of, $schema.leave_ready, $schema.lock_session, $schema.queue_of, $schema.refuse, $schema.refuse_moved,
+  $schema.settle_session, $schema.count_job, $schema.wake_for FROM PUBLIC;

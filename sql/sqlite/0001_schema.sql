@@ -13,7 +13,7 @@
 -- Jobs ---------------------------------------------------------------------------------------------
 --
 -- The order of available jobs is not stored. It is (priority, run_at, id), and the store reads it at open
--- from the blocks of ids that have live jobs (`tallies`).
+-- from the blocks of ids that have live jobs (`job_counts`).
 
 CREATE TABLE queues (
   id INTEGER PRIMARY KEY,               -- 1, 2, … without gaps
@@ -21,11 +21,11 @@ CREATE TABLE queues (
   paused INTEGER NOT NULL DEFAULT 0,
   retention_completed INTEGER,          -- NULL = the store's default
   retention_dead INTEGER,               -- NULL = the store's default
-  limits TEXT,                          -- JSON, as in PUT /v1/queues/NAME/limits: limits, order, quarantine_after
+  limits TEXT,                          -- JSON, as in PUT /v1/queues/NAME/limits
   meter TEXT,                           -- starts counted by the rate limit (RateMeter); NULL = no starts
   opens_at INTEGER,                     -- the rate limit blocks the queue until then; with costs: blocks the
                                         -- next job that is too expensive now
-  turns_at INTEGER,                     -- virtual time of a queue with fair keys (KeyTurns); NULL = 0
+  fair_at INTEGER,                      -- virtual time of a queue with fair keys (FairKeys); NULL = 0
   empty_since INTEGER,                  -- when it was first seen without jobs and settings; NULL = not seen so
   empty_at INTEGER NOT NULL DEFAULT 0,  -- how many jobs had been enqueued then
   removed INTEGER NOT NULL DEFAULT 0,   -- 1 = not listed while no more than `empty_at` jobs have been enqueued
@@ -167,7 +167,27 @@ CREATE TABLE finished (
   PRIMARY KEY (prune_at, seq)
 ) WITHOUT ROWID;
 
-CREATE TABLE dead_letter (id INTEGER PRIMARY KEY);
+CREATE TABLE dead_letter (
+  id INTEGER PRIMARY KEY,               -- of the job
+  queue INTEGER NOT NULL,
+  kind INTEGER NOT NULL,
+  fingerprint INTEGER NOT NULL          -- of its kind, reason and description, as a signed number
+);
+
+-- Searchable paths of queues (queues.limits), and the jobs by the values at these paths.
+CREATE TABLE search_paths (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, -- never reused
+  queue INTEGER NOT NULL,
+  path TEXT NOT NULL,
+  above INTEGER NOT NULL,               -- jobs with this id or a higher one are in search_values
+  removed INTEGER NOT NULL DEFAULT 0    -- 1 = its values are being deleted
+);
+CREATE TABLE search_values (
+  path INTEGER NOT NULL,                -- search_paths.id
+  value BLOB NOT NULL,                  -- a key, as in src/api/search_keys.h
+  job INTEGER NOT NULL,
+  PRIMARY KEY (path, value, job)
+) WITHOUT ROWID;
 
 CREATE TABLE quarantine (
   id INTEGER PRIMARY KEY,               -- of the job
@@ -201,18 +221,18 @@ CREATE INDEX idempotency_expires ON idempotency (expires_at);
 --                        allowance in microseconds, 0 or NULL = none. No id is given twice.
 --   id 1 to 2^32 - 1     counters of the queue with this id: a to k as in the view `queue_counts`.
 --   id from 2^32         a = live jobs of the block of 4096 job ids number id - 2^32.
-CREATE TABLE tallies (
+CREATE TABLE job_counts (
   id INTEGER PRIMARY KEY,
   a INTEGER NOT NULL DEFAULT 0, b INTEGER, c INTEGER, d INTEGER, e INTEGER, f INTEGER,
   g INTEGER, h INTEGER, i INTEGER, j INTEGER, k INTEGER
 );
-INSERT INTO tallies (id, a, b, d, e, f) VALUES (0, 1, 1, 1, 1, 0);
+INSERT INTO job_counts (id, a, b, d, e, f) VALUES (0, 1, 1, 1, 1, 0);
 
 -- Limits and order of queues -----------------------------------------------------------------------
 
--- Fair keys: the virtual time up to which a key has been served. A key that is not ahead of queues.turns_at
+-- Fair keys: the virtual time up to which a key has been served. A key that is not ahead of queues.fair_at
 -- may have no row. '' is the key of jobs without a limit_key.
-CREATE TABLE turns (
+CREATE TABLE fair_keys (
   queue INTEGER NOT NULL,
   key TEXT NOT NULL,
   at INTEGER NOT NULL,
@@ -306,18 +326,18 @@ CREATE TABLE schedule_jobs (
 
 -- Sessions -----------------------------------------------------------------------------------------
 --
--- Jobs of a session run one at a time. The session head, column `turn`, is the job that may run. The other
+-- Jobs of a session run one at a time. The session head, column `head`, is the job that may run. The other
 -- live jobs of the session wait: their own rows (bodies.session) say so, and the store keeps them in memory.
 -- While a worker holds the session, the head is in state 0 instead of 2.
 
 -- One row per session that has a live job, a holder or a state, or is stopped. The row of a session that is
--- not held, not stopped and has no state may lag: its jobs then give `jobs` and `turn`, and may have all ended.
+-- not held, not stopped and has no state may lag: its jobs then give `jobs` and `head`, and may have all ended.
 CREATE TABLE sessions (
   id INTEGER PRIMARY KEY,
   queue INTEGER NOT NULL,
   key TEXT NOT NULL,
   jobs INTEGER NOT NULL,                -- live jobs, the head included
-  turn INTEGER NOT NULL,                -- the session head; 0 = none
+  head INTEGER NOT NULL,                -- the session head; 0 = none
   stop INTEGER NOT NULL,                -- 0 not stopped, 1 blocked, 2 parked
   stopped_by INTEGER NOT NULL,          -- the dead job that stopped it
   worker TEXT,                          -- its holder
@@ -521,7 +541,7 @@ INSERT INTO moves (what, store, place, at) VALUES ('self', lower(hex(randomblob(
 CREATE VIEW queue_counts AS
   SELECT q.name, q.paused, t.a AS enqueued, t.b AS pruned, t.c AS expired, t.d AS waiting, t.e AS scheduled,
          t.f AS available, t.g AS running, t.h AS completed, t.i AS retryable, t.j AS cancelled, t.k AS dead
-  FROM queues q JOIN tallies t ON t.id = q.id;
+  FROM queues q JOIN job_counts t ON t.id = q.id;
 
 -- Leases of running jobs. CROSS JOIN keeps this order: another one walks all available jobs for each grant.
 CREATE VIEW leases AS

@@ -34,7 +34,7 @@ bool read_digest(JsonReader& in, Digest& out) {
   return true;
 }
 
-// JSON as it is, null = "".
+// JSON unchanged; null = "".
 bool read_image(JsonReader& in, std::string& out) {
   return in.null() || in.raw(out);
 }
@@ -159,7 +159,7 @@ void write_mark(JsonWriter& w, const AuditMark& mark) {
   w.begin_object().key("seq").number(mark.seq).key("hash").string(to_hex(mark.hash)).end_object();
 }
 
-// What came from outside the store is JSON by promise; what is not must not break the answer.
+// Images from outside the store should be JSON; an invalid one must not break the answer.
 void write_image(JsonWriter& w, std::string_view key, const std::string& image) {
   w.key(key);
   if (image.empty()) {
@@ -185,8 +185,8 @@ void write_record(JsonWriter& w, const AuditRecord& record) {
 Result<void> validate(const TokenRecord& token) {
   MS_TRY(check_name("name", token.name));
   if (token.name == kLocalCaller) {
-    return invalid("name", fmt::format("name: must not be \"{}\": so the audit calls whoever "
-                                       "needs no token",
+    return invalid("name", fmt::format("name: must not be \"{}\": the audit uses it for callers "
+                                       "without a token",
                                        kLocalCaller));
   }
   const std::size_t scopes = token.scopes.list().size();

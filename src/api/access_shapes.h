@@ -1,5 +1,5 @@
-// Shapes of tokens and of the audit. See shapes.h for what encode_… and decode_… promise. Nothing
-// here shows a digest of a token.
+// Shapes of tokens and of the audit. See shapes.h for the contract of encode_… and decode_…. No
+// shape shows a digest of a token.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@
 
 namespace mainspring {
 
-// What an audit record says of whoever needed no token: no token may be named so.
+// The name of a caller without a token in audit records: no token may have this name.
 inline constexpr std::string_view kLocalCaller = "local";
 
-// Every rule of a token that needs no store. Errors: invalid_argument with the field.
+// Checks every rule of a token that needs no store. Errors: invalid_argument with the field.
 Result<void> validate(const TokenRecord& token);
 
 // POST /v1/tokens: {"name", "scopes": ["enqueue=photos", …], "expires_in"?: "30d" | "expires_at"?,
@@ -22,7 +22,7 @@ Result<void> validate(const TokenRecord& token);
 // `now`. Digest and created_by are for the caller to fill in.
 Result<TokenRecord> decode_create_token(std::string_view body, WallTime now);
 void encode_create_token(const TokenRecord& token, std::string& out);
-// {"token": text} and the fields of encode_token_list: the only answer that has the text.
+// {"token": text} and the fields of encode_token_list: the only answer that contains the text.
 void encode_created_token(const TokenRecord& token, const Secret& text, WallTime now,
                           std::string& out);
 Result<Secret> decode_created_token(std::string_view body);
@@ -35,7 +35,7 @@ void encode_token(const TokenRecord& token, WallTime now, std::string& out);  //
 // {"name", "revoked": true}
 void encode_token_revoked(std::string_view name, std::string& out);
 
-// POST /v1/queues/{name}/job_token: {"lifetime_ms"?, "folder"?: of whose run it is}.
+// POST /v1/queues/{name}/job_token: {"lifetime_ms"?, "folder"?: the folder of the run}.
 struct JobTokenRequest {
   Duration lifetime = std::chrono::hours(1);
   std::string folder;
@@ -52,7 +52,7 @@ struct JobTokenAnswer {
 Result<JobTokenAnswer> decode_job_token(std::string_view body);
 
 // {"records": [{"seq", "at", "who", "from", "action", "object", "before", "after", "hash"}],
-// "next": seq | null}; before and after are JSON, null = nothing was or is there.
+// "next": seq | null}; before and after are JSON, null = the object did not exist.
 void encode_audit_page(const AuditPage& page, std::string& out);
 void encode_audit_record(const AuditRecord& record, std::string& out);  // one of the page
 Result<AuditPage> decode_audit_page(std::string_view body);

@@ -28,7 +28,7 @@ TokenRecord token(const std::string& name) {
   return t;
 }
 
-TEST_CASE("a token is asked for by name, scopes and an end") {
+TEST_CASE("a token request has a name, scopes and an expiry") {
   const auto read = decode_create_token(
       R"({"name":"ci","scopes":["enqueue=photos","read"],"expires_in":"30d","rate":100})", kNow);
   REQUIRE(read.has_value());
@@ -47,7 +47,7 @@ TEST_CASE("a token is asked for by name, scopes and an end") {
   CHECK(*again == *read);
 }
 
-TEST_CASE("a token that says nothing, too much or what is past is refused with its field") {
+TEST_CASE("a token request with missing, unknown or expired values is refused with its field") {
   CHECK(field_of_refusal(R"({"scopes":["read"]})") == "name");
   CHECK(field_of_refusal(R"({"name":"local","scopes":["read"]})") == "name");
   CHECK(field_of_refusal(R"({"name":"a b","scopes":["read"]})") == "name");
@@ -64,7 +64,7 @@ TEST_CASE("a token that says nothing, too much or what is past is refused with i
   CHECK(field_of_refusal(R"({"name":"ci","scopes":["read"],"digest":"00"})") == "digest");
 }
 
-TEST_CASE("lists show everything of tokens but what they are made of") {
+TEST_CASE("lists show all fields of tokens except the secret") {
   Tokens tokens;
   for (const char* name : {"a", "b"}) tokens.emplace(name, token(name));
   tokens.at("b").revoked_at = kNow;
@@ -81,7 +81,7 @@ TEST_CASE("lists show everything of tokens but what they are made of") {
   CHECK((*read)[1] == tokens.at("b"));
 }
 
-TEST_CASE("the text of a token is in the answer that makes it") {
+TEST_CASE("the secret of a token is only in the response that creates it") {
   std::string out;
   encode_created_token(token("ci"), Secret("mst_abc"), kNow, out);
   const auto text = decode_created_token(out);
@@ -90,7 +90,7 @@ TEST_CASE("the text of a token is in the answer that makes it") {
   CHECK_FALSE(decode_created_token(R"({"name":"ci"})").has_value());
 }
 
-TEST_CASE("pages of the audit are read back as they were") {
+TEST_CASE("pages of the audit decode to what was encoded") {
   AuditPage page;
   page.next = 9;
   AuditRecord& record = page.records.emplace_back();
@@ -118,7 +118,7 @@ TEST_CASE("pages of the audit are read back as they were") {
   CHECK(marks->records == 5);
 }
 
-TEST_CASE("an image that is no JSON does not break the page") {
+TEST_CASE("an image that is not JSON does not break the page") {
   AuditPage page;
   AuditRecord& record = page.records.emplace_back();
   record.seq = 1;
@@ -147,7 +147,8 @@ TEST_CASE("images say what an operator changes, in one order of keys") {
   CHECK(image.ends_with(R"(,"paused":false,"version":3})"));
 }
 
-TEST_CASE("records have bounds: texts are cut, large images are told by their digest") {
+TEST_CASE(
+    "audit records are bounded: texts are truncated, large images are replaced by their digest") {
   Audit op{.who = std::string(5000, 'w'),
            .from = "",
            .action = "put",
@@ -162,7 +163,7 @@ TEST_CASE("records have bounds: texts are cut, large images are told by their di
   CHECK(record.after.size() < 200);
 }
 
-TEST_CASE("what a record is about") {
+TEST_CASE("the object of an audit record") {
   using Kind = AuditObject::Kind;
   CHECK(parse_audit_object("queue/a/b").name == "a/b");
   CHECK(parse_audit_object("job/42").id == 42);

@@ -1,4 +1,4 @@
-// The images.
+// Builds images of objects for audit records.
 #include "api/audit_images.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ void write_limit(JsonWriter& w, std::string_view key, std::optional<Duration> va
   value ? w.milliseconds(*value) : w.null();
 }
 
-// A record is for reading: what is too large is told apart by its digest.
+// A record is for reading: a large value is replaced by its digest.
 std::string bounded(std::string image) {
   if (image.size() <= kMaxAuditImageBytes) return image;
   std::string out;
@@ -61,7 +61,7 @@ std::string job_image(JobState state, std::string_view queue, bool cancel_reques
   return out;
 }
 
-// Records are kept for a year and shown to those who may not see what jobs carry.
+// Records are kept for a year and shown to callers that may not see payloads.
 std::string content_image(std::string_view content) {
   return fmt::format(R"({{"bytes":{},"sha256":"{}"}})", content.size(), to_hex(sha256(content)));
 }
@@ -72,7 +72,7 @@ std::string schedule_image(const ScheduleInfo& info) {
   if (!schedule.job.headers.empty()) schedule.job.headers = content_image(schedule.job.headers);
   std::string out;
   encode_schedule(schedule, out);
-  out.pop_back();  // the bracket: it goes on
+  out.pop_back();  // the bracket: more members follow
   out += fmt::format(",\"paused\":{},\"version\":{}}}", info.paused, info.version);
   return out;
 }

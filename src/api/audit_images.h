@@ -1,5 +1,5 @@
-// Images: what audit records say that an object was before and after a change. Every store writes
-// the same.
+// Images: the state of an object before and after a change, for audit records. All stores write the
+// same.
 #pragma once
 
 #include <optional>
@@ -20,27 +20,27 @@ namespace mainspring {
 std::string queue_image(bool paused, std::optional<Duration> retention_completed,
                         std::optional<Duration> retention_dead, const QueueLimits& limits = {},
                         const std::optional<QueuePause>& pause = {});
-// The record of a queue whose pause was over.
+// The record of a queue whose pause has ended by itself.
 Audit resumed_by_itself(const std::string& queue);
 std::string job_image(JobState state, std::string_view queue, bool cancel_requested);
 std::string schedule_image(const ScheduleInfo& info);
 std::string token_image(const TokenRecord& token);
 
-// What Audit::object names. Of `other` the store knows nothing.
+// The object that Audit::object names. The store has no object of type `other`.
 struct AuditObject {
   enum class Kind : std::uint8_t { queue, job, schedule, token, other };
   Kind kind = Kind::other;
   std::string name;  // of queue, schedule, token
   JobId id = 0;      // of job
 };
-// {"bytes", "sha256"}: of what may be large or have secrets in it.
+// {"bytes", "sha256"}: for values that may be large or contain secrets.
 std::string content_image(std::string_view content);
 
 AuditObject parse_audit_object(std::string_view object);
 
-// The record of an Audit, without seq and hash; texts and images within their bounds.
+// The record of an Audit, without seq and hash; texts and images cut to their limits.
 AuditRecord audit_record(const Audit& op, std::string before, std::string after, WallTime at);
-// Did the operation before an Audit do something that may be recorded?
+// Returns whether the operation before an Audit changed anything that should be recorded.
 bool worth_a_record(const OperationResult& result);
 
 }  // namespace mainspring

@@ -15,10 +15,10 @@ std::string breaker_settings_text(const BreakerSettings& settings);
 // Errors: invalid_argument.
 Result<BreakerSettings> parse_breaker_settings(std::string_view text);
 
-// The settings; each left out has its default.
+// The settings; missing ones get their defaults.
 Result<PutBreaker> decode_put_breaker_request(std::string name, std::string_view body);
 void encode_put_breaker_request(const PutBreaker& request, std::string& out);
-// {"for"}; left out, or no body: as long as its settings say.
+// {"for"}; missing, or no body: the open_for of the settings.
 Result<OpenBreaker> decode_open_breaker_request(std::string name, std::string_view body);
 void encode_open_breaker_request(const OpenBreaker& request, std::string& out);
 

@@ -1,5 +1,5 @@
-// Bulk operations, as JSON: what is asked for, the args and the checkpoint of the job that does it,
-// and what is answered.
+// Bulk operations as JSON: requests, the args and the checkpoint of the job that does one, and
+// answers.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ Result<BulkRequest> decode_bulk_request(std::string_view body);
 void encode_bulk_request(const BulkRequest& request, std::string& out);
 Result<void> validate(const BulkOrder& order);
 
-// What the job is given.
+// The args of the job.
 struct BulkArgs {
   BulkOrder order;
   std::string by;
@@ -30,9 +30,9 @@ struct BulkArgs {
 Result<BulkArgs> decode_bulk_args(std::string_view json);
 NewJob bulk_job(const BulkArgs& args);
 
-// How far it is: its checkpoint, and its result when it is done.
+// Progress: the job's checkpoint, and its result when it is done.
 struct BulkProgress {
-  std::optional<std::int64_t> matched{};  // nullopt = it counts
+  std::optional<std::int64_t> matched{};  // nullopt = still counting
   std::int64_t counted = 0;               // so far
   JobId before = 0;                       // where it continues, to count or to change
   std::int64_t changed = 0, skipped = 0, failed = 0;
@@ -42,8 +42,8 @@ struct BulkProgress {
 std::string encode_bulk_progress(const BulkProgress& progress);
 Result<BulkProgress> decode_bulk_progress(std::string_view json);
 
-// Which jobs it may change: those of the search that are in a state for its action. Errors:
-// invalid_argument, with the field; also where no state of the search is one for the action.
+// The jobs that it may change: those of the search in a state for its action. Errors:
+// invalid_argument, with the field; also if no state of the search suits the action.
 Result<JobFilter> bulk_filter_of(const BulkOrder& order, WallTime now);
 
 // Errors: not_found (the job is no bulk operation).

@@ -1,4 +1,4 @@
-// Callbacks in JSON: what a client says is what the engine has.
+// Callbacks in JSON: the engine decodes what a client encodes.
 #include "api/callback_shapes.h"
 
 #include <doctest/doctest.h>
@@ -8,7 +8,7 @@
 
 using namespace mainspring;
 
-TEST_CASE("a callback survives a request, an answer, and the way back") {
+TEST_CASE("a callback is kept through a request, a response and a new request") {
   Enqueue enqueue;
   NewJob& job = enqueue.jobs.emplace_back();
   job.kind = "k";
@@ -38,7 +38,7 @@ TEST_CASE("a callback survives a request, an answer, and the way back") {
   CHECK(callback_url(masked->follow_ups.at(1)).empty());
 }
 
-TEST_CASE("a job has one callback at most, and the engine's queues nothing else") {
+TEST_CASE("a job has at most one callback; only callbacks go to the engine's own queues") {
   NewJob job;
   job.kind = "k";
   job.follow_ups = {make_callback("https://a.example/", FollowUp::kEveryEnd)};
@@ -51,7 +51,7 @@ TEST_CASE("a job has one callback at most, and the engine's queues nothing else"
   CHECK(validate(job).error().field == "then[0].queue");
 }
 
-TEST_CASE("what is no callback has no url") {
+TEST_CASE("a job that is not a callback has no url") {
   CHECK(callback_url({.queue = "q", .kind = "callback", .data = R"({"url":"x"})"}).empty());
   FollowUp callback = make_callback("https://a.example/", 1);
   CHECK(callback_url(callback) == "https://a.example/");

@@ -1,4 +1,4 @@
-// The groups of the dead letter as JSON. See shapes.h for what encode_… and decode_… promise.
+// The groups of the dead letter as JSON. See shapes.h for the contract of encode_… and decode_….
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Events as JSON, as the stream of a server has them. See shapes.h for what decode_… promises.
+// Events as JSON, as in a server's event stream. See shapes.h for the contract of decode_….
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Events and groups of dead jobs as a server tells them, read by a client.
+// A client decodes the events and groups of dead jobs that a server encodes.
 #include "api/event_shapes.h"
 
 #include <doctest/doctest.h>
@@ -7,7 +7,7 @@
 
 using namespace mainspring;
 
-TEST_CASE("an event is read with all that it has") {
+TEST_CASE("an event decodes with all its fields") {
   const auto event = decode_event(
       R"({"id":"a1-7","type":"dead","at":"2026-01-31T09:00:00Z","job":42,"queue":"photos",)"
       R"("kind":"resize","tags":["night"],"attempt":3,"reason":"broken",)"
@@ -26,7 +26,7 @@ TEST_CASE("an event is read with all that it has") {
   CHECK(dead.progress == Progress{0.5, ""});
 }
 
-TEST_CASE("events without a job, and of jobs that nobody knows any more") {
+TEST_CASE("events decode without a job, and with a job that no longer exists") {
   const auto opened =
       decode_event(R"({"type":"breaker_opened","at":"2026-01-31T09:00:00Z","breaker":"geocoder",)"
                    R"("until":"2026-01-31T10:00:00Z"})");
@@ -39,7 +39,7 @@ TEST_CASE("events without a job, and of jobs that nobody knows any more") {
   CHECK((*gone)->queue.empty());
 }
 
-TEST_CASE("a type of a newer server is passed over, what is no event is not") {
+TEST_CASE("an event type of a newer server is ignored, an invalid event is an error") {
   const auto newer = decode_event(R"({"type":"teleported","at":"2026-01-31T09:00:00Z"})");
   REQUIRE(newer.has_value());
   CHECK_FALSE(newer->has_value());
@@ -47,7 +47,7 @@ TEST_CASE("a type of a newer server is passed over, what is no event is not") {
   CHECK(decode_event(R"({"type":"dead","at":"yesterday"})").error().code == ErrorCode::internal);
 }
 
-TEST_CASE("groups of dead jobs are read as they were written") {
+TEST_CASE("groups of dead jobs decode to what was encoded") {
   DeadGroups groups{.groups = {}, .jobs = 7, .cut = true};
   groups.groups.push_back({.fingerprint = "0123456789abcdef",
                            .kind = "resize",

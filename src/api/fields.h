@@ -1,11 +1,14 @@
-// What the tables of the shapes are written with: readers of one member, by its type.
+// Field readers for the tables of the shapes: one reader per type of member.
 #pragma once
 
+#include <algorithm>
+
 #include "api/json.h"
+#include "mainspring/workers.h"
 
 namespace mainspring {
 
-// {"queue", &as_string<&NewJob::queue>}. The optional_… ones take null as "left out".
+// {"queue", &as_string<&NewJob::queue>}. The optional_… ones treat null as missing.
 
 template <auto Member, class T>
 bool as_string(JsonReader& in, T& into) {
@@ -110,7 +113,17 @@ inline bool read_ids(JsonReader& in, std::vector<JobId>& out) {
   });
 }
 
-// More than any server sends in one list; what a reader of responses bears.
+// {"quiet", &as_command<WorkerCommand::quiet, RenewResult>}: true sets a result's command, unless
+// it has a stronger one.
+template <WorkerCommand Command, class T>
+bool as_command(JsonReader& in, T& into) {
+  bool wanted = false;
+  if (!in.boolean(wanted)) return false;
+  if (wanted) into.command = std::max(into.command, Command);
+  return true;
+}
+
+// More entries than any server sends in one list: the limit of a reader of responses.
 inline constexpr std::size_t kMaxResponseEntries = 1'000'000;
 
 inline bool read_strings(JsonReader& in, std::vector<std::string>& out, std::size_t limit) {
@@ -124,7 +137,7 @@ Result<T> decode_request(std::string_view body, const JsonField<T> (&fields)[N],
   if (!in.object(fields, into) || !in.end()) return in.error();
   return into;
 }
-// What a server sent and cannot be read is its fault, or not from a server of ours.
+// An unreadable response is the server's fault, or does not come from a Mainspring server.
 inline Error bad_response(Error error) {
   error.code = ErrorCode::internal;
   error.message = "the server's answer is not understood: " + error.message;
@@ -144,7 +157,7 @@ std::vector<std::string_view> field_names(const JsonField<T> (&fields)[N]) {
   return out;
 }
 
-// The tables of each file, for request_fields(). Empty for names that it does not have.
+// The tables of each file, for request_fields(). Empty for unknown names.
 std::vector<std::string_view> job_request_fields(std::string_view schema);
 std::vector<std::string_view> work_request_fields(std::string_view schema);
 std::vector<std::string_view> admin_request_fields(std::string_view schema);

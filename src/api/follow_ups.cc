@@ -1,4 +1,4 @@
-// Follow-ups to and from JSON, and the jobs that are made of them.
+// Follow-ups to and from JSON, and the jobs that they create.
 #include "api/follow_ups.h"
 
 #include <fmt/format.h>
@@ -130,8 +130,8 @@ Result<std::vector<FollowUp>> decode_follow_ups(std::string_view text) {
 
 namespace {
 
-// The members of the args that say which job it is, and in which state.
-void write_told(JsonWriter& w, const EndedJob& job) {
+// The members of the args that identify the job and its state.
+void write_ended_job(JsonWriter& w, const EndedJob& job) {
   w.key("job").number(job.id).key("queue").string(job.queue);
   const bool well = job.state == JobState::dead && MS_MUTANT(dead_followed_as_completed);
   w.key("kind").string(job.kind);
@@ -155,7 +155,7 @@ std::string end_args(const EndedJob& ended, const std::string& data) {
   std::string out;
   JsonWriter w(out);
   w.begin_object();
-  write_told(w, ended);
+  write_ended_job(w, ended);
   if (ended.state != JobState::completed) {
     w.key("reason").string(ended.reason).key("description").string(ended.description);
   }
@@ -164,13 +164,13 @@ std::string end_args(const EndedJob& ended, const std::string& data) {
   return out;
 }
 
-// Of its `message`-th message; nullopt: of its progress.
+// For the `message`-th message; nullopt: for the progress.
 std::string news_args(const News& news, std::optional<std::size_t> message,
                       const std::string& data) {
   std::string out;
   JsonWriter w(out);
   w.begin_object();
-  write_told(w, news.from);
+  write_ended_job(w, news.from);
   write_tags(w, news.from);
   w.key("progress");
   if (news.progress) {
@@ -181,16 +181,16 @@ std::string news_args(const News& news, std::optional<std::size_t> message,
   }
   w.key("token").number(news.token);
   if (message) {
-    const auto behind = static_cast<std::int64_t>(*message);
+    const auto offset = static_cast<std::int64_t>(*message);
     w.key("seq");
-    news.first_seq == 0 ? w.null() : w.number(news.first_seq + behind);
+    news.first_seq == 0 ? w.null() : w.number(news.first_seq + offset);
     w.key("message").raw(json_or_null(news.messages[*message]));
   }
   w.key("data").raw(json_or_null(data)).end_object();
   return out;
 }
 
-// All that are on that occasion, without args; last the reply, of kind `reply`.
+// All follow-ups on that occasion, without args; last the reply, of kind `reply`.
 std::vector<std::pair<FollowUp, NewJob>> wanted_by(const EndedJob& job, std::uint8_t occasion,
                                                    std::string_view reply) {
   std::vector<FollowUp> all = job.follow_ups;
@@ -244,13 +244,13 @@ std::vector<NewJob> follow_news(const News& news) {
   const auto add_progress = [&] {
     if (news.progressed) add(wanted_by(news.from, FollowUp::kProgress, kMessageKind), {});
   };
-  if (!MS_MUTANT(progress_behind_messages)) add_progress();
+  if (!MS_MUTANT(progress_after_messages)) add_progress();
   if (!news.messages.empty()) {
     const auto all = wanted_by(news.from, FollowUp::kMessage, kMessageKind);
     for (std::size_t i = 0; i < news.messages.size(); ++i)
       add(all, MS_MUTANT(messages_reversed) ? news.messages.size() - 1 - i : i);
   }
-  if (MS_MUTANT(progress_behind_messages)) add_progress();
+  if (MS_MUTANT(progress_after_messages)) add_progress();
   return out;
 }
 

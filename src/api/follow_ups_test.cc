@@ -1,4 +1,4 @@
-// Follow-ups in JSON, at the door and of an end.
+// Follow-ups in JSON: in requests and at the end of a job.
 #include "api/follow_ups.h"
 
 #include <doctest/doctest.h>
@@ -19,7 +19,7 @@ Error refused(const std::string& then) {
 
 }  // namespace
 
-TEST_CASE("follow-ups are read with their defaults, and written as they were asked for") {
+TEST_CASE("follow-ups decode with their defaults and are written as requested") {
   const std::string text =
       R"([{"queue":"a","kind":"b"},)"
       R"({"queue":"c","kind":"d","on":["completed","dead"],"priority":2,"data":{"x": [1]}}])";
@@ -41,7 +41,7 @@ TEST_CASE("follow-ups are read with their defaults, and written as they were ask
   CHECK_FALSE(is_followed(NewJob{.kind = "k"}));
 }
 
-TEST_CASE("messages are asked for alone or with ends, and a follow-up may belong to a session") {
+TEST_CASE("a follow-up is on messages alone or on ends too, and may belong to a session") {
   const std::string text =
       R"([{"queue":"a","kind":"b","on":["message"],"session":"s 1"},)"
       R"({"queue":"a","kind":"b","on":["completed","cancelled","dead","message"]}])";
@@ -55,7 +55,7 @@ TEST_CASE("messages are asked for alone or with ends, and a follow-up may belong
   CHECK(decode_follow_ups(text).value() == job.follow_ups);
 }
 
-TEST_CASE("progress is asked for alone, with messages or with everything") {
+TEST_CASE("a follow-up is on progress alone, on messages too, or on everything") {
   const std::string text =
       R"([{"queue":"a","kind":"b","on":["progress"]},)"
       R"({"queue":"a","kind":"b","on":["message","progress"]},)"
@@ -70,7 +70,7 @@ TEST_CASE("progress is asked for alone, with messages or with everything") {
   CHECK(decode_follow_ups(text).value() == job.follow_ups);
 }
 
-TEST_CASE("reply_progress is a follow-up of reply_to, wherever it stands, and needs one") {
+TEST_CASE("reply_progress requires reply_to and adds a follow-up to it, in any order of fields") {
   const FollowUp wanted{
       .queue = "answers", .kind = "progress", .on = FollowUp::kProgress, .session = "me"};
   for (const char* body :
@@ -101,7 +101,7 @@ TEST_CASE("reply_progress is a follow-up of reply_to, wherever it stands, and ne
   CHECK_FALSE(decode_enqueue_request(R"({"kind":"k","reply_to":"a","reply_progress":1})"));
 }
 
-TEST_CASE("another progress makes those that are on progress, before what messages make") {
+TEST_CASE("changed progress makes follow-ups on progress, before those on messages") {
   News news{.from = {.id = 7, .queue = "q", .kind = "k", .state = JobState::running}};
   news.from.attempt = 2;
   news.from.tags = {"red"};
@@ -128,7 +128,7 @@ TEST_CASE("another progress makes those that are on progress, before what messag
   CHECK(queues == "b a answers ");
 }
 
-TEST_CASE("a job shows what it is followed by, and hides the data from who may not see payloads") {
+TEST_CASE("a job shows its follow-ups, and hides their data without the right to see payloads") {
   Job job{.id = 1, .queue = "q", .kind = "k", .args = "[]"};
   job.follow_ups = {{.queue = "a", .kind = "b", .data = "\"secret\""}};
   std::string shown, masked;
@@ -171,7 +171,7 @@ TEST_CASE("a bad follow-up is refused with the field, the value and the rule") {
   CHECK(validate(job).error().field == "then");
 }
 
-TEST_CASE("a message makes those that are on messages, and a message for reply_to in its session") {
+TEST_CASE("a message makes follow-ups on messages, and a message for reply_to in its session") {
   News sent{.from = {.id = 7, .queue = "q", .kind = "k", .state = JobState::running}};
   sent.from.attempt = 2;
   sent.from.reply_to = "answers";
@@ -215,7 +215,7 @@ TEST_CASE("a message makes those that are on messages, and a message for reply_t
   CHECK(follow(ended).at(0).session == "web-7");
 }
 
-TEST_CASE("a delivery of a callback has attempts of its own, other follow-ups those of every job") {
+TEST_CASE("a delivery of a callback has its own max_attempts; other follow-ups have the default") {
   EndedJob ended{.id = 7, .queue = "q", .kind = "k", .state = JobState::completed};
   ended.follow_ups = {make_callback("https://a.example/", FollowUp::kEveryEnd),
                       {.queue = "next", .kind = "n"}};
@@ -225,7 +225,7 @@ TEST_CASE("a delivery of a callback has attempts of its own, other follow-ups th
   CHECK(made[1].max_attempts == NewJob{}.max_attempts);
 }
 
-TEST_CASE("an end makes the follow-ups that are on it, in order, and the reply last") {
+TEST_CASE("the end of a job makes its follow-ups in order, with the reply last") {
   EndedJob ended{.id = 7, .queue = "q", .kind = "k", .state = JobState::dead, .attempt = 3};
   ended.reason = "poison", ended.description = "text", ended.reply_to = "answers";
   ended.follow_ups = {

@@ -9,7 +9,7 @@
 namespace mainspring {
 namespace {
 
-constexpr double kLongestMs = 9.0e15;  // as microseconds they still are a Duration
+constexpr double kLongestMs = 9.0e15;  // still fits a Duration as microseconds
 
 template <auto Member>
 bool as_ms(JsonReader& in, HistoryTimes& times) {

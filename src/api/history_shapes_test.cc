@@ -6,7 +6,7 @@
 namespace mainspring {
 namespace {
 
-TEST_CASE("a history is read back as it was written") {
+TEST_CASE("a history decodes to what was encoded") {
   const WallTime at = WallTime::from_ms(1'767'225'600'000);
   History history{.queue = "photos",
                   .from = at,

@@ -1,4 +1,4 @@
-// The terms of a search that look into payloads.
+// The terms of a search that match payloads.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +7,9 @@
 
 namespace mainspring {
 
-// Whether the terms hold that look into args, result and errors. `job` is a whole record.
+// Returns whether the terms on args, result and errors match. `job` is a whole record.
 bool matches_payload(const JobQuery& query, const Job& job);
-// What these terms have to read of it.
+// How many bytes these terms have to read.
 std::size_t searched_bytes(const Job& job);
 
 }  // namespace mainspring

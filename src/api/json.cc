@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "api/plain_run.h"
+#include "api/unescaped_run.h"
 
 namespace mainspring {
 namespace {
@@ -403,8 +403,12 @@ bool JsonReader::end() {
 Result<void> check_json(std::string_view field, std::string_view text) {
   JsonReader in(text, JsonReader::Unknown::refuse);
   if (in.skip() && in.end()) return {};
-  Error error = in.error();
-  return invalid(std::string(field), fmt::format("{}: {}", field, error.message));
+  // The text need not be a body: a field, a file or an argument is named instead.
+  const Error error = in.error();
+  std::string_view why = error.message;
+  constexpr std::string_view kBody = "the body is ";
+  if (!field.empty() && why.starts_with(kBody)) why.remove_prefix(kBody.size());
+  return invalid(std::string(field), fmt::format("{}: {}", field, why));
 }
 
 bool is_utf8(std::string_view text) {
@@ -434,7 +438,7 @@ void append_json_string(std::string& out, std::string_view text) {
   while (p < end) {
     const char* const start = p;
     while (end - p >= 8) {
-      const std::size_t run = plain_run(p);
+      const std::size_t run = unescaped_run(p);
       p += run;
       if (run != 8) break;
     }

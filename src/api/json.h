@@ -1,13 +1,12 @@
-// JsonReader and JSON appending: the small tools that the shapes are made of.
+// JsonReader and JSON writing: the building blocks of the shapes.
 //
-// RapidJSON 1.1.0, which Debian 12 has, parses: its SAX reader checks the whole document in one
-// pass (grammar, UTF-8, numbers, depth) when a JsonReader is made, and leaves a tape of tokens with
-// their places in the text (json_tape.h). It has no pull mode; JsonReader is ours: it walks the
-// tape, pulled by the caller, without building a tree, and only looks at fields and their types. A
-// value that is only passed on (args, result) is taken as a slice of the input. The first problem
-// is kept, with the path of the field where it was found, and every later call returns false, so
-// that callers need not look after each step. What RapidJSON did not like is told when the walk
-// comes to that place, so that it too has its path:
+// RapidJSON 1.1.0 (in Debian 12) parses: its SAX reader checks the whole document in one pass
+// (grammar, UTF-8, numbers, depth) when a JsonReader is created, and records a tape of tokens with
+// their positions in the text (json_tape.h). It has no pull mode. JsonReader walks the tape as the
+// caller asks, without building a tree, and only checks fields and their types. A value that is
+// only passed on (args, result) is taken as a slice of the input. The first error is kept, with the
+// path of its field, and every later call returns false, so callers need not check after each step.
+// A syntax error is reported when the walk reaches its position, so that it also has a path:
 //
 //   struct Point { int x = 0, y = 0; };
 //   constexpr JsonField<Point> kPoint[] = {
@@ -19,8 +18,8 @@
 //   if (!in.object(kPoint, point) || !in.end()) return in.error();
 //
 // Not thread-safe; the text must outlive the reader. The tape takes 16 bytes for each value, key
-// and closing bracket: of most requests as much as the text, at worst ("[[],[],...") 11 times, and
-// while it grows three times that for a moment.
+// and closing bracket: for most requests as much as the text, at worst ("[[],[],...") 11 times, and
+// while it grows three times that.
 #pragma once
 
 #include <array>
@@ -40,7 +39,7 @@ namespace mainspring {
 
 class JsonReader;
 
-// A member of an object and what reads its value into a T.
+// A member of an object and the function that reads its value into a T.
 template <class T>
 struct JsonField {
   std::string_view name;
@@ -52,8 +51,7 @@ class JsonReader {
   enum class Unknown { refuse, skip };  // members that the table does not have
   JsonReader(std::string_view text, Unknown unknown);
 
-  // What the next value is; `end` after the last, `bad` after a failure and where the document is
-  // not JSON.
+  // The type of the next value; `end` after the last, `bad` after a failure and at a syntax error.
   JsonType peek();
 
   // An object by its table; at most 64 fields. Repeated members are refused.
@@ -66,7 +64,7 @@ class JsonReader {
     for (;;) {
       std::string_view key;
       if (!next_member(key)) return leave();
-      // Members mostly come in the table's order: look at the one after the last first.
+      // Members are usually in the table's order: try the one after the last first.
       std::size_t i = guess, tried = 0;
       while (tried < N && fields[i].name != key) {
         i = i + 1 == N ? 0 : i + 1;
@@ -110,7 +108,7 @@ class JsonReader {
   }
 
   bool string(std::string& out);
-  // At most `limit` bytes: what is over is cut at a character's boundary.
+  // At most `limit` bytes: longer text is cut at a character's boundary.
   bool text(std::string& out, std::size_t limit);
   bool boolean(bool& out);
   bool integer(std::int64_t& out, std::int64_t min, std::int64_t max);
@@ -119,7 +117,7 @@ class JsonReader {
   // Strings as of parse_duration and parse_wall_time.
   bool duration(Duration& out);
   bool wall_time(WallTime& out);
-  // Any value, as the slice of the input; not null unless `Null::take`.
+  // Any value, as a slice of the input; not null unless `Null::take`.
   enum class Null { refuse, take };
   bool raw(std::string& out, Null null = Null::refuse);
   // An object whose values are all strings, as the slice of the input.
@@ -127,20 +125,20 @@ class JsonReader {
   bool skip();
   // True and consumed if the next value is null.
   bool null();
-  // Nothing is left.
+  // True if the whole text was read.
   bool end();
 
   // Refuses the value that was read last, or the object being read: `rule` as in "must be 0 to 9".
-  // The message is "<last name of the path> <rule>". Always false.
+  // The message is "<last name of the path> <rule>". Always returns false.
   bool fail_here(std::string_view rule);
-  // The same of a value that has just been read: "<last name of the path> <value>: <rule>".
+  // The same for a value that has just been read: "<last name of the path> <value>: <rule>".
   bool fail_value(std::string_view rule);
   bool fail(ErrorCode code, std::string message, std::string_view field);
   bool missing(std::string_view field);  // "must be given"
-  // The path now: "jobs[3]"; with a field: "jobs[3].priority".
+  // The current path: "jobs[3]"; with a field: "jobs[3].priority".
   std::string path(std::string_view field = {}) const;
 
-  // Bytes of the text up to the end of what was read last, and behind it.
+  // Bytes of the text up to the end of the last read value, and after it.
   std::size_t consumed() const;
   std::size_t remaining() const { return text_.size() - consumed(); }
   bool failed() const { return error_.has_value(); }
@@ -152,14 +150,14 @@ class JsonReader {
     std::string_view name;
     std::size_t index;
   };
-  static constexpr std::size_t kMaxTypedDepth = 24;  // four workflows in one another need 16
+  static constexpr std::size_t kMaxTypedDepth = 24;  // four nested workflows need 16
 
   bool begin_object();
   bool begin_array();
   // The key of the next member; false at the end of the object and after a failure.
   bool next_member(std::string_view& key);
   bool next_element(std::size_t index);
-  // Ends an object or array that ran out: true unless that was because of a failure.
+  // Ends an object or array after its last member: true unless there was a failure.
   bool leave();
   bool push(JsonType type, std::string_view wanted);
   void name_step(std::string_view name) { path_[steps_ - 1].name = name; }
@@ -173,7 +171,7 @@ class JsonReader {
   bool fail_unknown(std::string_view key, std::span<const std::string_view> known);
   bool fail_too_many(std::size_t limit);
   bool fail_syntax(std::string_view what, std::size_t at);
-  bool fail_bad();  // what RapidJSON did not like
+  bool fail_bad();  // reports the syntax error
   bool fail_type(std::string_view wanted);
   std::string label() const;  // the end of the path, for messages
 
@@ -194,11 +192,11 @@ class JsonReader {
   std::optional<Error> error_;
 };
 
-// One well-formed JSON value and nothing else, within kMaxJsonDepth, in good UTF-8?
+// Checks that the text is one well-formed JSON value, within kMaxJsonDepth, in valid UTF-8.
 // Errors: invalid_argument with `field`.
 Result<void> check_json(std::string_view field, std::string_view text);
 
-// The beginning of `text`, at most `limit` bytes, not cutting a UTF-8 character in two.
+// The start of `text`, at most `limit` bytes, without cutting a UTF-8 character.
 std::string_view cut_text(std::string_view text, std::size_t limit);
 bool is_utf8(std::string_view text);
 
@@ -221,7 +219,7 @@ class JsonWriter {
   JsonWriter& end_object() { return close('}'); }
   JsonWriter& begin_array() { return open('['); }
   JsonWriter& end_array() { return close(']'); }
-  // `name` is a field name of ours: nothing in it needs escaping.
+  // `name` is a constant field name: it is not escaped.
   JsonWriter& key(std::string_view name) {
     if (comma_) out_ += ',';
     comma_ = false;

@@ -1,4 +1,4 @@
-// RapidJSON's reader and the handler that writes the tape down.
+// RapidJSON's reader and the handler that records the tape.
 #include "api/json_tape.h"
 
 #include <rapidjson/memorystream.h>
@@ -9,8 +9,8 @@
 #include <cstddef>
 #include <cstring>
 
-#include "api/plain_run.h"
 #include "api/shapes.h"
+#include "api/unescaped_run.h"
 
 namespace mainspring {
 namespace {
@@ -39,7 +39,7 @@ struct Utf8 : rapidjson::UTF8<> {
     if constexpr (requires { out.Push(1u); }) {
       const char* const start = in.src_;
       const char* p = start;
-      for (std::size_t run = 8; run == 8 && in.end_ - p >= 8; p += run) run = plain_run(p);
+      for (std::size_t run = 8; run == 8 && in.end_ - p >= 8; p += run) run = unescaped_run(p);
       if (p != start) {
         const auto length = static_cast<std::size_t>(p - start);
         std::memcpy(out.Push(static_cast<rapidjson::SizeType>(length)), start, length);
@@ -78,13 +78,13 @@ class TapeWriter : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TapeWr
   bool Key(const char* decoded, rapidjson::SizeType length, bool copy) {
     return String(decoded, length, copy);
   }
-  // The iterative parser tells of a bracket before it takes it.
+  // The iterative parser reports a bracket before it consumes it.
   bool StartObject() { return open(JsonType::object); }
   bool StartArray() { return open(JsonType::array); }
   bool EndObject(rapidjson::SizeType) { return close(); }
   bool EndArray(rapidjson::SizeType) { return close(); }
 
-  // Where the next token begins, or what stands in its place.
+  // The start of the next token, or of invalid text.
   std::uint32_t next_begin() const {
     const auto between = [](char c) {
       return c == ',' || c == ':' || c == ' ' || c == '\n' || c == '\r' || c == '\t';
@@ -97,7 +97,7 @@ class TapeWriter : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TapeWr
 
  private:
   std::uint32_t tell() const { return static_cast<std::uint32_t>(stream_.Tell()); }
-  // RapidJSON stands right behind it.
+  // RapidJSON's position is right after it.
   bool scalar(JsonType type) {
     const std::uint32_t begin = next_begin();
     last_end_ = tell();
@@ -137,8 +137,8 @@ class TapeWriter : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TapeWr
 
 constexpr std::string_view kControl = "a control character in a string, which must be escaped,";
 
-// RapidJSON's error in our words; `next` is the character where it was found, 0 at the end. A NUL
-// byte looks like the end to RapidJSON: `at_end` tells the two apart.
+// Our text for RapidJSON's error; `next` is the character at its position, 0 at the end. RapidJSON
+// takes a NUL byte for the end: `at_end` distinguishes the two.
 std::string_view in_words(rapidjson::ParseErrorCode code, char next, bool at_end) {
   switch (code) {
     case rapidjson::kParseErrorStringUnicodeEscapeInvalidHex:
@@ -176,7 +176,7 @@ std::string_view in_words(rapidjson::ParseErrorCode code, char next, bool at_end
   }
 }
 
-// Puts the `bad` token at the end, which says what RapidJSON did not like.
+// Adds the `bad` token with the syntax error at the end.
 void end_badly(JsonTape& tape, std::string_view text, const TapeWriter& writer,
                const rapidjson::ParseResult& result) {
   std::size_t at = result.Offset();
@@ -185,13 +185,13 @@ void end_badly(JsonTape& tape, std::string_view text, const TapeWriter& writer,
     at = writer.stopped_at();
   } else {
     const bool at_end = at == text.size();
-    // Half of a word, as in "tru": say where it begins.
+    // Half of a word, as in "tru": report its start.
     if (code == rapidjson::kParseErrorValueInvalid)
       at = std::min<std::size_t>(at, writer.next_begin());
     tape.problem = in_words(code, at < text.size() ? text[at] : '\0', at_end);
   }
   if (code == rapidjson::kParseErrorNumberTooBig) {
-    // A token of its own, so that who wants a number from it tells the range.
+    // A separate token, so that a reader of a number reports the number's range.
     const std::size_t end = std::min(text.find_first_not_of("0123456789+-.eE", at), text.size());
     tape.tokens.push_back({static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(end), 0,
                            JsonType::number, false});

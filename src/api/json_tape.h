@@ -1,8 +1,8 @@
-// The tape of a JSON document: its tokens in order, made by RapidJSON, for JsonReader to walk.
+// The tape of a JSON document: its tokens in order, recorded by RapidJSON and read by JsonReader.
 //
 //   {"a":[1,"x\n"]}    0 object, link 7
 //                      1 string "a"
-//                      2 array, link 6: the token behind its end
+//                      2 array, link 6: the token after its end
 //                      3 number
 //                      4 string, escaped: unescaped[link 0] is x and a new line
 //                      5 end of the array
@@ -23,7 +23,7 @@ enum class JsonType : std::uint8_t { object, array, string, number, boolean, nul
 struct JsonToken {
   std::uint32_t begin = 0;  // its bytes in the text, with quotes or brackets
   std::uint32_t end = 0;
-  // Of an object or array: the index of the token behind its end, 0 if it has none. Of an escaped
+  // For an object or array: the index of the token after its end, 0 if it has none. For an escaped
   // string: its index in `unescaped`.
   std::uint32_t link = 0;
   // `end` closes an object, an array, or the document; `bad` is always the last.
@@ -32,15 +32,15 @@ struct JsonToken {
 };
 
 struct JsonTape {
-  // Never empty. The last is `end` if the document is good (or empty), else `bad`, and stands
-  // where RapidJSON stopped; the tokens before it are good.
+  // Never empty. The last is `end` if the document is valid (or empty), else `bad`, at the position
+  // where RapidJSON stopped; the tokens before it are valid.
   std::vector<JsonToken> tokens;
   std::vector<std::string> unescaped;
   std::string_view problem;  // of the `bad` token, as in "no , or }"
   bool too_deep = false;     // the `bad` token is the bracket that opens level kMaxJsonDepth + 1
 };
 
-// Checks the whole text: grammar, UTF-8, whole surrogate pairs, kMaxJsonDepth, nothing behind the
+// Checks the whole text: grammar, UTF-8, whole surrogate pairs, kMaxJsonDepth, nothing after the
 // document. The result holds no reference to the text.
 JsonTape read_json_tape(std::string_view text);
 

@@ -1,4 +1,4 @@
-// JsonReader: that RapidJSON decides the grammar, errors with their field, bounds, writing.
+// JsonReader: RapidJSON's grammar, errors with their field, limits, writing.
 #include "api/json.h"
 
 #include <doctest/doctest.h>
@@ -85,7 +85,7 @@ TEST_CASE("an object is read by its table, in any order, payloads byte for byte"
   CHECK(read_thing(R"({"name":"\ud83d\ude00"})")->name == "😀");
 }
 
-TEST_CASE("what breaks a rule is refused with field, value and rule") {
+TEST_CASE("an invalid value is refused with field, value and rule") {
   struct Case {
     std::string_view text, field, message;
   };
@@ -131,7 +131,7 @@ TEST_CASE("what breaks a rule is refused with field, value and rule") {
   CHECK(read_thing(R"({"part":1e-999})")->part == 0);
 }
 
-TEST_CASE("a reader of answers passes over members that it does not know") {
+TEST_CASE("a reader of responses ignores unknown members") {
   auto thing = read_thing(R"({"new":{"deep":[1,{"a":null}]},"size":3,"more":"x"})",
                           JsonReader::Unknown::skip);
   REQUIRE(thing);
@@ -161,7 +161,7 @@ TEST_CASE("a NUL byte is not the end of the text") {
         "the body is not JSON: a control character in a string, which must be escaped, at byte 10");
 }
 
-TEST_CASE("the text need not end with a NUL byte, and what is behind it does not count") {
+TEST_CASE("the text need not end with a NUL byte, and bytes after the text are ignored") {
   const std::string_view text = R"({"size":12})";
   CHECK_FALSE(accepts(text.substr(0, 10)));
   CHECK(accepts(text.substr(8, 1)));
@@ -169,7 +169,7 @@ TEST_CASE("the text need not end with a NUL byte, and what is behind it does not
   CHECK_FALSE(accepts(std::string_view()));
 }
 
-TEST_CASE("a problem is told when the walk comes to it: first come, first told") {
+TEST_CASE("the first problem in the text is the one that is reported") {
   CHECK(refusal(R"({"size":12,"name":tru})").message == "size 12: must be 0 to 9");
   CHECK(refusal(R"({"sise:12,"name":"x"})").message == "the body is not JSON: no : at byte 11");
   CHECK(refusal(R"({"list":[1,2,x]})").field == "list[2]");
@@ -180,7 +180,7 @@ TEST_CASE("a problem is told when the walk comes to it: first come, first told")
         "the body is not JSON: a number beyond what 64-bit floating point holds at byte 7");
 }
 
-TEST_CASE("a reader knows how far it has come") {
+TEST_CASE("a reader reports its position") {
   JsonReader in(R"( [ {"a": [1 , 2]} ,"b\n", 3] )", JsonReader::Unknown::refuse);
   CHECK(in.consumed() == 0);
   CHECK(in.remaining() == 29);
@@ -258,7 +258,7 @@ TEST_CASE("the grammar is RapidJSON's, on hand-picked hard cases") {
     CAPTURE(text);
     CHECK(accepts(text) == rapidjson_accepts(text));
   }
-  CHECK_FALSE(accepts("\"\\udc00\""));  // which RapidJSON takes, though it is no character
+  CHECK_FALSE(accepts("\"\\udc00\""));  // RapidJSON accepts it, although it is not a character
 }
 
 TEST_CASE("the grammar is RapidJSON's, on documents made and broken at random") {
@@ -301,7 +301,7 @@ TEST_CASE("the grammar is RapidJSON's, on documents made and broken at random") 
   });
 }
 
-TEST_CASE("what is written is JSON whatever the text, and reads back") {
+TEST_CASE("any text is written as valid JSON and decodes to itself") {
   check_property("a string of any bytes", [](const std::string& text) {
     std::string json;
     append_json_string(json, text);

@@ -1,4 +1,4 @@
-// The shapes of leases by name.
+// The shapes of named leases.
 #include "api/lease_shapes.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ bool read_lease_wait(JsonReader& in, Duration& wait) {
          in.fail_value(fmt::format("must be at most {}", format_duration(kMaxClaimWait)));
 }
 
-// null removes what is there.
+// null removes the value.
 bool read_value(JsonReader& in, std::optional<std::string>& value) {
   if (in.null()) {
     value.emplace();
@@ -68,7 +68,7 @@ constexpr JsonField<NamePage<LeaseInfo>> kLeases[] = {
 Error missing_in_lease(std::string_view field) {
   return invalid(std::string(field), fmt::format("{} must be given", field));
 }
-// What renew and release have in common.
+// Common to renew and release.
 template <class T, std::size_t N>
 Result<T> decode_holding(std::string name, std::string_view body, const JsonField<T> (&fields)[N]) {
   MS_TRY_ASSIGN(T request, decode_request(body, fields));

@@ -1,5 +1,5 @@
-// Shapes of leases by name. See shapes.h for what encode_… and decode_… promise. The rules of
-// names, holders and lengths are the broker's: see validate() in broker/schedule_plans.h.
+// Shapes of named leases. See shapes.h for the contract of encode_… and decode_…. The broker checks
+// names, holders and lengths: see validate() in broker/schedule_plans.h.
 #pragma once
 
 #include <optional>

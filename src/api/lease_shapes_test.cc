@@ -1,4 +1,4 @@
-// The shapes of leases by name: literal bodies in and out, every refusal with its field.
+// The shapes of named locks: literal bodies in and out, every refusal with its field.
 #include "api/lease_shapes.h"
 
 #include <doctest/doctest.h>
@@ -18,7 +18,7 @@ std::string field_of(const Result<T>& result) {
 
 }  // namespace
 
-TEST_CASE("a lease is acquired as DESIGN says") {
+TEST_CASE("an acquire request decodes as DESIGN specifies") {
   auto request =
       decode_acquire_request("report/eu", R"({"holder":"h-1","ttl":"15s","wait":"10s"})");
   REQUIRE(request);
@@ -35,7 +35,7 @@ TEST_CASE("a lease is acquired as DESIGN says") {
   CHECK(out == R"({"holder":"h-1","ttl":"15s","wait":"10s"})");
 }
 
-TEST_CASE("a grant says the token, how long, and what was left") {
+TEST_CASE("a grant has the token, the duration and the value of the previous holder") {
   std::string out;
   encode_lease_grant("report/eu", {.token = 7, .ttl = 1500us, .value = R"({"at": 1})"}, out);
   CHECK(out == R"({"name":"report/eu","token":7,"expires_in_ms":2,"value":{"at": 1}})");
@@ -51,7 +51,7 @@ TEST_CASE("a grant says the token, how long, and what was left") {
   CHECK_FALSE(decode_lease_grant(R"({"expires_in_ms":1})"));
 }
 
-TEST_CASE("renewals and releases carry a value, take it away, or leave it") {
+TEST_CASE("renewals and releases set a value, remove it, or keep it") {
   auto kept = decode_renew_lease_request("a", R"({"holder":"h","token":3})");
   REQUIRE(kept);
   CHECK_FALSE(kept->value);
@@ -72,7 +72,7 @@ TEST_CASE("renewals and releases carry a value, take it away, or leave it") {
   CHECK(out == R"({"holder":"h","token":3,"value":null})");
 }
 
-TEST_CASE("what breaks a rule of leases is refused with its field") {
+TEST_CASE("an invalid lease request is refused with its field") {
   CHECK(field_of(decode_acquire_request("a", "{}")) == "holder");
   CHECK(field_of(decode_acquire_request("a", R"({"holder":""})")) == "holder");
   CHECK(field_of(decode_acquire_request("a", R"({"holder":"h","ttl":"soon"})")) == "ttl");
@@ -83,7 +83,7 @@ TEST_CASE("what breaks a rule of leases is refused with its field") {
   CHECK(field_of(decode_release_request("a", R"({"token":1})")) == "holder");
 }
 
-TEST_CASE("leases are listed with a place to go on, free ones too") {
+TEST_CASE("a list of leases includes free ones and a cursor for the next page") {
   std::vector<LeaseInfo> leases = {
       {.name = "a",
        .holder = "h",

@@ -24,7 +24,7 @@ constexpr JsonField<RateLimit> kRate[] = {
     {"burst", [](JsonReader& in,
                  RateLimit& r) { return in.null() || in.integer(r.burst, INT_MIN, INT_MAX); }},
 };
-// What it counts, and within which time, has no default.
+// `count` and `per` have no default.
 bool read_rate(JsonReader& in, RateLimit& rate) {
   rate.count = INT_MIN;
   rate.per = Duration::min();
@@ -53,6 +53,11 @@ bool read_costs(JsonReader& in, QueueLimits& limits) {
     return in.integer(limits.costs[std::string(kind)], 1, kMaxCost);
   });
 }
+bool read_searchable(JsonReader& in, QueueLimits& limits) {
+  return in.null() || in.array(kMaxSearchable, [&](std::size_t) {
+    return in.string(limits.searchable.emplace_back());
+  });
+}
 constexpr JsonField<QueueLimits> kLimits[] = {
     {"concurrency",
      [](JsonReader& in, QueueLimits& l) {
@@ -70,6 +75,7 @@ constexpr JsonField<QueueLimits> kLimits[] = {
      }},
     {"breaker", [](JsonReader& in, QueueLimits& l) { return in.null() || in.string(l.breaker); }},
     {"costs", &read_costs},
+    {"searchable", &read_searchable},
 };
 
 void write_rate(JsonWriter& w, const RateLimit& rate) {
@@ -79,8 +85,7 @@ void write_rate(JsonWriter& w, const RateLimit& rate) {
   w.end_object();
 }
 
-// What is not set is left out, the concurrency first: the checks of the PostgreSQL store look for
-// it.
+// Omits unset values. The concurrency comes first: the checks of the PostgreSQL store look for it.
 void write_key_limits(JsonWriter& w, const KeyLimits& limits) {
   w.begin_object();
   if (limits.concurrency) w.key("concurrency").number(*limits.concurrency);
@@ -113,6 +118,11 @@ void write_limits(JsonWriter& w, const QueueLimits& limits) {
     for (const auto& [kind, cost] : limits.costs) w.key(kind).number(cost);
     w.end_object();
   }
+  if (!limits.searchable.empty()) {
+    w.key("searchable").begin_array();
+    for (const std::string& path : limits.searchable) w.string(path);
+    w.end_array();
+  }
   w.end_object();
 }
 
@@ -136,7 +146,7 @@ Result<QueueLimits> parse_limits(std::string_view text) {
 Result<SetQueueLimits> decode_limits_request(std::string queue, std::string_view body) {
   MS_TRY_ASSIGN(QueueLimits limits, decode_request(body, kLimits));
   MS_TRY(validate(limits));
-  return SetQueueLimits{std::move(queue), without_plain_costs(std::move(limits))};
+  return SetQueueLimits{std::move(queue), without_default_costs(std::move(limits))};
 }
 
 void encode_limits_request(const SetQueueLimits& request, std::string& out) {

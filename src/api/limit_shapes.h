@@ -19,7 +19,7 @@ std::string limits_text(const QueueLimits& limits);  // "" = none
 // Errors: invalid_argument.
 Result<QueueLimits> parse_limits(std::string_view text);
 
-// The limits; each left out, or null, is none.
+// The limits; missing or null = none.
 Result<SetQueueLimits> decode_limits_request(std::string queue, std::string_view body);
 void encode_limits_request(const SetQueueLimits& request, std::string& out);
 // {"name", "limits"}

@@ -1,4 +1,4 @@
-// Limits as JSON: what is written is read, and what is wrong is named.
+// Limits as JSON: round trips and errors.
 #include "api/limit_shapes.h"
 
 #include <doctest/doctest.h>
@@ -8,7 +8,7 @@
 namespace mainspring {
 namespace {
 
-TEST_CASE("limits come back from their text as they were") {
+TEST_CASE("limits decode to what was encoded") {
   const QueueLimits all[] = {
       {},
       {.concurrency = 5, .rate = {}},
@@ -33,7 +33,7 @@ TEST_CASE("limits come back from their text as they were") {
   CHECK(limits_text({}).empty());
 }
 
-TEST_CASE("a request names what is wrong with it") {
+TEST_CASE("an invalid request is refused with its field") {
   const auto field = [](std::string_view body) {
     const auto request = decode_limits_request("q", body);
     return request ? std::string("none") : request.error().field;
@@ -80,13 +80,13 @@ TEST_CASE("a request names what is wrong with it") {
   CHECK(field(R"({"costs": {"": 2}})") == "costs");
 }
 
-TEST_CASE("a cost of 1 says nothing and is not kept") {
+TEST_CASE("a cost of 1 is the default and is not stored") {
   const auto request = decode_limits_request("q", R"({"costs": {"render": 4, "thumbnail": 1}})");
   REQUIRE(request);
   CHECK(request->limits.costs == std::map<std::string, int, std::less<>>{{"render", 4}});
 }
 
-TEST_CASE("a job's limit_key is read and written, and not taken together with a session") {
+TEST_CASE("a job's limit_key is read and written, and refused together with a session") {
   const auto read = decode_enqueue_request(R"({"kind":"a","limit_key":"acme/é"})");
   REQUIRE(read);
   CHECK(read->operation.jobs.at(0).limit_key == "acme/é");

@@ -10,7 +10,7 @@ const WallTime kMarkTime = WallTime::from_ms(1'767'225'600'000);
 
 }  // namespace
 
-TEST_CASE("marks are read back as they were written") {
+TEST_CASE("marks decode to what was encoded") {
   MarkPage page;
   page.marks = {{.id = 7, .at = kMarkTime, .text = "v1 \"é\"", .by = "ci"},
                 {.id = 2, .at = kMarkTime, .text = "w", .by = "w1", .source = MarkSource::worker}};
@@ -28,7 +28,7 @@ TEST_CASE("marks are read back as they were written") {
     CHECK_MESSAGE(decode_mark_cursor(cursor).error().field == "cursor", cursor);
 }
 
-TEST_CASE("a request for a mark names what is wrong with it") {
+TEST_CASE("an invalid request for a mark is refused with its field") {
   CHECK(decode_add_mark_request(R"({"text":"v1"})")->text == "v1");
   CHECK(decode_add_mark_request(R"({"text":"v1","at":"2026-01-01T00:00:00Z"})")->at == kMarkTime);
   CHECK_FALSE(decode_add_mark_request(R"({"text":"v1","at":null})")->at);
@@ -42,7 +42,7 @@ TEST_CASE("a request for a mark names what is wrong with it") {
   }
 }
 
-TEST_CASE("saved views are read back as they were written") {
+TEST_CASE("saved views decode to what was encoded") {
   const SavedView view{.name = "dead mails",
                        .page = "jobs",
                        .query = "q=a\"b",

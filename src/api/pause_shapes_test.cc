@@ -35,7 +35,7 @@ TEST_CASE("a pause of a queue has a reason and an end, as an instant or a time f
   CHECK(decode_pause_queue("q", text, kPauseNow)->until == lasting->until);
 }
 
-TEST_CASE("a pause that breaks a rule is refused with its field") {
+TEST_CASE("an invalid pause is refused with its field") {
   CHECK(pause_field(R"({"until":"2026-01-31T09:00:00Z"})") == "until");
   CHECK(pause_field(R"({"until":"2020-01-01T00:00:00Z"})") == "until");
   CHECK(pause_field(R"({"until":"2036-01-01T00:00:00Z"})") == "until");
@@ -47,7 +47,7 @@ TEST_CASE("a pause that breaks a rule is refused with its field") {
   CHECK(pause_field(R"({"why":"r"})") == "why");
 }
 
-TEST_CASE("what a store keeps of a pause reads back") {
+TEST_CASE("the stored text of a pause decodes to what was encoded") {
   CHECK(pause_text(std::nullopt).empty());
   CHECK(*parse_pause("") == std::nullopt);
   const QueuePause pause{"disk is full", "ops", kPauseNow + 1us, kPauseNow + 1h};
@@ -74,7 +74,7 @@ TEST_CASE("a set of schedules is exactly one of names, prefix and all") {
   CHECK(decode_schedule_set(text)->which.prefix == "");
 }
 
-TEST_CASE("the next hours read back") {
+TEST_CASE("the next hours decode to what was encoded") {
   const Upcoming upcoming{.from = kPauseNow,
                           .to = kPauseNow + 24h,
                           .ticks = {{"nightly", kPauseNow + 1h, "shifted"}},

@@ -1,5 +1,5 @@
-// Payloads are what things carry: args, results, checkpoints, headers, texts of errors and
-// progress. Whoever may see a thing does not see them for that.
+// Payloads: args, results, checkpoints, headers, texts of errors and progress. Permission to see an
+// object does not include its payloads.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace mainspring {
 
 enum class Payload : std::uint8_t {
   shown,
-  masked,  // null in their place, and "masked": true beside them
+  masked,  // null instead, with "masked": true next to them
 };
 
 }  // namespace mainspring

@@ -10,7 +10,7 @@
 
 namespace mainspring {
 
-// For a table of fields of what has a ProgramEnd as `Member`.
+// For a table of fields of a type that has a ProgramEnd as `Member`.
 bool read_exit_code(JsonReader& in, ProgramEnd& into);
 bool read_signal(JsonReader& in, ProgramEnd& into);
 bool read_peak_memory(JsonReader& in, ProgramEnd& into);
@@ -31,12 +31,12 @@ bool as_peak_memory(JsonReader& in, T& into) {
   return read_peak_memory(in, into.*Member);
 }
 
-// What is known, into an object that has been begun.
+// Writes the known members into an open object.
 void write_program_end(JsonWriter& w, const ProgramEnd& end);
 
-// As a store keeps it: an object with those members, as text; "" = nothing is known.
+// The form in a store: an object with those members, as text; "" = nothing is known.
 std::string encode_program_end(const ProgramEnd& end);
-// What cannot be read, and was written by a later program, is not known.
+// Ignores unreadable members, which a later version may have written.
 ProgramEnd decode_program_end(std::string_view text);
 
 }  // namespace mainspring

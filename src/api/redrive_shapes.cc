@@ -1,4 +1,4 @@
-// What a redrive is asked for, to and from JSON, and the job that it becomes.
+// Redrive requests to and from JSON, and their jobs.
 #include "api/redrive_shapes.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::int64_t kMaxRate = 1'000'000;
-// Of those that end with the server that works on it; what it cannot read or reach is tried again.
+// Attempts are used up by servers that die during a redrive; other problems are retried.
 constexpr int kMaxAttempts = 1000;
 
 template <auto Member>

@@ -1,5 +1,4 @@
-// Redrives that take their time, as JSON: what one is asked for, in a request as in the args of the
-// job that does it.
+// Paced redrives as JSON: the order, in a request and in the args of the job that does it.
 #pragma once
 
 #include <string>
@@ -18,16 +17,17 @@ struct RedriveOrder {
 
 // Errors: invalid_argument, with the field.
 Result<void> check_filter(const DeadFilter& filter);
-// A word of a filter, which is left out where everything is meant: "" is refused.
+// A field of a filter; "" is refused, as a missing field means everything.
 bool read_filter_word(JsonReader& in, std::string& into);
 // Errors: invalid_argument, with the field.
 Result<void> validate(const RedriveOrder& order);
 // {"queue"?, "kind"?, "tag"?, "fingerprint"?, "rate"?, "canary"?, "limit"?}; "" is {}. Validated.
 Result<RedriveOrder> decode_redrive_order(std::string_view json);
-// Without what is as by default.
+// Without default values.
 void encode_redrive_order(const RedriveOrder& order, std::string& out);
 
-// "50/s", "100/m", "10/h" as the time from one to the next; "" is none. Errors: invalid_argument.
+// Converts "50/s", "100/m", "10/h" to the time between two jobs; "" is none. Errors:
+// invalid_argument.
 Result<Duration> parse_rate(std::string_view text);
 
 // The job that does it. One for the same filter at a time.

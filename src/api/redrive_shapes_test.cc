@@ -1,4 +1,4 @@
-// What a redrive is asked for: read, checked, written, and the job that it becomes.
+// Redrive requests: decoding, validation, encoding, and the job that a redrive becomes.
 #include "api/redrive_shapes.h"
 
 #include <doctest/doctest.h>
@@ -8,7 +8,7 @@
 using namespace mainspring;
 using namespace std::chrono_literals;
 
-TEST_CASE("a redrive is read as it was written, and means everything if it says nothing") {
+TEST_CASE("a redrive decodes to what was encoded, and selects everything without a filter") {
   const std::string text =
       R"({"queue":"q","kind":"k","tag":"t","fingerprint":"1f0c6a2be4d93857","rate":"20/s",)"
       R"("canary":true,"limit":7})";
@@ -30,7 +30,7 @@ TEST_CASE("a redrive is read as it was written, and means everything if it says 
   }
 }
 
-TEST_CASE("what a redrive cannot be is refused, with the field") {
+TEST_CASE("an invalid redrive is refused with its field") {
   const std::pair<const char*, const char*> bad[] = {
       {R"({"queue":"a b"})", "queue"},
       {R"({"queue":""})", "queue"},
@@ -58,7 +58,7 @@ TEST_CASE("what a redrive cannot be is refused, with the field") {
   }
 }
 
-TEST_CASE("a redrive is a job of the engine's own queue, one for the same jobs") {
+TEST_CASE("a redrive is a job of the engine's own queue, unique per selection") {
   const auto order = decode_redrive_order(R"({"queue":"q","rate":"5/s"})");
   REQUIRE(order);
   const NewJob job = redrive_job(*order);

@@ -1,4 +1,4 @@
-// The shapes of what is asked and told of schedules: put, state, ticks, ledger.
+// The shapes of requests and answers about schedules: put, state, ticks, ledger.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -439,7 +439,7 @@ Result<BackfillResponse> decode_backfill_response(std::string_view body) {
 
 Result<PreviewRequest> decode_preview_request(std::string_view body) {
   MS_TRY_ASSIGN(PreviewRequest request, decode_request(body, kPreview));
-  // The laws of schedules want both; the calendar needs neither.
+  // The rules of schedules require both; the calendar needs neither.
   if (request.schedule.name.empty()) request.schedule.name = "preview";
   if (request.schedule.job.kind.empty()) request.schedule.job.kind = "preview";
   return request;

@@ -1,4 +1,4 @@
-// What the files of the schedules' shapes share.
+// Shared by the files of the schedules' shapes.
 #pragma once
 
 #include "api/fields.h"
@@ -6,10 +6,9 @@
 
 namespace mainspring {
 
-// shapes_jobs.cc: a job of an enqueue request, which has passed validate(); its path is the
-// reader's.
+// shapes_jobs.cc: reads a job of an enqueue request and validates it; its path is the reader's.
 bool read_new_job(JsonReader& in, NewJob& job);
-// The same without validate(): of what was kept before a bound was there, or is checked as a whole.
+// The same without validate(): for stored jobs, or jobs that are validated later.
 bool read_kept_job(JsonReader& in, NewJob& job);
 void write_new_job(JsonWriter& w, const NewJob& job);
 

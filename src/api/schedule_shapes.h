@@ -1,5 +1,5 @@
-// Shapes of schedules, their state and their ledger. See shapes.h for what encode_… and decode_…
-// promise.
+// Shapes of schedules, their state and their ledger. See shapes.h for the contract of encode_… and
+// decode_….
 #pragma once
 
 #include <optional>
@@ -22,8 +22,8 @@ namespace mainspring {
 //    "continuous"?: {"timeout": "20m", "margin": "60s", "handoff": "30s"}}
 // with "job" as in POST /v1/jobs. The store keeps it in this form.
 void encode_schedule(const Schedule& schedule, std::string& out);
-// Strict in form; the laws of schedules are validate() in model/schedule.h. Without a name, it is
-// "".
+// Checks the form only; validate() in model/schedule.h checks the rules of schedules. A missing
+// name is "".
 Result<Schedule> decode_schedule(std::string_view body);
 
 // -- PUT /v1/schedules/{name} ---------------------------------------------------------------------
@@ -37,12 +37,12 @@ Result<PutScheduleRequest> decode_put_schedule_request(std::string name, std::st
 void encode_put_schedule_request(const PutScheduleRequest& request, std::string& out);
 std::string_view to_string(PutOutcome outcome);  // "created", "replaced", "unchanged"
 
-// -- what is known of a schedule ------------------------------------------------------------------
+// -- the state of a schedule ----------------------------------------------------------------------
 
 // The definition and {"version", "paused", "paused_reason"?, "next": … | null, "next_fire": … |
 // null, "remaining"?, "fired", "last_fired"?, "last_job"?, "live": [ids], "live_count",
 // "buffered", "timeout_override"?, "created_at", "updated_at"}
-// Only the first kMaxLiveShown of "live" are told.
+// "live" contains only the first kMaxLiveShown.
 inline constexpr std::size_t kMaxLiveShown = 100;
 void encode_schedule_info(const ScheduleInfo& info, std::string& out,
                           Payload payload = Payload::shown);
@@ -52,12 +52,12 @@ void encode_put_schedule_response(const ScheduleInfo& info, const PutScheduleRes
                                   std::string& out, Payload payload = Payload::shown);
 Result<PutScheduleResult> decode_put_schedule_response(std::string_view body);
 // {"schedules": […], "next": name | null}: the last name if there may be `more`.
-// `payloads` says of which queues they are shown.
+// `payloads`: the queues whose payloads are shown.
 void encode_schedules(std::span<const ScheduleInfo> schedules, bool more, std::string& out,
                       const Within& payloads = {});
 Result<NamePage<ScheduleInfo>> decode_schedules(std::string_view body);
 
-// -- what is asked of one -------------------------------------------------------------------------
+// -- requests about one ---------------------------------------------------------------------------
 
 // {"name", "removed": true}
 void encode_schedule_removed(std::string_view name, std::string& out);

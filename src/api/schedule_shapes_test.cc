@@ -42,7 +42,7 @@ Schedule full_schedule() {
 
 }  // namespace
 
-TEST_CASE("a schedule is defined as DESIGN says") {
+TEST_CASE("a schedule decodes as DESIGN specifies") {
   auto schedule = decode_schedule(
       R"({"cron":"0 30 2 * * *","time_zone":"Europe/Berlin","job":{"queue":"reports",
           "kind":"report","args":{"region": "eu"},"priority":2,"tags":["a"],"headers":{"x":"y"}},
@@ -55,7 +55,7 @@ TEST_CASE("a schedule is defined as DESIGN says") {
   CHECK(*schedule == full_schedule());
 }
 
-TEST_CASE("what is left out of a schedule has its default") {
+TEST_CASE("omitted fields of a schedule have their defaults") {
   auto least = decode_schedule(R"({"every":"5m","job":{"kind":"k"},"cron":null,"at":null,
                                    "start_at":null,"end_at":null,"continuous":null})");
   REQUIRE_MESSAGE(least, least.error().message);
@@ -65,7 +65,7 @@ TEST_CASE("what is left out of a schedule has its default") {
   CHECK(*least == expected);
 }
 
-TEST_CASE("a definition is read back as it was written, byte for byte") {
+TEST_CASE("a definition decodes to what was encoded, byte for byte") {
   Schedule once;
   once.name = "once";
   once.at = *parse_wall_time("2026-06-01T12:00:00.5Z");
@@ -83,7 +83,7 @@ TEST_CASE("a definition is read back as it was written, byte for byte") {
   }
 }
 
-TEST_CASE("what has a bad form in a schedule is refused with its field") {
+TEST_CASE("a malformed schedule is refused with its field") {
   const auto field = [](std::string_view member) {
     return schedule_shapes_field_of(
         decode_schedule(R"({"every":"5m","job":{"kind":"k"},)" + std::string(member) + "}"));
@@ -107,7 +107,7 @@ TEST_CASE("what has a bad form in a schedule is refused with its field") {
         "job.fence");
 }
 
-TEST_CASE("a put says the name once and may say paused") {
+TEST_CASE("a PUT has the name once and may have paused") {
   const std::string body = R"({"every":"5m","job":{"kind":"k"},"paused":true})";
   auto request = decode_put_schedule_request("a/b", body);
   REQUIRE(request);
@@ -128,7 +128,7 @@ TEST_CASE("a put says the name once and may say paused") {
             decode_put_schedule_request("a", R"({"every":"5m","version":2})")) == "version");
 }
 
-TEST_CASE("what is known of a schedule is read back as it was told") {
+TEST_CASE("the state of a schedule decodes to what was encoded") {
   ScheduleInfo info;
   info.schedule = full_schedule();
   info.version = 3;
@@ -180,7 +180,7 @@ TEST_CASE("what is known of a schedule is read back as it was told") {
   CHECK_FALSE(decode_put_schedule_response(R"({"version":1})"));
 }
 
-TEST_CASE("of thousands of living jobs the first are told, and how many") {
+TEST_CASE("of thousands of living jobs, the first ones and the total are listed") {
   ScheduleInfo info;
   info.schedule = full_schedule();
   for (JobId id = 1; id <= 20'000; ++id) info.live.push_back(id);
@@ -256,7 +256,7 @@ TEST_CASE("a preview needs neither name nor job") {
   CHECK(decode_preview(out)->at(0).note == "shifted: 02:30 does not exist");
 }
 
-TEST_CASE("the ledger tells of each tick what became of it") {
+TEST_CASE("the ledger lists the outcome of each tick") {
   const WallTime t = *parse_wall_time("2026-01-01T00:00:00Z");
   LedgerPage page;
   page.rows.push_back({.seq = 9,

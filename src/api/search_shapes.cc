@@ -28,7 +28,7 @@ Result<JobState> parse_listed_state(std::string_view text) {
                                       cut_text(text, 64)));
 }
 
-// What of a term a store can look up by itself, so that it reads fewer records.
+// The parts of a term that a store can look up itself, so that it reads fewer records.
 void use_term(const JobTerm& term, JobFilter& filter) {
   if (term.negated) return;
   const auto use = [&](std::string& field) {

@@ -23,7 +23,7 @@ bool read_session_lease(JsonReader& in, Duration& lease) {
                                    format_duration(kMaxLease)));
 }
 
-// Of whoever accepts: null is the next free one; "" would be taken for it.
+// For accept: null or missing is the next free session; "" is refused, as it would mean the same.
 bool read_key(JsonReader& in, AcceptRequest& r) {
   if (in.null()) return true;
   return in.string(r.session.key) &&
@@ -76,7 +76,7 @@ constexpr JsonField<SessionInfo> kSession[] = {
     {"queue", [](JsonReader& in, SessionInfo& s) { return in.string(s.session.queue); }},
     {"key", [](JsonReader& in, SessionInfo& s) { return in.string(s.session.key); }},
     {"jobs", &as_count<&SessionInfo::jobs>},
-    {"turn", &as_id<&SessionInfo::turn>},
+    {"head", &as_id<&SessionInfo::head>},
     {"stop", &read_stop},
     {"stopped_by", &as_id<&SessionInfo::stopped_by>},
     {"worker", &as_string<&SessionInfo::worker>},
@@ -131,7 +131,7 @@ void write_session(JsonWriter& w, const SessionInfo& s, States states) {
   w.begin_object();
   write_key(w, s.session);
   w.key("jobs").number(s.jobs);
-  if (s.turn != 0) w.key("turn").number(s.turn);
+  if (s.head != 0) w.key("head").number(s.head);
   w.key("stop").string(to_string(s.stop));
   if (s.stopped_by != 0) w.key("stopped_by").number(s.stopped_by);
   if (!s.worker.empty()) {

@@ -1,4 +1,4 @@
-// Shapes of sessions. See shapes.h for what encode_… and decode_… promise.
+// Shapes of sessions. See shapes.h for the contract of encode_… and decode_….
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ struct AcceptRequest {
   std::string worker;
   SessionKey session;  // key "" = the next free one that has an available job
   Duration lease = kDefaultLease;
-  Duration wait{0};  // how long it may park, without a key; at most kMaxClaimWait
+  Duration wait{0};  // how long it may wait, without a key; at most kMaxClaimWait
 };
 // Errors beside those of the shape: those of check_session_key.
 Result<AcceptRequest> decode_accept_request(std::string queue, std::string_view body);
@@ -30,7 +30,7 @@ Result<ClaimResult> decode_accept_response(std::string_view body);
 // POST …/{key}/renew: {"token", "lease"?}. Without lease: as long as before.
 Result<RenewSession> decode_renew_session_request(SessionKey session, std::string_view body);
 void encode_renew_session_request(const RenewSession& request, std::string& out);
-// {"queue", "key", "token", "lease_expires_in_ms"}: who renews has the state.
+// {"queue", "key", "token", "lease_expires_in_ms"}: the holder already has the state.
 void encode_session_renewed(const SessionGrant& grant, std::string& out);
 Result<SessionGrant> decode_session_renewed(std::string_view body);
 
@@ -49,7 +49,7 @@ void encode_session_state_put(const PutSessionState& request, std::string& out);
 // {"queue", "key", "stop": "none"}
 void encode_session_resumed(const SessionKey& session, std::string& out);
 
-// {"queue", "key", "jobs", "turn"?, "stop", "stopped_by"?, "worker"?, "token"?, "expires_in_ms"?,
+// {"queue", "key", "jobs", "head"?, "stop", "stopped_by"?, "worker"?, "token"?, "expires_in_ms"?,
 // "state"?, "state_bytes", "changed_at"}. Of a state that is not shown null.
 void encode_session(const SessionInfo& session, std::string& out, Payload payload = Payload::shown);
 Result<SessionInfo> decode_session(std::string_view body);

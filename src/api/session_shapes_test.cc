@@ -1,4 +1,4 @@
-// The shapes of sessions: what goes over the wire, and what is refused.
+// The wire shapes of sessions, and what is refused.
 #include "api/session_shapes.h"
 
 #include <doctest/doctest.h>
@@ -20,7 +20,7 @@ Error session_shapes_refusal(const Result<T>& result) {
 
 }  // namespace
 
-TEST_CASE("a job of a session goes over the wire, and its policy only if it is not the default") {
+TEST_CASE("a job of a session is encoded, and its policy only if it is not the default") {
   NewJob job{.queue = "orders", .kind = "ship", .args = "{}"};
   job.reply_to = "answers";
   job.reply_session = "me";
@@ -36,7 +36,7 @@ TEST_CASE("a job of a session goes over the wire, and its policy only if it is n
   CHECK(decode_enqueue_request(text)->operation.jobs[0] == job);
 }
 
-TEST_CASE("a job that is read says its session") {
+TEST_CASE("a job shows its session") {
   Job job;
   job.id = 7;
   job.queue = "orders";
@@ -57,7 +57,7 @@ TEST_CASE("a job that is read says its session") {
   CHECK(text.find("session") == std::string::npos);
 }
 
-TEST_CASE("what breaks a rule of sessions is refused with its field and the rule") {
+TEST_CASE("an invalid session request is refused with its field and the rule") {
   struct Case {
     std::string_view body, field, message;
   };
@@ -88,7 +88,7 @@ TEST_CASE("what breaks a rule of sessions is refused with its field and the rule
 }
 
 TEST_CASE("a claim of a held session names it instead of queues") {
-  ClaimRequest request{.operation = {.worker = "w", .queues = {session_line(kSession)}},
+  ClaimRequest request{.operation = {.worker = "w", .queues = {session_queue(kSession)}},
                        .wait = 10s};
   request.operation.session_token = 42;
   std::string text;
@@ -121,7 +121,7 @@ TEST_CASE("a claim of a held session names it instead of queues") {
             .field == "queues[0]");
 }
 
-TEST_CASE("a claimed job brings the state of its session") {
+TEST_CASE("a claimed job includes the state of its session") {
   ClaimResult result;
   ClaimedJob& job = result.jobs.emplace_back(ClaimedJob{.id = 3, .token = 4, .queue = "q"});
   job.kind = "k";
@@ -136,7 +136,7 @@ TEST_CASE("a claimed job brings the state of its session") {
   CHECK_FALSE(read->session);
 }
 
-TEST_CASE("a finish leaves a state, removes it with null, and leaves it alone without a word") {
+TEST_CASE("a finish sets the session state, removes it with null, and keeps it if omitted") {
   const auto state_of = [](std::string_view member) {
     const auto read =
         decode_finish_request(R"({"worker":"w","results":[{"id":1,"token":2,"outcome":"complete")" +
@@ -186,7 +186,7 @@ TEST_CASE("an accept names a session, or takes the next one and waits for it") {
   CHECK(field_of(R"({"worker":"w","lease":"1ms"})") == "lease");
 }
 
-TEST_CASE("an accept is answered with what is held and the job that it came with") {
+TEST_CASE("an accept returns the held session and its first job") {
   std::string text;
   encode_accept_response({}, text);
   CHECK(text == R"({"session":null,"jobs":[]})");
@@ -206,7 +206,7 @@ TEST_CASE("an accept is answered with what is held and the job that it came with
         ErrorCode::internal);
 }
 
-TEST_CASE("what a holder asks goes over the wire with its token") {
+TEST_CASE("requests of a holder are encoded with its token") {
   std::string text;
   encode_renew_session_request({.session = kSession, .token = 5, .lease = 40s}, text);
   const auto renew = decode_renew_session_request(kSession, text);
@@ -236,10 +236,10 @@ TEST_CASE("what a holder asks goes over the wire with its token") {
             .field == "session");
 }
 
-TEST_CASE("a session that is read says who has the turn, who holds it and why it stands") {
+TEST_CASE("a session shows its head job, its holder and why it is blocked") {
   SessionInfo session{.session = kSession,
                       .jobs = 3,
-                      .turn = 41,
+                      .head = 41,
                       .stop = SessionStop::blocked,
                       .stopped_by = 40,
                       .worker = "w",
@@ -254,7 +254,7 @@ TEST_CASE("a session that is read says who has the turn, who holds it and why it
   REQUIRE(read);
   CHECK(read->session == kSession);
   CHECK(read->jobs == 3);
-  CHECK(read->turn == 41);
+  CHECK(read->head == 41);
   CHECK(read->stop == SessionStop::blocked);
   CHECK(read->stopped_by == 40);
   CHECK(read->worker == "w");

@@ -1,5 +1,5 @@
-// Request and response shapes of the HTTP API to and from JSON, both directions: a server decodes
-// requests and encodes responses, a client encodes requests and decodes responses.
+// Request and response shapes of the HTTP API to and from JSON. A server decodes requests and
+// encodes responses, a client encodes requests and decodes responses.
 //
 // encode_… appends to `out`. decode_…_request is strict: unknown and repeated fields, wrong types,
 // numbers out of range, bad UTF-8, nesting over kMaxJsonDepth and text after the document are
@@ -8,9 +8,9 @@
 // decode_…_response ignores fields it does not know, so that an old client understands a new
 // server; what is not JSON or lacks a field that every server sends is `internal`.
 //
-// Payloads (args, result, checkpoint, headers) pass through byte for byte. Durations in fields
-// that end in _ms are whole milliseconds, rounded up; kForever is null. Fields that have nothing to
-// say are left out. All functions are callable from every thread.
+// Payloads (args, result, checkpoint, headers) pass through byte for byte. Durations in fields that
+// end in _ms are whole milliseconds, rounded up; kForever is null. Empty fields are omitted. All
+// functions are thread-safe.
 #pragma once
 
 #include <optional>
@@ -32,13 +32,13 @@ class JsonWriter;
 
 // {"queue", "kind", …} or {"jobs": [{…}, …]}, either with "fence"?: {"lease", "token"}. Every job
 // has passed validate().
-// The key and the fingerprint are not part of the body: whoever has the header fills them in.
+// The key and the fingerprint are not part of the body: the caller sets them from the header.
 struct EnqueueRequest {
   Enqueue operation;
   bool single = false;  // one job without "jobs" around it; it is answered the same way
 };
 Result<EnqueueRequest> decode_enqueue_request(std::string_view body);
-// One job goes without "jobs" around it.
+// A single job has no "jobs" around it.
 void encode_enqueue_request(const Enqueue& request, std::string& out);
 void encode_enqueue_response(const EnqueueResult& result, bool single, std::string& out);
 Result<EnqueueResult> decode_enqueue_response(std::string_view body);  // reads both forms
@@ -49,8 +49,8 @@ Result<EnqueueResult> decode_enqueue_response(std::string_view body);  // reads 
 // "lease"?}. With a session, which the worker holds: its one job that can begin.
 struct ClaimRequest {
   Claim operation;
-  Duration wait{0};       // how long the claim may park; 0 = answer at once; at most kMaxClaimWait
-  std::string session{};  // while it is read: the line of the session
+  Duration wait{0};       // how long the claim may wait; 0 = answer at once; at most kMaxClaimWait
+  std::string session{};  // while it is read: the ready queue of the session
 };
 Result<ClaimRequest> decode_claim_request(std::string_view body);
 void encode_claim_request(const ClaimRequest& request, std::string& out);
@@ -60,11 +60,11 @@ Result<ClaimResult> decode_claim_response(std::string_view body);
 
 // -- POST /v1/finish ------------------------------------------------------------------------------
 
-// {"worker", "results": […], "claim"?: {…}}. The claim's worker may be left out: it is the same.
+// {"worker", "results": […], "claim"?: {…}}. The claim's worker may be omitted: it is the same.
 struct FinishRequest {
-  Finish operation;  // without those that are refused
+  Finish operation;  // without refused results
   std::optional<ClaimRequest> claim;
-  // Results over a limit, by their place in the request. The others stand.
+  // Results over a limit, by their index in the request. The others count.
   struct Refused {
     std::size_t place = 0;
     RefusedPart part;
@@ -78,11 +78,10 @@ struct FinishResponse {
 };
 Result<FinishRequest> decode_finish_request(std::string_view body);
 void encode_finish_request(const Finish& request, const ClaimRequest* claim, std::string& out);
-// The answer to a request some of whose results were refused: `ids` and `result`, of the others,
-// get their places.
+// Inserts refused results into the answer for the others: `ids` and `result` get their entries.
 void add_refused(std::span<const FinishRequest::Refused> refused, std::vector<JobId>& ids,
                  FinishResult& result);
-// `claim` nullptr = none was asked for.
+// `claim` nullptr = no claim was requested.
 void encode_finish_response(std::span<const JobId> ids, const FinishResult& result,
                             const ClaimResult* claim, std::string& out);
 Result<FinishResponse> decode_finish_response(std::string_view body);
@@ -103,7 +102,7 @@ struct RenewRequest : Renew {
 };
 Result<RenewRequest> decode_renew_request(std::string_view body);
 void encode_renew_request(const Renew& request, std::string& out);
-// "quiet" and "terminate" are always false for now.
+// "quiet" for a command, "terminate" for stop.
 void encode_renew_response(const RenewResult& result, std::string& out);
 Result<RenewResult> decode_renew_response(std::string_view body);
 
@@ -124,7 +123,7 @@ void encode_job(const Job& job, JobDetail detail, std::string& out,
                 Payload payload = Payload::shown);
 Result<Job> decode_job(std::string_view body);
 // {"jobs": […], "next_cursor": "…" | null}
-// `payloads` says of which queues they are shown.
+// `payloads`: the queues whose payloads are shown.
 void encode_job_page(const JobPage& page, std::string& out, const Within& payloads = {});
 Result<JobPage> decode_job_page(std::string_view body);
 std::string encode_cursor(JobId before);
@@ -141,7 +140,7 @@ Result<RetryResult> decode_retry_response(std::string_view body);
 
 // -- queues, workers, the dead letter -------------------------------------------------------------
 
-// `now` is what oldest_available_ms is reckoned from.
+// oldest_available_ms is measured from `now`.
 void encode_queue(const QueueStats& queue, WallTime now, std::string& out);
 // `more`: there are more by name after the last of these.
 void encode_queues(std::span<const QueueStats> queues, WallTime now, bool more, std::string& out);
@@ -166,17 +165,19 @@ void encode_retention_request(const SetRetention& request, std::string& out);
 // {"name", "retention"}
 void encode_retention_response(const SetRetention& request, std::string& out);
 
-// Members of an object: what is known of host, pid, version, language and slots.
+// The known facts, host, pid, version, language and slots, as members of an object.
 void write_facts(JsonWriter& w, const WorkerFacts& facts);
 void write_worker(JsonWriter& w, const WorkerInfo& worker);
+void write_command(JsonWriter& w, WorkerCommand command);  // "quiet", "stop" or null
+Result<WorkerInfo> decode_worker(std::string_view body);
 void encode_workers(std::span<const WorkerInfo> workers, std::string& out);
 Result<std::vector<WorkerInfo>> decode_workers(std::string_view body);
 
-// {"queue"?, "kind"?, "tag"?, "limit"?, "after"?, "dry_run"?}; an empty body is every dead job,
-// 1000 at most.
+// {"queue"?, "kind"?, "tag"?, "limit"?, "after"?, "dry_run"?}; an empty body = every dead job, at
+// most 1000.
 struct RedriveRequest {
   Redrive operation;
-  bool dry_run = false;  // only to be told what it would do
+  bool dry_run = false;  // only report the effect
 };
 Result<RedriveRequest> decode_redrive_request(std::string_view body);
 void encode_redrive_request(const RedriveRequest& request, std::string& out);
@@ -192,12 +193,12 @@ Result<VerifyReport> decode_verify(std::string_view body);
 
 // {"error": {"code", "message", "field"?, "retry_after_ms"?}}
 void encode_error(const Error& error, std::string& out);
-// What a server that answered `http_status` with `body` said. A body of another shape (a proxy's
-// page) gives the table's first code of that status, else `internal`, with the beginning of the
-// body as message.
+// The error of a server that answered `http_status` with `body`. A body of another format (a
+// proxy's page) gives the first code with that status, else `internal`, with the start of the body
+// as message.
 Error decode_error(int http_status, std::string_view body);
 
-// -- what the OpenAPI document and the tests need to know -----------------------------------------
+// -- for the OpenAPI document and the tests -------------------------------------------------------
 
 // The fields that a strict decoder knows, by the name of its schema in /openapi.json: NewJob,
 // SingleJob, Unique, FollowUp, Fence, EnqueueRequest, ClaimRequest, FinishRequest, Outcome,

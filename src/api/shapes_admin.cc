@@ -53,7 +53,7 @@ void write_retention(JsonWriter& w, std::optional<Duration> completed,
   w.end_object();
 }
 
-constexpr double kLongestBacklogMs = 9.0e15;  // as microseconds they still are a Duration
+constexpr double kLongestBacklogMs = 9.0e15;  // still fits a Duration as microseconds
 
 template <int State>
 bool as_state_count(JsonReader& in, QueueStats& queue) {
@@ -197,6 +197,16 @@ constexpr JsonField<WorkerInfo> kWorker[] = {
      [](JsonReader& in, WorkerInfo& worker) { return in.string(worker.facts.language); }},
     {"slots",
      [](JsonReader& in, WorkerInfo& worker) { return in.integer(worker.facts.slots, 0, INT_MAX); }},
+    {"command",
+     [](JsonReader& in, WorkerInfo& worker) {
+       if (in.null()) return true;
+       std::string text;
+       if (!in.string(text)) return false;
+       const auto command = parse_worker_command(text);
+       if (!command) return in.fail_here("must be quiet or stop");
+       worker.command = *command;
+       return true;
+     }},
 };
 struct WorkersAnswer {
   std::vector<WorkerInfo> workers;
@@ -234,7 +244,7 @@ constexpr JsonField<RedriveResult> kRedriveAnswer[] = {
      }},
     {"ids", [](JsonReader& in, RedriveResult& r) { return read_ids(in, r.ids); }},
 };
-static_assert(kMaxRedriveJobs <= kMaxRenewLeases, "so many ids are read");
+static_assert(kMaxRedriveJobs <= kMaxRenewLeases, "all ids of a redrive can be read");
 constexpr JsonField<VerifyReport> kVerify[] = {
     {"jobs", &as_count<&VerifyReport::jobs>},
     {"problems", [](JsonReader& in,
@@ -363,7 +373,17 @@ void write_worker(JsonWriter& w, const WorkerInfo& worker) {
   w.key("last_seen_ms").milliseconds(worker.last_seen);
   w.key("parked").boolean(worker.parked);
   write_facts(w, worker.facts);
+  w.key("command");
+  write_command(w, worker.command);
   w.end_object();
+}
+
+void write_command(JsonWriter& w, WorkerCommand command) {
+  command == WorkerCommand::none ? void(w.null()) : void(w.string(to_string(command)));
+}
+
+Result<WorkerInfo> decode_worker(std::string_view body) {
+  return decode_response(body, kWorker);
 }
 
 void encode_workers(std::span<const WorkerInfo> workers, std::string& out) {

@@ -1,4 +1,4 @@
-// The shapes of enqueueing, reading, listing, cancelling and retrying jobs.
+// The shapes to enqueue, read, list, cancel and retry jobs.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -63,14 +63,14 @@ bool read_on_expiry(JsonReader& in, T& job) {
   return true;
 }
 
-// null is none; an empty key is refused, as it would be taken for none.
+// null = no session; an empty key is refused, as it would mean the same.
 bool read_session(JsonReader& in, NewJob& job) {
   if (in.null()) return true;
   if (!in.string(job.session)) return false;
   return !job.session.empty() || in.fail_here("must not be empty; leave it out");
 }
 
-// A follow-up of reply_to: it gets its queue when all is read, for reply_to may stand behind it.
+// A follow-up of reply_to: gets its queue at the end, as reply_to may come after it.
 bool read_reply_progress(JsonReader& in, NewJob& job) {
   bool asked = false;
   if (!in.null() && !in.boolean(asked)) return false;
@@ -118,7 +118,7 @@ constexpr JsonField<NewJob> kNewJob[] = {
     {"reply_progress", &read_reply_progress},
 };
 
-// What holds of a job beyond its members.
+// Checks of a job beyond its members.
 bool check_new_job(JsonReader& in, NewJob& job) {
   if (job.kind.empty()) return in.missing("kind");
   if (!settle_reply_progress(in, job)) return false;
@@ -161,7 +161,7 @@ bool read_fence(JsonReader& in, Enqueue& request) {
 
 bool read_jobs(JsonReader& in, Enqueue& request) {
   return in.array(kMaxEnqueueJobs, [&](std::size_t i) {
-    // Most batches are of jobs of one size: guess their number from the first.
+    // Jobs of a batch are often of one size: estimate their number from the first.
     if (i == 1) request.jobs.reserve(in.remaining() / (in.consumed() + 1) + 2);
     return read_new_job(in, request.jobs.emplace_back());
   });
@@ -172,7 +172,7 @@ constexpr JsonField<Enqueue> kJobs[] = {
     {"fence", &read_fence},
 };
 
-// A single job has its members beside the fence: NewJob's table and one more row.
+// A single job has a fence next to its members: NewJob's table and one more row.
 template <std::size_t Row>
 bool read_single_member(JsonReader& in, Enqueue& request) {
   return kNewJob[Row].read(in, request.jobs.front());
@@ -186,7 +186,7 @@ constexpr SingleTable make_single_table(std::index_sequence<Row...>) {
 }
 constexpr SingleTable kSingle = make_single_table(std::make_index_sequence<std::size(kNewJob)>());
 
-// Does the first member's name begin with `name`?
+// Returns whether the first member's name begins with `name`.
 bool begins_with(std::string_view body, std::string_view name) {
   const auto skip_space = [&] {
     const std::size_t at = body.find_first_not_of(" \t\r\n");
@@ -206,7 +206,7 @@ constexpr JsonField<Seen> kSeen[] = {
     {"jobs", [](JsonReader& in, Seen& seen) { return (seen.jobs = true) && in.skip(); }},
 };
 
-// Many jobs? Nearly always the first member tells; a fence may stand before either.
+// Returns whether the body has many jobs. Usually the first member decides; a fence may come first.
 bool is_many(std::string_view body) {
   if (begins_with(body, "\"jobs\"")) return true;
   if (!begins_with(body, "\"fence\"")) return false;
@@ -221,7 +221,7 @@ void write_fence(JsonWriter& w, const Fence& fence) {
   w.key("token").number(fence.token).end_object();
 }
 
-// Of a NewJob or a Job: without what is as by default.
+// Of a NewJob or a Job, without default values.
 template <class T>
 void write_sessions(JsonWriter& w, const T& job) {
   if (!job.reply_session.empty()) w.key("reply_session").string(job.reply_session);
@@ -407,7 +407,7 @@ void write_optional_time(JsonWriter& w, std::string_view key, const std::optiona
   if (t) w.key(key).time(*t);
 }
 
-// null stands for what is there and not shown.
+// null = present but not shown.
 void write_text(JsonWriter& w, std::string_view key, const std::string& text, Payload payload) {
   w.key(key);
   payload == Payload::masked ? w.null() : w.string(text);
@@ -432,7 +432,7 @@ void write_job_end(JsonWriter& w, const Job& job, Payload payload) {
   w.end_array();
 }
 
-// What those who wait for a job see of it.
+// The part of a job for callers that wait for it.
 void write_outcome(JsonWriter& w, const Job& job, JobDetail detail) {
   w.begin_object().key("id").number(job.id).key("queue").string(job.queue);
   w.key("state").string(to_string(job.state));

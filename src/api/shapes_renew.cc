@@ -14,7 +14,7 @@ constexpr JsonField<Progress> kProgressRequest[] = {
                 Progress& p) { return in.null() || in.text(p.text, kMaxProgressTextBytes); }},
 };
 
-// A lease as it is on the wire.
+// A lease as it is sent.
 struct WireRenewal : Renewal {
   std::optional<Error> refused;  // a report over its limit, left out
 };
@@ -30,10 +30,10 @@ bool read_checkpoint(JsonReader& in, WireRenewal& renewal) {
   return true;
 }
 
-constexpr std::int64_t kMaxSeq = 1LL << 53;  // what every reader of JSON can count to
+constexpr std::int64_t kMaxSeq = 1LL << 53;  // exact in every JSON reader
 constexpr std::int64_t kMaxRemarkCount = 1'000'000'000;
 
-// One that is too large takes those after it along: messages are kept in their order.
+// A message that is too large drops the later ones too: messages stay in order.
 bool read_messages(JsonReader& in, WireRenewal& renewal) {
   bool whole = true;
   return in.null() || in.array(kMaxMessages, [&](std::size_t) {
@@ -170,6 +170,8 @@ constexpr JsonField<RenewResult> kRenewAnswer[] = {
     {"lost", [](JsonReader& in, RenewResult& r) { return read_ids(in, r.lost); }},
     {"cancel", [](JsonReader& in, RenewResult& r) { return read_ids(in, r.cancel); }},
     {"memos_full", [](JsonReader& in, RenewResult& r) { return read_ids(in, r.memos_full); }},
+    {"quiet", &as_command<WorkerCommand::quiet, RenewResult>},
+    {"terminate", &as_command<WorkerCommand::stop, RenewResult>},
     {"refused",
      [](JsonReader& in, RenewResult& r) {
        return in.array(kMaxRenewLeases, [&](std::size_t) {
@@ -189,7 +191,7 @@ void write_ids(JsonWriter& w, std::string_view key, const std::vector<JobId>& id
 Result<RenewRequest> decode_renew_request(std::string_view body) {
   JsonReader in(body, JsonReader::Unknown::refuse);
   RenewRequest request;
-  request.lease = Duration(0);  // not given: each lease as long as it was claimed for
+  request.lease = Duration(0);  // not given: each lease has the length of its claim
   if (!in.object(kRenewRequest, request) || !check_worker(in, request.worker) || !in.end()) {
     return in.error();
   }
@@ -241,7 +243,8 @@ void encode_renew_response(const RenewResult& result, std::string& out) {
     }
     w.end_array();
   }
-  w.key("quiet").boolean(false).key("terminate").boolean(false).end_object();
+  w.key("quiet").boolean(result.command != WorkerCommand::none);
+  w.key("terminate").boolean(result.command == WorkerCommand::stop).end_object();
 }
 
 Result<RenewResult> decode_renew_response(std::string_view body) {

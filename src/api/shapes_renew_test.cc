@@ -26,7 +26,7 @@ std::string renew_text(Encode&& encode) {
 
 }  // namespace
 
-TEST_CASE("renew carries progress and checkpoints, and is answered with what was lost") {
+TEST_CASE("renew carries progress and checkpoints, and its response lists lost jobs") {
   auto request = decode_renew_request(
       R"({"worker":"w","leases":[{"id":1,"token":2},
           {"id":3,"token":4,"progress":{"value":0.25,"text":"half of half"},"checkpoint":[1]}]})");

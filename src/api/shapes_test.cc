@@ -45,7 +45,7 @@ TEST_CASE("a claimed job that cannot be read does not take the others with it") 
   CHECK_FALSE(decode_claim_response(R"({"jobs":[)" + good + R"(],"cancel":7})"));
 }
 
-TEST_CASE("one job is enqueued as DESIGN says") {
+TEST_CASE("a request for one job decodes as DESIGN specifies") {
   auto request = decode_enqueue_request(
       R"({"queue":"photos","kind":"thumbnail","args":{"path": "a.jpg"},"delay":"10s","priority":3,
           "max_attempts":7,"unique":{"key":"a","for":"1h","on_conflict":"replace"},
@@ -73,7 +73,7 @@ TEST_CASE("one job is enqueued as DESIGN says") {
   CHECK(job.reply_to == "answers");
 }
 
-TEST_CASE("what is left out has its default; null is left out where a default is nothing") {
+TEST_CASE("omitted fields have their defaults; null means omitted where the default is empty") {
   auto request = decode_enqueue_request(
       R"({"kind":"k","delay":null,"run_at":null,"unique":null,"tags":null,"headers":null,
           "correlation_id":null,"reply_to":null,"expires_in":null,"session":null})");
@@ -161,7 +161,7 @@ TEST_CASE("payloads and batches over their limit are too_large") {
   CHECK(error.message == "jobs has more than 10000 entries");
 }
 
-TEST_CASE("an enqueue is answered in the form it was asked in") {
+TEST_CASE("the response to an enqueue has the form of its request") {
   const EnqueueResult one{.jobs = {{42, JobState::available, false}}};
   const EnqueueResult two{.jobs = {{42, JobState::available, false}, {7, JobState::running, true}}};
   CHECK(encoded([&](auto& out) { encode_enqueue_response(one, true, out); }) ==
@@ -263,7 +263,7 @@ TEST_CASE("the engine's own queues are not for callers: to put into, to claim fr
         "jobs[1].queue");
 }
 
-TEST_CASE("claimed jobs are written as DESIGN says") {
+TEST_CASE("claimed jobs are encoded as DESIGN specifies") {
   ClaimedJob job;
   job.id = 42, job.token = 7, job.queue = "photos", job.kind = "thumbnail";
   job.args = R"({"n": 1})", job.run_at = *parse_wall_time("2026-01-31T09:00:00.5Z");
@@ -280,7 +280,7 @@ TEST_CASE("claimed jobs are written as DESIGN says") {
   CHECK(decode_claim_response(text)->jobs.at(0).timeout == kForever);
 }
 
-TEST_CASE("the six outcomes are read, with only the fields that go with each") {
+TEST_CASE("each of the six outcomes decodes with its own fields only") {
   auto request = decode_finish_request(
       R"({"worker":"w","results":[{"id":1,"token":7,"outcome":"complete","result":{"a":1}},
           {"id":2,"token":8,"outcome":"retry","error":"boom","after":"30s"},
@@ -329,7 +329,7 @@ TEST_CASE("the six outcomes are read, with only the fields that go with each") {
             .field == "claim.queues");
 }
 
-TEST_CASE("how a program ended goes with retry and dead, within its bounds") {
+TEST_CASE("retry and dead carry how a program ended, within limits") {
   const auto read = [](std::string_view outcome, std::string_view members) {
     return decode_finish_request(
         fmt::format(R"({{"worker":"w","results":[{{"id":1,"token":7,"outcome":"{}",{}}}]}})",
@@ -373,7 +373,7 @@ TEST_CASE("long texts are cut, not refused") {
   CHECK(decode_renew_request(renew)->leases[0].progress->text.size() == kMaxProgressTextBytes);
 }
 
-TEST_CASE("finish is answered in order, with the next jobs when they were asked for") {
+TEST_CASE("finish is answered in order, with the next jobs if requested") {
   const FinishResult result{{FinishStatus::ok, FinishStatus::stale, FinishStatus::not_found}};
   const std::vector<JobId> ids = {1, 2, 3};
   CHECK(encoded([&](auto& out) { encode_finish_response(ids, result, nullptr, out); }) ==
@@ -389,7 +389,7 @@ TEST_CASE("finish is answered in order, with the next jobs when they were asked 
   CHECK(read->claim);
 }
 
-TEST_CASE("queues and workers read back") {
+TEST_CASE("queues and workers decode to what was encoded") {
   QueueStats queue;
   queue.name = "photos";
   queue.counts[static_cast<std::size_t>(JobState::available)] = 3;
@@ -414,16 +414,43 @@ TEST_CASE("queues and workers read back") {
   const auto first = encoded([&](auto& out) { encode_queues({{queue}}, now, true, out); });
   CHECK(decode_queues(first)->next == "photos");
 
-  const WorkerInfo worker{"w",    {"a", "b"}, 3,
-                          1500ms, true,       {"web-7", 4711, "v1.4", "Python 3.11.2", 8}};
+  const WorkerInfo worker{"w",
+                          {"a", "b"},
+                          3,
+                          1500ms,
+                          true,
+                          {"web-7", 4711, "v1.4", "Python 3.11.2", 8},
+                          WorkerCommand::quiet};
   auto workers = decode_workers(encoded([&](auto& out) { encode_workers({{worker}}, out); }));
   REQUIRE(workers);
   CHECK(workers->at(0).queues == worker.queues);
   CHECK(workers->at(0).last_seen == worker.last_seen);
   CHECK(workers->at(0).facts == worker.facts);
+  CHECK(workers->at(0).command == WorkerCommand::quiet);
 }
 
-TEST_CASE("pages, redrive, retention and verification read back") {
+TEST_CASE("a worker's command is quiet, stop or null, and unknown ones are refused") {
+  const auto command = [](std::string_view text) {
+    return decode_worker(fmt::format(R"({{"id":"w","command":{}}})", text));
+  };
+  CHECK(command("null")->command == WorkerCommand::none);
+  CHECK(command("\"stop\"")->command == WorkerCommand::stop);
+  CHECK(shapes_refusal(command("\"rest\"")).field == "command");
+  for (const WorkerCommand one : {WorkerCommand::none, WorkerCommand::quiet, WorkerCommand::stop}) {
+    const auto claim =
+        encoded([&](auto& out) { encode_claim_response(ClaimResult{.command = one}, out); });
+    CHECK(decode_claim_response(claim)->command == one);
+    const auto renewed =
+        encoded([&](auto& out) { encode_renew_response(RenewResult{.command = one}, out); });
+    CHECK(decode_renew_response(renewed)->command == one);
+    const ClaimResult next{.command = one};
+    const auto finished =
+        encoded([&](auto& out) { encode_finish_response({}, FinishResult{}, &next, out); });
+    CHECK(decode_finish_response(finished)->claim->command == one);
+  }
+}
+
+TEST_CASE("pages, redrive, retention and verification decode to what was encoded") {
   auto page = decode_job_page(R"({"jobs":[],"next_cursor":"41"})");
   REQUIRE(page);
   CHECK(page->next == 41);
@@ -467,7 +494,7 @@ TEST_CASE("pages, redrive, retention and verification read back") {
   CHECK(report->problems.size() == 1);
 }
 
-TEST_CASE("errors read back; what is not ours is told by its status") {
+TEST_CASE("errors decode to what was encoded; a foreign error body is reported by its status") {
   const Error error{ErrorCode::overloaded, "full", "jobs", 250};
   const auto text = encoded([&](auto& out) { encode_error(error, out); });
   CHECK(text ==
@@ -570,7 +597,7 @@ void shapes_check_property(const char* what, F&& property) {
 
 }  // namespace
 
-TEST_CASE("an enqueue written by a client is read by a server as it was") {
+TEST_CASE("a server decodes an enqueue to what a client encoded") {
   shapes_check_property("enqueue", [] {
     Enqueue request;
     const int count = *rc::gen::inRange(1, 5);
@@ -586,7 +613,7 @@ TEST_CASE("an enqueue written by a client is read by a server as it was") {
   });
 }
 
-TEST_CASE("a job written by a server is read by a client as it was") {
+TEST_CASE("a client decodes a job to what a server encoded") {
   shapes_check_property("job", [] {
     Job job;
     job.id = *rc::gen::inRange<JobId>(1, INT64_MAX);
@@ -635,7 +662,7 @@ TEST_CASE("a job written by a server is read by a client as it was") {
   });
 }
 
-TEST_CASE("a finish and a claim written by one side are read by the other as they were") {
+TEST_CASE("each side decodes a finish and a claim to what the other encoded") {
   shapes_check_property("finish", [] {
     Finish finish{.worker = any_name()};
     NewJob next = any_new_job();
@@ -696,7 +723,7 @@ TEST_CASE("a finish and a claim written by one side are read by the other as the
   });
 }
 
-TEST_CASE("no body, however broken, does more than be refused") {
+TEST_CASE("any broken body is refused without a crash") {
   const std::string good =
       R"({"jobs":[{"queue":"q","kind":"k","args":{"a":[1,2]},"unique":{"key":"x"},"tags":["t"]}]})";
   shapes_check_property("broken", [&] {

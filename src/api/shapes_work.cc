@@ -52,7 +52,7 @@ bool read_claim_queues(JsonReader& in, ClaimRequest& r) {
   return true;
 }
 
-// Whose turn it is in a session that the worker holds: a claim of that session's line.
+// A claim of the next job in a session that the worker holds.
 struct HeldSession {
   SessionKey session;
   Token token = 0;
@@ -72,7 +72,7 @@ bool read_held_session(JsonReader& in, ClaimRequest& r) {
   if (good) good = check_session_key("key", held.session.key);
   if (!good) return in.fail(good.error().code, good.error().message, in.path(good.error().field));
   r.operation.session_token = held.token;
-  r.session = session_line(held.session);
+  r.session = session_queue(held.session);
   return true;
 }
 
@@ -87,7 +87,7 @@ bool check_named_claim(JsonReader& in, const ClaimRequest& r) {
   return r.wait == Duration(0) || refuse("wait", "does not go with job, for which nothing waits");
 }
 
-// What holds of a claim beyond its members.
+// Checks of a claim beyond its members.
 bool check_claim(JsonReader& in, ClaimRequest& r) {
   Claim& claim = r.operation;
   if (claim.job != 0 && !check_named_claim(in, r)) return false;
@@ -102,7 +102,7 @@ bool check_claim(JsonReader& in, ClaimRequest& r) {
   return true;
 }
 
-// The worker's facts, made for the first of them.
+// The worker's facts, created for the first of them.
 WorkerFacts& facts_of(ClaimRequest& r) {
   if (r.operation.facts == nullptr) r.operation.facts = std::make_shared<WorkerFacts>();
   return *std::const_pointer_cast<WorkerFacts>(r.operation.facts);  // not shared yet
@@ -158,7 +158,7 @@ void write_names(JsonWriter& w, std::string_view key, const std::vector<std::str
 void write_claim(JsonWriter& w, const ClaimRequest& request) {
   const Claim& claim = request.operation;
   w.begin_object().key("worker").string(claim.worker);
-  if (const auto held = parse_session_line(claim.queues.empty() ? "" : claim.queues.front())) {
+  if (const auto held = parse_session_queue(claim.queues.empty() ? "" : claim.queues.front())) {
     w.key("session").begin_object().key("queue").string(held->queue);
     w.key("key").string(held->key).key("token").number(claim.session_token).end_object();
   } else {
@@ -211,6 +211,8 @@ bool read_claimed(JsonReader& in, std::vector<ClaimedJob>& jobs) {
 }
 
 constexpr JsonField<ClaimResult> kClaimAnswer[] = {
+    {"quiet", &as_command<WorkerCommand::quiet, ClaimResult>},
+    {"terminate", &as_command<WorkerCommand::stop, ClaimResult>},
     {"jobs", [](JsonReader& in, ClaimResult& r) { return read_claimed(in, r.jobs); }},
     {"cancel", [](JsonReader& in, ClaimResult& r) { return read_ids(in, r.cancel); }},
     {"session", [](JsonReader& in, ClaimResult& r) { return read_grant(in, r.session); }},
@@ -237,15 +239,19 @@ void write_claimed(JsonWriter& w, const ClaimedJob& job) {
   w.end_object();
 }
 
-// The members "jobs" and "cancel" of an open object.
+// Members of an open object: "jobs"; "cancel", "quiet" and "terminate" if they are not empty.
 void write_claim_result(JsonWriter& w, const ClaimResult& result) {
   w.key("jobs").begin_array();
   for (const ClaimedJob& job : result.jobs) write_claimed(w, job);
   w.end_array();
-  if (result.cancel.empty()) return;
-  w.key("cancel").begin_array();
-  for (const JobId id : result.cancel) w.number(id);
-  w.end_array();
+  if (!result.cancel.empty()) {
+    w.key("cancel").begin_array();
+    for (const JobId id : result.cancel) w.number(id);
+    w.end_array();
+  }
+  if (result.command == WorkerCommand::none) return;
+  w.key("quiet").boolean(true);
+  w.key("terminate").boolean(result.command == WorkerCommand::stop);
 }
 
 void reserve_for(const ClaimResult& result, std::string& out) {
@@ -260,7 +266,7 @@ void reserve_for(const ClaimResult& result, std::string& out) {
 
 // -- finish
 
-// An outcome as it is on the wire, before it is known which one it is.
+// An outcome as it is sent, before its type is known.
 struct WireOutcome {
   JobId id = 0;
   Token token = 0;
@@ -300,7 +306,7 @@ bool read_left_state(JsonReader& in, WireOutcome& o) {
   return true;
 }
 
-// null is none, as everywhere.
+// null = none.
 bool read_next(JsonReader& in, WireOutcome& o) {
   if (in.null()) return true;
   std::size_t bytes = 0;
@@ -338,7 +344,7 @@ constexpr JsonField<WireOutcome> kOutcome[] = {
     {"next", &read_next},
 };
 
-// Which fields an outcome takes beside id, token and outcome.
+// Which fields an outcome accepts besides id, token and outcome.
 struct OutcomeRule {
   std::string_view name;
   bool result, error, after, reason, description;
@@ -469,7 +475,7 @@ constexpr std::string_view kStatusNames[] = {"ok", "stale", "not_found", "refuse
 struct WireStatus {
   JobId id = 0;
   FinishStatus status = FinishStatus::ok;
-  Error error;  // of one that is refused
+  Error error;  // of a refused one
 };
 constexpr JsonField<WireStatus> kStatus[] = {
     {"id", &as_id<&WireStatus::id>},
@@ -509,6 +515,16 @@ constexpr JsonField<FinishResponse> kFinishAnswer[] = {
        if (!r.claim) r.claim.emplace();
        return read_ids(in, r.claim->cancel);
      }},
+    {"quiet",
+     [](JsonReader& in, FinishResponse& r) {
+       if (!r.claim) r.claim.emplace();
+       return as_command<WorkerCommand::quiet>(in, *r.claim);
+     }},
+    {"terminate",
+     [](JsonReader& in, FinishResponse& r) {
+       if (!r.claim) r.claim.emplace();
+       return as_command<WorkerCommand::stop>(in, *r.claim);
+     }},
 };
 
 constexpr JsonField<EndClaimsRequest> kEndClaimsRequest[] = {
@@ -540,8 +556,10 @@ void encode_claim_response(const ClaimResult& result, std::string& out) {
   w.end_object();
 }
 
-// The same with jobs that cannot be read left out.
+// The same without unreadable jobs.
 constexpr JsonField<ClaimResult> kBrokenClaimAnswer[] = {
+    {"quiet", &as_command<WorkerCommand::quiet, ClaimResult>},
+    {"terminate", &as_command<WorkerCommand::stop, ClaimResult>},
     {"jobs",
      [](JsonReader& in, ClaimResult& r) {
        return in.array(kMaxClaimJobs, [&](std::size_t) {
@@ -557,8 +575,8 @@ constexpr JsonField<ClaimResult> kBrokenClaimAnswer[] = {
     {"session", [](JsonReader& in, ClaimResult& r) { return read_grant(in, r.session); }},
 };
 
-// One job that cannot be read must not take the others with it: they are this worker's already.
-// Without any job left it is a broken answer.
+// An unreadable job must not lose the others: they belong to this worker already. If no job is
+// left, the whole answer is an error.
 Result<ClaimResult> decode_claim_response(std::string_view body) {
   Result<ClaimResult> whole = decode_response(body, kClaimAnswer);
   if (whole) return whole;

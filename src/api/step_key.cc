@@ -1,4 +1,4 @@
-// Headers with the key of a step, and without it.
+// Adds the key of a step to headers, and removes it.
 #include "api/step_key.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@ bool may_have_one(const std::string& headers) {
   return headers.find(kStepKeyHeader) != std::string::npos;
 }
 
-// Calls `member(name, value)`, a slice of JSON, for each; false: it is no object.
+// Calls `member(name, value)`, a slice of JSON, for each; false: it is not an object.
 template <class F>
 bool for_each_header(const std::string& headers, F&& member) {
   JsonReader in(headers, JsonReader::Unknown::skip);

@@ -1,9 +1,9 @@
-// The idempotency key that a job of a workflow carries in its headers.
+// The idempotency key in the headers of a workflow's job.
 //
-// The id of a job is no key for what a workflow wants done once: a parked undo that is tried again
-// is another job. So the rules of workflows give each job that they make for a step, or for its
-// undo, one key, and it goes where every worker sees it. Nobody else gives it to a job: a copy of a
-// job's headers would make the other job's work look as if it had been done.
+// The id of a job is not enough for effects that must happen once in a workflow: a parked undo that
+// is retried is another job. So the workflow gives every job of a step, and every job of its undo,
+// the same key, in a header that every worker sees. No other job may have the key: if a job copied
+// the headers, its work would look as if it had been done.
 #pragma once
 
 #include <string>
@@ -17,11 +17,11 @@ inline constexpr std::string_view kStepKeyHeader = "mainspring-idempotency-key";
 
 // Headers are a JSON object of strings, "" = none. `key` needs no escaping.
 std::string with_step_key(std::string headers, std::string_view key);
-// Others are left byte for byte as they are.
+// Other headers stay byte for byte.
 std::string without_step_key(std::string headers);
 std::string step_key_of(const std::string& headers);  // "" = none
 
-// From all jobs that it asks for.
+// Removes the key from all jobs that the operation creates.
 void drop_step_keys(Operation& operation);
 
 }  // namespace mainspring

@@ -1,4 +1,4 @@
-// The key of a step in headers: put there, read, and taken out of copies.
+// The key of a step in headers: set, read, and removed from copies.
 #include "api/step_key.h"
 
 #include <doctest/doctest.h>
@@ -14,7 +14,7 @@ const std::string kWith = R"({"mainspring-idempotency-key":"ms-w1-2-ab","a":"b"}
 
 }  // namespace
 
-TEST_CASE("a key is put before other headers, in place of one that was there, and found again") {
+TEST_CASE("a step key is put before other headers, replaces an old one, and is found again") {
   CHECK(with_step_key("", "k") == R"({"mainspring-idempotency-key":"k"})");
   CHECK(with_step_key("{ }", "k") == R"({"mainspring-idempotency-key":"k" })");
   CHECK(with_step_key(R"({"a":"b"})", "ms-w1-2-ab") == kWith);
@@ -28,7 +28,7 @@ TEST_CASE("a key is put before other headers, in place of one that was there, an
   }
 }
 
-TEST_CASE("what is left without it is as it was") {
+TEST_CASE("removing the step key leaves the other headers unchanged") {
   CHECK(without_step_key(kWith) == R"({"a":"b"})");
   CHECK(without_step_key(R"({"mainspring-idempotency-key":"k"})").empty());
   for (const char* as_it_is :
@@ -40,7 +40,7 @@ TEST_CASE("what is left without it is as it was") {
         R"({"q\"":"\u00e4","z":"1"})");
 }
 
-TEST_CASE("jobs that somebody asks for, or that follow a step's job, do not have its key") {
+TEST_CASE("jobs that a client enqueues, and follow-ups of a step's job, do not have its key") {
   Operation enqueue = Enqueue{.jobs = {NewJob{.kind = "k", .headers = kWith}}};
   drop_step_keys(enqueue);
   CHECK(std::get<Enqueue>(enqueue).jobs.at(0).headers == R"({"a":"b"})");

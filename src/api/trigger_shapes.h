@@ -1,5 +1,5 @@
-// Shapes of triggers, their state and their ledger. See shapes.h for what encode_… and decode_…
-// promise.
+// Shapes of triggers, their state and their ledger. See shapes.h for the contract of encode_… and
+// decode_….
 #pragma once
 
 #include <optional>
@@ -23,7 +23,7 @@ void encode_trigger(const Trigger& trigger, std::string& out);
 Result<Trigger> decode_trigger(std::string_view body);
 
 // PUT /v1/triggers/{name}: the definition, "secret"? and "paused"?. A name in the body must be that
-// of the path. The secret is the text that whoever calls has.
+// of the path. The secret is the text that callers present.
 struct PutTriggerRequest {
   Trigger trigger;
   std::string secret;
@@ -37,27 +37,27 @@ void encode_put_trigger_request(const PutTriggerRequest& request, std::string& o
 // job's args and headers.
 void encode_trigger_info(const TriggerInfo& info, std::string& out,
                          Payload payload = Payload::shown);
-// The same with "outcome" before it and, if `secret` is not "", with that.
+// The same with "outcome" before it and, if `secret` is not "", the secret.
 void encode_put_trigger_response(const TriggerInfo& info, const PutTriggerResult& result,
                                  std::string_view secret, std::string& out,
                                  Payload payload = Payload::shown);
 struct PutTriggerAnswer {
   TriggerInfo info;
   PutTriggerResult result;
-  std::string secret;  // that was made for it; "" = none
+  std::string secret;  // the generated secret; "" = none
 };
 Result<PutTriggerAnswer> decode_put_trigger_response(std::string_view body);
 Result<TriggerInfo> decode_trigger_info(std::string_view body);
 // {"triggers": […], "next": name | null}: the last name if there may be `more`.
-// `payloads` says of which queues they are shown.
+// `payloads`: the queues whose payloads are shown.
 void encode_triggers(std::span<const TriggerInfo> triggers, bool more, std::string& out,
                      const Within& payloads = {});
 Result<NamePage<TriggerInfo>> decode_triggers(std::string_view body);
 // {"name", "removed": true}
 void encode_trigger_removed(std::string_view name, std::string& out);
 
-// {"event"?, "body"?, "headers"?, "query"?, "file"?, "job"?}: what an event would have; an empty
-// body is of nothing.
+// {"event"?, "body"?, "headers"?, "query"?, "file"?, "job"?}: the parts of an event; an empty body
+// has none.
 struct FireTriggerRequest {
   std::string event;
   std::string body = "null", headers = "{}", query = "{}", file = "null", job = "null";  // JSON
@@ -73,7 +73,7 @@ Result<TriggerFired> decode_trigger_fired(std::string_view body);
 void encode_trigger_events(const TriggerEventPage& page, std::string& out);
 Result<TriggerEventPage> decode_trigger_events(std::string_view body);
 
-// What stores keep of a trigger beside its definition and secret.
+// What stores keep of a trigger in addition to its definition and secret.
 std::string encode_trigger_state(const TriggerInfo& info, std::int64_t next_seq);
 struct TriggerState {
   TriggerInfo info;  // without trigger and secret
@@ -81,11 +81,11 @@ struct TriggerState {
 };
 Result<TriggerState> decode_trigger_state(std::string_view text);
 
-// What "job" is of a trigger on ends: {"id", "queue", "kind", "outcome", "attempt", "result",
-// "error", "reason", "description"}; those that it does not have are null.
+// The value of "job" for a trigger on ends: {"id", "queue", "kind", "outcome", "attempt", "result",
+// "error", "reason", "description"}; missing ones are null.
 std::string encode_ended_job(const EndedJob& job);
 
-// What an audit record says of one: the definition, without what may be secret.
+// A trigger in audit records: the definition, without possible secrets.
 std::string trigger_image(const Trigger& trigger);
 
 }  // namespace mainspring

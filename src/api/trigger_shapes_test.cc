@@ -1,4 +1,4 @@
-// The shapes of triggers: what is refused at the door and what was kept before that.
+// The shapes of triggers: refused requests, and definitions stored before a limit existed.
 #include "api/trigger_shapes.h"
 
 #include <doctest/doctest.h>
@@ -6,7 +6,7 @@
 using namespace mainspring;
 using namespace std::chrono_literals;
 
-TEST_CASE("a trigger's job is bounded when it is put, and read however it was kept") {
+TEST_CASE("a trigger's job is limited when it is put, and always readable from the store") {
   constexpr std::string_view kTrigger =
       R"({"name":"t","http":{},"job":{"queue":"q","kind":"k","unique":{"key":"u","for":"400d"}}})";
   const auto put = decode_put_trigger_request("t", kTrigger);

@@ -1,4 +1,4 @@
-// The next hours, and sets of schedules, as JSON.
+// Upcoming ticks, and sets of schedules, as JSON.
 #include "api/fields.h"
 #include "api/schedule_shapes.h"
 

@@ -1,4 +1,4 @@
-// Parts that the shapes of a worker's calls share.
+// Shared by the shapes of a worker's calls.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The shapes of what is asked of workflows that were started, and of what is answered.
+// The shapes of requests and answers about started workflows.
 #include "api/fields.h"
 #include "api/workflow_shapes.h"
 

@@ -1,4 +1,4 @@
-// Shapes of workflows. See shapes.h for what encode_… and decode_… promise.
+// Shapes of workflows. See shapes.h for the contract of encode_… and decode_….
 #pragma once
 
 #include <functional>
@@ -15,10 +15,10 @@ namespace mainspring {
 
 // {"name", "input"?, "steps": [{"name", "after"?, "job" | "workflow" | "sleep" | "signal", "each"?,
 // "if"?, "deadline"?, "on_failure"?, "undo"?, "undo_if_failed"?}], "undo_order"?, "deadline"?,
-// "result"?, "key"?}. Its shape; whether it makes a whole is for validate().
+// "result"?, "key"?}. Checks the form only; see validate() for the rules.
 Result<WorkflowSpec> decode_workflow(std::string_view body);
 void encode_workflow(const WorkflowSpec& spec, std::string& out);
-// Every step, those of sub-workflows behind the step that they are, with the path of its field:
+// Visits every step, and the steps of a sub-workflow after their step, with the path of the field:
 // steps[0].workflow.steps[2]. Stops at the first error.
 using OnStep = std::function<Result<void>(const std::string& field, const StepSpec& step)>;
 Result<void> for_each_step(const WorkflowSpec& spec, const OnStep& on);
@@ -29,7 +29,7 @@ Result<WorkflowStarted> decode_workflow_started(std::string_view body);
 // {"name", "id"?, "payload"?}
 Result<SignalWorkflow> decode_signal_request(WorkflowId id, std::string_view body);
 void encode_signal_request(const SignalWorkflow& request, std::string& out);
-// {"id", "signal"}: of one that was taken.
+// {"id", "signal"}: the signal was accepted.
 void encode_workflow_signalled(const SignalWorkflow& request, std::string& out);
 // {"reason"?}; an empty body is no reason.
 Result<CancelWorkflow> decode_cancel_workflow_request(WorkflowId id, std::string_view body);
@@ -43,8 +43,8 @@ void encode_fork_request(const ForkWorkflow& request, std::string& out);
 
 // {"id", "name", "key"?, "state", "paused", "reason"?, "input"?, "result"?, "steps": {"all",
 // "completed", …}, "started_at", "finished_at"?, "deadline_at"?, "version", "forked_from"?: {"id",
-// "step"}, "parent"?: {"workflow", "step"}}; masked: null for input and result, no reason, which
-// may have a job's error in it.
+// "step"}, "parent"?: {"workflow", "step"}}; masked: null for input and result, and no reason,
+// which may contain a job's error.
 void encode_workflow_info(const WorkflowInfo& info, std::string& out,
                           Payload payload = Payload::shown);
 Result<WorkflowInfo> decode_workflow_info(std::string_view body);

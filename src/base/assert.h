@@ -1,4 +1,4 @@
-// MS_ASSERT: what must be true, checked in release too. With leases and at-least-once delivery a
+// MS_ASSERT: checks an invariant, also in release builds. With leases and at-least-once delivery, a
 // crash is safer than a wrong row.
 #pragma once
 

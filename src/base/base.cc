@@ -1,4 +1,4 @@
-// Errors, assertions and seeded defects: the small bodies of the base headers.
+// Errors, assertions and mutants: the small bodies of the base headers.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -46,7 +46,7 @@ void assertion_failed(const char* expression, const char* file, int line, const 
 
 #if defined(MAINSPRING_MUTANTS)
 namespace {
-// The one of the environment, and the one that a test has set beside it.
+// The mutant of the environment, and the one that a test has set in addition.
 const std::string& mutant_of_environment() {
   static const std::string name = [] {
     const char* value = std::getenv("MS_MUTANT");

@@ -1,4 +1,4 @@
-// Durations, instants and the error table keep their promises.
+// Durations, instants and the error table.
 #include <doctest/doctest.h>
 
 #include "mainspring/result.h"
@@ -30,7 +30,7 @@ TEST_CASE("a formatted duration reads back as itself") {
   CHECK(format_duration(kForever) == "none");
 }
 
-TEST_CASE("instants are RFC 3339, any zone in, UTC out") {
+TEST_CASE("instants are RFC 3339: any zone is read, UTC is written") {
   CHECK(format_wall_time(*parse_wall_time("2026-01-31T09:00:00Z")) == "2026-01-31T09:00:00Z");
   CHECK(format_wall_time(*parse_wall_time("2026-01-31T09:00:00.25+02:00")) ==
         "2026-01-31T07:00:00.250Z");
@@ -43,12 +43,12 @@ TEST_CASE("instants are RFC 3339, any zone in, UTC out") {
   }
 }
 
-TEST_CASE("now plus for ever is never, and never wraps") {
+TEST_CASE("now plus forever is never, and the sum does not overflow") {
   CHECK(Instant::from_ms(5) + kForever == Instant::never());
   CHECK(WallTime::never() + Duration(1) == WallTime::never());
 }
 
-TEST_CASE("every error code has its row, and the row its name") {
+TEST_CASE("every error code has a row with its name") {
   CHECK(info(ErrorCode::storage_full).http_status == 507);
   CHECK(find_error("overloaded")->code == ErrorCode::overloaded);
   CHECK(find_error("no_such_code") == nullptr);

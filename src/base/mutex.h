@@ -45,7 +45,7 @@ class MS_ANNOTATE(scoped_lockable) MutexLock {
   Mutex& mutex_;
 };
 
-// Waits may wake for no reason: always wait in a loop over the condition.
+// Spurious wake-ups are possible: always wait in a loop over the condition.
 class CondVar {
  public:
   void wait(Mutex& mutex) MS_REQUIRES(mutex) {

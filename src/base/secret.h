@@ -1,7 +1,7 @@
-// Secret: text that nobody prints: tokens, keys, passwords.
+// Secret: text that must not be printed: tokens, keys, passwords.
 //
-// It cannot be streamed, formatted, compared by accident or turned into a string without saying so,
-// and its bytes are wiped when it goes. Whoever needs them writes reveal(), which is easy to find.
+// It cannot be streamed, formatted, compared by accident or converted to a string implicitly, and
+// its bytes are wiped when it is destroyed. To read it, call reveal(), which is easy to search for.
 #pragma once
 
 #include <fmt/core.h>
@@ -40,7 +40,7 @@ class Secret {
   bool empty() const { return text_.empty(); }
 
  private:
-  // Short texts live in the object itself, long ones on the heap: both are overwritten.
+  // Short texts are stored in the object itself, long ones on the heap: both are overwritten.
   void wipe() noexcept {
     text_.resize(text_.capacity());
     explicit_bzero(text_.data(), text_.size());
@@ -49,13 +49,13 @@ class Secret {
   std::string text_;
 };
 
-// The URL with *** for its password, or for all before the '@' if there is no ':'; as it is if
-// there is neither. For whatever is shown or logged; takes texts that are no URLs too.
+// The URL with *** for its password, or for everything before the '@' if there is no ':'; unchanged
+// if there is neither. For texts that are shown or logged; accepts texts that are not URLs too.
 inline std::string without_password(std::string_view url) {
   const std::size_t slashes = url.find("//");
   const std::size_t begin = slashes == std::string_view::npos ? 0 : slashes + 2;
   // Everything up to the last '@' before the path may be a password: one with a '/' in it, which is
-  // no URL, is not shown either.
+  // not a valid URL, is hidden too.
   const std::size_t at = url.rfind('@', url.find_first_of("?#", begin));
   if (at == std::string_view::npos || at < begin) return std::string(url);
   const std::size_t colon = url.substr(0, at).find(':', begin);
@@ -65,7 +65,7 @@ inline std::string without_password(std::string_view url) {
 
 }  // namespace mainspring
 
-// Whoever formats a Secret gets a compiler error that leads here.
+// Formatting a Secret is a compile error that leads here.
 template <class Char>
 struct fmt::formatter<mainspring::Secret, Char> {
   formatter() = delete;

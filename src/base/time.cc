@@ -1,4 +1,4 @@
-// Durations and instants as text.
+// Durations and wall times as text.
 #include "mainspring/time.h"
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// Reads exactly `count` digits at `at`; -1 if they are not there.
+// Reads exactly `count` digits at `at`; -1 if there are fewer.
 int digits(std::string_view text, std::size_t at, std::size_t count) {
   if (text.size() < at + count) return -1;
   int value = 0;
@@ -134,7 +134,7 @@ Result<WallTime> parse_wall_time(std::string_view text) {
   }
   const std::int64_t day_s = sys_days(date).time_since_epoch().count() * 86'400LL;
   const std::int64_t total_s = day_s + h * 3600 + mi * 60 + s - offset_s;
-  // A leap second and an offset may lead beyond the years that can be written.
+  // A leap second or an offset may lead beyond the supported years.
   if (total_s < 0 || total_s > kLastSecond) return bad_time(text);
   return WallTime::from_us(total_s * 1'000'000 + fraction_us);
 }

@@ -1,7 +1,7 @@
-// toml++, as this program uses it: without exceptions of its own, and with its asserts as errors.
+// toml++ as this program uses it: without its exceptions, and with its asserts as errors.
 //
-// The library asserts, also in releases, what some damaged files break, and leaves undefined what
-// some letters beyond ASCII do outside of texts: parse_toml() turns both into errors.
+// The library asserts, also in releases, on some damaged files, and has undefined behaviour for
+// some non-ASCII letters outside of texts: parse_toml() turns both into errors.
 #pragma once
 
 namespace mainspring {
@@ -25,7 +25,7 @@ namespace mainspring {
 
 inline constexpr std::size_t kMaxTomlBytes = 1 << 20;
 
-// Is every byte beyond ASCII in a text or a comment, and is none a control character?
+// Returns whether every non-ASCII byte is in a text or a comment, and none is a control character.
 inline bool is_plain_toml(std::string_view text) {
   char inside = 0;  // the quote of the text, '#', or 0
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -45,7 +45,7 @@ inline bool is_plain_toml(std::string_view text) {
   return true;
 }
 
-// Errors: invalid_argument, with the file and the line where that is known; too_large.
+// Errors: invalid_argument, with the file and the line if known; too_large.
 inline Result<toml::table> parse_toml(std::string_view text, std::string_view file) {
   const std::string name(file);
   if (text.size() > kMaxTomlBytes) {

@@ -1,4 +1,4 @@
-// The record of a change goes with the change: in its commit, whoever waits and however long.
+// A change and its audit record are in one commit, no matter which caller waits and for how long.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -48,7 +48,7 @@ Audit audit(std::string action) {
 
 const auto audit_ignore = [](OperationResult) {};
 
-TEST_CASE_FIXTURE(AuditFixture, "a change and its record are one commit, answered once") {
+TEST_CASE_FIXTURE(AuditFixture, "a change and its audit record are one commit, answered once") {
   int answers = 0;
   const auto count = [&](const OperationResult&) { ++answers; };
   const std::int64_t before = store->commits();
@@ -74,7 +74,7 @@ TEST_CASE("a batch that is full is never cut between a change and its record") {
   for (int i = 0; i < 6; ++i) CHECK(all[static_cast<std::size_t>(i)].action == std::to_string(i));
 }
 
-TEST_CASE("with its record a change takes one place among those that wait") {
+TEST_CASE("a change and its record count as one waiting operation") {
   AuditFixture f({.max_waiting_urgent = 2});
   std::vector<bool> refused;
   for (int i = 0; i < 3; ++i) {
@@ -112,7 +112,8 @@ TEST_CASE_FIXTURE(AuditFixture, "a claim that waited is recorded when it gets it
   CHECK(all[0].action == "claim");
 }
 
-TEST_CASE_FIXTURE(AuditFixture, "a claim that is woken for nothing waits on with its record") {
+TEST_CASE_FIXTURE(AuditFixture,
+                  "a claim that is woken without a job keeps waiting with its record") {
   Audit wanted = audit("claim");
   wanted.always = true;
   Enqueue one, two;
@@ -128,7 +129,7 @@ TEST_CASE_FIXTURE(AuditFixture, "a claim that is woken for nothing waits on with
         wanted);
   }
   step();
-  broker->submit(std::move(one), audit_ignore);  // available, of a kind that nobody waits for
+  broker->submit(std::move(one), audit_ignore);  // available, of a kind that no claim waits for
   while (step() == clock.now().instant) {
   }
   CHECK(broker->parked_claims() == 2);

@@ -54,7 +54,7 @@ Result<std::shared_ptr<const RecentCounts>> Broker::recent_counts() {
 
 void Broker::add_backlogs(std::vector<QueueStats>& queues) {
   const auto recent = recent_counts();
-  if (!recent) return;  // the queues are known without
+  if (!recent) return;  // the queues are still listed without a backlog
   const WallTime now = clock_.now().wall;
   for (QueueStats& queue : queues) {
     const auto counts = (*recent)->find(queue.name);

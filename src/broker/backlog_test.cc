@@ -1,4 +1,4 @@
-// Backlogs: rates over the last minutes, and how long what waits takes.
+// Backlogs: rates over the last minutes, and the time to drain.
 #include "broker/backlog.h"
 
 #include <doctest/doctest.h>
@@ -40,7 +40,7 @@ TEST_CASE("a backlog drains at the rate at which jobs completed in the last five
   CHECK(*backlog.service < 110ms);
 }
 
-TEST_CASE("a queue that was idle is measured since its first minute, but over a minute at least") {
+TEST_CASE("an idle queue is measured since its first minute, over at least one minute") {
   CHECK(backlog_of(backlog_queue(10), nullptr, kNow).arrivals_per_second == 0);
   const RecentCount two = counted(2min, 0, 120);
   CHECK(backlog_of(backlog_queue(10), &two, kNow).completions_per_second == doctest::Approx(1));
@@ -61,7 +61,7 @@ TEST_CASE("a drain time is zero when no job waits, and unknown when none complet
   CHECK(backlog_of(paused, &busy, kNow).drain == std::nullopt);
 }
 
-TEST_CASE("a backlog bears a clock that was set back, and the first minutes of the epoch") {
+TEST_CASE("a backlog tolerates a clock that was set back, and the first minutes of the epoch") {
   CHECK(backlog_of(backlog_queue(1, -5s), nullptr, kNow).oldest == Duration(0));
   CHECK(backlog_from(WallTime::from_us(1)) == WallTime());
   const RecentCount ahead = counted(-2min, 60, 60);

@@ -1,4 +1,4 @@
-// The broker's calls about breakers, and what it says when they open and close.
+// The broker's calls about breakers, and its log lines when they open and close.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -69,14 +69,15 @@ void Broker::register_breaker_gauges() {
       samples.push_back({{{"breaker", info.name}}, value(info)});
     return samples;
   };
-  registry_.gauges("mainspring_breaker_state", "0 = closed, 1 = half open, 2 = open.", [of_each] {
-    return of_each([](const BreakerInfo& info) {
-      if (info.state == BreakerState::closed) return 0.0;
-      return info.state == BreakerState::open ? 2.0 : 1.0;
-    });
-  });
+  registry_.gauges("mainspring_breaker_state",
+                   "State of the breaker: 0 = closed, 1 = half open, 2 = open.", [of_each] {
+                     return of_each([](const BreakerInfo& info) {
+                       if (info.state == BreakerState::closed) return 0.0;
+                       return info.state == BreakerState::open ? 2.0 : 1.0;
+                     });
+                   });
   registry_.counters_of(
-      "mainspring_breaker_opened_total", "How often it has opened, ever.", [of_each] {
+      "mainspring_breaker_opened_total", "Number of times the breaker opened.", [of_each] {
         return of_each([](const BreakerInfo& info) { return static_cast<double>(info.opened); });
       });
 }

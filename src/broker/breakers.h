@@ -1,6 +1,6 @@
-// Breakers: what a program can ask of them, wherever the engine is, as Jobs is for jobs.
+// Breakers: calls about breakers, implemented by the broker and by the client of a server.
 //
-// All calls block and are safe from every thread.
+// All calls block and are thread-safe.
 #pragma once
 
 #include "store/store.h"
@@ -11,7 +11,7 @@ class Breakers {
  public:
   virtual ~Breakers() = default;
 
-  // Made if it is new; one that is there keeps its state. Errors: invalid_argument, overloaded
+  // Creates it, or changes its settings and keeps its state. Errors: invalid_argument, overloaded
   // (kMaxBreakers), unavailable.
   virtual Result<void> put_breaker(PutBreaker request) = 0;
   // Errors of these: not_found, unavailable; of remove_breaker() also conflict (a queue names it).
@@ -22,7 +22,7 @@ class Breakers {
   virtual Result<std::vector<BreakerInfo>> breakers() = 0;  // all, by name
 };
 
-// By its name. Errors: not_found, those of the read.
+// Finds one by its name. Errors: not_found, those of the read.
 Result<BreakerInfo> find_breaker(const Store& store, const std::string& name, WallTime now);
 
 }  // namespace mainspring

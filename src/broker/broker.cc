@@ -1,5 +1,5 @@
-// The broker's batches: what goes into the next commit, who gets which answer. Claims that wait are
-// in parked.cc.
+// The broker's batches: which operations go into the next commit, and how callers are answered.
+// Waiting claims are in parked.cc.
 #include "broker/broker.h"
 
 #include <fmt/format.h>
@@ -19,14 +19,14 @@ namespace {
 using Answers = std::vector<std::function<void()>>;
 
 constexpr std::size_t kEveryone = std::numeric_limits<std::size_t>::max();
-// A commit that takes longer is told to who claimed, by a lease that is shorter. Less than what
-// workers hold back of the shortest lease, a sixth of kMinLease.
+// If a commit takes longer, the claim's answer has a lease that is shorter by that time. Less than
+// the margin that workers keep of the shortest lease, a sixth of kMinLease.
 constexpr Duration kSlowCommit = std::chrono::milliseconds(100);
-constexpr std::size_t kMaxToldCancels = 1000;
+constexpr std::size_t kMaxReportedCancels = 1000;
 constexpr std::size_t kMaxKnownWorkers = 50'000;
-constexpr Duration kNothingLeft = std::chrono::milliseconds(1);  // of a lease; 0 says "not known"
+constexpr Duration kNothingLeft = std::chrono::milliseconds(1);  // of a lease; 0 = not known
 
-// What an operation counts against the bounds of a batch.
+// What an operation counts towards the limits of a batch.
 struct Size {
   std::size_t jobs = 1;
   std::size_t bytes = 256;
@@ -87,9 +87,9 @@ Error stopping() {
       .code = ErrorCode::unavailable, .message = "the engine is stopping", .retry_after_ms = 1000};
 }
 
-// Leases run from the beginning of a commit, and who claimed reckons from its answer.
-void reckon_from_answer(OperationResult& result, Duration took) {
-  if (took <= kSlowCommit || MS_MUTANT(claim_reckoned_from_answer)) return;
+// The store measures a lease from the start of the commit; the worker measures it from the answer.
+void measure_from_answer(OperationResult& result, Duration took) {
+  if (took <= kSlowCommit || MS_MUTANT(claim_measured_from_answer)) return;
   const auto shorten = [took](Duration& lease) { lease = std::max(lease - took, kNothingLeft); };
   if (auto* claimed = std::get_if<ClaimResult>(&result)) {
     for (ClaimedJob& job : claimed->jobs) shorten(job.lease);
@@ -99,7 +99,7 @@ void reckon_from_answer(OperationResult& result, Duration took) {
   }
 }
 
-// What is no promise to a caller, or keeps what was promised.
+// Operations that make no new promise to a caller, or keep an earlier promise.
 bool goes_on_while_held(const Operation& operation) {
   if (const auto* fire = std::get_if<FireSchedule>(&operation)) return !fire->fence.lease.empty();
   if (const auto* acquire = std::get_if<AcquireLease>(&operation))
@@ -126,19 +126,17 @@ Broker::Broker(Store& store, const Clock& clock, Log& log, Registry& registry,
       log_(log),
       options_(options),
       commit_seconds_(registry.histogram("mainspring_commit_seconds",
-                                         "Time from taking a batch to its durable commit.",
+                                         "Time from the start of a batch to its durable commit.",
                                          duration_buckets())),
       commit_operations_(registry.histogram("mainspring_commit_operations",
                                             "Operations per commit.", size_buckets())),
-      enqueued_total_(
-          registry.counter("mainspring_jobs_enqueued_total", "Jobs enqueued since start.")),
-      claimed_total_(
-          registry.counter("mainspring_jobs_claimed_total", "Jobs claimed since start.")),
+      enqueued_total_(registry.counter("mainspring_jobs_enqueued_total", "Enqueued jobs.")),
+      claimed_total_(registry.counter("mainspring_jobs_claimed_total", "Claimed jobs.")),
       alarms_total_(registry.counter("mainspring_workflow_alarms_total",
-                                     "Steps that parked their workflow since start.")),
-      standstills_total_(registry.counter(
-          "mainspring_standstills_total",
-          "Times that the server stood still and leases were extended, since start.")),
+                                     "Steps that parked their workflow.")),
+      standstills_total_(
+          registry.counter("mainspring_standstills_total",
+                           "Standstills of the server after which leases were extended.")),
       job_metrics_(registry, history_),
       events_(store, clock, registry, options.events),
       registry_(registry) {
@@ -151,8 +149,7 @@ Broker::~Broker() {
   drop_gauges();
 }
 
-// -- the door
-// -----------------------------------------------------------------------------------------------
+// -- entry points --------------------------------------------------------------------------------
 
 std::optional<Error> Broker::refuse(const Operation& operation, std::size_t jobs,
                                     std::size_t bytes) const {
@@ -170,7 +167,7 @@ std::optional<Error> Broker::refuse(const Operation& operation, std::size_t jobs
                  .retry_after_ms = 1000};
   };
   if (std::holds_alternative<Enqueue>(operation) || MS_MUTANT(no_reserved_room)) {
-    // An operation that alone exceeds a bound passes when nothing else waits.
+    // A single operation over the limit is accepted when nothing else waits.
     if (waiting_jobs_ != 0 && waiting_jobs_ + jobs > options_.max_waiting_jobs) {
       return full(fmt::format("{} jobs", waiting_jobs_), options_.max_waiting_jobs);
     }
@@ -197,7 +194,8 @@ void Broker::push(Pending pending, std::deque<Pending>& line) {
   line.push_back(std::move(pending));
 }
 
-void Broker::submit(Operation operation, Answer answer, std::optional<Audit> audit, Wake whom) {
+Broker::Pending Broker::to_submit(Submission submission) {
+  Operation& operation = submission.operation;
   drop_step_keys(operation);
   std::shared_ptr<const TraceSends> sends;
   if (traces_ != nullptr) {
@@ -206,58 +204,84 @@ void Broker::submit(Operation operation, Answer answer, std::optional<Audit> aud
     if (auto* finish = std::get_if<Finish>(&operation)) traces_->finishing(*finish);
   }
   const Size size = size_of(operation);
-  std::optional<Error> refused;
+  return {.operation = std::move(operation),
+          .answer = std::move(submission.answer),
+          .jobs = size.jobs,
+          .bytes = size.bytes,
+          .audit = std::move(submission.audit),
+          .sends = std::move(sends)};
+}
+
+Broker::Pending Broker::to_submit(Claim claim, Duration wait, Submission submission) {
+  if (claim.job != 0) wait = Duration(0);
+  Pending pending{.operation = std::move(claim),
+                  .answer = std::move(submission.answer),
+                  .deadline = clock_.now().instant + std::min(wait, kMaxClaimWait),
+                  .audit = std::move(submission.audit)};
+  const Size size = size_of(pending.operation);
+  pending.jobs = size.jobs;
+  pending.bytes = size.bytes;
+  return pending;
+}
+
+std::optional<OperationResult> Broker::enter(Pending& pending) {
+  if (auto refused = refuse(pending.operation, pending.jobs, pending.bytes))
+    return std::move(*refused);
+  if (!pending.audit) {
+    if (auto known = answer_without_store(pending.operation)) return std::move(*known);
+  }
+  auto& line = line_of(pending.operation, pending.audit.has_value());
+  push(std::move(pending), line);
+  wake_writers();
+  return std::nullopt;
+}
+
+std::optional<OperationResult> Broker::enter_claim(Pending& pending) {
+  pending.park_id = next_handle_++;
+  if (auto refused = refuse(pending.operation, pending.jobs, pending.bytes))
+    return std::move(*refused);
+  push(std::move(pending), claims_);
+  return std::nullopt;
+}
+
+void Broker::submit(Submission submission, Wake whom) {
+  Pending pending = to_submit(std::move(submission));
+  std::optional<OperationResult> now;
   bool wake = false;
   {
     MutexLock lock(mutex_);
-    refused = refuse(operation, size.jobs, size.bytes);
-    if (!refused) {
-      auto& line = line_of(operation, audit.has_value());
-      push({.operation = std::move(operation),
-            .answer = std::move(answer),
-            .jobs = size.jobs,
-            .bytes = size.bytes,
-            .audit = std::move(audit),
-            .sends = std::move(sends)},
-           line);
-      wake_lanes();
-      wake = whom == Wake::runner && runner_is_late();
-    }
+    now = enter(pending);
+    wake = !now && whom == Wake::commit_loop && commit_loop_is_late();
   }
-  if (refused) return answer(std::move(*refused));
+  if (now) return pending.answer(std::move(*now));
   if (wake) work_.notify_one();
 }
 
 Broker::ParkId Broker::submit_claim(Claim claim, Duration wait, Answer answer,
                                     std::optional<Audit> audit) {
-  if (claim.job != 0) wait = Duration(0);
-  const Instant deadline = clock_.now().instant + std::min(wait, kMaxClaimWait);
-  Operation operation(std::move(claim));
-  const Size size = size_of(operation);
-  std::optional<Error> refused;
+  return submit_with_claim(std::nullopt, std::move(claim), wait,
+                           {.answer = std::move(answer), .audit = std::move(audit)});
+}
+
+Broker::ParkId Broker::submit_with_claim(std::optional<Submission> before, Claim claim,
+                                         Duration wait, Submission claimed) {
+  std::optional<Pending> first;
+  if (before) first = to_submit(std::move(*before));
+  Pending pending = to_submit(std::move(claim), wait, std::move(claimed));
+  std::optional<OperationResult> first_now;
+  std::optional<OperationResult> now;
   bool wake = false;
   ParkId id = 0;
   {
     MutexLock lock(mutex_);
-    id = next_handle_++;
-    refused = refuse(operation, size.jobs, size.bytes);
-    if (!refused) {
-      push({.operation = std::move(operation),
-            .answer = std::move(answer),
-            .park_id = id,
-            .deadline = deadline,
-            .jobs = size.jobs,
-            .bytes = size.bytes,
-            .audit = std::move(audit)},
-           claims_);
-      wake = runner_waiting_;
-    }
+    if (first) first_now = enter(*first);
+    id = next_handle_;
+    now = enter_claim(pending);
+    wake = commit_loop_is_late();
   }
-  if (refused) {
-    answer(std::move(*refused));
-  } else if (wake) {
-    work_.notify_one();
-  }
+  if (wake) work_.notify_one();
+  if (first_now) first->answer(std::move(*first_now));
+  if (now) pending.answer(std::move(*now));
   return id;
 }
 
@@ -267,7 +291,7 @@ Broker::WatchId Broker::watch(JobId id, std::function<void()> changed) {
   watches_[id].emplace_back(handle, std::move(changed));
   watch_jobs_.emplace(handle, id);
   if (waits_) waits_();
-  if (shared_ != nullptr && runner_waiting_) work_.notify_one();  // it may end on another node
+  if (shared_ != nullptr && loop_waiting_) work_.notify_one();  // its job may end on another node
   return handle;
 }
 
@@ -291,14 +315,13 @@ Agenda Broker::agenda() const {
   return store_.agenda();
 }
 
-// -- one batch
-// ----------------------------------------------------------------------------------------------
+// -- one batch -----------------------------------------------------------------------------------
 
 bool Broker::has_work() const {
   return !urgent_.empty() || !claims_.empty() || !abandoned_.empty() || !ready_.empty() ||
-         !heard_.empty() || !pings_.empty() ||
-         (!enqueues_.empty() && !leaves_to_lane(LaneFor::enqueues)) ||
-         (!completions_.empty() && !leaves_to_lane(LaneFor::completions));
+         !heard_.empty() || !pings_.empty() || !commanded_.empty() ||
+         (!enqueues_.empty() && !leaves_to_writer(WriterFor::enqueues)) ||
+         (!completions_.empty() && !leaves_to_writer(WriterFor::completions));
 }
 
 Instant Broker::step(Now now) {
@@ -318,24 +341,24 @@ Instant Broker::step_locked(Now now) {
     for (auto& turned : pings_) answers.push_back(std::move(turned));
     pings_.clear();
     committing_ = !batch.operations.empty();
-    wake_lanes();
+    wake_writers();
   }
-  // Before anything is rescued, and before a renewal is refused as late.
+  // Before lost jobs are rescued, and before a renewal is refused as late.
   const std::optional<Error> refused = end_standstill(!batch.operations.empty(), now);
   if (!batch.operations.empty()) {
     refused ? fail(batch, *refused, answers, now) : commit(batch, answers, now);
   } else if (polls) {
-    write_history(now);  // as the poll wrote: other nodes see what this one has counted
+    write_history(now);  // like the poll: other nodes see the counts of this node
   }
   for (auto& answer : answers) answer();
   events_.tell();
   if (before != store_.agenda()) tell_listeners();
   MutexLock lock(mutex_);
-  wake_lanes();  // a claim that waited for what is theirs may be gone
+  wake_writers();  // the claims that made the commit loop do their work may be gone
   if (has_work()) return now.instant;
   const Instant claims = deadlines_.empty() ? Instant::never() : deadlines_.begin()->first.first;
-  return std::min(
-      {claims, lease_waiters_.next(), next_poll_, next_look_, lanes_late_at(), next_tick(now)});
+  return std::min({claims, lease_waiters_.next(), next_poll_, next_look_, writers_late_at(),
+                   next_tick(now), next_version_mark()});
 }
 
 void Broker::commit(Batch& batch, Answers& answers, Now now) {
@@ -392,7 +415,7 @@ void Broker::Batch::add(Pending pending) {
   callers.push_back({.answer = [](const OperationResult&) {}});
 }
 
-void Broker::gather_line(std::deque<Pending>& line, Batch& batch) {
+void Broker::gather_pending(std::deque<Pending>& line, Batch& batch) {
   while (!line.empty() && (batch.operations.empty() || batch.has_room(options_))) {
     Pending& next = line.front();
     if (!batch.operations.empty() && batch.jobs + next.jobs > options_.max_batch_jobs) break;
@@ -408,12 +431,14 @@ void Broker::gather_line(std::deque<Pending>& line, Batch& batch) {
 void Broker::gather(Batch& batch, Answers& answers, Now now) {
   for (const ParkId id : abandoned_) abandon_now(id, answers);
   abandoned_.clear();
+  obey_commands(answers);
   expire_parked(answers, now);
-  gather_line(urgent_, batch);
-  if (!leaves_to_lane(LaneFor::completions)) gather_line(completions_, batch);
+  gather_pending(urgent_, batch);
+  if (!leaves_to_writer(WriterFor::completions)) gather_pending(completions_, batch);
   wake_acquires(batch, answers, now);
-  if (!leaves_to_lane(LaneFor::enqueues)) gather_line(enqueues_, batch);
+  if (!leaves_to_writer(WriterFor::enqueues)) gather_pending(enqueues_, batch);
   gather_new_claims(batch, answers, now);
+  add_version_mark(batch, now);
   if (!held_.empty()) {
     ready_.clear();  // they are offered again when hold() ends
     return forget_workers(now);
@@ -426,8 +451,7 @@ void Broker::gather(Batch& batch, Answers& answers, Now now) {
   forget_workers(now);
 }
 
-// -- answers
-// ------------------------------------------------------------------------------------------------
+// -- answers -------------------------------------------------------------------------------------
 
 void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now now) {
   MS_ASSERT(report.results.size() == batch.operations.size(), "a store answers every operation");
@@ -443,18 +467,20 @@ void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now
     OperationResult& result = report.results[i];
     if (traces_ != nullptr) note_traces(caller, batch.operations[i], result, now);
     note_worker(batch.operations[i], result, now);
+    add_command(batch.operations[i], result);
     if (const auto* cancelled = std::get_if<CancelResult>(&result)) {
       const JobId id = std::get<Cancel>(batch.operations[i]).id;
-      if (cancelled->cancel_requested && !MS_MUTANT(cancel_not_told)) {
+      if (cancelled->cancel_requested && !MS_MUTANT(cancel_not_reported)) {
         tell_cancel(cancelled->worker, id, answers);
-        if (shared_ != nullptr && cancels_to_tell_.size() < kMaxToldCancels)
+        if (shared_ != nullptr && cancels_to_tell_.size() < kMaxReportedCancels)
           cancels_to_tell_.push_back({id, cancelled->worker});
       }
     }
     if (park_acquire(caller, batch.operations[i], result, now)) continue;
-    reckon_from_answer(result, took);
+    measure_from_answer(result, took);
     const auto* claimed = std::get_if<ClaimResult>(&result);
-    const bool nothing = claimed != nullptr && claimed->jobs.empty() && !claimed->session;
+    const bool nothing = claimed != nullptr && claimed->jobs.empty() && !claimed->session &&
+                         claimed->command == WorkerCommand::none;
     if (nothing && caller.park_id != 0 && caller.deadline > now.instant && !claims_stopped_) {
       park_again(batch, i);
       continue;
@@ -463,7 +489,7 @@ void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now
       answer(std::move(result));
     });
   }
-  // With the claims that this batch woke for nothing: what triggers make comes after them.
+  // After the claims that this batch woke in vain, so that jobs of triggers come after them.
   for (const std::string& queue : report.effects.available) {
     if (lines_.contains(queue) && !MS_MUTANT(parked_claim_not_woken))
       ready_[queue] = {.up_to = next_order_ - 1, .burst = kEveryone};
@@ -476,7 +502,7 @@ void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now
 
 void Broker::tell_ended(const std::vector<JobId>& ended, Answers& answers) {
   for (const JobId id : ended) {
-    if (MS_MUTANT(watcher_not_told)) break;
+    if (MS_MUTANT(watcher_not_reported)) break;
     const auto watched = watches_.find(id);
     if (watched == watches_.end()) continue;
     for (auto& [handle, changed] : watched->second) {
@@ -487,8 +513,8 @@ void Broker::tell_ended(const std::vector<JobId>& ended, Answers& answers) {
   }
 }
 
-// A cancelled job that runs: its worker is told over a parked claim, else with its next claim or
-// renewal.
+// Notifies the worker of a cancelled running job: through a parked claim, else with its next claim
+// or renewal.
 void Broker::tell_cancel(const std::string& who, JobId id, Answers& answers) {
   const auto parked = std::find_if(parked_.begin(), parked_.end(), [&](const auto& entry) {
     return entry.second->claim.worker == who;
@@ -499,7 +525,7 @@ void Broker::tell_cancel(const std::string& who, JobId id, Answers& answers) {
     return;
   }
   const auto worker = workers_.find(who);
-  if (worker != workers_.end() && worker->second.cancels.size() < kMaxToldCancels) {
+  if (worker != workers_.end() && worker->second.cancels.size() < kMaxReportedCancels) {
     worker->second.cancels.push_back(id);
   }
 }
@@ -540,6 +566,7 @@ void Broker::note_worker(const Operation& operation, const OperationResult& resu
     job_metrics_.renewed(renew, *renewed);
     Worker& worker = worker_of(renew.worker);
     worker.last_seen = worker.renewed = now.instant;
+    commands_.seen(renew.worker, nullptr, now.instant);
     if (renew.lease > Duration(0)) worker.lease = renew.lease;
     worker.running -= static_cast<int>(renewed->lost.size());
     worker.running = std::max(worker.running, static_cast<int>(renewed->renewed.size()));
@@ -564,6 +591,7 @@ void Broker::note_traces(const Pending& caller, const Operation& operation, Oper
 void Broker::forget_workers(Now now) {
   if (now.instant < workers_checked_ + options_.worker_memory / 10) return;
   workers_checked_ = now.instant;
+  commands_.forget(now.instant, options_.worker_memory);
   std::erase_if(workers_, [&](const auto& entry) {
     const Worker& worker = entry.second;
     // Its jobs may need no renewal for hours.

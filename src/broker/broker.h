@@ -1,17 +1,19 @@
-// Broker: the only door to the store for changes. Folds concurrent requests into one commit, parks
-// claims that find nothing, and hands them work in the very commit that makes it available.
+// Broker: all changes of the store go through it. It combines concurrent requests into one commit.
+// Claims that find no job wait (they are parked), and get a job in the commit that makes it
+// available.
 //
 //   callers ──submit──▶ [urgent │ enqueue │ claim]  ──step──▶ one batch ─▶ Store::apply ─▶ answers
 //                        bounded queues                 ▲                       │
 //                                              parked claims ◀── found nothing ─┘
 //
-// While one commit runs, whatever arrives waits for the next: under load one fdatasync serves
-// hundreds of callers; a lone caller waits for one. No timer delays anybody. A parked claim whose
-// queue gets a job in a batch is appended to that batch, so enqueue and hand-over share the commit.
-// Renew, finish and cancel ("urgent") have room of their own: a full system can always be emptied.
+// Requests that arrive during a commit wait for the next one. So under load one fdatasync serves
+// hundreds of callers, and a lone caller waits for one. No timer adds delay. When a queue with a
+// parked claim gets a job, the claim is appended to the same batch, so enqueue and claim share the
+// commit. Renew, finish and cancel are "urgent" and have a bounded queue of their own, so that a
+// full system can always be emptied.
 //
-// Threads: submit() and the Jobs calls from every thread. step() from one at a time; answers are
-// called by it, without a lock held; they must not block and not call step().
+// Threads: submit() and the Jobs calls are thread-safe. step() runs on one thread at a time. It
+// calls answers without a lock held; an answer must not block and must not call step().
 #pragma once
 
 #include <atomic>
@@ -34,6 +36,8 @@
 #include "broker/questions.h"
 #include "broker/queue_labels.h"
 #include "broker/triggers.h"
+#include "broker/version_marks.h"
+#include "broker/worker_commands.h"
 #include "broker/workflows.h"
 #include "env/clock.h"
 #include "env/random.h"
@@ -59,106 +63,114 @@ class Broker final : public Jobs,
          BrokerOptions options = {});
   ~Broker() override;
 
-  // Asynchronous door. The answer comes exactly once, from step() or, when refused, from submit()
-  // itself.
+  // Submits without blocking. The answer is called exactly once: from step(), or from submit()
+  // itself if the operation is refused.
   void submit(Operation operation, Answer answer) MS_EXCLUDES(mutex_) {
     submit(std::move(operation), std::move(answer), std::nullopt);
   }
-  // With the record of who asked: in the same commit, behind the operation (see Audit). An Audit
-  // that is `alone` is an operation like others.
+  // With an audit record: it is written in the same commit, after the operation (see Audit). An
+  // Audit that is `alone` is submitted as an operation.
   void submit(Operation operation, Answer answer, std::optional<Audit> audit) MS_EXCLUDES(mutex_) {
-    submit(std::move(operation), std::move(answer), std::move(audit), Wake::runner);
+    submit({std::move(operation), std::move(answer), std::move(audit)}, Wake::commit_loop);
   }
-  // A claim that may park up to `wait` from now. Returns a handle for abandon().
+  // A claim that may wait up to `wait` from now. Returns a handle for abandon().
   using ParkId = std::uint64_t;
   ParkId submit_claim(Claim claim, Duration wait, Answer answer,
                       std::optional<Audit> audit = std::nullopt) MS_EXCLUDES(mutex_);
-  // An acquire that may wait up to `wait` (at most kMaxClaimWait) while somebody else has the
-  // lease. Answered with LeaseGrant, or lease_held when the time is over or the handle was
-  // abandoned.
+  struct Submission {
+    Operation operation{};  // submit_with_claim(): not used for the claim
+    Answer answer;
+    std::optional<Audit> audit = std::nullopt;
+  };
+  // submit() and submit_claim() at once: one batch takes both, the claim last, unless a writer
+  // connection takes the operation.
+  ParkId submit_with_claim(std::optional<Submission> before, Claim claim, Duration wait,
+                           Submission claimed) MS_EXCLUDES(mutex_);
+  // An acquire that may wait up to `wait` (at most kMaxClaimWait) while another holder has the
+  // lease. Answered with LeaseGrant, or with lease_held after `wait` or abandon().
   ParkId submit_acquire(AcquireLease request, Duration wait, Answer answer) MS_EXCLUDES(mutex_);
-  // The caller of a claim or an acquire went away: answers it empty unless it has been, or is
-  // being, answered.
+  // The caller of a claim or an acquire has disconnected: answers it with an empty result, unless
+  // it is answered already.
   void abandon(ParkId id) MS_EXCLUDES(mutex_);
-  // Calls back once when the job is terminal, at the latest with the first change after it. For GET
-  // ?wait=. The caller re-reads the job. Returns a handle for unwatch().
+  // Calls back once when the job is terminal, at the latest with the first change after that. For
+  // GET ?wait=. The caller reads the job again. Returns a handle for unwatch().
   using WatchId = std::uint64_t;
   WatchId watch(JobId id, std::function<void()> changed) MS_EXCLUDES(mutex_);
   void unwatch(WatchId id) MS_EXCLUDES(mutex_);
-  // As Store::get(), for callers that watched the job: one that ended while it was watched is also
-  // answered when its retention was so short that it is gone by now.
+  // As Store::get(), for callers that watched the job: also returns a job that ended while it was
+  // watched and that was pruned since, because its retention is short.
   Result<Job> get_watched(JobId id) MS_EXCLUDES(mutex_);
-  // A workflow is watched as if it were the job with this number: called back with every change of
-  // its state.
+  // The number under which a workflow is watched, as if it were a job. Called back with every
+  // change of its state.
   static JobId watch_of(WorkflowId id) { return -id; }
 
-  // One batch, if there is anything to do; then says when to call again at the latest:
-  // Instant::never() = when something is submitted. Calling it early or often is harmless.
+  // Runs one batch, if there is work. Returns when to call again at the latest; Instant::never() =
+  // when an operation is submitted. Extra calls are harmless.
   Instant step(Now now) MS_EXCLUDES(mutex_, step_mutex_);
 
-  // Called (from step) after a batch that may have changed the agenda, until it is removed; when
-  // remove_agenda_listener() returns it is not running, unless it is the caller.
+  // Called (from step) after a batch that may have changed the agenda, until it is removed. After
+  // remove_agenda_listener() returns it does not run, unless it made that call itself.
   using ListenerId = std::uint64_t;
   ListenerId add_agenda_listener(std::function<void()> changed) MS_EXCLUDES(listeners_mutex_);
   void remove_agenda_listener(ListenerId id) MS_EXCLUDES(listeners_mutex_);
   // Called (from step) when the store can no longer be trusted; set before start().
   void on_fatal(std::function<void(const Error&)> fatal) { fatal_ = std::move(fatal); }
-  // Called with each batch that the store has applied, before its answers, with a lock held: it
-  // must neither block nor call the broker. Set before start(). For test servers.
+  // Called with each applied batch, before its answers, with a lock held: it must not block or call
+  // the broker. Set before start(). For test servers.
   using Applied = std::function<void(std::span<const Operation>, const BatchReport&, Now)>;
   void on_applied(Applied applied) { applied_ = std::move(applied); }
   Agenda agenda() const MS_EXCLUDES(step_mutex_);
-  // Jobs are traced from now on. Before start(); `traces` outlives the broker.
+  // Turns on tracing of jobs. Before start(); `traces` outlives the broker.
   void trace(JobTraces& traces) { traces_ = &traces; }
   JobTraces* traces() const { return traces_; }  // nullptr = none
 
-  // -- a store that other nodes change too (others.cc)
-  // `store` is the one of the constructor. `tell` is called (from step) with what a batch may have
-  // made possible on other nodes; it must not block. `random` spreads the polls of many nodes. Both
+  // -- a store shared with other nodes (others.cc)
+  // `store` is the store of the constructor. `tell` is called (from step) with hints for other
+  // nodes about each batch; it must not block. `random` spreads the polls of many nodes. Both
   // outlive the broker. Before start().
   void share(SharedStore& store, Random& random, std::function<void(const Heard&)> tell);
-  // Called when somebody begins to wait who may be waiting for others, with a lock held; it must
-  // not block. From every thread.
+  // Called when a caller starts to wait for a change that other nodes may make, with a lock held;
+  // it must not block. Called from every thread.
   void on_wait(std::function<void()> waits);
-  // Whether somebody does: for a job, the end of one, a lease, events. From every thread.
+  // True if a caller waits: for a job, a job's end, a lease or events. Thread-safe.
   bool waits_for_news() MS_EXCLUDES(mutex_);
-  // Another connection to the same store, for enqueues or completions that arrive while the runner
-  // commits (see lane.cc). It outlives the broker. One for each; before start().
-  enum class LaneFor : std::uint8_t { enqueues, completions };
-  void add_lane(SharedStore& store, LaneFor what) MS_EXCLUDES(mutex_);
-  // Changes of callers are refused as unavailable, with this as the reason, until it is "" again.
-  // Renewals without messages go on, and what the scheduler does. Parked claims wait. Every thread.
+  // Adds a connection to the same store for enqueues or completions that arrive while the commit
+  // loop commits (see writer_connections.cc). It outlives the broker. One for each; before start().
+  enum class WriterFor : std::uint8_t { enqueues, completions };
+  void add_writer(SharedStore& store, WriterFor what) MS_EXCLUDES(mutex_);
+  // Refuses changes by callers as unavailable, with `why` as the reason, until `why` is "" again.
+  // Renewals without messages and the scheduler continue. Parked claims wait. Thread-safe.
   void hold(std::string why) MS_EXCLUDES(mutex_);
 
   // -- a planned restart (standstill.cc)
   // See AllowRestart. Errors: those of the store.
   Result<void> allow_restart(Duration allowance) MS_EXCLUDES(mutex_, step_mutex_);
-  // Waits until every worker that runs jobs has renewed its leases since, so that it knows of the
-  // allowance; at most until `until`. A worker whose renewal is overdue is not waited for.
+  // Waits until every worker that runs jobs has renewed its leases after allow_restart(), so that
+  // it knows the allowance; at most until `until`. Does not wait for workers with overdue renewals.
   void wait_for_renewals(Instant until) MS_EXCLUDES(mutex_);
-  // A worker takes no more jobs: its waiting claims are answered. How many those are; claims of
-  // queues outside are left alone.
+  // Answers the waiting claims of a worker that takes no more jobs. Returns their number. Claims of
+  // queues outside `within` are left alone.
   std::size_t end_claims(const std::string& worker, const Within& within) MS_EXCLUDES(mutex_);
-  // What another node's change may have made possible here. From every thread; a hint.
+  // A hint of another node that there may be work here. Thread-safe.
   void hear(const Heard& what) MS_EXCLUDES(mutex_);
 
-  // What becomes of jobs, for those who listen. From every thread.
+  // Events of jobs and queues. Thread-safe.
   Events& events() { return events_; }
 
-  // See Store::due_schedules. From every thread.
+  // See Store::due_schedules. Thread-safe.
   Result<std::vector<ScheduleInfo>> due_schedules(WallTime now, int limit) const {
     return store_.due_schedules(now, limit);
   }
 
-  // The thread that steps. Start and stop may be called twice, in any order; stop waits. After
-  // stop_claims() parked claims are answered empty and later ones are refused as unavailable; after
-  // stop() everything is.
+  // Start and stop the commit loop, a thread that calls step(). Both may be called twice, in any
+  // order; stop waits for the thread. After stop_claims() parked claims are answered empty and
+  // later ones are refused as unavailable; after stop() all operations are refused.
   void start() MS_EXCLUDES(mutex_);
   void stop_claims() MS_EXCLUDES(mutex_);
   void stop() MS_EXCLUDES(mutex_);
 
-  // Calls `turned` from the commit loop, after the batch that is in progress. For health checks: a
-  // loop that hangs does not call. Touches no store. From every thread, while the loop runs.
+  // Calls `turned` from the commit loop, after the current batch. For health checks: a loop that
+  // hangs does not call. Does not access the store. Thread-safe, while the loop runs.
   void ping(std::function<void()> turned) MS_EXCLUDES(mutex_);
 
   std::size_t parked_claims() const MS_EXCLUDES(mutex_);    // of callers, not the engine's own
@@ -232,7 +244,7 @@ class Broker final : public Jobs,
   Result<TriggerEventPage> trigger_events(const std::string& name, int limit,
                                           std::int64_t before) override;
   Result<TriggerFired> fire(FireTrigger request);
-  Result<TriggerInfo> store_trigger(const std::string& name) const;  // with its secret
+  Result<TriggerInfo> store_trigger(const std::string& name) const;  // including its secret
   const std::vector<std::string>& watch_roots() const { return options_.watch_roots; }
   Result<PutScheduleResult> put_schedule(Schedule schedule, std::optional<bool> paused) override;
   Result<void> remove_schedule(const std::string& name) override;
@@ -253,14 +265,14 @@ class Broker final : public Jobs,
   Result<ScheduleChanges> pause_schedules(PauseSchedules request) override {
     return pause_schedules(std::move(request), {});
   }
-  // As far as `visible` lets the caller see.
+  // Limited to what `visible` lets the caller see.
   Result<Upcoming> upcoming(Duration within, int limit, const Within& visible);
-  // Each with the record that `audit` makes of its name; empty = without records.
+  // `audit` creates the audit record of each name; empty = no records.
   Result<ScheduleChanges> pause_schedules(PauseSchedules request,
                                           const std::function<Audit(const std::string&)>& audit);
-  // A durable commit of nothing; waits for it.
+  // Makes a durable commit without content; waits for it.
   Result<void> probe_write();
-  // When a batch was last committed; the past = none was.
+  // When the last batch was committed; Instant() if none was.
   Instant last_commit() const MS_EXCLUDES(mutex_);
   Result<Job> get(JobId id) override;
   Result<MemoPage> memos(JobId id, const std::string& from, int limit) override;
@@ -268,6 +280,7 @@ class Broker final : public Jobs,
   Result<JobPage> list(const JobFilter& filter, int limit, JobId before) override;
   Result<std::vector<QueueStats>> queues() override;
   Result<std::vector<WorkerInfo>> workers() override;
+  Result<WorkerInfo> command_worker(CommandWorker request) override;
   Result<Why> why(JobId id) override;
   Result<DeadGroups> dead_groups(const DeadFilter& filter) override;
   Result<RedriveStarted> start_redrive(const DeadFilter& filter, const RedrivePace& pace) override;
@@ -285,7 +298,7 @@ class Broker final : public Jobs,
   Result<History> history(const HistoryFilter& filter, const Within& within);
   Result<void> follow(const EventFilter& filter, const EventSink& sink,
                       std::stop_token stop) override;
-  // What is known of how fast queues are worked off. Whoever reads their counters tells it.
+  // The completion rates of queues. Readers of queue counters pass the counters to it.
   Pace& pace() { return pace_; }
 
  private:
@@ -293,15 +306,15 @@ class Broker final : public Jobs,
     Operation operation;
     Answer answer;
     ParkId park_id = 0;    // claims and acquires: their handle
-    Instant deadline;      // claims and acquires: until when they may park
+    Instant deadline;      // claims and acquires: how long they may wait
     bool waited = false;   // acquires: it has been parked before
-    std::size_t jobs = 0;  // what it counts against max_batch_jobs
+    std::size_t jobs = 0;  // counts against max_batch_jobs
     std::size_t bytes = 0;
-    std::optional<Audit> audit;  // goes behind the operation
+    std::optional<Audit> audit;  // follows the operation
     std::shared_ptr<const TraceSends> sends{};
   };
   struct Parked;
-  using QueueLine = std::list<Parked*>;  // parked claims of one queue, first come first
+  using QueueLine = std::list<Parked*>;  // parked claims of one queue, oldest first
   struct Parked {
     ParkId id = 0;
     Claim claim;
@@ -313,11 +326,11 @@ class Broker final : public Jobs,
   };
   struct Batch {
     std::vector<Operation> operations;
-    std::vector<Pending> callers;  // same order; callers[i].operation has been moved from; of an
-                                   // Audit nobody's
+    std::vector<Pending> callers;  // same order; callers[i].operation has been moved from; an Audit
+                                   // has an empty one
     std::size_t jobs = 0;
     std::size_t bytes = 0;
-    // The operation, its caller, and its audit.
+    // Adds the operation, its caller, and its audit record.
     void add(Pending pending);
     bool has_room(const BrokerOptions& o) const {
       return jobs < o.max_batch_jobs && bytes < o.max_batch_bytes;
@@ -327,13 +340,13 @@ class Broker final : public Jobs,
     std::vector<std::string> queues;
     std::shared_ptr<const WorkerFacts> facts;  // null: it reported none
     Instant last_seen;
-    Instant renewed;  // the leases of its jobs, by a claim or a renewal
+    Instant renewed;  // when a claim or a renewal last set the leases of its jobs
     Duration lease = kDefaultLease;
     int running = 0;
-    std::vector<JobId> cancels;  // to be told with its next claim
-    Instant by_runner_until;     // a lane could not do its completions
+    std::vector<JobId> cancels;  // to report with its next claim
+    Instant by_loop_until;       // a writer connection could not do its completions
   };
-  // A queue that got work which its parked claims have not been offered yet: those parked up to
+  // A queue with work that has not been offered to its parked claims yet: to those parked up to
   // `up_to`, at most `burst` of them in the next batch.
   struct Ready {
     std::uint64_t up_to = 0;
@@ -341,18 +354,22 @@ class Broker final : public Jobs,
   };
   struct SyncCall;
 
-  // Nobody is woken for an operation whose caller steps itself if no one else does.
-  enum class Wake : std::uint8_t { runner, nobody };
-  void submit(Operation operation, Answer answer, std::optional<Audit> audit, Wake wake)
-      MS_EXCLUDES(mutex_);
+  // none: the caller steps itself.
+  enum class Wake : std::uint8_t { commit_loop, none };
+  void submit(Submission submission, Wake wake) MS_EXCLUDES(mutex_);
+  Pending to_submit(Submission submission);
+  Pending to_submit(Claim claim, Duration wait, Submission submission);
+  // Puts it into its line, or returns its answer if it needs no commit.
+  std::optional<OperationResult> enter(Pending& pending) MS_REQUIRES(mutex_);
+  std::optional<OperationResult> enter_claim(Pending& pending) MS_REQUIRES(mutex_);
   bool has_work() const MS_REQUIRES(mutex_);
   // Steps once; the caller holds step_mutex_.
   Instant step_locked(Now now) MS_REQUIRES(step_mutex_) MS_EXCLUDES(mutex_);
   void commit(Batch& batch, std::vector<std::function<void()>>& answers, Now now)
       MS_REQUIRES(step_mutex_) MS_EXCLUDES(mutex_);
   // -- standstill.cc
-  // Extends leases if the server stood still until now. The error with which the store refused.
-  // `commits`: this step has a batch.
+  // Extends leases if the server stood still until now. Returns the error with which the store
+  // refused. `commits`: this step has a batch.
   std::optional<Error> end_standstill(bool commits, Now now) MS_REQUIRES(step_mutex_)
       MS_EXCLUDES(mutex_);
   // When to step at the latest, so that a standstill is noticed.
@@ -360,23 +377,23 @@ class Broker final : public Jobs,
   Instant renewals_due() const MS_REQUIRES(mutex_);
   void gather(Batch& batch, std::vector<std::function<void()>>& answers, Now now)
       MS_REQUIRES(step_mutex_, mutex_);
-  void gather_line(std::deque<Pending>& line, Batch& batch) MS_REQUIRES(mutex_);
+  void gather_pending(std::deque<Pending>& line, Batch& batch) MS_REQUIRES(mutex_);
   void gather_new_claims(Batch& batch, std::vector<std::function<void()>>& answers, Now now)
       MS_REQUIRES(step_mutex_, mutex_);
   void wake_parked_for_enqueues(Batch& batch, Now now) MS_REQUIRES(mutex_);
   void wake_parked_for_due(Batch& batch, Now now) MS_REQUIRES(step_mutex_, mutex_);
-  void wake_line(Batch& batch, const std::string& queue, std::size_t jobs) MS_REQUIRES(mutex_);
+  void wake_claims_of(Batch& batch, const std::string& queue, std::size_t jobs) MS_REQUIRES(mutex_);
   void wake_ready(Batch& batch) MS_REQUIRES(step_mutex_, mutex_);
   void abandon_now(ParkId id, std::vector<std::function<void()>>& answers) MS_REQUIRES(mutex_);
   // -- history_calls.cc
   void count(const Batch& batch, const BatchReport& report, Now now) MS_REQUIRES(mutex_);
-  // Asks the store about jobs that are not known here.
+  // Reads unknown jobs from the store.
   void look_up_history() MS_EXCLUDES(mutex_);
-  // Whether rows were offered to the next apply(); if so, note_history() must follow it.
+  // Returns whether rows were offered to the next apply(); if so, note_history() must follow it.
   bool offer_history(HistoryWrite when, Now now) MS_REQUIRES(step_mutex_) MS_EXCLUDES(mutex_);
   void note_history(const Result<BatchReport>& report, Now now) MS_REQUIRES(mutex_);
   void write_history(Now now) MS_REQUIRES(step_mutex_) MS_EXCLUDES(mutex_);
-  // Calls `read` with what is not written yet; again if a write came between that and its end.
+  // Calls `read` with the unwritten rows; again if a write happened meanwhile.
   Result<void> read_with_unwritten(const std::function<Result<void>(const HistoryRows&)>& read)
       MS_EXCLUDES(mutex_);
   // -- backlog.cc
@@ -386,99 +403,113 @@ class Broker final : public Jobs,
   void wake_acquires(Batch& batch, std::vector<std::function<void()>>& answers, Now now)
       MS_REQUIRES(step_mutex_, mutex_);
   bool add_waiter(Batch& batch, const std::string& lease) MS_REQUIRES(mutex_);
-  // True if it waits on instead of being answered.
+  // Returns true if it keeps waiting instead of being answered.
   bool park_acquire(Pending& caller, Operation& operation, const OperationResult& result, Now now)
       MS_REQUIRES(step_mutex_, mutex_);
   void tell_listeners() MS_EXCLUDES(listeners_mutex_);
   // -- others.cc
-  // What was heard, and what a poll finds, becomes work.
+  // Turns hints of other nodes, and what a poll finds, into work.
   void listen(std::vector<std::function<void()>>& answers, Now now) MS_REQUIRES(step_mutex_)
       MS_EXCLUDES(mutex_);
-  // Those that ask this node, without asking the store.
+  // Workers that claim from this node, without reading the store.
   std::vector<WorkerInfo> own_workers() MS_EXCLUDES(mutex_);
-  // Asks the database, if it is time.
+  // Reads the database, if a poll is due.
   std::optional<Heard> poll(bool soon, Now now) MS_REQUIRES(step_mutex_) MS_EXCLUDES(mutex_);
   void take_up(const Heard& heard, std::vector<std::function<void()>>& answers, Now now)
       MS_REQUIRES(step_mutex_, mutex_);
   void offer(const std::string& queue) MS_REQUIRES(step_mutex_, mutex_);
-  // Reads those of `ended` that are watched, before a later commit can prune them.
+  // Reads the watched jobs of `ended`, before a later commit can prune them.
   void keep_ends(const std::vector<JobId>& ended, Now now) MS_EXCLUDES(mutex_);
   void tell_ended(const std::vector<JobId>& ended, std::vector<std::function<void()>>& answers)
       MS_REQUIRES(mutex_);
   void tell_workflows(const Effects& effects, std::vector<std::function<void()>>& answers)
       MS_REQUIRES(mutex_);
-  // Until `done` says so, asked at first and when the watched one may have ended; for at most
-  // `wait`.
+  // Waits until `done` returns true, for at most `wait`. Calls `done` at first and whenever the
+  // watched job or workflow may have ended.
   void wait_until(JobId watched, Duration wait, std::stop_token stop,
                   const std::function<bool()>& done) MS_EXCLUDES(mutex_, step_mutex_);
   // Watched jobs that have ended on other nodes.
   std::vector<JobId> ended_elsewhere(Now now) MS_REQUIRES(step_mutex_) MS_EXCLUDES(mutex_);
   void tell_others(const Effects& effects) MS_REQUIRES(step_mutex_) MS_EXCLUDES(mutex_);
-  // The batch came to nothing: those who may wait wait on, all others are told.
+  // The batch failed: callers that may wait keep waiting, all others get the error.
   void fail(Batch& batch, const Error& error, std::vector<std::function<void()>>& answers, Now now)
       MS_REQUIRES(step_mutex_) MS_EXCLUDES(mutex_);
   void give_back(Batch& batch, const Error& error, std::vector<std::function<void()>>& answers,
                  Now now) MS_REQUIRES(step_mutex_, mutex_);
   Duration spread(Duration about);
   void add_parked(Batch& batch, Parked& parked) MS_REQUIRES(mutex_);
-  void park(Pending pending) MS_REQUIRES(mutex_);
+  // A withheld claim is offered no jobs.
+  enum class Parking : std::uint8_t { for_jobs, withheld };
+  void park(Pending pending, Parking parking = Parking::for_jobs) MS_REQUIRES(mutex_);
   Pending unpark(Parked& parked) MS_REQUIRES(mutex_);
   void expire_parked(std::vector<std::function<void()>>& answers, Now now) MS_REQUIRES(mutex_);
   void distribute(Batch& batch, BatchReport& report, std::vector<std::function<void()>>& answers,
                   Now now) MS_REQUIRES(step_mutex_, mutex_);
-  // The worker's entry, made if there is none. Beyond kMaxKnownWorkers one that is not kept.
+  // The worker's entry, created if it is new. Beyond kMaxKnownWorkers one that is not kept.
   Worker& worker_of(const std::string& name) MS_REQUIRES(mutex_);
   void note_worker(const Operation& operation, const OperationResult& result, Now now)
       MS_REQUIRES(mutex_);
   void note_traces(const Pending& caller, const Operation& operation, OperationResult& result,
                    Now now);
-  // A claim of the batch that waits on instead of being answered.
+  // -- worker_commands.cc
+  bool set_command(const std::string& worker, WorkerCommand command) MS_REQUIRES(mutex_);
+  void obey_commands(std::vector<std::function<void()>>& answers) MS_REQUIRES(mutex_);
+  bool withhold(Pending& pending, std::vector<std::function<void()>>& answers, Now now)
+      MS_REQUIRES(mutex_);
+  void add_command(const Operation& operation, OperationResult& result) const MS_REQUIRES(mutex_);
+  std::optional<RenewResult> answer_without_store(const Operation& operation) MS_REQUIRES(mutex_);
+  // -- mark_calls.cc
+  void add_version_mark(Batch& batch, Now now) MS_REQUIRES(mutex_);
+  Instant next_version_mark() const MS_REQUIRES(mutex_);
+  // Parks a claim of the batch again instead of answering it.
   void park_again(Batch& batch, std::size_t i) MS_REQUIRES(mutex_);
   void tell_cancel(const std::string& who, JobId id, std::vector<std::function<void()>>& answers)
       MS_REQUIRES(mutex_);
   void forget_workers(Now now) MS_REQUIRES(mutex_);
   void push(Pending pending, std::deque<Pending>& line) MS_REQUIRES(mutex_);
-  // The reason to refuse an operation now, if there is one.
+  // The reason to refuse an operation now, if any.
   std::optional<Error> refuse(const Operation& operation, std::size_t jobs, std::size_t bytes) const
       MS_REQUIRES(mutex_);
   void register_gauges();
-  void drop_gauges();  // they lead here
+  void drop_gauges();  // they call into this broker
   void register_breaker_gauges();
   void register_backlog_gauges();
+  void register_worker_gauge();
   void note_breakers(const std::vector<BreakerInfo>& changed);
-  // If there is work, or a deadline earlier than the runner knows.
-  void wake_runner(Instant next) MS_EXCLUDES(mutex_);
+  // If there is work, or a deadline earlier than the commit loop knows.
+  void wake_commit_loop(Instant next) MS_EXCLUDES(mutex_);
   void run(std::stop_token stop);
-  // -- lane.cc
-  struct Lane {
+  // -- writer_connections.cc
+  struct WriterConnection {
     SharedStore* store = nullptr;
-    LaneFor what = LaneFor::enqueues;
+    WriterFor what = WriterFor::enqueues;
     CondVar work;
     bool waiting = false;
-    Instant took_at;  // its last batch
-    std::jthread runner;
+    Instant took_at;  // when it took its last batch
+    std::jthread thread;
   };
   std::deque<Pending>& line_of(const Operation& operation, bool audited) MS_REQUIRES(mutex_);
-  const std::deque<Pending>& line_of(const Lane& lane) const MS_REQUIRES(mutex_);
-  Instant lanes_late_at() const MS_REQUIRES(mutex_);
-  // It sleeps, and would sleep past its work.
-  bool runner_is_late() const MS_REQUIRES(mutex_);
-  const Lane* lane_for(LaneFor what) const MS_REQUIRES(mutex_);
-  // So much waits in its line that it goes to the lane whatever the runner does.
-  bool is_worth(const Lane& lane) const MS_REQUIRES(mutex_);
-  // What waits there is not the runner's to take now.
-  bool leaves_to_lane(LaneFor what) const MS_REQUIRES(mutex_);
-  bool has_work_for(const Lane& lane) const MS_REQUIRES(mutex_);
-  void gather_for(Lane& lane, Batch& batch) MS_REQUIRES(mutex_);
-  void run_lane(Lane& lane, std::stop_token stop) MS_EXCLUDES(mutex_);
-  void commit_by_lane(Lane& lane, Batch& batch) MS_EXCLUDES(mutex_);
-  void distribute_of_lane(Batch& batch, BatchReport& report,
-                          std::vector<std::function<void()>>& answers, Now now) MS_REQUIRES(mutex_);
+  const std::deque<Pending>& line_of(const WriterConnection& writer) const MS_REQUIRES(mutex_);
+  Instant writers_late_at() const MS_REQUIRES(mutex_);
+  // The commit loop sleeps, and would sleep past the time of its work.
+  bool commit_loop_is_late() const MS_REQUIRES(mutex_);
+  const WriterConnection* writer_for(WriterFor what) const MS_REQUIRES(mutex_);
+  // Enough operations wait for this writer that it takes them, whatever the commit loop does.
+  bool is_worth(const WriterConnection& writer) const MS_REQUIRES(mutex_);
+  // The commit loop must leave the waiting operations of this kind to the writer connection now.
+  bool leaves_to_writer(WriterFor what) const MS_REQUIRES(mutex_);
+  bool has_work_for(const WriterConnection& writer) const MS_REQUIRES(mutex_);
+  void gather_for(WriterConnection& writer, Batch& batch) MS_REQUIRES(mutex_);
+  void run_writer(WriterConnection& writer, std::stop_token stop) MS_EXCLUDES(mutex_);
+  void commit_by_writer(WriterConnection& writer, Batch& batch) MS_EXCLUDES(mutex_);
+  void distribute_of_writer(Batch& batch, BatchReport& report,
+                            std::vector<std::function<void()>>& answers, Now now)
+      MS_REQUIRES(mutex_);
   bool note_completed(const Operation& operation, const OperationResult& result)
       MS_REQUIRES(mutex_);
-  void wake_lanes() MS_REQUIRES(mutex_);
-  void start_lanes() MS_REQUIRES(mutex_);
-  void stop_lanes() MS_EXCLUDES(mutex_);
+  void wake_writers() MS_REQUIRES(mutex_);
+  void start_writers() MS_REQUIRES(mutex_);
+  void stop_writers() MS_EXCLUDES(mutex_);
   template <class T>
   Result<T> call(Operation operation) MS_EXCLUDES(mutex_);
   void wait_for(SyncCall& sync) MS_EXCLUDES(mutex_);
@@ -498,25 +529,24 @@ class Broker final : public Jobs,
   std::map<ListenerId, std::function<void()>> listeners_ MS_GUARDED_BY(listeners_mutex_);
   ListenerId next_listener_ MS_GUARDED_BY(listeners_mutex_) = 1;
 
-  mutable Mutex step_mutex_;  // held while a batch is put together, committed and answered
-  // The last step, less those whose commit did not reach the store.
+  mutable Mutex step_mutex_;  // held while a batch is built, committed and answered
+  // The last step, without steps whose commit did not reach the store.
   Instant stepped_at_ MS_GUARDED_BY(step_mutex_) = Instant::never();
   Instant next_poll_ MS_GUARDED_BY(step_mutex_) = Instant::never();
   Instant last_poll_ MS_GUARDED_BY(step_mutex_);
   Instant next_look_ MS_GUARDED_BY(step_mutex_) = Instant::never();  // for watched jobs
   WatchId last_looked_ MS_GUARDED_BY(step_mutex_) = 0;
-  // Of the last batch, for the other nodes: running jobs that somebody wants stopped, and who has
-  // them.
+  // For other nodes, from the last batch: cancelled jobs that run, and their workers.
   std::vector<CancelNotice> cancels_to_tell_ MS_GUARDED_BY(step_mutex_);
-  // The database could not be reached since: whoever waits may have missed something.
+  // The database could not be reached since the last poll: waiting callers may have missed changes.
   bool missed_ MS_GUARDED_BY(step_mutex_) = false;
   mutable Mutex mutex_;
   CondVar work_;
   HeardSet heard_ MS_GUARDED_BY(mutex_);
-  bool runner_waiting_ MS_GUARDED_BY(mutex_) = false;
-  Instant runner_until_ MS_GUARDED_BY(mutex_);
+  bool loop_waiting_ MS_GUARDED_BY(mutex_) = false;
+  Instant loop_until_ MS_GUARDED_BY(mutex_);
   std::deque<Pending> urgent_ MS_GUARDED_BY(mutex_);
-  std::deque<Pending> completions_ MS_GUARDED_BY(mutex_);  // that a lane can do, if there is one
+  std::deque<Pending> completions_ MS_GUARDED_BY(mutex_);  // for the writer connection, if any
   std::deque<Pending> enqueues_ MS_GUARDED_BY(mutex_);
   std::deque<Pending> claims_ MS_GUARDED_BY(mutex_);
   std::size_t waiting_jobs_ MS_GUARDED_BY(mutex_) = 0;
@@ -531,12 +561,16 @@ class Broker final : public Jobs,
   LeaseWaiters lease_waiters_ MS_GUARDED_BY(mutex_);
   std::unordered_map<std::string, Worker> workers_ MS_GUARDED_BY(mutex_);
   Worker unknown_worker_ MS_GUARDED_BY(mutex_);  // see worker_of()
-  Instant committed_at_ MS_GUARDED_BY(mutex_);   // the last batch that was
+  WorkerCommands commands_ MS_GUARDED_BY(mutex_);
+  std::vector<std::string> commanded_ MS_GUARDED_BY(mutex_);  // workers whose command changed
+  std::vector<CommandNotice> commands_to_tell_ MS_GUARDED_BY(mutex_);
+  VersionMarks version_marks_ MS_GUARDED_BY(mutex_);
+  Instant committed_at_ MS_GUARDED_BY(mutex_);   // when the last batch was committed
   std::unordered_map<JobId, std::vector<std::pair<WatchId, std::function<void()>>>> watches_
       MS_GUARDED_BY(mutex_);
   std::map<WatchId, JobId> watch_jobs_ MS_GUARDED_BY(mutex_);
   QueueLabels queue_labels_;
-  // See get_watched(): oldest first, for a time and up to a size.
+  // See get_watched(): oldest first, limited in time and size.
   struct KeptEnd {
     Instant at;
     std::shared_ptr<const Job> job;
@@ -547,17 +581,17 @@ class Broker final : public Jobs,
   std::uint64_t next_handle_ MS_GUARDED_BY(mutex_) = 1;
   std::uint64_t next_order_ MS_GUARDED_BY(mutex_) = 1;
   Instant workers_checked_ MS_GUARDED_BY(mutex_);
-  Instant allowed_at_ MS_GUARDED_BY(mutex_) = Instant::never();  // a restart
-  CondVar renewed_;                                              // with that
+  Instant allowed_at_ MS_GUARDED_BY(mutex_) = Instant::never();  // last allow_restart()
+  CondVar renewed_;                                              // a worker renewed
   bool claims_stopped_ MS_GUARDED_BY(mutex_) = false;
   bool stopped_ MS_GUARDED_BY(mutex_) = false;
   bool failed_ MS_GUARDED_BY(mutex_) = false;
-  std::string held_ MS_GUARDED_BY(mutex_);  // why changes are refused; "" = they are not
-  std::jthread runner_;
-  std::list<Lane> lanes_ MS_GUARDED_BY(mutex_);
-  bool committing_ MS_GUARDED_BY(mutex_) = false;  // the runner, or who steps in its place
-  // Completed by a lane; what the runner's store remembers of them is to go.
-  std::vector<std::pair<JobId, Token>> let_go_ MS_GUARDED_BY(mutex_);
+  std::string held_ MS_GUARDED_BY(mutex_);  // why changes are refused; "" = they are accepted
+  std::jthread commit_loop_;
+  std::list<WriterConnection> writers_ MS_GUARDED_BY(mutex_);
+  bool committing_ MS_GUARDED_BY(mutex_) = false;  // the commit loop, or a caller that steps
+  // Completed by a writer connection; the commit loop's store must forget these jobs.
+  std::vector<std::pair<JobId, Token>> completed_elsewhere_ MS_GUARDED_BY(mutex_);
 
   Histogram& commit_seconds_;
   Histogram& commit_operations_;
@@ -566,7 +600,7 @@ class Broker final : public Jobs,
   Counter& alarms_total_;
   Counter& standstills_total_;
   HistoryCounter history_ MS_GUARDED_BY(mutex_);
-  CondVar history_settled_;  // what was on its way to the store has come there, or back
+  CondVar history_settled_;  // rows on their way to the store were written or returned
   JobMetrics job_metrics_ MS_GUARDED_BY(mutex_);
   Events events_;
   Registry& registry_;

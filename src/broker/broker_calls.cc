@@ -1,4 +1,4 @@
-// The broker's thread, and its calls that wait for their answer.
+// The commit loop's thread, and the broker's blocking calls.
 #include <algorithm>
 
 #include "broker/search.h"
@@ -8,14 +8,13 @@
 
 namespace mainspring {
 
-// -- the runner
-// ---------------------------------------------------------------------------------------------
+// -- the commit loop -----------------------------------------------------------------------------
 
 void Broker::start() {
   MutexLock lock(mutex_);
-  if (runner_.joinable() || stopped_) return;
-  runner_ = std::jthread([this](std::stop_token stop) { run(stop); });
-  start_lanes();
+  if (commit_loop_.joinable() || stopped_) return;
+  commit_loop_ = std::jthread([this](std::stop_token stop) { run(stop); });
+  start_writers();
 }
 
 void Broker::run(std::stop_token stop) {
@@ -23,24 +22,24 @@ void Broker::run(std::stop_token stop) {
     Instant next = step(clock_.now());
     const Instant now = clock_.now().instant;
     MutexLock lock(mutex_);
-    next = std::min(next, lanes_late_at());  // what came since
+    next = std::min(next, writers_late_at());  // may have changed since
     if (has_work() || stop.stop_requested() || next <= now) continue;
-    runner_waiting_ = true;
-    runner_until_ = next;
+    loop_waiting_ = true;
+    loop_until_ = next;
     work_.wait_for(mutex_, next == Instant::never() ? kForever : next - now);
-    runner_waiting_ = false;
+    loop_waiting_ = false;
   }
 }
 
-void Broker::wake_runner(Instant next) {
+void Broker::wake_commit_loop(Instant next) {
   MutexLock lock(mutex_);
-  if (runner_is_late() || (runner_waiting_ && next < runner_until_)) work_.notify_one();
+  if (commit_loop_is_late() || (loop_waiting_ && next < loop_until_)) work_.notify_one();
 }
 
 void Broker::ping(std::function<void()> turned) {
   MutexLock lock(mutex_);
   pings_.push_back(std::move(turned));
-  if (runner_waiting_) work_.notify_one();
+  if (loop_waiting_) work_.notify_one();
 }
 
 void Broker::stop_claims() {
@@ -49,25 +48,25 @@ void Broker::stop_claims() {
   for (const auto& [id, parked] : parked_) abandoned_.push_back(id);
   for (const Pending& claim : claims_) abandoned_.push_back(claim.park_id);
   for (const ParkId id : lease_waiters_.ids()) abandoned_.push_back(id);
-  if (runner_waiting_) work_.notify_one();
+  if (loop_waiting_) work_.notify_one();
 }
 
 void Broker::stop() {
   stop_claims();
-  stop_lanes();
-  std::jthread runner;
+  stop_writers();
+  std::jthread thread;
   {
     MutexLock lock(mutex_);
-    runner = std::move(runner_);
-    runner.request_stop();
-    if (runner_waiting_) work_.notify_one();
+    thread = std::move(commit_loop_);
+    thread.request_stop();
+    if (loop_waiting_) work_.notify_one();
   }
-  if (runner.joinable()) runner.join();
+  if (thread.joinable()) thread.join();
   {
     MutexLock lock(mutex_);
     stopped_ = true;
   }
-  // What was accepted before is answered: by its commit.
+  // Operations accepted before are answered by their commit.
   while (true) {
     step(clock_.now());
     MutexLock lock(mutex_);
@@ -78,21 +77,20 @@ void Broker::stop() {
   write_history(clock_.now());
 }
 
-// -- blocking calls
-// -----------------------------------------------------------------------------------------
+// -- blocking calls ------------------------------------------------------------------------------
 
-// If nobody steps, this thread does: a lone caller then needs no other thread at all. Whoever steps
-// looks for work before it lets go, so an operation that arrives meanwhile is never left behind.
+// If no thread steps, the calling thread does: a lone caller needs no thread switch. A thread that
+// steps looks for more work before it releases step_mutex_, so no operation is left waiting.
 void Broker::wait_for(SyncCall& sync) {
   while (!sync.done()) {
     if (step_mutex_.try_lock()) {
       const Instant next = sync.done() ? Instant::never() : step_locked(clock_.now());
       step_mutex_.unlock();
-      wake_runner(next);
+      wake_commit_loop(next);
       MutexLock lock(mutex_);
       if (has_work()) continue;
     } else {
-      wake_runner(Instant::never());  // who holds it need not be stepping
+      wake_commit_loop(Instant::never());  // the holder of the lock may not be stepping
     }
     MutexLock lock(sync.mutex);
     if (!sync.result) sync.answered.wait(sync.mutex);
@@ -159,7 +157,7 @@ Instant Broker::last_commit() const {
 Result<void> Broker::set_queue_limits(SetQueueLimits request) {
   MS_TRY(check_name("queue", request.queue));
   MS_TRY(validate(request.limits));
-  request.limits = without_plain_costs(std::move(request.limits));
+  request.limits = without_default_costs(std::move(request.limits));
   MS_TRY(call<Done>(std::move(request)));
   return {};
 }
@@ -176,8 +174,7 @@ Result<void> Broker::set_retention(SetRetention request) {
   return {};
 }
 
-// -- reads
-// -------------------------------------------------------------------------------------------------
+// -- reads ---------------------------------------------------------------------------------------
 
 Result<Job> Broker::get(JobId id) {
   return store_.get(id);
@@ -199,7 +196,7 @@ void Broker::wait_until(JobId watched, Duration wait, std::stop_token stop,
   };
   const Instant deadline = clock_.now().instant + wait;
   for (bool over = false; !over;) {
-    // Before the look: a change between the two is not missed.
+    // Watch before reading, so that a change between the two is not missed.
     const WatchId handle = watch(watched, wake);
     {
       std::stop_callback on_stop(stop, wake);
@@ -215,7 +212,7 @@ void Broker::wait_until(JobId watched, Duration wait, std::stop_token stop,
       woken = false;
     }
     unwatch(handle);
-    // A callback that was taken before unwatch() may still be about to run on the stepping thread.
+    // The stepping thread may be about to run a callback that it took before unwatch().
     MutexLock step(step_mutex_);
   }
 }
@@ -246,11 +243,14 @@ std::vector<WorkerInfo> Broker::own_workers() {
   std::vector<WorkerInfo> out;
   out.reserve(workers_.size());
   for (const auto& [id, worker] : workers_) {
+    // A worker that was killed still has the jobs that it claimed; it lost them with its lease.
+    const bool holds_leases = now < worker.renewed + worker.lease;
     out.push_back({.id = id,
                    .queues = worker.queues,
-                   .running = worker.running,
+                   .running = holds_leases ? worker.running : 0,
                    .last_seen = std::max(now - worker.last_seen, Duration(0)),
-                   .facts = worker.facts == nullptr ? WorkerFacts() : *worker.facts});
+                   .facts = worker.facts == nullptr ? WorkerFacts() : *worker.facts,
+                   .command = commands_.of(id)});
   }
   std::sort(out.begin(), out.end(),
             [](const WorkerInfo& a, const WorkerInfo& b) { return a.id < b.id; });

@@ -12,7 +12,7 @@ namespace mainspring {
 
 struct BrokerOptions {
   // Jobs in enqueues that wait for a commit. Beyond: overloaded. Raise if bursts are refused; each
-  // costs its bytes.
+  // job costs its size in memory.
   std::size_t max_waiting_jobs = 200'000;
   std::size_t max_waiting_bytes = 256 << 20;
   // Claims parked at once. Beyond: overloaded.
@@ -24,14 +24,14 @@ struct BrokerOptions {
   // throughput, lower for latency.
   std::size_t max_batch_jobs = 4'000;
   std::size_t max_batch_bytes = 32 << 20;
-  // A worker is forgotten when it has not been heard of for so long.
+  // A worker is forgotten after this long without a request.
   Duration worker_memory = std::chrono::minutes(5);
-  // A store that other nodes change is compared with what is known of it about so often, give or
-  // take 20 %, in case that nothing was heard. Raise to spare the database.
+  // How often a store that other nodes change is polled, ± 20 %, in case a hint of another node was
+  // lost. Raise to reduce the load on the database.
   Duration poll = std::chrono::seconds(5);
   // The commit loop runs at least once a second while leases are held. If it has not run, or not
   // reached its store, for longer than this, the server stood still: leases are extended by that
-  // time before any is rescued. kForever = never; for callers who step by hand.
+  // time before lost jobs are rescued. kForever = never; for callers that step by hand.
   Duration standstill = kForever;
   EventOptions events = {};
   // Directories below which triggers may watch folders; empty = nowhere.

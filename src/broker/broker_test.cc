@@ -1,4 +1,4 @@
-// The broker folds, parks and wakes; on a real store, stepped by hand.
+// The broker batches, parks and wakes; on a real store, stepped by hand.
 #include "broker/broker.h"
 
 #include <doctest/doctest.h>
@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <future>
 #include <thread>
 
 #include "store_sqlite/sqlite_store.h"
@@ -15,7 +16,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Where the answer of a claim lands; shared with the callback, which may outlive the test's scope.
+// Receives the answer of a claim. Shared with the callback, which may outlive the test's scope.
 struct Got {
   std::shared_ptr<std::optional<ClaimResult>> slot = std::make_shared<std::optional<ClaimResult>>();
   explicit operator bool() const { return slot->has_value(); }
@@ -70,7 +71,7 @@ TEST_CASE_FIXTURE(Fixture, "requests that arrive together share one commit") {
   CHECK(store->queues()->at(0).enqueued == 100);
 }
 
-TEST_CASE_FIXTURE(Fixture, "the engine's own claims are not counted among those that wait") {
+TEST_CASE_FIXTURE(Fixture, "the engine's own claims are not counted as waiting claims") {
   const auto none = [](const OperationResult&) {};
   broker->submit_claim(Claim{.worker = "own", .queues = {"mainspring.callbacks"}}, 20s, none);
   broker->submit_claim(Claim{.worker = "w", .queues = {"q"}}, 20s, none);
@@ -81,7 +82,7 @@ TEST_CASE_FIXTURE(Fixture, "the engine's own claims are not counted among those 
   CHECK(broker->parked_claims() == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a job that copies the headers of a step's job has not its key") {
+TEST_CASE_FIXTURE(Fixture, "a job that copies the headers of a step's job does not get its key") {
   const std::string copied = R"({"mainspring-idempotency-key":"ms-w1-1-ab","trace":"1"})";
   Got got;
   park("w", got);
@@ -91,7 +92,7 @@ TEST_CASE_FIXTURE(Fixture, "a job that copies the headers of a step's job has no
   CHECK(got->jobs.at(0).headers == R"({"trace":"1"})");
 }
 
-TEST_CASE_FIXTURE(Fixture, "a parked claim gets its job in the very commit that enqueues it") {
+TEST_CASE_FIXTURE(Fixture, "a parked claim gets its job in the commit that enqueues it") {
   Got got;
   park("w", got);
   step();
@@ -105,8 +106,7 @@ TEST_CASE_FIXTURE(Fixture, "a parked claim gets its job in the very commit that 
   CHECK(store->commits() == before + 1);
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "as many parked claims wake as there are jobs, the longest waiting first") {
+TEST_CASE_FIXTURE(Fixture, "one parked claim wakes per job, the longest waiting first") {
   Got got[4];
   for (int i = 0; i < 4; ++i) park("w" + std::to_string(i), got[i]);
   step();
@@ -120,7 +120,7 @@ TEST_CASE_FIXTURE(Fixture,
 }
 
 TEST_CASE_FIXTURE(Fixture,
-                  "a claim for another kind stays parked and does not hold up the right one") {
+                  "a claim for another kind stays parked and does not delay the right one") {
   Got other, right;
   park("a", other, 1, {"mail"});
   park("b", right, 1, {"work"});
@@ -192,7 +192,8 @@ TEST_CASE_FIXTURE(Fixture, "an idle broker with parked claims makes no store tra
   CHECK(store->commits() == before);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a cancelled running job is told over the parked claim of its worker") {
+TEST_CASE_FIXTURE(Fixture,
+                  "a worker learns from its parked claim that a running job is cancelled") {
   Got first, second;
   park("w", first);
   broker->submit(jobs(1), ignore);
@@ -206,7 +207,7 @@ TEST_CASE_FIXTURE(Fixture, "a cancelled running job is told over the parked clai
 }
 
 TEST_CASE_FIXTURE(Fixture,
-                  "metrics tell outcomes and durations per queue, counts and the oldest age") {
+                  "metrics show outcomes and durations per queue, counts and the oldest age") {
   Got first;
   park("w", first, 2);
   broker->submit(jobs(3), ignore);
@@ -233,7 +234,7 @@ TEST_CASE_FIXTURE(Fixture,
   }
 }
 
-TEST_CASE("beyond its bounds the broker refuses new work and still takes what empties it") {
+TEST_CASE("beyond its limits the broker refuses new work but accepts finishes") {
   Fixture f;
   Broker small(*f.store, f.clock, f.log, f.registry, {.max_waiting_jobs = 10});
   std::optional<OperationResult> refused, finished;
@@ -250,7 +251,7 @@ TEST_CASE("beyond its bounds the broker refuses new work and still takes what em
 }
 
 TEST_CASE_FIXTURE(Fixture,
-                  "while changes are refused leases are renewed, but messages are not taken") {
+                  "while changes are refused, leases are renewed but messages are not accepted") {
   NewJob job{.kind = "work"};
   job.reply_to = "answers";
   broker->submit(Enqueue{.jobs = {job}}, ignore);
@@ -314,9 +315,36 @@ TEST_CASE_FIXTURE(Fixture, "waiting for a job ends when it becomes terminal") {
   CHECK(job->result == "7");
 }
 
-// The three steps of a claim that finds nothing are: look, park, wait. Wherever between them the
-// job comes, in a batch with the claim or in one of its own, the claim gets it.
-TEST_CASE_FIXTURE(Fixture, "W3: a job that arrives between empty and parked is seen") {
+TEST_CASE_FIXTURE(Fixture, "a finish and the claim that follows it are one commit") {
+  constexpr int kJobs = 300;
+  SystemClock real;
+  Broker live(*store, real, log, registry);
+  live.start();
+  REQUIRE(live.enqueue(jobs(kJobs + 1)));
+  const Claim one{.worker = "w", .queues = {"default"}, .max = 1};
+  auto got = live.claim(one, 0s, {});
+  REQUIRE(got);
+  ClaimedJob job = got->jobs.at(0);
+  const auto before = store->commits();
+  for (int i = 0; i < kJobs; ++i) {
+    std::promise<ClaimResult> next;
+    live.submit_with_claim(
+        Broker::Submission{
+            .operation = Finish{.worker = "w", .results = {{job.id, job.token, Complete{}}}},
+            .answer = ignore},
+        one, 0s, {.answer = [&](OperationResult result) {
+          next.set_value(std::get<ClaimResult>(std::move(result)));
+        }});
+    job = next.get_future().get().jobs.at(0);
+  }
+  CHECK(store->commits() - before == kJobs);
+  live.stop();
+}
+
+// An empty claim has three steps: look, park, wait. A job that arrives between any two of them,
+// in the same batch as the claim or in its own, goes to the claim.
+TEST_CASE_FIXTURE(Fixture,
+                  "W3: a job that arrives between an empty claim and its parking is found") {
   enum Act : int { claims, enqueues, steps };
   std::vector<int> acts = {claims, enqueues, steps, steps, steps};
   int orders = 0;
@@ -342,7 +370,7 @@ TEST_CASE_FIXTURE(Fixture, "W3: a job that arrives between empty and parked is s
   CHECK(orders == 20);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a parked claim gets a due job in the very commit that moves it") {
+TEST_CASE_FIXTURE(Fixture, "a parked claim gets a due job in the commit that moves it") {
   Enqueue later = jobs(1);
   later.jobs[0].delay = 10s;
   broker->submit(later, ignore);
@@ -359,7 +387,7 @@ TEST_CASE_FIXTURE(Fixture, "a parked claim gets a due job in the very commit tha
   CHECK(store->commits() == before + 1);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a claim that finds nothing gets what the end of its batch makes") {
+TEST_CASE_FIXTURE(Fixture, "an empty claim gets the jobs that the end of its batch makes") {
   Trigger after{.name = "after", .ended = EndedSource{.queue = "source"}};
   after.job = NewJob{.queue = "default", .kind = "after"};
   broker->submit(PutTrigger{.trigger = after}, ignore);
@@ -378,7 +406,7 @@ TEST_CASE_FIXTURE(Fixture, "a claim that finds nothing gets what the end of its 
   step();
   REQUIRE(broker->parked_claims() == 1);
 
-  // The repeat wakes the claim for nothing. The trigger fires after all operations.
+  // The repeat wakes the claim without a job. The trigger fires after all operations.
   const ClaimedJob& job = source->jobs[source->jobs[0].queue == "source" ? 0 : 1];
   broker->submit(Finish{.worker = "s", .results = {{job.id, job.token, Complete{}}}}, ignore);
   broker->submit(keyed, ignore);
@@ -389,7 +417,7 @@ TEST_CASE_FIXTURE(Fixture, "a claim that finds nothing gets what the end of its 
   CHECK(got->jobs[0].kind == "after");
 }
 
-TEST_CASE_FIXTURE(Fixture, "a worker's facts stay from claim to claim, and change with a new one") {
+TEST_CASE_FIXTURE(Fixture, "a worker's details are kept between claims and replaced by new ones") {
   const auto facts = std::make_shared<const WorkerFacts>(
       WorkerFacts{.host = "web-7", .pid = 11, .version = "v1", .language = "C++", .slots = 4});
   Claim claim{.worker = "w", .queues = {"default"}};
@@ -426,6 +454,17 @@ TEST_CASE_FIXTURE(Fixture, "a worker with a long lease stays listed until the le
   CHECK(broker->workers()->empty());
 }
 
+TEST_CASE_FIXTURE(Fixture, "a worker that was killed has no running jobs after their lease") {
+  broker->submit(jobs(1), ignore);
+  step();
+  broker->submit(Claim{.worker = "killed", .queues = {"default"}, .lease = 30s}, ignore);
+  step();
+  clock.advance(29s);
+  CHECK(broker->workers()->at(0).running == 1);
+  clock.advance(1s);
+  CHECK(broker->workers()->at(0).running == 0);
+}
+
 TEST_CASE_FIXTURE(Fixture, "a job that a renewal reports as lost no longer counts as running") {
   broker->submit(jobs(2), ignore);
   step();
@@ -442,7 +481,8 @@ TEST_CASE_FIXTURE(Fixture, "a job that a renewal reports as lost no longer count
   CHECK(broker->workers()->at(0).running == 1);
 }
 
-TEST_CASE_FIXTURE(Fixture, "ticks to come leave out paused schedules and those without runs left") {
+TEST_CASE_FIXTURE(Fixture,
+                  "next ticks leave out paused schedules and those without remaining runs") {
   const auto put = [&](const std::string& name, Duration every) {
     Schedule schedule{.name = name};
     schedule.every = every;

@@ -1,4 +1,4 @@
-// Bulk operations as a store has them: counted, and read back from their jobs.
+// Bulk operations in a store: dry runs, and reading them back from their jobs.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// The broker's calls of bulk operations.
+// The broker's calls for bulk operations.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace mainspring {
 namespace {
 
 constexpr int kBulkPage = 1000;
-constexpr int kMaxBulkWindows = 100;  // that a list of bulk operations reads
+constexpr int kMaxBulkWindows = 100;  // reads for one list of bulk operations
 
 }  // namespace
 
@@ -69,8 +69,12 @@ Result<std::vector<BulkInfo>> list_bulks(const Store& store) {
 }
 
 Result<BulkInfo> get_bulk(const Store& store, JobId id) {
-  MS_TRY_ASSIGN(const Job job, store.get(id));
-  return bulk_info_of(job);
+  const auto job = store.get(id);
+  if (job) return bulk_info_of(*job);
+  Error error = job.error();
+  if (error.code == ErrorCode::not_found)
+    error.message = fmt::format("bulk operation {}: there is none", id);
+  return error;
 }
 
 Result<BulkCount> Broker::count_bulk(const BulkOrder& order) {
@@ -81,13 +85,13 @@ Result<BulkInfo> Broker::start_bulk(const BulkOrder& order) {
   return start_bulk(order, "", std::nullopt);
 }
 
-// Not by enqueue(), which refuses the engine's own queues.
+// Not through enqueue(), which refuses the engine's own queues.
 Result<BulkInfo> Broker::start_bulk(const BulkOrder& order, std::string by,
                                     std::optional<Audit> audit) {
   MS_TRY(validate(order));
   NewJob job = bulk_job({.order = order, .by = std::move(by), .at = clock_.now().wall});
   SyncCall sync;
-  submit(Enqueue{.jobs = {std::move(job)}}, sync.answer(), std::move(audit), Wake::nobody);
+  submit({Enqueue{.jobs = {std::move(job)}}, sync.answer(), std::move(audit)}, Wake::none);
   wait_for(sync);
   MS_TRY_ASSIGN(const EnqueueResult made, sync.take<EnqueueResult>());
   return get_bulk(made.jobs.at(0).id);
@@ -108,7 +112,7 @@ Result<BulkInfo> Broker::stop_bulk(JobId id) {
 Result<BulkInfo> Broker::stop_bulk(JobId id, std::optional<Audit> audit) {
   MS_TRY(get_bulk(id));
   SyncCall sync;
-  submit(Cancel{.id = id, .reason = "stopped"}, sync.answer(), std::move(audit), Wake::nobody);
+  submit({Cancel{.id = id, .reason = "stopped"}, sync.answer(), std::move(audit)}, Wake::none);
   wait_for(sync);
   MS_TRY(sync.take<CancelResult>());
   return get_bulk(id);
@@ -127,7 +131,7 @@ Result<BulkInfo> Broker::continue_bulk(JobId id, std::optional<Audit> audit) {
                                         id, to_string(info.state))};
   }
   SyncCall sync;
-  submit(RetryJob{.id = id}, sync.answer(), std::move(audit), Wake::nobody);
+  submit({RetryJob{.id = id}, sync.answer(), std::move(audit)}, Wake::none);
   wait_for(sync);
   MS_TRY(sync.take<RetryResult>());
   return get_bulk(id);

@@ -1,7 +1,8 @@
-// Dead jobs are read page by page, newest first, and counted by their fingerprints.
+// The store counts dead jobs by their fingerprints. One job of each group is read as its example.
 #include "broker/dead_groups.h"
 
 #include <algorithm>
+#include <functional>
 #include <unordered_map>
 
 #include "model/fingerprint.h"
@@ -20,7 +21,7 @@ std::string first_bytes(const std::string& text) {
   return text.substr(0, end);
 }
 
-// Of a long traceback the exception, which is at its end.
+// The exception of a long traceback, which is at its end.
 std::string example_of(const std::string& text) {
   const std::string telling = telling_line(text);
   return first_bytes(text.size() > kMaxExampleBytes && !text.starts_with(telling) ? telling : text);
@@ -58,7 +59,11 @@ Result<JobFilter> job_filter_of(const DeadFilter& dead) {
   return filter;
 }
 
-Result<DeadGroups> group_dead(const Store& store, const JobFilter& filter, const Within& payloads) {
+namespace {
+
+// By reading the records: the counts of the store know nothing of tags.
+Result<DeadGroups> group_records(const Store& store, const JobFilter& filter,
+                                 const Within& payloads) {
   std::unordered_map<std::string, DeadGroup> groups;
   DeadGroups out;
   JobId before = 0;
@@ -72,11 +77,81 @@ Result<DeadGroups> group_dead(const Store& store, const JobFilter& filter, const
     if (out.cut) break;
   }
   for (auto& [fingerprint, group] : groups) out.groups.push_back(std::move(group));
+  return out;
+}
+
+// A fingerprint may be in several queues.
+Result<DeadGroups> group_counts(const Store& store, const JobFilter& filter) {
+  MS_TRY_ASSIGN(const DeadCounts counts,
+                store.dead_counts(filter.queue, kMaxDeadCounted, filter.within));
+  std::unordered_map<std::string, DeadGroup> groups;
+  DeadGroups out{.groups = {}, .jobs = 0, .cut = counts.cut};
+  for (const DeadCount& count : counts.counts) {
+    if (!filter.kind.empty() && count.kind != filter.kind) continue;
+    DeadGroup& group = groups[count.fingerprint];
+    group.first = group.count == 0 ? count.first : std::min(group.first, count.first);
+    group.last = std::max(group.last, count.last);
+    group.fingerprint = count.fingerprint;
+    group.kind = count.kind;
+    group.count += count.count;
+    out.jobs += count.count;
+  }
+  for (auto& [fingerprint, group] : groups) out.groups.push_back(std::move(group));
+  return out;
+}
+
+// What the oldest and the newest job of each group say. A job that was retried or removed meanwhile
+// says nothing.
+Result<void> describe(const Store& store, const JobFilter& filter, const Within& payloads,
+                      std::vector<DeadGroup>& groups) {
+  JobFilter named = filter;
+  std::vector<JobId>& ids = named.ids.emplace();
+  for (const DeadGroup& group : groups) ids.push_back(group.first), ids.push_back(group.last);
+  std::sort(ids.begin(), ids.end(), std::greater<>());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  std::unordered_map<JobId, Job> jobs;
+  JobId before = 0;
+  while (!ids.empty()) {
+    MS_TRY_ASSIGN(JobPage page, store.list(named, kDeadPage, before));
+    for (Job& job : page.jobs) {
+      const JobId id = job.id;
+      jobs.emplace(id, std::move(job));
+    }
+    if (!page.next) break;
+    before = *page.next;
+  }
+  for (DeadGroup& group : groups) {
+    const auto last = jobs.find(group.last), first = jobs.find(group.first);
+    if (last != jobs.end()) {
+      const Job& job = last->second;
+      group.reason = job.reason;
+      group.last_at = job.finished_at.value_or(job.created_at);
+      group.masked = !payloads.has(job.queue);
+      if (!group.masked) group.message = example_of(job.description);
+    }
+    if (first != jobs.end())
+      group.first_at = first->second.finished_at.value_or(first->second.created_at);
+    if (last == jobs.end()) group.last_at = group.first_at;
+    if (first == jobs.end()) group.first_at = group.last_at;
+  }
+  std::erase_if(groups, [&](const DeadGroup& group) {
+    return !jobs.contains(group.first) && !jobs.contains(group.last);
+  });
+  return {};
+}
+
+}  // namespace
+
+Result<DeadGroups> group_dead(const Store& store, const JobFilter& filter, const Within& payloads) {
+  const bool counted = filter.tag.empty();
+  MS_TRY_ASSIGN(DeadGroups out,
+                counted ? group_counts(store, filter) : group_records(store, filter, payloads));
   std::sort(out.groups.begin(), out.groups.end(), [](const DeadGroup& a, const DeadGroup& b) {
     return a.count != b.count ? a.count > b.count : a.last > b.last;
   });
   out.cut = out.cut || out.groups.size() > kMaxDeadGroups;
   out.groups.resize(std::min(out.groups.size(), kMaxDeadGroups));
+  if (counted) MS_TRY(describe(store, filter, payloads, out.groups));
   return out;
 }
 

@@ -1,4 +1,4 @@
-// The dead letter by what jobs died of, as a store has it.
+// The dead letter of a store, grouped by cause.
 #pragma once
 
 #include "mainspring/dead.h"
@@ -6,12 +6,13 @@
 
 namespace mainspring {
 
-// As a store lists them; the fingerprint is not in it. Errors: invalid_argument (queue, kind,
+// The filter for the store's list; without the fingerprint. Errors: invalid_argument (queue, kind,
 // fingerprint).
 Result<JobFilter> job_filter_of(const DeadFilter& filter);
 
-// Of the newest kMaxDeadLooked jobs of `filter`, which says dead. `payloads`: of which queues the
-// messages may be shown. Errors: those of the read.
+// Groups the newest kMaxDeadCounted dead jobs of the queue of `filter`, whose state is dead; with a
+// tag the newest kMaxDeadLooked that have it. `payloads`: the queues whose messages may be shown.
+// Errors: those of the read.
 Result<DeadGroups> group_dead(const Store& store, const JobFilter& filter,
                               const Within& payloads = {});
 

@@ -1,4 +1,4 @@
-// The broker's calls that edit, delete and clone jobs, and many changes at once.
+// The broker's calls that edit, delete and clone jobs, and batches of changes.
 #include <deque>
 
 #include "api/job_edit_shapes.h"
@@ -31,12 +31,12 @@ Result<EnqueuedJob> Broker::clone(CloneJob request) {
   return result.jobs.at(0);
 }
 
-// Submitted together, so that one commit may serve them all.
+// Submitted together, so that one commit can serve them all.
 std::vector<Result<void>> Broker::change(std::vector<JobChange> changes) {
-  std::deque<SyncCall> calls;  // they stay where they are
+  std::deque<SyncCall> calls;  // a deque, as their addresses must not change
   for (JobChange& change : changes) {
     Operation operation = std::visit([](auto& one) { return Operation(std::move(one)); }, change);
-    submit(std::move(operation), calls.emplace_back().answer(), std::nullopt, Wake::nobody);
+    submit({std::move(operation), calls.emplace_back().answer(), std::nullopt}, Wake::none);
   }
   std::vector<Result<void>> answers;
   answers.reserve(calls.size());

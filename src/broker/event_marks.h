@@ -1,5 +1,5 @@
-// How far somebody has come in the events of each process that makes them: what stands in the id of
-// an event, so that a stream goes on where it was cut off, at this node or another one.
+// The last event that a client has seen of each process. An event's id contains it, so that a
+// stream continues after a disconnect, at this node or another one.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,20 @@ class EventMarks {
   static constexpr std::size_t kMaxMarks = 128;
   static constexpr std::size_t kMaxTextBytes = 6 << 10;
 
-  // PROCESS-NUMBER, more of them behind commas. nullopt: it is none.
+  // Format: PROCESS-NUMBER, several separated by commas. nullopt: invalid.
   static std::optional<EventMarks> parse(std::string_view text);
   std::string text() const;
 
   bool has(std::string_view process) const;
-  // 0 = nothing of it.
+  // 0 = no event of that process.
   std::uint64_t of(std::string_view process) const;
-  // True if the process is a new one.
+  // Returns true if the process is a new one.
   bool set(std::string_view process, std::uint64_t number);
   const std::vector<Mark>& all() const { return all_; }
   friend bool operator==(const EventMarks&, const EventMarks&) = default;
 
  private:
-  std::vector<Mark> all_;  // few; in the order in which they came
+  std::vector<Mark> all_;  // few; oldest first
 };
 
 }  // namespace mainspring

@@ -1,4 +1,4 @@
-// The ring of events: what a committed batch says of jobs, and who is told.
+// The ring of events: builds events from committed batches, and serves them to listeners.
 #include "broker/events.h"
 
 #include <fmt/format.h>
@@ -31,14 +31,14 @@ std::string cut(const std::string& text) {
   return text.substr(0, end);
 }
 
-// As the store says now what the commit did not say.
+// Fills in from the store what the commit did not contain.
 void fill(Event& event, const Job& job) {
   if (event.facts == nullptr) {
     event.facts = std::make_shared<JobFacts>(JobFacts{job.queue, job.kind, job.tags});
   }
   const bool over = is_terminal(job.state);
   if (event.ended) {
-    // It lives again: that it had ended is known, and how is not.
+    // The job was restarted since: it had ended, but how is not known.
     event.type = over ? end_of(job.state) : EventType::gap;
   }
   if (over && event.type == end_of(job.state)) {
@@ -49,8 +49,7 @@ void fill(Event& event, const Job& job) {
 
 }  // namespace
 
-// -- recording
-// ----------------------------------------------------------------------------------------------
+// -- recording -----------------------------------------------------------------------------------
 
 // Makes the events of one batch.
 class Events::Recorder {
@@ -65,7 +64,7 @@ class Events::Recorder {
         quarantined_(effects.quarantined.begin(), effects.quarantined.end()),
         left_(effects.quarantine_left.begin(), effects.quarantine_left.end()) {}
 
-  // Under the lock of its events: the analysis does not see that these are the caller's.
+  // Locked by the caller, which the thread-safety analysis does not see.
   void add_all(std::span<const Operation> operations,
                std::span<const OperationResult> results) MS_NO_THREAD_SAFETY_ANALYSIS {
     for (std::size_t i = 0; i < operations.size(); ++i) add(operations[i], results[i]);
@@ -98,7 +97,7 @@ class Events::Recorder {
             .facts = std::make_shared<JobFacts>(JobFacts{.queue = pause->queue})});
     }
   }
-  // What no operation names: by the scheduler, or made by what ended.
+  // Jobs that no operation names: made by the scheduler, or by the end of another job.
   void add_rest() MS_REQUIRES(events_.mutex_) {
     for (const JobId id : effects_.ended) {
       if (ended_.erase(id) != 0) add_end({.job = id, .settled = false, .ended = true});
@@ -134,7 +133,7 @@ class Events::Recorder {
     push(event);
     add_quarantine(std::move(event));
   }
-  // What became of its quarantine when that happened to it which was just told.
+  // Adds the quarantine event that follows from `event`, if any.
   void add_quarantine(Event event) MS_REQUIRES(events_.mutex_) {
     event.reason.clear();
     event.ended = false;
@@ -147,7 +146,7 @@ class Events::Recorder {
       push(std::move(event));
     }
   }
-  // The job's attempt is over: what was remembered of it goes into the event.
+  // The job's attempt is over: moves the remembered facts into the event.
   void take_known(Event& event) MS_REQUIRES(events_.mutex_) {
     const auto known = events_.running_.find(event.job);
     if (known == events_.running_.end()) return;
@@ -173,7 +172,7 @@ class Events::Recorder {
     }
   }
   void add_started(const ClaimedJob& job) MS_REQUIRES(events_.mutex_) {
-    // Made, or given back, by this very batch.
+    // Created or returned by this batch itself.
     add_made(job.id);
     add_again(job.id);
     auto facts = std::make_shared<JobFacts>(JobFacts{job.queue, job.kind, job.tags});
@@ -203,8 +202,8 @@ class Events::Recorder {
       push(std::move(event));
     }
   }
-  // Whether it is over says the batch, not the outcome: a request that is repeated is answered as
-  // the first one was, and nothing happens.
+  // Whether the job is over comes from the batch, not from the outcome: a repeated request gets the
+  // first answer again, and nothing happens.
   void add_finished(const JobOutcome& result) MS_REQUIRES(events_.mutex_) {
     const bool over = ended_.erase(result.id) != 0;
     Event event{.job = result.id, .settled = false};
@@ -226,7 +225,7 @@ class Events::Recorder {
       event.type = EventType::dead;
       event.reason = cut(std::get<Dead>(result.outcome).reason);
     }
-    // It was the last attempt, or somebody had wanted it stopped.
+    // It was the last attempt, or the job had been cancelled.
     event.ended = over && (event.type == EventType::retrying || event.type == EventType::snoozed ||
                            event.type == EventType::deferred);
     if (over) return add_end(std::move(event));
@@ -238,7 +237,7 @@ class Events::Recorder {
   Events& events_;
   const Effects& effects_;
   const WallTime at_;
-  std::unordered_set<JobId> ended_, made_, again_, quarantined_, left_;  // and not told of yet
+  std::unordered_set<JobId> ended_, made_, again_, quarantined_, left_;  // without an event yet
   std::vector<JobId> fired_;
 };
 
@@ -281,8 +280,7 @@ void Events::tell() {
   for (const auto& [id, ready] : watches) ready();
 }
 
-// -- listening
-// ----------------------------------------------------------------------------------------------
+// -- listening -----------------------------------------------------------------------------------
 
 Events::Events(const Store& store, const Clock& clock, Registry& registry, EventOptions options)
     : store_(store),
@@ -291,32 +289,31 @@ Events::Events(const Store& store, const Clock& clock, Registry& registry, Event
       options_(options),
       process_(fmt::format("{:x}", clock.now().wall.us())),
       recorded_(registry.counter("mainspring_events_total",
-                                 "Events recorded: none while nobody listens.")),
+                                 "Recorded events; none without subscribers.")),
       dropped_(registry.counter("mainspring_events_dropped_total",
-                                "Events that had left the buffer before a stream that wanted "
-                                "them had read them.")),
+                                "Events dropped from the buffer before a stream had read them.")),
       sources_(1) {
-  if (MS_MUTANT(event_made_for_nobody)) on_ = true;
-  registry.gauge("mainspring_event_streams", "Streams of events.", [this] {
+  if (MS_MUTANT(event_made_without_listener)) on_ = true;
+  registry.gauge("mainspring_event_streams", "Open event streams.", [this] {
     MutexLock lock(mutex_);
     return static_cast<double>(listeners_);
   });
 }
 
 Events::~Events() {
-  registry_.gauge("mainspring_event_streams", "Streams of events.", [] { return 0.0; });
+  registry_.gauge("mainspring_event_streams", "Open event streams.", [] { return 0.0; });
 }
 
 std::shared_ptr<void> Events::listen(std::size_t most) {
-  std::function<void()> begun;
+  std::function<void()> callback;
   {
     MutexLock lock(mutex_);
     if (listeners_ >= most) return nullptr;
     ++listeners_;
     on_.store(true, std::memory_order_release);
-    begun = on_listener_;
+    callback = on_listener_;
   }
-  if (begun) begun();
+  if (callback) callback();
   return {this, [](Events* self) { self->leave(); }};
 }
 
@@ -337,11 +334,12 @@ bool Events::listened(Instant now) const {
 
 bool Events::still_wanted(Instant now) {
   MutexLock lock(mutex_);
-  if (listened_locked(now) || relays_ > 0 || MS_MUTANT(event_made_for_nobody)) return true;
+  if (listened_locked(now) || relays_ > 0 || MS_MUTANT(event_made_without_listener)) return true;
   on_.store(false, std::memory_order_release);
   std::deque<EventPtr>().swap(ring_);
   running_.clear();
-  ++next_;  // a hole: whoever comes back from before learns that something is missing
+  ++next_;  // leave a gap in the numbers, so that a listener that comes back sees that events are
+            // missing
   sources_.resize(1);
   sources_.front().oldest = ++sources_.front().newest;
   return false;
@@ -367,7 +365,7 @@ Events::Page Events::read(std::uint64_t after, std::size_t limit) {
   {
     MutexLock lock(mutex_);
     const std::uint64_t first = next_ - ring_.size();
-    if (after + 1 < first && !MS_MUTANT(event_gap_not_told)) {
+    if (after + 1 < first && !MS_MUTANT(event_gap_not_reported)) {
       page.missed = first - 1 - after;
       return page;
     }
@@ -392,7 +390,7 @@ EventPtr Events::settle(EventPtr event) {
   }
   auto job = store_.get(event->job);
   if (!job && job.error().code != ErrorCode::not_found && job.error().code != ErrorCode::expired) {
-    return event;  // away: the next reader asks again
+    return event;  // the store is unreachable: the next reader asks again
   }
   auto settled = std::make_shared<Event>(*event);
   if (job) {
@@ -421,7 +419,7 @@ std::shared_ptr<void> Events::watch(std::uint64_t after, std::function<void()> r
     return std::make_shared<int>(0);
   }
   return {this, [id](Events* self) {
-            std::function<void()> gone;  // ended without the lock
+            std::function<void()> gone;  // destroyed without the lock
             MutexLock lock(self->mutex_);
             const auto found = self->watches_.find(id);
             if (found == self->watches_.end()) return;

@@ -1,19 +1,19 @@
-// Events: what becomes of jobs and queues, for those who listen now.
+// Events: changes of jobs and queues, for listeners.
 //
 //   a commit ──record──▶ [ oldest … newest ]  ◀──read(after)── each listener, at its own pace
 //                          a bounded ring            └─ nothing yet: watch, called after a commit
 //
-// Recorded behind the commit, in its order, and only while somebody listens, or did within the
-// options' memory: one who was cut off comes back and goes on. Nothing is built for nobody. What an
-// operation does not say of its job (a cancel names an id only) the first reader of the event asks
-// the store, not the commit.
+// Events are recorded after the commit, in commit order, only while there is a listener or was one
+// within the options' memory. So a listener that was disconnected can come back and continue. No
+// event is built without listeners. If an operation lacks details of its job (a cancel only has an
+// id), the first reader of the event reads them from the store; the commit does not.
 //
-// Positions are numbers from 1 on, one for each event, never given twice in one process; a stretch
-// in which nobody listened leaves a hole, so that one who comes back from before learns of it.
+// A position is the number of an event: from 1 on, never used twice in one process. A period
+// without listeners skips a number, so that a listener that comes back from before sees the gap.
 //
-// Of a shared store the other nodes tell what they did (engine/event_relay.h): their events are in
-// the ring too, in the order in which they came. Each has the number that the process gave it that
-// made it, so that who was cut off here goes on at another node (EventMarks).
+// Other nodes of a shared store send their events (engine/event_relay.h). These events are in the
+// ring too, in order of arrival. Each keeps the number of its own process, so that a client can
+// continue at another node (EventMarks).
 #pragma once
 
 #include <atomic>
@@ -36,7 +36,7 @@
 
 namespace mainspring {
 
-// What does not change of a job.
+// The facts of a job that do not change.
 struct JobFacts {
   std::string queue;
   std::string kind;
@@ -45,37 +45,36 @@ struct JobFacts {
 struct Event {
   std::uint64_t position = 0;
   EventType type = EventType::enqueued;
-  WallTime at;         // of the commit; of what is heard of another node, when it was heard
-  JobId job = 0;       // 0 = it is about the queue, or a breaker
+  WallTime at;         // of the commit; for an event of another node, of its arrival
+  JobId job = 0;       // 0 = about the queue or a breaker
   int attempt = 0;     // 0 = none yet, or not known
-  std::string reason;  // of cancelled and dead, cut
+  std::string reason;  // of cancelled and dead, truncated
   std::optional<Progress> progress;
-  std::shared_ptr<const JobFacts> facts;  // nullptr = not known: the job is not there any more
-  std::shared_ptr<const BreakerInfo> breaker{};  // that it is about, without facts
-  // False: some of it is to be asked of the store. Those that read() answers are settled, unless
-  // the store is away.
+  std::shared_ptr<const JobFacts> facts;  // nullptr = not known: the job does not exist any more
+  std::shared_ptr<const BreakerInfo> breaker{};  // of breaker events, which have no facts
+  // False: details are still to be read from the store. read() returns settled events, unless the
+  // store is unreachable.
   bool settled = true;
   bool ended = false;  // not settled, and how the job ended is not known either
   std::shared_ptr<const std::string> process{};  // that made it; nullptr = this one
-  std::uint64_t number = 0;                      // that it has there
-  bool mark = false;   // nothing happened: it says which number of its process came before
-  bool local = false;  // is for those who listen here: a gap of what others said, an end heard
+  std::uint64_t number = 0;                      // its number in that process
+  bool mark = false;   // not an event: carries the last number of its process
+  bool local = false;  // for listeners here only: a gap in a peer's events, or an end it reported
 };
 using EventPtr = std::shared_ptr<const Event>;
 
 struct EventOptions {
-  // Events kept for those who come back. Raise if busy streams are cut off; each costs some 200
-  // bytes and its texts, while somebody listens.
+  // Events kept for listeners that come back. Raise if busy streams are cut off; each costs about
+  // 200 bytes and its texts, while there is a listener.
   std::size_t buffer = 10'000;
-  // After the last listener left events are recorded for so long. Then they are forgotten, with the
-  // next commit.
+  // How long events are recorded after the last listener left. Then the next commit drops them.
   Duration memory = std::chrono::seconds(60);
 };
 
 class Events {
  public:
   static constexpr std::size_t kMaxReasonBytes = 1024;
-  // Running jobs whose facts are remembered from their claim; the store is asked of others.
+  // Running jobs whose facts are remembered from their claim; others are read from the store.
   static constexpr std::size_t kMaxKnown = 100'000;
 
   Events(const Store& store, const Clock& clock, Registry& registry, EventOptions options);
@@ -85,68 +84,68 @@ class Events {
 
   // -- for the broker
 
-  // Is anybody listening? Cheap; where nobody is, nothing else is to be called.
+  // True if there is a listener. Cheap; without listeners nothing else needs to be called.
   bool wanted(Instant now) MS_EXCLUDES(mutex_) {
     return on_.load(std::memory_order_acquire) && still_wanted(now);
   }
-  // A batch that has been committed: `results` and `effects` are its report's.
+  // Records a committed batch: `results` and `effects` are from its report.
   void record(std::span<const Operation> operations, std::span<const OperationResult> results,
               const Effects& effects, Now now) MS_EXCLUDES(mutex_);
-  // Jobs of which another node said that they ended.
+  // Records jobs that ended on another node.
   void record_ended(std::span<const JobId> jobs, Now now) MS_EXCLUDES(mutex_);
-  // Calls those who watch, if there is anything new. No lock may be held.
+  // Calls watchers if there are new events. The caller must hold no lock.
   void tell() MS_EXCLUDES(mutex_);
 
-  // -- for listeners, from every thread
+  // -- for listeners; thread-safe
 
-  // What keeps events being recorded, until it is destroyed; nullptr: there are `most` already.
+  // Keeps events recorded until the result is destroyed; nullptr: there are `most` listeners.
   std::shared_ptr<void> listen(std::size_t most) MS_EXCLUDES(mutex_);
-  // Of those only who make other nodes tell what they do.
+  // True if there are listeners that need the events of other nodes.
   bool listened(Instant now) const MS_EXCLUDES(mutex_);
-  // Called whenever one begins to listen, from its thread.
-  void on_listener(std::function<void()> told) MS_EXCLUDES(mutex_);
-  // Of this process; in every id of an event.
+  // Called whenever a listener starts, on its thread.
+  void on_listener(std::function<void()> callback) MS_EXCLUDES(mutex_);
+  // The id of this process; part of every event's id.
   const std::string& process() const { return process_; }
   std::uint64_t newest() const MS_EXCLUDES(mutex_);
-  // The position behind which nothing is missing.
+  // The position after which no event is missing.
   std::uint64_t oldest() const MS_EXCLUDES(mutex_);
   struct Page {
     std::vector<EventPtr> events;
-    std::uint64_t next = 0;    // read on after this
-    std::uint64_t missed = 0;  // so many behind `after` are not here any more; then no events
+    std::uint64_t next = 0;    // continue after this position
+    std::uint64_t missed = 0;  // events after `after` that were dropped; if any, no events are read
   };
-  // At most `limit` events after a position. May ask the store.
+  // Up to `limit` events after a position. May read the store.
   Page read(std::uint64_t after, std::size_t limit) MS_EXCLUDES(mutex_, settle_mutex_);
-  // Calls `ready` once, from any thread and with no lock held, when there is something after the
-  // position; at once if there is. Destroying the answer ends it; a call may be under way then.
+  // Calls `ready` once, from any thread and without a lock held, when there is an event after the
+  // position; at once if there is one. Destroying the result ends it; a call may be in progress.
   std::shared_ptr<void> watch(std::uint64_t after, std::function<void()> ready) MS_EXCLUDES(mutex_);
 
-  // Where one begins: at the newest event; or behind those that it has, with what may be missing.
+  // Where a listener starts: at the newest event, or after the events that it has seen.
   struct Place {
     std::uint64_t position = 0;
     EventMarks marks;
     std::string_view gap;      // "" = nothing is missing; "restart", "forgotten"
-    std::uint64_t missed = 0;  // forgotten: so many
+    std::uint64_t missed = 0;  // with "forgotten": how many events
   };
   Place newest_place() const MS_EXCLUDES(mutex_);
-  Place place_behind(const EventMarks& marks) const MS_EXCLUDES(mutex_);
-  // Of processes that are not known any more.
+  Place place_after(const EventMarks& marks) const MS_EXCLUDES(mutex_);
+  // Removes marks of unknown processes.
   void drop_unknown(EventMarks& marks) const MS_EXCLUDES(mutex_);
 
-  // -- for the relay to other nodes, from every thread
+  // -- for the relay to other nodes; thread-safe
 
-  // Among nodes: before anybody listens. Makes the name of the process differ from those of others.
+  // Makes the process id unique among nodes. Call before the first listener.
   void join(std::int64_t node);
-  // Keeps events being recorded for other nodes, until it is destroyed.
+  // Keeps events recorded for other nodes until the result is destroyed.
   std::shared_ptr<void> listen_for_others() MS_EXCLUDES(mutex_);
   struct Own {  // events of this process
     std::uint64_t position = 0;
-    std::uint64_t from = 0, to = 0;  // those with numbers above the one, up to the other
-    std::vector<EventPtr> events;    // but the local ones
+    std::uint64_t from = 0, to = 0;  // events with from < number <= to
+    std::vector<EventPtr> events;    // without local ones
   };
   Own newest_own() const MS_EXCLUDES(mutex_);
   Own read_own(const Own& after, std::size_t limit) MS_EXCLUDES(mutex_);
-  // What another process said. `last`: it ends, and nothing of it is missing.
+  // Events of another process. `last`: the process stops, and no event is missing.
   struct Said {
     std::string process;
     std::uint64_t from = 0, to = 0;
@@ -154,20 +153,20 @@ class Events {
     std::vector<Event> events{};
   };
   void take_said(std::int64_t node, Said said, Now now) MS_EXCLUDES(mutex_);
-  // A node is not there any more.
+  // Removes a node that has gone.
   void forget_node(std::int64_t node, Now now) MS_EXCLUDES(mutex_);
 
-  // Events that somebody should have had and that had left the ring.
+  // Counts events that left the ring before a listener read them.
   void note_dropped(std::uint64_t events) { dropped_.add(static_cast<std::int64_t>(events)); }
   std::int64_t recorded() const { return recorded_.value(); }
 
  private:
   class Recorder;
-  // A process whose events are in the ring, or may come.
+  // A process whose events are or will be in the ring.
   struct Source {
     std::shared_ptr<const std::string> process;  // nullptr = this one
     std::int64_t node = 0;
-    std::uint64_t oldest = 0;  // the number behind which nothing is missing
+    std::uint64_t oldest = 0;  // the number after which no event is missing
     std::uint64_t newest = 0;
     bool over = false;
   };
@@ -193,13 +192,13 @@ class Events {
   Counter& dropped_;
 
   std::atomic<bool> on_{false};
-  mutable Mutex settle_mutex_;  // one asks the store, the others find it done
+  mutable Mutex settle_mutex_;  // one thread reads the store, the others use its result
   mutable Mutex mutex_;
   std::size_t listeners_ MS_GUARDED_BY(mutex_) = 0;
   std::size_t relays_ MS_GUARDED_BY(mutex_) = 0;
-  Instant until_ MS_GUARDED_BY(mutex_);  // without listeners
+  Instant until_ MS_GUARDED_BY(mutex_);  // records until then without listeners
   std::deque<EventPtr> ring_ MS_GUARDED_BY(mutex_);
-  std::uint64_t next_ MS_GUARDED_BY(mutex_) = 1;  // the next event's; the ring ends before it
+  std::uint64_t next_ MS_GUARDED_BY(mutex_) = 1;  // number of the next event
   std::function<void()> on_listener_ MS_GUARDED_BY(mutex_);
   std::vector<Source> sources_ MS_GUARDED_BY(mutex_);  // the first is this process
   bool news_ MS_GUARDED_BY(mutex_) = false;

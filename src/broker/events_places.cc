@@ -1,4 +1,4 @@
-// Where listeners begin in the ring, and what other nodes say for it.
+// Start positions of listeners in the ring, and the events of other nodes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,25 +9,24 @@
 namespace mainspring {
 namespace {
 
-// Processes that are remembered, also of nodes that are gone: as many as a bell has peers, twice.
+// Processes that are remembered, also of nodes that have gone: twice the peers of a notifier.
 constexpr std::size_t kMaxSources = EventMarks::kMaxMarks;
 
 }  // namespace
 
-// -- where one begins
-// -----------------------------------------------------------------------------------------
+// -- start positions ----------------------------------------------------------------------------
 
 Events::Place Events::newest_place() const {
   MutexLock lock(mutex_);
   Place place{.position = next_ - 1, .marks = {}, .gap = {}};
-  // Of those that are over nobody is told anything more, and later processes do not know them.
+  // A process that is over has no further events, and later processes do not know it.
   for (const Source& source : sources_) {
     if (!source.over) place.marks.set(name_of(source), source.newest);
   }
   return place;
 }
 
-Events::Place Events::place_behind(const EventMarks& marks) const {
+Events::Place Events::place_after(const EventMarks& marks) const {
   MutexLock lock(mutex_);
   Place place{.position = next_ - 1 - ring_.size(), .marks = {}, .gap = {}};
   std::size_t known = 0;
@@ -35,13 +34,13 @@ Events::Place Events::place_behind(const EventMarks& marks) const {
     std::uint64_t has = marks.of(name_of(source));
     if (marks.has(name_of(source))) {
       ++known;
-    } else if (source.over && !MS_MUTANT(event_of_process_gone_told_again)) {
-      has = source.newest;  // it came from a node that had left it out of its ids
+    } else if (source.over && !MS_MUTANT(event_of_process_gone_reported_again)) {
+      has = source.newest;  // the id is from a node that had not listed this process
     }
     const bool own = source.process == nullptr;
-    // What another node had heard before this one is no riddle; of this process's own it would be.
+    // Another node may have been ahead of this one. For this process's own events that is a gap.
     if (own && has > source.newest) place.gap = "forgotten";
-    if (has < source.oldest && !MS_MUTANT(event_gap_not_told)) {
+    if (has < source.oldest && !MS_MUTANT(event_gap_not_reported)) {
       place.gap = "forgotten";
       place.missed += source.oldest - has;
     }
@@ -50,7 +49,7 @@ Events::Place Events::place_behind(const EventMarks& marks) const {
   }
   if (known < marks.all().size()) {
     place.gap = "restart";
-    place.missed = 0;  // nobody knows
+    place.missed = 0;  // not known
   }
   for (const EventPtr& event : ring_) {
     const std::string& process = event->process == nullptr ? process_ : *event->process;
@@ -71,12 +70,11 @@ void Events::drop_unknown(EventMarks& marks) const {
   marks = std::move(left);
 }
 
-// -- for other nodes
-// -------------------------------------------------------------------------------------------
+// -- for other nodes ----------------------------------------------------------------------------
 
-void Events::on_listener(std::function<void()> told) {
+void Events::on_listener(std::function<void()> callback) {
   MutexLock lock(mutex_);
-  on_listener_ = std::move(told);
+  on_listener_ = std::move(callback);
 }
 
 void Events::join(std::int64_t node) {
@@ -113,7 +111,7 @@ Events::Own Events::read_own(const Own& after, std::size_t limit) {
     own.position = at;
     if (event->process != nullptr) continue;
     own.to = event->number;
-    if (!event->local || MS_MUTANT(event_local_told_on)) own.events.push_back(event);
+    if (!event->local || MS_MUTANT(event_local_forwarded)) own.events.push_back(event);
   }
   return own;
 }
@@ -125,13 +123,13 @@ Events::Source* Events::find_source(std::string_view process) {
 }
 
 void Events::push_gap(Now now) {
-  if (MS_MUTANT(event_gap_of_node_not_told)) return;
+  if (MS_MUTANT(event_gap_of_node_not_reported)) return;
   push({.type = EventType::gap, .at = now.wall, .reason = "node", .local = true});
 }
 
 Events::Source& Events::source_of(std::int64_t node, const Said& said, Now now) {
   if (Source* const known = find_source(said.process)) return *known;
-  // The process that the node was before: what it had not said any more nobody says.
+  // The node's previous process: its unsent events are lost.
   for (std::size_t i = 1; i < sources_.size(); ++i) {
     if (sources_[i].node != node || std::exchange(sources_[i].over, true)) continue;
     push_gap(now);
@@ -153,7 +151,7 @@ void Events::take_said(std::int64_t node, Said said, Now now) {
   MutexLock lock(mutex_);
   if (!on_.load(std::memory_order_acquire) || said.process == process_) return;
   Source& source = source_of(node, said, now);
-  // `source` stays where it is: a gap is an event of this process.
+  // `source` stays valid: a gap is an event of this process.
   if (said.from > source.newest) {
     source.oldest = source.newest = said.from;
     push_gap(now);
@@ -165,7 +163,7 @@ void Events::take_said(std::int64_t node, Said said, Now now) {
     push(std::move(event));
   }
   source.newest = std::max(source.newest, said.to);
-  source.over = said.last;  // who was thought gone, and speaks, is there
+  source.over = said.last;  // a process that was thought gone is back if it sends events
 }
 
 void Events::forget_node(std::int64_t node, Now now) {

@@ -1,4 +1,5 @@
-// Events tell what was committed, in its order, to those who listen; and are not made for nobody.
+// Listeners receive events of committed changes in commit order. No events are built without
+// listeners.
 #include "broker/events.h"
 
 #include <doctest/doctest.h>
@@ -49,8 +50,8 @@ struct EventsFixture {
   void finish(const ClaimedJob& job, Outcome outcome) {
     apply(Finish{.worker = "w", .results = {{job.id, job.token, std::move(outcome)}}});
   }
-  // "started 1 photos/resize 1 why", of all that are there behind `after`.
-  std::vector<std::string> told(std::uint64_t after = 0) {
+  // "started 1 photos/resize 1 why" for each event after `after`.
+  std::vector<std::string> texts(std::uint64_t after = 0) {
     std::vector<std::string> out;
     for (const EventPtr& event : events().read(after, 1000).events) {
       std::string line(to_string(event->type));
@@ -92,15 +93,15 @@ TEST_CASE_FIXTURE(EventsFixture, "events come in the order of the commits, each 
       std::get<ClaimResult>(apply(Claim{.worker = "w", .queues = {"photos"}, .job = job.id}))
           .jobs.at(0);
   finish(last, Complete{});
-  finish(last, Complete{});  // repeated: answered the same, and nothing happens
+  finish(last, Complete{});  // repeated: the same answer and no change
   apply(PauseQueue{.queue = "photos"});
   apply(PauseQueue{.queue = "photos", .paused = false});
-  CHECK(told() == Lines{"enqueued 1 photos/resize", "started 1 photos/resize 1",
-                        "progress 1 photos/resize 1", "retrying 1 photos/resize 1",
-                        "started 1 photos/resize 2", "snoozed 1 photos/resize 2",
-                        "started 1 photos/resize 2", "deferred 1 photos/resize 2 no answer yet",
-                        "started 1 photos/resize 2", "completed 1 photos/resize 2",
-                        "queue_paused photos/", "queue_resumed photos/"});
+  CHECK(texts() == Lines{"enqueued 1 photos/resize", "started 1 photos/resize 1",
+                         "progress 1 photos/resize 1", "retrying 1 photos/resize 1",
+                         "started 1 photos/resize 2", "snoozed 1 photos/resize 2",
+                         "started 1 photos/resize 2", "deferred 1 photos/resize 2 no answer yet",
+                         "started 1 photos/resize 2", "completed 1 photos/resize 2",
+                         "queue_paused photos/", "queue_resumed photos/"});
   const auto page = events().read(2, 1);
   REQUIRE(page.events.size() == 1);
   CHECK(page.events[0]->progress == Progress{0.5, "half"});
@@ -108,7 +109,8 @@ TEST_CASE_FIXTURE(EventsFixture, "events come in the order of the commits, each 
   CHECK(page.next == 3);
 }
 
-TEST_CASE_FIXTURE(EventsFixture, "who goes into quarantine and leaves it alive is told of, once") {
+TEST_CASE_FIXTURE(EventsFixture,
+                  "a job that enters quarantine and leaves it alive makes one event of each") {
   const auto listener = events().listen(1);
   enqueue(kPhoto);
   const auto lose = [&] {
@@ -120,37 +122,37 @@ TEST_CASE_FIXTURE(EventsFixture, "who goes into quarantine and leaves it alive i
   };
   lose();
   lose();
-  CHECK(told() == Lines{"enqueued 1 photos/resize", "started 1 photos/resize 1",
-                        "retrying 1 photos/resize 1", "started 1 photos/resize 2",
-                        "retrying 1 photos/resize 2", "quarantined 1 photos/resize 2"});
+  CHECK(texts() == Lines{"enqueued 1 photos/resize", "started 1 photos/resize 1",
+                         "retrying 1 photos/resize 1", "started 1 photos/resize 2",
+                         "retrying 1 photos/resize 2", "quarantined 1 photos/resize 2"});
   apply(OpenQueues{});
-  lose();  // it goes back, and has not left
+  lose();  // it goes back into quarantine, so it has not left
   apply(OpenQueues{});
   finish(claim(), Retry{.error = "no", .after = 0s});
-  CHECK(told(6) == Lines{"started 1 photos/resize 3", "retrying 1 photos/resize 3",
-                         "started 1 photos/resize 4", "retrying 1 photos/resize 4",
-                         "quarantine_left 1 photos/resize 4"});
+  CHECK(texts(6) == Lines{"started 1 photos/resize 3", "retrying 1 photos/resize 3",
+                          "started 1 photos/resize 4", "retrying 1 photos/resize 4",
+                          "quarantine_left 1 photos/resize 4"});
   lose();
   lose();
   const std::uint64_t before = events().newest();
   apply(RetryJob{.id = 1});
-  CHECK(told(before) == Lines{"retrying 1 photos/resize", "quarantine_left 1 photos/resize"});
+  CHECK(texts(before) == Lines{"retrying 1 photos/resize", "quarantine_left 1 photos/resize"});
   lose();
   lose();
   apply(OpenQueues{});
   const std::uint64_t last = events().newest();
-  finish(claim(), Complete{});  // the end says it
-  CHECK(told(last) == Lines{"started 1 photos/resize 9", "completed 1 photos/resize 9"});
+  finish(claim(), Complete{});  // the end event implies it
+  CHECK(texts(last) == Lines{"started 1 photos/resize 9", "completed 1 photos/resize 9"});
 }
 
-TEST_CASE_FIXTURE(EventsFixture, "breakers that open, are half open, and close are told of") {
+TEST_CASE_FIXTURE(EventsFixture, "a breaker that opens, half-opens or closes makes an event") {
   const auto listener = events().listen(1);
   apply(PutBreaker{.name = "geo", .settings = {.failures = 1, .open_for = 1min}});
   apply(SetQueueLimits{.queue = "photos", .limits = {.breaker = "geo"}});
   enqueue(kPhoto);
   enqueue(kPhoto);
   finish(claim(), Retry{.error = "no", .after = 1h});
-  CHECK(told(2) ==
+  CHECK(texts(2) ==
         Lines{"started 1 photos/resize 1", "retrying 1 photos/resize 1", "breaker_opened geo"});
   const auto page = events().read(4, 1);
   REQUIRE(page.events.size() == 1);
@@ -159,12 +161,13 @@ TEST_CASE_FIXTURE(EventsFixture, "breakers that open, are half open, and close a
   apply(OpenQueues{});
   finish(claim(), Complete{});
   apply(CloseBreaker{.name = "geo"});
-  const Lines rest = told(5);
+  const Lines rest = texts(5);
   CHECK(rest.at(0) == "breaker_half_open geo");
   CHECK(rest.back() == "breaker_closed geo");
 }
 
-TEST_CASE_FIXTURE(EventsFixture, "an end says why, also where the request names an id only") {
+TEST_CASE_FIXTURE(EventsFixture,
+                  "an end event has the reason, also where the request has only an id") {
   const auto listener = events().listen(1);
   for (int i = 0; i < 5; ++i) enqueue({.queue = "photos", .kind = "resize", .max_attempts = 1});
   finish(claim(), Dead{.reason = "broken", .description = "long"});
@@ -174,7 +177,7 @@ TEST_CASE_FIXTURE(EventsFixture, "an end says why, also where the request names 
   const ClaimedJob running = claim();
   apply(Cancel{.id = running.id, .reason = "stop it"});
   finish(running, Snooze{});
-  const Lines lines = told(5);
+  const Lines lines = texts(5);
   CHECK(lines == Lines{"started 1 photos/resize 1", "dead 1 photos/resize 1 broken",
                        "started 2 photos/resize 1", "dead 2 photos/resize 1 max_attempts",
                        "started 3 photos/resize 1", "cancelled 3 photos/resize 1 mine",
@@ -182,7 +185,7 @@ TEST_CASE_FIXTURE(EventsFixture, "an end says why, also where the request names 
                        "cancelled 5 photos/resize 1 stop it"});
 }
 
-TEST_CASE_FIXTURE(EventsFixture, "what the scheduler ends, rescues and makes is told of") {
+TEST_CASE_FIXTURE(EventsFixture, "jobs that the scheduler ends, rescues or creates make events") {
   const auto listener = events().listen(1);
   NewJob job = kPhoto;
   job.follow_ups = {{.queue = "mail", .kind = "receipt", .on = FollowUp::kCompleted}};
@@ -195,28 +198,29 @@ TEST_CASE_FIXTURE(EventsFixture, "what the scheduler ends, rescues and makes is 
   apply(ExpireJobs{});
   apply(RetryJob{.id = 1});
   finish(claim(), Complete{});
-  CHECK(told(4) == Lines{"retrying 1 photos/resize 1", "cancelled 2 films/cut expired",
-                         "dead 3 films/cut expired", "retrying 1 photos/resize",
-                         "started 1 photos/resize 2", "completed 1 photos/resize 2",
-                         "enqueued 4 mail/receipt"});
+  CHECK(texts(4) == Lines{"retrying 1 photos/resize 1", "cancelled 2 films/cut expired",
+                          "dead 3 films/cut expired", "retrying 1 photos/resize",
+                          "started 1 photos/resize 2", "completed 1 photos/resize 2",
+                          "enqueued 4 mail/receipt"});
 }
 
-TEST_CASE_FIXTURE(EventsFixture, "what the news of a running job make is told of") {
+TEST_CASE_FIXTURE(EventsFixture,
+                  "jobs that progress and messages of a running job create make events") {
   const auto listener = events().listen(1);
   NewJob job = kPhoto;
-  job.follow_ups = {{.queue = "mail", .kind = "told", .on = FollowUp::kMessage},
+  job.follow_ups = {{.queue = "mail", .kind = "note", .on = FollowUp::kMessage},
                     {.queue = "page", .kind = "shown", .on = FollowUp::kProgress}};
   enqueue(job);
   const ClaimedJob running = claim();
   Renewal renewal{.id = running.id, .token = running.token, .progress = Progress{0.5, "half"}};
   renewal.messages = {"1"};
   apply(Renew{.worker = "w", .leases = {renewal}});
-  const Lines lines = told();
+  const Lines lines = texts();
   CHECK(std::count(lines.begin(), lines.end(), "enqueued 2 page/shown") == 1);
-  CHECK(std::count(lines.begin(), lines.end(), "enqueued 3 mail/told") == 1);
+  CHECK(std::count(lines.begin(), lines.end(), "enqueued 3 mail/note") == 1);
 }
 
-TEST_CASE_FIXTURE(EventsFixture, "without a listener nothing is made, and no job is asked for") {
+TEST_CASE_FIXTURE(EventsFixture, "without a listener no events are built and no jobs are read") {
   enqueue(kPhoto);
   finish(claim(), Complete{});
   CHECK(events().recorded() == 0);
@@ -227,11 +231,11 @@ TEST_CASE_FIXTURE(EventsFixture, "without a listener nothing is made, and no job
     const auto reads = store->reads();
     enqueue(kPhoto);
     finish(claim(), Complete{});
-    CHECK(told().size() == 3);
-    CHECK(store->reads() == reads);  // what was claimed meanwhile is known
+    CHECK(texts().size() == 3);
+    CHECK(store->reads() == reads);  // jobs claimed meanwhile are known
     CHECK(events().recorded() == 3);
   }
-  // For a while they are kept for whoever comes back.
+  // Events are kept for a while, for a listener that comes back.
   clock.advance(59s);
   enqueue(kPhoto);
   CHECK(events().recorded() == 4);
@@ -240,22 +244,23 @@ TEST_CASE_FIXTURE(EventsFixture, "without a listener nothing is made, and no job
   CHECK(events().recorded() == 4);
 }
 
-TEST_CASE_FIXTURE(EventsFixture,
-                  "whoever comes back after nobody listened is told that something is missing") {
+TEST_CASE_FIXTURE(
+    EventsFixture,
+    "a listener that returns after a time without listeners sees that events are missing") {
   auto listener = events().listen(1);
   enqueue(kPhoto);
   const std::uint64_t seen = events().newest();
   CHECK(seen == 1);
   listener.reset();
   clock.advance(61s);
-  enqueue(kPhoto);  // seen by nobody
+  enqueue(kPhoto);  // no listener sees it
   listener = events().listen(1);
   enqueue(kPhoto);
   CHECK(events().read(seen, 10).missed == 1);
-  CHECK(told(events().oldest()) == Lines{"enqueued 3 photos/resize"});
+  CHECK(texts(events().oldest()) == Lines{"enqueued 3 photos/resize"});
 }
 
-TEST_CASE("a listener that is behind the whole ring is told how much it missed") {
+TEST_CASE("a listener that lags behind the whole ring learns how many events it missed") {
   EventsFixture f({.buffer = 3});
   const auto listener = f.events().listen(1);
   for (int i = 0; i < 5; ++i) f.enqueue(kPhoto);
@@ -263,12 +268,13 @@ TEST_CASE("a listener that is behind the whole ring is told how much it missed")
   const auto page = f.events().read(0, 10);
   CHECK(page.missed == 2);
   CHECK(page.events.empty());
-  CHECK(f.told(2).size() == 3);
-  CHECK(f.told(2).front() == "enqueued 3 photos/resize");
+  CHECK(f.texts(2).size() == 3);
+  CHECK(f.texts(2).front() == "enqueued 3 photos/resize");
 }
 
-TEST_CASE_FIXTURE(EventsFixture,
-                  "a watch is called once, after the commit, or at once if it is late") {
+TEST_CASE_FIXTURE(
+    EventsFixture,
+    "a watch is called once, after the commit, or at once if there are newer events") {
   const auto listener = events().listen(1);
   int called = 0;
   auto watch = events().watch(0, [&] { ++called; });
@@ -283,7 +289,7 @@ TEST_CASE_FIXTURE(EventsFixture,
   CHECK(called == 2);
 }
 
-TEST_CASE_FIXTURE(EventsFixture, "there are no more listeners than may be") {
+TEST_CASE_FIXTURE(EventsFixture, "the number of listeners is limited") {
   auto one = events().listen(2), two = events().listen(2);
   CHECK(events().listen(2) == nullptr);
   one.reset();
@@ -292,7 +298,7 @@ TEST_CASE_FIXTURE(EventsFixture, "there are no more listeners than may be") {
 
 TEST_CASE_FIXTURE(
     EventsFixture,
-    "a job that was claimed before anybody listened is asked for once, and never by the commit") {
+    "a job claimed before the first listener is read once, and never by the commit loop") {
   enqueue({.queue = "photos", .kind = "resize", .tags = {"a"}});
   const ClaimedJob job = claim();
   const auto listener = events().listen(1);
@@ -304,18 +310,17 @@ TEST_CASE_FIXTURE(
   CHECK(page.events[0]->facts->tags == std::vector<std::string>{"a"});
   const auto after = store->reads();
   CHECK(after > reads);
-  CHECK(told() == Lines{"completed 1 photos/resize 1"});
+  CHECK(texts() == Lines{"completed 1 photos/resize 1"});
   CHECK(store->reads() == after);
 }
 
-TEST_CASE_FIXTURE(
-    EventsFixture,
-    "an end that another node told of says how it ended; a job that lives again is a gap") {
+TEST_CASE_FIXTURE(EventsFixture,
+                  "an end reported by another node has its outcome; a revived job is a gap") {
   enqueue(kPhoto);
   enqueue(kPhoto);
   finish(claim(), Dead{.reason = "broken"});
   const auto listener = events().listen(1);
   const std::vector<JobId> heard{1, 2, 99};
   events().record_ended(heard, clock.now());
-  CHECK(told() == Lines{"dead 1 photos/resize 1 broken", "gap 2 photos/resize", "gap 99 ?"});
+  CHECK(texts() == Lines{"dead 1 photos/resize 1 broken", "gap 2 photos/resize", "gap 99 ?"});
 }

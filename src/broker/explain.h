@@ -1,4 +1,4 @@
-// Why a job does not run, with its place in the line: as the store and the broker say now.
+// Why a job does not run, and its place in the ready queue, from the store and the broker.
 #pragma once
 
 #include "broker/broker.h"
@@ -6,7 +6,8 @@
 
 namespace mainspring {
 
-// `job` as the store has it now, but for what may not be told. Errors: those of the reads.
+// `job` as the store has it, without fields that the caller may not see. Errors: those of the
+// reads.
 Result<Why> explain(const Job& job, const Store& store, Broker& broker, const Clock& clock);
 
 }  // namespace mainspring

@@ -1,4 +1,4 @@
-// Following events in this process: at the follower's own pace, on its own thread.
+// Follows events in this process, on the follower's own thread and at its own pace.
 #include "broker/follow.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ bool fits(const std::vector<T>& wanted, const U& value) {
   return wanted.empty() || std::find(wanted.begin(), wanted.end(), value) != wanted.end();
 }
 
-// Sleeps until there is something behind a position, or the follower is to stop.
+// Sleeps until there is an event after a position, or the follower should stop.
 class Bed {
  public:
   Bed(Events& events, std::uint64_t at, const std::stop_token& stop)
@@ -30,7 +30,7 @@ class Bed {
   }
 
  private:
-  // A call of the watch may be under way when this object ends.
+  // A call of the watch may be in progress when this object is destroyed.
   struct State {
     Mutex mutex;
     CondVar changed;
@@ -63,7 +63,7 @@ bool passes(const EventFilter& filter, const Event& event) {
   return tagged && fits(filter.queues, facts.queue) && fits(filter.kinds, facts.kind);
 }
 
-EngineEvent told(const Event& event) {
+EngineEvent to_engine_event(const Event& event) {
   EngineEvent out{.type = event.type, .at = event.at, .job = event.job, .queue = {}, .kind = {}};
   if (event.facts != nullptr) {
     out.queue = event.facts->queue;
@@ -90,7 +90,7 @@ Result<void> Broker::follow(const EventFilter& filter, const EventSink& sink,
                  .message = fmt::format("{} follow events: must be at most that", kMaxFollowers)};
   }
   std::uint64_t at = events_.newest();
-  sink.begun();
+  sink.started();
   while (!stop.stop_requested()) {
     const Events::Page page = events_.read(at, kPageEvents);
     if (page.missed > 0) {
@@ -107,7 +107,7 @@ Result<void> Broker::follow(const EventFilter& filter, const EventSink& sink,
       at = page.next;
       for (const EventPtr& event : page.events) {
         if (stop.stop_requested()) return {};
-        if (!event->mark && passes(filter, *event)) sink.event(told(*event));
+        if (!event->mark && passes(filter, *event)) sink.event(to_engine_event(*event));
       }
     }
   }

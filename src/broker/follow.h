@@ -1,12 +1,12 @@
-// Which events somebody wants, and how they are told outside of the broker.
+// Filters events, and converts them for callers outside the broker.
 #pragma once
 
 #include "broker/events.h"
 
 namespace mainspring {
 
-// Does it fit? Without a look at who may see it.
+// Returns whether the event matches. Does not check the caller's permissions.
 bool passes(const EventFilter& filter, const Event& event);
-EngineEvent told(const Event& event);
+EngineEvent to_engine_event(const Event& event);
 
 }  // namespace mainspring

@@ -1,25 +1,23 @@
-// What the broker's metrics are read from when somebody asks.
+// Gauges of the broker, read when the metrics are scraped.
 #include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>
 
 #include "broker/broker.h"
+#include "model/callback.h"
 
 namespace mainspring {
 
 void Broker::register_gauges() {
-  registry_.gauge("mainspring_parked_claims", "Claims that wait for work.",
+  registry_.gauge("mainspring_parked_claims", "Waiting claims.",
                   [this] { return static_cast<double>(parked_claims()); });
-  registry_.counter_of("mainspring_store_commits_total",
-                       "Transactions committed to the store since start.",
+  registry_.counter_of("mainspring_store_commits_total", "Committed transactions of the store.",
                        [this] { return static_cast<double>(store_.commits()); });
-  registry_.counter_of("mainspring_store_reads_total",
-                       "Queries of the store's database since start.",
+  registry_.counter_of("mainspring_store_reads_total", "Queries of the store.",
                        [this] { return static_cast<double>(store_.reads()); });
   registry_.counter_of("mainspring_history_dropped_total",
-                       "Events left out of the history because too many waited to be counted.",
-                       [this] {
+                       "Events that are missing in the history because too many waited.", [this] {
                          MutexLock lock(mutex_);
                          return static_cast<double>(history_.dropped());
                        });
@@ -44,7 +42,7 @@ void Broker::register_gauges() {
     }
     return all;
   };
-  registry_.gauges("mainspring_queue_jobs", "Jobs kept now, by queue and state.", [samples] {
+  registry_.gauges("mainspring_queue_jobs", "Jobs by queue and state.", [samples] {
     std::vector<Labels> states;
     std::vector<Add> add;
     for (std::size_t i = 0; i < kJobStateCount; ++i) {
@@ -55,13 +53,13 @@ void Broker::register_gauges() {
     }
     return samples(states, add);
   });
-  registry_.gauges("mainspring_queue_quarantined", "Jobs in quarantine now, by queue.", [samples] {
+  registry_.gauges("mainspring_queue_quarantined", "Quarantined jobs by queue.", [samples] {
     return samples({{}}, {[](double& value, const QueueStats& queue) {
                      value += static_cast<double>(queue.quarantined);
                    }});
   });
   registry_.gauges("mainspring_queue_oldest_available_seconds",
-                   "How long the oldest available job of a queue has been due.", [this, samples] {
+                   "Age of the oldest available job of a queue.", [this, samples] {
                      const WallTime now = clock_.now().wall;
                      return samples(
                          {{}}, {[now](double& value, const QueueStats& queue) {
@@ -70,6 +68,40 @@ void Broker::register_gauges() {
                          }});
                    });
   register_backlog_gauges();
+  register_worker_gauge();
+}
+
+void Broker::register_worker_gauge() {
+  registry_.gauges(
+      "mainspring_workers",
+      "Workers that asked this server lately, by version and language; beyond 50 pairs as other.",
+      [this] {
+        constexpr std::size_t kMaxPairs = 50;
+        std::map<std::pair<std::string, std::string>, double> pairs;
+        for (const WorkerInfo& worker : own_workers()) {
+          const bool own =
+              !worker.queues.empty() && worker.queues.front().starts_with(kReservedQueues);
+          if (!own) pairs[{worker.facts.version, worker.facts.language}] += 1;
+        }
+        // The pairs with most workers keep their labels.
+        std::vector<std::pair<double, std::pair<std::string, std::string>>> by_count;
+        for (const auto& [pair, count] : pairs) by_count.emplace_back(-count, pair);
+        std::sort(by_count.begin(), by_count.end());
+        Registry::Samples samples;
+        double others = 0;
+        for (std::size_t i = 0; i < by_count.size(); ++i) {
+          const auto& [count, pair] = by_count[i];
+          if (i >= kMaxPairs) {
+            others -= count;
+          } else {
+            samples.emplace_back(Labels{{"version", pair.first}, {"language", pair.second}},
+                                 -count);
+          }
+        }
+        if (others > 0)
+          samples.emplace_back(Labels{{"version", "other"}, {"language", "other"}}, others);
+        return samples;
+      });
 }
 
 // The largest value of the queues that share a label; queues without a value have no sample.
@@ -113,8 +145,8 @@ void Broker::register_backlog_gauges() {
 }
 
 void Broker::drop_gauges() {
-  // The registry lives on: what it asks must not lead here any more.
-  registry_.gauge("mainspring_parked_claims", "Claims that wait for work.", [] { return 0.0; });
+  // The registry outlives the broker, so its gauges must not call into the broker any more.
+  registry_.gauge("mainspring_parked_claims", "Waiting claims.", [] { return 0.0; });
   for (const char* name : {"mainspring_store_commits_total", "mainspring_store_reads_total",
                            "mainspring_history_dropped_total", "mainspring_breaker_opened_total"})
     registry_.counters_of(name, "", {});
@@ -124,6 +156,7 @@ void Broker::drop_gauges() {
   registry_.gauges("mainspring_queue_oldest_available_seconds", "Age of the oldest one.", {});
   registry_.gauges("mainspring_queue_drain_seconds", "", {});
   registry_.gauges("mainspring_queue_limit_use_ratio", "", {});
+  registry_.gauges("mainspring_workers", "", {});
 }
 
 }  // namespace mainspring

@@ -1,4 +1,4 @@
-// Counting what happens to jobs, per minute.
+// Counts jobs and attempts per minute.
 #include "broker/history.h"
 
 #include <algorithm>
@@ -11,11 +11,11 @@ namespace {
 
 // A follow-up with a unique key may name an older job instead of a new one.
 constexpr Duration kMadeLately = std::chrono::minutes(1);
-// Of minutes that are over, until a commit comes.
+// Rows of past minutes that wait for a commit.
 constexpr std::size_t kMaxClosedRows = 100'000;
 
 void count_end(JobState state, HistoryCounts& counts) {
-  // Only dead and cancelled jobs come back: an operator retried it since, or it was pruned.
+  // Only dead and cancelled jobs can be restarted: an operator did, or the job was pruned.
   if (state == JobState::completed) {
     ++counts.completed;
   } else if (state == JobState::cancelled) {
@@ -71,8 +71,7 @@ void HistoryCounter::enqueued(const Enqueue& asked, const EnqueueResult& result,
   }
 }
 
-// -- what is not known
-// -----------------------------------------------------------------------------
+// -- unknown jobs -------------------------------------------------------------------------------
 
 HistoryCounter::Unknown* HistoryCounter::unknown(JobId id, WallTime now) {
   const auto found = unknown_.find(id);
@@ -152,8 +151,7 @@ void HistoryCounter::give_back(LookUps asked) {
   unknown_.merge(asked);
 }
 
-// -- writes
-// ----------------------------------------------------------------------------------------
+// -- writes --------------------------------------------------------------------------------------
 
 HistoryRowsPtr HistoryCounter::take() {
   MS_ASSERT(on_its_way_ == nullptr, "one write of the history at a time");

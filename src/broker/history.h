@@ -1,14 +1,14 @@
-// HistoryCounter: what this broker counts for the history, until a commit has written it.
+// HistoryCounter: the counts of this broker for the history, until a commit has written them.
 //
 //   batches ──▶ counts of the current minute ── take() ──▶ Store::offer_history ──▶ written()
 //          └──▶ jobs to look up ── look_up()/looked_up(): queue, kind and state from the store
 //
-// Most of what happens is in operations and their results. A job that was created, ended or lost
-// without one, or that this broker did not give out, is looked up later, many in one read. So a
-// batch costs no read.
+// Most counts come from operations and their results. A job that was created, ended or lost without
+// an operation, or that this broker did not give to a worker, is looked up later, many in one read.
+// So a batch costs no read.
 //
-// A crash loses what was not written: at most the time between two writes, see due(). A batch whose
-// commit was lost with its answer may be counted or not.
+// A crash loses unwritten counts: at most those between two writes, see due(). A batch whose commit
+// was lost together with its answer may or may not be counted.
 #pragma once
 
 #include <map>
@@ -29,29 +29,29 @@ class HistoryCounter {
   // Jobs that wait to be looked up; more are not counted.
   static constexpr std::size_t kMaxLookUps = 100'000;
   static constexpr std::size_t kLookUpsAtOnce = 5'000;
-  // Between two writes, and what each kind of a queue adds to it: a write takes about 25 us for it.
+  // Pause between two writes, and the addition for each kind of a queue: it takes about 25 us.
   static constexpr Duration kWriteEvery = std::chrono::seconds(1);
   static constexpr Duration kWriteEveryPerRow = std::chrono::milliseconds(5);
-  // After a batch that wrote nothing.
+  // Pause after a batch that wrote nothing.
   static constexpr Duration kTryAgain = std::chrono::milliseconds(100);
 
-  // A kind of a queue. Valid as long as its pointer is held.
+  // Counts of one kind in one queue. Valid as long as its pointer is held.
   struct Series {
     std::string queue, kind;
     WallTime minute;       // of `counts`
     HistoryCounts counts;  // not taken yet
-    bool touched = false;  // it is among touched_
+    bool touched = false;  // it is in touched_
   };
   using SeriesPtr = std::shared_ptr<Series>;
   SeriesPtr series(const std::string& queue, const std::string& kind);
-  // To count something that happened then.
+  // The counts of the minute of `now`.
   HistoryCounts& at(Series& series, WallTime now);
 
   void enqueued(const Enqueue& asked, const EnqueueResult& result, WallTime now);
   // A job that no Enqueue created. Counted now if `known`, else when it is claimed or looked up.
   void made(JobId id, const SeriesPtr& known, WallTime now);
   void claimed(JobId id, const SeriesPtr& of);
-  // An attempt failed of a job that is not known here.
+  // An attempt of a job failed that is not known here.
   void failed(JobId id, WallTime now);
   // A job ended, and its state is not known. `lost`: a rescue may have ended it.
   enum class Lost : std::uint8_t { no, maybe };
@@ -67,18 +67,18 @@ class HistoryCounter {
   using LookUps = std::unordered_map<JobId, Unknown>;
   LookUps look_up();
   void looked_up(LookUps asked, const std::vector<JobFact>& facts);
-  void give_back(LookUps asked);  // the store could not be asked
+  void give_back(LookUps asked);  // the store could not be read
 
   bool due(Instant now) const { return now >= due_at_; }
   bool empty() const { return touched_.empty() && closed_.empty(); }
-  // All that was counted; it is on its way until written() or not_written(). nullptr = nothing.
+  // Takes all counts; they are in flight until written() or not_written(). nullptr = none.
   HistoryRowsPtr take();
   void written(Instant now);
   enum class Tried : std::uint8_t { nothing_to_write, failed, outcome_unknown };
   void not_written(Tried how, Instant now);
-  // Grows with each take() and with what follows it: odd while rows are on their way.
+  // Grows with each take() and with its end: odd while rows are in flight.
   std::uint64_t takes() const { return takes_; }
-  // What no commit has written, and what is on its way.
+  // Counts that no commit has written, including those in flight.
   HistoryRows unwritten() const;
   std::int64_t dropped() const { return dropped_; }
 
@@ -89,7 +89,7 @@ class HistoryCounter {
 
   std::map<std::pair<std::string, std::string>, SeriesPtr> series_;
   std::vector<Series*> touched_;  // that may have counts
-  HistoryRows closed_;            // of minutes that are over
+  HistoryRows closed_;            // of past minutes
   HistoryRowsPtr on_its_way_;
   std::uint64_t takes_ = 0;
   Instant due_at_;

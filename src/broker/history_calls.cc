@@ -1,4 +1,4 @@
-// The history: when it is written, and what it answers.
+// When the history is written, and how it is read.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ constexpr Duration kMinute = kHistoryMinute, kHour = kHistoryHour, kDay = std::c
 constexpr std::array kSteps = {kMinute,   5 * kMinute, 15 * kMinute, kHour,
                                6 * kHour, kDay,        7 * kDay,     30 * kDay};
 constexpr std::int64_t kDefaultPoints = 32;
-constexpr int kReads = 5;  // of the store, while its rows are being written
+constexpr int kReads = 5;  // attempts to read the store while rows are being written
 constexpr Duration kWriteTakes = std::chrono::seconds(1);
 
 Error bad(std::string field, std::string message) {
@@ -39,7 +39,7 @@ Result<Duration> step_of(const HistoryFilter& filter, WallTime from, WallTime to
   return filter.step;
 }
 
-// In multiples of the step, and no further back than what is kept.
+// Rounds to multiples of the step, and limits the range to what is kept.
 Result<HistoryRead> read_of(const HistoryFilter& filter, HistoryKept kept, WallTime now) {
   const WallTime to = std::min(filter.to.value_or(now), now);
   if (filter.from && filter.to && *filter.from >= *filter.to) {
@@ -57,7 +57,7 @@ Result<HistoryRead> read_of(const HistoryFilter& filter, HistoryKept kept, WallT
                    .kind = filter.kind,
                    .from = step_start(std::max(from, oldest), step),
                    .to = to < now ? step_start(to + (step - Duration(1)), step)
-                                  : step_start(now, step) + step,  // with the step under way
+                                  : step_start(now, step) + step,  // including the current step
                    .step = step};
   if (read.to <= read.from) read.to = read.from;
   if ((read.to - read.from) / step > kMaxHistoryPoints) {
@@ -91,12 +91,11 @@ HistoryPoint point_of(WallTime at, const HistoryCounts& counts) {
 
 }  // namespace
 
-// -- writing
-// ---------------------------------------------------------------------------------------
+// -- writing -------------------------------------------------------------------------------------
 
 void Broker::count(const Batch& batch, const BatchReport& report, Now now) {
   for (std::size_t i = 0; i < batch.operations.size(); ++i)
-    job_metrics_.note(batch.operations[i], report.results[i], now);
+    job_metrics_.note(batch.operations[i], report.results[i], traces_, now);
   job_metrics_.end_batch(batch.operations, report.results, report.effects, now);
 }
 
@@ -159,15 +158,14 @@ void Broker::write_history(Now now) {
   note_history(report, now);
 }
 
-// -- reading
-// ---------------------------------------------------------------------------------------
+// -- reading -------------------------------------------------------------------------------------
 
 Result<History> Broker::history(const HistoryFilter& filter) {
   return history(filter, {});
 }
 
-// What the store has and what is not written yet belong together: if a write came between the two
-// looks, they are taken again.
+// The store's rows and the unwritten rows must match: if a write happened between the two reads,
+// both are read again.
 Result<void> Broker::read_with_unwritten(
     const std::function<Result<void>(const HistoryRows&)>& read) {
   look_up_history();

@@ -81,7 +81,8 @@ bool about(Duration got, Duration wanted) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(HistoryBed, "history: the way of a job is counted, with its wait and run time") {
+TEST_CASE_FIXTURE(HistoryBed,
+                  "history: each stage of a job is counted, with its wait and run time") {
   enqueue();
   clock.advance(seconds(5));
   const ClaimedJob job = claim();
@@ -114,7 +115,7 @@ TEST_CASE_FIXTURE(HistoryBed,
     CHECK(total().dead == 1);
     CHECK(total().run.count == 2);
   }
-  SUBCASE("a worker says dead, another cancels") {
+  SUBCASE("one worker reports dead, another cancelled") {
     enqueue(), enqueue();
     finish(claim(), Dead{"poison", ""});
     finish(claim(), CancelJob{"gone"});
@@ -151,7 +152,7 @@ TEST_CASE_FIXTURE(HistoryBed,
     CHECK(total().failed == 2);
     CHECK(total().dead == 1);
   }
-  SUBCASE("snoozed and deferred attempts are no failures, and retries by people neither") {
+  SUBCASE("snoozed and deferred attempts and manual retries are not failures") {
     const JobId id = enqueue();
     finish(claim(), Snooze{seconds(1)});
     apply<RetryResult>(RetryJob{id});
@@ -163,7 +164,7 @@ TEST_CASE_FIXTURE(HistoryBed,
   }
 }
 
-TEST_CASE_FIXTURE(HistoryBed, "history: jobs that follow from others are counted") {
+TEST_CASE_FIXTURE(HistoryBed, "history: follow-up jobs are counted") {
   NewJob first{.queue = "q", .kind = "k"};
   first.reply_to = "replies";
   enqueue(first);
@@ -175,7 +176,7 @@ TEST_CASE_FIXTURE(HistoryBed, "history: jobs that follow from others are counted
   CHECK(total().enqueued == 2);
 }
 
-TEST_CASE_FIXTURE(HistoryBed, "history: jobs of before a restart are counted when they end") {
+TEST_CASE_FIXTURE(HistoryBed, "history: jobs enqueued before a restart are counted when they end") {
   enqueue(), enqueue();
   const ClaimedJob one = claim(), other = claim();
   open();
@@ -200,7 +201,7 @@ TEST_CASE_FIXTURE(HistoryBed,
   const auto before = store->commits();
   for (int i = 0; i < 10; ++i) enqueue();
   CHECK(store->commits() == before + 10);
-  CHECK(stored() == 1);  // of the first, with the second
+  CHECK(stored() == 1);  // the records of the first, with the second
   clock.advance(seconds(1));
   enqueue();
   CHECK(stored() == 10);
@@ -221,7 +222,7 @@ TEST_CASE_FIXTURE(HistoryBed,
 }
 
 TEST_CASE_FIXTURE(HistoryBed,
-                  "history: points are multiples of the step, and begin where data is") {
+                  "history: points are at multiples of the step and start where data starts") {
   enqueue();
   clock.advance(minutes(90));
   enqueue();
@@ -245,7 +246,8 @@ TEST_CASE_FIXTURE(HistoryBed,
   CHECK(history->points.empty());
 }
 
-TEST_CASE_FIXTURE(HistoryBed, "history: what cannot be asked for names its field and the rule") {
+TEST_CASE_FIXTURE(HistoryBed,
+                  "history: an invalid request is refused with its field and the rule") {
   const WallTime now = clock.now().wall;
   CHECK(refused({.queue = "no spaces"}).field == "queue");
   CHECK(refused({.kind = "no spaces"}).field == "kind");

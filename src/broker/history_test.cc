@@ -18,7 +18,7 @@ HistoryCounts sum_of(const HistoryRows& rows, const std::string& queue = "") {
 }
 
 TEST_SUITE("broker: history") {
-  TEST_CASE("a minute that is over becomes a row of its own") {
+  TEST_CASE("each completed minute becomes a row") {
     HistoryCounter counter;
     const auto series = counter.series("q", "k");
     ++counter.at(*series, kMinuteOne).started;
@@ -68,7 +68,7 @@ TEST_SUITE("broker: history") {
     CHECK_FALSE(counter.due(kStart + std::chrono::milliseconds(4999)));
     CHECK(counter.due(kStart + std::chrono::seconds(5)));
   }
-  TEST_CASE("jobs that no operation described are counted after a look-up in the store") {
+  TEST_CASE("jobs unknown to the broker are counted after a look-up in the store") {
     HistoryCounter counter;
     for (const JobId id : {1, 2, 3, 4, 5}) counter.made(id, nullptr, kMinuteOne);
     counter.claimed(1, counter.series("q", "k"));
@@ -96,7 +96,7 @@ TEST_SUITE("broker: history") {
     CHECK(sum.failed == 2);
     CHECK(sum_of(counter.unwritten()).enqueued == 4);
   }
-  TEST_CASE("jobs to look up are bounded in number") {
+  TEST_CASE("the number of jobs to look up is limited") {
     HistoryCounter counter;
     for (std::size_t i = 0; i < HistoryCounter::kMaxLookUps + 10; ++i)
       counter.made(static_cast<JobId>(i + 1), nullptr, kMinuteOne);

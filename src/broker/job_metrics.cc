@@ -1,9 +1,12 @@
-// Counts and durations of attempts, as Prometheus sees them.
+// Counts and durations of attempts for Prometheus.
 #include "broker/job_metrics.h"
 
 #include <algorithm>
 #include <string_view>
 #include <unordered_set>
+
+#include "model/trace_context.h"
+#include "tracing/job_traces.h"
 
 namespace mainspring {
 namespace {
@@ -15,13 +18,25 @@ static_assert(std::is_same_v<std::variant_alternative_t<kCompleteOutcome, Outcom
               std::is_same_v<std::variant_alternative_t<kCancelOutcome, Outcome>, CancelJob> &&
               std::is_same_v<std::variant_alternative_t<kDeadOutcome, Outcome>, Dead>);
 
+// For exemplars; "" = the job is not traced.
+std::string trace_id_of(const ClaimedJob& job, const JobTraces* traces) {
+  if (job.headers.empty()) return "";
+  const auto context = traces != nullptr ? traces->context_of(job) : trace_of(job.headers);
+  return context && context->sampled ? hex_of(context->trace) : "";
+}
+
+void observe(Histogram& histogram, Duration time, const std::string& trace_id, WallTime now) {
+  const double seconds = static_cast<double>(time.count()) / 1e6;
+  trace_id.empty() ? histogram.observe(seconds) : histogram.observe(seconds, trace_id, now);
+}
+
 }  // namespace
 
 JobMetrics::JobMetrics(Registry& registry, HistoryCounter& history)
     : registry_(registry), history_(history) {
   for (std::size_t i = 0; i < kRemarkFaults; ++i) {
     ignored_[i] = &registry_.counter("mainspring_program_remarks_ignored_total",
-                                     "Remarks of programs that workers ignored, by reason.",
+                                     "Ignored lines of job programs by reason.",
                                      {{"reason", std::string(to_string(RemarkFault(i)))}});
   }
 }
@@ -38,20 +53,21 @@ JobMetrics::Queue& JobMetrics::queue_of(const std::string& name) {
                                     duration_buckets(), {{"queue", label}});
   for (std::size_t i = 0; i < kOutcomes; ++i) {
     const Labels labels = {{"queue", label}, {"outcome", std::string(kOutcomeNames[i])}};
-    queue.total[i] = &registry_.counter(
-        "mainspring_attempts_total", "Attempts that workers ended, by queue and outcome.", labels);
+    queue.total[i] = &registry_.counter("mainspring_attempts_total",
+                                        "Ended attempts by queue and outcome.", labels);
     queue.seconds[i] = &registry_.histogram("mainspring_attempt_seconds",
-                                            "Time from the claim to the outcome of an attempt.",
+                                            "Time from the claim of an attempt to its outcome.",
                                             duration_buckets(), labels);
   }
   return queue;
 }
 
-void JobMetrics::note(const Operation& operation, const OperationResult& result, Now now) {
+void JobMetrics::note(const Operation& operation, const OperationResult& result,
+                      const JobTraces* traces, Now now) {
   if (const auto* made = std::get_if<EnqueueResult>(&result)) {
     history_.enqueued(std::get<Enqueue>(operation), *made, now.wall);
   } else if (const auto* claim = std::get_if<ClaimResult>(&result)) {
-    claimed(*claim, now);
+    claimed(*claim, traces, now);
   } else if (const auto* finish = std::get_if<FinishResult>(&result)) {
     finished(std::get<Finish>(operation), *finish, now);
   } else if (const auto* fire = std::get_if<FireResult>(&result)) {
@@ -59,20 +75,22 @@ void JobMetrics::note(const Operation& operation, const OperationResult& result,
   }
 }
 
-void JobMetrics::claimed(const ClaimResult& result, Now now) {
+void JobMetrics::claimed(const ClaimResult& result, const JobTraces* traces, Now now) {
   Queue* queue = nullptr;
   HistoryCounter::SeriesPtr series;
   for (const ClaimedJob& job : result.jobs) {
     const bool same_queue = series != nullptr && series->queue == job.queue;
     if (!same_queue) queue = &queue_of(job.queue);
     if (!same_queue || series->kind != job.kind) series = history_.series(job.queue, job.kind);
-    running_.insert_or_assign(job.id, Running{queue, now.instant, series});
+    std::string trace_id = trace_id_of(job, traces);
     HistoryCounts& counts = history_.at(*series, now.wall);
     ++counts.started;
     const Duration waited = std::max(now.wall - job.run_at, Duration(0));
     counts.wait.add(waited);
-    queue->wait->observe(static_cast<double>(waited.count()) / 1e6);
+    observe(*queue->wait, waited, trace_id, now.wall);
     history_.claimed(job.id, series);
+    running_.insert_or_assign(job.id,
+                              Running{queue, now.instant, series, kNoOutcome, std::move(trace_id)});
   }
 }
 
@@ -94,7 +112,7 @@ void JobMetrics::finished(const Finish& finish, const FinishResult& result, Now 
     running.outcome = outcome;
     const Duration ran = now.instant - running.since;
     running.queue->total[outcome]->add();
-    running.queue->seconds[outcome]->observe(static_cast<double>(ran.count()) / 1e6);
+    observe(*running.queue->seconds[outcome], ran, running.trace_id, now.wall);
     if (is_failure) ++history_.at(*running.series, now.wall).failed;
     if (is_failure || std::holds_alternative<Complete>(of.outcome)) {
       history_.at(*running.series, now.wall).run.add(ran);
@@ -103,7 +121,7 @@ void JobMetrics::finished(const Finish& finish, const FinishResult& result, Now 
   }
 }
 
-// The outcome says how the job ended, but for the last retry: that may be dead or cancelled.
+// The outcome says how the job ended, except for the last retry: that may be dead or cancelled.
 void JobMetrics::ended(JobId id, HistoryCounter::Lost lost, Now now) {
   const auto found = running_.find(id);
   if (found == running_.end()) return history_.ended(id, nullptr, lost, now.wall);
@@ -157,7 +175,7 @@ void JobMetrics::note_made(std::vector<JobId> ids, Now now) {
   }
 }
 
-// Jobs that live on: rescued ones, whose attempt failed, and those that an operator retried.
+// Jobs that stay live: rescued ones, whose attempt failed, and those that an operator retried.
 void JobMetrics::note_lost(std::span<const Operation> operations,
                            std::span<const OperationResult> results,
                            const std::vector<JobId>& again, Now now) {

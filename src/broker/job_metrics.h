@@ -1,9 +1,9 @@
-// JobMetrics: what became of the jobs that this broker handed out, per queue and outcome; and the
-// counts of the history, for which every batch is noted.
+// JobMetrics: outcomes of the jobs that this broker gave to workers, per queue; and the counts of
+// the history. Every batch is passed to it.
 //
-// A finish names ids only, so the queue and the time of the claim are remembered from claim to end:
-// one small entry per running job. What was claimed before this process started is counted under
-// the queue "unknown".
+// A finish has ids only, so JobMetrics remembers the queue and the claim time from claim to end:
+// one small entry per running job. Jobs claimed before this process started are counted under the
+// queue "unknown".
 #pragma once
 
 #include <array>
@@ -18,13 +18,17 @@
 
 namespace mainspring {
 
+class JobTraces;
+
 // Not thread-safe: the broker calls it under its mutex.
 class JobMetrics {
  public:
   JobMetrics(Registry& registry, HistoryCounter& history);
   void renewed(const Renew& renew, const RenewResult& result);
-  // Each operation of a batch, in order; then the rest of it.
-  void note(const Operation& operation, const OperationResult& result, Now now);
+  // Call it for each operation of a batch, in order; then for the rest of the batch. `traces` says
+  // which jobs are traced; nullptr: their headers do.
+  void note(const Operation& operation, const OperationResult& result, const JobTraces* traces,
+            Now now);
   void end_batch(std::span<const Operation> operations, std::span<const OperationResult> results,
                  const Effects& effects, Now now);
 
@@ -40,11 +44,12 @@ class JobMetrics {
     Queue* queue = nullptr;
     Instant since;
     HistoryCounter::SeriesPtr series;
-    std::size_t outcome = kNoOutcome;  // in the batch under way
+    std::size_t outcome = kNoOutcome;  // in the current batch
+    std::string trace_id;              // "" = not traced
   };
-  // Beyond QueueLabels::kMost queues the one of all others.
+  // Beyond QueueLabels::kMost queues, the entry of all others.
   Queue& queue_of(const std::string& name);
-  void claimed(const ClaimResult& result, Now now);
+  void claimed(const ClaimResult& result, const JobTraces* traces, Now now);
   void finished(const Finish& finish, const FinishResult& result, Now now);
   void ended(JobId id, HistoryCounter::Lost lost, Now now);
   void note_made(std::vector<JobId> ids, Now now);
@@ -56,8 +61,8 @@ class JobMetrics {
   HistoryCounter& history_;
   std::unordered_map<std::string, Queue> queues_;
   std::unordered_map<JobId, Running> running_;
-  std::vector<JobId> given_back_;  // by the batch under way: attempts are over, jobs live on
-  std::vector<JobId> fired_;       // by it: created by schedules
+  std::vector<JobId> given_back_;  // by the current batch: the attempts are over, the jobs are live
+  std::vector<JobId> fired_;       // by the current batch: created by schedules
 };
 
 }  // namespace mainspring

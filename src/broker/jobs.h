@@ -1,7 +1,7 @@
-// Jobs: what a program can ask of a job engine, wherever it is.
+// Jobs: the interface of a job engine, in this process or on a server.
 //
-// Broker (an engine in this process) and Client (a server elsewhere) both are one, so workers, the
-// command line and user programs are written once. All calls block and are safe from every thread.
+// Broker (an engine in this process) and Client (a server) both implement it, so workers, the
+// command line and user programs are written once. All calls block and are thread-safe.
 #pragma once
 
 #include <functional>
@@ -12,34 +12,34 @@
 
 namespace mainspring {
 
-// For people who want the ticks of a time that has passed.
+// A request for the ticks of a past period.
 struct Backfill {
   std::string name;
   WallTime from;
   WallTime to;
-  std::optional<Overlap> overlap;  // nullopt = buffer_all: one after the other
+  std::optional<Overlap> overlap;  // nullopt = buffer_all: one after another
   Within within = {};
 };
 struct BackfillResult {
   int fired = 0;
   int skipped = 0;               // had run before, or no runs remained
-  std::optional<WallTime> next;  // where to go on; nullopt = all done
+  std::optional<WallTime> next;  // continue from here; nullopt = all done
 };
 
 struct PauseSchedules {
   ScheduleSet which;
   bool paused = true;
   std::string reason;
-  Within within = {};  // others are missing, and no prefix finds them
+  Within within = {};  // names outside it are reported missing, and a prefix does not match them
 };
 inline constexpr std::size_t kMaxPausedAtOnce = 1000;  // names
 using JobChange = std::variant<Cancel, RetryJob, EditJob, DeleteJob>;
 
-// Where it is decided that a lease has ended.
+// Which process decides that a lease has ended.
 enum class LeasesEnd : std::uint8_t {
-  elsewhere,  // by a server: a holder that gets no answer must stop in time
-  here_too,   // by this process or by other nodes of its store
-  here,       // by this process alone: a holder learns the truth by asking, however late
+  elsewhere,  // a server: a holder that gets no answer must stop in time
+  here_too,   // this process or other nodes of its store
+  here,       // this process alone: a holder can always ask, however late
 };
 
 class Jobs {
@@ -62,7 +62,7 @@ class Jobs {
   virtual Result<void> delete_job(DeleteJob request) = 0;
   // Errors: not_found, expired, invalid_argument, and those of enqueue().
   virtual Result<EnqueuedJob> clone(CloneJob request) = 0;
-  // Many changes, answered in their order. One that is refused does not stop the others.
+  // Makes many changes; results in the same order. A refused change does not stop the others.
   virtual std::vector<Result<void>> change(std::vector<JobChange> changes) {
     std::vector<Result<void>> answers;
     answers.reserve(changes.size());
@@ -77,8 +77,8 @@ class Jobs {
   virtual Result<void> remove_queue(const std::string& name) = 0;
   virtual Result<void> set_queue_limits(SetQueueLimits request) = 0;
 
-  // -- leases by name
-  // Waits up to `wait` while somebody else has it. Errors: lease_held, invalid_argument (also for
+  // -- named leases
+  // Waits up to `wait` while another holder has it. Errors: lease_held, invalid_argument (also for
   // reserved names), overloaded, unavailable.
   virtual Result<LeaseGrant> acquire_lease(AcquireLease request, Duration wait,
                                            std::stop_token stop) = 0;
@@ -87,16 +87,16 @@ class Jobs {
   virtual Result<LeaseInfo> get_lease(const std::string& name) = 0;
   virtual Result<std::vector<LeaseInfo>> leases(const std::string& after, int limit) = 0;
 
-  // -- sessions; the next free one of a queue is accepted by a claim of its accept_line
-  // Errors of these: invalid_argument, lease_held (accept), lease_lost (of the others a holder
-  // makes), too_large, not_found (get, resume), overloaded, unavailable.
+  // -- sessions; to accept the next free session of a queue, claim from its accept_queue
+  // Errors of these: invalid_argument, lease_held (accept), lease_lost (calls by a holder),
+  // too_large, not_found (get, resume), overloaded, unavailable.
   virtual Result<SessionGrant> accept_session(AcceptSession request) = 0;
   virtual Result<SessionGrant> renew_session(RenewSession request) = 0;
   virtual Result<void> release_session(ReleaseSession request) = 0;
   virtual Result<void> put_session_state(PutSessionState request) = 0;
   virtual Result<void> resume_session(ResumeSession request) = 0;
   virtual Result<SessionInfo> get_session(const SessionKey& session) = 0;
-  // Of one queue, by key, beginning after `after` ("" = the first).
+  // Sessions of one queue, by key, after `after` ("" = from the first).
   virtual Result<SessionPage> sessions(const std::string& queue, const std::string& after,
                                        int limit) = 0;
 
@@ -106,10 +106,10 @@ class Jobs {
   virtual Result<void> remove_schedule(const std::string& name) = 0;
   virtual Result<void> pause_schedule(PauseSchedule request) = 0;
   virtual Result<void> set_timer(SetTimer request) = 0;
-  // A run now, by the overlap policy given or the schedule's own. `source`: trigger or wake.
+  // Runs it now, with the given overlap policy or the schedule's own. `source`: trigger or wake.
   virtual Result<FireResult> trigger_schedule(const std::string& name, TickSource source,
                                               std::optional<Overlap> overlap) = 0;
-  // The ticks in [from, to), up to kMaxMisfires in one call: go on from `next`.
+  // The ticks in [from, to), up to kMaxMisfires in one call: continue from `next`.
   virtual Result<BackfillResult> backfill_schedule(Backfill request) = 0;
   virtual Result<ScheduleInfo> get_schedule(const std::string& name) = 0;
   virtual Result<std::vector<ScheduleInfo>> schedules(const std::string& after, int limit) = 0;
@@ -121,18 +121,21 @@ class Jobs {
   // Ticks of schedules that are not paused, and due jobs, up to `within` from now. Errors:
   // invalid_argument (within: more than kMaxUpcoming).
   virtual Result<Upcoming> upcoming(Duration within, int limit) = 0;
-  // One after the other, each with its own record in the audit. Errors: invalid_argument (names and
-  // prefix, or neither; too many names), and those of pause_schedule but for not_found.
+  // One after another, each with its own audit record. Errors: invalid_argument (names and prefix,
+  // or neither; too many names), and those of pause_schedule except not_found.
   virtual Result<ScheduleChanges> pause_schedules(PauseSchedules request) = 0;
 
   virtual Result<Job> get(JobId id) = 0;
-  // The results of its steps, by name, from `from` on ("" = the first). Errors: as get().
+  // The job's saved step results, by name, from `from` on ("" = the first). Errors: as get().
   virtual Result<MemoPage> memos(JobId id, const std::string& from, int limit) = 0;
   // The job once it is terminal, or as it is when `wait` has passed or `stop` is requested.
   virtual Result<Job> wait(JobId id, Duration wait, std::stop_token stop) = 0;
   virtual Result<JobPage> list(const JobFilter& filter, int limit, JobId before) = 0;
   virtual Result<std::vector<QueueStats>> queues() = 0;
   virtual Result<std::vector<WorkerInfo>> workers() = 0;
+  // The worker as it is then. A worker that stops stays so. Errors: not_found, conflict (resume of
+  // a worker that stops), forbidden, overloaded.
+  virtual Result<WorkerInfo> command_worker(CommandWorker request) = 0;
 
  private:
   template <class T>

@@ -1,4 +1,4 @@
-// Ends of watched jobs with a short retention: kept for their watchers, who may read after the job
+// Keeps watched jobs with a short retention after their end, for watchers that read after the job
 // was pruned.
 #include "broker/broker.h"
 #include "store/bounds.h"

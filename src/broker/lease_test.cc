@@ -1,4 +1,4 @@
-// Acquires that wait, and whom they wake; on a real store, stepped by hand.
+// Waiting acquires and what wakes them; on a real store, stepped by hand.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Where an answer lands; shared with the callback, which may outlive the test's scope.
+// Receives an answer. Shared with the callback, which may outlive the test's scope.
 struct Answered {
   std::shared_ptr<std::optional<OperationResult>> slot =
       std::make_shared<std::optional<OperationResult>>();
@@ -66,7 +66,7 @@ struct LeaseFixture {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(LeaseFixture, "an acquire without waiting is told at once who is in the way") {
+TEST_CASE_FIXTURE(LeaseFixture, "an acquire without waiting returns the current holder at once") {
   const Answered a = acquire("a");
   settle();
   REQUIRE(a.granted());
@@ -111,7 +111,8 @@ TEST_CASE_FIXTURE(LeaseFixture, "a waiting acquire gets the lease when it expire
   CHECK(b.granted());
 }
 
-TEST_CASE_FIXTURE(LeaseFixture, "a renewal puts off those who wait, without a transaction") {
+TEST_CASE_FIXTURE(LeaseFixture,
+                  "a renewal makes waiting acquires wait longer, without a transaction") {
   const Answered a = acquire("a");
   settle();
   const Answered b = acquire("b", 60s);
@@ -129,7 +130,8 @@ TEST_CASE_FIXTURE(LeaseFixture, "a renewal puts off those who wait, without a tr
   CHECK(b.granted());
 }
 
-TEST_CASE_FIXTURE(LeaseFixture, "who has waited long enough is told that it is held still") {
+TEST_CASE_FIXTURE(LeaseFixture,
+                  "an acquire that waits until its timeout returns that the lease is still held") {
   const Answered a = acquire("a");
   settle();
   const Answered b = acquire("b", 10s);
@@ -143,7 +145,7 @@ TEST_CASE_FIXTURE(LeaseFixture, "who has waited long enough is told that it is h
   CHECK(b.code() == ErrorCode::lease_held);
 }
 
-TEST_CASE_FIXTURE(LeaseFixture, "an abandoned waiter gets nothing, and the next one goes before") {
+TEST_CASE_FIXTURE(LeaseFixture, "an abandoned acquire gets nothing, and the next one is granted") {
   const Answered a = acquire("a");
   settle();
   Broker::ParkId id = 0, fresh = 0;
@@ -163,7 +165,7 @@ TEST_CASE_FIXTURE(LeaseFixture, "an abandoned waiter gets nothing, and the next 
   CHECK(c.granted());
 }
 
-TEST_CASE_FIXTURE(LeaseFixture, "stopping answers those who wait") {
+TEST_CASE_FIXTURE(LeaseFixture, "a stop answers waiting acquires") {
   acquire("a");
   settle();
   const Answered b = acquire("b", 60s);
@@ -174,7 +176,7 @@ TEST_CASE_FIXTURE(LeaseFixture, "stopping answers those who wait") {
   CHECK(b.code() == ErrorCode::lease_held);
 }
 
-TEST_CASE_FIXTURE(LeaseFixture, "the leases of the engine itself are refused from outside") {
+TEST_CASE_FIXTURE(LeaseFixture, "clients cannot acquire the engine's own leases") {
   const auto refused =
       broker->acquire_lease({.name = "mainspring/leader", .holder = "me", .ttl = 15s}, 0s, {});
   REQUIRE_FALSE(refused.has_value());

@@ -1,4 +1,4 @@
-// Lines of waiting acquires, by lease, by deadline and by the next try.
+// Waiting acquires, indexed by lease, by deadline and by the next try.
 #include "broker/lease_waiters.h"
 
 namespace mainspring {
@@ -65,7 +65,7 @@ Instant LeaseWaiters::next() const {
   return next;
 }
 
-// The engine's own stand together in the order of names.
+// The names of the engine's own leases are adjacent in the order of names.
 bool LeaseWaiters::has_callers() const {
   return !names_.empty() && !(names_.begin()->first.starts_with(kReservedLeases) &&
                               names_.rbegin()->first.starts_with(kReservedLeases));

@@ -1,8 +1,7 @@
-// LeaseWaiters: acquires that wait while somebody else has the lease, first come first served.
+// LeaseWaiters: acquires that wait while another holder has the lease, first come first served.
 //
-// A waiter is tried again when its lease is released (in the very commit of the release), when the
-// lease expires, and never for any other reason: waiting costs no store transaction. A plain value
-// of the broker's, under its mutex.
+// A waiter is tried again only when its lease is released (in the same commit) or expires. So
+// waiting costs no store transaction. A plain value that belongs to the broker, under its mutex.
 #pragma once
 
 #include <functional>
@@ -22,16 +21,16 @@ struct LeaseWaiter {
   AcquireLease request;
   std::function<void(OperationResult)> answer;
   Instant deadline;
-  Error held;  // what it is told when its time is over
+  Error held;  // the answer when its time is over
 };
 
 class LeaseWaiters {
  public:
   enum class Place : std::uint8_t {
-    last,   // it has just come
-    first,  // it was tried, and somebody else was faster
+    last,   // it is new
+    first,  // it was tried, and another caller was faster
   };
-  // `retry_at`: when the lease that it waits for expires.
+  // `retry_at`: when the awaited lease expires.
   void park(LeaseWaiter waiter, Place place, Instant retry_at);
   std::optional<LeaseWaiter> take_first(const std::string& lease);
   std::optional<LeaseWaiter> take(std::uint64_t id);
@@ -40,11 +39,11 @@ class LeaseWaiters {
   std::vector<std::string> due(Instant now) const;
   // For a name with waiters; others are ignored.
   void retry_at(const std::string& lease, Instant at);
-  // When there is something to do, at the latest.
+  // When the next retry or deadline is.
   Instant next() const;
   std::vector<std::uint64_t> ids() const;
   std::size_t size() const { return places_.size(); }
-  // For a lease that is not one of the engine's own.
+  // True if there is a waiter for a lease that is not one of the engine's own.
   bool has_callers() const;
 
  private:

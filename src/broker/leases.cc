@@ -1,5 +1,5 @@
-// Acquires that wait: parked when somebody else has the lease, woken in the commit that frees it or
-// when it expires. And those who listen to the agenda.
+// Waiting acquires: parked while another holder has the lease, woken in the commit that frees it or
+// when it expires. Also the listeners of the agenda.
 #include "base/mutant.h"
 #include "broker/broker.h"
 
@@ -23,7 +23,7 @@ Broker::ParkId Broker::submit_acquire(AcquireLease request, Duration wait, Answe
             .jobs = 1,
             .bytes = 256},
            urgent_);
-      wake = runner_waiting_;
+      wake = loop_waiting_;
     }
   }
   if (refused) {
@@ -50,12 +50,12 @@ bool Broker::add_waiter(Batch& batch, const std::string& lease) {
 void Broker::wake_acquires(Batch& batch, std::vector<std::function<void()>>& answers, Now now) {
   for (LeaseWaiter& waiter : lease_waiters_.take_expired(now.instant))
     answers.push_back([late = std::move(waiter)] { late.answer(late.held); });
-  // Behind a release of this batch: the hand-over is one commit.
+  // After a release of this batch: the hand-over is in the same commit.
   const std::size_t end = MS_MUTANT(lease_handover_forgotten) ? 0 : batch.operations.size();
   for (std::size_t i = 0; i < end && lease_waiters_.size() > 0; ++i) {
     const auto* release = std::get_if<ReleaseLease>(&batch.operations[i]);
     if (release == nullptr) continue;
-    const std::string name = release->name;  // the batch grows, and the release moves
+    const std::string name = release->name;  // a copy: the batch grows, and the release moves
     add_waiter(batch, name);
   }
   for (const std::string& name : lease_waiters_.due(now.instant)) {
@@ -63,9 +63,9 @@ void Broker::wake_acquires(Batch& batch, std::vector<std::function<void()>>& ans
     const Instant free_at = store_.lease_free_at(name);
     if (free_at <= now.instant) {
       add_waiter(batch, name);
-      lease_waiters_.retry_at(name, Instant::never());  // its answer says when to try the next one
+      lease_waiters_.retry_at(name, Instant::never());  // its answer sets the time of the next try
     } else {
-      lease_waiters_.retry_at(name, free_at);  // it has been renewed since
+      lease_waiters_.retry_at(name, free_at);  // the lease has been renewed since
     }
   }
 }
@@ -74,7 +74,7 @@ bool Broker::park_acquire(Pending& caller, Operation& operation, const Operation
                           Now now) {
   auto* acquire = std::get_if<AcquireLease>(&operation);
   if (acquire == nullptr) return false;
-  // Whoever has it now, the next in line waits for the end of that.
+  // The next waiter waits for the end of the current holder's lease.
   const Instant free_at = store_.lease_free_at(acquire->name);
   lease_waiters_.retry_at(acquire->name, free_at);
   const auto* error = std::get_if<Error>(&result);

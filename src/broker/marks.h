@@ -1,6 +1,6 @@
-// Marks and saved views: what a program can ask of them, wherever the engine is.
+// Marks and saved views: calls that the broker and the client of a server implement.
 //
-// All calls block and are safe from every thread.
+// All calls block and are thread-safe.
 #pragma once
 
 #include <vector>

@@ -20,7 +20,7 @@ namespace mainspring {
 
 using namespace std::chrono_literals;
 
-// Time that stands still until it is moved, for several threads.
+// A clock that only moves when it is set; thread-safe.
 class SharedClock final : public Clock {
  public:
   Now now() const override {
@@ -37,17 +37,17 @@ class SharedClock final : public Clock {
   ManualClock clock_ MS_GUARDED_BY(mutex_);
 };
 
-// One database, which can be away.
+// One database, which can be unreachable.
 struct Database {
   std::unique_ptr<Store> store;
   bool away = false;
   std::function<void()> slow;  // called by each commit
-  int tries = 0;               // asked while it was away
-  Mutex one;                   // connection at a time: the store is for one thread
+  int tries = 0;               // accesses while it was unreachable
+  Mutex one;                   // one connection at a time: the store is not thread-safe
 };
 
-// What one node knows of it: which queues have work is a hint, made by its own batches, by what it
-// hears, and by a refresh.
+// A node's view of the database. Which queues have work is a hint, from its own batches, from other
+// nodes, and from a refresh.
 class NodeStore final : public SharedStore {
  public:
   explicit NodeStore(Database& database) : db_(database) {}
@@ -69,7 +69,7 @@ class NodeStore final : public SharedStore {
       const MutexLock lock(db_.one);
       return store().apply(batch, now);
     }();
-    if (!report || batch.empty()) return report;  // counts alone, by a poll or a stop
+    if (!report || batch.empty()) return report;  // only counts, by a poll or a stop
     if (db_.slow) db_.slow();
     batches.fetch_add(1);
     if (slow) slow();
@@ -211,14 +211,14 @@ class NodeStore final : public SharedStore {
   std::int64_t commits() const override { return store().commits(); }
   std::int64_t reads() const override { return store().reads(); }
 
-  void let_go(const std::vector<std::pair<JobId, Token>>& completed) override {
+  void forget_claims(const std::vector<std::pair<JobId, Token>>& completed) override {
     gone.insert(gone.end(), completed.begin(), completed.end());
   }
 
   int refreshes = 0;
   std::atomic<int> batches = 0;
   std::function<void()> slow;     // called by each of its commits
-  bool looks_at_nothing = false;  // as a lane that finds no job as it was told
+  bool looks_at_nothing = false;  // as a writer that does not find the given job
   std::vector<std::pair<JobId, Token>> gone;
 
  private:
@@ -244,12 +244,12 @@ struct Nodes {
   struct Node {
     Node(Database& database, const Clock& clock, Log& log) : store(database), random(7) {
       broker = std::make_unique<Broker>(store, clock, log, registry);
-      broker->share(store, random, [this](const Heard& what) { told.push_back(what); });
+      broker->share(store, random, [this](const Heard& what) { notified.push_back(what); });
     }
     NodeStore store;
     SeededRandom random;
     Registry registry;
-    std::vector<Heard> told;
+    std::vector<Heard> notified;
     std::unique_ptr<Broker> broker;
   };
 
@@ -269,7 +269,7 @@ struct Nodes {
     db.store.reset();
     std::filesystem::remove_all(directory);
   }
-  // Steps until it wants to wait; returns until when. A node that never does is a finding.
+  // Steps until it wants to wait; returns until when. Fails if it never waits.
   Instant settle(Node& node) {
     for (int i = 0; i < 100; ++i) {
       const Instant next = node.broker->step(clock.now());
@@ -306,9 +306,9 @@ struct Nodes {
     REQUIRE(answered->has_value());
     return std::get<ClaimResult>(**answered).jobs.size();
   }
-  // What a told b.
+  // Passes the hints of a to b.
   void carry() {
-    for (const Heard& what : std::exchange(a->told, {})) b->broker->hear(what);
+    for (const Heard& what : std::exchange(a->notified, {})) b->broker->hear(what);
     settle(*b);
   }
   std::string directory;

@@ -1,5 +1,5 @@
-// A store that other nodes change too: what is heard of them becomes work here, what is done here
-// is told to them, and a poll finds what nobody heard.
+// A store shared with other nodes: turns their hints into work here, sends hints to them, and polls
+// in case a hint is lost.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,20 +15,20 @@ namespace {
 
 using Answers = std::vector<std::function<void()>>;
 
-// Claims that are offered a queue of which it was heard that it may have work: nobody knows how
-// much. If they find some, more follow.
+// Claims that are offered a queue after a hint that it may have work. The number of jobs is not
+// known; if these claims find some, more claims follow.
 constexpr std::size_t kHeardBurst = 4;
-// Between two polls, whoever says that everything may have changed.
+// Minimum pause between two polls, even after hints that everything may have changed.
 constexpr Duration kLeastPollGap = std::chrono::milliseconds(100);
-// Between two tries to reach a database that is away.
+// Pause between two attempts to reach an unreachable database.
 constexpr Duration kAwayPause = std::chrono::seconds(1);
-// Watched jobs are looked at so often, so many at once, unless their end is heard.
+// How often watched jobs are read, and how many in one read, unless their end is reported.
 constexpr Duration kLookEvery = std::chrono::seconds(1);
 constexpr std::size_t kMaxLooks = 32;
-// Workers that a node tells the others of: those seen last.
+// How many workers a node reports to others: the last ones seen.
 constexpr std::size_t kMaxSaidWorkers = 200;
 
-// Only those that somebody could start or stop.
+// Only workers that an operator can start or stop.
 std::string workers_to_say(std::vector<WorkerInfo> workers) {
   std::erase_if(workers, [](const WorkerInfo& worker) {
     return worker.queues.empty() || worker.queues.front().starts_with(kReservedQueues);
@@ -46,7 +46,7 @@ std::string workers_to_say(std::vector<WorkerInfo> workers) {
 
 }  // namespace
 
-// One may ask several nodes: it is where it was seen last.
+// A worker may claim from several nodes: it is listed where it was seen last.
 Result<std::vector<WorkerInfo>> Broker::workers() {
   std::vector<WorkerInfo> out = own_workers();
   if (shared_ == nullptr || shared_->away()) return out;
@@ -54,7 +54,7 @@ Result<std::vector<WorkerInfo>> Broker::workers() {
   if (!others) return out;
   for (const Said& said : *others) {
     auto theirs = decode_workers(said.what);
-    if (!theirs) continue;  // of a node of another version
+    if (!theirs) continue;  // from a node of another version
     for (WorkerInfo& worker : *theirs) {
       worker.last_seen += said.ago;
       out.push_back(std::move(worker));
@@ -66,6 +66,11 @@ Result<std::vector<WorkerInfo>> Broker::workers() {
   out.erase(std::unique(out.begin(), out.end(),
                         [](const WorkerInfo& a, const WorkerInfo& b) { return a.id == b.id; }),
             out.end());
+  // Its own node says so only with its next heartbeat.
+  MutexLock lock(mutex_);
+  for (WorkerInfo& worker : out) {
+    if (worker.command == WorkerCommand::none) worker.command = commands_.of(worker.id);
+  }
   return out;
 }
 
@@ -92,14 +97,14 @@ bool Broker::waits_for_news() {
 void Broker::hear(const Heard& what) {
   MutexLock lock(mutex_);
   heard_.add(what);
-  if (runner_waiting_) work_.notify_one();
+  if (loop_waiting_) work_.notify_one();
 }
 
 void Broker::hold(std::string why) {
   MutexLock lock(mutex_);
   if (why.empty() && !held_.empty()) heard_.add({.everything = true});
   held_ = std::move(why);
-  if (runner_waiting_) work_.notify_one();
+  if (loop_waiting_) work_.notify_one();
 }
 
 Duration Broker::spread(Duration about) {
@@ -129,13 +134,16 @@ std::optional<Heard> Broker::poll(bool soon, Now now) {
 void Broker::listen(Answers& answers, Now now) {
   Heard heard;
   std::vector<std::pair<JobId, Token>> gone;
+  Heard commands;
   {
     MutexLock lock(mutex_);
     heard = heard_.take();
-    gone = std::exchange(let_go_, {});
+    commands.commands = std::exchange(commands_to_tell_, {});
+    gone = std::exchange(completed_elsewhere_, {});
   }
+  if (!commands.empty() && tell_) tell_(commands);
   if (!heard.empty()) shared_->heard(heard);
-  if (!gone.empty()) shared_->let_go(gone);
+  if (!gone.empty()) shared_->forget_claims(gone);
   const auto found = poll(heard.everything, now);
   const std::vector<JobId> ended = ended_elsewhere(now);
   MutexLock lock(mutex_);
@@ -145,7 +153,7 @@ void Broker::listen(Answers& answers, Now now) {
 }
 
 void Broker::take_up(const Heard& heard, Answers& answers, Now now) {
-  // A queue that is new, or not paused any more, is in the catalog.
+  // A queue that is new or no longer paused is in the catalog.
   if (heard.everything || heard.catalog) {
     for (const auto& [queue, line] : lines_) offer(queue);
   } else {
@@ -153,9 +161,10 @@ void Broker::take_up(const Heard& heard, Answers& answers, Now now) {
   }
   for (const std::string& lease : heard.released) lease_waiters_.retry_at(lease, now.instant);
   for (const CancelNotice& cancel : heard.cancels) tell_cancel(cancel.worker, cancel.job, answers);
+  for (const CommandNotice& one : heard.commands) (void)set_command(one.worker, one.command);
   if (!heard.ended.empty() && events_.wanted(now.instant)) events_.record_ended(heard.ended, now);
   tell_ended(heard.ended, answers);
-  tell_ended(heard.ended_told, answers);
+  tell_ended(heard.ended_reported, answers);
 }
 
 void Broker::offer(const std::string& queue) {
@@ -165,7 +174,7 @@ void Broker::offer(const std::string& queue) {
   ready.burst = std::max(ready.burst, kHeardBurst);
 }
 
-// Asks for a bounded number of them, in turn.
+// Reads a bounded number of them in each call, in rotation.
 std::vector<JobId> Broker::ended_elsewhere(Now now) {
   std::vector<JobId> look;
   {
@@ -203,7 +212,7 @@ std::vector<JobId> Broker::ended_elsewhere(Now now) {
 
 void Broker::tell_others(const Effects& effects) {
   Heard news = shared_->take_news();
-  // What this batch has handed over to its own claims is nothing for others.
+  // Jobs that this batch gave to its own claims are not for others.
   std::erase_if(news.queues,
                 [&](const std::string& queue) { return !store_.has_available(queue); });
   news.released.insert(news.released.end(), effects.released.begin(), effects.released.end());
@@ -211,17 +220,17 @@ void Broker::tell_others(const Effects& effects) {
   const std::size_t ended = std::min(effects.ended.size(), HeardSet::kMaxEnded);
   news.ended.insert(news.ended.end(), effects.ended.begin(),
                     effects.ended.begin() + static_cast<std::ptrdiff_t>(ended));
-  if (!news.empty() && tell_ && !MS_MUTANT(news_not_told)) tell_(news);
+  if (!news.empty() && tell_ && !MS_MUTANT(news_not_reported)) tell_(news);
 }
 
 void Broker::give_back(Batch& batch, const Error& error, Answers& answers, Now now) {
-  // Or nobody knows whether it was done: a claim may be asked again all the same. What the first
-  // one got comes back when its lease ends.
+  // The outcome may be unknown: a claim may still be repeated. Jobs of the first claim come back
+  // when its lease ends.
   const bool away = shared_ != nullptr &&
                     (error.code == ErrorCode::unavailable || error.code == ErrorCode::timeout);
   if (away) {
     missed_ = true;
-    ready_.clear();  // they are offered again when the database is back
+    ready_.clear();  // they are offered again when the database is reachable
     next_poll_ = std::min(next_poll_, now.instant + spread(kAwayPause));
   }
   for (std::size_t i = 0; i < batch.operations.size(); ++i) {

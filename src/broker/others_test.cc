@@ -10,15 +10,15 @@ TEST_CASE_FIXTURE(Nodes, "a job enqueued on one node wakes a claim that is parke
   const auto got = claim(*b);
   CHECK_FALSE(got->has_value());
   enqueue(*a);
-  REQUIRE(a->told.size() == 1);
-  CHECK(a->told[0].queues == std::vector<std::string>{"q"});
+  REQUIRE(a->notified.size() == 1);
+  CHECK(a->notified[0].queues == std::vector<std::string>{"q"});
   settle(*b);
-  CHECK_FALSE(got->has_value());  // nobody told it
+  CHECK_FALSE(got->has_value());  // no message has reached it
   carry();
   CHECK(jobs(got) == 1);
 }
 
-TEST_CASE_FIXTURE(Nodes, "an end that is heard of another node is told to those who listen here") {
+TEST_CASE_FIXTURE(Nodes, "local listeners receive the event of a job that ended on another node") {
   const auto listener = b->broker->events().listen(1);
   enqueue(*a);
   const auto got = claim(*a);
@@ -33,10 +33,11 @@ TEST_CASE_FIXTURE(Nodes, "an end that is heard of another node is told to those 
   CHECK(page.events[0]->type == EventType::completed);
   CHECK(page.events[0]->job == running.id);
   CHECK(page.events[0]->facts->queue == "q");
-  CHECK(a->broker->events().recorded() == 0);  // nobody listens there
+  CHECK(a->broker->events().recorded() == 0);  // no listener there
 }
 
-TEST_CASE_FIXTURE(Nodes, "a cancel on one node is told over the claim that is parked on another") {
+TEST_CASE_FIXTURE(Nodes,
+                  "a cancel on one node reaches the worker through its claim parked on another") {
   enqueue(*b);
   const auto running = claim(*b);
   REQUIRE(jobs(running) == 1);
@@ -49,7 +50,7 @@ TEST_CASE_FIXTURE(Nodes, "a cancel on one node is told over the claim that is pa
   carry();
   REQUIRE(parked->has_value());
   CHECK(std::get<ClaimResult>(**parked).cancel == std::vector<JobId>{id});
-  // Whoever has no claim parked is told with the next one.
+  // A worker without a parked claim learns it from its next claim.
   a->broker->submit(Cancel{.id = id, .reason = "enough"}, [](const OperationResult&) {});
   settle(*a);
   carry();
@@ -63,7 +64,7 @@ TEST_CASE_FIXTURE(Nodes, "a cancel for a worker of another node leaves the claim
   CHECK_FALSE(parked->has_value());
 }
 
-TEST_CASE_FIXTURE(Nodes, "what one node counts, the others see after its next poll") {
+TEST_CASE_FIXTURE(Nodes, "counts of one node are visible to the others after its next poll") {
   enqueue(*a, 3);
   const auto enqueued = [](Node& node) { return node.broker->history({})->total.enqueued; };
   CHECK(enqueued(*a) == 3);
@@ -79,24 +80,24 @@ TEST_CASE_FIXTURE(Nodes, "what one node counts, the others see after its next po
   CHECK(db.store->commits() == before + 1);
 }
 
-TEST_CASE_FIXTURE(Nodes, "a claim whose commit was slow has so much less of its lease left") {
+TEST_CASE_FIXTURE(Nodes, "a claim whose commit was slow has a lease shorter by that time") {
   enqueue(*a, 3);
   const auto lease_left = [this] { return std::get<ClaimResult>(**claim(*a)).jobs.at(0).lease; };
   CHECK(lease_left() == kDefaultLease);
   db.slow = [this] { clock.advance(12s); };
   CHECK(lease_left() == kDefaultLease - 12s);
   db.slow = [this] { clock.advance(1h); };
-  CHECK(lease_left() == 1ms);  // 0 would say that it is not known
+  CHECK(lease_left() == 1ms);  // 0 would mean unknown
 }
 
-TEST_CASE_FIXTURE(Nodes, "what a node hands over to its own claims is not told to others") {
+TEST_CASE_FIXTURE(Nodes, "jobs that a node hands to its own claims are not announced to others") {
   const auto got = claim(*a);
   enqueue(*a);
   CHECK(jobs(got) == 1);
-  for (const Heard& told : a->told) CHECK(told.queues.empty());
+  for (const Heard& told : a->notified) CHECK(told.queues.empty());
 }
 
-TEST_CASE_FIXTURE(Nodes, "work that nobody told of is found by the poll, within 6 s") {
+TEST_CASE_FIXTURE(Nodes, "the poll finds jobs that no message announced, within 6 s") {
   const auto got = claim(*b);
   enqueue(*a);
   const Instant next = settle(*b);
@@ -107,7 +108,7 @@ TEST_CASE_FIXTURE(Nodes, "work that nobody told of is found by the poll, within 
   CHECK(jobs(got) == 1);
 }
 
-TEST_CASE_FIXTURE(Nodes, "an idle node asks once in 4 to 6 s, however often it is stepped") {
+TEST_CASE_FIXTURE(Nodes, "an idle node polls once in 4 to 6 s, however often it is stepped") {
   const int before = b->store.refreshes;
   for (int i = 0; i < 600; ++i) {
     clock.advance(100ms);
@@ -117,7 +118,7 @@ TEST_CASE_FIXTURE(Nodes, "an idle node asks once in 4 to 6 s, however often it i
   CHECK(b->store.refreshes - before <= 60 / 4);
 }
 
-TEST_CASE_FIXTURE(Nodes, "a bell for nothing leaves the claims parked") {
+TEST_CASE_FIXTURE(Nodes, "a notification without a job leaves the claims parked") {
   const auto got = claim(*b);
   b->broker->hear({.queues = {"q", "elsewhere"}});
   settle(*b);
@@ -128,7 +129,8 @@ TEST_CASE_FIXTURE(Nodes, "a bell for nothing leaves the claims parked") {
   CHECK(jobs(got) == 1);
 }
 
-TEST_CASE_FIXTURE(Nodes, "of many parked claims few are tried until work is found, then the rest") {
+TEST_CASE_FIXTURE(Nodes,
+                  "a few of many parked claims are tried until one finds work, then the rest") {
   std::vector<Answered> parked;
   for (int i = 0; i < 40; ++i) parked.push_back(claim(*b));
   enqueue(*a, 40);
@@ -136,7 +138,8 @@ TEST_CASE_FIXTURE(Nodes, "of many parked claims few are tried until work is foun
   for (const Answered& one : parked) CHECK(jobs(one) == 1);
 }
 
-TEST_CASE_FIXTURE(Nodes, "a claim whose node hears that everything may have changed gets its job") {
+TEST_CASE_FIXTURE(Nodes,
+                  "a claim gets its job after a notification that everything may have changed") {
   const auto got = claim(*b);
   enqueue(*a);
   clock.advance(1s);
@@ -145,8 +148,8 @@ TEST_CASE_FIXTURE(Nodes, "a claim whose node hears that everything may have chan
   CHECK(jobs(got) == 1);
 }
 
-TEST_CASE_FIXTURE(Nodes,
-                  "whoever shouts everything makes a node ask no more than ten times a second") {
+TEST_CASE_FIXTURE(
+    Nodes, "a node asks the store at most ten times a second, however many messages arrive") {
   const int before = b->store.refreshes;
   for (int i = 0; i < 1000; ++i) {
     clock.advance(1ms);
@@ -156,7 +159,7 @@ TEST_CASE_FIXTURE(Nodes,
   CHECK(b->store.refreshes - before <= 11);
 }
 
-TEST_CASE_FIXTURE(Nodes, "a lease released on one node is had at once by who waits on another") {
+TEST_CASE_FIXTURE(Nodes, "a lease released on one node is granted at once to a waiter on another") {
   const auto first = acquire(*a, "a");
   REQUIRE(first->has_value());
   const Token token = std::get<LeaseGrant>(**first).token;
@@ -171,18 +174,18 @@ TEST_CASE_FIXTURE(Nodes, "a lease released on one node is had at once by who wai
   CHECK(std::holds_alternative<LeaseGrant>(**second));
 }
 
-TEST_CASE_FIXTURE(Nodes, "who waits for a job hears that it has ended on another node") {
+TEST_CASE_FIXTURE(Nodes, "a wait for a job ends when the job ends on another node") {
   enqueue(*a);
   int woken = 0;
   b->broker->watch(job, [&] { ++woken; });
   a->broker->submit(Cancel{.id = job}, [](const OperationResult&) {});
   settle(*a);
   settle(*b);
-  SUBCASE("it is told") {
+  SUBCASE("a message arrives") {
     carry();
     CHECK(woken == 1);
   }
-  SUBCASE("nobody told it: it looks") {
+  SUBCASE("no message arrives: the node polls") {
     CHECK(woken == 0);
     CHECK(settle(*b) <= clock.now().instant + 1s);
     clock.advance(1s);
@@ -191,9 +194,9 @@ TEST_CASE_FIXTURE(Nodes, "who waits for a job hears that it has ended on another
   }
 }
 
-TEST_CASE_FIXTURE(Nodes, "a node knows whether somebody waits for what others say") {
-  int begun = 0;
-  b->broker->on_wait([&] { ++begun; });
+TEST_CASE_FIXTURE(Nodes, "a node knows whether a caller waits for messages of other nodes") {
+  int started = 0;
+  b->broker->on_wait([&] { ++started; });
   const auto submit_claim = [&](const char* queue) {
     b->broker->submit_claim({.worker = "w", .queues = {queue}, .max = 1}, 20s,
                             [](const OperationResult&) {});
@@ -209,7 +212,7 @@ TEST_CASE_FIXTURE(Nodes, "a node knows whether somebody waits for what others sa
   submit_claim("mainspring.own");
   submit_acquire("mainspring/own");
   CHECK_FALSE(b->broker->waits_for_news());
-  begun = 0;
+  started = 0;
   SUBCASE("for a job") {
     submit_claim("q");
   }
@@ -225,14 +228,13 @@ TEST_CASE_FIXTURE(Nodes, "a node knows whether somebody waits for what others sa
   std::shared_ptr<void> listener;
   SUBCASE("for events") {
     listener = b->broker->events().listen(1);
-    begun = 1;  // others hear of it by the word that asks for them
+    started = 1;  // other nodes learn of it from the word that asks for them
   }
   CHECK(b->broker->waits_for_news());
-  CHECK(begun == 1);
+  CHECK(started == 1);
 }
 
-TEST_CASE_FIXTURE(Nodes,
-                  "a job due earlier on another node is heard by those who keep the agenda") {
+TEST_CASE_FIXTURE(Nodes, "agenda listeners learn of an earlier due job on another node") {
   int changes = 0;
   b->broker->add_agenda_listener([&] { ++changes; });
   b->broker->hear({.next_due = clock.now().wall + 3s});
@@ -241,7 +243,7 @@ TEST_CASE_FIXTURE(Nodes,
   CHECK(b->broker->agenda().next_due == clock.now().wall + 3s);
 }
 
-TEST_CASE_FIXTURE(Nodes, "while the database is away callers are told when to come again") {
+TEST_CASE_FIXTURE(Nodes, "while the database is unavailable, callers receive a time to retry") {
   db.away = true;
   enqueue(*a);
   REQUIRE(last.has_value());
@@ -254,12 +256,12 @@ TEST_CASE_FIXTURE(Nodes, "while the database is away callers are told when to co
   CHECK(std::holds_alternative<EnqueueResult>(*last));  // an outage is not fatal
 }
 
-TEST_CASE_FIXTURE(Nodes, "a parked claim waits an outage out, and gets its job when it is over") {
+TEST_CASE_FIXTURE(Nodes, "a parked claim survives an outage and gets its job afterwards") {
   enqueue(*a);
   b->broker->hear({.queues = {"q"}});
   settle(*b);
   db.away = true;
-  const auto got = claim(*b, 30s);  // seems to have work: it is tried, and parks
+  const auto got = claim(*b, 30s);  // seems to have work: the claim is tried and parks
   const auto impatient = claim(*b, 0s);
   CHECK_FALSE(got->has_value());
   REQUIRE(impatient->has_value());
@@ -277,7 +279,7 @@ TEST_CASE_FIXTURE(Nodes, "a parked claim waits an outage out, and gets its job w
   CHECK(jobs(got) == 1);
 }
 
-TEST_CASE_FIXTURE(Nodes, "a claim parked all through an outage ends when its own wait does") {
+TEST_CASE_FIXTURE(Nodes, "a claim parked during an outage ends at the end of its own wait") {
   db.away = true;
   const auto got = claim(*b, 5s);
   clock.advance(5s);

@@ -1,10 +1,10 @@
-// Pace: two looks of each queue, of which one is older than the other.
+// Pace: compares two samples of each queue, one older than the other.
 #include "broker/pace.h"
 
 namespace mainspring {
 namespace {
 
-// Only ever grows, but for dead jobs that are tried again.
+// Only grows, except when dead jobs are retried.
 std::int64_t ended_of(const QueueStats& queue) {
   std::int64_t n = queue.pruned + queue.expired;
   for (int i = 0; i < kJobStateCount; ++i) {

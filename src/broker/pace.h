@@ -1,5 +1,4 @@
-// Pace: how many jobs of each queue end in a second, as those see who look at its counters now and
-// then.
+// Pace: how many jobs of each queue end per second, from samples of its counters.
 #pragma once
 
 #include <map>
@@ -12,13 +11,13 @@
 
 namespace mainspring {
 
-// Whoever reads the counters tells it what it read; nobody reads them for its sake, so that an idle
-// server does nothing. Any thread.
+// Callers that read the counters pass them on as samples. Pace itself never reads them, so that an
+// idle server does no work. Thread-safe.
 class Pace {
  public:
-  static constexpr Duration kLeast = std::chrono::seconds(2);  // between two that are compared
+  static constexpr Duration kLeast = std::chrono::seconds(2);  // between compared samples
   static constexpr Duration kMost = std::chrono::minutes(5);   // the same
-  static constexpr Duration kKept = std::chrono::seconds(30);  // until the next is one to keep
+  static constexpr Duration kKept = std::chrono::seconds(30);  // between samples that are kept
   static constexpr std::size_t kMaxQueues = 1000;
 
   void note(std::span<const QueueStats> queues, Instant now);
@@ -27,7 +26,7 @@ class Pace {
     std::int64_t ended = 0;
     Duration in{0};
   };
-  // Up to the look at `now`; nullopt = there was none before it to compare with.
+  // The rate up to the sample at `now`; nullopt = there is no earlier sample to compare with.
   std::optional<Seen> of(const QueueStats& queue, Instant now) const;
 
  private:
@@ -36,7 +35,7 @@ class Pace {
     std::int64_t ended = 0;
   };
   struct Looks {
-    std::optional<Look> before;  // kKept before `last` at least
+    std::optional<Look> before;  // at least kKept before `last`
     Look last;
   };
   mutable Mutex mutex_;

@@ -1,4 +1,4 @@
-// The pace of queues, and when a job begins by it.
+// The pace of queues, and the estimated start of jobs.
 #include "broker/pace.h"
 
 #include <doctest/doctest.h>
@@ -25,7 +25,7 @@ Instant at(Duration t) {
 
 }  // namespace
 
-TEST_CASE("a pace is what ended between two looks, pruned jobs among it") {
+TEST_CASE("a pace counts the jobs that ended between two samples, including pruned ones") {
   Pace pace;
   pace.note(std::vector{queue_with(100)}, at(10s));
   CHECK_FALSE(pace.of(queue_with(100), at(11s)));  // too soon to say
@@ -37,7 +37,7 @@ TEST_CASE("a pace is what ended between two looks, pruned jobs among it") {
   CHECK_FALSE(pace.of(QueueStats{.name = "other"}, at(20s)));
 }
 
-TEST_CASE("looks that follow one another closely do not shorten what is compared") {
+TEST_CASE("samples in quick succession do not shorten the measured time") {
   Pace pace;
   for (int s = 0; s <= 70; ++s) pace.note(std::vector{queue_with(s)}, at(std::chrono::seconds(s)));
   const auto seen = pace.of(queue_with(70), at(70s));
@@ -46,21 +46,21 @@ TEST_CASE("looks that follow one another closely do not shorten what is compared
   CHECK(seen->ended == 40);
 }
 
-TEST_CASE("a job begins when those before it have, at the pace of its queue") {
+TEST_CASE("a job is estimated to start after the jobs before it, at the pace of its queue") {
   const QueueStats queue = queue_with(0);
   Why why{Gate::busy_workers, "busy", {}};
   add_estimate(why, queue, 119, Pace::Seen{60, 30s}, kWall);
   CHECK(why.ahead == 119);
   CHECK(why.estimated_start == kWall + 60s);
-  CHECK(why.text == "busy; 119 are before it; it begins about " + format_wall_time(kWall + 60s) +
+  CHECK(why.text == "busy; 119 are before it; estimated start " + format_wall_time(kWall + 60s) +
                         " at the pace of the last 30s");
-  SUBCASE("nobody knows when, if none has ended") {
+  SUBCASE("there is no estimate if no job has ended") {
     Why still{Gate::busy_workers, "busy", {}};
     add_estimate(still, queue, 1, Pace::Seen{0, 30s}, kWall);
     CHECK(still.text == "busy; 1 is before it");
     CHECK_FALSE(still.estimated_start);
   }
-  SUBCASE("nor if there are more than are counted") {
+  SUBCASE("nor if more jobs wait than are counted") {
     Why far{Gate::busy_workers, "busy", {}};
     add_estimate(far, queue, kMaxAhead, Pace::Seen{60, 30s}, kWall);
     CHECK(far.text == "busy; at least 10000 are before it");
@@ -68,7 +68,7 @@ TEST_CASE("a job begins when those before it have, at the pace of its queue") {
   }
 }
 
-TEST_CASE("a rate says by itself when a job begins") {
+TEST_CASE("a rate alone determines when a job starts") {
   QueueStats queue = queue_with(0);
   queue.limits.rate = RateLimit{.count = 10, .per = 60s};
   Why why{Gate::rate, "closed", kWall + 6s};
@@ -76,16 +76,16 @@ TEST_CASE("a rate says by itself when a job begins") {
   CHECK(why.estimated_start == kWall + 126s);
 }
 
-TEST_CASE("the rate of its key says when a job begins, by those of the key before it") {
+TEST_CASE("the rate of its key and the earlier jobs of the key determine when a job starts") {
   QueueStats queue = queue_with(0);
   queue.limits.per_key.rate = RateLimit{.count = 1, .per = 10s};
   Why why{Gate::key_rate, "closed", kWall + 6s};
   add_estimate(why, queue, 2, {}, kWall);
   CHECK(why.estimated_start == kWall + 26s);
-  CHECK(why.text.starts_with("closed; 2 with its limit_key are before it; it begins about "));
+  CHECK(why.text.starts_with("closed; 2 with its limit_key are before it; estimated start "));
 }
 
-TEST_CASE("a key has the share in the pace of its queue that it has in what runs") {
+TEST_CASE("a key's share of the pace is its share of the running jobs") {
   QueueStats queue = queue_with(0);
   queue.counts[static_cast<std::size_t>(JobState::running)] = 8;
   Why why{Gate::key_concurrency, "full", {}};
@@ -94,7 +94,7 @@ TEST_CASE("a key has the share in the pace of its queue that it has in what runs
   CHECK(why.text.ends_with(" at its key's share in the pace of the last 30s"));
 }
 
-TEST_CASE("behind an open breaker the first begins when it is half open, others by the pace") {
+TEST_CASE("at an open breaker the first job starts when it is half open, others at the pace") {
   const QueueStats queue = queue_with(0);
   Why first{Gate::breaker, "open", kWall + 20s};
   add_estimate(first, queue, 0, {}, kWall);

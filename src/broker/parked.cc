@@ -1,4 +1,4 @@
-// Claims that wait for work: which park, which are woken with a batch and which end.
+// Claims that wait for work: which park, which are woken with a batch, and which end.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -18,15 +18,15 @@ bool wants_kind(const Claim& claim, const std::string& kind) {
          std::find(claim.kinds.begin(), claim.kinds.end(), kind) != claim.kinds.end();
 }
 
-// The engine's own: nobody waits for its answer.
+// A claim of the engine itself: no caller waits for its answer.
 bool is_own(const Claim& claim) {
   return !claim.queues.empty() && claim.queues.front().starts_with(kReservedQueues);
 }
 
-// What people are shown of the lines that it draws from.
+// The names of its queues, as shown to people.
 std::vector<std::string> queues_of(const Claim& claim) {
   std::vector<std::string> out;
-  for (const std::string& line : claim.queues) out.emplace_back(queue_of_line(line));
+  for (const std::string& line : claim.queues) out.emplace_back(base_queue_of(line));
   return out;
 }
 
@@ -41,7 +41,7 @@ void Broker::abandon(ParkId id) {
   if (MS_MUTANT(abandoned_claim_lives_on)) return;
   MutexLock lock(mutex_);
   abandoned_.push_back(id);
-  if (runner_waiting_) work_.notify_one();
+  if (loop_waiting_) work_.notify_one();
 }
 
 std::size_t Broker::parked_claims() const {
@@ -60,14 +60,14 @@ void Broker::abandon_now(ParkId id, Answers& answers) {
   }
   const auto is_it = [&](const Pending& p) { return p.park_id == id; };
   const auto acquire = std::find_if(urgent_.begin(), urgent_.end(), is_it);
-  if (acquire != urgent_.end()) acquire->deadline = Instant();  // it is tried, and does not wait
+  if (acquire != urgent_.end()) acquire->deadline = Instant();  // it is tried once, without waiting
   const auto fresh = std::find_if(claims_.begin(), claims_.end(), is_it);
   if (fresh == claims_.end()) return;
   answers.push_back([answer = std::move(fresh->answer)] { answer(ClaimResult{}); });
   claims_.erase(fresh);
 }
 
-// A new claim that would find nothing parks at once, without touching the store.
+// A new claim that would find nothing parks at once, without reading the store.
 void Broker::gather_new_claims(Batch& batch, Answers& answers, Now now) {
   while (!claims_.empty() && (batch.operations.empty() || batch.has_room(options_))) {
     Pending pending = std::move(claims_.front());
@@ -76,8 +76,14 @@ void Broker::gather_new_claims(Batch& batch, Answers& answers, Now now) {
     Worker& worker = worker_of(claim.worker);
     worker.last_seen = now.instant;
     worker.queues = queues_of(claim);
-    if (claim.facts != nullptr) worker.facts = claim.facts;
-    // Whether the token is that of the session's holder, the store says.
+    if (claim.facts != nullptr && claim.facts != worker.facts) {
+      if (!is_own(claim) && (worker.facts == nullptr || *worker.facts != *claim.facts))
+        version_marks_.note(claim.worker, *claim.facts);
+      worker.facts = claim.facts;
+    }
+    commands_.seen(claim.worker, claim.facts, now.instant);
+    if (!commands_.empty() && withhold(pending, answers, now)) continue;
+    // The store checks whether the token belongs to the session's holder.
     const bool found =
         claim.session_token != 0 || claim.job != 0 ||
         std::any_of(claim.queues.begin(), claim.queues.end(),
@@ -95,8 +101,8 @@ void Broker::gather_new_claims(Batch& batch, Answers& answers, Now now) {
   }
 }
 
-// Parked claims that an enqueue of this batch can serve go into the same commit, behind it; as many
-// as it has jobs.
+// Parked claims that an enqueue of this batch can serve join the same commit, after the enqueue; up
+// to one per job.
 void Broker::wake_parked_for_enqueues(Batch& batch, Now now) {
   if (parked_.empty()) return;
   const std::size_t enqueues_end = batch.operations.size();
@@ -107,16 +113,16 @@ void Broker::wake_parked_for_enqueues(Batch& batch, Now now) {
     std::set<std::pair<std::string_view, std::string_view>> sessions;
     for (const NewJob& job : enqueue->jobs) {
       if (!available_now(job, now)) continue;
-      // Of a session one job at most can begin.
+      // At most one job of a session can start.
       if (!job.session.empty() && !sessions.emplace(job.queue, job.session).second) continue;
       auto line = by_line.find(job.queue);
       if (line == by_line.end()) line = by_line.try_emplace(job.queue).first;
       line->second.push_back(&job);
-      // Who gets it, if its turn has come, is not known here: a holder waits for it alone; else
-      // whoever takes one job of any session, and those who want sessions if there is none.
+      // Whether the job is at the head of its session is not known here. If the session has a
+      // holder, only the holder waits for the job. If not: claims of jobs, else claims of sessions.
       if (job.session.empty()) continue;
-      by_line[session_line({job.queue, job.session})].push_back(&job);
-      if (!lines_.contains(job.queue)) by_line[accept_line(job.queue)].push_back(&job);
+      by_line[session_queue({job.queue, job.session})].push_back(&job);
+      if (!lines_.contains(job.queue)) by_line[accept_queue(job.queue)].push_back(&job);
     }
     std::vector<Parked*> woken;
     for (const auto& [queue, jobs] : by_line) {
@@ -133,13 +139,13 @@ void Broker::wake_parked_for_enqueues(Batch& batch, Now now) {
         served += static_cast<std::size_t>(parked->claim.max);
       }
     }
-    // add_parked grows the batch: `enqueue` is not used after this.
+    // add_parked grows the batch: do not use `enqueue` after this.
     for (Parked* parked : woken) add_parked(batch, *parked);
   }
 }
 
-// What this batch makes available because its time has come is handed over in the same commit too:
-// as far as the store can tell beforehand. A claim that was woken for nothing parks again.
+// Jobs that become due with this batch are also given to claims in the same commit, as far as the
+// store can predict them. A claim that was woken in vain parks again.
 void Broker::wake_parked_for_due(Batch& batch, Now now) {
   constexpr int kMaxLook = 100;
   if (parked_.empty()) return;
@@ -155,10 +161,10 @@ void Broker::wake_parked_for_due(Batch& batch, Now now) {
       if (info) jobs[info->schedule.job.queue] += fire->ticks.size();
     }
   }
-  for (const auto& [queue, count] : jobs) wake_line(batch, queue, count);
+  for (const auto& [queue, count] : jobs) wake_claims_of(batch, queue, count);
 }
 
-void Broker::wake_line(Batch& batch, const std::string& queue, std::size_t jobs) {
+void Broker::wake_claims_of(Batch& batch, const std::string& queue, std::size_t jobs) {
   const auto line = lines_.find(queue);
   if (line == lines_.end()) return;
   std::vector<Parked*> woken;
@@ -171,7 +177,7 @@ void Broker::wake_line(Batch& batch, const std::string& queue, std::size_t jobs)
   for (Parked* parked : woken) add_parked(batch, *parked);
 }
 
-// Queues that an earlier batch made available: offer them to the claims that were parked then.
+// Offers queues that an earlier batch made available to the claims that were parked then.
 void Broker::wake_ready(Batch& batch) {
   const auto has_room = [&] { return batch.operations.empty() || batch.has_room(options_); };
   for (auto it = ready_.begin(); it != ready_.end() && has_room();) {
@@ -196,7 +202,7 @@ void Broker::add_parked(Batch& batch, Parked& parked) {
   batch.add(unpark(parked));
 }
 
-void Broker::park(Pending pending) {
+void Broker::park(Pending pending, Parking parking) {
   auto parked = std::make_unique<Parked>();
   parked->id = pending.park_id;
   parked->claim = std::move(std::get<Claim>(pending.operation));
@@ -205,6 +211,7 @@ void Broker::park(Pending pending) {
   parked->order = next_order_++;
   parked->audit = std::move(pending.audit);
   for (const std::string& queue : parked->claim.queues) {
+    if (parking == Parking::withheld) break;
     QueueLine& line = lines_[queue];
     parked->lines.emplace_back(queue, line.insert(line.end(), parked.get()));
   }
@@ -237,8 +244,10 @@ Broker::Pending Broker::unpark(Parked& parked) {
 void Broker::expire_parked(Answers& answers, Now now) {
   while (!MS_MUTANT(parked_claim_never_ends) && !deadlines_.empty() &&
          deadlines_.begin()->first.first <= now.instant) {
+    Parked& parked = *deadlines_.begin()->second;
+    const WorkerCommand command = commands_.of(parked.claim.worker);
     answers.push_back(
-        [answer = unpark(*deadlines_.begin()->second).answer] { answer(ClaimResult{}); });
+        [answer = unpark(parked).answer, command] { answer(ClaimResult{.command = command}); });
   }
 }
 

@@ -1,4 +1,4 @@
-// The list of who is in quarantine, page by page, and the way out of there.
+// Lists the jobs in quarantine page by page, and releases them.
 #include "broker/quarantined.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The broker's answers about jobs: why they do not run, and what they died of.
+// The broker's answers about jobs: why they do not run, and why they died.
 #include <algorithm>
 
 #include "api/redrive_shapes.h"
@@ -9,9 +9,9 @@
 namespace mainspring {
 namespace {
 
-// What is known around a job.
+// The state of a job's queue, session and limits.
 struct Around {
-  Now now;  // read behind the counters: the pace is reckoned up to then
+  Now now;  // read after the counters: the pace is measured up to then
   std::optional<QueueStats> queue;
   std::vector<WorkerInfo> workers;
   std::optional<SessionInfo> session;
@@ -46,11 +46,11 @@ Result<Around> look_around(const Job& job, const Store& store, Broker& broker, c
   return around;
 }
 
-// Whether a heavy job before it holds it, of which those who know it alone do not know.
+// Checks whether a heavy job before it holds it back; the job's own limits do not show that.
 void look_before(const Store& store, const Job& job, const QueueStats& queue, WallTime now,
                  Why& why) {
   if (why.gate != Gate::claim && why.gate != Gate::busy_workers) return;
-  auto heavy = behind_heavy(queue, now);
+  auto heavy = waits_for_heavy(queue, now);
   const auto ahead = heavy ? store.ahead(job, 1) : Result<std::int64_t>(0);
   if (ahead && *ahead > 0) why = std::move(*heavy);
 }
@@ -87,7 +87,7 @@ Result<DeadGroups> Broker::dead_groups(const DeadFilter& filter) {
   return group_dead(store_, dead);
 }
 
-// Not by enqueue(), which refuses the engine's own queues to everybody else.
+// Not through enqueue(), which refuses the engine's own queues to all callers.
 Result<RedriveStarted> Broker::start_redrive(const DeadFilter& filter, const RedrivePace& pace) {
   const RedriveOrder order{filter, pace};
   MS_TRY(validate(order));

@@ -1,7 +1,7 @@
-// Questions: what a program can ask about jobs beyond their state, wherever the engine is, as Jobs
-// is for jobs.
+// Questions: queries about jobs beyond their state, implemented by the broker and by the client of
+// a server.
 //
-// All calls block and are safe from every thread.
+// All calls block and are thread-safe.
 #pragma once
 
 #include <functional>
@@ -15,10 +15,10 @@
 
 namespace mainspring {
 
-// What whoever follows events is told, on the thread that follows.
+// Callbacks of a follower of events, on its thread.
 struct EventSink {
-  std::function<void()> begun;                    // once: what happens from now on is told
-  std::function<void(const EngineEvent&)> event;  // in the order of the commits
+  std::function<void()> started;                  // once: later events are reported
+  std::function<void(const EngineEvent&)> event;  // in commit order
 };
 
 class Questions {
@@ -27,12 +27,11 @@ class Questions {
 
   // Errors: not_found, expired (its retention has ended), unavailable.
   virtual Result<Why> why(JobId id) = 0;
-  // Of the newest kMaxDeadLooked that match; the filter has no fingerprint. Errors:
-  // invalid_argument (names), unavailable.
+  // Groups the newest kMaxDeadCounted, with a tag the newest kMaxDeadLooked that have it; the
+  // filter has no fingerprint. Errors: invalid_argument (names), unavailable.
   virtual Result<DeadGroups> dead_groups(const DeadFilter& filter) = 0;
-  // Begins a redrive that takes its time: a job of the queue kRedriveQueue, which an engine works
-  // on, and another one goes on with if that dies. Errors: invalid_argument, overloaded,
-  // storage_full, unavailable.
+  // Starts a paced redrive: a job of the queue kRedriveQueue, run by an engine. If the engine dies,
+  // another one continues. Errors: invalid_argument, overloaded, storage_full, unavailable.
   virtual Result<RedriveStarted> start_redrive(const DeadFilter& filter,
                                                const RedrivePace& pace) = 0;
   // Bulk operations: see EngineBulk. Errors: invalid_argument, unavailable; of one by its id
@@ -46,8 +45,8 @@ class Questions {
   // Counts per step of time. Errors: invalid_argument (names, times, the step, too many points),
   // unavailable.
   virtual Result<History> history(const HistoryFilter& filter) = 0;
-  // Tells of events until `stop` is requested, which is no error. What was missed is a gap. Errors:
-  // invalid_argument, overloaded (as many follow as may), unavailable.
+  // Reports events until `stop` is requested, which is not an error. Missed events are a gap.
+  // Errors: invalid_argument, overloaded (too many followers), unavailable.
   virtual Result<void> follow(const EventFilter& filter, const EventSink& sink,
                               std::stop_token stop) = 0;
 };

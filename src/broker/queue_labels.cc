@@ -1,4 +1,4 @@
-// Labels of queues: those that have one keep it, free ones go to the next queues in line.
+// Labels of queues: a queue keeps its label; free labels go to the next queues without one.
 #include "broker/queue_labels.h"
 
 namespace mainspring {

@@ -1,5 +1,5 @@
-// QueueLabels: under which label a queue is counted in metrics. The first kMost queues have their
-// name, the others share "other", so that a store with many queues has bounded metrics.
+// QueueLabels: the label of a queue in metrics. The first kMost queues have their own name, the
+// others share "other", so that metrics stay bounded in a store with many queues.
 #pragma once
 
 #include <set>
@@ -17,8 +17,8 @@ class QueueLabels {
   // With "other", and 8 states of each, these are Registry::kMaxSeries.
   static constexpr std::size_t kMost = 249;
 
-  // The label of each queue, in the same order. A queue keeps its label until it is removed. From
-  // every thread.
+  // The label of each queue, in the same order. A queue keeps its label until it is removed.
+  // Thread-safe.
   std::vector<std::string> of(std::span<const QueueStats> queues) MS_EXCLUDES(mutex_);
 
  private:

@@ -1,4 +1,4 @@
-// Leases and schedules: the broker's calls that wait for their answer.
+// Leases and schedules: the broker's blocking calls.
 #include "broker/schedule_plans.h"
 #include "broker/sync_call.h"
 #include "model/schedule.h"

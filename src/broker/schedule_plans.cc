@@ -1,4 +1,4 @@
-// Plans of put, trigger and backfill, and the rules at the door of leases.
+// Plans of put, trigger and backfill, and the input checks of leases.
 #include "broker/schedule_plans.h"
 
 #include <fmt/format.h>
@@ -63,7 +63,7 @@ Result<BackfillPlan> plan_backfill(const ScheduleInfo& info, const Backfill& req
   const Overlap overlap = request.overlap.value_or(Overlap::buffer_all);
   int limit = kMaxMisfires;
   if (overlap == Overlap::buffer_all) {
-    // One of them may run at once, the others wait: none is dropped because too many do.
+    // One of them may run at once, the others wait: none is dropped for lack of buffer space.
     limit = std::min(limit, kMaxBuffered - info.buffered);
     if (limit <= 0) {
       return Error{.code = ErrorCode::overloaded,

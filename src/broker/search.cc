@@ -1,16 +1,25 @@
-// A search reads records page by page. Where terms look into payloads, it reads the whole records
-// of those that match otherwise, a few at a time, until the page or its work is full.
+// A search reads records page by page. If terms match payloads, it reads the whole records of the
+// other matches, a few at a time, until the page or its work limit is full. If the index of
+// searchable paths answers one of these terms, it reads the jobs that the index names, then those
+// that are not in the index yet.
 #include "broker/search.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "api/job_match.h"
+#include "base/mutant.h"
+#include "env/clock.h"
 
 namespace mainspring {
 namespace {
 
 constexpr int kNamesAtOnce = 1000;                                  // steps or ticks in one read
+constexpr int kIndexedAtOnce = 500;                                 // ids in one read of the index
 constexpr int kFirstRecords = 8, kMostRecords = 256;                // whole records in one read
 constexpr std::size_t kFewBytes = 256 << 10, kManyBytes = 1 << 20;  // of one read
 
@@ -68,27 +77,131 @@ bool is_named(const JobTerm& term) {
   return term.about == JobTerm::About::workflow || term.about == JobTerm::About::schedule;
 }
 
-// One page where terms look into payloads.
+// Where the index of searchable paths answers one term of a query.
+struct IndexUse {
+  std::vector<std::string> queues;
+  std::string path, value;
+};
+// What it says about the ids from `end` on.
+struct IndexPart {
+  std::vector<JobId> ids;  // newest first
+  JobId end = 0;
+  bool more = false;  // the index has jobs below `end` too
+};
+
+// The queues of a search; nullopt: of some of them the path is not declared.
+std::optional<std::vector<std::string>> declaring_queues(const JobFilter& filter,
+                                                         const std::string& path,
+                                                         const std::vector<QueueStats>& all) {
+  const std::vector<std::string>* named = nullptr;
+  for (const JobTerm& term : filter.query->terms) {
+    if (term.about == JobTerm::About::queue && !term.negated) named = &term.any;
+  }
+  std::vector<std::string> queues;
+  for (const QueueStats& queue : all) {
+    if (!filter.queue.empty() && queue.name != filter.queue) continue;
+    const bool wanted =
+        named == nullptr || std::find(named->begin(), named->end(), queue.name) != named->end();
+    const bool empty =
+        queue.expired == 0 && std::all_of(queue.counts.begin(), queue.counts.end(),
+                                          [](std::int64_t count) { return count == 0; });
+    if (!wanted || empty || !filter.within.has(queue.name)) continue;
+    const auto& paths = queue.limits.searchable;
+    if (std::find(paths.begin(), paths.end(), path) == paths.end()) return std::nullopt;
+    queues.push_back(queue.name);
+  }
+  return queues;
+}
+
+Result<std::optional<IndexUse>> find_index(const Store& store, const JobFilter& filter) {
+  std::optional<std::vector<QueueStats>> all;
+  if (filter.ids) return std::optional<IndexUse>();
+  for (const JobTerm& term : filter.query->terms) {
+    if (term.about != JobTerm::About::args || term.negated) continue;
+    if (!all) {
+      MS_TRY_ASSIGN(all, store.queues());
+    }
+    std::string path = fmt::format("{}", fmt::join(term.path, "."));
+    if (auto queues = declaring_queues(filter, path, *all))
+      return std::optional(IndexUse{std::move(*queues), std::move(path), term.any[0]});
+  }
+  return std::optional<IndexUse>();
+}
+
+// nullopt: the index cannot answer it any more.
+Result<std::optional<IndexPart>> read_index(const Store& store, const IndexUse& use, JobId before) {
+  IndexPart part;
+  JobId complete_from = 0;
+  for (const std::string& queue : use.queues) {
+    MS_TRY_ASSIGN(const auto page, store.indexed({.queue = queue,
+                                                  .path = use.path,
+                                                  .value = use.value,
+                                                  .before = before,
+                                                  .limit = kIndexedAtOnce}));
+    if (!page) return std::optional<IndexPart>();
+    complete_from = std::max(complete_from, page->complete_from);
+    if (std::ssize(page->ids) == kIndexedAtOnce) {
+      part.more = true;
+      part.end = std::max(part.end, page->ids.back());
+    }
+    part.ids.insert(part.ids.end(), page->ids.begin(), page->ids.end());
+  }
+  if (complete_from >= part.end) part.end = complete_from, part.more = false;
+  std::erase_if(part.ids, [&](JobId id) { return id < part.end; });
+  std::sort(part.ids.begin(), part.ids.end(), std::greater<>());
+  return std::optional(std::move(part));
+}
+
+// One page of a search with payload terms.
 class PayloadSearch {
  public:
   PayloadSearch(const Store& store, const JobFilter& filter, int limit)
       : store_(store), filter_(filter), limit_(static_cast<std::size_t>(std::max(limit, 1))) {}
 
   Result<JobPage> page(JobId before) {
+    MS_TRY_ASSIGN(const std::optional<IndexUse> use, find_index(store_, filter_));
+    while (use) {
+      MS_TRY_ASSIGN(std::optional<IndexPart> part, read_index(store_, *use, before));
+      if (!part) break;
+      const JobId end = part->end;
+      if (before > 0 && end >= before) break;  // the rest is not in the index
+      if (MS_MUTANT(index_answers_alone) && part->ids.empty()) return std::move(out_);
+      JobFilter named = filter_;
+      named.ids = std::move(part->ids);
+      MS_TRY_ASSIGN(const bool full, scan(named, before));
+      if (full && !out_.next && end > 1) out_.next = out_.jobs.back().id;
+      if (full || end <= 1) return std::move(out_);
+      before = end;
+      if (is_enough()) {
+        out_.next = before;
+        return std::move(out_);
+      }
+      if (!part->more) break;
+    }
+    MS_TRY(scan(filter_, before));
+    return std::move(out_);
+  }
+
+ private:
+  bool is_enough() const {
+    return out_.examined >= kMaxSearchedJobs || whole_ >= kMaxWholeJobs ||
+           bytes_ >= kMaxSearchedBytes || steady_.now().instant >= started_ + kMaxSearchTime;
+  }
+
+  // True: the page is full, or its work is done. Then `next` says where to continue.
+  Result<bool> scan(const JobFilter& filter, JobId before) {
     int records = kFirstRecords;
     for (;;) {
-      MS_TRY_ASSIGN(JobPage found, store_.list(filter_, records, before));
+      MS_TRY_ASSIGN(JobPage found, store_.list(filter, records, before));
       out_.examined += found.examined;
       const std::size_t read = bytes_;
       MS_TRY_ASSIGN(const bool full, take(found));
-      if (full) return std::move(out_);
-      if (!found.next) return std::move(out_);
+      if (full) return true;
+      if (!found.next) return false;
       before = *found.next;
-      const bool enough = out_.examined >= kMaxSearchedJobs || whole_ >= kMaxWholeJobs ||
-                          bytes_ >= kMaxSearchedBytes;
-      if (enough) {
+      if (is_enough()) {
         out_.next = before;
-        return std::move(out_);
+        return true;
       }
       const std::size_t last = bytes_ - read;
       if (last < kFewBytes) records = std::min(records * 2, kMostRecords);
@@ -96,8 +209,7 @@ class PayloadSearch {
     }
   }
 
- private:
-  // True: the page is full.
+  // Returns true when the page is full.
   Result<bool> take(JobPage& found) {
     std::vector<JobId> ids;
     for (const Job& job : found.jobs) ids.push_back(job.id);
@@ -108,7 +220,7 @@ class PayloadSearch {
     for (const Job& job : whole) by_id[job.id] = &job;
     for (Job& job : found.jobs) {
       const auto at = by_id.find(job.id);
-      if (at == by_id.end()) continue;  // it is gone by now
+      if (at == by_id.end()) continue;  // it was removed meanwhile
       bytes_ += searched_bytes(*at->second);
       if (!matches_payload(*filter_.query, *at->second)) continue;
       out_.jobs.push_back(std::move(job));
@@ -123,6 +235,8 @@ class PayloadSearch {
   const Store& store_;
   const JobFilter& filter_;
   const std::size_t limit_;
+  const SystemClock steady_;  // for the time of this search alone
+  const Instant started_ = steady_.now().instant;
   std::size_t whole_ = 0, bytes_ = 0;
   JobPage out_;
 };

@@ -1,4 +1,4 @@
-// Sessions: the rules at the door, and the broker's calls.
+// Sessions: input checks, and the broker's calls.
 #include "broker/session_calls.h"
 
 #include <fmt/format.h>

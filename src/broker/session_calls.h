@@ -1,11 +1,12 @@
-// The rules of sessions at the door: of calls in this process, and of the HTTP server.
+// Input checks for sessions: for calls in this process and for the HTTP server.
 #pragma once
 
 #include "store/session_operations.h"
 
 namespace mainspring {
 
-// A queue that is not the engine's, and a key. Errors: invalid_argument (queue, session).
+// Checks the queue (not one of the engine's) and the key. Errors: invalid_argument (queue,
+// session).
 Result<void> check_session(const SessionKey& session);
 Result<void> validate(const AcceptSession& request);
 Result<void> validate(const RenewSession& request);

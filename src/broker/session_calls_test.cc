@@ -1,4 +1,4 @@
-// What breaks a rule of sessions is refused before anything is asked of the store.
+// Invalid session requests are refused before the store is read.
 #include "broker/session_calls.h"
 
 #include <doctest/doctest.h>
@@ -12,7 +12,7 @@ const SessionKey kSession{"orders", "customer/7"};
 
 }  // namespace
 
-TEST_CASE("what breaks a rule of sessions is refused at the door") {
+TEST_CASE("an invalid session request is refused before it reaches the store") {
   const auto field_of = [](const Result<void>& result) {
     return result ? std::string("good") : result.error().field;
   };

@@ -1,5 +1,5 @@
-// Claims of sessions wait for a turn, and get it in the commit that gives it; on a real store,
-// stepped by hand.
+// Claims of sessions wait for the session head and get it in the commit that sets it; on a real
+// store, stepped by hand.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -81,19 +81,19 @@ struct SessionFixture {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(SessionFixture, "a holder's claim waits for the job whose turn comes") {
+TEST_CASE_FIXTURE(SessionFixture, "a holder's claim waits for the next job of its session") {
   const Token token = submit(AcceptSession{.worker = "w", .session = kSessionClaimsSession})
                           .as<SessionGrant>()
                           .token;
-  const SessionClaimsAnswered parked = claim(session_line(kSessionClaimsSession), token, 20s);
+  const SessionClaimsAnswered parked = claim(session_queue(kSessionClaimsSession), token, 20s);
   CHECK_FALSE(parked.yet());
   enqueue();
   REQUIRE(parked.yet());
   const ClaimedJob first = parked.as<ClaimResult>().jobs.at(0);
   CHECK(first.session == kSessionClaimsSession.key);
-  // The next one waits for the end of the first.
+  // The second claim waits for the end of the first job.
   enqueue();
-  const SessionClaimsAnswered next = claim(session_line(kSessionClaimsSession), token, 20s);
+  const SessionClaimsAnswered next = claim(session_queue(kSessionClaimsSession), token, 20s);
   CHECK_FALSE(next.yet());
   finish(first);
   REQUIRE(next.yet());
@@ -105,13 +105,13 @@ TEST_CASE_FIXTURE(SessionFixture,
   const Token token = submit(AcceptSession{.worker = "w", .session = kSessionClaimsSession})
                           .as<SessionGrant>()
                           .token;
-  CHECK(claim(session_line(kSessionClaimsSession), token + 1, 20s).as<Error>().code ==
+  CHECK(claim(session_queue(kSessionClaimsSession), token + 1, 20s).as<Error>().code ==
         ErrorCode::lease_lost);
-  CHECK_FALSE(claim(session_line(kSessionClaimsSession), token, 20s).yet());
+  CHECK_FALSE(claim(session_queue(kSessionClaimsSession), token, 20s).yet());
 }
 
-TEST_CASE_FIXTURE(SessionFixture, "whoever waits for a session gets it with its first job") {
-  const SessionClaimsAnswered parked = claim(accept_line("orders"), 0, 20s);
+TEST_CASE_FIXTURE(SessionFixture, "a claim that waits for a session gets it with its first job") {
+  const SessionClaimsAnswered parked = claim(accept_queue("orders"), 0, 20s);
   CHECK_FALSE(parked.yet());
   enqueue();
   const ClaimResult& got = parked.as<ClaimResult>();
@@ -123,7 +123,7 @@ TEST_CASE_FIXTURE(SessionFixture, "whoever waits for a session gets it with its 
   CHECK(workers->at(0).queues == std::vector<std::string>{"orders"});
 }
 
-TEST_CASE_FIXTURE(SessionFixture, "what a holder leaves is there for those who take any job") {
+TEST_CASE_FIXTURE(SessionFixture, "a released session's jobs go to ordinary claims") {
   const Token token = submit(AcceptSession{.worker = "h", .session = kSessionClaimsSession})
                           .as<SessionGrant>()
                           .token;

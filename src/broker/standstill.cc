@@ -1,9 +1,9 @@
-// Times in which the server could not take renewals: it stood still, or is about to restart.
+// Periods in which the server could not accept renewals: it stood still, or is about to restart.
 //
-// A stopped process, a suspended machine, a disk that does not answer and a database that cannot be
-// reached look alike from here: between two steps that reached the store there is more time than
-// the commit loop meant to sleep. No worker could renew meanwhile, so what would have ended then
-// must not. Gaps are measured on the steady clock; the wall clock is not asked.
+// A stopped process, a suspended machine, a disk that does not answer and an unreachable database
+// look the same here: the time between two steps that reached the store is longer than the commit
+// loop meant to sleep. No worker could renew in that time, so no lease may end because of it. Gaps
+// are measured on the steady clock, never on the wall clock.
 #include <algorithm>
 
 #include "base/mutant.h"
@@ -16,9 +16,9 @@ namespace {
 
 // How often the commit loop steps while leases are held.
 constexpr Duration kTick = std::chrono::seconds(1);
-// A renewal that is later than this is not waited for: its worker is gone.
+// A renewal that is later than this is not awaited: its worker is gone.
 constexpr Duration kLateRenewal = std::chrono::seconds(1);
-// Between two looks at workers that are waited for.
+// Pause between two checks of awaited workers.
 constexpr Duration kRenewalsLook = std::chrono::milliseconds(200);
 
 }  // namespace
@@ -39,14 +39,14 @@ std::optional<Error> Broker::end_standstill(bool commits, Now now) {
     if (!commits && !away) stepped_at_ = std::max(stepped_at_, now.instant);
     return std::nullopt;
   }
-  if (!commits && away) return std::nullopt;  // with the next batch, or once it is reached
+  if (!commits && away) return std::nullopt;  // with the next batch, or once it is reachable
   const Operation extend = ExtendLeases{.gap = gap};
   auto report = store_.apply({&extend, 1}, now);
   if (!report) return report.error();
   standstills_total_.add(1);
   log_.warn("the server stood still, or did not reach its store: leases are extended",
             {{"for", format_duration(gap)}});
-  // The time that the extension took is not another standstill.
+  // The time of the extension itself is not another standstill.
   stepped_at_ = clock_.now().instant;
   return std::nullopt;
 }
@@ -62,7 +62,7 @@ Result<void> Broker::allow_restart(Duration allowance) {
   return {};
 }
 
-// The last moment at which a worker that runs jobs is expected to renew; the past = none is.
+// When the last worker that runs jobs is expected to renew; Instant() = no renewal is expected.
 Instant Broker::renewals_due() const {
   Instant due;
   for (const auto& [name, worker] : workers_) {
@@ -86,7 +86,7 @@ std::size_t Broker::end_claims(const std::string& worker, const Within& within) 
   const auto ends = [&](const Claim& claim) {
     return claim.worker == worker &&
            std::all_of(claim.queues.begin(), claim.queues.end(), [&](const std::string& line) {
-             return within.has(std::string(queue_of_line(line)));
+             return within.has(std::string(base_queue_of(line)));
            });
   };
   MutexLock lock(mutex_);
@@ -97,7 +97,7 @@ std::size_t Broker::end_claims(const std::string& worker, const Within& within) 
   for (const Pending& pending : claims_) {
     if (ends(std::get<Claim>(pending.operation))) abandoned_.push_back(pending.park_id);
   }
-  if (runner_waiting_) work_.notify_one();
+  if (loop_waiting_) work_.notify_one();
   return abandoned_.size() - before;
 }
 

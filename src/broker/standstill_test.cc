@@ -1,4 +1,4 @@
-// A broker that stood still, could not reach its store, or is about to restart.
+// A broker that stood still, cannot reach its store, or is about to restart.
 #include <doctest/doctest.h>
 
 #include "broker/nodes_bench.h"
@@ -7,7 +7,7 @@ using namespace mainspring;
 
 namespace {
 
-// One broker over a store that can hang or be away, stepped by hand.
+// One broker over a store that can hang or be unavailable, stepped by hand.
 struct Standing {
   explicit Standing(bool shared = false) {
     char name[] = "/tmp/mainspring_test_XXXXXX";
@@ -71,14 +71,14 @@ TEST_CASE("a rescue that is the first operation after a standstill rescues nothi
   CHECK(s.renewed());
 }
 
-TEST_CASE("a renewal that is the first operation after a standstill is not late") {
+TEST_CASE("a renewal as the first operation after a standstill is in time") {
   Standing s;
   s.run_for(20s);
   s.clock.advance(1h);
   CHECK(s.renewed());
 }
 
-TEST_CASE("a worker that says nothing while the broker runs loses its lease in time") {
+TEST_CASE("a worker that is silent while the broker runs loses its lease in time") {
   Standing s;
   s.run_for(29s);
   CHECK(s.rescued() == 0);
@@ -99,7 +99,7 @@ TEST_CASE("two standstills, one after the other, do not end a lease either") {
   CHECK(s.rescued() == 1);
 }
 
-TEST_CASE("a commit that hangs is a standstill, and its length is counted once") {
+TEST_CASE("a commit that hangs is a standstill that is counted once") {
   Standing s;
   s.run_for(10s);
   s.db.slow = [&] { s.clock.advance(60s); };
@@ -112,7 +112,7 @@ TEST_CASE("a commit that hangs is a standstill, and its length is counted once")
   CHECK(s.rescued() == 1);
 }
 
-TEST_CASE("time in which the database could not be reached costs no lease") {
+TEST_CASE("time without a reachable database costs no lease") {
   Standing s(true);
   s.run_for(10s);
   s.db.away = true;
@@ -160,7 +160,7 @@ TEST_CASE("a restart waits for the renewals of workers that run jobs, but not fo
   CHECK(s.rescued() == 0);
 }
 
-TEST_CASE("a worker ends its own waiting claims and no others") {
+TEST_CASE("a worker ends only its own waiting claims") {
   Standing s;
   int ended = 0, other = 0;
   const auto wait = [&](const char* worker, int& count) {

@@ -36,7 +36,7 @@ struct Broker::SyncCall {
 template <class T>
 Result<T> Broker::call(Operation operation) {
   SyncCall sync;
-  submit(std::move(operation), sync.answer(), std::nullopt, Wake::nobody);
+  submit({std::move(operation), sync.answer(), std::nullopt}, Wake::none);
   wait_for(sync);
   return sync.take<T>();
 }

@@ -1,4 +1,4 @@
-// Triggers: the rules at the door, and the broker's calls.
+// Triggers: input checks, and the broker's calls.
 #include "broker/trigger_calls.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 namespace mainspring {
 namespace {
 
-// Definitions that change while an event is on its way.
+// Retries if the definition changes while an event is processed.
 constexpr int kTries = 3;
 constexpr std::array<std::string_view, 4> kHookNames = {"body", "headers", "query", "trigger"};
 constexpr std::array<std::string_view, 2> kFolderNames = {"file", "trigger"};

@@ -1,5 +1,5 @@
-// The rules of triggers at the door: of calls in this process, of the HTTP server, of whoever
-// watches folders.
+// Input checks for triggers: for calls in this process, for the HTTP server, and for folder
+// watchers.
 #pragma once
 
 #include <span>
@@ -12,21 +12,20 @@ class Broker;
 
 inline constexpr std::size_t kMinHookTokenBytes = 16, kMaxHookTokenBytes = 256;
 
-// A definition that makes a whole; references of its args to what its source has. Errors:
+// Checks that the definition is complete and that its args refer to values of its source. Errors:
 // invalid_argument.
 Result<void> check_trigger(const Trigger& trigger);
-// Is the folder, if it has one, below one of the roots? Errors: invalid_argument.
+// Checks that the folder, if any, is below one of the roots. Errors: invalid_argument.
 Result<void> check_watch_roots(const Trigger& trigger, std::span<const std::string> roots);
-// What a store keeps of a secret. Errors: invalid_argument. (Keys of signatures are the caller's to
-// check.)
+// The stored form of a secret. Errors: invalid_argument. (Callers check signature keys themselves.)
 Result<std::string> kept_secret(const HookSource& http, std::string_view secret);
 
-// The args of the job of an event. Errors: invalid_argument (a reference to nothing), too_large.
+// The args of the job of an event. Errors: invalid_argument (an unresolved reference), too_large.
 Result<std::string> trigger_args(const Trigger& trigger, const FireTriggerRequest& event);
-// What the reference finds in the event, as text; "" = nothing. What is long becomes its digest.
+// The value of the reference in the event, as text; "" = none. A long value becomes its digest.
 std::string event_id_of(std::string_view reference, const FireTriggerRequest& event);
 
-// An event of somebody who has been let in. `fence`: of whoever leads. Errors: of fire_trigger().
+// An event of an authenticated caller. `fence`: of the leader. Errors: those of fire_trigger().
 struct TriggerEventSource {
   std::optional<WallTime> made_at{};
   Fence fence{};

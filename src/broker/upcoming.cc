@@ -1,4 +1,4 @@
-// What the next hours bring, and schedules that are paused or resumed many at once.
+// Ticks and due jobs of the next hours; and pausing or resuming many schedules.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace mainspring {
 namespace {
 
-// Those that fire first are looked at; of further ones the answer says that it is truncated.
+// The schedules that fire first; if there are more, the answer is marked as truncated.
 constexpr int kMaxUpcomingSchedules = 10'000;
 constexpr int kTicksAtOnce = 16;
 constexpr std::size_t kPausesAtOnce = 100;
@@ -25,9 +25,9 @@ class TicksToCome {
     read(1);
   }
   const std::string& name() const { return schedule_.name; }
-  // The next one; nullptr = none.
+  // The next tick; nullptr = none.
   const PreviewTick* first() const { return next_ < read_.size() ? &read_[next_] : nullptr; }
-  // Passes the first. False: there are more before `to`, and they are not read.
+  // Moves past the first tick. Returns false if there are more ticks before `to` that are not read.
   bool step(WallTime to) {
     after_ = read_[next_++].nominal;
     --left_;
@@ -51,7 +51,7 @@ class TicksToCome {
 
   Schedule schedule_;
   int left_;
-  std::optional<std::int64_t> runs_;  // that remain; nullopt = no limit
+  std::optional<std::int64_t> runs_;  // remaining; nullopt = no limit
   WallTime after_;
   std::vector<PreviewTick> read_;
   std::size_t next_ = 0;
@@ -95,7 +95,7 @@ Result<void> check_schedule_set(const ScheduleSet& which) {
   return {};
 }
 
-// Each schedule of the set that is there, with what is known of it; the others are missing.
+// Each existing schedule of the set, and whether it is paused; the others are missing.
 Result<std::map<std::string, bool>> paused_by_name(const Store& store,
                                                    const PauseSchedules& request,
                                                    std::vector<std::string>& missing) {

@@ -25,7 +25,7 @@ std::string how_it_runs(const Job& job) {
 
 Why held_by_time(const Job& job, WallTime now) {
   const std::string when = format_wall_time(job.run_at);
-  if (job.run_at <= now) return {Gate::claim, fmt::format("it has been due since {}", when), {}};
+  if (job.run_at <= now) return {Gate::claim, fmt::format("due since {}", when), {}};
   if (job.state == JobState::retryable) {
     const std::string last = job.errors.empty() ? "" : ": " + job.errors.back().message;
     return {Gate::time,
@@ -33,10 +33,10 @@ Why held_by_time(const Job& job, WallTime now) {
                         job.max_attempts, when, last),
             job.run_at};
   }
-  return {Gate::time, fmt::format("it is scheduled for {}", when), job.run_at};
+  return {Gate::time, fmt::format("scheduled: runs at {}", when), job.run_at};
 }
 
-// As a word of a shell.
+// Quotes it for a shell.
 std::string quoted(const std::string& text) {
   const bool plain = std::all_of(text.begin(), text.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -48,40 +48,56 @@ std::string quoted(const std::string& text) {
   return out + "'";
 }
 
+// A worker that waits sends its claim at once, and one that runs jobs renews them. A worker that
+// does neither has ended, or has been told to claim nothing.
+constexpr Duration kClaimsWithin = std::chrono::seconds(10);
+
+bool claims(const WorkerInfo& worker) {
+  return worker.parked || worker.running > 0 || worker.last_seen < kClaimsWithin;
+}
+
+std::string seconds_of(Duration duration) {
+  return format_duration(std::chrono::round<std::chrono::seconds>(duration));
+}
+
 Why held_by_workers(const Job& job, const std::vector<WorkerInfo>& workers) {
-  const auto takes = [&](const WorkerInfo& worker) {
-    return std::find(worker.queues.begin(), worker.queues.end(), job.queue) != worker.queues.end();
-  };
-  const auto theirs = std::count_if(workers.begin(), workers.end(), takes);
-  if (theirs == 0) {
+  std::vector<const WorkerInfo*> theirs;
+  for (const WorkerInfo& worker : workers) {
+    if (std::find(worker.queues.begin(), worker.queues.end(), job.queue) != worker.queues.end())
+      theirs.push_back(&worker);
+  }
+  if (theirs.empty())
+    return {Gate::no_worker, fmt::format("no recent worker takes jobs of queue {}", job.queue), {}};
+  const auto* last = *std::min_element(
+      theirs.begin(), theirs.end(), [](auto* a, auto* b) { return a->last_seen < b->last_seen; });
+  std::erase_if(theirs, [](const WorkerInfo* worker) { return !claims(*worker); });
+  if (theirs.empty()) {
     return {Gate::no_worker,
-            fmt::format("no worker that was heard of lately takes jobs of queue {}", job.queue),
+            fmt::format("no worker takes jobs of queue {}: the last one, {}, was seen {} ago",
+                        job.queue, last->id, seconds_of(last->last_seen)),
             {}};
   }
-  const bool idle = std::any_of(workers.begin(), workers.end(), [&](const WorkerInfo& worker) {
-    return takes(worker) && worker.parked;
-  });
-  if (idle) {
+  if (std::any_of(theirs.begin(), theirs.end(), [](auto* worker) { return worker->parked; })) {
     return {Gate::claim,
             fmt::format("a worker waits for jobs of queue {}: it is about to be claimed, or none "
                         "of them takes jobs of kind {}",
                         job.queue, job.kind),
             {}};
   }
-  return {
-      Gate::busy_workers,
-      fmt::format("{} {} of queue {} {} as much as {}", theirs, theirs == 1 ? "worker" : "workers",
-                  job.queue, theirs == 1 ? "has" : "have", theirs == 1 ? "it wants" : "they want"),
-      {}};
+  const bool one = theirs.size() == 1;
+  return {Gate::busy_workers,
+          fmt::format("{} {} jobs of queue {}; all {} slots are busy", theirs.size(),
+                      one ? "worker takes" : "workers take", job.queue, one ? "its" : "their"),
+          {}};
 }
 
-// What else than its priority decides when its turn comes.
+// Describes the queue's order apart from the priority.
 std::string order_words(const Job& job, const QueueLimits& limits, WallTime now) {
   std::string text;
   const int counts = effective_priority(job.priority, job.run_at, limits.ageing, now);
   if (counts != job.priority)
     text += fmt::format("; its priority {} counts as {} by now", job.priority, counts);
-  if (limits.per_key.fair) text += "; limit keys take turns";
+  if (limits.per_key.fair) text += "; limit keys are served fairly";
   return text;
 }
 
@@ -103,8 +119,8 @@ Why held_by_pause(const QueueStats& queue) {
 Why held_by_itself(const Job& job) {
   const std::string why = job.reason.empty() ? "" : ": " + job.reason;
   return {Gate::deferred,
-          fmt::format("its worker deferred it{}; `mainspring work --queue {} --job {}` takes it, "
-                      "`mainspring jobs retry {}` puts it back in line",
+          fmt::format("deferred by its worker{}; run it with `mainspring work --queue {} --job "
+                      "{}`, or make it available with `mainspring jobs retry {}`",
                       why, job.queue, job.id, job.id),
           {}};
 }
@@ -115,9 +131,8 @@ Why held_by_quarantine(const Job& job, WallTime now) {
       job.run_at > now ? fmt::format(", not before {}", format_wall_time(job.run_at)) : "";
   return {
       Gate::quarantine,
-      fmt::format("it is in quarantine since {}: {} of its attempts {} lost one behind the "
-                  "other, with their workers; it runs alone when its turn comes{}; "
-                  "`mainspring quarantine release {}` puts it back in line",
+      fmt::format("in quarantine since {}: its last {} attempts {} lost with their workers; it "
+                  "waits for its release{}; `mainspring quarantine release {}` releases it now",
                   format_wall_time(q.since), q.lost, q.lost == 1 ? "was" : "were", when, job.id),
       {}};
 }
@@ -126,18 +141,18 @@ std::optional<Why> held_by_limits(const QueueStats& queue, WallTime now) {
   const std::int64_t running = queue.counts[static_cast<std::size_t>(JobState::running)];
   const auto& most = queue.limits.concurrency;
   if (most && running >= *most) {
-    return Why{Gate::concurrency,
-               fmt::format("{} {} of queue {} {}, and no more than {} may run at once", running,
-                           running == 1 ? "job" : "jobs", queue.name, running == 1 ? "runs" : "run",
-                           *most),
-               {}};
+    return Why{
+        Gate::concurrency,
+        fmt::format("{} {} of queue {} {}; the limit is {}", running, running == 1 ? "job" : "jobs",
+                    queue.name, running == 1 ? "runs" : "run", *most),
+        {}};
   }
   if (!queue.limits.rate || !queue.opens_at || *queue.opens_at <= now) return std::nullopt;
   const RateLimit& rate = *queue.limits.rate;
   return Why{Gate::rate,
-             fmt::format("queue {} begins no more than {} {} per {}: it is closed until {}",
-                         queue.name, rate.count, rate.count == 1 ? "job" : "jobs",
-                         format_duration(rate.per), format_wall_time(*queue.opens_at)),
+             fmt::format("queue {} starts at most {} {} per {}: closed until {}", queue.name,
+                         rate.count, rate.count == 1 ? "job" : "jobs", format_duration(rate.per),
+                         format_wall_time(*queue.opens_at)),
              queue.opens_at};
 }
 
@@ -151,8 +166,8 @@ std::optional<Why> held_by_breaker(const Job& job, const BreakerInfo& breaker, W
   if (breaker.state != BreakerState::half_open || breaker.probes < breaker.room)
     return std::nullopt;
   return Why{Gate::breaker,
-             fmt::format("breaker {} of queue {} is half open: {} {}, and no more than {} may run "
-                         "at once until {} succeeded",
+             fmt::format("breaker {} of queue {} is half open: {} {}; the limit is {} until {} "
+                         "succeeded",
                          breaker.name, job.queue, breaker.probes,
                          breaker.probes == 1 ? "probe runs" : "probes run", breaker.room,
                          breaker.room == 1 ? "one has" : "as many have"),
@@ -167,41 +182,38 @@ std::optional<Why> held_by_key(const Job& job, const KeyLimits& limits, const Li
     const bool one = key.running == 1;
     return Why{
         Gate::key_concurrency,
-        fmt::format("{} {} of queue {} with limit_key \"{}\" {}, and no more than {} may run "
-                    "at once",
-                    key.running, one ? "job" : "jobs", job.queue, job.limit_key,
-                    one ? "runs" : "run", *most),
+        fmt::format("{} {} of queue {} with limit_key \"{}\" {}; the limit is {}", key.running,
+                    one ? "job" : "jobs", job.queue, job.limit_key, one ? "runs" : "run", *most),
         {}};
   }
   if (!limits.rate || !key.opens_at || *key.opens_at <= now) return std::nullopt;
   return Why{Gate::key_rate,
-             fmt::format("queue {} begins no more than {} {} per {} with limit_key \"{}\": it is "
-                         "closed for these until {}",
+             fmt::format("queue {} starts at most {} {} per {} with limit_key \"{}\": closed for "
+                         "this key until {}",
                          job.queue, limits.rate->count, limits.rate->count == 1 ? "job" : "jobs",
                          format_duration(limits.rate->per), job.limit_key,
                          format_wall_time(*key.opens_at)),
              key.opens_at};
 }
 
-// A job with the turn waits where it would be available, while somebody holds the session.
+// The head of a session has no other gate than the session's holder.
 Why held_by_session(const Job& job, const SessionInfo* session) {
   if (session == nullptr)
-    return {Gate::session_turn,
-            fmt::format("it waits for its turn in session \"{}\"", job.session),
-            {}};
+    return {
+        Gate::session_head, fmt::format("waits for its turn in session \"{}\"", job.session), {}};
   const std::string resume =
       fmt::format("`mainspring sessions resume {} {}`", job.queue, quoted(job.session));
-  if (session->turn != 0 && session->turn != job.id) {
-    return {Gate::session_turn,
-            fmt::format("it waits for job {}, which has the turn in session \"{}\" of {} jobs",
-                        session->turn, job.session, session->jobs),
+  if (session->head != 0 && session->head != job.id) {
+    return {Gate::session_head,
+            fmt::format("waits for job {}, the head of session \"{}\" with {} jobs",
+                        session->head, job.session, session->jobs),
             {}};
   }
   if (session->stop == SessionStop::blocked) {
     return {
         Gate::session_stopped,
-        fmt::format("session \"{}\" is blocked by dead job {}: retry that job, or go on without "
-                    "it by {}",
+        fmt::format("session \"{}\" is blocked by dead job {}: retry that job, or continue without "
+                    "it: {}",
                     job.session, session->stopped_by, resume),
         {}};
   }
@@ -214,17 +226,18 @@ Why held_by_session(const Job& job, const SessionInfo* session) {
   if (!session->worker.empty()) {
     return {
         Gate::session_held,
-        fmt::format("session \"{}\" is held by worker {} for {} at least: only it gets the job",
+        fmt::format("session \"{}\" is held by worker {} for at least {}: only that worker gets "
+                    "the job",
                     job.session, session->worker,
                     format_duration(std::chrono::ceil<std::chrono::seconds>(session->expires_in))),
         {}};
   }
-  return {Gate::session_turn, fmt::format("its turn in session \"{}\" has come", job.session), {}};
+  return {Gate::session_head, fmt::format("is the head of session \"{}\"", job.session), {}};
 }
 
 constexpr Duration kFarthest = std::chrono::hours(24 * 366);
 
-// After so many others, of which each takes `of` / `n`.
+// The start time after this many others, each of which takes `of` / `n`.
 std::optional<WallTime> after(std::int64_t others, Duration of, double n, WallTime from) {
   if (others == 0) return from;
   if (n <= 0) return std::nullopt;
@@ -254,8 +267,11 @@ void add_estimate(Why& why, const QueueStats& queue, std::int64_t ahead,
                   const std::optional<Pace::Seen>& pace, WallTime now, const LimitKeyInfo& key) {
   why.ahead = std::min(ahead, kMaxAhead);
   const bool of_key = line_of(why.gate) == Line::limit_key;
-  why.text += fmt::format("; {}{}{} {} before it", ahead < kMaxAhead ? "" : "at least ", *why.ahead,
-                          of_key ? " with its limit_key" : "", ahead == 1 ? "is" : "are");
+  why.text +=
+      ahead == 0
+          ? std::string("; it is next")
+          : fmt::format("; {}{}{} {} before it", ahead < kMaxAhead ? "" : "at least ", *why.ahead,
+                        of_key ? " with its limit_key" : "", ahead == 1 ? "is" : "are");
   if (ahead >= kMaxAhead) return;
   const auto by_rate = [&](const RateLimit& rate) {
     return after(ahead, rate.per, rate.count, why.until.value_or(now));
@@ -278,15 +294,16 @@ void add_estimate(Why& why, const QueueStats& queue, std::int64_t ahead,
     why.estimated_start =
         after(opens ? ahead : ahead + 1, pace->in, ended, opens ? *why.until : now);
     by = fmt::format(" at {} of the last {}", of_key ? "its key's share in the pace" : "the pace",
-                     format_duration(std::chrono::round<std::chrono::seconds>(pace->in)));
+                     seconds_of(pace->in));
   }
   if (!why.estimated_start) return;
-  why.text += fmt::format("; it begins about {}{}", format_wall_time(*why.estimated_start), by);
+  why.text += fmt::format("; estimated start {}{}", format_wall_time(*why.estimated_start), by);
 }
 
 void add_before_in_quarantine(Why& why, std::int64_t ahead) {
   why.ahead = std::min(ahead, kMaxAhead);
-  why.text += fmt::format("; {} {} before it in there", *why.ahead, ahead == 1 ? "is" : "are");
+  why.text += ahead == 0 ? std::string("; it is next")
+                         : fmt::format("; {} {} before it", *why.ahead, ahead == 1 ? "is" : "are");
 }
 
 Why why_of(const Job& job, const QueueStats* queue, const std::vector<WorkerInfo>& workers,
@@ -299,7 +316,7 @@ Why why_of(const Job& job, const QueueStats* queue, const std::vector<WorkerInfo
   if (job.state == JobState::waiting) {
     return {Gate::earlier_run, "an earlier run of its schedule has not ended", {}};
   }
-  // A pause holds what is due and what is not: it is the more useful answer.
+  // A pause holds back due and future jobs: it is the more useful answer.
   if (queue != nullptr && queue->paused) {
     return held_by_pause(*queue);
   }

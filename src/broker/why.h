@@ -1,4 +1,4 @@
-// Which gate holds a job back, from what the store and the broker say of it.
+// Finds the gate that holds a job back, from the state of the store and the broker.
 #pragma once
 
 #include <optional>
@@ -10,31 +10,31 @@
 
 namespace mainspring {
 
-// From what the store and the broker say at `now`. `queue` = nullptr: unknown. `kinds` of workers
-// are not known: one that takes the queue may still not take the job's kind.
-// `session` = nullptr: it has none, or nobody knows it any more. `key`: what its queue knows of its
-// limit_key. `breaker`: that its queue names; nullptr = none.
+// All arguments are the state at `now`. `queue` = nullptr: unknown. The kinds that workers take are
+// not known: a worker that takes the queue may not take the job's kind. `session` = nullptr: the
+// job has none, or it is unknown. `key`: the queue's state of the job's limit_key. `breaker`: that
+// the queue names; nullptr = none.
 Why why_of(const Job& job, const QueueStats* queue, const std::vector<WorkerInfo>& workers,
            const SessionInfo* session, WallTime now, const LimitKeyInfo& key = {},
            const BreakerInfo* breaker = nullptr);
 
-// Of a queue with costs: the limit into whose rest the job does not fit, first of the queue, then
-// of its key; nullopt = it would fit.
+// For a queue with costs: the limit whose remainder is too small for the job; first of the queue,
+// then of its key; nullopt = the job would fit.
 std::optional<Why> held_by_cost(const Job& job, const QueueStats& queue, const LimitKeyInfo& key,
                                 WallTime now);
-// Of such a queue, as `gate`, for a job that would fit but has others before it: the limit that a
-// heavy one of these may wait for. nullopt = any fits.
-std::optional<Why> behind_heavy(const QueueStats& queue, WallTime now);
+// For such a queue and a job that would fit but has others before it: the limit that a heavy one of
+// them may wait for. nullopt = every job fits.
+std::optional<Why> waits_for_heavy(const QueueStats& queue, WallTime now);
 
-// What passes when those before it begin: those of its queue, or of its limit_key alone.
+// Which earlier jobs must start first: those of its queue, or of its limit_key only.
 enum class Line { none, queue, limit_key };
 Line line_of(Gate gate);
-// To `why`, of a job in quarantine: those before it.
+// Adds the number of earlier jobs to `why`, for a job in quarantine.
 void add_before_in_quarantine(Why& why, std::int64_t ahead);
-// To `why`, of a job that waits in a line: those before it there, and what follows from them for
-// when it begins, counted in jobs, whatever they cost. By the rate where one holds it; by a breaker
-// not before it is half open; else by what was seen of the queue, and of that the share that the
-// key has in what runs.
+// Adds the number of earlier jobs in the ready queue to `why`, and an estimate of the start time.
+// Jobs are counted, whatever they cost. The estimate uses the rate limit if one holds the job back;
+// with a breaker it is not before the breaker is half open; else it uses the observed completion
+// rate, or the key's share of the running jobs.
 void add_estimate(Why& why, const QueueStats& queue, std::int64_t ahead,
                   const std::optional<Pace::Seen>& pace, WallTime now,
                   const LimitKeyInfo& key = {});

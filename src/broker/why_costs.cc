@@ -14,7 +14,7 @@ std::string of_key(std::string_view key) {
   return key.empty() ? "" : fmt::format(" with limit_key \"{}\"", key);
 }
 
-// Of a queue, or of one of its keys: what there is of it, and what it has used up.
+// A limit of a queue or of one of its keys, and how much of it is used.
 struct Used {
   const std::optional<int>& concurrency;
   const std::optional<RateLimit>& rate;
@@ -39,9 +39,8 @@ std::optional<Why> held(const QueueStats& queue, int cost, const Used& used, Wal
   if (left >= begins) return std::nullopt;
   const WallTime until = used.meter.opens_at(*used.rate, now, begins);
   return Why{used.key.empty() ? Gate::rate : Gate::key_rate,
-             fmt::format("{}queue {} begins no more than {} per {}{}, and {} {} left; there are {} "
-                         "at {}",
-                         costs, queue.name, used.rate->count, format_duration(used.rate->per),
+             fmt::format("{}queue {} starts at most {} per {}{}, {} {} left; {} at {}", costs,
+                         queue.name, used.rate->count, format_duration(used.rate->per),
                          of_key(used.key), left == 0 ? "none" : fmt::to_string(left),
                          left <= 1 ? "is" : "are", begins, format_wall_time(until)),
              until};
@@ -63,7 +62,7 @@ std::optional<Why> held_by_cost(const Job& job, const QueueStats& queue, const L
               {limits.concurrency, limits.rate, key.slots_taken, key.meter, job.limit_key}, now);
 }
 
-std::optional<Why> behind_heavy(const QueueStats& queue, WallTime now) {
+std::optional<Why> waits_for_heavy(const QueueStats& queue, WallTime now) {
   for (const auto& [kind, cost] : queue.limits.costs) {
     auto why = held(queue, cost, used_of(queue), now);
     if (!why) continue;

@@ -1,7 +1,7 @@
-// What `why` says and what a claim does are one thing: over random histories, a job that a claim
-// gives was held by no gate just before, and a claim that gives nothing leaves none that is free.
+// `why` agrees with claims. Over random histories, no gate held a job just before a claim returns
+// it, and a claim that returns nothing leaves no job without a gate.
 //
-// Not with costs: of a job behind a heavy one it says only that this may wait for room.
+// Costs are left out: for a job after a heavy one, `why` says only that the job may wait for room.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr int kHistories = 40, kTurns = 120;
+constexpr int kHistories = 40, kHeads = 120;
 
 class World {
  public:
@@ -37,27 +37,28 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  void turn() {
+  void head() {
     act();
     const std::map<JobId, Why> before = whys();
     const auto jobs =
         one<ClaimResult>(Claim{.worker = "w", .queues = {"q"}, .kinds = {}, .max = 1}).jobs;
     if (jobs.empty()) {
-      for (const auto& one : before) {  // no binding: clang 14 lets no lambda have one
+      for (const auto& one : before) {  // clang 14 cannot capture bindings
         const Why& why = one.second;
-        CHECK_MESSAGE(!is_free(why), one.first << " is not given: " << why.text << "; " << state());
+        CHECK_MESSAGE(!is_free(why),
+                      one.first << " is not returned: " << why.text << "; " << state());
       }
       return;
     }
     ++given;
     const auto said = before.find(jobs[0].id);
     REQUIRE(said != before.end());
-    CHECK_MESSAGE(is_free(said->second), jobs[0].id << " is given: " << said->second.text);
+    CHECK_MESSAGE(is_free(said->second), jobs[0].id << " is returned: " << said->second.text);
     running_.push_back(jobs[0]);
   }
 
   int given = 0;
-  std::map<Gate, int> gates;  // how often each was named
+  std::map<Gate, int> gates;  // how often each gate was named
 
  private:
   std::string state() const {
@@ -146,7 +147,7 @@ class World {
       }
     }
   }
-  // Of all that could be given.
+  // Over all jobs that could be returned.
   std::map<JobId, Why> whys() {
     std::map<JobId, Why> out;
     JobFilter filter;
@@ -182,7 +183,7 @@ TEST_CASE("why names a gate if and only if a claim does not give the job") {
   for (unsigned seed = 1; seed <= kHistories; ++seed) {
     CAPTURE(seed);
     World world(seed);
-    for (int i = 0; i < kTurns; ++i) world.turn();
+    for (int i = 0; i < kHeads; ++i) world.head();
     for (const auto& [gate, times] : world.gates) gates[gate] += times;
     given += world.given;
   }

@@ -29,8 +29,9 @@ Gate gate_of(const Job& job, bool paused = false, std::vector<WorkerInfo> worker
   return why.gate;
 }
 
-WorkerInfo worker(std::string queue, bool parked) {
+WorkerInfo worker(std::string queue, bool parked, Duration last_seen = 0s) {
   WorkerInfo info;
+  info.last_seen = last_seen;
   info.id = "w1";
   info.queues = {std::move(queue)};
   info.parked = parked;
@@ -39,7 +40,7 @@ WorkerInfo worker(std::string queue, bool parked) {
 
 }  // namespace
 
-TEST_CASE("what has ended says how") {
+TEST_CASE("a job that has ended shows its outcome") {
   Job job = job_in(JobState::dead);
   job.reason = "max_attempts";
   job.errors.push_back({.attempt = 20, .message = "disk on fire"});
@@ -47,7 +48,7 @@ TEST_CASE("what has ended says how") {
   CHECK(why_of(job, nullptr, {}, nullptr, kNow).text == "it is dead: max_attempts, disk on fire");
 }
 
-TEST_CASE("what runs says where") {
+TEST_CASE("a running job shows its worker") {
   Job job = job_in(JobState::running);
   job.worker = "w1";
   job.attempt = 2;
@@ -57,7 +58,7 @@ TEST_CASE("what runs says where") {
         "it runs at w1, attempt 2 of 20; its worker has been asked to stop it");
 }
 
-TEST_CASE("what is not due says until when, and after which error") {
+TEST_CASE("a job that is not due shows when it is, and the last error") {
   Job job = job_in(JobState::scheduled);
   job.run_at = kNow + 5min;
   CHECK(gate_of(job) == Gate::time);
@@ -72,14 +73,14 @@ TEST_CASE("what is not due says until when, and after which error") {
   CHECK(gate_of(job) == Gate::claim);
 }
 
-TEST_CASE("a pause is named before time and workers") {
+TEST_CASE("a pause is reported before time and workers") {
   Job later = job_in(JobState::scheduled);
   later.run_at = kNow + 5min;
   CHECK(gate_of(later, true) == Gate::queue_paused);
   CHECK(gate_of(job_in(JobState::available), true, {worker("photos", true)}) == Gate::queue_paused);
 }
 
-TEST_CASE("a limit of the queue is named before workers, and until when if that is known") {
+TEST_CASE("a limit of the queue is reported before workers, with its end if that is known") {
   const Job job = job_in(JobState::available);
   QueueStats queue{.name = "photos"};
   queue.limits = {.concurrency = 2, .rate = RateLimit{10, 1min, RateKind::fixed, 0}};
@@ -91,10 +92,10 @@ TEST_CASE("a limit of the queue is named before workers, and until when if that 
   CHECK(why().until == kNow + 20s);
   queue.counts[static_cast<std::size_t>(JobState::running)] = 2;
   CHECK(why().gate == Gate::concurrency);
-  CHECK(why().text == "2 jobs of queue photos run, and no more than 2 may run at once");
+  CHECK(why().text == "2 jobs of queue photos run; the limit is 2");
 }
 
-TEST_CASE("the bound of a job's limit key is named behind those of its queue") {
+TEST_CASE("the limit of a job's limit key is named after the limits of its queue") {
   Job job = job_in(JobState::available);
   QueueStats queue{.name = "photos"};
   queue.limits.per_key.concurrency = 2;
@@ -107,8 +108,7 @@ TEST_CASE("the bound of a job's limit key is named behind those of its queue") {
   job.limit_key = "acme";
   CHECK(why(1).gate == Gate::claim);
   CHECK(why(2).gate == Gate::key_concurrency);
-  CHECK(why(2).text ==
-        "2 jobs of queue photos with limit_key \"acme\" run, and no more than 2 may run at once");
+  CHECK(why(2).text == "2 jobs of queue photos with limit_key \"acme\" run; the limit is 2");
   queue.limits.per_key.rate = RateLimit{.count = 3, .per = 60s};
   opens_at = kNow;
   CHECK(why(1).gate == Gate::claim);
@@ -116,15 +116,15 @@ TEST_CASE("the bound of a job's limit key is named behind those of its queue") {
   CHECK(why(1).gate == Gate::key_rate);
   CHECK(why(1).until == opens_at);
   CHECK(
-      why(1).text.starts_with("queue photos begins no more than 3 jobs per 1m with limit_key "
-                              "\"acme\": it is closed for these until "));
+      why(1).text.starts_with("queue photos starts at most 3 jobs per 1m with limit_key "
+                              "\"acme\": closed for this key until "));
   CHECK(why(2).gate == Gate::key_concurrency);
   queue.limits.concurrency = 1;
   queue.counts[static_cast<std::size_t>(JobState::running)] = 2;
   CHECK(why(2).gate == Gate::concurrency);
 }
 
-TEST_CASE("a queue with costs says what the job costs, and what is taken or left") {
+TEST_CASE("with costs, the job's cost and the used or free slots are shown") {
   Job job = job_in(JobState::available);
   job.kind = "render";
   QueueStats queue{.name = "photos"};
@@ -136,11 +136,11 @@ TEST_CASE("a queue with costs says what the job costs, and what is taken or left
   };
   queue.slots_taken = 2;
   CHECK(why().gate == Gate::claim);
-  CHECK_FALSE(behind_heavy(queue, kNow));
+  CHECK_FALSE(waits_for_heavy(queue, kNow));
   queue.slots_taken = 3;
   CHECK(why().gate == Gate::concurrency);
   CHECK(why().text == "it costs 4: 3 of the 6 slots of queue photos are taken");
-  const auto heavy = behind_heavy(queue, kNow);
+  const auto heavy = waits_for_heavy(queue, kNow);
   REQUIRE(heavy);
   CHECK(heavy->gate == Gate::concurrency);
   CHECK(heavy->text ==
@@ -158,9 +158,9 @@ TEST_CASE("a queue with costs says what the job costs, and what is taken or left
   CHECK(why().gate == Gate::rate);
   CHECK(why().until == kNow + 24s);
   CHECK(why().text.starts_with(
-      "it costs 4: queue photos begins no more than 5 per 1m, and 2 are left; there are 4 at "));
+      "it costs 4: queue photos starts at most 5 per 1m, 2 are left; 4 at "));
   queue.limits.rate.reset();
-  queue.limits.per_key.concurrency = 3;  // a render takes all of it
+  queue.limits.per_key.concurrency = 3;  // a render job takes all of it
   job.limit_key = "acme";
   key.slots_taken = 1;
   CHECK(why().gate == Gate::key_concurrency);
@@ -170,8 +170,7 @@ TEST_CASE("a queue with costs says what the job costs, and what is taken or left
   CHECK(why().gate == Gate::claim);
 }
 
-TEST_CASE(
-    "a job that waits for a busy worker says what its priority counts as, and who takes turns") {
+TEST_CASE("a job that waits for a busy worker shows its effective priority and fair service") {
   Job job = job_in(JobState::available);
   job.priority = 5;
   job.run_at = kNow - 25min;
@@ -181,11 +180,28 @@ TEST_CASE(
   const Why why = why_of(job, &queue, {worker("photos", false)}, nullptr, kNow);
   CHECK(why.gate == Gate::busy_workers);
   CHECK(why.text ==
-        "1 worker of queue photos has as much as it wants; its priority 5 counts as 3 by now; "
-        "limit keys take turns");
+        "1 worker takes jobs of queue photos; all its slots are busy; its priority 5 counts as 3 "
+        "by now; limit keys are served fairly");
 }
 
-TEST_CASE("the breaker of its queue is named before other limits, and until when it is open") {
+TEST_CASE("a worker that has ended or stopped claiming does not count as busy") {
+  const Job job = job_in(JobState::available);
+  const auto why = [&](const std::vector<WorkerInfo>& workers) {
+    return why_of(job, nullptr, workers, nullptr, kNow);
+  };
+  const Why gone = why({worker("photos", false, 3min), worker("photos", false, 43s)});
+  CHECK(gone.gate == Gate::no_worker);
+  CHECK(gone.text == "no worker takes jobs of queue photos: the last one, w1, was seen 43s ago");
+  // It waits for its job, with renewals that are far apart.
+  WorkerInfo busy = worker("photos", false, 43s);
+  busy.running = 1;
+  const Why held = why({worker("photos", false, 3min), busy});
+  CHECK(held.gate == Gate::busy_workers);
+  CHECK(held.text == "1 worker takes jobs of queue photos; all its slots are busy");
+  CHECK(why({worker("photos", true, 43s)}).gate == Gate::claim);
+}
+
+TEST_CASE("the breaker of the queue is reported before other limits, with the end of open") {
   const Job job = job_in(JobState::available);
   QueueStats queue{.name = "photos"};
   queue.limits.concurrency = 1;
@@ -204,13 +220,13 @@ TEST_CASE("the breaker of its queue is named before other limits, and until when
   breaker.room = breaker.probes = 1;
   CHECK(why().gate == Gate::breaker);
   CHECK(why().text ==
-        "breaker geo of queue photos is half open: 1 probe runs, and no more than 1 may run at "
-        "once until one has succeeded");
+        "breaker geo of queue photos is half open: 1 probe runs; the limit is 1 until "
+        "one has succeeded");
   breaker.probes = 0;
   CHECK(why().gate == Gate::concurrency);
 }
 
-TEST_CASE("what is available waits for a worker: for any, for a free one, or for the claim") {
+TEST_CASE("an available job waits for any worker, for a free one, or for the next claim") {
   const Job job = job_in(JobState::available);
   CHECK(gate_of(job) == Gate::no_worker);
   CHECK(gate_of(job, false, {worker("mails", true)}) == Gate::no_worker);
@@ -218,57 +234,61 @@ TEST_CASE("what is available waits for a worker: for any, for a free one, or for
   CHECK(gate_of(job, false, {worker("photos", false), worker("photos", true)}) == Gate::claim);
 }
 
-TEST_CASE("what waits for an earlier run of its schedule says so") {
+TEST_CASE("a job that waits for an earlier run of its schedule shows that") {
   CHECK(gate_of(job_in(JobState::waiting)) == Gate::earlier_run);
   Job aside = job_in(JobState::waiting);
   aside.deferred = true;
   aside.reason = "no answer yet";
   const Why deferred = why_of(aside, nullptr, {}, nullptr, WallTime());
   CHECK(deferred.gate == Gate::deferred);
-  CHECK(deferred.text.find(": no answer yet; `mainspring work") != std::string::npos);
+  CHECK(deferred.text.find(": no answer yet; run it with `mainspring work") != std::string::npos);
 }
 
-TEST_CASE("a job of a session says whom it waits for") {
+TEST_CASE("a job of a session shows which job it waits for") {
   Job job = job_in(JobState::waiting);
   job.session = "customer 7";
-  SessionInfo session{.session = {"photos", "customer 7"}, .jobs = 3, .turn = 5};
+  SessionInfo session{.session = {"photos", "customer 7"}, .jobs = 3, .head = 5};
   const auto why = [&] { return why_of(job, nullptr, {}, &session, kNow); };
-  CHECK(why().gate == Gate::session_turn);
-  CHECK(why().text == "it waits for job 5, which has the turn in session \"customer 7\" of 3 jobs");
-  session.turn = 0;
+  CHECK(why().gate == Gate::session_head);
+  CHECK(why().text == "waits for job 5, the head of session \"customer 7\" with 3 jobs");
+  session.head = 0;
   session.stop = SessionStop::blocked;
   session.stopped_by = 4;
   CHECK(why().gate == Gate::session_stopped);
   CHECK(why().text ==
-        "session \"customer 7\" is blocked by dead job 4: retry that job, or go on without it by "
+        "session \"customer 7\" is blocked by dead job 4: retry that job, or continue without it: "
         "`mainspring sessions resume photos 'customer 7'`");
   session.stop = SessionStop::parked;
   CHECK(why().text ==
         "session \"customer 7\" is parked since job 4 died: `mainspring sessions resume photos "
         "'customer 7'`");
   session.stop = SessionStop::none;
-  session.turn = job.id;
+  session.head = job.id;
   session.worker = "w1";
   session.expires_in = 11'200ms;
   CHECK(why().gate == Gate::session_held);
   CHECK(why().text ==
-        "session \"customer 7\" is held by worker w1 for 12s at least: only it gets the job");
-  CHECK(why_of(job, nullptr, {}, nullptr, kNow).gate == Gate::session_turn);
+        "session \"customer 7\" is held by worker w1 for at least 12s: only that worker gets the "
+        "job");
+  CHECK(why_of(job, nullptr, {}, nullptr, kNow).gate == Gate::session_head);
 }
 
-TEST_CASE("a job in quarantine waits for its turn there, and one that is released as any other") {
+TEST_CASE("a job in quarantine waits for its turn there; a released one waits like any other") {
   Job job = job_in(JobState::retryable);
   job.run_at = kNow + 20s;
   job.quarantined = Quarantine{.since = kNow - 60s, .lost = 2, .released = false};
   Why why = why_of(job, nullptr, {}, nullptr, kNow);
   CHECK(why.gate == Gate::quarantine);
   CHECK(to_string(why.gate) == "quarantine");
-  CHECK(why.text.find("2 of its attempts were lost one behind the other") != std::string::npos);
+  CHECK(why.text.find("its last 2 attempts were lost with their workers") != std::string::npos);
   CHECK(why.text.find("not before " + format_wall_time(job.run_at)) != std::string::npos);
   CHECK(why.text.find("`mainspring quarantine release 7`") != std::string::npos);
+  Why next = why;
+  add_before_in_quarantine(next, 0);
+  CHECK(next.text.ends_with("; it is next"));
   add_before_in_quarantine(why, 1);
   CHECK(why.ahead == 1);
-  CHECK(why.text.ends_with("; 1 is before it in there"));
+  CHECK(why.text.ends_with("; 1 is before it"));
   CHECK(gate_of(job, true) == Gate::queue_paused);
   job.state = JobState::available;
   job.quarantined->released = true;

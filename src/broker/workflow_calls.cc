@@ -1,4 +1,4 @@
-// Workflows: the rules at the door, and the broker's calls.
+// Workflows: input checks, and the broker's calls.
 #include <fmt/format.h>
 
 #include "api/json.h"
@@ -117,7 +117,7 @@ Result<WorkflowStepPage> Broker::workflow_steps(WorkflowId id, int after, int li
   return store_.workflow_steps(id, after, limit);
 }
 
-// -- behind a batch -------------------------------------------------------------------------------
+// -- after a batch --------------------------------------------------------------------------------
 
 void Broker::tell_workflows(const Effects& effects, std::vector<std::function<void()>>& answers) {
   std::vector<JobId> changed;
@@ -125,7 +125,7 @@ void Broker::tell_workflows(const Effects& effects, std::vector<std::function<vo
   tell_ended(changed, answers);
   for (const std::string& alarm : effects.alarms) {
     alarms_total_.add(1);
-    log_.error("a workflow is parked: somebody must look", {{"what", alarm}});
+    log_.error("a workflow is parked and needs an operator", {{"what", alarm}});
   }
 }
 

@@ -1,6 +1,6 @@
-// Workflows: what a program can ask of them, wherever the engine is, as Jobs is for jobs.
+// Workflows: calls that the broker and the client of a server implement.
 //
-// All calls block and are safe from every thread.
+// All calls block and are thread-safe.
 #pragma once
 
 #include <stop_token>
@@ -24,9 +24,10 @@ class Workflows {
   // Errors: those, and forbidden, overloaded, too_large.
   virtual Result<WorkflowStarted> fork_workflow(ForkWorkflow request) = 0;
 
-  // Errors: not_found, also of one whose retention has ended.
+  // Errors: not_found, also if its retention has ended.
   virtual Result<WorkflowInfo> get_workflow(WorkflowId id) = 0;
-  // Once it is terminal or parked, or as it is when `wait` has passed or `stop` is requested.
+  // Waits until it is terminal or parked. Returns it then, or after `wait`, or when `stop` is
+  // requested.
   virtual Result<WorkflowInfo> wait_workflow(WorkflowId id, Duration wait,
                                              std::stop_token stop) = 0;
   virtual Result<WorkflowPage> workflows(const WorkflowFilter& filter, int limit,
@@ -34,7 +35,7 @@ class Workflows {
   virtual Result<WorkflowStepPage> workflow_steps(WorkflowId id, int after, int limit) = 0;
 };
 
-// Nothing more happens to it by itself.
+// True if the state does not change without a request.
 inline bool is_at_rest(WorkflowState state) {
   return is_terminal(state) || state == WorkflowState::parked;
 }

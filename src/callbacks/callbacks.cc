@@ -1,4 +1,4 @@
-// A worker like others, whose one handler posts.
+// A worker with one handler, which sends requests.
 #include "callbacks/callbacks.h"
 
 #include <fmt/format.h>
@@ -16,10 +16,10 @@
 namespace mainspring {
 namespace {
 
-// Renewed while a post is under way; so long after a crash others begin.
+// Renewed while a request is in progress; after a crash other nodes take over after this time.
 constexpr Duration kLease = std::chrono::seconds(10);
 constexpr Duration kMaxConnect = std::chrono::seconds(5);
-constexpr std::size_t kMaxAnswerBytes = 64 << 10;  // nobody reads it
+constexpr std::size_t kMaxAnswerBytes = 64 << 10;  // the answer is not used
 
 WorkerOptions worker_options(const CallbackOptions& options) {
   WorkerOptions worker;
@@ -31,7 +31,7 @@ WorkerOptions worker_options(const CallbackOptions& options) {
   return worker;
 }
 
-// Who retries a delivery by hand gives it its attempts anew: it begins with short pauses again.
+// A retry by hand resets the attempts of a delivery, so it starts with short pauses again.
 Duration back_off(const ClaimedJob& job) {
   const RetryPolicy policy{
       .first_delay = Callbacks::kFirstDelay, .factor = 2, .max_delay = Callbacks::kMaxDelay};
@@ -67,8 +67,8 @@ struct Callbacks::Impl {
         gone(counter(registry, "gone")),
         refused(counter(registry, "refused")),
         unreachable(counter(registry, "unreachable")),
-        seconds(registry.histogram("mainspring_callback_seconds",
-                                   "How long a post of a callback took.", duration_buckets())),
+        seconds(registry.histogram("mainspring_callback_seconds", "Duration of callback requests.",
+                                   duration_buckets())),
         worker(jobs_, clock_, random, log_, worker_options(options)) {
     worker.on(std::string(kCallbackKind),
               [this](const ClaimedJob& job, Context& context) { return deliver(job, context); },
@@ -76,7 +76,7 @@ struct Callbacks::Impl {
   }
 
   static Counter& counter(Registry& registry, const std::string& outcome) {
-    return registry.counter("mainspring_callbacks_total", "Posts of callbacks, by what came of it.",
+    return registry.counter("mainspring_callbacks_total", "Callback requests by outcome.",
                             {{"outcome", outcome}});
   }
 
@@ -96,7 +96,7 @@ struct Callbacks::Impl {
   GoneReceivers gone_for_good;
   SystemResolver resolver;
   std::unique_ptr<OutgoingClient> client;
-  WorkerRuntime worker;  // last: it ends first
+  WorkerRuntime worker;  // the last member: it is destroyed first
 };
 
 void Callbacks::Impl::count(const Outcome& outcome) {
@@ -109,7 +109,7 @@ HandlerResult Callbacks::Impl::deliver(const ClaimedJob& claimed, Context& conte
   MS_TRY_ASSIGN(const Job job, jobs.get(claimed.id));
   const auto delivery = delivery_of(job);
   if (!delivery) return Outcome(Dead{"bad_callback", delivery.error().message});
-  // What somebody retries by hand is posted, whatever was answered before.
+  // A retry by hand is always sent, whatever the receiver answered before.
   const bool first = claimed.attempt == 1 && !MS_MUTANT(gone_receiver_asked_again);
   if (first && gone_for_good.has(delivery->about, delivery->url)) return Outcome(CancelJob{"gone"});
   MS_TRY_ASSIGN(const SigningKeys signing, keys());
@@ -158,7 +158,7 @@ Result<void> Callbacks::check(const std::string& url) const {
 void Callbacks::start() {
   if (impl_->slots == 0) return;
   if (const auto started = impl_->worker.start(); !started) {
-    impl_->log.error("callbacks are not posted", {{"why", started.error().message}});
+    impl_->log.error("callbacks are not sent", {{"why", started.error().message}});
   }
 }
 

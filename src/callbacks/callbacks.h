@@ -1,4 +1,4 @@
-// Callbacks: posts to their URLs what jobs of the callback queue say, signed.
+// Callbacks: sends the jobs of the callback queue as signed requests to their URLs.
 //
 //   job ends ─▶ follow-up in mainspring.callbacks ─claim─▶ slot: sign, post ─▶ finish
 //                                                           │ 2xx    completed
@@ -6,8 +6,8 @@
 //                                                           │        else the job has for that URL
 //                                                           └ else   retried, then dead
 //
-// A delivery is a job: its retries, its dead letter, its record are those of every job, and what a
-// node that died had posted and not finished is posted again by another, under the same id.
+// A delivery is a job, with the retries, dead letter and record of a job. If a node dies during a
+// delivery, another node sends it again with the same id.
 #pragma once
 
 #include <functional>
@@ -26,10 +26,10 @@
 namespace mainspring {
 
 struct CallbackOptions {
-  // Posts at once. Raise if receivers are slow and many; each is a thread. 0 = this node posts
+  // Concurrent requests, one thread each. Raise if receivers are slow and many. 0 = this node sends
   // none.
   int slots = 8;
-  // Of one post, from the look-up of its name to the end of the answer.
+  // Of one request, from the look-up of its name to the end of the answer.
   Duration timeout = std::chrono::seconds(15);
   std::vector<std::string> outgoing_allow;  // see OutgoingOptions
 
@@ -42,10 +42,10 @@ class Callbacks {
   static constexpr int kMaxAttempts = kCallbackAttempts;
   static constexpr Duration kFirstDelay = std::chrono::seconds(5);  // doubles, ± 20 %, up to
   static constexpr Duration kMaxDelay = std::chrono::hours(1);
-  // stop() lets posts go on for four fifths of it; those it ends are made again.
+  // stop() lets requests run for four fifths of it; interrupted ones are sent again.
   static constexpr Duration kGracefulStop = std::chrono::seconds(5);
 
-  // Asked before each post, from several threads: it keeps what does not change.
+  // Called before each request, from several threads: should cache the keys.
   using Keys = std::function<Result<SigningKeys>()>;
 
   // All references outlive it. Errors: invalid_argument (the first of validate(); outgoing_allow),
@@ -57,13 +57,13 @@ class Callbacks {
   Callbacks(const Callbacks&) = delete;
   Callbacks& operator=(const Callbacks&) = delete;
 
-  // May a callback go there, as far as that can be known without looking up a name? From every
-  // thread. Errors: invalid_argument, field url.
+  // Checks whether a callback may go to this URL, without looking up its name. Thread-safe. Errors:
+  // invalid_argument, field url.
   Result<void> check(const std::string& url) const;
 
-  // Once. The jobs' broker must run.
+  // May be called once. The jobs' broker must run.
   void start();
-  // May be called twice, before start too; waits. Before the broker stops.
+  // Blocks. May be called twice, and before start. Call before the broker stops.
   void stop();
 
  private:

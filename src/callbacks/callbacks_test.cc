@@ -1,4 +1,4 @@
-// Callbacks: what jobs of the callback queue say is posted, and how it went becomes their end.
+// Callbacks: jobs of the callback queue are posted, and the response becomes their outcome.
 #include "callbacks/callbacks.h"
 
 #include <doctest/doctest.h>
@@ -22,7 +22,7 @@ constexpr const char* kBusy =
     "HTTP/1.1 429 Slow Down\r\nRetry-After: 120\r\nContent-Length: 0\r\n\r\n";
 constexpr std::string_view kKey = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
-// A store's side: deliveries as follow-ups make them.
+// The store's side: deliveries as follow-ups create them.
 class Deliveries final : public FakeJobs {
  public:
   JobId add_for(const std::string& url, int attempt = 1, JobId about = 7,
@@ -114,8 +114,7 @@ TEST_CASE("a delivery is posted once, signed, and completes with the receiver's 
         std::string::npos);
 }
 
-TEST_CASE(
-    "a failed delivery is tried again later: 500, a redirect, a receiver that asks for time") {
+TEST_CASE("a failed delivery is retried later: 500, a redirect, a receiver with Retry-After") {
   Fixture f;
   TinyServer target;
   const std::string redirect =
@@ -141,12 +140,12 @@ TEST_CASE(
   CHECK(f.jobs.outcome<Retry>(third).after == 120s);
 }
 
-TEST_CASE("a delivery that somebody retries begins with short pauses again") {
+TEST_CASE("a delivery that is retried by hand starts with short pauses again") {
   Fixture f;
   TinyServer receiver({kFailure, kFailure});
   f.options.slots = 1;
   f.start();
-  // Two used up its attempts, 12 and 12; this is the first of the third.
+  // Two rounds used up its 12 attempts each; this is the first attempt of the third.
   const JobId again = f.jobs.add_for(receiver.url(), 25, 7, 36);
   REQUIRE(f.jobs.await_outcomes(1));
   REQUIRE(f.jobs.ended_as<Retry>(again));
@@ -168,7 +167,7 @@ TEST_CASE("a receiver that is gone ends the delivery") {
   CHECK(f.jobs.outcome<CancelJob>(gone).reason == "gone");
 }
 
-TEST_CASE("a receiver that is gone is posted nothing more of that job, and of others it is") {
+TEST_CASE("a gone receiver gets no more deliveries of that job, but those of other jobs") {
   Fixture f;
   TinyServer receiver({kGone});
   f.options.slots = 1;
@@ -183,12 +182,12 @@ TEST_CASE("a receiver that is gone is posted nothing more of that job, and of ot
         std::string::npos);
   f.jobs.add_for(receiver.url("/b"));        // another URL of the same job
   f.jobs.add_for(receiver.url("/a"), 1, 8);  // another job
-  f.jobs.add_for(receiver.url("/a"), 2);     // tried again by hand
+  f.jobs.add_for(receiver.url("/a"), 2);     // retried by hand
   REQUIRE(f.jobs.await_outcomes(5));
   CHECK(receiver.requests().size() == 4);
 }
 
-TEST_CASE("of those that are gone the oldest is forgotten") {
+TEST_CASE("of the gone receivers, the oldest is forgotten") {
   GoneReceivers gone;
   for (JobId job = 1; job <= JobId(GoneReceivers::kMost) + 1; ++job) gone.add(job, "u");
   gone.add(5, "u");  // known
@@ -198,7 +197,7 @@ TEST_CASE("of those that are gone the oldest is forgotten") {
   CHECK_FALSE(gone.has(2, "v"));
 }
 
-TEST_CASE("a receiver that never answers costs the timeout, and an attempt") {
+TEST_CASE("a receiver that never answers takes the timeout and an attempt") {
   Fixture f;
   TinyServer receiver({""});
   f.options.timeout = 1s;
@@ -208,7 +207,7 @@ TEST_CASE("a receiver that never answers costs the timeout, and an attempt") {
   CHECK(f.jobs.ended_as<Retry>(id));
 }
 
-TEST_CASE("an address that is not public is not posted to, unless it is allowed") {
+TEST_CASE("an address that is not public gets no deliveries unless it is allowed") {
   Fixture f;
   TinyServer receiver;
   f.options.outgoing_allow = {};
@@ -225,7 +224,7 @@ TEST_CASE("an address that is not public is not posted to, unless it is allowed"
   CHECK(receiver.requests().empty());
 }
 
-TEST_CASE("a node that stops gives back what it is posting, without counting the attempt") {
+TEST_CASE("a node that stops releases its current deliveries without counting an attempt") {
   Fixture f;
   TinyServer receiver({""});
   f.start();
@@ -235,7 +234,7 @@ TEST_CASE("a node that stops gives back what it is posting, without counting the
   CHECK(f.jobs.ended_as<Snooze>(id));
 }
 
-TEST_CASE("nothing of the key or the url's path is logged") {
+TEST_CASE("the log contains neither the key nor the path of the url") {
   Fixture f;
   TinyServer receiver({kFailure, kGone});
   f.options.slots = 1;
@@ -259,7 +258,7 @@ TEST_CASE("a node with no slots takes no delivery") {
   CHECK(f.jobs.with_lock([&] { return f.jobs.claims.empty(); }));
 }
 
-TEST_CASE("options that break a rule are refused with their names") {
+TEST_CASE("invalid options are refused by name") {
   Fixture f;
   const auto refused = [&](CallbackOptions options) {
     auto opened = Callbacks::open(

@@ -1,4 +1,4 @@
-// From the args of a job to a signed request, and from its answer to an outcome.
+// Converts a job's args to a signed request, and the answer to an outcome.
 #include "callbacks/delivery.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// A delivery: the request that a job of the callback queue stands for.
+// A delivery: the request of a job of the callback queue.
 #pragma once
 
 #include <string>
@@ -10,24 +10,24 @@
 namespace mainspring {
 
 struct Delivery {
-  JobId about = 0;  // the job that ended, or said something
+  JobId about = 0;  // the job that ended or reported
   std::string url;
-  // "msg_", when the job was made, its id: the same in every attempt, and no other delivery's, of
-  // other stores neither.
+  // "msg_", the job's creation time, its id: the same in every attempt, and unique over all
+  // deliveries and stores.
   std::string id;
-  // {"type": "job.completed", "timestamp": …, "data": {…}}: what the job's args say of the one that
-  // ended, or sent a message ("job.message"), or has another progress ("job.progress"); they are
-  // passed on byte for byte, all but the url.
+  // {"type": "job.completed", "timestamp": …, "data": {…}}. `data` is the job's args byte for byte,
+  // without the url: about the job that ended, sent a message ("job.message") or changed its
+  // progress ("job.progress").
   std::string body;
 };
-// Of a job that a follow-up made. Errors: invalid_argument (args of another shape).
+// For a job that a follow-up created. Errors: invalid_argument (args of another shape).
 Result<Delivery> delivery_of(const Job& job);
 
-// Signed, now. The delivery outlives it.
+// Signs it now. The delivery outlives the request.
 OutgoingRequest request_of(const Delivery& delivery, const SigningKeys& keys, WallTime now);
 
-// What comes of an answer: 2xx is done, 410 wants no more of it, all else is a failure, a redirect
-// too. `back_off` is when it would be tried again; a longer Retry-After counts, up to
+// The outcome of an answer: 2xx completes, 410 cancels, all else fails, including redirects.
+// `back_off` is the delay of the next attempt; a longer Retry-After takes precedence, up to
 // kMaxRetryAfter.
 inline constexpr Duration kMaxRetryAfter = std::chrono::hours(24);
 Outcome outcome_of(const OutgoingResponse& response, Duration back_off);

@@ -1,4 +1,4 @@
-// Deliveries: what is posted for a job of the callback queue, and what comes of an answer.
+// Deliveries: the request for a job of the callback queue, and the outcome of a response.
 #include "callbacks/delivery.h"
 
 #include <doctest/doctest.h>
@@ -31,7 +31,7 @@ bool is(const Outcome& outcome) {
 
 }  // namespace
 
-TEST_CASE("a body says what ended, byte for byte, and not where it is posted to") {
+TEST_CASE("a body has the outcome, byte for byte, and not its own URL") {
   const auto delivery = delivery_of(job_of(kArgs));
   REQUIRE_MESSAGE(delivery, delivery.error().message);
   CHECK(delivery->url == "https://example.com/hook");
@@ -52,7 +52,7 @@ TEST_CASE("a message of a running job is a delivery of its own type") {
         R"("progress":null,"token":3,"seq":1,"message":{"n": 1}}})");
 }
 
-TEST_CASE("another progress of a running job is a delivery of its own type") {
+TEST_CASE("changed progress of a running job is a delivery of its own type") {
   const auto delivery = delivery_of(job_of(
       R"({"job":7,"queue":"q","kind":"k","state":"running","attempt":1,"result":null,)"
       R"("progress":{"value":0.5,"text":"message"},"token":3,"data":{"url":"https://a.b/"}})"));
@@ -63,7 +63,7 @@ TEST_CASE("another progress of a running job is a delivery of its own type") {
         R"("progress":{"value":0.5,"text":"message"},"token":3}})");
 }
 
-TEST_CASE("every attempt of a delivery has the same id, and another delivery another") {
+TEST_CASE("every attempt of a delivery has the same id; other deliveries have other ids") {
   Job job = job_of(kArgs);
   const std::string id = delivery_of(job)->id;
   CHECK(id == "msg_60a24181e407b_42");
@@ -77,7 +77,7 @@ TEST_CASE("every attempt of a delivery has the same id, and another delivery ano
   CHECK(delivery_of(job)->id != id);
 }
 
-TEST_CASE("args of another shape are no delivery") {
+TEST_CASE("args of another shape are not a delivery") {
   for (const char* args :
        {"[]", "{}", R"({"state":"completed"})", R"({"state":"completed","data":null})",
         R"({"state":"completed","data":{}})", R"({"state":"done","data":{"url":"https://a.b/"}})",
@@ -103,7 +103,7 @@ TEST_CASE("a request is signed over its id, its time and its body") {
                          request.headers[3].value, now));
 }
 
-TEST_CASE("2xx is done, 410 wants no more, all else is tried again, redirects too") {
+TEST_CASE("2xx succeeds, 410 stops deliveries, everything else is retried, redirects too") {
   CHECK(std::get<Complete>(outcome_of(answer(200), 5s)).result == R"({"status":200})");
   CHECK(is<Complete>(outcome_of(answer(204), 5s)));
   CHECK(std::get<CancelJob>(outcome_of(answer(410), 5s)).reason == "gone");
@@ -116,7 +116,7 @@ TEST_CASE("2xx is done, 410 wants no more, all else is tried again, redirects to
   }
 }
 
-TEST_CASE("a receiver that asks for more time gets it, within a bound") {
+TEST_CASE("a receiver that asks for more time gets it, up to a limit") {
   const auto after = [](std::optional<Duration> asked) {
     return std::get<Retry>(outcome_of(answer(503, asked), 20s)).after;
   };

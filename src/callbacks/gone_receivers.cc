@@ -1,4 +1,4 @@
-// A set that forgets its oldest.
+// A bounded set that drops its oldest entries.
 #include "callbacks/gone_receivers.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
-// GoneReceivers: who has answered 410, and of which job they want no more.
+// GoneReceivers: receivers that have answered 410, and for which job.
 //
-// In memory, of this server, the newest of them: what is forgotten is asked again, and answers
-// again.
+// In memory, of this server, the newest only: a receiver that was dropped is asked again, and
+// answers again.
 #pragma once
 
 #include <deque>

@@ -1,4 +1,4 @@
-// Written under another name, synced, and linked to its own: who comes second reads the first's.
+// Written under another name, synced, and linked: a second process reads the first one's file.
 #include "callbacks/key_file.h"
 
 #include <fcntl.h>

@@ -134,7 +134,7 @@ Result<void> verify_signature(const SigningKeys& keys, const SignedParts& parts,
   std::int64_t seconds = 0;
   const char* const end = parts.timestamp.data() + parts.timestamp.size();
   const auto [last, problem] = std::from_chars(parts.timestamp.data(), end, seconds);
-  // Whole seconds of years that there are: what is beyond could not be reckoned with.
+  // Whole seconds of a valid year: larger values would overflow.
   if (problem != std::errc() || last != end || seconds < 0 || seconds > 99'999'999'999) {
     return wrong("the timestamp must be seconds since 1970");
   }

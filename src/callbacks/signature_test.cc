@@ -38,11 +38,11 @@ struct Folder {
 
 }  // namespace
 
-TEST_CASE("a signature is the one of the standard's vector") {
+TEST_CASE("a signature matches the test vector of the standard") {
   CHECK(sign(keys(std::string(kSignatureKey)), kParts) == kSignature);
 }
 
-TEST_CASE("each key signs, so that receivers can change theirs one after the other") {
+TEST_CASE("each key signs, so that receivers can change keys one after another") {
   const std::string other = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
   const std::string both = sign(keys(other + "\n" + std::string(kSignatureKey) + "\n"), kParts);
   CHECK(both.ends_with(" " + std::string(kSignature)));
@@ -50,7 +50,7 @@ TEST_CASE("each key signs, so that receivers can change theirs one after the oth
   CHECK(verify_signature(keys(std::string(kSignatureKey)), kParts, both, kThen));
 }
 
-TEST_CASE("what was changed on the way is not verified: the id, the time, the body, the key") {
+TEST_CASE("a changed id, time, body or key fails verification") {
   const SigningKeys good = keys(std::string(kSignatureKey));
   const auto fails = [&](SignedParts parts, std::string_view header, WallTime now = kThen) {
     const auto verified = verify_signature(good, parts, header, now);
@@ -74,7 +74,7 @@ TEST_CASE("what was changed on the way is not verified: the id, the time, the bo
       verify_signature(keys("whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"), kParts, kSignature, kThen));
 }
 
-TEST_CASE("an old request is not verified, and none from the future") {
+TEST_CASE("an old request and one from the future fail verification") {
   const SigningKeys good = keys(std::string(kSignatureKey));
   CHECK(verify_signature(good, kParts, kSignature, kThen + 5min));
   CHECK_FALSE(verify_signature(good, kParts, kSignature, kThen + 5min + 1us));
@@ -82,7 +82,7 @@ TEST_CASE("an old request is not verified, and none from the future") {
   CHECK_FALSE(verify_signature(good, kParts, kSignature, kThen - 5min - 1us));
 }
 
-TEST_CASE("a key's text is read back, and a text that is none is refused without showing it") {
+TEST_CASE("a key's text is read back; an invalid text is refused without showing it") {
   SeededRandom random(7);
   const Secret key = make_signing_key(random);
   CHECK(key.reveal().size() == 32);
@@ -106,7 +106,7 @@ TEST_CASE("a key's text is read back, and a text that is none is refused without
   CHECK(parse_signing_keys("f", "# old and new\r\n\n" + one + "\r\n" + one)->size() == 2);
 }
 
-TEST_CASE("the key of a directory is made once, for its owner only, whoever asks first") {
+TEST_CASE("concurrent callers create the key of a directory once, readable by its owner only") {
   Folder folder;
   std::vector<std::string> seen(4);
   {

@@ -1,4 +1,4 @@
-// audit list, verify, head: who changed what, and whether the record of it was altered.
+// audit list, verify, head: shows who changed what, and whether the records were altered.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -36,11 +36,25 @@ std::string filter_query(const Invocation& invocation) {
       query += fmt::format("&{}={}", name, percent_encode(*value));
     }
   }
-  if (invocation.has("oldest-first")) query += "&order=oldest_first";
   return query;
 }
 
-// "{"paused":false} -> {"paused":true}", of which one side may be nothing.
+// The first record that `query` selects at `since` or later; nullopt = there is none.
+Result<std::optional<std::int64_t>> first_since(Client& client, const std::string& query,
+                                                WallTime since) {
+  std::optional<std::int64_t> first;
+  for (std::optional<std::int64_t> from = 0; from;) {
+    MS_TRY_ASSIGN(const AuditPage page, read_page(client, query, kAuditPage, *from));
+    for (const AuditRecord& record : page.records) {
+      if (record.at < since) return first;
+      first = record.seq;
+    }
+    from = page.next;
+  }
+  return first;
+}
+
+// "{"paused":false} -> {"paused":true}"; one side may be empty.
 std::string change_text(const AuditRecord& record) {
   if (record.before.empty()) return record.after;
   return fmt::format("{} -> {}", record.before, record.after.empty() ? "-" : record.after);
@@ -67,7 +81,7 @@ std::string mark_text(const AuditMark& mark) {
   return fmt::format("{}:{}", mark.seq, to_hex(mark.hash));
 }
 
-// Follows the whole chain; what is wrong, or "".
+// Verifies the whole chain; returns the problem, or "".
 Result<std::string> follow(Client& client, const AuditState& state,
                            const std::optional<AuditMark>& expected, std::int64_t& count) {
   AuditMark mark = state.base;
@@ -88,7 +102,7 @@ Result<std::string> follow(Client& client, const AuditState& state,
       if (!met) return fmt::format("record {} is not the one that was expected", mark.seq);
     }
   }
-  // Records that came meanwhile are part of the pages.
+  // The pages include records that were added meanwhile.
   if (mark.seq == state.head.seq && mark.hash != state.head.hash) {
     return fmt::format("the head is said to be {}, and is {}", mark_text(state.head),
                        mark_text(mark));
@@ -102,15 +116,30 @@ Result<std::string> follow(Client& client, const AuditState& state,
 Result<int> run_audit_list(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto limit, invocation.number("limit", 1, 1'000'000'000));
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
-  const std::string query = filter_query(invocation);
-  std::int64_t left = limit.value_or(invocation.has("all") ? INT64_MAX : kDefaultRecords);
-  Table table(
-      {{"SEQ", Align::right}, {"AT"}, {"WHO"}, {"FROM"}, {"ACTION"}, {"OBJECT"}, {"CHANGE"}});
+  MS_TRY_ASSIGN(const auto since, past_time(invocation, io, "since"));
+  const bool oldest_first = invocation.has("oldest-first");
+  std::string query = filter_query(invocation);
   std::optional<std::int64_t> from = 0;
+  if (since && oldest_first) {
+    MS_TRY_ASSIGN(from, first_since(*connection->client, query, *since));
+  }
+  if (oldest_first) query += "&order=oldest_first";
+  std::int64_t left = limit.value_or(invocation.has("all") ? INT64_MAX : kDefaultRecords);
+  Table table({{"SEQ", Align::right},
+               {.title = "AT", .keep = true},
+               {.title = "WHO", .keep = true},
+               {"FROM"},
+               {.title = "ACTION", .keep = true},
+               {"OBJECT"},
+               {"CHANGE"}});
   while (from && left > 0) {
-    MS_TRY_ASSIGN(const AuditPage page, read_page(*connection->client, query,
-                                                  std::min<std::int64_t>(left, kAuditPage), *from));
+    MS_TRY_ASSIGN(AuditPage page, read_page(*connection->client, query,
+                                            std::min<std::int64_t>(left, kAuditPage), *from));
     for (const AuditRecord& record : page.records) {
+      if (since && !oldest_first && record.at < *since) {
+        page.next = std::nullopt;
+        break;
+      }
       --left;
       if (invocation.json) {
         std::string line;
@@ -119,7 +148,7 @@ Result<int> run_audit_list(const Invocation& invocation, Io& io) {
         continue;
       }
       table.add({{fmt::to_string(record.seq)},
-                 {format_wall_time(record.at)},
+                 {shown_time(io, record.at)},
                  {record.who},
                  {record.from},
                  {record.action},
@@ -130,6 +159,10 @@ Result<int> run_audit_list(const Invocation& invocation, Io& io) {
     from = page.next;
   }
   if (!invocation.json && table.empty()) io.out("no records\n");
+  if (!invocation.json && from && left == 0) {
+    io.err(fmt::format("These are the {} {}; --limit N or --all shows more.\n",
+                       oldest_first ? "oldest" : "newest", limit.value_or(kDefaultRecords)));
+  }
   return kExitOk;
 }
 

@@ -1,8 +1,8 @@
-// The parts of `mainspring bench`: what is measured, and how it is reported.
+// The parts of `mainspring bench`: measurements and their report.
 //
-// Every measurement has stores of its own below one directory on a real disk, and removes them.
-// Each figure stands next to what the bare disk does with the same bytes: a write in place and
-// fdatasync, as the store's log does it, measured in the same run.
+// Every measurement creates stores below one directory on a real disk, and removes them. Each
+// figure is compared with the bare disk in the same run: a write of the same bytes in place and an
+// fdatasync, as the store's log does it.
 #pragma once
 
 #include <functional>
@@ -19,8 +19,8 @@
 namespace mainspring::cli::bench {
 
 struct Plan {
-  std::string directory;  // made and removed by run_bench
-  // In process on this database instead of a directory, in a schema of its own.
+  std::string directory;  // created and removed by run_bench
+  // Uses this database instead of a directory, in process, in its own schema.
   std::optional<PostgresOptions> postgres;
   bool quick = false;
   int repeats = 3;           // of every throughput figure; the median counts
@@ -35,7 +35,7 @@ struct Plan {
 };
 Plan quick_plan();
 
-// What one client has under way at most; heavier combinations are left out.
+// Jobs in flight per client; heavier combinations are left out.
 inline constexpr std::int64_t kMaxJobsUnderWay = 30'000;
 inline constexpr std::int64_t kMaxBytesUnderWay = 80 << 20;
 
@@ -44,17 +44,17 @@ struct Figure {
   std::string setup;  // "in process, 16 clients, batch 100, 200 B"
   double value = 0;
   std::string unit;  // "jobs/s", "us", "MB", "s", "%", "x"
-  double disk = 0;   // times what the bare disk needs for the same bytes and syncs; 0 = has none
+  double disk = 0;   // multiple of the bare disk's time for the same bytes and syncs; 0 = none
   std::string target = {};                  // "at least 75,000"; "" = none
   std::optional<bool> met = {};             // of the target
   std::map<std::string, double> more = {};  // further numbers for the JSON: p99_us, …
   std::string note = {};
-  int clients = 0;  // of grids; 0 = is in none
+  int clients = 0;  // of grids; 0 = not in a grid
   int batch = 0;
   int payload = 0;
 };
 
-// Prints figures as they come and keeps them.
+// Prints figures as they are measured, and keeps them.
 class Report {
  public:
   Report(Io& io, bool json) : io_(io), json_(json), progress_(io) {}
@@ -72,13 +72,13 @@ class Report {
 
 // -- the disk and the machine (bench_disk.cc) -----------------------------------------------------
 
-// Median microseconds of writing `bytes` in place and fdatasync, for sizes rounded up to 4 KiB and
-// beyond that to one of two steps per doubling; measured once per size, then remembered.
+// Median microseconds of writing `bytes` in place and fdatasync. Sizes are rounded up to 4 KiB, and
+// above that to one of two steps per doubling. Measured once per size.
 class Disk {
  public:
   explicit Disk(std::string directory) : directory_(std::move(directory)) {}
   Result<double> sync_us(std::int64_t bytes);
-  // How many times longer `seconds` is than `commits` bare syncs of `bytes` in all. 0 without any.
+  // `seconds` divided by the time of `commits` bare syncs of `bytes` in total. 0 without commits.
   Result<double> ratio(double seconds, std::int64_t commits, std::int64_t bytes);
   const std::map<std::int64_t, double>& measured() const { return measured_; }
 
@@ -91,7 +91,7 @@ class Disk {
 std::vector<std::pair<std::string, std::string>> machine_facts(const std::string& directory);
 bool is_memory_file_system(const std::string& directory);
 Result<void> make_directory(const std::string& path);
-void remove_directory(const std::string& path);  // with all below it
+void remove_directory(const std::string& path);  // recursively
 
 // What this process has written to disks so far, in bytes.
 std::int64_t bytes_written();
@@ -126,17 +126,17 @@ Result<void> measure_idle(Context& context);            // bench_server.cc
 Result<void> measure_lateness(Context& context);        // bench_time.cc
 Result<void> measure_due(Context& context);             // bench_time.cc
 
-// The figure of one caller's latencies: p50, and p99 as its note. `bytes` on disk for all of them.
+// The latency figure of one caller: p50, and p99 as its note. `bytes` on disk for all samples.
 Result<Figure> alone_figure(Context& context, std::string setup,
                             const std::vector<double>& times_us, std::int64_t bytes);
 
-// The figures as Markdown, put between the markers of `file` (made if it is not there), whose other
-// text stays. Errors: io_error, invalid_argument (a file without the markers).
+// Writes the figures as Markdown between the markers of `file` (created if missing), and keeps its
+// other text. Errors: io_error, invalid_argument (a file without the markers).
 Result<void> write_report(const std::string& file, const Context& context);
 std::string format_value(const Figure& figure);
 Result<void> write_file(const std::string& file, const std::string& text);
 
-// JSON text of the payload size wanted: {"data":"…"}.
+// A JSON text of the given payload size: {"data":"…"}.
 std::string payload_of(int bytes);
 std::string combination(std::string_view where, int clients, int batch, int payload);
 

@@ -11,12 +11,12 @@ namespace mainspring::cli::bench {
 namespace {
 
 constexpr int kSteps = 3;
-constexpr double kWorkflowTarget = 4;  // plain jobs that a workflow of kSteps may cost
+constexpr double kWorkflowTarget = 4;  // most plain jobs that a workflow of kSteps may cost
 constexpr double kAnswerP99 = 5'000;   // us
 constexpr int kAnswersWarmUp = 20;
-constexpr const char* kEndless = "endless";  // the queue of the job that others wait for
+constexpr const char* kEndless = "endless";  // the queue of the job that bystanders wait for
 
-// Connections that wait for a job that does not end; closed with it.
+// Connections that wait for a job that does not end; closed with the object.
 class Bystanders {
  public:
   ~Bystanders() {
@@ -48,8 +48,8 @@ class Bystanders {
   std::vector<int> sockets_;
 };
 
-// One caller waits for a job over HTTP; the job ends. From the commit of its end, as whoever ended
-// it hears of it, to the caller's answer.
+// A caller waits for a job over HTTP, and the job ends. Measures from the commit of the end, as
+// reported to the process that ended the job, to the caller's answer.
 Result<double> wake_caller(LocalServer& server, int fd) {
   const SystemClock clock;
   Broker& broker = server.node().broker();
@@ -68,7 +68,7 @@ Result<double> wake_caller(LocalServer& server, int fd) {
     status = exchange(fd, request, buffer);
     answered = clock.now().instant;
   });
-  pass(5ms);  // it waits by now
+  pass(5ms);  // the caller waits by now
   const auto finished = broker.finish(
       {.worker = "bench",
        .results = {{.id = id, .token = claimed.jobs[0].token, .outcome = Complete{}}}});
@@ -100,10 +100,10 @@ Result<std::vector<double>> wake_callers(Context& context, LocalServer& server, 
   return times;
 }
 
-// Rates of both, and what one workflow costs in jobs: medians of rounds.
+// Rates of both, and the cost of one workflow in jobs: medians of rounds.
 struct Compared {
   Rate jobs, workflows;
-  double cost = 0;  // 0 = in no round was a workflow completed
+  double cost = 0;  // 0 = no round completed a workflow
 };
 
 Result<Rate> rate_with(const Plan& plan, const LoadOptions& options) {
@@ -122,8 +122,8 @@ void add(Rate& sum, std::vector<double>& rates, const Rate& round) {
   rates.push_back(round.jobs_per_second);
 }
 
-// Short runs of the one and the other by turns: the speed of a disk changes by the minute, and
-// what is compared shall have seen the same one.
+// Runs both alternately in short runs: the speed of a disk changes by the minute, and both must see
+// the same speed.
 Result<Compared> compare(const Context& context, LoadOptions options) {
   Plan round = context.plan;
   round.repeats = 1;
@@ -149,8 +149,8 @@ Result<Compared> compare(const Context& context, LoadOptions options) {
 
 }  // namespace
 
-// With batches, jobs are enqueued together and workflows one by one, for there is no other way:
-// that comparison is not in their favour.
+// With batches, jobs are enqueued together, but workflows can only be started one by one: that puts
+// workflows at a disadvantage.
 Result<void> measure_workflows(Context& context) {
   constexpr std::pair<int, int> kLoads[] = {{1, 1}, {16, 1}, {16, 10}, {16, 100}};
   for (const auto& [clients, batch] : kLoads) {

@@ -1,4 +1,4 @@
-// What the bare disk does, and what the machine is.
+// Measures the bare disk, and describes the machine.
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ namespace mainspring::cli::bench {
 namespace {
 
 constexpr std::int64_t kBlock = 4096;
-constexpr std::int64_t kFileBytes = 16 << 20;  // as large as the store's log gets
+constexpr std::int64_t kFileBytes = 16 << 20;  // the maximum size of the store's log
 constexpr long kTmpfs = 0x01021994;
 constexpr long kRamfs = 0x858458f6;
 

@@ -26,7 +26,7 @@ Error socket_error(std::string_view what) {
                .message = fmt::format("bench: {}: {}", what, std::strerror(errno))};
 }
 
-// Where the answer at the beginning of `in` ends: head bytes and body bytes. False = not all there.
+// Finds the end of the answer at the start of `in`: head and body bytes. False = incomplete.
 bool is_complete(std::string_view in, std::size_t& head, std::size_t& body) {
   const std::size_t blank = in.find("\r\n\r\n");
   if (blank == std::string_view::npos) return false;
@@ -53,7 +53,7 @@ int status_of(std::string_view head) {
   return status;
 }
 
-// Jobs of a claim's answer as results of a finish.
+// Converts the jobs of a claim's answer to results of a finish.
 int append_results(std::string_view jobs, std::string& out) {
   constexpr std::string_view kId = R"("id":)";
   constexpr std::string_view kToken = R"("token":)";
@@ -100,7 +100,7 @@ Result<std::unique_ptr<LocalServer>> LocalServer::open(const Plan& plan, const s
 
 LocalServer::~LocalServer() {
   if (server_ != nullptr) server_->stop(1s);
-  if (node_ != nullptr) node_->node().stop();  // answers what the server may still wait for
+  if (node_ != nullptr) node_->node().stop();  // answers requests that the server still waits for
   server_.reset();
 }
 
@@ -330,8 +330,8 @@ Result<void> measure_http_alone(Context& context) {
   MS_TRY_ASSIGN(const auto server, LocalServer::open(context.plan, "http-alone"));
   const SystemClock clock;
   MS_TRY_ASSIGN(const int fd, connect_loopback(server->port()));
-  // Until the store's log has come round. Before, every commit makes the file longer, which costs
-  // the disk more; a store is in that state for about its first thousand commits only.
+  // Until the store's log wraps around. Before that every commit extends the file, which costs the
+  // disk more; a store is in that state only for about its first thousand commits.
   constexpr int kWarmUp = 1500;
   Result<void> done;
   for (const int payload : context.plan.payloads) {

@@ -1,8 +1,9 @@
-// HttpLoad: a server of our own on a real socket, and a client that costs as little as possible.
+// HttpLoad: a server in this process on a real socket, and a client that costs as little as
+// possible.
 //
 // The client is one thread with epoll and raw sockets: prebuilt requests, answers scanned for their
 // length and for "id" and "token". A lifecycle is two requests per batch: an enqueue, and a finish
-// of the batch claimed before that claims the next one.
+// of the previously claimed batch that claims the next one.
 #pragma once
 
 #include <atomic>
@@ -17,7 +18,7 @@
 
 namespace mainspring::cli::bench {
 
-// A node with HTTP in front of it, on a free port.
+// A node with an HTTP server on a free port.
 class LocalServer {
  public:
   static Result<std::unique_ptr<LocalServer>> open(const Plan& plan, const std::string& name);
@@ -36,9 +37,9 @@ class LocalServer {
 
 // A connected TCP socket without delay. Errors: io_error.
 Result<int> connect_loopback(std::uint16_t port);
-// A request as it goes over the wire.
+// A request as sent over the network.
 std::string http_request(std::string_view method, std::string_view path, std::string_view body);
-// One request and its answer on a blocking socket: the status. Errors: io_error.
+// Sends one request on a blocking socket; returns the status. Errors: io_error.
 Result<int> exchange(int fd, std::string_view request, std::string& buffer);
 
 class HttpLoad {
@@ -56,7 +57,7 @@ class HttpLoad {
     std::string out;
     std::size_t sent = 0;
     std::string in;
-    bool enqueued = false;  // the request under way is the enqueue
+    bool enqueued = false;  // the current request is the enqueue
     bool waits_for_room = false;
     std::string finish;  // body of the next finish, "" = nothing claimed yet
     int claimed = 0;     // jobs in it
@@ -76,7 +77,7 @@ class HttpLoad {
   int epoll_ = -1;
   std::atomic<std::int64_t> done_{0};
   std::atomic<bool> stopping_{false};
-  std::string failed_;  // by the thread; read after it is joined
+  std::string failed_;  // set by the thread; read after it is joined
   std::thread thread_;
 };
 

@@ -1,4 +1,4 @@
-// A node for a measurement, and load on it in process.
+// A node for a measurement, and in-process load on it.
 #include <fmt/format.h>
 
 #include "broker/broker.h"
@@ -178,7 +178,7 @@ void LocalLoad::submit(std::size_t index) {
   }
 }
 
-// Called by the broker's thread: only notes what comes next.
+// Called on the broker's thread: only records the next step.
 void LocalLoad::answered(std::size_t index, OperationResult result) {
   Client& client = clients_[index];
   const Error* error = std::get_if<Error>(&result);

@@ -63,8 +63,8 @@ Result<void> measure_grid(Context& context, bool lifecycle) {
 Result<void> measure_alone(Context& context) {
   MS_TRY_ASSIGN(const auto node, LocalNode::open(context.plan, "alone"));
   const SystemClock clock;
-  // Until the store's log has come round. Before, every commit makes the file longer, which costs
-  // the disk more; a store is in that state for about its first thousand commits only.
+  // Until the store's log wraps around. Before that every commit extends the file, which costs the
+  // disk more; a store is in that state only for about its first thousand commits.
   constexpr int kWarmUp = 1500;
   for (const int payload : context.plan.payloads) {
     context.report.doing("one job at a time");

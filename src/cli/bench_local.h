@@ -1,4 +1,4 @@
-// A node of its own for a measurement, and the load that is put on it in process.
+// A node for a measurement, and in-process load on it.
 #pragma once
 
 #include <deque>
@@ -13,7 +13,7 @@
 
 namespace mainspring::cli::bench {
 
-// A started node in a new directory; gone, with its files, when it is destroyed.
+// A started node in a new directory; its destructor removes both.
 class LocalNode {
  public:
   static Result<std::unique_ptr<LocalNode>> open(const Plan& plan, const std::string& name);
@@ -22,7 +22,7 @@ class LocalNode {
   Node& node() { return *node_; }
   Registry& registry() { return registry_; }
   const std::string& directory() const { return directory_; }
-  // Stops it and leaves the files.
+  // Stops it and keeps the files.
   void close();
   void keep_files() { keep_files_ = true; }
 
@@ -42,22 +42,22 @@ struct LoadOptions {
   int batch = 1;
   int payload = 200;
   bool lifecycle = false;                       // else only enqueue
-  std::vector<std::string> queues = {"bench"};  // jobs go to them in turn, claims name them all
-  int sessions = 0;                             // jobs go to so many in turn; 0 = to none
-  // Only with lifecycle: not jobs but workflows of so many steps, one after the other; a batch of
-  // them is started, then a batch is claimed and finished for each step. 0 = jobs.
+  std::vector<std::string> queues = {"bench"};  // jobs alternate between them; claims name them all
+  int sessions = 0;                             // jobs alternate between this many; 0 = none
+  // Only with lifecycle: workflows with this many sequential steps instead of jobs. A batch of
+  // workflows is started, then a batch is claimed and finished for each step. 0 = jobs.
   int steps = 0;
 };
 
-// Logical clients, each with one request under way; one thread makes their requests.
+// Logical clients, each with one request in flight; one thread sends their requests.
 class LocalLoad {
  public:
   LocalLoad(Broker& broker, const LoadOptions& options);
-  ~LocalLoad();  // waits for what is under way
+  ~LocalLoad();  // waits for requests in flight
   void start();
-  // Jobs acknowledged (enqueue) or completed (lifecycle) so far; of workflows, jobs of steps.
+  // Jobs acknowledged (enqueue) or completed (lifecycle) so far; for workflows, jobs of steps.
   std::int64_t done() const { return done_.load(std::memory_order_relaxed); }
-  // The first thing that went wrong. Call after stop().
+  // Returns the first error. Call after stop().
   Result<void> stop();
 
  private:
@@ -67,8 +67,8 @@ class LocalLoad {
     std::vector<ClaimedJob> claimed;
     std::size_t queue = 0;
     std::size_t session = 0;
-    int starting = 0;  // workflows whose start is not answered
-    int rounds = 0;    // claims and finishes since
+    int starting = 0;  // workflows whose start is not answered yet
+    int rounds = 0;    // claims and finishes since then
   };
   void run();
   void submit(std::size_t index);
@@ -90,13 +90,13 @@ class LocalLoad {
   std::thread thread_;
 };
 
-// Lets time go by.
+// Sleeps for `time`.
 void pass(Duration time);
 
-// A workflow of so many steps, one after the other, each a job of this queue with these args.
+// A workflow of `steps` sequential steps, each a job of this queue with these args.
 WorkflowSpec chain_of(int steps, const std::string& queue, const std::string& args);
 
-// What a stretch of time held.
+// The throughput of a measured period.
 struct Rate {
   double jobs_per_second = 0;  // median of plan.repeats runs, after a warm-up
   double seconds = 0;          // of all runs together, and their commits and bytes on disk:
@@ -109,7 +109,7 @@ Result<Figure> rate_figure(Disk& disk, std::string name, std::string setup, cons
 void set_target(Figure& figure, double at_least);
 bool too_heavy(int clients, int batch, int payload);
 
-// Puts `count` jobs into the queues and sessions, in turn, through the broker.
+// Enqueues `count` jobs through the broker, spread over the queues and sessions.
 Result<void> preload(Broker& broker, const LoadOptions& options, std::int64_t count,
                      Report& report);
 

@@ -44,7 +44,7 @@ std::string targets_section(const std::vector<Figure>& figures) {
   return out;
 }
 
-// Clients and payload down, batch across.
+// Rows are clients and payloads, columns are batch sizes.
 std::string grid_section(const std::vector<Figure>& figures, const std::string& name,
                          std::string_view title) {
   std::set<int> batches;
@@ -77,7 +77,7 @@ std::string grid_section(const std::vector<Figure>& figures, const std::string& 
   return out;
 }
 
-// Figures without a target: those with one are in the section of targets.
+// Figures without a target; the others are in the section of targets.
 std::string others_section(const std::vector<Figure>& figures) {
   std::string out =
       "\n### Other figures\n| Measurement | Setup | Measured | of the disk | |\n"

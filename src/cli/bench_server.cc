@@ -1,4 +1,4 @@
-// Measurements of waking, of a million queued jobs, and of servers in a process of their own.
+// Measurements of wake-ups, of a million queued jobs, and of servers in a separate process.
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ constexpr double kStartUp = 2;          // s
 constexpr double kIdleMemory = 30;      // MB
 constexpr double kIdleCpu = 0.1;        // percent
 
-// -- a server in a process of its own -------------------------------------------------------------
+// -- a server in a separate process ---------------------------------------------------------------
 
 class Child {
  public:
@@ -105,7 +105,7 @@ double Child::memory_mb() const {
   return std::strtod(status.c_str() + at + 6, nullptr) / 1024;
 }
 
-// Of all threads, in nanoseconds each: /proc/PID/stat counts in steps of 10 ms.
+// CPU time of all threads, in nanoseconds each: /proc/PID/stat has a resolution of 10 ms.
 double Child::cpu_seconds() const {
   double nanoseconds = 0;
   DIR* const tasks = opendir(fmt::format("/proc/{}/task", pid_).c_str());
@@ -119,7 +119,7 @@ double Child::cpu_seconds() const {
   return nanoseconds / 1e9;
 }
 
-// A number of /metrics by the beginning of its line; -1 = not there.
+// The value of the line of /metrics with this prefix; -1 = no such line.
 Result<double> metric(int fd, std::string_view name) {
   std::string buffer;
   MS_TRY(exchange(fd, http_request("GET", "/metrics", ""), buffer));
@@ -130,15 +130,15 @@ Result<double> metric(int fd, std::string_view name) {
 
 // -- waking ---------------------------------------------------------------------------------------
 
-// Notes when the handler starts.
-class Bell {
+// Records when the handler starts.
+class PeerNotifier {
  public:
   void ring(Instant at) {
     const MutexLock lock(mutex_);
     at_ = at;
     wake_.notify_all();
   }
-  // When it rang since the last call; never() after 10 s.
+  // When it was notified since the last call; never() after 10 s.
   Instant wait() {
     const MutexLock lock(mutex_);
     for (int i = 0; i < 10 && at_ == Instant::never(); ++i) wake_.wait_for(mutex_, 1s);
@@ -154,7 +154,7 @@ class Bell {
 struct WakeTimes {
   std::vector<double> wake;
   std::vector<double> commit;  // of the same jobs
-  std::vector<double> beyond;  // wake without commit
+  std::vector<double> beyond;  // wake-up without the commit
 };
 
 // Sum and count of the commits' durations, from the node's own histogram.
@@ -183,8 +183,8 @@ Result<WakeTimes> measure_wakes(Context& context, LocalServer& server) {
   worker.queues = {"wake"};
   worker.slots = 1;
   WorkerRuntime runtime(*client, clock, random, log, worker);
-  Bell started;
-  Bell go_on;  // the handler waits, so that its own commit comes after ours was looked at
+  PeerNotifier started;
+  PeerNotifier go_on;  // the handler waits, so that its own commit comes after the measured one
   runtime.on_any([&](const ClaimedJob&, mainspring::Context&) -> HandlerResult {
     started.ring(clock.now().instant);
     (void)go_on.wait();
@@ -200,7 +200,7 @@ Result<WakeTimes> measure_wakes(Context& context, LocalServer& server) {
   const int samples = std::min(context.plan.samples, 1000) + kWarmUp;
   for (int i = 0; i < samples; ++i) {
     context.report.doing(fmt::format("waking: {} of {}", i, samples));
-    // The worker's claim is parked and nothing is under way: idle.
+    // Idle: the worker's claim is parked and nothing is in progress.
     for (int tries = 0; server.node().broker().parked_claims() == 0 && tries < 5000; ++tries) {
       pass(1ms);
     }
@@ -228,7 +228,7 @@ Result<WakeTimes> measure_wakes(Context& context, LocalServer& server) {
 
 // -- a million ------------------------------------------------------------------------------------
 
-// Claims one job and completes it: how long the claim took.
+// Claims one job and completes it; returns the time of the claim.
 Result<double> claim_once(Broker& broker, bool enqueue_first) {
   const SystemClock clock;
   if (enqueue_first) {
@@ -293,7 +293,7 @@ Result<void> measure_million(Context& context) {
   MS_TRY_ASSIGN(auto empty, LocalNode::open(plan, "empty"));
   std::vector<double> bare;
   std::vector<double> full;
-  for (int i = 0; i < std::min(plan.samples, 1500); ++i) {  // in turn: the disk has its moods
+  for (int i = 0; i < std::min(plan.samples, 1500); ++i) {  // alternately, as disk speed varies
     context.report.doing(fmt::format("claims: {}", i));
     MS_TRY_ASSIGN(const double bare_us, claim_once(empty->broker(), true));
     MS_TRY_ASSIGN(const double full_us, claim_once(node->broker(), false));
@@ -341,7 +341,7 @@ Result<void> measure_idle(Context& context) {
   const std::string directory = context.plan.directory + "/idle";
   MS_TRY_ASSIGN(auto child, Child::start(context.program, directory));
   MS_TRY_ASSIGN(const int fd, connect_loopback(child->port()));
-  // Something was done before, and a claim is parked: idle, not new.
+  // Work was done before, and a claim is parked: an idle server, not a new one.
   std::string buffer;
   const std::string enqueue =
       http_request("POST", "/v1/jobs", R"({"queue":"other","kind":"k","delay":"1h"})");

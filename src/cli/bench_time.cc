@@ -1,5 +1,5 @@
-// Measurements of time kept: how late jobs start, and what a million jobs due at one instant do to
-// others.
+// Measurements of timing: how late jobs start, and how a million jobs that are due at one instant
+// affect other callers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ constexpr double kLatenessP99 = 10'000;  // us
 constexpr double kDueBlocked = 100'000;  // us
 constexpr Duration kLead = 2s;           // between the enqueue and the first due time
 
-// Jobs of kind "tick" and when they started, against when they should have.
+// Jobs of kind "tick": when they started, compared with when they were due.
 class Punctuality {
  public:
   HandlerResult operator()(const ClaimedJob& job) {
@@ -50,7 +50,7 @@ Figure bounded(Figure figure, double at_most, std::string_view bound) {
   return figure;
 }
 
-// One call after the other until told to stop; how long each took.
+// Repeats a call until it is stopped; records how long each call took.
 template <class Call>
 std::vector<double> times_while(const std::stop_token& stop, Call call) {
   const SystemClock clock;
@@ -121,7 +121,7 @@ Result<void> measure_due(Context& context) {
   MS_TRY_ASSIGN(const auto node, LocalNode::open(context.plan, "due"));
   Broker& broker = node->broker();
   const SystemClock clock;
-  // The due time comes after the scheduling, however long that takes.
+  // The due time must be after scheduling has finished, however long it takes.
   const Duration allowance = context.plan.quick ? 8s : 40s;
   const WallTime due = clock.now().wall + allowance;
   MS_TRY(enqueue_at(broker, "due", due, 0s, jobs, context.report));

@@ -4,6 +4,7 @@
 
 #include "api/breaker_shapes.h"
 #include "cli/handlers.h"
+#include "cli/job_options.h"
 #include "cli/sheet.h"
 #include "cli/support.h"
 #include "env/clock.h"
@@ -26,7 +27,7 @@ std::string settings_words(const BreakerSettings& s) {
                      s.probes == 1 ? "1 probe" : fmt::format("{} probes", s.probes));
 }
 
-// How it is now, behind a change.
+// Prints the breaker after a change.
 Result<int> print_breaker(const Invocation& invocation, Io& io, Connection& connection,
                           const std::string& name) {
   MS_TRY_ASSIGN(const BreakerInfo info, connection.breakers().get_breaker(name));
@@ -51,7 +52,9 @@ Result<void> read_settings(const Invocation& invocation, BreakerSettings& settin
   settings.within = within.value_or(settings.within);
   settings.open_for = open_for.value_or(settings.open_for);
   settings.max_open_for = max_open_for.value_or(settings.max_open_for);
-  return validate(settings);
+  const auto valid = validate(settings);
+  if (!valid) return with_flag_names(valid.error());
+  return {};
 }
 
 }  // namespace
@@ -60,7 +63,7 @@ Result<int> run_breaker_set(const Invocation& invocation, Io& io) {
   PutBreaker request{.name = *invocation.argument("NAME"), .settings = {}};
   MS_TRY(check_name("NAME", request.name));
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
-  // The request says all: what is not given stays as it is.
+  // The request replaces all settings: start from the current ones.
   const auto now = connection->breakers().get_breaker(request.name);
   if (now) {
     request.settings = now->settings;
@@ -94,7 +97,7 @@ Result<int> run_breaker_list(const Invocation& invocation, Io& io) {
                {fmt::to_string(info.opened)},
                {fmt::format("{}", fmt::join(info.queues, ", "))}});
   }
-  if (!invocation.json) io.out(table.empty() ? "no breakers yet\n" : table.render(io));
+  if (!invocation.json) io.out(table.empty() ? "no breakers\n" : table.render(io));
   return kExitOk;
 }
 
@@ -109,7 +112,7 @@ Result<int> run_breaker_show(const Invocation& invocation, Io& io) {
     return kExitOk;
   }
   const WallTime now = SystemClock().now().wall;
-  Sheet sheet;
+  Sheet sheet(io);
   sheet.add("breaker", info.name);
   sheet.add("state", state_words(info, now));
   sheet.add("open until", info.open_until, now);

@@ -36,9 +36,9 @@ std::string filter_text(const JobSearch& search) {
   return text;
 }
 
-Result<BulkOrder> order_of_bulk(const Invocation& invocation, BulkAction action) {
+Result<BulkOrder> order_of_bulk(const Invocation& invocation, const Io& io, BulkAction action) {
   BulkOrder order{.action = action};
-  MS_TRY_ASSIGN(order.filter, search_of(invocation));
+  MS_TRY_ASSIGN(order.filter, search_of(invocation, io));
   order.reason = invocation.flag("reason").value_or("");
   order.rate = invocation.flag("rate").value_or("");
   MS_TRY_ASSIGN(const auto canary, invocation.number("canary", 1, kMaxBulkCanary));
@@ -74,7 +74,7 @@ int show_count(const Invocation& invocation, Io& io, const BulkCount& count) {
 }
 
 Result<int> start(const Invocation& invocation, Io& io, BulkAction action) {
-  MS_TRY_ASSIGN(const BulkOrder order, order_of_bulk(invocation, action));
+  MS_TRY_ASSIGN(const BulkOrder order, order_of_bulk(invocation, io, action));
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   if (invocation.has("dry-run")) {
     MS_TRY_ASSIGN(const BulkCount count, connection->client->count_bulk(order));
@@ -101,7 +101,7 @@ int print_bulk(const Invocation& invocation, Io& io, const BulkInfo& info) {
     return kExitOk;
   }
   const WallTime now = SystemClock().now().wall;
-  Sheet sheet;
+  Sheet sheet(io);
   sheet.add("id", fmt::to_string(info.id));
   sheet.add("state", to_string(info.state));
   sheet.add("action", to_string(info.order.action));

@@ -1,4 +1,4 @@
-// callbacks key, verify: what receivers need to tell true requests from false ones.
+// callbacks key, verify: what receivers need to recognise genuine requests.
 #include <fmt/format.h>
 
 #include "cli/handlers.h"
@@ -22,7 +22,7 @@ Result<SigningKeys> keys_of(const Invocation& invocation) {
     MS_TRY_ASSIGN(place.postgres, postgres_options(options));
   } else {
     place.directory = options.data;
-    // A key in a place where no store is would be nobody's.
+    // Without a store in that directory, the key would belong to no store.
     MS_TRY_ASSIGN(const bool exists, sqlite_store_exists(options.data));
     if (place.file.empty() && !exists) {
       return Error{.code = ErrorCode::not_found,

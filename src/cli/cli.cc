@@ -10,6 +10,7 @@
 #include "api/shapes.h"
 #include "cli/command.h"
 #include "cli/handlers.h"
+#include "cli/server_settings.h"
 #include "cli/support.h"
 #include "cli/version.h"
 
@@ -23,7 +24,7 @@ bool exists(const std::string& file) {
   return stat(file.c_str(), &st) == 0;
 }
 
-// The file with settings: "" = none. One that was asked for must be there.
+// The configuration file: "" = none. If --config names a file, it must exist.
 std::string config_file(const Parsed& parsed, const Io& io) {
   if (parsed.config) return *parsed.config;
   if (const auto file = io.env("MAINSPRING_CONFIG"); file && !file->empty()) return *file;
@@ -36,7 +37,7 @@ std::string config_file(const Parsed& parsed, const Io& io) {
     user = *home + "/.config/mainspring/config.toml";
   }
   if (!user.empty() && exists(user)) return user;
-  // The machine's file holds secrets: users who may not read it work without it.
+  // The machine's file contains secrets: users who may not read it work without it.
   const std::string machine = "/etc/mainspring/config.toml";
   return ::access(machine.c_str(), R_OK) == 0 ? machine : "";
 }
@@ -65,16 +66,33 @@ void decide_colours(const Options& options, Io& io) {
   io.colours = options.color == "always" || (options.color == "auto" && wanted);
 }
 
-// What a person can do about it, beyond what the message says. "" = nothing.
+// What the user can do about an error, in addition to the message. "" = nothing.
 std::string advice(const Error& error, const Parsed* parsed) {
   const bool client = parsed != nullptr && parsed->invocation.command != nullptr &&
                       (parsed->invocation.command->scopes & kClientScope) != 0;
-  const bool met = error.message.starts_with("TLS ");  // there is a server, and it says why not
+  const bool met = error.message.starts_with("TLS ");  // the server was reached
   if (client && error.code == ErrorCode::unavailable && !met) {
     return "Start a server with `mainspring serve`, or name one with --server URL or "
            "MAINSPRING_SERVER.";
   }
   return "";
+}
+
+// Errors of settings name the flag. Names the file or variable if the value came from there.
+Error at_origin(Error error, const Origins& origins) {
+  const auto origin = origins.find(error.field);
+  const Setting* const setting = find_setting(error.field);
+  if (origin == origins.end() || setting == nullptr) return error;
+  const std::string flag = flag_of(*setting);
+  if (!error.message.starts_with(flag + " ")) return error;
+  constexpr std::string_view kFile = "file ";
+  constexpr std::string_view kEnvironment = "environment ";
+  std::string place;
+  if (origin->second.starts_with(kFile))
+    place = fmt::format("{}: {}", origin->second.substr(kFile.size()), setting->name);
+  if (origin->second.starts_with(kEnvironment)) place = origin->second.substr(kEnvironment.size());
+  if (!place.empty()) error.message.replace(0, flag.size(), place);
+  return error;
 }
 
 int report(const Error& error, const Parsed* parsed, bool json, Io& io) {
@@ -113,11 +131,12 @@ int run_cli(const std::vector<std::string>& words, Io& io) {
   if (!settings_now) return report(settings_now.error(), &*parsed, json, io);
   parsed->invocation.options = settings_now->options;
   parsed->invocation.origins = settings_now->origins;
-  // In a program that runs for a job, the token that it was given for that.
+  // In a program that runs for a job: the token of that job.
   auto token = io.env("MAINSPRING_ACCESS_TOKEN");
   if (!token || token->empty()) token = io.env("MAINSPRING_JOB_TOKEN");
   parsed->invocation.token = Secret(token.value_or(""));
   decide_colours(settings_now->options, io);
+  if (settings_now->options.utc) io.offset_s = nullptr;
   const Result<int> done = [&]() -> Result<int> {
     try {
       return command.run(parsed->invocation, io);
@@ -127,7 +146,8 @@ int run_cli(const std::vector<std::string>& words, Io& io) {
           .message = fmt::format("{}: {}", error.path1().string(), error.code().message())};
     }
   }();
-  if (!done) return report(done.error(), &*parsed, json, io);
+  if (!done)
+    return report(at_origin(done.error(), parsed->invocation.origins), &*parsed, json, io);
   return *done;
 }
 
@@ -138,6 +158,7 @@ Result<int> run_config(const Invocation& invocation, Io& io) {
     io.out(config_reference());
     return kExitOk;
   }
+  if (invocation.has("of-server")) return print_server_settings(invocation, io);
   const bool explain = invocation.has("explain");
   Table table(explain
                   ? std::vector<Table::Column>{{"NAME"}, {"VALUE"}, {"FROM"}, {"RULE"}, {"MEANING"}}

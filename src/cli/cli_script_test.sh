@@ -14,8 +14,11 @@ expect 69 'mainspring: …
 Start a server with `mainspring serve`, or name one with --server URL or MAINSPRING_SERVER.' ms jobs list --server http://127.0.0.1:1
 expect 66 'mainspring: nowhere holds no store: there is no nowhere/mainspring.db' ms store info --data nowhere
 expect 66 'mainspring: nowhere holds no store: there is no nowhere/mainspring.db' ms verify --data nowhere
-expect 64 'mainspring: --listen "192.0.2.1:80": other machines reach that…' ms serve --listen 192.0.2.1:80
+expect 64 'mainspring: --listen "192.0.2.1:80": remote access requires TLS and a token…' ms serve --listen 192.0.2.1:80
 expect 64 'mainspring: --data: a test server has a temporary store; leave it out' ms serve --test --data elsewhere
+# A full disk at the target of a redirection is an error.
+to_full_disk() { "$mainspring" "$@" >/dev/full; }
+expect 74 'mainspring: standard output: No space left on device' to_full_disk --help
 expect 64 'mainspring: --seed: only with --test' ms serve --seed 5
 expect 64 'mainspring: --seed "-1": …' ms serve --test --seed -1
 # It ends when its standard input is closed.
@@ -40,15 +43,30 @@ rm config/mainspring/config.toml
 start_server
 expect 0 'no jobs' ms jobs list
 expect 0 '' ms jobs list --json
-expect 0 'no queues yet' ms queues list
+expect 0 'no queues' ms queues list
 expect 0 'no workers' ms workers
-expect 0 'the dead letter is empty' ms dead list
+expect 0 'no dead jobs' ms dead list
 expect 0 '0 jobs examined: sound' ms verify
 expect 66 'mainspring: job 1: there is no such job' ms jobs show 1
 expect 66 '{"error":{"code":"not_found","message":"job 1: there is no such job"}}' ms jobs show 1 --json
 expect 69 "mainspring: --listen ${MAINSPRING_SERVER#http://}: …" ms serve --data other --log-level warn --listen "${MAINSPRING_SERVER#http://}"
 expect 65 "mainspring: the store $work/data is open in process $server: …" ms serve --data "$work/data" --listen 127.0.0.1:0
 expect 64 'mainspring: queue "q!": must be …' ms enqueue 'q!' k
+# A write beyond the limit of file sizes is a failed write, with a message.
+small_files() { (ulimit -f 100; exec "$mainspring" serve --data "$work/small" --listen 127.0.0.1:0 --log-level warn); }
+expect 74 'mainspring: …' small_files
+# The caller has closed the standard descriptors: nothing else gets their numbers.
+closed() { (exec "$mainspring" "$@" <&- >&- 2>&-); }
+expect 0 '' closed store backup "$work/closed" --data "$work/data"
+expect 0 '…' ms store info --data "$work/closed"
+expect 64 'mainspring: ARGS "1s": must be JSON; --wait takes its value as --wait=1s' ms enqueue q k --wait 1s
+expect 64 'mainspring: ARGS: not JSON: …' ms enqueue q k '{}}'
+expect 65 '…owns…stop that process first, or leave out --data to ask its server' ms verify --data data
+expect 64 'mainspring: give exactly one of --cron, --every, --at' ms schedules set bad --queue r --kind n
+expect 64 'mainspring: --concurrency 0: must be 1 to …, or none…' ms queues limit q --concurrency 0
+expect 64 'mainspring: --concurrency "five": must be a whole number or none' ms queues limit q --concurrency five
+expect 64 'mainspring: --rate "5": must be a number and a time, such as 100/1m, or none' ms queues limit q --rate 5
+expect 64 'mainspring: --within 30d: must be …' ms breaker set b --within 30d
 
 # -- jobs -------------------------------------------------------------------------------------------
 expect 0 '1 available' ms enqueue mail welcome '{"to": "ann"}' --tag signup --header trace=abc --correlation-id c1
@@ -62,7 +80,7 @@ expect 65 'mainspring: …idempotency…' ms enqueue mail digest '{"other":1}' -
 expect 0 'ID  QUEUE  KIND     STATE      ATTEMPT  AGE  DETAIL
  4  mail   digest   available     0/20  …
  3  mail   digest   available     0/20  …
- 2  mail   welcome  scheduled     0/20  …  in …m
+ 2  mail   welcome  scheduled     0/20  …  in 1h
  1  mail   welcome  available     0/20  …' ms jobs list
 expect 0 'ID  QUEUE  KIND     STATE      ATTEMPT  AGE  DETAIL
  1  mail   welcome  available     0/20  …' ms jobs list --tag signup
@@ -83,7 +101,7 @@ tags            signup
 headers         {"trace":"abc"}
 correlation_id  c1' ms jobs show 1
 expect 0 '{"id":1,…"args":{"to": "ann"}…}' ms jobs show 1 --json
-expect 0 '1 available (no_worker): no worker that was heard of lately takes jobs of queue mail' ms jobs why 1
+expect 0 '1 available (no_worker): no recent worker takes jobs of queue mail' ms jobs why 1
 expect 66 'mainspring: …there is no such job' ms jobs why 99
 expect 0 '2 cancelled' ms jobs cancel 2 --reason 'not now'
 expect 0 '{"id":2,"state":"cancelled","gate":"ended","why":"it is cancelled: not now"}' ms jobs why 2 --json
@@ -128,13 +146,13 @@ expect 0 'FINGERPRINT       JOBS  KIND  FIRST  LAST  ERROR
 …     1  fail …broken…' ms dead groups
 fingerprint=$("$mainspring" dead groups --json | sed 's/.*"fingerprint":"\([0-9a-f]*\)".*/\1/')
 expect 0 '{"fingerprint":"'"$fingerprint"'","kind":"fail","reason":"…","count":1,…}' ms dead groups --queue calc --json
-expect 0 'the dead letter is empty' ms dead groups --queue mail
-expect 0 'TIME (UTC)…NEW  DONE…FAIL…DEAD…WAIT50…RUN50…
+expect 0 'no dead jobs' ms dead groups --queue mail
+expect 0 'TIME…NEW  DONE…FAIL…DEAD…WAIT50…RUN50…
 …:00 …
 total …' ms history --queue calc
 expect 0 '{"queue":"calc","kind":"fail",…"total":{…"dead":1,…}}' ms history --queue calc --kind fail --json
 expect 64 '…step 90m: must be whole minutes from 1m to 59m, or whole hours from 1h to 30d…' ms history --step 90m
-expect 64 '…--since "soon": must be a time…' ms history --since soon
+expect 64 '…--since "soon": must be a duration ago…' ms history --since soon
 
 # -- marks and saved views --------------------------------------------------------------------------
 expect 0 'no marks' ms marks list
@@ -192,7 +210,7 @@ expect 0 '1 job available again' ms dead redrive --queue calc
 expect 0 '{"redriven":0}' ms dead redrive --json
 expect 64 'mainspring: --rate "fast": must be N/s, …' ms dead redrive --rate fast --background
 expect 64 'mainspring: --dry-run: not with --background…' ms dead redrive --dry-run --background
-expect 75 'job 11 is still scheduled after 10ms; it goes on. `mainspring jobs show 11` shows it' ms enqueue calc sum --delay 1h --wait=10ms
+expect 75 'job 11 is still scheduled after 10ms and continues: `mainspring jobs show 11`' ms enqueue calc sum --delay 1h --wait=10ms
 
 # -- schedules, timers, leases ----------------------------------------------------------------------
 expect 0 'no schedules' ms schedules list
@@ -254,6 +272,8 @@ expect 0 'orders has timeout 5m' ms timers timeout orders 5m
 expect 0 '…timeout         20m
 timeout now     5m
 …' ms timers show orders
+expect 66 'mainspring: there is no timer "nosuch"' ms timers show nosuch
+expect 64 'mainspring: --cron and --every: only one of them can be given' ms timers set t --queue q --kind k --every 5m --cron @daily
 expect 0 'orders has its own timeout again' ms timers timeout orders own
 expect 0 'orders stops after its batch' ms timers stop orders --reason 'wrong prices'
 expect 65 'mainspring: nightly is a schedule, but not a continuous timer; …' ms timers show nightly
@@ -266,7 +286,7 @@ holder          h1
 token           '"$token"'
 since           …
 expires_in      …' ms leases show report/eu
-expect 66 'mainspring: …nobody…' ms leases show nobody
+expect 66 'mainspring: …no-such-lease…' ms leases show no-such-lease
 expect 0 '39 available' ms enqueue mail welcome --fence "report/eu:$token"
 expect 65 'mainspring: …' ms enqueue mail welcome --fence "report/eu:$((token + 1))"
 for id in 12 13 38 39; do ms jobs cancel "$id" >/dev/null; done
@@ -319,7 +339,7 @@ start_server
 expect 0 '{"id":1,…"state":"completed"…}' ms jobs show 1 --json
 expect 0 '40 jobs examined: sound' ms verify
 
-# -- a canary that fails again, and would be tried again in minutes ----------------------------------
+# -- a canary that fails again, with a retry in minutes ----------------------------------------------
 echo 'echo "{\"error\":\"broken\",\"retry_after\":\"0s\"}" >&3; exit 1' >soon.sh
 echo 'echo "{\"error\":\"broken\"}" >&3; exit 1' >late.sh
 expect 0 '…available' ms enqueue flaky look --max-attempts 2
@@ -346,9 +366,9 @@ order=$("$mainspring" enqueue shop order '{"order":4711}' --tag vip --json | sed
 expect 0 "ID  QUEUE  KIND   STATE      ATTEMPT  AGE  DETAIL
 $order  shop   order  available     0/20  now" ms jobs list --search 'args.order=4711 tag:vip' --since 1d
 expect 0 'no jobs' ms jobs list --search 'args.order=4711 -queue:shop' --state available,dead
-expect 64 'mainspring: --search: unknown token "colour:": must be one of id:, …' ms jobs list --search colour:red
+expect 64 'mainspring: --search: unknown term "colour:": must be one of id:, …' ms jobs list --search colour:red
 expect 64 'mainspring: --state "ready": must be …' ms jobs list --state dead,ready
-expect 64 'mainspring: --since "soon": must be a duration ago, …' ms jobs list --since soon
+expect 64 'mainspring: --since "soon": must be a duration ago…' ms jobs list --since soon
 expect 0 "$order edited, scheduled" ms jobs edit "$order" --args '{"order":4712}' --priority 1 --run-at 2100-01-01T00:00:00Z
 expect 64 'mainspring: nothing to change: …' ms jobs edit "$order"
 expect 64 'mainspring: --priority "10": must be a number from 0 to 9' ms jobs edit "$order" --priority 10

@@ -8,6 +8,7 @@
 #include "cli/enqueue_lines.h"
 #include "cli/schedule_files.h"
 #include "cli/serve.h"
+#include "cli/server_settings.h"
 #include "cli/support.h"
 #include "cli/table.h"
 
@@ -95,7 +96,7 @@ TEST_CASE("a credential overrides the file, and environment and flag override a 
   CHECK(layered->origins.at("tls_key") == "credential tls_key");
 }
 
-TEST_CASE("every mistake in settings is told at once, each with place, value and rule") {
+TEST_CASE("all invalid settings are reported together, each with its source, value and rule") {
   Layers layers;
   layers.environment = {{"max_batch_jobs", "0"}, {"log_level", "loud"}};
   layers.flags = {{"stop_timeout", "5"}};
@@ -107,7 +108,7 @@ TEST_CASE("every mistake in settings is told at once, each with place, value and
   CHECK(has(text, "--stop-timeout \"5\": must be a time from 100ms to 1h"));
 }
 
-TEST_CASE("the file may not hold what is not a setting") {
+TEST_CASE("an unknown setting in the file is refused") {
   const auto unknown = parse_config("m.toml", "data = \"x\"\nlog-level = \"info\"\n");
   REQUIRE(!unknown);
   CHECK(has(unknown.error().message, "m.toml:2: there is no setting \"log-level\""));
@@ -119,7 +120,7 @@ TEST_CASE("the file may not hold what is not a setting") {
   CHECK(has(table.error().message, "data must be a text or a whole number"));
 }
 
-TEST_CASE("every default keeps its own rule, and prints as it is read") {
+TEST_CASE("every default is valid and prints as it is read") {
   const Options defaults;
   for (const Setting& setting : settings()) {
     CAPTURE(setting.name);
@@ -158,11 +159,11 @@ TEST_CASE("a group of commands may be called in the singular or the plural") {
   CHECK(path({"works"}).starts_with("\"works\": there is no such command"));
   REQUIRE(find_command({"schedule", "set"}) != nullptr);
   CHECK(find_command({"schedule", "set"}) == find_command({"schedules", "set"}));
-  CHECK(find_command({"lease", "run"}) != nullptr);  // these two are not one group
+  CHECK(find_command({"lease", "run"}) != nullptr);  // these two are not a group
   CHECK(find_command({"leases", "list"}) != nullptr);
 }
 
-TEST_CASE("settings may be given before a command and between its words") {
+TEST_CASE("settings may be before a command and between its words") {
   const std::string url = "http://127.0.0.1:9";
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"mainspring", "--server", url, "jobs", "list", "--queue", "q"},
@@ -176,7 +177,7 @@ TEST_CASE("settings may be given before a command and between its words") {
     CHECK(parsed->settings.at("server") == url);
     CHECK(parsed->invocation.flag("queue") == "q");
   }
-  // What follows the command is the command's own.
+  // Arguments after the command belong to the command.
   const auto value =
       parse_command_line({"mainspring", "enqueue", "jobs", "list", "--", "--server"});
   REQUIRE(value);
@@ -216,6 +217,28 @@ TEST_CASE("a table fits a narrow terminal: its widest text columns are cut") {
   CHECK(has(table.render(io), std::string(60, 'q')));
 }
 
+TEST_CASE("names and states of a table are cut only after its other columns") {
+  Table table({{.title = "NAME", .keep = true}, {"WHEN"}, {.title = "STATE", .keep = true}, {"X"}});
+  table.add({{std::string(20, 'n')}, {std::string(30, 'w')}, {"completed"}, {"x"}});
+  Io io;
+  io.width = 60;
+  CHECK(has(table.render(io), std::string(20, 'n')));
+  CHECK(has(table.render(io), "completed"));
+  CHECK(has(table.render(io), "w…"));
+  io.width = 40;
+  CHECK(has(table.render(io), "n…"));
+}
+
+TEST_CASE("text is wrapped at blanks and indented") {
+  CHECK(wrapped("one two three", 2, 9) == "  one two\n  three\n");
+  CHECK(wrapped("averylongword x", 0, 4) == "averylongword\nx\n");
+}
+
+TEST_CASE("an error of a setting names the file or variable that it came from") {
+  const Ran variable = run({"serve"}, {{"MAINSPRING_LISTEN", "5"}});
+  CHECK(has(variable.err, "MAINSPRING_LISTEN \"5\": must be HOST:PORT"));
+}
+
 TEST_CASE("log lines are written as text, as JSON and for the journal") {
   const WallTime at = *parse_wall_time("2026-01-31T09:00:00.123Z");
   const Log::Fields fields = {{"why", "no \"space\"\n"}, {"jobs", "12"}};
@@ -228,7 +251,7 @@ TEST_CASE("log lines are written as text, as JSON and for the journal") {
   CHECK(log_line(LogFormat::journal, LogLevel::info, at, "m", fields).starts_with("<6>m why="));
 }
 
-TEST_CASE("a flag that is empty, not given or not written to its end is refused") {
+TEST_CASE("an empty, missing or abbreviated flag is refused") {
   const std::pair<std::vector<std::string>, std::string_view> cases[] = {
       {{"jobs", "list", "--queue", ""}, "--queue \"\": must not be empty"},
       {{"dead", "redrive", "--tag="}, "--tag \"\": must not be empty"},
@@ -253,6 +276,7 @@ TEST_CASE("a bad command line names what is wrong and exits with 64") {
   };
   const Case cases[] = {
       {{"serv"}, "\"serv\": there is no such command of `mainspring`. Did you mean serve?"},
+      {{"bogus"}, "no such command of `mainspring`. See mainspring --help"},
       {{"jobs", "shw"}, "there is no such command of `mainspring jobs`. Did you mean show?"},
       {{"lease", "list"}, "no such command of `mainspring lease`. Did you mean leases list?"},
       {{"jobs", "list", "--qeue", "a"},
@@ -267,7 +291,7 @@ TEST_CASE("a bad command line names what is wrong and exits with 64") {
       {{"jobs", "show", "x1"}, "ID \"x1\": must be a job's number"},
       {{"jobs", "show", "1", "2"}, "\"2\": `mainspring jobs show` takes no further argument"},
       {{"serve", "--listen", "0.0.0.0:8080"},
-       "--listen \"0.0.0.0:8080\": other machines reach that"},
+       "--listen \"0.0.0.0:8080\": remote access requires TLS and a token"},
       {{"serve", "--listen", "8080"}, "--listen \"8080\": must be HOST:PORT"},
       {{"serve", "--listen", "127.0.0.1:99999"}, "the port must be a number from 0 to 65535"},
       {{"serve", "--io-threads", "none"}, "--io-threads \"none\": must be a number from 1 to 64"},
@@ -281,7 +305,7 @@ TEST_CASE("a bad command line names what is wrong and exits with 64") {
       {{"enqueue", "q", "k", "--unique-for", "1h"}, "--unique-for: needs --unique KEY"},
       {{"enqueue", "q", "k", "--then", "mail"}, "--then \"mail\": must be QUEUE/KIND"},
       {{"enqueue", "q", "k", "--then", "a/b@done"},
-       "--then \"a/b@done\": behind @ must be completed, cancelled, dead, message or progress"},
+       "--then \"a/b@done\": after @ must be completed, cancelled, dead, message or progress"},
       {{"enqueue", "q", "k", "--callback", "https://a.b/", "--callback-on", "end"},
        "--callback-on \"end\": must be completed, cancelled, dead, message or progress, or "
        "several"},
@@ -312,7 +336,7 @@ TEST_CASE("a bad command line names what is wrong and exits with 64") {
   }
 }
 
-TEST_CASE("a server that is not there: exit 69, and what to do") {
+TEST_CASE("an unreachable server: exit 69, and what to do") {
   const Ran ran = run({"jobs", "list", "--server", "http://127.0.0.1:1"});
   CHECK(ran.code == 69);
   CHECK(has(ran.err, "Start a server with `mainspring serve`"));
@@ -366,14 +390,14 @@ TEST_CASE("every command has help with an example, and its flags have one meanin
   });
 }
 
-// As the man page writes a hyphen that is no dash.
+// The man page's form of a hyphen that is not a dash.
 std::string as_roff(const std::string& text) {
   std::string out;
   for (char c : text) out += c == '-' ? std::string("\\-") : std::string(1, c);
   return out;
 }
 
-TEST_CASE("man page and completions know every command") {
+TEST_CASE("the man page and the completions contain every command") {
   const std::string man = man_page();
   const std::string bash = completion_bash();
   const std::string zsh = completion_zsh();
@@ -387,7 +411,7 @@ TEST_CASE("man page and completions know every command") {
   });
 }
 
-TEST_CASE("what is packaged is what the program would write now (packaging/generate.sh)") {
+TEST_CASE("packaged files match the output of the program (packaging/generate.sh)") {
   const auto packaged = [](const std::string& name) {
     return read_file(MAINSPRING_SOURCE_DIR "/packaging/" + name, 10 << 20).value_or("");
   };
@@ -397,7 +421,7 @@ TEST_CASE("what is packaged is what the program would write now (packaging/gener
   CHECK(packaged("completion/mainspring.fish") == completion_fish());
 }
 
-TEST_CASE("config tells values and where they came from") {
+TEST_CASE("config shows each value and where it came from") {
   const Ran ran = run({"config", "--explain"}, {{"MAINSPRING_DATA", "/srv/jobs"}});
   CHECK(ran.code == 0);
   CHECK(has(ran.out, "/srv/jobs"));
@@ -407,7 +431,44 @@ TEST_CASE("config tells values and where they came from") {
   CHECK(run({"config", "--config", "/nowhere/m.toml"}).code == 66);
 }
 
-TEST_CASE("a table aligns its columns, and makes foreign text harmless") {
+TEST_CASE("a server shows its settings with their origins, and no passwords") {
+  Layers layers;
+  layers.file = "m.toml";
+  layers.file_text = "log_level = \"warn\"\n";
+  layers.environment = {
+      {"store", "postgres://jobs:canary@db/x?sslpassword=canary&password=canary"}};
+  layers.credentials = {{"tls_key", "/run/credentials/tls_key"}};
+  layers.flags = {{"data", "/flag"}};
+  auto layered = layer(layers);
+  REQUIRE(layered);
+  layered->options.max_connections = 500;  // fewer than the default
+  std::map<std::string, ShownSetting> shown;
+  for (const ShownSetting& one : shown_settings(layered->options, layered->origins)) {
+    CHECK(shown.emplace(one.name, one).second);
+    CHECK(!has(one.value, "canary"));
+  }
+  const auto is = [&](const std::string& name, const std::string& value,
+                      const std::string& default_value, const std::string& source,
+                      const std::string& where) {
+    const ShownSetting& one = shown.at(name);
+    CHECK(one.value == value);
+    CHECK(one.default_value == default_value);
+    CHECK(one.source == source);
+    CHECK(one.where == where);
+    CHECK(one.secret == (name == "store"));
+  };
+  is("store", "postgres://jobs:***@db/x?sslpassword=***&password=***", "none", "environment",
+     "environment MAINSPRING_STORE");
+  is("log_level", "warn", "info", "file", "file m.toml");
+  is("tls_key", "/run/credentials/tls_key", "none", "credential", "credential tls_key");
+  is("data", "/flag", "data", "flag", "flag --data");
+  is("io_threads", "1", "1", "default", "");
+  is("max_connections", "500", "20000", "default", "the limit of open files");
+  CHECK(!shown.contains("server"));  // a client's
+  CHECK(!shown.contains("slots"));   // a worker's
+}
+
+TEST_CASE("a table aligns its columns and escapes control characters") {
   Table table({{"NAME"}, {"COUNT", Align::right}, {"REST"}});
   table.add({{"a"}, {"1"}, {"x"}});
   table.add({{"größer"}, {"1,000"}, {"bell\a and\nline"}});
@@ -425,7 +486,7 @@ TEST_CASE("a table aligns its columns, and makes foreign text harmless") {
   CHECK(has(table.render(narrow), "bell\\x07…"));
 }
 
-TEST_CASE("a table that is printed in parts keeps its columns, and its title comes once") {
+TEST_CASE("a table printed in parts keeps its columns and prints its header once") {
   std::string out;
   Io io;
   io.out = [&](std::string_view text) { out += text; };
@@ -445,7 +506,7 @@ TEST_CASE("a table that is printed in parts keeps its columns, and its title com
   CHECK(out == "NAME     NOTE  REST\nc        new   z\n");
 }
 
-TEST_CASE("numbers and ages read well") {
+TEST_CASE("numbers and ages are formatted for people") {
   CHECK(format_count(0) == "0");
   CHECK(format_count(999) == "999");
   CHECK(format_count(1'234'567) == "1,234,567");
@@ -455,11 +516,20 @@ TEST_CASE("numbers and ages read well") {
   CHECK(format_age(-2h) == "in 2h");  // a clock that was ahead
   CHECK(format_age(61s) == "1m");
   CHECK(format_age(49h) == "2d");
+  // Remaining time is rounded to the nearest unit.
+  CHECK(format_left(600s - 1ms) == "10m");
+  CHECK(format_left(90 * 24h - 1s) == "90d");
+  CHECK(format_left(2h - 1s) == "2h");
+  CHECK(format_left(60s - 1ms) == "1m");
+  CHECK(format_left(61s) == "1m");
+  CHECK(format_left(29s) == "29s");
+  CHECK(format_left(1h - 31s) == "59m");
+  CHECK(format_left(0s) == "now");
   CHECK(counted(1, "job") == "1 job");
   CHECK(counted(2, "job") == "2 jobs");
 }
 
-TEST_CASE("lines of jobs take the defaults they lack, byte for byte otherwise") {
+TEST_CASE("lines of jobs get missing defaults and are otherwise kept byte for byte") {
   const auto requests = requests_of_lines("f.jsonl",
                                           "{\"args\":{\"a\": 1}}\n\n"
                                           "{}\n"
@@ -488,7 +558,7 @@ TEST_CASE("a bad line is named by its number, before anything is sent") {
   CHECK(!requests_of_lines("f", "{}", {"q", ""}));
 }
 
-TEST_CASE("many lines become several requests, none over its bounds") {
+TEST_CASE("many lines become several requests, each within its limits") {
   std::string text;
   for (int i = 0; i < 25'000; ++i) text += "{\"args\":[1,2,3]}\n";
   const auto requests = requests_of_lines("f", text, {"q", "k"});
@@ -530,11 +600,10 @@ TEST_CASE("a file of schedules is one definition over many lines, or one per lin
   CHECK(has(refused("nonsense", "a"), "m: "));
 }
 
-TEST_CASE(
-    "what breaks a rule of schedules, timers and leases is refused before a server is asked") {
+TEST_CASE("invalid schedules, timers and leases are refused before a request is sent") {
   const auto says = [](std::vector<std::string> words, std::string_view part) {
     words.emplace_back("--server");
-    words.emplace_back("http://127.0.0.1:1");  // nobody is there: exit code 69
+    words.emplace_back("http://127.0.0.1:1");  // no server there: exit code 69
     const Ran ran = run(words);
     CAPTURE(ran.err);
     CHECK(ran.code == 64);
@@ -562,7 +631,7 @@ TEST_CASE(
   CHECK(run({"leases", "list", "--server", "http://127.0.0.1:1"}).code == 69);
 }
 
-TEST_CASE("what breaks a rule of lease run, --slot and --timer is refused before it begins") {
+TEST_CASE("invalid options of lease run, --slot and --timer are refused before the start") {
   const auto says = [](std::vector<std::string> words, std::string_view part) {
     if (words[0] == "work") {
       for (const char* word : {"--queue", "q", "--exec", "cat"}) words.emplace_back(word);
@@ -576,7 +645,7 @@ TEST_CASE("what breaks a rule of lease run, --slot and --timer is refused before
   says({"lease", "run", "a b", "--", "cat"}, "NAME \"a b\"");
   says({"lease", "run", "a", "--ttl", "10ms", "--", "cat"}, "--ttl 10ms: must be 1s to 12h");
   says({"lease", "run", "a", "--wait", "25h", "--", "cat"}, "--wait 25h: must be at most 24h");
-  for (const char* flag : {"--poll", "--twin"}) {
+  for (const char* flag : {"--poll", "--standby"}) {
     says({"work", flag}, fmt::format("{}: can be given with --slot only", flag));
   }
   for (const char* flag : {"--name", "--estimate", "--tolerance", "--idle"}) {

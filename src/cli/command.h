@@ -1,5 +1,5 @@
-// Command: one row per command, with all its texts; the parser, --help, the man page and the shell
-// completions are made from these rows, so that they cannot disagree.
+// Command: one row per command, with all its texts. The parser, --help, the man page and the shell
+// completions are generated from these rows, so that they agree.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@ namespace mainspring::cli {
 
 struct Command;
 
-// A command line that has been understood.
+// A parsed command line.
 struct Invocation {
   const Command* command = nullptr;
   std::string program;                                    // argv[0]
@@ -45,11 +45,11 @@ using Run = Result<int> (*)(const Invocation& invocation, Io& io);
 
 struct Flag {
   std::string name;   // without dashes
-  std::string value;  // what stands for its value: "FILE"; "[=TIME]" may be left out; "" = a switch
+  std::string value;  // placeholder of its value: "FILE"; "[=TIME]" is optional; "" = a switch
   std::string help;
   bool repeated = false;
   std::vector<std::string> choices = {};
-  std::string letter = {};  // of a switch: "f" for -f as well
+  std::string letter = {};  // of a switch: "f" also allows -f
 };
 
 struct Argument {
@@ -78,11 +78,11 @@ struct Command {
   std::vector<Example> examples = {};
   std::vector<ExitCode> exits = {};
   std::vector<Command> children = {};
-  Run run = nullptr;  // nullptr = only a group of children
+  Run run = nullptr;  // nullptr = a group of children
   bool hidden = false;
 };
 
-// All of them, below the program itself.
+// The root of the table: the program itself.
 const Command& root();
 
 // Flags that every command has: json, help, config.
@@ -91,12 +91,12 @@ const std::vector<Flag>& common_flags();
 std::vector<const Setting*> settings_of(const Command& command);
 // "triggers" for "trigger", "job" for "jobs".
 std::string other_number(const std::string& name);
-// The child of that name, or the group whose name is that in the other number; nullptr if none.
+// The child with that name, or the group with that name in singular or plural; nullptr if none.
 const Command* child_named(const Command& parent, const std::string& word);
-// "mainspring jobs list" to its row; nullptr if there is none.
+// Finds the row of "mainspring jobs list"; nullptr if there is none.
 const Command* find_command(const std::vector<std::string>& path);
 
-// What a command line asks for.
+// The result of parsing a command line.
 struct Parsed {
   std::vector<std::string> path;  // of the command: {"jobs", "list"}; empty = the root
   bool help = false;
@@ -107,7 +107,7 @@ struct Parsed {
 // Errors: invalid_argument (unknown flag or command, missing value or argument).
 Result<Parsed> parse_command_line(const std::vector<std::string>& words);
 
-// Texts made from the rows.
+// Texts generated from the rows.
 std::string usage_line(const Command& command, const std::vector<std::string>& path);
 std::string help_text(const Command& command, const std::vector<std::string>& path, const Io& io);
 std::string man_page();
@@ -115,7 +115,8 @@ std::string completion_bash();
 std::string completion_zsh();
 std::string completion_fish();
 
-// Runs one command line; prints; returns the exit code. Catches nothing: nothing throws.
+// Runs one command line; prints; returns the exit code. No exceptions are caught, as none are
+// thrown.
 int run_cli(const std::vector<std::string>& words, Io& io);
 
 }  // namespace mainspring::cli

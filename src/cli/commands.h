@@ -19,7 +19,7 @@ Command workflow_command();
 Command triggers_command();
 Command breakers_command();
 Command jobs_command();
-Command why_command();  // under its own name and among those of jobs
+Command why_command();  // a top-level command, and a child of jobs
 Command bulk_command();
 Command quarantine_command();
 Command pipeline_command();

@@ -17,7 +17,7 @@ std::string scopes_text() {
     const auto verb = static_cast<Verb>(i);
     text += std::string("\n  ").append(to_string(verb));
     text.append(14 - to_string(verb).size(), ' ');
-    constexpr std::size_t kRoom = 64;  // beside the names, in 80 columns
+    constexpr std::size_t kRoom = 64;  // columns besides the names, of 80
     std::string_view rest = meaning(verb);
     while (rest.size() > kRoom) {
       const std::size_t cut = rest.rfind(' ', kRoom);
@@ -93,11 +93,15 @@ Command audit_command() {
                       .value = "OBJECT",
                       .help = "only this object, such as "
                               "queue/photos"},
+                     {.name = "since",
+                      .value = "TIME",
+                      .help = "from then on: 2h, 2026-01-31T09:00 or an instant [all]"},
                      {.name = "limit", .value = "N", .help = "maximum [50]"},
                      {.name = "all", .value = "", .help = "all of them"},
                      {.name = "oldest-first", .value = "", .help = "oldest first"}},
            .scopes = kClient,
            .examples = {{"mainspring audit list --limit 10", ""},
+                        {"mainspring audit list --since 2h --object queue/photos", ""},
                         {"mainspring audit list --all --oldest-first --json > audit.jsonl",
                          "one record per line"}},
            .run = run_audit_list},

@@ -1,4 +1,4 @@
-// The table of commands: looking at a server and its machine.
+// The table of commands: inspecting a server and its machine.
 #include "cli/commands.h"
 #include "cli/handlers.h"
 
@@ -9,7 +9,7 @@ std::vector<Command> health_commands() {
       {.name = "top",
        .summary = "watch queues as they work",
        .description =
-           "Shows rates, lag and running jobs of each queue and refreshes them until "
+           "Show rates, lag and running jobs of each queue and refreshes them until "
            "Ctrl-C. The queue whose oldest job waits longest comes first. Without a terminal "
            "it prints two looks.",
        .flags = {{.name = "every", .value = "TIME", .help = "between two looks [2s]"},
@@ -19,7 +19,7 @@ std::vector<Command> health_commands() {
        .run = run_top},
       {.name = "health",
        .summary = "check the server's health",
-       .description = "Prints one line: the state of the server, and each part that is not ok. "
+       .description = "Print one line: the state of the server, and each part that is not ok. "
                       "Use it as the health check of a container.",
        .flags = {{.name = "ready", .value = "", .help = "only: does it take requests?"},
                  {.name = "live", .value = "", .help = "only: do its loops turn?"},
@@ -32,8 +32,8 @@ std::vector<Command> health_commands() {
       {.name = "doctor",
        .summary = "check the machine and the settings",
        .description =
-           "Checks kernel, file system, disk, limits, clock, sandbox, certificates, database and "
-           "server, and says what to change. Run it as the user that runs the server, with the "
+           "Check kernel, file system, disk, limits, clock, sandbox, certificates, database and "
+           "server, and say what to change. Run it as the user that runs the server, with the "
            "same settings.",
        .scopes = kClientScope | kServeScope | kStoreScope | kHostScope | kEverywhere,
        .examples = {{"mainspring doctor", ""},
@@ -43,7 +43,7 @@ std::vector<Command> health_commands() {
       {.name = "support-bundle",
        .summary = "collect what a report of a problem needs",
        .description =
-           "Writes a tar.gz with versions, settings, what the doctor found, facts about the "
+           "Write a tar.gz with versions, settings, what the doctor found, facts about the "
            "system and the store, and health, queues, workers and metrics of the server. It has "
            "no args, results or errors of jobs, no tokens, keys or passwords.",
        .flags = {{.name = "output",
@@ -55,7 +55,7 @@ std::vector<Command> health_commands() {
        .run = run_support_bundle},
       {.name = "complete",
        .summary = "names for the completion of shells",
-       .description = "Prints the names of queues or schedules, one per line.",
+       .description = "Print the names of queues or schedules, one per line.",
        .arguments = {{"WHAT", "queues or schedules", Argument::Count::one}},
        .scopes = kClientScope | kEverywhere,
        .run = run_complete,

@@ -26,7 +26,7 @@ Command edit_command() {
   return {.name = "edit",
           .summary = "change jobs that are not running",
           .description =
-              "Changes args, priority, run_at or tags of jobs that are not running and have not "
+              "Change args, priority, run_at or tags of jobs that are not running and have not "
               "ended. Other args drop the checkpoint and the saved step results.",
           .arguments = {kJobIds},
           .flags = {kArgsFlag,
@@ -49,7 +49,7 @@ Command delete_command() {
   return {
       .name = "delete",
       .summary = "delete jobs that have ended",
-      .description = "Deletes completed, cancelled and dead jobs before their retention is over.",
+      .description = "Delete completed, cancelled and dead jobs before their retention is over.",
       .arguments = {kJobIds},
       .scopes = kClient,
       .examples = {{"mainspring jobs delete 42 43", ""}},
@@ -61,7 +61,7 @@ Command clone_command() {
   return {.name = "clone",
           .summary = "run jobs again as new jobs",
           .description =
-              "Enqueues a new job like each given one, without its unique key and expiry, and "
+              "Enqueue a new job like each given one, without its unique key and expiry, and "
               "prints its id. The header cloned_from names the old job.",
           .arguments = {kJobIds},
           .flags = {kArgsFlag,
@@ -117,7 +117,7 @@ Command why_command() {
   return {.name = "why",
           .summary = "why a job does not run",
           .description =
-              "Names the gate that holds a job back: its time, a pause or a limit of its queue, "
+              "Name the gate that holds a job back: its time, a pause or a limit of its queue, "
               "an earlier run of its schedule, workers that are missing or busy.",
           .arguments = {kJobIds},
           .scopes = kClient,
@@ -130,11 +130,11 @@ Command jobs_command() {
   return {
       .name = "jobs",
       .summary = "list, show, edit, cancel, retry, clone and delete jobs",
-      .description = "Looks at jobs and changes them.",
+      .description = "Show and change jobs.",
       .children = {
           {.name = "list",
            .summary = "jobs, newest first",
-           .description = "Lists jobs, newest first. All flags must match.",
+           .description = "List jobs, newest first. All flags must match.",
            .flags = jobs_list_flags(),
            .scopes = kClient,
            .examples = {{"mainspring jobs list --queue photos --state retryable,dead", ""},
@@ -144,7 +144,7 @@ Command jobs_command() {
            .run = run_jobs_list},
           {.name = "show",
            .summary = "everything about a job",
-           .description = "Shows a job with its result, checkpoint and the error of each attempt.",
+           .description = "Show a job with its result, checkpoint and the error of each attempt.",
            .arguments = {kJobId},
            .scopes = kClient,
            .examples = {{"mainspring jobs show 42", ""},
@@ -154,7 +154,7 @@ Command jobs_command() {
           why_command(),
           {.name = "cancel",
            .summary = "stop jobs",
-           .description = "Cancels jobs. Workers of running jobs are asked to stop.",
+           .description = "Cancel jobs. Workers of running jobs are asked to stop.",
            .arguments = {kJobIds},
            .flags = {{.name = "reason", .value = "TEXT", .help = "kept with the job"}},
            .scopes = kClient,
@@ -163,7 +163,7 @@ Command jobs_command() {
            .run = run_jobs_cancel},
           {.name = "retry",
            .summary = "run jobs again, now",
-           .description = "Makes dead, cancelled, retryable and scheduled jobs available now. Dead "
+           .description = "Make dead, cancelled, retryable and scheduled jobs available now. Dead "
                           "and cancelled ones get their attempts again.",
            .arguments = {kJobIds},
            .scopes = kClient,
@@ -179,7 +179,7 @@ Command bulk_command() {
   static const Flag kReason = {.name = "reason", .value = "TEXT", .help = "kept with the jobs"};
   Command command{.name = "bulk", .summary = "change all jobs that match a search"};
   command.description =
-      "Cancels, retries, deletes or reprioritises all jobs that match, in the background, and "
+      "Cancel, retries, deletes or reprioritises all jobs that match, in the background, and "
       "shows how far it is. Start with --dry-run.";
   command.children = {
       bulk_action("cancel", "cancel all jobs that match", &kReason,
@@ -198,7 +198,7 @@ Command bulk_command() {
                   run_bulk_reprioritise),
       {.name = "list",
        .summary = "bulk operations, newest first",
-       .description = "Lists bulk operations with their progress, newest first, at most 100.",
+       .description = "List bulk operations with their progress, newest first, at most 100.",
        .scopes = kClient,
        .examples = {{"mainspring bulk list", ""}},
        .run = run_bulk_list},

@@ -12,12 +12,14 @@ Command history_command() {
       .name = "history",
       .summary = "counts and times of jobs per minute, hour or day",
       .description =
-          "Shows how many jobs were enqueued (NEW), completed (DONE), dead or cancelled, how many "
+          "Show how many jobs were enqueued (NEW), completed (DONE), dead or cancelled, how many "
           "attempts failed, and the 50th and 95th percentile of wait and run time, one row per "
           "step. Percentiles are at most 10 % off. --json adds started attempts and the 99th.",
       .flags = {{.name = "queue", .value = "QUEUE", .help = "only of this queue"},
                 {.name = "kind", .value = "KIND", .help = "only of this kind"},
-                {.name = "since", .value = "TIME", .help = "how far back [24h]"},
+                {.name = "since",
+                 .value = "TIME",
+                 .help = "from then on: 2h, 2026-01-31T09:00 or an instant [24h]"},
                 {.name = "step",
                  .value = "TIME",
                  .help = "a row's length: whole minutes below 1h, else whole hours [1h]"}},
@@ -32,7 +34,7 @@ Command mark_command() {
   return {.name = "mark",
           .summary = "mark a moment on all charts, for example a deploy",
           .description =
-              "Adds a mark, which the dashboard draws on its charts. The server adds one by itself "
+              "Add a mark, which the dashboard draws on its charts. The server adds one by itself "
               "when a worker reports a version for the first time. Needs the scope admin.",
           .arguments = {{"TEXT", "up to 200 bytes", Count::one}},
           .flags = {{.name = "at", .value = "TIME", .help = "when [now]"}},
@@ -43,26 +45,29 @@ Command mark_command() {
 }
 
 Command marks_command() {
-  return {.name = "marks",
-          .summary = "list and remove marks",
-          .description = "Marks on charts: listed, and removed.",
-          .children = {{.name = "list",
-                        .summary = "list marks, latest first",
-                        .description =
-                            "Lists marks, latest first: who made them, and at which time they are.",
-                        .flags = {{.name = "since", .value = "TIME", .help = "how far back [all]"},
-                                  {.name = "limit", .value = "N", .help = "up to N marks [100]"}},
-                        .scopes = kClient,
-                        .examples = {{"mainspring marks list --since 7d", ""}},
-                        .run = run_marks_list},
-                       {.name = "remove",
-                        .summary = "remove marks",
-                        .description = "Removes marks by their numbers.",
-                        .arguments = {{"MARK", "numbers of marks", Count::many}},
-                        .scopes = kClient,
-                        .examples = {{"mainspring marks remove 7", ""}},
-                        .exits = {{66, "there is no such mark"}},
-                        .run = run_marks_remove}}};
+  return {
+      .name = "marks",
+      .summary = "list and remove marks",
+      .description = "List and remove marks on charts.",
+      .children = {
+          {.name = "list",
+           .summary = "list marks, latest first",
+           .description = "List marks, latest first: who made them, and at which time they are.",
+           .flags = {{.name = "since",
+                      .value = "TIME",
+                      .help = "from then on: 2h, 2026-01-31T09:00 or an instant [all]"},
+                     {.name = "limit", .value = "N", .help = "up to N marks [100]"}},
+           .scopes = kClient,
+           .examples = {{"mainspring marks list --since 7d", ""}},
+           .run = run_marks_list},
+          {.name = "remove",
+           .summary = "remove marks",
+           .description = "Remove marks by their numbers.",
+           .arguments = {{"MARK", "numbers of marks", Count::many}},
+           .scopes = kClient,
+           .examples = {{"mainspring marks remove 7", ""}},
+           .exits = {{66, "there is no such mark"}},
+           .run = run_marks_remove}}};
 }
 
 Command views_command() {
@@ -70,17 +75,17 @@ Command views_command() {
   return {
       .name = "views",
       .summary = "saved views of the dashboard",
-      .description = "Views of the dashboard that everyone shares: listed, saved, removed.",
+      .description = "List, save and remove the dashboard views that all users share.",
       .children = {
           {.name = "list",
            .summary = "list saved views",
-           .description = "Lists saved views by name: a page of the dashboard, and its query.",
+           .description = "List saved views by name: a page of the dashboard, and its query.",
            .scopes = kClient,
            .examples = {{"mainspring views list", ""}},
            .run = run_views_list},
           {.name = "save",
            .summary = "save a view",
-           .description = "Saves a view, or replaces the one of this name. Needs the scope admin.",
+           .description = "Save a view, or replace the one of this name. Needs the scope admin.",
            .arguments = {name, {"PAGE", "path below /ui/", Count::one}},
            .flags = {{.name = "query", .value = "QUERY", .help = "query of the URL [none]"}},
            .scopes = kClient,
@@ -90,7 +95,7 @@ Command views_command() {
            .run = run_views_save},
           {.name = "remove",
            .summary = "remove a saved view",
-           .description = "Removes a saved view.",
+           .description = "Remove a saved view.",
            .arguments = {name},
            .scopes = kClient,
            .examples = {{"mainspring views remove \"dead mails\"", ""}},

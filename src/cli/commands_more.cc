@@ -23,7 +23,7 @@ std::vector<Flag> list_flags() {
   return flags;
 }
 
-// Of commands that change queues: without it, a mistyped name is an error.
+// For commands that change queues: without it, a mistyped name is an error.
 const Flag kCreateQueue = {
     .name = "create", .value = "", .help = "create the queue if it does not exist"};
 
@@ -72,7 +72,12 @@ Command queue_limit_command(const Argument& name) {
                      .help = "circuit breaker of the queue: see `mainspring breaker`"},
                     {.name = "quarantine-after",
                      .value = "N",
-                     .help = "lost attempts before quarantine, 0 to 10; 0: never [2]"}},
+                     .help = "lost attempts before quarantine, 0 to 10; 0: never [2]"},
+                    {.name = "searchable",
+                     .value = "PATH",
+                     .help = "path in args to index, up to 8: customer.id; replaces all paths; "
+                             "none: no paths",
+                     .repeated = true}},
           .scopes = kClient,
           .examples = {{"mainspring queues limit mails --concurrency 5 --rate 100/1m", ""},
                        {"mainspring queues limit mails --key-concurrency 2 --key-rate 10/1m", ""},
@@ -81,7 +86,9 @@ Command queue_limit_command(const Argument& name) {
                        {"mainspring queues limit mails --fair on --weight acme=3", ""},
                        {"mainspring queues limit mails --ageing 10m", ""},
                        {"mainspring queues limit addresses --breaker geocoder", ""},
-                       {"mainspring queues limit photos --quarantine-after 1", ""}},
+                       {"mainspring queues limit photos --quarantine-after 1", ""},
+                       {"mainspring queues limit mails --searchable order --searchable customer.id",
+                        ""}},
           .exits = {{66, "no such queue"}},
           .run = run_queues_limit};
 }
@@ -90,7 +97,7 @@ Command pause_queue_command(const Argument& names) {
   return {.name = "pause",
           .summary = "give no more jobs of queues",
           .description =
-              "Pauses queues: nothing of them is claimed until they are resumed, also "
+              "Pause queues: nothing of them is claimed until they are resumed, also "
               "after a restart. Running jobs continue; enqueueing too. With --for or "
               "--until the queues resume by themselves.",
           .arguments = {names},
@@ -111,58 +118,58 @@ Command queues_command() {
   return {
       .name = "queues",
       .summary = "list, pause, set and remove queues",
-      .description = "Looks at queues and changes them.",
-      .children = {{.name = "list",
-                    .summary = "all queues with their counts",
-                    .description = "Lists all queues with the number of jobs in each state.",
-                    .scopes = kClient,
-                    .examples = {{"mainspring queues list", ""}},
-                    .run = run_queues_list},
-                   {.name = "show",
-                    .summary = "everything about a queue",
-                    .description = "Shows a queue's counters and settings.",
-                    .arguments = {name},
-                    .scopes = kClient,
-                    .examples = {{"mainspring queues show photos", ""}},
-                    .exits = {{66, "there is no such queue"}},
-                    .run = run_queues_show},
-                   pause_queue_command(names),
-                   {.name = "resume",
-                    .summary = "undo pause",
-                    .description = "Resumes paused queues.",
-                    .arguments = {names},
-                    .flags = {kCreateQueue},
-                    .scopes = kClient,
-                    .examples = {{"mainspring queues resume photos", ""}},
-                    .exits = {{66, "there is no such queue"}},
-                    .run = run_queues_resume},
-                   {.name = "set",
-                    .summary = "set a queue's retention",
-                    .description =
-                        "Sets how long the ended jobs of a queue stay readable, for jobs that end "
-                        "later. `default` goes back to the server's setting.",
-                    .arguments = {name},
-                    .flags = {kCreateQueue,
-                              {.name = "retention-completed",
-                               .value = "TIME",
-                               .help = "completed and cancelled jobs"},
-                              {.name = "retention-dead", .value = "TIME", .help = "dead jobs"}},
-                    .scopes = kClient,
-                    .examples = {{"mainspring queues set photos --retention-completed 1h", ""},
-                                 {"mainspring queues set photos --retention-dead default", ""}},
-                    .exits = {{66, "there is no such queue"}},
-                    .run = run_queues_set},
-                   {.name = "remove",
-                    .summary = "remove empty queues",
-                    .description =
-                        "Removes queues that have no jobs, with their settings. Finished jobs "
-                        "count as long as they are kept. A later enqueue creates the queue again.",
-                    .arguments = {names},
-                    .scopes = kClient,
-                    .examples = {{"mainspring queues remove photos", ""}},
-                    .exits = {{66, "there is no such queue"}},
-                    .run = run_queues_remove},
-                   queue_limit_command(name)}};
+      .description = "Show and change queues.",
+      .children = {
+          {.name = "list",
+           .summary = "all queues with their counts",
+           .description = "List all queues with the number of jobs in each state.",
+           .scopes = kClient,
+           .examples = {{"mainspring queues list", ""}},
+           .run = run_queues_list},
+          {.name = "show",
+           .summary = "everything about a queue",
+           .description = "Show a queue's counters and settings.",
+           .arguments = {name},
+           .scopes = kClient,
+           .examples = {{"mainspring queues show photos", ""}},
+           .exits = {{66, "there is no such queue"}},
+           .run = run_queues_show},
+          pause_queue_command(names),
+          {.name = "resume",
+           .summary = "undo pause",
+           .description = "Resume paused queues.",
+           .arguments = {names},
+           .flags = {kCreateQueue},
+           .scopes = kClient,
+           .examples = {{"mainspring queues resume photos", ""}},
+           .exits = {{66, "there is no such queue"}},
+           .run = run_queues_resume},
+          {.name = "set",
+           .summary = "set a queue's retention",
+           .description = "Set how long the ended jobs of a queue stay readable, for jobs that end "
+                          "later. `default` goes back to the server's setting.",
+           .arguments = {name},
+           .flags = {kCreateQueue,
+                     {.name = "retention-completed",
+                      .value = "TIME",
+                      .help = "completed and cancelled jobs"},
+                     {.name = "retention-dead", .value = "TIME", .help = "dead jobs"}},
+           .scopes = kClient,
+           .examples = {{"mainspring queues set photos --retention-completed 1h", ""},
+                        {"mainspring queues set photos --retention-dead default", ""}},
+           .exits = {{66, "there is no such queue"}},
+           .run = run_queues_set},
+          {.name = "remove",
+           .summary = "remove empty queues",
+           .description =
+               "Remove queues that have no jobs, with their settings. Finished jobs "
+               "count as long as they are kept. A later enqueue creates the queue again.",
+           .arguments = {names},
+           .scopes = kClient,
+           .examples = {{"mainspring queues remove photos", ""}},
+           .exits = {{66, "there is no such queue"}},
+           .run = run_queues_remove},
+          queue_limit_command(name)}};
 }
 
 Command dead_command() {
@@ -180,58 +187,57 @@ Command dead_command() {
                      .value = "",
                      .help = "print what would be done, change "
                              "nothing"});
-  return {
-      .name = "dead",
-      .summary = "the dead letter: list, show, retry, redrive",
-      .description = "Show dead jobs, which failed for good, and retry them.",
-      .children = {
-          {.name = "list",
-           .summary = "list dead jobs with their reasons",
-           .description = "Lists dead jobs, newest first, with the reason and the last error. A "
-                          "list of up to 200 jobs also shows the peak memory of programs.",
-           .flags = list_flags(),
-           .scopes = kClient,
-           .examples = {{"mainspring dead list --queue photos", ""}},
-           .run = run_dead_list},
-          {.name = "show",
-           .summary = "show a dead job with all its errors",
-           .description = "Show a dead job with the error of each attempt.",
-           .arguments = {kId},
-           .scopes = kClient,
-           .examples = {{"mainspring dead show 42", ""}},
-           .exits = {{65, "the job is not dead"}, {66, "no such job"}},
-           .run = run_dead_show},
-          {.name = "groups",
-           .summary = "group dead jobs by error",
-           .description = "Group the newest 20,000 dead jobs by kind and error, ignoring "
-                          "numbers, hex, UUIDs and quoted texts.",
-           .flags = filter_flags(),
-           .scopes = kClient,
-           .examples = {{"mainspring dead groups --queue photos", ""}},
-           .run = run_dead_groups},
-          {.name = "redrive",
-           .summary = "run all matching dead jobs again",
-           .description = "Make all matching dead jobs available again, oldest first. If "
-                          "interrupted, print how many are done.",
-           .flags = redrive,
-           .scopes = kClient,
-           .examples = {{"mainspring dead redrive --queue photos --kind thumbnail", ""},
-                        {"mainspring dead redrive --fingerprint 1f0c6a2be4d93857 --dry-run",
-                         "a group from `mainspring dead groups`"},
-                        {"mainspring dead redrive --queue photos --canary --rate 20/s", ""},
-                        {"mainspring dead redrive --queue photos --rate 10/m --background",
-                         "continues after you log out, and after restarts"}},
-           .exits = {{1, "with --canary: a job failed again with the same error"},
-                     {75, "interrupted"}},
-           .run = run_dead_redrive},
-          {.name = "retry",
-           .summary = "run dead jobs again",
-           .description = "Make the given jobs available again.",
-           .arguments = {kIds},
-           .scopes = kClient,
-           .examples = {{"mainspring dead retry 42 43", ""}},
-           .exits = {{65, "a job is running or completed"}, {66, "no such job"}},
-           .run = run_dead_retry}}};
+  return {.name = "dead",
+          .summary = "the dead letter: list, show, retry, redrive",
+          .description = "Show dead jobs, which failed for good, and retry them.",
+          .children = {
+              {.name = "list",
+               .summary = "list dead jobs with their reasons",
+               .description = "List dead jobs, newest first, with the reason and the last error. A "
+                              "list of up to 200 jobs also shows the peak memory of programs.",
+               .flags = list_flags(),
+               .scopes = kClient,
+               .examples = {{"mainspring dead list --queue photos", ""}},
+               .run = run_dead_list},
+              {.name = "show",
+               .summary = "show a dead job with all its errors",
+               .description = "Show a dead job with the error of each attempt.",
+               .arguments = {kId},
+               .scopes = kClient,
+               .examples = {{"mainspring dead show 42", ""}},
+               .exits = {{65, "the job is not dead"}, {66, "no such job"}},
+               .run = run_dead_show},
+              {.name = "groups",
+               .summary = "group dead jobs by error",
+               .description = "Group the newest 20,000 dead jobs by kind and error, ignoring "
+                              "numbers, hex, UUIDs and quoted texts.",
+               .flags = filter_flags(),
+               .scopes = kClient,
+               .examples = {{"mainspring dead groups --queue photos", ""}},
+               .run = run_dead_groups},
+              {.name = "redrive",
+               .summary = "run all matching dead jobs again",
+               .description = "Make all matching dead jobs available again, oldest first. If "
+                              "interrupted, print how many are done.",
+               .flags = redrive,
+               .scopes = kClient,
+               .examples = {{"mainspring dead redrive --queue photos --kind thumbnail", ""},
+                            {"mainspring dead redrive --fingerprint 1f0c6a2be4d93857 --dry-run",
+                             "a group from `mainspring dead groups`"},
+                            {"mainspring dead redrive --queue photos --canary --rate 20/s", ""},
+                            {"mainspring dead redrive --queue photos --rate 10/m --background",
+                             "continues after you log out, and after restarts"}},
+               .exits = {{1, "with --canary: a job failed again with the same error"},
+                         {75, "interrupted"}},
+               .run = run_dead_redrive},
+              {.name = "retry",
+               .summary = "run dead jobs again",
+               .description = "Make the given jobs available again.",
+               .arguments = {kIds},
+               .scopes = kClient,
+               .examples = {{"mainspring dead retry 42 43", ""}},
+               .exits = {{65, "a job is running or completed"}, {66, "no such job"}},
+               .run = run_dead_retry}}};
 }
 
 Command events_command() {
@@ -319,10 +325,13 @@ Command store_command() {
           {.name = "info",
            .summary = "show what a store contains",
            .description = "Show owner, schema, sizes and jobs of a data directory, or schema, "
-                          "size, servers and durability of a database.",
+                          "size, servers and durability of a database. With --of-server, kind, "
+                          "sizes and jobs of the store that a server uses (token: `read`).",
            .arguments = {url},
-           .scopes = store,
-           .examples = {{"mainspring store info --data /var/lib/mainspring", ""}},
+           .flags = {{.name = "of-server", .value = "", .help = "ask the server at --server"}},
+           .scopes = store | kClientScope,
+           .examples = {{"mainspring store info --data /var/lib/mainspring", ""},
+                        {"mainspring store info --of-server", ""}},
            .run = run_store_info},
           {.name = "migrate",
            .summary = "upgrade the schema",
@@ -351,30 +360,65 @@ Command config_command() {
           .description =
               "Show the effective settings. Order of precedence, lowest first: default, TOML file "
               "(--config, else $MAINSPRING_CONFIG, else ~/.config/mainspring/config.toml, else "
-              "/etc/mainspring/config.toml), environment, flag.",
+              "/etc/mainspring/config.toml), credential, environment, flag. With --of-server, the "
+              "settings of a running server (token: `admin`).",
           .flags = {{.name = "explain", .value = "", .help = "with rules and meanings"},
+                    {.name = "of-server", .value = "", .help = "ask the server at --server"},
                     {.name = "reference", .value = "", .help = "docs/reference/config.md"}},
           .scopes = kEverywhere | kClientScope | kServeScope | kStoreScope | kWorkScope,
           .examples = {{"mainspring config --explain", ""},
+                       {"mainspring config --of-server", ""},
                        {"MAINSPRING_DATA=/srv/jobs mainspring config --json", ""}},
           .run = run_config};
+}
+
+const Argument kWorkerNames = {"NAME", "id, its first characters, host, or a pattern: 'web-*'",
+                               Argument::Count::many};
+const ExitCode kMissingWorker = {66, "a NAME matches no connected worker; nothing was changed"};
+
+Command workers_command() {
+  return {
+      .name = "workers",
+      .summary = "list connected workers",
+      .description = "List workers: their queues, running jobs and last request.",
+      .scopes = kClient,
+      .examples = {{"mainspring workers", ""}},
+      .children = {{.name = "quiet",
+                    .summary = "stop claims of workers, for example before a deploy",
+                    .description = "Let workers claim no more jobs. Their running jobs finish. A "
+                                   "restart of the server ends it.",
+                    .arguments = {kWorkerNames},
+                    .scopes = kClient,
+                    .examples = {{"mainspring workers quiet 'web-*'", ""}},
+                    .exits = {kMissingWorker},
+                    .run = run_workers_quiet},
+                   {.name = "stop",
+                    .summary = "end workers when their jobs have finished",
+                    .description = "Let workers claim no more jobs and end when their running jobs "
+                                   "have finished. After its stop timeout a worker releases the "
+                                   "remaining jobs. Workers of job folders only become quiet.",
+                    .arguments = {kWorkerNames},
+                    .scopes = kClient,
+                    .examples = {{"mainspring workers stop 3f2a91c07d1e", ""}},
+                    .exits = {kMissingWorker},
+                    .run = run_workers_stop},
+                   {.name = "resume",
+                    .summary = "let quiet workers claim again",
+                    .description = "Let quiet workers claim jobs again, within 5 seconds. A worker "
+                                   "that is stopping cannot be resumed.",
+                    .arguments = {kWorkerNames},
+                    .scopes = kClient,
+                    .examples = {{"mainspring workers resume 'web-*'", ""}},
+                    .exits = {kMissingWorker, {1, "a worker is stopping"}},
+                    .run = run_workers_resume}},
+      .run = run_workers};
 }
 
 }  // namespace
 
 std::vector<Command> looking_commands() {
-  return {jobs_command(),
-          queues_command(),
-          dead_command(),
-          bulk_command(),
-          why_command(),
-          events_command(),
-          {.name = "workers",
-           .summary = "list connected workers",
-           .description = "List workers: their queues, running jobs and last request.",
-           .scopes = kClient,
-           .examples = {{"mainspring workers", ""}},
-           .run = run_workers}};
+  return {jobs_command(), queues_command(), dead_command(),   bulk_command(),
+          why_command(),  events_command(), workers_command()};
 }
 
 std::vector<Command> operating_commands() {

@@ -31,7 +31,7 @@ std::vector<Flag> tick_flags() {
       {.name = "end-at", .value = "INSTANT", .help = "no tick at or after this"}};
 }
 
-// What becomes of them.
+// Flags about misfires, overlaps and jitter.
 std::vector<Flag> policy_flags() {
   return {{.name = "misfire",
            .value = "POLICY",
@@ -178,7 +178,7 @@ Command upcoming_command() {
   return {.name = "upcoming",
           .summary = "ticks of all schedules in the next hours",
           .description =
-              "Lists the ticks of every schedule that is not paused, in order of "
+              "List the ticks of every schedule that is not paused, in order of "
               "time, and how many scheduled and retryable jobs are due in each hour. "
               "Of a schedule with many ticks the first 100 are shown.",
           .flags = {{.name = "within", .value = "TIME", .help = "how far, at most 7d [24h]"},
@@ -197,66 +197,65 @@ Command schedules_command() {
       .name = "prefix", .value = "TEXT", .help = "schedules whose names begin so"};
   const Flag all_flag = {.name = "all", .value = "", .help = "every schedule"};
   const ExitCode missing = {66, "there is no such schedule"};
-  return {
-      .name = "schedules",
-      .summary = "jobs that are made by the clock",
-      .description = "Defines schedules, looks at them and at what became of their ticks.",
-      .children = {
-          schedule_set_command(),
-          {.name = "list",
-           .summary = "all schedules with their next ticks",
-           .description = "Lists schedules by name.",
-           .flags = {{.name = "limit", .value = "N", .help = "at most so many [1000]"},
-                     {.name = "all", .value = "", .help = "all of them"}},
-           .scopes = kClient,
-           .examples = {{"mainspring schedules list", ""},
-                        {"mainspring schedules list --all --json | jq -r .name", ""}},
-           .run = run_schedules_list},
-          {.name = "show",
-           .summary = "everything about a schedule",
-           .description = "Shows a schedule's definition and state.",
-           .arguments = {name},
-           .scopes = kClient,
-           .examples = {{"mainspring schedules show nightly", ""}},
-           .exits = {missing},
-           .run = run_schedules_show},
-          preview_command(),
-          upcoming_command(),
-          trigger_command(),
-          {.name = "pause",
-           .summary = "fire no ticks",
-           .description = "Pauses schedules, also over a restart. Running jobs continue. The "
-                          "ledger lists ticks of the pause as skipped.",
-           .arguments = {some_names},
-           .flags = {prefix_flag,
-                     all_flag,
-                     {.name = "reason", .value = "TEXT", .help = "kept while it is paused"}},
-           .scopes = kClient,
-           .examples = {{"mainspring schedules pause nightly --reason 'disk is full'", ""},
-                        {"mainspring schedules pause --prefix report- --reason migration", ""}},
-           .exits = {missing},
-           .run = run_schedules_pause},
-          {.name = "resume",
-           .summary = "undo pause",
-           .description = "Resumes paused schedules with their next tick.",
-           .arguments = {some_names},
-           .flags = {prefix_flag, all_flag},
-           .scopes = kClient,
-           .examples = {{"mainspring schedules resume nightly", ""},
-                        {"mainspring schedules resume --all", ""}},
-           .exits = {missing},
-           .run = run_schedules_resume},
-          schedule_ledger_command(),
-          backfill_command(),
-          {.name = "remove",
-           .summary = "remove schedules and their ledgers",
-           .description = "Removes schedules. Their jobs stay, and those that waited for others "
-                          "begin.",
-           .arguments = {names},
-           .scopes = kClient,
-           .examples = {{"mainspring schedules remove nightly", ""}},
-           .exits = {missing},
-           .run = run_schedules_remove}}};
+  return {.name = "schedules",
+          .summary = "jobs that are made by the clock",
+          .description = "Define schedules, list them and show the outcomes of their ticks.",
+          .children = {
+              schedule_set_command(),
+              {.name = "list",
+               .summary = "all schedules with their next ticks",
+               .description = "List schedules by name.",
+               .flags = {{.name = "limit", .value = "N", .help = "at most N [1000]"},
+                         {.name = "all", .value = "", .help = "all of them"}},
+               .scopes = kClient,
+               .examples = {{"mainspring schedules list", ""},
+                            {"mainspring schedules list --all --json | jq -r .name", ""}},
+               .run = run_schedules_list},
+              {.name = "show",
+               .summary = "everything about a schedule",
+               .description = "Show a schedule's definition and state.",
+               .arguments = {name},
+               .scopes = kClient,
+               .examples = {{"mainspring schedules show nightly", ""}},
+               .exits = {missing},
+               .run = run_schedules_show},
+              preview_command(),
+              upcoming_command(),
+              trigger_command(),
+              {.name = "pause",
+               .summary = "fire no ticks",
+               .description = "Pause schedules, also over a restart. Running jobs continue. The "
+                              "ledger lists ticks of the pause as skipped.",
+               .arguments = {some_names},
+               .flags = {prefix_flag,
+                         all_flag,
+                         {.name = "reason", .value = "TEXT", .help = "kept while it is paused"}},
+               .scopes = kClient,
+               .examples = {{"mainspring schedules pause nightly --reason 'disk is full'", ""},
+                            {"mainspring schedules pause --prefix report- --reason migration", ""}},
+               .exits = {missing},
+               .run = run_schedules_pause},
+              {.name = "resume",
+               .summary = "undo pause",
+               .description = "Resume paused schedules with their next tick.",
+               .arguments = {some_names},
+               .flags = {prefix_flag, all_flag},
+               .scopes = kClient,
+               .examples = {{"mainspring schedules resume nightly", ""},
+                            {"mainspring schedules resume --all", ""}},
+               .exits = {missing},
+               .run = run_schedules_resume},
+              schedule_ledger_command(),
+              backfill_command(),
+              {.name = "remove",
+               .summary = "remove schedules and their ledgers",
+               .description = "Remove schedules. Their jobs stay, and those that waited for others "
+                              "begin.",
+               .arguments = {names},
+               .scopes = kClient,
+               .examples = {{"mainspring schedules remove nightly", ""}},
+               .exits = {missing},
+               .run = run_schedules_remove}}};
 }
 
 Command timers_set_command() {

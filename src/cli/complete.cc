@@ -1,4 +1,4 @@
-// complete: names that a shell offers after a command. Quick, and silent when there is no server.
+// complete: names that a shell offers. Fast, and silent if there is no server.
 #include <fmt/format.h>
 
 #include "cli/handlers.h"

@@ -1,4 +1,4 @@
-// Shell completions, made from the table of commands.
+// Shell completions, generated from the table of commands.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,18 +13,18 @@ struct Word {
   std::string help;
 };
 
-// What may follow below one command, and what its flags take.
+// The words that may follow one command, and the values of its flags.
 struct Node {
   std::string path;  // "jobs list"; "" = the program
   std::vector<Word> commands;
   std::vector<Word> flags;
-  std::string names;  // of its arguments: "queues", "schedules", "" = nothing to offer
+  std::string names;  // of its arguments: "queues", "schedules", "" = none to offer
 };
 
 struct Value {
   std::string flag;  // "--color"
   std::vector<std::string> choices;
-  std::string kind;  // "FILE", "DIR", other words: nothing to offer
+  std::string kind;  // "FILE", "DIR"; for other words nothing is offered
 };
 
 std::vector<std::string> split_choices(std::string_view choices) {
@@ -37,7 +37,7 @@ std::vector<std::string> split_choices(std::string_view choices) {
   return out;
 }
 
-// What `mainspring complete` lists for a flag or an argument that takes such a value.
+// The list that `mainspring complete` prints for a flag or an argument with such a value.
 std::string names_of(std::string_view value, std::string_view path) {
   if (value == "QUEUE") return "queues";
   return value == "NAME" && path.starts_with("schedules") ? "schedules" : "";
@@ -78,7 +78,7 @@ std::string texts(const std::vector<Word>& words) {
   return out;
 }
 
-// 'text' for a shell, in single quotes.
+// Quotes `text` for a shell, with single quotes.
 std::string quoted(std::string_view text, std::string_view quote_as) {
   std::string out = "'";
   for (const char c : text) {
@@ -96,8 +96,8 @@ std::string first_phrase(std::string_view help) {
   return std::string(help.substr(0, std::min(end, std::size_t{70})));
 }
 
-// The loop that finds the command path among the words typed so far, the same in bash and zsh.
-// `at` is the variable that it sets (zsh keeps PATH's twin in `path`).
+// The loop that finds the command path among the typed words, for bash and zsh. `at` is the
+// variable that it sets (zsh uses `path` for PATH).
 std::string path_finder(const std::vector<Node>& nodes) {
   std::string known;
   for (const Node& node : nodes) {

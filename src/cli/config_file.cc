@@ -1,4 +1,4 @@
-// The TOML file: read by toml++ into setting names and texts.
+// Reads the TOML file with toml++ into setting names and texts.
 #include <fmt/format.h>
 
 #include "base/toml.h"
@@ -11,7 +11,7 @@ std::string at_source(std::string_view file, const toml::source_region& source) 
   return fmt::format("{}:{}", file, source.begin.line);
 }
 
-// A value as the text that its flag would take.
+// Converts a value to the text that its flag takes.
 Result<std::string> text_of_node(const toml::node& node, std::string_view where,
                                  std::string_view key) {
   if (const auto* text = node.as_string()) return text->get();

@@ -1,4 +1,4 @@
-// dead groups: the dead letter by what jobs died of; and which dead jobs a command line means.
+// dead groups: the dead letter by cause; and the selection of dead jobs by flags.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace mainspring::cli {
 namespace {
 
-// With --json: the groups as the server wrote them, one in a line.
+// With --json: the groups as the server wrote them, one per line.
 Result<void> print_groups(Io& io, const std::string& body) {
   JsonReader in(body, JsonReader::Unknown::skip);
   const bool good = in.members([&](std::string_view name) {
@@ -65,7 +65,7 @@ Result<int> run_dead_groups(const Invocation& invocation, Io& io) {
                {format_age(now - group.last_at)},
                {telling_line(group.message.empty() ? group.reason : group.message)}});
   }
-  if (!invocation.json) io.out(table.empty() ? "the dead letter is empty\n" : table.render(io));
+  if (!invocation.json) io.out(table.empty() ? "no dead jobs\n" : table.render(io));
   if (groups.cut)
     io.err(
         fmt::format("(of the newest {} dead jobs; there are more)\n", format_count(groups.jobs)));

@@ -1,4 +1,4 @@
-// What the commands of the dead letter share: which jobs are meant.
+// Shared by the commands of the dead letter: selecting dead jobs.
 #pragma once
 
 #include <stop_token>
@@ -15,8 +15,8 @@ namespace mainspring::cli {
 Result<JobFilter> filter_of(const Invocation& invocation);
 // "&queue=…&kind=…": --queue, --kind, --tag and --fingerprint, for the API.
 std::string dead_query_of(const Invocation& invocation);
-// Those that fit --queue, --kind, --tag and --fingerprint: of the newest kMaxFound the oldest
-// `limit`, oldest first. As far as it came when `stop` is requested.
+// Dead jobs that match --queue, --kind, --tag and --fingerprint: of the newest kMaxFound the oldest
+// `limit`, oldest first. Incomplete if `stop` is requested.
 inline constexpr std::size_t kMaxFound = 1'000'000;
 Result<std::vector<DeadJob>> find_dead(const Invocation& invocation, Client& client,
                                        std::int64_t limit, const std::stop_token& stop);

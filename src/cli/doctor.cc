@@ -34,7 +34,7 @@
 namespace mainspring::cli {
 namespace {
 
-// pidfd_open 5.3, close_range 5.9: what the job host and workers use to end programs safely.
+// pidfd_open needs 5.3, close_range 5.9: the job host and workers use them to end programs safely.
 constexpr int kGoodKernel = 5'009;
 constexpr std::uintmax_t kLeastFree = 512ULL << 20;
 constexpr Duration kSlowSync = 50ms;
@@ -79,7 +79,7 @@ constexpr FileSystem kFileSystems[] = {
     {0x794c7630, "overlayfs", "it is a layer of a container and is removed with it"},
 };
 
-// The directory, or the nearest one above that is there.
+// The directory, or its nearest existing parent.
 std::string existing(const std::string& directory) {
   std::error_code ignored;
   std::filesystem::path path = std::filesystem::absolute(directory, ignored);
@@ -128,9 +128,11 @@ Finding access_finding(const std::string& data) {
     return finding("data directory", PartState::fail, describe_access(above),
                    "create the directory for the user that runs the server");
   }
-  if (access(data.c_str(), R_OK | W_OK | X_OK) != 0)
-    return finding("data directory", PartState::fail, describe_access(data),
-                   "run as the directory's owner");
+  if (access(data.c_str(), R_OK | W_OK | X_OK) != 0) {
+    const std::string advice =
+        errno == EROFS ? "mount its file system for writing" : "run as the directory's owner";
+    return finding("data directory", PartState::fail, describe_access(data), advice);
+  }
   if ((info.st_mode & 0077) != 0) {
     return finding(
         "data directory", PartState::warn,
@@ -140,7 +142,57 @@ Finding access_finding(const std::string& data) {
   return finding("data directory", PartState::ok, data);
 }
 
-// The median of a few writes that are synced, in a file that is removed.
+// The files of a store that is there. Another user who ran a command on it may own some.
+std::optional<Finding> store_files_finding(const std::string& data) {
+  constexpr int kMostFiles = 1000;  // a store has a dozen
+  std::error_code problem;
+  std::filesystem::directory_iterator files(data, problem);
+  const std::filesystem::directory_iterator end;
+  for (int i = 0; !problem && files != end && i < kMostFiles; files.increment(problem), ++i) {
+    struct stat info {};
+    const std::string path = files->path().string();
+    if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+    if (access(path.c_str(), R_OK | W_OK) == 0) continue;
+    if (errno == EROFS) return std::nullopt;  // the directory's finding says so
+    return finding("store files", PartState::fail, describe_access(path),
+                   "give the files to the user that runs the server: chown -R");
+  }
+  return std::nullopt;
+}
+
+// Settings that name a file with a secret. The server refuses one that other users can read.
+void add_secret_files(const Options& options, std::vector<Finding>& out) {
+  const std::pair<std::string_view, const std::string*> files[] = {
+      {"callback_key_file", &options.callback_key_file},
+      {"first_token_file", &options.first_token_file},
+      {"store_file", &options.store_file},
+      {"tls_key", &options.tls_key},
+      {"token_file", &options.token_file}};
+  int good = 0;
+  bool bad = false;
+  for (const auto& [name, path] : files) {
+    if (*path == "none") continue;
+    struct stat info {};
+    if (stat(path->c_str(), &info) != 0 || access(path->c_str(), R_OK) != 0) {
+      bad = true;
+      const std::string why = errno == ENOENT ? *path + " does not exist" : describe_access(*path);
+      out.push_back(finding("secret files", PartState::fail, fmt::format("{}: {}", name, why),
+                            "create the file, readable by the user that runs the server only"));
+    } else if (S_ISREG(info.st_mode) && is_exposed(info)) {
+      bad = true;
+      out.push_back(finding("secret files", PartState::fail,
+                            fmt::format("{}: {} has mode {:04o}: other users can read it", name,
+                                        *path, info.st_mode & 07777),
+                            fmt::format("chmod 600 {}", *path)));
+    } else {
+      ++good;
+    }
+  }
+  if (good > 0 && !bad)
+    out.push_back(finding("secret files", PartState::ok, counted(good, "file") + ", private"));
+}
+
+// The median of a few synced writes to a temporary file.
 Finding sync_finding(const std::string& directory) {
   std::string path = directory + "/.mainspring-doctor-XXXXXX";
   const Fd file(mkostemp(path.data(), O_CLOEXEC));
@@ -192,7 +244,7 @@ Finding clock_finding() {
                  "run chrony or systemd-timesyncd; in a container, on the host");
 }
 
-// What job folders need for memory limits and for ending all children of a run.
+// Checks what job folders need for memory limits and for ending all children of a run.
 Finding sandbox_finding() {
   constexpr std::size_t kMost = 4 << 20;
   const auto mounts = read_file("/proc/self/mountinfo", kMost);
@@ -200,7 +252,17 @@ Finding sandbox_finding() {
   CgroupSources sources;
   if (mounts) sources.mounts = *mounts;
   if (own) sources.own = *own;
-  for (const cgroup::Hierarchy& one : cgroup::find(sources)) {
+  const std::vector<cgroup::Hierarchy> all = cgroup::find(sources);
+  std::vector<std::string> of_v1;
+  for (const cgroup::Hierarchy& one : all) {
+    const bool usable = one.version == 1 && !one.own.empty() && access(one.own.c_str(), W_OK) == 0;
+    if (usable) of_v1.insert(of_v1.end(), one.controllers.begin(), one.controllers.end());
+  }
+  if (!of_v1.empty()) {
+    return finding("sandbox", PartState::ok,
+                   fmt::format("control groups v1 with {}", fmt::join(of_v1, ", ")));
+  }
+  for (const cgroup::Hierarchy& one : all) {
     if (one.version != 2 || one.own.empty()) continue;
     if (access(one.own.c_str(), W_OK) != 0) {
       return finding("sandbox", PartState::warn,
@@ -322,6 +384,7 @@ std::vector<Finding> examine(const Invocation& invocation) {
   } else {
     const std::string there = existing(options.data);
     out.push_back(access_finding(options.data));
+    if (auto files = store_files_finding(options.data)) out.push_back(std::move(*files));
     out.push_back(file_system_finding(there));
     out.push_back(space_finding(there));
     out.push_back(sync_finding(there));
@@ -329,6 +392,7 @@ std::vector<Finding> examine(const Invocation& invocation) {
   out.push_back(files_finding(options));
   out.push_back(clock_finding());
   out.push_back(sandbox_finding());
+  add_secret_files(options, out);
   if (has_tls(options)) out.push_back(certificate_finding(options));
   add_server(invocation, out);
   return out;
@@ -353,9 +417,15 @@ Result<int> run_doctor(const Invocation& invocation, Io& io) {
       continue;
     }
     const std::string state(to_string(found.state));
-    io.out(fmt::format("{}{}  {:<14} {}\n", coloured(io, state, colour_of_state(found.state)),
-                       std::string(4 - state.size(), ' '), found.name, printable(found.message)));
-    if (!found.advice.empty()) io.out(fmt::format("      {:<14} → {}\n", "", found.advice));
+    constexpr std::size_t kIndent = 21, kUnlimited = 1 << 20;
+    const std::size_t width = io.width > 0 ? static_cast<std::size_t>(io.width) : kUnlimited;
+    io.out(fmt::format("{}{}  {:<14} {}", coloured(io, state, colour_of_state(found.state)),
+                       std::string(4 - state.size(), ' '), found.name,
+                       wrapped(printable(found.message), kIndent, width).substr(kIndent)));
+    if (!found.advice.empty()) {
+      io.out(fmt::format("{:{}}→ {}", "", kIndent,
+                         wrapped(found.advice, kIndent + 2, width).substr(kIndent + 2)));
+    }
   }
   return failed ? 1 : kExitOk;
 }

@@ -1,4 +1,4 @@
-// Doctor: what this machine and these settings mean for a server, and what to change.
+// Doctor: checks this machine and these settings for running a server, and advises.
 #pragma once
 
 #include <string>
@@ -13,11 +13,11 @@ namespace mainspring::cli {
 struct Finding {
   std::string name;  // "kernel"
   PartState state = PartState::ok;
-  std::string message;  // what was found
+  std::string message;  // the finding
   std::string advice;   // what to change; "" = nothing
 };
 
-// Reads only, but for a probe file in the data directory that is removed at once. Takes a few
+// Only reads, except for a probe file in the data directory that is removed at once. Takes a few
 // seconds at most.
 std::vector<Finding> examine(const Invocation& invocation);
 // {"name","status","message","advice"?}

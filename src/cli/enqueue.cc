@@ -16,6 +16,18 @@
 namespace mainspring::cli {
 namespace {
 
+// The value of --wait after a blank is taken for ARGS.
+Result<std::string> args_of(const Invocation& invocation) {
+  const auto given = invocation.argument("ARGS");
+  auto args = read_args(given, "ARGS");
+  if (!args && invocation.flag("wait") == "" && given && parse_duration(*given)) {
+    return invalid("ARGS", fmt::format("ARGS \"{}\": must be JSON; --wait takes its value as "
+                                       "--wait={}",
+                                       *given, *given));
+  }
+  return args;
+}
+
 constexpr std::size_t kMaxManyFileBytes = std::size_t{4} << 30;
 constexpr Duration kDefaultWait = 1h;
 constexpr Duration kRetryFor = 5s;
@@ -48,7 +60,7 @@ Result<NewJob> job_of(const Invocation& invocation) {
   NewJob job;
   job.queue = *queue;
   job.kind = *kind;
-  MS_TRY_ASSIGN(job.args, read_args(invocation.argument("ARGS"), "ARGS"));
+  MS_TRY_ASSIGN(job.args, args_of(invocation));
   MS_TRY(read_job_options(invocation, job));
   MS_TRY_ASSIGN(job.delay, invocation.duration("delay"));
   MS_TRY_ASSIGN(job.run_at, instant_flag(invocation, "run-at"));
@@ -61,7 +73,7 @@ Result<NewJob> job_of(const Invocation& invocation) {
   return job;
 }
 
-// LEASE:TOKEN; names of leases may have colons, so the last one counts.
+// Parses LEASE:TOKEN; lease names may contain colons, so the last colon counts.
 Result<Fence> fence_of(const Invocation& invocation) {
   const auto text = invocation.flag("fence");
   if (!text) return Fence{};
@@ -95,7 +107,22 @@ std::string why_not(const Job& job) {
   return why;
 }
 
-// Waits for the end of a job, asking anew when the server restarts meanwhile.
+// "job 4 is dead: boom"; further lines of a reason are indented.
+std::string outcome_text(const Job& job) {
+  std::string out = fmt::format("job {} is {}", job.id, to_string(job.state));
+  const std::string why = why_not(job);
+  if (why.empty()) return out + "\n";
+  out += ": ";
+  for (std::string_view rest = why;;) {
+    const std::size_t end = rest.find('\n');
+    out += printable(rest.substr(0, end)) + "\n";
+    if (end == std::string_view::npos) return out;
+    out += "  ";
+    rest.remove_prefix(end + 1);
+  }
+}
+
+// Waits for the end of a job; asks again if the server restarts meanwhile.
 Result<Job> wait_for_end(Jobs& jobs, JobId id, Duration limit, const StopSignals& signals, Io& io) {
   const SystemClock clock;
   const Instant end = clock.now().instant + limit;
@@ -110,7 +137,7 @@ Result<Job> wait_for_end(Jobs& jobs, JobId id, Duration limit, const StopSignals
   }
 }
 
-// --wait: how long; --wait alone: an hour.
+// The limit of --wait; --wait without a value means an hour.
 Result<Duration> wait_limit(const Invocation& invocation) {
   const auto text = invocation.flag("wait");
   if (!text || text->empty()) return kDefaultWait;
@@ -129,14 +156,13 @@ Result<int> wait_and_print(const Invocation& invocation, Io& io, Connection& con
   } else if (job.state == JobState::completed) {
     if (!job.result.empty()) print_line(io, job.result);
   } else if (is_terminal(job.state)) {
-    Sheet why;  // an error of several lines is shown as lines
-    why.add(fmt::format("job {} is {}:", id, to_string(job.state)), why_not(job));
-    io.err(why.text());
+    io.err(outcome_text(job));
+  } else if (signals.stop().stop_requested()) {
+    io.err(fmt::format("interrupted: job {} is {} and continues: `mainspring jobs show {}`\n", id,
+                       to_string(job.state), id));
   } else {
-    io.err(
-        fmt::format("job {} is still {} after {}; it goes on. `mainspring jobs show {}` shows "
-                    "it\n",
-                    id, to_string(job.state), format_duration(limit), id));
+    io.err(fmt::format("job {} is still {} after {} and continues: `mainspring jobs show {}`\n", id,
+                       to_string(job.state), format_duration(limit), id));
   }
   return exit_of(job.state);
 }

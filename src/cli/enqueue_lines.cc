@@ -1,4 +1,4 @@
-// Reads the lines of `enqueue --many`.
+// Parses the lines of `enqueue --many`.
 #include "cli/enqueue_lines.h"
 
 #include <fmt/format.h>
@@ -18,11 +18,11 @@ constexpr JsonField<Given> kGiven[] = {
     {"kind", [](JsonReader& in, Given& given) { return (given.kind = true) && in.skip(); }},
 };
 
-// The line with the defaults that it lacks, put behind its first brace; all else byte for byte.
+// Adds missing defaults after the first brace of the line; the rest stays byte for byte.
 std::string completed(std::string_view line, const LineDefaults& defaults) {
   JsonReader in(line, JsonReader::Unknown::skip);
   Given given;
-  if (!in.object(kGiven, given)) return std::string(line);  // the decoder says what is wrong
+  if (!in.object(kGiven, given)) return std::string(line);  // the decoder reports the error
   const std::size_t brace = line.find('{');
   const std::size_t next = line.find_first_not_of(" \t\r\n", brace + 1);
   std::string added;

@@ -1,4 +1,4 @@
-// Lines of `enqueue --many`: jobs as JSON, one per line, into requests.
+// Converts lines of `enqueue --many` (one JSON job per line) to requests.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 namespace mainspring::cli {
 
 struct LineDefaults {
-  std::string queue;  // of lines that have none; "" = every line must have one
+  std::string queue;  // of lines without one; "" = every line must have one
   std::string kind;
 };
 
-// At most so many bytes of lines go into one request.
+// Maximum bytes of lines in one request.
 inline constexpr std::size_t kRequestBytes = 512 << 10;
 
 // Empty lines are skipped. Every line is checked before anything is sent. Errors:

@@ -1,4 +1,4 @@
-// events: what becomes of jobs and queues, as it happens; goes on where it was cut off.
+// events: streams job and queue events; continues after a disconnect.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 constexpr Duration kFirstPause = 250ms;
 constexpr Duration kLongestPause = 5s;
 
-// What a line for people has of an event.
+// The fields of an event that a line for people shows.
 struct EventLine {
   std::string type, at, queue, kind, breaker, until, reason, text;
   std::int64_t job = 0, attempt = 0;
@@ -50,13 +50,17 @@ Result<EventLine> decode_line(const std::string& json) {
   return event;
 }
 
-std::string line_of_event(const EventLine& event) {
-  std::string out = fmt::format("{}  {}", event.at, event.type);
+std::string line_of_event(const EventLine& event, const Io& io) {
+  const auto shown = [&](const std::string& text) {
+    const auto at = parse_wall_time(text);
+    return at ? shown_time(io, *at) : text;
+  };
+  std::string out = fmt::format("{}  {}", shown(event.at), event.type);
   if (event.job != 0) out += fmt::format(" {}", event.job);
   if (!event.queue.empty()) out += " " + event.queue;
   if (!event.kind.empty()) out += "/" + event.kind;
   if (!event.breaker.empty()) out += " " + event.breaker;
-  if (!event.until.empty()) out += " until " + event.until;
+  if (!event.until.empty()) out += " until " + shown(event.until);
   if (event.attempt > 0) out += fmt::format(" attempt {}", event.attempt);
   if (event.progress >= 0) out += fmt::format(" {:.0f} %", event.progress * 100);
   if (!event.text.empty()) out += " " + event.text;
@@ -64,7 +68,7 @@ std::string line_of_event(const EventLine& event) {
   return printable(out);
 }
 
-// Takes the stream apart, and knows where to go on.
+// Parses the stream, and remembers where to continue.
 class Follower {
  public:
   Follower(const Invocation& invocation, Io& io, std::int64_t limit, std::stop_source& stop)
@@ -74,7 +78,7 @@ class Follower {
         stop_(stop),
         blocks_(invocation.flag("after").value_or("")) {}
 
-  // False: enough.
+  // Returns false to end the stream.
   bool take(std::string_view piece) {
     connected_ = true;
     const auto data = [this](const std::string& text) { return show(text); };
@@ -99,7 +103,7 @@ class Follower {
       print_line(io_, data);
     } else {
       MS_TRY_ASSIGN(const EventLine event, decode_line(data));
-      print_line(io_, line_of_event(event));
+      print_line(io_, line_of_event(event, io_));
     }
     if (--left_ == 0) stop_.request_stop();
     return {};

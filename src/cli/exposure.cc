@@ -1,4 +1,4 @@
-// The rules of starting, and what to do when they are broken.
+// Checks whether a server may start with its settings, and explains how to fix them.
 #include "cli/exposure.h"
 
 #include <arpa/inet.h>
@@ -90,10 +90,9 @@ Result<void> check_exposure(const Options& options, bool has_token) {
                          "--data {}",
                          options.data);
   }
-  return invalid("listen", fmt::format("--listen \"{}\": other machines reach that, and whoever "
-                                       "reaches a server without TLS and tokens may do everything. "
-                                       "It must be a loopback address (127.0.0.1, ::1, localhost) "
-                                       "or unix:PATH, or have both:{}",
+  return invalid("listen", fmt::format("--listen \"{}\": remote access requires TLS and a token. "
+                                       "Use a loopback address (127.0.0.1, ::1, localhost) or "
+                                       "unix:PATH, or add:{}",
                                        options.listen, missing));
 }
 

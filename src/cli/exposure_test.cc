@@ -1,4 +1,4 @@
-// Which servers may start: all of where they listen, TLS and tokens.
+// Which servers may start, by listen address, TLS and tokens.
 #include "cli/exposure.h"
 
 #include <doctest/doctest.h>
@@ -25,7 +25,7 @@ bool contains(const std::string& text, std::string_view part) {
 
 }  // namespace
 
-TEST_CASE("a server starts if only this machine reaches it, or with TLS and a token") {
+TEST_CASE("a server starts if it is local only, or with TLS and a token") {
   struct Row {
     const char* listen;
     bool local, unix_socket;
@@ -69,7 +69,7 @@ TEST_CASE("a server starts if only this machine reaches it, or with TLS and a to
   }
 }
 
-TEST_CASE("the settings of TLS must fit together") {
+TEST_CASE("TLS settings must be consistent") {
   Options options = listening("127.0.0.1:1", true);
   options.tls_key = "none";
   CHECK(check_exposure(options, true).error().field == "tls_cert");
@@ -80,7 +80,7 @@ TEST_CASE("the settings of TLS must fit together") {
   CHECK(check_exposure(options, true).has_value());
 }
 
-TEST_CASE("addresses to listen on are taken apart") {
+TEST_CASE("listen addresses are parsed") {
   CHECK(parse_listen("[::1]:8080")->host == "::1");
   CHECK(parse_listen("[::1]:8080")->port == 8080);
   CHECK(parse_listen("unix:/a/b")->unix_path == "/a/b");

@@ -1,4 +1,4 @@
-// What each command does; the rows of the table of commands point here.
+// The handler of each command; the rows of the table of commands refer to them.
 #pragma once
 
 #include "cli/command.h"
@@ -55,6 +55,9 @@ Result<int> run_support_bundle(const Invocation& invocation, Io& io);
 Result<int> run_complete(const Invocation& invocation, Io& io);
 Result<int> run_top(const Invocation& invocation, Io& io);
 Result<int> run_workers(const Invocation& invocation, Io& io);
+Result<int> run_workers_quiet(const Invocation& invocation, Io& io);
+Result<int> run_workers_stop(const Invocation& invocation, Io& io);
+Result<int> run_workers_resume(const Invocation& invocation, Io& io);
 
 Result<int> run_schedules_set(const Invocation& invocation, Io& io);
 Result<int> run_schedules_list(const Invocation& invocation, Io& io);
@@ -159,7 +162,7 @@ Result<int> run_help(const Invocation& invocation, Io& io);
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitDead = 1;       // enqueue --wait: the job is dead
 inline constexpr int kExitCancelled = 2;  // enqueue --wait: the job was cancelled
-inline constexpr int kExitProblems = 1;   // verify, store check: something is wrong
+inline constexpr int kExitProblems = 1;   // verify, store check: problems found
 inline constexpr int kExitNotYet = 75;    // enqueue --wait: not finished in time
 
 }  // namespace mainspring::cli

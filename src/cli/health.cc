@@ -62,7 +62,7 @@ Result<int> run_health(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto timeout, invocation.duration("timeout"));
   const auto body = ask_health(invocation, timeout.value_or(kHealthTimeout));
   if (!body) {
-    // A setting that breaks a rule is no state of the server.
+    // An invalid setting is not a state of the server.
     if (body.error().code == ErrorCode::invalid_argument) return body.error();
     if (invocation.json) {
       std::string line;

@@ -1,4 +1,4 @@
-// Disk space, the certificate's end, and the database's lag.
+// Health parts: disk space, certificate expiry, database latency.
 #include "cli/health_parts.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ constexpr double kLittleShare = 0.05;
 constexpr Duration kCertificateSoon = std::chrono::hours(24 * 14);
 constexpr Duration kMuchLag = std::chrono::seconds(10);
 constexpr Duration kLongSnapshot = std::chrono::minutes(10);
-// The database is asked at most this often.
+// The database is queried at most this often.
 constexpr Duration kDatabaseKept = std::chrono::seconds(5);
 
 std::string mebibytes(std::uintmax_t bytes) {

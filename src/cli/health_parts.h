@@ -1,4 +1,4 @@
-// The parts of a server's health that depend on how it is wired: disk, certificate, database.
+// Health parts that depend on the server's setup: disk, certificate, database.
 #pragma once
 
 #include <functional>
@@ -15,8 +15,8 @@ class TlsServer;
 namespace mainspring::cli {
 
 struct HealthSources {
-  std::string directory;           // of the store; "" = it is a database
-  const Store* store = nullptr;    // outlives the parts, as the others do
+  std::string directory;           // of the store; "" = the store is a database
+  const Store* store = nullptr;    // all pointers must outlive the parts
   const TlsServer* tls = nullptr;  // nullptr = plain HTTP
   const Clock* clock = nullptr;
 };

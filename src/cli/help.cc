@@ -1,4 +1,4 @@
-// --help and the man page, made from the table of commands.
+// --help and the man page, generated from the table of commands.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,29 +12,7 @@ namespace {
 
 constexpr std::size_t kColumns = 80;
 
-// Breaks paragraphs into lines of at most `width`, each behind `indent` blanks. Lines that begin
-// with a blank are kept as they are.
-std::string wrapped(std::string_view text, std::size_t indent, std::size_t width = kColumns) {
-  std::string out;
-  const std::string margin(indent, ' ');
-  while (!text.empty()) {
-    const std::size_t end = text.find('\n');
-    std::string_view line = text.substr(0, end);
-    text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
-    const bool verbatim = line.starts_with(' ');
-    while (!verbatim && line.size() + indent > width) {
-      std::size_t cut = line.rfind(' ', width - indent);
-      if (cut == std::string_view::npos || cut == 0) cut = line.find(' ');
-      if (cut == std::string_view::npos) break;
-      out += margin + std::string(line.substr(0, cut)) + '\n';
-      line.remove_prefix(cut + 1);
-    }
-    out += line.empty() ? "\n" : margin + std::string(line) + '\n';
-  }
-  return out;
-}
-
-// A command line, continued on further lines before its flags where it is too long.
+// A command line, continued on further lines before its flags if it is too long.
 std::string shell_lines(std::string_view line) {
   std::string out = "  ";
   std::size_t used = out.size();
@@ -78,6 +56,14 @@ std::vector<Line> flag_lines(const Command& command) {
   std::vector<Line> lines;
   const Options defaults;
   for (const Flag& flag : command.flags) lines.push_back({flag_usage(flag), with_choices(flag)});
+  // doctor and support-bundle take all of them.
+  constexpr unsigned kAll = kClientScope | kServeScope;
+  if ((command.scopes & kAll) == kAll) {
+    lines.push_back({"--SETTING VALUE",
+                     "as given to the server: every flag of `mainspring serve`, "
+                     "and --server, --token-file, --ca-file"});
+    return lines;
+  }
   for (const Setting* setting : settings_of(command)) {
     std::string right =
         fmt::format("{} [{}]", setting->meaning, format_setting(*setting, defaults));
@@ -90,7 +76,7 @@ std::vector<Line> flag_lines(const Command& command) {
 std::string columns(const std::vector<Line>& lines, std::size_t left) {
   std::string out;
   for (const Line& line : lines) {
-    const std::string body = wrapped(line.right.empty() ? " " : line.right, left + 4);
+    const std::string body = wrapped(line.right.empty() ? " " : line.right, left + 4, kColumns);
     if (line.left.size() > left) {
       out += fmt::format("  {}\n{}", line.left, body);
     } else {
@@ -104,11 +90,8 @@ void collect_leaves(const Command& command, const std::string& path, std::vector
   for (const Command& child : command.children) {
     if (child.hidden) continue;
     const std::string name = path.empty() ? child.name : path + " " + child.name;
-    if (child.children.empty()) {
-      out.push_back({name, child.summary});
-    } else {
-      collect_leaves(child, name, out);
-    }
+    if (child.run != nullptr) out.push_back({name, child.summary});
+    collect_leaves(child, name, out);
   }
 }
 
@@ -118,7 +101,7 @@ std::string heading(const Io& io, std::string_view text) {
 
 // -- man ------------------------------------------------------------------------------------------
 
-// Text for roff: its own characters escaped, those beyond ASCII by their number.
+// Escapes text for roff; characters beyond ASCII become their number.
 std::string roff(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -177,7 +160,7 @@ void man_command(const Command& command, std::vector<std::string> path, std::str
 std::string usage_line(const Command& command, const std::vector<std::string>& path) {
   std::string out = "mainspring";
   for (const std::string& word : path) out += " " + word;
-  if (!command.children.empty()) out += " COMMAND";
+  if (!command.children.empty()) out += command.run == nullptr ? " COMMAND" : " [COMMAND]";
   for (const Argument& argument : command.arguments) {
     if (argument.count == Argument::Count::optional) {
       out += fmt::format(" [{}]", argument.name);
@@ -193,7 +176,8 @@ std::string usage_line(const Command& command, const std::vector<std::string>& p
 
 std::string help_text(const Command& command, const std::vector<std::string>& path, const Io& io) {
   std::string out = fmt::format("{}\n", usage_line(command, path));
-  out += '\n' + wrapped(command.description.empty() ? command.summary : command.description, 0);
+  out += '\n' +
+         wrapped(command.description.empty() ? command.summary : command.description, 0, kColumns);
   if (!command.children.empty()) {
     std::vector<Line> lines;
     collect_leaves(command, "", lines);
@@ -223,7 +207,7 @@ std::string help_text(const Command& command, const std::vector<std::string>& pa
   if (!command.exits.empty()) {
     out += heading(io, "Exit codes");
     for (const ExitCode& exit : command.exits) {
-      out += fmt::format("  {:>3}  {}", exit.code, wrapped(exit.meaning, 7).substr(7));
+      out += fmt::format("  {:>3}  {}", exit.code, wrapped(exit.meaning, 7, kColumns).substr(7));
     }
   }
   return out;

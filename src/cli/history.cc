@@ -33,11 +33,16 @@ std::string short_time(const HistoryTimes& times, Duration value) {
   return fmt::format("{:.1f}d", us / 86400e6);
 }
 
-// Without what is the same in every row: "01-31 09:00", of whole days "2026-01-31".
-std::string start_of(WallTime at, Duration step) {
-  const std::string text = format_wall_time(at);
-  const bool days = step % std::chrono::hours(24) == Duration(0);
-  return days ? text.substr(0, 10) : fmt::format("{} {}", text.substr(5, 5), text.substr(11, 5));
+bool whole_days(Duration step) {
+  return step % std::chrono::hours(24) == Duration(0);
+}
+
+// The start of a row without redundant parts: "01-31 09:00", for whole days, which are UTC days,
+// "2026-01-31".
+std::string start_of(WallTime at, Duration step, const Io& io) {
+  const std::string text = whole_days(step) ? format_wall_time(at) : shown_time(io, at);
+  return whole_days(step) ? text.substr(0, 10)
+                          : fmt::format("{} {}", text.substr(5, 5), text.substr(11, 5));
 }
 
 std::vector<Cell> row_of(const std::string& title, const HistoryPoint& point) {
@@ -58,17 +63,17 @@ std::vector<Cell> row_of(const std::string& title, const HistoryPoint& point) {
 Result<int> run_history(const Invocation& invocation, Io& io) {
   HistoryFilter filter{.queue = invocation.flag("queue").value_or(""),
                        .kind = invocation.flag("kind").value_or("")};
-  MS_TRY_ASSIGN(const auto since, invocation.duration("since"));
+  MS_TRY_ASSIGN(const auto since, past_time(invocation, io, "since"));
   MS_TRY_ASSIGN(const auto step, invocation.duration("step"));
-  for (const char* name : {"since", "step"}) {
-    MS_TRY_ASSIGN(const auto value, invocation.duration(name));
-    if (value == Duration(0)) return invalid(name, fmt::format("--{} 0s: must be above 0", name));
-  }
+  if (step == Duration(0)) return invalid("step", "--step 0s: must be above 0");
   filter.step = step.value_or(kStep);
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   const WallTime now = SystemClock().now().wall;
-  const Duration window = since.value_or(kSince);
-  filter.from = window < Duration(now.us()) ? now - window : WallTime();
+  filter.from = since.value_or(now - kSince);
+  if (*filter.from >= now) {
+    return invalid("since",
+                   fmt::format("--since \"{}\": must be in the past", *invocation.flag("since")));
+  }
   MS_TRY_ASSIGN(const History history, connection->client->history(filter));
   if (invocation.json) {
     std::string out;
@@ -76,7 +81,8 @@ Result<int> run_history(const Invocation& invocation, Io& io) {
     print_line(io, out);
     return kExitOk;
   }
-  Table table({{"TIME (UTC)"},
+  const bool utc = !io.offset_s || whole_days(history.step);
+  Table table({{utc ? "TIME (UTC)" : "TIME"},
                {"NEW", Align::right},
                {"DONE", Align::right},
                {"FAIL", Align::right, true},
@@ -87,7 +93,7 @@ Result<int> run_history(const Invocation& invocation, Io& io) {
                {"RUN50", Align::right},
                {"95", Align::right}});
   for (const HistoryPoint& point : history.points)
-    table.add(row_of(start_of(point.at, history.step), point));
+    table.add(row_of(start_of(point.at, history.step, io), point));
   table.add(row_of("total", history.total));
   io.out(table.render(io));
   return kExitOk;

@@ -1,4 +1,4 @@
-// host: a job host that works for a server elsewhere; and what a job host is told by settings.
+// host: a job host that works for another server; and the options of a job host from settings.
 #include "cli/host.h"
 
 #include <fmt/format.h>
@@ -22,10 +22,10 @@ Result<std::optional<HostOptions>> host_options(const Options& options, const st
   Understood<HostVariables> variables =
       read_host_variables([](const char* name) { return std::getenv(name); });
   for (const std::string& warning : variables.warnings) {
-    log.warn("a variable is not obeyed", {{"warning", warning}});
+    log.warn("a variable is ignored", {{"warning", warning}});
   }
   HostOptions host;
-  // As in WebJobs, the variable counts more; what is relative begins at --jobs.
+  // As in WebJobs, the variable takes precedence; a relative path starts at --jobs.
   const std::string base = options.jobs == "none" ? "." : options.jobs;
   if (const std::string& root = variables.value.root_path; !root.empty()) {
     host.roots.push_back((std::filesystem::path(base) / root).string());
@@ -53,6 +53,7 @@ Result<int> run_host(const Invocation& invocation, Io& io) {
   StopSignals signals;  // first, so that every thread inherits its mask
   if (!invocation.options.allow_core) MS_TRY(keep_memory_private());
   (void)std::signal(SIGPIPE, SIG_IGN);
+  (void)std::signal(SIGXFSZ, SIG_IGN);
   const SystemClock clock;
   StderrLog log(log_level_of(invocation.options), log_format_of(invocation.options));
   Registry registry;
@@ -79,7 +80,7 @@ Result<int> run_host(const Invocation& invocation, Io& io) {
   const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
   if (io.err_is_terminal) io.err("Stopping the jobs; Ctrl-C again ends at once.\n");
   host->stop();
-  log.info("stopped in good order");
+  log.info("stopped");
   return kExitOk;
 }
 

@@ -1,4 +1,4 @@
-// The parts of the commands about job folders.
+// Shared by the commands about job folders.
 #pragma once
 
 #include <optional>
@@ -10,12 +10,12 @@
 
 namespace mainspring::cli {
 
-// What --jobs and its companions, and the WEBJOBS_* variables, ask for; nullopt = no job host.
-// `data`: where host_data "auto" is. Errors: invalid_argument.
+// The options from --jobs, related settings, and the WEBJOBS_* variables; nullopt = no job host.
+// `data`: the parent of host_data "auto". Errors: invalid_argument.
 Result<std::optional<HostOptions>> host_options(const Options& options, const std::string& data,
                                                 Log& log);
 
-// A job as /v1/host shows it, as far as the command line looks at it.
+// The parts of a job of /v1/host that the command line uses.
 struct HostJob {
   std::string type, name, directory, run_file, host, pool, error, status;
   bool disabled = false, frozen = false, missing = false;
@@ -23,7 +23,7 @@ struct HostJob {
   std::string latest_run;  // JSON, "" = none
   std::string settings;    // JSON
   std::vector<std::string> warnings;
-  std::string json;  // all of it
+  std::string json;  // the whole job
 };
 struct HostRun {
   std::string id, status, trigger, started, ended;
@@ -37,14 +37,14 @@ Result<std::vector<HostJob>> decode_host_jobs(std::string_view json);
 Result<HostRun> decode_host_run(std::string json);
 Result<std::vector<HostRun>> decode_host_runs(std::string_view json);
 
-// The one job that NAME means: "report" if only one type has it, or "triggered/report".
-// `type`: only of that one; "" = any. Errors: not_found, invalid_argument (several).
+// Finds the job for NAME: "report" if only one type has it, or "triggered/report". `type`: only of
+// that one; "" = any. Errors: not_found, invalid_argument (several).
 Result<HostJob> find_host_job(Connection& connection, const std::string& name,
                               std::string_view type);
 // "/v1/host/jobs/triggered/report".
 std::string host_job_path(const HostJob& job);
 
-// A file or directory as a zip, in memory. Errors: not_found, io_error, too_large.
+// Zips a file or directory in memory. Errors: not_found, io_error, too_large.
 Result<std::string> zip_directory(const std::string& directory, std::size_t limit);
 
 }  // namespace mainspring::cli

@@ -1,4 +1,4 @@
-// What /v1/host answers, read; and directories as zips, to be sent to it.
+// Parses answers of /v1/host; zips directories for uploads.
 #include <archive.h>
 #include <archive_entry.h>
 #include <fmt/format.h>
@@ -204,7 +204,7 @@ Result<std::string> zip_directory(const std::string& directory, std::size_t limi
   std::string out;
   const Writer zip(archive_write_new(), archive_write_free);
   archive_write_set_format_zip(zip.get());
-  archive_write_set_bytes_in_last_block(zip.get(), 1);  // no padding behind the end
+  archive_write_set_bytes_in_last_block(zip.get(), 1);  // no padding after the end
   archive_write_open(zip.get(), &out, nullptr, append_to, nullptr);
   for (const fs::path& file : files) {
     MS_TRY(add_file(zip.get(), file, file.lexically_relative(directory).generic_string()));

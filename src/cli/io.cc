@@ -1,32 +1,54 @@
-// Standard output and error, the progress line, and what makes foreign text harmless.
+// Standard output and error, the progress line, and escaping of foreign text.
 #include "cli/io.h"
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
+
+#include "env/local_time.h"
 
 namespace mainspring::cli {
 namespace {
+
+constexpr std::int64_t kLastShownUs = 253'402'300'799'999'999;  // the end of the year 9999
 
 int terminal_width() {
   winsize size{};
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-// A closed pipe (`mainspring jobs list | head`) is no reason to complain: SIGPIPE ends the process.
-void write_all(std::FILE* file, std::string_view text) {
-  (void)std::fwrite(text.data(), 1, text.size(), file);
-  (void)std::fflush(file);
+std::atomic<int> output_error = 0;
+
+// Returns errno if the write failed, else 0.
+int write_all(std::FILE* file, std::string_view text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  return std::fflush(file) == 0 && written ? 0 : errno;
+}
+
+// Keeps the first failure for output_failure(). A closed pipe (`mainspring jobs list | head`) is
+// none: SIGPIPE ends the process, or the reader has seen enough.
+void write_output(std::string_view text) {
+  const int error = write_all(stdout, text);
+  int none = 0;
+  if (error != 0 && error != EPIPE) output_error.compare_exchange_strong(none, error);
 }
 
 }  // namespace
 
+std::string output_failure() {
+  const int error = output_error;
+  return error == 0 ? "" : fmt::format("standard output: {}", std::strerror(error));
+}
+
 Io system_io() {
   Io io;
-  io.out = [](std::string_view text) { write_all(stdout, text); };
-  io.err = [](std::string_view text) { write_all(stderr, text); };
+  io.out = write_output;
+  io.err = [](std::string_view text) { (void)write_all(stderr, text); };
   io.env = [](std::string_view name) -> std::optional<std::string> {
     const char* value = std::getenv(std::string(name).c_str());
     if (value == nullptr) return std::nullopt;
@@ -35,7 +57,18 @@ Io system_io() {
   io.out_is_terminal = isatty(STDOUT_FILENO) == 1;
   io.err_is_terminal = isatty(STDERR_FILENO) == 1;
   io.width = io.out_is_terminal ? terminal_width() : 0;
+  io.offset_s = &local_offset_s;
   return io;
+}
+
+std::string shown_time(const Io& io, WallTime time) {
+  const std::int64_t offset = io.offset_s ? io.offset_s(time) : 0;
+  const std::int64_t local_us = time.us() + offset * 1'000'000;
+  if (offset == 0 || local_us < 0 || local_us > kLastShownUs) return format_wall_time(time);
+  std::string out = format_wall_time(WallTime::from_us(local_us));
+  out.pop_back();  // the Z
+  const std::int64_t minutes = std::abs(offset) / 60;
+  return out + fmt::format("{}{:02}:{:02}", offset < 0 ? '-' : '+', minutes / 60, minutes % 60);
 }
 
 void ProgressLine::show(std::string_view text) {

@@ -1,11 +1,14 @@
-// Io: where a command writes, and whether a person is looking. Tests give one that collects text.
+// Io: where a command writes, and whether it is a terminal. Tests use one that collects text.
 #pragma once
 
+#include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "mainspring/time.h"
 
 namespace mainspring::cli {
 
@@ -17,12 +20,16 @@ struct Io {
   bool err_is_terminal = false;
   bool colours = false;  // of out; decided from --color, NO_COLOR and the terminal
   int width = 0;         // columns of the terminal; 0 = no limit
+  // How far local clocks are ahead of UTC at a time, in seconds. Empty: times are shown in UTC.
+  std::function<std::int64_t(WallTime)> offset_s;
 };
 
 // Standard output, standard error, the process's environment.
 Io system_io();
+// Why standard output lost text: "standard output: No space left on device"; "" = it did not.
+std::string output_failure();
 
-// One line on a terminal that is written over; nothing elsewhere. Erased by its destructor.
+// A line on a terminal that is overwritten; nothing elsewhere. Erased by its destructor.
 class ProgressLine {
  public:
   explicit ProgressLine(Io& io) : io_(io) {}
@@ -37,7 +44,10 @@ class ProgressLine {
   bool shown_ = false;
 };
 
-// Text that came from outside, made harmless for a terminal: control characters become \xNN.
+// A time in a table or a line for people, with the offset of its zone: 2026-01-31T10:00:00+01:00.
+std::string shown_time(const Io& io, WallTime time);
+
+// Escapes foreign text for a terminal: control characters become \xNN.
 std::string printable(std::string_view text);
 
 }  // namespace mainspring::cli

@@ -1,4 +1,4 @@
-// Flags into jobs.
+// Converts flags to jobs.
 #include "cli/job_options.h"
 
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ Result<std::string> headers_of(const Invocation& invocation) {
   return out + "}";
 }
 
-// QUEUE/KIND[@END,…]; the last slash parts the two.
+// Parses QUEUE/KIND[@END,…]; the last slash separates the two.
 Result<FollowUp> follow_up_of(const std::string& text) {
   const auto wrong = [&](std::string_view rule) {
     return invalid("then", fmt::format("--then \"{}\": {}", text, rule));
@@ -56,7 +56,7 @@ Result<FollowUp> follow_up_of(const std::string& text) {
     const std::string end =
         text.substr(from + 1, comma == std::string::npos ? comma : comma - from - 1);
     const auto bit = parse_occasion(end);
-    if (!bit) return wrong("behind @ must be completed, cancelled, dead, message or progress");
+    if (!bit) return wrong("after @ must be completed, cancelled, dead, message or progress");
     out.on |= *bit;
     from = comma;
   }

@@ -1,5 +1,4 @@
-// What a job is enqueued with, as flags: of `enqueue`, and of the jobs that schedules and timers
-// make.
+// Job options as flags: for `enqueue`, and for the jobs of schedules and timers.
 #pragma once
 
 #include <optional>
@@ -10,13 +9,11 @@
 
 namespace mainspring::cli {
 
-// JSON, @FILE or - (standard input), checked; {} if it is not given. `name` is for messages:
-// "ARGS",
+// JSON, @FILE or - (standard input), validated; {} if not given. `name` is for messages: "ARGS",
 // "--args".
 Result<std::string> read_args(const std::optional<std::string>& given, const std::string& name);
-// priority, max-attempts, timeout, expires-in, on-expiry, tag, header, correlation-id, reply-to,
-// reply-session, then; those
-// that are not given stay.
+// Reads priority, max-attempts, timeout, expires-in, on-expiry, tag, header, correlation-id,
+// reply-to, reply-session, then. Leaves fields of missing flags unchanged.
 Result<void> read_job_options(const Invocation& invocation, NewJob& job);
 // The flag's value as an instant. Errors: invalid_argument.
 Result<std::optional<WallTime>> instant_flag(const Invocation& invocation, const std::string& name);

@@ -1,27 +1,12 @@
-// Flags into a search.
+// Converts flags to a search.
 #include "cli/job_search.h"
 
 #include <fmt/format.h>
 
 #include "api/search_shapes.h"
-#include "env/clock.h"
+#include "cli/support.h"
 
 namespace mainspring::cli {
-namespace {
-
-// A duration ago, or an instant.
-Result<std::optional<WallTime>> time_flag(const Invocation& invocation, const std::string& name) {
-  const auto text = invocation.flag(name);
-  if (!text) return std::optional<WallTime>();
-  if (const auto ago = parse_duration(*text); ago && *ago != kForever)
-    return std::optional(SystemClock().now().wall - *ago);
-  if (const auto at = parse_wall_time(*text)) return std::optional(*at);
-  return invalid(name, fmt::format("--{} \"{}\": must be a duration ago, as 1h or 7d, or an "
-                                   "instant, as 2026-01-31T09:00:00Z",
-                                   name, *text));
-}
-
-}  // namespace
 
 std::vector<Flag> search_flags() {
   return {{.name = "queue", .value = "QUEUE", .help = "only of this queue"},
@@ -33,14 +18,14 @@ std::vector<Flag> search_flags() {
                    "retryable, cancelled, dead; several with commas"},
           {.name = "since",
            .value = "TIME",
-           .help = "only created since then: a duration ago, or an instant"},
+           .help = "only created since then: 2h, 2026-01-31T09:00 or an instant"},
           {.name = "until", .value = "TIME", .help = "only created before then"},
           {.name = "search",
            .value = "QUERY",
            .help = "only jobs that match, for example 'args.order=4711 wait>30s timeout'"}};
 }
 
-Result<JobSearch> search_of(const Invocation& invocation) {
+Result<JobSearch> search_of(const Invocation& invocation, const Io& io) {
   JobSearch search;
   search.queue = invocation.flag("queue").value_or("");
   search.kind = invocation.flag("kind").value_or("");
@@ -51,8 +36,8 @@ Result<JobSearch> search_of(const Invocation& invocation) {
     if (!parsed) return with_search_flags(parsed.error());
     search.states = std::move(*parsed);
   }
-  MS_TRY_ASSIGN(search.from, time_flag(invocation, "since"));
-  MS_TRY_ASSIGN(search.to, time_flag(invocation, "until"));
+  MS_TRY_ASSIGN(search.from, past_time(invocation, io, "since"));
+  MS_TRY_ASSIGN(search.to, past_time(invocation, io, "until"));
   return search;
 }
 

@@ -1,4 +1,4 @@
-// The flags that say which jobs: of `jobs list` and `bulk`.
+// The flags that select jobs: for `jobs list` and `bulk`.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@ namespace mainspring::cli {
 
 std::vector<Flag> search_flags();
 // By --queue, --kind, --tag, --state, --since, --until and --search. Errors: invalid_argument.
-Result<JobSearch> search_of(const Invocation& invocation);
+Result<JobSearch> search_of(const Invocation& invocation, const Io& io);
 // "--state …" instead of "state …".
 Error with_search_flags(Error error);
 

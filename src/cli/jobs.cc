@@ -22,8 +22,8 @@ namespace {
 constexpr int kJobsPage = 200;
 constexpr std::int64_t kDefaultJobs = 50;
 
-// Calls `page` with the jobs that match, a page at a time, until `limit` jobs were seen. The page
-// prints them: a long list is never in memory as a whole.
+// Calls `page` with matching jobs, a page at a time, until `limit` jobs were printed. So a long
+// list is never in memory as a whole.
 template <class F>
 Result<bool> for_each_page(Jobs& jobs, const JobFilter& filter, std::int64_t limit, F&& page) {
   JobId before = 0;
@@ -52,19 +52,19 @@ Result<std::int64_t> jobs_limit(const Invocation& invocation, std::int64_t fallb
 // "took 1.2s, ended 3m ago"
 std::string ended_text(const Job& job, WallTime now) {
   if (!job.finished_at) return "";
-  std::string text = fmt::format("ended {} ago", format_age(now - *job.finished_at));
+  std::string text = "ended " + relative_to(*job.finished_at, now);
   if (!job.started_at || *job.finished_at < *job.started_at) return text;
   const auto ms =
       std::chrono::duration_cast<std::chrono::milliseconds>(*job.finished_at - *job.started_at);
   return fmt::format("took {}, {}", format_duration(ms), text);
 }
 
-// What is worth saying about a job in a list, beyond its state.
+// Details of a job in a list, besides its state.
 std::string detail_of(const Job& job, WallTime now) {
   switch (job.state) {
     case JobState::scheduled:
     case JobState::retryable:
-      return job.run_at > now ? fmt::format("in {}", format_age(job.run_at - now)) : "due";
+      return job.run_at > now ? relative_to(job.run_at, now) : "due";
     case JobState::running: {
       std::string text = job.cancel_requested ? "cancel requested" : "";
       if (job.progress) {
@@ -85,6 +85,28 @@ std::string detail_of(const Job& job, WallTime now) {
   }
 }
 
+// The last errors of jobs that failed. Lists come without them, so each job is read: of the first
+// kMostErrors only.
+class LastErrors {
+ public:
+  explicit LastErrors(Jobs& jobs) : jobs_(jobs) {}
+  // "" of a job that has none, or that is gone.
+  Result<std::string> of(const Job& summary) {
+    const bool failed = summary.state == JobState::retryable || summary.state == JobState::dead;
+    if (!failed || left_ == 0) return std::string();
+    --left_;
+    const auto job = jobs_.get(summary.id);
+    if (!job && job.error().code != ErrorCode::expired) return job.error();
+    if (!job) return std::string();
+    return telling_line(job->errors.empty() ? job->description : job->errors.back().message);
+  }
+
+ private:
+  static constexpr int kMostErrors = 200;
+  Jobs& jobs_;
+  int left_ = kMostErrors;
+};
+
 Result<int> print_jobs(const Invocation& invocation, Io& io, const JobFilter& filter) {
   MS_TRY_ASSIGN(const std::int64_t limit, jobs_limit(invocation, kDefaultJobs));
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
@@ -92,10 +114,13 @@ Result<int> print_jobs(const Invocation& invocation, Io& io, const JobFilter& fi
   Table table({{"ID", Align::right},
                {"QUEUE"},
                {"KIND"},
-               {"STATE"},
+               {.title = "STATE", .keep = true},
                {"ATTEMPT", Align::right},
                {"AGE", Align::right},
-               {"DETAIL"}});
+               {"DETAIL"},
+               {.title = "ERROR", .if_any = true, .least = 24}});
+  LastErrors errors(connection->jobs());
+  std::optional<Error> problem;
   std::int64_t shown = 0;
   auto more = for_each_page(connection->jobs(), filter, limit, [&](const std::vector<Job>& jobs) {
     for (const Job& job : jobs) {
@@ -106,17 +131,21 @@ Result<int> print_jobs(const Invocation& invocation, Io& io, const JobFilter& fi
         print_line(io, line);
         continue;
       }
+      const auto error = errors.of(job);
+      if (!error) problem = error.error();
       table.add({{fmt::to_string(job.id)},
                  {job.queue},
                  {job.kind},
                  {std::string(to_string(job.state)), colour_of(job.state)},
                  {fmt::format("{}/{}", job.attempt, job.max_attempts)},
                  {format_age(now - job.created_at)},
-                 {detail_of(job, now)}});
+                 {detail_of(job, now)},
+                 {error ? *error : "", Colour::red}});
     }
     table.flush(io);
   });
   if (!more) return more.error();
+  if (problem) return *problem;
   if (invocation.json) return kExitOk;
   if (shown == 0) {
     io.out("no jobs\n");
@@ -129,22 +158,60 @@ Result<int> print_jobs(const Invocation& invocation, Io& io, const JobFilter& fi
 
 // -- one job --------------------------------------------------------------------------------------
 
+// One line for each attempt. On a terminal the error follows on lines of its own, whole: it is the
+// purpose of this view.
+std::string attempts_text(const Job& job, const Io& io) {
+  const bool below = io.width > 0;
+  Table table({{"ATTEMPT", Align::right},
+               {"WHEN"},
+               {"AFTER", Align::right},
+               {"WORKER"},
+               {"PROGRAM", Align::left, true},
+               {.title = "ERROR", .if_any = true, .lines = true}});
+  for (const AttemptError& error : job.errors) {
+    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(error.ran_for);
+    table.add({{fmt::to_string(error.attempt)},
+               {shown_time(io, error.at)},
+               {format_duration(ms)},
+               {error.worker.substr(0, 8)},
+               {program_end_text(error.program)},
+               {below ? "" : error.message, Colour::red}});
+  }
+  if (!below) return table.render(io);
+  constexpr std::size_t kIndent = 4;
+  const std::string rows = table.render(io);
+  std::size_t end = rows.find('\n') + 1;
+  std::string out = rows.substr(0, end);
+  for (const AttemptError& error : job.errors) {
+    const std::size_t next = rows.find('\n', end) + 1;
+    out += rows.substr(end, next - end);
+    end = next;
+    for (std::string_view rest = error.message; !rest.empty();) {
+      const std::size_t cut = rest.find('\n');
+      const std::string line = printable(rest.substr(0, cut));
+      out += coloured(io, wrapped(line, kIndent, static_cast<std::size_t>(io.width)), Colour::red);
+      rest.remove_prefix(cut == std::string_view::npos ? rest.size() : cut + 1);
+    }
+  }
+  return out;
+}
+
 std::string sheet_of_job(const Job& job, const Io& io) {
   const WallTime now = SystemClock().now().wall;
-  Sheet sheet;
+  Sheet sheet(io);
   sheet.add("id", fmt::to_string(job.id));
   sheet.add("queue", job.queue);
   sheet.add("kind", job.kind);
   std::string state = coloured(io, to_string(job.state), colour_of(job.state));
   std::string out = sheet.text() + fmt::format("{:<15} {}{}\n", "state", state,
                                                job.cancel_requested ? "  (cancel requested)" : "");
-  Sheet rest;
+  Sheet rest(io);
   if (job.deferred) rest.add("deferred", "yes");
   if (job.quarantined) {
     rest.add("quarantined",
              fmt::format("{} since {}, {} attempts were lost",
                          job.quarantined->released ? "released," : "waits,",
-                         format_wall_time(job.quarantined->since), job.quarantined->lost));
+                         shown_time(io, job.quarantined->since), job.quarantined->lost));
   }
   rest.add("reason", job.reason);
   rest.add("description", job.description);
@@ -178,31 +245,13 @@ std::string sheet_of_job(const Job& job, const Io& io) {
   rest.add("limit_key", job.limit_key);
   rest.add("then", encode_follow_ups(job.follow_ups));
   out += rest.text();
-  if (job.errors.empty()) return out;
-  Table errors({{"ATTEMPT", Align::right},
-                {"WHEN"},
-                {"AFTER", Align::right},
-                {"WORKER"},
-                {"PROGRAM", Align::left, true},
-                {"ERROR", Align::left, false, true}});
-  for (const AttemptError& error : job.errors) {
-    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(error.ran_for);
-    errors.add({{fmt::to_string(error.attempt)},
-                {format_wall_time(error.at)},
-                {format_duration(ms)},
-                {error.worker.substr(0, 8)},
-                {program_end_text(error.program)},
-                {error.message, Colour::red}});
-  }
-  Io unlimited = io;  // errors are why one looks: not cut
-  unlimited.width = 0;
-  return out + "\n" + errors.render(unlimited);
+  return job.errors.empty() ? out : out + "\n" + attempts_text(job, io);
 }
 
 Result<int> show(const Invocation& invocation, Io& io, std::optional<JobState> must_be) {
   MS_TRY_ASSIGN(const std::vector<JobId> ids, ids_of(invocation, "ID"));
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
-  // As the server says it: a token may not be shown all of it, and then some of it is left out.
+  // Prints the server's JSON unchanged: the server leaves out what the token may not see.
   MS_TRY_ASSIGN(const std::string body,
                 connection->client->request("GET", fmt::format("/v1/jobs/{}", ids.at(0)), ""));
   MS_TRY_ASSIGN(const Job job, decode_job(body));
@@ -219,8 +268,8 @@ Result<int> show(const Invocation& invocation, Io& io, std::optional<JobState> m
   return kExitOk;
 }
 
-// Calls `change` for each id, prints what it answers; goes on after an error, and returns the
-// first.
+// Calls `change` for each id and prints the result. Continues after an error, and returns the first
+// error.
 template <class F>
 Result<int> for_each_job(const Invocation& invocation, Io& io, F&& change) {
   MS_TRY_ASSIGN(const std::vector<JobId> ids, ids_of(invocation, "ID"));
@@ -253,7 +302,7 @@ Result<JobFilter> filter_of(const Invocation& invocation) {
 }
 
 Result<int> run_jobs_list(const Invocation& invocation, Io& io) {
-  MS_TRY_ASSIGN(const JobSearch search, search_of(invocation));
+  MS_TRY_ASSIGN(const JobSearch search, search_of(invocation, io));
   const auto filter = job_filter_of(search, SystemClock().now().wall);
   if (!filter) return with_search_flags(filter.error());
   return print_jobs(invocation, io, *filter);
@@ -286,7 +335,11 @@ Result<int> run_jobs_cancel(const Invocation& invocation, Io& io) {
       encode_cancel_response(id, result, line);
       return line;
     }
-    if (result.state == JobState::running) return fmt::format("{} running, its worker is told", id);
+    if (result.state == JobState::running)
+      return fmt::format(
+          "{} running, its worker is "
+          "notified",
+          id);
     return fmt::format("{} {}", id, to_string(result.state));
   });
 }
@@ -321,7 +374,7 @@ Result<int> run_dead_list(const Invocation& invocation, Io& io) {
   std::optional<Error> problem;
   auto more = for_each_page(connection->jobs(), filter, limit, [&](const std::vector<Job>& jobs) {
     for (const Job& summary : jobs) {
-      // Lists come without errors. The description is that of the last one.
+      // Lists have no errors. The description is that of the last error.
       const Result<Job> job =
           limit > kJobsPage ? Result<Job>(summary) : connection->jobs().get(summary.id);
       if (!job) {
@@ -347,7 +400,7 @@ Result<int> run_dead_list(const Invocation& invocation, Io& io) {
   });
   if (!more) return more.error();
   if (problem) return *problem;
-  if (table.empty()) io.out("the dead letter is empty\n");
+  if (table.empty()) io.out("no dead jobs\n");
   if (*more)
     io.err(fmt::format("These are the newest {}; --limit N or --all shows more.\n", limit));
   return kExitOk;

@@ -18,7 +18,7 @@ namespace mainspring::cli {
 namespace {
 
 constexpr std::size_t kMaxSettingsBytes = 1 << 20;
-// How long the server waits for more of a log before it is asked again.
+// How long one request waits at the server for more of a log.
 constexpr std::string_view kFollowWait = "20s";
 constexpr int kExitFailedRun = 1;
 
@@ -30,7 +30,7 @@ Colour colour_of_status(std::string_view status) {
   return Colour::none;
 }
 
-// "Running", or of a triggered job how its last run went, or why it cannot be run.
+// "Running"; for a triggered job the outcome of its last run, or why it cannot run.
 std::string status_of_folder(const HostJob& job) {
   if (job.missing) return "missing";
   if (!job.error.empty()) return "error";
@@ -58,7 +58,7 @@ struct LogPiece {
   std::int64_t next = 0, skipped = 0;
   bool at_end = false, ended = false;
 };
-// Scripts write what they like, U+0000 too: it is shown as '?'.
+// Scripts may write any bytes, including U+0000, which is shown as '?'.
 bool log_text(JsonReader& in, LogPiece& piece) {
   return in.text(piece.text, std::numeric_limits<std::size_t>::max());
 }
@@ -88,8 +88,8 @@ std::string without_carriage_returns(std::string text) {
   return text;
 }
 
-// Calls again while the server is away: it restarts, or the network is interrupted. A server that
-// has just started may not have found its folders yet.
+// Retries while the server is unreachable: it restarts, or the network is interrupted. A server
+// that has just started may not have found its folders yet.
 class Outage {
  public:
   explicit Outage(Io& io) : io_(io) {}
@@ -124,7 +124,7 @@ class Outage {
   std::optional<Instant> away_since_;
 };
 
-// Prints a log from `position` on, to its end as it is now, or until it ends.
+// Prints a log from `position` on, to its current end, or until the run ends.
 Result<void> print_log(Connection& connection, const HostJob& job, std::string run,
                        std::int64_t position, bool follow, Io& io) {
   Outage outage(io);
@@ -136,7 +136,7 @@ Result<void> print_log(Connection& connection, const HostJob& job, std::string r
     if (piece.skipped > 0) {
       io.err(fmt::format("({} bytes of older lines are no longer kept)\n", piece.skipped));
     }
-    if (run.empty()) run = piece.run;  // stay with it when a newer run begins
+    if (run.empty()) run = piece.run;  // stay with this run when a newer one starts
     io.out(without_carriage_returns(std::move(piece.text)));
     position = piece.next;
     if (piece.at_end && (!follow || piece.ended)) return {};
@@ -150,8 +150,8 @@ Result<HostRun> read_run(Connection& connection, const HostJob& job, const std::
   return decode_host_run(std::move(body));
 }
 
-// How a run went whose job was removed before it was asked: its engine's job knows. Waits for that
-// one's end.
+// The outcome of a run whose job folder was removed meanwhile, from its engine job. Waits for that
+// job's end.
 Result<int> outcome_of_removed(Connection& connection, const HostJob& job, std::int64_t engine_job,
                                Error missing, Outage& outage, Io& io) {
   if (engine_job == 0) return missing;
@@ -204,7 +204,7 @@ Result<int> run_host_show(const Invocation& invocation, Io& io) {
     return kExitOk;
   }
   const WallTime now = SystemClock().now().wall;
-  Sheet sheet;
+  Sheet sheet(io);
   sheet.add("name", job.name);
   sheet.add("type", job.type);
   sheet.add("status", status_of_folder(job));
@@ -240,7 +240,7 @@ Result<int> run_host_info(const Invocation& invocation, Io& io) {
                                                 {"active", &as_boolean<&Layer::active>},
                                                 {"detail", &as_string<&Layer::detail>}};
   Table layers({{"ISOLATION"}, {"ACTIVE"}, {"HOW"}});
-  Sheet sheet;
+  Sheet sheet(io);
   JsonReader in(body, JsonReader::Unknown::skip);
   const bool good = in.members([&](std::string_view name) {
     if (name == "layers") {
@@ -252,6 +252,13 @@ Result<int> run_host_info(const Invocation& invocation, Io& io) {
                     {layer.detail}});
         return true;
       });
+    }
+    if (name == "problems") {
+      std::vector<std::string> problems;
+      const bool read = in.array(kMaxSettingsBytes,
+                                 [&](std::size_t) { return in.string(problems.emplace_back()); });
+      sheet.add(name, fmt::format("{}", fmt::join(problems, "\n")));
+      return read;
     }
     std::string value;
     if (!in.raw(value)) return false;
@@ -270,7 +277,7 @@ Result<int> run_host_run(const Invocation& invocation, Io& io) {
                 find_host_job(*connection, *invocation.argument("NAME"), "triggered"));
   std::string text;
   for (const std::string& word : invocation.all_arguments("ARGUMENT")) {
-    // As a shell would read them again: what is not plain goes in quotes.
+    // Quoted so that a shell could read the words again.
     const bool plain = !word.empty() && word.find_first_of(" \t\n\r'\"\\") == std::string::npos;
     std::string quoted;
     for (char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -331,7 +338,7 @@ Result<int> change(const Invocation& invocation, Io& io, std::string_view verb,
 }  // namespace
 
 Result<int> run_host_stop(const Invocation& invocation, Io& io) {
-  return change(invocation, io, "stop", "is told to stop");
+  return change(invocation, io, "stop", "is stopping");
 }
 
 Result<int> run_host_start(const Invocation& invocation, Io& io) {
@@ -401,7 +408,8 @@ Result<int> run_host_deploy(const Invocation& invocation, Io& io) {
   const std::string target = *invocation.argument("TYPE/NAME");
   const std::string source = *invocation.argument("SOURCE");
   const std::size_t slash = target.find('/');
-  const std::string type = target.substr(0, slash);
+  // The folder of queue scripts is called queues/NAME.
+  const std::string folder = target.substr(0, slash), type = folder == "queues" ? "queue" : folder;
   if (slash == std::string::npos ||
       (type != "continuous" && type != "triggered" && type != "queue")) {
     return invalid("TYPE/NAME", fmt::format("\"{}\": must be continuous/NAME, triggered/NAME or "
@@ -422,9 +430,10 @@ Result<int> run_host_deploy(const Invocation& invocation, Io& io) {
   if (name.find_first_of("\"\r\n\\") != std::string::npos) {
     return invalid("SOURCE", fmt::format("file name \"{}\": must be plain", name));
   }
-  MS_TRY_ASSIGN(std::string body, connection->client->upload(
-                                      "PUT", "/v1/host/jobs/" + target, std::move(content),
-                                      zip ? "application/zip" : "application/octet-stream", name));
+  MS_TRY_ASSIGN(std::string body,
+                connection->client->upload(
+                    "PUT", "/v1/host/jobs/" + type + target.substr(slash), std::move(content),
+                    zip ? "application/zip" : "application/octet-stream", name));
   if (invocation.json) {
     print_line(io, body);
     return kExitOk;

@@ -1,4 +1,4 @@
-// lease run: a command that runs while this process holds a lease.
+// lease run: runs a command while this process holds a lease.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@ namespace mainspring::cli {
 namespace {
 
 constexpr Duration kLeaseRunGrace = 10s;  // between TERM and KILL after a signal
-// After a loss it has to be short: the holder hears of it a margin before the server lets go.
+// Short after a loss: the holder learns of it only a margin before the server releases the lease.
 constexpr Duration kLostGrace = 2s;
 constexpr Duration kMaxWait = 24h;
 
@@ -36,11 +36,11 @@ Result<LeaseOptions> options_of(const Invocation& invocation) {
   return options;
 }
 
-// Says who has it.
+// Reports the holder.
 Result<int> held(const Error& error, const std::string& name, Jobs& jobs, Io& io) {
   if (error.code != ErrorCode::lease_held) return error;
   const auto lease = jobs.get_lease(name);
-  const std::string holder = lease && !lease->holder.empty() ? lease->holder : "somebody else";
+  const std::string holder = lease && !lease->holder.empty() ? lease->holder : "another holder";
   io.err(fmt::format("mainspring: lease {} is held by {}\n", name, printable(holder)));
   return info(ErrorCode::lease_held).exit_code;
 }
@@ -54,7 +54,7 @@ Result<int> run_lease_run(const Invocation& invocation, Io& io) {
   StopSignals signals;
   const SystemClock clock;
   SystemRandom random;
-  // Losing the lease and signals both end the command.
+  // A lost lease and signals both end the command.
   std::stop_source stop;
   const std::stop_callback on_signal(signals.stop(), [&] { stop.request_stop(); });
   const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });  // its keeper kills the tree
@@ -70,7 +70,7 @@ Result<int> run_lease_run(const Invocation& invocation, Io& io) {
   spec.argv = invocation.all_arguments("COMMAND");
   spec.environment = inherited_environment("MAINSPRING_LEASE_");
   std::erase_if(spec.environment, [](const std::string& entry) {
-    return entry.starts_with("MAINSPRING_ACCESS_TOKEN=");  // ours, and not the command's
+    return entry.starts_with("MAINSPRING_ACCESS_TOKEN=");  // not for the command
   });
   spec.environment.push_back("MAINSPRING_LEASE_NAME=" + name);
   spec.environment.push_back(fmt::format("MAINSPRING_LEASE_TOKEN={}", lease->token()));

@@ -62,7 +62,7 @@ Result<int> run_leases_show(const Invocation& invocation, Io& io) {
     print_line(io, line);
     return kExitOk;
   }
-  Sheet sheet;
+  Sheet sheet(io);
   sheet.add("name", lease.name);
   sheet.add("holder", lease.holder.empty() ? "free" : lease.holder);
   sheet.add("token", fmt::to_string(lease.token));

@@ -38,17 +38,17 @@ Result<int> run_mark(const Invocation& invocation, Io& io) {
   if (invocation.json) {
     print_mark(mark, io);
   } else {
-    print_line(io, fmt::format("mark {}: {} at {}", mark.id, mark.text, format_wall_time(mark.at)));
+    print_line(io, fmt::format("mark {}: {} at {}", mark.id, mark.text, shown_time(io, mark.at)));
   }
   return kExitOk;
 }
 
 Result<int> run_marks_list(const Invocation& invocation, Io& io) {
-  MS_TRY_ASSIGN(const auto since, invocation.duration("since"));
+  MS_TRY_ASSIGN(const auto since, past_time(invocation, io, "since"));
   MS_TRY_ASSIGN(const auto limit, invocation.number("limit", 1, kMaxMarks));
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   MarkFilter filter;
-  if (since) filter.from = std::max(SystemClock().now().wall, WallTime() + *since) - *since;
+  if (since) filter.from = *since;
   Table table({{"MARK", Align::right}, {"AT"}, {"BY"}, {"SOURCE"}, {"TEXT"}});
   for (std::int64_t left = limit.value_or(kDefaultMarks); left > 0;) {
     filter.limit = static_cast<int>(std::min<std::int64_t>(left, kMaxMarkPage));
@@ -58,7 +58,7 @@ Result<int> run_marks_list(const Invocation& invocation, Io& io) {
         print_mark(mark, io);
       } else {
         table.add({{fmt::to_string(mark.id)},
-                   {format_wall_time(mark.at)},
+                   {shown_time(io, mark.at)},
                    {mark.by},
                    {std::string(to_string(mark.source))},
                    {mark.text}});
@@ -77,7 +77,8 @@ Result<int> run_marks_remove(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   for (const JobId id : ids) {
     MS_TRY(connection->client->remove_mark(id));
-    if (!invocation.json) print_line(io, fmt::format("mark {}: removed", id));
+    print_line(io, invocation.json ? fmt::format("{{\"id\":{},\"removed\":true}}", id)
+                                   : fmt::format("mark {}: removed", id));
   }
   return kExitOk;
 }
@@ -93,7 +94,7 @@ Result<int> run_views_list(const Invocation& invocation, Io& io) {
       print_line(io, line);
     } else {
       table.add(
-          {{view.name}, {view.by}, {format_wall_time(view.updated_at)}, {view.page}, {view.query}});
+          {{view.name}, {view.by}, {shown_time(io, view.updated_at)}, {view.page}, {view.query}});
     }
   }
   if (!invocation.json) io.out(table.empty() ? "no saved views\n" : table.render(io));
@@ -121,7 +122,15 @@ Result<int> run_views_remove(const Invocation& invocation, Io& io) {
   MS_TRY(check_view_name(name));
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   MS_TRY(connection->client->remove_view(name));
-  if (!invocation.json) print_line(io, fmt::format("{}: removed", name));
+  std::string line;
+  JsonWriter(line)
+      .begin_object()
+      .key("name")
+      .string(name)
+      .key("removed")
+      .boolean(true)
+      .end_object();
+  print_line(io, invocation.json ? line : fmt::format("{}: removed", name));
   return kExitOk;
 }
 

@@ -1,4 +1,4 @@
-// Parses, checks, layers and explains settings.
+// Parses, validates, layers and explains settings.
 #include "cli/options.h"
 
 #include <fmt/format.h>
@@ -73,7 +73,7 @@ Result<std::int64_t> parse_count(std::string_view text) {
   return value;
 }
 
-// What a size may be at most; larger ones would not come back from their shortest text.
+// Maximum size; larger values would not round-trip through their shortest text.
 constexpr std::int64_t kMaxBytes = std::int64_t{1} << 50;
 
 Result<std::int64_t> parse_bytes(std::string_view text) {

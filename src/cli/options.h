@@ -1,9 +1,9 @@
-// Options: every setting of Mainspring in one struct, and the one table that names them.
+// Options: every setting of Mainspring in one struct, and the table that names them.
 //
 // A setting has one name everywhere: `log_level` in the file, MAINSPRING_LOG_LEVEL in the
-// environment, --log-level as a flag. Each layer overrides the one before it: default, TOML file,
+// environment, --log-level as a flag. Each layer overrides the previous one: default, TOML file,
 // credential, environment, flag. --help, `mainspring config --explain` and docs/reference/config.md
-// are made from the table.
+// are generated from the table.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,7 @@ struct Options {
   // every command
   std::string server = "http://127.0.0.1:8080";
   std::string color = "auto";
+  bool utc = false;
   std::string log_level = "info";
   std::string log_format = "text";
   std::string token_file = "none";
@@ -59,8 +60,8 @@ struct Options {
   std::int64_t store_readers = 4;
   Duration store_connect_timeout = 2s;
   Duration store_poll = 5s;
-  std::string bell_listen = "127.0.0.1:0";
-  std::string bell_advertise = "auto";
+  std::string peer_listen = "127.0.0.1:0";
+  std::string peer_advertise = "auto";
   std::string wake = "auto";
   std::string listen_url = "none";
   bool require_rpo0 = false;
@@ -95,7 +96,7 @@ struct Options {
   Duration idle_timeout = 60s;
   std::string allowed_hosts = "none";
 
-  // doors
+  // access
   bool require_token = false;
   bool allow_core = false;
   std::int64_t rate_per_token = 0;
@@ -132,7 +133,7 @@ struct Options {
   Duration graceful_stop = 25s;
 };
 
-// Where a setting can be a flag.
+// The commands that take a setting as a flag.
 enum Scope : unsigned {
   kNoScope = 0,
   kEverywhere = 1u << 0,
@@ -149,14 +150,14 @@ struct Setting {
   using Member = std::variant<std::string Options::*, std::int64_t Options::*, Duration Options::*,
                               bool Options::*>;
   std::string_view name;   // "log_level"
-  std::string_view value;  // what stands for its value in help: "LEVEL"; "" of a switch
+  std::string_view value;  // placeholder of its value in help: "LEVEL"; "" for a switch
   Member member;
   unsigned scopes;
   std::string_view meaning;
-  std::string_view raise_if = "";  // when to change it, or what it costs; "" = nothing to say
+  std::string_view raise_if = "";  // when to change it, or what it costs; "" = no advice
   // The rule, by the member's type. Switches: true or false; the flag alone means true. Texts:
-  // allowed words separated by |, "" = any but the empty one. Numbers and durations (in us): min to
-  // max; kForever among durations only if `max` is kForever.
+  // allowed words separated by |, "" = any non-empty text. Numbers and durations (in us): min to
+  // max; the duration kForever is allowed only if `max` is kForever.
   std::string_view choices = "";
   std::int64_t min = 0;
   std::int64_t max = 0;
@@ -164,9 +165,9 @@ struct Setting {
 };
 
 const std::vector<Setting>& settings();
-std::vector<Setting> shared_store_settings();  // a part of them
-std::vector<Setting> neighbour_settings();     // another one
-std::vector<Setting> callback_settings();      // and one more
+std::vector<Setting> shared_store_settings();  // parts of the table
+std::vector<Setting> cluster_settings();
+std::vector<Setting> callback_settings();
 const Setting* find_setting(std::string_view name);
 
 std::string flag_of(const Setting& setting);         // "--log-level"
@@ -176,20 +177,20 @@ bool names_file(const Setting& setting);      // its value is the path of a file
 std::string rule_of(const Setting& setting);  // "must be debug, info, …"
 std::string format_setting(const Setting& setting, const Options& options);
 
-// Parses and checks. `where` names the place in messages: --log-level, MAINSPRING_LOG_LEVEL, "…
-// log_level in FILE". Errors: invalid_argument.
+// Parses and validates. `where` names the place in messages: --log-level, MAINSPRING_LOG_LEVEL,
+// "… log_level in FILE". Errors: invalid_argument.
 Result<void> set_setting(const Setting& setting, std::string_view text, std::string_view where,
                          Options& options);
 
-// Where a value came from: "default", "file /etc/mainspring/config.toml", "credential tls_key",
+// The origin of a value: "default", "file /etc/mainspring/config.toml", "credential tls_key",
 // "environment MAINSPRING_DATA", "flag --data".
 using Origins = std::map<std::string_view, std::string>;
 
 struct Layers {
-  // Name of a setting to what its flag was given; the same for the environment.
+  // Values of flags by setting name; the same for the environment.
   std::map<std::string, std::string> flags;
   std::map<std::string, std::string> environment;
-  // Of settings that name a file: where systemd put the file (LoadCredential=).
+  // For settings that name a file: the path where systemd put it (LoadCredential=).
   std::map<std::string, std::string> credentials = {};
   std::string file;       // the file's name, for messages
   std::string file_text;  // TOML; "" = no file
@@ -201,14 +202,14 @@ struct Layered {
 // Errors: invalid_argument, with every mistake in the message, one per line.
 Result<Layered> layer(const Layers& layers);
 
-// TOML text to setting names and their values as texts. Errors: invalid_argument (bad TOML, unknown
-// keys, values of a wrong type), with `file` and the line.
+// Parses TOML text into setting names and values as texts. Errors: invalid_argument (bad TOML,
+// unknown keys, values of a wrong type), with `file` and the line.
 Result<std::map<std::string, std::string>> parse_config(std::string_view file,
                                                         std::string_view text);
 
 // "64", "16KiB", "48MiB", "2GiB". Errors: invalid_argument.
 Result<std::int64_t> parse_bytes(std::string_view text);
-std::string format_bytes(std::int64_t bytes);  // the shortest that parse_bytes reads back
+std::string format_bytes(std::int64_t bytes);  // the shortest text that parse_bytes converts back
 // Digits, with _ allowed between them. Errors: invalid_argument.
 Result<std::int64_t> parse_count(std::string_view text);
 

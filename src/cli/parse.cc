@@ -13,7 +13,7 @@
 namespace mainspring::cli {
 namespace {
 
-// The targets that CLI11 writes one command's words to.
+// Receives the words of one command from CLI11.
 struct Level {
   const Command* command = nullptr;
   CLI::App* app = nullptr;
@@ -46,7 +46,7 @@ void build(Level& level, CLI::App& app, const Command& command) {
   level.app = &app;
   app.set_help_flag();
   app.allow_extras();
-  // One command per level: else CLI11 takes an argument that is called like a command ("help
+  // One command per level: else CLI11 takes an argument that has the name of a command ("help
   // serve", a queue named "bench") for that command.
   app.require_subcommand(0, 1);
   app.add_flag("-h,--help", level.help);
@@ -84,7 +84,7 @@ void build(Level& level, CLI::App& app, const Command& command) {
   }
 }
 
-// Finds the flag that `word` ("--name") means anywhere below `command`.
+// Finds the flag `word` ("--name") anywhere below `command`.
 const Flag* find_flag(const Command& command, std::string_view word) {
   for (const std::vector<Flag>* flags : {&common_flags(), &command.flags}) {
     for (const Flag& flag : *flags) {
@@ -105,8 +105,8 @@ const Setting* setting_of_flag(std::string_view word) {
   return nullptr;
 }
 
-// Settings before and between the words of a command go after them:
-// `mainspring --server URL jobs list` means `mainspring jobs list --server URL`.
+// Moves settings before and between the words of a command to its end:
+// `mainspring --server URL jobs list` becomes `mainspring jobs list --server URL`.
 std::vector<std::string> settings_after_command(const std::vector<std::string>& words) {
   std::vector<std::string> out, settings;
   const Command* command = &root();
@@ -134,11 +134,11 @@ std::vector<std::string> settings_after_command(const std::vector<std::string>& 
   return out;
 }
 
-// "--name=value" becomes two words (CLI11 would drop an empty value), and a flag whose value may be
-// left out gets an empty one.
+// Splits "--name=value" into two words (CLI11 would drop an empty value), and adds an empty value
+// to a flag whose optional value is missing.
 std::vector<std::string> normalized(const std::vector<std::string>& words) {
   std::vector<std::string> out;
-  const Command* command = &root();  // as far as the words have named it
+  const Command* command = &root();  // the command that the words so far name
   for (std::size_t i = 1; i < words.size(); ++i) {
     const std::string& word = words[i];
     if (word == "--") {
@@ -187,7 +187,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
 }
 
 std::string suggestion(std::string_view word, const std::vector<std::string>& known) {
-  // Begun and not ended: --prio.
+  // An abbreviated flag: --prio.
   constexpr std::size_t kLeast = 3;
   const auto longer = std::find_if(known.begin(), known.end(),
                                    [&](const auto& name) { return name.starts_with(word); });
@@ -196,7 +196,8 @@ std::string suggestion(std::string_view word, const std::vector<std::string>& kn
   const auto best = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) {
     return distance(word, a) < distance(word, b);
   });
-  if (best == known.end() || distance(word, *best) > 1 + word.size() / 3) return "";
+  if (best == known.end() || distance(word, *best) > std::max<std::size_t>(1, word.size() / 3))
+    return "";
   return fmt::format(" Did you mean {}?", *best);
 }
 
@@ -229,8 +230,8 @@ Error unexpected(const Level& level, const std::vector<std::string>& path,
   return invalid(word, message + meant + fmt::format(" See {} --help", program_path(path)));
 }
 
-// Left out it has a meaning, which is not meant by a variable of a shell that is not set: all jobs
-// instead of those of a queue, none instead of a session.
+// Flags for which a missing value has a meaning, for example all jobs instead of those of a queue.
+// An empty value is an error for them: it is probably an unset shell variable.
 bool names_something(std::string_view flag) {
   constexpr std::string_view kNames[] = {
       "queue",         "kind",           "tag",      "fingerprint", "session",
@@ -240,7 +241,7 @@ bool names_something(std::string_view flag) {
   return std::find(std::begin(kNames), std::end(kNames), flag) != std::end(kNames);
 }
 
-// Moves what one level understood into `parsed`.
+// Moves the parsed words of one level into `parsed`.
 Result<void> collect(Level& level, Parsed& parsed) {
   parsed.help = parsed.help || level.help;
   for (const auto& [name, on] : level.switches) {
@@ -303,7 +304,7 @@ Result<void> collect_arguments(Level& level, Parsed& parsed) {
   return {};
 }
 
-// CLI11 says what is missing in its own words; the flag is at their beginning.
+// CLI11 has its own error messages; the flag is at their beginning.
 Error translated(const CLI::ParseError& error) {
   std::string text = error.what();
   const std::size_t colon = text.find(':');

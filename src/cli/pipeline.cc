@@ -24,7 +24,7 @@ struct Running {
   std::unique_ptr<WorkerRuntime> worker;
 };
 
-// What the filters' workers share.
+// Shared by the filters' workers.
 struct Shop {
   Jobs& jobs;
   const Clock& clock;
@@ -32,9 +32,10 @@ struct Shop {
   Log& log;
   Processes& processes;
   const ProgramAccess access;
+  Refusal& refusal;
 };
 
-// Which filters this process runs: those of --filter, or all that have a program.
+// The filters that this process runs: those of --filter, or all that have a program.
 Result<std::vector<std::size_t>> chosen_steps(const Pipeline& pipeline,
                                               const Invocation& invocation, Io& io) {
   std::vector<std::size_t> out;
@@ -60,7 +61,7 @@ Result<std::vector<std::size_t>> chosen_steps(const Pipeline& pipeline,
   }
   for (const std::size_t i : out) {
     const Filter& filter = pipeline.filters[i];
-    std::error_code error;  // a filter before it may make it
+    std::error_code error;  // an earlier filter may create it
     if (!filter.directory.empty() && !std::filesystem::is_directory(filter.directory, error)) {
       io.err(fmt::format("filters[{}].directory \"{}\": is not there; its jobs fail until it is\n",
                          i, filter.directory));
@@ -82,6 +83,7 @@ Result<std::unique_ptr<WorkerRuntime>> worker_of(const Pipeline& pipeline, std::
   options.slots = static_cast<int>(slots == 0 ? processors : slots);
   options.lease = invocation.options.lease;
   options.graceful_stop = invocation.options.graceful_stop;
+  shop.refusal.obey(options);
   ExecOptions exec;
   exec.argv = filter.argv;
   exec.directory = filter.directory;
@@ -111,8 +113,8 @@ Result<std::unique_ptr<WorkerRuntime>> worker_of(const Pipeline& pipeline, std::
   return worker;
 }
 
-// In the order of the items' way: what leaves a queue after it was looked at is in one that has yet
-// to be looked at.
+// Checks the queues in the order of the pipeline: a job that leaves a queue after its check is in a
+// queue that is checked later.
 bool all_through(Jobs& jobs, const Pipeline& pipeline) {
   return std::all_of(pipeline.filters.begin(), pipeline.filters.end(), [&](const Filter& filter) {
     const auto empty = drained(jobs, {filter.queue}, filter.kinds());
@@ -135,8 +137,8 @@ void wait_until_through(Jobs& jobs, const Pipeline& pipeline, const std::vector<
   });
 }
 
-// All stop taking before any is waited for, so that the slowest filter alone sets how long it
-// takes.
+// All workers stop claiming before any is waited for, so that the total time is that of the slowest
+// filter.
 void stop_programs(std::vector<Running>& running) {
   for (Running& one : running) one.worker->request_stop();
   for (Running& one : running) one.worker->stop();
@@ -196,8 +198,13 @@ Result<int> run_pipeline_run(const Invocation& invocation, Io& io) {
 
   Refusal refusal(signals);
   JobTokens job_tokens(*connection->client, clock);
-  const Shop shop{
-      connection->jobs(), clock, random, log, processes, program_access(invocation, job_tokens)};
+  const Shop shop{connection->jobs(),
+                  clock,
+                  random,
+                  log,
+                  processes,
+                  program_access(invocation, job_tokens),
+                  refusal};
   std::vector<Running> running;
   for (const std::size_t at : filters) {
     MS_TRY_ASSIGN(auto worker, worker_of(pipeline, at, invocation, shop));

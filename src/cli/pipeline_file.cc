@@ -103,8 +103,7 @@ constexpr JsonField<Pipeline> kPipeline[] = {
      }},
 };
 
-// What is left out, and what two filters must not share: a queue that stood twice in the way would
-// be a circle.
+// Sets defaults, and checks that no two filters share a queue: that would be a cycle.
 Result<void> complete(Pipeline& pipeline, const std::string& folder) {
   for (std::size_t i = 0; i < pipeline.filters.size(); ++i) {
     Filter& filter = pipeline.filters[i];

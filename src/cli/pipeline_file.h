@@ -1,4 +1,4 @@
-// Definitions of pipelines: filters, each of which works on a queue and posts into the next one's.
+// Definitions of pipelines: each filter takes jobs from its queue and enqueues into the next one's.
 //
 //   {"name": "photos", "filters": [
 //     {"name": "shrink", "exec": "./shrink.sh", "slots": 2, "timeout": "1m"},
@@ -18,10 +18,10 @@ namespace mainspring::cli {
 struct Filter {
   std::string name;
   std::string queue;  // as given, or else PIPELINE.NAME
-  // What it takes; "" = every kind. The jobs that are posted to it have it, or else its name.
+  // The kind that it takes, "" = every kind. Jobs for it get this kind, or else its name.
   std::string kind;
-  std::vector<std::string> argv;  // empty ("none"): workers elsewhere run it, and post what follows
-  std::string directory;          // where it runs: as given, or else the folder of the file
+  std::vector<std::string> argv;  // empty ("none"): other workers run it and pass its results on
+  std::string directory;          // its working directory: as given, or else the file's folder
   int slots = 0;                  // 0 = --slots
   std::optional<Duration> timeout;
   std::optional<Duration> retry_after;
@@ -37,7 +37,7 @@ struct Filter {
 
 struct Pipeline {
   std::string name;
-  std::vector<Filter> filters;  // in the order of the items' way, 1 to kMaxFilters
+  std::vector<Filter> filters;  // in the order of the pipeline, 1 to kMaxFilters
   std::vector<std::string> queues() const;
 };
 inline constexpr std::size_t kMaxFilters = 32;
@@ -46,7 +46,7 @@ inline constexpr int kMaxFilterSlots = 1024;
 
 // `folder` is that of the file, "" = this process's. Errors: invalid_argument with the field.
 Result<Pipeline> decode_pipeline(std::string_view text, const std::string& folder);
-// The same, of a file, which the errors name; "-" = standard input.
+// The same for a file; errors name the file; "-" = standard input.
 Result<Pipeline> pipeline_of_file(const std::string& file);
 
 }  // namespace mainspring::cli

@@ -1,4 +1,4 @@
-// What a pipeline's file may say, and how it is told what is wrong.
+// The format of a pipeline file, and the errors for invalid files.
 #include "cli/pipeline_file.h"
 
 #include <doctest/doctest.h>
@@ -39,7 +39,7 @@ TEST_CASE("a filter has a queue of its own, and runs beside its file") {
   CHECK(index.max_attempts == 3);
 }
 
-TEST_CASE("what is wrong with a pipeline is told with its field, value and rule") {
+TEST_CASE("an error in a pipeline names the field, the value and the rule") {
   CHECK(mistake(R"({"filters":[]})") == "name: must be given");
   CHECK(mistake(R"({"name":"p"})") == "filters: must have at least one");
   CHECK(mistake(R"({"name":"p","filters":[{"exec":"none"}]})").find("name") != std::string::npos);

@@ -14,7 +14,7 @@ cat >bin/p.json <<'END'
   {"name": "read", "exec": "./read.sh", "slots": 2, "max_attempts": 2, "retry_after": "10ms"},
   {"name": "keep", "exec": "./keep.sh", "slots": 2}]}
 END
-# Splits a book into pages; one of none is dropped; one that is a word is passed on by mistake.
+# Splits a book into pages and drops a book of no pages. Other input gives a word, which is not an item.
 cat >bin/pages.sh <<'END'
 #!/bin/bash
 args=$(cat)
@@ -24,7 +24,7 @@ case $args in
   *) echo done ;;
 esac
 END
-# Page 2 cannot be read; page 3 only the second time.
+# Page 2 cannot be read. Page 3 can be read only the second time.
 cat >bin/read.sh <<'END'
 #!/bin/bash
 args=$(cat)
@@ -56,7 +56,7 @@ expect 66 '…' ms pipeline check nothing.json
 
 start_server
 
-# -- one process, every way that an item can take -------------------------------------------------------
+# -- one process, every path of an item -----------------------------------------------------------------
 expect 0 '1 available' ms enqueue p.pages book '{"book":"b","pages":3}' --correlation-id order-7 --tag red
 expect 0 '2 available' ms enqueue p.pages book '{"pages":0}'
 expect 0 '3 available' ms enqueue p.pages book '{"pages":"many"}'
@@ -75,7 +75,7 @@ expect 0 'FILTER  QUEUE    WAITING  RUNNING  DONE  DEAD…pages   p.pages       
 expect 0 '…{"filter":"read","queue":"p.read","waiting":0,"running":0,"done":2,"dead":1,"paused":false}…' \
   ms pipeline show bin/p.json --json
 
-# -- two processes, some filters each; a signal stops them in good order ---------------------------------
+# -- two processes, some filters each; a signal stops them cleanly ---------------------------------------
 "$mainspring" pipeline run bin/p.json --filter pages --filter read >first.out 2>first.err &
 first=$!
 "$mainspring" pipeline run bin/p.json --filter keep >second.out 2>second.err &

@@ -1,4 +1,4 @@
-// Metrics of the program and its process, under the names that Prometheus' own libraries use.
+// Metrics of the program and its process, with the names that Prometheus' own libraries use.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// quarantine list, release: the commands and their entries in the table.
+// quarantine list, release: the commands and their rows in the table.
 #include <fmt/format.h>
 
 #include "api/json.h"
@@ -56,31 +56,28 @@ Result<int> run_quarantine_release(const Invocation& invocation, Io& io) {
 Command quarantine_command() {
   return {
       .name = "quarantine",
-      .summary = "jobs that take their workers down",
+      .summary = "manage jobs that crash their workers",
       .description =
-          "Looks at jobs that are set apart, because nothing was heard of the workers "
-          "that had them: `mainspring queues limit QUEUE --quarantine-after N`. Of each "
-          "queue one at a time is released, and may begin.",
-      .children = {
-          {.name = "list",
-           .summary = "jobs in quarantine, in the order in which they are released",
-           .description = "Lists the jobs that are in quarantine, in the order in which they are "
-                          "released.",
-           .flags = {{.name = "queue", .value = "NAME", .help = "of this queue alone"}},
-           .scopes = kClient,
-           .examples = {{"mainspring quarantine list --queue photos", ""},
-                        {"mainspring quarantine list --json | jq .id",
-                         "with --json: one job per line"}},
-           .run = run_quarantine_list},
-          {.name = "release",
-           .summary = "put jobs back in line",
-           .description = "Takes jobs out of quarantine: they are available now, as `mainspring "
-                          "jobs retry` has it, and their lost attempts are counted from zero.",
-           .arguments = {{"ID", "jobs' ids", Argument::Count::many}},
-           .scopes = kClient,
-           .examples = {{"mainspring quarantine release 42", ""}},
-           .exits = {{65, "a job is not in quarantine, or runs"}, {66, "there is no such job"}},
-           .run = run_quarantine_release}}};
+          "Show and release quarantined jobs: jobs whose workers died with them (`mainspring "
+          "queues limit QUEUE --quarantine-after N`). One job per queue is released at a time.",
+      .children = {{.name = "list",
+                    .summary = "list quarantined jobs in order of release",
+                    .description = "List quarantined jobs in the order of their release.",
+                    .flags = {{.name = "queue", .value = "NAME", .help = "only this queue"}},
+                    .scopes = kClient,
+                    .examples = {{"mainspring quarantine list --queue photos", ""},
+                                 {"mainspring quarantine list --json | jq .id",
+                                  "with --json: one job per line"}},
+                    .run = run_quarantine_list},
+                   {.name = "release",
+                    .summary = "release jobs",
+                    .description = "Release jobs from quarantine: they are available now, as after "
+                                   "`mainspring jobs retry`, and their lost attempts are reset.",
+                    .arguments = {{"ID", "jobs' ids", Argument::Count::many}},
+                    .scopes = kClient,
+                    .examples = {{"mainspring quarantine release 42", ""}},
+                    .exits = {{65, "a job is not quarantined, or runs"}, {66, "no such job"}},
+                    .run = run_quarantine_release}}};
 }
 
 }  // namespace mainspring::cli

@@ -1,4 +1,4 @@
-// queues list, show, pause, resume, set; workers.
+// queues list, show, pause, resume, set.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,8 +15,6 @@
 
 namespace mainspring::cli {
 namespace {
-
-constexpr std::size_t kShownWorkerId = 12;  // enough to tell workers apart
 
 std::int64_t count_of(const QueueStats& queue, JobState state) {
   return queue.counts[static_cast<std::size_t>(state)];
@@ -43,7 +41,7 @@ Result<QueueStats> find_queue(Jobs& jobs, const std::string& name) {
   return *found;
 }
 
-// A change of a queue that does not exist is a mistyped name, unless --create is given.
+// Changing a queue that does not exist is an error (a mistyped name), unless --create is given.
 Result<void> changed(Result<void> result, const std::string& name) {
   if (result || result.error().code != ErrorCode::not_found) return result;
   return Error{.code = ErrorCode::not_found,
@@ -57,8 +55,7 @@ std::string pause_state(const QueueStats& queue, WallTime now) {
   if (!queue.paused) return "";
   std::string text = "paused";
   if (!queue.pause) return text;
-  if (queue.pause->until)
-    text += fmt::format(", {} left", format_age(std::max(*queue.pause->until - now, Duration(0))));
+  if (queue.pause->until) text += fmt::format(", {} left", format_left(*queue.pause->until - now));
   if (!queue.pause->reason.empty()) text += ": " + queue.pause->reason;
   return text;
 }
@@ -93,7 +90,7 @@ Result<int> pause_queues(const Invocation& invocation, Io& io, bool paused) {
       encode_paused(request, line);
       print_line(io, line);
     } else {
-      const std::string until = request.until ? " until " + format_wall_time(*request.until) : "";
+      const std::string until = request.until ? " until " + shown_time(io, *request.until) : "";
       print_line(io, fmt::format("{} {}{}", name, paused ? "paused" : "resumed", until));
     }
   }
@@ -146,14 +143,18 @@ std::string limits_words(const QueueLimits& limits) {
             : fmt::format("quarantine after {} lost {}", lost, lost == 1 ? "attempt" : "attempts"));
   }
   for (const auto& [kind, cost] : limits.costs) add(fmt::format("{} costs {}", kind, cost));
+  if (!limits.searchable.empty())
+    add(fmt::format("searchable by args.{}", fmt::join(limits.searchable, ", args.")));
   return out;
 }
 
-Result<int> limit_number(std::string_view flag, std::string_view text) {
+// `besides`: " or none", the values of the flag that are no number.
+Result<int> limit_number(std::string_view flag, std::string_view text,
+                         std::string_view besides = "") {
   const auto number = parse_count(text);
   if (!number || *number > INT_MAX) {
     return invalid(std::string(flag),
-                   fmt::format("{} is \"{}\"; it must be a whole number", flag, text));
+                   fmt::format("{} \"{}\": must be a whole number{}", flag, text, besides));
   }
   return static_cast<int>(*number);
 }
@@ -166,8 +167,8 @@ Result<void> read_rate(const std::string& flag, const std::string& text,
   }
   const auto slash = text.find('/');
   if (slash == std::string::npos) {
-    return invalid(flag, fmt::format("{} is \"{}\"; it must be a number and a time, as 100/1m, or "
-                                     "none",
+    return invalid(flag, fmt::format("{} \"{}\": must be a number and a time, such as 100/1m, "
+                                     "or none",
                                      flag, text));
   }
   RateLimit& rate = limit ? *limit : limit.emplace();
@@ -178,7 +179,7 @@ Result<void> read_rate(const std::string& flag, const std::string& text,
   return {};
 }
 
-// `prefix`: "" of the queue's rate, "key-" of that of each key.
+// `prefix`: "" for the queue's rate, "key-" for the rate of each key.
 Result<void> read_rate_flags(const Invocation& invocation, const std::string& prefix,
                              std::optional<RateLimit>& limit) {
   const std::string rate = "--" + prefix + "rate", of_kind = rate + "-kind",
@@ -193,8 +194,8 @@ Result<void> read_rate_flags(const Invocation& invocation, const std::string& pr
   if (kind_text) {
     const auto kind = parse_rate_kind(*kind_text);
     if (!kind) {
-      return invalid(of_kind, fmt::format("{} is \"{}\"; it must be bucket, sliding or fixed",
-                                          of_kind, *kind_text));
+      return invalid(
+          of_kind, fmt::format("{} \"{}\": must be bucket, sliding or fixed", of_kind, *kind_text));
     }
     limit->kind = *kind;
     if (*kind != RateKind::bucket) limit->burst = 0;
@@ -211,12 +212,12 @@ Result<void> read_concurrency(const Invocation& invocation, const std::string& f
   if (!text) return {};
   limit.reset();
   if (*text != "none") {
-    MS_TRY_ASSIGN(limit, limit_number(fmt::format("--{}", flag), *text));
+    MS_TRY_ASSIGN(limit, limit_number(fmt::format("--{}", flag), *text, " or none"));
   }
   return {};
 }
 
-// KEY=N; KEY=none: as others.
+// Parses KEY=N; KEY=none resets the key to the default.
 Result<void> read_weight(std::string_view text, KeyLimits& limits) {
   const auto equals = text.rfind('=');
   const std::string key(text.substr(0, equals));
@@ -226,8 +227,8 @@ Result<void> read_weight(std::string_view text, KeyLimits& limits) {
   if (number == "none") {
     limits.weights.erase(key);
   } else if (bad != std::errc() || end != number.data() + number.size()) {
-    return invalid("--weight", fmt::format("--weight is \"{}\"; it must be a limit key, = and a "
-                                           "number, as acme=3, or acme=none",
+    return invalid("--weight", fmt::format("--weight \"{}\": must be a limit key, = and a "
+                                           "number, such as acme=3, or acme=none",
                                            text));
   } else {
     limits.weights.insert_or_assign(key, weight);
@@ -235,7 +236,7 @@ Result<void> read_weight(std::string_view text, KeyLimits& limits) {
   return {};
 }
 
-// KIND=N; KIND=1, KIND=none: as others.
+// Parses KIND=N; KIND=1 or KIND=none resets the kind to the default.
 Result<void> read_cost(std::string_view text, QueueLimits& limits) {
   const auto equals = text.rfind('=');
   const std::string kind(text.substr(0, equals));
@@ -246,10 +247,9 @@ Result<void> read_cost(std::string_view text, QueueLimits& limits) {
   }
   const auto cost = parse_count(number);
   if (!cost || *cost > INT_MAX) {
-    return invalid("--cost",
-                   fmt::format("--cost is \"{}\"; it must be a kind, = and a whole number, "
-                               "as render=4, or render=none",
-                               text));
+    return invalid("--cost", fmt::format("--cost \"{}\": must be a kind, = and a whole number, "
+                                         "such as render=4, or render=none",
+                                         text));
   }
   limits.costs.insert_or_assign(kind, static_cast<int>(*cost));
   return {};
@@ -264,20 +264,48 @@ Result<void> read_order_flags(const Invocation& invocation, QueueLimits& limits)
   }
   if (const auto text = invocation.flag("fair")) {
     if (*text != "on" && *text != "off")
-      return invalid("--fair", fmt::format("--fair is \"{}\"; it must be on or off", *text));
+      return invalid("--fair", fmt::format("--fair \"{}\": must be on or off", *text));
     limits.per_key.fair = *text == "on";
     if (!limits.per_key.fair) limits.per_key.weights.clear();
   }
   if (const auto text = invocation.flag("quarantine-after")) {
     limits.quarantine_after.reset();
     if (*text != "default") {
-      MS_TRY_ASSIGN(limits.quarantine_after, limit_number("--quarantine-after", *text));
+      MS_TRY_ASSIGN(limits.quarantine_after,
+                    limit_number("--quarantine-after", *text, " or default"));
     }
   }
+  if (const auto& paths = invocation.all_flags("searchable"); !paths.empty())
+    limits.searchable =
+        paths == std::vector<std::string>{"none"} ? std::vector<std::string>() : paths;
   for (const std::string& text : invocation.all_flags("weight"))
     MS_TRY(read_weight(text, limits.per_key));
   for (const std::string& text : invocation.all_flags("cost")) MS_TRY(read_cost(text, limits));
   return {};
+}
+
+// Names the flag and its words, where the error names a field of the API and null.
+Error with_limit_flags(Error error) {
+  const auto replace = [&](std::string_view from, std::string_view to) {
+    const std::size_t at = error.message.find(from);
+    if (at != std::string::npos) error.message.replace(at, from.size(), to);
+  };
+  std::string flag = error.field;
+  const bool of_keys = flag.starts_with("per_key.");
+  if (of_keys) flag.erase(0, 8);
+  if (flag == "rate.count" || flag == "rate.per") flag = "rate";
+  if (flag == "rate.burst") flag = "burst";
+  if (flag == "costs" || flag == "weights") flag.pop_back();
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  if (of_keys && flag != "weight" && flag != "fair") flag = "key-" + flag;
+  if (!flag.empty() && error.message.starts_with(error.field))
+    error.message.replace(0, error.field.size(), "--" + flag);
+  replace("null for no limit", "none");
+  replace("null for none", "none");
+  replace("null for", "default for");
+  replace(of_keys ? "0 for per_key.rate.count" : "0 for rate.count", "0 for the rate's count");
+  replace("set per_key.fair", "set --fair on");
+  return error;
 }
 
 Result<void> read_limit_flags(const Invocation& invocation, QueueLimits& limits) {
@@ -288,8 +316,9 @@ Result<void> read_limit_flags(const Invocation& invocation, QueueLimits& limits)
     limits.breaker = *breaker == "none" ? "" : *breaker;
   MS_TRY(read_rate_flags(invocation, "", limits.rate));
   MS_TRY(read_rate_flags(invocation, "key-", limits.per_key.rate));
-  MS_TRY(validate(limits));
-  limits = without_plain_costs(std::move(limits));
+  const auto valid = validate(limits);
+  if (!valid) return with_limit_flags(valid.error());
+  limits = without_default_costs(std::move(limits));
   return {};
 }
 
@@ -318,17 +347,26 @@ Result<int> run_queues_list(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   MS_TRY_ASSIGN(const std::vector<QueueStats> queues, connection->jobs().queues());
   const WallTime now = SystemClock().now().wall;
-  Table table({{"QUEUE"},
+  // A terminal that is too narrow for all columns shows those that have a value.
+  constexpr int kAllColumns = 100;
+  const bool narrow = io.width > 0 && io.width < kAllColumns;
+  Table table({{.title = "QUEUE", .keep = true},
                {"AVAILABLE", Align::right},
                {"RUNNING", Align::right},
-               {"SCHEDULED", Align::right},
-               {"RETRYABLE", Align::right},
-               {"COMPLETED", Align::right},
-               {"CANCELLED", Align::right},
+               {"SCHEDULED", Align::right, narrow},
+               {"RETRYABLE", Align::right, narrow},
+               {"COMPLETED", Align::right, narrow},
+               {"CANCELLED", Align::right, narrow},
                {"DEAD", Align::right},
-               {"OLDEST", Align::right},
-               {"DRAIN", Align::right},
+               {"OLDEST", Align::right, narrow},
+               {"DRAIN", Align::right, narrow},
                {"STATE"}});
+  const auto cell = [&](std::int64_t count, Colour colour) {
+    return narrow && count == 0 ? Cell{} : number_cell(count, colour);
+  };
+  const auto age = [&](std::string text) {
+    return Cell{narrow && text == "-" ? "" : std::move(text)};
+  };
   for (const QueueStats& queue : queues) {
     if (invocation.json) {
       std::string line;
@@ -339,16 +377,16 @@ Result<int> run_queues_list(const Invocation& invocation, Io& io) {
     table.add({{queue.name},
                number_cell(count_of(queue, JobState::available), Colour::none),
                number_cell(count_of(queue, JobState::running), Colour::blue),
-               number_cell(count_of(queue, JobState::scheduled), Colour::none),
-               number_cell(count_of(queue, JobState::retryable), Colour::yellow),
-               number_cell(count_of(queue, JobState::completed), Colour::green),
-               number_cell(count_of(queue, JobState::cancelled) + queue.expired, Colour::none),
+               cell(count_of(queue, JobState::scheduled), Colour::none),
+               cell(count_of(queue, JobState::retryable), Colour::yellow),
+               cell(count_of(queue, JobState::completed), Colour::green),
+               cell(count_of(queue, JobState::cancelled) + queue.expired, Colour::none),
                number_cell(count_of(queue, JobState::dead), Colour::red),
-               {queue.oldest_available ? format_age(now - *queue.oldest_available) : "-"},
-               {drain_of(queue)},
+               age(queue.oldest_available ? format_age(now - *queue.oldest_available) : "-"),
+               age(drain_of(queue)),
                {pause_state(queue, now), Colour::yellow}});
   }
-  if (!invocation.json) io.out(table.empty() ? "no queues yet\n" : table.render(io));
+  if (!invocation.json) io.out(table.empty() ? "no queues\n" : table.render(io));
   return kExitOk;
 }
 
@@ -369,9 +407,9 @@ Result<int> run_queues_show(const Invocation& invocation, Io& io) {
   line("queue", queue.name);
   line("paused", queue.paused ? "yes" : "no");
   if (queue.pause) {
-    line("paused at", format_wall_time(queue.pause->at));
+    line("paused at", shown_time(io, queue.pause->at));
     if (!queue.pause->by.empty()) line("paused by", queue.pause->by);
-    if (queue.pause->until) line("paused until", format_wall_time(*queue.pause->until));
+    if (queue.pause->until) line("paused until", shown_time(io, *queue.pause->until));
     if (!queue.pause->reason.empty()) line("pause reason", printable(queue.pause->reason));
   }
   for (int i = 0; i < kJobStateCount; ++i) {
@@ -390,7 +428,7 @@ Result<int> run_queues_show(const Invocation& invocation, Io& io) {
     line("slots taken", fmt::format("{} of {}", queue.slots_taken, *queue.limits.concurrency));
   if (queue.quarantined > 0) line("in quarantine", format_count(queue.quarantined));
   if (queue.opens_at && *queue.opens_at > now)
-    line("closed by its rate", fmt::format("for {}", format_age(*queue.opens_at - now)));
+    line("closed by its rate", fmt::format("for {}", format_left(*queue.opens_at - now)));
   line("retention_completed", retention_text(queue.retention_completed));
   line("retention_dead", retention_text(queue.retention_dead));
   io.out(out);
@@ -430,7 +468,7 @@ Result<int> run_queues_set(const Invocation& invocation, Io& io) {
     return invalid("", "nothing to set: give --retention-completed, --retention-dead or both");
   }
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
-  // The request says both: what is not given stays as it is.
+  // The request replaces both: start from the current values.
   SetRetention request{
       .queue = name, .completed = {}, .dead = {}, .create = invocation.has("create")};
   const auto now = find_queue(connection->jobs(), name);
@@ -463,12 +501,15 @@ Result<int> run_queues_limit(const Invocation& invocation, Io& io) {
   const bool some = std::any_of(std::begin(kOnce), std::end(kOnce), [&](std::string_view flag) {
     return invocation.flag(std::string(flag)).has_value();
   });
-  if (!some && invocation.all_flags("weight").empty() && invocation.all_flags("cost").empty())
-    return invalid("",
-                   "nothing to set: give --concurrency, --rate, --key-concurrency, --key-rate, "
-                   "--cost, --fair, --weight, --ageing, --breaker or --quarantine-after");
+  const auto repeated = {"weight", "cost", "searchable"};
+  if (!some && std::all_of(repeated.begin(), repeated.end(),
+                           [&](const char* flag) { return invocation.all_flags(flag).empty(); }))
+    return invalid(
+        "",
+        "nothing to set: give --concurrency, --rate, --key-concurrency, --key-rate, "
+        "--cost, --fair, --weight, --ageing, --breaker, --quarantine-after or --searchable");
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
-  // The request says all: what is not given stays as it is.
+  // The request replaces all: start from the current values.
   SetQueueLimits request{.queue = name, .limits = {}, .create = invocation.has("create")};
   const auto now = find_queue(connection->jobs(), name);
   if (now) {
@@ -485,46 +526,6 @@ Result<int> run_queues_limit(const Invocation& invocation, Io& io) {
   } else {
     print_line(io, fmt::format("{}: {}", name, limits_words(request.limits)));
   }
-  return kExitOk;
-}
-
-Result<int> run_workers(const Invocation& invocation, Io& io) {
-  MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
-  MS_TRY_ASSIGN(const std::vector<WorkerInfo> workers, connection->jobs().workers());
-  Table table({{"WORKER"},
-               {"HOST", Align::left, true},
-               {"PID", Align::right, true},
-               {"VERSION", Align::left, true},
-               {"LANGUAGE", Align::left, true},
-               {"JOBS", Align::right},
-               {"SEEN", Align::right},
-               {"STATE"},
-               {"QUEUES"}});
-  for (const WorkerInfo& worker : workers) {
-    if (invocation.json) {
-      std::string line;
-      JsonWriter out(line);
-      write_worker(out, worker);
-      print_line(io, line);
-      continue;
-    }
-    const bool busy = worker.running > 0;
-    const WorkerFacts& facts = worker.facts;
-    table.add({{worker.id.substr(0, kShownWorkerId)},
-               {facts.host},
-               {facts.pid == 0 ? "" : fmt::to_string(facts.pid)},
-               {facts.version},
-               {facts.language},
-               {facts.slots == 0 ? fmt::to_string(worker.running)
-                                 : fmt::format("{}/{}", worker.running, facts.slots)},
-               {format_age(worker.last_seen)},
-               {worker.parked ? "waiting"
-                : busy        ? "busy"
-                              : "quiet",
-                busy ? Colour::blue : Colour::none},
-               {fmt::format("{}", fmt::join(worker.queues, ", "))}});
-  }
-  if (!invocation.json) io.out(table.empty() ? "no workers\n" : table.render(io));
   return kExitOk;
 }
 

@@ -1,5 +1,5 @@
-// dead redrive: all at once by a filter, or one by one: of a group, at a rate, by canary; here, or
-// by a job of the server.
+// dead redrive: all matching jobs at once; or one by one: of a group, at a rate, with a canary;
+// here or by a job of the server.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,9 +20,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t kMaxShownIds = 20;
-constexpr Duration kRedriveRetryFor = 15s;  // of the calls of a redrive that takes its time
+constexpr Duration kRedriveRetryFor = 15s;  // for calls of a paced redrive
 
-// --dry-run: how many they are, and the first ones.
+// --dry-run: the number of jobs, and the first ones.
 int show_found(const Invocation& invocation, Io& io, const std::vector<DeadJob>& found) {
   std::vector<JobId> first;
   for (const DeadJob& job : found) {
@@ -138,7 +138,7 @@ Result<int> redrive_all(const Invocation& invocation, Io& io, Jobs& jobs, const 
   return end_of(invocation, io, report, std::nullopt);
 }
 
-// --background: what the flags say, as the server is asked for it.
+// --background: converts the flags to a request.
 Result<RedriveOrder> order_of(const Invocation& invocation,
                               const std::optional<std::int64_t>& limit) {
   if (invocation.has("dry-run"))

@@ -1,4 +1,4 @@
-// Reads definitions of schedules.
+// Parses definitions of schedules.
 #include "cli/schedule_files.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 namespace mainspring::cli {
 namespace {
 
-// A definition and the name it has been given, if it has none.
+// Parses a definition; uses `name` if it has no name.
 Result<PutScheduleRequest> read_one(std::string_view text, const std::string& name) {
   struct Named {
     std::string name;
@@ -21,7 +21,7 @@ Result<PutScheduleRequest> read_one(std::string_view text, const std::string& na
       {"name", [](JsonReader& in, Named& named) { return in.null() || in.string(named.name); }}};
   JsonReader in(text, JsonReader::Unknown::skip);
   Named named{name};
-  if (!in.object(kNamed, named)) named.name = name;  // the decoder says what is wrong
+  if (!in.object(kNamed, named)) named.name = name;  // the decoder reports the error
   if (named.name.empty()) return invalid("name", "name: must be given");
   if (!name.empty() && named.name != name) {
     return invalid("name", fmt::format("name \"{}\": must be the NAME of the command, {}, or left "
@@ -46,7 +46,7 @@ Result<std::vector<PutScheduleRequest>> schedules_of_file(std::string_view file,
                                                           const std::string& name) {
   std::vector<PutScheduleRequest> out;
   const auto whole = check_json("", text);
-  // More than one document: the first line is one by itself.
+  // Several documents: the first line is a complete one.
   const std::string_view first = text.substr(0, text.find('\n'));
   if (whole || !check_json("", first)) {
     auto one = read_one(text, name);
@@ -113,6 +113,10 @@ Result<void> read_template_flags(const Invocation& invocation, NewJob& job) {
 }
 
 Error with_schedule_flags(Error error) {
+  if (error.message.starts_with("cron, every, at:")) {
+    error.message = "give exactly one of --cron, --every, --at";
+    return error;
+  }
   if (error.field.starts_with("job.")) {
     const std::string field = error.field.substr(4);
     if (error.message.starts_with(error.field)) error.message = error.message.substr(4);

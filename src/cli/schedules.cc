@@ -21,7 +21,7 @@ namespace {
 constexpr int kSchedulesPage = 1000;
 constexpr std::int64_t kDefaultTicks = 50;
 constexpr std::size_t kMaxFileBytes = 64 << 20;
-// A long backfill waits so long for a server that is away, or for room.
+// How long a backfill waits for an unreachable server, or for buffer space.
 constexpr Duration kBackfillRetryFor = 30s;
 
 // -- set ------------------------------------------------------------------------------------------
@@ -79,13 +79,13 @@ std::string ticks_of(const LedgerRow& row) {
   return row.count == 0 ? "many" : format_count(row.count);
 }
 
-void add_ledger_row(Table& table, const LedgerRow& row) {
+void add_ledger_row(Table& table, const LedgerRow& row, const Io& io) {
   const bool fired = row.state == TickState::fired;
   std::string why = row.reason;
   if (row.past_due) why += why.empty() ? "past due" : ", past due";
   if (!row.note.empty()) why += (why.empty() ? "" : ", ") + row.note;
-  std::string nominal = format_wall_time(row.nominal);
-  if (row.until) nominal += " to " + format_wall_time(*row.until);
+  std::string nominal = shown_time(io, row.nominal);
+  if (row.until) nominal += " to " + shown_time(io, *row.until);
   table.add({{nominal},
              {ticks_of(row)},
              {std::string(to_string(row.source))},
@@ -140,7 +140,7 @@ Result<ToCome> ticks_to_come(const Invocation& invocation, Client& client) {
   return ToCome{std::move(ticks), request.schedule.time_zone};
 }
 
-// What a wall clock in the zone shows: "2026-03-29 03:00:00"; "" if the zone is not known here.
+// The local time in the zone: "2026-03-29 03:00:00"; "" if the zone is unknown here.
 std::string local_text(WallTime time, const std::string& zone) {
   const auto found = TimeZone::find(zone);
   if (!found) return "";
@@ -177,7 +177,7 @@ Result<int> pause_schedules(const Invocation& invocation, Io& io, bool paused) {
 
 }  // namespace
 
-// -- what timers use too --------------------------------------------------------------------------
+// -- shared with timers ---------------------------------------------------------------------------
 
 Result<void> for_each_schedule(Jobs& jobs, std::int64_t limit,
                                const std::function<bool(const ScheduleInfo&)>& see) {
@@ -196,9 +196,16 @@ Result<void> for_each_schedule(Jobs& jobs, std::int64_t limit,
 Result<void> put_and_print(const Invocation& invocation, Io& io, Jobs& jobs,
                            PutScheduleRequest request) {
   const std::string name = request.schedule.name;
+  const bool past = request.schedule.at && *request.schedule.at < SystemClock().now().wall;
   MS_TRY_ASSIGN(const PutScheduleResult result,
                 jobs.put_schedule(std::move(request.schedule), request.paused));
   print_put(invocation, io, name, result);
+  if (!past) return {};
+  const auto info = jobs.get_schedule(name);
+  if (info && info->next == WallTime::never() && info->fired == 0) {
+    io.err(fmt::format("{} will not fire: its time is more than its misfire window in the past\n",
+                       printable(name)));
+  }
   return {};
 }
 
@@ -240,13 +247,13 @@ Result<int> remove_schedules(const Invocation& invocation, Io& io) {
   return kExitOk;
 }
 
-std::string when_of(const Schedule& schedule) {
+std::string when_of(const Schedule& schedule, const Io& io) {
   if (!schedule.cron.empty()) return schedule.cron;
   if (schedule.every.count() != 0) return "every " + format_duration(schedule.every);
-  return schedule.at ? "at " + format_wall_time(*schedule.at) : "-";
+  return schedule.at ? "at " + shown_time(io, *schedule.at) : "-";
 }
 
-// The first ones; a server tells at most kMaxLiveShown.
+// The first ids; a server reports at most kMaxLiveShown.
 std::string ids_text(const std::vector<JobId>& ids) {
   constexpr std::size_t kShown = 10;
   const auto end = ids.begin() + static_cast<std::ptrdiff_t>(std::min(ids.size(), kShown));
@@ -260,20 +267,22 @@ std::string ids_text(const std::vector<JobId>& ids) {
 
 namespace {
 
-std::string sheet_of_schedule(const ScheduleInfo& info) {
+std::string sheet_of_schedule(const ScheduleInfo& info, const Io& io) {
   const WallTime now = SystemClock().now().wall;
   const Schedule& s = info.schedule;
-  Sheet sheet;
+  Sheet sheet(io);
   sheet.add("name", s.name);
-  sheet.add("when", when_of(s));
+  sheet.add("when", when_of(s, io));
   if (!s.cron.empty()) sheet.add("time_zone", s.time_zone);
   sheet.add("state", info.paused ? "paused" : info.next == WallTime::never() ? "ended" : "active");
   sheet.add("paused_reason", info.paused_reason);
   const auto given = [](WallTime t) {
     return t == WallTime::never() ? std::nullopt : std::optional(t);
   };
-  sheet.add("next", given(info.next), now);
-  if (info.next_fire != info.next) sheet.add("next_fire", given(info.next_fire), now);
+  // A paused schedule does not fire.
+  if (!info.paused) sheet.add("next", given(info.next), now);
+  if (!info.paused && info.next_fire != info.next)
+    sheet.add("next_fire", given(info.next_fire), now);
   sheet.add("last_fired", info.last_fired, now);
   if (info.last_job != 0) sheet.add("last_job", fmt::to_string(info.last_job));
   sheet.add("fired", format_count(info.fired));
@@ -310,7 +319,7 @@ void print_schedule(const Invocation& invocation, Io& io, const ScheduleInfo& in
     encode_schedule_info(info, line);
     print_line(io, line);
   } else {
-    io.out(sheet_of_schedule(info));
+    io.out(sheet_of_schedule(info, io));
   }
 }
 
@@ -337,13 +346,13 @@ Result<int> run_schedules_list(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const std::int64_t limit, ticks_limit(invocation, kSchedulesPage));
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   const WallTime now = SystemClock().now().wall;
-  Table table({{"SCHEDULE"},
+  Table table({{.title = "SCHEDULE", .keep = true},
                {"WHEN"},
                {"ZONE"},
                {"QUEUE"},
                {"KIND"},
-               {"NEXT"},
-               {"LAST"},
+               {.title = "NEXT", .keep = true},
+               {.title = "LAST", .keep = true},
                {"FIRED", Align::right},
                {"STATE"}});
   MS_TRY(for_each_schedule(connection->jobs(), limit, [&](const ScheduleInfo& info) {
@@ -357,7 +366,7 @@ Result<int> run_schedules_list(const Invocation& invocation, Io& io) {
     const bool ended = info.next == WallTime::never();
     const bool running = !info.live.empty();
     table.add({{s.name},
-               {when_of(s)},
+               {when_of(s, io)},
                {s.cron.empty() ? "-" : s.time_zone},
                {s.job.queue},
                {s.job.kind},
@@ -397,9 +406,9 @@ Result<int> run_schedules_preview(const Invocation& invocation, Io& io) {
   const WallTime now = SystemClock().now().wall;
   Table table({{"NOMINAL"}, {to_come.time_zone}, {"FIRES"}, {"WHEN"}, {"NOTE"}});
   for (const PreviewTick& tick : to_come.ticks) {
-    table.add({{format_wall_time(tick.nominal)},
+    table.add({{shown_time(io, tick.nominal)},
                {local_text(tick.nominal, to_come.time_zone)},
-               {format_wall_time(tick.fires_at)},
+               {shown_time(io, tick.fires_at)},
                {relative_to(tick.fires_at, now)},
                {tick.note, Colour::yellow}});
   }
@@ -454,7 +463,7 @@ Result<int> run_schedules_ledger(const Invocation& invocation, Io& io) {
         encode_ledger_row(row, line);
         print_line(io, line);
       } else {
-        add_ledger_row(table, row);
+        add_ledger_row(table, row, io);
       }
     }
     table.flush(io);
@@ -462,7 +471,7 @@ Result<int> run_schedules_ledger(const Invocation& invocation, Io& io) {
     before = page.next.value_or(0);
   }
   if (invocation.json) return kExitOk;
-  if (table.empty()) io.out("no ticks yet\n");
+  if (table.empty()) io.out("no ticks\n");
   if (more) io.err("There are older ones; --limit N or --all shows more.\n");
   return kExitOk;
 }
@@ -483,7 +492,7 @@ Result<int> run_schedules_backfill(const Invocation& invocation, Io& io) {
     if (!done) {
       Error error = done.error();
       if (sum.fired + sum.skipped > 0) {
-        error.message += fmt::format("; {} fired before, go on with --from {}",
+        error.message += fmt::format("; {} fired before; continue with --from {}",
                                      counted(sum.fired, "tick"), format_wall_time(request.from));
       }
       return error;
@@ -493,7 +502,7 @@ Result<int> run_schedules_backfill(const Invocation& invocation, Io& io) {
     if (!done->next) break;
     request.from = *done->next;
     progress.show(
-        fmt::format("{} fired, at {}", counted(sum.fired, "tick"), format_wall_time(request.from)));
+        fmt::format("{} fired, at {}", counted(sum.fired, "tick"), shown_time(io, request.from)));
   }
   progress.clear();
   if (invocation.json) {

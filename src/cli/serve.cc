@@ -1,4 +1,4 @@
-// serve: a node with HTTP in front of it, until a signal.
+// serve: runs a node with HTTP until a signal.
 #include "cli/serve.h"
 
 #include <fmt/format.h>
@@ -22,6 +22,7 @@
 #include "cli/host.h"
 #include "cli/process_metrics.h"
 #include "cli/serve_test.h"
+#include "cli/server_settings.h"
 #include "cli/shared_store.h"
 #include "cli/support.h"
 #include "cli/tls_reload.h"
@@ -40,6 +41,8 @@
 #include "model/job_token.h"
 #include "model/token_text.h"
 #include "store/access_operations.h"
+#include "store/shared_store.h"
+#include "store_postgres/inspect.h"
 #include "store_sqlite/inspect.h"
 #include "test_server/test_control.h"
 #include "tls/tls.h"
@@ -52,8 +55,8 @@ std::size_t size_of(std::int64_t value) {
   return static_cast<std::size_t>(value);
 }
 
-// As many sockets as the system lets us have: every parked claim is one. Nobody asked for the
-// default of max_connections: it shrinks to what is possible, without a word.
+// Every parked claim is a socket, so the limit of open files bounds max_connections. The default of
+// max_connections silently shrinks to that limit.
 constexpr std::int64_t kOtherFiles = 512;
 void fit_connections(const Origins& origins, Options& options) {
   rlimit limit{};
@@ -88,7 +91,7 @@ void print_start(const Invocation& invocation, Io& io, const HttpServer& server)
                   invocation.program, at));
 }
 
-// The node, its job host if it has one, and its HTTP server, wired, not started.
+// The node, its job host if any, and its HTTP server: wired but not started.
 struct Wired {
   SystemRandom random;
   SystemProcesses processes;
@@ -100,7 +103,7 @@ struct Wired {
   std::unique_ptr<HttpServer> server;
 };
 
-// Names of the certificate need not be said again: under them clients know the server.
+// The names in the certificate are allowed hosts: clients use them.
 Result<void> open_tls(const Options& options, HttpOptions& http, const Clock& clock, Log& log,
                       Registry& registry, Wired& wired) {
   if (!has_tls(options)) return {};
@@ -117,11 +120,11 @@ Result<void> open_tls(const Options& options, HttpOptions& http, const Clock& cl
   return {};
 }
 
-// What a hangup reloads: the certificate, while there is one. The service manager hears of it.
+// Reloads the certificate on SIGHUP, and notifies the service manager.
 class Reload {
  public:
   explicit Reload(const ServiceManager& manager) : manager_(manager) {}
-  // nullptr: there is nothing to reload, or no longer.
+  // nullptr: there is nothing to reload (any more).
   void set(TlsReload* target) {
     const MutexLock lock(mutex_);
     target_ = target;
@@ -141,7 +144,7 @@ class Reload {
   TlsReload* target_ MS_GUARDED_BY(mutex_) = nullptr;
 };
 
-// The store's log is replayed by SQLite, which does not say how far it is.
+// SQLite replays the store's log, and does not report its progress.
 std::string start_text(const Options& options) {
   const std::string store = shown_store(options);
   struct stat log {};
@@ -167,8 +170,8 @@ bool has_usable_token(const Store& store, WallTime now) {
                      [&](const auto& entry) { return entry.second.usable(now); });
 }
 
-// A store that has no usable token gets one whose text is known already, so that a server can be
-// set up by secrets alone. Errors: those of the file; invalid_argument (not the text of a token).
+// Creates a first token from a file if the store has no usable token, so that secrets alone can set
+// up a server. Errors: those of the file; invalid_argument (not a valid token).
 Result<void> make_first_token(const Options& options, Store& store, Now now) {
   if (options.first_token_file == "none" || has_usable_token(store, now.wall)) return {};
   const std::string& file = options.first_token_file;
@@ -200,13 +203,18 @@ Result<void> make_first_token(const Options& options, Store& store, Now now) {
                                                               .object = "token/admin"}};
   MS_TRY_ASSIGN(const BatchReport report, store.apply(batch, now));
   const auto* error = std::get_if<Error>(&report.results.front());
-  // Another server of the same database was faster.
-  if (error != nullptr && error->code != ErrorCode::conflict) return *error;
+  if (error == nullptr) return {};
+  if (error->code != ErrorCode::conflict) return *error;
+  // Another server of the same database was faster: load its token.
+  if (auto* shared = dynamic_cast<SharedStore*>(&store)) {
+    shared->heard({.everything = true});
+    MS_TRY(shared->refresh(now));
+  }
   return {};
 }
 
-// Signs job tokens. Without a place to keep it, a disk that is full, one of this process: tokens
-// end with it.
+// The key that signs job tokens. If it cannot be stored (the disk is full), this process uses its
+// own key: its job tokens end with it.
 Secret key_of_job_tokens(const NodeOptions& node, const Clock& clock, Random& random, Log& log) {
   auto key = job_token_key(
       {.file = "", .directory = node.sqlite.directory, .postgres = node.postgres}, clock, random);
@@ -221,8 +229,8 @@ std::optional<std::string> variable(std::string_view name) {
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
-// How programs of job folders reach this server: at the address that MAINSPRING_SERVER says, or at
-// the one it listens on.
+// How programs of job folders connect to this server: at MAINSPRING_SERVER, or at the address that
+// it listens on.
 ProgramAccess access_to(const Invocation& invocation, const HttpServer& server, const Clock& time,
                         const Secret& key) {
   ProgramAccess access;
@@ -241,7 +249,7 @@ ProgramAccess access_to(const Invocation& invocation, const HttpServer& server, 
   const auto listen = parse_listen(invocation.options.listen);
   if (!invocation.options.require_token && listen && listen->local()) return access;
   access.token = [&time, key](const std::string& queue, const std::string& folder, Duration limit) {
-    constexpr Duration kMargin = 5min;  // for the last words of a program
+    constexpr Duration kMargin = 5min;  // for requests of a program after its time limit
     const Duration lifetime =
         limit >= kMaxJobTokenLifetime - kMargin ? kMaxJobTokenLifetime : limit + kMargin;
     return sign_job_token(
@@ -251,7 +259,7 @@ ProgramAccess access_to(const Invocation& invocation, const HttpServer& server, 
   return access;
 }
 
-// The parts of a test server that are made before its node.
+// The parts of a test server that are created before its node.
 struct TestParts {
   const TestMode& mode;
   VirtualClock& clock;
@@ -262,10 +270,10 @@ std::string store_of(const TestMode& mode) {
   return mode.directory + "/store";
 }
 
-// Nothing of it outlives the test: no fsync, no files that guard it, no order at the end.
+// Nothing outlives the test: no fsync, no lock files, no orderly shutdown.
 Result<void> fit_to_tests(const TestParts& test, NodeOptions& node) {
   std::error_code failed;
-  std::filesystem::create_directory(store_of(test.mode), failed);  // no guard makes it
+  std::filesystem::create_directory(store_of(test.mode), failed);  // usually the lock file does it
   if (failed) {
     return Error{.code = ErrorCode::io_error,
                  .message = fmt::format("making {}: {}", store_of(test.mode), failed.message())};
@@ -296,7 +304,7 @@ void serve_test(const TestParts& test, Log& log, Wired& wired) {
   wired.server->serve_test(*wired.test);
 }
 
-// After a crash it is there already.
+// After a crash the token exists already.
 void add_test_token(Broker& broker, WallTime now) {
   TokenRecord token{
       .name = "test", .scopes = Scopes::all(), .created_at = now, .created_by = "serve --test"};
@@ -307,13 +315,22 @@ void add_test_token(Broker& broker, WallTime now) {
   added->get_future().wait();
 }
 
+// A connection of its own asks a database: rarely, see HttpOptions::store_size.
+Result<StoreSize> size_of_store(const std::string& directory,
+                                const std::optional<PostgresOptions>& postgres) {
+  if (!postgres) return size_of_sqlite_store(directory);
+  MS_TRY_ASSIGN(const SharedStoreInfo info, inspect_postgres_store(*postgres));
+  return StoreSize{.kind = "postgresql", .schema = info.schema, .bytes = info.bytes};
+}
+
 Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Registry& registry,
                   const TestParts* test, Wired& wired) {
   Options options = invocation.options;
   if (test != nullptr) options.data = store_of(test->mode);
   fit_connections(invocation.origins, options);
   MS_TRY_ASSIGN(HttpOptions http, http_options(options));
-  // Said before a store is made: where there is none, there is no token.
+  http.settings = shown_settings(options, invocation.origins);
+  // Checked before a store is created: a new store has no token.
   bool store_is_there = has_shared_store(options);
   if (test == nullptr && !store_is_there) {
     MS_TRY_ASSIGN(store_is_there, sqlite_store_exists(options.data));
@@ -330,25 +347,29 @@ Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Re
   MS_TRY_ASSIGN(wired.node, Node::open(of_node, clock, log, registry));
   const Secret job_token_key = key_of_job_tokens(of_node, clock, wired.random, log);
   http.job_token_key = job_token_key;
-  // The time of the store: what servers of one database agree on.
+  // The store's clock, which all servers of a database share.
   const Clock& time = wired.node->clock();
   MS_TRY(make_first_token(options, wired.node->store(), time.now()));
   MS_TRY(check_exposure(options, has_usable_token(wired.node->store(), time.now().wall)));
-  Neighbours* const neighbours = wired.node->neighbours();
+  ClusterPeers* const peers = wired.node->peers();
   const Store& store = wired.node->store();
-  http.unready = [neighbours, &store]() -> std::optional<std::string> {
+  http.unready = [peers, &store]() -> std::optional<std::string> {
     if (const std::string place = store.moved_to(); !place.empty())
       return "the store has moved to " + place;
-    return neighbours == nullptr ? std::nullopt : neighbours->not_ready();
+    return peers == nullptr ? std::nullopt : peers->not_ready();
   };
-  if (neighbours != nullptr) {
+  if (peers != nullptr) {
     http.durability.clear();
-    http.store_state = [neighbours] { return neighbours->describe(); };
+    http.store_state = [peers] { return peers->describe(); };
   }
-  http.health_parts = health_parts({.directory = neighbours == nullptr ? options.data : "",
+  if (test != nullptr) http.durability = "a test server does not sync; its store ends with it";
+  http.health_parts = health_parts({.directory = peers == nullptr ? options.data : "",
                                     .store = &store,
                                     .tls = wired.tls.get(),
                                     .clock = &time});
+  http.store_size = [directory = options.data, postgres = of_node.postgres] {
+    return size_of_store(directory, postgres);
+  };
   http.check_callback = [callbacks = wired.node->callbacks()](const std::string& url) {
     return callbacks->check(url);
   };
@@ -382,11 +403,11 @@ Result<void> start(Wired& wired, const std::string& listen) {
   return started;
 }
 
-// The longest wait for renewals: a third of the default lease, and a little more.
+// The longest wait for renewals: a third of the default lease, plus a margin.
 constexpr Duration kTellWorkers = 11s;
 
-// Workers elsewhere keep their programs while the server restarts, if they know that it does. They
-// learn it from the answer to a renewal; those whose claims end renew at once.
+// Remote workers keep their programs during a server restart if they know of it. They learn it from
+// the answer to a renewal; workers whose claims end renew at once.
 void announce_restart(Wired& wired, const Options& options, Log& log) {
   if (options.restart_allowance == Duration(0)) return;
   Broker& broker = wired.node->broker();
@@ -402,7 +423,7 @@ void announce_restart(Wired& wired, const Options& options, Log& log) {
   broker.wait_for_renewals(wired.node->clock().now().instant + most);
 }
 
-// Children first, while the broker still takes how they ended; then the rest.
+// Ends child processes first, while the broker still accepts their outcomes; then the rest.
 void stop_all(Wired& wired, const Options& options, Log& log, bool store_failed) {
   wired.server->set_not_ready("the server is stopping");
   if (wired.test) wired.test->stop();
@@ -446,7 +467,7 @@ Result<NodeOptions> node_options(const Options& options) {
   NodeOptions node;
   if (has_shared_store(options)) {
     MS_TRY_ASSIGN(node.postgres, postgres_options(options));
-    MS_TRY_ASSIGN(node.neighbours, neighbour_options(options));
+    MS_TRY_ASSIGN(node.peers, cluster_options(options));
   }
   node.broker.poll = options.store_poll;
   node.sqlite.directory = options.data;
@@ -488,14 +509,15 @@ Result<int> run_serve(const Invocation& invocation, Io& io) {
 Result<int> serve_node(const Invocation& invocation, Io& io, const TestMode* test) {
   MS_TRY_ASSIGN(const ServiceManager manager, ServiceManager::from_environment());
   Reload reload(manager);
-  // A manager's reload must not end a server that has nothing to reload. Without a manager a hangup
-  // of the terminal ends the server, unless there is a certificate to reload.
+  // A service manager's reload must not end a server that has nothing to reload. Without a manager,
+  // SIGHUP (the terminal closed) ends the server, unless there is a certificate to reload.
   const bool takes_hangup = has_tls(invocation.options) || manager.is_there();
-  // First, so that every thread inherits its mask.
+  // First, so that every thread inherits its signal mask.
   StopSignals signals(takes_hangup ? std::function<void()>([&reload] { reload.request(); })
                                    : nullptr);
   if (!invocation.options.allow_core) MS_TRY(keep_memory_private());
   (void)std::signal(SIGPIPE, SIG_IGN);
+  (void)std::signal(SIGXFSZ, SIG_IGN);  // the write fails instead, and is reported
   const SystemClock system_clock;
   VirtualClock test_clock(system_clock);
   const Clock& clock = test == nullptr ? static_cast<const Clock&>(system_clock) : test_clock;
@@ -516,7 +538,7 @@ Result<int> serve_node(const Invocation& invocation, Io& io, const TestMode* tes
   wired.node->on_fatal([&](const Error& error) {
     store_failed = true;
     wired.server->set_not_ready("the store failed: " + error.message);
-    log.error("the store failed; stopping, nothing more is acknowledged", {{"why", error.message}});
+    log.error("the store failed; stopping", {{"why", error.message}});
     signals.request();
   });
   MS_TRY(start(wired, invocation.options.listen));
@@ -537,15 +559,15 @@ Result<int> serve_node(const Invocation& invocation, Io& io, const TestMode* tes
   manager.stopping("waiting for workers and for replies under way");
   log_stop(log, signals);
   const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
-  if (io.err_is_terminal) io.err("Stopping; Ctrl-C again ends at once.\n");
+  if (io.err_is_terminal) io.err("Stopping. Press Ctrl-C again to stop at once.\n");
   stop_all(wired, invocation.options, log, store_failed);
   if (store_failed) {
     return Error{.code = ErrorCode::io_error,
                  .message =
-                     "the disk or the store failed, see the log line above. Everything that "
-                     "was acknowledged is on disk; look at the disk, then start again"};
+                     "the disk or the store failed, see the log line above. Acknowledged jobs are "
+                     "on disk. Check the disk, then restart"};
   }
-  log.info("stopped in good order");
+  log.info("stopped");
   return kExitOk;
 }
 

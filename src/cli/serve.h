@@ -1,4 +1,4 @@
-// From settings to the options of a node and its HTTP server.
+// Converts settings to the options of a node and its HTTP server.
 #pragma once
 
 #include "cli/options.h"
@@ -7,7 +7,7 @@
 
 namespace mainspring::cli {
 
-// Errors: invalid_argument (--listen is no address, or not a loopback one).
+// Errors: invalid_argument (--listen is not an address, or not a loopback address).
 Result<HttpOptions> http_options(const Options& options);
 // Errors: those of the URL of a shared store.
 Result<NodeOptions> node_options(const Options& options);

@@ -8,22 +8,22 @@
 
 namespace mainspring::cli {
 
-// What the process that serves gets from the one that watches it.
+// What the watching process passes to the serving process.
 struct TestMode {
-  std::string directory;  // temporary: the store, and what outlives a crash
+  std::string directory;  // temporary: the store, and files that must survive a crash
   std::uint64_t seed = 0;
-  int ready_fd = -1;  // gets the URL and a newline when the server takes requests
+  int ready_fd = -1;  // receives the URL and a newline when the server is ready
 };
 
 // The access token of every test server.
 inline constexpr std::string_view kTestToken = "mst_dGVzdC1zZXJ2ZXItdG9rZW4tZG8tbm90LXVzZS1pdCE";
 
-// Serves until a signal. `test` = nullptr: no test server.
+// Serves until a signal. `test` = nullptr: not a test server.
 Result<int> serve_node(const Invocation& invocation, Io& io, const TestMode* test);
 
-// Makes the directory, and forks. The child serves. The parent watches it, starts it again after a
-// crash, and ends it and removes the directory when a signal comes, when standard input was a pipe
-// and is closed, or when the process that started it has ended.
+// Creates the directory, and forks. The child serves. The parent restarts it after a crash. At a
+// signal, when standard input was a pipe and is closed, or when its own parent has ended, it ends
+// the child and removes the directory.
 Result<int> run_test_server(const Invocation& invocation, Io& io);
 
 }  // namespace mainspring::cli

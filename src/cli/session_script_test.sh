@@ -8,8 +8,8 @@ source "$(dirname "$0")/script_test.sh"
 
 start_server
 
-# -- order and state, over two workers of which one is killed ---------------------------------------
-# Each job writes its number behind those of its session, and adds one to the session's state.
+# -- order and state, with two workers; one is killed -----------------------------------------------
+# Each job appends its number to the file of its session and adds one to the session's state.
 cat >run.sh <<'END'
 read -r job
 seen=$(printf '%s' "$job" | sed -n 's/.*"session_state":\([0-9]*\).*/\1/p')
@@ -19,7 +19,7 @@ END
 sessions=50 each=6
 for ((i = 1; i <= each; ++i)); do
   for ((s = 1; s <= sessions; ++s)); do
-    # Priorities would turn the order around, if they could.
+    # Priorities would reverse the order if sessions used them.
     echo "{\"args\":$i,\"session\":\"c$s\",\"priority\":$((9 - i))}"
   done
 done >jobs.jsonl
@@ -35,7 +35,7 @@ completed() { [[ $(ms queues show orders --json) == *"\"completed\":$1,"* ]]; }
 await completed 300
 kill -TERM "${workers[2]}"
 wait "${workers[2]}"
-# An attempt that the killed worker had begun is seen twice, and nothing out of turn.
+# An attempt that the killed worker had started may occur twice; nothing runs out of order.
 in_order() {
   for ((s = 1; s <= sessions; ++s)); do
     [[ $(uniq "order.c$s" | tr '\n' ' ') == '1 2 3 4 5 6 ' ]] || { echo "c$s: $(tr '\n' ' ' <"order.c$s")"; return 1; }
@@ -49,12 +49,12 @@ expect 0 '{"jobs":300,"problems":[]}' ms verify --json
 expect 0 '301 available' ms enqueue mail send 1 --session a/b --session-on-dead block
 expect 0 '302 waiting' ms enqueue mail send 2 --session a/b
 expect 0 '…session_on_dead block…' ms jobs show 301
-expect 0 '302 waiting (session_turn): it waits for job 301, which has the turn in session "a/b" of 2 jobs' ms jobs why 302
+expect 0 '302 waiting (session_head): waits for job 301, the head of session "a/b" with 2 jobs' ms jobs why 302
 expect 0 '…' ms work --queue mail --exec 'sh -c "exit 65"' --drain
-expect 0 '302 waiting (session_stopped): session "a/b" is blocked by dead job 301: retry that job, or go on without it by `mainspring sessions resume mail a/b`' ms jobs why 302
+expect 0 '302 waiting (session_stopped): session "a/b" is blocked by dead job 301: retry that job, or continue without it: `mainspring sessions resume mail a/b`' ms jobs why 302
 expect 0 'SESSION…a/b…blocked by 301…' ms sessions list mail
 expect 0 '…stop            blocked by 301…' ms sessions show mail a/b
-expect 0 'a/b goes on' ms sessions resume mail a/b
+expect 0 'a/b continues' ms sessions resume mail a/b
 expect 0 '…' ms work --queue mail --exec true --drain
 expect 0 '…state           completed…' ms jobs show 302
 expect 66 '…' ms sessions show mail a/b

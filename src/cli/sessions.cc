@@ -12,8 +12,8 @@ namespace {
 
 constexpr int kSessionsPage = 1000;
 
-std::string turn_text(const SessionInfo& session) {
-  return session.turn == 0 ? "-" : fmt::to_string(session.turn);
+std::string head_text(const SessionInfo& session) {
+  return session.head == 0 ? "-" : fmt::to_string(session.head);
 }
 
 std::string stop_text(const SessionInfo& session) {
@@ -51,7 +51,7 @@ Result<int> run_sessions_list(const Invocation& invocation, Io& io) {
       }
       table.add({{session.session.key},
                  {format_count(session.jobs), session.jobs == 0 ? Colour::dim : Colour::none},
-                 {turn_text(session)},
+                 {head_text(session)},
                  {session.state_bytes == 0
                       ? "-"
                       : format_count(static_cast<std::int64_t>(session.state_bytes))},
@@ -78,13 +78,13 @@ Result<int> run_sessions_show(const Invocation& invocation, Io& io) {
     print_line(io, line);
     return kExitOk;
   }
-  Sheet sheet;
+  Sheet sheet(io);
   sheet.add("queue", session.session.queue);
   sheet.add("session", session.session.key);
   sheet.add("jobs", format_count(session.jobs));
-  sheet.add("turn", turn_text(session));
+  sheet.add("head", head_text(session));
   sheet.add("stop", session.stop == SessionStop::none ? "none" : stop_text(session));
-  sheet.add("holder", session.worker.empty() ? "nobody" : session.worker);
+  sheet.add("holder", session.worker.empty() ? "no holder" : session.worker);
   if (!session.worker.empty()) {
     sheet.add("token", fmt::to_string(session.token));
     sheet.add("expires_in", session_time_left(session));
@@ -107,7 +107,7 @@ Result<int> run_sessions_resume(const Invocation& invocation, Io& io) {
     if (invocation.json) {
       encode_session_resumed(session, line);
     } else {
-      line = key + " goes on";
+      line = key + " continues";
     }
     print_line(io, line);
   }

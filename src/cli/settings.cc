@@ -1,4 +1,4 @@
-// The table of settings: the one place where each is named, explained and bounded.
+// The table of settings: the only place where each is named, explained and bounded.
 #include "cli/options.h"
 
 #include "store/access_operations.h"
@@ -26,6 +26,11 @@ std::vector<Setting> make_general() {
        .scopes = kEverywhere,
        .meaning = "colours in tables; auto = only on a terminal, and not if NO_COLOR is set",
        .choices = "auto|always|never"},
+      {.name = "utc",
+       .value = "",
+       .member = &Options::utc,
+       .scopes = kEverywhere,
+       .meaning = "show times in UTC instead of local time; JSON always has UTC"},
       {.name = "log_level",
        .value = "LEVEL",
        .member = &Options::log_level,
@@ -553,7 +558,7 @@ const std::vector<Setting>& settings() {
   static const std::vector<Setting> all = [] {
     std::vector<Setting> list;
     for (auto part : {make_general(), make_tls(), make_store(), shared_store_settings(),
-                      neighbour_settings(), make_broker(), make_http(), make_doors(),
+                      cluster_settings(), make_broker(), make_http(), make_doors(),
                       callback_settings(), make_host(), make_work()}) {
       list.insert(list.end(), part.begin(), part.end());
     }

@@ -1,4 +1,4 @@
-// The settings of a store that several nodes share, and of what stands between them.
+// The settings of a store that several nodes share, and of the connections between the nodes.
 #include "cli/options.h"
 
 namespace mainspring::cli {
@@ -68,18 +68,18 @@ std::vector<Setting> shared_store_settings() {
   };
 }
 
-std::vector<Setting> neighbour_settings() {
+std::vector<Setting> cluster_settings() {
   return {
-      {.name = "bell_listen",
+      {.name = "peer_listen",
        .value = "ADDRESS",
-       .member = &Options::bell_listen,
+       .member = &Options::peer_listen,
        .scopes = kServeScope,
        .meaning = "address at which other servers of the store notify this one: HOST:PORT, port 0 "
                   "= any free port; only those who can read the database can use it",
        .raise_if = "the servers run on several machines"},
-      {.name = "bell_advertise",
+      {.name = "peer_advertise",
        .value = "ADDRESS",
-       .member = &Options::bell_advertise,
+       .member = &Options::peer_advertise,
        .scopes = kServeScope,
        .meaning = "HOST or HOST:PORT at which other servers reach it; auto = the listen address"},
       {.name = "wake",

@@ -1,4 +1,4 @@
-// Where the URL comes from, and the options that it needs.
+// Finds the URL of a shared store, and its options.
 #include "cli/shared_store.h"
 
 #include <fmt/format.h>
@@ -71,22 +71,22 @@ Result<PostgresOptions> postgres_options(const Options& options) {
   return postgres;
 }
 
-Result<NeighbourOptions> neighbour_options(const Options& options) {
-  NeighbourOptions neighbours;
-  neighbours.bell_listen = options.bell_listen;
-  if (options.bell_advertise != "auto") neighbours.bell_advertise = options.bell_advertise;
-  neighbours.wake = options.wake == "notify" ? Wake::notify
-                    : options.wake == "poll" ? Wake::poll
-                                             : Wake::automatic;
+Result<ClusterPeersOptions> cluster_options(const Options& options) {
+  ClusterPeersOptions peers;
+  peers.peer_listen = options.peer_listen;
+  if (options.peer_advertise != "auto") peers.peer_advertise = options.peer_advertise;
+  peers.wake = options.wake == "notify" ? Wake::notify
+               : options.wake == "poll" ? Wake::poll
+                                        : Wake::automatic;
   if (options.listen_url != "none") {
     if (!is_postgres_url(options.listen_url)) {
       return invalid("listen_url", fmt::format("--listen-url \"{}\": must begin with postgres://",
                                                shown_url(options.listen_url)));
     }
-    neighbours.listen_url = Secret(options.listen_url);
+    peers.listen_url = Secret(options.listen_url);
   }
-  neighbours.require_rpo0 = options.require_rpo0;
-  return neighbours;
+  peers.require_rpo0 = options.require_rpo0;
+  return peers;
 }
 
 std::string shown_store(const Options& options) {

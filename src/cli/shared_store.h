@@ -1,4 +1,4 @@
-// A store that is a PostgreSQL database: from settings to options, and what is shown of it.
+// A PostgreSQL store: converts settings to options, and formats its name for people.
 #pragma once
 
 #include <string>
@@ -9,18 +9,18 @@
 
 namespace mainspring::cli {
 
-// --store or --store-file says so.
+// True if --store or --store-file is set.
 bool has_shared_store(const Options& options);
-// Of a command on a store: by a flag --store or --store-file, or by another layer while --data is
-// no flag.
+// Whether a command means a shared store: a flag --store or --store-file is given, or another layer
+// sets one and --data is not given as a flag.
 bool means_shared_store(const Invocation& invocation);
-// Errors: invalid_argument (no URL of PostgreSQL; both given; an empty file), and those of reading.
+// Errors: invalid_argument (not a PostgreSQL URL; both given; an empty file), and those of reading.
 Result<PostgresOptions> postgres_options(const Options& options);
-Result<NeighbourOptions> neighbour_options(const Options& options);
+Result<ClusterPeersOptions> cluster_options(const Options& options);
 // For people: the URL without its password, or the file; the directory of an embedded store.
 std::string shown_store(const Options& options);
 bool is_postgres_url(std::string_view text);
-// Without a password, in front of the host or among the parameters.
+// Removes the password, before the host or among the parameters.
 std::string shown_url(std::string_view url);
 
 }  // namespace mainspring::cli

@@ -25,13 +25,14 @@ void Sheet::add(std::string_view name, std::string_view value) {
 
 void Sheet::add(std::string_view name, const std::optional<WallTime>& time, WallTime now) {
   if (!time) return;
-  add(name, fmt::format("{}  ({})", format_wall_time(*time), relative_to(*time, now)));
+  add(name, fmt::format("{}  ({})", shown_time(io_, *time), relative_to(*time, now)));
 }
 
 std::string relative_to(WallTime time, WallTime now) {
-  const std::string age = format_age(time > now ? time - now : now - time);
+  const bool ahead = time > now;
+  const std::string age = ahead ? format_left(time - now) : format_age(now - time);
   if (age == "now") return age;
-  return time > now ? "in " + age : age + " ago";
+  return ahead ? "in " + age : age + " ago";
 }
 
 }  // namespace mainspring::cli

@@ -1,5 +1,5 @@
-// step run: a command of a job's program whose result the job keeps, so that its later attempts do
-// not run it again. Speaks with the worker above it: see worker/step_channel.h.
+// step run: runs a command of a job's program and saves its result, so that later attempts of the
+// job do not run it again. Communicates with the worker: see worker/step_channel.h.
 #include <errno.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -40,7 +40,7 @@ Error no_worker() {
                .message = "the worker of this job does not answer any more"};
 }
 
-// The two descriptors that a job's program has.
+// The two file descriptors of a job's program.
 class Worker {
  public:
   static Result<Worker> find(Io& io) {
@@ -52,7 +52,7 @@ class Worker {
                    "4 as it has them (mainspring work --exec, or the script of a queue folder)");
   }
 
-  // What the worker answers about the step; with `result` it is to keep that.
+  // Asks the worker for the saved result of the step; with `result`, asks it to save that.
   Result<StepAnswer> ask(const std::string& name, const std::string* result) {
     const std::string id = fmt::format("{}-{}", getpid(), ++asked_);
     std::string line;
@@ -72,14 +72,14 @@ class Worker {
       MS_TRY_ASSIGN(const std::string text, read_line());
       StepAnswer answer;
       JsonReader in(text, JsonReader::Unknown::skip);
-      // What another process asked for, and did not live to read.
+      // The answer to a process that died before reading it.
       if (!in.object(kAnswer, answer) || answer.ask != id) continue;
       return answer;
     }
   }
 
  private:
-  // One process of the job at a time asks and reads.
+  // A lock: one process of the job at a time asks and reads.
   class Alone {
    public:
     explicit Alone(int fd) : fd_(fd) { set(F_WRLCK); }
@@ -108,7 +108,7 @@ class Worker {
     return open ? std::optional<int>(fd) : std::nullopt;
   }
 
-  // No byte more: what comes behind it is for others.
+  // Reads no byte after the line: later bytes belong to other processes.
   Result<std::string> read_line() const {
     std::string line;
     for (char part[4096]; line.size() <= kMaxAnswer;) {
@@ -129,7 +129,7 @@ class Worker {
   int asked_ = 0;
 };
 
-// Both the first time and later: JSON as it is, a text as itself, null as nothing.
+// The same format at first and later: JSON unchanged, a text without quotes, null as nothing.
 void print(const std::string& result, Io& io) {
   std::string text;
   JsonReader in(result, JsonReader::Unknown::skip);
@@ -166,10 +166,10 @@ Result<ProcessEnd> run_program(const Invocation& invocation, Io& io, std::stop_t
   return processes.run(spec, pass_on, stop);
 }
 
-// The worker's refusal, as an exit code that makes a script fail.
+// Converts the worker's refusal to an exit code that makes a script fail.
 Result<int> refused(const StepAnswer& answer, const std::string& name, Io& io) {
   io.err(fmt::format("mainspring: step {}: {}\n", name, printable(answer.error)));
-  return 75;  // to be tried later
+  return 75;  // try again later
 }
 
 }  // namespace

@@ -1,13 +1,16 @@
-// verify, and the store commands: what works on a data directory.
+// verify, and the store commands: they work on a data directory.
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <atomic>
 #include <memory>
 #include <thread>
 
 #include "api/json.h"
 #include "api/shapes.h"
 #include "cli/handlers.h"
+#include "cli/server_settings.h"
 #include "cli/shared_store.h"
 #include "cli/support.h"
 #include "env/clock.h"
@@ -18,7 +21,7 @@
 namespace mainspring::cli {
 namespace {
 
-// The options of a shared store, if the command is about one: named by its argument or by settings.
+// The options of a shared store, if the command's argument or the settings name one.
 Result<std::optional<PostgresOptions>> shared_store(const Invocation& invocation) {
   Options options = invocation.options;
   const auto url = invocation.argument("URL");
@@ -31,7 +34,7 @@ Result<std::optional<PostgresOptions>> shared_store(const Invocation& invocation
   return postgres;
 }
 
-// Opens a store that must be there: looking at a mistyped directory must not make one.
+// Opens an existing store: a mistyped directory must not create one.
 Result<std::unique_ptr<Store>> open_existing(const Invocation& invocation, Log& log) {
   MS_TRY_ASSIGN(auto shared, shared_store(invocation));
   if (shared) {
@@ -50,17 +53,42 @@ Result<std::unique_ptr<Store>> open_existing(const Invocation& invocation, Log& 
   return open_sqlite_store(std::move(options), SystemClock().now(), log);
 }
 
-// Shows on a terminal for how long `work` has run.
+// A server that runs holds the store and can verify it.
+Error with_server_hint(const Invocation& invocation, Error error) {
+  if (is_flag(invocation, "data") && error.message.find("is open in process") != std::string::npos)
+    error.message += ", or leave out --data to ask its server";
+  return error;
+}
+
+// Shows on a terminal, once a second, how long `work` has been running; `more()` reports its
+// progress.
 template <class Work>
-auto with_elapsed(Io& io, std::string_view what, Work work) {
+auto with_elapsed(Io& io, std::string_view what, Work work,
+                  const std::function<std::string()>& more = nullptr) {
   ProgressLine line(io);
   const std::jthread ticker([&](std::stop_token stop) {
     const SystemClock clock;
     const Instant begin = clock.now().instant;
     for (pause(1s, stop); !stop.stop_requested(); pause(1s, stop))
-      line.show(fmt::format("{}, {}", what, format_age(clock.now().instant - begin)));
+      line.show(fmt::format("{}{}, {}", what, more ? more() : "",
+                            format_age(clock.now().instant - begin)));
   });
   return work();
+}
+
+// The report of a store, with the checks that are done shown on a terminal.
+Result<VerifyReport> verify_shown(Io& io, const Store& store) {
+  std::atomic<int> done = 0, of = 0;
+  return with_elapsed(
+      io, "verifying",
+      [&] {
+        return store.verify_showing(
+            [&](int now_done, int now_of) { done = now_done, of = now_of; });
+      },
+      [&] {
+        return of == 0 ? std::string()
+                       : fmt::format(": check {} of {}", std::min(done + 1, of.load()), of.load());
+      });
 }
 
 int print_report(const Invocation& invocation, Io& io, const VerifyReport& report) {
@@ -138,9 +166,10 @@ Result<int> run_verify(const Invocation& invocation, Io& io) {
       return invalid("data", "--data, --store and --server: only one of them can be given");
     }
     StderrLog log(LogLevel::warn);
-    MS_TRY_ASSIGN(const auto store, open_existing(invocation, log));
-    MS_TRY_ASSIGN(const VerifyReport report,
-                  with_elapsed(io, "verifying", [&] { return store->verify(); }));
+    const auto opened = open_existing(invocation, log);
+    if (!opened) return with_server_hint(invocation, opened.error());
+    const std::unique_ptr<Store>& store = *opened;
+    MS_TRY_ASSIGN(const VerifyReport report, verify_shown(io, *store));
     return print_report(invocation, io, report);
   }
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
@@ -156,7 +185,7 @@ Result<int> run_store_backup(const Invocation& invocation, Io& io) {
   if (means_shared_store(invocation)) {
     StderrLog log(LogLevel::warn);
     MS_TRY_ASSIGN(const auto store, open_existing(invocation, log));
-    MS_TRY(store->backup(to));  // which says what makes backups of a database
+    MS_TRY(store->backup(to));  // for a database, the error explains how to make backups
     return kExitOk;
   }
   MS_TRY(backup_sqlite_store(invocation.options.data, to));
@@ -178,6 +207,15 @@ Result<int> run_store_backup(const Invocation& invocation, Io& io) {
 }
 
 Result<int> run_store_info(const Invocation& invocation, Io& io) {
+  if (invocation.has("of-server")) {
+    const bool here = invocation.argument("URL") || is_flag(invocation, "data") ||
+                      is_flag(invocation, "store") || is_flag(invocation, "store_file");
+    if (here) {
+      return invalid("of-server",
+                     "--of-server: cannot be given with URL, --data, --store or --store-file");
+    }
+    return print_server_store(invocation, io);
+  }
   MS_TRY_ASSIGN(const auto shared, shared_store(invocation));
   if (shared) {
     MS_TRY_ASSIGN(const SharedStoreInfo found, inspect_postgres_store(*shared));
@@ -247,7 +285,7 @@ Result<int> run_store_check(const Invocation& invocation, Io& io) {
   if (!shared) {
     MS_TRY_ASSIGN(pages, check_sqlite_pages(invocation.options.data));
   }
-  MS_TRY_ASSIGN(VerifyReport report, store->verify());
+  MS_TRY_ASSIGN(VerifyReport report, verify_shown(io, *store));
   report.problems.insert(report.problems.begin(), pages.begin(), pages.end());
   return print_report(invocation, io, report);
 }

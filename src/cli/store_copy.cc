@@ -1,4 +1,4 @@
-// store copy: moves a store between directories and databases while its server works.
+// store copy: copies a store between directories and databases while its server runs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 using Stage = CopyProgress::Stage;
 
 constexpr Duration kLineEvery = std::chrono::seconds(5);         // without a terminal
-constexpr Duration kShowEvery = std::chrono::milliseconds(100);  // with one
+constexpr Duration kShowEvery = std::chrono::seconds(1);         // with one
 constexpr Duration kLongestFence = std::chrono::hours(1);
 
 // One end: a directory or a URL.
@@ -76,20 +76,22 @@ std::string_view name_of(Stage stage) {
     case Stage::verifying:
       return "verifying";
     case Stage::fenced:
-      return "behind the fence";
+      return "during the fence";
   }
   return "";
 }
 
-// Shows how far it is: a bar on a terminal, a line now and then elsewhere.
+// Shows the progress: a bar on a terminal, a line every few seconds elsewhere, none with --json.
 class Meter {
  public:
-  Meter(Io& io, const Clock& clock) : io_(io), line_(io), clock_(clock) {}
+  Meter(Io& io, const Clock& clock, bool json)
+      : io_(io), line_(io), clock_(clock), silent_(json && !io.err_is_terminal) {}
 
   void show(const CopyProgress& progress) {
+    if (silent_) return;
     const Instant now = clock_.now().instant;
-    const bool new_stage = !begun_ || progress.stage != stage_ || progress.rows_done < done_;
-    if (new_stage) begun_ = now, first_ = progress.rows_done, stage_ = progress.stage;
+    const bool new_stage = !stage_start_ || progress.stage != stage_ || progress.rows_done < done_;
+    if (new_stage) stage_start_ = now, first_ = progress.rows_done, stage_ = progress.stage;
     done_ = progress.rows_done;
     if (io_.err_is_terminal) {
       if (!new_stage && now < shown_ + kShowEvery) return;
@@ -117,7 +119,7 @@ class Meter {
     }
     out += fmt::format("{}: {} of {} rows", name_of(progress.stage),
                        format_count(progress.rows_done), format_count(rows));
-    const std::int64_t us = (now - *begun_).count();
+    const std::int64_t us = (now - *stage_start_).count();
     const std::int64_t made = progress.rows_done - first_;
     if (us < 1'000'000 || made <= 0) return out;
     const std::int64_t rate = std::max<std::int64_t>(1, made * 1'000'000 / us);
@@ -131,7 +133,8 @@ class Meter {
   Io& io_;
   ProgressLine line_;
   const Clock& clock_;
-  std::optional<Instant> begun_;  // of the stage
+  const bool silent_;
+  std::optional<Instant> stage_start_;  // start of the stage
   Instant shown_;
   Stage stage_ = Stage::copying;
   std::int64_t first_ = 0, done_ = 0;
@@ -162,8 +165,9 @@ int print_copy_report(Io& io, const Place& from, const Place& to, const CopyRepo
   if (!report.problems.empty()) {
     for (const std::string& problem : report.problems)
       io.out(coloured(io, printable(problem), Colour::red) + "\n");
-    print_line(io,
-               fmt::format("{} is not sound: {} is as it was, and goes on", to.shown, from.shown));
+    print_line(io, fmt::format("{} is damaged: {} is unchanged and stays in "
+                               "use",
+                               to.shown, from.shown));
     return kExitProblems;
   }
   if (report.only_finished) {
@@ -174,11 +178,13 @@ int print_copy_report(Io& io, const Place& from, const Place& to, const CopyRepo
   print_line(io,
              fmt::format("{} {} to {}: {}, {}{}", from.shown, kept ? "copied" : "moved", to.shown,
                          counted(report.jobs, "job"), coloured(io, "sound", Colour::green),
-                         report.resumed ? "; gone on with an unfinished copy" : ""));
+                         report.resumed ? "; continued an unfinished copy" : ""));
   if (kept) return kExitOk;
-  print_line(io, fmt::format("{} took nothing for {} ms", from.shown, ms_of(report.fence)));
-  print_line(
-      io, fmt::format("start the server with --{} {}", to.postgres ? "store" : "data", to.shown));
+  print_line(io, fmt::format("{} was blocked for {} ms", from.shown, ms_of(report.fence)));
+  // A masked URL cannot be pasted.
+  const bool masked = to.shown.find("***") != std::string::npos;
+  print_line(io, fmt::format("start the server with --{} {}{}", to.postgres ? "store" : "data",
+                             masked ? "and the URL of " : "", to.shown));
   return kExitOk;
 }
 
@@ -189,7 +195,7 @@ Result<int> run_store_copy(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const Place to, place_of(invocation, "TO", "to-schema"));
   const bool kept = invocation.has("keep-source");
   const SystemClock clock;
-  Meter meter(io, clock);
+  Meter meter(io, clock, invocation.json);
   CopyOptions options;
   options.source = kept ? SourceGoesOn::yes : SourceGoesOn::no;
   options.progress = [&](const CopyProgress& progress) { meter.show(progress); };

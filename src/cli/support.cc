@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kMaxTokenFileBytes = 8 << 10;
 
-// A flag goes before MAINSPRING_ACCESS_TOKEN, and that before what a file or another variable says.
+// A flag takes precedence over MAINSPRING_ACCESS_TOKEN, which does over a file or other variables.
 Result<Secret> token_of(const Invocation& invocation) {
   const std::string& file = invocation.options.token_file;
   const bool by_flag = is_flag(invocation, "token_file");
@@ -54,7 +54,7 @@ Result<ClientOptions> client_options(const Invocation& invocation) {
 }
 
 ProgramAccess program_access(const Invocation& invocation, JobTokens& tokens) {
-  // A program may run in another directory.
+  // The program may run in another directory.
   const auto absolute = [](const std::string& path) {
     std::error_code problem;
     const std::filesystem::path out = std::filesystem::absolute(path, problem);
@@ -97,6 +97,40 @@ Result<std::unique_ptr<Connection>> connect(const Invocation& invocation, Durati
   return connection;
 }
 
+namespace {
+
+// "2026-01-31", "2026-01-31T09:00", "2026-01-31 09:00:30": as a clock of that zone shows it. An
+// hour that a clock change skips is shifted by the change.
+std::optional<WallTime> parse_local_time(const Io& io, std::string text) {
+  constexpr std::string_view kFull = "0000-00-00T00:00:00";
+  if (text.size() != 10 && text.size() != 16 && text.size() != kFull.size()) return std::nullopt;
+  text += kFull.substr(text.size());
+  const auto shown = parse_wall_time(text + "Z");
+  if (!shown) return std::nullopt;
+  if (!io.offset_s) return *shown;
+  const auto minus = [&](std::int64_t offset) {
+    return WallTime::from_us(std::max<std::int64_t>(shown->us() - offset * 1'000'000, 0));
+  };
+  const WallTime near = minus(io.offset_s(*shown));
+  return minus(io.offset_s(near));
+}
+
+}  // namespace
+
+Result<std::optional<WallTime>> past_time(const Invocation& invocation, const Io& io,
+                                          const std::string& flag) {
+  const auto text = invocation.flag(flag);
+  if (!text) return std::optional<WallTime>();
+  const WallTime now = SystemClock().now().wall;
+  if (const auto ago = parse_duration(*text); ago && *ago != kForever && *ago >= Duration(0))
+    return std::optional(*ago < Duration(now.us()) ? now - *ago : WallTime());
+  if (const auto at = parse_wall_time(*text)) return std::optional(*at);
+  if (const auto at = parse_local_time(io, *text)) return at;
+  return invalid(flag, fmt::format("--{} \"{}\": must be a duration ago (2h, 7d), an instant "
+                                   "(2026-01-31T09:00:00Z), or a local time (2026-01-31T09:00)",
+                                   flag, text->substr(0, 64)));
+}
+
 LogLevel log_level_of(const Options& options) {
   if (options.log_level == "debug") return LogLevel::debug;
   if (options.log_level == "warn") return LogLevel::warn;
@@ -135,6 +169,13 @@ std::string format_age(Duration age) {
   if (seconds < 3600) return fmt::format("{}m", seconds / 60);
   if (seconds < 86'400) return fmt::format("{}h", seconds / 3600);
   return fmt::format("{}d", seconds / 86'400);
+}
+
+std::string format_left(Duration left) {
+  for (const Duration unit : {Duration(24h), Duration(1h), Duration(1min), Duration(1s)}) {
+    if (left >= unit - unit / 120) return format_age((left + unit / 2) / unit * unit);
+  }
+  return "now";
 }
 
 std::string format_count(std::int64_t value) {

@@ -1,4 +1,4 @@
-// What several commands share: the connection, ids, ages, reading files.
+// Shared by several commands: the connection, ids, ages, reading files.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@
 
 namespace mainspring::cli {
 
-// A client of --server. Connects with the first call.
+// A client of --server. Connects at the first call.
 struct Connection {
   SystemRandom random;
   std::unique_ptr<Client> client;
@@ -27,16 +27,16 @@ struct Connection {
   Triggers& triggers() { return *client; }
   Breakers& breakers() { return *client; }
 };
-// `retry_for`: how long calls are repeated while the server is away; 0 = a person is waiting, say
-// so at once. Errors: invalid_argument (--server).
+// `retry_for`: how long calls are repeated while the server is unreachable; 0 = fail at once, as a
+// person is waiting. Errors: invalid_argument (--server).
 Result<std::unique_ptr<Connection>> connect(const Invocation& invocation, Duration retry_for);
 
 // The options of a client of --server, with its token. Errors: invalid_argument, not_found,
 // io_error (the file of the token).
 Result<ClientOptions> client_options(const Invocation& invocation);
 
-// How programs that this process starts reach the server that it works for. `tokens`: of a client
-// of that server; outlives it.
+// How programs that this process starts connect to its server. `tokens`: of a client of that
+// server; outlives the result.
 ProgramAccess program_access(const Invocation& invocation, JobTokens& tokens);
 
 // Whether `setting` was given on the command line.
@@ -48,8 +48,16 @@ LogFormat log_format_of(const Options& options);
 // The job numbers of argument `name`. Errors: invalid_argument.
 Result<std::vector<JobId>> ids_of(const Invocation& invocation, const std::string& name);
 
+// A flag that names a time: a duration ago (2h), an instant (2026-01-31T09:00:00Z), or a date or
+// time without a zone, which is local, or UTC with --utc. nullopt if it was not given. Errors:
+// invalid_argument.
+Result<std::optional<WallTime>> past_time(const Invocation& invocation, const Io& io,
+                                          const std::string& flag);
+
 // "now", "12s", "3m", "5h", "2d": how long, rounded down, for people.
 std::string format_age(Duration age);
+// How much time is left, rounded to the nearest unit: "10m" of 9 minutes 59 seconds.
+std::string format_left(Duration left);
 // Logs the signal that ended the program, and its sender; nothing if none came.
 void log_stop(Log& log, const StopSignals& signals);
 // 1,234,567.
@@ -61,10 +69,10 @@ std::string counted(std::int64_t n, std::string_view noun);
 // The content of a file, "-" = standard input. Errors: not_found, io_error, too_large (over
 // `limit`).
 Result<std::string> read_file(const std::string& name, std::size_t limit);
-// What is wrong with its content: the message says the file, and where in it a nested field stands.
+// An error in a file's content: adds the file to the message, and the path of a nested field.
 Error in_file(const std::string& name, Error error);
 
-// Waits, but not longer than until `stop` is requested.
+// Sleeps for `length`, or until `stop` is requested.
 void pause(Duration length, const std::stop_token& stop);
 
 // JSON of a list: one object per line.

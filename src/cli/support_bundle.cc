@@ -1,5 +1,5 @@
-// support-bundle: what a report of a problem needs, in one file. No args, results, errors or
-// secrets: only what is listed in kRequests, the settings and the findings of the doctor.
+// support-bundle: collects what a problem report needs in one file. No args, results, errors or
+// secrets: only the answers to kRequests, the settings and the findings of the doctor.
 #include <archive.h>
 #include <archive_entry.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@
 namespace mainspring::cli {
 namespace {
 
-constexpr std::size_t kMostSystemBytes = 64 << 10;  // of a file of the system
+constexpr std::size_t kMostSystemBytes = 64 << 10;  // of a system file
 constexpr std::size_t kMostAnswerBytes = 8 << 20;
 constexpr Duration kBundleTimeout = 10s;
 constexpr std::int64_t kMostSchedules = 10'000;
@@ -47,7 +47,7 @@ constexpr std::string_view kSystemFiles[] = {"/etc/os-release",      "/proc/memi
 
 using Entries = std::vector<std::pair<std::string, std::string>>;  // by name in the bundle
 
-// A URL may have a password in it.
+// Removes the password of a URL.
 std::string safe_value(const Setting& setting, const Options& options) {
   const std::string text = format_setting(setting, options);
   return text.find("://") == std::string::npos ? text : shown_url(text);
@@ -80,7 +80,7 @@ void add_system(Entries& out) {
 }
 
 void add_store(const Options& options, Entries& out) {
-  if (has_shared_store(options)) return;  // the doctor says what is known of it
+  if (has_shared_store(options)) return;  // the doctor reports on it
   const auto info = inspect_sqlite_store(options.data);
   if (!info) {
     out.emplace_back("store.txt", info.error().message + "\n");
@@ -96,7 +96,7 @@ void add_store(const Options& options, Entries& out) {
   out.emplace_back("store.json", text + "\n");
 }
 
-// Without the job that a schedule makes: its args are a payload.
+// Without the job template of a schedule: its args are a payload.
 std::string schedules_text(Client& client) {
   std::string out, after;
   for (std::int64_t left = kMostSchedules; left > 0;) {

@@ -48,7 +48,7 @@ std::string cut(const std::string& text, std::size_t width) {
 
 constexpr std::string_view kGap = "  ";
 
-// A cell of several lines that begins at column `used`.
+// A cell of several lines that starts at column `used`.
 std::string lines_at(const Io& io, const Cell& cell, std::size_t used) {
   std::string out;
   for (std::string_view rest = cell.text;;) {
@@ -65,6 +65,26 @@ std::string lines_at(const Io& io, const Cell& cell, std::size_t used) {
 std::size_t display_width(std::string_view text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return !is_continuation(c); }));
+}
+
+std::string wrapped(std::string_view text, std::size_t indent, std::size_t width) {
+  std::string out;
+  const std::string margin(indent, ' ');
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
+    const bool verbatim = line.starts_with(' ');
+    while (!verbatim && line.size() + indent > width) {
+      std::size_t cut = line.rfind(' ', width - indent);
+      if (cut == std::string_view::npos || cut == 0) cut = line.find(' ');
+      if (cut == std::string_view::npos) break;
+      out += margin + std::string(line.substr(0, cut)) + '\n';
+      line.remove_prefix(cut + 1);
+    }
+    out += line.empty() ? "\n" : margin + std::string(line) + '\n';
+  }
+  return out;
 }
 
 std::string coloured(const Io& io, std::string_view text, Colour colour) {
@@ -103,15 +123,20 @@ std::vector<std::size_t> Table::fitted(const Io& io, std::vector<std::size_t> wi
   if (io.width <= 0) return widths;
   const auto room = static_cast<std::size_t>(io.width);
   for (;;) {
-    std::size_t used = 0, widest = columns_.size();
+    const std::size_t none = columns_.size();
+    std::size_t used = 0, widest = none;
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       const bool last = i + 1 == columns_.size();
       if (widths[i] == 0 && columns_[i].if_any) continue;
-      used += last ? std::min(widths[i], kLeastWidth) : widths[i] + kGap.size();
+      used += last ? std::min(widths[i], columns_[i].least) : widths[i] + kGap.size();
       const bool text = !last && columns_[i].align == Align::left && widths[i] > kLeastWidth;
-      if (text && (widest == columns_.size() || widths[i] > widths[widest])) widest = i;
+      if (!text) continue;
+      const bool first = widest == none || (columns_[widest].keep && !columns_[i].keep);
+      const bool wider =
+          widest != none && columns_[widest].keep == columns_[i].keep && widths[i] > widths[widest];
+      if (first || wider) widest = i;
     }
-    if (used <= room || widest == columns_.size()) return widths;
+    if (used <= room || widest == none) return widths;
     --widths[widest];
   }
 }
@@ -124,7 +149,7 @@ void Table::flush(const Io& io) {
   if (rows_.empty()) return;
   std::vector<std::size_t> now = widths(widths_);
   bool title = widths_.empty();
-  // A column that had nothing to show until now needs its title.
+  // A column without values until now needs its title.
   for (std::size_t i = 0; i < widths_.size(); ++i)
     title = title || (widths_[i] == 0 && now[i] != 0);
   io.out(lines(io, fitted(io, now), title));

@@ -1,4 +1,4 @@
-// Table: rows for people, in aligned columns, with colours only where a person looks.
+// Table: rows in aligned columns, for people; coloured only on a terminal.
 #pragma once
 
 #include <string>
@@ -18,27 +18,30 @@ struct Cell {
 };
 
 class Table {
+  static constexpr std::size_t kLeastWidth = 8;
+
  public:
   struct Column {
     std::string title;
     Align align = Align::left;
-    bool if_any = false;  // left out where no row has anything in it; not of the last one
-    bool lines = false;   // of the last one: a text of several lines stays one
+    bool if_any = false;  // omitted if no row has a value
+    bool lines = false;   // for the last column: keep the lines of a multi-line text
+    std::size_t least = kLeastWidth;  // for the last column: width that the others leave for it
+    bool keep = false;                // names and states: cut only after the other columns
   };
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  // As many cells as columns. Control characters are made harmless.
+  // One cell per column. Control characters are escaped.
   void add(std::vector<Cell> row);
   bool empty() const { return rows_.empty() && widths_.empty(); }
-  // Title line and rows. On a terminal that is too narrow, text columns are cut: the widest first,
-  // none below kLeastWidth; then the last column.
+  // Title line and rows. On a narrow terminal, text columns are cut: the widest first, none below
+  // kLeastWidth, those with `keep` after the others; then the last column.
   std::string render(const Io& io) const;
-  // For long lists: prints the rows that were added since the last call, and forgets them. Columns
-  // keep their widths, or become wider.
+  // For long lists: prints the rows added since the last call, and drops them. Columns keep their
+  // widths, or become wider.
   void flush(const Io& io);
 
  private:
-  static constexpr std::size_t kLeastWidth = 8;
   std::vector<std::size_t> widths(std::vector<std::size_t> before) const;
   // Narrows text columns for the terminal.
   std::vector<std::size_t> fitted(const Io& io, std::vector<std::size_t> widths) const;
@@ -46,11 +49,14 @@ class Table {
 
   std::vector<Column> columns_;
   std::vector<std::vector<Cell>> rows_;
-  std::vector<std::size_t> widths_;  // of what was flushed; empty = nothing was
+  std::vector<std::size_t> widths_;  // of flushed rows; empty = none
 };
 
 std::string coloured(const Io& io, std::string_view text, Colour colour);
 // Columns that `text` takes on a terminal: UTF-8 sequences count once.
 std::size_t display_width(std::string_view text);
+// Breaks paragraphs into lines of at most `width`, each indented by `indent` blanks. Keeps lines
+// that start with a blank.
+std::string wrapped(std::string_view text, std::size_t indent, std::size_t width);
 
 }  // namespace mainspring::cli

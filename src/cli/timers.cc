@@ -17,8 +17,13 @@ constexpr Duration kDefaultFallback = 5min;
 
 // Errors: not_found, conflict (a schedule, but not a timer).
 Result<ScheduleInfo> find_timer(Jobs& jobs, const std::string& name) {
-  MS_TRY_ASSIGN(ScheduleInfo info, jobs.get_schedule(name));
-  if (info.schedule.continuous) return info;
+  auto info = jobs.get_schedule(name);
+  if (!info && info.error().code == ErrorCode::not_found) {
+    Error error = info.error();
+    error.message = fmt::format("there is no timer \"{}\"", name);
+    return error;
+  }
+  if (!info || info->schedule.continuous) return info;
   return Error{.code = ErrorCode::conflict,
                .message = fmt::format("{} is a schedule, but not a continuous timer; `mainspring "
                                       "schedules show {}` shows it",
@@ -32,6 +37,8 @@ Result<PutScheduleRequest> timer_request(const Invocation& invocation) {
   schedule.cron = invocation.flag("cron").value_or("");
   schedule.time_zone = invocation.flag("time-zone").value_or("UTC");
   MS_TRY_ASSIGN(const auto every, invocation.duration("every"));
+  if (every && !schedule.cron.empty())
+    return invalid("every", "--cron and --every: only one of them can be given");
   schedule.every = every.value_or(schedule.cron.empty() ? kDefaultFallback : Duration(0));
   Continuous& timer = schedule.continuous.emplace();
   MS_TRY_ASSIGN(const auto timeout, invocation.duration("timeout"));
@@ -55,7 +62,7 @@ std::string_view state_of_timer(const ScheduleInfo& info) {
   return info.paused ? "stopped" : "waiting";
 }
 
-// What runs now, or "it runs already" where a twin is there.
+// Prints the job of the run, or "it runs already" if there is a standby.
 Result<void> wake_and_print(const Invocation& invocation, Io& io, Jobs& jobs,
                             const std::string& name) {
   auto job = run_now(jobs, name, TickSource::wake, std::nullopt);
@@ -101,7 +108,7 @@ Result<int> run_timers_list(const Invocation& invocation, Io& io) {
                {s.job.kind},
                {format_duration(own ? s.continuous->timeout : *info.timeout_override),
                 own ? Colour::none : Colour::bold},
-               {when_of(s)},
+               {when_of(s, io)},
                {info.last_fired ? relative_to(*info.last_fired, now) : "-"},
                {format_count(info.fired)},
                {info.live.empty() ? "-" : ids_text(info.live)},

@@ -1,4 +1,4 @@
-// tls init, issue and show: a private authority and its certificates.
+// tls init, issue, show: a private certificate authority and its certificates.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -47,7 +47,9 @@ Result<int> run_tls_init(const Invocation& invocation, Io& io) {
   const std::string directory = directory_of(invocation);
   MS_TRY_ASSIGN(const Duration valid, days_of(invocation));
   std::vector<std::string> hosts = invocation.all_flags("host");
-  for (const char* here : {"localhost", "127.0.0.1", "::1"}) hosts.emplace_back(here);
+  for (const char* here : {"localhost", "127.0.0.1", "::1"}) {
+    if (std::find(hosts.begin(), hosts.end(), here) == hosts.end()) hosts.emplace_back(here);
+  }
   const WallTime now = SystemClock().now().wall;
   const Duration of_authority = std::max(valid, kAuthorityDays * kDay);
   MS_TRY(Authority::create(directory, "Mainspring authority", of_authority, now));
@@ -55,7 +57,7 @@ Result<int> run_tls_init(const Invocation& invocation, Io& io) {
   const std::string then = fmt::format(
       "Serve:    {0} serve --tls-cert {1}/server.pem --tls-key {1}/server.key\n"
       "Clients:  {0} queues list --server https://localhost:8080 --ca-file {1}/ca.pem\n"
-      "Keep {1}/ca.key away from the server: who has it can pass for every server and client.",
+      "Keep {1}/ca.key away from the server: its owner can impersonate every server and client.",
       "mainspring", directory);
   print_made(invocation, io,
              {directory + "/ca.pem", directory + "/ca.key", directory + "/server.pem",
@@ -100,9 +102,9 @@ Result<int> run_tls_show(const Invocation& invocation, Io& io) {
   print_line(io, "subject  " + printable(info.subject));
   print_line(io, "issuer   " + printable(info.issuer));
   print_line(io, "hosts    " + printable(hosts));
-  print_line(io, "from     " + format_wall_time(info.not_before));
-  print_line(io, fmt::format("to       {} ({})", format_wall_time(info.not_after),
-                             left <= Duration(0) ? "expired" : "in " + format_age(left)));
+  print_line(io, "from     " + shown_time(io, info.not_before));
+  print_line(io, fmt::format("to       {} ({})", shown_time(io, info.not_after),
+                             left <= Duration(0) ? "expired" : "in " + format_left(left)));
   return kExitOk;
 }
 
@@ -119,7 +121,7 @@ Command tls_command() {
           {.name = "init",
            .summary = "an authority and a server's certificate",
            .description =
-               "Makes a directory, open to its owner only, with an authority (ca.pem, ca.key, good "
+               "Make a directory, open to its owner only, with an authority (ca.pem, ca.key, good "
                "for ten years) and a certificate for a server (server.pem, server.key), all with "
                "keys of curve P-256. The certificate is good for localhost and each --host. "
                "ca.pem goes to those who connect; ca.key is to be kept away from the server.",
@@ -137,7 +139,7 @@ Command tls_command() {
            .run = run_tls_init},
           {.name = "issue",
            .summary = "one more certificate",
-           .description = "Makes NAME.pem and NAME.key in the authority's directory, for a server "
+           .description = "Make NAME.pem and NAME.key in the authority's directory, for a server "
                           "or, with --client, for a client. What was there by that name is "
                           "replaced; a server that uses it takes it up by itself.",
            .arguments = {{"NAME", "who it is for: letters, digits, '-', '_', '.'"}},
@@ -154,7 +156,7 @@ Command tls_command() {
            .run = run_tls_issue},
           {.name = "show",
            .summary = "what a certificate says",
-           .description = "Shows the first certificate of a file in PEM.",
+           .description = "Show the first certificate of a file in PEM.",
            .arguments = {{"FILE", "for example tls/server.pem"}},
            .examples = {{"mainspring tls show tls/server.pem", ""}},
            .run = run_tls_show}}};

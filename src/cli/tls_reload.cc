@@ -1,4 +1,4 @@
-// Looks at the files of a certificate, and takes them up.
+// Checks the files of a certificate, and loads changed ones.
 #include "cli/tls_reload.h"
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@ namespace mainspring::cli {
 TlsReload::TlsReload(TlsServer& tls, const Clock& clock, Log& log, Registry& registry)
     : tls_(tls), clock_(clock), log_(log), taken_(look()), seen_(taken_) {
   registry.gauge("mainspring_tls_certificate_expiry_seconds",
-                 "Until the server's certificate expires", [&tls, &clock] {
+                 "Time until the server's certificate expires.", [&tls, &clock] {
                    const Duration left = tls.expires_at() - clock.now().wall;
                    return static_cast<double>(left.count()) / 1e6;
                  });
@@ -82,11 +82,11 @@ TlsReload::Stamps TlsReload::look() const {
 void TlsReload::reload() {
   const auto done = tls_.reload();
   if (!done) {
-    return log_.error("the new certificate is no good; the old one stays",
+    return log_.error("the new certificate is invalid; the old one stays in use",
                       {{"why", done.error().message}});
   }
-  log_.info("certificate taken up", {{"file", tls_.options().certificate_file},
-                                     {"expires_at", format_wall_time(tls_.expires_at())}});
+  log_.info("certificate loaded", {{"file", tls_.options().certificate_file},
+                                   {"expires_at", format_wall_time(tls_.expires_at())}});
 }
 
 void TlsReload::warn_of_end(Now now) {

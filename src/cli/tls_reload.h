@@ -1,5 +1,5 @@
-// TlsReload: takes up new certificates when their files change or somebody says so, and warns
-// before they expire.
+// TlsReload: loads new certificates when their files change or on request, and warns before they
+// expire.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@
 
 namespace mainspring::cli {
 
-// Files are looked at, not watched: what they are may be exchanged by links far above them, as
-// Kubernetes and certbot do.
+// Files are polled, not watched: their content may change through links far above them, as with
+// Kubernetes and certbot.
 inline constexpr Duration kLookAtCertificates = std::chrono::seconds(1);
 inline constexpr Duration kExpiresSoon = std::chrono::hours(24 * 14);
 inline constexpr Duration kWarnAgain = std::chrono::hours(24);
@@ -30,18 +30,18 @@ class TlsReload {
 
   void start();
   void stop();
-  // From every thread: reads the files again, changed or not.
+  // Reads the files again, changed or not. Thread-safe.
   void reload_soon();
-  // Called after each reading that reload_soon() asked for, by the thread that reads. Before
+  // Called after each reading that reload_soon() requested, on the reading thread. Set before
   // start().
   void on_reloaded(std::function<void()> reloaded) { reloaded_ = std::move(reloaded); }
 
-  // One look, by the thread that start() makes or by a test. Changed files are read when they have
-  // not changed since the look before: a certificate and its key come one after the other.
+  // One check, by the thread of start() or by a test. Reads changed files once they are the same in
+  // two checks: a certificate and its key are written one after the other.
   void step(Now now);
 
  private:
-  // Which file, and which state of it.
+  // Identifies a file and its version.
   struct Stamp {
     std::uint64_t device = 0, inode = 0;
     std::int64_t changed_ns = 0, size = -1;

@@ -1,4 +1,4 @@
-// New certificates are taken up whole, bad ones are not, and the end of one is told in time.
+// New certificates are loaded as a whole, invalid ones are not, and a warning precedes expiry.
 #include "cli/tls_reload.h"
 
 #include <vector>
@@ -41,7 +41,7 @@ struct Rig {
 
 }  // namespace
 
-TEST_CASE("changed files are taken up when they are quiet") {
+TEST_CASE("changed files are loaded once they stop changing") {
   Rig rig;
   const auto first = rig.tls->context();
   rig.step();
@@ -55,7 +55,7 @@ TEST_CASE("changed files are taken up when they are quiet") {
   CHECK(rig.log.errors == 0);
 }
 
-TEST_CASE("a bad certificate is told of once, and the old one stays until a good one comes") {
+TEST_CASE("an invalid certificate is reported once; the old one stays until a valid one arrives") {
   Rig rig;
   const auto first = rig.tls->context();
   write_text(rig.certificates.path("server.pem"), "nothing");
@@ -68,7 +68,7 @@ TEST_CASE("a bad certificate is told of once, and the old one stays until a good
   CHECK(rig.tls->context() != first);
 }
 
-TEST_CASE("whoever asks gets the files read at once") {
+TEST_CASE("reload_soon() reads the files at once") {
   Rig rig;
   const auto first = rig.tls->context();
   rig.reload->reload_soon();
@@ -76,7 +76,7 @@ TEST_CASE("whoever asks gets the files read at once") {
   CHECK(rig.tls->context() != first);
 }
 
-TEST_CASE("an end within 14 days is warned of, once a day, and shown as a metric") {
+TEST_CASE("expiry within 14 days is logged once a day and shown as a metric") {
   Rig rig(15 * kDay);
   rig.step();
   CHECK(rig.log.warnings == 0);

@@ -1,5 +1,5 @@
-// token create, list, revoke: over the API, in the directory of a stopped server, or in the
-// database that servers share, whether or not one runs.
+// token create, list, revoke: over the API, in the directory of a stopped server, or in a shared
+// database, whether or not a server runs.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -28,12 +28,12 @@ bool offline(const Invocation& invocation) {
   return is_flag(invocation, "data") || in_database(invocation);
 }
 
-// A directory of which no server is the owner, or a database. A first token may be made before
-// there is a store.
+// A directory without a running server, or a database. A first token may be created before there is
+// a store.
 struct Offline {
   StderrLog log{LogLevel::warn};
   SystemClock system_clock;
-  DatabaseClock database_clock{system_clock};  // as the system's while there is no database
+  DatabaseClock database_clock{system_clock};  // equals the system's while there is no database
   std::unique_ptr<Store> store;
 
   static Result<std::unique_ptr<Offline>> open(const Invocation& invocation, bool create) {
@@ -47,7 +47,7 @@ struct Offline {
     if (in_database(invocation)) {
       MS_TRY_ASSIGN(PostgresOptions postgres, postgres_options(invocation.options));
       postgres.migrate = postgres.migrate && create;
-      postgres.joins = false;  // it is no node: the leases of a cluster at rest stay as they are
+      postgres.joins = false;  // not a node: leases of a stopped cluster stay as they are
       MS_TRY_ASSIGN(out->store, open_postgres_store(std::move(postgres), out->system_clock.now(),
                                                     out->log, &out->database_clock));
       return out;
@@ -68,7 +68,7 @@ struct Offline {
     return out;
   }
 
-  // The change and its record, in one commit.
+  // The change and its audit record, in one commit.
   Result<void> change(Operation operation, std::string_view action, const std::string& name) {
     const std::vector<Operation> batch{std::move(operation),
                                        Audit{.who = std::string(kLocalCaller),

@@ -1,4 +1,4 @@
-// top: queues as they work, refreshed until Ctrl-C: rates, lag, what runs.
+// top: shows queues with rates, lag and running jobs, refreshed until Ctrl-C.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ std::int64_t jobs_in(const QueueStats& queue, JobState state) {
   return queue.counts[static_cast<std::size_t>(state)];
 }
 
-// Jobs that ended since the queue was made, pruned ones too.
+// Jobs that ended since the queue was created, including pruned ones.
 std::int64_t ended_ever(const QueueStats& queue) {
   std::int64_t live = 0;
   for (const JobState state : {JobState::waiting, JobState::scheduled, JobState::available,
@@ -39,7 +39,7 @@ struct Rates {
   double in = 0, out = 0;  // jobs per second
 };
 
-// Since the look before; nothing without one, or for a queue that was not there.
+// Rates since the previous sample; none without one, or for a new queue.
 Rates rates_of(const QueueStats& queue, const Look& now, const Look* before) {
   if (before == nullptr) return {};
   const auto was = std::find_if(before->queues.begin(), before->queues.end(),
@@ -61,7 +61,7 @@ std::string rate_text(double rate) {
   return rate >= 100 ? fmt::format("{:.0f}", rate) : fmt::format("{:.1f}", rate);
 }
 
-// The queue whose oldest job waits longest comes first.
+// The queue with the oldest waiting job comes first.
 std::string screen_of(const Io& io, const Look& now, const Look* before) {
   std::vector<const QueueStats*> queues;
   for (const QueueStats& queue : now.queues) queues.push_back(&queue);
@@ -94,15 +94,15 @@ std::string screen_of(const Io& io, const Look& now, const Look* before) {
     running += worker.running;
     slots += worker.facts.slots;
   }
-  return fmt::format("{}  {}, {} running, {} slots\n\n{}", format_wall_time(now.at.wall),
+  return fmt::format("{}  {}, {} running, {} slots\n\n{}", shown_time(io, now.at.wall),
                      counted(std::ssize(now.workers), "worker"), running, slots,
-                     table.empty() ? "no queues yet\n" : table.render(io));
+                     table.empty() ? "no queues\n" : table.render(io));
 }
 
 Result<Look> look(Jobs& jobs) {
   Look out;
   MS_TRY_ASSIGN(out.queues, jobs.queues());
-  // A token may see queues and not workers.
+  // A token may have access to queues but not to workers.
   if (auto workers = jobs.workers()) out.workers = std::move(*workers);
   out.at = SystemClock().now();
   return out;
@@ -134,7 +134,7 @@ Result<int> run_top(const Invocation& invocation, Io& io) {
     return invalid("every",
                    fmt::format("--every {}: must be 100ms to 1h", format_duration(pause_for)));
   MS_TRY_ASSIGN(const auto count, invocation.number("count", 1, kMostRounds));
-  // A script reads two looks: the second has rates.
+  // A script gets two samples: the second has rates.
   constexpr std::int64_t kForScripts = 2;
   const std::int64_t rounds = count.value_or(io.out_is_terminal ? kMostRounds : kForScripts);
   StopSignals signals;

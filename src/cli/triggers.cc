@@ -52,7 +52,7 @@ std::string state_of_trigger(const TriggerInfo& info) {
   return info.paused ? "paused" : "active";
 }
 
-// Without the line's end.
+// Without the newline.
 Result<std::string> secret_of(const Invocation& invocation) {
   const auto file = invocation.flag("secret-file");
   if (!file) return std::string();
@@ -126,7 +126,7 @@ Result<void> read_ended(const Invocation& invocation, Trigger& trigger) {
   return {};
 }
 
-// The clock has triggers of its own.
+// Schedules are separate commands, so names of schedules are refused.
 Result<void> refuse_schedule(const Invocation& invocation) {
   const auto given = invocation.flag("schedule");
   if (!given) return {};
@@ -173,7 +173,7 @@ void print_trigger(const Invocation& invocation, Io& io, const TriggerInfo& info
     return print_line(io, line);
   }
   const WallTime now = SystemClock().now().wall;
-  Sheet sheet;
+  Sheet sheet(io);
   sheet.add("name", info.trigger.name);
   sheet.add("source", source_of(info.trigger));
   if (info.trigger.http) {
@@ -199,7 +199,7 @@ void print_trigger(const Invocation& invocation, Io& io, const TriggerInfo& info
   io.out(sheet.text());
 }
 
-// What `change` does to each of NAME….
+// Calls `change` for each of NAME….
 template <class Change>
 Result<int> for_each_name(const Invocation& invocation, Io& io, std::string_view what,
                           Change change) {
@@ -322,13 +322,13 @@ Result<int> run_trigger_ledger(const Invocation& invocation, Io& io) {
       if (invocation.json) {
         std::string line;
         encode_trigger_events({.rows = {row}, .next = {}}, line);
-        // The one row of the list.
+        // The only row of the list.
         const std::size_t begin = line.find('[') + 1;
         print_line(io, std::string_view(line).substr(begin, line.rfind(']') - begin));
         continue;
       }
       table.add({{fmt::to_string(row.seq)},
-                 {format_wall_time(row.fired_at)},
+                 {shown_time(io, row.fired_at)},
                  {row.job == 0 ? "-" : fmt::to_string(row.job)},
                  {row.event.empty() ? "-" : row.event},
                  {row.reason.empty() ? "-" : row.reason}});

@@ -17,15 +17,15 @@ constexpr int kShownUpcoming = 1000;
 void print_upcoming(Io& io, const Upcoming& upcoming) {
   Table ticks({{"NOMINAL"}, {"IN", Align::right}, {"SCHEDULE"}, {"NOTE"}});
   for (const UpcomingTick& tick : upcoming.ticks) {
-    ticks.add({{format_wall_time(tick.nominal)},
-               {format_age(tick.nominal - upcoming.from)},
+    ticks.add({{shown_time(io, tick.nominal)},
+               {format_left(tick.nominal - upcoming.from)},
                {tick.schedule},
                {tick.note, Colour::yellow}});
   }
   io.out(ticks.empty() ? "no ticks\n" : ticks.render(io));
   Table due({{"HOUR"}, {"DUE JOBS", Align::right}});
   for (const DueJobs& hour : upcoming.due)
-    due.add({{format_wall_time(hour.at)}, {format_count(hour.jobs)}});
+    due.add({{shown_time(io, hour.at)}, {format_count(hour.jobs)}});
   if (!due.empty()) io.out("\n" + due.render(io));
   for (const std::string& name : upcoming.cut) {
     io.err(

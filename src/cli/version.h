@@ -1,4 +1,4 @@
-// The version, as CMake knows it.
+// The version, as set by CMake.
 #pragma once
 
 #include <string_view>

@@ -9,7 +9,7 @@ namespace mainspring::cli {
 namespace {
 
 constexpr Duration kNoticeEvery = std::chrono::seconds(5);
-// What each notice asks for: more than the time to the next, with room for a slow machine.
+// The time that each notice asks for: more than the interval, with a margin for a slow machine.
 constexpr Duration kMoreStart = std::chrono::seconds(60);
 
 std::int64_t seconds_of(Duration time) {
@@ -18,7 +18,7 @@ std::int64_t seconds_of(Duration time) {
 
 }  // namespace
 
-// Shared with the loop, which may call after the watchdog has gone.
+// Shared with the loop, which may call after the watchdog was destroyed.
 struct Watchdog::Ping {
   std::atomic<bool> turned{false};
 };
@@ -69,7 +69,7 @@ bool Watchdog::step(Now now) {
       return true;
     }
   }
-  // Each loop is asked, also when one before it is late.
+  // Asks each loop, also when an earlier one is late.
   for (Watched& watched : loops_) all = has_turned(watched, now) && all;
   if (all) manager_.feed_watchdog();
   return all;

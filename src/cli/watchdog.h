@@ -1,5 +1,5 @@
-// Watchdog and StartNotice: what a service manager hears from the server while it runs and while
-// it starts.
+// Watchdog and StartNotice: notifications to a service manager, while the server runs and while it
+// starts.
 #pragma once
 
 #include <functional>
@@ -15,13 +15,13 @@
 
 namespace mainspring::cli {
 
-// Feeds the manager's watchdog as long as every loop turns. A loop that hangs for the time that the
-// manager allows (WatchdogSec=) lets the manager end the process and start it again.
+// Feeds the manager's watchdog as long as every loop turns. If a loop hangs for longer than the
+// manager allows (WatchdogSec=), the manager restarts the process.
 class Watchdog {
  public:
   struct Loop {
     std::string name;
-    // Lets the loop call `turned` when it runs. Must not wait for the loop.
+    // Makes the loop call `turned` when it runs. Must not wait for the loop.
     std::function<void(std::function<void()> turned)> ping;
   };
   // `manager`, `clock` and `log` outlive it.
@@ -32,14 +32,14 @@ class Watchdog {
 
   void start();
   void stop();
-  // The service stops, and its loops with it: from now on the watchdog is fed whatever they do. The
-  // manager has a limit of its own for stops.
+  // The service stops, and its loops too: from now on the watchdog is always fed. The manager has a
+  // separate limit for stops.
   void release();
 
-  // One round, by the thread that start() makes or by a test. Returns whether the watchdog was fed:
-  // every loop has turned since the round before.
+  // One round, by the thread of start() or by a test. Returns true if the watchdog was fed: every
+  // loop has turned since the previous round.
   bool step(Now now);
-  // How often to step: four rounds for each time that the manager waits.
+  // How often to step: four times per watchdog period of the manager.
   Duration interval() const { return manager_.watchdog() / 4; }
 
  private:
@@ -64,8 +64,8 @@ class Watchdog {
   std::thread thread_;
 };
 
-// While it lives the manager hears every few seconds that the start continues, and waits longer. A
-// store whose log is replayed may take minutes.
+// While it lives, it notifies the manager every few seconds that the start continues, so that the
+// manager waits longer. Replaying a store's log may take minutes.
 class StartNotice {
  public:
   // `what`: "opening the store in /var/lib/mainspring".

@@ -1,4 +1,4 @@
-// The watchdog is fed only while the commit loop and every I/O thread turn.
+// The watchdog is notified only while the commit loop and every I/O thread run.
 #include "cli/watchdog.h"
 
 #include <doctest/doctest.h>
@@ -42,7 +42,7 @@ struct NotifyRig {
     const ssize_t size = recv(fd, text, sizeof text, wait ? 0 : MSG_DONTWAIT);
     return size < 0 ? "" : std::string(text, static_cast<std::size_t>(size));
   }
-  // What has come, of which this message is one.
+  // Whether this message has arrived.
   bool has_come(const std::string& message) const {
     bool found = false;
     for (std::string one = next(); !one.empty(); one = next()) found = found || one == message;
@@ -89,7 +89,7 @@ struct ServedRig {
     server->stop(0s);
     node->stop();
   }
-  // A round after every loop has turned, and with that answered what it was asked before.
+  // A round after every loop has run, so that earlier pings are answered.
   bool fed_when_turned() {
     std::latch turned(2);
     node->broker().ping([&turned] { turned.count_down(); });
@@ -97,7 +97,7 @@ struct ServedRig {
     turned.wait();
     return watchdog->step(clock.now());
   }
-  // The ping before may have been answered; those after it are not.
+  // The previous ping may have been answered; later ones are not.
   bool hangs() {
     (void)watchdog->step(clock.now());
     (void)notify.has_come("");
@@ -134,7 +134,7 @@ class ReadyzRequest {
 
 }  // namespace
 
-TEST_CASE("the watchdog is fed while every loop turns, and not before it was asked") {
+TEST_CASE("the watchdog is notified while every loop runs, and not before it is asked") {
   ServedRig rig;
   CHECK(!rig.watchdog->step(rig.clock.now()));
   CHECK(!rig.notify.has_come("WATCHDOG=1"));
@@ -143,10 +143,10 @@ TEST_CASE("the watchdog is fed while every loop turns, and not before it was ask
   CHECK(rig.fed_when_turned());
 }
 
-TEST_CASE("a commit loop that hangs stops the feeding until it turns again") {
+TEST_CASE("a commit loop that hangs stops the notifications until it runs again") {
   ServedRig rig;
   std::latch hangs(1), released(1);
-  // Answers are called by the commit loop.
+  // The commit loop calls the callbacks.
   rig.node->broker().submit(Cancel{.id = 1}, [&](OperationResult) {
     hangs.count_down();
     released.wait();
@@ -159,7 +159,7 @@ TEST_CASE("a commit loop that hangs stops the feeding until it turns again") {
   CHECK(rig.notify.has_come("WATCHDOG=1"));
 }
 
-TEST_CASE("one I/O thread of several that hangs stops the feeding until it turns again") {
+TEST_CASE("one hanging I/O thread of several stops the notifications until it runs again") {
   std::latch hangs(1), released(1);
   ServedRig rig([&] {
     if (!hangs.try_wait()) hangs.count_down();
@@ -173,7 +173,7 @@ TEST_CASE("one I/O thread of several that hangs stops the feeding until it turns
   CHECK(rig.fed_when_turned());
 }
 
-TEST_CASE("a loop that hangs is logged once, and once when it turns again") {
+TEST_CASE("a loop that hangs is logged once, and once when it runs again") {
   const NotifyRig notify;
   const ServiceManager manager(notify.path(), 20s);
   ManualClock clock;
@@ -209,7 +209,7 @@ TEST_CASE("a service that stops is not restarted because its loops end") {
   CHECK(watchdog.step(clock.now()));
 }
 
-TEST_CASE("a start that takes long asks the service manager for more time") {
+TEST_CASE("a slow start asks the service manager for more time") {
   const NotifyRig notify;
   const ServiceManager manager(notify.path(), Duration(0));
   const SystemClock clock;

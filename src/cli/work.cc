@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <thread>
 
 #include "base/secret.h"
@@ -66,11 +67,11 @@ Result<WorkPlan> plan_of(const Invocation& invocation, const Io& io) {
   plan.options.slots = static_cast<int>(slots == 0 ? processors : slots);
   if (plan.once || plan.slot) plan.options.slots = 1;
   if (plan.timer) {
-    // Each of the timers, and its twin.
+    // Each timer and its standby.
     const int least = 2 * plan.timer->timer_slots;
     if (slots == 0) plan.options.slots = std::max(plan.options.slots, least);
     plan.timer->lease = std::min(plan.timer->lease, plan.options.lease);
-    plan.kind_options.until_told = true;
+    plan.kind_options.until_stopped = true;
   }
   plan.options.graceful_stop = invocation.options.graceful_stop;
   for (const auto& mistakes : {plan.options.validate(), plan.exec.validate()}) {
@@ -84,7 +85,7 @@ std::int64_t ended(const WorkerStats& stats) {
          stats.cancelled;
 }
 
-// Waits for what ends the worker: a signal, or the reason that --once and --drain look for.
+// Waits for the end of the worker: a signal, or the condition of --once and --drain.
 void wait_for_reason(const WorkPlan& plan, Jobs& jobs, const WorkerRuntime& runtime,
                      const Clock& clock, StopSignals& signals, Io& io) {
   if (!plan.once && !plan.drain) return signals.wait();
@@ -115,7 +116,10 @@ void print_stats(const Invocation& invocation, Io& io, const WorkerStats& stats)
 }  // namespace
 
 bool program_exists(const std::string& name, const std::string& directory, const Io& io) {
-  const auto runs = [](const std::string& file) { return access(file.c_str(), X_OK) == 0; };
+  const auto runs = [](const std::string& file) {
+    std::error_code unknown;
+    return access(file.c_str(), X_OK) == 0 && !std::filesystem::is_directory(file, unknown);
+  };
   if (name.find('/') != std::string::npos) {
     const bool relative = !name.starts_with('/') && !directory.empty();
     return runs(relative ? directory + "/" + name : name);
@@ -149,15 +153,17 @@ std::string stats_text(const WorkerStats& stats) {
 }
 
 Result<int> run_work(const Invocation& invocation, Io& io) {
-  MS_TRY_ASSIGN(const WorkPlan plan, plan_of(invocation, io));
+  MS_TRY_ASSIGN(WorkPlan plan, plan_of(invocation, io));
   StopSignals signals;
+  Refusal refusal(signals);
+  refusal.obey(plan.options);
   if (!invocation.options.allow_core) MS_TRY(keep_memory_private());
   const SystemClock clock;
   SystemRandom random;
   StderrLog log(log_level_of(invocation.options), log_format_of(invocation.options));
   SystemProcesses processes;
   MS_TRY_ASSIGN(const auto connection, connect(invocation, 15s));
-  MS_TRY(connection->client->ready());  // a wrong address is said now, not tried for ever
+  MS_TRY(connection->client->ready());  // report a wrong address now instead of retrying forever
 
   if (plan.drain) MS_TRY(check_visible(*connection->client, plan.options.queues));
   for (const std::string& queue : unused_queues(*connection->client, plan.options.queues)) {
@@ -179,7 +185,6 @@ Result<int> run_work(const Invocation& invocation, Io& io) {
     const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
     return run_work_slot(invocation, io, plan, jobs, handler, signals);
   }
-  Refusal refusal(signals);
   WorkerRuntime runtime(jobs, clock, random, log, plan.options);
   if (plan.kinds.empty()) runtime.on_any(handler, plan.kind_options);
   for (const std::string& kind : plan.kinds) runtime.on(kind, handler, plan.kind_options);
@@ -197,6 +202,8 @@ Result<int> run_work(const Invocation& invocation, Io& io) {
   }
   wait_for_reason(plan, connection->jobs(), runtime, clock, signals, io);
   log_stop(log, signals);
+  if (refusal.stopped_by_operator() && !invocation.json)
+    io.err("Stopping: an operator asked for it. Running jobs finish first.\n");
   if (signals.first() != 0 && io.err_is_terminal) {
     io.err(
         "Stopping: running jobs may end. Ctrl-C again ends at once; then they are lost with their "

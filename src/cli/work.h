@@ -1,4 +1,4 @@
-// The parts of `work`: what its flags ask for, and its three ways to run.
+// The parts of `work`: its flags, and its three ways to run.
 #pragma once
 
 #include <optional>
@@ -21,27 +21,26 @@ struct WorkPlan {
   KindOptions kind_options;
   ExecOptions exec;
   std::vector<std::string> kinds;  // empty = every kind
-  JobId job = 0;                   // this one alone; 0 = any. Then once is set
+  JobId job = 0;                   // only this job; 0 = any. If set, `once` is set too
   bool once = false;
   bool drain = false;
   std::optional<SlotOptions> slot;
   std::optional<TimerOptions> timer;
 };
 
-// Errors: invalid_argument: a flag of --slot or --timer without it, or that breaks a rule.
+// Errors: invalid_argument (a flag of --slot or --timer without it, or an invalid value).
 Result<std::optional<SlotOptions>> slot_of(const Invocation& invocation);
 Result<std::optional<TimerOptions>> timer_of(const Invocation& invocation);
 
-// Is there such a program? A typing error must not cost every job of a queue its attempts.
+// Returns whether the program exists: a mistyped name must not cost every job its attempts.
 bool program_exists(const std::string& name, const std::string& directory, const Io& io);
 
-// To see whether a queue is empty takes a scope; without it there seems to be nothing.
+// Seeing whether a queue is empty requires a scope; without it the queue would look empty.
 Result<void> check_visible(Client& client, const std::vector<std::string>& queues);
-// Those to which no job was ever enqueued and for which nothing was set. A queue that the caller
-// may not see is not among them.
+// Queues that were never used: no job and no setting. Excludes queues that the caller may not see.
 std::vector<std::string> unused_queues(Client& client, const std::vector<std::string>& queues);
-// Is nothing left that a worker of these queues would take, now or after a back-off? No kinds:
-// every kind.
+// Returns whether no job is left that a worker of these queues could take, now or after a back-off.
+// No kinds = every kind.
 Result<bool> drained(Jobs& jobs, const std::vector<std::string>& queues,
                      const std::vector<std::string>& kinds);
 
@@ -49,15 +48,15 @@ Result<bool> drained(Jobs& jobs, const std::vector<std::string>& queues,
 struct WaitingRetries {
   int jobs = 0;
   WallTime next = WallTime::never();  // of the first
-  bool more = false;                  // there are more than were looked at
+  bool more = false;                  // there are more than were read
 };
 Result<WaitingRetries> waiting_retries(Jobs& jobs, const std::vector<std::string>& queues,
                                        const std::vector<std::string>& kinds);
 
-// What --drain reports while it waits for retries.
+// The messages of --drain while it waits for retries.
 class DrainNotice {
  public:
-  // A line for people; "" = nothing new, or it is a matter of a second.
+  // A line for people; "" = nothing new, or the wait is about a second.
   std::string text(const WaitingRetries& waiting, Now now);
 
  private:
@@ -65,7 +64,7 @@ class DrainNotice {
   Instant quiet_until_;
 };
 
-// For the end of a worker: members of a JSON object, and words.
+// Statistics at the end of a worker: members of a JSON object, and words.
 std::string stats_json(const WorkerStats& stats);
 std::string stats_text(const WorkerStats& stats);
 
@@ -73,7 +72,7 @@ std::string stats_text(const WorkerStats& stats);
 Result<int> run_work_slot(const Invocation& invocation, Io& io, const WorkPlan& plan, Jobs& jobs,
                           const Handler& handler, StopSignals& signals);
 
-// Runs a program once per batch; its exit code says what there was to do.
+// Runs a program once per batch; its exit code says whether there was work.
 ProcessBatch exec_batch(Processes& processes, ExecOptions options);
 
 }  // namespace mainspring::cli

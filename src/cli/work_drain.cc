@@ -1,4 +1,4 @@
-// Messages of a worker about its queues: one that was never used, and what --drain waits for.
+// Messages of a worker about its queues: unused queues, and what --drain waits for.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace mainspring::cli {
 namespace {
 
-constexpr int kLookedAt = 1000;            // jobs that wait for their next attempt
+constexpr int kLookedAt = 1000;            // waiting retries that are read
 constexpr Duration kQuiet = 1s;            // shorter waits are not reported
 constexpr Duration kBetweenNotices = 10s;  // unless the number of jobs changes
 
@@ -53,7 +53,7 @@ Result<bool> drained(Jobs& jobs, const std::vector<std::string>& ours,
     for (const std::string& kind : kinds) {
       for (const JobState state : kLeft) {
         JobId before = 0;
-        do {  // a page may be empty although there is more to look through
+        do {  // a page may be empty although there are more
           MS_TRY_ASSIGN(
               const JobPage page,
               jobs.list({.queue = queue, .kind = kind, .tag = "", .state = state}, 1, before));
@@ -66,7 +66,7 @@ Result<bool> drained(Jobs& jobs, const std::vector<std::string>& ours,
   return true;
 }
 
-// Retries that no worker can take yet. Others may be available meanwhile: then nothing is reported.
+// Retries that no worker can take yet. Empty if other jobs are available meanwhile.
 Result<WaitingRetries> waiting_retries(Jobs& jobs, const std::vector<std::string>& queues,
                                        const std::vector<std::string>& kinds) {
   WaitingRetries out;

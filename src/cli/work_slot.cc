@@ -1,4 +1,4 @@
-// work --slot: one time slot, and the line that says how it went.
+// work --slot: one time slot, and its summary.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -10,7 +10,7 @@
 namespace mainspring::cli {
 namespace {
 
-const char* const kSlotOnly[] = {"name", "estimate", "tolerance", "idle", "poll", "twin"};
+const char* const kSlotOnly[] = {"name", "estimate", "tolerance", "idle", "poll", "standby"};
 
 Result<double> decimal(const Invocation& invocation, const std::string& name, double otherwise) {
   const auto text = invocation.flag(name);
@@ -83,7 +83,7 @@ Result<std::optional<SlotOptions>> slot_of(const Invocation& invocation) {
   SlotOptions slot;
   slot.name = invocation.flag("name").value_or(slot.name);
   if (invocation.has("poll")) slot.rule = SlotRule::poll;
-  slot.twin = invocation.has("twin");
+  slot.standby = invocation.has("standby");
   if (invocation.has("idle") && slot.rule != SlotRule::poll) {
     return invalid("idle", "--idle: can be given with --poll only; else the slot waits on a push");
   }

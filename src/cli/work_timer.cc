@@ -1,4 +1,4 @@
-// work --timer: a program that is run once per batch of a continuous timer.
+// work --timer: runs a program once per batch of a continuous timer.
 #include <fmt/format.h>
 
 #include "cli/work.h"
@@ -6,7 +6,7 @@
 namespace mainspring::cli {
 namespace {
 
-constexpr int kExitIdle = 3;  // there was nothing to do
+constexpr int kExitIdle = 3;  // there was no work
 constexpr std::size_t kErrorBytes = 1 << 10;
 const char* const kTimerOnly[] = {"batch", "batch-idle", "timer-slots"};
 const char* const kNotOfTimers[] = {"slot", "once", "drain", "retry-after", "max-attempts"};
@@ -62,7 +62,7 @@ ProcessBatch exec_batch(Processes& processes, ExecOptions options) {
     add("BATCH_MAX", fmt::to_string(max));
     add("BATCH", fmt::to_string(context.batch()));
     add("TOKEN", fmt::to_string(context.token()));
-    // Without a token the program runs all the same: it may not need one.
+    // Without a token the program still runs: it may not need one.
     (void)options.access.add(spec.environment, context.job().queue, "", context.remaining());
     add("REMAINING_MS",
         fmt::to_string(std::max<std::int64_t>(context.remaining().count() / 1000, 0)));

@@ -1,4 +1,4 @@
-// Ends of workers: the first refusal is kept, and polls are woken by the stop.
+// The end of workers: keeps the first refusal, and wakes waiting polls at a stop.
 #include "cli/worker_end.h"
 
 #include "cli/handlers.h"
@@ -24,7 +24,7 @@ void Refusal::watch(WorkerRuntime& worker) {
 
 namespace {
 
-// What a claim is answered where there is nothing to claim any more.
+// The answer to a claim when there is nothing more to claim.
 ClaimResult wait_for_stop(const std::stop_token& stop) {
   Mutex mutex;
   CondVar wake;
@@ -65,6 +65,21 @@ void Refusal::take_one(WorkerRuntime& worker, Jobs& jobs) {
     given = got && !got->jobs.empty();
     return got;
   });
+}
+
+void Refusal::obey(WorkerOptions& options) {
+  options.on_stop_command = [this] {
+    {
+      const MutexLock lock(mutex_);
+      stopped_ = true;
+    }
+    signals_.request();
+  };
+}
+
+bool Refusal::stopped_by_operator() {
+  const MutexLock lock(mutex_);
+  return stopped_;
 }
 
 Result<int> Refusal::exit_code() {

@@ -1,5 +1,5 @@
-// How the commands that run workers (`work`, `pipeline run`) come to their end: a signal, a reason
-// that they look for, or a server that refuses them.
+// How the commands that run workers (`work`, `pipeline run`) end: a signal, their own end
+// condition, or a refusal of the server.
 #pragma once
 
 #include <functional>
@@ -12,17 +12,21 @@
 
 namespace mainspring::cli {
 
-// Why a worker was refused, if one was: all end then, instead of asking for ever. Outlives the
-// workers that it watches.
+// Why the server refused a worker, if it did: then all workers end instead of retrying forever.
+// Outlives the workers that it watches.
 class Refusal {
  public:
   explicit Refusal(StopSignals& signals) : signals_(signals) {}
-  // Before the worker starts.
+  // Call before the worker starts.
   void watch(WorkerRuntime& worker);
-  // Before it starts: it claims this job, once. If it is not given that, it is refused.
+  // Call before it starts: it claims this job once. If it does not get the job, that is a refusal.
   void name_job(WorkerRuntime& worker, Jobs& jobs, JobId job);
-  // Before it starts: it claims one job, whichever comes first, and no other.
+  // Call before it starts: it claims one job, and no other.
   static void take_one(WorkerRuntime& worker, Jobs& jobs);
+  // Before the worker is made: an operator who stops it ends this command.
+  void obey(WorkerOptions& options);
+  // Did an operator? Then a line for people says so.
+  bool stopped_by_operator();
   // The first reason as an error, or kExitOk. After the workers have stopped.
   Result<int> exit_code();
 
@@ -32,9 +36,10 @@ class Refusal {
   StopSignals& signals_;
   Mutex mutex_;
   std::optional<Error> error_ MS_GUARDED_BY(mutex_);
+  bool stopped_ MS_GUARDED_BY(mutex_) = false;
 };
 
-// Asks `done` four times a second, until it says yes or the first signal comes.
+// Calls `done` four times a second, until it returns true or the first signal arrives.
 void wait_until(StopSignals& signals, const std::function<bool()>& done);
 
 }  // namespace mainspring::cli

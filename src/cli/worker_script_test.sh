@@ -5,7 +5,7 @@ set -uo pipefail
 # shellcheck source=src/cli/script_test.sh
 source "$(dirname "$0")/script_test.sh"
 
-# ended CODE PID: a process in the background ends with CODE.
+# ended CODE PID: checks that a background process ends with CODE.
 ended() {
   local status=0
   wait "$2" || status=$?
@@ -19,6 +19,7 @@ expect 7 'report/eu has a token: yes' ms lease run report/eu -- sh -c 'echo "$MA
 expect 0 'from its input' bash -c "echo 'from its input' | '$mainspring' lease run report/eu -- cat"
 expect 143 '' ms lease run a -- sh -c 'kill -TERM $$'
 expect 66 'mainspring: program "no-such-program": not found…' ms lease run a -- no-such-program
+expect 64 'mainspring: --exec "…": there is no program …' ms work --queue q --exec "$work"
 expect 66 '…' ms leases show never
 
 mkfifo go
@@ -42,7 +43,7 @@ ended 9 $signalled
 expect 0 '' test -e told
 expect 0 '' ms lease run signalled -- true
 
-# A holder that was stopped past its lease ends its command when it goes on.
+# A holder that is stopped beyond its lease ends its command when it continues.
 "$mainspring" lease run stopped --ttl 1s -- sh -c 'touch began3; exec sleep 60' 2>stopped.log &
 stopped=$!
 await test -e began3
@@ -53,7 +54,7 @@ ended 75 $stopped
 expect 0 'mainspring: lease stopped was lost; the command was ended' cat stopped.log
 
 # -- step run ---------------------------------------------------------------------------------------
-# Each step runs once, although the program dies behind each of them.
+# Each step runs once, although the program dies after each step.
 cat >steps.sh <<'END'
 set -e
 payment=$("$MS" step run charge -- sh -c 'echo charged >>log; echo "{\"id\": \"c1\"}"')
@@ -70,7 +71,7 @@ MS=$mainspring "$mainspring" work --queue steps --exec 'sh steps.sh' --retry-aft
 expect 0 '…"result":{"payment": {"id": "c1"}, "text": "some text", "code": 9, "both": [1,2,0]}…' ms jobs show 1 --json
 expect 0 'charged packed failed ' sh -c "tr '\n' ' ' <log"
 
-# A worker that is killed between two steps: another one runs the rest alone.
+# After a worker is killed between two steps, another one runs only the remaining steps.
 cat >resume.sh <<'END'
 set -e
 "$MS" step run one -- sh -c 'echo "one by $MAINSPRING_ATTEMPT" >>resumed; echo 1'
@@ -91,13 +92,32 @@ expect 0 '…"state":"completed"…' ms jobs show 2 --json
 expect 64 'mainspring: …step run: must be run by the program of a job…' ms step run a -- true
 expect 64 '…' ms step run 'no name' -- true
 
-# -- what a worker says about its queues ------------------------------------------------------------
+# -- the queues that a worker reports ---------------------------------------------------------------
 expect 0 'mainspring: warning: queue "typo" has never been used: check its name. Jobs that are enqueued to it later are taken.
 worker … takes jobs of typo from …0 completed, 0 failed attempts' ms work --queue typo --exec cat --drain
 ms enqueue failing k --max-attempts 2 >/dev/null
 expect 0 'worker …
 Waiting for the next attempt of 1 failed job: it runs at 20…Z, in … Ctrl-C stops without them.
 0 completed, 2 failed attempts' ms work --queue failing --exec 'sh -c "exit 1"' --retry-after 3s --drain
+
+# -- workers quiet, resume, stop --------------------------------------------------------------------
+"$mainspring" work --queue ordered --exec 'sh -c "echo ran >>ordered"' --slots 2 --worker-version 1.4 >ordered.out 2>ordered.err &
+ordered=$!
+waits() { "$mainspring" workers | grep -q ' waiting  *ordered'; }
+await waits
+expect 66 'mainspring: NAME "missing-*": no connected worker has this id or host; nothing was changed. …' ms workers quiet 'missing-*'
+# Workers that have ended are listed for five minutes and get the command too.
+expect 0 '… on …, pid …: quiet…' ms workers quiet "$(hostname)"
+expect 0 '… quiet …ordered…' ms workers
+ms enqueue ordered k >/dev/null
+expect 1 '' test -e ordered
+expect 0 '…"command":null}' ms workers resume '*' --json
+await test -e ordered
+expect 0 '…: stopping…' ms workers stop "$("$mainspring" workers --json | grep '"ordered"' | sed 's/.*"id":"\([^"]*\)".*/\1/')"
+ended 0 $ordered
+expect 0 '…Stopping: an operator asked for it…' cat ordered.err
+expect 0 '1 completed, 0 failed attempts' cat ordered.out
+expect 0 '…program worker 1.4…' ms marks list
 
 # -- work --slot ------------------------------------------------------------------------------------
 for _ in 1 2 3; do ms enqueue mails send >/dev/null; done
@@ -110,19 +130,19 @@ expect 0 '…"kinds":{"send":{"n":…' ms leases show slot/default
 long=$!
 await ms leases show slot/long
 expect 0 '…nothing done: slot long is held by …' ms work --queue none --exec cat --slot 30s --name long
-"$mainspring" work --queue none --exec cat --slot 30s --name long --twin --json >twin.out 2>twin.err &
-twin=$!
+"$mainspring" work --queue none --exec cat --slot 30s --name long --standby --json >standby.out 2>standby.err &
+standby=$!
 kill -TERM $long
 ended 0 $long
 expect 0 '0 handled, 0.0 % busy in … s: stopped by a signal; … s left' cat long.out
-# It waits for work, and so knows what to do with a signal.
+# It waits for work, so its signal handlers are installed.
 await sh -c '"$1" workers | grep -q " waiting  *none"' sh "$mainspring"
-kill -TERM $twin
-ended 0 $twin
-expect 0 '{"end":"stopped",…' cat twin.out
+kill -TERM $standby
+ended 0 $standby
+expect 0 '{"end":"stopped",…' cat standby.out
 
 # -- work --timer -----------------------------------------------------------------------------------
-# A batch that finds another one at work says so: the lock goes with its process, however it dies.
+# A batch reports another running batch. The lock ends with its process, however the process dies.
 cat >batch.sh <<'END'
 #!/bin/bash
 exec 9>>lock
@@ -142,7 +162,7 @@ two=$!
 ms timers wake outbox >/dev/null
 await batches_after 0
 expect 0 '… outbox 7' tail -n 1 batches
-# Whoever dies in the middle of whatever: another run goes on.
+# After a kill at any moment another run continues.
 for _ in 1 2 3; do
   read -rt 0.7 <> <(:)
   { kill -9 $one && wait $one; } 2>/dev/null
@@ -158,7 +178,7 @@ done
 expect 1 '' test -e overlaps
 # Tokens never go back.
 expect 0 '' bash -c "cut -d' ' -f1 batches | sort -nc"
-# The kill switch: nothing more begins, until it is started again.
+# The kill switch: no batch starts until the timer is started again.
 ms timers stop outbox --reason 'wrong prices' >/dev/null
 idle() { ! ms leases show timer/outbox; }
 await idle
@@ -170,7 +190,7 @@ ended 0 $one
 ended 0 $two
 
 # -- work --job -------------------------------------------------------------------------------------
-# A job is put aside by its program, and taken by its id.
+# A program defers its job; the job is then claimed by its id.
 aside=$(ms enqueue pay charge)
 aside=${aside%% *}
 expect 0 'worker …0 completed, 0 failed attempts, 1 deferred' \
@@ -188,7 +208,7 @@ expect 0 'worker …1 completed, 0 failed attempts' ms work --queue once --exec 
 expect 0 '…"available":4,…"completed":1,…' ms queues show once --json
 expect 0 'worker …1 completed, 0 failed attempts' ms work --queue once --exec true --once --slots 4
 
-# -- what a program took ----------------------------------------------------------------------------
+# -- resource use of a program ----------------------------------------------------------------------
 cat >heavy.sh <<'END'
 x=$(head -c 52428800 /dev/zero | tr '\0' a)
 echo '{"error":"too much work"}' >&3

@@ -54,7 +54,7 @@ Result<std::vector<WorkflowStep>> all_steps(Workflows& workflows, WorkflowId id)
   return out;
 }
 
-// The workflows that are steps of these, and theirs. Some may be gone, or nobody's to see.
+// The child workflows of these steps, recursively. Some may be pruned or hidden from the caller.
 ShownChildren children_of(Workflows& workflows, const std::vector<WorkflowStep>& steps) {
   ShownChildren out;
   std::vector<WorkflowId> next;
@@ -99,14 +99,14 @@ std::string parent_text(const WorkflowInfo& info) {
 std::string text_of_workflow(const WorkflowInfo& info, const std::vector<WorkflowStep>& steps,
                              const ShownChildren& children, const Io& io) {
   const WallTime now = SystemClock().now().wall;
-  Sheet head;
+  Sheet head(io);
   head.add("id", fmt::to_string(info.id));
   head.add("name", info.name);
   head.add("key", info.key);
   std::string out =
       head.text() +
       fmt::format("{:<15} {}\n", "state", coloured(io, state_text(info), colour_of(info.state)));
-  Sheet rest;
+  Sheet rest(io);
   rest.add("reason", info.reason);
   rest.add("forked from", forked_text(info));
   rest.add("parent", parent_text(info));
@@ -119,9 +119,9 @@ std::string text_of_workflow(const WorkflowInfo& info, const std::vector<Workflo
   return out + rest.text() + "\n" + workflow_tree(steps, now, io, children);
 }
 
-// What the outcome of one that was waited for is told by.
-void print_outcome(const Invocation& invocation, Io& io, const WorkflowInfo& info,
-                   Duration waited) {
+// Prints the outcome of a workflow that was waited for.
+void print_outcome(const Invocation& invocation, Io& io, const WorkflowInfo& info, Duration waited,
+                   bool interrupted) {
   if (invocation.json) {
     std::string line;
     encode_workflow_info(info, line);
@@ -131,10 +131,15 @@ void print_outcome(const Invocation& invocation, Io& io, const WorkflowInfo& inf
   } else if (is_at_rest(info.state)) {
     io.err(fmt::format("workflow {} is {}: {}\n", info.id, to_string(info.state),
                        printable(info.reason)));
+  } else if (interrupted) {
+    io.err(
+        fmt::format("interrupted: workflow {} is {} and continues: `mainspring workflow show "
+                    "{}`\n",
+                    info.id, to_string(info.state), info.id));
   } else {
     io.err(
-        fmt::format("workflow {} is still {} after {}; it goes on. `mainspring workflow show "
-                    "{}` shows it\n",
+        fmt::format("workflow {} is still {} after {} and continues: `mainspring workflow show "
+                    "{}`\n",
                     info.id, to_string(info.state), format_duration(waited), info.id));
   }
 }
@@ -160,7 +165,7 @@ Result<int> wait_for_workflow(const Invocation& invocation, Io& io, Connection& 
     const bool over = signals.stop().stop_requested() || left <= slice;
     if (is_at_rest(info.state) || over) {
       progress.clear();
-      print_outcome(invocation, io, info, limit);
+      print_outcome(invocation, io, info, limit, signals.stop().stop_requested());
       return exit_of_workflow(info.state);
     }
     progress.show(
@@ -187,7 +192,7 @@ Result<WorkflowId> id_of(const Invocation& invocation) {
                  fmt::format("ID \"{}\": must be a workflow's number, from 1 on", printable(text)));
 }
 
-// What `change` does to each of ID….
+// Calls `change` for each of ID….
 template <class Change>
 Result<int> for_each_workflow(const Invocation& invocation, Io& io, Change change) {
   MS_TRY_ASSIGN(const auto ids, ids_of(invocation, "ID"));
@@ -199,7 +204,7 @@ Result<int> for_each_workflow(const Invocation& invocation, Io& io, Change chang
   return kExitOk;
 }
 
-// What was started, or with --wait how it ended.
+// Prints the started workflow, or with --wait how it ended.
 Result<int> print_started(const Invocation& invocation, Io& io, Connection& connection,
                           const WorkflowStarted& started) {
   MS_TRY_ASSIGN(const Duration limit, workflow_wait_limit(invocation));
@@ -323,7 +328,7 @@ Result<int> run_workflow_show(const Invocation& invocation, Io& io) {
     MS_TRY_ASSIGN(const WorkflowInfo info,
                   workflows.wait_workflow(id, drawn == 0 ? Duration{0} : kRedraw, signals.stop()));
     const bool over = is_at_rest(info.state) || signals.stop().stop_requested();
-    // Elsewhere than on a terminal pictures would only pile up: there it is the last one.
+    // Without a terminal, redraws would pile up: only the last one is printed.
     const bool wanted = invocation.json || io.out_is_terminal;
     if (over || (wanted && info.version != drawn)) MS_TRY(draw(info));
     if (over) return exit_of_workflow(info.state);

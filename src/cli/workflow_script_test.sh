@@ -1,5 +1,5 @@
 #!/bin/bash
-# Workflows by the command line against a real server: run, signalled, undone, parked, taken as done.
+# Workflows by the command line against a real server: run, signalled, undone, parked, marked as done.
 # Usage: workflow_script_test.sh PROGRAM
 # shellcheck disable=SC2016
 set -uo pipefail
@@ -31,7 +31,7 @@ expect 66 '…' ms workflow check nothing.json
 
 start_server
 
-# -- all is well --------------------------------------------------------------------------------------
+# -- success ------------------------------------------------------------------------------------------
 expect 0 'no workflows' ms workflow list
 expect 0 '1 started' ms workflow start order.json --key o-1
 expect 0 '1 (was there already)' ms workflow start order.json --key o-1
@@ -39,7 +39,7 @@ expect 0 '{"id":1,"duplicate":true}' ms workflow start order.json --key o-1 --js
 expect 0 '…state           running…▸ charge  running  job 1…  · pack  waiting…    · approved  waiting…      · ship  waiting  after approved, charge' ms workflow show 1
 expect 0 '…' ms work --queue pay --exec 'echo {\"id\":\"c1\"}' --drain
 expect 0 '…  ✓ pack  completed…3 jobs: 3 completed…    ▸ approved  running…' ms workflow show 1
-expect 75 'workflow 1 is still running after 100ms; it goes on. `mainspring workflow show 1` shows it' ms workflow start order.json --key o-1 --wait=100ms
+expect 75 'workflow 1 is still running after 100ms and continues: `mainspring workflow show 1`' ms workflow start order.json --key o-1 --wait=100ms
 ms workflow show 1 --follow >followed 2>&1 &
 follower=$!
 expect 0 '1 has the signal approved' ms workflow signal 1 approved --payload '{"by":"ann"}' --id s1
@@ -55,7 +55,7 @@ expect 65 '…' ms workflow cancel 1
 expect 66 '…there is no workflow 9…' ms workflow show 9
 expect 64 '…ID "x": must be a workflow…' ms workflow show x
 
-# -- once more from a step ----------------------------------------------------------------------------
+# -- a fork from a step -------------------------------------------------------------------------------
 expect 64 '…--from…' ms workflow fork 1
 expect 64 '…has none of this name…' ms workflow fork 1 --from sheep
 expect 0 '2 started' ms workflow fork 1 --from ship --key o-1b
@@ -67,7 +67,7 @@ expect 0 '…' ms work --queue ship --exec 'echo {\"parcel\":\"p10\"}' --drain
 expect 0 '{"parcel":"p10"}' ms workflow fork 1 --from ship --key o-1b --wait
 expect 0 '…FORK OF…2…order…o-1b…completed…1…' ms workflow list
 
-# -- a step fails, its undo too, and somebody does it by hand -------------------------------------------
+# -- a step fails, its undo fails too, and you undo it by hand ------------------------------------------
 expect 0 '3 started' ms workflow start order.json --input '{"order":2,"parts":[]}'
 expect 0 '…' ms work --queue pay --exec 'echo 1' --drain
 expect 0 '3 running (paused)' ms workflow pause 3
@@ -90,7 +90,7 @@ expect 0 '…3…cancelled…wrong address…2…completed…1…completed…' m
 expect 0 '{"id":2,…' ms workflow list --state completed --json
 expect 64 '…--state…' ms workflow list --state nice
 
-# -- a workflow in a workflow ---------------------------------------------------------------------------
+# -- a child workflow -----------------------------------------------------------------------------------
 echo '{"name":"trip","input":{"to":"Rome"},"steps":[
   {"name":"book","workflow":{"name":"booking","input":{"to":{"$ref":"input.to"}},"steps":[
     {"name":"flight","job":{"queue":"fly","kind":"flight","args":{"to":{"$ref":"input.to"}}},"undo":{"queue":"fly","kind":"cancel"}}],

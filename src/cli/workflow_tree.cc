@@ -12,7 +12,7 @@
 namespace mainspring::cli {
 namespace {
 
-constexpr std::size_t kMaxIndent = 20;  // steps of a longer chain stand below each other
+constexpr std::size_t kMaxIndent = 20;  // deeper steps of a chain are not indented further
 
 struct Mark {
   std::string_view text;
@@ -29,11 +29,11 @@ constexpr std::array<Mark, kStepStateCount> kMarks = {{{"·", Colour::dim},
 
 struct Drawn {
   const WorkflowStep* step = nullptr;
-  std::vector<std::size_t> below;  // steps that stand under it
+  std::vector<std::size_t> below;  // steps that are drawn below it
   bool below_another = false;
   std::array<int, kStepStateCount> jobs{};  // of `each`, by state
-  bool of_workflows = false;                // they are none, but workflows
-  std::vector<const WorkflowStep*> failed;  // of them, the first
+  bool of_workflows = false;                // `each` created workflows instead of jobs
+  std::vector<const WorkflowStep*> failed;  // the first failed ones
 };
 
 std::vector<Drawn> arrange(const std::vector<WorkflowStep>& steps) {
@@ -93,12 +93,12 @@ std::string job_of_step(const WorkflowStep& step, WallTime now) {
   }
   if (step.complete_by) {
     const Duration left = *step.complete_by - now;
-    add(left < std::chrono::seconds(1) ? "late" : format_age(left) + " left");
+    add(left < std::chrono::seconds(1) ? "late" : format_left(left) + " left");
   }
   return out;
 }
 
-// `child`: how far its workflow is.
+// `child`: the progress of its workflow.
 std::string line_of_step(const WorkflowStep& step, std::size_t depth, const std::string& more,
                          WallTime now, const Io& io, const std::string& child = "") {
   const auto& [mark, colour] = kMarks[static_cast<std::size_t>(step.state)];
@@ -124,7 +124,7 @@ std::string line_of_step(const WorkflowStep& step, std::size_t depth, const std:
   return out + "\n";
 }
 
-// Draws steps, and below those that are workflows the steps of these.
+// Draws steps, and below each workflow step the steps of its workflow.
 class Tree {
  public:
   Tree(WallTime now, const Io& io, const ShownChildren& children)

@@ -10,10 +10,10 @@
 
 namespace mainspring::cli {
 
-inline constexpr std::size_t kMaxTreeLines = 1000;  // of steps; then how many more there are
-inline constexpr std::size_t kMaxNamedJobs = 3;     // of `each`, that failed
+inline constexpr std::size_t kMaxTreeLines = 1000;  // then only the number of further steps
+inline constexpr std::size_t kMaxNamedJobs = 3;     // failed jobs of `each`
 
-// Workflows that are steps, by id, with all their steps. Those that are not there are only named.
+// Child workflows by id, with all their steps. Missing ones are only named.
 struct ShownChild {
   WorkflowInfo info;
   std::vector<WorkflowStep> steps;
@@ -21,10 +21,10 @@ struct ShownChild {
 using ShownChildren = std::map<WorkflowId, ShownChild>;
 inline constexpr std::size_t kMaxShownChildren = 100;
 
-// A line for each step of the definition, indented below the one that it waits for; if there are
-// several, below the one that comes last, with all of them named. `steps`: all, by number. Behind
-// a step with `each` stands how many of its jobs are in which state, and below it the first that
-// failed. Below a step that is a workflow stand the steps of that.
+// A line for each step of the definition, indented below the step that it waits for. If it waits
+// for several, it is below the last of them, and the line names all of them. `steps`: all, by
+// number. A step with `each` shows how many of its jobs are in which state, and below it the first
+// failed ones. Below a workflow step are the steps of its workflow.
 std::string workflow_tree(const std::vector<WorkflowStep>& steps, WallTime now, const Io& io,
                           const ShownChildren& children = {});
 

@@ -1,4 +1,4 @@
-// What people see of a workflow's steps.
+// The text view of a workflow's steps.
 #include "cli/workflow_tree.h"
 
 #include <doctest/doctest.h>
@@ -22,7 +22,7 @@ WorkflowStep step(int number, std::string name, StepState state,
 
 }  // namespace
 
-TEST_CASE("steps stand below what they wait for, with a mark of their state") {
+TEST_CASE("steps are listed below the steps they wait for, with a mark of their state") {
   WorkflowStep charge = step(1, "charge", StepState::completed);
   charge.job = 4;
   charge.started_at = WallTime::from_us(1'000'000);
@@ -41,7 +41,7 @@ TEST_CASE("steps stand below what they wait for, with a mark of their state") {
         "· news  waiting\n");
 }
 
-TEST_CASE("jobs of each are counted, and the first that failed are named") {
+TEST_CASE("jobs of each step are counted, and the first failed ones are named") {
   std::vector<WorkflowStep> steps = {step(1, "resize", StepState::running)};
   for (int i = 0; i < 2000; ++i) {
     const StepState state = i % 400 == 7 ? StepState::failed : StepState::completed;
@@ -57,7 +57,7 @@ TEST_CASE("jobs of each are counted, and the first that failed are named") {
         "    ✗ resize[807]  failed\n");
 }
 
-TEST_CASE("below a step that is a workflow stand its steps; one that is not there is only named") {
+TEST_CASE("a child workflow's steps are listed below its step; a missing child is only named") {
   WorkflowStep pay = step(1, "pay", StepState::running), ship = step(2, "ship", StepState::waiting);
   pay.workflow = 7;
   ship.after = {"pay"};
@@ -73,7 +73,7 @@ TEST_CASE("below a step that is a workflow stand its steps; one that is not ther
         "  · ship  waiting\n");
 }
 
-TEST_CASE("a step whose job lives says who has it, in which attempt, and how long it may take") {
+TEST_CASE("a step with a live job shows its worker, its attempt and its time limit") {
   WorkflowStep pay = step(1, "pay", StepState::undoing), ship = step(2, "ship", StepState::running);
   pay.job = 3, pay.undo_job = 7;
   pay.job_state = JobState::running;
@@ -88,7 +88,7 @@ TEST_CASE("a step whose job lives says who has it, in which attempt, and how lon
         "▸ sign  running  late\n");
 }
 
-TEST_CASE("a chain of ten thousand steps is cut, and says so") {
+TEST_CASE("a chain of ten thousand steps is truncated with a note") {
   std::vector<WorkflowStep> steps = {step(1, "s1", StepState::waiting)};
   for (int i = 2; i <= 10'000; ++i)
     steps.push_back(

@@ -1,4 +1,4 @@
-// What the files of Client share: how a call becomes requests, and when it is repeated.
+// Shared by the files of Client: how a call becomes requests, and when it is repeated.
 #pragma once
 
 #include <algorithm>
@@ -16,17 +16,17 @@
 
 namespace mainspring {
 
-// In a path or a query: what is not unreserved becomes %XX. Source: RFC 3986, 2.3.
+// Escapes all but unreserved characters as %XX, for a path or a query. Source: RFC 3986, 2.3.
 std::string percent_encode(std::string_view text);
 
-// A claim or an acquire that is stopped: what is already on its way here would be missed.
+// How long a stopped claim or acquire still waits for an answer that may already be on its way.
 inline constexpr Duration kAfterStop = std::chrono::milliseconds(250);
-inline constexpr Duration kWaitSlice = std::chrono::seconds(30);  // of what waits longer
+inline constexpr Duration kWaitSlice = std::chrono::seconds(30);  // of a longer wait
 
 std::string list_path(std::string_view path, const std::string& after, int limit);
 
-// The first `limit` after `after` of a list by name. A page of the server may be short and not be
-// the last, so its `next` decides. `ask(after, limit)` answers the body of one.
+// The first `limit` entries after `after` of a list by name. A page of the server may be short and
+// not be the last, so its `next` decides. `ask(after, limit)` returns the body of one page.
 template <class T, class Ask, class Decode>
 Result<std::vector<T>> read_named(std::string after, int limit, Ask ask, Decode decode) {
   std::vector<T> out;
@@ -42,7 +42,7 @@ Result<std::vector<T>> read_named(std::string after, int limit, Ask ask, Decode 
 struct Client::Impl {
   enum class Repeat {
     no,
-    unseen,  // only what the server has not seen, or said that it did not do
+    unseen,  // only if the server has not received it, or said that it did nothing
     yes,
   };
   struct Call {
@@ -51,7 +51,7 @@ struct Client::Impl {
     std::string body;
     std::string idempotency_key;
     Repeat repeat = Repeat::yes;
-    Duration answer_within{0};  // besides read_timeout; 0 = read_timeout
+    Duration answer_within{0};  // in addition to read_timeout; 0 = read_timeout
     Duration after_stop{0};
     std::stop_token stop;
     std::string_view content_type = "application/json";
@@ -86,7 +86,7 @@ struct Client::Impl {
   const HttpUrl url;
   const std::shared_ptr<SSL_CTX> tls;  // nullptr = not https
   Random& random;
-  const SystemClock clock;  // limits of sockets are on real time anyway
+  const SystemClock clock;  // time limits of sockets use real time in any case
   Mutex mutex;
   CondVar paused;
   std::vector<std::unique_ptr<Connection>> idle MS_GUARDED_BY(mutex);

@@ -1,4 +1,4 @@
-// Calls of Jobs as requests of the HTTP API, repeated where that is safe.
+// Calls of Jobs as requests of the HTTP API, repeated where repeating is safe.
 #include "client/calls.h"
 
 #include <fmt/format.h>
@@ -22,10 +22,10 @@ namespace {
 constexpr int kListPage = 1000;
 constexpr Duration kFirstPause = std::chrono::milliseconds(20);
 constexpr Duration kLongestPause = std::chrono::seconds(2);
-// A worker that stops waits for this; it repeats what got no answer.
+// How long finish is awaited; a stopping worker waits for it. The worker repeats it on failure.
 constexpr Duration kFinishWithin = std::chrono::seconds(10);
 
-// It goes into a header: nothing that could end the line.
+// The token becomes a header: characters that could end the line are refused.
 constexpr std::size_t kMaxTokenBytes = 4096;
 bool is_token_text(std::string_view text) {
   return text.size() <= kMaxTokenBytes &&
@@ -36,7 +36,7 @@ bool is_good(const HttpResponse& response) {
   return response.status >= 200 && response.status < 300;
 }
 
-// The answer of a proxy whose server is away: the request may have been done.
+// The answer of a proxy whose server is unreachable: the request may have been processed.
 bool is_gateway_error(const HttpResponse& response) {
   return response.status == 502 || response.status == 504;
 }
@@ -47,7 +47,7 @@ Error error_of(const HttpResponse& response) {
   return error;
 }
 
-// `unavailable` promises that nothing was done. Of a request that was sent that is not known.
+// `unavailable` promises that nothing was done. For a request that was sent this is not known.
 Error maybe_done_error(Error error) {
   error.code = ErrorCode::timeout;
   error.message += "; the server may have done it";
@@ -98,9 +98,8 @@ std::vector<Error> ClientOptions::validate() const {
   return errors;
 }
 
-// One request. On a kept connection that turns out to have been closed, one more on a fresh one:
-// the server closes idle connections when it likes, and has not seen a request that came after
-// that.
+// Sends one request. If a kept connection turns out to be closed, sends it again on a new one: the
+// server closes idle connections at any time, and has not read a request that came after that.
 ExchangeResult Client::Impl::once(const Call& call) {
   const Duration first =
       call.answer_within > Duration(0) ? call.answer_within : options.read_timeout;
@@ -118,8 +117,8 @@ ExchangeResult Client::Impl::once(const Call& call) {
                             trace,
                             call.sink,
                             call.ask_to_end};
-  // A call that must not be made twice cannot tell such a close from one after it was done: it goes
-  // over a fresh connection.
+  // A call that must not run twice uses a new connection: on a kept connection it could not know
+  // whether the server closed before or after running it.
   const bool may_take = call.repeat != Repeat::unseen || MS_MUTANT(run_asked_for_again);
   if (std::unique_ptr<Connection> kept = may_take ? take() : nullptr) {
     ExchangeResult result = kept->exchange(url, request, limits, call.stop);
@@ -247,7 +246,8 @@ Result<ClaimResult> Client::claim(Claim request, Duration wait, std::stop_token 
   call.stop = stop;
   call.answer_within = impl_->options.read_timeout + wait;
   call.after_stop = kAfterStop;
-  // A proxy does not pass on that the worker hangs up: a job could still be given to its claim.
+  // A proxy may not forward the worker's disconnect, so its claim could still get a job: ask the
+  // server to end the claim.
   const std::function<bool()> end = [this, worker = request.worker] {
     Impl::Call ending{.method = "POST", .target = "/v1/claim/end", .repeat = Impl::Repeat::no};
     ending.answer_within = kAfterStop;
@@ -257,7 +257,7 @@ Result<ClaimResult> Client::claim(Claim request, Duration wait, std::stop_token 
   call.ask_to_end = &end;
   // The next free session of a queue has a path of its own.
   const std::string first = request.queues.empty() ? "" : request.queues.front();
-  if (const auto queue = parse_accept_line(first)) {
+  if (const auto queue = parse_accept_queue(first)) {
     call.target = fmt::format("/v1/queues/{}/sessions/accept", percent_encode(*queue));
     encode_accept_request(
         {.worker = std::move(request.worker), .session = {}, .lease = request.lease, .wait = wait},
@@ -325,7 +325,7 @@ Result<void> Client::delete_job(DeleteJob request) {
 Result<EnqueuedJob> Client::clone(CloneJob request) {
   Impl::Call call{.method = "POST",
                   .target = fmt::format("/v1/jobs/{}/clone", request.id),
-                  .repeat = Impl::Repeat::unseen};  // else there might be two
+                  .repeat = Impl::Repeat::unseen};  // repeating could create two
   encode_clone_request(request, call.body);
   MS_TRY_ASSIGN(const std::string body, impl_->run(call));
   MS_TRY_ASSIGN(const EnqueueResult made, decode_enqueue_response(body));
@@ -437,6 +437,16 @@ Result<std::vector<QueueStats>> Client::queues() {
 Result<std::vector<WorkerInfo>> Client::workers() {
   MS_TRY_ASSIGN(const std::string body, impl_->run({.method = "GET", .target = "/v1/workers"}));
   return decode_workers(body);
+}
+
+Result<WorkerInfo> Client::command_worker(CommandWorker request) {
+  const bool resumes = request.command == WorkerCommand::none;
+  MS_TRY_ASSIGN(
+      const std::string body,
+      impl_->run({.method = "POST",
+                  .target = fmt::format("/v1/workers/{}/{}", percent_encode(request.worker),
+                                        resumes ? "resume" : to_string(request.command))}));
+  return decode_worker(body);
 }
 
 }  // namespace mainspring

@@ -1,10 +1,10 @@
-// Client: the Jobs, Workflows and the rest of a remote server, over its HTTP API.
+// Client: Jobs, Workflows and the other interfaces of a remote server, over its HTTP API.
 //
-// Connections are kept alive and pooled; every call that runs at the same time has one of its own,
-// so that a parked claim holds up nobody. Calls are repeated with growing random pauses while the
-// server is away, as far as that is safe: enqueue carries an idempotency key (a random one if the
-// caller gave none), the others are idempotent. claim, renew and finish are not repeated here: the
-// worker, which makes them, decides.
+// Connections are kept alive and pooled. Concurrent calls use separate connections, so a parked
+// claim delays no other call. While the server is unreachable, calls are repeated with growing
+// random pauses if that is safe: enqueue sends an idempotency key (a random one if the caller gave
+// none), the others are idempotent. claim, renew and finish are not repeated here: the worker that
+// makes them decides.
 #pragma once
 
 #include <atomic>
@@ -26,21 +26,21 @@ namespace mainspring {
 
 struct ClientOptions {
   std::string url;  // http://HOST:PORT, https://HOST:PORT or unix:PATH
-  // Sent with each request; empty = none. Over plain HTTP only where it does not leave the machine.
+  // Sent with each request; empty = none. Over plain HTTP only on this machine.
   Secret token;
-  // Of https, read once, PEM. The server must show a certificate for HOST, whatever is set here.
-  std::string ca_file;           // who may have signed it; "" = whom the system trusts
-  std::string certificate_file;  // our own, "" = none
-  std::string key_file;          // of that one; 0600 or stricter
+  // For https; PEM files, read once. The server must always present a certificate for HOST.
+  std::string ca_file;           // the CA of the server's certificate; "" = the system's CAs
+  std::string certificate_file;  // the client's own, "" = none
+  std::string key_file;          // of that certificate; mode 0600 or stricter
   Duration connect_timeout = std::chrono::seconds(5);
-  // Without a byte of answer; claims and waits add their own waiting time. Raise for huge batches
-  // on slow disks.
+  // Maximum time without a byte of the answer; claims and waits add their own waiting time. Raise
+  // for huge batches on slow disks.
   Duration read_timeout = std::chrono::seconds(30);
-  // How long a call is repeated while the server is away or overloaded. 0 = never repeated.
+  // How long a call is repeated while the server is unreachable or overloaded. 0 = never.
   Duration retry_for = std::chrono::seconds(15);
-  // Of what is enqueued outside handlers; empty = none.
+  // Trace of jobs that are enqueued outside handlers; empty = none.
   TraceHeaders trace{};
-  // Idle connections kept open. More are made as needed, and closed after use.
+  // Idle connections kept open. Further ones are opened as needed, and closed after use.
   std::size_t max_idle_connections = 64;
 
   std::vector<Error> validate() const;
@@ -54,23 +54,23 @@ class Client final : public Jobs,
                      public Questions {
  public:
   // Does not connect yet. `random` outlives it. Errors: invalid_argument (the URL, options, files;
-  // a token that would go over plain HTTP to another machine).
+  // a token that would be sent over plain HTTP to another machine).
   static Result<std::unique_ptr<Client>> open(ClientOptions options, Random& random);
   ~Client() override;
 
-  // Is the server there and ready? GET /readyz. Errors: unavailable.
+  // Checks that the server is reachable and ready: GET /readyz. Errors: unavailable.
   Result<void> ready();
-  // Any request of the API: the body of a 2xx answer. `path` begins with "/v1/". Errors: the
-  // server's, unavailable, timeout. Not repeated.
+  // Sends any request of the API; returns the body of a 2xx answer. `path` starts with "/v1/".
+  // Errors: the server's, unavailable, timeout. Not repeated.
   Result<std::string> request(std::string_view method, std::string_view path,
                               std::string_view body);
   // The same with a body that is not JSON. `file_name` goes into Content-Disposition; "" = none.
   Result<std::string> upload(std::string_view method, std::string_view path, std::string body,
                              std::string_view content_type, std::string_view file_name);
 
-  // GET of a stream: `sink` gets its pieces, on this thread, until the server ends it or it answers
-  // false. Errors: the server's; unavailable (it broke, or was stopped), timeout (nothing came for
-  // read_timeout).
+  // GET of a stream: `sink` gets its pieces, on this thread, until the server ends the stream or
+  // `sink` returns false. Errors: the server's; unavailable (it broke, or was stopped), timeout (no
+  // data for read_timeout).
   Result<void> stream(std::string_view path, const std::function<bool(std::string_view)>& sink,
                       std::stop_token stop);
 
@@ -127,7 +127,7 @@ class Client final : public Jobs,
   Result<void> remove_view(const std::string& name) override;
   Result<PutTriggerResult> put_trigger(Trigger trigger, const std::string& secret,
                                        std::optional<bool> paused) override;
-  // The same, with the secret that the server makes for a new one with http and none given.
+  // The same, and returns the secret that the server generates for a new http trigger without one.
   Result<PutTriggerAnswer> put_trigger(const PutTriggerRequest& request);
   Result<void> remove_trigger(const std::string& name) override;
   Result<void> pause_trigger(PauseTrigger request) override;
@@ -158,6 +158,7 @@ class Client final : public Jobs,
   Result<JobPage> list(const JobFilter& filter, int limit, JobId before) override;
   Result<std::vector<QueueStats>> queues() override;
   Result<std::vector<WorkerInfo>> workers() override;
+  Result<WorkerInfo> command_worker(CommandWorker request) override;
   Result<Why> why(JobId id) override;
   Result<DeadGroups> dead_groups(const DeadFilter& filter) override;
   Result<History> history(const HistoryFilter& filter) override;

@@ -1,4 +1,4 @@
-// Calls reach a server, come back as results or its own errors, and are repeated only where safe.
+// Calls reach a server, return results or its errors, and are retried only where it is safe.
 #include "client/client.h"
 
 #include <arpa/inet.h>
@@ -24,10 +24,10 @@ struct Seen {
   std::string method, target, body, key, authorization = {};
 };
 
-// A server of one answer at a time: what it does with each request is a function of the test.
+// A server with one response at a time. A function of the test handles each request.
 class FakeServer {
  public:
-  // Returns the whole answer; "" closes the connection without one.
+  // Returns the whole response; "" closes the connection without one.
   using Behave = std::function<std::string(const Seen&)>;
 
   explicit FakeServer(Behave behave) : behave_(std::move(behave)) {
@@ -154,7 +154,7 @@ Enqueue one_job() {
 
 }  // namespace
 
-TEST_CASE("a stream is handed over as it comes, to its end; what is no stream is an error") {
+TEST_CASE("a stream is passed on as it arrives; a response that is not a stream is an error") {
   FakeServer server([](const Seen& seen) -> std::string {
     if (seen.target == "/v1/none") return answer(403, R"({"error":{"code":"forbidden"}})");
     const std::string head =
@@ -178,7 +178,7 @@ TEST_CASE("a stream is handed over as it comes, to its end; what is no stream is
   CHECK(rig.client->stream("/v1/all", enough, {}).error().code == ErrorCode::unavailable);
 }
 
-TEST_CASE("a token goes with each request, and only if there is one") {
+TEST_CASE("each request carries the token if there is one") {
   FakeServer server([](const Seen&) { return answer(200, "{}"); });
   SystemRandom random;
   for (const char* token : {"", "mst_abc"}) {
@@ -196,7 +196,7 @@ TEST_CASE("a token goes with each request, and only if there is one") {
   CHECK(seen[3].authorization == "Bearer mst_abc");
 }
 
-TEST_CASE("a URL is http, a host and a port") {
+TEST_CASE("a URL has the scheme http, a host and a port") {
   CHECK(parse_http_url("http://localhost:8080")->port == "8080");
   CHECK(parse_http_url("http://example.com/")->port == "80");
   CHECK(parse_http_url("http://[::1]:99")->host == "::1");
@@ -207,7 +207,7 @@ TEST_CASE("a URL is http, a host and a port") {
   }
 }
 
-TEST_CASE("calls are requests, and share a kept connection") {
+TEST_CASE("calls are requests over one keep-alive connection") {
   FakeServer server([](const Seen& seen) {
     if (seen.target == "/v1/jobs") return answer(201, R"({"id":7,"state":"available"})");
     if (seen.target.starts_with("/v1/queues/"))
@@ -250,12 +250,12 @@ TEST_CASE("a server's error is the caller's error") {
   CHECK_FALSE(rig.client->retry({1}).has_value());
 }
 
-TEST_CASE("an enqueue is repeated under one key until the server answers") {
+TEST_CASE("an enqueue is retried with one idempotency key until the server answers") {
   std::atomic<int> calls = 0;
   FakeServer server([&](const Seen&) -> std::string {
     switch (++calls) {
       case 1:
-        return "";  // read, then the connection breaks: nobody knows whether it was done
+        return "";  // read, then the connection breaks: the outcome is unknown
       case 2:
         return answer(503, R"({"error":{"code":"unavailable","message":"stopping"}})");
       case 3:
@@ -274,7 +274,7 @@ TEST_CASE("an enqueue is repeated under one key until the server answers") {
   CHECK(seen[0].body == seen[3].body);
 }
 
-TEST_CASE("a server that is not there is unavailable, after the time for repeats") {
+TEST_CASE("an unreachable server is unavailable after the time for retries") {
   int port = 0;
   {
     FakeServer server([](const Seen&) { return answer(200, "{}"); });
@@ -286,16 +286,16 @@ TEST_CASE("a server that is not there is unavailable, after the time for repeats
   CHECK(error.message.find("127.0.0.1") != std::string::npos);
 }
 
-TEST_CASE("an enqueue whose answer was lost is not reported as if nothing was done") {
+TEST_CASE("an enqueue without a response is not reported as not done") {
   FakeServer server([](const Seen&) -> std::string { return ""; });
   Rig rig(server.url(), 50ms);
   const Error error = rig.client->enqueue(one_job()).error();
   CHECK(error.code == ErrorCode::timeout);
   CHECK(error.message.find("may have done it") != std::string::npos);
-  CHECK(rig.client->get(7).error().code == ErrorCode::unavailable);  // a question does nothing
+  CHECK(rig.client->get(7).error().code == ErrorCode::unavailable);  // a read changes nothing
 }
 
-TEST_CASE("a proxy whose server is away is tried again") {
+TEST_CASE("a proxy whose server is unavailable is retried") {
   std::atomic<int> calls = 0;
   FakeServer server([&](const Seen&) {
     const int call = ++calls;
@@ -311,7 +311,7 @@ TEST_CASE("a proxy whose server is away is tried again") {
   CHECK(seen[0].key == seen[3].key);
 }
 
-TEST_CASE("a Retry-After is seconds, or a date that counts from the answer's own") {
+TEST_CASE("Retry-After is in seconds, or a date relative to the response's Date") {
   const std::string date = "Mon, 01 Jan 2001 00:00:00 GMT";
   CHECK(retry_after_seconds("7", "") == 7);
   CHECK(retry_after_seconds("Mon, 01 Jan 2001 00:00:09 GMT", date) == 9);
@@ -324,7 +324,7 @@ TEST_CASE("a Retry-After is seconds, or a date that counts from the answer's own
   CHECK(retry_after_seconds("99999999999", "") == 24 * 3600);
 }
 
-TEST_CASE("a kept connection that the server closed is replaced without a word") {
+TEST_CASE("a keep-alive connection that the server closed is replaced silently") {
   FakeServer server(
       [](const Seen&) { return answer(200, R"({"workers":[]})", "Connection: close\r\n"); });
   Rig rig(server.url(), 0s);
@@ -332,7 +332,7 @@ TEST_CASE("a kept connection that the server closed is replaced without a word")
   CHECK(rig.client->connections_made() == 5);
 }
 
-TEST_CASE("claims and renewals are not repeated here") {
+TEST_CASE("claims and renewals are not retried by the client") {
   FakeServer server([](const Seen&) -> std::string { return ""; });
   Rig rig(server.url());
   CHECK(rig.client->claim({.worker = "w", .queues = {"q"}}, 0s, {}).error().code ==
@@ -342,7 +342,7 @@ TEST_CASE("claims and renewals are not repeated here") {
   CHECK(server.seen().size() == 2);
 }
 
-TEST_CASE("a parked claim holds up nobody, and a stop ends it at once") {
+TEST_CASE("a parked claim does not delay other calls, and a stop ends it at once") {
   std::latch parked(1);
   std::latch release(1);
   FakeServer server([&](const Seen& seen) {
@@ -371,7 +371,7 @@ TEST_CASE("a parked claim holds up nobody, and a stop ends it at once") {
   release.count_down();
 }
 
-TEST_CASE("jobs that are on their way when a claim is stopped are not lost") {
+TEST_CASE("jobs that arrive while a claim is stopped are not lost") {
   std::stop_source stop;
   FakeServer server([&](const Seen&) {
     stop.request_stop();
@@ -386,7 +386,7 @@ TEST_CASE("jobs that are on their way when a claim is stopped are not lost") {
   CHECK(claimed->jobs[0].token == 9);
 }
 
-TEST_CASE("calls on leases and schedules are requests, names with a slash too") {
+TEST_CASE("calls on leases and schedules are requests, also for names with a slash") {
   FakeServer server([](const Seen& seen) {
     if (seen.target.starts_with("/v1/leases?")) return answer(200, R"({"leases":[]})");
     if (seen.target.starts_with("/v1/leases/"))
@@ -445,7 +445,7 @@ TEST_CASE("calls on leases and schedules are requests, names with a slash too") 
   CHECK(server.seen().at(5).body.ends_with(R"("paused":true})"));
 }
 
-TEST_CASE("a run that the server may have begun is not asked for again, one it refused is") {
+TEST_CASE("a run that the server may have started is not requested again, a refused one is") {
   std::atomic<int> calls = 0;
   FakeServer server([&](const Seen& seen) -> std::string {
     if (seen.target.starts_with("/v1/schedules/broken/")) return "";
@@ -457,8 +457,9 @@ TEST_CASE("a run that the server may have begun is not asked for again, one it r
   CHECK(rig.client->trigger_schedule("s", TickSource::wake, std::nullopt)->fired == 1);
   CHECK(server.seen().size() == 2);
   const auto broken = rig.client->trigger_schedule("broken", TickSource::trigger, std::nullopt);
-  CHECK(broken.error().code == ErrorCode::timeout);  // not `unavailable`: nothing was done
-  CHECK(server.seen().size() == 3);  // also not over a connection that was kept
+  CHECK(broken.error().code ==
+        ErrorCode::timeout);         // not `unavailable`, which would mean that nothing was done
+  CHECK(server.seen().size() == 3);  // also not over a keep-alive connection
 }
 
 TEST_CASE("a run that was skipped is an answer, not an error") {
@@ -472,7 +473,7 @@ TEST_CASE("a run that was skipped is an answer, not an error") {
   CHECK(fired->jobs == std::vector<JobId>{0});
 }
 
-TEST_CASE("an acquire is repeated as long as it may wait, and a stop ends it at once") {
+TEST_CASE("an acquire is retried during its wait, and a stop ends it at once") {
   std::latch parked(1);
   std::latch release(1);
   std::atomic<int> calls = 0;
@@ -481,9 +482,9 @@ TEST_CASE("an acquire is repeated as long as it may wait, and a stop ends it at 
         answer(409, R"({"error":{"code":"lease_held","message":"w has it","retry_after_ms":5}})");
     switch (++calls) {
       case 1:
-        return "";  // nobody knows whether it was granted: the same holder asks again
+        return "";  // unknown whether the lease was granted: the same holder asks again
       case 2:
-        return held;  // before its time: the server stops
+        return held;  // before the end of the wait: the server stops
       case 3:
         return answer(200, R"({"token":7,"expires_in_ms":15000,"held":true})");
       case 4:
@@ -523,7 +524,7 @@ TEST_CASE("bodies of many megabytes go through, both ways") {
   CHECK(body->size() == big.size() + 2);
 }
 
-TEST_CASE("answers that are not HTTP, too long, or cut are errors, not crashes") {
+TEST_CASE("responses that are not HTTP, too long or truncated are errors, not crashes") {
   int n = 0;
   FakeServer server([&](const Seen&) -> std::string {
     switch (++n) {
@@ -539,7 +540,7 @@ TEST_CASE("answers that are not HTTP, too long, or cut are errors, not crashes")
   for (int i = 0; i < 3; ++i) CHECK_FALSE(rig.client->request("GET", "/x", "").has_value());
 }
 
-TEST_CASE("a chunked answer is put together") {
+TEST_CASE("a chunked response is assembled") {
   FakeServer server([](const Seen&) -> std::string {
     return "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n "
            "world\r\n0\r\n\r\n";
@@ -549,7 +550,7 @@ TEST_CASE("a chunked answer is put together") {
   CHECK(rig.client->connections_made() == 1);
 }
 
-TEST_CASE("all mistakes in the options are named at once") {
+TEST_CASE("all errors in the options are named at once") {
   ClientOptions options;
   options.url = "ftp://x";
   options.read_timeout = 0s;

@@ -1,4 +1,4 @@
-// Sockets without blocking calls: every wait is a poll with a limit that a stop can end.
+// Sockets without blocking calls: every wait is a poll with a time limit that a stop can end.
 #include "client/connection.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@ constexpr std::uint32_t kMaxHeaderBytes = 16 << 10;
 constexpr std::int64_t kMaxRetryAfterSeconds = 24 * 3600;
 constexpr std::size_t kRecordBytes = 16 << 10;  // of TLS
 constexpr int kMaxHandshakeTurns = 1000;
-constexpr unsigned kUserTimeoutMs = 20'000;  // sent and not acknowledged: the peer is gone
+constexpr unsigned kUserTimeoutMs = 20'000;  // sent but not acknowledged: the peer is dead
 
 Error unavailable(std::string message) {
   return Error{.code = ErrorCode::unavailable, .message = std::move(message)};
@@ -60,7 +60,7 @@ int to_poll_ms(Duration limit) {
   return static_cast<int>(std::clamp<std::int64_t>(ms, 0, 1'000'000'000));
 }
 
-// Makes `fd` readable when the stop comes.
+// Makes `fd` readable when stop is requested.
 auto waker(int fd) {
   return [fd] {
     const std::uint64_t one = 1;
@@ -96,7 +96,7 @@ std::optional<std::int64_t> http_date(const std::string& text) {
 
 }  // namespace
 
-// Seconds, or a date. A date counts from the answer's own: the two clocks may differ.
+// Seconds, or a date. A date is relative to the answer's own date: the two clocks may differ.
 int retry_after_seconds(const std::string& header, const std::string& date) {
   std::int64_t seconds = 0;
   const char* const last = header.data() + header.size();
@@ -110,7 +110,7 @@ int retry_after_seconds(const std::string& header, const std::string& date) {
 
 namespace {
 
-// Which of the many things that can go wrong with TLS it was, for who set it up.
+// Describes why TLS failed, for the administrator who set it up.
 ExchangeError tls_refusal(const HttpUrl& url, SSL* ssl, const std::string& problem) {
   const long verdict = SSL_get_verify_result(ssl);
   if (verdict != X509_V_OK) {
@@ -242,8 +242,8 @@ Connection::Wait Connection::wait_for(short events, Duration limit, Heed heed) c
 bool Connection::usable() const {
   if (!keep_alive_) return false;
   pollfd fd = {fd_, POLLIN, 0};
-  // Readable now means closed, or an answer that nobody asked for; under TLS perhaps only a word
-  // between its two ends.
+  // Readable means closed, or an answer without a request; with TLS it may be only a protocol
+  // message.
   if (poll(&fd, 1, 0) == 0) return true;
   if (ssl_ == nullptr) return false;
   char byte = 0;
@@ -425,7 +425,7 @@ ExchangeResult Connection::exchange(const HttpUrl& url, const HttpRequest& reque
   head += "\r\n";
   drain(event_fd_);
   const std::stop_callback wake(stop, waker(event_fd_));
-  keep_alive_ = false;  // until the answer is whole
+  keep_alive_ = false;  // until the answer is complete
   std::string_view body = request.body;
   if (ssl_ != nullptr && body.size() <= kRecordBytes) head += std::exchange(body, {});
   if (auto sent = send_all(head, body, limits.next); !sent) {

@@ -1,5 +1,5 @@
-// Connection: one keep-alive HTTP/1.1 connection, a request at a time, with time limits and a way
-// to be interrupted. Private to the module.
+// Connection: one keep-alive HTTP/1.1 connection, one request at a time, with time limits; can be
+// interrupted. Private to the module.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -17,7 +17,7 @@
 
 namespace mainspring {
 
-// http://HOST:PORT, https://HOST:PORT or unix:PATH, taken apart. HOST may be a name, an IPv4 or a
+// The parts of http://HOST:PORT, https://HOST:PORT or unix:PATH. HOST may be a name, an IPv4 or a
 // bracketed IPv6 address.
 struct HttpUrl {
   std::string host;  // without brackets
@@ -25,7 +25,7 @@ struct HttpUrl {
   std::string authority;
   bool tls = false;
   std::string unix_path;  // "" = TCP
-  // Does nothing of it leave this machine? "localhost" and addresses that say so, no other names.
+  // True if all traffic stays on this machine: "localhost", loopback addresses, unix sockets.
   bool local() const;
 };
 // Errors: invalid_argument (another scheme, a path, a user, a bad port).
@@ -40,11 +40,11 @@ struct HttpRequest {
   std::string_view file_name = "";                     // for Content-Disposition; "" = none
   std::string_view token = "";                         // for Authorization; "" = none
   const TraceHeaders* trace = nullptr;                 // nullptr = none
-  // Gets the body of a 200 as it comes, in pieces, instead of the response, until it answers false:
-  // then the exchange is stopped. nullptr = none.
+  // Gets the pieces of the body of a 200 as they arrive, instead of the response. If it returns
+  // false, the exchange is stopped. nullptr = none.
   const std::function<bool(std::string_view)>* sink = nullptr;
-  // Called when the stop comes while the answer is awaited: asks the server by another way to
-  // answer now. False: it could not. nullptr = there is no such way.
+  // Called when stop is requested while the answer is awaited: asks the server on another
+  // connection to answer now. Returns false if it could not. nullptr = not possible.
   const std::function<bool()>* ask_to_end = nullptr;
 };
 struct HttpResponse {
@@ -53,31 +53,31 @@ struct HttpResponse {
   std::string body;
 };
 
-// The header Retry-After in seconds: a number, or a date that counts from the header Date of the
-// same answer. 0 = not given, in the past, or neither.
+// The header Retry-After in seconds: a number, or a date relative to the header Date of the same
+// answer. 0 = missing, in the past, or invalid.
 int retry_after_seconds(const std::string& header, const std::string& date);
 
-// Why an exchange failed, for whoever decides whether to repeat it.
+// Why an exchange failed, so that the caller can decide whether to repeat it.
 struct ExchangeError {
   Error error;
-  bool answered = false;  // some of the answer had come
-  bool stopped = false;   // the stop token was the reason
-  bool unsent = false;    // there was no connection: the server has not seen it
+  bool answered = false;  // a part of the answer had arrived
+  bool stopped = false;   // stop was requested
+  bool unsent = false;    // no connection: the server has not received it
 };
 using ExchangeResult = tl::expected<HttpResponse, ExchangeError>;
 
 class Connection {
  public:
   struct Limits {
-    Duration connect;  // to be connected
+    Duration connect;  // until connected
     Duration first;    // from the request to the first byte of the answer
     Duration next;     // between its bytes
-    // How long an answer that is on its way is still waited for after a stop, with the server
-    // told that nothing else will come. For claims: jobs in it would be missed.
+    // How long an answer is still awaited after a stop. The server is informed that no further
+    // request will come. For claims: jobs in the answer would be lost.
     Duration after_stop{0};
   };
-  // `tls` is used if the URL says so. Errors: unavailable (nobody there, in time or at all; a
-  // certificate that is not good).
+  // Uses `tls` if the URL says so. Errors: unavailable (no server, or not in time; an invalid
+  // certificate).
   static tl::expected<std::unique_ptr<Connection>, ExchangeError> open(const HttpUrl& url,
                                                                        SSL_CTX* tls, Duration limit,
                                                                        std::stop_token stop);
@@ -86,17 +86,17 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
 
   // After an error the connection is not usable. Errors: unavailable (it broke), timeout, internal
-  // (what came is not HTTP).
+  // (the answer is not HTTP).
   ExchangeResult exchange(const HttpUrl& url, const HttpRequest& request, const Limits& limits,
                           std::stop_token stop);
-  // Can it take another request? False when the server said or did close it.
+  // True if it can take another request: the server has not closed it or announced the close.
   bool usable() const;
 
  private:
   Connection(int fd, int event_fd) : fd_(fd), event_fd_(event_fd) {}
   enum class Wait { ready, timeout, stopped };
   enum class Heed { stop, nothing };
-  // What moving bytes came to: so many, or how it goes on.
+  // The result of one read or write: a number of bytes, or what to wait for.
   struct Moved {
     std::size_t bytes = 0;
     short events = 0;  // poll for these, then try again

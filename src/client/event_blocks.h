@@ -1,4 +1,4 @@
-// The text of a stream of events taken apart into its blocks.
+// Splits the text of an event stream into its blocks.
 //
 // Source: https://html.spec.whatwg.org/multipage/server-sent-events.html
 #pragma once
@@ -13,15 +13,15 @@ namespace mainspring {
 
 class EventBlocks {
  public:
-  static constexpr std::size_t kMaxBlockBytes = 1 << 20;  // a server that sends more is none
+  static constexpr std::size_t kMaxBlockBytes = 1 << 20;  // a larger block is an error
 
-  // `after`: the id to go on behind; "" = none yet.
+  // `after`: the id after which to continue; "" = none yet.
   explicit EventBlocks(std::string after = {}) : last_id_(std::move(after)) {}
 
-  // A connection begins: what was incomplete comes again.
+  // A new connection starts: an incomplete block is sent again.
   void begin() { text_.clear(); }
-  // Calls `data` for each event that is complete, with the text of its data; last_id() is its own
-  // by then. Errors: those of `data`, which end it; internal (an event without an end).
+  // Calls `data` with the data of each complete event; last_id() is already the event's id. Errors:
+  // those of `data`, which end it; internal (an event that is too long).
   Result<void> take(std::string_view piece,
                     const std::function<Result<void>(const std::string&)>& data);
   const std::string& last_id() const { return last_id_; }

@@ -1,4 +1,4 @@
-// A stream of events, wherever the network cuts it.
+// A stream of events, split by the network at any place.
 #include "client/event_blocks.h"
 
 #include <doctest/doctest.h>
@@ -7,7 +7,7 @@
 
 using namespace mainspring;
 
-TEST_CASE("blocks are the same wherever the pieces end, and know their ids") {
+TEST_CASE("blocks are independent of where the pieces end, and have their ids") {
   const std::string stream =
       "retry: 1000\nid: a-1\n\nid: a-2\nevent: dead\ndata: {\"n\":2}\n\n: \nid: a-3\n\n"
       "id: a-4\nevent: dead\ndata: {\"n\":4}\n\nid: a-5\ndata: cut o";
@@ -23,11 +23,11 @@ TEST_CASE("blocks are the same wherever the pieces end, and know their ids") {
       REQUIRE(good.has_value());
     }
     CHECK(told == std::vector<std::string>{"a-2{\"n\":2}", "a-4{\"n\":4}"});
-    CHECK(blocks.last_id() == "a-4");  // what was cut off comes again
+    CHECK(blocks.last_id() == "a-4");  // the truncated part arrives again
   }
 }
 
-TEST_CASE("an event without an end is refused, and so is what nobody can read") {
+TEST_CASE("an event without an end and an event that cannot be decoded are refused") {
   EventBlocks blocks;
   const auto read = [](const std::string&) -> Result<void> { return Error{.message = "no"}; };
   CHECK(blocks.take(std::string(EventBlocks::kMaxBlockBytes, 'x'), read).has_value());

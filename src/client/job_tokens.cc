@@ -1,4 +1,4 @@
-// Asks for twice the time that is needed, so that the next programs can use the token too.
+// Requests twice the needed lifetime, so that later programs can use the same token.
 #include "client/job_tokens.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 namespace mainspring {
 namespace {
 
-constexpr Duration kMargin = std::chrono::minutes(5);  // for the last words of a program
+constexpr Duration kMargin = std::chrono::minutes(5);  // for requests of a program after its limit
 constexpr Duration kShortest = std::chrono::hours(1);
 
 }  // namespace

@@ -1,4 +1,4 @@
-// JobTokens: job tokens of a server, asked for when a program starts and used for several of them.
+// JobTokens: job tokens of a server, requested when a program starts and reused by later programs.
 #pragma once
 
 #include <map>
@@ -14,13 +14,13 @@ namespace mainspring {
 
 class JobTokens {
  public:
-  // A program without a time limit gets a token for so long at least.
+  // Minimum lifetime of the token for a program without a time limit.
   static constexpr Duration kLongRun = std::chrono::hours(12);
 
   // Both outlive it.
   JobTokens(Client& client, const Clock& clock) : client_(client), clock_(clock) {}
 
-  // As ProgramAccess::token. From every thread. Errors: those of the server.
+  // See ProgramAccess::token. Thread-safe. Errors: those of the server.
   Result<Secret> get(const std::string& queue, const std::string& folder, Duration limit);
 
  private:

@@ -14,7 +14,7 @@ std::string view_path(const std::string& name) {
 }  // namespace
 
 Result<Mark> Client::add_mark(AddMark request) {
-  // A request whose answer is lost may have added the mark.
+  // If the answer is lost, the mark may have been added.
   Impl::Call call{.method = "POST", .target = "/v1/marks", .repeat = Impl::Repeat::unseen};
   encode_add_mark_request(request, call.body);
   MS_TRY_ASSIGN(const std::string body, impl_->run(call));

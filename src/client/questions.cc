@@ -15,7 +15,7 @@
 namespace mainspring {
 namespace {
 
-constexpr Duration kFirstStreamPause = std::chrono::milliseconds(250);  // after a stream that broke
+constexpr Duration kFirstStreamPause = std::chrono::milliseconds(250);  // after a broken stream
 constexpr Duration kLongestStreamPause = std::chrono::seconds(5);
 
 void add(std::string& query, std::string_view name, std::string_view value) {
@@ -152,14 +152,14 @@ Result<BulkInfo> Client::continue_bulk(JobId id) {
   return decode_bulk_info(answer);
 }
 
-// The first answer of the server decides whether anything is followed; what breaks later is taken
-// up again behind the last event, and the server says if there is a gap.
+// An error in the server's first answer ends the call. A stream that breaks later is resumed after
+// the last event, and the server reports a gap if there is one.
 Result<void> Client::follow(const EventFilter& filter, const EventSink& sink,
                             std::stop_token stop) {
   MS_TRY(validate(filter));
   const std::string query = query_of(filter);
   EventBlocks blocks;
-  bool begun = false, connected = false;
+  bool started = false, connected = false;
   Result<void> read;
   const auto event_of = [&](const std::string& data) -> Result<void> {
     MS_TRY_ASSIGN(const auto event, decode_event(data));
@@ -167,8 +167,8 @@ Result<void> Client::follow(const EventFilter& filter, const EventSink& sink,
     return {};
   };
   const auto take = [&](std::string_view piece) {
-    if (!begun) sink.begun();
-    begun = connected = true;
+    if (!started) sink.started();
+    started = connected = true;
     read = blocks.take(piece, event_of);
     return read.has_value() && !stop.stop_requested();
   };
@@ -181,7 +181,7 @@ Result<void> Client::follow(const EventFilter& filter, const EventSink& sink,
     const auto ended = stream("/v1/events" + path, take, stop);
     if (!read) return read;
     if (stop.stop_requested()) break;
-    if (!ended && (!begun || !passes_over(ended.error()))) return ended;
+    if (!ended && (!started || !passes_over(ended.error()))) return ended;
     if (connected) wait = kFirstStreamPause;
     impl_->pause(wait, stop);
     wait = std::min(wait * 2, kLongestStreamPause);

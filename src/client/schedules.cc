@@ -11,9 +11,9 @@
 namespace mainspring {
 namespace {
 
-// A renewal or a release that gets no answer is of no use after that.
+// An answer to a renewal or a release after this time is of no use.
 constexpr Duration kLeaseCallWithin = std::chrono::seconds(10);
-// A wait that ends before its time, because the server stops, is not asked for again at once.
+// Pause after a wait that ended early because the server stops.
 constexpr Duration kAfterEarlyEnd = std::chrono::milliseconds(100);
 
 std::string lease_path(std::string_view name, std::string_view verb = "") {
@@ -111,7 +111,7 @@ Result<void> Client::set_timer(SetTimer request) {
   return {};
 }
 
-// A run that the server may have begun is not asked for again: that would be another one.
+// A run that the server may have started is not requested again: that would be a second run.
 Result<FireResult> Client::trigger_schedule(const std::string& name, TickSource source,
                                             std::optional<Overlap> overlap) {
   const bool wake = source == TickSource::wake;

@@ -9,7 +9,7 @@
 namespace mainspring {
 namespace {
 
-// A renewal, a state or a release that gets no answer is of no use after that.
+// An answer to a renewal, a state or a release after this time is of no use.
 constexpr Duration kSessionCallWithin = std::chrono::seconds(10);
 
 std::string sessions_path(std::string_view queue) {
@@ -21,7 +21,7 @@ std::string session_path(const SessionKey& session, std::string_view verb = "") 
 
 }  // namespace
 
-// Who asks again is told again: it is the same worker.
+// Repeating it is safe: the same worker gets the same answer.
 Result<SessionGrant> Client::accept_session(AcceptSession request) {
   Impl::Call call{.method = "POST", .target = sessions_path(request.session.queue) + "/accept"};
   encode_accept_request(

@@ -14,8 +14,8 @@ std::string trigger_path(const std::string& name, std::string_view verb = "") {
 
 }  // namespace
 
-// A repetition finds what the first one put. Its secret, made there, would be lost with the first
-// answer: whoever has none yet gives one.
+// A repetition finds the trigger of the first request. A secret that the server generated would be
+// lost with the first answer, so a new trigger without a secret gets one here.
 Result<PutTriggerAnswer> Client::put_trigger(const PutTriggerRequest& request) {
   Impl::Call call{.method = "PUT", .target = trigger_path(request.trigger.name)};
   const bool makes = request.trigger.http && request.secret.empty();
@@ -46,7 +46,7 @@ Result<void> Client::pause_trigger(PauseTrigger request) {
   return {};
 }
 
-// Without an id a repetition could fire twice.
+// Without an event id, a repetition could fire twice.
 Result<TriggerFired> Client::fire_trigger(const std::string& name,
                                           const FireTriggerRequest& event) {
   Impl::Call call{.method = "POST",

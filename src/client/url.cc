@@ -1,4 +1,4 @@
-// URLs of servers, taken apart.
+// Parses URLs of servers.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <sys/un.h>

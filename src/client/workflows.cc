@@ -15,9 +15,9 @@ std::string workflow_path(WorkflowId id, std::string_view verb = "") {
 
 }  // namespace
 
-// Without a key a repetition could start it twice.
+// Without a key, a repetition could start it twice.
 Result<WorkflowStarted> Client::start_workflow(WorkflowSpec spec) {
-  // With a key a request that is repeated starts one workflow.
+  // With a key, repeated requests start one workflow.
   if (spec.key.empty()) spec.key = "auto-" + impl_->random.hex128();
   Impl::Call call{.method = "POST", .target = "/v1/workflows"};
   encode_workflow(spec, call.body);
@@ -26,7 +26,7 @@ Result<WorkflowStarted> Client::start_workflow(WorkflowSpec spec) {
 }
 
 Result<void> Client::signal_workflow(SignalWorkflow request) {
-  // Likewise: the same signal counts once.
+  // Likewise: repeated signals with the same id count once.
   if (request.signal_id.empty()) request.signal_id = "auto-" + impl_->random.hex128();
   Impl::Call call{.method = "POST", .target = workflow_path(request.id, "/signal")};
   encode_signal_request(request, call.body);
@@ -49,7 +49,7 @@ Result<WorkflowInfo> Client::pause_workflow(PauseWorkflow request) {
   return decode_workflow_info(body);
 }
 
-// Repeated it could begin anew what has just failed again.
+// A repetition could restart a step that has failed again in the meantime.
 Result<WorkflowInfo> Client::retry_workflow(RetryWorkflow request) {
   Impl::Call call{.method = "POST",
                   .target = workflow_path(request.id, "/retry"),
@@ -59,7 +59,7 @@ Result<WorkflowInfo> Client::retry_workflow(RetryWorkflow request) {
   return decode_workflow_info(body);
 }
 
-// Without a key a repetition could fork it twice.
+// Without a key, a repetition could fork it twice.
 Result<WorkflowStarted> Client::fork_workflow(ForkWorkflow request) {
   Impl::Call call{.method = "POST",
                   .target = workflow_path(request.id, "/fork"),

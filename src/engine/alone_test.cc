@@ -1,4 +1,4 @@
-// What happens once at a time, on a real engine: leases, singletons, time slots.
+// Mutual exclusion on a real engine: leases, singletons, time slots.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -59,7 +59,7 @@ TEST_CASE("a lease has one holder, and its value and tokens outlive the process"
   CHECK(lease->value() == "{\"n\":1}");
 }
 
-TEST_CASE("who waits for a lease gets it in the moment of its release") {
+TEST_CASE("a waiter gets a lease at its release") {
   AloneFolder folder;
   auto engine = folder.open();
   REQUIRE(engine.has_value());
@@ -95,7 +95,7 @@ TEST_CASE("an enqueue with a lock makes its job only while the lock is held") {
   CHECK(engine->queues().get("default")->enqueued == 1);
 }
 
-TEST_CASE("no jobs are no request, and too many are refused as a whole") {
+TEST_CASE("an empty batch makes no request, and one that is too large is refused as a whole") {
   AloneFolder folder;
   auto engine = folder.open();
   REQUIRE(engine.has_value());
@@ -105,7 +105,7 @@ TEST_CASE("no jobs are no request, and too many are refused as a whole") {
   CHECK(engine->queues().list()->empty());
 }
 
-TEST_CASE("do_once holds over restarts, and an action that failed is done again") {
+TEST_CASE("do_once survives restarts, and a failed action runs again") {
   AloneFolder folder;
   int runs = 0;
   for (int start = 0; start < 3; ++start) {
@@ -150,12 +150,12 @@ TEST_CASE("jobs of one singleton follow each other, those of others run beside t
     const auto ended = engine->wait(one.id, 60s);
     REQUIRE(ended.has_value());
     CHECK(ended->state == JobState::completed);
-    CHECK(ended->errors.empty());  // given back, not failed
+    CHECK(ended->errors.empty());  // released, not failed
   }
   CHECK(most == 1);
 }
 
-TEST_CASE("a time slot runs jobs one after the other and leaves what it learnt to the next") {
+TEST_CASE("a time slot runs jobs one after another and passes its estimates to the next slot") {
   AloneFolder folder;
   auto engine = folder.open();
   REQUIRE(engine.has_value());

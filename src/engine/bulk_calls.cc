@@ -1,4 +1,4 @@
-// The bulk operations of an engine, passed on to the broker or the server.
+// Bulk operations of an engine, forwarded to the broker or the server.
 #include "broker/questions.h"
 #include "mainspring/bulk.h"
 

@@ -1,5 +1,5 @@
-// Bulk operations of a node: in the background, by canary, over restarts; and what a program asks
-// about single jobs beside them.
+// Bulk operations of a node: in the background, by canary, across restarts; and operations on
+// single jobs.
 #include <doctest/doctest.h>
 
 #include "engine/engine_rig.h"
@@ -33,7 +33,7 @@ BulkInfo ended_bulk(Engine& engine, JobId id) {
 
 }  // namespace
 
-TEST_CASE("a bulk operation cancels all that match, and those that come later stay") {
+TEST_CASE("a bulk operation cancels all matching jobs but no later ones") {
   const Folder folder;
   auto engine = folder.open();
   const auto ids = put_many(*engine, 250);
@@ -57,7 +57,7 @@ TEST_CASE("a bulk operation cancels all that match, and those that come later st
   CHECK(engine->bulk().list()->at(0).id == started->id);
 }
 
-TEST_CASE("bulk operations retry, reprioritise and delete what they can change") {
+TEST_CASE("bulk operations retry, reprioritise and delete jobs in the states they can change") {
   const Folder folder;
   auto engine = folder.open();
   const auto ids = put_many(*engine, 5);
@@ -82,11 +82,11 @@ TEST_CASE("bulk operations retry, reprioritise and delete what they can change")
   CHECK(engine->get(ids[0])->state == JobState::available);
 }
 
-TEST_CASE("after its canary a bulk operation waits, over a restart, until it is continued") {
+TEST_CASE("after its canary a bulk operation waits, also across a restart, until it is continued") {
   const Folder folder;
   JobId id = 0;
   {
-    Told heard;
+    EventLog heard;
     auto engine = folder.open();
     const auto events = engine->follow({.types = {EventType::deferred}}, heard.listener());
     put_many(*engine, 30);
@@ -111,7 +111,7 @@ TEST_CASE("a bulk operation continues after a restart of its server") {
   const Folder folder;
   JobId id = 0;
   {
-    Told heard;
+    EventLog heard;
     auto engine = folder.open();
     const auto events = engine->follow({.types = {EventType::cancelled}}, heard.listener());
     const auto ids = put_many(*engine, 30);
@@ -129,7 +129,7 @@ TEST_CASE("a bulk operation continues after a restart of its server") {
 
 TEST_CASE("a stopped bulk operation leaves the rest as it is") {
   const Folder folder;
-  Told heard;
+  EventLog heard;
   auto engine = folder.open();
   const auto events = engine->follow({.types = {EventType::cancelled}}, heard.listener());
   const auto ids = put_many(*engine, 100);

@@ -1,4 +1,4 @@
-// Where the keys of callbacks are.
+// Finds the keys of callbacks.
 #include "engine/callback_keys.h"
 
 #include "base/mutex.h"
@@ -51,7 +51,7 @@ CallbackKeys::CallbackKeys(CallbackKeyPlace place, const Clock& clock, Random& r
           .place = std::move(place), .clock = clock, .random = random, .mutex = {}, .keys = {}}) {}
 CallbackKeys::~CallbackKeys() = default;
 
-// Several may read at once, all the same: no lock is held meanwhile.
+// Several threads may read at once, which is harmless: no lock is held while reading.
 Result<SigningKeys> CallbackKeys::get() {
   {
     MutexLock lock(impl_->mutex);

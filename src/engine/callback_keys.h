@@ -1,5 +1,5 @@
-// The keys that callbacks of a store are signed with: of a file that the operator gives, or one
-// that the store's first callback makes: in the directory, or in the database for all its nodes.
+// The keys that sign a store's callbacks. They come from a file of the operator, or the store's
+// first callback creates a key: in the store's directory, or in the database for all nodes.
 #pragma once
 
 #include <memory>
@@ -15,23 +15,23 @@ namespace mainspring {
 
 struct CallbackKeyPlace {
   std::string file;  // the operator's; "" = none
-  // The store's, one of them.
+  // Location of the store; one of the two is set.
   std::string directory;
   std::optional<PostgresOptions> postgres;
 };
-// Reads the keys, and makes one where the store has none. Blocks. Errors: io_error,
-// invalid_argument (callback_key_file), storage_full, and those of the database.
+// Reads the keys, and creates one if the store has none. Blocks. Errors: io_error, invalid_argument
+// (callback_key_file), storage_full, and those of the database.
 Result<SigningKeys> callback_keys(const CallbackKeyPlace& place, const Clock& clock,
                                   Random& random);
 
-// What job tokens are signed with: a key of the store's own, in its directory or database. Blocks.
-// Errors: as above.
+// The key that signs job tokens: created by the store in its directory or database. Blocks. Errors:
+// as above.
 Result<Secret> job_token_key(const CallbackKeyPlace& place, const Clock& clock, Random& random);
 
-// The keys of callbacks, asked once: what was read stays. From every thread.
+// Caches the keys of callbacks after the first read. Any thread.
 class CallbackKeys {
  public:
-  // References outlive it.
+  // References must outlive this object.
   CallbackKeys(CallbackKeyPlace place, const Clock& clock, Random& random);
   ~CallbackKeys();
   Result<SigningKeys> get();

@@ -1,4 +1,4 @@
-// Callbacks on a real node: what a store keeps is posted, by whoever lives, until it is done.
+// Callbacks on a real node: a live node posts the stored deliveries until each one succeeds.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -46,7 +46,7 @@ struct Fixture {
     node->start();
     node->callbacks()->start();
   }
-  // As a follow-up makes it.
+  // As a follow-up creates it.
   JobId add(const std::string& url) const {
     NewJob job;
     job.queue = kCallbackQueue;
@@ -57,7 +57,7 @@ struct Fixture {
         url);
     Enqueue request;
     request.jobs.push_back(std::move(job));
-    // Not by enqueue(), which is for callers: the queue is the engine's.
+    // Not by enqueue(), which refuses the engine's own queues.
     std::promise<OperationResult> done;
     node->broker().submit(std::move(request),
                           [&](OperationResult result) { done.set_value(std::move(result)); });
@@ -81,7 +81,7 @@ std::string header(const std::string& request, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("a node posts the callbacks of its store, signed with the key that is beside it") {
+TEST_CASE("a node posts the callbacks of its store, signed with the key beside the store") {
   Fixture f;
   TinyServer receiver;
   f.open(2);
@@ -100,12 +100,12 @@ TEST_CASE("a node posts the callbacks of its store, signed with the key that is 
       header(request, "webhook-signature"), f.clock.now().wall));
 }
 
-TEST_CASE("what a worker that died had posted is posted again, under the same id") {
+TEST_CASE("deliveries of a worker that died are posted again with the same id") {
   Fixture f;
   TinyServer receiver;
   f.open(0);
   const JobId id = f.add(receiver.url());
-  // A node that claims, posts and is not heard of again.
+  // A node that claims, posts and then vanishes.
   auto claimed = f.node->broker().claim(
       {.worker = "dead", .queues = {std::string(kCallbackQueue)}, .lease = kMinLease}, 0s, {});
   REQUIRE(claimed);
@@ -116,7 +116,7 @@ TEST_CASE("what a worker that died had posted is posted again, under the same id
   const auto job = f.node->broker().get(id);
   REQUIRE(job);
   CHECK(job->attempt == 1);
-  // The lease ends, and the failed attempt's pause; an operator need not wait for it.
+  // The lease ends, then the pause after the failed attempt. An operator need not wait for it.
   for (int i = 0; i < 600 && f.node->broker().get(id)->state == JobState::running; ++i) {
     (void)f.node->broker().wait(id, 50ms, {});
   }
@@ -125,7 +125,7 @@ TEST_CASE("what a worker that died had posted is posted again, under the same id
   CHECK(header(receiver.requests().at(0), "webhook-id") == first);
 }
 
-TEST_CASE("an operator's retry of a dead delivery posts it again, under the same id") {
+TEST_CASE("an operator's retry of a dead delivery posts it again with the same id") {
   Fixture f;
   TinyServer receiver({"HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n"});
   f.open(1);
@@ -140,7 +140,7 @@ TEST_CASE("an operator's retry of a dead delivery posts it again, under the same
   CHECK(header(requests[0], "webhook-id") == header(requests[1], "webhook-id"));
 }
 
-TEST_CASE("an embedded engine posts the news and the end of its jobs, if it is told to") {
+TEST_CASE("an embedded engine posts progress and outcomes of its jobs if callbacks are enabled") {
   CallbackNodeFolder folder;
   TinyServer receiver;
   EngineOptions options;

@@ -6,7 +6,7 @@
 using namespace mainspring;
 using namespace mainspring::test;
 
-TEST_CASE("an engine knows its history and backlog at once, and after it was opened again") {
+TEST_CASE("an engine shows its history and backlog at once, and after a reopen") {
   const Folder folder;
   {
     auto engine = folder.open();

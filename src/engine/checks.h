@@ -1,4 +1,4 @@
-// What calls of an engine check before they go to the broker, as a server does for its routes.
+// Checks that an engine's calls make before they go to the broker, as a server does for its routes.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// One round carries what differs between a look at the source and the target; the rest is when to
-// make how many of them.
+// Each round copies the differences between a snapshot of the source and the target. The rest
+// decides when to run how many rounds.
 #include "engine/copy_store.h"
 
 #include <fmt/format.h>
@@ -13,16 +13,16 @@ namespace {
 
 constexpr int kMaxRounds = 12;                                   // of catching up
 constexpr int kMaxFences = 4;                                    // that may be lifted
-constexpr std::int64_t kBlocksPerLook = 64;                      // while everything is copied
-constexpr Duration kPatience = std::chrono::milliseconds(2500);  // for those who are writing
-// A round that takes so long is not made shorter by another one.
+constexpr std::int64_t kBlocksPerLook = 64;                      // during the full copy
+constexpr Duration kPatience = std::chrono::milliseconds(2500);  // wait for running writes
+// A round slower than this is worth another round before the fence.
 constexpr Duration kQuickRound = std::chrono::milliseconds(200);
 
 Error too_long(Duration fence) {
   return {
       .code = ErrorCode::unavailable,
-      .message = fmt::format("the fence would stand for longer than {}: the source is as it "
-                             "was; allow more (--max-fence), or try again when less is going on",
+      .message = fmt::format("the fence would last longer than {}: the source is unchanged; allow "
+                             "more (--max-fence), or try again under less load",
                              format_duration(fence)),
       .retry_after_ms = 1000};
 }
@@ -39,9 +39,9 @@ class Copy {
   Result<CopyReport> run();
 
  private:
-  enum class Looks : std::uint8_t { many, one };  // at the source, in one round
+  enum class Looks : std::uint8_t { many, one };  // snapshots of the source per round
 
-  Result<bool> begin();  // false: nothing is left to be done
+  Result<bool> begin();  // false: nothing to do
   Result<void> round(CopyProgress::Stage stage, Looks looks);
   Result<void> copy_section(TransferSection section, Looks looks);
   Result<void> copy_block(TransferSection section, std::int64_t block);
@@ -50,8 +50,8 @@ class Copy {
   Result<void> copy_ledgers(const TransferCatalog& catalog);
   Result<void> copy_audit(const TransferCatalog& catalog);
   Result<void> catch_up();
-  Result<bool> verify();  // false: the target breaks laws
-  Result<bool> finish();  // false: it took too long, and was lifted
+  Result<bool> verify();  // false: the target breaks invariants
+  Result<bool> finish();  // false: took too long; the fence was lifted
   Result<bool> finish_in_fence();
   Result<void> check_time() const;
   Error no_end() const;
@@ -65,11 +65,11 @@ class Copy {
   CopyReport report_;
   CopyProgress progress_;
   std::array<TransferBlocks, kTransferSections.size()> copied_;
-  std::map<std::int64_t, std::int64_t> ledgers_;  // the last row of each at the target
-  std::optional<TransferCatalog> catalog_;        // as it was written last
+  std::map<std::int64_t, std::int64_t> ledgers_;  // the target's last row of each
+  std::optional<TransferCatalog> catalog_;        // as written last
   Duration round_took_{0}, verify_took_{0};
   Instant deadline_ = Instant::never();
-  std::string no_fence_;  // why the last one could not be put up; "" = it was
+  std::string no_fence_;  // why the last fence failed; "" = it did not
 };
 
 void Copy::wrote(std::int64_t rows) {
@@ -96,7 +96,7 @@ Result<bool> Copy::begin() {
   }
   report_.only_finished = moved && options_.source == SourceGoesOn::no;
   const auto found = target_.unfinished();
-  // It was finished, and has been in use perhaps: all is done.
+  // The copy was finished before, and the target may be in use: nothing to do.
   if (report_.only_finished && !found && found.error().code == ErrorCode::conflict) return false;
   MS_TRY_ASSIGN(const auto unfinished, found);
   if (unfinished && unfinished->store != from.store) {
@@ -119,7 +119,7 @@ Result<bool> Copy::begin() {
 
 Result<void> Copy::round(CopyProgress::Stage stage, Looks looks) {
   progress_ = {.stage = stage};
-  const Instant begun = now();
+  const Instant started = now();
   if (stage != CopyProgress::Stage::fenced) MS_TRY(source_.look());
   for (const TransferSection section : kTransferSections) MS_TRY(copy_section(section, looks));
   MS_TRY_ASSIGN(TransferCatalog catalog, source_.catalog());
@@ -130,7 +130,7 @@ Result<void> Copy::round(CopyProgress::Stage stage, Looks looks) {
   catalog_ = std::move(catalog);
   report_.jobs = 0;
   for (const auto& [block, is] : copied_[0]) report_.jobs += is.rows;
-  round_took_ = now() - begun;
+  round_took_ = now() - started;
   return {};
 }
 
@@ -160,7 +160,7 @@ Result<void> Copy::copy_section(TransferSection section, Looks looks) {
       seen = found == now_is.end() ? TransferBlock{} : found->second;
     }
     MS_TRY(copy_block(section, block));
-    // Behind what it tells of: if the copy ends in between, the block is looked at again.
+    // Noted after the copy: if the copy stops in between, the block is compared again.
     MS_TRY(target_.note(section, block, seen));
     copied[block] = seen;
     if (seen.rows == 0) copied.erase(block);
@@ -267,14 +267,14 @@ Result<void> Copy::copy_audit(const TransferCatalog& catalog) {
 Result<bool> Copy::verify() {
   progress_ = {.stage = CopyProgress::Stage::verifying};
   if (options_.progress) options_.progress(progress_);
-  const Instant begun = now();
+  const Instant started = now();
   MS_TRY_ASSIGN(VerifyReport verified, target_.verify());
-  verify_took_ = now() - begun;
+  verify_took_ = now() - started;
   report_.problems = std::move(verified.problems);
   return report_.problems.empty();
 }
 
-// Rounds of one look each, until they are quick or do not become quicker.
+// Rounds of one snapshot each, until a round is fast or no faster than the one before.
 Result<void> Copy::catch_up() {
   for (;;) {
     const Duration before = round_took_;
@@ -286,33 +286,32 @@ Result<void> Copy::catch_up() {
 }
 
 Result<bool> Copy::finish() {
-  const Instant begun = now();
+  const Instant started = now();
   ++report_.fences;
   if (auto fenced = source_.fence(std::min(kPatience, options_.max_fence)); !fenced) {
     if (fenced.error().code != ErrorCode::unavailable) return fenced.error();
     source_.lift();
     no_fence_ = fmt::format(
-        "no fence could be put up, because somebody who had begun to change the source did not "
-        "end; "
-        "it is as it was: {}",
+        "cannot fence the source, because a change of it did not end; it is unchanged: {}",
         fenced.error().message);
     return false;
   }
   no_fence_.clear();
-  deadline_ = begun + options_.max_fence;
+  deadline_ = started + options_.max_fence;
   auto done = finish_in_fence();
   source_.lift();
-  report_.fence = now() - begun;
+  report_.fence = now() - started;
   const bool late = now() >= deadline_;
   deadline_ = Instant::never();
   if (!done && late && done.error().code == ErrorCode::unavailable) return false;
   return done;
 }
 
-// True also where the target breaks laws: then problems say so, and nothing is marked.
+// Returns true also if the target breaks invariants: then `problems` lists them, and the source is
+// not marked.
 Result<bool> Copy::finish_in_fence() {
   MS_TRY(round(CopyProgress::Stage::fenced, Looks::one));
-  // All of it, if that fits.
+  // Verify the whole target, if the time suffices.
   report_.verified_in_fence = now() + verify_took_ * 2 < deadline_;
   if (report_.verified_in_fence) {
     MS_TRY_ASSIGN(const bool sound, verify());

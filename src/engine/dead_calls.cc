@@ -1,4 +1,4 @@
-// The dead letter of an engine, passed on to the broker or the server.
+// Dead-letter operations of an engine, forwarded to the broker or the server.
 #include <algorithm>
 
 #include "api/shapes.h"
@@ -42,7 +42,7 @@ Result<Redriven> EngineDead::redrive(const DeadFilter& filter, int limit, JobId 
   MS_TRY(check_position("after", after));
   MS_TRY_ASSIGN(JobFilter dead, job_filter_of(filter));
   if (filter.fingerprint.empty()) {
-    dead.state.reset();  // a redrive is of the dead
+    dead.state.reset();  // a redrive only affects dead jobs
     MS_TRY_ASSIGN(RedriveResult result,
                   jobs_->redrive({.filter = std::move(dead), .limit = limit, .after = after}));
     return Redriven{result.redriven, std::move(result.ids), result.next};

@@ -1,4 +1,4 @@
-// The embeddable engine: a node in this process or a client of a server, and a worker on it.
+// The embeddable engine: a node in this process or a client of a server, with workers.
 #include "mainspring/engine.h"
 #include "broker/broker.h"
 
@@ -30,7 +30,7 @@
 namespace mainspring {
 namespace {
 
-// Log lines to the program's own function.
+// Passes log lines to the program's function.
 class CallbackLog final : public Log {
  public:
   explicit CallbackLog(std::function<void(std::string_view, std::string_view)> write)
@@ -51,7 +51,7 @@ std::unique_ptr<Log> make_log(const EngineOptions& options) {
   return std::make_unique<StderrLog>(LogLevel::warn);
 }
 
-// Tells one request from another under the same idempotency key: two hashes of its body.
+// Distinguishes requests with the same idempotency key: two hashes of the body.
 std::string fingerprint_of(const Enqueue& request) {
   std::string body;
   encode_enqueue_request(request, body);
@@ -89,7 +89,7 @@ struct Engine::Impl {
   std::unique_ptr<Log> log;
   std::unique_ptr<Node> node;
   std::unique_ptr<Client> client;
-  Jobs* jobs = nullptr;  // one of them
+  Jobs* jobs = nullptr;  // one of the two is used
   Workflows* workflows = nullptr;
   Triggers* triggers = nullptr;
   Breakers* breakers = nullptr;
@@ -105,7 +105,7 @@ struct Engine::Impl {
   std::unique_ptr<WorkerRuntime> worker MS_GUARDED_BY(mutex);
 };
 
-// May it be posted to? A server says so itself.
+// Checks a callback URL. With a server, the server checks it.
 Result<void> Engine::Impl::check_callback(const FollowUp& next, const std::string& prefix) {
   if (!node || node->callbacks() == nullptr) return {};
   auto good = node->callbacks()->check(callback_url(next));
@@ -219,7 +219,7 @@ void Engine::Impl::add(std::string kind, const std::string& queue, Handler handl
   std::vector<std::string>& queues = options.worker.queues;
   if (std::find(queues.begin(), queues.end(), name) == queues.end()) queues.push_back(name);
   Registration one{std::move(kind), std::move(handler), std::move(options_of_kind)};
-  // The last one of a kind counts: who registers again and again keeps no more than one.
+  // The last handler of a kind counts. Repeated registration keeps only one.
   const auto same = std::find_if(handlers.begin(), handlers.end(),
                                  [&](const Registration& r) { return r.kind == one.kind; });
   if (same == handlers.end()) {
@@ -248,7 +248,7 @@ void Engine::on_timer(std::string kind, ProcessBatch process, TimerOptions optio
   impl_->add(std::move(kind), queue,
              timer_handler(*impl_->jobs, impl_->clock, impl_->random, impl_->timer_slots,
                            std::move(process), std::move(options)),
-             {.until_told = true});
+             {.until_stopped = true});
 }
 
 Result<void> Engine::start() {
@@ -324,7 +324,7 @@ Result<std::vector<Enqueued>> Engine::enqueue_many(std::vector<NewJob> jobs,
                  .field = "jobs"};
   }
   if (!fence.lease.empty()) MS_TRY(check_name("fence.lease", fence.lease));
-  // The same at this door as at a server's: what is kept must be JSON.
+  // The same check as in a server: stored values must be JSON.
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const std::string prefix = jobs.size() == 1 ? "" : fmt::format("jobs[{}].", i);
     MS_TRY(validate(jobs[i], prefix));
@@ -348,8 +348,8 @@ Result<std::vector<Enqueued>> Engine::enqueue_many(std::vector<NewJob> jobs,
                   .fingerprint = {},
                   .fence = {std::move(fence.lease), fence.token}};
   if (!request.idempotency_key.empty()) request.fingerprint = fingerprint_of(request);
-  // After the fingerprint: a repeated enqueue may come from another attempt. A client of a server
-  // sends the trace beside the body.
+  // Added after the fingerprint: a repeated enqueue may come from another attempt. A client of a
+  // server sends the trace as a header.
   if (const TraceHeaders* trace = current_trace(); trace != nullptr && impl_->node != nullptr) {
     for (NewJob& job : request.jobs) trace->add_to(job.headers);
   }
@@ -481,6 +481,10 @@ Result<void> Engine::do_every(std::string name, Duration interval, const LeaseAc
 
 EngineQueues Engine::queues() {
   return EngineQueues(*impl_->jobs);
+}
+
+EngineWorkers Engine::workers() {
+  return EngineWorkers(*impl_->jobs);
 }
 
 EngineBreakers Engine::breakers() {

@@ -1,4 +1,4 @@
-// A directory of its own for a test, and what the tests of an engine's groups share.
+// A test directory, and helpers shared by the engine's tests.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -37,8 +37,8 @@ inline NewJob job_of(std::string queue, std::string kind, std::string args = "{}
   return job;
 }
 
-// Events as they were told, for whoever waits for one.
-class Told {
+// Collects events and waits for them.
+class EventLog {
  public:
   auto listener() {
     return [this](const EngineEvent& event) {
@@ -47,7 +47,7 @@ class Told {
       changed_.notify_all();
     };
   }
-  // Waits for the first of this type, of a job or, 0, of any. False after 20 s.
+  // Waits for the first event of this type, of this job or (0) of any. False after 20 s.
   bool await(EventType type, JobId job = 0) {
     const MutexLock lock(mutex_);
     const SystemClock clock;

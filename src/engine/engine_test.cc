@@ -30,7 +30,7 @@ struct Sum {
 };
 BOOST_DESCRIBE_STRUCT(Sum, (), (sum))
 
-// A directory of its own, and a log that must stay free of errors.
+// A separate directory, and a log that must stay free of errors.
 struct EngineFolder {
   std::filesystem::path path;
   EngineFolder() {
@@ -77,7 +77,7 @@ TEST_CASE("a typed job is run and its result read") {
   CHECK(engine->stats().completed == 1);
 }
 
-TEST_CASE("handlers may return whatever says best how it went") {
+TEST_CASE("handlers may return an outcome or an error, or throw") {
   const EngineFolder folder;
   auto engine = folder.open(quiet());
   engine->on<Add>(
@@ -115,7 +115,7 @@ TEST_CASE("handlers may return whatever says best how it went") {
   CHECK(no_result.error().message.find("dead") != std::string::npos);
 }
 
-TEST_CASE("args that are no T are a failed attempt that says where") {
+TEST_CASE("args that are not a T fail the attempt, with the place of the error") {
   const EngineFolder folder;
   auto engine = folder.open(quiet());
   engine->on<Add>([](const Add&) {});
@@ -127,14 +127,14 @@ TEST_CASE("args that are no T are a failed attempt that says where") {
   CHECK(ended->errors.at(0).message.find("args: a: must be an integer") == 0);
 }
 
-TEST_CASE("an attempt goes on from the last one's checkpoint") {
+TEST_CASE("an attempt continues from the checkpoint of the previous attempt") {
   const EngineFolder folder;
   auto engine = folder.open(quiet());
-  std::vector<int> begun_at;
+  std::vector<int> started_at;
   engine->on<Step>(
       [&](const Step& step, Context& context) {
         int page = context.job().checkpoint.empty() ? 0 : *from_json<int>(context.job().checkpoint);
-        begun_at.push_back(page);
+        started_at.push_back(page);
         for (; page < step.pages; ++page) {
           if (page == 3 && context.job().attempt == 1) throw std::runtime_error("power cut");
           (void)context.checkpoint(to_json(page + 1));
@@ -149,14 +149,15 @@ TEST_CASE("an attempt goes on from the last one's checkpoint") {
   const auto ended = engine->wait(made->id, 20s);
   CHECK(ended->state == JobState::completed);
   CHECK(ended->progress == Progress{1, "pages"});
-  CHECK(begun_at == std::vector<int>{0, 3});
+  CHECK(started_at == std::vector<int>{0, 3});
   CHECK(ended->attempt == 2);
 }
 
-TEST_CASE("a running job can be cancelled, and its handler hears of it") {
+TEST_CASE("a running job can be cancelled, and its handler is notified") {
   const EngineFolder folder;
   EngineOptions options = quiet();
-  options.worker.lease = 1s;  // the handler holds the only slot: it hears at the next renewal
+  options.worker.lease =
+      1s;  // the handler has the only slot: it learns of the cancel at the next renewal
   options.worker.slots = 1;
   auto engine = folder.open(options);
   std::latch running(1);
@@ -206,7 +207,7 @@ TEST_CASE("jobs survive the engine, and a stopped handler's attempt is not count
   CHECK(*Engine::result<int>(*engine->wait(id, 20s)) == 7);
 }
 
-TEST_CASE("bad input is refused at the door, by field") {
+TEST_CASE("invalid input is refused before a request, by field") {
   const EngineFolder folder;
   auto engine = folder.open(quiet());
   CHECK(engine->enqueue(Add{}, {.priority = 12}).error().field == "priority");
@@ -219,7 +220,7 @@ TEST_CASE("bad input is refused at the door, by field") {
   CHECK(engine->get(99).error().code == ErrorCode::not_found);
 }
 
-TEST_CASE("the same idempotency key is the same job, and another job under it a conflict") {
+TEST_CASE("the same idempotency key is the same job; another job with it is a conflict") {
   const EngineFolder folder;
   auto engine = folder.open(quiet());
   const auto first = engine->enqueue(Add{.a = 1}, {.idempotency_key = "k1"});
@@ -230,14 +231,14 @@ TEST_CASE("the same idempotency key is the same job, and another job under it a 
         ErrorCode::conflict);
 }
 
-TEST_CASE("a database that does not answer is unavailable, and no password is told") {
+TEST_CASE("a database that does not answer is unavailable; the error contains no password") {
   const auto opened = Engine::open("postgres://me:hunter2@127.0.0.1:1/jobs");
   REQUIRE_FALSE(opened.has_value());
   CHECK(opened.error().code == ErrorCode::unavailable);
   CHECK(opened.error().message.find("hunter2") == std::string::npos);
 }
 
-TEST_CASE("what cannot be opened says what can") {
+TEST_CASE("a store that cannot be opened is refused with the reason") {
   CHECK(Engine::open("mysql://db/jobs").error().message.find("mysql is not supported") !=
         std::string::npos);
   CHECK(Engine::open("http://").error().code == ErrorCode::invalid_argument);

@@ -1,4 +1,4 @@
-// Events of one node on their way to others, as JSON.
+// Relays a node's events to other nodes, as JSON.
 #include "engine/event_relay.h"
 
 #include <algorithm>
@@ -10,9 +10,9 @@
 namespace mainspring {
 namespace {
 
-// Events that are read for one frame; fewer go into it if they are long.
+// Maximum events read for one frame; fewer go into it if they are long.
 constexpr std::size_t kAtOnce = 500;
-constexpr std::size_t kEnvelope = 256;  // around them
+constexpr std::size_t kEnvelope = 256;  // bytes around the events
 constexpr std::size_t kMaxSaid = 2 * kAtOnce;
 constexpr std::size_t kMaxProcessBytes = 64;
 
@@ -49,10 +49,10 @@ struct Line {
   JobFacts facts;
   bool has_facts = false;
   std::optional<BreakerInfo> breaker;
-  bool known = true;  // its type
+  bool known = true;  // the type is known
 };
 
-// It becomes a part of ids.
+// The process name becomes part of event ids.
 bool is_process(std::string_view name) {
   return !name.empty() && name.size() <= kMaxProcessBytes &&
          std::all_of(name.begin(), name.end(),
@@ -118,7 +118,7 @@ bool read_lines(JsonReader& in, Events::Said& said) {
   return in.array(kMaxSaid, [&](std::size_t) {
     Line line;
     if (!in.object(kLine, line)) return false;
-    // Of a later version: of a type, or about something, that this one does not know.
+    // Skip an event of a later version whose type or subject this version does not know.
     const bool about = line.event.job != 0 || line.has_facts || line.breaker.has_value();
     if (!line.known || !about) return true;
     if (line.has_facts) line.event.facts = std::make_shared<JobFacts>(std::move(line.facts));
@@ -167,7 +167,7 @@ void EventRelay::drop_late() {
   if (askers_.empty()) listener_.reset();
 }
 
-BellRelay::Ask EventRelay::asks() {
+PeerRelay::Ask EventRelay::asks() {
   if (events_.listened(clock_.now().instant)) return Ask::here;
   MutexLock lock(mutex_);
   drop_late();
@@ -178,7 +178,7 @@ BellRelay::Ask EventRelay::asks() {
 }
 
 void EventRelay::asked(std::int64_t node, Ask what) {
-  if (what == Ask::nothing || MS_MUTANT(events_not_told_to_nodes)) return;
+  if (what == Ask::nothing || MS_MUTANT(events_not_sent_to_nodes)) return;
   {
     MutexLock lock(mutex_);
     drop_late();
@@ -202,7 +202,7 @@ bool EventRelay::has(std::int64_t node) {
   if (asker == nullptr) return false;
   const Asker::Has& at = asker->at;
   if (closing_) return !at.last_said;
-  if (!at.begun || events_.newest() > at.own.position) return true;
+  if (!at.started || events_.newest() > at.own.position) return true;
   asker->watch = events_.watch(at.own.position, [this] { nudge(); });
   return false;
 }
@@ -218,7 +218,7 @@ std::string EventRelay::take(std::int64_t node, std::size_t room) {
     JsonWriter w(one);
     write_event(w, *own.events[i]);
     if (events.size() + one.size() + kEnvelope > room) {
-      // The rest with the next. One that fits into none is said to be missing.
+      // The rest goes with the next frame. An event too long for any frame is reported as missing.
       own.position = own.events[i]->position - (i == 0 ? 0 : 1);
       own.to = own.events[i]->number - (i == 0 ? 0 : 1);
       if (i == 0) own.from = own.to;
@@ -232,10 +232,10 @@ std::string EventRelay::take(std::int64_t node, std::size_t room) {
   const bool missing = own.from > at.own.to;
   asker->before = at;
   at.own.position = own.position;
-  // Numbers of local events alone go with the next that is said.
-  if (events.empty() && at.begun && !missing && !last) return {};
+  // If only local events were skipped, their numbers go with the next frame.
+  if (events.empty() && at.started && !missing && !last) return {};
   at.own.to = own.to;
-  at.begun = true;
+  at.started = true;
   at.last_said = last;
   std::string out;
   JsonWriter w(out);
@@ -257,7 +257,7 @@ void EventRelay::lost(std::int64_t node) {
 void EventRelay::heard(std::int64_t node, std::string_view bytes) {
   Events::Said said;
   auto read = decode_response(bytes, kSaid);
-  if (!read || !is_process(read->process)) return;  // of a program that says it otherwise
+  if (!read || !is_process(read->process)) return;  // from a program with another format
   events_.take_said(node, std::move(*read), clock_.now());
   events_.tell();
 }

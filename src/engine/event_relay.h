@@ -1,14 +1,14 @@
-// Tells other nodes the events of this one, while somebody listens there, and hears theirs: so that
-// a stream shows what the whole cluster does, whichever node it is of.
+// EventRelay sends this node's events to other nodes while those have subscribers, and receives
+// theirs. So every node's event stream shows the whole cluster.
 //
-//   node 2: ring ──take()──▶ bell ══▶ bell ──heard()──▶ ring of node 1 ──▶ its streams
+//   node 2: ring ──take()──▶ notifier ══▶ notifier ──heard()──▶ ring of node 1 ──▶ its streams
 //
-// Where somebody listens, at any node, all nodes hear all of them: who was cut off at one goes on
-// at another (broker/event_marks.h). A node that nobody listens to, and that none asks, does
-// nothing.
+// While any node has a subscriber, all nodes receive all events: a client that loses its connection
+// can continue at another node (broker/event_marks.h). A node without subscribers, and which no
+// other node asks, does nothing.
 //
-// What was not heard is said again as long as it is in the ring, and where something is missing the
-// other side sees it by the numbers, and tells a gap.
+// Lost events are sent again as long as they are in the ring. The receiver detects missing events
+// by their numbers and reports a gap.
 //
 // Threads: any.
 #pragma once
@@ -17,15 +17,15 @@
 #include <memory>
 
 #include "base/mutex.h"
-#include "bell/relay.h"
 #include "broker/events.h"
 #include "env/clock.h"
+#include "peer/relay.h"
 
 namespace mainspring {
 
-class EventRelay : public BellRelay {
+class EventRelay : public PeerRelay {
  public:
-  // Of the node with this number. References outlive it.
+  // `node`: this node's number. References must outlive this object.
   EventRelay(Events& events, const Clock& clock, std::int64_t node);
   ~EventRelay() override;
 
@@ -40,16 +40,16 @@ class EventRelay : public BellRelay {
   void closing() override MS_EXCLUDES(mutex_);
 
  private:
-  // A node that asked.
+  // Another node that asks for events.
   struct Asker {
     Instant until;
-    bool here = false;  // somebody listens there
+    bool here = false;  // it has subscribers
     struct Has {
       Events::Own own;
-      bool begun = false;      // it knows where its events begin
-      bool last_said = false;  // that there will be no more
+      bool started = false;    // it knows the first event number
+      bool last_said = false;  // announced that no more follow
     };
-    Has at, before;  // what it has; and had before what was taken last
+    Has at, before;  // what it has; and had before the last take()
     std::shared_ptr<void> watch;
   };
   Asker* find(std::int64_t node) MS_REQUIRES(mutex_);

@@ -14,9 +14,9 @@ using namespace std::chrono_literals;
 namespace {
 
 using Lines = std::vector<std::string>;
-using Ask = BellRelay::Ask;
+using Ask = PeerRelay::Ask;
 
-// Nodes without bells: what one says another hears when the test says so.
+// Nodes without notifiers: the test decides when messages of one node reach another.
 struct Town {
   struct Node {
     Node(Town& town, std::int64_t number_, EventOptions options)
@@ -47,7 +47,7 @@ struct Town {
   }
   Node& at(int number) { return *nodes.at(static_cast<std::size_t>(number - 1)); }
 
-  // An event of its own: a queue of this name was paused.
+  // A distinct event: a queue of this name was paused.
   void happens(int number, const std::string& queue) {
     const Operation operation = PauseQueue{.queue = queue};
     const OperationResult result = Done{};
@@ -62,7 +62,7 @@ struct Town {
       }
     }
   }
-  // Until nobody has anything to say.
+  // Until no node has anything left to send.
   void carry_all(std::size_t room = 1 << 16) {
     for (bool more = true; more;) {
       more = false;
@@ -77,7 +77,7 @@ struct Town {
       }
     }
   }
-  // All nodes listen, know of each other, and nothing is on its way.
+  // All nodes listen and know each other, and no message is in flight.
   void gather() {
     for (const auto& node : nodes) listen(static_cast<int>(node->number));
     ask_all();
@@ -89,7 +89,7 @@ struct Town {
     if (!event.reason.empty()) out += " " + event.reason;
     return out;
   }
-  // Of what is in its ring behind a position.
+  // The events in the node's ring after a position.
   Lines told(int number, std::uint64_t after = 0) {
     Lines out;
     for (const EventPtr& event : at(number).events.read(after, 1000).events) {
@@ -97,10 +97,10 @@ struct Town {
     }
     return out;
   }
-  // What a stream that comes back with these marks has not seen.
+  // The events that a stream with these marks has not seen.
   Lines behind(int number, const EventMarks& marks) {
     Events& events = at(number).events;
-    const Events::Place place = events.place_behind(marks);
+    const Events::Place place = events.place_after(marks);
     Lines out;
     if (!place.gap.empty()) out.push_back("gap " + std::string(place.gap));
     for (const EventPtr& event : events.read(place.position, 1000).events) {
@@ -119,7 +119,7 @@ struct Town {
 
 }  // namespace
 
-TEST_CASE("what each node does is in the ring of all, once, in its order") {
+TEST_CASE("events of each node are in the ring of every node, once, in order") {
   Town town(3);
   town.gather();
   town.happens(1, "a1");
@@ -135,11 +135,11 @@ TEST_CASE("what each node does is in the ring of all, once, in its order") {
   for (int i = 1; i <= 3; ++i) CHECK(town.told(i) == wanted[i - 1]);
 }
 
-TEST_CASE("one who listens at one node makes all tell all, until it has left") {
+TEST_CASE("a listener on one node makes all nodes exchange events until it leaves") {
   Town town(3, {.memory = 10s});
   town.ask_all();
   for (int i = 1; i <= 3; ++i) CHECK(town.at(i).relay->asks() == Ask::nothing);
-  town.happens(2, "nobody hears");
+  town.happens(2, "unheard");
   town.listen(1);
   CHECK(town.at(1).relay->asks() == Ask::here);
   town.ask_all();
@@ -154,7 +154,7 @@ TEST_CASE("one who listens at one node makes all tell all, until it has left") {
   town.at(1).listener.reset();
   town.clock.advance(11s);
   CHECK(town.at(1).relay->asks() == Ask::nothing);
-  town.clock.advance(std::chrono::seconds(BellRelay::kAskedForSeconds));
+  town.clock.advance(std::chrono::seconds(PeerRelay::kAskedForSeconds));
   for (int i = 2; i <= 3; ++i) {
     CHECK(town.at(i).relay->asks() == Ask::nothing);
     CHECK_FALSE(town.at(i).relay->serves(1));
@@ -162,7 +162,7 @@ TEST_CASE("one who listens at one node makes all tell all, until it has left") {
   }
 }
 
-TEST_CASE("what was lost on its way comes again, what came twice is told once") {
+TEST_CASE("a lost event is sent again, and an event that arrives twice is recorded once") {
   Town town(2);
   town.gather();
   town.happens(1, "a1");
@@ -176,7 +176,7 @@ TEST_CASE("what was lost on its way comes again, what came twice is told once") 
   town.at(2).relay->heard(1, again);
   CHECK_FALSE(from.has(2));
   CHECK(town.told(2) == Lines{"queue_paused a1"});
-  // Where its events begin, too.
+  // The position where its events start can be lost, too.
   Town other(2);
   other.listen(2);
   other.ask_all();
@@ -187,12 +187,12 @@ TEST_CASE("what was lost on its way comes again, what came twice is told once") 
   CHECK(begins.has(2));
 }
 
-TEST_CASE("whoever goes from node to node while they are restarted misses nothing, nor twice") {
+TEST_CASE("a client that moves between restarting nodes sees each event exactly once") {
   Town town(3);
   town.gather();
   town.happens(1, "a1");
   town.carry_all();
-  // Node 1 is restarted: it takes its leave, and comes back as another process.
+  // Node 1 restarts: it stops cleanly and returns as another process.
   town.at(1).relay->closing();
   town.happens(1, "a2");
   town.carry_all();
@@ -212,13 +212,13 @@ TEST_CASE("whoever goes from node to node while they are restarted misses nothin
   CHECK(town.behind(3, at_new) == Lines{"queue_paused c1"});
 }
 
-TEST_CASE("who was cut off at one node goes on at another where it was") {
+TEST_CASE("a client that is cut off at one node continues at its position at another") {
   Town town(3);
   town.gather();
   town.happens(1, "a1");
   town.happens(2, "b1");
   town.carry_all();
-  // It has seen a1 and b1 at node 3, and nothing of what comes now.
+  // The client has seen a1 and b1 at node 3, and nothing after them.
   const EventMarks seen = town.at(3).events.newest_place().marks;
   CHECK(EventMarks::parse(seen.text()) == seen);
   CHECK(town.behind(1, seen).empty());
@@ -227,20 +227,20 @@ TEST_CASE("who was cut off at one node goes on at another where it was") {
   town.carry_all();
   CHECK(town.behind(1, seen) == Lines{"queue_paused a2", "queue_paused c1"});
   CHECK(town.behind(2, seen) == Lines{"queue_paused a2", "queue_paused c1"});
-  // What node 2 has not heard yet comes later, and what it has heard alone is told.
+  // Node 2 shows the events that the client has not seen. It skips a3, which arrives there later.
   town.happens(1, "a3");
   const EventMarks ahead = town.at(1).events.newest_place().marks;
   town.happens(2, "b2");
   CHECK(town.behind(2, ahead) == Lines{"queue_paused b2"});
   town.carry_all();
   CHECK(town.behind(2, ahead) == Lines{"queue_paused b2"});
-  // From a process that nobody knows.
+  // From a process that no node knows.
   EventMarks foreign = seen;
   foreign.set("feedn9", 7);
   CHECK(town.behind(1, foreign).front() == "gap restart");
 }
 
-TEST_CASE("what left the ring before it was said is a gap") {
+TEST_CASE("events that left the ring before they were sent are a gap") {
   Town town(2, {.buffer = 4});
   town.gather();
   for (int i = 1; i <= 9; ++i) town.happens(1, fmt::format("a{}", i));
@@ -250,7 +250,7 @@ TEST_CASE("what left the ring before it was said is a gap") {
   Town wide(2, {.buffer = 8});
   wide.gather();
   for (int i = 1; i <= 9; ++i) wide.happens(1, fmt::format("a{}", i));
-  // Only the last of them fit beside the gap.
+  // Only the last events fit beside the gap.
   wide.at(2).relay->heard(1, wide.at(1).relay->take(2, 600));
   const Lines told = wide.told(2);
   REQUIRE(told.size() >= 2);
@@ -258,8 +258,7 @@ TEST_CASE("what left the ring before it was said is a gap") {
   CHECK(told[1] == "queue_paused a2");
 }
 
-TEST_CASE(
-    "a node that is gone, or another process by now, is a gap; one that took its leave is not") {
+TEST_CASE("a node that vanished or restarted is a gap; one that stopped cleanly is not") {
   Town town(3);
   town.gather();
   town.happens(2, "b1");
@@ -269,7 +268,7 @@ TEST_CASE(
   CHECK(town.told(1, before) == Lines{"gap node"});
   town.at(1).relay->gone(2);
   CHECK(town.told(1, before) == Lines{"gap node"});
-  // It was there all the time, and is gone only now.
+  // The node was there all the time and vanishes only now.
   town.happens(2, "b2");
   town.carry_all();
   town.at(1).relay->gone(2);
@@ -293,7 +292,7 @@ TEST_CASE(
   CHECK(other.told(1, at) == Lines{"gap node"});
 }
 
-TEST_CASE("what a node knows of others alone is not told on") {
+TEST_CASE("events of other nodes are not relayed") {
   Town town(2);
   town.gather();
   const JobId ended[] = {4};
@@ -306,7 +305,7 @@ TEST_CASE("what a node knows of others alone is not told on") {
   CHECK(town.told(2, before) == Lines{"queue_paused a1"});  // and no gap
 }
 
-TEST_CASE("an event comes as it was, and as many as there is room for") {
+TEST_CASE("an event arrives unchanged, and one message carries as many events as fit") {
   Town town(2);
   town.gather();
   const std::string said =
@@ -329,7 +328,7 @@ TEST_CASE("an event comes as it was, and as many as there is room for") {
   CHECK(progress.progress == Progress{0.5, "half"});
   CHECK(progress.facts->tags == Lines{"x", "y"});
   CHECK(page.events[2]->breaker->open_until == WallTime::from_us(9));
-  // What is damaged, or of another language, is passed over.
+  // Damaged and unknown messages are ignored.
   town.at(1).relay->heard(9, said.substr(0, said.size() - 1));
   town.at(1).relay->heard(9, "");
   for (const char* const name : {"", "a,b", "a\\nb", "a-b"}) {

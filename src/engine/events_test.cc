@@ -1,4 +1,4 @@
-// Events of an engine, told to a function as they happen.
+// Events of an engine, passed to a callback as they happen.
 #include <doctest/doctest.h>
 
 #include <latch>
@@ -8,11 +8,11 @@
 using namespace mainspring;
 using namespace mainspring::test;
 
-TEST_CASE("who follows is told what fits, in order, until it stops") {
+TEST_CASE("a follower receives the events that match, in order, until it stops") {
   const Folder folder;
   auto engine = folder.open();
   REQUIRE_MESSAGE(engine.has_value(), engine.error().message);
-  Told heard;
+  EventLog heard;
   auto events = engine->follow({.queues = {"photos"}}, heard.listener());
   REQUIRE_MESSAGE(events.has_value(), events.error().message);
   (void)engine->enqueue(job_of("films", "cut"));
@@ -47,10 +47,10 @@ TEST_CASE("who follows is told what fits, in order, until it stops") {
   CHECK(heard.events().size() == 4);
 }
 
-TEST_CASE("filters of events go together, and bad ones are refused by field") {
+TEST_CASE("filters of events are combined, and invalid ones are refused by field") {
   const Folder folder;
   auto engine = folder.open();
-  Told breakers, tagged;
+  EventLog breakers, tagged;
   const auto nobody = [](const EngineEvent&) {};
   const auto first = engine->follow({.types = {EventType::breaker_opened}}, breakers.listener());
   const auto second = engine->follow({.kinds = {"cut"}, .tags = {"night"}}, tagged.listener());
@@ -71,10 +71,10 @@ TEST_CASE("filters of events go together, and bad ones are refused by field") {
   CHECK(field_of(engine->follow({.tags = std::vector<std::string>(101, "t")}, nobody)) == "tag");
 }
 
-TEST_CASE("who cannot keep up holds up nobody, and learns that something is missing") {
+TEST_CASE("a slow follower delays nothing and learns that events are missing") {
   const Folder folder;
   auto engine = folder.open();
-  Told heard;
+  EventLog heard;
   std::latch first(1), go_on(1);
   const auto listen = heard.listener();
   const auto events = engine->follow({}, [&](const EngineEvent& event) {
@@ -86,7 +86,7 @@ TEST_CASE("who cannot keep up holds up nobody, and learns that something is miss
   });
   REQUIRE(engine->enqueue(job_of("q", "k")).has_value());
   first.wait();
-  // More than are kept for those who are late.
+  // More than are kept for late followers.
   for (int i = 0; i < 2; ++i) {
     REQUIRE(engine->enqueue_many(std::vector<NewJob>(kMaxEnqueueJobs, job_of("q", "k"))));
   }

@@ -1,4 +1,4 @@
-// Sessions, workflows, triggers and schedules of an engine: looked at, paused, and helped on.
+// Sessions, workflows, triggers and schedules of an engine: read, paused and continued by hand.
 #include <doctest/doctest.h>
 
 #include "engine/engine_rig.h"
@@ -6,7 +6,7 @@
 using namespace mainspring;
 using namespace mainspring::test;
 
-TEST_CASE("a session that a dead job has parked is found, and resumed") {
+TEST_CASE("a session that a dead job parked is found and resumed") {
   const Folder folder;
   auto engine = folder.open();
   REQUIRE_MESSAGE(engine.has_value(), engine.error().message);
@@ -36,8 +36,8 @@ TEST_CASE("a session that a dead job has parked is found, and resumed") {
   REQUIRE(sessions.resume("orders", "customer/7").has_value());
   CHECK(engine->wait(made->at(1).id, 20s)->state == JobState::completed);
 
-  CHECK(code_of(sessions.get("orders", "nobody")) == ErrorCode::not_found);
-  CHECK(code_of(sessions.resume("orders", "nobody")) == ErrorCode::not_found);
+  CHECK(code_of(sessions.get("orders", "unknown")) == ErrorCode::not_found);
+  CHECK(code_of(sessions.resume("orders", "unknown")) == ErrorCode::not_found);
   CHECK(field_of(sessions.get("orders", "")) == "session");
   CHECK(field_of(sessions.list("orders", 0)) == "limit");
   engine->stop();
@@ -69,7 +69,7 @@ WorkflowSpec order_of(const std::string& name) {
   return spec;
 }
 
-// Nothing is shipped, and nobody is refunded.
+// The jobs "ship" and "refund" die.
 void let_ship_and_refund_die(Engine& engine) {
   engine.on_kind("charge",
                  [](const ClaimedJob&, Context&) -> HandlerResult { return Outcome(Complete{}); },
@@ -85,7 +85,7 @@ void let_ship_and_refund_die(Engine& engine) {
 
 }  // namespace
 
-TEST_CASE("a parked workflow is found, its steps are seen, and it goes on by hand") {
+TEST_CASE("a parked workflow can be found, shows its steps and is continued by hand") {
   const Folder folder;
   auto engine = folder.open();
   REQUIRE_MESSAGE(engine.has_value(), engine.error().message);
@@ -106,7 +106,7 @@ TEST_CASE("a parked workflow is found, its steps are seen, and it goes on by han
   CHECK(workflows.steps(started->id, 1)->next == 1);
 
   CHECK(code_of(workflows.retry(started->id, "ship")) == ErrorCode::not_found);
-  // The bank is still closed: tried again it is parked again, with another job.
+  // The bank is still closed: a retry parks the workflow again, with another job.
   REQUIRE(workflows.retry(started->id).has_value());
   CHECK(workflows.wait(started->id, 20s)->state == WorkflowState::parked);
   CHECK(workflows.steps(started->id)->steps[0].undo_job != steps->steps[0].undo_job);
@@ -116,7 +116,7 @@ TEST_CASE("a parked workflow is found, its steps are seen, and it goes on by han
   engine->stop();
 }
 
-TEST_CASE("no step of a paused workflow begins until it is resumed") {
+TEST_CASE("no step of a paused workflow starts until it is resumed") {
   const Folder folder;
   auto engine = folder.open();
   engine->on_kind("charge",
@@ -142,7 +142,7 @@ TEST_CASE("no step of a paused workflow begins until it is resumed") {
   engine->stop();
 }
 
-TEST_CASE("a paused trigger fires nothing, and the ledger says what fired") {
+TEST_CASE("a paused trigger does not fire, and the ledger lists what fired") {
   const Folder folder;
   auto engine = folder.open();
   EngineTriggers triggers = engine->triggers();
@@ -177,12 +177,12 @@ TEST_CASE("a paused trigger fires nothing, and the ledger says what fired") {
   CHECK(field_of(triggers.put(trigger, "no key of signatures")) == "secret");
   CHECK(field_of(triggers.list(0)) == "limit");
   CHECK(field_of(triggers.ledger("no name")) == "name");
-  CHECK(code_of(triggers.ledger("nobody")) == ErrorCode::not_found);
+  CHECK(code_of(triggers.ledger("unknown")) == ErrorCode::not_found);
   REQUIRE(triggers.remove("import").has_value());
   CHECK(triggers.list()->empty());
 }
 
-TEST_CASE("a schedule is previewed, run now, paused, and its ledger read") {
+TEST_CASE("a schedule can be previewed, run now and paused, and its ledger read") {
   const Folder folder;
   auto engine = folder.open();
   EngineSchedules schedules = engine->schedules();

@@ -1,4 +1,4 @@
-// The thread that asks.
+// The thread of GateWatch.
 #include "engine/gate_watch.h"
 
 #include "mainspring/why.h"
@@ -9,6 +9,7 @@ namespace {
 constexpr std::size_t kJobsAtOnce = 20;
 constexpr Duration kLongestSleep = std::chrono::seconds(5);
 constexpr Duration kBetweenQuestions = std::chrono::seconds(1);
+constexpr Duration kMostTime = std::chrono::milliseconds(5);  // of each second, for reads
 
 }  // namespace
 
@@ -44,7 +45,7 @@ void GateWatch::run() {
     const Instant next = traces_.next_question();
     {
       MutexLock lock(mutex_);
-      // Jobs that begin to wait later are asked about earlier.
+      // A job that starts to wait later may still be due earlier.
       const Instant now = clock_.now().instant;
       const bool none = next == Instant::never();
       if (!stopped_ && none) {
@@ -55,13 +56,14 @@ void GateWatch::run() {
       fresh_ = false;
       if (stopped_) return;
     }
-    const Instant begun = clock_.now().instant;
-    for (const JobId id : traces_.to_ask(begun, kJobsAtOnce)) {
+    const Instant started = clock_.now().instant;
+    for (const JobId id : traces_.to_ask(started, kJobsAtOnce)) {
       const auto why = questions_.why(id);
       if (why) traces_.note_gate(id, std::string(to_string(why->gate)));
+      if (clock_.now().instant >= started + kMostTime) break;  // the others are asked next time
     }
-    MutexLock lock(mutex_);  // a bound on reads, however many jobs wait
-    const Instant again = begun + kBetweenQuestions;
+    MutexLock lock(mutex_);  // limits the reads, however many jobs wait
+    const Instant again = started + kBetweenQuestions;
     while (!stopped_ && clock_.now().instant < again)
       changed_.wait_for(mutex_, again - clock_.now().instant);
   }

@@ -1,7 +1,7 @@
-// GateWatch: asks why traced jobs wait, so that their wait spans name the gates that held them.
+// GateWatch asks why traced jobs wait, so that their wait spans name the gates that delayed them.
 //
-// Only jobs of sampled traces are asked about, after a second of waiting, and then less and less
-// often. While none waits, the thread sleeps.
+// It asks only about jobs of sampled traces, first after one second of waiting, then less and less
+// often. While no such job waits, the thread sleeps.
 #pragma once
 
 #include <thread>
@@ -15,12 +15,12 @@ namespace mainspring {
 
 class GateWatch {
  public:
-  // All references outlive it.
+  // All references must outlive this object.
   GateWatch(JobTraces& traces, Questions& questions, const Clock& clock);
   ~GateWatch();  // stops
 
   void start();
-  // May be called twice, before start too; waits.
+  // Waits for the thread. Can be called twice, and before start().
   void stop();
 
  private:

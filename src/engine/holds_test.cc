@@ -1,4 +1,4 @@
-// One job in a program's hands, and the dead letter of an engine.
+// Jobs held by a program, and dead jobs of an engine.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -9,11 +9,11 @@
 using namespace mainspring;
 using namespace mainspring::test;
 
-TEST_CASE("a deferred job is taken back by its id, and finished once") {
+TEST_CASE("a deferred job is claimed by its id and finished once") {
   const Folder folder;
   auto engine = folder.open();
   REQUIRE_MESSAGE(engine.has_value(), engine.error().message);
-  Told heard;
+  EventLog heard;
   const auto events = engine->follow({.types = {EventType::deferred}}, heard.listener());
   engine->on_kind("approve", [](const ClaimedJob&, Context&) -> HandlerResult {
     return Outcome(Defer{"waits for a signature"});
@@ -31,7 +31,7 @@ TEST_CASE("a deferred job is taken back by its id, and finished once") {
     CHECK_FALSE(held->lost());
     CHECK(code_of(engine->claim(id)) == ErrorCode::conflict);
   }
-  // Given back unfinished, it is as it was.
+  // Released unfinished, the job is unchanged.
   CHECK(engine->why(id)->gate == Gate::deferred);
   auto held = engine->claim(id);
   REQUIRE(held.has_value());
@@ -47,11 +47,11 @@ TEST_CASE("a deferred job is taken back by its id, and finished once") {
   engine->stop();
 }
 
-TEST_CASE("who holds a job hears that it was cancelled") {
+TEST_CASE("the holder of a job learns that it was cancelled") {
   const Folder folder;
   auto engine = folder.open();
   const JobId id = engine->enqueue(job_of("q", "k"))->id;
-  auto held = engine->claim(id, {.lease = 1s});  // heard with its next renewal
+  auto held = engine->claim(id, {.lease = 1s});  // learned with its next renewal
   REQUIRE_MESSAGE(held.has_value(), held.error().message);
   CHECK(*engine->cancel(id, "not needed") == JobState::running);
   std::latch told(1);
@@ -65,8 +65,8 @@ TEST_CASE("who holds a job hears that it was cancelled") {
 
 namespace {
 
-// Jobs that die until somebody mends what they need.
-struct Mended {
+// Jobs that die until `yes` is set.
+struct Fixed {
   std::atomic<bool> yes = false;
   Handler handler() {
     return [this](const ClaimedJob& job, Context&) -> HandlerResult {
@@ -78,13 +78,13 @@ struct Mended {
 
 }  // namespace
 
-TEST_CASE("dead jobs are grouped by what they died of, and redriven by group and by filter") {
+TEST_CASE("dead jobs are grouped by error and redriven by group and by filter") {
   const Folder folder;
   auto engine = folder.open();
   REQUIRE_MESSAGE(engine.has_value(), engine.error().message);
-  Mended mended;
-  engine->on_kind("resize", mended.handler(), {.queue = "photos"});
-  engine->on_kind("cut", mended.handler(), {.queue = "photos"});
+  Fixed fixed;
+  engine->on_kind("resize", fixed.handler(), {.queue = "photos"});
+  engine->on_kind("cut", fixed.handler(), {.queue = "photos"});
   REQUIRE(engine->start().has_value());
   const auto jobs =
       engine->enqueue_many({job_of("photos", "resize", "1"), job_of("photos", "resize", "2"),
@@ -108,7 +108,7 @@ TEST_CASE("dead jobs are grouped by what they died of, and redriven by group and
   CHECK(dead.list({.fingerprint = most.fingerprint})->jobs.size() == 2);
   CHECK(dead.list({}, 1)->next == jobs->at(2).id);
 
-  mended.yes = true;
+  fixed.yes = true;
   const auto one = dead.redrive({.fingerprint = most.fingerprint}, 1);
   REQUIRE_MESSAGE(one.has_value(), one.error().message);
   CHECK(one->ids == std::vector<JobId>{jobs->at(0).id});
@@ -126,7 +126,7 @@ TEST_CASE("dead jobs are grouped by what they died of, and redriven by group and
   engine->stop();
 }
 
-TEST_CASE("what is no filter of the dead letter is refused by field") {
+TEST_CASE("an invalid filter of dead jobs is refused by field") {
   const Folder folder;
   auto engine = folder.open();
   EngineDead dead = engine->dead();

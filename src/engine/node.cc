@@ -1,4 +1,4 @@
-// A node's parts, wired in the order in which they stand on each other.
+// Connects the parts of a node in the order of their dependencies.
 #include "engine/node.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ namespace {
 constexpr Duration kStandstill = std::chrono::seconds(3);
 constexpr Duration kSharedStandstill = std::chrono::seconds(6);
 
-// Collects mistakes; `rule` is what must hold.
+// Collects errors; `rule` is the rule that was broken.
 class Checks {
  public:
   explicit Checks(std::vector<Error>& errors) : errors_(errors) {}
@@ -51,7 +51,7 @@ std::vector<Error> NodeOptions::validate() const {
   if (postgres) {
     check(!postgres->url.empty(), "store", "\"\"", "postgres://…");
     check.positive("patience", postgres->patience);
-    auto more = neighbours.validate();
+    auto more = peers.validate();
     errors.insert(errors.end(), more.begin(), more.end());
   } else {
     check(!sqlite.directory.empty(), "data", "\"\"", "a directory");
@@ -93,22 +93,23 @@ std::vector<Error> NodeOptions::validate() const {
   return errors;
 }
 
-// What a node stands on: one or the other store, and its time.
-struct Node::Ground {
-  std::unique_ptr<DatabaseClock> database_clock;  // of a shared one
+// The store of a node, SQLite or PostgreSQL, and its clock.
+struct Node::StoreLocation {
+  std::unique_ptr<DatabaseClock> database_clock;  // of a shared store
   std::unique_ptr<Store> store;
-  SharedStore* shared = nullptr;  // the same
-  // More connections to it: see broker/lane.cc.
+  SharedStore* shared = nullptr;  // the store, if it is shared
+  // Further connections to the database: see broker/writer_connections.cc.
   std::unique_ptr<SharedStore> enqueues, completions;
 };
 
 struct Node::Impl {
-  Impl(NodeOptions options_, const Clock& clock_, Log& log_, Registry& registry, Ground ground_)
+  Impl(NodeOptions options_, const Clock& clock_, Log& log_, Registry& registry,
+       StoreLocation location_)
       : options(std::move(options_)),
-        ground(std::move(ground_)),
-        clock(ground.database_clock ? *ground.database_clock : clock_),
+        location(std::move(location_)),
+        clock(location.database_clock ? *location.database_clock : clock_),
         log(log_),
-        broker(*ground.store, clock, log, registry, options.broker),
+        broker(*location.store, clock, log, registry, options.broker),
         scheduler(broker, clock, log, registry, options.scheduler) {
     broker.on_fatal([this](const Error& error) { fail(error); });
   }
@@ -127,12 +128,12 @@ struct Node::Impl {
     if (redrives) redrives->stop();
     scheduler.stop();
     broker.stop();
-    if (neighbours) neighbours->stop();
+    if (peers) peers->stop();
     if (exporter) exporter->stop();
   }
 
   const NodeOptions options;
-  const Ground ground;
+  const StoreLocation location;
   const Clock& clock;
   Log& log;
   SystemRandom random;
@@ -142,7 +143,7 @@ struct Node::Impl {
   Broker broker;
   std::unique_ptr<GateWatch> gates;
   Scheduler scheduler;
-  std::unique_ptr<Neighbours> neighbours;
+  std::unique_ptr<ClusterPeers> peers;
   std::unique_ptr<CallbackKeys> callback_keys;
   std::unique_ptr<Callbacks> callbacks;
   std::unique_ptr<Redrives> redrives;
@@ -152,8 +153,8 @@ struct Node::Impl {
   Result<void> open_traces(Registry& registry);
 };
 
-// An operator's file is read at once, so that a mistake in it is said at the start; the store's own
-// key is made when the first callback needs it.
+// Reads an operator's key file at once, so that an error in it is reported at the start. The
+// store's own key is created when the first callback needs it.
 Result<void> Node::Impl::open_callbacks(Registry& registry) {
   callback_keys =
       std::make_unique<CallbackKeys>(CallbackKeyPlace{.file = options.callback_key_file,
@@ -178,25 +179,26 @@ Result<void> Node::Impl::open_traces(Registry& registry) {
   return {};
 }
 
-Result<Node::Ground> Node::open_ground(NodeOptions& options, const Clock& clock, Log& log) {
-  Ground ground;
+Result<Node::StoreLocation> Node::open_store_location(NodeOptions& options, const Clock& clock,
+                                                      Log& log) {
+  StoreLocation location;
   if (!options.postgres) {
-    MS_TRY_ASSIGN(ground.store, open_sqlite_store(options.sqlite, clock.now(), log));
-    return ground;
+    MS_TRY_ASSIGN(location.store, open_sqlite_store(options.sqlite, clock.now(), log));
+    return location;
   }
   options.postgres->incarnation = options.scheduler.incarnation;
-  ground.database_clock = std::make_unique<DatabaseClock>(clock);
+  location.database_clock = std::make_unique<DatabaseClock>(clock);
   MS_TRY_ASSIGN(auto shared, open_postgres_store(*options.postgres, clock.now(), log,
-                                                 ground.database_clock.get()));
-  PostgresOptions by_lane = *options.postgres;
-  by_lane.joins = false;
-  MS_TRY_ASSIGN(ground.enqueues,
-                open_postgres_store(by_lane, clock.now(), log, ground.database_clock.get()));
-  MS_TRY_ASSIGN(ground.completions,
-                open_postgres_store(by_lane, clock.now(), log, ground.database_clock.get()));
-  ground.shared = shared.get();
-  ground.store = std::move(shared);
-  return ground;
+                                                 location.database_clock.get()));
+  PostgresOptions by_writer = *options.postgres;
+  by_writer.joins = false;
+  MS_TRY_ASSIGN(location.enqueues,
+                open_postgres_store(by_writer, clock.now(), log, location.database_clock.get()));
+  MS_TRY_ASSIGN(location.completions,
+                open_postgres_store(by_writer, clock.now(), log, location.database_clock.get()));
+  location.shared = shared.get();
+  location.store = std::move(shared);
+  return location;
 }
 
 Result<std::unique_ptr<Node>> Node::open(NodeOptions options, const Clock& clock, Log& log,
@@ -205,14 +207,14 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options, const Clock& clock
   options.scheduler.incarnation = SystemRandom().hex128();
   if (options.broker.standstill == kForever)
     options.broker.standstill = options.postgres ? kSharedStandstill : kStandstill;
-  MS_TRY_ASSIGN(Ground ground, open_ground(options, clock, log));
-  auto impl = std::make_unique<Impl>(std::move(options), clock, log, registry, std::move(ground));
-  if (SharedStore* shared = impl->ground.shared) {
-    impl->broker.add_lane(*impl->ground.enqueues, Broker::LaneFor::enqueues);
-    impl->broker.add_lane(*impl->ground.completions, Broker::LaneFor::completions);
-    MS_TRY_ASSIGN(impl->neighbours,
-                  Neighbours::open(impl->options.neighbours, *impl->options.postgres, *shared,
-                                   impl->broker, clock, impl->random, log, registry));
+  MS_TRY_ASSIGN(StoreLocation location, open_store_location(options, clock, log));
+  auto impl = std::make_unique<Impl>(std::move(options), clock, log, registry, std::move(location));
+  if (SharedStore* shared = impl->location.shared) {
+    impl->broker.add_writer(*impl->location.enqueues, Broker::WriterFor::enqueues);
+    impl->broker.add_writer(*impl->location.completions, Broker::WriterFor::completions);
+    MS_TRY_ASSIGN(impl->peers,
+                  ClusterPeers::open(impl->options.peers, *impl->options.postgres, *shared,
+                                     impl->broker, clock, impl->random, log, registry));
   }
   if (impl->options.traces) MS_TRY(impl->open_traces(registry));
   if (impl->options.callbacks) MS_TRY(impl->open_callbacks(registry));
@@ -240,7 +242,7 @@ void Node::on_fatal(std::function<void(const Error&)> fatal) {
 }
 
 void Node::start() {
-  if (impl_->neighbours) impl_->neighbours->start();
+  if (impl_->peers) impl_->peers->start();
   impl_->broker.start();
   impl_->scheduler.start();
   if (impl_->gates) impl_->gates->start();
@@ -261,7 +263,7 @@ void Node::stop() {
 }
 
 Store& Node::store() {
-  return *impl_->ground.store;
+  return *impl_->location.store;
 }
 Broker& Node::broker() {
   return impl_->broker;
@@ -272,8 +274,8 @@ Scheduler& Node::scheduler() {
 const Clock& Node::clock() const {
   return impl_->clock;
 }
-Neighbours* Node::neighbours() {
-  return impl_->neighbours.get();
+ClusterPeers* Node::peers() {
+  return impl_->peers.get();
 }
 Callbacks* Node::callbacks() {
   return impl_->callbacks.get();

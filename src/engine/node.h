@@ -1,5 +1,5 @@
-// Node: a store, its broker and its scheduler, started and stopped in order. What `serve` puts HTTP
-// in front of, and what an embedded Engine works on.
+// Node: a store, its broker and its scheduler, started and stopped in order. `serve` adds HTTP to a
+// node; an embedded Engine uses a node directly.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 #include "broker/broker_options.h"
 #include "callbacks/callbacks.h"
-#include "engine/neighbours.h"
+#include "engine/cluster_peers.h"
 #include "env/clock.h"
 #include "redrive/redrives.h"
 #include "scheduler/scheduler.h"
@@ -25,64 +25,67 @@ namespace mainspring {
 class Broker;
 
 struct NodeOptions {
-  // One of them: a directory, or a database that any number of nodes share.
+  // The store: a directory, or a database shared by any number of nodes.
   SqliteOptions sqlite;  // sqlite.directory must be given
   std::optional<PostgresOptions> postgres;
-  NeighbourOptions neighbours;  // with postgres
+  ClusterPeersOptions peers;  // with postgres
   BrokerOptions broker;
   SchedulerOptions scheduler;
-  std::optional<CallbackOptions> callbacks;  // nullopt: nothing of them; jobs for them wait
-  std::string callback_key_file;             // "" = the store has one; read when it opens
+  std::optional<CallbackOptions> callbacks;  // nullopt: no callbacks; their jobs wait
+  std::string callback_key_file;             // "" = the store's own key; read at open
   std::optional<TraceSettings> traces;       // nullopt: traces are not exported
-  int redrive_slots = 0;                     // redrives that are worked on at once; 0 = none
+  int redrive_slots = 0;                     // redrives that run at once; 0 = none
 
-  // All mistakes; empty = none.
+  // All errors; empty = valid.
   std::vector<Error> validate() const;
 };
 
 class Node {
  public:
-  // Opens the store (see open_sqlite_store, open_postgres_store) and wires broker and scheduler,
-  // which do not run yet. `clock`, `log`, `registry` outlive it. Errors: invalid_argument (the
-  // first of validate()), and those of opening.
+  // Opens the store (see open_sqlite_store, open_postgres_store) and connects broker and scheduler,
+  // which do not run yet. `clock`, `log`, `registry` must outlive the node. Errors:
+  // invalid_argument (the first of validate()), and those of opening.
   static Result<std::unique_ptr<Node>> open(NodeOptions options, const Clock& clock, Log& log,
                                             Registry& registry);
   ~Node();  // stops
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  // Called once, on a thread of the broker, when the store can no longer be trusted: end the
-  // process. Set before start. Without one the node logs it and aborts.
+  // Sets the function that ends the process when the store can no longer be trusted. It is called
+  // once, on a thread of the broker. Set it before start(). Without it the node logs the error and
+  // aborts.
   void on_fatal(std::function<void(const Error&)> fatal);
 
-  // Broker, then scheduler. May be called twice; not again after stop().
+  // Starts the broker, then the scheduler. Can be called twice; not again after stop().
   void start();
-  // Answers parked claims empty and refuses new ones; all else goes on.
+  // Answers parked claims with no jobs and refuses new claims; everything else continues.
   void stop_claims();
-  // Those of the engine itself: callbacks and redrives. Before claims are refused.
+  // Stops the engine's own workers: callbacks and redrives. Call before claims are refused.
   void stop_workers();
-  // Callbacks, redrives, scheduler, then broker (what was accepted is committed and answered). The
-  // store stays readable until the node is destroyed. May be called twice, before start too; waits.
+  // Stops callbacks, redrives, scheduler, then the broker (accepted requests are committed and
+  // answered). The store stays readable until the node is destroyed. Can be called twice, and
+  // before start(). Waits.
   void stop();
 
   Store& store();
   Broker& broker();
   Scheduler& scheduler();
-  // The time of the store: the database's, if it is shared; `clock` of open() if not.
+  // The clock of the store: the database's for a shared store, else `clock` of open().
   const Clock& clock() const;
-  // nullptr = the store is this process's own.
-  Neighbours* neighbours();
-  // nullptr = without options for them. Their start() is up to the node's owner, after its own: who
-  // cannot serve should not post.
+  // nullptr = the store is not shared.
+  ClusterPeers* peers();
+  // nullptr = no options for callbacks. The owner of the node starts them after its own start: a
+  // node that cannot serve should not send callbacks.
   Callbacks* callbacks();
-  // The same, without slots for them.
+  // Like callbacks(); nullptr = redrive_slots is 0.
   Redrives* redrives();
   const NodeOptions& options() const;
 
  private:
   struct Impl;
-  struct Ground;
-  static Result<Ground> open_ground(NodeOptions& options, const Clock& clock, Log& log);
+  struct StoreLocation;
+  static Result<StoreLocation> open_store_location(NodeOptions& options, const Clock& clock,
+                                                   Log& log);
   explicit Node(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

@@ -1,4 +1,4 @@
-// Queues, breakers and quarantine of an engine, passed on to the broker or the server.
+// Workers, queues, breakers and quarantine of an engine, forwarded to the broker or the server.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include "mainspring/breakers.h"
 #include "mainspring/quarantine.h"
 #include "mainspring/queues.h"
+#include "mainspring/workers.h"
 
 namespace mainspring {
 namespace {
@@ -34,6 +35,24 @@ QueueStatus status_of(QueueStats queue) {
 }
 
 }  // namespace
+
+// -- workers --------------------------------------------------------------------------------------
+
+Result<std::vector<WorkerInfo>> EngineWorkers::list() {
+  return jobs_->workers();
+}
+
+Result<WorkerInfo> EngineWorkers::quiet(const std::string& id) {
+  return jobs_->command_worker({.worker = id, .command = WorkerCommand::quiet});
+}
+
+Result<WorkerInfo> EngineWorkers::stop(const std::string& id) {
+  return jobs_->command_worker({.worker = id, .command = WorkerCommand::stop});
+}
+
+Result<WorkerInfo> EngineWorkers::resume(const std::string& id) {
+  return jobs_->command_worker({.worker = id, .command = WorkerCommand::none});
+}
 
 // -- queues ---------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-// Queues, breakers and quarantine of an engine: each setting is seen to hold jobs, and to let go.
+// Queues, breakers and quarantine of an engine: each setting holds jobs, and releases them.
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 using namespace mainspring;
 using namespace mainspring::test;
 
-TEST_CASE("a limit holds what is beyond it, why names it, and lifting it lets go") {
+TEST_CASE("a limit holds jobs beyond it, why names it, and removing it releases them") {
   const Folder folder;
   auto engine = folder.open();
   REQUIRE_MESSAGE(engine.has_value(), engine.error().message);
@@ -19,7 +19,7 @@ TEST_CASE("a limit holds what is beyond it, why names it, and lifting it lets go
                   [&](const ClaimedJob& job, Context&) -> HandlerResult {
                     if (job.args == "1") {
                       first.count_down();
-                      second.wait();  // both run at once in the end
+                      second.wait();  // finally both run at once
                     } else {
                       second.count_down();
                     }
@@ -55,20 +55,20 @@ TEST_CASE("a limit holds what is beyond it, why names it, and lifting it lets go
   engine->stop();
 }
 
-TEST_CASE("limits that break a rule are refused by field") {
+TEST_CASE("invalid limits are refused by field") {
   const Folder folder;
   auto engine = folder.open();
   EngineQueues queues = engine->queues();
   CHECK(field_of(queues.set_limits("mails", {.concurrency = 0})) == "concurrency");
   CHECK(field_of(queues.set_limits("mails", {.rate = RateLimit{.count = 0}})) == "rate.count");
   CHECK(field_of(queues.set_limits("no name", {})) == "queue");
-  CHECK(code_of(queues.set_limits("mails", {.breaker = "nobody"})) == ErrorCode::invalid_argument);
+  CHECK(code_of(queues.set_limits("mails", {.breaker = "unknown"})) == ErrorCode::invalid_argument);
   CHECK(field_of(queues.pause("")) == "queue");
   CHECK(field_of(queues.get("no name")) == "queue");
   CHECK(queues.list()->empty());
 }
 
-TEST_CASE("a paused queue gives nothing, also to who asks by id, until it is resumed") {
+TEST_CASE("a paused queue returns no job, also not by id, until it is resumed") {
   const Folder folder;
   auto engine = folder.open();
   EngineQueues queues = engine->queues();
@@ -122,7 +122,7 @@ TEST_CASE("an open breaker holds the jobs of the queues that name it") {
 
 namespace {
 
-// A process that claims the job, and dies with it.
+// A process that claims the job and dies while it runs.
 void die_with_a_job(const Folder& folder) {
   const pid_t child = fork();
   if (child == 0) {
@@ -141,10 +141,10 @@ void die_with_a_job(const Folder& folder) {
 
 }  // namespace
 
-TEST_CASE("a job whose worker was lost with it is in quarantine, and released by hand") {
+TEST_CASE("a job whose worker was lost goes into quarantine and is released by hand") {
   const Folder folder;
   die_with_a_job(folder);
-  Told heard;
+  EventLog heard;
   auto engine = folder.open();
   REQUIRE_MESSAGE(engine.has_value(), engine.error().message);
   const auto events = engine->follow({.types = {EventType::quarantined}}, heard.listener());

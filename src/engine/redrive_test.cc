@@ -1,4 +1,4 @@
-// Redrives that outlive whoever asked for them: at a pace, by canary, over restarts.
+// Redrives run independently of the caller: at a rate, by canary, across restarts.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -12,8 +12,8 @@ using namespace mainspring::test;
 
 namespace {
 
-// Jobs that die until somebody mends what they need; then those above `upto` are put off.
-struct RedriveMended {
+// Jobs that die until `yes` is set; after that, jobs above `upto` snooze.
+struct RedriveFixed {
   std::atomic<bool> yes = false;
   std::atomic<int> upto = 1000;
   Handler handler() {
@@ -25,9 +25,9 @@ struct RedriveMended {
   }
 };
 
-// So many dead ones of kind "resize" in queue "photos"; the engine runs.
-std::vector<JobId> die(Engine& engine, RedriveMended& mended, int count) {
-  engine.on_kind("resize", mended.handler(), {.queue = "photos"});
+// Starts the engine and makes `count` dead jobs of kind "resize" in queue "photos".
+std::vector<JobId> die(Engine& engine, RedriveFixed& fixed, int count) {
+  engine.on_kind("resize", fixed.handler(), {.queue = "photos"});
   REQUIRE(engine.start().has_value());
   std::vector<JobId> ids;
   for (int i = 1; i <= count; ++i)
@@ -38,12 +38,12 @@ std::vector<JobId> die(Engine& engine, RedriveMended& mended, int count) {
 
 }  // namespace
 
-TEST_CASE("a redrive by canary runs all again once it is mended") {
+TEST_CASE("a redrive by canary retries all jobs once the cause is fixed") {
   const Folder folder;
   auto engine = folder.open();
-  RedriveMended mended;
-  const auto ids = die(*engine, mended, 13);
-  mended.yes = true;
+  RedriveFixed fixed;
+  const auto ids = die(*engine, fixed, 13);
+  fixed.yes = true;
   const auto started = engine->dead().start_redrive({.queue = "photos"}, {.canary = true});
   REQUIRE_MESSAGE(started.has_value(), started.error().message);
   CHECK_FALSE(started->duplicate);
@@ -58,11 +58,11 @@ TEST_CASE("a redrive by canary runs all again once it is mended") {
   for (const JobId id : ids) CHECK(engine->get(id)->state == JobState::completed);
 }
 
-TEST_CASE("a redrive by canary stops at the first that dies again, and leaves the rest dead") {
+TEST_CASE("a redrive by canary stops at the first job that dies again and leaves the rest dead") {
   const Folder folder;
   auto engine = folder.open();
-  RedriveMended mended;
-  const auto ids = die(*engine, mended, 5);
+  RedriveFixed fixed;
+  const auto ids = die(*engine, fixed, 5);
   const auto started = engine->dead().start_redrive({}, {.canary = true});
   const auto job = engine->wait(started->job, 30s);
   REQUIRE(job->state == JobState::completed);
@@ -73,12 +73,12 @@ TEST_CASE("a redrive by canary stops at the first that dies again, and leaves th
   CHECK(engine->get(ids[1])->attempt == 1);
 }
 
-TEST_CASE("a redrive takes a group, at most so many, and one for the same jobs is the same") {
+TEST_CASE("a redrive of one group stops at its limit; a second one for the same jobs is the same") {
   const Folder folder;
   auto engine = folder.open();
-  RedriveMended mended;
-  const auto ids = die(*engine, mended, 4);
-  mended.yes = true;
+  RedriveFixed fixed;
+  const auto ids = die(*engine, fixed, 4);
+  fixed.yes = true;
   EngineDead dead = engine->dead();
   CHECK(field_of(dead.start_redrive({.fingerprint = "x"})) == "fingerprint");
   CHECK(field_of(dead.start_redrive({}, {.rate = "fast"})) == "rate");
@@ -99,52 +99,52 @@ TEST_CASE("a redrive takes a group, at most so many, and one for the same jobs i
   CHECK(second->job == first->job);
 }
 
-TEST_CASE("a redrive goes on behind a restart, and a cancel ends it") {
+TEST_CASE("a redrive continues after a restart, and a cancel ends it") {
   const Folder folder;
-  RedriveMended mended;
+  RedriveFixed fixed;
   JobId redrive = 0;
   std::vector<JobId> ids;
   {
-    Told heard;
+    EventLog heard;
     auto engine = folder.open();
     const auto events = engine->follow({.types = {EventType::completed}}, heard.listener());
-    ids = die(*engine, mended, 14);
-    mended.yes = true;
+    ids = die(*engine, fixed, 14);
+    fixed.yes = true;
     redrive = engine->dead().start_redrive({.queue = "photos"}, {.rate = "1/h"})->job;
     CHECK(heard.await(EventType::completed, ids[0]));
     engine->stop();
   }
-  Told heard;
+  EventLog heard;
   auto engine = folder.open();
   const auto events = engine->follow({.types = {EventType::completed}}, heard.listener());
-  engine->on_kind("resize", mended.handler(), {.queue = "photos"});
+  engine->on_kind("resize", fixed.handler(), {.queue = "photos"});
   REQUIRE(engine->start().has_value());
-  CHECK(heard.await(EventType::completed, ids[1]));  // the first one is at once
-  CHECK(engine->get(redrive)->attempt == 1);         // an end of a server is no failure
+  CHECK(heard.await(EventType::completed, ids[1]));  // the first job is retried at once
+  CHECK(engine->get(redrive)->attempt == 1);         // a server stop is not a failure
   REQUIRE(engine->cancel(redrive).has_value());
   CHECK(engine->wait(redrive, 20s)->state == JobState::cancelled);
   CHECK(engine->get(ids[2])->state == JobState::dead);
 }
 
-TEST_CASE("a canary behind a restart is in the step that it was in") {
+TEST_CASE("a canary is in the same step after a restart") {
   const Folder folder;
-  RedriveMended mended;
+  RedriveFixed fixed;
   JobId redrive = 0;
   std::vector<JobId> ids;
   {
-    Told heard;
+    EventLog heard;
     auto engine = folder.open();
     const auto events = engine->follow({.types = {EventType::completed}}, heard.listener());
-    ids = die(*engine, mended, 13);
-    mended.upto = 1;  // the first step ends, and the second one does not
-    mended.yes = true;
+    ids = die(*engine, fixed, 13);
+    fixed.upto = 1;  // the first step ends, and the second one does not
+    fixed.yes = true;
     redrive = engine->dead().start_redrive({.queue = "photos"}, {.canary = true, .limit = 12})->job;
     CHECK(heard.await(EventType::completed, ids[0]));
     engine->stop();
   }
-  mended.upto = 1000;
+  fixed.upto = 1000;
   auto engine = folder.open();
-  engine->on_kind("resize", mended.handler(), {.queue = "photos"});
+  engine->on_kind("resize", fixed.handler(), {.queue = "photos"});
   REQUIRE(engine->start().has_value());
   const auto job = engine->wait(redrive, 30s);
   REQUIRE(job->state == JobState::completed);

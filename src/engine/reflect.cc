@@ -1,4 +1,4 @@
-// The part of reflection that knows a JSON library.
+// The part of reflection that depends on the JSON library.
 #include "mainspring/reflect.h"
 
 #include <fmt/format.h>
@@ -125,7 +125,7 @@ Document::Document(Document&&) noexcept = default;
 Document::~Document() = default;
 
 Result<Document> Document::parse(std::string_view json) {
-  MS_TRY(check_json("", json));  // also bounds the depth, which the parser below does not
+  MS_TRY(check_json("", json));  // also limits the depth, which the parser below does not
   auto impl = std::make_unique<Impl>();
   impl->document.Parse<rapidjson::kParseFullPrecisionFlag>(json.data(), json.size());
   if (impl->document.HasParseError()) return invalid("", "must be JSON");

@@ -1,4 +1,4 @@
-// Structs become JSON and come back, and what does not fit says where.
+// Structs to JSON and back, and errors with their path.
 #include "mainspring/reflect.h"
 
 #include <doctest/doctest.h>
@@ -39,7 +39,7 @@ BOOST_DESCRIBE_STRUCT(Named, (), ())
 
 using namespace mainspring;
 
-TEST_CASE("a struct becomes JSON and comes back as it was") {
+TEST_CASE("a struct becomes JSON and the JSON the same struct") {
   Thumbnail job;
   job.path = "a \"b\"\n.jpg";
   job.sharp = true;
@@ -62,14 +62,14 @@ TEST_CASE("a struct becomes JSON and comes back as it was") {
   CHECK(to_json(*back) == json);
 }
 
-TEST_CASE("missing fields keep their default, unknown ones are passed over") {
+TEST_CASE("missing fields keep their default, unknown ones are ignored") {
   const auto size = from_json<Size>("{\"depth\":1,\"height\":null}");
   REQUIRE(size.has_value());
   CHECK(size->width == 200);
   CHECK_FALSE(size->height);
 }
 
-TEST_CASE("what does not fit is refused with its path") {
+TEST_CASE("a value of the wrong type is refused with its path") {
   const auto refused = [](std::string_view json) { return from_json<Thumbnail>(json).error(); };
   CHECK(refused("{\"sizes\":[{},{\"width\":\"x\"}]}").field == "sizes[1].width");
   CHECK(refused("{\"sizes\":[{\"width\":3000000000}]}").message ==
@@ -90,7 +90,7 @@ TEST_CASE("plain values are JSON too") {
   CHECK(*from_json<std::vector<int>>("[1,2]") == std::vector<int>{1, 2});
 }
 
-TEST_CASE("a type's kind is what it says, else its name") {
+TEST_CASE("a type's kind is its declared kind, else its name") {
   CHECK(kind_of<Named>() == "photos:named");
   CHECK(kind_of<Thumbnail>() == "Thumbnail");
 }

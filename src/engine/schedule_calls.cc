@@ -1,4 +1,4 @@
-// Schedules of an engine, passed on to the broker or the server.
+// Schedules of an engine, forwarded to the broker or the server.
 #include "broker/jobs.h"
 #include "engine/checks.h"
 #include "mainspring/schedules.h"

@@ -1,4 +1,4 @@
-// Sessions of an engine, passed on to the broker or the server.
+// Sessions of an engine, forwarded to the broker or the server.
 #include <fmt/format.h>
 
 #include "broker/session_calls.h"
@@ -15,7 +15,7 @@ SessionStatus status_of(SessionInfo info) {
   out.queue = std::move(info.session.queue);
   out.key = std::move(info.session.key);
   out.jobs = info.jobs;
-  out.turn = info.turn;
+  out.head = info.head;
   if (info.stop != SessionStop::none) out.stopped = to_string(info.stop);
   out.stopped_by = info.stopped_by;
   out.worker = std::move(info.worker);

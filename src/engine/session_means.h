@@ -1,4 +1,4 @@
-// What the sessions of an engine are held with.
+// What an engine's sessions need to hold and renew their leases.
 #pragma once
 
 #include "broker/jobs.h"
@@ -8,7 +8,7 @@
 
 namespace mainspring {
 
-// All outlive it.
+// All pointers and references must outlive the sessions.
 struct EngineSessions::Means {
   Jobs& jobs;
   const Clock& clock;

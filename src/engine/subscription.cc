@@ -1,4 +1,4 @@
-// EventSubscription: one thread that follows, and tells.
+// EventSubscription: one thread that follows events and calls the subscriber.
 #include "engine/subscription.h"
 
 #include <fmt/format.h>
@@ -14,12 +14,12 @@ struct EventSubscription::State {
   void run(Questions& questions, const EventFilter& filter,
            const std::function<void(const EngineEvent&)>& on_event, std::stop_token stop)
       MS_EXCLUDES(mutex);
-  // Until events are told, or never will be.
+  // Waits until events are delivered, or the subscription has failed.
   Result<void> await_begin() MS_EXCLUDES(mutex);
 
   Mutex mutex;
   CondVar changed;
-  bool begun MS_GUARDED_BY(mutex) = false;
+  bool started MS_GUARDED_BY(mutex) = false;
   bool ended MS_GUARDED_BY(mutex) = false;
   std::optional<Error> problem MS_GUARDED_BY(mutex);
   std::jthread thread;
@@ -28,10 +28,10 @@ struct EventSubscription::State {
 void EventSubscription::State::run(Questions& questions, const EventFilter& filter,
                                    const std::function<void(const EngineEvent&)>& on_event,
                                    std::stop_token stop) {
-  const EventSink sink{.begun =
+  const EventSink sink{.started =
                            [this] {
                              const MutexLock lock(mutex);
-                             begun = true;
+                             started = true;
                              changed.notify_all();
                            },
                        .event = on_event};
@@ -44,8 +44,8 @@ void EventSubscription::State::run(Questions& questions, const EventFilter& filt
 
 Result<void> EventSubscription::State::await_begin() {
   const MutexLock lock(mutex);
-  while (!begun && !ended) changed.wait(mutex);
-  if (!begun && problem) return *problem;
+  while (!started && !ended) changed.wait(mutex);
+  if (!started && problem) return *problem;
   return {};
 }
 

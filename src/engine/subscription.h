@@ -1,4 +1,4 @@
-// Following events on a thread of the engine.
+// Follows events on a thread of the engine.
 #pragma once
 
 #include <functional>
@@ -8,8 +8,8 @@
 
 namespace mainspring {
 
-// `questions` outlives the subscription. Returns when events are told from then on. Errors: those
-// of Questions::follow, io_error (no thread).
+// `questions` must outlive the subscription. Returns when the delivery of events has started.
+// Errors: those of Questions::follow, io_error (no thread).
 Result<EventSubscription> subscribe(Questions& questions, EventFilter filter,
                                     std::function<void(const EngineEvent&)> on_event);
 

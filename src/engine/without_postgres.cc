@@ -1,4 +1,5 @@
-// What the engine uses of store_postgres, in a build without libpq: databases are refused.
+// Stubs of the store_postgres functions that the engine uses, for a build without libpq: databases
+// are refused.
 #include "store_postgres/node_channel.h"
 #include "store_postgres/postgres_store.h"
 
@@ -29,7 +30,7 @@ Result<std::unique_ptr<SharedStore>> open_postgres_store(PostgresOptions, Now, L
   return no_postgres();
 }
 
-// A node has a channel once its store is open, so none is ever made.
+// A node creates a channel only for an open store, so none is ever created here.
 struct NodeChannel::Impl {};
 
 NodeChannel::NodeChannel(NodeChannelOptions, const Clock&, Random&, Log&, Registry&, Handlers) {}
@@ -51,7 +52,7 @@ Result<Secret> shared_secret(const NodeChannelOptions&, const std::string&, cons
   return no_postgres();
 }
 
-Result<Secret> shared_bell_key(const NodeChannelOptions&, const Clock&, Random&) {
+Result<Secret> shared_peer_key(const NodeChannelOptions&, const Clock&, Random&) {
   return no_postgres();
 }
 

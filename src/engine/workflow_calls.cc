@@ -1,4 +1,4 @@
-// Workflows and triggers of an engine, passed on to the broker or the server.
+// Workflows and triggers of an engine, forwarded to the broker or the server.
 #include "api/json.h"
 #include "broker/triggers.h"
 #include "broker/workflows.h"

@@ -1,4 +1,4 @@
-// Asking the system's database of users.
+// Queries the system's user database.
 #include "env/accounts.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ Result<Account> find_account(const std::string& user, const std::string& field) 
   const auto parsed = std::from_chars(user.data(), end, number);
   const bool is_number = parsed.ec == std::errc() && parsed.ptr == end;
   int error = ERANGE;
-  // How long an entry is must be known before it is read.
+  // The buffer must be large enough; its size is not known in advance.
   for (std::size_t size = 4096; error == ERANGE && size <= kLongestEntry; size *= 4) {
     std::vector<char> buffer(size);
     passwd entry{};

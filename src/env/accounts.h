@@ -1,4 +1,4 @@
-// Accounts: what the system knows about a user.
+// Accounts: the system's record of a user.
 #pragma once
 
 #include <sys/types.h>
@@ -15,8 +15,8 @@ struct Account {
   gid_t gid = 0;
 };
 
-// By name or number. `field` is who asks, in errors: invalid_argument (no such user, or why it
-// cannot be known).
+// By name or number. `field`: of the caller, for errors. Errors: invalid_argument (no such user, or
+// why the lookup failed).
 Result<Account> find_account(const std::string& user, const std::string& field);
 
 }  // namespace mainspring

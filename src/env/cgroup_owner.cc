@@ -1,6 +1,6 @@
-// Locks on directories. Whoever removes a directory holds its lock and has seen that it is still
-// the one at its path; whoever makes one looks again after locking. So neither of two processes
-// that do so at once ends up without its group.
+// Locks on directories. To remove a directory, a process holds its lock and checks that it is still
+// the directory at its path. To create one, a process checks again after locking. So when two
+// processes do both at once, neither ends up without its group.
 #include "env/cgroup_owner.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ namespace mainspring::cgroup {
 namespace {
 
 using Steady = std::chrono::steady_clock;
-// Whoever removes dead groups has a lock for a moment only.
+// A process that removes dead groups holds a lock only for a moment.
 constexpr auto kLockLimit = std::chrono::seconds(1);
 constexpr int kPause_ms = 5;
 constexpr int kMaxTries = 10;
@@ -74,7 +74,7 @@ int make_owned(const std::string& directory, const DirectoryCall& make, Fd& owne
       case Lock::held_by_another:
         return EEXIST;
       case Lock::gone:
-        break;  // somebody took it for a dead one's
+        break;  // another process took it for a dead one's
     }
   }
   return EAGAIN;
@@ -99,7 +99,7 @@ int remove_dead(const std::string& parent, const std::string& name, const Direct
       ++removed;
     }
   }
-  for (const std::string& self : selves) {  // the owner's own is made first, and goes first
+  for (const std::string& self : selves) {  // the owner's own is made first and removed first
     const std::string owner = self.substr(0, self.size() - kSelf.size());
     if (removed == kMaxDead || exists(owner) || !processes_below(self).empty()) continue;
     if (remove(self) == 0) ++removed;

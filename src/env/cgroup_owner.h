@@ -1,6 +1,6 @@
-// Whose a group is: the process that makes one holds a lock on its directory, which goes with the
-// process, however it ends. So a group of a dead process can be told from one of a living process
-// in which nothing runs just now.
+// Ownership of groups: the process that creates a group holds a lock on its directory. The lock
+// ends with the process, however it ends. So the group of a dead process can be distinguished from
+// the group of a living process that is empty for now.
 #pragma once
 
 #include <functional>
@@ -10,20 +10,19 @@
 
 namespace mainspring::cgroup {
 
-// How directories of groups are made and removed: 0 or an errno.
+// Creates or removes a group's directory: returns 0 or an errno.
 using DirectoryCall = std::function<int(const std::string&)>;
 
-// Makes a group that is this process's for as long as `owner` is open. Where directories cannot be
-// locked the group is made without. Answers 0 or an errno.
+// Creates a group that belongs to this process while `owner` is open. If directories cannot be
+// locked, the group is created without a lock. Returns 0 or an errno.
 int make_owned(const std::string& directory, const DirectoryCall& make, Fd& owner);
 
-// Takes over a group that is there; false if it belongs to a living process.
+// Takes over an existing group; returns false if it belongs to a living process.
 bool take_over(const std::string& directory, Fd& owner);
 
-// Removes the groups in `parent` that are of the same family as `name` (what stands before the
-// first dot is the same), without processes, and whose owners are dead; at most kMaxDead of them.
-// One without a dot is of no family. "<name>.self" belongs to the owner of "<name>". Answers how
-// many were removed.
+// Removes the groups in `parent` that are of the same family as `name` (equal up to the first dot),
+// have no processes, and whose owners are dead; at most kMaxDead of them. A name without a dot has
+// no family. "<name>.self" belongs to the owner of "<name>". Returns the number of removed groups.
 int remove_dead(const std::string& parent, const std::string& name, const DirectoryCall& remove);
 inline constexpr int kMaxDead = 1000;
 

@@ -66,7 +66,7 @@ std::optional<Mount> parse_mount(std::string_view line) {
   return Mount{std::string(dash[1]), unescaped(words[3]), unescaped(words[4]), split(dash[3], ',')};
 }
 
-// Where `group` of a hierarchy is seen through a mount of it; "" if it is not.
+// The path at which `group` of a hierarchy is visible through a mount of it; "" if it is not.
 std::string seen_through(const Mount& mount, std::string_view group) {
   if (group.starts_with("/..")) return "";  // outside of this process's namespace
   if (mount.root != "/") {

@@ -1,5 +1,5 @@
-// The file side of control groups: where hierarchies are mounted, and reading and writing the files
-// of a group.
+// The files of control groups: where hierarchies are mounted, and reading and writing the files of
+// a group.
 #pragma once
 
 #include <sys/types.h>
@@ -15,18 +15,18 @@
 
 namespace mainspring::cgroup {
 
-// One hierarchy that is mounted here.
+// A mounted hierarchy.
 struct Hierarchy {
   int version = 1;
-  std::vector<std::string> controllers;  // v1: ours of the mount's; v2: empty, see offered
+  std::vector<std::string> controllers;  // v1: the ones we use; v2: empty, see offered()
   std::string own;                       // the directory of this process's group; "" = not visible
 };
 
-// All hierarchies with at least one controller of ours, and v2's even without. Source: proc(5),
+// All hierarchies with at least one controller that we use, and v2's in any case. Source: proc(5),
 // cgroups(7).
 std::vector<Hierarchy> find(const CgroupSources& sources);
 
-// v2: those of ours that a group may give on to groups inside.
+// v2: the controllers we use that a group may delegate to groups inside it.
 std::vector<std::string> offered(const std::string& directory);
 
 // The text of a group's file; nullopt if there is none.

@@ -1,4 +1,5 @@
-// Control groups by their files; where a hierarchy can do a thing better than another, it is asked.
+// Control groups through their files; if several hierarchies can do an operation, the better one is
+// used.
 #include "env/cgroups.h"
 
 #include <errno.h>
@@ -94,12 +95,12 @@ Result<void> check_group_limits(const CgroupLimits& limits) {
   return {};
 }
 
-// Killing what is in directories of one group, and removing them.
+// Kills the processes in the directories of one group, and removes the directories.
 class Killing {
  public:
   explicit Killing(const std::vector<Part>& parts) : parts_(parts) {}
 
-  // Empty, or the numbers of those who do not go.
+  // Returns the pids of the processes that do not end; empty if all ended.
   std::vector<pid_t> run() {
     const auto deadline = Steady::now() + kGroupKillLimit;
     std::vector<pid_t> left = processes();
@@ -123,8 +124,8 @@ class Killing {
     return out;
   }
 
-  // cgroup.kill reaches those that are being forked too. Source: cgroup-v2.rst. It cannot know who
-  // is in the group of another hierarchy only.
+  // cgroup.kill also reaches processes that are being forked. Source: cgroup-v2.rst. It does not
+  // reach processes that are in the group of another hierarchy only.
   bool kill_at_once() const {
     for (const Part& part : parts_) {
       if (part.version != 2 || cgroup::write(part.file("cgroup.kill"), "1") != 0) continue;
@@ -133,8 +134,8 @@ class Killing {
     return false;
   }
 
-  // While they are frozen nobody forks, and no number goes to another process. Without freezing
-  // they may at least not fork while they are being killed.
+  // While the processes are frozen, none can fork, and no pid is reused. Without freezing, the pids
+  // limit at least keeps them from forking while they are killed.
   void kill_one_by_one() const {
     const Part* pids = freeze() ? nullptr : part_with("pids");
     std::string before;
@@ -145,7 +146,7 @@ class Killing {
     for (const pid_t pid : processes()) kill(pid, SIGKILL);
     if (pids != nullptr) cgroup::write(pids->file("pids.max"), before);
     for (const Part& part : parts_) {
-      // v1 keeps the killed ones until they thaw.
+      // v1 keeps killed processes until they are thawed.
       if (part.has("freezer")) cgroup::write(part.file("freezer.state"), "THAWED");
       if (part.version == 2) cgroup::write(part.file("cgroup.freeze"), "0");
     }
@@ -194,7 +195,7 @@ struct Io {
     }
   }
 
-  // The kernel takes a moment to let go of a group whose last process was killed.
+  // The kernel takes a moment to release a group whose last process was killed.
   void remove_all(const std::string& directory) const {
     const auto deadline = Steady::now() + kRemoveLimit;
     for (Pause pause; cgroup::exists(directory) && Steady::now() < deadline; pause()) {
@@ -204,12 +205,12 @@ struct Io {
   }
 };
 
-using Tally = std::shared_ptr<std::atomic<std::int64_t>>;
+using SharedCount = std::shared_ptr<std::atomic<std::int64_t>>;
 
 class FileGroup final : public Cgroup {
  public:
-  FileGroup(std::string name, std::vector<Part> parts, std::shared_ptr<const Io> io, Tally above,
-            std::vector<Fd> owners = {})
+  FileGroup(std::string name, std::vector<Part> parts, std::shared_ptr<const Io> io,
+            SharedCount above, std::vector<Fd> owners = {})
       : name_(std::move(name)),
         parts_(std::move(parts)),
         io_(std::move(io)),
@@ -235,7 +236,7 @@ class FileGroup final : public Cgroup {
                                        const CgroupLimits& limits) override;
 
  private:
-  // Where a controller is; v1 first, where its presence alone says that it is active.
+  // The part with a controller; v1 first, where the presence of the controller means it is active.
   const Part* part_of(std::string_view controller) const {
     for (const Part& part : parts_) {
       if (part.has(controller)) return &part;
@@ -252,9 +253,9 @@ class FileGroup final : public Cgroup {
   const std::string name_;
   const std::vector<Part> parts_;
   const std::shared_ptr<const Io> io_;
-  const Tally above_;             // where the parent counts what v1 forgets with a group
-  const std::vector<Fd> owners_;  // what says that this process is alive
-  const Tally removed_ = std::make_shared<std::atomic<std::int64_t>>(0);
+  const SharedCount above_;       // the parent's counters, as v1 drops counters with a group
+  const std::vector<Fd> owners_;  // locks that show that this process is alive
+  const SharedCount removed_ = std::make_shared<std::atomic<std::int64_t>>(0);
   std::vector<std::string> procs_files_;
   CgroupLimits limits_;
 };
@@ -282,7 +283,7 @@ Result<void> FileGroup::limit(const CgroupLimits& limits) {
   return {};
 }
 
-// Swap counts too: else a program at its limit would go on, slowly.
+// Swap counts too: else a program at its limit would continue slowly.
 Result<void> FileGroup::limit_memory(std::optional<std::int64_t> bytes) {
   const Part* part = part_of("memory");
   if (part != nullptr && part->version == 2) {
@@ -363,7 +364,7 @@ std::optional<std::int64_t> FileGroup::memory_peak() const {
 std::int64_t FileGroup::oom_kills() const {
   const Part* part = part_of("memory");
   if (part == nullptr) return 0;
-  if (part->version == 2) {  // with those of the groups inside, removed ones too
+  if (part->version == 2) {  // includes the groups inside, also removed ones
     return cgroup::read_entry(part->file("memory.events"), "oom_kill").value_or(0);
   }
   std::int64_t count = *removed_;
@@ -373,7 +374,7 @@ std::int64_t FileGroup::oom_kills() const {
   return count;
 }
 
-// v2: a group's files of a controller are there only if the group above gives it on.
+// v2: a group has the files of a controller only if its parent delegates the controller.
 Result<void> FileGroup::give_on(const Part& part) const {
   if (part.version != 2) return {};
   for (const std::string& controller : part.controllers) {
@@ -448,7 +449,7 @@ class Opening {
       return nullptr;
     }
     std::vector<cgroup::Hierarchy> found = cgroup::find(sources_);
-    // v1 first: a controller is in one hierarchy only, and what v2 does for all is second best.
+    // v1 first: a controller is in one hierarchy only, and v2's general means are second best.
     std::stable_sort(found.begin(), found.end(),
                      [](const auto& a, const auto& b) { return a.version < b.version; });
     end_leftovers(found);
@@ -464,7 +465,7 @@ class Opening {
   }
 
  private:
-  // Where our group is made: in v2 an earlier call may have moved us one down.
+  // Where our group is created: in v2 an earlier call may have moved this process one level down.
   std::string base(const cgroup::Hierarchy& hierarchy) const {
     std::string own = hierarchy.own;
     const std::string self = "/" + name_ + ".self";
@@ -518,12 +519,12 @@ class Opening {
     owners_.push_back(std::move(owner));
   }
 
-  // v2: which controllers the new group has; time and freezing need none.
+  // v2: the controllers of the new group; CPU time and freezing need none.
   void give_on(const std::string& above, Part& part) {
     for (const char* name : {"memory", "pids", "cpu"}) say(name, false, "v2: not offered here");
     for (const std::string& name : cgroup::offered(above)) {
       int error = cgroup::write(above + "/cgroup.subtree_control", "+" + name);
-      if (error == EBUSY && move_aside(above)) {
+      if (error == EBUSY && defer_one(above)) {
         error = cgroup::write(above + "/cgroup.subtree_control", "+" + name);
       }
       if (error == 0) {
@@ -541,10 +542,10 @@ class Opening {
     if (cgroup::exists(part.file("cgroup.freeze"))) say("freezer", true, "v2");
   }
 
-  bool move_aside(const std::string& above) const {
+  bool defer_one(const std::string& above) const {
     if (cgroup::processes_in(above) != std::vector<pid_t>{getpid()}) return false;
     const std::string self = fmt::format("{}/{}.self", above, name_);
-    for (int tries = 0; tries < kMaxMoves; ++tries) {  // empty, it may be taken for a dead one's
+    for (int tries = 0; tries < kMaxMoves; ++tries) {  // while empty, others may remove it as dead
       const int made = io_->make(self);
       if (made != 0 && made != EEXIST) return false;
       if (const int error = cgroup::write(self + "/cgroup.procs", "0"); error != ENOENT) {

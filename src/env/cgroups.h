@@ -22,12 +22,12 @@ struct CgroupLimits {
   std::optional<std::int64_t> memory_bytes;
   std::optional<std::int64_t> pids;
   std::optional<int> cpu_percent;  // of one core
-  // Share of the processors when others want them too, 1 to 10,000; 100 = as much as any group. It
-  // keeps others responsive better than nice does: programs in many sessions are one to them.
+  // Share of the processors under contention, 1 to 10,000; 100 = the default of every group. It
+  // keeps others more responsive than nice does: programs in many sessions count as one group.
   std::optional<int> cpu_weight;
 };
 
-// One group. Movable handle; its end kills what is in it and removes it.
+// One group. The destructor kills its processes and removes it.
 class Cgroup {
  public:
   virtual ~Cgroup() = default;
@@ -36,8 +36,8 @@ class Cgroup {
   // Applies other limits. Errors: invalid_argument (out of range), forbidden, io_error (refused:
   // memory below what is in use, in v1 also more of a processor than the parent has).
   virtual Result<void> limit(const CgroupLimits& limits) = 0;
-  // KILL to all in it and below, also those that are being made (frozen first where that is
-  // possible). Waits until they are gone, for up to 10 s. Errors: timeout.
+  // Kills all processes in it and below, also those being forked (freezes them first if possible).
+  // Waits until they are gone, for up to 10 s. Errors: timeout.
   virtual Result<void> kill_all() = 0;
   virtual std::optional<Duration> cpu_time() const = 0;         // nullopt = not accounted
   virtual std::optional<std::int64_t> memory_peak() const = 0;  // bytes
@@ -68,13 +68,12 @@ struct CgroupSources {
 
 class Cgroups {
  public:
-  // Reads /proc/self/mountinfo and /proc/self/cgroup, makes a group named `name` (1 to 128 of
-  // A-Z a-z 0-9 . _ -) below this process's own in every hierarchy that lets it, and kills and
-  // removes what an earlier process of the same name left there. What dead processes of other names
-  // left beside it goes too, if no process is in it and the names are equal up to the first dot. In
-  // v2, where a group with processes gives no controllers on, this process moves from its group to
-  // one below it, named
-  // "<name>.self", if it is alone in there. Never fails: without any group, root() is nullptr.
+  // Reads /proc/self/mountinfo and /proc/self/cgroup. Creates a group named `name` (1 to 128 of
+  // A-Z a-z 0-9 . _ -) below this process's own in every hierarchy that allows it. Kills and
+  // removes what an earlier process with the same name left there. Also removes empty groups of
+  // dead processes whose names are equal up to the first dot. In v2 a group with processes cannot
+  // delegate controllers, so this process moves from its group to "<name>.self" below it, if it is
+  // the only process there. Never fails: without any group, root() is nullptr.
   static Cgroups open(const std::string& name);
   static Cgroups open(const std::string& name, const CgroupSources& sources);
   Cgroup* root() const { return root_.get(); }

@@ -1,5 +1,5 @@
-// Control groups limit, count and kill what is in them: the machine's own where it has them, and
-// version 2's in a directory that imitates it.
+// Control groups limit, count and kill their processes: the machine's own groups where it has them,
+// and version 2 in a directory that imitates it.
 #include "env/cgroups.h"
 
 #include <doctest/doctest.h>
@@ -31,7 +31,7 @@ std::string fresh_name(int n) {
   return fmt::format("mainspring-test-{}.{}", getpid(), n);
 }
 
-// Whether all of `needed` are active; says loudly if they are not.
+// Whether all of `needed` are active; logs a warning if not.
 bool active(const Cgroups& groups, std::vector<std::string> needed) {
   for (const CgroupController& controller : groups.controllers()) {
     if (controller.active) std::erase(needed, controller.name);
@@ -60,7 +60,7 @@ Result<ProcessEnd> run_and_stop(const ProcessSpec& spec) {
       spec, [&](std::string_view) { stop.request_stop(); }, stop.get_token());
 }
 
-// Forks for ever, each child in a session of its own, and ignores TERM.
+// Forks forever, each child in its own session, and ignores TERM.
 constexpr const char* kBomb =
     "import os, signal\n"
     "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
@@ -79,7 +79,7 @@ std::string text_of(const fs::path& path) {
   return cgroup::read(path).value_or("(none)");
 }
 
-// A directory that looks as a v2 hierarchy does to a process in /service.
+// A directory that looks like a v2 hierarchy to a process in /service.
 struct ImitatedV2 {
   fs::path root;
   CgroupSources sources;
@@ -124,7 +124,7 @@ const CgroupController& find(const Cgroups& groups, std::string_view name) {
 
 }  // namespace
 
-TEST_CASE("a fork bomb in ever new sessions dies with everything it started") {
+TEST_CASE("a fork bomb in ever new sessions is killed with all its processes") {
   const std::string name = fresh_name(1);
   Cgroups groups = Cgroups::open(name);
   if (!active(groups, {"pids"})) return;
@@ -141,14 +141,14 @@ TEST_CASE("a fork bomb in ever new sessions dies with everything it started") {
   for (const std::string& file : (*group)->procs_files()) CHECK(text_of(file) == "");
 }
 
-TEST_CASE("a group kills those that never stand still, by each means that a system may have") {
-  // Twenty that fork and end, fork and end: a number that was read is gone when it is used. They
-  // wait for one another: else they fill the group before the last of them was made.
+TEST_CASE("a group kills processes that keep forking, by each means that a system may have") {
+  // Twenty processes that fork and end repeatedly: a pid that was read is gone when it is used.
+  // They wait for one another, because otherwise they fill the group before the last one starts.
   constexpr const char* kRunners =
       "import os, time\n"
       "r, w = os.pipe()\n"
       "for i in range(20):\n"
-      "  if os.fork() == 0: os.close(w); os.read(r, 1); break\n"  // they begin together
+      "  if os.fork() == 0: os.close(w); os.read(r, 1); break\n"  // they start together
       "else: os.close(w); os.write(3, b'up\\n'); time.sleep(1000)\n"
       "os.setsid()\n"
       "while True:\n"
@@ -156,7 +156,7 @@ TEST_CASE("a group kills those that never stand still, by each means that a syst
       "    if os.fork() > 0: os._exit(0)\n"
       "  except OSError: pass\n";
   std::vector<std::string> without;
-  SUBCASE("as it is here") {}
+  SUBCASE("with all controls of this system") {}
   SUBCASE("without version 2") {
     without = {" - cgroup2 "};
   }
@@ -179,7 +179,7 @@ TEST_CASE("a group kills those that never stand still, by each means that a syst
   ProcessSpec spec = python(kRunners, **group);
   ProcessIds ids;
   spec.started = [&](ProcessIds those) { ids = those; };
-  // The keeper may not help: at the first line it is killed.
+  // The keeper cannot help: it is killed at the first line.
   Duration took(0);
   spec.kill_rest = [&] {
     const auto begin = std::chrono::steady_clock::now();
@@ -200,7 +200,7 @@ TEST_CASE("a group kills those that never stand still, by each means that a syst
               "pids.max") == "200\n");
 }
 
-TEST_CASE("a program over its memory is killed, and the group says so") {
+TEST_CASE("a program over its memory is killed, and the group reports it") {
   const std::string name = fresh_name(3);
   Cgroups groups = Cgroups::open(name);
   if (!active(groups, {"memory"})) return;
@@ -219,10 +219,10 @@ TEST_CASE("a program over its memory is killed, and the group says so") {
     CHECK((*group)->memory_peak().value_or(0) <= 50 << 20);
     CHECK(groups.root()->oom_kills() == 1);
   }
-  CHECK(groups.root()->oom_kills() == 1);  // the group is gone, what happened in it is not
+  CHECK(groups.root()->oom_kills() == 1);  // the group is removed, its counters are kept
 }
 
-TEST_CASE("groups inside share the limits of the one around them") {
+TEST_CASE("inner groups share the limits of the outer one") {
   const std::string name = fresh_name(4);
   Cgroups groups = Cgroups::open(name);
   if (!active(groups, {"memory", "pids"})) return;
@@ -282,7 +282,7 @@ TEST_CASE("limits can be changed, processor time is counted, and bad ones are re
   CHECK(groups.root()->make("a/b", {}).error().code == ErrorCode::invalid_argument);
 }
 
-TEST_CASE("a group of little weight leaves the processors to others, and has them when alone") {
+TEST_CASE("a group of low weight yields the processors to others, and gets them when alone") {
   Cgroups groups = Cgroups::open(fresh_name(11));
   if (!active(groups, {"cpu", "cpuacct"})) return;
   auto light = groups.root()->make("light", {.cpu_weight = 1});
@@ -290,7 +290,7 @@ TEST_CASE("a group of little weight leaves the processors to others, and has the
   REQUIRE_MESSAGE(light.has_value(), light.error().message);
   REQUIRE(usual.has_value());
   CHECK_FALSE(groups.root()->make("bad", {.cpu_weight = 10'001}).has_value());
-  // Both on one processor, until the second has had a while of it.
+  // Both on one processor, until the second one has had some time on it.
   constexpr const char* kPinned =
       "import os, time\n"
       "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
@@ -310,10 +310,10 @@ TEST_CASE("a group of little weight leaves the processors to others, and has the
       stop.get_token());
   REQUIRE(end.has_value());
   REQUIRE((before && after));
-  CHECK(*after - *before < 150ms);  // half of it if they were equal
+  CHECK(*after - *before < 150ms);  // half of it if the weights were equal
 }
 
-TEST_CASE("a group with processes in it is not made again") {
+TEST_CASE("a group that contains processes is not created again") {
   const std::string name = fresh_name(6);
   Cgroups groups = Cgroups::open(name);
   if (!active(groups, {"pids"})) return;
@@ -333,7 +333,7 @@ TEST_CASE("a group with processes in it is not made again") {
   CHECK(code == ErrorCode::conflict);
 }
 
-TEST_CASE("what an earlier process of the same name left in its groups is ended and removed") {
+TEST_CASE("leftover processes and groups of an earlier process of the same name are removed") {
   const std::string name = fresh_name(7);
   const std::string mark = fmt::format("MAINSPRING_CGROUPS_TEST={}", getpid());
   if (!active(Cgroups::open(name), {"pids"})) return;
@@ -349,7 +349,7 @@ TEST_CASE("what an earlier process of the same name left in its groups is ended 
     spec.started = [&](ProcessIds those) { ids = those; };
     (void)SystemProcesses().run(spec,
                                 [&](std::string_view) {
-                                  // Neither the program nor its groups are cleaned up by anybody.
+                                  // No process cleans up the program or its groups.
                                   kill(ids.keeper, SIGSTOP);
                                   [[maybe_unused]] const auto n = write(ends[1], &ids, sizeof ids);
                                   kill(getpid(), SIGKILL);
@@ -373,7 +373,7 @@ TEST_CASE("what an earlier process of the same name left in its groups is ended 
   kill(ids.keeper, SIGKILL);
 }
 
-TEST_CASE("a group's end leaves no directory behind") {
+TEST_CASE("the end of a group removes its directories") {
   const std::string name = fresh_name(8);
   std::vector<std::string> files;
   {
@@ -382,7 +382,7 @@ TEST_CASE("a group's end leaves no directory behind") {
     files = groups.root()->procs_files();
     auto pool = groups.root()->make("pool", {});
     auto run = (*pool)->make("run", {});
-    pool->reset();  // the parent first: what is below goes with it
+    pool->reset();  // the parent first: its children are removed with it
     CHECK_FALSE(fs::exists(fs::path(files[0]).parent_path() / "pool"));
   }
   for (const std::string& file : files) CHECK_FALSE(fs::exists(file));
@@ -397,7 +397,7 @@ std::vector<fs::path> above(const Cgroups& groups) {
   return out;
 }
 
-TEST_CASE("empty groups of a dead process are removed by the next of its family") {
+TEST_CASE("the next process of a family removes empty groups of a dead one") {
   const std::string dead = fresh_name(20);
   int ready[2];
   REQUIRE(pipe(ready) == 0);
@@ -427,11 +427,11 @@ TEST_CASE("empty groups of a dead process are removed by the next of its family"
   CHECK(later.dead_removed() == static_cast<int>(above(groups).size()));
   for (const fs::path& group : above(groups)) {
     CHECK_FALSE(fs::exists(group / dead));
-    CHECK(fs::exists(group / fresh_name(21)));  // nothing runs in it, but its owner is alive
+    CHECK(fs::exists(group / fresh_name(21)));  // no process in it, but its owner is alive
   }
 }
 
-TEST_CASE("processes that begin at once do not take each other's new groups for a dead one's") {
+TEST_CASE("processes that start at once do not mistake each other's new groups for a dead one's") {
   constexpr int kThreads = 4, kRounds = 15;
   std::atomic<int> without = 0, failed = 0;
   std::vector<std::thread> threads;
@@ -450,7 +450,7 @@ TEST_CASE("processes that begin at once do not take each other's new groups for 
   CHECK(failed == 0);
 }
 
-TEST_CASE("a group that another removed before it had an owner is made again") {
+TEST_CASE("a group that another process removed before it had an owner is created again") {
   const fs::path path = fs::temp_directory_path() / fresh_name(24);
   int made = 0;
   Fd owner;
@@ -470,7 +470,7 @@ TEST_CASE("a group that another removed before it had an owner is made again") {
   fs::remove(path);
 }
 
-TEST_CASE("a dead process's group with a process in it is left alone, and so are those of others") {
+TEST_CASE("groups with processes, and groups of other families, are left alone") {
   const ImitatedV2 v2(23);
   const fs::path own = v2.root / "service";
   const auto group = [&](const char* name, std::string_view processes) {
@@ -495,7 +495,7 @@ TEST_CASE("a dead process's group with a process in it is left alone, and so are
   }
 }
 
-TEST_CASE("v2: controllers are given on, and limits written in its words") {
+TEST_CASE("v2: controllers are enabled for children, and limits written in the v2 format") {
   const ImitatedV2 v2(9);
   Cgroups groups = Cgroups::open("host", v2.sources);
   for (const char* name : {"memory", "pids", "cpu", "cpuacct", "freezer"}) {
@@ -527,7 +527,7 @@ TEST_CASE("v2: controllers are given on, and limits written in its words") {
   CHECK_FALSE(fs::exists(own / "host/run"));
 }
 
-TEST_CASE("v2: all are killed by cgroup.kill, or frozen and killed one by one without it") {
+TEST_CASE("v2: cgroup.kill kills all, or they are frozen and killed one by one without it") {
   const ImitatedV2 v2(10);
   Cgroups groups = Cgroups::open("host", v2.sources);
   const fs::path group = v2.root / "service/host";
@@ -538,7 +538,7 @@ TEST_CASE("v2: all are killed by cgroup.kill, or frozen and killed one by one wi
   }
   write_file(group / "cgroup.procs", fmt::format("{}\n", child));
   fs::remove(group / "cgroup.kill");
-  std::thread kernel([&] {  // the part of the kernel: who is dead is no member
+  std::thread kernel([&] {  // as the kernel does: a dead process is not a member
     waitpid(child, nullptr, 0);
     write_file(group / "cgroup.procs", "");
   });
@@ -547,7 +547,7 @@ TEST_CASE("v2: all are killed by cgroup.kill, or frozen and killed one by one wi
   CHECK(text_of(group / "cgroup.freeze") == "0");
 }
 
-TEST_CASE("a system without control groups has none, and says which") {
+TEST_CASE("a system without control groups reports which are missing") {
   const CgroupSources none{.mounts = "23 1 0:21 / /proc rw - proc proc rw\nrubbish\n",
                            .own = "0::/\nrubbish",
                            .make_directory = {},
@@ -559,7 +559,7 @@ TEST_CASE("a system without control groups has none, and says which") {
   CHECK(Cgroups::open("../host").root() == nullptr);
 }
 
-TEST_CASE("groups are looked for where a container sees them") {
+TEST_CASE("groups are found where a container sees them") {
   CgroupSources sources;
   sources.mounts =
       "40 30 0:30 /docker/abc /sys/fs/cgroup/memory\\040x ro - cgroup cgroup rw,memory\n"

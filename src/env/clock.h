@@ -1,5 +1,5 @@
-// Clock: the only place where time is read. Engine code gets time as an argument; whoever drives a
-// step (a runner thread, a test, the simulator) asks the clock.
+// Clock: the only place that reads the time. Engine code gets the time as an argument; the caller
+// of a step (the commit loop, a test, the simulator) reads the clock.
 #pragma once
 
 #include "mainspring/time.h"
@@ -13,13 +13,13 @@ class Clock {
   virtual Now now() const = 0;
 };
 
-// CLOCK_BOOTTIME (goes on while the machine sleeps) and CLOCK_REALTIME.
+// CLOCK_BOOTTIME (continues while the machine sleeps) and CLOCK_REALTIME.
 class SystemClock final : public Clock {
  public:
   Now now() const override;
 };
 
-// Time that stands still until it is moved. Not for use from several threads.
+// A clock that only moves when it is set. Not thread-safe.
 class ManualClock final : public Clock {
  public:
   explicit ManualClock(
@@ -32,7 +32,7 @@ class ManualClock final : public Clock {
     now_.instant = now_.instant + d;
     now_.wall = now_.wall + d;
   }
-  // Somebody sets the wall clock; steady time goes on as before.
+  // Simulates a change of the wall clock; steady time continues as before.
   void step_wall(Duration d) { now_.wall = now_.wall + d; }
 
  private:

@@ -1,4 +1,4 @@
-// Digests: SHA-256, and comparisons that take the same time whatever they compare.
+// Digests: SHA-256, and comparisons in constant time.
 #pragma once
 
 #include <array>

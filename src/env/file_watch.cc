@@ -1,9 +1,9 @@
-// Watching a tree by inotify, which watches directories one by one and tells by their numbers.
+// Watches a tree with inotify, which watches single directories and reports them by number.
 //
-// Directories come, go and change places while their events wait to be read, so that the order of
-// events cannot be trusted: a step that exchanges two directories tells of one of them that it came
-// and then that it went. So events only mark paths, and after each batch the marked ones are
-// compared with what is on the disk: their watches are dropped and made anew.
+// Directories may be created, removed and moved while their events wait to be read, so the order of
+// events is not reliable. For example, an exchange of two directories reports for one of them that
+// it appeared and then that it disappeared. So events only mark paths. After each batch the marked
+// paths are compared with the disk: their watches are removed and created again.
 #include "env/file_watch.h"
 
 #include <dirent.h>
@@ -33,7 +33,7 @@ constexpr std::uint32_t kWatchEvents = IN_CREATE | IN_DELETE | IN_MODIFY | IN_CL
                                        IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | IN_DELETE_SELF |
                                        IN_MOVE_SELF | IN_EXCL_UNLINK | IN_ONLYDIR;
 constexpr std::size_t kWatchBufferBytes = 64 << 10;
-// Of one wait: a tree that is written to without an end must not hold it.
+// Reads per wait, so that continuous writes to the tree cannot hold it forever.
 constexpr int kMaxWatchReads = 64;
 constexpr int kMaxWatchDepth = 128;
 constexpr milliseconds kMaxWatchPoll = std::chrono::hours(24);
@@ -91,15 +91,15 @@ struct FileWatch::Impl {
     paths.erase(found);
   }
 
-  // Drops the watches of `path` and all below; `told` gets their paths.
-  void drop(const std::string& path, int depth, std::set<std::string>& told) {
+  // Drops the watches of `path` and all below; adds their paths to `changed`.
+  void drop(const std::string& path, int depth, std::set<std::string>& changed) {
     std::vector<int> dropped;
     const std::string below = path.empty() ? "" : path + "/";
     if (const auto own = watches.find(path); own != watches.end()) dropped.push_back(own->second);
     for (auto at = watches.lower_bound(below);
          at != watches.end() && at->first.compare(0, below.size(), below) == 0; ++at) {
       if (at->first != path) dropped.push_back(at->second);
-      told.insert(cut(at->first, depth));
+      changed.insert(cut(at->first, depth));
     }
     for (const int watch : dropped) {
       ::inotify_rm_watch(inotify, watch);
@@ -107,9 +107,10 @@ struct FileWatch::Impl {
     }
   }
 
-  // Watches `path` and all below; `told` gets what is found there. What is gone meanwhile, or is
-  // not ours to read, is left out: its events will tell.
-  Result<void> add(const std::string& path, int depth, std::set<std::string>& told, int level = 0) {
+  // Watches `path` and all below; adds the found paths to `changed`. Skips paths that disappear
+  // meanwhile or are not readable: their events report them.
+  Result<void> add(const std::string& path, int depth, std::set<std::string>& changed,
+                   int level = 0) {
     const std::uint32_t events = path.empty() ? kWatchEvents : kWatchEvents | IN_DONT_FOLLOW;
     const int watch = ::inotify_add_watch(inotify, full(path).c_str(), events);
     if (watch < 0) {
@@ -121,11 +122,12 @@ struct FileWatch::Impl {
     paths[watch] = path;
     watches[path] = watch;
     if (path.empty()) root_watch = watch;
-    // Watched first, then listed: what is made in between is told twice, not missed.
+    // Watched first, then listed: an entry that is created in between is reported twice, not
+    // missed.
     for (const auto& [name, is_directory] : list(path)) {
       const std::string entry = join(path, name);
-      told.insert(cut(entry, depth));
-      if (is_directory && level < kMaxWatchDepth) MS_TRY(add(entry, depth, told, level + 1));
+      changed.insert(cut(entry, depth));
+      if (is_directory && level < kMaxWatchDepth) MS_TRY(add(entry, depth, changed, level + 1));
     }
     return {};
   }
@@ -149,7 +151,7 @@ struct FileWatch::Impl {
     return entries;
   }
 
-  // `moved` gets the paths whose watches may not be right any more.
+  // Adds paths whose watches may be wrong to `moved`.
   void take(const inotify_event& event, int depth, Changes& changes, std::set<std::string>& moved) {
     if ((event.mask & IN_Q_OVERFLOW) != 0) {
       changes.all = true;
@@ -171,7 +173,7 @@ struct FileWatch::Impl {
     if ((event.mask & IN_ISDIR) != 0 && event.len != 0) moved.insert(path);
   }
 
-  // One buffer of events. False = there are none.
+  // Reads one buffer of events. Returns false if there are none.
   Result<bool> read_some(int depth, Changes& changes) {
     alignas(inotify_event) std::array<char, kWatchBufferBytes> buffer;
     const ssize_t count = ::read(inotify, buffer.data(), buffer.size());
@@ -189,7 +191,7 @@ struct FileWatch::Impl {
       auto added = add(path, depth, changes.entries);
       if (added) continue;
       if (added.error().code != ErrorCode::not_found) return std::move(added.error());
-      gone = true;  // only root must be there: its end was among the events that were dropped
+      gone = true;  // only root must exist: its removal was among the dropped events
       return true;
     }
     changes.entries.erase("");

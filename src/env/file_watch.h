@@ -1,4 +1,4 @@
-// FileWatch: tells which entries of a directory changed, in them or anywhere below, by inotify.
+// FileWatch: reports changed entries of a directory, including all levels below, with inotify.
 #pragma once
 
 #include <memory>
@@ -11,12 +11,12 @@
 
 namespace mainspring {
 
-// Not for use from several threads, but for wake().
+// Not thread-safe, except wake().
 class FileWatch {
  public:
-  // Watches `root` and all below, also what is made later. Names below that begin with '.' are
-  // passed over. Errors: not_found (no such directory), io_error (the system's watches are used up:
-  // says fs.inotify.max_user_watches).
+  // Watches `root` and all below, including later additions. Ignores names below that begin with
+  // '.'. Errors: not_found (no such directory), io_error (no inotify watches left: the message
+  // names fs.inotify.max_user_watches).
   static Result<std::unique_ptr<FileWatch>> open(const std::string& root);
   ~FileWatch();
   FileWatch(const FileWatch&) = delete;
@@ -29,10 +29,10 @@ class FileWatch {
     bool all = false;   // the system dropped events: anything may have changed
     bool gone = false;  // root itself was removed or moved: open a new watch
   };
-  // Waits until something changes, wake() is called or `limit` has passed; then takes all there is.
-  // Opening a file for reading is no change; a change of its mode is. Errors: io_error.
+  // Waits until something changes, wake() is called or `limit` has passed; then returns all
+  // changes. Reading a file is not a change; a change of its mode is. Errors: io_error.
   Result<Changes> wait(int depth, Duration limit);
-  // Ends a wait, now or the next one. Callable from every thread.
+  // Ends the current or the next wait. Thread-safe.
   void wake();
 
  private:

@@ -1,4 +1,4 @@
-// A watch tells what changed in a tree, wherever in it, and nothing else.
+// A watch reports changes at any depth of a tree, and nothing else.
 #include "env/file_watch.h"
 
 #include <doctest/doctest.h>
@@ -54,14 +54,14 @@ FileWatch::Changes changes(FileWatch& watch, int depth = 2, Duration limit = kLo
   return *told;
 }
 
-// Everything that is waiting to be told; the kernel queues events before a call returns.
+// All pending changes. The kernel queues events before a call returns.
 Names now(FileWatch& watch, int depth = 2) {
   return changes(watch, depth, 0s).entries;
 }
 
 }  // namespace
 
-TEST_CASE("a change anywhere below is told by the first parts of its path") {
+TEST_CASE("a change at any depth is reported by the first parts of its path") {
   Tree tree;
   tree.write("triggered/report/lib/deep/a.py");
   const auto watch = tree.watch();
@@ -76,7 +76,7 @@ TEST_CASE("a change anywhere below is told by the first parts of its path") {
   CHECK(changes(*watch).entries == Names{"host.json"});
 }
 
-TEST_CASE("reading is no change; a new mode, a new time, a removal is one") {
+TEST_CASE("reading is not a change; a new mode, a new time or a removal is") {
   Tree tree;
   tree.write("t/a/run.sh");
   const auto watch = tree.watch();
@@ -97,7 +97,7 @@ TEST_CASE("reading is no change; a new mode, a new time, a removal is one") {
   CHECK(now(*watch).empty());
 }
 
-TEST_CASE("directories made later are watched, with what was in them before") {
+TEST_CASE("directories created later are watched, including their earlier contents") {
   Tree tree;
   const auto watch = tree.watch();
   tree.write("t/new/lib/a.py");
@@ -111,7 +111,7 @@ TEST_CASE("directories made later are watched, with what was in them before") {
   CHECK(now(*watch) == Names{"t/new"});
 }
 
-TEST_CASE("a directory that is moved in, away or within is watched where it is") {
+TEST_CASE("a directory that is moved in, out or within is watched at its new place") {
   Tree tree;
   tree.write("t/a/lib/x.py");
   fs::create_directories(tree.outside("b/lib"));
@@ -131,7 +131,7 @@ TEST_CASE("a directory that is moved in, away or within is watched where it is")
   CHECK(now(*watch).empty());
 }
 
-TEST_CASE("two directories that change places are both watched in their new ones") {
+TEST_CASE("two directories that swap places are both watched at the new places") {
   Tree tree;
   tree.write("t/a/lib/old.py");
   tree.write("t/.deploy-1/lib/new.py");
@@ -156,7 +156,7 @@ TEST_CASE("two directories that change places are both watched in their new ones
   CHECK(now(*watch) == Names{"t/a"});
 }
 
-TEST_CASE("names that begin with '.' are passed over, with all below them") {
+TEST_CASE("names that start with '.' are ignored, with everything below them") {
   Tree tree;
   tree.write(".git/index");
   const auto watch = tree.watch();
@@ -170,7 +170,7 @@ TEST_CASE("names that begin with '.' are passed over, with all below them") {
   CHECK(now(*watch) == Names{"t/a"});
 }
 
-TEST_CASE("a parent that goes takes the entries below with it") {
+TEST_CASE("a removed parent removes the entries below it") {
   Tree tree;
   tree.write("t/a/run.sh");
   tree.write("t/b/run.sh");
@@ -185,7 +185,7 @@ TEST_CASE("a parent that goes takes the entries below with it") {
   CHECK(now(*watch) == Names{"t", "t/a", "t/b"});
 }
 
-TEST_CASE("a root that is removed or moved away is told, again and again") {
+TEST_CASE("a removed or moved root is reported each time") {
   for (const bool removed : {true, false}) {
     Tree tree;
     tree.write("t/a/run.sh");
@@ -200,14 +200,14 @@ TEST_CASE("a root that is removed or moved away is told, again and again") {
   }
 }
 
-TEST_CASE("a root that is not there cannot be watched") {
+TEST_CASE("a missing root cannot be watched") {
   Tree tree;
   CHECK(FileWatch::open(tree.path("none")).error().code == ErrorCode::not_found);
   tree.write("file");
   CHECK(FileWatch::open(tree.path("file")).error().code == ErrorCode::not_found);
 }
 
-TEST_CASE("wake() ends a wait, the present one or the next") {
+TEST_CASE("wake() ends the current wait or the next one") {
   Tree tree;
   const auto watch = tree.watch();
   watch->wake();
@@ -218,7 +218,7 @@ TEST_CASE("wake() ends a wait, the present one or the next") {
   other.join();
 }
 
-TEST_CASE("a wait ends with the first change, and without one at its limit") {
+TEST_CASE("a wait ends at the first change, or at its limit") {
   Tree tree;
   tree.write("t/a/run.sh");
   const auto watch = tree.watch();
@@ -228,7 +228,7 @@ TEST_CASE("a wait ends with the first change, and without one at its limit") {
   other.join();
 }
 
-TEST_CASE("what the system drops is told as a change of all, and the watch goes on") {
+TEST_CASE("when the system drops events, the watch reports a change of everything and continues") {
   std::ifstream in("/proc/sys/fs/inotify/max_queued_events");
   int queued = 0;
   in >> queued;
@@ -241,7 +241,7 @@ TEST_CASE("what the system drops is told as a change of all, and the watch goes 
   tree.write("t/a/one");
   tree.write("t/b/two");
   const auto watch = tree.watch();
-  // Two files in turn: the system folds equal events that follow each other.
+  // Two files alternately: the system merges consecutive equal events.
   for (int i = 0; i < queued / 2 + 10; ++i) {
     for (const char* file : {"t/a/one", "t/b/two"}) {
       REQUIRE(::chmod(tree.path(file).c_str(), 0600) == 0);

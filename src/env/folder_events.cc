@@ -1,4 +1,4 @@
-// Files that come into a directory, by inotify.
+// Detects files that arrive in a directory, with inotify.
 #include "env/folder_events.h"
 
 #include <dirent.h>
@@ -120,7 +120,7 @@ std::optional<FileVersion> version_of_file(const std::string& path) {
 
 namespace {
 
-// There a lease is refused for other reasons too, and others write from other machines.
+// On a network file system a lease may be refused for other reasons, and other machines may write.
 bool is_on_network(int file) {
   struct statfs is {};
   if (::fstatfs(file, &is) != 0) return true;
@@ -137,12 +137,12 @@ bool is_on_network(int file) {
 
 }  // namespace
 
-// Nobody is given a read lease on a file that is open for writing. It is given back at once; who
-// wants to write meanwhile waits for that, and this process is told by a signal that it ignores.
-// Source: fcntl(2), F_SETLEASE.
+// A read lease is refused on a file that is open for writing. The lease is released at once. A
+// writer that opens the file meanwhile waits for that, and this process gets a signal that it
+// ignores. Source: fcntl(2), F_SETLEASE.
 bool is_being_written(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (file < 0) return errno == EWOULDBLOCK;  // somebody has a lease to write
+  if (file < 0) return errno == EWOULDBLOCK;  // another process has a write lease
   if (is_on_network(file)) {
     ::close(file);
     return false;

@@ -1,5 +1,5 @@
-// FolderEvents: tells which files of one directory were closed after writing, or moved in, by
-// inotify; and what a version of a file is.
+// FolderEvents: reports files of one directory that were closed after writing, or moved in, with
+// inotify; and identifies versions of a file.
 #pragma once
 
 #include <compare>
@@ -15,7 +15,7 @@
 
 namespace mainspring {
 
-// Not for use from several threads, but for wake().
+// Not thread-safe, except wake().
 class FolderEvents {
  public:
   // Errors: not_found (no such directory), io_error (the system's watches are used up).
@@ -26,13 +26,13 @@ class FolderEvents {
 
   struct Arrived {
     std::set<std::string> names;
-    bool all = false;   // the system dropped events: anything may have come
-    bool gone = false;  // the directory itself was removed or moved: open anew
+    bool all = false;   // the system dropped events: any file may have arrived
+    bool gone = false;  // the directory itself was removed or moved: open it again
   };
-  // Waits until a file comes, wake() is called or `limit` has passed; then takes all there is.
+  // Waits until a file arrives, wake() is called or `limit` has passed; then returns all files.
   // Errors: io_error.
   Result<Arrived> wait(Duration limit);
-  // Ends a wait, now or the next one. Callable from every thread.
+  // Ends the current or the next wait. Thread-safe.
   void wake();
 
  private:
@@ -40,15 +40,15 @@ class FolderEvents {
   int inotify_, wake_;
 };
 
-// Device and inode of a directory. They differ after a mount over it, or when a link in its path
-// leads elsewhere. nullopt = it cannot be looked at now.
+// Device and inode of a directory. They change with a mount over it, or when a link in its path
+// changes. nullopt = it cannot be read now.
 struct DirectoryIdentity {
   std::uint64_t device = 0, inode = 0;
   friend bool operator==(const DirectoryIdentity&, const DirectoryIdentity&) = default;
 };
 std::optional<DirectoryIdentity> identity_of_directory(const std::string& path);
 
-// Another one when the file is another one, or has been written to.
+// Changes when the file is replaced or written to.
 struct FileVersion {
   std::int64_t size = 0;
   std::int64_t modified_ns = 0;  // since 1970
@@ -60,8 +60,8 @@ struct FileVersion {
 };
 // nullopt = there is no regular file of that name (links are not followed).
 std::optional<FileVersion> version_of_file(const std::string& path);
-// Whether some process of this machine has it open for writing. Not known, and false, on network
-// file systems, and of other users' files unless this process is root's or has CAP_LEASE.
+// Returns whether a process of this machine has it open for writing. On network file systems, and
+// for other users' files without root or CAP_LEASE, this is not known: returns false.
 bool is_being_written(const std::string& path);
 // Names of regular files, at most `limit`. Errors: not_found, io_error.
 Result<std::vector<std::string>> files_of_folder(const std::string& directory, std::size_t limit);

@@ -1,4 +1,4 @@
-// The machine and the process that this program is.
+// Facts about this machine and process.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace mainspring {
 
-// As the kernel knows it, in a container the container's; bytes outside of printable ASCII become
-// '.'. "localhost" if there is none.
+// The kernel's host name, in a container the container's; bytes outside printable ASCII become '.'.
+// "localhost" if there is none.
 std::string host_name();
 std::int64_t process_id();
 // Whether the kernel's clock follows a time server; nullopt = not known.

@@ -1,4 +1,4 @@
-// The keeper's body: start, watch, kill, reap, report.
+// The keeper: start, watch, kill, reap, report.
 #include "env/keeper.h"
 
 #include <errno.h>
@@ -21,15 +21,14 @@ namespace {
 
 constexpr int kLink = 3;  // where the keeper puts its end of the link, after the program was forked
 constexpr int kFirstUnused = 4;
-constexpr int kReapedPerTurn = 256;  // then an order is looked for
+constexpr int kReapedPerTurn = 256;  // then it checks for orders
 constexpr int kPlainRounds = 4;      // of killing, before all are stopped first
 constexpr int kStopRounds = 64;
-constexpr int kMaxProcessDepth =
-    200;                         // of processes below processes that are looked at: 0.6 KiB each
-constexpr int kCalmRounds = 32;  // of killing, before the keeper asks for more of the processor
+constexpr int kMaxProcessDepth = 200;  // levels of descendants that are examined: 0.6 KiB each
+constexpr int kCalmRounds = 32;        // of killing, before the keeper raises its own priority
 
-// The kernel lets a user who is not root change an autogroup's priority ten times a second, of all
-// of them together.
+// The kernel lets non-root users change autogroup priorities ten times a second, for all of them
+// together.
 constexpr int kAutogroupTries = 20;
 constexpr int kAutogroupPause_ms = 50;
 
@@ -50,8 +49,8 @@ void default_signals() {
   _exit(127);
 }
 
-// A session of its own is an autogroup of its own: between those the kernel shares the processor by
-// the groups' priority, and that of a process counts only inside. Source: sched(7).
+// A session has its own autogroup: the kernel shares the processor between autogroups by their
+// priority, and a process's priority counts only inside its autogroup. Source: sched(7).
 void set_autogroup_nice(int nice) {
   const int fd = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
   if (fd < 0) return;  // a kernel without them
@@ -72,15 +71,15 @@ void set_resource(const Plan& plan, std::size_t which) {
   rlimit now{};
   getrlimit(static_cast<__rlimit_resource_t>(limit.resource), &now);
   rlimit next{limit.soft, limit.hard};
-  // More than was asked for need not be allowed.
+  // Raising the hard limit may not be allowed, and is not needed.
   if (next.rlim_max > now.rlim_max && next.rlim_cur <= now.rlim_max) next.rlim_max = now.rlim_max;
   if (setrlimit(static_cast<__rlimit_resource_t>(limit.resource), &next) != 0) {
     give_up(plan, Report::limit_failed, static_cast<int>(which));
   }
 }
 
-// By the bare system calls: the library's change all threads by signals, of which only this one
-// came through the fork.
+// Uses bare system calls: the library's functions signal all threads to change too, and only this
+// thread survived the fork.
 void change_user(const Plan& plan) {
   const Limits& limits = plan.limits;
   if (syscall(SYS_setgroups, limits.user_group_count, limits.user_groups) != 0 ||
@@ -90,7 +89,7 @@ void change_user(const Plan& plan) {
   }
 }
 
-// Groups come first, while it may still join them; the user after all that needs to be root.
+// Groups come first, while it may still join them; the user last, after all steps that need root.
 void apply_limits(const Plan& plan) {
   const Limits& limits = plan.limits;
   for (std::size_t i = 0; i < limits.groups_to_join_count; ++i) {
@@ -113,9 +112,9 @@ void apply_limits(const Plan& plan) {
 [[noreturn]] void become_program(const Plan& plan, pid_t keeper) {
   report(plan.link, Report::forked, getpid());  // before anything that it writes
   setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // should somebody kill the keeper
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // in case another process kills the keeper
   apply_limits(plan);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // a change of user took it away
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // again, as a change of user resets it
   if (getppid() != keeper) _exit(127);
   if (plan.directory != nullptr && chdir(plan.directory) != 0) give_up(plan, Report::chdir_failed);
   dup2(plan.input, 0);
@@ -147,7 +146,7 @@ char* put(char* out, const char* text) {
   return out;
 }
 
-// The list of children that the first thread of a process has; 0 = this one.
+// Opens the list of children of a process's first thread; 0 = this process.
 int open_children(pid_t parent) {
   char path[64];
   char* end = put(path, "/proc/");
@@ -162,10 +161,10 @@ int open_children(pid_t parent) {
   return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-// Sends `signal` to all below `parent` (0 = this process): STOP from above, so that a list does not
-// change once it is read, KILL from below. Returns how many there were, -1 if the kernel does not
-// list them. Whom it does not see (children of other threads, too far below) come to us when those
-// between are dead.
+// Sends `signal` to all descendants of `parent` (0 = this process): STOP from the top, so that a
+// list does not change after it is read; KILL from the bottom. Returns their number, or -1 if the
+// kernel does not list children. Descendants that it does not see (children of other threads, too
+// deep ones) become our children when the processes between are dead.
 int signal_below(pid_t parent, int signal, int depth) {
   if (depth == kMaxProcessDepth) return 0;
   const int fd = open_children(parent);
@@ -195,8 +194,8 @@ int signal_below(pid_t parent, int signal, int depth) {
   return count;
 }
 
-// Those of a bomb fork as fast as others are killed: all are stopped before any is killed. Two
-// equal counts in a row mean that nobody new came.
+// Processes of a fork bomb fork as fast as others are killed, so all are stopped before any is
+// killed. Two equal counts in a row mean that there is no new process.
 void stop_all() {
   int before = -1;
   for (int i = 0; i < kStopRounds; ++i) {
@@ -206,8 +205,8 @@ void stop_all() {
   }
 }
 
-// The others of a bomb that forks in ever new sessions want the processor too. Best effort: only
-// root may.
+// A fork bomb that creates sessions competes for the processor. Best effort: only root may raise
+// the priority.
 void hurry() {
   setpriority(PRIO_PROCESS, 0, -20);
   sched_param param{};
@@ -215,28 +214,28 @@ void hurry() {
   sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &param);
 }
 
-// Kills and reaps until nothing is left below us. When a child dies its children become ours before
-// it can be reaped, so that listing and killing after each reaping finds everybody in the end.
-// The group's signal reaches all its members at once, those that are being forked included; one by
-// one go those who left it. `status` is set when the program is among the reaped.
+// Kills and reaps until no descendant is left. When a process dies, its children become ours before
+// it can be reaped, so listing and killing after each reaping finds all of them in the end. The
+// signal to the process group reaches all its members at once, including those being forked;
+// processes that left the group are killed one by one. Sets `status` if the program is reaped.
 void kill_descendants(pid_t program, int& status) {
   kill(-program, SIGKILL);
   for (int round = 0;; ++round) {
     if (round == kCalmRounds) hurry();
     const bool plain = round < kPlainRounds;
     if (!plain) stop_all();
-    // A number that was read from a process that goes on might be another's by now: then only our
-    // own children are safe to name, whom nobody else reaps.
+    // A pid that was read from a running process may belong to another process by now. Then only
+    // our own children are safe to signal: no other process reaps them.
     const bool listed = signal_below(0, SIGKILL, plain ? kMaxProcessDepth - 1 : 0) >= 0;
-    // All that have ended by now: a listing for each of many would be too slow.
+    // Reaps all that have ended by now: listing after each one would be too slow.
     int flags = listed ? 0 : WNOHANG;
     for (;;) {
       int ended = 0;
       const pid_t pid = waitpid(-1, &ended, flags);
       if (pid == program) status = ended;
       if (pid < 0 && errno == EINTR) continue;
-      if (pid < 0) return;              // nobody left
-      if (pid == 0 && !listed) return;  // nobody whom we could name
+      if (pid < 0) return;              // no descendant left
+      if (pid == 0 && !listed) return;  // no child that we could signal
       if (pid == 0) break;
       flags = WNOHANG;
     }
@@ -257,7 +256,7 @@ bool watch(pid_t program, int child_fd, int& status) {
       for (reaped = 0; reaped < kReapedPerTurn; ++reaped) {
         const pid_t pid = waitpid(-1, &ended, WNOHANG);
         if (pid <= 0) break;
-        if (pid != program) continue;  // an orphan that came to us
+        if (pid != program) continue;  // an adopted orphan
         status = ended;
         return true;
       }
@@ -272,8 +271,8 @@ bool watch(pid_t program, int child_fd, int& status) {
   }
 }
 
-// Of all that have ended below. What is forked begins with the memory of who forks it, and the
-// kernel's number counts that too: up to that nothing is known of the program.
+// Peak memory of all ended descendants. A forked process starts with its parent's memory, which the
+// kernel's number includes: up to that size nothing is known about the program.
 void report_peak_memory() {
   rusage own{}, children{};
   if (getrusage(RUSAGE_SELF, &own) != 0 || getrusage(RUSAGE_CHILDREN, &children) != 0) return;
@@ -294,8 +293,8 @@ void keep(const Plan& plan) {
     report(plan.link, Report::fork_failed, errno);
     _exit(127);
   }
-  setpgid(program, program);  // both sides, so that it is done before either goes on
-  // Hold nothing of the parent's: no pipe's end, no lock's descriptor, no terminal.
+  setpgid(program, program);  // on both sides, so that it is done before either continues
+  // Closes everything of the parent: pipe ends, lock descriptors, the terminal.
   const int null = open("/dev/null", O_RDWR);
   for (int fd = 0; fd < 3; ++fd) dup2(null, fd);
   dup2(plan.link, kLink);

@@ -1,4 +1,4 @@
-// The keeper: what runs between fork and the end of a program, in a process of its own.
+// The keeper: the process that supervises a program from fork to end.
 //
 // It is forked from a program with threads, so all of it is async-signal-safe: system calls on
 // memory that was prepared before the fork, no allocation, no locks.
@@ -15,9 +15,9 @@ namespace mainspring::keeper {
 // From the keeper (and from the program before its exec) to the parent, over the link.
 enum class Report : std::int32_t {
   forked,         // value: the program's number; it has not run yet
-  killing,        // the program has ended, or is to: the rest of the tree is being killed
-  ended,          // value: the wait status; everything of the tree is gone
-  peak_memory,    // before that; value: KiB, as ProcessEnd::peak_memory
+  killing,        // the program has ended or must end: the rest of the tree is being killed
+  ended,          // value: the wait status; all processes of the tree are gone
+  peak_memory,    // before `ended`; value: KiB, as ProcessEnd::peak_memory
   fork_failed,    // value: errno, as in all below; nothing runs
   cgroup_failed,  // which: of groups_to_join
   nice_failed,    //
@@ -43,7 +43,7 @@ struct ResourceLimit {
   rlim_t hard;
 };
 
-// What is set in the program, in this order; see ProcessLimits.
+// Limits to set in the program, in this order; see ProcessLimits.
 struct Limits {
   const int* groups_to_join = nullptr;  // open files into which it writes "0"
   std::size_t groups_to_join_count = 0;
@@ -51,7 +51,7 @@ struct Limits {
   int nice = 0;
   const ResourceLimit* resources = nullptr;
   std::size_t resource_count = 0;
-  int umask = -1;  // -1 = as it is
+  int umask = -1;  // -1 = unchanged
   bool change_user = false;
   uid_t uid = 0;
   gid_t gid = 0;
@@ -75,8 +75,9 @@ struct Plan {
   Limits limits;
 };
 
-// Call in the forked child with all signals blocked. Starts the program, watches, cleans up, ends.
-// All descriptors that are not the program's are closed at its exec: how the parent sees that.
+// Call in the forked child with all signals blocked. Starts the program, supervises it, cleans up,
+// exits. All other descriptors are closed at the program's exec; the parent detects the exec by
+// that.
 [[noreturn]] void keep(const Plan& plan);
 
 }  // namespace mainspring::keeper

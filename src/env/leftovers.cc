@@ -1,4 +1,4 @@
-// Finding and ending processes by a mark in their environment: /proc is read anew in every round.
+// Finds and ends processes by a mark in their environment: each round reads /proc again.
 #include "env/leftovers.h"
 
 #include <dirent.h>
@@ -25,16 +25,16 @@ namespace mainspring {
 namespace {
 
 using Steady = std::chrono::steady_clock;
-// More than the kernel lets a program have (a quarter of its stack's limit, at most 6 MiB).
+// More than the kernel allows a program (a quarter of its stack's limit, at most 6 MiB).
 constexpr std::size_t kMaxEnvironmentBytes = 8 << 20;
 constexpr std::size_t kMaxStatBytes = 4096;
-// Looks for those that one look misses, and how long to wait for a process whose environment cannot
-// be told yet. One that has none at all costs all of them.
+// How many more looks find processes that one look misses, and the pause for a process whose
+// environment is not readable yet. A process without any environment uses all looks.
 constexpr int kMaxLooks = 100, kBetweenLooksMs = 1;
 constexpr Duration kLongestLimit = std::chrono::hours(24);
 
-// What a file of /proc says, up to `cap` bytes; "" if it cannot be read (the process has ended, is
-// ending, or belongs to somebody else).
+// Reads a file of /proc, up to `cap` bytes; "" if it cannot be read (the process has ended, is
+// ending, or belongs to another user).
 std::string read_file(const std::string& path, std::size_t cap) {
   const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string out;
@@ -63,9 +63,9 @@ std::vector<pid_t> all_processes() {
   return out;
 }
 
-// Source: proc(5). The fields behind the name, from the third on: the name may hold blanks and
-// brackets, the last ')' ends it.
-std::string stat_behind_name(pid_t pid) {
+// Source: proc(5). The fields after the name, from the third on: the name may contain blanks and
+// brackets, and ends at the last ')'.
+std::string stat_after_name(pid_t pid) {
   std::string text = read_file(fmt::format("/proc/{}/stat", pid), kMaxStatBytes);
   const std::size_t name_end = text.rfind(')');
   return name_end == std::string::npos ? std::string() : text.substr(name_end + 1);
@@ -73,12 +73,12 @@ std::string stat_behind_name(pid_t pid) {
 
 enum class Marked { yes, no, unknown };
 
-// Of a process in the middle of an exec nobody can say: its environment is being put in place.
+// During an exec the environment is not readable: it is being replaced.
 Marked without_environment(pid_t pid) {
   constexpr unsigned kKernelThread = 0x00200000;  // PF_KTHREAD; the ninth field
   char state = 0;
   unsigned flags = 0;
-  const std::string stat = stat_behind_name(pid);
+  const std::string stat = stat_after_name(pid);
   if (sscanf(stat.c_str(), " %c %*d %*d %*d %*d %*d %u", &state, &flags) != 2) return Marked::no;
   return state == 'Z' || state == 'X' || (flags & kKernelThread) != 0 ? Marked::no
                                                                       : Marked::unknown;
@@ -131,9 +131,10 @@ class Ending {
  private:
   Duration left() const { return std::chrono::duration_cast<Duration>(deadline_ - Steady::now()); }
 
-  // Kills at sight. One look at all processes may miss those that make others and end: a new one is
-  // made behind the look, its maker is gone before its turn. So looks until one brings nobody new;
-  // then whoever was there before has been seen without the mark, or killed.
+  // Kills marked processes at once. One look at all processes may miss those that fork and exit:
+  // the child appears at a number that was passed already, and the parent is gone before its
+  // number. So looks until one finds no new process; then every process was seen without the mark,
+  // or killed.
   void sweep() {
     std::set<pid_t> seen = {getpid()};
     for (int look = 0; look < kMaxLooks && left() > Duration(0); ++look) {
@@ -154,7 +155,7 @@ class Ending {
 
   Marked kill_marked(pid_t pid) {
     Fd file(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-    // From here on the descriptor means one process, and its mark tells whether it is the right
+    // From here on the descriptor refers to one process, and its mark shows whether it is the right
     // one.
     if (!file) return Marked::no;
     const Marked is = marked(pid, mark_);
@@ -191,7 +192,7 @@ struct Stat {
 };
 
 std::optional<Stat> read_stat(pid_t pid) {
-  const std::string text = stat_behind_name(pid);
+  const std::string text = stat_after_name(pid);
   if (text.empty()) return std::nullopt;
   constexpr int kParent = 4, kUserTime = 14, kChildrenSystemTime = 17;
   Stat stat;
@@ -242,7 +243,7 @@ std::optional<Duration> cpu_time_of_tree(pid_t root) {
       ticks += at->second.second;
       open.push_back(at->second.first);
     }
-    by_parent.erase(begin, end);  // a number that was taken anew meanwhile makes no circle
+    by_parent.erase(begin, end);  // so that a reused pid cannot cause a cycle
   }
   return std::chrono::microseconds(ticks * 1'000'000 / sysconf(_SC_CLK_TCK));
 }

@@ -13,18 +13,18 @@
 
 namespace mainspring {
 
-// Processes whose environment at their exec had the entry `mark` ("MAINSPRING_HOST=3f9a1c…"), but
-// not this process itself. Those of other users cannot be seen without being root.
+// Processes whose environment at their exec had the entry `mark` ("MAINSPRING_HOST=3f9a1c…"),
+// except this process itself. Processes of other users are visible only to root.
 std::vector<pid_t> find_marked(const std::string& mark);
 
-// KILL to them until there are none, so that what they start meanwhile is found too; by pidfd, and
-// the mark is read again before each, so that no other process that got the same number is hit.
-// Answers how many were ended. Errors: timeout (some still there after `limit`; the message has
-// their numbers), forbidden (not permitted to).
+// Kills them until there are none, so that processes that they start meanwhile are found too. Uses
+// pidfds and reads the mark again before each kill, so that no other process with a reused pid is
+// hit. Returns the number of killed processes. Errors: timeout (some still exist after `limit`; the
+// message has their pids), forbidden (no permission).
 Result<int> end_marked(const std::string& mark, Duration limit);
 
-// What a process and all its living descendants have used of the CPU, dead children that were
-// waited for included; nullopt if there is no such process.
+// CPU time of a process and all its living descendants, including reaped children; nullopt if there
+// is no such process.
 std::optional<Duration> cpu_time_of_tree(pid_t root);
 
 }  // namespace mainspring

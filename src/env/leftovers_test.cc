@@ -1,4 +1,4 @@
-// Processes that outlived those who started them are found by their mark, and ended.
+// Processes that outlived their parents are found by their mark and ended.
 #include "env/leftovers.h"
 
 #include <doctest/doctest.h>
@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// One that no other run of these tests has.
+// A mark that no other run of these tests has.
 std::string fresh_mark(int n) {
   return fmt::format("MAINSPRING_LEFTOVERS_TEST={}-{}", getpid(), n);
 }
@@ -80,7 +80,7 @@ TEST_CASE("only processes with exactly this entry are found, and not this one") 
   CHECK(find_marked("PATH=/usr/bin").empty());
 }
 
-TEST_CASE("what is left when host and keeper were killed is found in every session and ended") {
+TEST_CASE("processes that outlive a killed host and keeper are found in every session and ended") {
   const std::string mark = fresh_mark(3);
   int ends[2];
   REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
@@ -107,7 +107,7 @@ TEST_CASE("what is left when host and keeper were killed is found in every sessi
   write_end.reset();
   const std::vector<pid_t> pids = read_numbers(read_end.get(), 3);
   REQUIRE(pids.size() == 3);
-  // The keeper is the parent of the program. Neither may be told what happens.
+  // The keeper is the parent of the program. Neither may be notified.
   std::vector<pid_t> tree = find_marked(mark);
   CHECK(tree.size() >= 4);
   const auto keeper = std::find_if(pids.begin(), pids.end(), [&](pid_t pid) {
@@ -121,14 +121,14 @@ TEST_CASE("what is left when host and keeper were killed is found in every sessi
   CHECK_FALSE(find_marked(mark).empty());
   const Result<int> ended = end_marked(mark, 10s);
   REQUIRE_MESSAGE(ended.has_value(), ended.error().message);
-  CHECK(*ended >= 3);  // the program itself dies with its keeper, and may have done so before
+  CHECK(*ended >= 3);  // the program itself dies with its keeper, maybe earlier
   CHECK(find_marked(mark).empty());
   CHECK(*end_marked(mark, 10s) == 0);
 }
 
-TEST_CASE("those who make new ones while they are being ended are all ended") {
+TEST_CASE("processes that fork while they are being ended are all ended") {
   const std::string mark = fresh_mark(4);
-  // Each lives for some tens of milliseconds, in which it makes the next one.
+  // Each process lives for some tens of milliseconds and forks the next one in that time.
   const Child maker(mark,
                     "for i in 1 2 3 4 5 6 7 8 9 10; do setsid sh -c '"
                     "next() { sleep 0.05; next & exit; }; next' & done; echo 1; exec sleep 1000");
@@ -139,7 +139,7 @@ TEST_CASE("those who make new ones while they are being ended are all ended") {
   CHECK(find_marked(mark).empty());
 }
 
-TEST_CASE("those of other users are not seen without being root, and left alone") {
+TEST_CASE("processes of other users are invisible without root, and left alone") {
   if (geteuid() != 0) {
     MESSAGE("not root: this case is skipped");
     return;
@@ -159,7 +159,7 @@ TEST_CASE("those of other users are not seen without being root, and left alone"
   CHECK(find_marked(mark) == std::vector<pid_t>{child.pid});
 }
 
-TEST_CASE("the processor time of a tree counts the living and the dead") {
+TEST_CASE("the processor time of a tree includes ended processes") {
   const Child child(fresh_mark(6),
                     "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done;"
                     "sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done';"

@@ -1,4 +1,4 @@
-// What a program may use: checked, resolved and opened in the parent.
+// Limits of a program: checked, resolved and opened in the parent.
 #include "env/limits.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ namespace mainspring {
 namespace {
 
 constexpr std::int64_t kMaxLimit = std::numeric_limits<std::int64_t>::max();
-// A program that goes on after SIGXCPU at its soft limit is killed so much later.
+// A program that continues after SIGXCPU at its soft limit is killed this much later.
 constexpr rlim_t kCpuGraceSeconds = 5;
 constexpr std::int64_t kFewestFiles = 4;  // 0 to 3 are given to it
 constexpr int kMostGroups = 65536;        // NGROUPS_MAX of Linux
@@ -114,7 +114,7 @@ void PreparedLimits::add_resource_limits(const ProcessLimits& limits) {
 
 Result<void> PreparedLimits::find_user(const std::string& user) {
   MS_TRY_ASSIGN(const Account account, find_account(user, "limits.user"));
-  // Who runs as that user already has its groups, and may not set them.
+  // A process that already runs as that user has its groups, and may not set them.
   if (account.uid == geteuid() && account.uid == getuid() && account.uid != 0) return {};
   int count = 64;
   groups_.resize(64);

@@ -17,9 +17,9 @@ class PreparedLimits {
   // group's file cannot be opened).
   static Result<PreparedLimits> make(const ProcessLimits& limits);
 
-  // Valid as long as this object lives and stays where it is.
+  // Valid while this object lives and is not moved.
   keeper::Limits plan() const;
-  // What a failed step means. `record` is one of the reports that become_program makes of them.
+  // Converts a failed step to an error. `record` is one of the failure reports of become_program.
   Error error(const ProcessLimits& limits, const keeper::Record& record) const;
 
  private:
@@ -34,7 +34,7 @@ class PreparedLimits {
   keeper::Limits plan_;
 };
 
-// The code that tells a caller what to do about a failed system call.
+// The error code for the errno of a failed system call.
 ErrorCode code_of(int number);
 
 }  // namespace mainspring

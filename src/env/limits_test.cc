@@ -1,4 +1,4 @@
-// What a program may use is set before it runs, and what cannot be set is said by its name.
+// Limits of a program are set before it runs. A limit that cannot be set is reported by name.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -37,14 +37,14 @@ std::string said(const ProcessSpec& spec) {
   return end->out.tail;
 }
 
-// Whether a test that needs to be root may go on.
+// Whether a test that must be root can run.
 bool root() {
   if (geteuid() == 0) return true;
   MESSAGE("not root: this case is skipped");
   return false;
 }
 
-// What `field` is refused with; the program must not have run.
+// The error for these limits; the program must not have run.
 Error refusal(const ProcessLimits& limits) {
   ProcessSpec spec = shell("echo ran >&2");
   spec.limits = limits;
@@ -55,7 +55,7 @@ Error refusal(const ProcessLimits& limits) {
 
 }  // namespace
 
-TEST_CASE("limits are those of the program and of all that it starts") {
+TEST_CASE("limits apply to the program and to all its children") {
   ProcessSpec spec = shell("sh -c 'ulimit -t; ulimit -v; ulimit -f; ulimit -n; ulimit -c; umask'");
   spec.limits = {.nice = {},
                  .cpu_seconds = 30,
@@ -71,7 +71,7 @@ TEST_CASE("limits are those of the program and of all that it starts") {
   CHECK(said(spec) == "30\n524288\n2048\n64\n0\n0027\n");
 }
 
-TEST_CASE("nice is also that of the autogroup, and the keeper's is left alone") {
+TEST_CASE("nice also applies to the autogroup; the keeper's nice is unchanged") {
   ProcessSpec spec = shell("nice; cat /proc/self/autogroup 2>/dev/null | sed 's/.*nice/nice/'");
   spec.limits.nice = 10;
   const std::string out = said(spec);
@@ -96,7 +96,7 @@ TEST_CASE("a program that writes too long a file is ended by SIGXFSZ") {
   std::filesystem::remove(path);
 }
 
-TEST_CASE("another user comes with its groups, and without those of this process") {
+TEST_CASE("another user has its own groups, and none of this process") {
   if (!root()) return;
   std::vector<gid_t> before(64);
   before.resize(static_cast<std::size_t>(std::max(0, getgroups(64, before.data()))));
@@ -127,7 +127,7 @@ TEST_CASE("a program of another user dies with its keeper") {
     kill(ids.keeper, SIGKILL);
   };
   CHECK(run(spec).error().code == ErrorCode::io_error);
-  // Its number may be a zombie's until init has reaped it.
+  // Its pid may belong to a zombie until init has reaped it.
   for (int i = 0; i < 10'000 && kill(program, 0) == 0; ++i) {
     std::ifstream stat("/proc/" + std::to_string(program) + "/stat");
     std::string text(std::istreambuf_iterator<char>(stat), {});
@@ -137,7 +137,7 @@ TEST_CASE("a program of another user dies with its keeper") {
   CHECK(kill(program, 0) != 0);
 }
 
-TEST_CASE("no_new_privs is seen in the program") {
+TEST_CASE("no_new_privs is set in the program") {
   ProcessSpec spec = shell("grep NoNewPrivs /proc/self/status");
   spec.limits.no_new_privs = true;
   CHECK(said(spec) == "NoNewPrivs:\t1\n");
@@ -148,26 +148,26 @@ TEST_CASE("limits out of range are refused by field, value and rule, and nothing
   CHECK(refusal({.cpu_seconds = 0}).message == "limits.cpu_seconds 0: must be at least 1");
   CHECK(refusal({.open_files = 3}).message == "limits.open_files 3: must be at least 4");
   CHECK(refusal({.umask = 01000}).message == "limits.umask 512: must be 0 to 511");
-  const Error unknown = refusal({.user = "nobody-of-that-name"});
+  const Error unknown = refusal({.user = "no-such-user"});
   CHECK(unknown.code == ErrorCode::invalid_argument);
   CHECK(unknown.field == "limits.user");
-  CHECK(unknown.message == "limits.user \"nobody-of-that-name\": there is no such user");
+  CHECK(unknown.message == "limits.user \"no-such-user\": there is no such user");
   const Error group = refusal({.cgroup_procs = {"/no/such/group/cgroup.procs"}});
   CHECK(group.code == ErrorCode::io_error);
   CHECK(group.message.find("/no/such/group/cgroup.procs") != std::string::npos);
 }
 
-TEST_CASE("a step that fails in the child is named, and nothing runs") {
-  // A file that can be opened, but takes no byte.
+TEST_CASE("a failed step in the child is named, and nothing runs") {
+  // A file that can be opened but not written.
   const Error group = refusal({.cgroup_procs = {"/dev/null", "/dev/full"}});
   CHECK(group.code == ErrorCode::io_error);
   CHECK(group.message.starts_with("joining the control group \"/dev/full\": No space left"));
   CHECK(group.field == "limits.cgroup_procs");
 }
 
-TEST_CASE("who is not root is told what it may not do, and how it could") {
+TEST_CASE("without root, the error names the limit that is not allowed and how to allow it") {
   if (!root()) return;
-  // In a child, whose user can be another's for good.
+  // In a child process: the change of user cannot be undone.
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
@@ -177,7 +177,7 @@ TEST_CASE("who is not root is told what it may not do, and how it could") {
     const Result<ProcessEnd> user = run(spec);
     if (user || user.error().code != ErrorCode::forbidden) _exit(1);
     if (user.error().message.find("run this process as root") == std::string::npos) _exit(2);
-    spec.limits.user = "nobody";  // which it is
+    spec.limits.user = "nobody";  // the current user
     if (!run(spec)) _exit(3);
     spec.limits = {.nice = -5};
     const Result<ProcessEnd> nice = run(spec);
@@ -190,7 +190,7 @@ TEST_CASE("who is not root is told what it may not do, and how it could") {
   CHECK(WEXITSTATUS(status) == 0);
 }
 
-TEST_CASE("a sink gets all output in order, and the end is kept if it is wanted") {
+TEST_CASE("a sink gets all output in order, and the tail is kept if requested") {
   ProcessSpec spec = shell("seq 1 200000; echo problem >&2");
   spec.output_cap_bytes = 14;
   std::string out, err;
@@ -209,15 +209,15 @@ TEST_CASE("a sink gets all output in order, and the end is kept if it is wanted"
   CHECK(run(spec)->out.tail.empty());
 }
 
-TEST_CASE("TERM goes only to a program that handles it, if that is wanted") {
+TEST_CASE("TERM is sent only to a program that handles it, if requested") {
   const auto stopped = [](std::string script, bool no_term) {
     ProcessSpec spec = shell(std::move(script));
     spec.term_if_handled = true;
     spec.no_term = no_term;
     spec.kill_grace = std::chrono::milliseconds(200);
     std::stop_source stop;
-    const auto begun = [&](std::string_view) { stop.request_stop(); };
-    const Result<ProcessEnd> end = SystemProcesses().run(spec, begun, stop.get_token());
+    const auto started = [&](std::string_view) { stop.request_stop(); };
+    const Result<ProcessEnd> end = SystemProcesses().run(spec, started, stop.get_token());
     REQUIRE(end.has_value());
     return std::pair(end->signal, end->exit_code);
   };
@@ -228,25 +228,25 @@ TEST_CASE("TERM goes only to a program that handles it, if that is wanted") {
 }
 
 TEST_CASE("while the sink does not return the program waits, and nothing is lost") {
-  // The program says on fd 3 that it has written all; until the sink has let go it cannot.
+  // The program reports on fd 3 that it has written everything. It cannot before the sink returns.
   ProcessSpec spec = shell("head -c 1000000 /dev/zero; echo done >&3");
   std::size_t bytes = 0, when_done = 0;
   bool first = true;
   spec.output = [&](OutputStream, std::string_view data) {
-    if (std::exchange(first, false)) poll(nullptr, 0, 50);  // long enough to write on, if it could
+    if (std::exchange(first, false)) poll(nullptr, 0, 50);  // enough to write more, if it could
     bytes += data.size();
   };
   const Result<ProcessEnd> end =
       SystemProcesses().run(spec, [&](std::string_view) { when_done = bytes; }, {});
   REQUIRE(end.has_value());
   CHECK(bytes == 1'000'000);
-  // Only what fits into the pipe and one read may be on its way.
+  // At most the size of the pipe and one read may be in flight.
   CHECK(when_done >= 1'000'000 - (64 << 10) - (64 << 10));
 }
 
-TEST_CASE("a slow sink gets all that was written before the end, beyond the time for draining") {
+TEST_CASE("a slow sink gets all output written before the end, even after the drain time") {
   ProcessSpec spec = shell("");
-  // A pipe that is as large as it may be, full at the program's end.
+  // A pipe of the maximum size, full at the program's end.
   spec.argv = {"python3", "-c",
                "import fcntl, os\n"
                "fcntl.fcntl(1, 1031, 1 << 20)\n"
@@ -263,7 +263,7 @@ TEST_CASE("a slow sink gets all that was written before the end, beyond the time
   CHECK(bytes == 1'000'000);
 }
 
-TEST_CASE("a stop is heeded when the sink returns, though output goes on for ever") {
+TEST_CASE("a stop takes effect when the sink returns, although output never ends") {
   ProcessSpec spec = shell("trap '' TERM; yes");
   std::stop_source stop;
   std::size_t bytes = 0;
@@ -272,7 +272,7 @@ TEST_CASE("a stop is heeded when the sink returns, though output goes on for eve
     bytes += data.size();
     if (stop.stop_requested()) ++calls_after;
     if (bytes > 1'000'000) stop.request_stop();
-    poll(nullptr, 0, 2);  // slower than the program: the pipe is never empty
+    poll(nullptr, 0, 2);  // slower than the program, so the pipe is never empty
   };
   spec.kill_grace_at_stop = [&] {
     when_heeded = calls_after;
@@ -332,7 +332,7 @@ TEST_CASE("started is called once, when the program runs, with its number and it
   CHECK(calls == 1);
 }
 
-TEST_CASE("the rest is killed by its owner's means after every end") {
+TEST_CASE("remaining processes are killed by the owner's means after every end") {
   ProcessSpec spec = shell("exit 3");
   int calls = 0;
   spec.kill_rest = [&] { ++calls; };
@@ -343,7 +343,7 @@ TEST_CASE("the rest is killed by its owner's means after every end") {
   CHECK(calls == 1);
 }
 
-TEST_CASE("the rest is killed by its owner's means when the keeper was killed") {
+TEST_CASE("remaining processes are killed by the owner's means if the keeper was killed") {
   const std::string mark = "MAINSPRING_LIMITS_TEST=" + std::to_string(getpid());
   ProcessSpec spec = shell("(setsid sleep 1000 &); exec sleep 1000");
   spec.environment.push_back(mark);

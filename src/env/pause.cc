@@ -1,4 +1,4 @@
-// Waiting that can be told to end.
+// An interruptible sleep.
 #include "env/pause.h"
 
 #include "base/mutex.h"

@@ -1,4 +1,4 @@
-// A pause that ends early when somebody asks for it.
+// A sleep that ends early on request.
 #pragma once
 
 #include <stop_token>

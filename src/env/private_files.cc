@@ -1,4 +1,4 @@
-// Files of mode 0600, directories of mode 0700, and who owns what.
+// Files of mode 0600, directories of mode 0700, and checks of ownership.
 #include "env/private_files.h"
 
 #include <fcntl.h>
@@ -48,7 +48,7 @@ int make_directories(const std::string& path, mode_t mode) {
       continue;
     }
     const int problem = errno;
-    // A read-only parent that is there answers EROFS or EACCES.
+    // A read-only parent that exists returns EROFS or EACCES.
     struct stat info {};
     if (problem != EEXIST && stat(part.c_str(), &info) != 0) return problem;
   }
@@ -97,7 +97,7 @@ bool is_exposed(const struct stat& info) {
 std::string describe_access(const std::string& path) {
   std::string at = path;
   struct stat info {};
-  // The first one from below that can be looked at is the directory that denies the rest.
+  // The first accessible directory from below is the one that denies access to the rest.
   while (stat(at.c_str(), &info) != 0 && at != "/" && at != ".") at = directory_of(at);
   std::string text = owned(at, info);
   if (!S_ISDIR(info.st_mode)) {

@@ -18,8 +18,8 @@ Result<void> keep_memory_private() {
   }();
   if (done) return {};
   return Error{ErrorCode::io_error,
-               fmt::format("cannot keep this process's memory private: {}; --allow-core goes on "
-                           "without",
+               fmt::format("cannot keep this process's memory private: {}; use --allow-core to "
+                           "continue without it",
                            std::strerror(errno))};
 }
 

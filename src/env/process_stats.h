@@ -1,4 +1,4 @@
-// What this process uses, read from /proc.
+// Resource usage of this process, read from /proc.
 #pragma once
 
 #include <cstdint>

@@ -29,13 +29,13 @@ namespace mainspring {
 namespace {
 
 using Steady = std::chrono::steady_clock;
-// How long a killed tree may take to be gone. Longer only if the kernel itself hangs.
+// Time limit for a killed tree to disappear. It takes longer only if the kernel itself hangs.
 constexpr auto kKillLimit = std::chrono::seconds(10);
 // How long the keeper may kill alone before kill_rest helps.
 constexpr auto kKeeperAlone = std::chrono::seconds(1);
 constexpr int kLowestFd = 10;  // see keeper::Plan
 constexpr std::size_t kReadBytes = 64 << 10;
-constexpr int kReadsPerTurn = 16;  // of one pipe, before the others get their turn
+constexpr int kReadsPerTurn = 16;  // of one pipe, before the other pipes are read
 
 Error os_error(ErrorCode code, std::string what, int number) {
   return Error{.code = code, .message = fmt::format("{}: {}", what, strerror(number))};
@@ -176,7 +176,7 @@ Result<void> check_spec(const ProcessSpec& spec) {
   return {};
 }
 
-// Where the program is: argv[0] itself if it has a slash, else found along PATH.
+// The program's path: argv[0] itself if it has a slash, else found along PATH.
 Result<std::string> find_program(const ProcessSpec& spec) {
   const std::string& name = spec.argv[0];
   if (name.find('/') != std::string::npos) return name;
@@ -199,7 +199,7 @@ Result<std::string> find_program(const ProcessSpec& spec) {
                                       seen ? "not executable" : "not found", path)};
 }
 
-// Of a script, which program its first line names; "" = it is no script, or cannot be read.
+// The interpreter in a script's first line; "" = not a script, or it cannot be read.
 std::string interpreter_of(const ProcessSpec& spec) {
   const auto found = find_program(spec);
   if (!found) return "";
@@ -222,7 +222,7 @@ std::vector<char*> c_strings(const std::vector<std::string>& list) {
   return out;
 }
 
-// Does the program catch TERM? True if that cannot be known.
+// Returns whether the program catches TERM; true if that is not known.
 bool handles_term(pid_t program) {
   const Fd status(open(fmt::format("/proc/{}/status", program).c_str(), O_RDONLY | O_CLOEXEC));
   std::array<char, 4096> text{};
@@ -356,7 +356,7 @@ void Run::take(OutputStream stream, std::string_view data) {
   if (spec_.output) spec_.output(stream, data);
 }
 
-// A sink may take its time: then what else has happened is looked at after every piece.
+// A sink may block, so other events are checked after every piece.
 template <class Sink>
 void Run::drain(Fd& fd, Sink&& sink) {
   std::array<char, kReadBytes> buffer;
@@ -369,8 +369,8 @@ void Run::drain(Fd& fd, Sink&& sink) {
   }
 }
 
-// Somebody outside of the tree holds an end, or the sink was slow: what is in the pipes now counts,
-// what may come does not.
+// A process outside the tree holds a pipe end, or the sink was slow: reads what is in the pipes
+// now, and ignores later output.
 void Run::drain_what_is_left() {
   const auto rest = [](Fd& fd, auto&& sink) {
     int waiting = 0;
@@ -397,7 +397,7 @@ bool Run::read_link() {
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   if (n != sizeof record) {
     link_ended_ = true;
-    if (spec_.kill_rest && !failed_) spec_.kill_rest();  // nobody else does any more
+    if (spec_.kill_rest && !failed_) spec_.kill_rest();  // the keeper does not do it any more
   } else if (record.report == keeper::Report::ended) {
     status_ = record.value;
   } else if (record.report == keeper::Report::peak_memory) {
@@ -454,14 +454,14 @@ int Run::turn() {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - Steady::now());
     timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 3'600'000));
   }
-  // A negative descriptor is one that poll leaves alone.
+  // poll ignores negative descriptors.
   pollfd fds[] = {
       {out_.get(), POLLIN, 0},        {err_.get(), POLLIN, 0},
       {messages_.get(), POLLIN, 0},   {status_ || link_ended_ ? -1 : link_.get(), POLLIN, 0},
       {stop_event_.get(), POLLIN, 0}, {exec_.get(), POLLIN, 0}};
   const int ready = poll(fds, std::size(fds), timeout_ms);
   if (ready < 0) return errno == EINTR ? 0 : errno;
-  // Who writes runs, though the keeper may still hold its copy of the descriptor that tells.
+  // A program that writes is running, although the keeper may still hold its copy of exec_.
   const bool writes = ((fds[0].revents | fds[1].revents | fds[2].revents) & POLLIN) != 0;
   if (exec_ && (writes || fds[5].revents != 0)) exec_ended();
   if (fds[0].revents != 0) {
@@ -490,7 +490,7 @@ Result<ProcessEnd> Run::finish(std::stop_token stop) {
       }
     }
   }
-  link_.reset();  // whatever is not over yet is killed now
+  link_.reset();  // the keeper kills all remaining processes now
   if (!status_ && !link_ended_) kill(keeper_, SIGKILL);
   while (waitpid(keeper_, nullptr, 0) < 0 && errno == EINTR) {
   }

@@ -1,4 +1,4 @@
-// Programs are run, fed, read, stopped and cleaned up, whatever they do.
+// Programs are run, get input, are read, stopped and cleaned up, whatever they do.
 #include "env/processes.h"
 
 #include <doctest/doctest.h>
@@ -37,7 +37,7 @@ Ran processes_run(const ProcessSpec& spec, std::stop_token stop = {}) {
   return ran;
 }
 
-// Runs and requests a stop as soon as the first message comes.
+// Runs the program and requests a stop at the first message.
 Ran processes_run_and_stop(const ProcessSpec& spec) {
   SystemProcesses processes;
   std::stop_source stop;
@@ -58,7 +58,7 @@ bool gone(const std::string& pid) {
 
 }  // namespace
 
-TEST_CASE("a program gets its input, environment and arguments, and its ends are kept apart") {
+TEST_CASE("a program gets its input, environment and arguments; its two outputs stay separate") {
   ProcessSpec spec = processes_shell("cat; echo \"$WORD-$1\" >&2; echo note >&3; exit 7");
   spec.argv.insert(spec.argv.end(), {"sh", "a b; $(x)"});
   spec.environment.push_back("WORD=hello");
@@ -86,12 +86,12 @@ TEST_CASE("a program inherits four descriptors and nothing else") {
   const int leak = open("/dev/null", O_RDONLY);  // without CLOEXEC, on purpose
   REQUIRE(leak >= 0);
   const Ran ran = processes_run(processes_shell("cd /proc/self/fd; echo *"));
-  // One more is the shell's own, of the directory that it reads just now.
+  // One more belongs to the shell: the directory that it reads at that moment.
   CHECK((ran.end->out.tail == "0 1 2 3 4\n" || ran.end->out.tail == "0 1 2 3\n"));
   close(leak);
 }
 
-TEST_CASE("what cannot be started is said, by its reason") {
+TEST_CASE("a program that cannot be started is reported with the reason") {
   ProcessSpec spec = processes_shell("true");
   spec.argv = {"no-such-program-anywhere"};
   CHECK(processes_run(spec).end.error().code == ErrorCode::not_found);
@@ -110,7 +110,7 @@ TEST_CASE("what cannot be started is said, by its reason") {
   CHECK(ran.end.error().message.find("/no/such/directory") != std::string::npos);
 }
 
-TEST_CASE("a flood of output is counted, and its end kept") {
+TEST_CASE("a flood of output is counted, and its tail is kept") {
   ProcessSpec spec = processes_shell("head -c 50000000 /dev/zero; printf END; printf 12345 >&2");
   spec.output_cap_bytes = 1000;
   const Ran ran = processes_run(spec);
@@ -169,7 +169,7 @@ TEST_CASE("KILL ends a tree that ignores TERM, in every session of it") {
   CHECK(signal_name(ran.end->signal) == "SIGKILL");
 }
 
-TEST_CASE("a stop that was requested before the start ends it too") {
+TEST_CASE("a stop requested before the start ends the program too") {
   std::stop_source stop;
   stop.request_stop();
   ProcessSpec spec = processes_shell("sleep 1000");
@@ -177,12 +177,12 @@ TEST_CASE("a stop that was requested before the start ends it too") {
   CHECK(ran.end->signal == SIGTERM);
 }
 
-TEST_CASE("a program's signal is its end") {
+TEST_CASE("a signal that ends a program is reported") {
   const Ran ran = processes_run(processes_shell("kill -SEGV $$"));
   CHECK(ran.end->signal == SIGSEGV);
 }
 
-TEST_CASE("the tree dies with the process that runs it, however that dies") {
+TEST_CASE("the process tree dies with its parent, however the parent dies") {
   int ends[2];
   REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
   const pid_t host = fork();
@@ -209,7 +209,7 @@ TEST_CASE("the tree dies with the process that runs it, however that dies") {
   waitpid(host, nullptr, 0);
   for (const std::string& pid : pids) {
     const int fd = static_cast<int>(syscall(SYS_pidfd_open, std::stoi(pid), 0));
-    if (fd < 0) continue;  // gone already
+    if (fd < 0) continue;  // already gone
     pollfd end = {fd, POLLIN, 0};
     CHECK(poll(&end, 1, 10'000) == 1);
     close(fd);
@@ -217,7 +217,7 @@ TEST_CASE("the tree dies with the process that runs it, however that dies") {
   close(ends[0]);
 }
 
-TEST_CASE("many at once from many threads leave no descriptor behind") {
+TEST_CASE("many processes at once from many threads leak no descriptor") {
   const auto open_fds = [] {
     int n = 0;
     for (int fd = 0; fd < 1024; ++fd) n += fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
@@ -239,8 +239,8 @@ TEST_CASE("many at once from many threads leave no descriptor behind") {
   CHECK(open_fds() == before);
 }
 
-TEST_CASE("the end says how much memory the program had at once") {
-  // A word of the shell's as large as that.
+TEST_CASE("the end reports the peak memory of the program") {
+  // A shell word of that size.
   const Ran large =
       processes_run(processes_shell("x=$(head -c 80000000 /dev/zero | tr '\\0' a); kill -KILL $$"));
   REQUIRE(large.end);

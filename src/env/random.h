@@ -1,4 +1,4 @@
-// Random: the only source of chance. Simulated runs give a seed and repeat exactly.
+// Random: the only source of randomness. Simulated runs pass a seed and repeat exactly.
 #pragma once
 
 #include <cstdint>

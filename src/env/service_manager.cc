@@ -20,7 +20,7 @@ namespace {
 
 constexpr timeval kSendTimeout{.tv_sec = 1, .tv_usec = 0};
 
-// What a variable of the environment says, "" = it is not set; it is not set from now on.
+// Reads a variable and removes it from the environment; "" = not set.
 std::string take_variable(const char* name) {
   const char* const value = std::getenv(name);
   std::string out = value == nullptr ? "" : value;
@@ -39,7 +39,7 @@ Result<std::int64_t> number_of(std::string_view name, std::string_view text) {
   return value;
 }
 
-// A line break would begin another assignment.
+// A line break would start another assignment.
 std::string one_line(std::string_view text) {
   std::string out(text);
   for (char& c : out) {

@@ -1,4 +1,4 @@
-// ServiceManager: reports the state of the service to systemd, or to a manager like it.
+// ServiceManager: reports the state of the service to systemd or a compatible manager.
 //
 // The protocol is one datagram per message to the socket in NOTIFY_SOCKET (sd_notify(3)). It needs
 // no library.
@@ -16,21 +16,21 @@ class ServiceManager {
  public:
   // No manager: every call does nothing.
   ServiceManager() = default;
-  // `socket`: a path, or @ and a name in the abstract namespace. `watchdog`: how often the manager
-  // wants to hear from the service, 0 = never.
+  // `socket`: a path, or @ and a name in the abstract namespace. `watchdog`: the longest time
+  // between two notifications that the manager accepts, 0 = no limit.
   ServiceManager(std::string socket, Duration watchdog)
       : socket_(std::move(socket)), watchdog_(watchdog) {}
 
   // Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID and removes them from the environment, so
-  // that programs that this process starts do not find them. Call it before other threads start.
-  // Errors: invalid_argument (a value that sd_notify(3) does not allow).
+  // that child programs do not get them. Call it before other threads start. Errors:
+  // invalid_argument (a value that sd_notify(3) does not allow).
   static Result<ServiceManager> from_environment();
 
   bool is_there() const { return !socket_.empty(); }
   Duration watchdog() const { return watchdog_; }
 
-  // Assignments, one per line: "READY=1\nSTATUS=…". From every thread; waits up to a second for
-  // room. Errors: unavailable.
+  // Sends assignments, one per line: "READY=1\nSTATUS=…". Thread-safe; waits up to a second for
+  // space in the socket. Errors: unavailable.
   Result<void> send(std::string_view assignments) const;
 
   void status(std::string_view text) const;  // one line
@@ -38,7 +38,7 @@ class ServiceManager {
   void reloading() const;
   void stopping(std::string_view status) const;
   void feed_watchdog() const;
-  // The start takes longer than the manager waits: ask for `more` from now on.
+  // The start takes longer than the manager waits: asks for `more` time from now on.
   void extend_start(Duration more, std::string_view status) const;
 
  private:

@@ -1,4 +1,4 @@
-// Messages reach the socket of the service manager, and programs that we start do not find it.
+// Messages reach the socket of the service manager; child processes do not inherit its variables.
 #include "env/service_manager.h"
 
 #include <doctest/doctest.h>

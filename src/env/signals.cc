@@ -1,4 +1,4 @@
-// SIGTERM, SIGINT and SIGHUP, taken from a signalfd.
+// SIGTERM, SIGINT and SIGHUP, read from a signalfd.
 #include "env/signals.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-// StopSignals: SIGTERM and SIGINT as stop tokens, for programs that end in good order.
+// StopSignals: SIGTERM and SIGINT as stop tokens, for programs that shut down cleanly.
 #pragma once
 
 #include <atomic>
@@ -10,16 +10,15 @@
 
 namespace mainspring {
 
-// Make it first in main, before other threads: it blocks both signals in the calling thread and all
-// threads started by it, and takes them on a thread of its own. The first signal requests stop();
-// the second one requests hurry() too. Before the program has asked for hurry(), the second one
-// ends it at once with exit code 130: it may hang where nothing looks at stop(). At most one at a
-// time.
-// Programs started by Processes get the signals back as they were.
+// Create it first in main, before other threads: it blocks both signals in the calling thread and
+// all threads started by it, and reads them on a thread of its own. The first signal requests
+// stop(); the second one also requests hurry(). If the program has not called hurry() yet, the
+// second signal ends it at once with exit code 130, as it may hang. At most one object at a time.
+// Programs started by Processes get the original signal handling.
 class StopSignals {
  public:
-  // With `hangup`, SIGHUP is taken too and calls it, on that thread, each time it comes (several at
-  // once may be one); without, SIGHUP does what it did.
+  // With `hangup`, SIGHUP is read too and calls it on that thread, each time it arrives (several at
+  // once may be one call); without, SIGHUP keeps its effect.
   explicit StopSignals(std::function<void()> hangup = {});
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
@@ -37,7 +36,7 @@ class StopSignals {
   std::string why() const;
   // Waits for the first signal, or until request() is called.
   void wait() const;
-  // As if the first signal had come: something else wants the program to end.
+  // Acts as if the first signal had arrived.
   void request();
 
  private:

@@ -1,4 +1,4 @@
-// The first signal stops, the second hurries.
+// The first signal requests a stop, the second one a fast stop.
 #include "env/signals.h"
 
 #include <doctest/doctest.h>
@@ -21,7 +21,7 @@ void wait_for(std::stop_token token) {
 }
 }  // namespace
 
-TEST_CASE("the first signal requests a stop, the second one hurry") {
+TEST_CASE("the first signal requests a stop, the second one a fast stop") {
   StopSignals signals;
   CHECK(signals.first() == 0);
   kill(getpid(), SIGTERM);
@@ -37,7 +37,7 @@ TEST_CASE("the first signal requests a stop, the second one hurry") {
   CHECK(signals.why() == why);
 }
 
-TEST_CASE("something else may ask for the end, and a signal then hurries") {
+TEST_CASE("after a stop from elsewhere, a signal requests a fast stop") {
   StopSignals signals;
   const std::stop_token hurry = signals.hurry();
   signals.request();
@@ -47,7 +47,7 @@ TEST_CASE("something else may ask for the end, and a signal then hurries") {
   wait_for(hurry);
 }
 
-TEST_CASE("the second signal ends a program that hangs before it asks for it") {
+TEST_CASE("the second signal ends a program that hangs before it checks for a stop") {
   int ready[2];
   REQUIRE(pipe(ready) == 0);
   const pid_t child = fork();
@@ -72,7 +72,7 @@ TEST_CASE("the second signal ends a program that hangs before it asks for it") {
   close(ready[1]);
 }
 
-TEST_CASE("a hangup calls what was given for it, and stops nothing") {
+TEST_CASE("SIGHUP calls its callback and stops nothing") {
   std::mutex mutex;
   std::condition_variable changed;
   int calls = 0;

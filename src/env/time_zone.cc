@@ -1,10 +1,10 @@
-// Time zones over Howard Hinnant's date library; only this file knows it. A zone is read once into
-// a table of offsets, so that nothing is locked or allocated afterwards.
+// Time zones with Howard Hinnant's date library; only this file uses it. A zone is read once into a
+// table of offsets, so that nothing is locked or allocated afterwards.
 //
-// The compiled files of Debian list changes to 2037 and end with the rule for the time after that,
-// which the library does not read: for 2038 it says winter all year. The rule is read here
-// (zone_rule.h) and the table goes on to 2500; later times look 400 years back, after which the
-// calendar and its weekdays repeat.
+// The compiled files of Debian list changes to 2037 and end with the rule for later times, which
+// the library does not read: for 2038 it returns winter time all year. The rule is read here
+// (zone_rule.h) and the table continues to 2500. Later times use the offset of 400 years earlier,
+// as the calendar and its weekdays repeat after 400 years.
 #include "env/time_zone.h"
 
 #include <date/tz.h>
@@ -69,10 +69,10 @@ class TableZone final : public TimeZone {
     std::int64_t gap_end = wanted;
     for (std::size_t i = from; i < rows_.size() && rows_[i].begin <= wanted + kWidest; ++i) {
       const std::int64_t t = wanted - rows_[i].offset;
-      const bool begun = i == 0 || t >= rows_[i].begin;
+      const bool started = i == 0 || t >= rows_[i].begin;
       const bool ended = i + 1 < rows_.size() && t >= rows_[i + 1].begin;
-      if (begun && !ended) found.push_back(t + by);
-      if (!begun && wanted >= rows_[i].begin + rows_[i - 1].offset) gap_end = rows_[i].begin;
+      if (started && !ended) found.push_back(t + by);
+      if (!started && wanted >= rows_[i].begin + rows_[i - 1].offset) gap_end = rows_[i].begin;
     }
     const auto time = [](std::int64_t s) { return WallTime::from_us(s * kSecond); };
     if (found.empty()) return {Kind::skipped, time(gap_end + by), time(gap_end + by)};
@@ -80,7 +80,7 @@ class TableZone final : public TimeZone {
   }
 
  private:
-  // What to take off so that the table knows the time.
+  // What to subtract so that the time is in the table.
   static std::int64_t shift(std::int64_t s) {
     constexpr std::int64_t kLast = kTableEnd - 366LL * 86400;
     return s < kLast ? 0 : ((s - kLast) / kCycle + 1) * kCycle;
@@ -91,10 +91,10 @@ class TableZone final : public TimeZone {
                          [](std::int64_t v, const Row& row) { return v < row.begin; });
     return static_cast<std::size_t>(after - rows_.begin()) - 1;
   }
-  std::vector<Row> rows_;  // the first holds from the beginning; no two in a row are alike
+  std::vector<Row> rows_;  // the first covers all earlier times; adjacent rows differ
 };
 
-// The rule that stands in the last line of a zone's file; "" = it has none.
+// The rule in the last line of a zone's file; "" = none.
 std::string last_line(const std::string& name) {
   std::ifstream file(kDatabase + name, std::ios::binary);
   const std::string text(std::istreambuf_iterator<char>(file), {});
@@ -103,8 +103,8 @@ std::string last_line(const std::string& name) {
   return before == std::string::npos ? "" : text.substr(before + 1, text.size() - before - 2);
 }
 
-// Appends the offsets from `from` until the table or what `info_at` knows ends; returns where its
-// last span begins.
+// Appends the offsets from `from` to the end of the table or of the range of `info_at`; returns the
+// start of its last span.
 template <class InfoAt>
 std::int64_t append(std::vector<TableZone::Row>& rows, std::int64_t from, const InfoAt& info_at) {
   std::int64_t t = from;
@@ -170,9 +170,9 @@ class Zones {
 
 Result<const TimeZone*> TimeZone::find(std::string_view name) {
   static const TableZone utc({{kFarPast, 0}});
-  static Zones zones;  // a cache of what does not change
+  static Zones zones;  // a cache; zones do not change
   if (name == "UTC") return &utc;
-  // right/… counts leap seconds, which no clock here does; and a name is no path.
+  // right/… counts leap seconds, which no clock here does; and a name must not be a path.
   const bool plain = !name.empty() && name.size() <= kMaxZoneNameBytes && name[0] != '/' &&
                      !name.starts_with("right/") && !name.starts_with("posix/") &&
                      name.find("..") == std::string_view::npos;

@@ -14,18 +14,18 @@ class TimeZone {
  public:
   // "UTC" (which needs no database), "Europe/Berlin". Zones live as long as the program; each is
   // read at first use. Errors: invalid_argument with field "time_zone" (no such zone), unavailable
-  // (no database: says which package to install). Callable from every thread.
+  // (no database: the message names the package to install). Thread-safe.
   static Result<const TimeZone*> find(std::string_view name);
   virtual ~TimeZone() = default;
 
-  // What a wall clock there shows, in seconds since 1970-01-01T00:00:00 on its calendar.
+  // The local time, in seconds since 1970-01-01T00:00:00 of the local calendar.
   virtual std::int64_t local_seconds(WallTime t) const = 0;
 
-  // The time around `t` in which its clocks were not changed: [begin, end).
+  // The period around `t` without a clock change: [begin, end).
   struct Span {
-    WallTime begin = WallTime::from_us(kBeginningUs);  // the least value: since ever
-    WallTime end = WallTime::never();                  // never: no change is known
-    std::int64_t offset_s = 0;                         // what a clock shows more than UTC
+    WallTime begin = WallTime::from_us(kBeginningUs);  // the least value: no earlier change
+    WallTime end = WallTime::never();                  // never: no later change is known
+    std::int64_t offset_s = 0;                         // local time minus UTC
     static constexpr std::int64_t kBeginningUs = std::numeric_limits<std::int64_t>::min();
   };
   virtual Span span(WallTime t) const = 0;

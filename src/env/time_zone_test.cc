@@ -82,7 +82,7 @@ TEST_CASE("Kolkata is 5:30 ahead all year; UTC is UTC") {
   CHECK(zone("UTC").span(at("2026-06-01T00:00:00Z")).offset_s == 0);
 }
 
-TEST_CASE("the rules go on after 2037, up to the year 9999") {
+TEST_CASE("the rules apply after 2037, up to the year 9999") {
   CHECK(shows("Europe/Berlin", "2037-07-01T00:00:00Z") == "2037-07-01T02:00:00Z");
   CHECK(shows("Europe/Berlin", "2038-07-01T00:00:00Z") == "2038-07-01T02:00:00Z");
   CHECK(shows("Europe/Berlin", "2099-01-01T00:00:00Z") == "2099-01-01T01:00:00Z");
@@ -92,19 +92,19 @@ TEST_CASE("the rules go on after 2037, up to the year 9999") {
   check_gap("Europe/Berlin", "2499-03-29T02:30:00Z", "2499-03-29T01:00:00Z");
   check_gap("Europe/Berlin", "9999-03-28T02:30:00Z", "9999-03-28T01:00:00Z");
   check_gap("Australia/Lord_Howe", "2099-10-04T02:15:00Z", "2099-10-03T15:30:00Z");
-  // Winter time is the exception there, in name only.
+  // There, winter time is formally the daylight saving time.
   CHECK(shows("Europe/Dublin", "2099-07-01T00:00:00Z") == "2099-07-01T01:00:00Z");
   CHECK(shows("Europe/Dublin", "2099-12-31T23:00:00Z") == "2099-12-31T23:00:00Z");
 }
 
-TEST_CASE("rules that begin before midnight or after the next one go on after 2037 too") {
+TEST_CASE("rules that start before midnight or after the next midnight apply after 2037 too") {
   check_gap("America/Nuuk", "2099-03-28T23:30:00Z", "2099-03-29T01:00:00Z");
   check("America/Nuuk", "2099-10-24T23:30:00Z", TimeZone::Kind::twice, "2099-10-25T00:30:00Z",
         "2099-10-25T01:30:00Z");
   check_gap("Asia/Gaza", "2099-03-28T02:30:00Z", "2099-03-28T00:00:00Z");
 }
 
-TEST_CASE("every zone of the database is read, and knows where it ends") {
+TEST_CASE("every zone of the database is read to its end") {
   std::ifstream table("/usr/share/zoneinfo/zone1970.tab");
   int zones = 0;
   for (std::string line; std::getline(table, line);) {
@@ -125,7 +125,7 @@ TEST_CASE("a span is the time between two changes") {
   CHECK(summer.offset_s == 7200);
 }
 
-TEST_CASE("every second of a year's changes is resolved to where it is shown") {
+TEST_CASE("every second around a year's changes resolves to the instant that shows it") {
   for (const char* name : {"Europe/Berlin", "America/St_Johns", "Asia/Gaza", "Africa/Casablanca",
                            "America/Nuuk", "Antarctica/Troll", "Pacific/Chatham"}) {
     const TimeZone& place = zone(name);

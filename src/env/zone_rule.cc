@@ -11,9 +11,9 @@ namespace {
 
 constexpr int kSecondsPerHour = 3600;
 
-// The library reads no negative times of day, which Greenland has: "<-02>2<-01>,M3.5.0/-1,
-// M10.5.0/0". The same changes are those of a zone that is `hours` further east, at times of day
-// later by as much: "<-02>1<-01>,M3.5.0/0,M10.5.0/1".
+// The library does not read negative times of day, which Greenland has: "<-02>2<-01>,M3.5.0/-1,
+// M10.5.0/0". The same changes are those of a zone that is `hours` further east, with times of day
+// that are later by the same amount: "<-02>1<-01>,M3.5.0/0,M10.5.0/1".
 struct Lifted {
   std::string rule;
   int hours = 0;

@@ -10,14 +10,14 @@ namespace mainspring {
 
 class ZoneRule {
  public:
-  // Throws std::runtime_error if `rule` is none.
+  // Throws std::runtime_error if `rule` is invalid.
   explicit ZoneRule(const std::string& rule);
   ~ZoneRule();
   ZoneRule(const ZoneRule&) = delete;
   ZoneRule& operator=(const ZoneRule&) = delete;
 
   struct Info {
-    std::int64_t end;     // of the time for which the offset holds; seconds since 1970, UTC
+    std::int64_t end;     // of the period with this offset; seconds since 1970, UTC
     std::int64_t offset;  // seconds east of UTC
   };
   Info at(std::int64_t seconds) const;

@@ -1,4 +1,4 @@
-// Files of a folder that wait, and those that have fired.
+// Files of a folder that wait, and files that have fired.
 #include "folders/folder.h"
 
 #include <fmt/format.h>
@@ -92,7 +92,7 @@ std::vector<Folder::Ready> Folder::take_ready(Instant now) {
       at = waiting_.erase(at);
     }
   }
-  // The ledger forgets by when files came: see FireTrigger.
+  // In order of arrival, as the ledger drops rows by that time: see FireTrigger.
   std::sort(out.begin(), out.end(), [](const Ready& a, const Ready& b) {
     return std::pair(a.version.changed_at, a.name) < std::pair(b.version.changed_at, b.name);
   });

@@ -1,10 +1,11 @@
-// Folder: which files of one directory are ready to fire its trigger: pure but for looking at them.
+// Folder: which files of one directory are ready to fire its trigger. Pure, except that it reads
+// the files' metadata.
 //
-//   closed, moved in, found by a scan ─▶ waits until it has not changed for `stable` and nobody has
-//                                        it open for writing ─▶ ready
+//   closed, moved in, found by a scan ─▶ waits until it has not changed for `stable` and no process
+//                                        has it open for writing ─▶ ready
 //
-// What has fired is remembered here too, so that a scan does not ask the ledger again; the ledger
-// is what counts.
+// Fired files are also remembered here, so that a scan does not query the ledger again; the ledger
+// decides.
 #pragma once
 
 #include <map>
@@ -19,7 +20,7 @@ namespace mainspring {
 
 // * and ? in a pattern of file names; the others stand for themselves.
 bool matches_pattern(std::string_view pattern, std::string_view name);
-// Of a version of a file: the id of its event.
+// The event id of a version of a file.
 std::string event_of_file(const std::string& path, const FileVersion& version);
 // {"path", "name", "size", "modified_at"}
 std::string json_of_file(const std::string& path, const std::string& name,
@@ -27,27 +28,26 @@ std::string json_of_file(const std::string& path, const std::string& name,
 
 class Folder {
  public:
-  static constexpr std::size_t kMaxFiles = 100'000;  // that are looked at; others are passed over
-  static constexpr Duration kOpen =
-      std::chrono::seconds(1);  // until an open one is looked at again
+  static constexpr std::size_t kMaxFiles = 100'000;           // further files are ignored
+  static constexpr Duration kOpen = std::chrono::seconds(1);  // until an open file is checked again
 
   explicit Folder(FolderSource source) : source_(std::move(source)) {}
 
-  // A file may have come, or changed.
+  // A file may be new or changed.
   void arrived(const std::string& name, Instant now);
-  // Looks at every file. Errors: not_found, io_error.
+  // Checks every file. Errors: not_found, io_error.
   Result<void> scan(Instant now);
 
   struct Ready {
     std::string name;
     FileVersion version;
   };
-  // Those that have not changed for long enough and are not written to, the first to come first.
+  // Files that have not changed for long enough and are not being written, oldest arrival first.
   std::vector<Ready> take_ready(Instant now);
-  // When the next one may be; never() = none waits.
+  // When the next one may be ready; never() = none waits.
   Instant next() const;
   void fired(const Ready& file);
-  // It could not be fired now: again at `at`.
+  // It could not be fired now: tries again at `at`.
   void again(const Ready& file, Instant at);
   std::string path_of(const std::string& name) const { return source_.path + "/" + name; }
 

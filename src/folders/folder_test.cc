@@ -58,13 +58,13 @@ TEST_CASE("a file is ready when it has not changed for long enough") {
   CHECK(folder.next() == Instant::never());
 }
 
-TEST_CASE("a file that somebody has open for writing is not ready, however long nothing changes") {
+TEST_CASE("a file that is open for writing is not ready, however long nothing changes") {
   TempFolder in;
   Folder folder({.path = in.path, .pattern = "*", .stable = 0s, .node = {}});
   Instant now = Instant::from_us(1'000'000);
   std::ofstream writer(in.path + "/a");
   writer << "half" << std::flush;
-  REQUIRE(folder.scan(now));  // as at a start: no event tells of it
+  REQUIRE(folder.scan(now));  // as at a start: there is no event for the file
   CHECK(folder.take_ready(now).empty());
   now = now + 1h;
   CHECK(folder.take_ready(now).empty());
@@ -73,7 +73,7 @@ TEST_CASE("a file that somebody has open for writing is not ready, however long 
   CHECK(names(folder.take_ready(now + 1s)) == "a");
 }
 
-TEST_CASE("a file that somebody reads is ready") {
+TEST_CASE("a file that is open for reading is ready") {
   TempFolder in;
   Folder folder({.path = in.path, .pattern = "*", .stable = 0s, .node = {}});
   in.write("a", "1");
@@ -82,7 +82,7 @@ TEST_CASE("a file that somebody reads is ready") {
   CHECK(names(folder.take_ready(Instant())) == "a");
 }
 
-TEST_CASE("what has fired is ready again when it is another version, and not before") {
+TEST_CASE("a file that fired is ready again only in a new version") {
   TempFolder in;
   Folder folder({.path = in.path, .pattern = "*.txt", .stable = 0s, .node = {}});
   const Instant now = Instant::from_us(1'000'000);
@@ -105,7 +105,7 @@ TEST_CASE("what has fired is ready again when it is another version, and not bef
   CHECK(json_of_file(path, "a.txt", again[0].version).find(R"("size":2)") != std::string::npos);
 }
 
-TEST_CASE("a file that is gone is not ready, and a folder that is gone is told") {
+TEST_CASE("a missing file is not ready, and a missing folder is reported") {
   TempFolder in;
   Folder folder({.path = in.path, .pattern = "*", .stable = 0s, .node = {}});
   const Instant now = Instant::from_us(1'000'000);

@@ -40,7 +40,7 @@ struct FolderWatcher::Watched {
   const FolderSource source;
   const std::int64_t version;
   Folder folder;
-  std::string complained;  // each new reason is told once
+  std::string complained;  // the last logged reason, so that each new one is logged once
   Mutex mutex;
   CondVar stopping;
   std::jthread thread;
@@ -49,8 +49,7 @@ struct FolderWatcher::Watched {
 void FolderWatcher::Watched::complain(const Error& error) {
   if (error.message == complained) return;
   complained = error.message;
-  owner.log_.warn("a folder is not watched as it should be",
-                  {{"trigger", name}, {"message", error.message}});
+  owner.log_.warn("a folder cannot be watched", {{"trigger", name}, {"message", error.message}});
 }
 
 void FolderWatcher::Watched::pause(const std::stop_token& stop) {
@@ -75,7 +74,7 @@ void FolderWatcher::Watched::run(std::stop_token stop) {
   }
 }
 
-// Until the folder is gone or another one, or the thread is to stop.
+// Runs until the folder is gone or replaced, or the thread should stop.
 void FolderWatcher::Watched::watch(const std::stop_token& stop, FolderEvents& events,
                                    const std::optional<DirectoryIdentity>& identity) {
   std::stop_callback on_stop(stop, [&events] { events.wake(); });
@@ -88,7 +87,7 @@ void FolderWatcher::Watched::watch(const std::stop_token& stop, FolderEvents& ev
     }
     fire_ready();
     now = owner.clock_.now().instant;
-    // Mounts and links above the folder are reported by nothing.
+    // Mounts, and links above the folder, change without an event.
     if (const auto seen = identity_of_directory(source.path); seen && seen != identity) return;
     const Instant next = std::min({scan_at, folder.next(), now + kCompare});
     const auto arrived = events.wait(next > now ? next - now : Duration(0));
@@ -105,7 +104,7 @@ void FolderWatcher::Watched::fire_ready() {
   bool good = true;
   for (const Folder::Ready& file : folder.take_ready(now)) {
     good = good && fire(file);
-    // Those behind one that could not be fired wait too: they fire in the order in which they came.
+    // Files after one that could not be fired wait too: they fire in order of arrival.
     if (!good) folder.again(file, now + kRetry);
   }
 }
@@ -131,8 +130,8 @@ FolderWatcher::FolderWatcher(Broker& broker, const Clock& clock, Log& log, Regis
       clock_(clock),
       log_(log),
       options_(std::move(options)),
-      fired_total_(registry.counter("mainspring_folder_files_fired_total",
-                                    "Files that this node saw and that fired a trigger.")) {}
+      fired_total_(
+          registry.counter("mainspring_folder_files_fired_total", "Files that fired a trigger.")) {}
 
 FolderWatcher::~FolderWatcher() {
   stop();
@@ -168,10 +167,10 @@ bool FolderWatcher::is_ours(const TriggerInfo& info) const {
   return node.empty() ? options_.leads() : node == options_.host;
 }
 
-// Those that are ours have a thread, those that changed a new one.
+// Starts threads for new folders, and restarts those of changed ones.
 void FolderWatcher::look() {
   const auto triggers = broker_.triggers("", kMaxTriggers);
-  if (!triggers) return;  // what is watched goes on
+  if (!triggers) return;  // keep the current watches
   std::map<std::string, const TriggerInfo*> ours;
   for (const TriggerInfo& info : *triggers) {
     if (is_ours(info)) ours.emplace(info.trigger.name, &info);
@@ -184,7 +183,7 @@ void FolderWatcher::look() {
     if (watched_.contains(name)) continue;
     if (watched_.size() >= kMaxFolders) {
       if (!std::exchange(too_many_, true)) {
-        log_.warn("too many folders to watch: some are passed over",
+        log_.warn("too many folders to watch: some are ignored",
                   {{"at_most", fmt::to_string(kMaxFolders)}});
       }
       return;

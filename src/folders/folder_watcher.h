@@ -1,5 +1,5 @@
-// FolderWatcher: fires the triggers whose folders this node watches: those that name it, and, while
-// it leads, those that name nobody.
+// FolderWatcher: fires the triggers whose folders this node watches: those that name this node,
+// and, while it is the leader, those that name no node.
 //
 //   triggers ──every kLook──▶ a thread for each folder: inotify, scans ─▶ FireTrigger
 //
@@ -25,15 +25,15 @@ class Broker;
 
 class FolderWatcher {
  public:
-  static constexpr std::size_t kMaxFolders = 64;              // of one node; others are passed over
+  static constexpr std::size_t kMaxFolders = 64;              // of one node; others are ignored
   static constexpr Duration kLook = std::chrono::seconds(2);  // for triggers that changed
-  static constexpr Duration kScan = std::chrono::minutes(5);  // in case that an event was missed
-  static constexpr Duration kCompare = std::chrono::seconds(2);  // is it the same directory?
-  static constexpr Duration kRetry = std::chrono::seconds(5);  // after what went wrong
+  static constexpr Duration kScan = std::chrono::minutes(5);  // in case an event was missed
+  static constexpr Duration kCompare = std::chrono::seconds(2);  // checks for a replaced directory
+  static constexpr Duration kRetry = std::chrono::seconds(5);    // after an error
 
   struct Options {
     std::string host;             // of this node
-    std::function<bool()> leads;  // does this node? From any thread
+    std::function<bool()> leads;  // whether this node is the leader; called from any thread
   };
   // All references outlive it.
   FolderWatcher(Broker& broker, const Clock& clock, Log& log, Registry& registry, Options options);
@@ -41,9 +41,9 @@ class FolderWatcher {
   FolderWatcher(const FolderWatcher&) = delete;
   FolderWatcher& operator=(const FolderWatcher&) = delete;
 
-  // Once. The broker must run.
+  // May be called once. The broker must run.
   void start();
-  // May be called twice, before start too; waits. Before the broker stops.
+  // Blocks. May be called twice, and before start. Call before the broker stops.
   void stop();
 
  private:

@@ -1,4 +1,4 @@
-// A folder on a real disk, watched: each version of a file makes one job, also over restarts.
+// A watched folder on a real disk: each version of a file makes one job, also across restarts.
 #include "folders/folder_watcher.h"
 
 #include <doctest/doctest.h>
@@ -68,7 +68,7 @@ struct Fixture {
   void write(const std::string& name, std::string_view text) const {
     std::ofstream(in + "/" + name) << text;
   }
-  // The args of the next job; "" = none came.
+  // The args of the next job; "" = no job arrived.
   std::string next(Duration wait = 60s) {
     Claim claim{.worker = "w", .queues = {"q"}, .kinds = {}};
     const auto claimed = broker->claim(claim, wait, {});
@@ -89,7 +89,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Fixture, "files that are there, written and moved in make a job each, once") {
+TEST_CASE_FIXTURE(Fixture, "files that exist, are written or moved in make one job each") {
   write("old.txt", "1");
   write("other.part", "1");
   put({.path = in, .pattern = "*.txt", .stable = 10ms, .node = {}});
@@ -103,8 +103,7 @@ TEST_CASE_FIXTURE(Fixture, "files that are there, written and moved in make a jo
   CHECK(fired() == 4);
 }
 
-TEST_CASE_FIXTURE(Fixture,
-                  "after a restart what has fired does not fire, and what came meanwhile does") {
+TEST_CASE_FIXTURE(Fixture, "after a restart files that fired do not fire again, and new ones do") {
   put({.path = in, .pattern = "*", .stable = 10ms, .node = {}});
   write("a", "1");
   CHECK(next() == R"({"name":"a","size":1})");
@@ -117,7 +116,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(fired() == 3);
 }
 
-TEST_CASE_FIXTURE(Fixture, "files wait while the trigger is paused, and where nobody watches") {
+TEST_CASE_FIXTURE(Fixture, "files wait while the trigger is paused or no node watches the folder") {
   put({.path = in, .pattern = "*", .stable = 10ms, .node = "elsewhere"});
   write("a", "1");
   put({.path = in, .pattern = "*", .stable = 10ms, .node = "here"});
@@ -129,7 +128,7 @@ TEST_CASE_FIXTURE(Fixture, "files wait while the trigger is paused, and where no
   CHECK(fired() == 2);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a folder that comes later is watched then") {
+TEST_CASE_FIXTURE(Fixture, "a folder that is created later is watched then") {
   put({.path = in + "/later", .pattern = "*", .stable = 10ms, .node = {}});
   std::filesystem::create_directory(in + "/later");
   write("later/a", "1");

@@ -1,4 +1,4 @@
-// A continuous job's life: its engine job, its runs, its status.
+// The life of a continuous job: its engine job, its runs, its status.
 #include "host/continuous_job.h"
 
 #include <fcntl.h>
@@ -21,11 +21,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// What is done again when the engine did not answer.
+// Pause before a call is repeated that the engine did not answer.
 constexpr Duration kEnginePause = 1s;
-// How long after a claim was possible a singleton is looked for at another node.
+// After this time, a singleton that could be claimed is looked for at other nodes.
 constexpr Duration kSettled = 2s;
-constexpr Duration kHurriedGrace = 4s;  // the lease is lost: gone before another node begins
+constexpr Duration kHurriedGrace = 4s;  // the lease is lost: end before another node starts it
 constexpr int kMaxLeftovers = 100;
 constexpr std::size_t kMaxStatusFileBytes = 4096;
 
@@ -73,7 +73,7 @@ void ContinuousJob::set_status(ContinuousStatus status) {
     if (status_ == status) return;
     log = log_;
   }
-  // Whoever sees the status finds its line in the log.
+  // The log line comes before the status becomes visible.
   if (log) {
     (void)log->write(LogSource::system_info,
                      fmt::format("Status changed to {}", to_string(status)));
@@ -90,8 +90,8 @@ void ContinuousJob::rest() {
   set_status(ContinuousStatus::stopped);
 }
 
-// For whoever looks at the data directory: {data}/status_{instance}. No other host writes there, so
-// those of other instances are what this one was called before.
+// The status file {data}/status_{instance} for people who look at the data directory. No other host
+// writes there, so files of other instances are from earlier names of this host.
 void ContinuousJob::write_status_file(ContinuousStatus status) {
   std::string json = "{\"Status\":";
   append_json_string(json, to_string(status));
@@ -105,14 +105,14 @@ void ContinuousJob::write_status_file(ContinuousStatus status) {
        it.increment(ignored)) {
     const std::string other = it->path().filename().string();
     if (other == name || !other.starts_with("status_") || other.size() != name.size()) continue;
-    // The job keeps its own files there too.
+    // The job may keep its own files there too.
     const auto text = read_whole_file(it->path().string(), kMaxStatusFileBytes);
     if (text && text->has_value() && (*text)->starts_with("{\"Status\":\"")) {
       old.push_back(it->path());
     }
   }
   for (const std::filesystem::path& path : old) std::filesystem::remove(path, ignored);
-  // By rename: whoever looks meanwhile sees the one or the other.
+  // Renamed into place, so that a reader sees either the old or the new file.
   const std::string fresh = directory + "/.new_" + name;
   ::unlink(fresh.c_str());
   const Fd file(open_private(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW));
@@ -120,7 +120,8 @@ void ContinuousJob::write_status_file(ContinuousStatus status) {
   std::filesystem::rename(fresh, directory + "/" + name, ignored);
 }
 
-// The jobs of this node's earlier lives: their process is gone, and nobody else will take them.
+// Cancels jobs of earlier processes of this node: their process is gone, and no other node runs
+// them.
 void ContinuousJob::cancel_leftovers(const std::string& kind) {
   for (JobState state :
        {JobState::running, JobState::available, JobState::scheduled, JobState::retryable}) {
@@ -138,14 +139,14 @@ void ContinuousJob::cancel_job(const JobFolder& folder, JobId id) {
   const Why reason = why();
   const bool singleton = folder.settings.is_singleton;
   if (singleton && (reason == Why::shutdown || reason == Why::changed)) return;
-  // Another node that waits for a singleton has taken it by then, and it goes on there.
+  // If another node waits for the singleton, it has claimed the job by then and continues it.
   const auto job = singleton ? host_.jobs.wait(id, kSettled, {}) : host_.jobs.get(id);
   if (!job || is_terminal(job->state) || job->state == JobState::running) return;
   static constexpr std::string_view kReasons[] = {"changed", "disabled", "removed", "shutdown"};
   (void)host_.jobs.cancel({id, std::string(kReasons[static_cast<std::size_t>(reason)])});
 }
 
-// Is the singleton with another node?
+// Returns whether another node runs the singleton.
 bool ContinuousJob::look_for_others(JobId id) {
   const auto job = host_.jobs.get(id);
   MutexLock lock(mutex_);
@@ -180,8 +181,8 @@ void ContinuousJob::keep_job(const JobFolder& folder, const std::string& kind,
   await_end(folder, id, stop);
 }
 
-// Waits for the engine job's end. A singleton is looked for at other nodes when one of them had the
-// time to take it: soon after the beginning, and after each restart time.
+// Waits for the engine job's end. A singleton is looked for at other nodes when one of them had
+// time to claim it: soon after the start, and after each restart time.
 void ContinuousJob::await_end(const JobFolder& folder, JobId id, std::stop_token stop) {
   {
     MutexLock lock(mutex_);
@@ -208,7 +209,7 @@ void ContinuousJob::await_end(const JobFolder& folder, JobId id, std::stop_token
       host_.log.warn("a continuous job's engine job was ended; it is started again",
                      {{"job", name_}, {"id", fmt::to_string(id)}});
       if (!folder.settings.is_singleton) set_status(ContinuousStatus::pending_restart);
-      // A singleton's may have been ended by a node that thought nobody wanted it.
+      // A node that found no folder for the singleton may have ended its job.
       return wait_for_stop(stop,
                            folder.settings.is_singleton ? kEnginePause : restart_time(folder));
     }
@@ -240,12 +241,13 @@ void ContinuousJob::serve(const JobFolder& folder, std::stop_token stop) {
   WorkerOptions options{.queues = {host_.options.queue}, .slots = 1, .lease = host_.options.lease};
   options.graceful_stop = stopping_wait_time(folder) + 10s;
   options.language = kProgramLanguage;
+  options.stops_on_command = false;
   WorkerRuntime runtime(host_.jobs, host_.clock, host_.random, host_.log, options);
   runtime.on(kind,
              [&](const ClaimedJob& job, Context& context) {
                return run_once(folder, **log, rule, job, context);
              },
-             {.until_told = true});
+             {.until_stopped = true});
   {
     MutexLock lock(mutex_);
     worker_ = runtime.incarnation();
@@ -322,7 +324,7 @@ Outcome ContinuousJob::outcome(const JobFolder& folder, JobLog& log, RestartRule
     set_status(ContinuousStatus::stopped);
     if (stopped == StopReason::lease_lost) look_again_in(kSettled);
     if (stopped == StopReason::cancelled) return CancelJob{};
-    return Snooze{};  // given back; who disabled it cancels it
+    return Snooze{};  // return the job; the code that disables it cancels it
   }
   const Duration wait = rule.after(succeeded, end ? end->lived : Duration(0));
   (void)log.write(LogSource::system_info,

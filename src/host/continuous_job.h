@@ -1,6 +1,6 @@
-// ContinuousJob: runs a folder's script always, on this node or, as a singleton, on one of all.
+// ContinuousJob: keeps a folder's script running, on every node or, as a singleton, on one of them.
 //
-// One job of the engine stands for the life of a continuous job; every run of the script is an
+// One job of the engine represents the life of a continuous job; every run of the script is an
 // attempt of it:
 //
 //   available ─claim─▶ running ──exit 0───────▶ scheduled  (snoozed for the restart time)
@@ -8,8 +8,8 @@
 //                         │ ────node dies────▶ retryable   (its lease expires: another node)
 //                         └────disabled──────▶ cancelled
 //
-// So the lease of that job is what makes a singleton one: its kind, continuous/{name}, is the same
-// on all nodes, and one claim has it. Without is_singleton the kind has the node's name too.
+// So a singleton is guarded by that job's lease: its kind, continuous/{name}, is the same on all
+// nodes, and one node claims it. Without is_singleton the kind also contains the node's name.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@
 
 namespace mainspring {
 
-// How long after a run the next one begins. Source: Kudu; the back-off is ours.
+// How long after a run the next one starts. Source: Kudu; the back-off is our addition.
 class RestartRule {
  public:
   struct Options {
@@ -30,10 +30,10 @@ class RestartRule {
   explicit RestartRule(Options options) : options_(options) {}
   Duration after(bool succeeded, Duration lived);
 
-  // A run that lived so long is restarted at once.
+  // A run that lasted this long is restarted at once.
   static constexpr Duration kHealthy = std::chrono::seconds(120);
-  // So many short failures in a row wait for restart_time each; from then on it is doubled with
-  // each further one, up to kLongest.
+  // This many consecutive short failures wait for restart_time each. After that the pause doubles
+  // with each further failure, up to kLongest.
   static constexpr int kPatience = 5;
   static constexpr Duration kLongest = std::chrono::minutes(15);
   int failures() const { return failures_; }
@@ -49,7 +49,7 @@ class ContinuousJob final : public JobRunner {
   ~ContinuousJob() override;
 
   JobView view() const override;
-  // Calls when a status changes: for the versions of lists.
+  // Called when a status changes, to update the version of lists.
   std::function<void()> on_change;
 
   static std::string kind_of(const HostParts& host, const JobFolder& folder);
@@ -57,7 +57,7 @@ class ContinuousJob final : public JobRunner {
  private:
   void serve(const JobFolder& folder, std::stop_token stop) override;
   void rest() override;
-  // Has an engine job stand for this life; waits until it has ended or until `stop`.
+  // Enqueues an engine job for this life; waits until it has ended or `stop` is requested.
   void keep_job(const JobFolder& folder, const std::string& kind, std::stop_token stop);
   void await_end(const JobFolder& folder, JobId id, std::stop_token stop);
   Duration restart_time(const JobFolder& folder) const;
@@ -69,7 +69,7 @@ class ContinuousJob final : public JobRunner {
                   const Result<ScriptEnd>& end, Context& context);
   bool look_for_others(JobId id);
   void look_again_in(Duration time);
-  // With its line in the log, and its file.
+  // Also writes a log line and the status file.
   void set_status(ContinuousStatus status);
   void write_status_file(ContinuousStatus status);
 
@@ -79,8 +79,8 @@ class ContinuousJob final : public JobRunner {
   int port_ MS_GUARDED_BY(mutex_) = 0;
   JobId job_ MS_GUARDED_BY(mutex_) = 0;
   std::string worker_ MS_GUARDED_BY(mutex_);
-  std::shared_ptr<JobLog> log_ MS_GUARDED_BY(mutex_);  // when it was served
-  // When a singleton is to be looked for at other nodes, and what ends the waiting before that.
+  std::shared_ptr<JobLog> log_ MS_GUARDED_BY(mutex_);  // of the last serve()
+  // When to look for a singleton at other nodes, and what ends the wait before that.
   Instant look_at_ MS_GUARDED_BY(mutex_) = Instant::never();
   std::stop_source wake_ MS_GUARDED_BY(mutex_){std::nostopstate};
 };

@@ -1,6 +1,5 @@
-// HostControl: what people and programs can see and do about job folders, whoever runs them.
-// JobHost is one; the HTTP routes and their tests work on this interface. All calls block on files
-// at most, and may be made from every thread but an io thread.
+// HostControl: operations of people and programs on job folders. JobHost implements it; the HTTP
+// routes and their tests use it. Calls block on files at most. Thread-safe, but not for io threads.
 #pragma once
 
 #include <functional>
@@ -20,26 +19,26 @@ enum class ContinuousStatus : std::uint8_t {
   initializing,
   starting,
   running,
-  success,          // it ended well; it is started again soon
-  pending_restart,  // it ended; it is started again after the restart time
+  success,          // it ended well; it restarts soon
+  pending_restart,  // it ended; it restarts after the restart time
   stopped,
   stopping,
   disabling,
-  inactive_instance,  // a singleton, and another instance has it
+  inactive_instance,  // a singleton that another instance runs
 };
 std::string_view to_string(ContinuousStatus status);  // "PendingRestart", "InactiveInstance", …
 
-// A job whose folder is not there. Its data, history and schedule are kept.
+// A job whose folder is missing. Its data, history and schedule are kept.
 struct MissingFolder {
   WallTime seen;        // when the folder was last there
-  WallTime kept_until;  // when they are deleted, if the folder does not come back
+  WallTime kept_until;  // when they are deleted, unless the folder comes back
 };
 
-// A job as it is seen now.
+// The current state of a job.
 struct JobView {
-  JobFolder folder;  // of a missing one only its type and name
+  JobFolder folder;  // if missing, only its type and name
   std::optional<MissingFolder> missing;
-  std::string error;  // why it cannot be run; "" = it can
+  std::string error;  // why it cannot run; "" = it can
   // continuous
   ContinuousStatus status = ContinuousStatus::initializing;
   std::string detailed_status;  // lines "{instance6} - {status}"
@@ -47,19 +46,19 @@ struct JobView {
   // triggered
   std::optional<RunRecord> latest_run;
   // queue
-  int children = 0;  // processes now
+  int children = 0;  // current processes
   // all
   std::string pool;
   bool frozen = false;
-  JobId job = 0;  // of the engine, of the present or last run; 0 = none
-  bool masked = false;  // whoever it is for does not see the settings
+  JobId job = 0;        // engine job of the current or last run; 0 = none
+  bool masked = false;  // the viewer may not see the settings
 };
 
 // One isolation layer, for /healthz.
 struct LayerView {
   std::string name;  // "process_group", "cgroup_memory", "no_new_privs", …
   bool active = false;
-  std::string detail;  // why not, or how: "v1", "no permission for /sys/fs/cgroup/pids"
+  std::string detail;  // why it is off, or how it works: "v1", "no permission for /sys/fs/…"
 };
 struct HostView {
   std::string instance;   // as in logs: six characters
@@ -67,9 +66,9 @@ struct HostView {
   bool stopped = false;   // WEBJOBS_STOPPED
   bool strict = false;    // --strict-webjobs
   int continuous = 0, triggered = 0, queues = 0, running = 0;
-  int missing = 0;  // jobs whose folders are not there
+  int missing = 0;  // jobs whose folders are missing
   std::vector<LayerView> layers;
-  // Directories that cannot be read or watched, folders that are left out, warnings of settings.
+  // Directories that cannot be read or watched, ignored folders, warnings of settings.
   std::vector<std::string> problems;
 };
 
@@ -86,11 +85,11 @@ class HostControl {
   virtual ~HostControl() = default;
 
   virtual HostView view() = 0;
-  // By type (continuous first), then name; missing ones too.
+  // By type (continuous first), then name; including missing ones.
   virtual std::vector<JobView> list(std::optional<JobType> type) = 0;
   // Errors: not_found.
   virtual Result<JobView> find(JobType type, const std::string& name) = 0;
-  // Grows with every change that a list or a history would show; for ETags.
+  // Grows with every change of a list or a history; for ETags.
   virtual std::uint64_t version() = 0;
 
   // -- deploying; errors as in deploy.h, and unavailable (the disk is read-only)
@@ -98,7 +97,7 @@ class HostControl {
                                       const std::string& file_name, std::string_view content) = 0;
   virtual Result<JobView> deploy_zip(JobType type, const std::string& name,
                                      std::string_view zip) = 0;
-  // With its data, history and schedule. Succeeds if there is none.
+  // Also removes its data, history and schedule. Succeeds if there is no such job.
   virtual Result<void> remove(JobType type, const std::string& name) = 0;
   // The text of settings.job; "{}" if there is none. Errors: not_found.
   virtual Result<std::string> settings(JobType type, const std::string& name) = 0;
@@ -107,15 +106,15 @@ class HostControl {
                                     std::string_view json) = 0;
 
   // -- triggered
-  // Starts a run; answers its id. Errors: not_found; conflict ("Cannot start a new run since job is
+  // Starts a run; returns its id. Errors: not_found; conflict ("Cannot start a new run since job is
   // already running.", or 'WebJobs are currently in "stopped" state.'); unavailable (read-only
   // disk, overloaded).
   virtual Result<std::string> run(const std::string& name, const std::string& arguments,
                                   const std::string& trigger) = 0;
   // Asks the running run to stop. Errors: not_found, conflict (none runs).
   virtual Result<void> cancel_run(const std::string& name) = 0;
-  // Newest first; a run that its directory says runs and does not is `aborted`. Errors: not_found
-  // (unknown job, or one that never ran).
+  // Newest first. A run whose status file says running but that no process runs is `aborted`.
+  // Errors: not_found (unknown job, or one that never ran).
   virtual Result<std::vector<RunRecord>> history(const std::string& name) = 0;
   virtual Result<RunRecord> run_of(const std::string& name, const std::string& id) = 0;
 
@@ -123,28 +122,27 @@ class HostControl {
   // be written or removed; `start`: it is frozen, which only its settings can end).
   virtual Result<void> stop_job(const std::string& name) = 0;
   virtual Result<void> start_job(const std::string& name) = 0;
-  // The loopback port that its run was given. Errors: not_found (no such job, or it does not run).
+  // The loopback port of its run. Errors: not_found (no such job, or it does not run).
   virtual Result<int> port(const std::string& name) = 0;
 
-  // -- logs. Of a triggered job `run` names the run, "" = the latest.
+  // -- logs. For a triggered job, `run` names the run, "" = the latest.
   // Errors: not_found.
   virtual Result<LogText> log(JobType type, const std::string& name, const std::string& run,
                               std::int64_t position, std::size_t max) = 0;
-  // Calls `changed` once when the log is longer than `position` or will not grow any more; answers
-  // what ends the watch when it is destroyed (it must not be by `changed` itself). Errors:
-  // not_found.
+  // Calls `changed` once when the log is longer than `position` or will not grow any more.
+  // Destroying the result ends the watch (`changed` itself must not do that). Errors: not_found.
   using Watch = std::shared_ptr<void>;
   virtual Result<Watch> watch_log(JobType type, const std::string& name, const std::string& run,
                                   std::int64_t position, std::function<void()> changed) = 0;
-  // Will nothing more be written? (The run has ended. A continuous job's log and a queue folder's
-  // end with their folder.)
+  // Returns whether the log is complete: the run has ended. The log of a continuous job or a queue
+  // folder ends with its folder.
   virtual bool log_ended(JobType type, const std::string& name, const std::string& run) = 0;
-  // A file below the data directory, for /vfs/data/…: relative to it. Errors: not_found (also for
+  // A file below the data directory, for /vfs/data/…: a relative path. Errors: not_found (also for
   // paths that lead out of it), too_large (over `max`), io_error.
   virtual Result<std::string> data_file(std::string_view path, std::size_t max) = 0;
 
   // -- hooks (event TriggeredJobFinished)
-  // Answers the hook and whether it is new. Errors: invalid_argument (url, event), conflict (the
+  // Returns the hook and whether it is new. Errors: invalid_argument (url, event), conflict (the
   // url has a hook of another event).
   virtual Result<std::pair<HookView, bool>> add_hook(const std::string& url,
                                                      const std::string& event,
@@ -155,8 +153,8 @@ class HostControl {
   virtual void publish(const std::string& event, std::string_view json) = 0;
 };
 
-// A run as the WebJobs API shows it, for hooks and routes: one JSON object. `base_url` is
-// "http://host:port". Shapes: docs/reference/host.md.
+// A run in the format of the WebJobs API, for hooks and routes: one JSON object. `base_url` is
+// "http://host:port". Format: docs/reference/host.md.
 std::string run_json(const RunRecord& run, const std::string& job_name, const std::string& base_url,
                      WallTime now);
 

@@ -1,7 +1,7 @@
-// Deploying: made aside, checked, then put in place in one step.
+// Deploying: a new folder is built next to the job, checked, then swapped in with one rename.
 //
 //   jobs/triggered/report              the job
-//   jobs/triggered/.deploy-x7Gk2A/     nobody else's while it is made, locked
+//   jobs/triggered/.deploy-x7Gk2A/     private to one deployment, locked
 //                                report   the new job; after the exchange the old one
 #include "host/deploy.h"
 
@@ -24,12 +24,12 @@
 namespace mainspring {
 namespace {
 
-constexpr std::string_view kAside = ".deploy-";
+constexpr std::string_view kDefer = ".deploy-";
 constexpr mode_t kFolderMode = 0755, kFileMode = 0644, kProgramMode = 0755;
 constexpr std::size_t kMaxFileNameBytes = 255;
-constexpr int kMaxExchanges = 5;  // others may deploy or remove the same job meanwhile
+constexpr int kMaxExchanges = 5;  // retries if others deploy or remove the same job meanwhile
 
-// A folder of our own beside the jobs; it and what is in it go with the object.
+// A private folder next to the jobs; its destructor removes it and its content.
 class Aside {
  public:
   static Result<Aside> make(const std::string& beside) {
@@ -38,12 +38,12 @@ class Aside {
     std::filesystem::create_directories(parent, problem);
     if (problem) return file_error("make", parent, problem.value());
     Aside aside;
-    std::string path = fmt::format("{}/{}XXXXXX", parent, kAside);
+    std::string path = fmt::format("{}/{}XXXXXX", parent, kDefer);
     if (::mkdtemp(path.data()) == nullptr) return file_error("make a folder in", parent, errno);
     aside.path_ = path;
     aside.fd_ = Fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!aside.fd_) return file_error("open", path, errno);
-    // Tells remove_deployment_leftovers, of this process or another, that it is in use.
+    // The lock marks the folder as in use for remove_deployment_leftovers of any process.
     (void)::flock(aside.fd_.get(), LOCK_EX | LOCK_NB);
     return aside;
   }
@@ -73,7 +73,7 @@ Result<Fd> make_folder(int parent, const std::string& name, const std::string& s
     return file_error("make", shown, errno);
   }
   Fd folder = open_folder(parent, name);
-  // The mode is set, not asked for: this process's umask says nothing about jobs.
+  // The mode is set explicitly: this process's umask must not affect jobs.
   if (!folder || ::fchmod(folder.get(), kFolderMode) != 0) {
     return file_error("make", shown, errno);
   }
@@ -93,14 +93,14 @@ std::string lower_case(std::string_view text) {
   return out;
 }
 
-// Of the zip's bits those of the owner's choice that harm nobody: readable by all, writable by the
-// owner. Zips of systems without modes cannot say that a run.* is a program, so it always is.
+// Readable by all and writable by the owner; of the zip's bits only the executable bit is used.
+// Systems without modes cannot mark a run.* as executable, so it always is.
 mode_t mode_of(const ZipEntry& entry, std::string_view name) {
   if (lower_case(name.substr(0, name.rfind('.'))) == "run") return kProgramMode;
   return static_cast<mode_t>((entry.mode & kProgramMode) | kFileMode);
 }
 
-// Below `root` only: every part is opened from its parent, and none may be a link.
+// Stays below `root`: each part is opened from its parent, and no part may be a link.
 Result<void> write_entry(int root, const ZipEntry& entry, const UnpackEntry& unpack) {
   Fd folder;
   const auto at = [&] { return folder ? folder.get() : root; };
@@ -119,7 +119,7 @@ Result<void> write_entry(int root, const ZipEntry& entry, const UnpackEntry& unp
   }
 }
 
-// Puts `made` in the place of `directory`, and what was there in the place of `made`.
+// Exchanges `made` and `directory`.
 Result<void> exchange(const std::string& made, const std::string& directory) {
   for (int i = 0; i < kMaxExchanges; ++i) {
     for (const unsigned how : {unsigned{RENAME_EXCHANGE}, unsigned{RENAME_NOREPLACE}}) {
@@ -138,7 +138,7 @@ Result<void> exchange(const std::string& made, const std::string& directory) {
   return Error{ErrorCode::io_error, fmt::format("cannot replace {}: it comes and goes", directory)};
 }
 
-// Settings in which the job stays frozen: the new ones, unless they say something about it.
+// A frozen job stays frozen, unless the new settings set `freeze`.
 Result<void> keep_frozen(const JobFolder& made) {
   bool said = false, empty = true;
   JsonReader in(made.settings_json, JsonReader::Unknown::skip);
@@ -153,13 +153,13 @@ Result<void> keep_frozen(const JobFolder& made) {
   return write_file_atomically(made.script_dir + "/settings.job", json, kFileMode);
 }
 
-// A deployment replaces files. It does not start what an operator has stopped.
+// A deployment replaces files. It does not start a job that an operator has stopped.
 Result<void> keep_disabled(const JobFolder& made) {
   if (made.disabled) return {};
   return write_file_atomically(made.script_dir + "/disable.job", "", kFileMode);
 }
 
-// The checks and steps that single files and zips share; `fill` writes into the new folder.
+// The common part of deploying single files and zips; `fill` writes into the new folder.
 Result<JobFolder> deploy(JobType type, const std::string& directory,
                          const std::vector<ScriptHost>& hosts, const DeployLimits& limits,
                          const std::function<Result<void>(int folder)>& fill) {
@@ -178,17 +178,17 @@ Result<JobFolder> deploy(JobType type, const std::string& directory,
   if (!error.empty()) return invalid("settings", error);
   const auto before = read_job_folder(type, directory, hosts);
   if (!before && before.error().code != ErrorCode::not_found) return before.error();
-  // A folder in which nothing can be run may be stopped too.
+  // A folder without a script may also be stopped.
   const bool disabled =
       before ? before->disabled : ::access((directory + "/disable.job").c_str(), F_OK) == 0;
   if (disabled) MS_TRY(keep_disabled(*job));
   if (before && before->settings.freeze) MS_TRY(keep_frozen(*job));
-  // One call for all files, however many; on disk before they are seen.
+  // One sync for all files: they are on disk before they become visible.
   if (::syncfs(folder.get()) != 0) return file_error("sync", made, errno);
   MS_TRY(exchange(made, directory));
   MS_TRY(sync_directory(parent_of(directory)));
   auto after = read_job_folder(type, directory, hosts);
-  // Stopped since the look at it above.
+  // Checks again: the job may have been stopped since.
   const auto replaced = read_job_folder(type, made, hosts);
   if (after && replaced && replaced->disabled && !after->disabled) {
     MS_TRY(keep_disabled(*after));
@@ -252,7 +252,7 @@ Result<void> remove_folder(const std::string& directory) {
 
 Result<void> write_file_atomically(const std::string& path, std::string_view content,
                                    unsigned new_mode) {
-  std::string beside = fmt::format("{}/{}XXXXXX", parent_of(path), kAside);
+  std::string beside = fmt::format("{}/{}XXXXXX", parent_of(path), kDefer);
   const Fd file(::mkostemp(beside.data(), O_CLOEXEC));
   if (!file) return file_error("write", path, errno);
   struct stat old {};
@@ -278,17 +278,17 @@ void remove_deployment_leftovers(const std::string& root) {
     if (!entries) continue;
     for (const Entry& entry : *entries) {
       const std::string path = folder + "/" + entry.name;
-      if (entry.name.starts_with(kAside)) {
+      if (entry.name.starts_with(kDefer)) {
         const Fd fd(open_folder(AT_FDCWD, path));
-        // Somebody who shares the folder with us is deploying just now.
+        // Another process that shares the folder is deploying.
         if (fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) continue;
         (void)remove_tree(path);
         continue;
       }
       const auto inside = list_directory(path);
       if (!inside) continue;
-      for (const Entry& file : *inside) {  // of write_file_atomically
-        if (file.type != DT_REG || !file.name.starts_with(kAside)) continue;
+      for (const Entry& file : *inside) {  // files of write_file_atomically
+        if (file.type != DT_REG || !file.name.starts_with(kDefer)) continue;
         (void)remove_tree(path + "/" + file.name);
       }
     }

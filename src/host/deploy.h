@@ -1,10 +1,10 @@
-// Deploying job folders: single files and zips from the network, replaced at once or not at all.
+// Deploys job folders: single files and zips from the network, replaced atomically or not at all.
 //
-// A deployment is made in a folder beside the job's (".deploy-…", which discovery passes over),
-// synced, then exchanged with it in one step (renameat2 RENAME_EXCHANGE), so that at every moment
-// there is the old job or the new one. Nothing of a zip is trusted: entries outside of the folder,
-// links, devices, encrypted entries, too many, too large or too well packed are refused, and the
-// job stays as it was.
+// A deployment is built in a folder next to the job's (".deploy-…", which discovery skips), synced,
+// then exchanged with the job's folder in one step (renameat2 RENAME_EXCHANGE). So there is always
+// either the old job or the new one. Nothing in a zip is trusted: entries outside the folder,
+// links, devices, encrypted entries, and too many, too large or too compressed entries are refused,
+// and the job stays as it was.
 #pragma once
 
 #include <string>
@@ -20,26 +20,27 @@ struct DeployLimits {
   std::int64_t max_total_bytes = std::int64_t{2} << 30;
   int max_ratio = 200;  // unpacked to packed, of archives that unpack to more than 10 MiB
   std::size_t max_path_bytes = 1024;
-  bool strict_webjobs = false;  // values of settings.job that break their rule are accepted
+  bool strict_webjobs = false;  // accept invalid values in settings.job
 };
 
-// `directory` is the job's folder, made if it is new; `name` as in read_job_folder. Returns the
-// job. A job that was disabled or frozen stays so. Errors: invalid_argument (the name; file names
-// that are not plain; a zip that breaks a rule; "No runnable script file was found."; settings.job,
-// with field "settings"), too_large, io_error, storage_full. After an error the job is as before.
+// `directory` is the job's folder, created if new; `name` as in read_job_folder. Returns the job. A
+// disabled or frozen job stays so. Errors: invalid_argument (the name; file names that are not
+// plain; an invalid zip; "No runnable script file was found."; settings.job, with field
+// "settings"), too_large, io_error, storage_full. After an error the job is unchanged.
 Result<JobFolder> deploy_file(JobType type, const std::string& directory,
                               std::string_view file_name, std::string_view content,
                               const std::vector<ScriptHost>& hosts,
                               const DeployLimits& limits = {});
 Result<JobFolder> deploy_zip(JobType type, const std::string& directory, std::string_view zip,
                              const std::vector<ScriptHost>& hosts, const DeployLimits& limits = {});
-// Gone at once (renamed away first). Succeeds if it was not there. Errors: io_error.
+// Renames the folder away first, so that it disappears at once. Succeeds if there is none. Errors:
+// io_error.
 Result<void> remove_folder(const std::string& directory);
 // Replaces a file in one step: written beside it, synced, renamed. It keeps its mode; a new one
 // gets `new_mode`. Errors: io_error, storage_full.
 Result<void> write_file_atomically(const std::string& path, std::string_view content,
                                    unsigned new_mode = 0644);
-// What a deployment that was cut off by a crash left below `root`/{continuous,…}.
+// Removes remains of deployments that a crash interrupted, below `root`/{continuous,…}.
 void remove_deployment_leftovers(const std::string& root);
 
 }  // namespace mainspring

@@ -1,4 +1,4 @@
-// Deployments are there wholly or not at all, and nothing of a zip leads out of its folder.
+// Deployments are atomic, and no entry of a zip escapes its folder.
 #include "host/deploy.h"
 
 #include <doctest/doctest.h>
@@ -29,7 +29,7 @@ std::vector<ScriptHost> hosts() {
           {"PythonScriptHost", {".py"}, {"/usr/bin/python3"}, false}};
 }
 
-// Made once for all tests: python3 needs some time for the large ones.
+// Created once for all tests, because python3 needs some time for the large ones.
 const TemporaryDirectory& zips() {
   static const TemporaryDirectory directory;
   static const bool made = [] {
@@ -37,7 +37,7 @@ const TemporaryDirectory& zips() {
                                             MAINSPRING_SOURCE_DIR, directory.path());
     return std::system(command.c_str()) == 0;
   }();
-  REQUIRE_MESSAGE(made, "python3 makes the zips of this test, and failed");
+  REQUIRE_MESSAGE(made, "python3 failed to make the zips of this test");
   return directory;
 }
 
@@ -47,7 +47,7 @@ std::string zip(const std::string& name) {
   return read_text(path);
 }
 
-// A folder of jobs with one in it, and all that is there, to be compared.
+// A folder with one job, and its contents for comparison.
 class Jobs {
  public:
   Jobs() {
@@ -128,17 +128,16 @@ constexpr Bad kBad[] = {
     {"two_names", "\"../ab\": a path must stay in the folder"},
 };
 
-// What these hold is a matter of opinion, and libarchive's counts.
+// Archive readers disagree about the contents of these files; the reading of libarchive counts.
 constexpr const char* kOdd[] = {
     "nul",           "pipe",     "folder_by_mode", "link_of_another_system",
-    "overlap",       "behind",   "before",         "gap",
+    "overlap",       "trailing", "before",         "gap",
     "two_names_too", "two_ends", "long_comment",
 };
 
 }  // namespace
 
-TEST_CASE(
-    "a zip that breaks a rule is refused, the job stays, nothing is left or written outside") {
+TEST_CASE("an invalid zip is refused; the job stays, and nothing is left or written outside") {
   const Jobs jobs;
   const std::set<std::string> before = jobs.everything();
   for (const Bad& bad : kBad) {
@@ -152,7 +151,7 @@ TEST_CASE(
   CHECK_FALSE(fs::exists("/tmp/outside"));
 }
 
-TEST_CASE("an odd zip is refused, or makes plain files in its folder and nothing elsewhere") {
+TEST_CASE("an odd zip is refused, or makes plain files in its folder only") {
   for (const std::string name : kOdd) {
     CAPTURE(name);
     const Jobs jobs;
@@ -175,7 +174,7 @@ TEST_CASE("an odd zip is refused, or makes plain files in its folder and nothing
   CHECK_FALSE(fs::exists("/tmp/outside"));
 }
 
-TEST_CASE("what macOS adds is left out, and the folder beside it is the job's") {
+TEST_CASE("files added by macOS are skipped, and the folder beside them is the job's") {
   const Jobs jobs;
   const auto job = jobs.put_zip(zip("macos"));
   REQUIRE_MESSAGE(job, job.error().message);
@@ -188,7 +187,7 @@ TEST_CASE("what macOS adds is left out, and the folder beside it is the job's") 
   CHECK(read_text(jobs.path("lib/__MACOSX/a")) == "x");
 }
 
-TEST_CASE("a refused zip for a new job makes no job") {
+TEST_CASE("a refused zip for a new job creates no job") {
   const Jobs jobs;
   const std::set<std::string> before = jobs.everything();
   CHECK_FALSE(deploy_zip(JobType::triggered, jobs.directory("new"), zip("up"), hosts()));
@@ -198,7 +197,7 @@ TEST_CASE("a refused zip for a new job makes no job") {
   CHECK(jobs.everything() == before);
 }
 
-TEST_CASE("each limit is the limit: one more is too large") {
+TEST_CASE("each limit is exact: one more is too large") {
   const Jobs jobs;
   const std::string good = zip("good");  // 3 files; 8 + 8 + 3 bytes
   const auto with = [&](auto change) {
@@ -239,7 +238,7 @@ TEST_CASE("a good zip replaces all old files") {
   CHECK(names_in(jobs.root().path("jobs/triggered")) == std::vector<std::string>{"report"});
 }
 
-TEST_CASE("a new job is made, with the folders above it") {
+TEST_CASE("a new job is created with its parent folders") {
   const TemporaryDirectory root;
   const std::string directory = root.path("jobs/continuous/new");
   const auto job = deploy_zip(JobType::continuous, directory, zip("nested"), hosts());
@@ -249,7 +248,7 @@ TEST_CASE("a new job is made, with the folders above it") {
   CHECK(names_in(root.path("jobs/continuous")) == std::vector<std::string>{"new"});
 }
 
-TEST_CASE("zips of many makers are understood") {
+TEST_CASE("zips of many tools are read") {
   const Jobs jobs;
   REQUIRE(jobs.put_zip(zip("folders")));
   CHECK(names_in(jobs.directory()) == std::vector<std::string>{"empty", "lib", "run.sh"});
@@ -267,7 +266,7 @@ TEST_CASE("zips of many makers are understood") {
   CHECK(read_text(jobs.path("run.sh")) == "echo streamed");
 }
 
-TEST_CASE("modes: the zip's without what harms; run.* is always a program") {
+TEST_CASE("modes: those of the zip without unsafe bits; run.* is always executable") {
   const Jobs jobs;
   REQUIRE(jobs.put_zip(zip("modes")));
   CHECK(mode_of(jobs.path("run.sh")) == 0755);
@@ -280,7 +279,7 @@ TEST_CASE("modes: the zip's without what harms; run.* is always a program") {
   CHECK(mode_of(jobs.path("tool.sh")) == 0644);
 }
 
-TEST_CASE("at every moment there is the old job or the new one, never a mix") {
+TEST_CASE("at every moment the job is the old one or the new one, never a mix") {
   const Jobs jobs;
   const std::string one = zip("versions_1"), two = zip("versions_2");
   REQUIRE(jobs.put_zip(one));
@@ -294,7 +293,7 @@ TEST_CASE("at every moment there is the old job or the new one, never a mix") {
       const Fd folder(::open(jobs.directory().c_str(), O_RDONLY | O_DIRECTORY));
       std::string problem = folder ? "" : "there is no job";
       std::string texts[2];
-      bool removed = false;  // what was opened is being removed, after a new one took its place
+      bool removed = false;  // the opened folder is being removed, after a new one has replaced it
       for (const int i : {0, 1}) {
         const Fd file(::openat(folder.get(), i == 0 ? "run.sh" : "other.txt", O_RDONLY));
         char buffer[8192];
@@ -324,7 +323,7 @@ TEST_CASE("at every moment there is the old job or the new one, never a mix") {
   CHECK(whole > 10);
 }
 
-TEST_CASE("a single file replaces all old files and is a program") {
+TEST_CASE("a single file replaces all old files and is executable") {
   const Jobs jobs;
   const auto job = deploy_file(JobType::triggered, jobs.directory(), "work it.py", "x", hosts());
   REQUIRE_MESSAGE(job, job.error().message);
@@ -334,7 +333,7 @@ TEST_CASE("a single file replaces all old files and is a program") {
   CHECK(deploy_file(JobType::triggered, jobs.directory(), "run", "#!/bin/sh\n", hosts()));
 }
 
-TEST_CASE("names of files and jobs that are not plain are refused") {
+TEST_CASE("unsafe names of files and jobs are refused") {
   const Jobs jobs;
   const std::set<std::string> before = jobs.everything();
   for (const std::string& name :
@@ -357,8 +356,7 @@ TEST_CASE("names of files and jobs that are not plain are refused") {
   CHECK(jobs.everything() == before);
 }
 
-TEST_CASE(
-    "many who deploy and remove one job at once leave a whole job or none, and nothing else") {
+TEST_CASE("concurrent deploys and removals leave a whole job or none, and nothing else") {
   const Jobs jobs;
   const std::string one = zip("versions_1"), two = zip("versions_2");
   std::atomic<int> problems = 0;
@@ -370,7 +368,7 @@ TEST_CASE(
           problems += remove_folder(jobs.directory()) ? 0 : 1;
           continue;
         }
-        // The job may be gone again when it is read for the answer.
+        // The job may already be removed when it is read for the answer.
         const auto job = jobs.put_zip(who == 0 ? one : two);
         problems += job || job.error().code == ErrorCode::not_found ? 0 : 1;
       }
@@ -383,13 +381,13 @@ TEST_CASE(
   CHECK(read_text(jobs.path("run.sh")) == read_text(jobs.path("other.txt")));
 }
 
-TEST_CASE("a full disk is told as storage_full") {
+TEST_CASE("a full disk is reported as storage_full") {
   const Fd full(::open("/dev/full", O_WRONLY));
   REQUIRE(full);
   CHECK(write_all(full.get(), "x", "x").error().code == ErrorCode::storage_full);
 }
 
-TEST_CASE("a job is removed at once, twice is as good as once") {
+TEST_CASE("a job is removed at once, and a second removal succeeds too") {
   const Jobs jobs;
   CHECK(remove_folder(jobs.directory()));
   CHECK(names_in(jobs.root().path("jobs/triggered")).empty());
@@ -398,7 +396,7 @@ TEST_CASE("a job is removed at once, twice is as good as once") {
   CHECK_FALSE(fs::exists(jobs.root().path("none")));
 }
 
-TEST_CASE("removing or replacing a job that is a link leaves what it leads to") {
+TEST_CASE("removing or replacing a job that is a link keeps the target of the link") {
   const Jobs jobs;
   fs::create_directory_symlink(jobs.directory(), jobs.directory("linked"));
   CHECK(deploy_zip(JobType::triggered, jobs.directory("linked"), zip("good"), hosts()));
@@ -425,7 +423,7 @@ TEST_CASE("a file is replaced in one step, its mode is kept") {
   CHECK(names_in(root.path()) == std::vector<std::string>{"folder", "settings.job"});
 }
 
-TEST_CASE("what a crash left is removed, what is being made and the jobs are not") {
+TEST_CASE("leftovers of a crash are removed; current deployments and jobs are not") {
   const Jobs jobs;
   jobs.root().write("jobs/triggered/.deploy-abc/report/run.sh", "x");
   jobs.root().write("jobs/continuous/.deploy-def/report/lib/run.sh", "x");
@@ -442,7 +440,7 @@ TEST_CASE("what a crash left is removed, what is being made and the jobs are not
   CHECK(names_in(jobs.root().path("jobs/queues")) == std::vector<std::string>{".deploy-busy"});
 }
 
-TEST_CASE("no zip that is cut or bent anywhere makes more than an error") {
+TEST_CASE("a zip that is cut or damaged anywhere makes only an error") {
   const std::string good = zip("good");
   const auto read = [](std::string_view bytes) {
     return unpack_zip(bytes, {}, [](const ZipEntry& entry, const UnpackEntry& unpack) {

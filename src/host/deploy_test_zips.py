@@ -1,4 +1,4 @@
-# Makes the zips of deploy_test.cc in the folder that is given: good ones and bad ones.
+# Creates the zips of deploy_test.cc in the given folder: valid and invalid ones.
 import os
 import struct
 import sys
@@ -13,7 +13,7 @@ os.chdir(sys.argv[1])
 def entry(name, mode=0o100644, system=3, method=zipfile.ZIP_DEFLATED):
     info = zipfile.ZipInfo(name)
     info.create_system = system
-    info.external_attr = mode << 16 or 0x20  # never 0: writestr would put a mode of its own
+    info.external_attr = mode << 16 or 0x20  # never 0: writestr would set its own mode
     info.compress_type = method
     return info
 
@@ -76,7 +76,7 @@ make("only_slash", RUN, ("/", ""))
 patch(make("backslash", RUN, ("..!outside", "x")), b"..!outside", b"..\\outside")
 make("backslash_and_slash", RUN, ("lib/a!b", "x"))
 patch("backslash_and_slash.zip", b"lib/a!b", b"lib/a\\b")
-# A second name, in UTF-8, of the kind that Info-ZIP writes: readers take it instead of the first.
+# A second name in UTF-8, as Info-ZIP writes it: readers use it instead of the first.
 info = entry("second_name")
 second = b"../outside"
 info.extra = struct.pack("<HHBI", 0x7075, 5 + len(second), 1, zlib.crc32(b"second_name")) + second
@@ -120,15 +120,15 @@ with zipfile.ZipFile("many.zip", "w") as out:
     out.writestr("run.sh", "x")
     for i in range(20000):
         out.writestr("f%d" % i, "")
-# One file, and a directory that names it half a million times.
+# One file, and a central directory that lists it half a million times.
 data = open(make("records", RUN), "rb").read()
 first, end = data.index(b"PK\x01\x02"), data.index(b"PK\x05\x06")
 open("records.zip", "wb").write(data[:first] + data[first:end] * 500001 + data[end:end + 12] +
                                 struct.pack("<IIH", (end - first) * 500001, first, 0))
-# The directory says 10 bytes; there are 20 MiB.
+# The central directory says 10 bytes; the file has 20 MiB.
 path = make("lies", RUN, ("big", bytes(20 << 20)))
 patch(path, struct.pack("<I", 20 << 20), struct.pack("<I", 10))
-# Two entries of the directory point to the same packed bytes.
+# Two entries of the central directory point to the same packed bytes.
 data = bytearray(open(make("overlap", ("run.sh", os.urandom(5000)), ("run.sx", "")), "rb").read())
 first = data.index(b"PK\x01\x02")
 second = data.index(b"PK\x01\x02", first + 1)
@@ -139,7 +139,7 @@ open("overlap.zip", "wb").write(data)
 # -- bad: damaged
 good = open("good.zip", "rb").read()
 open("cut.zip", "wb").write(good[:-30])
-open("behind.zip", "wb").write(good + b"x")
+open("trailing.zip", "wb").write(good + b"x")
 open("before.zip", "wb").write(b"x" * 10 + good)
 open("text.zip", "wb").write(b"#!/bin/sh\necho no zip at all, whatever its name says\n")
 open("nothing.zip", "wb").write(b"")
@@ -161,7 +161,7 @@ with zipfile.ZipFile("two_ends.zip", "w") as out:
 with zipfile.ZipFile("long_comment.zip", "w") as out:
     out.writestr("run.sh", "x")
     out.comment = b"c" * 0xffff
-# A file between the others of which the directory knows nothing.
+# A file between the others that is not in the central directory.
 data = open(make("gap", RUN, ("../outside", "x")), "rb").read()
 first = data.index(b"PK\x01\x02")
 second = data.index(b"PK\x01\x02", first + 1)

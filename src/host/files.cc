@@ -40,7 +40,7 @@ Result<void> remove_at(int parent, const std::string& name, const std::string& s
 
 Error file_error(std::string_view what, const std::string& path, int error_number) {
   ErrorCode code = ErrorCode::io_error;
-  // EFBIG: the limit of this process (RLIMIT_FSIZE), which a full disk is tested with.
+  // EFBIG: the limit of this process (RLIMIT_FSIZE), which tests use to simulate a full disk.
   if (error_number == ENOSPC || error_number == EDQUOT || error_number == EFBIG)
     code = ErrorCode::storage_full;
   if (error_number == EROFS) code = ErrorCode::unavailable;
@@ -48,7 +48,7 @@ Error file_error(std::string_view what, const std::string& path, int error_numbe
 }
 
 Result<std::optional<std::string>> read_whole_file(const std::string& path, std::size_t max) {
-  // Not blocking: a pipe with nobody at its other end would wait.
+  // Non-blocking: opening a pipe without a writer would block.
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) {
     if (errno == ENOENT || errno == ENOTDIR) return std::optional<std::string>();
@@ -74,7 +74,7 @@ Result<std::optional<std::string>> read_whole_file(const std::string& path, std:
 }
 
 Result<std::vector<Entry>> list_directory(int directory, const std::string& shown) {
-  // A descriptor of its own: reading moves the place of the one that was given.
+  // A separate descriptor: reading moves the position.
   const int own = ::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (own < 0) return file_error("list", shown, errno);
   const std::unique_ptr<DIR, CloseDirectory> stream(::fdopendir(own));

@@ -1,4 +1,4 @@
-// Which job folders were seen, in a file of the host's data directory.
+// Records which job folders were seen, in a file of the host's data directory.
 #include "host/folder_book.h"
 
 #include <fmt/format.h>
@@ -55,7 +55,7 @@ Result<void> FolderBook::read(const Now& now) {
   for (const BookLine& line : lines) {
     const auto type = parse_job_type(line.type);
     if (!type || !check_job_name(line.name)) continue;
-    // A time in the future is from a clock that was wrong then.
+    // A time in the future comes from a clock that was wrong then.
     folders_[{*type, line.name}] = {.seen = std::min(line.seen, now.wall),
                                     .missing = line.missing,
                                     .removed = line.removed,

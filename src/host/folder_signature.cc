@@ -29,7 +29,7 @@ std::string attributes(const struct stat& status) {
                      file ? status.st_mtim.tv_sec : 0, file ? status.st_mtim.tv_nsec : 0);
 }
 
-// The path without links; "" if it leads nowhere.
+// The path without links; "" if it cannot be resolved.
 std::string resolved(const std::string& path) {
   const std::unique_ptr<char, void (*)(void*)> real(::realpath(path.c_str(), nullptr), ::free);
   return real ? real.get() : "";
@@ -52,14 +52,14 @@ class Signer {
     }
   }
 
-  // True if it is a directory. `name` is relative to `directory`.
+  // Returns true if it is a directory. `name` is relative to `directory`.
   bool sign(int directory, const std::string& name, const std::string& path) {
     struct stat status {};
     if (::fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
       if (errno != ENOENT && errno != ENOTDIR) into_.unread.push_back(path);
       return false;
     }
-    // A run would fail to copy it: the job continues with the copy that it has.
+    // A run could not copy it: the job continues with its existing copy.
     if (S_ISREG(status.st_mode) && ::faccessat(directory, name.c_str(), R_OK, 0) != 0 &&
         errno == EACCES) {
       into_.unread.push_back(path);
@@ -120,7 +120,7 @@ FolderSignature sign_with(const std::string& directory,
     return signature;
   }
   signature.inode = status.st_ino;
-  // A folder behind a link that leads elsewhere now is another folder, even if all times are equal.
+  // If a link in the path leads elsewhere now, it is another folder, even if all times are equal.
   signature.entries[""] = resolved(directory);
   Signer signer(signature, directory);
   sign(signer, fd.get());

@@ -1,4 +1,4 @@
-// FolderSignature: what a job folder contains, to detect that it changed.
+// FolderSignature: the content of a job folder, to detect changes.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace mainspring {
 
-// Names that begin with '.' are left out, as in FileWatch. Links are not followed into other
-// directories; what a link leads to is part of the signature.
+// Names that begin with '.' are ignored, as in FileWatch. Links to directories are not followed;
+// the target of a link is part of the signature.
 struct FolderSignature {
   // Path relative to the folder ("" = the folder itself) → type, size, time, mode, link target.
   std::map<std::string, std::string> entries;
@@ -25,9 +25,9 @@ struct FolderSignature {
   std::string digest() const;
 };
 
-// Reads the folder. What cannot be read is in `unread`.
+// Reads the folder. Unreadable paths are in `unread`.
 FolderSignature sign_folder(const std::string& directory);
-// Only of these paths, relative to the folder, as far as they are there.
+// Signs only these paths, relative to the folder, if they exist.
 FolderSignature sign_files(const std::string& directory, const std::set<std::string>& paths);
 // Copies from `old` what `fresh` could not read: an unreadable file counts as unchanged.
 void keep_unread(FolderSignature& fresh, const FolderSignature& old);

@@ -1,4 +1,4 @@
-// A directory for a test, with the files that it needs.
+// A directory with files for a test.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -33,7 +33,7 @@ class TemporaryDirectory {
   std::string path(std::string_view below = {}) const {
     return below.empty() ? path_ : path_ + "/" + std::string(below);
   }
-  // With the directories on the way.
+  // Creates parent directories.
   std::string write(std::string_view below, std::string_view text, int mode = 0644) const {
     const fs::path file = path(below);
     fs::create_directories(file.parent_path());

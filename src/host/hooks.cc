@@ -1,4 +1,4 @@
-// Posting events through the guarded client, on a thread of its own.
+// Posts events through the guarded client, on a separate thread.
 #include "host/hooks.h"
 
 #include <fmt/format.h>
@@ -51,8 +51,8 @@ Result<std::vector<HookView>> read_hooks(const std::string& path) {
     return in.object(kFields, hooks.back());
   });
   if (read && in.end()) return hooks;
-  return Error{ErrorCode::io_error, fmt::format("cannot understand {}: {}; mend it or move it away",
-                                                path, in.error().message)};
+  return Error{ErrorCode::io_error,
+               fmt::format("cannot read {}: {}; fix or remove it", path, in.error().message)};
 }
 
 std::string to_json(const std::vector<HookView>& hooks) {
@@ -101,7 +101,7 @@ PostOutcome post(const OutgoingClient& client, const HookView& hook, const std::
   return {answer->status, answer->reason};
 }
 
-// As it is shown: who may see hooks need not see their passwords.
+// The hook as shown to people, without passwords.
 HookView shown(HookView hook) {
   hook.url = without_password(hook.url);
   return hook;
@@ -131,8 +131,8 @@ struct Hooks::Impl {
   const std::unique_ptr<Resolver> resolver;
   const std::unique_ptr<OutgoingClient> client;
 
-  // Held while a change of the hooks is written, so that files are written in the order of changes;
-  // `mutex`, under which the hooks are read, never is.
+  // Held while the hooks are written, so that files are written in the order of changes. `mutex`,
+  // which guards reads of the hooks, is not held meanwhile.
   Mutex writing;
   Mutex mutex;
   CondVar changed;
@@ -147,8 +147,8 @@ struct Hooks::Impl {
     return hooks;
   }
 
-  // `change` gets the hooks and says whether it changed them; they are what they were if they
-  // cannot be written.
+  // `change` modifies the hooks and returns whether it changed them. If they cannot be written, the
+  // change is undone.
   template <class F>
   Result<void> update(F&& change) MS_EXCLUDES(writing) {
     MutexLock order(writing);

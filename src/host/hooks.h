@@ -1,5 +1,5 @@
-// Hooks: posts events to URLs that asked for them. Kept in a file; no retries; a 410 answer removes
-// a hook, 10 s are the limit, user:password@ in the URL is basic authentication. Source: Kudu.
+// Hooks: posts events to registered URLs. Kept in a file; no retries; an answer 410 removes a hook;
+// the limit is 10 s; user:password@ in the URL is basic authentication. Source: Kudu.
 #pragma once
 
 #include <memory>
@@ -16,30 +16,30 @@ namespace mainspring {
 
 class Hooks {
  public:
-  // `path`: hooks.json, readable by its owner only: URLs may hold passwords. `limit`: of a post,
-  // from its first step to the end of the answer. Errors: io_error; a file that cannot be
-  // understood is one (it is not overwritten); invalid_argument (outgoing_allow: what hooks may
-  // reach beyond public addresses, see OutgoingOptions).
+  // `path`: hooks.json, readable by its owner only, as URLs may contain passwords. `limit`: of a
+  // post, from its start to the end of the answer. Errors: io_error, also for an invalid file (it
+  // is not overwritten); invalid_argument (outgoing_allow: what hooks may reach beyond public
+  // addresses, see OutgoingOptions).
   static Result<std::unique_ptr<Hooks>> open(std::string path, const Clock& clock, Random& random,
                                              Log& log, std::vector<std::string> outgoing_allow,
                                              Duration limit = kLimit);
-  ~Hooks();  // waits for the post under way, for up to its limit; drops the others
+  ~Hooks();  // waits for the current post, up to its limit; drops the others
 
-  // The hook, and whether it is new. Errors: invalid_argument (url: one that outgoing requests may
-  // not go to; event), conflict (the url has a hook of another event), too_large (kMaxHooks),
-  // io_error, storage_full.
+  // Returns the hook, and whether it is new. Errors: invalid_argument (url: not allowed for
+  // outgoing requests; event), conflict (the url has a hook of another event), too_large
+  // (kMaxHooks), io_error, storage_full.
   Result<std::pair<HookView, bool>> add(const std::string& url, const std::string& event,
                                         bool insecure_ssl);
-  // Their URLs as without_password() shows them; so is that of add().
+  // URLs are shown by without_password(); also in the result of add().
   std::vector<HookView> list() const;
   // Errors: not_found, io_error, storage_full.
   Result<void> remove(const std::string& id);
-  // Posts in the background, one after the other, each to the hooks of its event. What came of the
-  // last post stands in the hook: last_status "200" or "error", last_reason "OK" or what went
-  // wrong, last_datetime, last_context the beginning of what was posted. In order, up to
-  // kMaxWaiting events; beyond, the oldest is dropped with a warning in the log.
+  // Posts in the background, one after another, each to the hooks of its event, in order. Up to
+  // kMaxWaiting events wait; beyond that the oldest is dropped with a warning in the log. The hook
+  // records the last post: last_status "200" or "error", last_reason "OK" or the error,
+  // last_datetime, last_context the start of the posted text.
   void publish(const std::string& event, std::string_view json);
-  // Waits until nothing is to be posted; for tests and the end.
+  // Waits until all posts are done; for tests and the shutdown.
   void drain();
 
   static constexpr Duration kLimit = std::chrono::seconds(10);

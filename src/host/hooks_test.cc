@@ -1,4 +1,4 @@
-// Hooks: events arrive where they were asked for, in order, once; outcomes are kept.
+// Hooks: events reach their subscribers in order, once; outcomes are stored.
 #include "host/hooks.h"
 
 #include <doctest/doctest.h>
@@ -59,7 +59,7 @@ std::string body_of(const std::string& request) {
 
 }  // namespace
 
-TEST_CASE("an event is posted to the hooks that asked for it, in order") {
+TEST_CASE("an event is posted to its subscribed hooks, in order") {
   Fixture f;
   TinyServer server, other;
   const auto hooks = f.open();
@@ -70,7 +70,7 @@ TEST_CASE("an event is posted to the hooks that asked for it, in order") {
   REQUIRE(hooks->add(other.url(), "Other", false));
   for (int i = 0; i < 20; ++i)
     hooks->publish("TriggeredJobFinished", fmt::format("{{\"n\":{}}}", i));
-  hooks->publish("Nobody", "{}");
+  hooks->publish("Unsubscribed", "{}");
   hooks->drain();
   const auto requests = server.requests();
   REQUIRE(requests.size() == 20);
@@ -88,7 +88,7 @@ TEST_CASE("an event is posted to the hooks that asked for it, in order") {
   CHECK(hooks->list().at(1).last_status.empty());
 }
 
-TEST_CASE("hooks and their outcomes are there again after a restart, for their owner's eyes only") {
+TEST_CASE("hooks and their outcomes survive a restart, readable by their owner only") {
   Fixture f;
   TinyServer server({"HTTP/1.1 503 Not Now\r\nContent-Length: 0\r\n\r\n"});
   std::string id;
@@ -155,8 +155,7 @@ TEST_CASE("redirects are not followed") {
   CHECK(target.requests().empty());
 }
 
-TEST_CASE(
-    "a server that does not answer is given up at the limit, and the next hook is posted to") {
+TEST_CASE("a server that does not answer times out, and the next hook is posted to") {
   Fixture f;
   TinyServer silent({""}), server;
   const auto hooks = f.open(100ms);
@@ -169,7 +168,7 @@ TEST_CASE(
   CHECK(server.requests().size() == 1);
 }
 
-TEST_CASE("nobody at the port, an answer that is none, one that is too long") {
+TEST_CASE("a delivery to a closed port, an invalid response, and a response that is too long") {
   Fixture f;
   std::string url;
   {
@@ -191,7 +190,7 @@ TEST_CASE("nobody at the port, an answer that is none, one that is too long") {
   CHECK(f.log.warnings().size() == 2);
 }
 
-TEST_CASE("one url has one hook; a second is the first, or refused for another event") {
+TEST_CASE("a url has one hook; adding it again returns it, or is refused for another event") {
   Fixture f;
   const auto hooks = f.open();
   const auto first = *hooks->add("http://127.0.0.1:9/a", "E", false);
@@ -206,7 +205,7 @@ TEST_CASE("one url has one hook; a second is the first, or refused for another e
   CHECK(hooks->add("http://127.0.0.1:9/a", "F", false));
 }
 
-TEST_CASE("urls that are not of the web, and events without a name, are refused") {
+TEST_CASE("urls other than http and https, and events without a name, are refused") {
   Fixture f;
   const auto hooks = f.open();
   for (const std::string& url :
@@ -225,7 +224,7 @@ TEST_CASE("urls that are not of the web, and events without a name, are refused"
   CHECK(hooks->add("HTTPS://user:p%40ss@example.com/x?y=z", "E", false));
 }
 
-TEST_CASE("a hook that leads into the machine or its network is refused, and told what allows it") {
+TEST_CASE("a hook to a private address is refused, with the setting that allows it") {
   Fixture f;
   TinyServer server;
   const auto closed = Hooks::open(f.file(), f.clock, f.random, f.log, {});
@@ -246,7 +245,7 @@ TEST_CASE("a hook that leads into the machine or its network is refused, and tol
         "outgoing_allow");
 }
 
-TEST_CASE("a hook that was allowed once is not posted to when it is no longer") {
+TEST_CASE("a hook that is no longer allowed gets no posts") {
   Fixture f;
   TinyServer server;
   REQUIRE(f.open()->add(server.url(), "E", false));
@@ -268,21 +267,21 @@ TEST_CASE("there are at most 100 hooks") {
   CHECK(hooks->add("http://127.0.0.1:9/x", "E", false).error().code == ErrorCode::too_large);
 }
 
-TEST_CASE("events that nobody takes are dropped, the oldest first, with a warning") {
+TEST_CASE("events that cannot be delivered are dropped, the oldest first, with a warning") {
   Fixture f;
   auto server = std::make_unique<TinyServer>(std::deque<std::string>{""});
   const auto hooks = f.open();
   REQUIRE(hooks->add(server->url(), "E", false));
   hooks->publish("E", "{}");
-  server->wait_for(1);  // it is being posted: not one of those that wait
+  server->wait_for(1);  // it is being posted, so it does not wait
   for (std::size_t i = 0; i < Hooks::kMaxWaiting; ++i) hooks->publish("E", "{}");
   CHECK(f.log.warnings().empty());
   hooks->publish("E", "{}");
   CHECK(f.log.warnings().size() == 1);
-  server.reset();  // ends the post under way, for which hooks waits
+  server.reset();  // ends the current post, for which hooks waits
 }
 
-TEST_CASE("the end waits for the post under way and drops the others") {
+TEST_CASE("a stop waits for the current post and drops the others") {
   Fixture f;
   TinyServer server({""});
   {
@@ -306,7 +305,7 @@ TEST_CASE("a hooks.json that is damaged is an error and is not overwritten") {
   }
 }
 
-TEST_CASE("a hook that cannot be written is not there") {
+TEST_CASE("a hook that cannot be saved does not exist") {
   Fixture f;
   auto hooks =
       Hooks::open(f.directory.path("none/hooks.json"), f.clock, f.random, f.log, {"127.0.0.0/8"});
@@ -315,9 +314,9 @@ TEST_CASE("a hook that cannot be written is not there") {
   CHECK((*hooks)->list().empty());
 }
 
-TEST_CASE("a certificate that nobody vouches for is refused, unless the hook says insecure_ssl") {
+TEST_CASE("an untrusted certificate is refused unless the hook sets insecure_ssl") {
   Fixture f;
-  // Prints its port, then answers each post. Its end comes with that of its input.
+  // Prints its port, then answers each post. Ends at the end of its input.
   const std::string script = fmt::format(R"(cd '{}' && openssl req -x509 -newkey rsa:2048 -nodes \
 -keyout key -out cert -days 2 -subj /CN=localhost 2>/dev/null && exec python3 -c '
 import http.server, ssl, sys, threading, os

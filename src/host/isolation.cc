@@ -1,4 +1,4 @@
-// Fencing children in, as far as this system can.
+// Isolates children as far as this system allows.
 #include "host/isolation.h"
 
 #include <errno.h>
@@ -20,8 +20,8 @@ namespace {
 
 constexpr Duration kLeftoversLimit = std::chrono::seconds(10);
 
-// What every job may see of the server's environment: where programs and people's files are, the
-// language, and what belongs to WebJobs, connection strings among it.
+// Variables of the server's environment that every job may see: paths of programs and home
+// directories, the language, and WebJobs variables, including connection strings.
 const std::vector<std::string> kAllowed = {"PATH",
                                            "HOME",
                                            "USER",
@@ -149,10 +149,10 @@ std::vector<std::string> Isolation::environment_of(const JobFolder& folder) cons
 
 Result<void> Isolation::become_user(const JobFolder& folder, ProcessSpec& spec) const {
   MS_TRY_ASSIGN(const Account account, find_account(spec.limits.user, "limits.user"));
-  if (account.uid == geteuid() || geteuid() != 0) return {};  // who is not root is refused later
+  if (account.uid == geteuid() || geteuid() != 0) return {};  // without root it is refused later
   const std::string parent = user_data_path(options_, folder.type, folder.name);
   const std::string directory = fmt::format("{}/{}", parent, account.uid);
-  // Its parent is the server's, so that nobody can put something else in its place.
+  // Its parent belongs to the server, so that no other user can replace it.
   if (const int problem = make_traversable_directories(parent); problem != 0)
     return file_error("make", parent, problem);
   if ((mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) ||
@@ -201,7 +201,7 @@ Result<std::unique_ptr<Cgroup>> Isolation::fence(const JobFolder& folder, Proces
   spec.limits.file_bytes = first(own.file_bytes, shared.file_bytes);
   spec.limits.user = first(own.user, shared.user).value_or("");
   if (!spec.limits.user.empty()) MS_TRY(become_user(folder, spec));
-  // What the host has set counts more than what the server was given.
+  // Variables set by the host take precedence over the server's environment.
   for (std::string& entry : environment_of(folder)) {
     const std::string_view name = name_of(entry);
     const bool set = std::any_of(spec.environment.begin(), spec.environment.end(),

@@ -1,8 +1,8 @@
-// Isolation: what each child of the job host is fenced in with, and which fences this system has.
+// Isolation: how each child of the job host is isolated, and which means this system has.
 //
 // Every child gets a session and process group of its own under a keeper (env/processes.h), no
-// descriptors, an environment of its own, no core files, no new privileges; where control groups
-// can be made, one for each run inside one for its pool; and a lower priority than the server.
+// inherited descriptors, its own environment, no core files, no new privileges; if control groups
+// are available, one for each run inside one for its pool; and a lower priority than the server.
 #pragma once
 
 #include <map>
@@ -19,39 +19,38 @@
 
 namespace mainspring {
 
-// What the control group of a run that has ended knows of that. Before the group goes.
+// Adds what the run's control group knows about its end. Call before the group is removed.
 void add_of_group(ProcessEnd& end, const Cgroup& group);
 
 class Isolation {
  public:
-  // `id` tells this host's children from others': it is in their environment and in the names of
-  // their groups. Ends what an earlier process with this id left running, first.
+  // `id` distinguishes this host's children: it is in their environment and in the names of their
+  // groups. First ends processes that an earlier host with this id left running.
   Isolation(const HostOptions& options, std::string id, Log& log);
 
-  // Pools and the allow-list of host.json; for runs that begin from now on, and the limits of the
-  // pools at once.
+  // Sets the pools and the allow-list of host.json: for later runs; limits of pools apply at once.
   void configure(HostFile file);
   PoolSettings pool(const std::string& name) const;
-  std::vector<std::string> pools() const;  // "default" among them
+  std::vector<std::string> pools() const;  // including "default"
 
-  // Fills in limits and the beginning of the environment. The group lives as long as the run; it
-  // is nullptr where there is none. Errors: invalid_argument (the pool is not defined), io_error (a
-  // limit was asked for that needs a control group, and there is none that can keep it).
+  // Sets limits and the base environment. The returned group lives as long as the run; nullptr = no
+  // group. Errors: invalid_argument (the pool is not defined), io_error (a limit requires a control
+  // group, and none is available for it).
   Result<std::unique_ptr<Cgroup>> fence(const JobFolder& folder, ProcessSpec& spec);
 
   std::vector<LayerView> layers() const;
   int ended_leftovers() const { return ended_leftovers_; }
 
-  // Children run at this niceness unless they or their pool say otherwise, so that work does not
-  // take the server's time.
+  // Children run at this niceness unless they or their pool set another, so that they do not take
+  // the server's CPU time.
   static constexpr int kNice = 10;
-  // All of them together, where there is a control group: their share of the processors when the
-  // server wants them too, of 100. Nice alone does not keep the server quick: programs in sessions
-  // of their own are groups of their own to the kernel (tests/host/partition_report.py measures).
+  // Share of the processors of all children together, of 100, when the server needs them too; with
+  // a control group. Nice alone does not keep the server fast: the kernel treats programs in
+  // sessions of their own as separate groups (tests/host/partition_report.py measures).
   static constexpr int kCpuWeight = 10;
 
  private:
-  // For a job that runs as another user: its home and names, and a directory that it may write in.
+  // For a job that runs as another user: its home, its names, and a directory that it can write to.
   Result<void> become_user(const JobFolder& folder, ProcessSpec& spec) const;
   std::vector<std::string> environment_of(const JobFolder& folder) const MS_REQUIRES(mutex_);
   Result<Cgroup*> pool_group(const std::string& name, const PoolSettings& settings)
@@ -68,7 +67,7 @@ class Isolation {
   std::uint64_t runs_ MS_GUARDED_BY(mutex_) = 0;
 };
 
-// Does a name of the environment match one of the patterns? "AWS_*" matches what begins with AWS_.
+// Returns whether a variable name matches one of the patterns. "AWS_*" is a prefix.
 bool allowed_name(std::string_view name, const std::vector<std::string>& patterns);
 
 }  // namespace mainspring

@@ -1,4 +1,4 @@
-// Finding job folders and what is to be run in them.
+// Finds job folders and their scripts.
 #include "host/job_folder.h"
 
 #include <dirent.h>
@@ -16,7 +16,7 @@
 namespace mainspring {
 namespace {
 
-constexpr int kMaxNesting = 32;  // of folders that hold nothing but a folder
+constexpr int kMaxNesting = 32;  // of folders that contain only a folder
 constexpr std::size_t kMaxFolders = 10'000;
 constexpr const char* kNotRunnable = "No runnable script file was found.";
 
@@ -34,7 +34,7 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-// "" if there is none; relative parts of PATH would mean another program in every directory.
+// "" if not found. Relative parts of PATH are skipped: they would depend on the directory.
 std::string find_program(std::string_view path, std::string_view program) {
   while (!path.empty()) {
     const std::size_t end = std::min(path.find(':'), path.size());
@@ -49,7 +49,7 @@ std::string find_program(std::string_view path, std::string_view program) {
   return "";
 }
 
-// The file is not there, or is never readable: looking at it again would give the same answer.
+// The file does not exist, or is never readable: a retry would give the same answer.
 bool is_final(int error_number) {
   return error_number == ENOENT || error_number == ENOTDIR || error_number == ELOOP ||
          error_number == ENAMETOOLONG || error_number == EACCES || error_number == EPERM;
@@ -81,8 +81,8 @@ bool has_extension(const ScriptHost& host, const std::string& name) {
          std::count(host.extensions.begin(), host.extensions.end(), lower(name.substr(dot))) != 0;
 }
 
-// Executables are those that no other host runs by their extension: a run.sh is bash's, x bit or
-// not, so that it is run the same way wherever it was unpacked.
+// A file that another host runs by its extension is not an executable: bash runs a run.sh with or
+// without x bit, so that it runs the same way wherever it was unpacked.
 Result<bool> runs(const ScriptHost& host, int directory, const std::string& name,
                   std::span<const ScriptHost> hosts) {
   if (!host.extensions.empty()) return has_extension(host, name);
@@ -105,7 +105,7 @@ Result<std::vector<std::string>> candidates(int directory, const std::string& pa
     if (entry.type == DT_LNK) {
       struct stat status {};
       const bool seen = ::fstatat(directory, entry.name.c_str(), &status, 0) == 0;
-      // A link named run.* that leads to a place we may not enter just now is not another job.
+      // A link named run.* to a place that cannot be read now does not make this another job.
       if (!seen && (!is_final(errno) || (errno == EACCES && is_named_run(entry.name)))) {
         return file_error("look at", path + "/" + entry.name, errno);
       }
@@ -147,7 +147,7 @@ Result<std::string> find_script_dir(std::string directory) {
   return Error{ErrorCode::not_found, kNotRunnable};
 }
 
-// Errors: the file is there and could not be read. Then its job must not run with defaults.
+// Errors: the file exists and cannot be read. Then the job must not run with defaults.
 Result<void> read_settings(JobFolder& job) {
   job.settings_json = "{}";
   const std::string path = job.script_dir + "/settings.job";
@@ -240,7 +240,7 @@ Result<JobFolder> read_job_folder(JobType type, const std::string& directory,
 
 namespace {
 
-// Adds the folder to `found`. False = there is none of that name.
+// Adds the folder to `found`. Returns false if there is none of that name.
 bool look_at(const std::string& directory, const HostKey& key, const std::vector<ScriptHost>& hosts,
              Found& found) {
   struct stat status {};
@@ -265,7 +265,7 @@ bool look_at(const std::string& directory, const HostKey& key, const std::vector
   return true;
 }
 
-// Adds those of one root and type whose names are not in `names` yet, which then are.
+// Adds the folders of one root and type whose names are not in `names` yet, and adds the names.
 void discover_in(const std::string& folder, JobType type, const std::vector<ScriptHost>& hosts,
                  std::set<std::string>& names, Found& found) {
   const auto entries = list_directory(folder);

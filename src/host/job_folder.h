@@ -1,4 +1,4 @@
-// JobFolder: a folder of scripts, and what is to be run in it.
+// JobFolder: a folder of scripts, and which of them to run.
 //
 //   jobs/continuous/mailer/run.py        jobs/triggered/report/{run.sh,settings.job}
 //   jobs/queues/photos/run.js
@@ -16,15 +16,15 @@
 
 namespace mainspring {
 
-// Who runs a script: "BashScriptHost" runs .sh by bash. In the order in which they are asked.
+// An interpreter of scripts: "BashScriptHost" runs .sh with bash. Tried in order.
 struct ScriptHost {
   std::string name;                     // "BashScriptHost"
   std::vector<std::string> extensions;  // ".sh"; empty = executables (x bit; ELF or #!)
   std::vector<std::string> command;     // {"/usr/bin/bash"}; empty = run directly
   bool in_place = false;                // the default of is_in_place
 };
-// Those whose interpreter is in `path` (PATH): executables, .ps1 pwsh, .sh bash, .py python3, .php
-// php, .js node, .jar java -jar.
+// Script hosts whose interpreter is in `path` (PATH): executables, .ps1 pwsh, .sh bash, .py
+// python3, .php php, .js node, .jar java -jar.
 std::vector<ScriptHost> find_script_hosts(std::string_view path);
 
 struct JobFolder {
@@ -34,17 +34,17 @@ struct JobFolder {
   std::string script_dir;  // directory, or the only directory in it (repeated)
   std::string run_file;    // relative to script_dir: "run.sh"
   ScriptHost host;
-  std::string settings_json;  // as strict JSON; "{}" if there is no file, or none that can be read
+  std::string settings_json;  // as strict JSON; "{}" if there is no readable file
   JobSettings settings;
   std::vector<std::string> warnings;  // of settings.job
   std::string error;                  // why the job must not run: its settings; "" = it may
-  bool readable = true;               // settings.job is not there, or a JSON object
+  bool readable = true;               // settings.job is missing or a JSON object
   bool disabled = false;              // disable.job is in script_dir
 
-  // What people are shown: "run.sh".
+  // The command as shown to people: "run.sh".
   const std::string& run_command() const { return run_file; }
   bool in_place() const { return settings.is_in_place.value_or(host.in_place); }
-  // With --strict-webjobs a value that breaks its rule is not obeyed, as in Kudu.
+  // With --strict-webjobs an invalid value is ignored, as in Kudu.
   std::string error_of(bool strict) const { return strict && readable ? "" : error; }
 };
 
@@ -56,21 +56,21 @@ inline constexpr std::size_t kMaxJobNameBytes = 80;
 // invalid_argument with field "name".
 Result<void> check_job_name(std::string_view name);
 
-// Reads one folder. Errors: not_found (no such folder; or nothing in it that one of `hosts` can
-// run: "No runnable script file was found."), invalid_argument (the name, as of check_job_name),
-// others: something in it could not be read, and nothing is known of the job.
+// Reads one folder. Errors: not_found (no such folder; or no file that one of `hosts` can run: "No
+// runnable script file was found."), invalid_argument (the name, see check_job_name); others: a
+// file could not be read, so the job is unknown.
 Result<JobFolder> read_job_folder(JobType type, const std::string& directory,
                                   const std::vector<ScriptHost>& hosts);
 
 using HostKey = std::pair<JobType, std::string>;
 
-// What a scan of the directories of jobs found. A folder that is in none of these is not there.
+// The result of a scan of the job directories. A folder that is in none of these lists is missing.
 struct Found {
   std::vector<JobFolder> jobs;  // by type, then name
   struct LeftOut {
     HostKey key;
     std::string why;
-    bool unknown = false;  // it could not be read: what is in it may be as before
+    bool unknown = false;  // it could not be read: its content may be unchanged
   };
   std::vector<LeftOut> left_out;
   struct Unlisted {
@@ -78,27 +78,27 @@ struct Found {
     std::string directory;  // jobs/triggered
     std::string why;
   };
-  std::vector<Unlisted> unlisted;  // could not be listed: which jobs it has is not known
+  std::vector<Unlisted> unlisted;  // could not be listed: their jobs are unknown
 
   const LeftOut* find_left_out(const HostKey& key) const;
   const Unlisted* find_unlisted(JobType type) const;
 };
-// All below `roots`/{continuous,triggered,queues}; of equal names the first root's counts. Names
-// that begin with '.' are passed over without a word: that is where deployments are made.
+// All below `roots`/{continuous,triggered,queues}; for equal names the first root counts. Silently
+// skips names that begin with '.': deployments are built there.
 Found discover(const std::vector<std::string>& roots, const std::vector<ScriptHost>& hosts);
-// The same of single jobs only.
+// The same for single jobs.
 Found discover_some(const std::vector<std::string>& roots, const std::vector<HostKey>& keys,
                     const std::vector<ScriptHost>& hosts);
 
 // "continuous", "triggered", "queues".
 std::string_view folder_of(JobType type);
 
-// Brings `copies` (a directory of the job's own) up to date and returns the copy to run in:
-// copies/{random}. Copied anew only if a file of `source` was added or deleted or has another
-// modification time, size or mode, or one of the copy is gone; older copies are removed then,
-// unless they are `keep` (a run is in them). The files keep their modes and times; disable.job is
-// left out. Symbolic links are copied as links, what is neither file, directory nor link is
-// refused. Errors: io_error, storage_full, invalid_argument.
+// Updates `copies` (a directory of the job's own) and returns the copy to run in: copies/{random}.
+// Makes a new copy only if a file of `source` was added or deleted or has another modification
+// time, size or mode, or a file of the copy is missing. Then it removes older copies, except those
+// in `keep` (a run uses them). Files keep their modes and times; disable.job is not copied.
+// Symbolic links are copied as links; anything other than a file, directory or link is refused.
+// Errors: io_error, storage_full, invalid_argument.
 Result<std::string> update_working_copy(const std::string& source, const std::string& copies,
                                         const std::vector<std::string>& keep);
 

@@ -1,4 +1,4 @@
-// Job folders are found, and the right file in them; working copies follow their folder.
+// Job folders and their run files are found; working copies follow their folder.
 #include "host/job_folder.h"
 
 #include <doctest/doctest.h>
@@ -80,7 +80,7 @@ void touch(const std::string& path, std::int64_t seconds) {
 
 }  // namespace
 
-TEST_CASE("the run file: run.* over all hosts in their order, else the first host's first file") {
+TEST_CASE("the run file: run.* by order of hosts, else the first file of the first host") {
   const std::vector<Choice> choices = {
       {"run.* wins over a host that is asked earlier",
        {{"a.sh"}, {"run.py"}},
@@ -128,7 +128,7 @@ TEST_CASE("the run file: run.* over all hosts in their order, else the first hos
   for (const Choice& choice : choices) check(choice);
 }
 
-TEST_CASE("a folder that holds nothing but a folder stands for it") {
+TEST_CASE("a folder that contains only a folder is replaced by it") {
   TemporaryDirectory root;
   root.write("continuous/a/app/v1/run.sh", "x");
   root.write("continuous/a/app/v1/settings.job", R"({"is_singleton":true})");
@@ -142,7 +142,7 @@ TEST_CASE("a folder that holds nothing but a folder stands for it") {
   CHECK_FALSE(job);
 }
 
-TEST_CASE("folders in folders without an end are given up") {
+TEST_CASE("endlessly nested folders are an error") {
   TemporaryDirectory root;
   std::string deep = "triggered/a";
   for (int i = 0; i < 40; ++i) deep += "/d";
@@ -180,7 +180,7 @@ TEST_CASE("settings.job, disable.job and in place") {
   CHECK(job.error_of(true).find("settings.job: ") == 0);
 }
 
-TEST_CASE("a settings.job that is a pipe, a folder or too large is an error, never waited for") {
+TEST_CASE("a settings.job that is a pipe, a folder or too large is an error without a wait") {
   TemporaryDirectory root;
   root.write("triggered/a/run.sh", "x");
   const std::string path = root.path("triggered/a/settings.job");
@@ -202,7 +202,7 @@ TEST_CASE("a settings.job that is a pipe, a folder or too large is an error, nev
   CHECK(warnings() == 1);
 }
 
-TEST_CASE("names of jobs are checked") {
+TEST_CASE("job names are validated") {
   for (const char* good : {"a", "A-b_c.d", "7", "x.."}) CHECK_MESSAGE(check_job_name(good), good);
   CHECK(check_job_name(std::string(80, 'a')));
   for (const std::string& bad :
@@ -219,7 +219,7 @@ TEST_CASE("names of jobs are checked") {
         ErrorCode::not_found);
 }
 
-TEST_CASE("discovery: by type and name, the first root wins, what is left out is told") {
+TEST_CASE("discovery: by type and name; the first root wins; skipped folders are reported") {
   TemporaryDirectory root;
   root.write("a/triggered/report/run.sh", "first");
   root.write("a/continuous/zeta/run.sh", "x");
@@ -263,7 +263,7 @@ TEST_CASE("script hosts are those whose interpreters are in the path") {
   CHECK(find_script_hosts("").size() == 1);
 }
 
-TEST_CASE("a file of a host that is not installed is passed over") {
+TEST_CASE("a file of a host that is not installed is ignored") {
   TemporaryDirectory root;
   root.write("triggered/a/run.php", "x");
   root.write("triggered/a/work.sh", "x");
@@ -273,7 +273,7 @@ TEST_CASE("a file of a host that is not installed is passed over") {
         "work.sh");
 }
 
-TEST_CASE("a working copy is the folder: bytes, modes, times, links") {
+TEST_CASE("a working copy equals the folder: bytes, modes, times, links") {
   TemporaryDirectory root;
   root.write("job/run.sh", "echo", 0755);
   root.write("job/lib/deep/data.bin", std::string(700'000, '\7'), 0640);
@@ -299,7 +299,7 @@ TEST_CASE("a working copy is the folder: bytes, modes, times, links") {
   CHECK((status.st_mode & 07777) == 0755);
 }
 
-TEST_CASE("a working copy is made anew only when a file of the folder is new or another") {
+TEST_CASE("a working copy is rebuilt only when a file of the folder is new or changed") {
   TemporaryDirectory root;
   root.write("job/run.sh", "1", 0755);
   root.write("job/lib/a.txt", "1");
@@ -347,7 +347,7 @@ TEST_CASE("a working copy is made anew only when a file of the folder is new or 
   CHECK(same());
 }
 
-TEST_CASE("a copy in which a run is stays; the others and what a crash left go") {
+TEST_CASE("a copy in use by a run stays; the others and leftovers of a crash are removed") {
   TemporaryDirectory root;
   const std::string job = root.path("job"), copies = root.path("copies");
   root.write("job/run.sh", "1");
@@ -364,7 +364,7 @@ TEST_CASE("a copy in which a run is stays; the others and what a crash left go")
   CHECK(read_text(third + "/run.sh") == "333");
 }
 
-TEST_CASE("what cannot be copied is refused, and nothing half is left") {
+TEST_CASE("a folder that cannot be copied is refused, and no partial copy is left") {
   TemporaryDirectory root;
   root.write("job/run.sh", "1");
   REQUIRE(::mkfifo(root.path("job/pipe").c_str(), 0600) == 0);
@@ -377,7 +377,7 @@ TEST_CASE("what cannot be copied is refused, and nothing half is left") {
         ErrorCode::io_error);
 }
 
-TEST_CASE("removing a tree removes links, not what they lead to") {
+TEST_CASE("removing a tree removes links, not their targets") {
   TemporaryDirectory root;
   root.write("outside/file", "x");
   root.write("tree/a/b/c", "x");

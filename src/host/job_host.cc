@@ -27,7 +27,7 @@ std::string path_of(const std::vector<std::string>& environment) {
   return "/usr/local/bin:/usr/bin:/bin";
 }
 
-// The host's identity: made once, kept in its data directory.
+// The host's identity: created once, kept in its data directory.
 Result<std::string> read_id(const std::string& data, Random& random) {
   const std::string path = data + "/id";
   MS_TRY_ASSIGN(const auto text, read_whole_file(path, kMaxIdBytes));
@@ -82,11 +82,11 @@ JobHost::Impl::Impl(HostOptions options_, Jobs& jobs, Processes& processes, cons
       triggered(parts, registry),
       book(options.data + "/folders.json", options.retention) {
   registry.gauge("mainspring_host_folders_missing",
-                 "Jobs whose folders are missing; their data is kept", [this] {
+                 "Job folders that are missing; their data is kept.", [this] {
                    MutexLock lock(mutex);
                    return static_cast<std::int64_t>(book.missing_keys().size());
                  });
-  registry.gauge("mainspring_host_running", "Runs of triggered job folders under way",
+  registry.gauge("mainspring_host_running", "Current runs of triggered job folders.",
                  [this] { return triggered.running(); });
   triggered.on_change = [this] { changed(); };
   triggered.on_end = [this](const std::string& name, const RunRecord& run) {

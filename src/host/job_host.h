@@ -6,8 +6,8 @@
 //        ▲
 //        └─ inotify, 5 s of quiet; deployments and commands at once
 //
-// Works on any Jobs: the broker of this process, or a client of a server elsewhere; several hosts
-// may share one engine, and then singletons and triggered runs are exclusive among them.
+// Works with any Jobs: the broker of this process, or a client of a server. Several hosts may share
+// one engine; then singletons and triggered runs are exclusive among them.
 #pragma once
 
 #include <memory>
@@ -24,20 +24,20 @@ namespace mainspring {
 
 class JobHost final : public HostControl {
  public:
-  // Takes the data directory for itself, and ends what an earlier host left running. The others
+  // Locks the data directory, and ends processes that an earlier host left running. The arguments
   // outlive it. Errors: invalid_argument (the first of options.validate()), conflict (another
-  // process has the data directory), io_error.
+  // process uses the data directory), io_error.
   static Result<std::unique_ptr<JobHost>> open(HostOptions options, Jobs& jobs,
                                                Processes& processes, const Clock& clock,
                                                Random& random, Log& log, Registry& registry);
   ~JobHost() override;  // stops
 
-  // Finds and runs. Once.
+  // Finds and runs jobs. Call once.
   void start();
-  // Children are told to end, get their stopping_wait_time, and are waited for. Then nothing of
-  // this host runs any more. May be called twice, and before start.
+  // Asks children to end, gives them their stopping_wait_time, and waits for them. Then nothing of
+  // this host runs. May be called twice, and before start.
   void stop();
-  // Looks at the folders now, without waiting for quiet. Returns when what it found is decided.
+  // Scans the folders now, without a quiet period. Returns when the findings are decided.
   void refresh();
 
   HostView view() override;

@@ -1,4 +1,4 @@
-// What people and programs see and do of job folders: see host/control.h.
+// Operations of people and programs on job folders: see host/control.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -259,7 +259,7 @@ Result<void> JobHost::start_job(const std::string& name) {
         .message = fmt::format("{}/disable.job: {}", folder.script_dir, problem.message())};
   }
   impl_->scan_one({JobType::continuous, name});
-  // One that waits for its restart begins now.
+  // A job that waits for its restart starts now.
   MS_TRY_ASSIGN(const JobView view, find(JobType::continuous, name));
   if (view.status == ContinuousStatus::pending_restart && view.job != 0) {
     (void)impl_->parts.jobs.retry({view.job});
@@ -282,8 +282,8 @@ std::shared_ptr<JobLog> JobHost::Impl::open_log(JobType type, const std::string&
   return triggered.log_of(name, run);
 }
 
-// The log of a job that has not run since this host began: a reader waits for a run.
-// nullptr = there is no such job, or the host stops.
+// The log of a job that has not run since this host started: a reader waits for a run. nullptr =
+// there is no such job, or the host stops.
 std::shared_ptr<JobLog> JobHost::Impl::log_to_come(JobType type, const std::string& name) {
   {
     MutexLock lock(mutex);
@@ -302,13 +302,18 @@ Result<std::string> JobHost::Impl::log_path(JobType type, const std::string& nam
     }
     return job_log_path(options, type, name);
   }
-  if (auto good = time_of_run_id(run); !good) return no_job(type, name + "/" + run);
+  if (auto good = time_of_run_id(run); !good) {
+    return Error{.code = ErrorCode::not_found,
+                 .message = fmt::format("triggered job \"{}\": there is no run \"{}\"; see "
+                                        "mainspring jobs-host history",
+                                        name, run)};
+  }
   return RunHistory(job_data_path(options, type, name)).log_path(run);
 }
 
 namespace {
 
-// The run that is meant: "" = the latest.
+// The requested run: "" = the latest.
 Result<std::string> run_or_latest(const HostOptions& options, JobType type, const std::string& name,
                                   const std::string& run) {
   if (type != JobType::triggered || !run.empty()) return run;
@@ -327,7 +332,7 @@ Result<LogText> JobHost::log(JobType type, const std::string& name, const std::s
   MS_TRY_ASSIGN(const std::string path, impl_->log_path(type, name, id));
   auto text = read_log(path, position, max);
   if (text || text.error().code != ErrorCode::not_found) return text;
-  // Nothing was written yet.
+  // The log is empty so far.
   if (type == JobType::triggered) MS_TRY(impl_->triggered.run_of(name, id));
   return LogText{.next = std::max<std::int64_t>(position, 0), .at_end = true};
 }
@@ -340,13 +345,13 @@ Result<JobHost::Watch> JobHost::watch_log(JobType type, const std::string& name,
   if (!log && type != JobType::triggered) log = impl_->log_to_come(type, name);
   if (!log && !log_ended(type, name, id) && type == JobType::triggered) {
     Watch watch = impl_->triggered.watch_begin(id, changed);
-    // It began, or ended, meanwhile.
+    // It started or ended meanwhile.
     if (impl_->open_log(type, name, id) || log_ended(type, name, id)) changed();
     return watch;
   }
   if (!log) {
     MS_TRY(impl_->log_path(type, name, id));
-    // A finished run's will not grow any more. The others are opened again by the next start.
+    // The log of a finished run is complete. Other logs are opened again by the next start.
     if (type == JobType::triggered) changed();
     return Watch();
   }
@@ -360,8 +365,8 @@ bool JobHost::log_ended(JobType type, const std::string& name, const std::string
   if (!id) return true;
   const std::shared_ptr<JobLog> log = impl_->open_log(type, name, *id);
   if (log) return log->closed();
-  // A run that waits for its slot has no log yet, one at another host none here. (Looked at after
-  // the log: whose log was closed before that is seen as ended.)
+  // A run that waits for its slot has no log yet; a run on another host has none here. (Checked
+  // after the log: a run whose log was closed before is seen as ended.)
   const auto seen = impl_->triggered.run_of(name, *id);
   return !seen || (seen->status != RunStatus::initializing && seen->status != RunStatus::running);
 }

@@ -1,4 +1,4 @@
-// What is kept of jobs whose folders are missing, and when it is deleted.
+// Data of jobs whose folders are missing, and when it is deleted.
 #include <fmt/format.h>
 
 #include "host/files.h"
@@ -7,13 +7,12 @@
 namespace mainspring {
 namespace {
 
-// A caller that removes a job waits so long for the end of its run; then it ends without being
-// watched.
+// How long a caller that removes a job waits for the end of its run; then the run ends unobserved.
 constexpr Duration kRemovalWait = std::chrono::seconds(10);
 
 }  // namespace
 
-// What an earlier host kept without a record counts as seen now.
+// Data of an earlier host without a record counts as seen now.
 void JobHost::Impl::read_book() {
   const Now now = clock.now();
   MutexLock lock(mutex);
@@ -64,7 +63,7 @@ void JobHost::Impl::delete_due() {
   }
   for (const HostKey& key : keys) {
     if (key.first == JobType::triggered && triggered.is_running(key.second)) continue;
-    // Only if it is certainly not there.
+    // Only if the folder certainly does not exist.
     const Found found = discover_some(options.roots, {key}, script_hosts);
     if (!found.jobs.empty() || !found.left_out.empty()) continue;
     log_.info("what was kept of a job whose folder is missing is deleted",
@@ -88,7 +87,7 @@ Result<void> JobHost::remove(JobType type, const std::string& name) {
   impl_->changed();
   {
     MutexLock lock(impl_->mutex);
-    if (impl_->entries.contains(key)) return {};  // there is another one of that name
+    if (impl_->entries.contains(key)) return {};  // there is a new job of that name
     impl_->book.removed(key, impl_->clock.now());
   }
   impl_->save_book(false);
@@ -99,7 +98,7 @@ Result<void> JobHost::remove(JobType type, const std::string& name) {
   return {};
 }
 
-// Now, or when a run that still is has ended.
+// Now, or when its current run has ended.
 void JobHost::Impl::remove_data_of(const HostKey& key) {
   const Instant until = clock.now().instant + kRemovalWait;
   {
@@ -115,7 +114,7 @@ void JobHost::Impl::remove_data_of(const HostKey& key) {
   MutexLock one(refresh_mutex);
   {
     MutexLock lock(mutex);
-    if (entries.contains(key)) return;  // it was made again meanwhile
+    if (entries.contains(key)) return;  // it was created again meanwhile
   }
   remove_job_data(options, key.first, key.second);
   MutexLock lock(mutex);

@@ -1,4 +1,4 @@
-// The inside of JobHost, shared by its files.
+// The internals of JobHost, shared by its files.
 #pragma once
 
 #include <atomic>
@@ -21,8 +21,8 @@
 
 namespace mainspring {
 
-// A file or directory at one moment: what a mount, a replaced directory or a link to another place
-// changes.
+// The identity of a file or directory at one moment. It changes with a mount, a replaced directory
+// or a changed link.
 struct PathIdentity {
   std::uint64_t device = 0, inode = 0;
   std::uint64_t mode = 0;
@@ -30,45 +30,45 @@ struct PathIdentity {
   friend bool operator==(const PathIdentity&, const PathIdentity&) = default;
 };
 
-// A folder that is loaded, and what runs it (triggered ones are run by TriggeredJobs).
+// A loaded folder and its runner (TriggeredJobs runs triggered folders).
 struct HostEntry {
   JobFolder folder;
   FolderSignature signature;  // when it was loaded
   // Its directory, its script and its links. They are compared between scans: the system reports
   // nothing when a link above the folder changes.
   std::vector<std::pair<std::string, PathIdentity>> polled;
-  std::optional<Instant> absent_since;  // it was not found by the last scan
-  std::string unknown;                  // why it could not be read by the last scan; "" = it could
-  // Of a job that runs in the folder itself: the files that count. `signature` has these only.
+  std::optional<Instant> absent_since;  // the last scan did not find it
+  std::string unknown;                  // why the last scan could not read it; "" = it could
+  // For a job that runs in the folder itself: the files that count. `signature` has only these.
   std::optional<DeployedFiles> deployed;
-  // The file that restarted such a job last, when, and how often in quick succession.
+  // The file that last restarted such a job, when, and how often in quick succession.
   std::string cause;
   Instant caused_at;
   int causes = 0;
   std::unique_ptr<JobRunner> runner;
 };
 
-// Another content of a folder than the loaded one, and since when it has been the same.
+// New content of a folder that differs from the loaded one, and since when it has been the same.
 struct PendingFolder {
   std::string digest;
   Instant since;
-  // Of a job that runs in the folder itself: what was seen, and how often it had changed again.
+  // For a job that runs in the folder itself: the observed content, and how often it changed again.
   FolderSignature seen;
   int changes = 0;
 };
 
-// Which folders a scan looks at.
+// The folders that a scan examines.
 struct ScanScope {
   bool all = false;
   std::set<HostKey> keys;     // if not all
-  std::set<HostKey> settled;  // of these the system reported changes, and then a quiet period
-  bool at_once = false;       // without waiting until nothing changes any more
+  std::set<HostKey> settled;  // the system reported changes of these, and then a quiet period
+  bool at_once = false;       // without a quiet period
 };
 
-// A folder that is gone, and whose run is given its time to end.
+// A removed folder whose run gets time to end.
 struct LeavingJob {
   std::unique_ptr<JobRunner> runner;
-  bool with_data = false;  // which goes too then
+  bool with_data = false;  // also remove its data then
 };
 
 std::vector<std::pair<std::string, PathIdentity>> polled_paths(const JobFolder& folder,
@@ -89,7 +89,7 @@ struct JobHost::Impl {
   std::vector<PathIdentity> identities_of(const std::string& root) const;
   void poll_paths() MS_EXCLUDES(refresh_mutex, mutex);
   Instant next_due(Instant now) MS_REQUIRES(mutex);
-  // Takes what is due out of the lists.
+  // Removes what is due from the lists, and returns it.
   std::optional<ScanScope> take_due(Instant now) MS_REQUIRES(mutex);
 
   // -- scanning (job_host_scan.cc)
@@ -98,7 +98,7 @@ struct JobHost::Impl {
   void read_host_file();
   void consider(const JobFolder& folder, const ScanScope& scope, const Found& found)
       MS_REQUIRES(refresh_mutex);
-  // Runs what is to run with the folder as it is now, or lets it rest.
+  // Starts or stops the runs of a folder according to its current state.
   void apply(HostEntry& entry) MS_REQUIRES(mutex);
   bool is_settled(const HostKey& key, const FolderSignature& fresh, const ScanScope& scope)
       MS_REQUIRES(refresh_mutex, mutex);
@@ -115,18 +115,18 @@ struct JobHost::Impl {
   void keep_unknown(const HostKey& key, const std::string& why) MS_EXCLUDES(mutex);
   void absent(const HostKey& key, bool at_once) MS_REQUIRES(refresh_mutex) MS_EXCLUDES(mutex);
   std::unique_ptr<JobRunner> new_runner(const HostKey& key) MS_REQUIRES(refresh_mutex, mutex);
-  void see_off() MS_EXCLUDES(refresh_mutex, mutex);  // those that have left
+  void see_off() MS_EXCLUDES(refresh_mutex, mutex);  // ends jobs that have left
   void give_triggered() MS_REQUIRES(refresh_mutex) MS_EXCLUDES(mutex);
   void report(const Found& found, const ScanScope& scope);
   void changed() { ++version; }
 
-  // -- what is kept of missing jobs (job_host_data.cc)
+  // -- data of missing jobs (job_host_data.cc)
   void read_book();
   void save_book(bool always) MS_EXCLUDES(mutex);
   void delete_due() MS_EXCLUDES(refresh_mutex, mutex);
   void remove_data_of(const HostKey& key) MS_EXCLUDES(refresh_mutex, mutex);
 
-  // -- seeing and doing (job_host_control.cc)
+  // -- operations of callers (job_host_control.cc)
   std::string directory_of(JobType type, const std::string& name) const;
   Result<JobView> deployed(JobType type, const std::string& name, Result<JobFolder> result);
   JobView view_of(const HostKey& key, const HostEntry& entry) const MS_REQUIRES(mutex);
@@ -174,9 +174,9 @@ struct JobHost::Impl {
   bool some_unknown MS_GUARDED_BY(mutex) = false;  // the last scan could not read everything
   bool book_complained MS_GUARDED_BY(mutex) = false;
   bool book_is_read = false;                                       // by start()
-  std::optional<std::string> host_file_text MS_GUARDED_BY(mutex);  // as it was read last
+  std::optional<std::string> host_file_text MS_GUARDED_BY(mutex);  // as last read
   std::vector<std::string> host_file_warnings MS_GUARDED_BY(mutex);
-  // host.json could not be used since the start: without its limits nothing runs. "" = it could.
+  // Why host.json was never usable since the start: without its limits no job runs. "" = it was.
   std::string host_file_error MS_GUARDED_BY(mutex);
   bool host_file_used MS_GUARDED_BY(mutex) = false;  // one was, or there was none
   bool started MS_GUARDED_BY(mutex) = false;

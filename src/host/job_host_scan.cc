@@ -1,4 +1,4 @@
-// Comparing the folders with what runs: loading, restarting, ending.
+// Compares the folders with what runs: loads, restarts and ends jobs.
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -11,12 +11,12 @@
 namespace mainspring {
 namespace {
 
-// Until directories that could not be read are read again.
+// Pause before unreadable directories are read again.
 constexpr Duration kUnknownPause = std::chrono::seconds(1);
-// A file that restarts a job that often, and each time within so long, is written by the job.
+// If a file restarts a job this often, each time within kOwnWriteTime, the job itself writes it.
 constexpr int kOwnWrites = 4;
 constexpr Duration kOwnWriteTime = std::chrono::seconds(30);
-constexpr int kOwnWriteScans = 12;  // in which it has changed each time
+constexpr int kOwnWriteScans = 12;  // scans in a row in which it has changed
 
 HostKey key_of(const JobFolder& folder) {
   return {folder.type, folder.name};
@@ -24,8 +24,8 @@ HostKey key_of(const JobFolder& folder) {
 
 }  // namespace
 
-// One that cannot be used changes nothing. At the start it holds back all jobs: pools limit what
-// they may do to the machine.
+// An invalid host.json changes nothing. At the start it holds back all jobs: its pools limit the
+// resources that they may use.
 void JobHost::Impl::read_host_file() {
   struct stat status {};
   // Its disk is not mounted.
@@ -62,15 +62,15 @@ void JobHost::Impl::read_host_file() {
   changed();
 }
 
-// A folder is loaded when nothing has changed in it for the quiet period: since the last event, or
-// between two scans that found the same.
+// A folder is loaded when its content has not changed for the quiet period: since the last event,
+// or between two scans with the same result.
 bool JobHost::Impl::is_settled(const HostKey& key, const FolderSignature& fresh,
                                const ScanScope& scope) {
   if (scope.at_once) return true;
-  // Events of a job that runs in its folder say nothing: it may write there all the time.
+  // Events of a job that runs in its folder are ignored: the job may write there all the time.
   if (!is_in_place(key)) {
     if (scope.settled.contains(key)) return true;
-    if (dirty.contains(key)) return false;  // looked at again when its events have ended
+    if (dirty.contains(key)) return false;  // examined again when its events have ended
   }
   const Instant now = clock.now().instant;
   std::string digest = fresh.digest();
@@ -92,7 +92,7 @@ void JobHost::Impl::consider(const JobFolder& folder, const ScanScope& scope, co
     book.kept(key, clock.now());
     if (entry != entries.end()) {
       HostEntry& loaded = entry->second;
-      // The same name in a later directory does not replace one that cannot be seen just now.
+      // The same name in a later directory does not replace a folder that is unreadable for now.
       if (loaded.folder.directory != folder.directory) {
         for (const Found::Unlisted& one : found.unlisted) {
           if (one.directory != parent_of(loaded.folder.directory)) continue;
@@ -122,7 +122,7 @@ bool JobHost::Impl::is_in_place(const HostKey& key) const {
   return entry != entries.end() && entry->second.deployed;
 }
 
-// Of a job that runs in its folder only the deployed files, which it writes beside.
+// For a job that runs in its folder, only the deployed files: the job writes other files there.
 FolderSignature JobHost::Impl::sign(const HostKey& key, const JobFolder& folder) {
   std::optional<DeployedFiles> deployed;
   {
@@ -137,7 +137,7 @@ FolderSignature JobHost::Impl::sign(const HostKey& key, const JobFolder& folder)
   return other ? sign_folder(folder.directory) : fresh;
 }
 
-// Reduces the signature to them.
+// Reduces the signature to the deployed files.
 DeployedFiles JobHost::Impl::deployed_files(const HostKey& key, const JobFolder& folder,
                                             FolderSignature& signature) {
   const std::string path = deployed_files_path(options, key.first, key.second);
@@ -165,7 +165,7 @@ DeployedFiles JobHost::Impl::deployed_files(const HostKey& key, const JobFolder&
   return files;
 }
 
-// A job that writes to one of its deployed files must not restart itself for ever.
+// A job that writes to one of its deployed files must not restart itself forever.
 void JobHost::Impl::note_cause(HostEntry& entry, const FolderSignature& fresh) {
   const Instant now = clock.now().instant;
   const std::string cause = first_change(entry.signature, fresh);
@@ -178,7 +178,7 @@ void JobHost::Impl::note_cause(HostEntry& entry, const FolderSignature& fresh) {
   ignore_file(entry, cause);
 }
 
-// One that writes to it without a pause would hide all other changes.
+// A file that changes without a pause would hide all other changes.
 void JobHost::Impl::note_change(const HostKey& key, PendingFolder& one,
                                 const FolderSignature& fresh) {
   HostEntry& entry = entries.at(key);
@@ -198,7 +198,7 @@ void JobHost::Impl::ignore_file(HostEntry& entry, const std::string& file) {
       {{"job", entry.folder.name}, {"file", file}});
 }
 
-// The signature was taken before: what changes meanwhile is seen by the next scan.
+// The signature was taken before: later changes are found by the next scan.
 void JobHost::Impl::load(const HostKey& key, const std::string& directory,
                          FolderSignature signature) {
   auto read = read_job_folder(key.first, directory, script_hosts);
@@ -213,7 +213,7 @@ void JobHost::Impl::load(const HostKey& key, const std::string& directory,
   if (read && read->in_place()) {
     deployed = deployed_files(key, *read, signature);
   } else if (was_in_place) {
-    signature = sign_folder(directory);  // it had the deployed files only
+    signature = sign_folder(directory);  // it had only the deployed files
   }
   auto polled = read ? polled_paths(*read, signature) : decltype(HostEntry::polled)();
   const Now now = clock.now();
@@ -257,8 +257,8 @@ void JobHost::Impl::apply(HostEntry& entry) {
 }
 
 std::unique_ptr<JobRunner> JobHost::Impl::new_runner(const HostKey& key) {
-  // One of that name may still be ending: then it goes on with the new folder after that, as two
-  // would write to one log.
+  // A job of that name may still be ending: the new folder starts after that, as two runs would
+  // write to one log.
   if (const auto old = leaving.find(key); old != leaving.end()) {
     std::unique_ptr<JobRunner> runner = std::move(old->second.runner);
     leaving.erase(old);
@@ -280,7 +280,7 @@ std::unique_ptr<JobRunner> JobHost::Impl::new_runner(const HostKey& key) {
   return runner;
 }
 
-// Nothing is known of the folder now: its job continues as it is.
+// The folder is unreadable now: its job continues as it is.
 void JobHost::Impl::keep_unknown(const HostKey& key, const std::string& why) {
   MutexLock lock(mutex);
   pending.erase(key);
@@ -290,8 +290,8 @@ void JobHost::Impl::keep_unknown(const HostKey& key, const std::string& why) {
   entry->second.absent_since.reset();
 }
 
-// Does not wait for runs to end: that may take as long as their settings say, and everything else
-// that happens to folders would wait too.
+// Does not wait for runs to end: that may take as long as their settings allow, and all other
+// changes of folders would wait too.
 void JobHost::Impl::absent(const HostKey& key, bool at_once) {
   const Now now = clock.now();
   {

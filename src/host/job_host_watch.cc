@@ -1,4 +1,4 @@
-// Detecting changes of job folders: by inotify, by comparing paths, by reading all folders again.
+// Detects changes of job folders: by inotify, by comparing paths, by reading all folders again.
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -10,16 +10,16 @@
 namespace mainspring {
 namespace {
 
-// How often what the engine did not take is tried again.
+// How often calls that the engine did not accept are repeated.
 constexpr Duration kTend = std::chrono::seconds(30);
 constexpr Duration kWatchWait = std::chrono::hours(1);
 constexpr Duration kShortestPoll = std::chrono::milliseconds(10);
 constexpr Duration kLongestPoll = std::chrono::seconds(1);
-// Of the data of missing jobs that is due and still in use.
+// Pause before data of missing jobs that is still in use is deleted.
 constexpr Duration kDeletePause = std::chrono::milliseconds(250);
 constexpr Duration kShortestRescan = std::chrono::seconds(1);
 
-// nullopt = it cannot be looked at now. A path that is not there has an identity of zeros.
+// nullopt = it cannot be read now. A missing path has an identity of zeros.
 std::optional<PathIdentity> identity_of(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) {
@@ -58,17 +58,17 @@ std::vector<PathIdentity> JobHost::Impl::identities_of(const std::string& root) 
   return out;
 }
 
-// The root may be made later, removed, mounted over, or be a link that leads elsewhere later.
+// The root may be created later, removed, mounted over, or be a link whose target changes.
 void JobHost::Impl::watch_root(const std::string& root) {
-  std::string told;
+  std::string logged;
   for (;;) {
     const std::vector<PathIdentity> identities = identities_of(root);
     auto watch = FileWatch::open(root);
-    if (!watch && watch.error().message != told) {
-      told = watch.error().message;
+    if (!watch && watch.error().message != logged) {
+      logged = watch.error().message;
       log_.write(watch.error().code == ErrorCode::not_found ? LogLevel::info : LogLevel::warn,
                  "a directory of jobs cannot be watched; it is read regularly instead",
-                 {{"directory", root}, {"why", told}});
+                 {{"directory", root}, {"why", logged}});
     }
     MutexLock lock(mutex);
     if (stopping) return;
@@ -84,12 +84,12 @@ void JobHost::Impl::watch_root(const std::string& root) {
       if (stopping) return;
       continue;
     }
-    told.clear();
+    logged.clear();
     watch_problems.erase(root);
     unwatched.erase(root);
     watches[root] = watch->get();
     root_identities[root] = identities;
-    all_dirty = true;  // what happened before the watch began
+    all_dirty = true;  // changes before the watch started
     wake.notify_all();
     mutex.unlock();
     bool again = false;
@@ -185,7 +185,7 @@ std::optional<ScanScope> JobHost::Impl::take_due(Instant now) {
   ScanScope scope{.all = all_dirty || now >= rescan_at};
   if (scope.all) {
     all_dirty = false;
-    // Nothing reports that what could not be read or watched can be read again.
+    // No event reports that an unreadable or unwatched directory can be read again.
     const bool hurry = some_unknown || !unwatched.empty();
     rescan_at = now + (hurry ? std::min(options.rescan, std::max(options.quiet, kShortestRescan))
                              : options.rescan);

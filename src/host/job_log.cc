@@ -1,4 +1,4 @@
-// The writer of a job's log: lines into its file, rolling, caps, and who waits for more.
+// Writes a job's log: lines into its file, rolling, caps, and followers.
 #include "host/job_log.h"
 
 #include <errno.h>
@@ -23,8 +23,8 @@
 
 namespace mainspring {
 namespace {
-// Formatted lines are written when there are so many bytes of them, so that a large output() needs
-// no more memory than this and a line.
+// Formatted lines are written when they reach this size, so that a large output() needs no more
+// memory than this and a line.
 constexpr std::size_t kChunkBytes = 256 << 10;
 
 std::string_view tag_of(LogSource source) {
@@ -53,7 +53,7 @@ std::string_view without_line_end(std::string_view line) {
   return line;
 }
 
-// The longest beginning of `text` within `limit` bytes that does not cut a UTF-8 character.
+// The longest prefix of `text` within `limit` bytes that does not cut a UTF-8 character.
 std::size_t cut_at(std::string_view text, std::size_t limit) {
   if (text.size() <= limit) return text.size();
   for (std::size_t end = limit; end + 4 > limit; --end) {
@@ -67,14 +67,15 @@ void note(Result<void>& result, Result<void> step) {
   if (result && !step) result = std::move(step);
 }
 
-// Output that is not kept, since a cap was reached.
+// Output that is not kept because a cap was reached.
 struct Unkept {
   bool reached = false;
   std::int64_t lines = 0;
   std::int64_t bytes = 0;
 };
 
-// Who waits for a log to grow; its own mutex, so that nobody waits for the disk to ask.
+// Followers that wait for the log to grow. They have a separate mutex, so that they do not wait for
+// the disk.
 class Followers {
  public:
   std::int64_t size() const MS_EXCLUDES(mutex_) {
@@ -85,7 +86,7 @@ class Followers {
     MutexLock lock(mutex_);
     return closed_;
   }
-  // Several writers may tell in another order than they wrote.
+  // Several writers may call it in another order than they wrote.
   void grew(std::int64_t size) MS_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     size_ = std::max(size_, size);
@@ -119,7 +120,7 @@ class Followers {
     std::function<void()> changed;
   };
 
-  // Without the mutex while a function runs: it may come back to us.
+  // Called without the mutex, as the function may call back.
   void call_due() MS_REQUIRES(mutex_) {
     for (auto it = waiting_.begin(); it != waiting_.end();) {
       if (!closed_ && it->second.position >= size_) {
@@ -158,8 +159,8 @@ struct JobLog::Impl {
   const Clock& clock;
   Followers followers;
 
-  // Held over writing, on purpose: it is what keeps lines whole and in order, and what makes
-  // whoever writes faster than the disk wait.
+  // Held during writes, on purpose: it keeps lines whole and in order, and blocks writers that are
+  // faster than the disk.
   Mutex mutex;
   log_files::LogFile file MS_GUARDED_BY(mutex);
   std::vector<log_files::IndexEntry> older MS_GUARDED_BY(mutex);
@@ -187,7 +188,8 @@ struct JobLog::Impl {
   void roll() MS_REQUIRES(mutex);
   Result<void> roll_files() MS_REQUIRES(mutex);
   Result<void> write_chunk() MS_REQUIRES(mutex);
-  // Runs `step` with the mutex and the time set, writes what it formatted, tells the followers.
+  // Runs `step` with the mutex and the time set, writes the lines that it formatted, notifies
+  // followers.
   template <class F>
   Result<void> write_step(F step) MS_EXCLUDES(mutex);
   Result<void> keep_whole_lines(std::size_t written, int error) MS_REQUIRES(mutex);
@@ -211,7 +213,7 @@ Result<void> JobLog::Impl::open_files() {
   struct stat status {};
   const bool other = ::lstat(options.path.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
   if (other && S_ISDIR(status.st_mode)) return file_error("open", options.path, EISDIR);
-  // What is no file is replaced: a pipe there would block.
+  // Anything other than a file is replaced: a pipe would block.
   const int fd = other ? -1 : ::open(options.path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC);
   if (fd < 0 && !other && errno != ENOENT) return file_error("open", options.path, errno);
   if (fd < 0) {
@@ -222,7 +224,7 @@ Result<void> JobLog::Impl::open_files() {
   file = std::move(files.back());
   file.fd = Fd(fd);
   older.pop_back();
-  // A line that a crash or a full disk cut ends here.
+  // Completes a line that a crash or a full disk cut.
   char last = '\n';
   if (file.size > 0 && ::pread(fd, &last, 1, file.size - 1) == 1 && last != '\n') {
     if (::write(fd, "\r\n", 2) != 2) return file_error("write", options.path, errno);
@@ -231,7 +233,7 @@ Result<void> JobLog::Impl::open_files() {
   return {};
 }
 
-// Generations that fewer are wanted of now.
+// Removes generations beyond the current limit.
 void JobLog::Impl::remove_surplus() const {
   int missing = 0;
   for (int i = options.generations + 1; i <= log_files::kMaxGenerations && missing < 3; ++i) {
@@ -270,7 +272,7 @@ void JobLog::Impl::tell_count(Unkept& over) {
   over.lines = over.bytes = 0;
 }
 
-// Is a line of output within the caps? If not, it is counted.
+// Returns whether a line of output is within the caps. If not, counts it.
 bool JobLog::Impl::keep(LogSource source, std::size_t bytes) {
   if (!is_output(source)) return true;
   const std::int64_t size = end() + static_cast<std::int64_t>(chunk.size());
@@ -292,7 +294,7 @@ bool JobLog::Impl::keep(LogSource source, std::size_t bytes) {
   return false;
 }
 
-// One line without its end.
+// Adds one line without its end.
 Result<void> JobLog::Impl::add(LogSource source, std::string_view line) {
   do {
     const std::size_t length = cut_at(line, kMaxLineBytes);
@@ -321,7 +323,7 @@ Result<void> JobLog::Impl::add_output(LogSource source, std::string_view bytes) 
       note(result, add(source, without_line_end(kept)));
       kept.clear();
     } else if (kept.size() > kMaxLineBytes) {
-      // No more than a line's limit is kept back, however long the line is.
+      // At most a line's limit is buffered, however long the line is.
       const std::size_t length = cut_at(kept, kMaxLineBytes);
       note(result, add(source, std::string_view(kept).substr(0, length)));
       kept.erase(0, length);
@@ -340,8 +342,8 @@ Result<void> JobLog::Impl::add_partial() {
   return result;
 }
 
-// A log that cannot be rolled goes on in its file, says so, and tries again when it has grown by as
-// much once more.
+// If a log cannot be rolled, it continues in its file, reports that, and tries again when it has
+// grown by the same size again.
 void JobLog::Impl::roll() {
   Result<void> rolled = roll_files();
   if (rolled) {
@@ -358,7 +360,7 @@ Result<void> JobLog::Impl::roll_files() {
   MS_TRY(log_files::shift(options.path, options.generations));
   std::vector<log_files::IndexEntry> stay = older;
   stay.push_back({file.inode, file.begin});
-  // Of a log without generations the file is still there until the new one has replaced it.
+  // Without generations the file stays until the new one has replaced it.
   const auto most = static_cast<std::size_t>(std::max(options.generations, 1));
   if (stay.size() > most) stay.erase(stay.begin(), stay.end() - static_cast<std::ptrdiff_t>(most));
   MS_TRY_ASSIGN(file, log_files::create(options.path, end(), stay));
@@ -390,7 +392,7 @@ Result<void> JobLog::Impl::write_chunk() {
   return result;
 }
 
-// Counts what is in the file now. Of what was cut only whole lines stay; the others are lost.
+// Counts what is in the file now. Keeps only the whole lines of a partial write; others are lost.
 Result<void> JobLog::Impl::keep_whole_lines(std::size_t written, int error) {
   if (error == 0) {
     file.size += static_cast<std::int64_t>(written);
@@ -402,14 +404,14 @@ Result<void> JobLog::Impl::keep_whole_lines(std::size_t written, int error) {
   const std::size_t whole = last == std::string_view::npos ? 0 : last + 1;
   const std::string_view lost = std::string_view(chunk).substr(whole);
   file.size += static_cast<std::int64_t>(whole);
-  // The line that tells of lost ones is the first, and not itself one of them.
+  // The line that reports lost lines is the first, and is not itself one of them.
   const bool told = lost_lines > 0;
   std::int64_t lines = std::count(lost.begin(), lost.end(), '\n');
   if (told && whole > 0) lost_lines = 0;
   if (told && whole == 0) --lines;
   lost_lines += lines;
   if (whole != written && ::ftruncate(file.fd.get(), file.size) != 0) {
-    // What is cut stays then, as part of a line of its own.
+    // The partial line stays then, as a line of its own.
     file.size += static_cast<std::int64_t>(written - whole);
   }
   return file_error("write", options.path, error);
@@ -451,7 +453,7 @@ Result<std::unique_ptr<JobLog>> JobLog::open(JobLogOptions options, const Clock&
 Result<void> JobLog::write(LogSource source, std::string_view line) {
   return impl_->write_step([&]() MS_NO_THREAD_SAFETY_ANALYSIS {
     Result<void> result;
-    // What comes from outside cannot pass for a line of another source.
+    // Foreign text cannot imitate a line of another source.
     std::string_view rest = without_line_end(line);
     for (std::size_t end = 0; end != std::string_view::npos;) {
       end = rest.find('\n');
@@ -472,7 +474,7 @@ Result<void> JobLog::flush() {
 }
 
 void JobLog::begin_run() {
-  // What cannot be written now is told with the next line.
+  // Lines that cannot be written now are reported with the next line.
   [[maybe_unused]] const Result<void> told =
       impl_->write_step([&]() MS_NO_THREAD_SAFETY_ANALYSIS -> Result<void> {
         impl_->tell_count(impl_->over_lines);

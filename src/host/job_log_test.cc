@@ -1,4 +1,4 @@
-// The promises of a job's log: its lines to the byte, and that none is lost.
+// A job's log: its exact lines, without loss.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <signal.h>
@@ -62,7 +62,7 @@ LogText read_all(const std::string& path, std::int64_t position = 0,
   return std::move(*text);
 }
 
-// What stands behind the prefixes, one line each.
+// The messages after the prefixes, one line each.
 std::string messages(const std::string& text) {
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
@@ -106,7 +106,7 @@ TEST_CASE("lines have the format of WebJobs to the byte") {
   CHECK(log_time(WallTime::from_ms(0)) == "01/01/1970 00:00:00");
 }
 
-TEST_CASE("a line that contains lines cannot pass for one of another source") {
+TEST_CASE("a line that contains line breaks cannot imitate a line of another source") {
   TempDir dir;
   ManualClock clock;
   auto log = open_log(options_for(dir.file("job_log.txt")), clock);
@@ -115,7 +115,7 @@ TEST_CASE("a line that contains lines cannot pass for one of another source") {
         "INFO] a\nINFO] [x: SYS INFO] forged\nINFO] b\n");
 }
 
-TEST_CASE("output is cut into lines, and a last line without an end is kept until flush") {
+TEST_CASE("output is split into lines, and an unfinished last line is kept until flush") {
   TempDir dir;
   ManualClock clock;
   const std::string path = dir.file("job_log.txt");
@@ -132,14 +132,13 @@ TEST_CASE("output is cut into lines, and a last line without an end is kept unti
         "INFO] one\nINFO] two\nINFO] three\nINFO] \nINFO] four\nERR ] bad\n");
 }
 
-TEST_CASE(
-    "a line over 64 KiB is cut into several, not within a character, and nothing is missing") {
+TEST_CASE("a line over 64 KiB is split between characters, and nothing is missing") {
   TempDir dir;
   ManualClock clock;
   const std::string path = dir.file("job_log.txt");
   auto log = open_log(options_for(path), clock);
   std::string line = "x";
-  while (line.size() < 3 * JobLog::kMaxLineBytes) line += "\xc3\xa4";  // an ä, at odd places
+  while (line.size() < 3 * JobLog::kMaxLineBytes) line += "\xc3\xa4";  // an ä at odd positions
   for (const std::size_t step : {line.size(), std::size_t{1000}, std::size_t{65'537}}) {
     const std::int64_t before = log->size();
     for (std::size_t at = 0; at < line.size(); at += step) {
@@ -162,7 +161,7 @@ TEST_CASE(
   CHECK(count_of(read_all(path).text, "INFO] ") == 16);
 }
 
-TEST_CASE("a log is rolled into generations, the oldest is removed, and positions stay good") {
+TEST_CASE("a log is rolled into generations, the oldest is removed, and positions stay valid") {
   TempDir dir;
   ManualClock clock;
   const std::string path = dir.file("job_log.txt");
@@ -240,7 +239,7 @@ TEST_CASE("positions are right after a crash at any step of a roll") {
     size = fill();
     CHECK(size - before == 12 * 60);
   };
-  SUBCASE("the files were shifted, the new one is not there") {
+  SUBCASE("the files were shifted, the new one is missing") {
     REQUIRE(log_files::shift(path, 2));
     check();
   }
@@ -248,14 +247,14 @@ TEST_CASE("positions are right after a crash at any step of a roll") {
     fs::rename(dir.file("job_prev_log.1.txt"), dir.file("job_prev_log.2.txt"));
     check();
   }
-  SUBCASE("the index has the new file, which did not get its name") {
+  SUBCASE("the index has the new file, which was not renamed") {
     std::vector<log_files::IndexEntry> index = log_files::read_index(path);
     REQUIRE(log_files::shift(path, 2));
     index.push_back({1, size});
     REQUIRE(log_files::write_index(path, index));
     check();
   }
-  SUBCASE("the index is half written beside the old one") {
+  SUBCASE("a partial new index is beside the old one") {
     std::ofstream(dir.file(".job_log.txt.index.new")) << "mainspring log in";
     check();
   }
@@ -287,7 +286,7 @@ TEST_CASE("a log whose files were copied elsewhere keeps its positions") {
   CHECK(copied.next == size);
 }
 
-TEST_CASE("reading answers whole lines, from the end too") {
+TEST_CASE("a read returns whole lines, also from the end") {
   TempDir dir;
   ManualClock clock;
   const std::string path = dir.file("job_log.txt");
@@ -312,7 +311,7 @@ TEST_CASE("reading answers whole lines, from the end too") {
   CHECK(text.text.empty());
   CHECK(text.next == log->size());
   CHECK(text.at_end);
-  // A line that is only being written is not shown yet.
+  // A line that is still being written is not shown.
   std::ofstream(path, std::ios::app) << "[11/21/20";
   text = read_all(path, log->size());
   CHECK(text.text.empty());
@@ -352,7 +351,7 @@ TEST_CASE("followers are called once, when the log is longer or closed, and not 
   CHECK(log->write(LogSource::out, "late").error().code == ErrorCode::conflict);
 }
 
-TEST_CASE("forget waits for a call under way, but not for its own") {
+TEST_CASE("forget waits for a running call, except from inside that call") {
   TempDir dir;
   ManualClock clock;
   auto log = open_log(options_for(dir.file("job_log.txt")), clock);
@@ -377,7 +376,7 @@ TEST_CASE("forget waits for a call under way, but not for its own") {
   log->forget(number);
   CHECK(ended);
   writer.join();
-  // From inside; a call may also write to the log.
+  // From inside the call, which may also write to the log.
   std::uint64_t own = 0;
   bool called = false;
   own = log->notify(log->size(), [&] {
@@ -462,7 +461,7 @@ TEST_CASE("four threads write 200,000 lines, it rolls, and a follower sees every
   for (const int count : next) CHECK(count == kLines);
 }
 
-TEST_CASE("a follower that is too slow is told how much it missed, to the byte") {
+TEST_CASE("a follower that is too slow learns how much it missed, to the byte") {
   TempDir dir;
   const SystemClock clock;
   const std::string path = dir.file("job_log.txt");
@@ -483,7 +482,7 @@ TEST_CASE("a follower that is too slow is told how much it missed, to the byte")
   CHECK(count_of(reader.text, "] a line like others\r\n[") == reader.text.size() / 57 - 1);
 }
 
-TEST_CASE("over cap_bytes output is counted, one line says so, and the end says how many") {
+TEST_CASE("output over cap_bytes is counted; one line reports the limit, the last line the count") {
   TempDir dir;
   ManualClock clock;
   const std::string path = dir.file("output_log.txt");
@@ -503,7 +502,7 @@ TEST_CASE("over cap_bytes output is counted, one line says so, and the end says 
         "SYS WARN] 5 lines of output (8 bytes) were not kept\n");
 }
 
-TEST_CASE("over cap_lines the same, and a new run begins anew") {
+TEST_CASE("lines over cap_lines are dropped too, and a new run starts the count from zero") {
   TempDir dir;
   ManualClock clock;
   const std::string path = dir.file("job_log.txt");
@@ -520,7 +519,7 @@ TEST_CASE("over cap_lines the same, and a new run begins anew") {
         "SYS WARN] 2 lines of output (2 bytes) were not kept\nINFO] 5\nINFO] 6\n");
 }
 
-TEST_CASE("a full disk loses that line and says so, and the log goes on when there is room") {
+TEST_CASE("a full disk loses lines and the log says so; it continues when there is space") {
   TempDir dir;
   ManualClock clock;
   const std::string path = dir.file("job_log.txt");
@@ -555,7 +554,7 @@ TEST_CASE("a full disk loses that line and says so, and the log goes on when the
         "INFO] one\nINFO] two\nSYS WARN] 3 lines could not be written and are lost\nINFO] six\n");
 }
 
-TEST_CASE("a log that cannot be rolled goes on and says so") {
+TEST_CASE("a log that cannot be rolled continues and says so") {
   TempDir dir;
   ManualClock clock;
   const std::string path = dir.file("job_log.txt");
@@ -571,7 +570,7 @@ TEST_CASE("a log that cannot be rolled goes on and says so") {
   CHECK(log->size() == static_cast<std::int64_t>(content(path).size()));
 }
 
-TEST_CASE("options and places that cannot be are refused") {
+TEST_CASE("invalid options and positions are refused") {
   TempDir dir;
   ManualClock clock;
   JobLogOptions options = options_for(dir.file("job_log.txt"));

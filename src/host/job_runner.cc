@@ -1,4 +1,4 @@
-// The thread that makes a folder's runner what it is wanted to be.
+// The thread that applies the wanted state of a folder's runner.
 #include "host/job_runner.h"
 
 namespace mainspring {

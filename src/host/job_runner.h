@@ -1,5 +1,5 @@
-// JobRunner: what a folder's runner has in common, whatever its type: it is told what the folder is
-// now (or that it is gone), and a thread of its own makes that so, one change after the other.
+// JobRunner: the common part of the runners of all folder types. It is given the current state of
+// its folder (or that the folder is gone), and applies one change after another on its own thread.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace mainspring {
 
-// Returns when the stop is requested, or `limit` has passed.
+// Returns when stop is requested, or `limit` has passed.
 void wait_for_stop(std::stop_token stop, Duration limit);
 
 class JobRunner {
@@ -24,14 +24,14 @@ class JobRunner {
   JobRunner& operator=(const JobRunner&) = delete;
 
   enum class Why { changed, disabled, removed, shutdown };
-  // From now on this folder is to run; nullopt: nothing is, for that reason. Does not wait.
+  // Runs this folder from now on; nullopt: runs nothing, for that reason. Does not wait.
   void set(std::optional<JobFolder> folder, Why why);
-  // set(nullopt) and waits until nothing runs any more. May be called twice.
+  // Calls set(nullopt) and waits until nothing runs. May be called twice.
   void end(Why why);
 
-  // Nothing is wanted and nothing runs: end() would not wait.
+  // True if nothing is wanted and nothing runs: end() would not wait.
   bool resting() const;
-  // Called, on the runner's thread, when it has come to rest. Set before set().
+  // Called on the runner's thread when it has come to rest. Set before set().
   std::function<void()> on_rest;
 
   virtual JobView view() const = 0;
@@ -39,9 +39,9 @@ class JobRunner {
  protected:
   // Runs the folder until `stop` is requested, then ends it; on the runner's thread.
   virtual void serve(const JobFolder& folder, std::stop_token stop) = 0;
-  // Nothing is wanted any more, or nothing ever was; on the runner's thread.
+  // Nothing is wanted (any more). On the runner's thread.
   virtual void rest() {}
-  // Why serve() was to end, once `stop` was requested; what comes after it.
+  // Why serve() should end, after `stop` was requested.
   Why why() const;
 
   HostParts& host_;

@@ -182,7 +182,7 @@ class Rewriter {
   void drop_last_comma() {
     const auto last = [&](std::size_t before) {
       while (before > 0 && is_blank(out_[before - 1])) --before;
-      return before;  // behind it; 0 = there is none
+      return before;  // the position after it; 0 = none
     };
     const std::size_t comma = last(out_.size());
     if (comma == 0 || out_[comma - 1] != ',') return;

@@ -1,5 +1,5 @@
-// LogBook: the logs of continuous jobs and queue folders, one open JobLog for each, shared by who
-// writes and who follows.
+// LogBook: the open logs of continuous jobs and queue folders, one JobLog for each, shared by
+// writers and followers.
 #pragma once
 
 #include <map>
@@ -23,7 +23,7 @@ class LogBook {
   Result<std::shared_ptr<JobLog>> open(JobType type, const std::string& name);
   // nullptr if it is not open.
   std::shared_ptr<JobLog> find(JobType type, const std::string& name) const;
-  // The job is gone: followers are told.
+  // The job is gone: notifies followers.
   void close(JobType type, const std::string& name);
   void close_all();
 

@@ -18,10 +18,10 @@ namespace mainspring::log_files {
 namespace {
 constexpr std::string_view kIndexHeader = "mainspring log index 1\n";
 constexpr std::size_t kMaxIndexBytes = 64 << 10;
-// A reader looks again when files were moved under its eyes; each time needs a roll meanwhile.
+// A reader starts over when files were moved meanwhile; each time needs a roll in between.
 constexpr int kMaxLooks = 1000;
-// Unused names in a row that are the end. A rename leaves one unused for a moment, or for ever if
-// the program died; what happens between two of our looks may show one more.
+// This many unused names in a row are the end. A rename leaves one unused for a moment, or forever
+// if the program died; a change between two of our reads may show one more.
 constexpr int kMaxGap = 3;
 
 std::pair<std::string, std::string> split(const std::string& path) {
@@ -35,7 +35,7 @@ std::string index_path(const std::string& path) {
   return directory + "." + name + ".index";
 }
 
-// The next number up to `end_of_number`, which is taken too.
+// Parses the next number up to `end_of_number`, which is consumed too.
 template <class T>
 bool take_number(std::string_view& text, char end_of_number, T& into) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), into);
@@ -68,8 +68,8 @@ const IndexEntry* find(const std::vector<IndexEntry>& index, ino_t inode) {
   return found == index.end() ? nullptr : &*found;
 }
 
-// `files` newest first: gives each its place, by the index where it knows the file, else by its
-// neighbour.
+// `files` newest first: sets the position of each, from the index if it contains the file, else
+// from the adjacent file.
 void place(std::vector<LogFile>& files, const std::vector<IndexEntry>& index) {
   const std::size_t none = files.size();
   std::size_t known = none;
@@ -105,7 +105,7 @@ Result<std::vector<LogFile>> open_by_name(const std::string& path) {
       continue;
     }
     missing = 0;
-    // Moved on while we looked: seen already.
+    // Renamed while we read: seen already.
     const bool seen = std::any_of(files.begin(), files.end(),
                                   [&](const LogFile& f) { return f.inode == file->inode; });
     if (!seen) files.push_back(std::move(*file));
@@ -113,7 +113,7 @@ Result<std::vector<LogFile>> open_by_name(const std::string& path) {
   return files;
 }
 
-// Who follows a log needs its newest file only: nullopt if that does not hold `position`.
+// A follower of a log needs only its newest file: nullopt if that does not contain `position`.
 Result<std::optional<LogFile>> open_newest(const std::string& path, std::int64_t position) {
   MS_TRY_ASSIGN(std::optional<LogFile> newest, open_one(path));
   if (!newest) return newest;
@@ -124,7 +124,7 @@ Result<std::optional<LogFile>> open_newest(const std::string& path, std::int64_t
   return newest;
 }
 
-// Do the files cover the log from `position` on, as far as the index knows it?
+// Returns whether the files cover the log from `position` on, according to the index.
 bool complete(const std::vector<LogFile>& files, const std::vector<IndexEntry>& index,
               std::int64_t position) {
   if (files.empty()) return index.empty();
@@ -174,7 +174,7 @@ Result<void> write_index(const std::string& path, const std::vector<IndexEntry>&
   for (const IndexEntry& entry : entries) text += fmt::format("{} {}\n", entry.inode, entry.begin);
   const std::string final_name = index_path(path);
   const std::string name = final_name + ".new";
-  // A job may write in this directory: not blocking, for a pipe of that name.
+  // A job may write to this directory: non-blocking, in case of a pipe with that name.
   const Fd fd(open_private(name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK));
   if (!fd) return file_error("open", name, errno);
   const ssize_t written = ::write(fd.get(), text.data(), text.size());
@@ -200,7 +200,7 @@ Result<std::vector<LogFile>> open_all(const std::string& path, std::int64_t posi
     MS_TRY_ASSIGN(std::vector<LogFile> files, open_by_name(path));
     const std::vector<IndexEntry> index = read_index(path);
     if (!files.empty()) place(files, index);
-    // What is missing twice in the same way was removed.
+    // A file that is missing twice in the same way was removed.
     std::vector<ino_t> seen;
     for (const LogFile& file : files) seen.push_back(file.inode);
     for (const IndexEntry& entry : index) seen.push_back(entry.inode);

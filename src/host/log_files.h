@@ -1,15 +1,15 @@
-// The files of a job's log: their names, and which part of the log each of them holds.
+// The files of a job's log: their names, and which part of the log each contains.
 //
 //   job_log.txt              the newest lines
 //   job_prev_log.txt         those before, job_prev_log.1.txt those before them, …
 //   .job_log.txt.index       the inode of each file and the log's position where it begins
 //
-// A log that is rolled for the first time gets an index; before, its only file begins at 0. The
-// index is replaced (by a rename) before a new file gets the log's name, and files only ever move
-// away from that name: whoever opens the files from the newest to the oldest and reads the index
-// after that knows for each of them where it belongs, whatever was renamed or removed meanwhile.
-// Sizes alone could not tell this across the removal of the oldest. Where the index is gone, or was
-// copied (other inodes), positions are derived from the files' order and sizes.
+// A log gets an index when it is rolled for the first time; before that its only file begins at 0.
+// The index is replaced (by a rename) before a new file gets the log's name, and files only ever
+// move away from that name. So a reader that opens the files from the newest to the oldest, and
+// then reads the index, knows the position of each of them, whatever was renamed or removed
+// meanwhile. Sizes alone are not enough once the oldest file is removed. If the index is missing or
+// was copied (other inodes), positions are derived from the files' order and sizes.
 #pragma once
 
 #include <sys/types.h>
@@ -32,7 +32,7 @@ struct IndexEntry {
   ino_t inode = 0;
   std::int64_t begin = 0;
 };
-// Oldest first. Empty if there is no index, or one that cannot be understood.
+// Oldest first. Empty if there is no valid index.
 std::vector<IndexEntry> read_index(const std::string& path);
 Result<void> write_index(const std::string& path, const std::vector<IndexEntry>& entries);
 
@@ -45,18 +45,18 @@ struct LogFile {
   std::int64_t end() const { return begin + size; }
 };
 
-// All files of the log that are there, oldest first, placed. With `position` >= 0 those that hold
-// what is before it may be left out. Empty if there are none. Errors: io_error.
+// All existing files of the log with their positions, oldest first. With `position` >= 0 the files
+// before it may be left out. Empty if there are none. Errors: io_error.
 Result<std::vector<LogFile>> open_all(const std::string& path, std::int64_t position);
 
-// Makes an empty file with the log's name whose content will begin at `begin`; `older` are the
-// files that stay. Replaces the file of that name if there is one. Errors: io_error, storage_full.
+// Creates an empty file with the log's name whose content begins at `begin`; `older` are the files
+// that stay. Replaces an existing file of that name. Errors: io_error, storage_full.
 Result<LogFile> create(const std::string& path, std::int64_t begin,
                        const std::vector<IndexEntry>& older);
 
-// Frees the log's name: its file becomes generation 1, that one 2, …; what would be over
-// `generations` is removed. With 0 the file keeps its name for create() to replace. Errors:
-// io_error, storage_full; some may have been renamed then.
+// Frees the log's name: its file becomes generation 1, that one 2, …; files beyond `generations`
+// are removed. With 0 the file keeps its name for create() to replace. Errors: io_error,
+// storage_full; some files may have been renamed then.
 Result<void> shift(const std::string& path, int generations);
 
 }  // namespace mainspring::log_files

@@ -1,4 +1,4 @@
-// Reading a job's log by position, whoever writes it meanwhile.
+// Reads a job's log by position, also while another process writes it.
 #include <errno.h>
 #include <unistd.h>
 
@@ -40,7 +40,7 @@ Result<std::int64_t> line_after(const std::vector<LogFile>& files, const std::st
   MS_TRY_ASSIGN(const std::string text,
                 read_at(files, path, from - 1, JobLog::kMaxLineBytes + 1024));
   const std::size_t end = text.find('\n');
-  if (end == std::string::npos) return from;  // a line longer than ours are
+  if (end == std::string::npos) return from;  // longer than any line of this host
   return from + static_cast<std::int64_t>(end);
 }
 
@@ -64,7 +64,7 @@ Result<LogText> read_log(const std::string& path, std::int64_t position, std::si
     answer.skipped = oldest - from;
     from = oldest;
   }
-  // Somebody removed a file between others.
+  // A file between others was removed.
   const auto holder = std::find_if(files.begin(), files.end(),
                                    [&](const LogFile& file) { return file.end() > from; });
   if (holder != files.end() && holder->begin > from) {
@@ -72,7 +72,7 @@ Result<LogText> read_log(const std::string& path, std::int64_t position, std::si
     from = holder->begin;
   }
   MS_TRY_ASSIGN(answer.text, read_at(files, path, from, max));
-  // A line that is only being written is left for the next time.
+  // An incomplete line is left for the next read.
   const std::size_t last = answer.text.rfind('\n');
   if (last != std::string::npos) {
     answer.text.resize(last + 1);

@@ -1,4 +1,4 @@
-// The job host's options, and where it keeps what.
+// The job host's options, and the paths of its files.
 #include "host/options.h"
 
 #include <fmt/format.h>
@@ -69,7 +69,7 @@ std::string job_log_path(const HostOptions& options, JobType type, const std::st
 
 namespace {
 
-// In one step for readers: a run whose files go one by one looks like an aborted one.
+// Atomic for readers: a run whose files are removed one by one looks like an aborted run.
 void remove_at_once(const std::string& path) {
   const std::string aside = fmt::format("{}/{}{}", parent_of(path), kBeingRemoved, base_name(path));
   (void)remove_tree(aside);

@@ -1,4 +1,4 @@
-// A queue folder's worker: a process per job, or children that take job after job.
+// A queue folder's worker: a process per job, or children that take one job after another.
 #include "host/queue_folder.h"
 
 #include <fmt/format.h>
@@ -46,8 +46,8 @@ Result<void> QueueFolder::prepare(const JobFolder& folder, ProcessSpec& spec,
   ProcessSpec script = script_spec(host_, folder, directory, {});
   spec.argv = std::move(script.argv);
   spec.directory = std::move(script.directory);
-  // What says who the job is comes from whoever runs it; of the server's environment only what the
-  // allow-list lets through.
+  // Job tokens come from the worker; of the server's environment only variables on the allow-list
+  // are passed on.
   std::erase_if(spec.environment,
                 [](const std::string& entry) { return !entry.starts_with("MAINSPRING_"); });
   spec.environment.insert(spec.environment.end(), script.environment.begin(),
@@ -82,7 +82,7 @@ PersistentOptions QueueFolder::persistent(const JobFolder& folder, std::shared_p
   options.spec = [this, folder, log]() -> Result<ProcessSpec> {
     ProcessSpec spec;
     ProgramAccess access = host_.options.access;
-    access.token = nullptr;  // a child outlives tokens: each job brings one
+    access.token = nullptr;  // a child lives longer than a token: each job brings its own
     MS_TRY(access.add(spec.environment, name_, "", kForever));
     MS_TRY(prepare(folder, spec, log));
     return spec;
@@ -109,6 +109,7 @@ void QueueFolder::serve(const JobFolder& folder, std::stop_token stop) {
       .queues = {name_}, .slots = max_children(folder), .lease = host_.options.lease};
   options.graceful_stop = stopping_wait_time(folder) + 10s;
   options.language = kProgramLanguage;
+  options.stops_on_command = false;
   std::unique_ptr<PersistentPool> pool;
   Handler handler;
   if (folder.settings.persistent) {

@@ -1,4 +1,4 @@
-// QueueFolder: runs a folder's script for the jobs of the queue that the folder is named after.
+// QueueFolder: runs a folder's script for the jobs of the queue with the folder's name.
 #pragma once
 
 #include <atomic>
@@ -24,8 +24,8 @@ class QueueFolder final : public JobRunner {
   // One process per job.
   Handler exec(const JobFolder& folder, std::shared_ptr<JobLog> log);
   PersistentOptions persistent(const JobFolder& folder, std::shared_ptr<JobLog> log);
-  // Directory, fences and log of a process that is about to be started. What belongs to it alone is
-  // held by the spec's functions, and ends with them.
+  // Sets directory, isolation and log of a process that is about to start. Resources of that
+  // process alone are owned by the spec's functions, and end with them.
   Result<void> prepare(const JobFolder& folder, ProcessSpec& spec,
                        const std::shared_ptr<JobLog>& log);
 

@@ -1,4 +1,4 @@
-// The pool: who gets which child, and when children are made and ended.
+// The pool: assigns children to jobs, and starts and ends children.
 #include "host/queue_scripts.h"
 
 #include <fmt/format.h>
@@ -20,11 +20,10 @@ constexpr Duration kFirstPause = std::chrono::milliseconds(100);
 constexpr Duration kLongestPause = std::chrono::seconds(30);
 constexpr int kMaxPauseDoublings = 16;
 constexpr Duration kServerAway = std::chrono::seconds(5);  // until a job is claimed again
-// How many children may end one after the other before they have read a job, until that counts as
-// a failed attempt.
+// How many children in a row may end before reading a job, until that counts as a failed attempt.
 constexpr int kMaxHandOvers = 3;
 
-// Before a child is made when the last `failures` ended without having answered a job.
+// Pause before a child is started when the last `failures` ended without answering a job.
 Duration pause_after(int failures) {
   if (failures < 2) return Duration(0);
   return std::min(kLongestPause, kFirstPause * (1 << std::min(failures - 2, kMaxPauseDoublings)));
@@ -35,17 +34,17 @@ int answers_in(const ProgramSaid& said) {
          (said.dead ? 1 : 0) + (said.snooze ? 1 : 0) + (said.defer ? 1 : 0);
 }
 
-// Why a line is no answer to job `id` although it has members of one; "" = it is one.
+// Why a line is not an answer to job `id` although it has members of one; "" = it is one.
 std::string mistake(const ProgramSaid& said, JobId id) {
   if (!said.bad_outcome.empty()) return said.bad_outcome;
-  if (!said.id && said.unfit_result) return "";  // the line could not be read; it has one job
+  if (!said.id && said.unfit_result) return "";  // the line is unreadable; the child has one job
   if (!said.id) return "id: must be given";
   if (*said.id != id) return fmt::format("id {}: must be that of its job, {}", *said.id, id);
   if (answers_in(said) > 1) return "result, error, dead, snooze, defer: only one can be given";
   return "";
 }
 
-// What goes with another answer only, or is about another job: ignored.
+// Ignores members that belong to another kind of answer, or to another job.
 void drop_misplaced(ProgramSaid& said, JobId id) {
   const auto drop = [&said](RemarkFault fault, std::string why) {
     said.faults.push_back({fault, std::move(why)});
@@ -73,7 +72,7 @@ void drop_misplaced(ProgramSaid& said, JobId id) {
   said.unfit_state.reset();
 }
 
-// `unfit`: a session state before it that cannot be kept.
+// `unfit`: an earlier session state that cannot be stored.
 std::optional<Outcome> outcome_of(ProgramSaid& said, const std::optional<Dead>& unfit) {
   if (unfit && said.result) return *unfit;
   if (said.unfit_result) return std::move(*said.unfit_result);
@@ -93,7 +92,7 @@ struct PersistentPool::Impl {
   Impl(Processes& processes_in, const Clock& clock_in, Log& log_in, PersistentOptions options_in)
       : processes(processes_in), clock(clock_in), log(log_in), options(std::move(options_in)) {}
 
-  // What the maintainer does outside of the lock.
+  // Work that the maintainer does without the lock.
   struct Work {
     std::vector<ChildPtr> over;  // to be joined
     std::vector<ChildPtr> to_stop;
@@ -115,11 +114,11 @@ struct PersistentPool::Impl {
 
   Result<ChildPtr> acquire(const std::stop_token& token);
   ChildPtr last_idle() MS_REQUIRES(shared.mutex);
-  // How the talk about a job went.
+  // The exchange with a child about one job.
   struct Talk {
-    std::optional<HandlerResult> result;  // nullopt: the child ended before it had read the job
+    std::optional<HandlerResult> result;  // nullopt: the child ended before it read the job
     bool answered = false;
-    bool went_on = false;  // with another answer after its answer
+    bool went_on = false;  // it sent a second answer
     std::optional<Dead> unfit_state;
   };
   Talk talk(ScriptChild& child, const std::string& line, const ClaimedJob& job, Context& context);
@@ -137,7 +136,7 @@ struct PersistentPool::Impl {
   std::list<ChildPtr> children MS_GUARDED_BY(shared.mutex);  // until they have been joined
   std::int64_t started MS_GUARDED_BY(shared.mutex) = 0;
   std::int64_t turns MS_GUARDED_BY(shared.mutex) = 0;
-  int failures MS_GUARDED_BY(shared.mutex) = 0;  // children in a row that answered nothing
+  int failures MS_GUARDED_BY(shared.mutex) = 0;  // consecutive children without an answer
   Instant not_before MS_GUARDED_BY(shared.mutex);
   bool keep_min MS_GUARDED_BY(shared.mutex) = false;
   bool closing MS_GUARDED_BY(shared.mutex) = false;
@@ -202,7 +201,7 @@ void PersistentPool::Impl::child_ends(ScriptChild& child, const Result<ProcessEn
   {
     MutexLock lock(shared.mutex);
     spoke_up = child.spoke_up;
-    tell = !child.busy && (!child.retired || spoke_up);  // else the job's error says it
+    tell = !child.busy && (!child.retired || spoke_up);  // else the job's error reports it
     if (child.useful) {
       failures = 0;
       not_before = Instant();
@@ -233,11 +232,11 @@ void PersistentPool::Impl::look_at_idle(const ChildPtr& child, Instant now, Dura
   if (child->stop_at) wait = std::min(wait, *child->stop_at - now);
 }
 
-// Returns how long nothing is to be done if nothing changes.
+// Returns how long to sleep if nothing changes.
 Duration PersistentPool::Impl::look_around(Work& work) {
   const Instant now = clock.now().instant;
   Duration wait = kForever;
-  // Those that have been idle for longest come first.
+  // Those that have been idle longest come first.
   children.sort([](const ChildPtr& a, const ChildPtr& b) { return a->idle_turn < b->idle_turn; });
   for (auto at = children.begin(); at != children.end();) {
     const ChildPtr& child = *at;
@@ -307,7 +306,7 @@ ChildPtr PersistentPool::Impl::last_idle() {
   return best;
 }
 
-// A child for one job; nullptr if `token` was stopped first.
+// Gets a child for one job; nullptr if `token` was stopped first.
 Result<ChildPtr> PersistentPool::Impl::acquire(const std::stop_token& token) {
   ChildPtr made;
   {
@@ -364,7 +363,7 @@ HandlerResult PersistentPool::Impl::no_answer(ScriptChild& child, std::string_vi
   return Outcome(Retry{fmt::format("message on fd 3: {}", why), std::nullopt});
 }
 
-// Takes the lines until one of them is the answer, or is none.
+// Reads lines until one of them is the answer, or is invalid.
 void PersistentPool::Impl::read(ScriptChild& child, ScriptChild::Mail& mail, JobId id,
                                 Context& context, Talk& talk) {
   while (!mail.lines.empty() && !talk.result) {
@@ -392,7 +391,7 @@ PersistentPool::Impl::Talk PersistentPool::Impl::talk(ScriptChild& child, const 
                                                       const ClaimedJob& job, Context& context) {
   const std::stop_token token = context.stop_token();
   const std::stop_callback wake_writing(token, [&child] { child.wake(); });
-  (void)child.write_line(line, token);  // whatever kept it from that is seen below
+  (void)child.write_line(line, token);  // the code below detects a failure
   Talk talk;
   while (!talk.result) {
     ScriptChild::Mail mail = child.wait(token);
@@ -446,7 +445,7 @@ HandlerResult PersistentPool::handle(const ClaimedJob& job, Context& context) {
   const std::string line = job_json(job, context.idempotency_key(), job_token);
   const std::stop_token token = context.stop_token();
   const std::stop_callback wake_waiting(token, [this] {
-    // Who is between looking and waiting holds the mutex.
+    // Threads between the check and the wait hold the mutex.
     MutexLock lock(impl_->shared.mutex);
     impl_->shared.changed.notify_all();
   });

@@ -1,4 +1,4 @@
-// Children that take job after job: order, crashes, time limits, bad answers, coming and going.
+// Children that run job after job: order, crashes, time limits, bad answers, starts and ends.
 #include "host/queue_scripts.h"
 
 #include <doctest/doctest.h>
@@ -103,7 +103,7 @@ class LinesLog final : public Log {
   std::vector<std::string> lines_;
 };
 
-// A worker of a queue: reads a job per line, `body` answers it.
+// A worker of a queue: reads one job per line; `body` answers it.
 std::string python(std::string_view body) {
   return fmt::format(
       "import json, os, sys, time, signal\n"
@@ -189,7 +189,7 @@ TEST_CASE("a shell script can be a child") {
   CHECK(as<Complete>(rig.run(2)).result == "2");
 }
 
-TEST_CASE("every way to answer means what it says") {
+TEST_CASE("every form of answer has its outcome") {
   Rig rig(
       python("  say(id=job['id'], progress={'value': 0.5, 'text': 'half'})\n"
              "  say(id=job['id'], checkpoint={'row': 7})\n"
@@ -216,7 +216,7 @@ TEST_CASE("every way to answer means what it says") {
   CHECK(rig.pool->started() == 1);
 }
 
-TEST_CASE("the crash of a child fails its job only, and says how") {
+TEST_CASE("a crash of a child fails only its job, with the reason") {
   Rig rig(
       python("  if args.get('crash'): os.kill(os.getpid(), signal.SIGSEGV)\n"
              "  say(id=job['id'], result=jobs)\n"));
@@ -228,7 +228,7 @@ TEST_CASE("the crash of a child fails its job only, and says how") {
   CHECK(rig.pool->started() == 2);
 }
 
-TEST_CASE("the time limit kills a child that goes on, and another takes over") {
+TEST_CASE("the time limit kills a child that does not stop, and another one takes over") {
   Rig rig(
       python("  if args.get('hang'):\n"
              "    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
@@ -245,7 +245,7 @@ TEST_CASE("the time limit kills a child that goes on, and another takes over") {
   CHECK(rig.pool->started() == 2);
 }
 
-TEST_CASE("what a child answers after its job was stopped counts for nothing") {
+TEST_CASE("an answer of a child after its job was stopped is ignored") {
   Rig rig(
       python("  def late(*_):\n"
              "    say(id=job['id'], result='too late')\n"
@@ -259,7 +259,7 @@ TEST_CASE("what a child answers after its job was stopped counts for nothing") {
   CHECK(as<Retry>(rig.pool->handle(context.job(), context)).error == "stopped: cancelled");
 }
 
-TEST_CASE("answers that are none fail the attempt and replace the child") {
+TEST_CASE("invalid answers fail the attempt and replace the child") {
   Rig rig(python("  os.write(3, (args['say'].replace('ID', str(job['id'])) + '\\n').encode())\n"));
   rig.start();
   const auto error = [&](JobId id, std::string_view words) {
@@ -277,8 +277,7 @@ TEST_CASE("answers that are none fail the attempt and replace the child") {
   CHECK(as<Complete>(rig.run(5, R"({"say":"{\"id\":ID,\"result\":1}"})")).result == "1");
 }
 
-TEST_CASE(
-    "remarks that are not understood are reported, and change neither the job nor the child") {
+TEST_CASE("invalid remarks are reported and change neither the job nor the child") {
   Rig rig(
       "echo ready >&3; read -r line; PS4='+ '; BASH_XTRACEFD=3; set -x; true; set +x\n"
       "for n in 1 2; do for said in 'no json' 7 null '{\"id\":99,\"progress\":{\"value\":1}}' "
@@ -305,7 +304,7 @@ TEST_CASE(
   CHECK(rig.pool->started() == 1);
 }
 
-TEST_CASE("a result of 1 MiB is whole, and one over the limit of a line makes the job dead") {
+TEST_CASE("a result of 1 MiB arrives whole; one over the line limit makes the job dead") {
   Rig rig(python("  say(id=job['id'], result='x' * (args['n'] - 2))\n"));
   rig.start();
   CHECK(as<Complete>(rig.run(1, "{\"n\":1048576}")).result.size() == kMaxResultBytes);
@@ -316,7 +315,7 @@ TEST_CASE("a result of 1 MiB is whole, and one over the limit of a line makes th
   CHECK(rig.pool->started() == 1);
 }
 
-TEST_CASE("another line over the limit is reported, and the answer after it counts") {
+TEST_CASE("any other line over the limit is reported, and the answer after it counts") {
   Rig rig(
       python("  say(id=job['id'], message='x' * 3000000)\n"
              "  say(id=job['id'], result=1)\n"));
@@ -326,7 +325,7 @@ TEST_CASE("another line over the limit is reported, and the answer after it coun
   CHECK(context.ignored().starts_with("too_long: "));
 }
 
-TEST_CASE("a child that says more than its answer is replaced, and its job is complete") {
+TEST_CASE("a child that writes more than its answer is replaced, and its job completes") {
   Rig rig(
       python("  say(id=job['id'], result=jobs)\n"
              "  say(id=job['id'], result='again')\n"));
@@ -336,7 +335,7 @@ TEST_CASE("a child that says more than its answer is replaced, and its job is co
   CHECK(as<Complete>(rig.run(2)).result == "1");
 }
 
-TEST_CASE("children that end again and again are made with growing pauses, each failing its job") {
+TEST_CASE("children that end repeatedly restart with growing pauses, each failing its job") {
   Rig rig("exit 3", {"/bin/sh", "-c"});
   rig.start();
   const Instant begin = rig.clock.now().instant;
@@ -350,7 +349,7 @@ TEST_CASE("children that end again and again are made with growing pauses, each 
   CHECK(rig.pool->started() == 4);
 }
 
-TEST_CASE("a child that ends after each job is replaced at once, and no job is lost to that") {
+TEST_CASE("a child that ends after each job is replaced at once, and no job is lost") {
   Rig rig(
       python("  say(id=job['id'], result=jobs)\n"
              "  break\n"));
@@ -370,7 +369,7 @@ TEST_CASE("a program that cannot be started fails the attempt with the reason") 
   CHECK(rig.pool->children() == 0);
 }
 
-TEST_CASE("min children are made at the start, replaced when they end, and kept") {
+TEST_CASE("min children start at once, are replaced when they end, and are kept") {
   Rig rig(python(kEcho));
   rig.options.min_children = 2;
   rig.options.max_children = 3;
@@ -391,7 +390,7 @@ TEST_CASE("min children are made at the start, replaced when they end, and kept"
   CHECK(rig.pool->children() == 2);
 }
 
-TEST_CASE("children beyond min end when they are idle: their input ends, and TERM follows") {
+TEST_CASE("children beyond min are stopped when idle: end of input, then TERM") {
   Rig rig(
       python("  say(id=job['id'], progress={'value': 0.1})\n"
              "  while os.path.exists(args['path']): time.sleep(0.002)\n"
@@ -413,7 +412,7 @@ TEST_CASE("children beyond min end when they are idle: their input ends, and TER
       FakeContext context(id);
       context.job().args = fmt::format("{{\"path\":\"{}\"}}", path);
       context.on_progress = [&] {
-        if (++busy == 3) unlink(path);  // all three are at work at once
+        if (++busy == 3) unlink(path);  // all three work at once
       };
       CHECK(rig.pool->handle(context.job(), context).has_value());
     });
@@ -426,7 +425,7 @@ TEST_CASE("children beyond min end when they are idle: their input ends, and TER
   CHECK(rig.output.find("end of input\n") != std::string::npos);
 }
 
-TEST_CASE("a job waits for a child that is free, and stops waiting when it is told to") {
+TEST_CASE("a job waits for a free child, and stops waiting when a stop is requested") {
   Rig rig(
       python("  say(id=job['id'], progress={'value': 0.1})\n"
              "  while True: time.sleep(1000)\n"));
@@ -445,7 +444,7 @@ TEST_CASE("a job waits for a child that is free, and stops waiting when it is to
   CHECK(rig.pool->started() == 1);
 }
 
-TEST_CASE("a job larger than a pipe is written as the child reads, and given up with it") {
+TEST_CASE("a job larger than a pipe is written as the child reads, and fails with the child") {
   Rig rig(python("  say(id=job['id'], result=len(args['text']))\n"));
   rig.start();
   const std::string large = fmt::format("{{\"text\":\"{}\"}}", std::string(900'000, 'x'));
@@ -459,14 +458,14 @@ TEST_CASE("a job larger than a pipe is written as the child reads, and given up 
   stopper.join();
 }
 
-TEST_CASE("a thousand jobs go through two children, each to one, none lost") {
+TEST_CASE("a thousand jobs go through two children, each exactly once") {
   Rig rig(python("  say(id=job['id'], result=[args['n'] * 2, os.getpid()])\n"));
   rig.options.max_children = 2;
   rig.start();
   std::atomic<JobId> next = 0;
   std::atomic<int> good = 0;
   std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {  // more than there are children
+  for (int t = 0; t < 4; ++t) {  // more jobs than children
     threads.emplace_back([&] {
       for (JobId id = 0; (id = ++next) <= 1000;) {
         const HandlerResult result = rig.run(id, fmt::format("{{\"n\":{}}}", id));
@@ -480,7 +479,7 @@ TEST_CASE("a thousand jobs go through two children, each to one, none lost") {
   CHECK(rig.pool->started() == 2);
 }
 
-TEST_CASE("the end of the pool ends all children, those too that do not listen") {
+TEST_CASE("the end of the pool ends all children, also those that ignore signals") {
   Rig rig("trap '' TERM; while :; do sleep 1000; done", {"/bin/sh", "-c"});
   rig.options.min_children = 2;
   rig.options.max_children = 2;
@@ -489,5 +488,5 @@ TEST_CASE("the end of the pool ends all children, those too that do not listen")
   REQUIRE(rig.await_children(2));
   rig.pool.reset();
   rig.pool = std::make_unique<PersistentPool>(rig.processes, rig.clock, rig.log, rig.options);
-  rig.pool.reset();  // one that was never started
+  rig.pool.reset();  // a pool that was never started
 }

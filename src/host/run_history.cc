@@ -25,7 +25,7 @@ namespace mainspring {
 namespace {
 constexpr std::size_t kIdDigits = 18;
 constexpr std::int64_t kTickUs = 100;  // of run ids
-// Ids that are tried, one tick further each, before a caller is told that they are taken.
+// Ids that are tried, each one tick later, before begin() returns conflict.
 constexpr int kMaxIdTries = 10'000;
 constexpr std::size_t kMaxStatusBytes = 64 << 10;
 constexpr std::size_t kMaxTriggerBytes = 4 << 10;
@@ -52,7 +52,7 @@ CivilTime civil(WallTime t) {
           us / 60'000'000 % 60, us / 1'000'000 % 60,    us % 1'000'000};
 }
 
-// As .NET writes a time: "2026-11-21T10:46:31.1234567Z", ticks of 100 ns without zeros at the end.
+// A time in .NET format: "2026-11-21T10:46:31.1234567Z", ticks of 100 ns without trailing zeros.
 std::string status_time(WallTime t) {
   const CivilTime c = civil(t);
   std::string text = fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}", c.year, c.month, c.day,
@@ -64,7 +64,7 @@ std::string status_time(WallTime t) {
   return text + "Z";
 }
 
-// Reads a time with up to seven digits of a second, as others wrote them; ours are microseconds.
+// Parses a time with up to seven decimals, as other programs write them; ours has microseconds.
 bool read_status_time(JsonReader& in, WallTime& into) {
   std::string text;
   if (!in.string(text)) return false;
@@ -127,7 +127,7 @@ constexpr JsonField<RunRecord> kStatusFields[] = {
      }},
 };
 
-// The status in a file of its own in `directory`, not visible yet: its name.
+// Writes the status to a hidden file in `directory`; returns its name.
 Result<std::string> prepare_status(const std::string& directory, const RunRecord& run) {
   std::string name = directory + "/.status.XXXXXX";
   const Fd fd(::mkostemp(name.data(), O_CLOEXEC));
@@ -171,7 +171,7 @@ Result<std::vector<std::string>> ids_in(const std::string& directory) {
   return ids;
 }
 
-// Removes a run in one step for whoever lists them.
+// Removes a run; atomic for readers that list the runs.
 void remove_run(const std::string& directory, const std::string& id) {
   const std::string gone = directory + "/" + std::string(kGonePrefix) + id;
   if (::rename((directory + "/" + id).c_str(), gone.c_str()) != 0) return;
@@ -179,7 +179,7 @@ void remove_run(const std::string& directory, const std::string& id) {
   fs::remove_all(gone, ignored);
 }
 
-// What a removal that was cut off left.
+// Removes remains of an interrupted removal.
 void remove_gone(const std::string& directory) {
   std::error_code error;
   std::vector<fs::path> gone;
@@ -192,7 +192,7 @@ void remove_gone(const std::string& directory) {
   for (const fs::path& path : gone) fs::remove_all(path, error);
 }
 
-// nullopt = no file, or none of ours.
+// nullopt = no file, or not in our format.
 std::optional<RunRecord> read_status(const std::string& path) {
   const auto text = read_whole_file(path, kMaxStatusBytes);
   if (!text || !*text) return std::nullopt;

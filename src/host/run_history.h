@@ -2,9 +2,9 @@
 //
 //   {data}/jobs/triggered/{name}/202611211046315000/{status, output_log.txt}
 //
-// A run id is the UTC time of its start, yyyyMMddHHmmss and four digits of 0.1 ms, made unique by
-// counting on. "status" is JSON {"Trigger","Status","StartTime","EndTime"} with default values left
-// out, written in one step; ours adds "Job" (the engine's) and "ExitCode". Source: Kudu.
+// A run id is the UTC time of its start, yyyyMMddHHmmss and four digits of 0.1 ms, increased until
+// it is unique. "status" is JSON {"Trigger","Status","StartTime","EndTime"} without default values,
+// replaced atomically; we add "Job" (of the engine) and "ExitCode". Source: Kudu.
 #pragma once
 
 #include <functional>
@@ -29,24 +29,24 @@ struct RunRecord {
   std::optional<WallTime> ended;
   JobId job = 0;                              // of the engine; 0 = unknown
   std::optional<int> exit_code;               // absent = a signal, or not ended
-  std::optional<std::int64_t> peak_memory{};  // bytes, as ScriptEnd says it
+  std::optional<std::int64_t> peak_memory{};  // bytes, from ScriptEnd
 };
 
-// One job's; callable from every thread, also for the same directory from several objects.
+// The runs of one job; thread-safe, also with several objects for the same directory.
 class RunHistory {
  public:
   explicit RunHistory(std::string directory);  // {data}/jobs/triggered/{name}
-  // A new directory with the record's status file; trims the oldest so that at most `keep` remain
-  // with it, never those of `active`. `record.id` is chosen if "". Errors: conflict (the id is
-  // taken), io_error, storage_full.
+  // Creates a directory with the record's status file. Removes the oldest runs so that at most
+  // `keep` remain with it, except those of `active`. Chooses `record.id` if it is "". Errors:
+  // conflict (the id is taken), io_error, storage_full.
   Result<std::string> begin(RunRecord record, int keep, const std::vector<std::string>& active);
-  // Removes the oldest so that at most `keep` remain, never those that `spare` is true of, which is
-  // asked of those only that would go.
+  // Removes the oldest so that at most `keep` remain, except those for which `spare` returns true.
+  // Calls `spare` only for runs that would be removed.
   void trim(int keep, const std::function<bool(const std::string& id)>& spare);
   Result<void> update(const RunRecord& record);
-  // Errors: not_found, io_error. A status file that cannot be read is an `aborted` run.
+  // Errors: not_found, io_error. A run with an unreadable status file is `aborted`.
   Result<RunRecord> get(const std::string& id) const;
-  // Newest first. A directory that is not there is an empty list.
+  // Newest first. A missing directory is an empty list.
   Result<std::vector<RunRecord>> list() const;
   std::optional<std::string> latest() const;  // id
   std::string directory_of(const std::string& id) const;

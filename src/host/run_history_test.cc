@@ -1,4 +1,4 @@
-// The promises of a triggered job's history: ids, status files, what is trimmed.
+// A triggered job's history: ids, status files, trimming.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <stdlib.h>
@@ -107,7 +107,7 @@ TEST_CASE("the status file is as WebJobs write it, to the byte, and reads back")
   CHECK(read->job == 42);
   CHECK(read->exit_code == 3);
   CHECK(history.log_path(*id) == history.directory_of(*id) + "/output_log.txt");
-  // Nothing but the status file is left.
+  // Only the status file remains.
   CHECK(std::distance(fs::directory_iterator(history.directory_of(*id)),
                       fs::directory_iterator()) == 1);
 }
@@ -127,7 +127,7 @@ TEST_CASE("a status file of another host, with seven digits and more members, is
   CHECK(run->ended == at("2026-11-21T10:46:32Z"));
 }
 
-TEST_CASE("a run whose status cannot be read is an aborted one") {
+TEST_CASE("a run with an unreadable status counts as aborted") {
   RunHistoryTempDir dir;
   RunHistory history(dir.path);
   const std::string id = "202611211046315000";
@@ -150,7 +150,7 @@ TEST_CASE("a run whose status cannot be read is an aborted one") {
   }
 }
 
-TEST_CASE("runs that start within the same 0.1 ms get ids of their own, from several objects too") {
+TEST_CASE("runs that start within the same 0.1 ms get different ids, also from several objects") {
   RunHistoryTempDir dir;
   constexpr int kThreads = 4, kRuns = 50;
   std::vector<std::thread> threads;
@@ -173,7 +173,7 @@ TEST_CASE("runs that start within the same 0.1 ms get ids of their own, from sev
   CHECK(std::unique(all.begin(), all.end()) == all.end());
 }
 
-TEST_CASE("an id that was chosen and is taken is a conflict, a bad one is refused") {
+TEST_CASE("a chosen id that is taken is a conflict; an invalid one is refused") {
   RunHistoryTempDir dir;
   RunHistory history(dir.path);
   RunRecord run = run_at(at("2026-11-21T10:46:31Z"));
@@ -195,7 +195,7 @@ TEST_CASE("the oldest runs are trimmed, never active ones and never the new one"
     made.push_back(*id);
     std::ofstream(history.log_path(*id)) << "output";
   }
-  // What an interrupted removal left goes too; what is no run stays.
+  // Remains of an interrupted removal are removed too; other files are kept.
   fs::create_directories(dir.path + "/.gone.202601010000000000");
   fs::create_directories(dir.path + "/notes");
   auto id = history.begin(run_at(WallTime::from_ms(1'800'000'000'010)), 3, {made[0]});
@@ -204,13 +204,13 @@ TEST_CASE("the oldest runs are trimmed, never active ones and never the new one"
   CHECK(history.latest() == *id);
   CHECK_FALSE(fs::exists(dir.path + "/.gone.202601010000000000"));
   CHECK(fs::exists(dir.path + "/notes"));
-  // The clock was set back: the new run is the oldest by its id, and stays.
+  // The clock was set back: the new run is the oldest by its id, and is kept.
   auto early = history.begin(run_at(WallTime::from_ms(1'700'000'000'000)), 1, {made[0]});
   REQUIRE(early);
   CHECK(ids(history) == std::vector<std::string>{made[0], *early});
 }
 
-TEST_CASE("what was never run has an empty history, and unknown runs are not found") {
+TEST_CASE("a job without runs has an empty history, and unknown runs are not found") {
   RunHistoryTempDir dir;
   RunHistory history(dir.path + "/none");
   CHECK(ids(history).empty());

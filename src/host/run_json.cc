@@ -1,4 +1,4 @@
-// A run as Azure WebJobs shows it: one JSON object, for the WebJobs API and for hooks.
+// A run in the format of Azure WebJobs: one JSON object, for the WebJobs API and for hooks.
 #include <fmt/format.h>
 
 #include "api/json.h"

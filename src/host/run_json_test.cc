@@ -37,7 +37,7 @@ TEST_CASE("an ended run has the fields of WebJobs, in their order") {
         R"("job_name":"report","trigger":"External - \"curl\""})");
 }
 
-TEST_CASE("a run that has not ended lasts until now, and has no end") {
+TEST_CASE("a running run lasts until now and has no end") {
   RunRecord run = sample();
   run.status = RunStatus::running;
   run.ended.reset();

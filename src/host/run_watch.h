@@ -1,8 +1,8 @@
-// RunWatch: when a run is to be called idle, and when to say that it still runs. Pure: time and
-// what the run has used of the CPU come in as arguments.
+// RunWatch: decides when a run is idle, and when to report that it still runs. Pure: the time and
+// the CPU use of the run are arguments.
 //
-// Idle: no output for T, and then no CPU time used for another T, is killed. Source: Kudu's
-// IdleManager (WEBJOBS_IDLE_TIMEOUT).
+// Idle: without output for T, and then without CPU time for another T. An idle run is killed.
+// Source: Kudu's IdleManager (WEBJOBS_IDLE_TIMEOUT).
 #pragma once
 
 #include <functional>
@@ -23,12 +23,12 @@ class RunWatch {
   void on_output(Instant now) { last_output_ = now; }
 
   struct Step {
-    Instant next = Instant::never();  // when to come again
+    Instant next = Instant::never();  // when to call again
     bool say_running = false;
     bool idle = false;  // end it
   };
-  // `cpu_time` is asked only when there was no output for a while; nullopt = cannot be known, and
-  // then it counts as used.
+  // `cpu_time` is called only when there was no output for a while; nullopt = not known, which
+  // counts as used.
   Step step(Instant now, const std::function<std::optional<Duration>()>& cpu_time);
 
   static constexpr Duration kFirstLiveness = std::chrono::hours(1);

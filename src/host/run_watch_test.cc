@@ -1,4 +1,4 @@
-// When a run is idle, and when it is said to be alive.
+// When a run is idle, and when its liveness is logged.
 #include "host/run_watch.h"
 
 #include <doctest/doctest.h>
@@ -39,7 +39,7 @@ TEST_CASE("a run that uses the CPU is not idle, however silent") {
   CHECK(now >= kStart + 99 * 120s);
 }
 
-TEST_CASE("output begins the count anew") {
+TEST_CASE("output resets the idle time") {
   RunWatch watch({.idle_timeout = 120s}, kStart);
   (void)watch.step(kStart + 120s, none);
   watch.on_output(kStart + 230s);
@@ -48,7 +48,7 @@ TEST_CASE("output begins the count anew") {
   CHECK(watch.step(kStart + 470s, none).idle);
 }
 
-TEST_CASE("what cannot be known counts as used") {
+TEST_CASE("unknown CPU use counts as use") {
   RunWatch watch({.idle_timeout = 1s}, kStart);
   for (int i = 1; i < 50; ++i) {
     CHECK_FALSE(watch.step(kStart + i * 1s, [] { return std::optional<Duration>(); }).idle);
@@ -61,7 +61,7 @@ TEST_CASE("without a timeout nothing is idle") {
   CHECK(watch.step(kStart, none).next == Instant::never());
 }
 
-TEST_CASE("liveness is said after one hour, then every twelve") {
+TEST_CASE("liveness is logged after one hour, then every twelve") {
   RunWatch watch({.liveness = true}, kStart);
   CHECK_FALSE(watch.step(kStart, none).say_running);
   CHECK(watch.step(kStart, none).next == kStart + 1h);

@@ -22,8 +22,8 @@ ScriptChild::~ScriptChild() {
   MS_ASSERT(!thread_.joinable(), "a child that was started has been waited for");
 }
 
-// Both ends stay open here: what nobody has read can be given to another child, and no write is
-// answered by a signal.
+// Both ends stay open here, so that unread lines can be given to another child, and no write raises
+// a signal.
 Result<void> ScriptChild::start(Processes& processes, ProcessSpec spec,
                                 std::function<void(const Result<ProcessEnd>&)> at_end,
                                 std::function<void(const SaidFault&)> at_remark) {
@@ -84,8 +84,8 @@ void ScriptChild::take_line(Line line) {
   shared_.changed.notify_all();
 }
 
-// An answer without a job is out of step. Anything else is ignored: "ready", the tracing of a
-// shell.
+// An answer without a job means that the child is out of step. Other lines are ignored: "ready", or
+// shell traces.
 void ScriptChild::speaks_up(const Line& line) {
   const ProgramSaid said = line.said();
   if (is_answer(said)) {

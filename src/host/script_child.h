@@ -1,8 +1,7 @@
-// ScriptChild: one long-lived child of a PersistentPool, and what it says.
+// ScriptChild: one long-lived child of a PersistentPool, and its output lines.
 //
-// Three threads meet here: the child's own, in Processes::run, which fills the inbox; the handler
-// of its job, which empties it; and the pool's, which ends it. All that they share is guarded by
-// the pool's mutex.
+// Three threads use it: the child's own, in Processes::run, fills the inbox; the handler of its job
+// empties the inbox; the pool's thread ends the child. The pool's mutex guards all shared state.
 #pragma once
 
 #include <deque>
@@ -20,47 +19,47 @@
 
 namespace mainspring {
 
-// What of a pool its children need.
+// The parts of a pool that its children need.
 struct ScriptPoolShared {
   Mutex mutex;
-  CondVar changed;  // anything below, of any child
+  CondVar changed;  // any state below, of any child
 };
 
 class ScriptChild {
  public:
-  // Lines that wait for the handler. Then the child's thread waits, and so does the child.
+  // Lines that wait for the handler. At the limit the child's thread waits, and so does the child.
   static constexpr std::size_t kMaxInbox = 64;
   static constexpr std::size_t kMaxInboxBytes = 4 << 20;  // one more line may follow
 
   struct Line {
     std::string text;
-    bool cut = false;  // it was over the limit: this is its beginning
+    bool cut = false;  // it was over the limit: this is its start
     ProgramSaid said() const;
   };
   struct Mail {
     std::deque<Line> lines;
     std::size_t bytes = 0;                  // of them
-    std::optional<Result<ProcessEnd>> end;  // it has ended; nothing comes after `lines`
+    std::optional<Result<ProcessEnd>> end;  // it has ended; no lines come after `lines`
   };
 
   explicit ScriptChild(ScriptPoolShared& shared) : shared_(shared) {}
   ~ScriptChild();  // the child has ended, or was never started
 
   // Runs it on a thread of its own. Errors: io_error. `at_end` is called on that thread, without
-  // the mutex, before it counts as ended; `at_remark` for the first line that it writes without a
-  // job and that is no answer: the line is ignored.
+  // the mutex, before it counts as ended. `at_remark` is called for the first line without a job
+  // that is not an answer; the line is ignored.
   Result<void> start(Processes& processes, ProcessSpec spec,
                      std::function<void(const Result<ProcessEnd>&)> at_end,
                      std::function<void(const SaidFault&)> at_remark);
 
-  // From the handler. Gives it a line, as fast as it reads. False: it has ended, or `token` was
-  // stopped first.
+  // For the handler: writes a line, at the child's reading speed. Returns false if the child has
+  // ended, or `token` was stopped first.
   bool write_line(std::string_view line, const std::stop_token& token);
-  // Waits for mail, or until `token` is stopped: then it is empty.
+  // Waits for mail, or until `token` is stopped; then the mail is empty.
   Mail wait(const std::stop_token& token);
-  // Whether it has read nothing of a line of `size` bytes, the last that was written.
+  // Returns whether it has read nothing of the last written line, of `size` bytes.
   bool unread(std::size_t size) const;
-  // TERM, later KILL. Waits until it has ended.
+  // Sends TERM, later KILL. Waits until it has ended.
   Result<ProcessEnd> end_now();
 
   // Wakes write_line and wait; for stop callbacks, without the mutex.
@@ -70,17 +69,17 @@ class ScriptChild {
   void join() { thread_.join(); }
 
   // Guarded by the pool's mutex.
-  bool busy = true;       // a handler has it
-  bool ready = true;      // else it is being started
+  bool busy = true;       // a handler uses it
+  bool ready = true;      // false while it is being started
   bool retired = false;   // gets no more jobs
-  bool spoke_up = false;  // answered when it was not asked
+  bool spoke_up = false;  // sent an answer without a job
   bool ended = false;     // its thread can be joined
   bool useful = false;    // it has answered a job
   std::int64_t idle_turn =
-      0;  // grows with each time that one of the pool became idle; 0 = it never was
+      0;  // a number that grows with each child that becomes idle; 0 = it never was
   Instant idle_since;
-  std::optional<Instant> stop_at;  // when the closed input is not enough
-  // Ends what is left of its mail. True if that holds an answer: to no job.
+  std::optional<Instant> stop_at;  // when to signal it if closing its input was not enough
+  // Drops its remaining mail. Returns true if that contains an answer, which belongs to no job.
   bool drop_mail();
 
  private:

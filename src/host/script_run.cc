@@ -1,4 +1,4 @@
-// A run: working copy, environment, fences, log, watching, end.
+// A run: working copy, environment, isolation, log, monitoring, end.
 #include "host/script_run.h"
 
 #include <arpa/inet.h>
@@ -42,12 +42,12 @@ int free_port() {
   return port;
 }
 
-// A name for the shutdown file of one run: it must not be there when the run begins.
+// A new name for the shutdown file of one run: the file must not exist when the run starts.
 std::string new_shutdown_file(const HostParts& host, const JobFolder& folder) {
   const std::string directory = shutdown_files_path(host.options, folder.type, folder.name);
   std::error_code ignored;
   fs::remove_all(directory, ignored);
-  // The job may run as another user: it has to be able to look.
+  // The job may run as another user and must be able to see the file.
   (void)make_traversable_directories(directory);
   fs::permissions(directory, fs::perms(0755), ignored);
   return fmt::format("{}/{}", directory, host.random.hex128().substr(0, 16));
@@ -104,7 +104,7 @@ void Run::on_output(OutputStream stream, std::string_view bytes) {
     watch_.on_output(host_.clock.now().instant);
   }
   const LogSource source = stream == OutputStream::out ? LogSource::out : LogSource::err;
-  (void)run_.log.output(source, bytes);  // a full disk is the log's own matter: it says so
+  (void)run_.log.output(source, bytes);  // the log itself reports a full disk
 }
 
 Instant Run::step(Now now) {
@@ -211,7 +211,7 @@ ProcessSpec script_spec(const HostParts& host, const JobFolder& folder,
   ProcessSpec spec;
   spec.directory = directory;
   spec.argv = folder.host.command;
-  // A bare name would be looked for in PATH.
+  // PATH would be searched for a bare name.
   spec.argv.push_back(spec.argv.empty() ? fmt::format("{}/{}", directory, folder.run_file)
                                         : folder.run_file);
   spec.argv.insert(spec.argv.end(), arguments.begin(), arguments.end());

@@ -1,4 +1,4 @@
-// One run of a job's script: from its folder to its end, with its log, environment and fences.
+// One run of a job's script from start to end, with its log, environment and isolation.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@
 
 namespace mainspring {
 
-// What all jobs of a host share. Everything outlives them.
+// Shared by all jobs of a host; outlives them.
 struct HostParts {
   const HostOptions& options;
   Jobs& jobs;
@@ -35,38 +35,38 @@ struct HostParts {
 struct ScriptRun {
   const JobFolder& folder;
   std::vector<std::string> arguments;
-  std::string arguments_text;  // as they were given
+  std::string arguments_text;  // as given
   std::string run_id;          // "" for continuous jobs
   JobLog& log;
   Duration idle_timeout{0};  // 0 = none
   bool liveness = false;
-  // The end is asked for: the shutdown file is written, and a program that handles TERM gets it.
+  // Asks the run to end: the shutdown file is written, and a program that handles TERM gets it.
   std::stop_token stop;
-  // How long it may take then, before KILL to the whole tree.
+  // How long it may take to end, before KILL to the whole tree.
   std::function<Duration()> grace;
-  // The script runs now; `port`: WEBJOBS_PORT, 0 = none.
+  // Called when the script runs; `port`: WEBJOBS_PORT, 0 = none.
   std::function<void(int port)> on_running;
 };
 
 struct ScriptEnd {
   ProcessEnd process;
   Duration lived{0};
-  bool idle = false;  // it was ended for that
+  bool idle = false;  // it was ended because it was idle
   // "exit code 3", "killed by SIGKILL (out of memory: over its limit), peak memory 50.0 MiB", …
   std::string how() const;
   bool succeeded() const { return !idle && process.signal == 0 && process.exit_code == 0; }
 };
 
-// Copies (unless in place), runs, waits. Writes output to the log as it comes, and of the host's
-// own lines that which script is run by which script host. Errors: the job cannot be started.
+// Copies (unless in place), runs, waits. Writes the output to the log as it arrives, and a system
+// line with the script and its script host. Errors: the job cannot be started.
 Result<ScriptEnd> run_script(const HostParts& host, const ScriptRun& run);
 
-// The process that a folder's script is started as: argv, directory, environment (all of B4's
-// variables but WEBJOBS_PORT and WEBJOBS_SHUTDOWN_FILE). `directory`: the working copy.
+// The process of a folder's script: argv, directory, environment (all variables of WebJobs except
+// WEBJOBS_PORT and WEBJOBS_SHUTDOWN_FILE). `directory`: the working copy.
 ProcessSpec script_spec(const HostParts& host, const JobFolder& folder,
                         const std::string& directory, const std::vector<std::string>& arguments);
 
-// Where the script is run: a working copy, kept up to date, or its own directory.
+// The directory that the script runs in: an up-to-date working copy, or its own directory.
 Result<std::string> run_directory(const HostParts& host, const JobFolder& folder);
 
 // settings.job's, or the default of the type.

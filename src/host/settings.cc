@@ -1,4 +1,4 @@
-// Reading settings.job, host.json and the host's variables: tables of keys, each with its rule.
+// Parses settings.job, host.json and the host's variables: tables of keys, each with its rule.
 #include "host/settings.h"
 
 #include <fmt/format.h>
@@ -29,10 +29,10 @@ constexpr int kMaxConcurrency = 10'000;
 constexpr std::int64_t kMaxWaitSeconds = 7 * 24 * 3600;
 constexpr Duration kMaxTimeout = 365 * 24h;
 
-// Where warnings go: `prefix` is the path of the object being read, as in "limits.".
+// Collects warnings: `prefix` is the path of the object being read, as in "limits.".
 struct Warnings {
   std::vector<std::string>& out;
-  std::string& error;  // the first that is not only a remark
+  std::string& error;  // the first that is more than a remark
   std::string prefix = {};
 
   Warnings below(std::string_view name) const {
@@ -56,7 +56,7 @@ struct Warnings {
   }
 };
 
-// A key and what obeys it: false = the value breaks the rule, and nothing was changed.
+// A key and its setter: false = the value is invalid, and nothing was changed.
 template <class T>
 struct Key {
   std::string_view name;
@@ -64,11 +64,11 @@ struct Key {
   std::string_view rule;
   bool secret = false;
 };
-// Keys that the table does not have. A limit that is misspelt would limit nothing.
+// How to treat keys that the table does not have. A misspelt limit would limit nothing.
 enum class Others { pass_over, remark, refuse };
 
-// An object's values by key, each as the slice of the text. Of a key given twice the last counts,
-// as in every JSON reader that makes a map.
+// An object's values by key, as slices of the text. Of a repeated key the last value counts, as in
+// every JSON reader that builds a map.
 using Members = std::map<std::string, std::string>;
 
 std::string folded(std::string_view name) {
@@ -77,7 +77,7 @@ std::string folded(std::string_view name) {
   return out;
 }
 
-// Keys of tables are read whatever their case, as by Kudu; names that people choose are not.
+// Keys of tables are case-insensitive, as in Kudu; user-defined names are case-sensitive.
 enum class Case { keep, fold };
 
 Result<Members> members_of(std::string_view json, Case keys) {
@@ -207,7 +207,7 @@ bool is_variable(std::string_view name) {
 
 bool is_zone(std::string_view name) {
   const auto zone = TimeZone::find(name);
-  // Without a database nothing can be said against the name; the schedule will tell.
+  // Without a time zone database the name cannot be checked; the schedule will report it.
   return zone || zone.error().code != ErrorCode::invalid_argument;
 }
 
@@ -333,7 +333,7 @@ std::size_t count_fields(std::string_view text) {
   return fields;
 }
 
-// Says itself what is wrong: the cron parser knows which part it is.
+// Reports errors itself: the cron parser knows which part is wrong.
 bool schedule(std::string_view json, JobSettings& into, const Warnings& warnings) {
   std::string text;
   if (!as_string(json, text)) return false;
@@ -417,7 +417,7 @@ constexpr Key<JobSettings> kJobKeys[] = {
 };
 static_assert(kMaxMaxAttempts == 1000);  // as the rule says
 
-// The members of a whole file; none, with the reason, if it cannot be read.
+// The members of a whole file; empty, with the reason, if it cannot be read.
 Members members_of_file(std::string_view name, std::string_view text, const Warnings& warnings) {
   if (text.size() > kMaxSettingsBytes) {
     warnings.fail(fmt::format("{}: must be at most {} bytes", name, kMaxSettingsBytes));

@@ -1,9 +1,9 @@
 // The settings of the job host: those of a job (settings.job) and those of the host.
 //
-// settings.job is a JSON object beside a job's files, read as Kudu reads it: keys in any case, and
-// what json_text.h accepts. A file that cannot be read, or a known key whose value breaks its rule,
-// is an error: the job does not run, because its defaults could do harm. Unknown keys are kept and
-// mean nothing. The first five keys and the WEBJOBS_* variables are those of Azure WebJobs.
+// settings.job is a JSON object next to a job's files, read as Kudu reads it: case-insensitive
+// keys, and the syntax of json_text.h. An unreadable file, or an invalid value of a known key, is
+// an error: the job does not run, because its defaults could do harm. Unknown keys are kept and
+// ignored. The first five keys and the WEBJOBS_* variables are those of Azure WebJobs.
 #pragma once
 
 #include <cstdint>
@@ -26,21 +26,21 @@ enum class JobType : std::uint8_t {
 std::string_view to_string(JobType type);
 std::optional<JobType> parse_job_type(std::string_view text);
 
-// What a child may use. Absent = as the pool says; there absent too = as this process.
+// Resource limits of a child. Absent = the pool's; absent there too = those of this process.
 struct ChildLimits {
   std::optional<std::int64_t> memory_bytes;  // of all its processes together; needs a cgroup
   std::optional<std::int64_t> pids;          // processes and threads together; needs a cgroup
   std::optional<int> cpu_percent;            // of one core, 1 to 100,000; needs a cgroup
   std::optional<int> nice;                   // -20 to 19
   std::optional<std::int64_t> open_files;    // of each process
-  std::optional<std::int64_t> file_bytes;    // a file that it writes
+  std::optional<std::int64_t> file_bytes;    // of a file that it writes
   std::optional<std::string> user;           // run as; needs root
   friend bool operator==(const ChildLimits&, const ChildLimits&) = default;
 };
 
 inline constexpr std::size_t kMaxSettingsBytes = 256 << 10;  // of settings.job, host.json
 
-// settings.job, understood.
+// A parsed settings.job.
 struct JobSettings {
   // -- as in WebJobs
   bool is_singleton = false;                   // continuous: one in the whole system
@@ -50,23 +50,23 @@ struct JobSettings {
   // -- ours
   int max_attempts = 1;                            // triggered: 1 = a failed run is not repeated
   std::optional<Duration> timeout;                 // of a run; absent = none
-  std::optional<Duration> restart_time;            // continuous: instead of WEBJOBS_RESTART_TIME
+  std::optional<Duration> restart_time;            // continuous: replaces WEBJOBS_RESTART_TIME
   bool restart_back_off = true;                    // continuous: see RestartRule
-  bool freeze = false;                             // stays asleep until this is false again
+  bool freeze = false;                             // the job does not run while this is true
   std::string time_zone;                           // of the schedule; "" = the host's
   std::string pool;                                // a pool of host.json; "" = "default"
   std::vector<std::string> environment_allow;      // names of the server's environment; "AWS_*" too
   std::map<std::string, std::string> environment;  // set for the job
   ChildLimits limits;                              // "limits": {…}
   // of queue folders
-  bool persistent = false;         // children that take job after job, as lines
+  bool persistent = false;         // children that take one job after another, as lines
   int min_children = 0;            // "min"
   int max_children = 0;            // "max"; 0 = the number of cores
   std::vector<std::string> kinds;  // of jobs; empty = all
 };
 
-// A part of the host's resources that some jobs share. The limits hold for all of its children
-// together (memory, pids, cpu) or for each of them (the others).
+// A part of the host's resources that some jobs share. Limits of memory, pids and cpu apply to all
+// its children together, the others to each of them.
 struct PoolSettings {
   int concurrency = 16;  // triggered runs at once
   ChildLimits limits;
@@ -75,7 +75,7 @@ struct PoolSettings {
 // host.json in the jobs directory: {"pools":{"heavy":{"concurrency":2,"limits":{…}}},
 // "environment_allow":[…]}. Read again when it changes.
 struct HostFile {
-  std::map<std::string, PoolSettings> pools;  // "default" too, if it is changed
+  std::map<std::string, PoolSettings> pools;  // includes "default" if it is changed
   std::vector<std::string> environment_allow;
 };
 
@@ -83,15 +83,15 @@ template <class T>
 struct Understood {
   T value;
   std::vector<std::string> warnings;  // "stopping_wait_time \"60\": must be a whole number …"
-  // The first of the warnings that is more than a remark: `value` must not be used. "" = none.
+  // The first of the warnings that is more than a remark: do not use `value`. "" = none.
   std::string error;
 };
 Understood<JobSettings> parse_job_settings(std::string_view json);
 Understood<HostFile> parse_host_file(std::string_view json);
-// A settings.job as strict JSON; nullopt if it is no JSON object.
+// A settings.job as strict JSON; nullopt if it is not a JSON object.
 std::optional<std::string> settings_object(std::string_view text);
 
-// The host's settings of B3's names in an environment.
+// The host's settings from WEBJOBS_* variables of an environment.
 struct HostVariables {
   Duration restart_time = std::chrono::seconds(60);   // WEBJOBS_RESTART_TIME, seconds
   Duration idle_timeout = std::chrono::seconds(120);  // WEBJOBS_IDLE_TIMEOUT, seconds; triggered
@@ -103,8 +103,8 @@ struct HostVariables {
   std::string time_zone;            // WEBSITE_TIME_ZONE, "" = UTC
   std::string instance_id;          // WEBSITE_INSTANCE_ID, "" = the host's name
 };
-// `get` returns a variable's value, nullptr = not set. A value that breaks its rule is warned about
-// and not obeyed.
+// `get` returns a variable's value, nullptr = not set. Invalid values are reported as warnings and
+// ignored.
 Understood<HostVariables> read_host_variables(
     const std::function<const char*(const char* name)>& get);
 

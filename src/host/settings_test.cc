@@ -1,4 +1,4 @@
-// settings.job, host.json and the variables: what is obeyed, what is warned about.
+// settings.job, host.json and the variables: valid values and warnings.
 #include "host/settings.h"
 
 #include <doctest/doctest.h>
@@ -25,7 +25,7 @@ Understood<HostVariables> variables(const std::map<std::string, std::string>& se
 
 }  // namespace
 
-TEST_CASE("settings.job as written for WebJobs is understood") {
+TEST_CASE("settings.job in the format of WebJobs is read") {
   const auto read = parse_job_settings(
       R"({"is_singleton":true,"stopping_wait_time":60,"schedule":"0 */5 * * * *",)"
       R"("is_in_place":true,"run_mode":"x","shutdownGraceTimeLimit":{"a":[1]}})");
@@ -41,7 +41,7 @@ TEST_CASE("settings.job as written for WebJobs is understood") {
   CHECK(none.value.schedule.empty());
 }
 
-TEST_CASE("our own keys are understood") {
+TEST_CASE("our own keys are read") {
   const auto read = parse_job_settings(
       R"({"max_attempts":3,"timeout":"90s","restart_time":"0s","restart_back_off":false,)"
       R"("freeze":true,"time_zone":"Europe/Berlin","pool":"heavy",)"
@@ -77,7 +77,7 @@ void check_no_setting(const JobSettings& s, const char* pair) {
 
 }  // namespace
 
-TEST_CASE("a value that breaks its rule is an error of the file") {
+TEST_CASE("an invalid value is an error of the file") {
   CHECK(warning_of(R"({"stopping_wait_time":"60"})") ==
         "stopping_wait_time \"60\": must be a whole number of seconds, 0 to 604800");
   for (const char* pair : {R"("is_singleton":"true")",
@@ -143,7 +143,7 @@ TEST_CASE("a value that breaks its rule is an error of the file") {
   }
 }
 
-TEST_CASE("all mistakes of a file are named, the first is its error") {
+TEST_CASE("all errors of a file are named; the first one is its error") {
   const auto read =
       parse_job_settings(R"({"is_singleton":"yes","stopping_wait_time":7,)"
                          R"("limits":{"pids":-1,"nice":5},"environment":{"A":1,"B":"2"}})");
@@ -151,7 +151,7 @@ TEST_CASE("all mistakes of a file are named, the first is its error") {
   CHECK(read.error == read.warnings.front());
 }
 
-TEST_CASE("a schedule that means nothing says which part is wrong") {
+TEST_CASE("an invalid schedule is refused with its wrong part") {
   CHECK(warning_of(R"({"schedule":"0 99 * * * *"})").find("minute \"99\"") != std::string::npos);
   CHECK(warning_of(R"({"schedule":"5 * * * *"})") ==
         "schedule \"5 * * * *\": must be a string of six fields: second minute hour day-of-month "
@@ -164,7 +164,7 @@ TEST_CASE("values of the environment are not shown in warnings") {
   CHECK(warning_of(R"({"environment":["SECRET=12345"]})").find("12345") == std::string::npos);
 }
 
-TEST_CASE("what is not a JSON object cannot be used") {
+TEST_CASE("a file that is not a JSON object is refused") {
   for (const char* text : {"", "  ", "{", "[]", "5", "null", "{\"a\":1} x", "\xff\xfe", "{,}",
                            "{\"a\":1,,}", "{\"a\" 1}", "/* no end", "{'a':1", "{a}", "/", "{/}"}) {
     const auto read = parse_job_settings(text);
@@ -209,7 +209,7 @@ TEST_CASE("settings.job is read as Json.NET reads it") {
   CHECK(names.value.environment.size() == 2);
 }
 
-TEST_CASE("byte order marks are obeyed") {
+TEST_CASE("byte order marks are respected") {
   const std::u16string text = u"{\"is_singleton\":true,\"a\":\"\u00e4\U0001F600\"}\r\n";
   const auto encode = [&](std::size_t width, bool little) {
     std::u32string units(1, U'\ufeff');
@@ -238,13 +238,13 @@ TEST_CASE("byte order marks are obeyed") {
         std::string::npos);
 }
 
-TEST_CASE("of a key given twice the last counts") {
+TEST_CASE("the last value of a repeated key counts") {
   const auto read = parse_job_settings(R"({"is_singleton":true,"is_singleton":false})");
   CHECK(read.warnings.empty());
   CHECK_FALSE(read.value.is_singleton);
 }
 
-TEST_CASE("a settings.job full of mistakes makes a bounded number of warnings") {
+TEST_CASE("a settings.job with many errors makes a limited number of warnings") {
   std::string json = "{\"environment\":{\"A\":1";
   for (int i = 0; i < 200; ++i) json += fmt::format(",\"A{}\":1", i);
   CHECK(parse_job_settings(json + "}}").warnings.size() == 100);
@@ -262,7 +262,7 @@ TEST_CASE("host.json: pools and the allow-list") {
   CHECK(read.value.environment_allow == std::vector<std::string>{"HTTP_PROXY"});
 }
 
-TEST_CASE("host.json: what breaks a rule is named with its place") {
+TEST_CASE("host.json: an invalid value is named with its place") {
   const auto read =
       parse_host_file(R"({"pools":{"a":{"concurrency":0,"limits":{"pids":"5"}},"b":5},"x":1})");
   CHECK(read.warnings ==
@@ -277,7 +277,7 @@ TEST_CASE("host.json: what breaks a rule is named with its place") {
   CHECK_FALSE(parse_host_file("nonsense").error.empty());
 }
 
-TEST_CASE("the host's variables are read; those that break their rule are warned about") {
+TEST_CASE("the host's variables are read; invalid ones are logged as warnings") {
   CHECK(variables({}).value.restart_time == 60s);
   CHECK(variables({}).warnings.empty());
   const auto read = variables({{"WEBJOBS_RESTART_TIME", "5"},

@@ -1,4 +1,4 @@
-// The words of the job host: types of jobs and their statuses.
+// Names of job types and statuses of the job host.
 #include <array>
 
 #include "host/control.h"

@@ -1,4 +1,4 @@
-// Ticker: one thread for everything that has to be looked at from time to time.
+// Ticker: one thread for all periodic checks.
 #pragma once
 
 #include <functional>
@@ -13,14 +13,14 @@ namespace mainspring {
 
 class Ticker {
  public:
-  // Is called with the present, returns when it wants to be called next (never() = no more).
+  // Called with the current time; returns the time of the next call (never() = no more).
   using Step = std::function<Instant(Now now)>;
 
   explicit Ticker(const Clock& clock);
   ~Ticker();  // all handles must have ended
 
-  // Calls `step` soon, then as it wishes, on the ticker's thread, until the handle ends, which
-  // waits for a call that is under way.
+  // Calls `step` soon, then at the times it returns, on the ticker's thread, until the handle ends.
+  // The end of the handle waits for a call in progress.
   using Handle = std::shared_ptr<void>;
   Handle add(Step step);
 

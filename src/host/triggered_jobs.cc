@@ -21,21 +21,21 @@ using namespace std::chrono_literals;
 constexpr std::string_view kBusy = "Cannot start a new run since job is already running.";
 constexpr std::string_view kStopped = "WebJobs are currently in \"stopped\" state.";
 constexpr const char* kMissing = "the folder is missing";
-// Until a folder that went away between claim and run is looked for elsewhere.
+// How long a job waits whose folder disappeared between claim and run; another host may have it.
 constexpr Duration kElsewhere = 30s;
 constexpr Duration kServerPause = 1s;
-constexpr int kUntrimmed = std::numeric_limits<int>::max();  // until the run is sure to be
-constexpr Duration kLostLeaseGrace = 4s;  // the lease is lost: gone before another node begins
+constexpr int kUntrimmed = std::numeric_limits<int>::max();  // until the run is certain to start
+constexpr Duration kLostLeaseGrace = 4s;  // the lease is lost: end before another node starts it
 
 }  // namespace
 
-// One pool's runs: a worker that claims the kinds of the pool's folders, which may change.
+// The runs of one pool: a worker that claims the kinds of the pool's folders, which may change.
 struct TriggeredJobs::Pool {
   Pool(HostParts& host, int concurrency_, Handler handler)
       : concurrency(concurrency_),
         jobs(host.jobs),
         runtime(host.jobs, host.clock, host.random, host.log, options_of(host, concurrency_)) {
-    runtime.on_any(std::move(handler), {.until_told = true});
+    runtime.on_any(std::move(handler), {.until_stopped = true});
     runtime.claim_with([this](Claim claim, Duration wait, std::stop_token stop) {
       return this->claim(std::move(claim), wait, std::move(stop));
     });
@@ -47,6 +47,7 @@ struct TriggeredJobs::Pool {
     options.slots = concurrency;
     options.lease = host.options.lease;
     options.language = kProgramLanguage;
+    options.stops_on_command = false;
     options.graceful_stop = std::chrono::hours(1);  // each run ends after its stopping_wait_time
     return options;
   }
@@ -60,7 +61,7 @@ struct TriggeredJobs::Pool {
       old = claiming;
       changed.notify_all();
     }
-    old.request_stop();  // the claim that waits for the old kinds
+    old.request_stop();  // ends the claim for the old kinds
   }
 
   Result<ClaimResult> claim(Claim claim, Duration wait, std::stop_token stop) MS_EXCLUDES(mutex) {
@@ -95,10 +96,10 @@ struct TriggeredJobs::Attempt {
   const Request& request;
   const ClaimedJob& job;
   Context& context;
-  std::stop_source stop;  // the context's, or the lease is lost
+  std::stop_source stop;  // requested by the context, or when the lease is lost
   std::atomic<bool> lease_lost{false};
   std::atomic<bool> removed{false};  // its folder is gone
-  std::atomic<bool> forget{false};   // and what is kept of it is to go too
+  std::atomic<bool> forget{false};   // and its data is to be removed too
   RunHistory history;
   RunRecord record;
   std::shared_ptr<JobLog> log;
@@ -178,7 +179,7 @@ std::string TriggeredJobs::why_held(const JobFolder& folder) const {
   return host_.options.variables.disable_schedule ? "WEBJOBS_DISABLE_SCHEDULE is set" : "";
 }
 
-// Only settings that were read and have no schedule remove one. What is held keeps its own.
+// Only readable settings without a schedule remove a schedule. A held folder keeps its schedule.
 void TriggeredJobs::want_schedule(const JobFolder& folder) {
   const std::string& name = folder.name;
   if (std::string hold = why_held(folder); !hold.empty()) {
@@ -269,7 +270,7 @@ Result<void> TriggeredJobs::begin(Attempt& attempt) {
   run.trigger = attempt.request.trigger;
   run.started = host_.clock.now().wall;
   run.job = attempt.job.id;
-  // It is there already if this host accepted the run.
+  // The record exists already if this host accepted the run.
   const bool accepted = !run.id.empty() && attempt.history.get(run.id).has_value();
   if (accepted) {
     MS_TRY(attempt.history.update(run));
@@ -296,7 +297,7 @@ Result<void> TriggeredJobs::begin(Attempt& attempt) {
 }
 
 HandlerResult TriggeredJobs::run_alone(Attempt& attempt) {
-  if (auto begun = begin(attempt); !begun) return std::move(begun.error());
+  if (auto started = begin(attempt); !started) return std::move(started.error());
   const auto say = [&](std::string_view text) {
     (void)attempt.log->write(LogSource::system_info, text);
   };
@@ -333,8 +334,8 @@ void TriggeredJobs::tell_end(Attempt& attempt, RunStatus status) {
   RunRecord& run = attempt.record;
   run.status = status;
   run.ended = host_.clock.now().wall;
-  // Who sees that a run has ended finds all of its log; who sees that its log has, how it
-  // ended, and may run it anew.
+  // When the end of the run is visible, its log is complete. When the end of the log is visible,
+  // the outcome is too, and the job can run again.
   (void)attempt.log->write(LogSource::system_info,
                            fmt::format("Status changed to {}", to_string(status)));
   (void)attempt.log->flush();
@@ -348,7 +349,7 @@ void TriggeredJobs::tell_end(Attempt& attempt, RunStatus status) {
   }
   attempt.log->close();
   registry_
-      .counter("mainspring_host_runs_total", "Runs of triggered job folders that have ended",
+      .counter("mainspring_host_runs_total", "Ended runs of triggered job folders.",
                {{"status", std::string(to_string(status))}})
       .add();
   if (host_.options.variables.log_triggered_jobs) {
@@ -358,7 +359,7 @@ void TriggeredJobs::tell_end(Attempt& attempt, RunStatus status) {
   }
   if (on_change) on_change();
   if (on_end) on_end(attempt.folder.name, run);
-  // The job's lease is held until the outcome is told: nobody runs it anew meanwhile.
+  // The job's lease is held until the outcome is reported, so no other node runs it meanwhile.
   if (attempt.forget) remove_job_data(host_.options, JobType::triggered, attempt.folder.name);
 }
 
@@ -396,7 +397,7 @@ Outcome TriggeredJobs::finish(Attempt& attempt, const Result<ScriptEnd>& end) {
     case StopReason::lease_lost:
       tell_end(attempt, RunStatus::aborted);
       if (attempt.job.max_attempts > 1 || MS_MUTANT(host_repeats_aborted_run))
-        return Snooze{};  // given back: it is repeated
+        return Snooze{};  // return the job: it runs again
       return Dead{"aborted", "the host stopped while it ran, and max_attempts is 1"};
     case StopReason::timeout:
     case StopReason::none:

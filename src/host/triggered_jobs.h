@@ -1,11 +1,11 @@
-// TriggeredJobs: runs of triggered folders, on demand and by schedule, one at a time per folder in
+// TriggeredJobs: runs triggered folders on demand and by schedule, one run at a time per folder in
 // the whole system.
 //
 //   run() ───────────────▶ engine job, kind triggered/{name}, unique ─┐
 //   schedule host/{name} ▶ engine job, kind triggered/{name} ─────────┴▶ claim ▶ lease ▶ script
 //
-// A claim's kinds are the folders of this host, by pool; the lease triggered/{name} is held during
-// the run, so that a tick that falls into a run is dropped (and says so), on whichever node.
+// A claim's kinds are the folders of this host, by pool. The lease triggered/{name} is held during
+// the run, so a tick during a run is dropped with a log line, on any node.
 #pragma once
 
 #include <functional>
@@ -24,11 +24,11 @@
 
 namespace mainspring {
 
-// The triggered folders of a host, after a scan.
+// The triggered folders of a host after a scan.
 struct TriggeredFolders {
-  std::vector<JobFolder> folders;    // those that are loaded
-  std::set<std::string> unreadable;  // of these: no run can begin now, its jobs wait
-  std::set<std::string> missing;     // not there; their schedules are paused
+  std::vector<JobFolder> folders;    // loaded
+  std::set<std::string> unreadable;  // loaded, but no run can start now: its jobs wait
+  std::set<std::string> missing;     // do not exist; their schedules are paused
 };
 
 class TriggeredJobs {
@@ -36,27 +36,27 @@ class TriggeredJobs {
   TriggeredJobs(HostParts& host, Registry& registry);
   ~TriggeredJobs();  // stops
 
-  // Called when a run has ended, on a thread of a run: for hooks.
+  // Called when a run has ended, on the run's thread: for hooks.
   std::function<void(const std::string& name, const RunRecord& run)> on_end;
-  std::function<void()> on_change;  // when a list or a history would look different
+  std::function<void()> on_change;  // a list or a history has changed
 
-  // The folders that there are now. Schedules are defined as their settings say; of those that are
-  // missing, frozen or must not run (JobFolder::error) they are paused, with their ledgers. Runs
-  // that are under way continue as they began; those of folders that are not there are ended.
+  // Sets the current folders. Schedules follow their settings. The schedules of folders that are
+  // missing, frozen or must not run (JobFolder::error) are paused and keep their ledgers. Current
+  // runs continue as they started; runs of missing folders are ended.
   void set(TriggeredFolders given);
-  // Before the first set(): the folders whose schedules an earlier host has put.
+  // Before the first set(): reads the folders whose schedules an earlier host has defined.
   void read_remembered_schedules();
-  std::set<std::string> scheduled() const;  // names whose schedules were put
-  // Tries again what the engine did not take, and puts right what another host of the same engine
-  // changed.
+  std::set<std::string> scheduled() const;  // names whose schedules were defined
+  // Repeats calls that the engine did not accept, and corrects schedules that another host of the
+  // same engine changed.
   void tend();
-  // The job is removed: its schedule too.
+  // The job is removed, and its schedule too.
   void forget(const std::string& name);
   bool is_running(const std::string& name) const;  // here
-  // What is kept of a job whose folder is gone is removed when its run here has ended; false = none
-  // is under way here.
+  // Removes the data of a job whose folder is gone when its run here has ended; false = no run is
+  // in progress here.
   bool forget_at_end(const std::string& name);
-  // Runs are told to end, get their stopping_wait_time, and are waited for.
+  // Asks runs to end, gives them their stopping_wait_time, and waits for them.
   void stop();
 
   // See HostControl.
@@ -65,14 +65,14 @@ class TriggeredJobs {
   Result<void> cancel(const std::string& name);
   Result<std::vector<RunRecord>> history(const std::string& name) const;
   Result<RunRecord> run_of(const std::string& name, const std::string& id) const;
-  // Is this run's log still written?
+  // Returns whether this run's log is still being written.
   bool active(const std::string& name, const std::string& id) const;
-  // The log of a run that is under way here; nullptr = none.
+  // The log of a run in progress here; nullptr = none.
   std::shared_ptr<JobLog> log_of(const std::string& name, const std::string& id) const;
   int running() const;
-  // Calls `begun` once when the run's log is opened, or it is known that the run will not begin;
-  // answers what ends that when it is destroyed.
-  std::shared_ptr<void> watch_begin(const std::string& id, std::function<void()> begun);
+  // Calls `started` once when the run's log is opened, or when the run will certainly not start.
+  // Destroying the result ends the watch.
+  std::shared_ptr<void> watch_begin(const std::string& id, std::function<void()> started);
 
   static std::string kind_of(const std::string& name) { return "triggered/" + name; }
   static std::string schedule_of(const std::string& name) { return "host/" + name; }
@@ -93,9 +93,9 @@ class TriggeredJobs {
   };
 
   void set_pools(const std::map<std::string, std::vector<std::string>>& kinds) MS_REQUIRES(mutex_);
-  // Does no run of it begin?
+  // Returns whether no run of it may start.
   bool sleeps(const JobFolder& folder) const;
-  // Why its schedule makes no jobs now, although it is to stay; "" = it makes them.
+  // Why its schedule is paused although it is kept; "" = it is active.
   std::string why_held(const JobFolder& folder) const;
   Schedule schedule(const JobFolder& folder) const;
   void want_schedule(const JobFolder& folder) MS_REQUIRES(mutex_);
@@ -112,7 +112,7 @@ class TriggeredJobs {
   Result<void> begin(Attempt& attempt);
   Outcome finish(Attempt& attempt, const Result<ScriptEnd>& end);
   void tell_end(Attempt& attempt, RunStatus status);
-  void tell_watchers(const std::string* id);  // nullptr = all: they look themselves
+  void tell_watchers(const std::string* id);  // nullptr = all: they check themselves
   RunRecord seen(const std::string& name, RunRecord run) const;
   void trim(const std::string& name, RunHistory& history, const std::string& newest) const;
 
@@ -122,19 +122,19 @@ class TriggeredJobs {
   mutable Mutex mutex_;
   std::map<std::string, JobFolder> folders_ MS_GUARDED_BY(mutex_);
   std::map<std::string, Active> active_ MS_GUARDED_BY(mutex_);
-  std::set<std::string> scheduled_ MS_GUARDED_BY(mutex_);  // names whose schedules were put
-  std::string remembered_ MS_GUARDED_BY(mutex_);           // as it was written last
-  std::map<std::string, Schedule> put_ MS_GUARDED_BY(mutex_);  // as the engine took them
-  // Names whose schedules are to be paused, and why; those that are.
+  std::set<std::string> scheduled_ MS_GUARDED_BY(mutex_);      // names whose schedules were defined
+  std::string remembered_ MS_GUARDED_BY(mutex_);               // as last written
+  std::map<std::string, Schedule> put_ MS_GUARDED_BY(mutex_);  // as the engine accepted them
+  // Names whose schedules should be paused, and why; those that are paused.
   std::map<std::string, std::string> holds_ MS_GUARDED_BY(mutex_), held_ MS_GUARDED_BY(mutex_);
   std::set<std::string> doomed_ MS_GUARDED_BY(mutex_);  // whose schedules are to be removed
   Instant compare_at_ MS_GUARDED_BY(mutex_);
   std::map<std::string, std::unique_ptr<Pool>> pools_ MS_GUARDED_BY(mutex_);
-  std::vector<std::unique_ptr<Pool>> retired_ MS_GUARDED_BY(mutex_);  // of another concurrency
-  std::set<std::string> unput_ MS_GUARDED_BY(mutex_);  // names whose schedules are to be put
+  std::vector<std::unique_ptr<Pool>> retired_ MS_GUARDED_BY(mutex_);  // had another concurrency
+  std::set<std::string> unput_ MS_GUARDED_BY(mutex_);  // names whose schedules must be defined
   struct Watcher {
     std::string id;
-    std::function<void()> begun;
+    std::function<void()> started;
   };
   std::map<std::uint64_t, Watcher> watchers_ MS_GUARDED_BY(mutex_);
   std::uint64_t last_watcher_ MS_GUARDED_BY(mutex_) = 0;

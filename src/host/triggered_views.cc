@@ -1,4 +1,4 @@
-// Triggered folders: their schedules, what is seen of their runs, and ending one.
+// Triggered folders: their schedules, the view of their runs, and cancelling a run.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,10 +14,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// WebJobs forgets what it missed by more than that.
+// WebJobs ignores ticks that it missed by more than this.
 constexpr Duration kStrictMisfireWindow = 10min;
 constexpr int kPage = 10;
-// What the reasons of schedules that a host paused begin with.
+// Prefix of the reasons of schedules that a host paused.
 constexpr std::string_view kHostReason = "job host: ";
 constexpr int kSchedulePage = 1000;
 constexpr Duration kCompare = 60s;
@@ -48,7 +48,7 @@ Schedule TriggeredJobs::schedule(const JobFolder& folder) const {
   return schedule;
 }
 
-// True if it need not be tried again.
+// Returns true if it need not be tried again.
 bool TriggeredJobs::put_schedule(const JobFolder& folder) {
   Schedule wanted = schedule(folder);
   const auto put = host_.jobs.put_schedule(wanted, std::nullopt);
@@ -63,7 +63,7 @@ bool TriggeredJobs::put_schedule(const JobFolder& folder) {
   return true;
 }
 
-// One that an operator paused stays paused.
+// A schedule that an operator paused stays paused.
 bool TriggeredJobs::resume_schedule(const std::string& name) {
   const auto info = host_.jobs.get_schedule(schedule_of(name));
   if (!info) return info.error().code == ErrorCode::not_found;
@@ -109,7 +109,7 @@ void TriggeredJobs::tend() {
       if (found != folders_.end() && !holds_.contains(name)) wanted.push_back(found->second);
     }
   }
-  tell_watchers(nullptr);  // of runs that were cancelled behind our back
+  tell_watchers(nullptr);  // other callers may have cancelled runs
   for (const JobFolder& folder : wanted) {
     if (!put_schedule(folder) || !resume_schedule(folder.name)) continue;
     MutexLock lock(mutex_);
@@ -118,8 +118,8 @@ void TriggeredJobs::tend() {
   remove_schedules();
 }
 
-// Another host of this engine that lost the same folder paused or removed a schedule that is wanted
-// here.
+// Corrects schedules that another host of this engine paused or removed when it lost the same
+// folder.
 void TriggeredJobs::compare_schedules() {
   const std::string prefix = schedule_of("");
   std::map<std::string, bool> seen;  // name → paused by a host
@@ -176,7 +176,7 @@ void TriggeredJobs::remove_schedules() {
   }
 }
 
-// So that a later host knows the schedules of folders that went away while no host ran.
+// For a later host: the schedules of folders that may disappear while no host runs.
 void TriggeredJobs::remember_schedules() {
   std::string text;
   for (const std::string& name : scheduled_) text += name + "\n";
@@ -228,7 +228,7 @@ Result<void> TriggeredJobs::cancel(const std::string& name) {
     for (const Job& job : page.jobs) {
       MS_TRY(host_.jobs.cancel({job.id, "stopped by an operator"}));
     }
-    tell_watchers(nullptr);  // of one that had not begun
+    tell_watchers(nullptr);  // of a run that had not started
     return {};
   }
   return Error{.code = ErrorCode::conflict,
@@ -248,10 +248,10 @@ std::shared_ptr<JobLog> TriggeredJobs::log_of(const std::string& name,
 }
 
 std::shared_ptr<void> TriggeredJobs::watch_begin(const std::string& id,
-                                                 std::function<void()> begun) {
+                                                 std::function<void()> started) {
   MutexLock lock(mutex_);
   const std::uint64_t number = ++last_watcher_;
-  watchers_[number] = {id, std::move(begun)};
+  watchers_[number] = {id, std::move(started)};
   return std::shared_ptr<void>(nullptr, [this, number](void*) {
     MutexLock again(mutex_);
     watchers_.erase(number);
@@ -259,7 +259,7 @@ std::shared_ptr<void> TriggeredJobs::watch_begin(const std::string& id,
 }
 
 void TriggeredJobs::tell_watchers(const std::string* id) {
-  std::vector<std::function<void()>> told;
+  std::vector<std::function<void()>> callbacks;
   {
     MutexLock lock(mutex_);
     for (auto it = watchers_.begin(); it != watchers_.end();) {
@@ -267,11 +267,11 @@ void TriggeredJobs::tell_watchers(const std::string* id) {
         ++it;
         continue;
       }
-      told.push_back(std::move(it->second.begun));
+      callbacks.push_back(std::move(it->second.started));
       it = watchers_.erase(it);
     }
   }
-  for (const auto& begun : told) begun();
+  for (const auto& started : callbacks) started();
 }
 
 int TriggeredJobs::running() const {
@@ -281,8 +281,8 @@ int TriggeredJobs::running() const {
 
 namespace {
 
-// A run that was accepted here and did not begin here: its job says what became of it, at whichever
-// host.
+// A run that was accepted here but did not start here: its job has the outcome, whichever host ran
+// it.
 RunRecord seen_elsewhere(RunRecord run, const Job& job) {
   switch (job.state) {
     case JobState::running:
@@ -299,7 +299,7 @@ RunRecord seen_elsewhere(RunRecord run, const Job& job) {
       break;
     default:
       if (job.errors.empty()) return run;
-      run.status = RunStatus::failed;  // a further attempt is a run of its own
+      run.status = RunStatus::failed;  // a further attempt is a separate run
       return run;
   }
   run.ended = job.finished_at;
@@ -308,7 +308,7 @@ RunRecord seen_elsewhere(RunRecord run, const Job& job) {
 
 }  // namespace
 
-// What a status file says was true when it was written: a run that nobody runs is aborted.
+// A status file was true when it was written: a run that no process runs any more is aborted.
 RunRecord TriggeredJobs::seen(const std::string& name, RunRecord run) const {
   if (run.status != RunStatus::running && run.status != RunStatus::initializing) return run;
   if (active(name, run.id)) return run;
@@ -330,7 +330,7 @@ RunRecord TriggeredJobs::seen(const std::string& name, RunRecord run) const {
   return run;
 }
 
-// Runs that are under way, or wait for their slot, stay whatever comes after them.
+// Runs in progress and runs that wait for their slot stay, however many come after them.
 void TriggeredJobs::trim(const std::string& name, RunHistory& history,
                          const std::string& newest) const {
   history.trim(host_.options.variables.history_size, [&](const std::string& id) {

@@ -1,10 +1,10 @@
 // Working copies: a job runs in a copy of its folder, so that the folder can be replaced meanwhile.
 //
-// A copy is made under a name that begins with '.' and renamed when it is whole. It is compared
-// entry by entry with the folder each time. What it has more does not count, as a job writes beside
-// its script; that a file was deleted from the folder is told by the copy's name, which ends in a
-// hash of the names that were copied and of the folder's path without links: releases that a link
-// switches may differ in nothing but the bytes of their files.
+// A copy is made under a name that begins with '.' and renamed when it is complete. Each time it is
+// compared entry by entry with the folder. Additional files in the copy do not count, as a job
+// writes next to its script. The copy's name shows that a file was deleted from the folder: the
+// name ends in a hash of the copied names and of the folder's path without links. The path is
+// included because releases that a link switches may differ only in the bytes of their files.
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -29,7 +29,7 @@ constexpr std::size_t kMaxLinkBytes = 4096;
 constexpr mode_t kModeBits = 0777;  // not set-user-id: the copy may belong to another user
 constexpr std::string_view kUnfinished = ".copy-";
 
-// A hash of a set of paths, in whatever order they are added (FNV-1a, summed up).
+// A hash of a set of paths, independent of their order (FNV-1a, summed).
 class NamesHash {
  public:
   void add(std::string_view path) {
@@ -79,8 +79,8 @@ bool same_file(const struct stat& a, const struct stat& b) {
          (a.st_mode & kModeBits) == (b.st_mode & kModeBits);
 }
 
-// Is everything of `from` in `copy` too? An error of looking is a "no": it is copied anew then,
-// which tells what is wrong.
+// Returns whether `copy` has everything of `from`. An error counts as no: then it is copied again,
+// which reports the error.
 bool is_current(const Level& from, int copy) {
   const auto entries = list_directory(from.directory, from.shown);
   if (!entries || from.depth == kMaxTreeDepth) return false;
@@ -131,7 +131,7 @@ Result<void> copy_file(int from_directory, int to_directory, const std::string& 
   const Fd from(
       ::openat(from_directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat status {};
-  // The time is taken before the bytes: what is changed meanwhile makes a new copy next time.
+  // The time is read before the bytes: a change meanwhile causes a new copy next time.
   if (!from || ::fstat(from.get(), &status) != 0) return file_error("open", shown, errno);
   if (!S_ISREG(status.st_mode)) return refuse(shown, "it is not a regular file any more");
   const Fd to(::openat(to_directory, name.c_str(),
@@ -162,7 +162,7 @@ Result<void> copy_directory(const Level& from, int to, const std::string& name,
   return {};
 }
 
-// `left`: entries that may still be copied.
+// `left`: how many entries may still be copied.
 Result<void> copy_level(const Level& from, int to, std::size_t& left) {
   if (from.depth == kMaxTreeDepth) return refuse(from.shown, "nested too deeply");
   MS_TRY_ASSIGN(const std::vector<Entry> entries, list_directory(from.directory, from.shown));
@@ -217,7 +217,7 @@ Result<std::string> make_copy(const Level& from, const std::string& copies) {
     copied = file_error("rename", path, errno);
   }
   if (copied) return final_path;
-  // What is left of it begins with '.', and the next call removes it.
+  // A remainder has a name that begins with '.', and the next call removes it.
   (void)remove_tree(path);
   return std::move(copied.error());
 }
@@ -253,7 +253,7 @@ Result<std::string> update_working_copy(const std::string& source, const std::st
   for (const Entry& entry : existing) {
     const std::string path = copies + "/" + entry.name;
     if (path == current || std::count(keep.begin(), keep.end(), path) != 0) continue;
-    // One that cannot be removed costs room, not the run; the next call tries again.
+    // A copy that cannot be removed only costs space; the next call tries again.
     (void)remove_tree(path);
   }
   return current;

@@ -17,19 +17,19 @@ namespace {
 
 constexpr std::size_t kMaxPathPartBytes = 255;  // of a part of a path
 constexpr std::size_t kMaxParts = 64;
-constexpr std::uint64_t kSmallBytes = 10 << 20;  // below, the ratio does not matter
+constexpr std::uint64_t kSmallBytes = 10 << 20;  // below this the ratio is not checked
 constexpr std::size_t kShownPathBytes = 200;
-// libarchive keeps some 150 bytes of each record of the directory before it gives the first entry,
-// far more than a record needs in a zip. Zips that lie unpacked in the zip count too.
+// libarchive keeps about 150 bytes per record of the directory before it returns the first entry,
+// far more than a record needs in a zip. Zips stored inside the zip count too.
 constexpr std::size_t kMaxRecords = 500'000;
 constexpr std::string_view kRecordBegin = "PK\x01\x02";
-constexpr std::string_view kEndBegin = "PK\x05\x06";  // of the directory's end
+constexpr std::string_view kEndBegin = "PK\x05\x06";  // of the end of the directory
 
 Error bad(std::string what) {
   return invalid("zip", "zip: " + std::move(what));
 }
 
-// For messages: paths of a zip may hold anything.
+// For messages: paths of a zip may contain any bytes.
 std::string shown_path(std::string_view path) {
   std::string out(path.substr(0, kShownPathBytes));
   for (char& c : out) c = static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
@@ -76,8 +76,8 @@ Result<std::string> check_path(std::string_view path, std::size_t max_bytes) {
   }
 }
 
-// libarchive gives names in the encoding of the thread's locale, which is "C" in a server: there,
-// what is not ASCII would be lost.
+// libarchive converts names to the encoding of the thread's locale, which is "C" in a server: it
+// would lose non-ASCII characters.
 class Utf8Names {
  public:
   Utf8Names()
@@ -96,7 +96,7 @@ class Utf8Names {
   locale_t utf8_, before_;
 };
 
-// One way through a zip, from its first entry to its last.
+// One pass through a zip, from its first entry to its last.
 class Reader {
  public:
   Reader(std::string_view zip, const DeployLimits& limits) : zip_(zip), limits_(limits) {}
@@ -107,7 +107,7 @@ class Reader {
         ::archive_read_support_format_zip_seekable(archive_.get()) != ARCHIVE_OK) {
       return Error{ErrorCode::io_error, "libarchive cannot be started, or has no C.UTF-8 locale"};
     }
-    // libarchive finds nothing to recognise in a directory without entries.
+    // libarchive does not recognise a directory without entries.
     if (zip_.starts_with(kEndBegin)) return bad("has no files in it");
     if (::archive_read_open_memory(archive_.get(), zip_.data(), zip_.size()) != ARCHIVE_OK) {
       return bad("this is not a zip, or its end is cut off: " + problem());
@@ -115,13 +115,13 @@ class Reader {
     return {};
   }
 
-  // The next one, by itself without fault; nothing behind the last.
+  // The next entry, which is valid by itself; nullopt after the last one.
   Result<std::optional<ZipEntry>> next() {
     archive_entry* header = nullptr;
     const int state = ::archive_read_next_header(archive_.get(), &header);
     if (state == ARCHIVE_EOF) return std::optional<ZipEntry>();
     const char* path = header != nullptr ? ::archive_entry_pathname(header) : nullptr;
-    // A warning too: of names that are no UTF-8, and of headers that disagree about sizes.
+    // Also refuses warnings: names that are not UTF-8, and headers that disagree about sizes.
     if (state != ARCHIVE_OK) return bad(path != nullptr ? path : "", "is damaged: " + problem());
     if (path == nullptr) return bad("a file has no name");
     ZipEntry entry;
@@ -140,7 +140,7 @@ class Reader {
     return std::optional(std::move(entry));
   }
 
-  // Of the entry that `next` gave last.
+  // Unpacks the entry that `next` returned last.
   Result<void> unpack(const ZipEntry& entry, const TakePiece& take) {
     std::uint64_t made = 0;
     for (;;) {
@@ -149,10 +149,10 @@ class Reader {
       la_int64_t at = 0;
       const int state = ::archive_read_data_block(archive_.get(), &piece, &size, &at);
       if (state == ARCHIVE_EOF) break;
-      // A wrong checksum is but a warning, and comes with the last piece.
+      // A wrong checksum is only a warning, and comes with the last piece.
       if (state != ARCHIVE_OK) return bad(entry.path, "is damaged: " + problem());
       if (at < 0 || static_cast<std::uint64_t>(at) != made) return bad(entry.path, "has holes");
-      // The sizes were summed up and found good before; this holds the data to them.
+      // The sum of the sizes was checked before; this checks the data against the sizes.
       if (size > entry.bytes - made) return bad(entry.path, "is longer than its size");
       made += size;
       if (size != 0) MS_TRY(take({static_cast<const char*>(piece), size}));
@@ -178,8 +178,8 @@ class Reader {
       return bad(path, "is a link");
     }
     if (type != AE_IFREG && type != AE_IFDIR) return bad(path, "is neither a file nor a folder");
-    // "ZIP 2.0 (deflation)": of this entry. Without this every unpacker that libarchive was built
-    // with would read what strangers send.
+    // "ZIP 2.0 (deflation)" is the format of this entry. Without this check, every decoder in
+    // libarchive would read untrusted data.
     const char* name = ::archive_format_name(archive_.get());
     const std::string_view format = name != nullptr ? name : "";
     if (!format.ends_with("(uncompressed)") && !format.ends_with("(deflation)")) {
@@ -190,7 +190,7 @@ class Reader {
 
   std::string_view zip_;
   const DeployLimits& limits_;
-  Utf8Names names_;  // outlives what may ask for the locale
+  Utf8Names names_;  // outlives the archive, which uses the locale
   std::unique_ptr<archive, Free> archive_;
 };
 
@@ -205,9 +205,9 @@ Result<void> check_records(std::string_view zip) {
   return {};
 }
 
-// One path, one thing: no file twice, and none that is a folder too.
+// Each path is unique: no file twice, and none that is also a folder.
 Result<void> check_paths(const std::vector<ZipEntry>& entries) {
-  std::map<std::string_view, bool> directories;  // path: is it one?
+  std::map<std::string_view, bool> directories;  // path: whether it is a directory
   for (const ZipEntry& entry : entries) {
     const std::string_view path = entry.path;
     for (std::size_t at = path.find('/'); at != std::string_view::npos;
@@ -224,7 +224,7 @@ Result<void> check_paths(const std::vector<ZipEntry>& entries) {
 
 Result<void> check_sizes(std::string_view zip, const std::vector<ZipEntry>& entries,
                          const DeployLimits& limits) {
-  std::uint64_t bytes = 0;  // cannot overflow: the entries' number and size are bound
+  std::uint64_t bytes = 0;  // cannot overflow: the number and sizes of entries are bounded
   for (const ZipEntry& entry : entries) bytes += entry.bytes;
   if (bytes > static_cast<std::uint64_t>(limits.max_total_bytes)) {
     return too_large(
@@ -237,7 +237,7 @@ Result<void> check_sizes(std::string_view zip, const std::vector<ZipEntry>& entr
   return {};
 }
 
-// Every rule that can be checked without unpacking.
+// Checks every rule that needs no unpacking.
 Result<std::vector<ZipEntry>> check(std::string_view zip, const DeployLimits& limits) {
   MS_TRY(check_records(zip));
   Reader reader(zip, limits);
@@ -256,7 +256,7 @@ Result<std::vector<ZipEntry>> check(std::string_view zip, const DeployLimits& li
   return entries;
 }
 
-// What the Finder of macOS knows about the files.
+// Metadata files of macOS Finder.
 bool is_litter(std::string_view path) {
   return path == "__MACOSX" || path.starts_with("__MACOSX/") || path == ".DS_Store" ||
          path.ends_with("/.DS_Store");
@@ -270,7 +270,7 @@ Result<void> unpack_zip(std::string_view zip, const DeployLimits& limits, const 
   MS_TRY(reader.open());
   for (const ZipEntry& checked : entries) {
     MS_TRY_ASSIGN(const std::optional<ZipEntry> entry, reader.next());
-    // What was checked is what is written, even if reading data should lead the reader elsewhere.
+    // Writes only what was checked, even if the reader returns another entry now.
     if (!entry || entry->path != checked.path || entry->directory != checked.directory ||
         entry->bytes != checked.bytes) {
       return bad(checked.path, "is damaged: it is another one when it is read again");

@@ -1,4 +1,4 @@
-// What callers may do: of a name, of everything, of a route.
+// Permission checks: for a name, for everything, for a route.
 #include "http/caller.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ Error needs(const Caller& caller, const Scope& scope) {
           fmt::format("\"{}\" needs the scope \"{}\"", caller.who, to_string(scope))};
 }
 
-// The value of {name}, wherever it stands among the parameters of the pattern.
+// The value of {name}, at any position among the parameters of the pattern.
 std::string_view name_in_path(std::string_view pattern, const Request& request) {
   std::size_t index = 0;
   for (std::size_t at = 0; (at = pattern.find('{', at)) != std::string_view::npos; ++at) {

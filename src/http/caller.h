@@ -1,4 +1,4 @@
-// Caller: who sends a request, and what they may do.
+// Caller: the sender of a request, and its permissions.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace mainspring::http {
 
-// Of one connection and one token; shared by its requests, never changed.
+// Belongs to one connection and one token; shared by its requests, immutable.
 struct Caller {
   std::string who;   // a token's name; "local" = no token was needed
   std::string from;  // the peer: "192.0.2.7", "unix uid=1000"; with a certificate " cert=NAME"
@@ -28,28 +28,28 @@ struct Caller {
   Within within(Verb verb) const { return {scopes, verb}; }
 };
 
-// What a route asks of its caller. Every route says it: without, the table does not compile.
+// What a route requires of its caller. A route without it does not compile.
 enum class On {
-  open,       // nothing: health, for balancers
-  signed_in,  // any token, where one is needed
-  all,        // the verb for "*": what concerns everybody
+  open,       // nothing: health, for load balancers
+  signed_in,  // any token, where one is required
+  all,        // the verb for "*": affects all names
   queue,      // the verb for the queue that is the path's first parameter
   lease,      // … for the lease
   folder,     // … for "folder/" and the last of {type}/{name}, or of {name}
   plan,       // the verb for some name; the plan then checks which, see Request::caller
 };
 struct Access {
-  constexpr Access(On what) : on(what) {}  // of open and signed_in
+  constexpr Access(On what) : on(what) {}  // for open and signed_in
   constexpr Access(Verb which, On what) : verb(which), other(which), on(what) {}
   constexpr Access(Verb which, Verb or_this, On what) : verb(which), other(or_this), on(what) {}
   Verb verb = Verb::admin;
-  Verb other = Verb::admin;  // one of the two is enough, where they differ
+  Verb other = Verb::admin;  // an alternative: one of the two verbs is enough
   On on;
 };
 
-// Errors: forbidden, with the scope that is missing: `needs the scope "work=photos"`.
+// Errors: forbidden, with the missing scope: `needs the scope "work=photos"`.
 Result<void> check_may(const Caller& caller, Verb verb, std::string_view name);
-// For the queue of a job, and for those that jobs come to when it ends.
+// Checks the queue of a job, and the queues that get jobs when it ends.
 Result<void> check_may_make(const Caller& caller, Verb verb, const NewJob& job);
 // The same for everything: `needs the scope "admin"`.
 Result<void> check_may_all(const Caller& caller, Verb verb);

@@ -19,7 +19,7 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 using namespace std::chrono_literals;
 
-// After the last reply the peer may still send; closing at once would destroy the reply on its way.
+// After the last reply the peer may still send. Closing at once could destroy the reply in transit.
 constexpr Duration kDrainTime = 2s;
 constexpr Duration kDrainTimeAtStop = 300ms;
 constexpr Duration kFreeTime = 10s;  // before min_bytes_per_second counts
@@ -77,8 +77,8 @@ bool is_blank_object(std::string_view body) {
   return body.size() <= 64 && (packed.empty() || packed == "{}");
 }
 
-// JSON, or what `curl -d` calls everything. The latter a page of another site could send without
-// asking; what tells such a page apart is its Origin, see check_origin().
+// JSON, or the default type of `curl -d`. A page of another site could send the latter without a
+// preflight; check_origin() refuses such a page by its Origin.
 bool is_json_type(std::string_view type) {
   const std::string_view media = type.substr(0, type.find(';'));
   const std::size_t end = media.find_last_not_of(" \t");
@@ -87,7 +87,7 @@ bool is_json_type(std::string_view type) {
   return iequals(name, kJson) || iequals(name, "application/x-www-form-urlencoded");
 }
 
-// A route that checks the secret by itself never gets that of a browser's session.
+// A route that checks the secret itself never gets the secret of a browser's session.
 bool takes_secret(const Route& route, const Head& head) {
   return route.keeps_token || (route.own_secret && !head.by_cookie);
 }
@@ -148,13 +148,13 @@ void Connection::shake_hands() {
     case Transport::Next::plain:
       return refuse_plain();
     case Transport::Next::broken:
-      return drain();  // the alert says why; a close with unread input would destroy it
+      return drain();  // the alert has the reason; a close with unread input would destroy it
     default:
       return close();
   }
 }
 
-// The last words of a connection that was meant for TLS.
+// Sends the last reply on a connection that should have used TLS.
 void Connection::refuse_plain() {
   keep_alive_ = false;
   started_ = shard_.now();
@@ -165,7 +165,7 @@ void Connection::refuse_plain() {
 
 void Connection::close() {
   if (state_ == State::closed) return;
-  // Elsewhere the peer may miss the end of something, and must not take it for whole.
+  // In other states the peer may miss the end of a message, and must not take it for complete.
   const bool in_order = state_ == State::idle;
   state_ = State::closed;
   if (wait_ != nullptr) end_wait();
@@ -214,7 +214,7 @@ void Connection::arm_read() {
     if (self->state_ == State::closed) return;
     problem ? self->close() : self->on_readable();
   };
-  // What TLS holds already no socket tells of.
+  // Data that TLS has buffered does not make the socket readable.
   if (transport_.pending() && state_ != State::draining) {
     asio::post(shard_.io(), [on_ready = std::move(on_ready)] { on_ready(error_code()); });
   } else {
@@ -232,7 +232,7 @@ void Connection::on_readable() {
       return discard_input();
     case State::writing:
     case State::closed:
-      return;  // the end of the writing arms anew
+      return;  // the end of the write arms the read again
     default:
       break;
   }
@@ -241,7 +241,7 @@ void Connection::on_readable() {
   if (state_ == State::body) {
     feed_body(data);
     if (state_ == State::closed) return;
-    // What is behind the body belongs to the next request.
+    // Data after the body belongs to the next request.
     if (!data.empty()) in_.append(data);
     if (state_ == State::idle && !in_.empty()) return process(in_, true);
   } else if (in_.empty()) {
@@ -272,7 +272,7 @@ bool Connection::receive(std::string_view& data) {
   }
 }
 
-// TLS has to write before it can read on.
+// TLS has to write before it can continue to read.
 void Connection::wait_to_read() {
   if (armed_) return;
   armed_ = true;
@@ -284,11 +284,11 @@ void Connection::wait_to_read() {
                                  });
 }
 
-// The peer of a parked claim sent something, or went away.
+// The peer of a parked claim sent data, or disconnected.
 void Connection::on_peer_in_busy() {
   switch (transport_.peek().next) {
     case Transport::Next::done:
-      return;  // the next request: it is read when this one has been answered
+      return;  // the next request: it is read after the current one is answered
     case Transport::Next::wait_read:
       return arm_read();
     case Transport::Next::wait_write:
@@ -298,7 +298,7 @@ void Connection::on_peer_in_busy() {
   }
 }
 
-// Nothing more is said; what the peer still says is passed over until it closes.
+// Sends nothing more; discards input until the peer closes.
 void Connection::drain() {
   transport_.finish();
   state_ = State::draining;
@@ -316,7 +316,7 @@ void Connection::discard_input() {
   arm_read();
 }
 
-// Takes requests from the window until one is under way or the rest is incomplete.
+// Takes requests from the window until one is in progress or the rest is incomplete.
 void Connection::process(std::string_view window, bool owned) {
   const HttpOptions& options = shard_.shared().services.options;
   const std::size_t before = window.size();
@@ -371,7 +371,7 @@ Result<void> Connection::check_host(std::string_view host) const {
                            without_password(cut_text(host, 128)))};
 }
 
-// A browser names the site whose page sends the request: only pages of this server may.
+// A browser sends the origin of the page: only pages of this server are allowed.
 Result<void> Connection::check_origin(std::string_view origin) const {
   if (origin.empty()) return {};
   const std::size_t scheme = origin.find("://");
@@ -381,7 +381,7 @@ Result<void> Connection::check_origin(std::string_view origin) const {
                            cut_text(origin, 128))};
 }
 
-// A browser sends the cookie with requests that other sites cause, too, and says which these are.
+// A browser also sends the cookie with requests that other sites cause, and marks these.
 Result<void> Connection::check_cookie_use(const Head& head) {
   const bool reads = head.method == "GET" || head.method == "HEAD";
   if (!head.by_cookie || reads || head.same_origin || MS_MUTANT(cookie_used_by_other_sites)) {
@@ -398,9 +398,10 @@ std::size_t Connection::body_limit(const Route& route) const {
   return route.batch ? options.max_batch_body_bytes : options.max_body_bytes;
 }
 
-// Who sends this, and may they? Before the body is read, and before a path is known or unknown.
+// Authenticates and authorises the caller: before the body is read, and before an unknown path is
+// reported.
 Result<void> Connection::admit(const Head& head, Match& match) {
-  Doorman& doorman = shard_.shared().doorman;
+  Authenticator& authenticator = shard_.shared().authenticator;
   const Now now = shard_.shared().services.clock.now();
   if (peer_.text.empty()) {
     peer_ = {transport_.peer(), transport_.local(), transport_.certificate_name()};
@@ -409,9 +410,9 @@ Result<void> Connection::admit(const Head& head, Match& match) {
   const Secret* const presented = head.has_authorization && !own ? &head.authorization : nullptr;
   const bool open = match.route != nullptr && match.route->access.on == On::open;
   if (open || (MS_MUTANT(auth_skipped_for_head) && match.head_only)) {
-    pass_ = doorman.admit_anybody(peer_, presented, now);
+    pass_ = authenticator.admit_anybody(peer_, presented, now);
   } else {
-    MS_TRY_ASSIGN(pass_, doorman.admit(peer_, presented, head.forwarded, pass_, now));
+    MS_TRY_ASSIGN(pass_, authenticator.admit(peer_, presented, head.forwarded, pass_, now));
   }
   if (match.route == nullptr) return {};
   match.request.caller = pass_.caller;
@@ -457,15 +458,15 @@ void Connection::begin_request(Head head, std::string_view& rest) {
   chunked_ = head.chunked;
   http10_ = head.http10;
   if (route_ != nullptr && route_->headers) head.fields = header_fields(head.text);
-  head.text = {};  // it lies in a buffer that is used again
+  head.text = {};  // its buffer is reused
   auto good = check_request(head, found);
   const std::uint64_t length = head.content_length.value_or(0);
   if (!good || route_ == nullptr) {
-    // The connection goes on only if the body is here to be passed over.
+    // Keep the connection only if the whole body has arrived and can be skipped.
     if (head.chunked || length > rest.size()) keep_alive_ = false;
     if (keep_alive_) rest.remove_prefix(static_cast<std::size_t>(length));
     Reply refusal = good ? std::move(found.error) : error_reply(good.error());
-    // A cookie that is no longer good would be sent, and refused, for ever.
+    // Remove an invalid cookie, else the browser sends it with every request.
     if (!good && head.by_cookie && good.error().code == ErrorCode::unauthenticated) {
       add_header(refusal, "Set-Cookie", session_cookie("", false));
     }
@@ -508,7 +509,7 @@ void Connection::begin_body(Head head, std::string_view& rest) {
   feed_body(rest);
 }
 
-// A peer has kFreeTime, and more only as it goes on at min_bytes_per_second.
+// A peer has kFreeTime, and more only while it sends min_bytes_per_second.
 void Connection::set_progress_deadline(Instant since, std::size_t bytes) {
   const std::size_t rate = shard_.shared().services.options.min_bytes_per_second;
   deadline_ = since + kFreeTime + std::chrono::seconds(bytes / rate);
@@ -544,7 +545,7 @@ void Connection::feed_body(std::string_view& rest) {
 }
 
 void Connection::end_body() {
-  if (!welcome()) {  // it took its time
+  if (!welcome()) {  // the body took a while
     return refuse_early({ErrorCode::unauthenticated, "the token was revoked, or has expired"});
   }
   const std::unique_ptr<Head> head = std::move(head_);
@@ -553,7 +554,7 @@ void Connection::end_body() {
   found.request.headers = std::move(head->fields);
   if (takes_secret(*route_, *head)) found.request.presented = std::move(head->authorization);
   if (route_->body == BodyRule::bytes) {
-    // The room is given back when nobody has the bytes any more.
+    // The room is released with the last owner of the bytes.
     found.request.upload =
         std::make_shared<Upload>(std::move(body_), shard_.room(), std::exchange(body_bytes_, 0));
     free_body();
@@ -574,7 +575,7 @@ void Connection::free_body() {
   chunks_.reset();
 }
 
-// `owned_body` holds request.body and may be taken; nullptr when that is read where it lies.
+// `owned_body` holds request.body and may be moved from; nullptr if the body is in a shared buffer.
 void Connection::run_plan(const Route& route, Request request, std::string* owned_body) {
   state_ = State::busy;
   deadline_ = Instant::never();
@@ -605,7 +606,8 @@ void Connection::run_plan(const Route& route, Request request, std::string* owne
   if (!taken) overloaded_reads();
 }
 
-// Before the request is whole: what follows on the connection is unknown, so it is the last reply.
+// The request is incomplete: the next bytes on the connection are unknown, so this is the last
+// reply.
 void Connection::refuse_early(const Error& error) {
   if (state_ != State::body) {
     route_ = nullptr;
@@ -657,7 +659,7 @@ void Connection::write(std::string_view head, std::string body) {
   if (step.next != Transport::Next::done && !waits) return close();
   const std::size_t sent = step.bytes;
   if (sent == head.size() + body.size()) return after_write();
-  // What answers a change is sent in any case; it counts while it waits for its peer.
+  // The answer to a change is sent in any case; it counts as buffered while it waits for its peer.
   if (out_room_ == nullptr && stream_ == nullptr)
     out_room_ = std::make_shared<HeldRoom>(shard_.room(), head.size() + body.size() - sent);
   if (sent < head.size()) {
@@ -690,7 +692,7 @@ void Connection::on_writable() {
   after_write();
 }
 
-// Of a reply, or of a handshake.
+// Waits for the socket, for a reply or a handshake.
 void Connection::wait_to_write(Transport::Next next) {
   const auto what = next == Transport::Next::wait_read ? Socket::wait_read : Socket::wait_write;
   transport_.socket().async_wait(what, [self = shared_from_this()](const error_code& failed) {
@@ -707,7 +709,7 @@ void Connection::after_write() {
   if (!keep_alive_) return drain();
   state_ = State::idle;
   set_deadline(shard_.shared().services.options.idle_timeout);
-  if (in_process_) return;  // process() goes on by itself
+  if (in_process_) return;  // process() continues by itself
   in_.empty() ? arm_read() : process(in_, true);
 }
 

@@ -1,11 +1,11 @@
-// Connection: one socket's exchanges, one after the other.
+// Connection: one socket and its exchanges, one after another.
 //
 //   handshake ─▶                                                 (TLS)
 //   idle ─▶ head ─▶ body ─▶ busy ─▶ writing ─▶ idle …            (keep-alive, pipelining)
 //                                     └───────▶ draining ─▶ closed (the last reply, or an error)
 //
-// Reading waits for readiness and then reads into the shard's scratch buffer: a connection that is
-// idle or parked owns no buffer. Only what is incomplete is kept in the connection.
+// A connection waits until the socket is readable and then reads into the shard's scratch buffer:
+// an idle or parked connection owns no buffer. It keeps only incomplete input.
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
@@ -19,10 +19,10 @@
 
 namespace mainspring::http {
 
-// The last that is sent to whoever finds no room.
+// Sends the refusal to a connection over the limit.
 void turn_away(Socket& socket);
 
-// To the broker, from somebody who has gone.
+// Returns claimed jobs to the broker for a caller that has disconnected.
 void give_back(Broker& broker, std::string worker, const ClaimResult& claimed);
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -32,24 +32,24 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void start();
   void on_mail(Mail mail);
   void on_tick(Instant now);
-  // Ends soon: at once when idle, else after the running exchange; waits are cut short.
+  // Ends soon: at once if idle, else after the running exchange; waits are cut short.
   void begin_stop();
   void close();
 
  private:
   enum class State { handshake, idle, head, body, busy, writing, draining, closed };
 
-  // The end of a job that somebody waits for (?wait=).
+  // A wait for the end of a job (?wait=).
   struct Wait {
     JobId id = 0;
     int status = 200;
     Duration limit{0};
     std::shared_ptr<void> watch;
-    bool fired = false;                    // before the answer to the enqueue came
-    bool own = false;                      // the caller enqueued it,
-    std::optional<EnqueueResult> ended{};  // and it had ended before
+    bool fired = false;                    // before the answer to the enqueue arrived
+    bool own = false;                      // the caller enqueued the job,
+    std::optional<EnqueueResult> ended{};  // and the job had ended before
     bool reading = false;
-    bool last = false;  // the next read is answered whatever it says
+    bool last = false;  // the next read is answered whatever its result
     bool read_is_last = false;
     std::unique_ptr<boost::asio::steady_timer> timer;
   };
@@ -63,15 +63,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
     bool claim_asked = false;
   };
 
-  // What comes bit by bit.
+  // A reply that is sent in pieces.
   struct Stream {
     std::shared_ptr<DoStream> plan;
-    bool begun = false;    // the head has been sent
+    bool started = false;  // the head has been sent
     bool reading = false;  // a piece is being read
     bool ready = false;    // the watch has fired
-    bool retry = false;    // the readers had no room for us
+    bool retry = false;    // the reader queue was full
     bool last = false;     // the wait is over
-    bool beat = false;     // a sign of life is due
+    bool beat = false;     // a heartbeat is due
     bool ended = false;    // the end is being written
     std::shared_ptr<void> watch;
     std::unique_ptr<boost::asio::steady_timer> timer;
@@ -103,13 +103,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::size_t body_limit(const Route& route) const;
 
   // -- exchange
-  // Is the token of this exchange still good? What waits for something ends when it is not.
+  // Returns whether the token of this exchange is still valid. A wait ends when it is not.
   bool welcome();
   void end_unwelcome();
   void give_back(const ClaimResult& claimed);
   void execute(Plan plan);
   void carry_out(Plan plan);
-  // Of a test server: with what its faults say.
+  // On a test server: with injected faults.
   void execute_with_faults(TestControl& test, Plan plan);
   void do_write(DoWrite write);
   void do_enqueue_and_wait(DoEnqueueAndWait enqueue);
@@ -142,7 +142,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void drop_stream();
   // Calls the broker with an answer that comes back as mail.
   void submit(Operation operation, std::optional<Audit> audit);
-  std::uint64_t submit_claim(ClaimRequest request, std::optional<Audit> audit);
+  // `before` is submitted with the claim: see Broker::submit_with_claim().
+  struct Change {
+    Operation operation;
+    std::optional<Audit> audit;
+  };
+  std::uint64_t submit_claim(ClaimRequest request, std::optional<Audit> audit,
+                             std::optional<Change> before = std::nullopt);
 
   // -- output
   void reply(Reply reply);
@@ -155,16 +161,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   Shard& shard_;
   Transport transport_;
-  bool counted_ = false;  // in the book of addresses
+  bool counted_ = false;  // in the AddressBook
   const std::uint32_t slot_;
-  PeerName peer_;  // known when the first request comes
-  Pass pass_;      // of the latest request that was let in
+  PeerName peer_;  // set at the first request
+  Pass pass_;      // of the latest admitted request
   State state_ = State::handshake;
-  bool armed_ = false;       // a wait for readability is under way
+  bool armed_ = false;       // waits until the socket is readable
   bool in_process_ = false;  // process() is on the stack
   bool keep_alive_ = true;
   bool head_only_ = false;
-  bool waited_ = false;  // the exchange parked: its duration says nothing of the server
+  bool waited_ = false;  // the exchange parked: its duration does not measure the server
   bool chunked_ = false;
   bool http10_ = false;
   Instant deadline_ = Instant::never();
@@ -172,7 +178,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string in_;              // input that was read too early, or an incomplete head
   std::unique_ptr<Head> head_;  // while the body arrives
   std::string body_;
-  std::size_t body_bytes_ = 0;  // Content-Length; of chunked ones, the room taken so far
+  std::size_t body_bytes_ = 0;  // Content-Length; for chunked bodies, the room taken so far
   std::unique_ptr<ChunkedReader> chunks_;
 
   Ticket ticket_ = 0;
@@ -180,14 +186,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Instant started_;
   std::function<DoWrite::Answer(OperationResult&)> answer_;
   std::uint64_t park_id_ = 0;  // of a claim or an acquire
-  std::string claim_worker_;    // of the claim that is under way; "" = an acquire
-  bool lose_answer_ = false;    // a fault: the connection ends instead
+  std::string claim_worker_;   // of the current claim; "" = an acquire
+  bool lose_answer_ = false;   // an injected fault: the connection ends instead
   DoClaim::Answer claim_answer_ = DoClaim::Answer::jobs;
   std::unique_ptr<Finishing> finishing_;
   std::unique_ptr<Wait> wait_;
   std::unique_ptr<Stream> stream_;
 
-  std::string out_;  // what the socket did not take yet
+  std::string out_;  // bytes that the socket did not take yet
   std::size_t out_at_ = 0;
   std::shared_ptr<HeldRoom> out_room_;
   Instant write_began_;

@@ -1,4 +1,4 @@
-// Carrying out plans: what a connection asks of broker and readers, and what it makes of answers.
+// Runs plans: sends requests to the broker and the readers, and turns their answers into replies.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,15 +19,15 @@ void Connection::execute(Plan plan) {
   test == nullptr ? carry_out(std::move(plan)) : execute_with_faults(*test, std::move(plan));
 }
 
-// A finish may be lost, or its answer; every answer may be late. The routes of the test server
-// itself are not met by faults.
+// Injects faults: a finish or its answer may be lost; every answer may be late. The routes below
+// /v1/test are exempt.
 void Connection::execute_with_faults(TestControl& test, Plan plan) {
   if (route_ == nullptr || is_test_route(*route_)) return carry_out(std::move(plan));
   if (auto* finish = std::get_if<DoFinish>(&plan)) {
     const TestControl::FinishFault fault = test.meet(finish->request.operation);
     if (fault.lose_request) return close();
     lose_answer_ = fault.lose_answer;
-    // Jobs that it would bring would be lost with it until their leases end.
+    // Claimed jobs would be lost with the answer until their leases end.
     if (lose_answer_) finish->request.claim.reset();
   } else if (const auto* write = std::get_if<DoWrite>(&plan)) {
     if (const auto* renew = std::get_if<Renew>(&write->operation)) test.meet(*renew);
@@ -63,16 +63,16 @@ void Connection::carry_out(Plan plan) {
 
 bool Connection::welcome() {
   if (MS_MUTANT(revoked_waits_on)) return true;
-  return shard_.shared().doorman.still_good(pass_, shard_.shared().services.clock.now().wall);
+  return shard_.shared().authenticator.still_good(pass_, shard_.shared().services.clock.now().wall);
 }
 
-// The token was revoked, or expired, while its request waits. What is done at once is done.
+// The token was revoked or has expired while its request waits. Completed changes stay.
 void Connection::end_unwelcome() {
   keep_alive_ = false;
   const Error no_more{ErrorCode::unauthenticated, "the token was revoked, or has expired"};
   if (stream_ != nullptr) {
-    // What was begun can only be cut off, and the missing end tells so.
-    if (stream_->begun) return close();
+    // Headers are already sent; truncate the body so that the client detects the failure.
+    if (stream_->started) return close();
     drop_stream();
     return reply(error_reply(no_more));
   }
@@ -80,7 +80,7 @@ void Connection::end_unwelcome() {
     end_wait();
     return reply(error_reply(no_more));
   }
-  // The answer is an empty one, unless it is on its way.
+  // The claim is answered empty, unless its answer is on its way.
   if (park_id_ != 0) shard_.shared().services.broker.abandon(park_id_);
 }
 
@@ -115,22 +115,34 @@ void Connection::submit(Operation operation, std::optional<Audit> audit) {
       std::move(audit));
 }
 
-std::uint64_t Connection::submit_claim(ClaimRequest request, std::optional<Audit> audit) {
+std::uint64_t Connection::submit_claim(ClaimRequest request, std::optional<Audit> audit,
+                                       std::optional<Change> before) {
   Mailbox* const box = shard_.mailbox().get();
+  std::optional<Broker::Submission> first;
+  if (before) {
+    box->expect();
+    first = {.operation = std::move(before->operation),
+             .answer =
+                 [box, ticket = ticket_](OperationResult result) {
+                   box->deliver({ticket, std::move(result)});
+                 },
+             .audit = std::move(before->audit)};
+  }
   box->expect();
-  return shard_.shared().services.broker.submit_claim(
-      std::move(request.operation), request.wait,
-      [box, ticket = ticket_](OperationResult result) {
-        box->deliver({ticket, ClaimAnswer{std::move(result)}});
-      },
-      std::move(audit));
+  return shard_.shared().services.broker.submit_with_claim(
+      std::move(first), std::move(request.operation), request.wait,
+      {.answer =
+           [box, ticket = ticket_](OperationResult result) {
+             box->deliver({ticket, ClaimAnswer{std::move(result)}});
+           },
+       .audit = std::move(audit)});
 }
 
 namespace {
 
 constexpr std::size_t kLargeAnswer = 16 << 10;  // smaller ones do not count as buffered
 
-// Calls back with every end of the job until the result is destroyed.
+// Calls back at every end of the job until the result is destroyed.
 std::shared_ptr<void> watch_job(Broker& broker, JobId id, std::shared_ptr<Mailbox> box,
                                 Ticket ticket) {
   const Broker::WatchId watch = broker.watch(id, [box = std::move(box), ticket] {
@@ -146,7 +158,7 @@ void hold_room(Reply& reply, const HeldRoom::Counter& room, std::size_t most) {
   if (bytes < kLargeAnswer || reply.room != nullptr) return;
   auto held = std::make_shared<HeldRoom>(room, bytes);
   const std::size_t all = *room;
-  if (all <= most || all == bytes) {  // one alone is always sent
+  if (all <= most || all == bytes) {  // a single body is always sent
     reply.room = std::move(held);
     return;
   }
@@ -160,7 +172,7 @@ void Connection::do_write(DoWrite write) {
   submit(std::move(write.operation), std::move(write.audit));
 }
 
-// The watch begins when the enqueue has been committed, before a later commit can end the job.
+// The watch starts with the commit of the enqueue, before a later commit can end the job.
 void Connection::do_enqueue_and_wait(DoEnqueueAndWait enqueue) {
   answer_ = nullptr;
   wait_ = std::make_unique<Wait>();
@@ -229,7 +241,7 @@ void Connection::do_claim(DoClaim claim) {
   const bool may_park = claim.request.wait.count() > 0;
   waited_ = may_park;
   park_id_ = submit_claim(std::move(claim.request), std::move(claim.audit));
-  if (may_park) arm_read();  // to learn that the peer goes away
+  if (may_park) arm_read();  // to notice a disconnect
 }
 
 void Connection::do_finish(DoFinish finish) {
@@ -239,28 +251,26 @@ void Connection::do_finish(DoFinish finish) {
   for (const JobOutcome& result : request.operation.results) finishing_->ids.push_back(result.id);
   finishing_->refused = std::move(request.refused);
   std::optional<ClaimRequest> claim = std::move(request.claim);
-  // Nothing to report, or nothing that needs a commit of its own: both go into the next batch,
-  // unless the broker has a lane for so many results.
-  submit(std::move(request.operation), std::move(finish.audit));
-  if (!claim) return;
+  if (!claim) return submit(std::move(request.operation), std::move(finish.audit));
   finishing_->claim_asked = finishing_->claim_pending = true;
   claim_worker_ = claim->operation.worker;
   const bool may_park = claim->wait.count() > 0;
   waited_ = may_park;
-  park_id_ = submit_claim(std::move(*claim), std::move(finish.claim_audit));
+  park_id_ = submit_claim(std::move(*claim), std::move(finish.claim_audit),
+                          Change{std::move(request.operation), std::move(finish.audit)});
   if (may_park) arm_read();
 }
 
-// Jobs that cannot be handed to the one who asked are available again at once, and the session that
-// they came with is free.
+// Jobs that cannot be delivered to the caller become available again at once, and the session that
+// came with them is released.
 void give_back(Broker& broker, std::string worker, const ClaimResult& claimed) {
-  const auto nobody = [](const OperationResult&) {};
+  const auto ignore = [](const OperationResult&) {};
   Finish back{.worker = std::move(worker), .results = {}};
   for (const ClaimedJob& job : claimed.jobs)
     back.results.push_back({job.id, job.token, given_back(job)});
-  if (!back.results.empty()) broker.submit(std::move(back), nobody);
+  if (!back.results.empty()) broker.submit(std::move(back), ignore);
   if (!claimed.session) return;
-  broker.submit(ReleaseSession{claimed.session->session, claimed.session->token}, nobody);
+  broker.submit(ReleaseSession{claimed.session->session, claimed.session->token}, ignore);
 }
 
 void Connection::give_back(const ClaimResult& claimed) {
@@ -277,7 +287,7 @@ void Connection::on_claim_answer(OperationResult result) {
   }
   if (finishing_ != nullptr) {
     finishing_->claim_pending = false;
-    // The results are reported in any case; a claim that was refused finds nothing.
+    // The results are reported in any case; a refused claim counts as empty.
     finishing_->claim = error == nullptr ? std::get<ClaimResult>(std::move(result)) : ClaimResult{};
     return reply_to_finish();
   }
@@ -295,7 +305,8 @@ void Connection::reply_to_finish() {
   if ((!f.result && !f.error) || f.claim_pending) return;
   const std::unique_ptr<Finishing> done = std::move(finishing_);
   if (done->error) {
-    // Jobs that came although the results could not be kept go back: the caller gets an error.
+    // The results could not be stored, so the caller gets an error and its claimed jobs are
+    // returned.
     if (done->claim) give_back(*done->claim);
     return reply(error_reply(*done->error));
   }
@@ -308,9 +319,9 @@ void Connection::reply_to_finish() {
 
 // -- acquires
 
-// A caller that goes away is forgotten while it waits. What it was granted in the same moment ends
-// when it is not renewed: to release it could take it from the caller's next try, which finds it
-// held by itself.
+// A caller that disconnects while it waits is forgotten. A lease that it was granted at the same
+// moment ends when it is not renewed. Releasing the lease could take it away from the caller's next
+// try, which finds that it holds the lease already.
 void Connection::do_acquire(DoAcquire acquire) {
   AcquireRequest& request = acquire.request;
   answer_ = [name = request.operation.name](OperationResult& result) -> DoWrite::Answer {
@@ -347,7 +358,7 @@ void Connection::do_read(DoRead read) {
                    room = shard_.room(), most = shard_.most_room()]() mutable {
         Reply reply = read();
         hold_room(reply, room, most);
-        read = nullptr;  // a body that it has is free again when the client hears of it
+        read = nullptr;  // frees a body that it owns before the client gets the reply
         box->deliver_unexpected({ticket, std::move(reply)});
       });
   if (!taken) overloaded_reads();
@@ -358,7 +369,7 @@ void Connection::reply_if_room(Reply out) {
   reply(std::move(out));
 }
 
-// Watches first and reads then: an end between the two is not missed.
+// Watches first and reads then, so that an end between the two is not missed.
 void Connection::start_wait(JobId id, Duration limit, int status, std::shared_ptr<void> watch) {
   waited_ = true;
   const bool own = wait_ != nullptr && wait_->own;
@@ -401,7 +412,7 @@ void Connection::on_waited_job(Result<Job> job) {
   if (wait_ == nullptr) return;
   wait_->reading = false;
   if (!welcome()) return end_unwelcome();
-  // Those whose job it is not do not learn by waiting that it is there.
+  // Do not reveal a job's existence to callers who may not read it.
   const Caller& caller = *pass_.caller;
   const bool own = wait_->own;
   const bool there =
@@ -414,7 +425,7 @@ void Connection::on_waited_job(Result<Job> job) {
   const JobId id = wait_->id;
   const auto ended = std::move(wait_->ended);
   end_wait();
-  // A duplicate of one that has been pruned: how it ended is all that is known.
+  // A duplicate of a pruned job: only its final state is known.
   const bool gone = !job && job.error().code == ErrorCode::expired;
   if (gone && ended) return reply(enqueue_reply(*ended, true));
   if (!job) return reply(error_reply(job.error()));

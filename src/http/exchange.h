@@ -1,5 +1,5 @@
-// One exchange as values: what a request asks, what is to be done for it, what is replied. Free of
-// sockets, so that every route can be tested by a call.
+// One exchange as values: the request, the plan to run, the reply. Independent of sockets, so that
+// tests can call every route directly.
 #pragma once
 
 #include <atomic>
@@ -20,13 +20,14 @@
 #include "http/health.h"
 #include "http/hook_gate.h"
 #include "http/server.h"
+#include "http/store_report.h"
 #include "model/trace_context.h"
 
 namespace mainspring::http {
 
 inline constexpr std::string_view kJson = "application/json";
 
-// Bytes of a body that count as buffered as long as this lives.
+// Bytes of a body that count as buffered while this object lives.
 class HeldRoom {
  public:
   using Counter = std::shared_ptr<std::atomic<std::size_t>>;
@@ -46,26 +47,26 @@ struct Reply {
   int status = 200;
   std::string body;
   std::string_view content_type = kJson;  // of static lifetime
-  std::string allow = {};                 // of a 405: the methods
+  std::string allow = {};                 // the methods, for a 405
   int retry_after_s = 0;                  // 0 = no header
-  std::string headers = {};               // more lines, by add_header()
+  std::string headers = {};               // further lines, see add_header()
   std::shared_ptr<HeldRoom> room = {};    // of a large body, until it is written
 };
-// Takes room for the body of `reply`, or makes it a refusal: too many bytes are buffered already.
+// Reserves room for the body of `reply`, or replaces it with a refusal if too much is buffered.
 void hold_room(Reply& reply, const HeldRoom::Counter& room, std::size_t most);
 Reply error_reply(const Error& error);
-// Controls in `value` become blanks, so that it stays one line.
+// Control characters in `value` become spaces, so that it stays one line.
 void add_header(Reply& reply, std::string_view name, std::string_view value);
 
-// The value of a Set-Cookie header that opens a dashboard session; "" ends it. `secure`: only over
-// TLS.
+// The value of a Set-Cookie header that opens a dashboard session; session "" ends it. `secure`:
+// restricts the cookie to TLS.
 std::string session_cookie(std::string_view session, bool secure);
 
 using HeaderFields = std::vector<std::pair<std::string, std::string>>;
-// The first value of a header; "" = it is not there.
+// The first value of a header; "" = not present.
 std::string_view header_value(const HeaderFields& headers, std::string_view name);
 
-// A body of any type, handed over whole. Its bytes count as buffered while somebody has it.
+// A body of any type, passed on whole. Its bytes count as buffered while it has an owner.
 struct Upload {
   Upload(std::string given, std::shared_ptr<std::atomic<std::size_t>> shared_room,
          std::size_t taken)
@@ -81,25 +82,25 @@ struct Upload {
 // A request that has been matched to a route.
 struct Request {
   std::string param;  // of the path: an id or a name, decoded; "" if the route has none
-  std::vector<std::string> more_params;  // those after the first; a {rest*} is not decoded
+  std::vector<std::string> more_params;  // after the first; a {rest*} is not decoded
   std::vector<std::pair<std::string, std::string>> query;
   std::string_view body;
   std::string_view idempotency_key;
-  std::shared_ptr<const TraceHeaders> trace;  // for the jobs that it makes; nullptr = none
+  std::shared_ptr<const TraceHeaders> trace;  // for the jobs that it creates; nullptr = none
   std::shared_ptr<const Caller> caller;  // never nullptr when a plan is made
   std::string_view action;               // the route's id
-  // -- of routes that ask for them, else empty
+  // -- only for routes that ask for them, else empty
   HeaderFields headers;
   std::shared_ptr<const Upload> upload;
-  std::string method;     // of a route for every method
-  std::string raw_query;  // of a route that takes any
-  Secret presented;       // the Authorization, of a route that asks for it
-  bool secure = false;    // by TLS, here or at the proxy before us
+  std::string method;     // for routes that take every method
+  std::string raw_query;  // for routes that take any query
+  Secret presented;       // the Authorization, for routes that ask for it
+  bool secure = false;    // over TLS, here or at the proxy in front of this server
 };
 
 // -- what is to be done
 
-// Who reads: the threads for the store, or those for job folders, whose files may be slow.
+// Reader threads: for the store, or for job folders, whose files may be slow.
 enum class Pool { store, host };
 // A read, on a reader thread.
 struct DoRead {
@@ -108,12 +109,12 @@ struct DoRead {
 };
 // A change, through the broker.
 struct DoWrite {
-  using Answer = std::variant<Reply, DoRead>;  // now, or from what the store says then
+  using Answer = std::variant<Reply, DoRead>;  // now, or after a read of the store
   Operation operation;
   std::function<Answer(OperationResult& result)> answer;  // not called with an Error
   std::optional<Audit> audit = {};
 };
-// An enqueue of one job whose end is waited for.
+// An enqueue of one job that waits for the job's end.
 struct DoEnqueueAndWait {
   Enqueue operation;
   Duration wait{0};
@@ -122,7 +123,7 @@ struct DoEnqueueAndWait {
 struct DoClaim {
   enum class Answer : std::uint8_t {
     jobs,
-    session,  // that was accepted, and its job
+    session,  // the accepted session and its job
   };
   ClaimRequest request;
   std::optional<Audit> audit = {};
@@ -137,32 +138,32 @@ struct DoFinish {
 struct DoAcquire {
   AcquireRequest request;
 };
-// GET of a job once it is terminal.
+// A GET of a job that waits until the job is terminal.
 struct DoWait {
   JobId id = 0;
   Duration wait{0};
 };
-// What a stream sends next.
+// The next part of a stream.
 struct StreamPiece {
-  std::optional<Reply> reply;  // instead of a piece: all there is, or why it cannot go on
+  std::optional<Reply> reply;  // instead of a piece: a complete reply, or the error that ends it
   std::string bytes;           // "" = nothing yet
   bool ended = false;          // nothing comes after `bytes`
 };
-// What comes bit by bit: sent as it comes, or waited for. One piece is under way at a time; nobody
-// holds a thread between them.
+// A reply that is sent in pieces, or waited for. One piece is in progress at a time; no thread is
+// occupied between pieces.
 struct DoStream {
-  // The next piece, on a reader thread, one call at a time. `last`: the wait is over, so that
-  // nothing yet must be told by a reply.
+  // Returns the next piece. On a reader thread, one call at a time. `last`: the wait is over, so it
+  // must return a reply even if there is nothing yet.
   std::function<StreamPiece(bool last)> next;
-  // Called after a piece of nothing, on the same thread: calls `ready` once when there may be more.
-  // Answers what ends the watch when it is destroyed.
+  // Called after an empty piece, on the same thread: calls `ready` once when there may be more.
+  // Destroying the result ends the watch.
   std::function<Result<std::shared_ptr<void>>(std::function<void()> ready)> watch;
-  // Absent: a stream of pieces. Given: one reply, as soon as next() has one or after this time.
+  // Absent: a stream of pieces. Set: one reply, as soon as next() has one or after this time.
   std::optional<Duration> wait;
   std::string_view content_type = "text/plain; charset=utf-8";
   Pool pool = Pool::host;
-  // Of a stream of pieces: next() is called with `last` so often even if there is nothing new, for
-  // a sign of life.
+  // For a stream of pieces: the interval at which next() is called with `last` even if there is
+  // nothing new, for a heartbeat.
   std::optional<Duration> beat = {};
 };
 // A request that is passed on to a program on this machine.
@@ -171,12 +172,12 @@ struct DoProxy {
   std::string method, target;
   HeaderFields headers;
   std::shared_ptr<const Upload> body;
-  Reply (*refusal)(int status, std::string_view message) = nullptr;  // when it cannot be
+  Reply (*refusal)(int status, std::string_view message) = nullptr;  // if it cannot be passed on
 };
 using Plan = std::variant<Reply, DoWrite, DoEnqueueAndWait, DoClaim, DoFinish, DoAcquire, DoRead,
                           DoWait, DoStream, DoProxy>;
 
-// What plans are made with and reads read. Everything in it may be used from every thread.
+// The objects that plans and reads use. All are thread-safe.
 struct Services {
   Broker& broker;
   const Store& store;
@@ -187,12 +188,13 @@ struct Services {
   std::atomic<bool> verifying{false};  // one verification at a time
   HostControl* host = nullptr;         // set before the start; nullptr = no job folders
   HostRoutes host_routes = {};
-  TestControl* test = nullptr;  // set before the start; nullptr = this is no test server
-  std::int64_t host_epoch = 0;  // of this start: versions of the host begin anew with it
+  TestControl* test = nullptr;  // set before the start; nullptr = not a test server
+  std::int64_t host_epoch = 0;  // of this start: the host's versions restart with it
   SystemRandom random = {};
   HookGate hooks{options.free_failures};
-  std::atomic<int> proxied{0};  // requests that are passed on now
+  std::atomic<int> proxied{0};  // requests that are being passed on
   Health health{broker, store, clock, options.health_parts};
+  StoreReport store_report{broker, clock, options.store_size};
 
   std::string not_ready() const MS_EXCLUDES(mutex) {
     MutexLock lock(mutex);

@@ -1,4 +1,4 @@
-// FakeHost: job folders in memory, for the tests of their routes.
+// FakeHost: job folders in memory, for tests of their routes.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ inline WallTime wall(std::string_view text) {
   return parse_wall_time(text).value();
 }
 
-// Answers what a test put into it, and keeps what it was asked.
+// Returns values that a test sets, and records its calls.
 class FakeHost final : public HostControl {
  public:
   JobView& add(JobType type, const std::string& name) {
@@ -36,7 +36,7 @@ class FakeHost final : public HostControl {
     jobs_.at({JobType::triggered, name}).latest_run = run;
     runs_[name].insert(runs_[name].begin(), std::move(run));
   }
-  // More of a log; `run` "" = of a continuous job.
+  // Appends to a log; `run` "" = of a continuous job.
   void write(const std::string& name, const std::string& run, std::string_view text) {
     change_log(name + "/" + run, [&](FakeLog& log) { log.text += text; });
   }

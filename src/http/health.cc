@@ -1,4 +1,4 @@
-// The parts of health, and how often they are looked at.
+// The parts of the health report, and how often they are checked.
 #include "http/health.h"
 
 #include <fmt/format.h>
@@ -68,7 +68,7 @@ std::string body_of(const Health::Report& report) {
 
 }  // namespace
 
-// Outlives the health: pings and probes may be answered after it.
+// Outlives Health: pings and probes may be answered after it.
 struct Health::Shared {
   Mutex mutex;
   CondVar answered;
@@ -128,8 +128,8 @@ HealthPart Health::loops_part() {
   return part;
 }
 
-// A commit that was made lately is proof enough. Else a probe writes; it is answered within
-// kProbeWait, or the next report has its outcome.
+// A recent commit proves that the store works. Otherwise a probe writes. If it takes longer than
+// kProbeWait, the next report has its outcome.
 HealthPart Health::store_part() {
   HealthPart part{.name = "store", .core = true};
   const Instant now = clock_.now().instant;
@@ -175,7 +175,7 @@ HealthPart Health::store_part() {
   return part;
 }
 
-// The wall clock against the steady one.
+// Compares the wall clock with the steady clock.
 HealthPart Health::clock_part() {
   HealthPart part{.name = "clock"};
   const Now now = clock_.now();

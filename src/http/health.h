@@ -1,10 +1,10 @@
-// Health: what probes are answered about the server.
+// Health: the answers to health probes.
 //
-//   /livez            do the loops turn? Never blocks, reads nothing: a ping is sent, and the probe
-//                     after it looks whether it came back.
-//   /healthz?verbose  every part. Evaluated at most once in kHealthKept, however many ask.
+//   /livez            do the loops turn? Never blocks, reads nothing: a ping is sent, and the next
+//                     probe checks whether it came back.
+//   /healthz?verbose  every part. Evaluated at most once in kHealthKept, for any number of callers.
 //
-// All calls are safe from every thread.
+// Thread-safe.
 #pragma once
 
 #include <functional>
@@ -28,9 +28,9 @@ namespace http {
 inline constexpr Duration kHealthKept = std::chrono::seconds(1);
 // A loop that has not turned for this long is stuck; a write that takes this long has failed.
 inline constexpr Duration kStuckAfter = std::chrono::seconds(10);
-// A store that committed this recently is not probed by a write.
+// After a commit more recent than this, no probe is written.
 inline constexpr Duration kWriteProbeEvery = std::chrono::seconds(10);
-// A clock that was set is reported for this long.
+// How long a change of the clock is reported.
 inline constexpr Duration kClockSetShown = std::chrono::hours(1);
 
 class Health {
@@ -41,31 +41,31 @@ class Health {
     std::string body;  // {"status", "parts": […]}
   };
 
-  // `broker`, `store` and `clock` outlive it; `more` are the parts that others know.
+  // `broker`, `store` and `clock` outlive it; `more` are parts of other modules.
   Health(Broker& broker, const Store& store, const Clock& clock,
          std::vector<std::function<HealthPart()>> more);
   ~Health();
 
-  // Something that calls `turned` when the loop has turned; before the first probe.
+  // A function that calls `turned` when the loop has turned; set before the first probe.
   using Ping = std::function<void(std::function<void()> turned)>;
   void watch(std::string loop, Ping ping) MS_EXCLUDES(mutex_);
 
-  // Which loop does not turn and since when; "" = none, as far as is known.
+  // The loop that does not turn, and since when; "" = none is known.
   std::string stuck() MS_EXCLUDES(mutex_);
-  // Reads the store, and may wait up to a second for a commit: on a reader thread. `host` may be
-  // nullptr.
+  // Reads the store, and may wait up to a second for a commit: call it on a reader thread. `host`
+  // may be nullptr.
   std::shared_ptr<const Report> report(HostControl* host) MS_EXCLUDES(mutex_);
-  // As far as the last report knows: why a core part fails; "" = none does.
+  // Why a core part failed in the last report; "" = none failed.
   std::string failure() const MS_EXCLUDES(mutex_);
 
  private:
   struct Loop {
     std::string name;
     Ping ping;
-    Instant asked;  // of the ping that is under way, or was last
+    Instant asked;  // time of the current or last ping
     bool under_way = false;
   };
-  struct Shared;  // what answers reach that come late
+  struct Shared;  // receives late answers
   HealthPart loops_part();
   HealthPart store_part();
   HealthPart clock_part() MS_EXCLUDES(mutex_);

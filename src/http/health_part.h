@@ -15,10 +15,10 @@ std::string_view to_string(PartState state);
 
 struct HealthPart {
   std::string name;   // as in the reference: "store", "disk", …
-  bool core = false;  // its failure makes the whole server fail; else it makes it warn
+  bool core = false;  // true: its failure fails the whole server; false: it only warns
   PartState state = PartState::ok;
-  std::string message;            // a sentence, "" = nothing to say
-  std::optional<Duration> age{};  // of what the message says
+  std::string message;            // a sentence, "" = none
+  std::optional<Duration> age{};  // of the information in the message
 };
 
 }  // namespace mainspring

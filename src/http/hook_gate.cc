@@ -1,4 +1,4 @@
-// The gate of hooks.
+// Authenticates and rate-limits requests to hooks.
 #include "http/hook_gate.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 namespace mainspring::http {
 namespace {
 
-// Digests are compared: that takes as long whatever was presented.
+// Compares digests, so that the time does not depend on the presented value.
 Result<void> check_token(std::string_view secret, std::string_view authorization) {
   const auto presented = presented_token(authorization);
   if (!presented)
@@ -49,7 +49,7 @@ Error HookGate::refuse(std::string_view peer, Error error, Instant now) {
   return too_many("too many requests that a hook refused came from this address", *wait);
 }
 
-// A second's worth may come at once.
+// The burst is one second's worth of requests.
 Result<void> HookGate::spend(const Trigger& trigger, Instant now) {
   constexpr std::int64_t kSecond = 1'000'000'000;
   const std::int64_t present = now.us() * 1000;

@@ -1,4 +1,4 @@
-// What the routes of job folders share: /v1/host and the WebJobs API.
+// Shared by the routes of job folders: /v1/host and the WebJobs API.
 #pragma once
 
 #include "host/control.h"
@@ -6,8 +6,8 @@
 
 namespace mainspring::http {
 
-// A plan that changes something of the host, and leaves the record of it: `work(host, audit)` fills
-// in what was before and after. `refusal` makes the reply to an error.
+// A plan that changes the host and writes an audit record: `work(host, audit)` fills in the state
+// before and after. `refusal` converts an error to a reply.
 template <class F>
 Plan change_host(const Request& request, Services& services, std::string object,
                  Reply (*refusal)(const Error&), F work) {
@@ -25,20 +25,20 @@ Plan change_host(const Request& request, Services& services, std::string object,
 inline std::string folder_object(JobType type, std::string_view name) {
   return std::string("folder/").append(to_string(type)).append("/").append(name);
 }
-// 404, of a server without job folders.
+// The 404 of a server without job folders.
 Reply no_host();
-// As in read_job_folder(): what comes here becomes a path. Errors: invalid_argument.
+// Checks a name that becomes part of a path, as read_job_folder() does. Errors: invalid_argument.
 Result<void> check_job_name(std::string_view name);
 // Errors: not_found.
 Result<void> check_run_id(std::string_view id);
-// The file name of a Content-Disposition: "attachment; filename=run.sh", with quotes or without,
-// also filename*=UTF-8''run.sh; without directories. "" = there is none.
+// The file name of a Content-Disposition: "attachment; filename=run.sh", with or without quotes, or
+// filename*=UTF-8''run.sh; without directories. "" = none.
 std::string disposition_file_name(std::string_view value);
-// Is this Content-Type that of a zip?
+// Returns whether this Content-Type is that of a zip.
 bool is_zip_type(std::string_view content_type);
-// "External - curl/7.88.1", of the User-Agent.
+// "External - curl/7.88.1", from the User-Agent.
 std::string external_trigger(const HeaderFields& headers);
-// The jobs that the caller may see, without settings where they may not see payloads.
+// The jobs that the caller may see. Settings are removed if the caller may not see payloads.
 std::vector<JobView> shown_jobs(std::vector<JobView> jobs, const Caller& caller);
 JobView shown_job(JobView job, const Caller& caller);
 inline constexpr std::size_t kMaxArgumentsBytes = 64 << 10;  // of a run

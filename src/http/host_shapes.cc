@@ -1,4 +1,4 @@
-// How job folders, runs and logs look in JSON.
+// JSON of job folders, runs and logs.
 #include "http/host_shapes.h"
 
 namespace mainspring::http {

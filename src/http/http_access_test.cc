@@ -1,4 +1,4 @@
-// Tokens at the server: who is let in, what is shown to whom, what ends when a token does.
+// Tokens at the server: access, visible data, and what ends with a token.
 #include <algorithm>
 
 #include "env/random.h"
@@ -11,8 +11,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-struct Doors : TestServer {
-  explicit Doors(HttpOptions options = strict()) : TestServer(std::move(options)) {}
+struct AccessServer : TestServer {
+  explicit AccessServer(HttpOptions options = strict()) : TestServer(std::move(options)) {}
   static HttpOptions strict() {
     HttpOptions options;
     options.require_token = true;
@@ -51,9 +51,9 @@ std::string job(std::string_view queue) {
 }  // namespace
 
 TEST_CASE(
-    "without a good token nothing is done and nothing is told, not even what paths there are") {
-  Doors doors;
-  Peer peer(doors);
+    "without a valid token nothing is done and nothing is revealed, not even which paths exist") {
+  AccessServer access;
+  Peer peer(access);
   for (const auto& [method, path] : {std::pair{"GET", "/v1/queues"},
                                      {"HEAD", "/v1/queues"},
                                      {"GET", "/nothing"},
@@ -69,36 +69,36 @@ TEST_CASE(
     CHECK(answer.headers.at("WWW-Authenticate") == "Bearer");
   }
   const Answer enqueue =
-      Peer(doors).call("POST", "/v1/jobs", job("a"), "Authorization: Bearer \r\n");
+      Peer(access).call("POST", "/v1/jobs", job("a"), "Authorization: Bearer \r\n");
   CHECK(enqueue.status == 401);
-  CHECK(doors.store->queues()->empty());
+  CHECK(access.store->queues()->empty());
 }
 
-TEST_CASE("a wrong token is refused on loopback too, where none would be needed") {
-  Doors doors{HttpOptions{}};
-  Peer peer(doors);
+TEST_CASE("a wrong token is refused on loopback too, where no token is required") {
+  AccessServer access{HttpOptions{}};
+  Peer peer(access);
   CHECK(peer.call("GET", "/v1/queues").status == 200);
   CHECK(peer.call("GET", "/v1/queues", "", "Authorization: Bearer mst_x\r\n").status == 401);
   CHECK(peer.call("GET", "/v1/queues", "", "Authorization:\r\n").status == 401);
   CHECK(peer.call("GET", "/v1/queues", "", "Authorization: Bearer a\r\nAuthorization: Bearer b\r\n")
             .status == 400);
-  CHECK(Peer(doors).call("GET", "/v1/queues").status == 200);
+  CHECK(Peer(access).call("GET", "/v1/queues").status == 200);
 }
 
-TEST_CASE("health is told to everybody, details only to those who may read all") {
-  Doors doors;
-  const std::string reader = doors.token("reader", "read");
-  Peer peer(doors);
+TEST_CASE("health is public; its details require the right to read everything") {
+  AccessServer access;
+  const std::string reader = access.token("reader", "read");
+  Peer peer(access);
   CHECK(peer.call("GET", "/healthz").status == 200);
   CHECK(peer.call("GET", "/readyz").body == R"({"status":"ready"})");
   CHECK(peer.call("GET", "/readyz", "", "Authorization: Bearer x\r\n").status == 200);
   CHECK(has(peer.call("GET", "/readyz", "", reader).body, "durability"));
 }
 
-TEST_CASE("too many failures of one address are told to wait; its good tokens pass") {
-  Doors doors;
-  const std::string good = doors.token("good", "read");
-  Peer peer(doors);
+TEST_CASE("an address with too many failures must wait; its valid tokens pass") {
+  AccessServer access;
+  const std::string good = access.token("good", "read");
+  Peer peer(access);
   for (int i = 0; i < 10; ++i) CHECK(peer.call("GET", "/v1/queues").status == 401);
   const Answer late = peer.call("GET", "/v1/queues");
   CHECK(late.status == 429);
@@ -107,11 +107,11 @@ TEST_CASE("too many failures of one address are told to wait; its good tokens pa
   CHECK(peer.call("GET", "/healthz").status == 200);
 }
 
-TEST_CASE("a body that nobody may send is not waited for") {
-  Doors doors;
-  const std::string reader = doors.token("reader", "read");
+TEST_CASE("the server does not wait for a body that the caller may not send") {
+  AccessServer access;
+  const std::string reader = access.token("reader", "read");
   for (const std::string& header : {std::string(), reader}) {
-    Peer peer(doors);
+    Peer peer(access);
     peer.send("POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n" + header +
               "\r\n{");
     const Answer answer = peer.receive();
@@ -120,11 +120,11 @@ TEST_CASE("a body that nobody may send is not waited for") {
   }
 }
 
-TEST_CASE("jobs of other queues are not there: not by id, not in lists, not by waiting") {
-  Doors doors;
-  const std::string root = doors.token("root", "enqueue read read:payload");
-  const std::string mine = doors.token("mine", "enqueue=a read=a result=c");
-  Peer peer(doors);
+TEST_CASE("jobs of other queues are hidden: by id, in lists and in waits") {
+  AccessServer access;
+  const std::string root = access.token("root", "enqueue read read:payload");
+  const std::string mine = access.token("mine", "enqueue=a read=a result=c");
+  Peer peer(access);
   for (const char* queue : {"a", "b", "c"}) peer.call("POST", "/v1/jobs", job(queue), root);
   const Answer a = peer.call("GET", "/v1/jobs/1", "", mine);
   CHECK(a.status == 200);
@@ -153,11 +153,11 @@ TEST_CASE("jobs of other queues are not there: not by id, not in lists, not by w
   CHECK(message_of(mixed) == R"("mine" needs the scope "enqueue=b")");
 }
 
-TEST_CASE("what follows a job needs the scope for its queue, as the job does") {
-  Doors doors;
-  const std::string mine = doors.token("mine", "enqueue=a schedule=a");
-  const std::string both = doors.token("both", "enqueue=a enqueue=b schedule=a schedule=b");
-  Peer peer(doors);
+TEST_CASE("a follow-up needs the scope for its queue, as the job does") {
+  AccessServer access;
+  const std::string mine = access.token("mine", "enqueue=a schedule=a");
+  const std::string both = access.token("both", "enqueue=a enqueue=b schedule=a schedule=b");
+  Peer peer(access);
   const std::string then = R"({"queue":"a","kind":"k","then":[{"queue":"b","kind":"n"}]})";
   const std::string reply = R"({"queue":"a","kind":"k","reply_to":"b"})";
   for (const std::string& job : {then, reply}) {
@@ -170,11 +170,11 @@ TEST_CASE("what follows a job needs the scope for its queue, as the job does") {
   }
 }
 
-TEST_CASE("what a completion posts needs the scope for its queue") {
-  Doors doors;
-  const std::string mine = doors.token("mine", "enqueue=a work=a");
-  const std::string both = doors.token("both", "enqueue=a enqueue=b work=a");
-  Peer peer(doors);
+TEST_CASE("a job enqueued by a completion needs the scope for its queue") {
+  AccessServer access;
+  const std::string mine = access.token("mine", "enqueue=a work=a");
+  const std::string both = access.token("both", "enqueue=a enqueue=b work=a");
+  Peer peer(access);
   peer.call("POST", "/v1/jobs", R"({"queue":"a","kind":"k"})", mine);
   const Answer claimed = peer.call("POST", "/v1/claim", R"({"worker":"w","queues":["a"]})", mine);
   const auto number = [&](std::string_view name) {
@@ -187,14 +187,14 @@ TEST_CASE("what a completion posts needs the scope for its queue") {
   CHECK(message_of(peer.call("POST", "/v1/finish", done, mine)) ==
         R"("mine" needs the scope "enqueue=b")");
   CHECK(has(peer.call("POST", "/v1/finish", done, both).body, R"("status":"ok")"));
-  CHECK(has(peer.call("GET", "/v1/queues", "", doors.token("r", "read")).body, R"("name":"b")"));
+  CHECK(has(peer.call("GET", "/v1/queues", "", access.token("r", "read")).body, R"("name":"b")"));
 }
 
-TEST_CASE("lists show no payloads without read:payload, and those of the queues that have it") {
-  Doors doors;
-  const std::string root = doors.token("root", "enqueue read read:payload");
-  const std::string some = doors.token("some", "read read:payload=a");
-  Peer peer(doors);
+TEST_CASE("lists show payloads only of queues with read:payload") {
+  AccessServer access;
+  const std::string root = access.token("root", "enqueue read read:payload");
+  const std::string some = access.token("some", "read read:payload=a");
+  Peer peer(access);
   for (const char* queue : {"a", "b"}) peer.call("POST", "/v1/jobs", job(queue), root);
   const Answer page = peer.call("GET", "/v1/jobs?queue=b", "", some);
   CHECK(page.status == 200);
@@ -203,13 +203,13 @@ TEST_CASE("lists show no payloads without read:payload, and those of the queues 
   CHECK(has(peer.call("GET", "/v1/jobs?queue=a", "", some).body, "canary"));
 }
 
-TEST_CASE("who enqueues and waits sees how it ended, and not more than the scopes allow") {
-  Doors doors;
-  const std::string sender = doors.token("sender", "enqueue=a");
-  const std::string asker = doors.token("asker", "enqueue=a result=a");
-  const std::string worker = doors.token("worker", "work=a");
+TEST_CASE("a caller that enqueues and waits sees the outcome, within its scopes") {
+  AccessServer access;
+  const std::string sender = access.token("sender", "enqueue=a");
+  const std::string asker = access.token("asker", "enqueue=a result=a");
+  const std::string worker = access.token("worker", "work=a");
   for (const auto& [header, result] : {std::pair{sender, false}, {asker, true}}) {
-    Peer waiting(doors), working(doors);
+    Peer waiting(access), working(access);
     waiting.send(Peer::request("POST", "/v1/jobs?wait=30s", job("a"), header));
     const Answer claim =
         working.call("POST", "/v1/claim", R"({"worker":"w","queues":["a"],"wait":"30s"})", worker);
@@ -230,10 +230,10 @@ TEST_CASE("who enqueues and waits sees how it ended, and not more than the scope
   }
 }
 
-TEST_CASE("a claim needs the scope for each queue that it names, also behind a finish") {
-  Doors doors;
-  const std::string worker = doors.token("worker", "work=a work=img-*");
-  Peer peer(doors);
+TEST_CASE("a claim needs the scope for each queue that it names, also in a finish request") {
+  AccessServer access;
+  const std::string worker = access.token("worker", "work=a work=img-*");
+  Peer peer(access);
   const auto claim = [](const char* queues) {
     return R"({"worker":"w","queues":[)" + std::string(queues) + "]}";
   };
@@ -247,59 +247,59 @@ TEST_CASE("a claim needs the scope for each queue that it names, also behind a f
 }
 
 TEST_CASE("a parked claim ends empty when its token is revoked, and gets no job any more") {
-  Doors doors;
-  const std::string worker = doors.token("worker", "work=a");
-  Peer peer(doors);
+  AccessServer access;
+  const std::string worker = access.token("worker", "work=a");
+  Peer peer(access);
   peer.send(
       Peer::request("POST", "/v1/claim", R"({"worker":"w","queues":["a"],"wait":"60s"})", worker));
-  wait_until([&] { return doors.broker->parked_claims() == 1; });
-  doors.apply(RevokeToken{"worker"});
+  wait_until([&] { return access.broker->parked_claims() == 1; });
+  access.apply(RevokeToken{"worker"});
   const Answer answer = peer.receive();
   CHECK(answer.status == 200);
   CHECK(answer.body == R"({"jobs":[]})");
   CHECK(answer.headers.at("Connection") == "close");
-  CHECK(Peer(doors).call("GET", "/v1/version", "", worker).status == 401);
+  CHECK(Peer(access).call("GET", "/v1/version", "", worker).status == 401);
 }
 
-TEST_CASE("who waits for a job is told when the token ends; others wait on") {
-  Doors doors;
-  const std::string root = doors.token("root", "enqueue read");
-  const std::string brief = doors.token("brief", "read", 1500ms);
-  const std::string other = doors.token("other", "work=b");
-  Peer(doors).call("POST", "/v1/jobs", job("a"), root);
-  Peer waiting(doors), parked(doors);
+TEST_CASE("a wait for a job ends when its token ends; other waits continue") {
+  AccessServer access;
+  const std::string root = access.token("root", "enqueue read");
+  const std::string brief = access.token("brief", "read", 1500ms);
+  const std::string other = access.token("other", "work=b");
+  Peer(access).call("POST", "/v1/jobs", job("a"), root);
+  Peer waiting(access), parked(access);
   parked.send(
       Peer::request("POST", "/v1/claim", R"({"worker":"w","queues":["b"],"wait":"60s"})", other));
-  wait_until([&] { return doors.broker->parked_claims() == 1; });
+  wait_until([&] { return access.broker->parked_claims() == 1; });
   waiting.send(Peer::request("GET", "/v1/jobs/1?wait=60s", "", brief));
   CHECK(waiting.receive().status == 401);
   CHECK(waiting.ended());
-  CHECK(doors.broker->parked_claims() == 1);
-  Peer(doors).call("POST", "/v1/jobs", job("b"), root);
+  CHECK(access.broker->parked_claims() == 1);
+  Peer(access).call("POST", "/v1/jobs", job("b"), root);
   CHECK(has(parked.receive().body, "canary"));
 }
 
-TEST_CASE("a body that ends after its token did is not obeyed") {
-  Doors doors;
-  const std::string sender = doors.token("sender", "enqueue=a");
-  Peer peer(doors);
+TEST_CASE("a request whose token is revoked before its body ends is refused") {
+  AccessServer access;
+  const std::string sender = access.token("sender", "enqueue=a");
+  Peer peer(access);
   const std::string request = Peer::request("POST", "/v1/jobs", job("a"), sender);
   peer.send(request.substr(0, request.size() - 3));
-  wait_until([&] { return doors.server->connections() == 1; });
+  wait_until([&] { return access.server->connections() == 1; });
   // The head has been read when another request of the same thread is answered.
-  CHECK(Peer(doors).call("GET", "/healthz").status == 200);
-  doors.apply(RevokeToken{"sender"});
+  CHECK(Peer(access).call("GET", "/healthz").status == 200);
+  access.apply(RevokeToken{"sender"});
   peer.send(request.substr(request.size() - 3));
   CHECK(peer.receive().status == 401);
-  CHECK(doors.store->queues()->empty());
+  CHECK(access.store->queues()->empty());
 }
 
 TEST_CASE("a token has its rate") {
-  HttpOptions options = Doors::strict();
+  HttpOptions options = AccessServer::strict();
   options.rate_per_token = 3;
-  Doors doors(options);
-  const std::string reader = doors.token("reader", "read");
-  Peer peer(doors);
+  AccessServer access(options);
+  const std::string reader = access.token("reader", "read");
+  Peer peer(access);
   int refused = 0;
   for (int i = 0; i < 12; ++i) {
     const Answer answer = peer.call("GET", "/v1/version", "", reader);
@@ -311,11 +311,11 @@ TEST_CASE("a token has its rate") {
   CHECK(refused > 0);
 }
 
-TEST_CASE("leases and schedules of others are not there") {
-  Doors doors;
-  const std::string root = doors.token("root", "lease schedule read read:payload");
-  const std::string mine = doors.token("mine", "lease=m-* schedule=a read=a");
-  Peer peer(doors);
+TEST_CASE("leases and schedules of others are hidden") {
+  AccessServer access;
+  const std::string root = access.token("root", "lease schedule read read:payload");
+  const std::string mine = access.token("mine", "lease=m-* schedule=a read=a");
+  Peer peer(access);
   for (const char* name : {"l-1", "m-1", "m-2", "n-1"}) {
     CHECK(
         peer.call("POST", "/v1/leases/" + std::string(name) + "/acquire", R"({"holder":"h"})", root)
@@ -349,11 +349,11 @@ TEST_CASE("leases and schedules of others are not there") {
   CHECK(has(peer.call("GET", "/v1/schedules/s-a", "", root).body, "canary"));
 }
 
-TEST_CASE("what belongs to other queues cannot be finished, renewed, cancelled, retried, removed") {
-  Doors doors;
-  const std::string root = doors.token("root", "enqueue read admin work schedule");
-  const std::string other = doors.token("other", "work=b admin=b schedule=b read=b");
-  Peer peer(doors);
+TEST_CASE("jobs of other queues cannot be finished, renewed, cancelled, retried or removed") {
+  AccessServer access;
+  const std::string root = access.token("root", "enqueue read admin work schedule");
+  const std::string other = access.token("other", "work=b admin=b schedule=b read=b");
+  Peer peer(access);
   peer.call("POST", "/v1/jobs", job("a"), root);
   peer.call("POST", "/v1/jobs", job("a"), root);
   CHECK(has(peer.call("POST", "/v1/claim", R"({"worker":"w","queues":["a"]})", root).body,
@@ -391,10 +391,10 @@ TEST_CASE("what belongs to other queues cannot be finished, renewed, cancelled, 
 }
 
 TEST_CASE("tokens are made and revoked over HTTP, and are shown once") {
-  Doors doors;
-  const std::string root = doors.token("root", "admin enqueue=a* read");
-  const std::string small = doors.token("small", "admin=a read");
-  Peer peer(doors);
+  AccessServer access;
+  const std::string root = access.token("root", "admin enqueue=a* read");
+  const std::string small = access.token("small", "admin=a read");
+  Peer peer(access);
   const std::string wanted = R"({"name":"ci","scopes":["enqueue=ab","read=x"],"rate":9})";
   CHECK(peer.call("POST", "/v1/tokens", wanted, small).status == 403);
   CHECK(peer.call("GET", "/v1/tokens", "", small).status == 403);
@@ -422,13 +422,13 @@ TEST_CASE("tokens are made and revoked over HTTP, and are shown once") {
   CHECK_FALSE(has(list.body, to_hex(*digest_of_token(text))));
   CHECK(peer.call("POST", "/v1/tokens", wanted, root).status == 409);
   CHECK(peer.call("DELETE", "/v1/tokens/ci", "", root).status == 200);
-  CHECK(peer.call("DELETE", "/v1/tokens/nobody", "", root).status == 404);
+  CHECK(peer.call("DELETE", "/v1/tokens/unknown", "", root).status == 404);
   CHECK(peer.call("POST", "/v1/jobs", job("ab"), header).status == 401);
 }
 
-TEST_CASE("what a proxy on this machine passes on needs a token, whatever header tells of it") {
-  Doors doors{HttpOptions{}};
-  Peer peer(doors);
+TEST_CASE("a request from a proxy on this machine needs a token, whichever header it sets") {
+  AccessServer access{HttpOptions{}};
+  Peer peer(access);
   CHECK(peer.call("GET", "/v1/queues").status == 200);
   for (const std::string header : {"X-Forwarded-For: 192.0.2.7", "Forwarded: for=192.0.2.7",
                                    "x-real-ip: 192.0.2.7", "Via: 1.1 proxy", "X-Forwarded-For: "}) {
@@ -436,16 +436,16 @@ TEST_CASE("what a proxy on this machine passes on needs a token, whatever header
     const Answer refused = peer.call("GET", "/v1/queues", "", header + "\r\n");
     CHECK(refused.status == 401);
     CHECK(has(refused.body, "proxy"));
-    const std::string good = doors.token("t" + std::to_string(header.size()), "read");
+    const std::string good = access.token("t" + std::to_string(header.size()), "read");
     CHECK(peer.call("GET", "/v1/queues", "", header + "\r\n" + good).status == 200);
     CHECK(peer.call("GET", "/healthz", "", header + "\r\n").status == 200);
   }
 }
 
-TEST_CASE("nobody makes a token that outlives their own") {
-  Doors doors;
-  const std::string root = doors.token("root", "admin read");
-  Peer peer(doors);
+TEST_CASE("no caller can create a token that outlives the caller's own") {
+  AccessServer access;
+  const std::string root = access.token("root", "admin read");
+  Peer peer(access);
   const Answer made =
       peer.call("POST", "/v1/tokens",
                 R"({"name":"short","scopes":["admin","read"],"expires_in":"1d"})", root);
@@ -462,10 +462,10 @@ TEST_CASE("nobody makes a token that outlives their own") {
             .status == 201);
 }
 
-TEST_CASE("the audit says who changed what, from where, and what it was before") {
-  Doors doors;
-  const std::string root = doors.token("root", "admin enqueue read schedule work");
-  Peer peer(doors);
+TEST_CASE("the audit shows who changed what, from where, and the previous value") {
+  AccessServer access;
+  const std::string root = access.token("root", "admin enqueue read schedule work");
+  Peer peer(access);
   peer.call("POST", "/v1/jobs", job("a"), root);
   peer.call("POST", "/v1/queues/a/pause", "", root);
   peer.call("POST", "/v1/queues/a/pause", "", root);  // nothing is different
@@ -479,7 +479,7 @@ TEST_CASE("the audit says who changed what, from where, and what it was before")
   peer.call("POST", "/v1/dead/redrive", R"({"queue":"a"})", root);
   peer.call("POST", "/v1/tokens", R"({"name":"ci","scopes":["read"]})", root);
   peer.call("DELETE", "/v1/tokens/ci", "", root);
-  const auto page = doors.store->audit({}, AuditOrder::oldest_first, 100, 0);
+  const auto page = access.store->audit({}, AuditOrder::oldest_first, 100, 0);
   REQUIRE(page.has_value());
   std::vector<std::pair<std::string, std::string>> seen;
   for (const AuditRecord& record : page->records) {
@@ -492,7 +492,7 @@ TEST_CASE("the audit says who changed what, from where, and what it was before")
       {"pause_queue", "queue/a"},        {"set_retention", "queue/a"},
       {"cancel_job", "job/1"},           {"put_schedule", "schedule/s"},
       {"pause_schedule", "schedule/s"},  {"trigger_schedule", "schedule/s"},
-      {"remove_schedule", "schedule/s"}, {"redrive", ""},
+      {"remove_schedule", "schedule/s"}, {"redrive", "queue/a"},
       {"create_token", "token/ci"},      {"revoke_token", "token/ci"}};
   CHECK(seen == expected);
   CHECK(has(page->records[0].before, R"("paused":false)"));
@@ -508,12 +508,12 @@ TEST_CASE("the audit says who changed what, from where, and what it was before")
   CHECK(has(peer.call("GET", "/v1/audit/head", "", root).body, R"("seq":10)"));
 }
 
-TEST_CASE("all that is asked is recorded where that is wanted: work too") {
-  HttpOptions options = Doors::strict();
+TEST_CASE("with audit_all the changes of workers are recorded too") {
+  HttpOptions options = AccessServer::strict();
   options.audit_all = true;
-  Doors doors(options);
-  const std::string root = doors.token("root", "enqueue work");
-  Peer peer(doors);
+  AccessServer access(options);
+  const std::string root = access.token("root", "enqueue work");
+  Peer peer(access);
   peer.call("POST", "/v1/claim", R"({"worker":"w","queues":["a"]})", root);  // finds nothing
   peer.call("POST", "/v1/jobs", job("a"), root);
   const Answer claim = peer.call("POST", "/v1/claim", R"({"worker":"w","queues":["a"]})", root);
@@ -522,7 +522,7 @@ TEST_CASE("all that is asked is recorded where that is wanted: work too") {
   peer.call("POST", "/v1/finish",
             R"({"worker":"w","results":[{"id":1,"token":)" + fence + R"(,"outcome":"complete"}]})",
             root);
-  const auto page = doors.store->audit({}, AuditOrder::oldest_first, 100, 0);
+  const auto page = access.store->audit({}, AuditOrder::oldest_first, 100, 0);
   REQUIRE(page.has_value());
   REQUIRE(page->records.size() == 3);
   CHECK(page->records[0].action == "enqueue");
@@ -533,11 +533,11 @@ TEST_CASE("all that is asked is recorded where that is wanted: work too") {
   CHECK(page->records[2].after == R"({"worker":"w","jobs":[1],"count":1})");
 }
 
-TEST_CASE("who sets a trigger on ends may see what these jobs carry") {
-  Doors doors;
-  Peer peer(doors);
-  const std::string some = doors.token("some", "schedule=then read:payload=mine");
-  const std::string every = doors.token("every", "schedule=then read:payload");
+TEST_CASE("a trigger on ends requires read:payload for the queue of those jobs") {
+  AccessServer access;
+  Peer peer(access);
+  const std::string some = access.token("some", "schedule=then read:payload=mine");
+  const std::string every = access.token("every", "schedule=then read:payload");
   const auto put = [&](const std::string& who, const std::string& ended) {
     return peer
         .call("PUT", "/v1/triggers/t",

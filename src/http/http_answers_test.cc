@@ -1,4 +1,4 @@
-// Answers over real sockets: many that wait for them, and what is said when they are gone.
+// Results over real sockets: many waiting callers, and the response after their retention.
 #include <fmt/format.h>
 
 #include "http/http_test_support.h"
@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr int kWaiting = 1000;  // each has a connection of its own
+constexpr int kWaiting = 1000;  // each has its own connection
 
 JobId answers_enqueue(Peer& peer) {
   const Answer answer = peer.call("POST", "/v1/jobs", R"({"queue":"mail","kind":"receipt"})");
@@ -34,7 +34,7 @@ void complete_one(Peer& peer, JobId id) {
 
 }  // namespace
 
-TEST_CASE("a job and its result are 410 when their retention is over, one that never was is 404") {
+TEST_CASE("a job and its result are 410 after their retention; an unknown job is 404") {
   TestServer s;
   Peer peer(s);
   const JobId id = answers_enqueue(peer);
@@ -43,7 +43,7 @@ TEST_CASE("a job and its result are 410 when their retention is over, one that n
   REQUIRE(peer.call("PUT", "/v1/queues/mail", R"({"retention":{"completed":"1ms"}})").status ==
           200);
   const JobId next = answers_enqueue(peer);
-  complete_one(peer, next);  // this queue's jobs go soon from now on
+  complete_one(peer, next);  // jobs of this queue are now pruned soon
   wait_until([&] { return peer.call("GET", path(next)).status != 200; });
   for (const std::string_view query : {"", "?wait=20s"}) {
     const Answer gone = peer.call("GET", path(next, query));
@@ -75,7 +75,7 @@ TEST_CASE("a thousand callers wait for one job without a thread each, and all ar
   wait_until([&] { return s.broker->watches() == 0; });
 }
 
-TEST_CASE("other progress is told to reply_to if it was asked for, and to entries of then") {
+TEST_CASE("changed progress goes to reply_to if requested, and to entries of then") {
   TestServer s;
   Peer peer(s);
   const Answer made = peer.call("POST", "/v1/jobs",

@@ -1,4 +1,4 @@
-// Breakers over real sockets: made, named by a queue, opened and closed, and what is refused.
+// Breakers over real sockets: created, named by a queue, opened and closed, and what is refused.
 #include <fmt/format.h>
 
 #include "api/breaker_shapes.h"
@@ -27,7 +27,7 @@ ClaimResult breakers_claim(Peer& peer, const std::string& body) {
 
 }  // namespace
 
-TEST_CASE("a breaker is made, named, opened by an outcome and by hand, closed and removed") {
+TEST_CASE("a breaker is created, named, opened by an outcome and by hand, closed and removed") {
   TestServer server;
   Peer peer(server);
   const BreakerInfo made =
@@ -66,7 +66,7 @@ TEST_CASE("a breaker is made, named, opened by an outcome and by hand, closed an
   CHECK(peer.call("GET", "/v1/breakers/geo").status == 404);
 }
 
-TEST_CASE("what breaks a rule of breakers is refused, and says which") {
+TEST_CASE("an invalid breaker is refused with the rule") {
   TestServer server;
   Peer peer(server);
   const auto refused = [&](std::string_view method, const std::string& target,
@@ -79,7 +79,7 @@ TEST_CASE("what breaks a rule of breakers is refused, and says which") {
   refused("PUT", "/v1/breakers/b", R"({"failures":0})", "failures");
   refused("PUT", "/v1/breakers/b", R"({"open_for":"1h","max_open_for":"1m"})", "max_open_for");
   refused("PUT", "/v1/breakers/b", R"({"probes":17})", "probes");
-  refused("PUT", "/v1/queues/q/limits", R"({"breaker":"nobody"})", "breaker");
+  refused("PUT", "/v1/queues/q/limits", R"({"breaker":"unknown"})", "breaker");
   refused("POST", "/v1/breakers/b/open", R"({"for":"0s"})", "for");
   refused("POST", "/v1/finish",
           R"({"worker":"w","results":[{"id":1,"token":1,"outcome":"retry","error":"",)"

@@ -1,4 +1,4 @@
-// Callbacks at the door: who may ask for which, and who sees where they go.
+// Callbacks in requests: permissions, and visibility of their URLs.
 #include "env/random.h"
 #include "http/http_test_support.h"
 #include "model/token_text.h"
@@ -21,25 +21,9 @@ bool answer_has(const Answer& answer, std::string_view text) {
   return answer.body.find(text) != std::string::npos;
 }
 
-std::string token(TestServer& server, std::string_view scopes) {
-  SystemRandom random;
-  const Secret text = make_token_text(random);
-  TokenRecord record;
-  record.name = "t";
-  record.digest = *digest_of_token(text.reveal());
-  record.scopes = *Scopes::parse(scopes);
-  std::atomic<int> done = 0;
-  server.broker->submit(CreateToken{record}, [&](const OperationResult& result) {
-    done = std::holds_alternative<Error>(result) ? 2 : 1;
-  });
-  wait_until([&] { return done != 0; });
-  REQUIRE(done == 1);
-  return "Authorization: Bearer " + text.reveal() + "\r\n";
-}
-
 }  // namespace
 
-TEST_CASE("a callback is kept with its job, and shown to those who may see payloads") {
+TEST_CASE("a callback is stored with its job, and shown with the right to see payloads") {
   TestServer server(with_check());
   Peer peer(server);
   const Answer made = peer.call("POST", "/v1/jobs",
@@ -48,7 +32,7 @@ TEST_CASE("a callback is kept with its job, and shown to those who may see paylo
   REQUIRE_MESSAGE(made.status == 201, made.body);
   CHECK(answer_has(peer.call("GET", "/v1/jobs/1"),
                    R"("callback":{"url":"https://example.com/hook/secret","on":["dead"]})"));
-  const std::string reader = token(server, "read=q");
+  const std::string reader = scoped_token(server, "read=q");
   const Answer masked = Peer(server).call("GET", "/v1/jobs/1", "", reader);
   CHECK(masked.status == 200);
   CHECK(answer_has(masked, R"("callback":{"url":null,"on":["dead"]})"));
@@ -56,7 +40,7 @@ TEST_CASE("a callback is kept with its job, and shown to those who may see paylo
   CHECK_FALSE(answer_has(Peer(server).call("GET", "/v1/jobs", "", reader), "secret"));
 }
 
-TEST_CASE("a callback that may not be made is refused at the door, with its field") {
+TEST_CASE("a callback that is not allowed is refused with its field") {
   TestServer server(with_check());
   Peer peer(server);
   const auto refused = [&](const std::string& body, std::string_view field) {
@@ -88,7 +72,7 @@ TEST_CASE("a callback that may not be made is refused at the door, with its fiel
   CHECK(server.store->queues()->empty());
 }
 
-TEST_CASE("nobody claims from the engine's own queues; they can be listed and paused") {
+TEST_CASE("the engine's own queues cannot be claimed from; they can be listed and paused") {
   TestServer server;
   Peer peer(server);
   const Answer claim =
@@ -100,9 +84,9 @@ TEST_CASE("nobody claims from the engine's own queues; they can be listed and pa
   CHECK(peer.call("GET", "/v1/jobs?queue=mainspring.callbacks").status == 200);
 }
 
-TEST_CASE("who may enqueue into a queue may have its jobs' ends told to a URL") {
+TEST_CASE("the right to enqueue includes callbacks for the jobs") {
   TestServer server;
-  const std::string web = token(server, "enqueue=web");
+  const std::string web = scoped_token(server, "enqueue=web");
   CHECK(Peer(server)
             .call("POST", "/v1/jobs",
                   R"({"queue":"web","kind":"k","callback":{"url":"https://example.com/"}})", web)

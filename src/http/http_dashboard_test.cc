@@ -1,6 +1,5 @@
-// The dashboard's files and its session: what a browser gets, and what it may do with a cookie.
+// The dashboard's files and its session: responses to a browser, and rights of a cookie.
 #include "dashboard/dashboard.h"
-#include "env/random.h"
 #include "http/exchange.h"
 #include "http/http_test_support.h"
 #include "http/parser.h"
@@ -21,19 +20,6 @@ struct DashboardServer : TestServer {
     options.job_token_key = Secret(std::string(32, 'k'));
     return options;
   }
-  // The text of a new token.
-  std::string token(const std::string& name, std::string_view scopes) {
-    SystemRandom random;
-    const Secret text = make_token_text(random);
-    TokenRecord record;
-    record.name = name;
-    record.digest = *digest_of_token(text.reveal());
-    record.scopes = *Scopes::parse(scopes);
-    std::atomic<bool> done = false;
-    broker->submit(CreateToken{record}, [&](OperationResult) { done = true; });
-    wait_until([&] { return done.load(); });
-    return text.reveal();
-  }
 };
 
 bool holds(const std::string& text, std::string_view part) {
@@ -50,17 +36,17 @@ constexpr const char* kSameOrigin = "Sec-Fetch-Site: same-origin\r\n";
 
 }  // namespace
 
-TEST_CASE("the dashboard is served to all, with rules that keep other sites and scripts out") {
+TEST_CASE("the dashboard is public, with headers that keep other sites and scripts out") {
   if (dashboard_files().empty()) return;
   DashboardServer server;
   Peer peer(server);
   const Answer moved = peer.call("GET", "/ui");
   CHECK(moved.status == 308);
-  CHECK(moved.headers.at("Location") == "ui/");  // relative: right under any prefix of a proxy
+  CHECK(moved.headers.at("Location") == "ui/");  // relative: correct under any prefix of a proxy
   const Answer page = peer.call("GET", "/ui/");
   CHECK(page.status == 200);
   CHECK(page.headers.at("Content-Type") == "text/html; charset=utf-8");
-  CHECK(holds(page.body, "<script type=\"module\" src=\"app.js\">"));
+  CHECK(holds(page.body, "<script type=\"module\" src=\"app.js\""));
   const std::string policy = page.headers.at("Content-Security-Policy");
   CHECK(holds(policy, "default-src 'none'"));
   CHECK(holds(policy, "frame-ancestors 'none'"));
@@ -83,7 +69,7 @@ TEST_CASE("the dashboard is served to all, with rules that keep other sites and 
 
 TEST_CASE("a token becomes a cookie that scripts cannot read and other sites cannot use") {
   DashboardServer server;
-  const std::string token = server.token("anna", "read admin=mails enqueue=mails");
+  const std::string token = new_token(server, "read admin=mails enqueue=mails", "anna");
   Peer peer(server);
   CHECK(peer.call("POST", "/v1/session").status == 401);
   const Answer opened =
@@ -125,9 +111,9 @@ TEST_CASE("the root leads to the dashboard, also under a proxy's prefix") {
   CHECK(moved.headers.at("Location") == "ui/");
 }
 
-TEST_CASE("the session cookie is not the token, and opens no further session") {
+TEST_CASE("the session cookie is not the token, and cannot open another session") {
   DashboardServer server;
-  const std::string token = server.token("anna", "admin");
+  const std::string token = new_token(server, "admin", "anna");
   Peer peer(server);
   const std::string bearer = "Authorization: Bearer " + token + "\r\n";
   const std::string cookie = cookie_line(peer.call("POST", "/v1/session", "", bearer));
@@ -136,7 +122,7 @@ TEST_CASE("the session cookie is not the token, and opens no further session") {
   const Answer again = peer.call("POST", "/v1/session", "", cookie + kSameOrigin);
   CHECK(again.status == 200);
   CHECK(again.headers.count("Set-Cookie") == 0);
-  // A token in the cookie is refused, and so is a session in the place of a token.
+  // A token in the cookie is refused, and so is a session in place of a token.
   CHECK(peer.call("GET", "/v1/queues", "", "Cookie: mainspring_session=" + token + "\r\n").status ==
         401);
   const std::string value = cookie.substr(cookie.find("mss_"));
@@ -145,7 +131,7 @@ TEST_CASE("the session cookie is not the token, and opens no further session") {
 
 TEST_CASE("a session ends after 12 hours and with its token") {
   DashboardServer server;
-  const std::string token = server.token("anna", "read");
+  const std::string token = new_token(server, "read", "anna");
   Peer peer(server);
   const std::string bearer = "Authorization: Bearer " + token + "\r\n";
   const std::string cookie = cookie_line(peer.call("POST", "/v1/session", "", bearer));
@@ -173,14 +159,14 @@ TEST_CASE("a session ends after 12 hours and with its token") {
 
 TEST_CASE("a cookie behind a proxy that ends TLS is sent over TLS only") {
   DashboardServer server;
-  const std::string token = server.token("anna", "read");
+  const std::string token = new_token(server, "read", "anna");
   const Answer opened =
       Peer(server).call("POST", "/v1/session", "",
                         "Authorization: Bearer " + token + "\r\nX-Forwarded-Proto: https\r\n");
   CHECK(holds(opened.headers.at("Set-Cookie"), "; Secure"));
 }
 
-TEST_CASE("a cookie that is no longer good is removed, so that a local page works without one") {
+TEST_CASE("an invalid cookie is removed, so that a local page works without one") {
   DashboardServer server(false);
   Peer peer(server);
   const std::string stale = "Cookie: mainspring_session=mst_nonsense\r\n";

@@ -1,4 +1,4 @@
-// The dead letter by what jobs died of: groups, their bounds, who sees what of them.
+// Dead jobs grouped by error: groups, their limits, and permissions.
 #include "env/random.h"
 #include "http/http_test_support.h"
 #include "model/token_text.h"
@@ -31,22 +31,9 @@ std::string fingerprint_in(const std::string& body, std::string_view kind) {
   return body.substr(at - 16, 16);
 }
 
-std::string dead_token(TestServer& s, const std::string& name, const std::string& scopes) {
-  SystemRandom random;
-  const Secret text = make_token_text(random);
-  TokenRecord record;
-  record.name = name;
-  record.digest = *digest_of_token(text.reveal());
-  record.scopes = *Scopes::parse(scopes);
-  std::atomic<bool> done = false;
-  s.broker->submit(CreateToken{record}, [&](const OperationResult&) { done = true; });
-  wait_until([&] { return done.load(); });
-  return "Authorization: Bearer " + text.reveal() + "\r\n";
-}
-
 }  // namespace
 
-TEST_CASE("dead jobs are grouped by what they died of, the largest group first") {
+TEST_CASE("dead jobs are grouped by error, the largest group first") {
   TestServer s;
   Peer peer(s);
   CHECK(peer.call("GET", "/v1/dead/groups").body == R"({"groups":[],"jobs":0,"cut":false})");
@@ -76,7 +63,7 @@ TEST_CASE("dead jobs are grouped by what they died of, the largest group first")
                   {"GET", "/v1/dead/groups?kind=%20", "", 400, "invalid_argument", "kind"}});
 }
 
-TEST_CASE("a dry run tells what a redrive would do, oldest first, and changes nothing") {
+TEST_CASE("a dry run shows what a redrive would do, oldest first, and changes nothing") {
   TestServer s;
   Peer peer(s);
   die(s, "photos", "resize", 3, "no disk");
@@ -91,10 +78,11 @@ TEST_CASE("a dry run tells what a redrive would do, oldest first, and changes no
   CHECK(redrive(R"({"queue":"none","dry_run":true})") ==
         R"({"redriven":0,"next":null,"ids":[],"dry_run":true,"cut":false})");
   CHECK(redrive(R"({"queue":"photos","limit":2})") == R"({"redriven":2,"next":2,"ids":[1,2]})");
+  CHECK(has(peer.call("GET", "/v1/audit").body, R"("action":"redrive","object":"queue/photos")"));
   CHECK(redrive("") == R"({"redriven":3,"next":null,"ids":[3,4,5]})");
 }
 
-TEST_CASE("how a program ended is shown with its error, and makes no other group") {
+TEST_CASE("the end of a program is shown with its error and does not change the group") {
   TestServer s;
   Peer peer(s);
   for (const std::string_view end :
@@ -119,7 +107,7 @@ TEST_CASE("how a program ended is shown with its error, and makes no other group
                          400, "invalid_argument", "results[0].peak_memory"}});
 }
 
-TEST_CASE("groups have only the jobs that a token may read, and messages that it may see") {
+TEST_CASE("groups contain only jobs and messages that a token may read") {
   HttpOptions options;
   options.require_token = true;
   TestServer s(options);
@@ -127,17 +115,17 @@ TEST_CASE("groups have only the jobs that a token may read, and messages that it
   die(s, "films", "resize", 2, "no disk");
   Peer peer(s);
   const std::string body =
-      peer.call("GET", "/v1/dead/groups", "", dead_token(s, "a", "read=photos")).body;
+      peer.call("GET", "/v1/dead/groups", "", scoped_token(s, "read=photos", "a")).body;
   CHECK(has(body, R"("count":1,"first":{"id":1,)"));
   CHECK(has(body, R"("message":null,"masked":true)"));
   CHECK(has(body, R"("jobs":1,)"));
   const std::string all =
-      peer.call("GET", "/v1/dead/groups", "", dead_token(s, "b", "read read:payload")).body;
+      peer.call("GET", "/v1/dead/groups", "", scoped_token(s, "read read:payload", "b")).body;
   CHECK(has(all, R"("count":3,"first":{"id":1,)"));
   CHECK(has(all, R"("message":"no disk 3")"));
 }
 
-TEST_CASE("a redrive that takes its time is a job, and one for the same jobs at a time") {
+TEST_CASE("a paced redrive is a job, one at a time for the same selection") {
   TestServer s;
   Peer peer(s);
   die(s, "photos", "resize", 2, "no disk");
@@ -153,22 +141,24 @@ TEST_CASE("a redrive that takes its time is a job, and one for the same jobs at 
   CHECK(has(job, R"("queue":"mainspring.redrives","kind":"redrive")"));
   CHECK(has(job, R"("args":{"queue":"photos","rate":"20/s","canary":true,"limit":7})"));
   CHECK(peer.call("POST", "/v1/redrives").body ==
-        R"({"id":4,"state":"available"})");  // everything: another one
+        R"({"id":4,"state":"available"})");  // everything: a different redrive
   const auto bad = peer.call("POST", "/v1/redrives", R"({"rate":"fast"})");
   CHECK(bad.status == 400);
   CHECK(has(bad.body, R"("field":"rate")"));
-  // Nobody else puts jobs there.
+  // Clients cannot put jobs there.
   CHECK(
       peer.call("POST", "/v1/jobs", R"({"queue":"mainspring.redrives","kind":"redrive"})").status ==
       400);
 }
 
-TEST_CASE("who may redrive one queue says which, for the job that does it may do everything") {
+TEST_CASE("a caller with rights to one queue must name it in a redrive") {
   TestServer s(HttpOptions{.require_token = true});
-  const std::string photos = dead_token(s, "p", "admin=photos");
-  const std::string all = dead_token(s, "a", "admin");
+  const std::string photos = scoped_token(s, "admin=photos", "p");
+  const std::string all = scoped_token(s, "admin", "a");
   Peer peer(s);
   CHECK(peer.call("POST", "/v1/redrives", R"({"queue":"photos"})", photos).status == 201);
+  CHECK(has(peer.call("GET", "/v1/audit", "", all).body,
+            R"("action":"start_redrive","object":"queue/photos")"));
   CHECK(peer.call("POST", "/v1/redrives", R"({"queue":"films"})", photos).status == 403);
   CHECK(peer.call("POST", "/v1/redrives", R"({"kind":"resize"})", photos).status == 403);
   CHECK(peer.call("POST", "/v1/redrives", R"({"kind":"resize"})", all).status == 201);

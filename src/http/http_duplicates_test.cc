@@ -1,4 +1,4 @@
-// Duplicates within the window of a unique key, as a client sees them.
+// Duplicates within the window of a unique key, seen by a client.
 #include "http/http_test_support.h"
 
 using namespace mainspring;

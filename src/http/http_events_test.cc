@@ -1,4 +1,4 @@
-// The stream of events over real sockets: what is told, to whom, and how it goes on after a cut.
+// The event stream over real sockets: its contents, its permissions and how it resumes.
 #include <atomic>
 
 #include "api/json.h"
@@ -19,7 +19,7 @@ struct Listener {
     peer.send(Peer::request("GET", "/v1/events" + std::string(query), "", headers));
     head = peer.receive();
   }
-  // The next block that is not a sign of life; "" = the stream ended well, "cut" = not well.
+  // The next block other than a keep-alive; "" = the stream ended cleanly, "cut" = it did not.
   std::string block() {
     for (;;) {
       const std::size_t end = text.find("\n\n");
@@ -63,7 +63,7 @@ struct Listener {
   std::string text, data, last_id;
 };
 
-// Another node says that a queue was resumed: its event of this number.
+// Another node reports that a queue was resumed, as its event of this number.
 void node_says(TestServer& s, std::uint64_t number, const std::string& queue) {
   Events::Said said{.process = "feedn2", .from = number - 1, .to = number};
   Event event{.type = EventType::queue_resumed, .number = number};
@@ -87,17 +87,6 @@ JobId events_enqueue(TestServer& s, NewJob job) {
 const NewJob kPhoto{.queue = "photos", .kind = "resize", .tags = {"a", "b"}};
 const NewJob kFilm{.queue = "films", .kind = "cut"};
 
-std::string events_token(TestServer& s, const std::string& name, std::string_view scopes) {
-  SystemRandom random;
-  const Secret text = make_token_text(random);
-  TokenRecord record;
-  record.name = name;
-  record.digest = *digest_of_token(text.reveal());
-  record.scopes = *Scopes::parse(std::string(scopes));
-  apply(s, CreateToken{record});
-  return "Authorization: Bearer " + text.reveal() + "\r\n";
-}
-
 std::int64_t metric(TestServer& s, const std::string& name) {
   const std::string text = s.registry.render();
   const std::size_t at = text.find("\n" + name + " ");
@@ -107,7 +96,7 @@ std::int64_t metric(TestServer& s, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("a stream tells what becomes of jobs, in order, with what is to be known") {
+TEST_CASE("a stream shows the events of jobs in order, with their fields") {
   TestServer s;
   Listener listener(s);
   CHECK(listener.head.status == 200);
@@ -135,7 +124,7 @@ TEST_CASE("a stream tells what becomes of jobs, in order, with what is to be kno
   CHECK(listener.next() == "queue_paused photos/");
 }
 
-TEST_CASE("a stream tells only what it was asked for") {
+TEST_CASE("a stream shows only the events that match its filter") {
   TestServer s;
   Listener queue(s, "?queue=films"), kinds(s, "?kind=cut,resize&kind=x"), type(s, "?type=started"),
       job(s, "?job=2"), tag(s, "?tag=z,b"), none(s, "?queue=films&tag=a");
@@ -160,7 +149,7 @@ TEST_CASE("a stream tells only what it was asked for") {
   CHECK(none.next() == "enqueued 3 films/resize");
 }
 
-TEST_CASE("a stream tells of quarantine and of breakers; what is in quarantine can be listed") {
+TEST_CASE("a stream shows events of quarantine and breakers; jobs in quarantine can be listed") {
   TestServer s;
   Listener photos(s, "?queue=photos"), breakers(s, "?type=breaker_opened,breaker_closed");
   Peer peer(s);
@@ -198,7 +187,7 @@ TEST_CASE("a stream tells of quarantine and of breakers; what is in quarantine c
   CHECK(photos.next() == "enqueued 3 photos/resize");
 }
 
-TEST_CASE("a stream of what there is not is refused by name") {
+TEST_CASE("an invalid filter of a stream is refused with its field") {
   TestServer s;
   Peer peer(s);
   std::string many = "/v1/events?job=1";
@@ -222,7 +211,7 @@ TEST_CASE("a stream of what there is not is refused by name") {
   CHECK(field_of(peer.call("GET", "/v1/events", "", "Last-Event-ID: x\r\n")) == "Last-Event-ID");
 }
 
-TEST_CASE("who comes back with the last id gets what came behind it, and only that") {
+TEST_CASE("a client that returns with its last id gets the events after it, and no others") {
   TestServer s;
   Listener stays(s);
   std::string first;
@@ -237,13 +226,13 @@ TEST_CASE("who comes back with the last id gets what came behind it, and only th
   CHECK(back.next() == "enqueued 2 films/cut");
   Listener by_query(s, "?after=" + first);
   CHECK(by_query.next() == "enqueued 2 films/cut");
-  // As a browser comes back: the URL is that of the beginning.
+  // As a browser reconnects: the URL is still the first one.
   Listener both(s, "?after=" + first, "Last-Event-ID: " + by_query.last_id + "\r\n");
   events_enqueue(s, kPhoto);
   CHECK(both.next() == "enqueued 3 photos/resize");
 }
 
-TEST_CASE("a stream goes on with what another node told this one, where a stream there ended") {
+TEST_CASE("a stream resumes at the position of another node with events received from that node") {
   TestServer s;
   Listener listener(s);
   const JobId job = events_enqueue(s, kPhoto);
@@ -257,26 +246,26 @@ TEST_CASE("a stream goes on with what another node told this one, where a stream
   CHECK(listener.next() == "queue_resumed photos/");
   apply(s, Cancel{.id = job});
   CHECK(listener.next() == "cancelled 1 photos/resize");
-  // What it had there, in another order than here, does not come again.
+  // Events that the client had there, in another order than here, are not sent again.
   Listener moved(s, "?after=feedn2-6," + own);
   CHECK(moved.next() == "cancelled 1 photos/resize");
   Listener behind(s, "?after=" + own + ",feedn2-5");
   CHECK(behind.next() == "queue_resumed photos/");
   CHECK(behind.next() == "cancelled 1 photos/resize");
-  // What it had there, and what has not come here yet.
+  // Events that the client had there, and that have not arrived here yet.
   Listener ahead(s,
                  "?after=" + listener.last_id.substr(0, listener.last_id.find(',')) + ",feedn2-8");
   node_says(s, 7, "late");
   node_says(s, 8, "late");
   node_says(s, 9, "new");
   CHECK(ahead.next() == "queue_resumed new/");
-  // One that says less than it had said before: something is missing.
+  // A node that reports less than before: events are missing.
   node_says(s, 20, "far");
   CHECK(ahead.next() == "gap node");
   CHECK(ahead.next() == "queue_resumed far/");
 }
 
-TEST_CASE("a client that is cut off before its first event comes back to where it began") {
+TEST_CASE("a client that is cut off before its first event resumes at its start") {
   TestServer s;
   std::string began;
   {
@@ -290,7 +279,7 @@ TEST_CASE("a client that is cut off before its first event comes back to where i
   CHECK(back.next() == "enqueued 1 photos/resize");
 }
 
-TEST_CASE("what is not there any more begins with a gap: after a restart, and when it is too old") {
+TEST_CASE("missing events start with a gap: after a restart, and when they are too old") {
   BrokerOptions options;
   options.events.buffer = 2;
   TestServer s({}, options);
@@ -305,9 +294,9 @@ TEST_CASE("what is not there any more begins with a gap: after a restart, and wh
   Listener late(s, "?after=" + old);
   CHECK(late.next() == "gap forgotten");
   const std::string gap_id = late.last_id;
-  CHECK(late.next() == "enqueued 3 films/cut");  // what is left of it
+  CHECK(late.next() == "enqueued 3 films/cut");  // the remaining events
   CHECK(late.next() == "enqueued 4 films/cut");
-  // From before a restart: its number means nothing now. A gap that was told of is not told again.
+  // From before a restart, so the number is invalid. A gap that was reported is not reported again.
   const std::string number = old.substr(old.rfind('-'));
   Listener restarted(s, "?after=5ca1ab1e" + number);
   CHECK(restarted.next() == "gap restart");
@@ -319,7 +308,7 @@ TEST_CASE("what is not there any more begins with a gap: after a restart, and wh
   CHECK(metric(s, "mainspring_events_dropped_total") == 1);
 }
 
-TEST_CASE("a client that does not keep up is cut off, holds up nobody, and learns of the gap") {
+TEST_CASE("a client that does not keep up is cut off, delays nothing and learns of the gap") {
   BrokerOptions options;
   options.events.buffer = 1000;
   TestServer s({}, options);
@@ -338,14 +327,14 @@ TEST_CASE("a client that does not keep up is cut off, holds up nobody, and learn
   for (; block.find("event: enqueued") != std::string::npos; block = slow.block()) ++told;
   CHECK(told < 20'000);
   CHECK(block == ": too slow");
-  CHECK(slow.block().empty());  // a good end
+  CHECK(slow.block().empty());  // a clean end
   CHECK(metric(s, "mainspring_events_dropped_total") > 0);
   Listener back(s, "", "Last-Event-ID: " + slow.last_id + "\r\n");
   CHECK(back.next() == "gap forgotten");
   CHECK(back.next().starts_with("enqueued "));
 }
 
-TEST_CASE("a hundred streams cost no threads, each gets every event, and there is a bound") {
+TEST_CASE("a hundred streams need no threads, each gets every event, and their number is limited") {
   HttpOptions options;
   options.max_event_streams = 100;
   TestServer s(options);
@@ -371,16 +360,15 @@ TEST_CASE("a hundred streams cost no threads, each gets every event, and there i
   wait_until([&] { return metric(s, "mainspring_event_streams") == 0; });
 }
 
-TEST_CASE(
-    "a stream shows the queues that its token may read, and texts to those who may see them") {
+TEST_CASE("a stream shows the queues that its token may read, and texts only with the right") {
   HttpOptions options;
   options.require_token = true;
   TestServer s(options);
-  const std::string photos = events_token(s, "photos", "read=photos");
-  Listener some(s, "", photos), all(s, "", events_token(s, "all", "read read:payload")),
+  const std::string photos = scoped_token(s, "read=photos", "photos");
+  Listener some(s, "", photos), all(s, "", scoped_token(s, "read read:payload", "all")),
       asked(s, "?queue=films,photos", photos);
   CHECK(Peer(s).call("GET", "/v1/events").status == 401);
-  CHECK(Peer(s).call("GET", "/v1/events", "", events_token(s, "w", "work")).status == 403);
+  CHECK(Peer(s).call("GET", "/v1/events", "", scoped_token(s, "work", "w")).status == 403);
   events_enqueue(s, kFilm);
   apply(s, PauseQueue{.queue = "films"});
   apply(s, PutBreaker{.name = "geo"});
@@ -401,11 +389,11 @@ TEST_CASE(
   CHECK(has(some.data, R"("progress":{"value":0.5,"text":null})"));
 }
 
-TEST_CASE("a stream ends when its token is revoked, and tells nothing more") {
+TEST_CASE("a stream ends when its token is revoked, and shows no more events") {
   HttpOptions options;
   options.require_token = true;
   TestServer s(options);
-  const std::string header = events_token(s, "mine", "read");
+  const std::string header = scoped_token(s, "read", "mine");
   Listener listener(s, "", header), idle(s, "", header);
   events_enqueue(s, kPhoto);
   CHECK(listener.next() == "enqueued 1 photos/resize");
@@ -416,7 +404,7 @@ TEST_CASE("a stream ends when its token is revoked, and tells nothing more") {
   CHECK(idle.next() == "cut");
 }
 
-TEST_CASE("the end of the server is a good end of its streams of events") {
+TEST_CASE("a server stop ends its event streams cleanly") {
   auto s = std::make_unique<TestServer>();
   Listener listener(*s), waiting(*s);
   events_enqueue(*s, kPhoto);
@@ -428,7 +416,7 @@ TEST_CASE("the end of the server is a good end of its streams of events") {
   CHECK(waiting.next().empty());
 }
 
-TEST_CASE("a stream with nothing to tell says so, with its place") {
+TEST_CASE("an idle stream sends keep-alives with its position") {
   HttpOptions options;
   options.event_heartbeat = 20ms;
   TestServer s(options);
@@ -445,7 +433,7 @@ TEST_CASE("a stream with nothing to tell says so, with its place") {
   CHECK(back.next() == "enqueued 2 photos/resize");
 }
 
-TEST_CASE("without a stream no event is made") {
+TEST_CASE("without a stream no events are built") {
   TestServer s;
   events_enqueue(s, kPhoto);
   REQUIRE(s.broker->claim({.worker = "w", .queues = {"photos"}}, 1s, {}).has_value());

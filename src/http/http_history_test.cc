@@ -1,4 +1,4 @@
-// GET /v1/history: what it answers, to whom, and what it refuses.
+// GET /v1/history: its responses, permissions and refusals.
 #include "env/random.h"
 #include "http/http_test_support.h"
 #include "model/token_text.h"
@@ -17,26 +17,13 @@ void complete_one(TestServer& s, const std::string& queue, const std::string& ki
   REQUIRE(s.broker->finish({.worker = "w", .results = {{job.id, job.token, Complete{}}}}));
 }
 
-std::string history_token(TestServer& s, const std::string& scopes) {
-  SystemRandom random;
-  const Secret text = make_token_text(random);
-  TokenRecord record;
-  record.name = "reader";
-  record.digest = *digest_of_token(text.reveal());
-  record.scopes = *Scopes::parse(scopes);
-  std::atomic<bool> done = false;
-  s.broker->submit(CreateToken{record}, [&](const OperationResult&) { done = true; });
-  wait_until([&] { return done.load(); });
-  return "Authorization: Bearer " + text.reveal() + "\r\n";
-}
-
 std::string total_of(const std::string& body) {
   return body.substr(std::min(body.size(), body.rfind(R"("total":)")));
 }
 
 }  // namespace
 
-TEST_CASE("the history counts what happened, at once, with wait and run times") {
+TEST_CASE("the history counts events at once, with wait and run times") {
   TestServer s;
   Peer peer(s);
   const std::string empty = peer.call("GET", "/v1/history").body;
@@ -60,12 +47,12 @@ TEST_CASE("the history counts what happened, at once, with wait and run times") 
   CHECK(has(total("queue=none"), R"("enqueued":0,)"));
 }
 
-TEST_CASE("a token sees the history of its queues alone") {
+TEST_CASE("a token sees only the history of its queues") {
   TestServer s;
   Peer peer(s);
   complete_one(s, "photos", "resize");
   complete_one(s, "films", "cut");
-  const std::string token = history_token(s, "read=photos");
+  const std::string token = scoped_token(s, "read=photos");
   const auto total = [&](const std::string& query) {
     return total_of(peer.call("GET", "/v1/history?" + query, "", token).body);
   };
@@ -75,7 +62,7 @@ TEST_CASE("a token sees the history of its queues alone") {
   CHECK(has(total("kind=cut"), R"("enqueued":0,)"));
 }
 
-TEST_CASE("a history that cannot be answered is refused with field, value and rule") {
+TEST_CASE("an invalid history request is refused with field, value and rule") {
   TestServer s;
   Peer peer(s);
   check_refusals(

@@ -1,4 +1,4 @@
-// The routes of job folders over real sockets, with a host that is a fake.
+// The routes of job folders over real sockets, with a fake host.
 #include "api/json.h"
 #include "http/fake_host.h"
 #include "http/host_plans.h"
@@ -30,7 +30,7 @@ std::string upload(std::string_view target, std::string_view headers, std::strin
 
 }  // namespace
 
-TEST_CASE("a server without job folders says how to get them") {
+TEST_CASE("a server without job folders explains how to enable them") {
   TestServer server;
   Peer peer(server);
   for (std::string_view target :
@@ -90,7 +90,7 @@ TEST_CASE("job folders are listed by type and shown one by one") {
         200);
 }
 
-TEST_CASE("what is wrong with a path or a request about job folders is told") {
+TEST_CASE("an invalid path or request for job folders is refused with its reason") {
   HostServer s;
   s.host.add(JobType::triggered, "report");
   s.host.add(JobType::continuous, "mailer");
@@ -102,7 +102,7 @@ TEST_CASE("what is wrong with a path or a request about job folders is told") {
        {"GET", "/v1/host/jobs/triggered/..", "", 400, "invalid_argument", "path"},
        {"DELETE", "/v1/host/jobs/triggered/..%2F..", "", 400, "invalid_argument", "name"},
        {"GET", "/v1/host/jobs/triggered/a%00", "", 400, "invalid_argument", "path"},
-       {"GET", "/v1/host/jobs/triggered/nobody", "", 404, "not_found", ""},
+       {"GET", "/v1/host/jobs/triggered/unknown", "", 404, "not_found", ""},
        {"POST", "/v1/host/jobs/continuous/mailer/run", "", 400, "invalid_argument", "type"},
        {"POST", "/v1/host/jobs/triggered/report/run", R"({"args":"x"})", 400, "invalid_argument",
         "args"},
@@ -119,7 +119,7 @@ TEST_CASE("what is wrong with a path or a request about job folders is told") {
        {"GET", "/v1/host/jobs/continuous/mailer/log/more", "", 404, "not_found", ""}});
 }
 
-TEST_CASE("a run is started with its arguments and whoever asked for it") {
+TEST_CASE("a run is started with its arguments and the name of its caller") {
   HostServer s;
   s.host.add(JobType::triggered, "report");
   Peer peer(s.server);
@@ -150,7 +150,7 @@ TEST_CASE("stop cancels a run of a triggered job and disables a continuous one")
   CHECK(s.host.called() == "start_job mailer");
 }
 
-TEST_CASE("settings are read and replaced as they are") {
+TEST_CASE("settings are read and replaced unchanged") {
   HostServer s;
   s.host.add(JobType::continuous, "mailer");
   Peer peer(s.server);
@@ -159,7 +159,7 @@ TEST_CASE("settings are read and replaced as they are") {
   CHECK(peer.call("PUT", "/v1/host/jobs/continuous/mailer/settings", settings).body == settings);
   CHECK(peer.call("GET", "/v1/host/jobs/continuous/mailer/settings").body == settings);
   CHECK(peer.call("PUT", "/v1/host/jobs/continuous/mailer/settings", "[1]").status == 400);
-  CHECK(peer.call("PUT", "/v1/host/jobs/continuous/nobody/settings", "{}").status == 404);
+  CHECK(peer.call("PUT", "/v1/host/jobs/continuous/unknown/settings", "{}").status == 404);
 }
 
 TEST_CASE("a job is deployed as a zip or as one file, of any type, and removed") {
@@ -208,7 +208,7 @@ TEST_CASE("a large upload arrives whole, in one piece or in chunks, and one too 
   CHECK(peer.receive().status == 413);
 }
 
-TEST_CASE("bodies that somebody still has count as buffered") {
+TEST_CASE("bodies that are still referenced count as buffered") {
   HostRoutes routes;
   routes.max_upload_bytes = 1 << 20;
   HttpOptions options;
@@ -217,7 +217,7 @@ TEST_CASE("bodies that somebody still has count as buffered") {
   HostServer s(routes, options);
   Peer first(s.server), second(s.server);
   const std::string body(1 << 20, 'z');
-  // The first is arriving still when the second comes.
+  // The first is still arriving when the second one comes.
   first.send(
       "PUT /v1/host/jobs/triggered/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1048576\r\n"
       "Content-Type: application/zip\r\nExpect: 100-continue\r\n\r\n");
@@ -226,14 +226,14 @@ TEST_CASE("bodies that somebody still has count as buffered") {
   CHECK(second.receive().status == 429);
   first.send(body);
   CHECK(first.receive().status == 200);
-  // What is buffered is given back: again and again there is room.
+  // Buffered bytes are released: there is room again each time.
   for (int i = 0; i < 5; ++i) {
     first.send(upload("/v1/host/jobs/triggered/a", "Content-Type: application/zip\r\n", body));
     CHECK(first.receive().status == 200);
   }
 }
 
-TEST_CASE("uploads too come only from pages of this server, and to its names") {
+TEST_CASE("uploads too are accepted only from pages of this server and for its host names") {
   HostServer s;
   Peer peer(s.server);
   peer.send(upload("/v1/host/jobs/triggered/a",
@@ -248,7 +248,7 @@ TEST_CASE("uploads too come only from pages of this server, and to its names") {
   CHECK(peer.receive().status == 400);
 }
 
-TEST_CASE("the file name of a Content-Disposition is found in all its spellings") {
+TEST_CASE("the file name of a Content-Disposition is found in every form") {
   using http::disposition_file_name;
   CHECK(disposition_file_name("attachment; filename=run.sh") == "run.sh");
   CHECK(disposition_file_name("attachment; filename=\"a;b.sh\"; x=y") == "a;b.sh");

@@ -1,4 +1,4 @@
-// Leases over real sockets: every route, good and refused, waiting, fences.
+// Leases over real sockets: every route, accepted and refused, waits, fences.
 #include "api/lease_shapes.h"
 #include "http/http_test_support.h"
 
@@ -21,7 +21,7 @@ std::string held_by(std::string_view holder, Token token, std::string_view more 
 
 }  // namespace
 
-TEST_CASE("a lease goes its way over HTTP: acquired, renewed with a value, released, read") {
+TEST_CASE("the life of a lease over HTTP: acquired, renewed with a value, released, read") {
   TestServer server;
   Peer peer(server);
   const Answer first =
@@ -69,7 +69,7 @@ TEST_CASE("a lease goes its way over HTTP: acquired, renewed with a value, relea
   CHECK(next->value == R"({"at": 7})");
 }
 
-TEST_CASE("FENCE-1: who lost a lease is told so, whatever it says") {
+TEST_CASE("FENCE-1: a client that lost its lease gets lease_lost for every request") {
   TestServer server;
   Peer peer(server);
   const Token old = acquire(peer, "/v1/leases/a", "one");
@@ -88,7 +88,7 @@ TEST_CASE("FENCE-1: who lost a lease is told so, whatever it says") {
   CHECK(decode_lease(peer.call("GET", "/v1/leases/a").body)->holder == "two");
 }
 
-TEST_CASE("what breaks a rule of leases is refused with its field, before anything is done") {
+TEST_CASE("an invalid lease request is refused with its field, before any change") {
   TestServer server;
   Peer peer(server);
   const std::string large =
@@ -117,7 +117,7 @@ TEST_CASE("what breaks a rule of leases is refused with its field, before anythi
   CHECK(peer.call("GET", "/v1/leases/a").status == 404);
 }
 
-TEST_CASE("the engine's own leases can be looked at from outside, nothing else") {
+TEST_CASE("clients can read the engine's own leases, nothing else") {
   TestServer server;
   Peer peer(server);
   const std::string path = "/v1/leases/mainspring%2Fleader/";
@@ -151,8 +151,7 @@ TEST_CASE("leases are listed by name, page by page") {
   CHECK(names == std::vector<std::string>{"a", "b", "c"});
 }
 
-TEST_CASE(
-    "an acquire waits for the release, first come first, and those who left are passed over") {
+TEST_CASE("acquires wait for the release in order of arrival, and abandoned ones are skipped") {
   TestServer server;
   Peer holder(server), gone(server), second(server), third(server);
   const Token token = acquire(holder, "/v1/leases/a", "one");
@@ -179,7 +178,7 @@ TEST_CASE(
   CHECK(third.receive().status == 200);
 }
 
-TEST_CASE("an acquire whose wait is over says who has the lease") {
+TEST_CASE("an acquire that times out returns the holder of the lease") {
   TestServer server;
   Peer peer(server);
   acquire(peer, "/v1/leases/a", "one");
@@ -190,7 +189,7 @@ TEST_CASE("an acquire whose wait is over says who has the lease") {
   CHECK(has(message_of(late), "one"));
 }
 
-TEST_CASE("a server that stops answers those who wait for a lease") {
+TEST_CASE("a server stop answers acquires that wait for a lease") {
   TestServer server;
   Peer holder(server), waiter(server);
   acquire(holder, "/v1/leases/a", "one");
@@ -200,7 +199,7 @@ TEST_CASE("a server that stops answers those who wait for a lease") {
   CHECK(waiter.receive().status >= 400);
 }
 
-TEST_CASE("FENCE-2: a fenced enqueue is refused, and nothing enqueued, when the lease is lost") {
+TEST_CASE("FENCE-2: a fenced enqueue is refused as a whole when the lease is lost") {
   TestServer server;
   Peer peer(server);
   const Token token = acquire(peer, "/v1/leases/a%2Fb", "one");

@@ -1,4 +1,4 @@
-// Marks and saved views: what the routes answer and refuse, and what the audit keeps of them.
+// Marks and saved views: responses, refusals, and audit records.
 #include "http/http_test_support.h"
 
 using namespace mainspring;
@@ -79,7 +79,7 @@ TEST_CASE("the audit keeps who added, saved and removed marks and views") {
   CHECK(has(peer.call("GET", "/v1/audit/head").body, R"("records":4)"));
 }
 
-TEST_CASE("a queue says how much waits, and how long that takes at its pace") {
+TEST_CASE("a queue shows its backlog and the estimated time to drain it") {
   TestServer s;
   Peer peer(s);
   const auto work = [&] {
@@ -94,7 +94,7 @@ TEST_CASE("a queue says how much waits, and how long that takes at its pace") {
   CHECK(has(before, R"("backlog":{"jobs":6,"arrivals_per_second":0.)"));
   CHECK(has(before, R"("completions_per_second":0,"service_ms":null,"drain_seconds":null,)"));
   for (int i = 0; i < 3; ++i) work();
-  // Callers share what was read for two seconds.
+  // Callers share a result for two seconds.
   wait_until([&] { return !has(peer.call("GET", "/v1/queues/q").body, R"("service_ms":null)"); });
   const std::string after = peer.call("GET", "/v1/queues").body;
   CHECK(has(after, R"("backlog":{"jobs":3,"arrivals_per_second":0.)"));

@@ -1,4 +1,4 @@
-// What operators look at and do, over real sockets: workers, pauses, the next hours, health.
+// Operation over real sockets: workers, pauses, the next hours, health.
 #include "api/pause_shapes.h"
 #include "api/schedule_shapes.h"
 #include "http/http_test_support.h"
@@ -15,7 +15,7 @@ Answer put_hourly(Peer& peer, std::string_view name) {
   return peer.call("PUT", "/v1/schedules/" + std::string(name), kHourly);
 }
 
-// Asks again until the answer is as it should be.
+// Repeats the request until the response matches.
 template <class Condition>
 bool soon(TestServer& server, Condition holds) {
   const Instant end = server.clock.now().instant + 20s;
@@ -27,7 +27,7 @@ bool soon(TestServer& server, Condition holds) {
 
 }  // namespace
 
-TEST_CASE("workers show what they reported, also with a claim in a finish, and keep it") {
+TEST_CASE("workers show their reported details, also from a claim in a finish, and keep them") {
   TestServer server;
   Peer peer(server);
   peer.call("POST", "/v1/claim",
@@ -85,7 +85,7 @@ TEST_CASE("a pause of a queue is shown with reason, author and end, and ends by 
   CHECK(has(why.body, R"("until":)"));
   CHECK(has(peer.call("GET", "/v1/audit").body, R"("reason":"disk is full")"));
 
-  // The job is given once the pause is over, without anybody asking.
+  // The job is handed out when the pause ends, without a request.
   REQUIRE(peer.call("POST", "/v1/queues/q/pause", R"({"for":"300ms"})").status == 200);
   const Answer claimed =
       peer.call("POST", "/v1/claim", R"({"worker":"w","queues":["q"],"wait":"30s"})");
@@ -179,7 +179,7 @@ TEST_CASE("many probes cost one look at the store") {
     peer.call("GET", "/livez");
     peer.call("GET", "/readyz");
   }
-  // Evaluated at most once in a second, whatever the machine does in between.
+  // Evaluated at most once per second, however slow the machine is.
   CHECK(server.store->commits() - commits <= 10);
   CHECK(server.store->reads() - reads <= 200);
 }
@@ -211,4 +211,51 @@ TEST_CASE("a core part that fails fails the server, a minor one only warns") {
   CHECK(peer.call("GET", "/livez").status == 200);  // a restart would not help
   broken = false;
   CHECK(soon(server, [&] { return peer.call("GET", "/readyz").status == 200; }));
+}
+
+TEST_CASE("an operator quiets, resumes and stops a worker, and the audit records it") {
+  TestServer server;
+  Peer peer(server), worker(server);
+  const auto claim = [&](std::string_view wait) {
+    worker.send(
+        Peer::request("POST", "/v1/claim",
+                      fmt::format(R"({{"worker":"web/1","queues":["q"],"wait":"{}"}})", wait)));
+  };
+  claim("30s");
+  REQUIRE(soon(server, [&] { return has(peer.call("GET", "/v1/workers").body, "web/1"); }));
+  CHECK(has(peer.call("GET", "/v1/workers").body, R"("command":null)"));
+  const Answer quiet = peer.call("POST", "/v1/workers/web%2F1/quiet");
+  CHECK(quiet.status == 200);
+  const auto now = decode_worker(quiet.body);
+  REQUIRE(now);
+  CHECK(now->id == "web/1");
+  CHECK(now->command == WorkerCommand::quiet);
+  CHECK(worker.receive().body == R"({"jobs":[],"quiet":true,"terminate":false})");
+  peer.call("POST", "/v1/jobs", R"({"queue":"q","kind":"k"})");
+  const auto renewal = [&] {
+    return peer.call("POST", "/v1/renew", R"({"worker":"web/1","leases":[]})").body;
+  };
+  CHECK(has(renewal(), R"("quiet":true,"terminate":false)"));
+  CHECK(has(
+      peer.call("POST", "/v1/finish", R"({"worker":"web/1","results":[],"claim":{"queues":["q"]}})")
+          .body,
+      R"("jobs":[],"quiet":true)"));
+  CHECK(has(peer.call("POST", "/v1/workers/web%2F1/resume").body, R"("command":null)"));
+  CHECK(has(renewal(), R"("quiet":false)"));
+  claim("0s");
+  CHECK(has(worker.receive().body, R"("kind":"k")"));
+  CHECK(has(peer.call("POST", "/v1/workers/web%2F1/stop").body, R"("command":"stop")"));
+  CHECK(has(renewal(), R"("quiet":true,"terminate":true)"));
+  const Answer resumed = peer.call("POST", "/v1/workers/web%2F1/resume");
+  CHECK(resumed.status == 409);
+  CHECK(has(resumed.body, "cannot be resumed"));
+  const Answer missing = peer.call("POST", "/v1/workers/unknown/stop");
+  CHECK(missing.status == 404);
+  CHECK(has(missing.body, "mainspring workers"));
+  const std::string audit = peer.call("GET", "/v1/audit").body;
+  CHECK(has(audit, R"("action":"quiet_worker","object":"worker/web/1")"));
+  CHECK(has(audit, R"("after":{"command":"quiet"})"));
+  CHECK(has(audit, R"("action":"resume_worker","object":"worker/web/1")"));
+  CHECK(has(audit, R"("after":{"command":null})"));
+  CHECK(has(audit, R"("action":"stop_worker","object":"worker/web/1")"));
 }

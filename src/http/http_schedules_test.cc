@@ -1,4 +1,4 @@
-// Schedules over real sockets: every route, good and refused.
+// Schedules over real sockets: every route, accepted and refused.
 #include "api/schedule_shapes.h"
 #include "http/http_test_support.h"
 
@@ -8,7 +8,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// A schedule that does nothing by itself while a test runs.
+// A schedule that does not fire during a test.
 constexpr std::string_view kYearly =
     R"({"cron":"0 0 1 1 *","job":{"queue":"q","kind":"k","args":{"a": 1}}})";
 
@@ -32,7 +32,7 @@ LedgerPage ledger(Peer& peer, std::string_view target) {
 
 }  // namespace
 
-TEST_CASE("a schedule is defined once, again, and otherwise: created, unchanged, replaced") {
+TEST_CASE("a schedule is put for the first time, again and changed: created, unchanged, replaced") {
   TestServer server;
   Peer peer(server);
   const Answer created = peer.call("PUT", "/v1/schedules/nightly%2Feu", kYearly);
@@ -66,7 +66,7 @@ TEST_CASE("a schedule is defined once, again, and otherwise: created, unchanged,
   CHECK(schedule(peer, "nightly%2Feu").version == 3);
 }
 
-TEST_CASE("what breaks a rule of schedules is refused with its field, before anything is done") {
+TEST_CASE("an invalid schedule is refused with its field, before any change") {
   TestServer server;
   Peer peer(server);
   const std::string path = "/v1/schedules/s";
@@ -188,7 +188,7 @@ TEST_CASE("B2: overlapping: a run that the policy forbids is a conflict with the
   CHECK(ledger(peer, "s/ledger?limit=1").next.has_value());
 }
 
-TEST_CASE("a preview tells the ticks to come, of a stored schedule and of one that is not") {
+TEST_CASE("a preview shows the next ticks of a stored schedule and of one that is not stored") {
   TestServer server;
   Peer peer(server);
   CHECK(peer.call("PUT", "/v1/schedules/s",
@@ -244,11 +244,11 @@ TEST_CASE("C1, C4: a continuous timer's timeout and kill switch are changed whil
             .status == 201);
   const auto woken = decode_trigger_response(peer.call("POST", "/v1/schedules/t/wake").body);
   REQUIRE(woken);
-  const auto twin = decode_trigger_response(peer.call("POST", "/v1/schedules/t/wake").body);
-  REQUIRE(twin);
+  const auto standby = decode_trigger_response(peer.call("POST", "/v1/schedules/t/wake").body);
+  REQUIRE(standby);
   const Answer third = peer.call("POST", "/v1/schedules/t/wake");
   CHECK(third.status == 409);
-  CHECK(has(message_of(third), "a twin is there"));
+  CHECK(has(message_of(third), "the next run is already queued"));
 
   const Answer shorter = peer.call("PUT", "/v1/schedules/t/timer", R"({"timeout":"5m"})");
   CHECK(shorter.status == 200);

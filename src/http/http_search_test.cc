@@ -1,4 +1,4 @@
-// Searches, edits, deletes, clones and bulk operations over HTTP: what they answer, and to whom.
+// Searches, edits, deletes, clones and bulk operations over HTTP: responses and permissions.
 #include "env/random.h"
 #include "http/http_test_support.h"
 #include "model/token_text.h"
@@ -27,19 +27,6 @@ JobId ended(TestServer& s, const std::string& queue, Outcome outcome) {
   return id;
 }
 
-std::string search_token(TestServer& s, const std::string& name, const std::string& scopes) {
-  SystemRandom random;
-  const Secret text = make_token_text(random);
-  TokenRecord record;
-  record.name = name;
-  record.digest = *digest_of_token(text.reveal());
-  record.scopes = *Scopes::parse(scopes);
-  std::atomic<bool> done = false;
-  s.broker->submit(CreateToken{record}, [&](const OperationResult&) { done = true; });
-  wait_until([&] { return done.load(); });
-  return "Authorization: Bearer " + text.reveal() + "\r\n";
-}
-
 std::string digits_after(const std::string& text, std::string_view key) {
   const std::size_t at = text.find(key);
   REQUIRE(at != std::string::npos);
@@ -60,7 +47,8 @@ std::string ids_in(const std::string& body) {
 
 }  // namespace
 
-TEST_CASE("a search finds jobs by states, ids, args, texts and errors, and says how much it read") {
+TEST_CASE(
+    "a search finds jobs by states, ids, args, texts and errors, and shows how much it read") {
   TestServer s;
   Peer peer(s);
   put(s, {.queue = "mail", .args = R"({"order":4711,"customer":{"no":"c 1"},"list":[1,"two"]})"});
@@ -89,6 +77,101 @@ TEST_CASE("a search finds jobs by states, ids, args, texts and errors, and says 
   CHECK(found("q=after:1h") == "[4,3,2,1]");
   const std::string body = peer.call("GET", "/v1/jobs?queue=mail&q=nothing").body;
   CHECK(body == R"({"jobs":[],"next_cursor":null,"examined":2,"of":2})");
+}
+
+namespace {
+
+struct SearchedPages {
+  std::vector<std::string> ids;
+  std::int64_t examined = 0;
+};
+// All pages of two. A page without jobs counts only if there is no other.
+SearchedPages all_pages(Peer& peer, const std::string& query) {
+  SearchedPages out;
+  std::string cursor;
+  for (int pages = 0; pages < 100; ++pages) {
+    const Answer answer = peer.call("GET", "/v1/jobs?limit=2&" + query + cursor);
+    CAPTURE(answer.body);
+    REQUIRE(answer.status == 200);
+    const std::string ids = ids_in(answer.body);
+    const bool last = answer.body.find("\"next_cursor\":null") != std::string::npos;
+    if (ids != "[]" || (last && out.ids.empty())) out.ids.push_back(ids);
+    out.examined += std::stoll(digits_after(answer.body, "\"examined\":"));
+    if (last) return out;
+    cursor = "&cursor=" + digits_after(answer.body, "\"next_cursor\":\"");
+  }
+  FAIL("the pages have no end");
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a search by a searchable path reads the index and the jobs not yet indexed") {
+  TestServer s;
+  Peer peer(s);
+  const auto enqueue = [&](const std::string& queue, int order) {
+    return put(s, {.queue = queue, .args = "{\"order\":" + std::to_string(order) + "}"});
+  };
+  for (int i = 0; i < 40; ++i) enqueue("mail", i % 10);
+  const std::string in_mail = "queue=mail&q=args.order%3D7",
+                    by_term = "q=queue:mail+args.order%3D7";
+  const SearchedPages before = all_pages(peer, in_mail);
+  CHECK(before.examined >= 40);
+  CHECK(peer.call("PUT", "/v1/queues/mail/limits", R"({"searchable":["order"]})").status == 200);
+  for (int i = 0; i < 10; ++i) enqueue("mail", i);
+  // The old jobs are not indexed yet: no step has run.
+  const SearchedPages half = all_pages(peer, in_mail);
+  CHECK(half.ids == std::vector<std::string>{"[48,38]", "[28,18]", "[8]"});
+  for (bool more = true; more;) {
+    std::atomic<bool> done = false;
+    s.broker->submit(PruneJobs{.limit = 7}, [&](const OperationResult& result) {
+      more = std::get<StepResult>(result).more;
+      done = true;
+    });
+    wait_until([&] { return done.load(); });
+  }
+  const SearchedPages indexed = all_pages(peer, in_mail);
+  CHECK(indexed.ids == half.ids);
+  CHECK(indexed.examined <= 10);
+  CHECK(all_pages(peer, by_term).ids == half.ids);
+  CHECK(all_pages(peer, by_term).examined <= 10);
+  // Other terms apply too, and terms without an index are checked by reading.
+  CHECK(all_pages(peer, in_mail + "+id:8,48,3").ids == std::vector<std::string>{"[48,8]"});
+  CHECK(all_pages(peer, in_mail + "&state=completed").ids == std::vector<std::string>{"[]"});
+  CHECK(all_pages(peer, "queue=mail&q=-args.order%3D7").ids.size() >= 22);
+  CHECK(all_pages(peer, "queue=mail&q=args.order%3Dnull").ids == std::vector<std::string>{"[]"});
+  // Without a queue, every queue with jobs has to declare the path.
+  CHECK(all_pages(peer, "q=args.order%3D7").examined <= 10);
+  enqueue("films", 7);
+  const SearchedPages both = all_pages(peer, "q=args.order%3D7");
+  CHECK(both.ids == std::vector<std::string>{"[51,48]", "[38,28]", "[18,8]"});
+  CHECK(both.examined >= 51);
+  CHECK(peer.call("PUT", "/v1/queues/films/limits", R"({"searchable":["order","x"]})").status ==
+        200);
+  CHECK(all_pages(peer, "q=args.order%3D7").ids == both.ids);
+}
+
+TEST_CASE("searchable paths are refused with the path and the rule") {
+  TestServer s;
+  Peer peer(s);
+  const auto refused = [&](const std::string& paths, int status = 400) {
+    const Answer answer =
+        peer.call("PUT", "/v1/queues/q/limits", "{\"searchable\":[" + paths + "]}");
+    CHECK(answer.status == status);
+    CHECK(answer.body.find("searchable") != std::string::npos);
+    return answer.body;
+  };
+  for (const char* path :
+       {"", ".", "a.", ".a", "a..b", "a b", "a=b", "-1", "01", "+1", "1234567890"})
+    refused("\"" + std::string(path) + "\"");
+  CHECK(refused(R"("a","b","a")").find("twice") != std::string::npos);
+  refused(R"("1","2","3","4","5","6","7","8","9")", 413);
+  refused("\"" + std::string(257, 'x') + "\"");
+  refused("1");
+  const Answer good =
+      peer.call("PUT", "/v1/queues/q/limits", R"({"searchable":["items.0.sku","customer.id"]})");
+  CHECK(good.status == 200);
+  CHECK(good.body.find(R"("searchable":["items.0.sku","customer.id"])") != std::string::npos);
 }
 
 TEST_CASE("a search for the jobs of a workflow or a schedule finds them by name") {
@@ -134,7 +217,7 @@ TEST_CASE("a search stops at its work bound and continues where it stopped") {
   CHECK(examined >= 31);
 }
 
-TEST_CASE("a search that breaks a rule is refused, with the field and what exists") {
+TEST_CASE("an invalid search is refused with the field and the valid values") {
   TestServer s;
   Peer peer(s);
   check_refusals(peer, {{"GET", "/v1/jobs?state=ready", "", 400, "invalid_argument", "state"},
@@ -147,12 +230,12 @@ TEST_CASE("a search that breaks a rule is refused, with the field and what exist
   CHECK(has(body, "limit_key:"));
 }
 
-TEST_CASE("who may not read payloads may not search them, and is told the term") {
+TEST_CASE("a caller who may not read payloads may not search them; the error names the term") {
   TestServer s;
   Peer peer(s);
   put(s, {.queue = "mail", .args = R"({"order":4711})"});
-  const std::string reader = search_token(s, "reader", "read");
-  const std::string mail = search_token(s, "mail", "read read:payload=mail");
+  const std::string reader = scoped_token(s, "read", "reader");
+  const std::string mail = scoped_token(s, "read read:payload=mail", "mail");
   for (const char* query : {"q=args.order%3D4711", "q=error:x", "q=free", "q=-free+kind:k"}) {
     CAPTURE(query);
     const Answer answer = peer.call("GET", std::string("/v1/jobs?") + query, "", reader);
@@ -207,7 +290,7 @@ TEST_CASE("a job that has ended is deleted, and one that has not is not") {
   CHECK(has(peer.call("GET", "/v1/audit?action=delete_job").body, R"("object":"job/1")"));
 }
 
-TEST_CASE("a clone is a new job with what was changed, and names the old one") {
+TEST_CASE("a clone is a new job with the changes, and names the original") {
   TestServer s;
   Peer peer(s);
   NewJob job{.queue = "q", .args = R"({"order":1})", .priority = 3, .tags = {"t"}};
@@ -233,11 +316,11 @@ TEST_CASE("a clone is a new job with what was changed, and names the old one") {
                         {"POST", "/v1/jobs/99/clone", "", 404, "not_found", ""}});
 }
 
-TEST_CASE("who may not read args cannot clone them into a queue of their own") {
+TEST_CASE("a caller who may not read args cannot clone them into another queue") {
   TestServer s;
   Peer peer(s);
   put(s, {.queue = "mail", .args = R"({"secret":1})"});
-  const std::string thief = search_token(s, "thief", "read=mail enqueue=own work=own");
+  const std::string thief = scoped_token(s, "read=mail enqueue=own work=own", "thief");
   CHECK(peer.call("POST", "/v1/jobs/1/clone", R"({"queue":"own"})", thief).status == 403);
   CHECK(peer.call("POST", "/v1/jobs/1/clone", R"({"queue":"own","args":{}})", thief).status == 201);
   CHECK(peer.call("POST", "/v1/jobs/1/clone", "", thief).status == 403);
@@ -275,6 +358,7 @@ TEST_CASE("a bulk operation is a job that is shown, stopped and recorded") {
   CHECK(peer.call("GET", "/v1/bulk/2").body == started.body);
   CHECK(peer.call("GET", "/v1/bulk").body == R"({"bulks":[)" + started.body + "]}");
   CHECK(peer.call("GET", "/v1/bulk/1").status == 404);
+  CHECK(has(peer.call("GET", "/v1/bulk/999").body, "bulk operation 999: there is none"));
   CHECK(peer.call("POST", "/v1/bulk/1/stop").status == 404);
   CHECK(peer.call("POST", "/v1/bulk/2/continue").status == 409);
   CHECK(has(peer.call("POST", "/v1/bulk/2/stop").body, R"("state":"stopped")"));
@@ -304,10 +388,10 @@ TEST_CASE("a bulk operation without a filter, or for states that it cannot chang
               400, "invalid_argument", "rate"}});
 }
 
-TEST_CASE("a bulk operation asks for the scope of its queue, and for payloads where it looks") {
+TEST_CASE("a bulk operation requires the scope of its queue, and read:payload where it searches") {
   TestServer s;
   Peer peer(s);
-  const std::string admin = search_token(s, "qadmin", "admin=q");
+  const std::string admin = scoped_token(s, "admin=q", "qadmin");
   const auto start = [&](const std::string& filter) {
     return peer.call("POST", "/v1/bulk", R"({"action":"cancel","filter":)" + filter + "}", admin)
         .status;
@@ -318,7 +402,7 @@ TEST_CASE("a bulk operation asks for the scope of its queue, and for payloads wh
   CHECK(start(R"({"state":["available"]})") == 403);
   CHECK(start(R"({"q":"queue:q,r"})") == 403);
   CHECK(start(R"({"queue":"q","q":"args.order=1"})") == 403);
-  const std::string other = search_token(s, "radmin", "admin=r");
+  const std::string other = scoped_token(s, "admin=r", "radmin");
   CHECK(peer.call("GET", "/v1/bulk/1", "", other).status == 404);
   CHECK(peer.call("GET", "/v1/bulk", "", other).body == R"({"bulks":[]})");
   CHECK(peer.call("GET", "/v1/bulk/1", "", admin).status == 200);

@@ -1,4 +1,4 @@
-// Sessions over real sockets: every route, good and refused, holding, order, state.
+// Sessions over real sockets: every route, accepted and refused, holders, order, state.
 #include <fmt/format.h>
 
 #include "api/session_shapes.h"
@@ -50,7 +50,7 @@ constexpr std::string_view kAny = R"({"worker":"w","queues":["orders"],"max":10}
 
 }  // namespace
 
-TEST_CASE("ORD: jobs of a session are given one after the other, and hand the state on") {
+TEST_CASE("ORD: jobs of a session run one after another and pass on the state") {
   TestServer server;
   Peer peer(server);
   const JobId first = sessions_enqueue(peer);
@@ -65,7 +65,7 @@ TEST_CASE("ORD: jobs of a session are given one after the other, and hand the st
         JobState::waiting);
   const auto why = decode_why(peer.call("GET", fmt::format("/v1/jobs/{}/why", second)).body);
   REQUIRE(why);
-  CHECK(why->gate == "session_turn");
+  CHECK(why->gate == "session_head");
   finish(peer, got.jobs[0], R"("outcome":"complete","session_state":{"seen": 1})");
   got = claimed(peer, kAny);
   REQUIRE(got.jobs.size() == 1);
@@ -75,7 +75,7 @@ TEST_CASE("ORD: jobs of a session are given one after the other, and hand the st
   CHECK(peer.call("GET", kPath).status == 404);
 }
 
-TEST_CASE("a session goes its way over HTTP: accepted, claimed from, renewed, left") {
+TEST_CASE("the life of a session over HTTP: accepted, claimed from, renewed, released") {
   TestServer server;
   Peer peer(server);
   const Token token = accept(peer, "one");
@@ -104,7 +104,7 @@ TEST_CASE("a session goes its way over HTTP: accepted, claimed from, renewed, le
   const SessionInfo session = read(peer);
   CHECK(session.worker == "one");
   CHECK(session.token == token);
-  CHECK(session.turn == id);
+  CHECK(session.head == id);
   CHECK(session.jobs == 1);
   CHECK(session.state == "[1, 2]");
   const Answer list = peer.call("GET", "/v1/queues/orders/sessions");
@@ -145,7 +145,7 @@ TEST_CASE("an accept waits for the next session that has a job, and takes both")
   CHECK(has(workers.body, R"("queues":["orders"])"));
 }
 
-TEST_CASE("a session that a dead job blocks goes on when it is resumed, which is recorded") {
+TEST_CASE("resuming a session that a dead job blocks continues it and is recorded") {
   TestServer server;
   Peer peer(server);
   const JobId first = sessions_enqueue(peer, R"(,"session_on_dead":"block")");
@@ -166,7 +166,7 @@ TEST_CASE("a session that a dead job blocks goes on when it is resumed, which is
   CHECK(claimed(peer, kAny).jobs.at(0).id == second);
 }
 
-TEST_CASE("what breaks a rule of sessions is refused with its field, before anything is done") {
+TEST_CASE("an invalid session request is refused with its field, before any change") {
   TestServer server;
   Peer peer(server);
   const std::string large =

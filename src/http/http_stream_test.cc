@@ -1,4 +1,4 @@
-// Logs over real sockets: read in parts, waited for, and followed by many, slow and vanishing ones.
+// Logs over real sockets: reads in parts, waits, and many, slow and disconnecting followers.
 #include "http/fake_host.h"
 
 using namespace mainspring;
@@ -41,7 +41,7 @@ TEST_CASE("a log is read in parts, from the end too") {
   CHECK(has(log("?position=10&wait=60s"), R"("ended":true)"));
 }
 
-TEST_CASE("a log that is waited for is answered when a line comes, or empty after the wait") {
+TEST_CASE("a wait for a log is answered when a line arrives, or empty after the wait") {
   LogServer s;
   Peer peer(s.server);
   peer.send(Peer::request("GET", std::string(kMailerLog) + "?wait=60s"));
@@ -80,7 +80,7 @@ TEST_CASE("the log of the latest run is followed to its end, also when another r
   s.host.end_log("report", run.id);
   CHECK(peer.chunk() == "last\r\n");
   CHECK(peer.chunk().empty());
-  // The connection serves on.
+  // The connection stays usable.
   CHECK(has(peer.call("GET", "/v1/host/jobs/triggered/report/log").body, R"("text":"another)"));
   CHECK(peer.call("GET", "/v1/version").status == 200);
 }
@@ -96,7 +96,7 @@ TEST_CASE("a follower of an empty log gets the head at once, and lines as they c
   }
 }
 
-TEST_CASE("a follower that goes away is forgotten, and one that waits for its first line too") {
+TEST_CASE("a follower that disconnects is removed, also before its first line") {
   LogServer s;
   {
     Peer peer(s.server);
@@ -111,10 +111,10 @@ TEST_CASE("a follower that goes away is forgotten, and one that waits for its fi
   }
   wait_until([&] { return s.host.watches() == 0; });
   wait_until([&] { return s.server.server->connections() == 0; });
-  s.host.write("mailer", "", "nobody reads this\r\n");
+  s.host.write("mailer", "", "unread\r\n");
 }
 
-TEST_CASE("the end of the server is a good end of its streams, and does not wait for them") {
+TEST_CASE("a server stop ends its streams cleanly and does not wait for them") {
   auto s = std::make_unique<LogServer>();
   Peer peer(s->server), waiting(s->server);
   follow(peer);
@@ -129,7 +129,7 @@ TEST_CASE("the end of the server is a good end of its streams, and does not wait
   CHECK(s->host.watches() == 0);
 }
 
-TEST_CASE("a client that takes nothing gets one piece, holds up nobody, and then gets all") {
+TEST_CASE("a client that does not read gets one piece, delays nothing, and later gets everything") {
   LogServer s;
   std::string line(1022, 'x');
   line += "\r\n";
@@ -140,7 +140,7 @@ TEST_CASE("a client that takes nothing gets one piece, holds up nobody, and then
   Peer slow(s.server), other(s.server);
   CHECK(follow(slow).status == 200);
   int calls = 0;
-  // Until the sockets are full: no more of the log is read while another's requests are answered.
+  // Until the sockets are full: no more of the log is read, and other requests are answered.
   for (int same = 0; same < 200;) {
     CHECK(other.call("GET", "/v1/host").status == 200);
     same = s.host.log_calls() == calls ? same + 1 : 0;
@@ -155,7 +155,7 @@ TEST_CASE("a client that takes nothing gets one piece, holds up nobody, and then
   CHECK(got == text.size());
 }
 
-TEST_CASE("a thousand followers cost no threads, and each gets every line") {
+TEST_CASE("a thousand followers need no threads, and each gets every line") {
   LogServer s;
   const int before = threads_of_process();
   std::vector<Peer> peers;
@@ -173,8 +173,7 @@ TEST_CASE("a thousand followers cost no threads, and each gets every line") {
   for (Peer& peer : peers) CHECK(peer.chunk().empty());
 }
 
-TEST_CASE(
-    "when the readers are full, followers are told so at the beginning, and wait after that") {
+TEST_CASE("a new follower gets 429 while all readers are busy; accepted followers wait for one") {
   HttpOptions options;
   options.max_waiting_reads = 1;
   LogServer s(options);

@@ -35,7 +35,7 @@ std::string finish_body(const ClaimedJob& job, std::string_view outcome) {
 
 }  // namespace
 
-TEST_CASE("a job goes its way over HTTP: enqueued, claimed, renewed, finished, read") {
+TEST_CASE("the life of a job over HTTP: enqueued, claimed, renewed, finished, read") {
   TestServer server;
   Peer peer(server);
   const Answer created =
@@ -82,7 +82,7 @@ TEST_CASE("a job goes its way over HTTP: enqueued, claimed, renewed, finished, r
   CHECK(kept->finished_at);
 }
 
-TEST_CASE("a deferred job is claimed by its id, and says meanwhile what it waits for") {
+TEST_CASE("a deferred job shows what it waits for and is claimed by its id") {
   TestServer server;
   Peer peer(server);
   peer.call("POST", "/v1/jobs", R"({"queue":"q","kind":"k"})");
@@ -102,7 +102,7 @@ TEST_CASE("a deferred job is claimed by its id, and says meanwhile what it waits
   CHECK(peer.call("POST", "/v1/claim", R"({"worker":"w","queues":["q"],"job":1})").status == 409);
 }
 
-TEST_CASE("results of steps go with a renewal, and the next holder reads them") {
+TEST_CASE("a renewal carries step results, and the next holder reads them") {
   TestServer server;
   Peer peer(server);
   peer.call("POST", "/v1/jobs", R"({"queue":"q","kind":"k"})");
@@ -130,7 +130,7 @@ TEST_CASE("results of steps go with a renewal, and the next holder reads them") 
   CHECK(keep(R"([{"name":"no name","result":1}])").status == 400);
 }
 
-TEST_CASE("a batch is enqueued in one request, large ones are parsed aside") {
+TEST_CASE("a batch is enqueued in one request; large ones are parsed in another thread") {
   TestServer server;
   Peer peer(server);
   const auto batch = [](int jobs, int args_bytes) {
@@ -157,7 +157,7 @@ TEST_CASE("a batch is enqueued in one request, large ones are parsed aside") {
   CHECK(claimed.jobs.size() == 1000);
 }
 
-TEST_CASE("finish takes the next claim along") {
+TEST_CASE("a finish includes the next claim") {
   TestServer server;
   Peer peer(server);
   enqueue(peer);
@@ -183,7 +183,7 @@ TEST_CASE("finish takes the next claim along") {
   CHECK(job->errors[0].message == "boom");
 }
 
-TEST_CASE("a job says which gate holds it back") {
+TEST_CASE("a job shows which gate holds it") {
   TestServer server;
   Peer peer(server);
   const std::string id = std::to_string(enqueue(peer));
@@ -202,7 +202,7 @@ TEST_CASE("a job says which gate holds it back") {
   CHECK(peer.call("GET", "/v1/jobs/x/why").status == 400);
 }
 
-TEST_CASE("a limit per key holds the jobs of a key, and why says so") {
+TEST_CASE("a limit per key holds the jobs of a key, and why shows it") {
   TestServer server;
   Peer peer(server);
   CHECK(peer.call("PUT", "/v1/queues/q/limits", R"({"per_key":{"concurrency":1}})").body ==
@@ -217,9 +217,8 @@ TEST_CASE("a limit per key holds the jobs of a key, and why says so") {
   auto answer = decode_why(peer.call("GET", "/v1/jobs/2/why").body);
   REQUIRE(answer);
   CHECK(answer->gate == "key_concurrency");
-  CHECK(answer->why ==
-        R"(1 job of queue q with limit_key "acme" runs, and no more than 1 may run at once)"
-        "; 0 with its limit_key are before it");
+  CHECK(answer->why == R"(1 job of queue q with limit_key "acme" runs; the limit is 1)"
+                       "; it is next");
   CHECK(peer.call("PUT", "/v1/queues/q/limits", R"({"per_key":{"rate":{"count":1,"per":"1h"}}})")
             .status == 200);
   peer.call("POST", "/v1/jobs", job);
@@ -231,7 +230,7 @@ TEST_CASE("a limit per key holds the jobs of a key, and why says so") {
   CHECK(answer->estimated_start == answer->until);
 }
 
-TEST_CASE("a heavy job waits for its slots, and why, the queue and the claim say what it costs") {
+TEST_CASE("a heavy job waits for its slots; why, the queue and the claim show its cost") {
   TestServer server;
   Peer peer(server);
   CHECK(peer.call("PUT", "/v1/queues/q/limits",
@@ -246,11 +245,12 @@ TEST_CASE("a heavy job waits for its slots, and why, the queue and the claim say
     const auto answer = decode_why(peer.call("GET", fmt::format("/v1/jobs/{}/why", job)).body);
     return answer->gate + ": " + answer->why;
   };
-  CHECK(why(3).starts_with("concurrency: it costs 4: 5 of the 6 slots of queue q are taken; 0 "));
+  CHECK(why(3).starts_with(
+      "concurrency: it costs 4: 5 of the 6 slots of queue q are taken; it is next"));
   CHECK(why(4).starts_with("concurrency: a heavy job before it, as of kind render, may wait"));
 }
 
-TEST_CASE("a job in the line of a rate says how many are before it, and about when it begins") {
+TEST_CASE("a job that waits for a rate shows how many are before it and its estimated start") {
   TestServer server;
   Peer peer(server);
   peer.call("PUT", "/v1/queues/q/limits", R"({"rate":{"count":1,"per":"1h"}})");
@@ -304,7 +304,7 @@ TEST_CASE("cancel, retry, dead, redrive, list") {
   CHECK(seen == 5);
 }
 
-TEST_CASE("a queue is limited, says so, and why names the limit that holds a job") {
+TEST_CASE("a queue shows its limits, and why names the limit that holds a job") {
   TestServer server;
   Peer peer(server);
   CHECK(
@@ -324,7 +324,7 @@ TEST_CASE("a queue is limited, says so, and why names the limit that holds a job
   CHECK(claim(peer, R"({"worker":"w","queues":["q"]})").jobs.size() == 1);
 }
 
-TEST_CASE("queues are shown, paused, resumed, given a retention; a / in a name is %2F") {
+TEST_CASE("queues are shown, paused, resumed and get a retention; a / in a name is %2F") {
   TestServer server;
   Peer peer(server);
   enqueue(peer, R"({"queue":"a/b","kind":"k"})");
@@ -350,7 +350,7 @@ TEST_CASE("queues are shown, paused, resumed, given a retention; a / in a name i
   CHECK(workers->at(0).running == 1);
 }
 
-TEST_CASE("the server tells of itself") {
+TEST_CASE("the server reports its health, version and metrics") {
   TestServer server;
   Peer peer(server);
   CHECK(peer.call("GET", "/healthz").body == R"({"status":"ok"})");
@@ -375,7 +375,7 @@ TEST_CASE("the server tells of itself") {
   CHECK(not_ready.body.find("the disk is gone") != std::string::npos);
 }
 
-TEST_CASE("what is wrong is refused with code and field, and the connection goes on") {
+TEST_CASE("an invalid request is refused with code and field, and the connection stays open") {
   TestServer server;
   Peer peer(server);
   struct Case {
@@ -434,7 +434,7 @@ TEST_CASE("what is wrong is refused with code and field, and the connection goes
   CHECK(peer.call("GET", "/healthz").status == 200);
 }
 
-TEST_CASE("an Idempotency-Key enqueues once, and not with another body") {
+TEST_CASE("an Idempotency-Key enqueues once, and another body is refused") {
   TestServer server;
   Peer peer(server);
   const std::string_view key = "Idempotency-Key: abc\r\n";
@@ -455,7 +455,7 @@ TEST_CASE("an Idempotency-Key enqueues once, and not with another body") {
   CHECK(peer.call("POST", "/v1/jobs", R"({"kind":"k"})", long_key).status == 413);
 }
 
-TEST_CASE("requests may come in one packet, in single bytes, in chunks, after 100 Continue") {
+TEST_CASE("requests may arrive in one packet, in single bytes, in chunks, after 100 Continue") {
   TestServer server;
   Peer peer(server);
   std::string many;
@@ -492,7 +492,7 @@ TEST_CASE("requests may come in one packet, in single bytes, in chunks, after 10
   CHECK(old.ended());
 }
 
-TEST_CASE("curl's own content type is taken, a page of another site is not") {
+TEST_CASE("curl's default content type is accepted, a page of another site is not") {
   TestServer server;
   const auto enqueue = [&](std::string_view header) {
     Peer peer(server);
@@ -508,7 +508,7 @@ TEST_CASE("curl's own content type is taken, a page of another site is not") {
   CHECK(enqueue("Content-Type: text/plain") == 400);
 }
 
-TEST_CASE("what could mean two things ends the connection") {
+TEST_CASE("an ambiguous request ends the connection") {
   TestServer server;
   for (std::string_view text :
        {"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n"
@@ -528,7 +528,7 @@ TEST_CASE("what could mean two things ends the connection") {
   }
 }
 
-TEST_CASE("only names that mean this server may be in Host") {
+TEST_CASE("only names of this server are allowed in Host") {
   HttpOptions options;
   options.allowed_hosts = {"jobs.example.org"};
   TestServer server(options);
@@ -569,7 +569,7 @@ TEST_CASE("heads, bodies and connections have limits") {
   CHECK(small.receive().status == 413);
   Peer fourth(server);
   const Answer refused = fourth.receive();
-  // Under TLS the words would cost a handshake.
+  // Under TLS each request would need a handshake.
   CHECK(refused.status == (over_tls() ? 0 : 503));
   if (!over_tls()) CHECK(check_json("body", refused.body));
   CHECK(fourth.ended());
@@ -579,7 +579,7 @@ TEST_CASE("heads, bodies and connections have limits") {
   CHECK(fifth.call("GET", "/healthz").status == 200);
 }
 
-TEST_CASE("slow and silent peers are let go") {
+TEST_CASE("connections of slow and silent peers are closed") {
   HttpOptions options;
   options.header_timeout = 10ms;
   options.idle_timeout = 10ms;
@@ -592,7 +592,7 @@ TEST_CASE("slow and silent peers are let go") {
   CHECK(slow.ended());
 }
 
-TEST_CASE("a claim parks, and is woken by the commit of an enqueue") {
+TEST_CASE("the commit of an enqueue wakes a parked claim") {
   TestServer server;
   Peer worker(server), producer(server);
   worker.send(Peer::request("POST", "/v1/claim", R"({"worker":"w","queues":["q"],"wait":"30s"})"));
@@ -613,7 +613,7 @@ TEST_CASE("a claim parks, and is woken by the commit of an enqueue") {
   CHECK(claim(worker, R"({"worker":"w","queues":["q"],"wait":"5ms"})").jobs.empty());
 }
 
-TEST_CASE("a parked claim whose peer goes away takes no job") {
+TEST_CASE("a parked claim of a disconnected peer takes no job") {
   TestServer server;
   Peer producer(server);
   {
@@ -675,7 +675,7 @@ TEST_CASE("enqueue and get wait for the end of a job") {
   CHECK(decode_job(timed_out.body)->state == JobState::available);
 }
 
-TEST_CASE("stopping answers parked claims and waits, finishes replies, then closes") {
+TEST_CASE("a stop answers parked claims and waits, finishes replies, then closes") {
   TestServer server;
   Peer parked(server), idle(server), waiting(server), producer(server);
   CHECK(idle.call("GET", "/healthz").status == 200);
@@ -696,7 +696,7 @@ TEST_CASE("stopping answers parked claims and waits, finishes replies, then clos
   server.server->stop(0s);
 }
 
-TEST_CASE("every claim that is answered by stopping is told that its connection closes") {
+TEST_CASE("each claim that a stop answers carries Connection: close") {
   for (int round = 0; round < 5; ++round) {
     TestServer server;
     std::vector<Peer> parked;
@@ -707,7 +707,7 @@ TEST_CASE("every claim that is answered by stopping is told that its connection 
           R"({"worker":"w)" + std::to_string(i) + R"(","queues":["q"],"wait":"60s"})"));
     }
     wait_until([&] { return server.broker->parked_claims() == 100; });
-    // Other answers are in the mailbox all the while, so that it has been rung for already.
+    // The mailbox always contains other answers, so its wake-up is already pending.
     std::vector<std::jthread> readers;
     for (int i = 0; i < 4; ++i) {
       readers.emplace_back([port = server.server->port()] {
@@ -726,7 +726,7 @@ TEST_CASE("every claim that is answered by stopping is told that its connection 
   }
 }
 
-TEST_CASE("a server that cannot listen says why; one that never started can be stopped") {
+TEST_CASE("a server that cannot listen reports why; one that never started can be stopped") {
   TestServer server;
   HttpOptions options;
   options.port = server.server->port();
@@ -759,7 +759,7 @@ TEST_CASE("two servers in one process, several io threads") {
   CHECK(second.store->queues()->at(0).enqueued == 200);
 }
 
-TEST_CASE("noise does not disturb others") {
+TEST_CASE("random bytes on one connection do not disturb others") {
   TestServer server;
   unsigned state = 7;
   Peer good(server);
@@ -776,7 +776,7 @@ TEST_CASE("noise does not disturb others") {
   enqueue(good);
 }
 
-TEST_CASE("a large answer is written as fast as the peer takes it, a large body read likewise") {
+TEST_CASE("a large response is written as fast as the peer reads it; a large body likewise") {
   TestServer server;
   Peer peer(server);
   const std::string args = "\"" + std::string(1'000'000, 'x') + "\"";
@@ -786,7 +786,7 @@ TEST_CASE("a large answer is written as fast as the peer takes it, a large body 
     body += R"({"queue":"q","kind":"k","args":)" + args + "}";
   }
   CHECK(peer.call("POST", "/v1/jobs", body + "]}").status == 201);
-  // Nine megabytes, where a claim ends, do not fit into the socket: the rest waits for the peer.
+  // Nine megabytes do not fit into the socket: the rest waits for the peer.
   peer.send(Peer::request("POST", "/v1/claim", R"({"worker":"w","queues":["q"],"max":100})") +
             Peer::request("GET", "/healthz"));
   const Answer claimed = peer.receive();

@@ -1,7 +1,7 @@
-// For the tests of the server: a real node on a temporary directory, and a literal HTTP peer.
+// Support for tests of the server: a real node in a temporary directory, and a literal HTTP peer.
 //
-// With MAINSPRING_TEST_TLS=1 in the environment all of it goes over TLS: each promise about HTTP
-// holds there too.
+// With MAINSPRING_TEST_TLS=1 in the environment everything uses TLS, so that each HTTP test also
+// covers TLS.
 #pragma once
 
 #include <arpa/inet.h>
@@ -23,7 +23,9 @@
 #include "api/shapes.h"
 #include "broker/broker.h"
 #include "env/clock.h"
+#include "env/random.h"
 #include "http/server.h"
+#include "model/token_text.h"
 #include "scheduler/scheduler.h"
 #include "store_sqlite/sqlite_store.h"
 #include "tls/tls_testing.h"
@@ -54,7 +56,7 @@ class StrictLog final : public Log {
     if (level != LogLevel::error) return;
     if (expected == nullptr || !message.starts_with(expected)) FAIL_CHECK(std::string(message));
   }
-  // The beginning of what may be said; of static lifetime.
+  // Allows messages that start with this text; of static lifetime.
   void expect(const char* message) { expected_ = message; }
 
  private:
@@ -65,7 +67,7 @@ inline bool over_tls() {
   return std::getenv("MAINSPRING_TEST_TLS") != nullptr;
 }
 
-// Of all servers in these tests; a client takes it for localhost.
+// The TLS setup of all test servers; a client accepts it for localhost.
 struct TestTls {
   TestTls() {
     certificates.issue("server", {"localhost", "127.0.0.1"});
@@ -138,7 +140,7 @@ class Peer {
     ssl_ = SSL_new(tls);
     attach_socket(ssl_, fd_);
     expect_host(ssl_, "localhost");
-    SSL_connect(ssl_);  // if it fails so will all that follows
+    SSL_connect(ssl_);  // if it fails, all later calls fail too
   }
   explicit Peer(TestServer& server) : Peer(server.server->port()) { REQUIRE(connected_); }
   Peer(const Peer&) = delete;
@@ -182,7 +184,7 @@ class Peer {
     send(request(method, target, body, headers));
     return receive(method == "HEAD");
   }
-  // Passes over 100 Continue only if it is told to.
+  // Skips 100 Continue only if it is asked to.
   Answer receive(bool head_only = false) {
     Answer out;
     std::size_t end = 0;
@@ -208,7 +210,7 @@ class Peer {
     in_.erase(0, bytes);
     return out;
   }
-  // The next chunk of a chunked body; "" = it was the last one. A connection that ends is "cut".
+  // The next chunk of a chunked body; "" = the last one. "cut" if the connection ended.
   std::string chunk() {
     std::size_t end = 0;
     while ((end = in_.find("\r\n")) == std::string::npos) {
@@ -222,13 +224,13 @@ class Peer {
     in_.erase(0, end + 2 + bytes + 2);
     return out;
   }
-  // Everything until the connection ends.
+  // Reads until the connection ends.
   std::string rest() {
     while (fill()) {
     }
     return std::exchange(in_, {});
   }
-  // Has the server closed, with nothing left to read?
+  // Returns whether the server has closed and all input is read.
   bool ended() { return in_.empty() && !fill(); }
 
  private:
@@ -288,7 +290,7 @@ inline int threads_of_process() {
   return 0;
 }
 
-// Until the broker says so; nothing is slept for.
+// Waits for the broker, without a fixed sleep.
 template <class Condition>
 void wait_until(Condition condition) {
   const SystemClock clock;
@@ -297,6 +299,31 @@ void wait_until(Condition condition) {
     REQUIRE(clock.now().instant < limit);
     std::this_thread::yield();
   }
+}
+
+// Creates a token with `scopes` ("read admin=photos") and returns its text. Two tokens of a server
+// need different names.
+inline std::string new_token(TestServer& s, const std::string& scopes,
+                             const std::string& name = "t") {
+  SystemRandom random;
+  const Secret text = make_token_text(random);
+  TokenRecord record;
+  record.name = name;
+  record.digest = *digest_of_token(text.reveal());
+  record.scopes = *Scopes::parse(scopes);
+  std::atomic<int> done = 0;
+  s.broker->submit(CreateToken{record}, [&](const OperationResult& result) {
+    done = std::holds_alternative<Error>(result) ? 2 : 1;
+  });
+  wait_until([&] { return done != 0; });
+  REQUIRE(done == 1);
+  return text.reveal();
+}
+
+// The same, as a header line.
+inline std::string scoped_token(TestServer& s, const std::string& scopes,
+                                const std::string& name = "t") {
+  return "Authorization: Bearer " + new_token(s, scopes, name) + "\r\n";
 }
 
 }  // namespace mainspring::test

@@ -1,4 +1,4 @@
-// Triggers over real sockets: definitions, hooks by token and by signature, what is refused.
+// Triggers over real sockets: definitions, hooks by token and by signature, refusals.
 #include <fmt/format.h>
 
 #include "api/trigger_shapes.h"
@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kToken = "a-token-of-24-characters";
 constexpr std::string_view kHook = R"({"http":{"event_id":"headers.x-id"},
   "secret":"a-token-of-24-characters","job":{"queue":"orders","kind":"import",
-  "args":{"order":{"$ref":"body.order.id"},"from":{"$ref":"query.from","default":"nobody"},
+  "args":{"order":{"$ref":"body.order.id"},"from":{"$ref":"query.from","default":"unnamed"},
           "by":{"$ref":"headers.x-by","default":null},"trigger":{"$ref":"trigger.name"}}}})";
 
 std::string triggers_bearer(std::string_view token) {
@@ -43,7 +43,7 @@ std::string signed_lines(const Secret& key, std::string_view id, WallTime at,
 
 }  // namespace
 
-TEST_CASE("a hook makes a job of the request by the template, and one for each event") {
+TEST_CASE("a hook makes a job from the request by its template, one per event") {
   TestServer server;
   Peer peer(server);
   put(peer);
@@ -61,7 +61,7 @@ TEST_CASE("a hook makes a job of the request by the template, and one for each e
   const Answer other = call(peer, triggers_bearer(kToken) + "X-Id: e2\r\n");
   CHECK(other.status == 201);
   CHECK(server.store->get(fired(other).job)->args ==
-        R"({"order":7,"from":"nobody","by":null,"trigger":"t"})");
+        R"({"order":7,"from":"unnamed","by":null,"trigger":"t"})");
   const Answer ledger = peer.call("GET", "/v1/triggers/t/ledger?limit=1");
   CHECK(has(ledger.body, R"("event":"e2")"));
   CHECK_FALSE(has(ledger.body, R"("next":null)"));
@@ -86,7 +86,7 @@ TEST_CASE("a hook without its secret makes nothing") {
   CHECK(call(peer, triggers_bearer(kToken)).status == 201);
 }
 
-TEST_CASE("a signed hook takes what was signed with its key, for this body, at this time") {
+TEST_CASE("a signed hook accepts only a signature with its key, for this body, at this time") {
   TestServer server;
   Peer peer(server);
   const Answer made =
@@ -119,7 +119,7 @@ TEST_CASE("a signed hook takes what was signed with its key, for this body, at t
   CHECK(call(peer, signed_lines(*key, "m3", now, body), body).status == 201);
 }
 
-TEST_CASE("a hook that is paused asks to come again") {
+TEST_CASE("a paused hook answers with a time to retry") {
   TestServer server;
   Peer peer(server);
   put(peer);
@@ -133,7 +133,7 @@ TEST_CASE("a hook that is paused asks to come again") {
   CHECK(call(peer, triggers_bearer(kToken)).status == 201);
 }
 
-TEST_CASE("a hook tells what of the request it cannot take") {
+TEST_CASE("a hook names the part of the request that it cannot accept") {
   TestServer server;
   Peer peer(server);
   put(peer);
@@ -155,7 +155,7 @@ TEST_CASE("a hook tells what of the request it cannot take") {
   CHECK(server.store->get(fired(plain).job)->args == "\"hello\"");
 }
 
-TEST_CASE("a hook takes its rate, and no more") {
+TEST_CASE("a hook accepts requests up to its rate") {
   TestServer server;
   Peer peer(server);
   put(peer, R"({"http":{"rate":2},"secret":"a-token-of-24-characters",
@@ -171,7 +171,7 @@ TEST_CASE("a hook takes its rate, and no more") {
   CHECK(refused > 0);
 }
 
-TEST_CASE("the end of a job fires a trigger, and a row says why an end made no job") {
+TEST_CASE("the end of a job fires a trigger; the ledger shows why an end made no job") {
   TestServer server;
   Peer peer(server);
   const Answer made =
@@ -216,7 +216,7 @@ TEST_CASE("the end of a job fires a trigger, and a row says why an end made no j
   CHECK(server.store->get(fired(by_hand).job)->args == R"({"of":3,"n":1})");
 }
 
-TEST_CASE("definitions of triggers are refused with what is wrong") {
+TEST_CASE("invalid definitions of triggers are refused with the reason") {
   TestServer server;
   Peer peer(server);
   const auto refused = [&](std::string_view body) {
@@ -248,7 +248,7 @@ TEST_CASE("definitions of triggers are refused with what is wrong") {
   CHECK(has(refused(R"({"folder":{"path":"/tmp/../etc"},"job":{"kind":"k"}})"), "folder.path"));
 }
 
-TEST_CASE("folders of triggers lie below the watch roots") {
+TEST_CASE("folders of triggers must be below the watch roots") {
   TestServer server({}, {.watch_roots = {"/in/here"}});
   Peer peer(server);
   const auto status = [&](std::string_view path) {

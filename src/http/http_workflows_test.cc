@@ -1,4 +1,4 @@
-// Workflows over real sockets: every route, good and refused; waiting, undoing, what is not shown.
+// Workflows over real sockets: every route, accepted and refused; waits, undo, hidden data.
 #include <fmt/format.h>
 
 #include "api/workflow_shapes.h"
@@ -50,7 +50,7 @@ void workflows_finish(Peer& peer, const ClaimedJob& job, std::string_view more) 
                             job.token, more));
   REQUIRE_MESSAGE(has(answer.body, R"("status":"ok")"), answer.body);
 }
-// One of its own job, in `queue`.
+// A workflow of one job in `queue`.
 std::string single(std::string_view queue, std::string_view name = "one") {
   return fmt::format(
       R"({{"name":"{}","steps":[{{"name":"s","job":{{"queue":"{}","kind":"k"}}}}]}})", name, queue);
@@ -58,7 +58,7 @@ std::string single(std::string_view queue, std::string_view name = "one") {
 
 }  // namespace
 
-TEST_CASE("WF: a workflow goes its way over HTTP, and whoever waits is told in its last commit") {
+TEST_CASE("WF: a workflow runs over HTTP, and waiting clients are answered at its last commit") {
   TestServer server;
   Peer peer(server), waiter(server);
   const WorkflowId id = start(peer);
@@ -100,7 +100,7 @@ TEST_CASE("WF: a workflow goes its way over HTTP, and whoever waits is told in i
   CHECK(code_of(late) == "conflict");
 }
 
-TEST_CASE("WF: what was done is undone when it is cancelled; an undo that dies parks it") {
+TEST_CASE("WF: cancelling undoes completed steps; an undo that dies parks the workflow") {
   TestServer server;
   server.log.expect("a workflow is parked");
   Peer peer(server);
@@ -135,7 +135,7 @@ TEST_CASE("WF: what was done is undone when it is cancelled; an undo that dies p
   CHECK(has(peer.call("GET", "/metrics").body, "mainspring_workflow_alarms_total 2"));
 }
 
-TEST_CASE("a step that fails may park its workflow, and goes on tried again or with an answer") {
+TEST_CASE("a failed step may park its workflow; a retry or an answer continues it") {
   TestServer server;
   server.log.expect("a workflow is parked");
   Peer peer(server);
@@ -168,7 +168,7 @@ TEST_CASE("a step that fails may park its workflow, and goes on tried again or w
             R"({"step":"charge","by_hand":true})"));
 }
 
-TEST_CASE("a workflow in a workflow: each is there by its number, and both know of each other") {
+TEST_CASE("a child workflow and its parent refer to each other by number") {
   TestServer server;
   Peer peer(server);
   const WorkflowId id = start(peer, R"({"name":"trip","steps":[{"name":"book","workflow":{
@@ -212,7 +212,7 @@ TEST_CASE("workflows are listed by name and state, newest first, page by page") 
   CHECK(ids("?limit=2&before=3") == "2 1 ");
 }
 
-TEST_CASE("what breaks a rule of a workflow is refused, and the field is named") {
+TEST_CASE("an invalid workflow is refused with its field") {
   TestServer server;
   Peer peer(server);
   const auto field = [&](const std::string& target, const std::string& body) {
@@ -239,7 +239,7 @@ TEST_CASE("what breaks a rule of a workflow is refused, and the field is named")
   CHECK(peer.call("GET", "/v1/workflows/none").status == 400);
 }
 
-TEST_CASE("a workflow is there for whoever may touch the queues of all its jobs") {
+TEST_CASE("a workflow is visible to callers with rights to the queues of all its jobs") {
   HttpOptions options;
   options.require_token = true;
   TestServer server(options);
@@ -304,7 +304,7 @@ TEST_CASE("a workflow is there for whoever may touch the queues of all its jobs"
   CHECK(has(ask(all, "GET", "/v1/workflows").body, "why not"));
 }
 
-TEST_CASE("a thousand wait for workflows without a thread each, and one that goes is forgotten") {
+TEST_CASE("a thousand waits for workflows need no threads, and a closed one is removed") {
   TestServer server;
   Peer peer(server);
   const WorkflowId id = start(peer, single("pay"));

@@ -1,4 +1,4 @@
-// Binding: an address and a port, or a path where a dead server may have left its socket.
+// Binds an address and a port, or a path at which a dead server may have left its socket.
 #include "http/listener.h"
 
 #include <fcntl.h>
@@ -34,7 +34,7 @@ sockaddr_un unix_address(const std::string& path) {
   return address;
 }
 
-// Does a server listen there? One that is too busy to take us counts.
+// Returns whether a server listens there. A server that is too busy to accept counts.
 bool is_alive(const sockaddr_un& address) {
   const Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
@@ -43,10 +43,10 @@ bool is_alive(const sockaddr_un& address) {
   return errno != ECONNREFUSED && errno != ENOENT;
 }
 
-// Makes way for a new socket. Errors: conflict.
+// Removes a stale socket. Errors: conflict.
 Result<void> clear_path(const std::string& path, const sockaddr_un& address) {
   struct stat status {};
-  if (::lstat(path.c_str(), &status) != 0) return {};  // nothing is there, or bind() will say
+  if (::lstat(path.c_str(), &status) != 0) return {};  // no file, or bind() will report the problem
   const auto conflict = [&](std::string_view why) {
     return Error{ErrorCode::conflict, fmt::format("cannot listen on unix:{}: {}", path, why)};
   };
@@ -110,8 +110,8 @@ Result<void> Listener::open_tcp(const HttpOptions& options) {
                   in_use ? "another program uses it; give another port" : problem.message())};
 }
 
-// Two servers that begin at one moment must not both remove what the other has just bound: the
-// directory is locked meanwhile.
+// Two servers that start at the same moment must not both remove the socket that the other has just
+// bound. So the directory is locked meanwhile.
 Result<void> Listener::open_unix(const std::string& path) {
   MS_TRY(check_unix_path(path));
   const std::size_t slash = path.rfind('/');
@@ -129,7 +129,7 @@ Result<void> Listener::bind_unix(const std::string& path) {
   MS_TRY(clear_path(path, address));
   error_code problem;
   acceptor_.open(asio::generic::stream_protocol(AF_UNIX, 0), problem);
-  // Before the bind, so that there is no moment at which others may connect.
+  // Before the bind, so that other users can never connect.
   if (!problem && ::fchmod(acceptor_.native_handle(), 0600) != 0) {
     problem = error_code(errno, boost::system::system_category());
   }

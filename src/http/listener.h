@@ -1,4 +1,4 @@
-// Listener: the socket on which connections arrive, TCP or in the file system.
+// Listener: the listening socket, TCP or in the file system.
 #pragma once
 
 #include <sys/types.h>
@@ -14,10 +14,10 @@
 
 namespace mainspring::http {
 
-// An address, or "localhost". Errors: invalid_argument.
+// Parses an address, or "localhost". Errors: invalid_argument.
 Result<boost::asio::ip::address> parse_host(const std::string& host);
-// Is it short enough for a socket, and absolute or relative but no directory? Errors:
-// invalid_argument.
+// Checks that the path is short enough for a socket and not a directory; absolute or relative.
+// Errors: invalid_argument.
 Result<void> check_unix_path(const std::string& path);
 
 class Listener {
@@ -32,11 +32,11 @@ class Listener {
   // Errors: conflict (in use, by another program or another server), io_error.
   Result<void> open(const HttpOptions& options);
   bool is_open() const { return acceptor_.is_open(); }
-  // A socket in the file system goes, if it is still this one.
+  // Also removes a socket in the file system, if it is still this one.
   void close();
   Acceptor& acceptor() { return acceptor_; }
 
-  // As bound; 0 and "" of a unix socket.
+  // The bound port and address; 0 and "" for a unix socket.
   std::uint16_t port() const { return port_; }
   const std::string& address() const { return address_; }
   std::string host_and_port() const;  // "127.0.0.1:8080", "[::1]:8080"

@@ -1,8 +1,8 @@
-// Mailbox: where answers from other threads (the broker's, the readers') wait for an io thread.
+// Mailbox: answers of other threads (the broker's, the readers') that wait for an io thread.
 //
-// However many answers one commit gives, the io thread is woken once: only the first mail in an
-// empty box posts. A ticket names the exchange that a mail is for; when that has ended (its peer
-// went away) nobody is found under the ticket and the mail is dropped.
+// One commit wakes the io thread at most once, for any number of answers: only the first mail in an
+// empty box posts. A ticket identifies the exchange of a mail. If the exchange has ended because
+// its peer disconnected, the ticket is invalid and the mail is dropped.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ using Ticket = std::uint64_t;  // slot and generation of a connection; 0 = none
 struct ClaimAnswer {
   OperationResult result;
 };
-// The answer to an enqueue whose caller waits. The job is watched from its commit on; `watch` ends
-// that.
+// The answer to an enqueue whose caller waits. The job is watched from its commit on; destroying
+// `watch` ends the watch.
 struct WatchedEnqueue {
   OperationResult result;
   std::shared_ptr<void> watch;
@@ -32,8 +32,8 @@ struct WatchFired {};
 struct StreamReady {};
 struct StreamRead {
   StreamPiece piece;
-  std::shared_ptr<void> watch;  // after a piece of nothing
-  Pool pool = Pool::host;       // where the watch may end
+  std::shared_ptr<void> watch;  // after an empty piece
+  Pool pool = Pool::host;       // the threads on which the watch may end
 };
 struct Mail {
   Ticket ticket = 0;
@@ -47,10 +47,10 @@ class Mailbox {
   // `wake` makes the io thread call take() soon. Called under the box's lock, from every thread.
   explicit Mailbox(std::function<void()> wake) : wake_(std::move(wake)) {}
 
-  // The owner announces a mail that will come exactly once, by deliver().
+  // The owner announces one mail; deliver() sends it exactly once.
   void expect() { ++expected_; }
-  // Whoever was given a pointer to the box delivers through it; the box lives until the last
-  // expected mail, even if its owner has gone.
+  // Senders call it through a plain pointer. The box lives until the last expected mail, even after
+  // its owner.
   void deliver(Mail mail) MS_EXCLUDES(mutex_) {
     std::shared_ptr<Mailbox> last;
     MutexLock lock(mutex_);
@@ -61,20 +61,20 @@ class Mailbox {
       push(std::move(mail));
     }
   }
-  // For mails that may never come; the sender holds a shared_ptr to the box.
+  // For mails that may never be sent; the sender holds a shared_ptr to the box.
   void deliver_unexpected(Mail mail) MS_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     if (!closed_) push(std::move(mail));
   }
-  // Owner only: everything that is here. `into` should be empty; its room is used again.
+  // Owner only: takes all mails. `into` should be empty; its memory is reused.
   void take(std::vector<Mail>& into) MS_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     into.swap(mails_);
     woken_ = false;
   }
-  // Owner only: nothing is kept or woken from now on.
+  // Owner only: later mails are dropped and wake nothing.
   void close(std::shared_ptr<Mailbox> self) MS_EXCLUDES(mutex_) {
-    std::vector<Mail> dropped;  // not under the lock: the end of a watch takes locks of its own
+    std::vector<Mail> dropped;  // destroyed without the lock: the end of a watch takes other locks
     MutexLock lock(mutex_);
     closed_ = true;
     dropped.swap(mails_);

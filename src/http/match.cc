@@ -1,4 +1,4 @@
-// The matching of requests to the table of routes.
+// Matches requests to the table of routes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ bool fits(std::string_view pattern, const Path& path) {
   return i == path.count && !path.longer;
 }
 
-// Of a path that fits.
+// Takes the parameters of a matching path.
 void take_params(std::string_view pattern, Path& path, Request& request) {
   bool first = true;
   for (std::size_t i = 0; !pattern.empty(); ++i) {
@@ -37,7 +37,7 @@ void take_params(std::string_view pattern, Path& path, Request& request) {
     const std::string_view segment = pattern.substr(0, pattern.find('/'));
     pattern.remove_prefix(segment.size());
     if (!segment.starts_with('{')) continue;
-    std::string value = segment.ends_with("*}") ? std::string(path.rests[i])  // its '/' count
+    std::string value = segment.ends_with("*}") ? std::string(path.rests[i])  // keeps its '/'
                                                 : std::move(path.segments[i]);
     if (first) {
       request.param = std::move(value);
@@ -48,7 +48,7 @@ void take_params(std::string_view pattern, Path& path, Request& request) {
   }
 }
 
-// What is wrong with a query is an invalid_argument with the parameter as its field.
+// An error in a query is an invalid_argument with the parameter as its field.
 Result<void> read_query(std::string_view text, const Route& route, Request& request) {
   while (!text.empty()) {
     const std::string_view pair = text.substr(0, text.find('&'));
@@ -116,7 +116,7 @@ std::string_view header_value(const HeaderFields& headers, std::string_view name
 
 namespace {
 
-// True when the path is in the table, or is none: then `out` has the route or an error.
+// Returns true if the path is in the table or invalid: then `out` has the route or an error.
 bool match_in(std::span<const Route> table, std::string_view method, std::string_view target,
               Match& out) {
   const std::string_view raw_path = target.substr(0, target.find('?'));

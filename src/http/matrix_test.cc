@@ -1,7 +1,7 @@
-// Every route, asked with every verb's token of every pattern, and with every kind of bad token.
+// Every route with every verb's token of every pattern, and with every kind of invalid token.
 //
-// What must come of it stands in a table of its own here, not in that of the routes: whoever adds a
-// route says it twice, and a route that is not in this table fails the test.
+// The expected results are in a separate table here, not in the table of routes. A new route needs
+// an entry in both: a route that is not in this table fails the test.
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -19,18 +19,18 @@ using namespace std::chrono_literals;
 namespace {
 
 enum class Rule {
-  open,     // whoever comes
+  open,     // any caller
   token,    // any token
   all,      // the verb for everything
   name,     // the verb for "photos"
   folder,   // the verb for "folder/photos"
   some,     // the verb, whatever the pattern
-  item,     // a thing of "photos": whoever has the verb for others does not find it
-  pair,     // the same, and whoever finds it needs another verb too
-  list,     // the verb, and the thing is in it only for those who have it for "photos"
-  folders,  // the same of "folder/photos"
-  outcome,  // the same of a list of results: `marker` says that it is not theirs
-  secret,   // its own secret, which no access token is
+  item,     // an object of "photos": not found for a caller with the verb for other patterns
+  pair,     // the same, and a caller who finds it needs another verb too
+  list,     // the verb; the list contains the object only for callers with the verb for "photos"
+  folders,  // the same for "folder/photos"
+  outcome,  // the same for a list of results: `marker` shows that access was denied
+  secret,   // its own secret; access tokens do not work
 };
 struct Row {
   std::string_view id;
@@ -38,8 +38,8 @@ struct Row {
   std::string_view verbs;  // one of them
   std::string_view method, target;
   std::string_view body = {}, headers = {};
-  std::string_view marker = {};  // of lists: what shows the thing
-  int good = 200;                // the status of a request that is let in, of open routes and token
+  std::string_view marker = {};  // of lists: the text that shows the object
+  int good = 200;                // the status of an allowed request, for `open` and `token`
 };
 
 constexpr std::string_view kFile = "Content-Disposition: attachment; filename=run.sh\r\n";
@@ -52,8 +52,8 @@ constexpr std::string_view kNamed = R"("name":"photos")";
 constexpr std::string_view kBulk = R"({"action":"cancel","filter":{"queue":"photos"}})";
 constexpr std::string_view kWorkflow =
     R"({"name":"photos","steps":[{"name":"s","job":{"queue":"photos","kind":"k"}}]})";
-// {workflow} is a new one of photos, {bulk} a new bulk operation, {job} is a new job of photos,
-// {held} and {token} one that a worker "w" has claimed.
+// {workflow} is a new workflow of photos, {bulk} a new bulk operation, {job} a new job of photos,
+// {held} and {token} a job that worker "w" has claimed.
 constexpr Row kRows[] = {
     {"enqueue", Rule::name, "enqueue", "POST", "/v1/jobs", R"({"queue":"photos","kind":"k"})"},
     {"get_job", Rule::item, "read result", "GET", "/v1/jobs/{job}"},
@@ -163,6 +163,9 @@ constexpr Row kRows[] = {
     {"close_breaker", Rule::all, "admin", "POST", "/v1/breakers/geocoder/close"},
     {"remove_breaker", Rule::all, "admin", "DELETE", "/v1/breakers/geocoder"},
     {"list_workers", Rule::all, "read", "GET", "/v1/workers"},
+    {"quiet_worker", Rule::item, "admin", "POST", "/v1/workers/w/quiet"},
+    {"stop_worker", Rule::item, "admin", "POST", "/v1/workers/w/stop"},
+    {"resume_worker", Rule::item, "admin", "POST", "/v1/workers/w/resume"},
     {"create_token", Rule::all, "admin", "POST", "/v1/tokens",
      R"({"name":"made","scopes":["admin"]})"},
     {"create_job_token", Rule::name, "work", "POST", "/v1/queues/photos/job_token", "{}"},
@@ -170,6 +173,8 @@ constexpr Row kRows[] = {
     {"revoke_token", Rule::all, "admin", "DELETE", "/v1/tokens/made"},
     {"audit", Rule::all, "admin", "GET", "/v1/audit"},
     {"audit_head", Rule::all, "admin", "GET", "/v1/audit/head"},
+    {"settings", Rule::all, "admin", "GET", "/v1/settings"},
+    {"store", Rule::all, "read", "GET", "/v1/store"},
     {"verify", Rule::all, "admin", "GET", "/v1/verify"},
     {"metrics", Rule::all, "metrics", "GET", "/metrics"},
     {"version", Rule::token, "", "GET", "/v1/version"},
@@ -329,7 +334,7 @@ struct Matrix : HostServer {
     }
     return answer;
   }
-  // What the row is about is there, whatever the request before did to it.
+  // The object of the row exists, whatever the previous request did to it.
   Answer ask(const Row& row, const std::string& header) {
     host.add(JobType::triggered, "photos");
     host.add(JobType::continuous, "photos");
@@ -338,6 +343,8 @@ struct Matrix : HostServer {
       ask("PUT", "/v1/triggers/photos", kTrigger, root);
       ask("POST", "/v1/leases/photos/acquire", R"({"holder":"h"})", root);
     }
+    if (row.target.starts_with("/v1/workers/"))
+      ask("POST", "/v1/claim", R"({"worker":"w","queues":["photos"]})", root);
     job = held = fence = workflow = bulk = "1";
     if (row.target.find("{bulk}") != std::string_view::npos)
       bulk = number_after(ask("POST", "/v1/bulk", kBulk, root).body, R"("id":)");
@@ -373,7 +380,7 @@ struct Matrix : HostServer {
   std::map<std::string, std::string> single;  // header lines by scope
 };
 
-// What must come of a request with this one scope.
+// The expected result of a request with this one scope.
 void check(Matrix& m, const Row& row, const Given& given, const Answer& answer) {
   const bool of_folder = row.rule == Rule::folder || row.rule == Rule::folders;
   const bool verb = has_word(row.verbs, given.verb);
@@ -420,7 +427,7 @@ void check(Matrix& m, const Row& row, const Given& given, const Answer& answer) 
 
 }  // namespace
 
-TEST_CASE("matrix: every route is in the table of what must come of it, once") {
+TEST_CASE("matrix: every route is in the table of expected results, once") {
   std::multiset<std::string_view> here, there;
   for (const Row& row : kRows) here.insert(row.id);
   for (const Route& route : routes()) there.insert(route.id);

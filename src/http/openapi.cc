@@ -1,4 +1,4 @@
-// The OpenAPI 3.1 document, made from the table of routes and the schemas.
+// The OpenAPI 3.1 document, generated from the table of routes and the schemas.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace mainspring {
 namespace http {
 namespace {
 
-// What any route may answer.
+// Errors that any route may return.
 constexpr ErrorCode kCommonErrors[] = {ErrorCode::invalid_argument, ErrorCode::unauthenticated,
                                        ErrorCode::forbidden,        ErrorCode::request_timeout,
                                        ErrorCode::overloaded,       ErrorCode::headers_too_large,
@@ -38,7 +38,7 @@ void write_parameters(JsonWriter& w, const Route& route) {
   }
   if (route.pattern.find("{type}") != std::string_view::npos) {
     write_parameter(w, "path", "type", true, R"({"enum":["continuous","triggered","queue"]})",
-                    "What kind of job folder.");
+                    "The type of the job folder.");
   }
   if (route.pattern.find("{run}") != std::string_view::npos) {
     write_parameter(w, "path", "run", true, R"({"type":"string","pattern":"^[0-9]{1,32}$"})",
@@ -66,7 +66,7 @@ void write_parameters(JsonWriter& w, const Route& route) {
   }
   if (route.last_event_id) {
     write_parameter(w, "header", "Last-Event-ID", false, R"({"type":"string"})",
-                    "As after; it goes before that.");
+                    "Like after; takes precedence.");
   }
   if (route.idempotency_key) {
     write_parameter(w, "header", "Idempotency-Key", false,
@@ -88,7 +88,7 @@ void write_content(JsonWriter& w, std::string_view schema, std::string_view type
   w.end_object().end_object();
 }
 
-// Errors of one status are one response: their codes are its description.
+// Errors with the same status are one response: its description lists their codes.
 void write_errors(JsonWriter& w, const Route& route) {
   std::vector<ErrorCode> codes(std::begin(kCommonErrors), std::end(kCommonErrors));
   codes.insert(codes.end(), route.errors.begin(), route.errors.end());
@@ -109,7 +109,7 @@ void write_errors(JsonWriter& w, const Route& route) {
   }
 }
 
-// {} = nothing: a server without tokens asks for none.
+// {} = no token: a server without tokens requires none.
 void write_security(JsonWriter& w, const Route& route) {
   const bool open = route.access.on == On::open || route.own_secret;
   w.key("security").raw(open ? "[]" : R"([{"token":[]},{"session":[]},{}])");
@@ -118,7 +118,7 @@ void write_security(JsonWriter& w, const Route& route) {
 void write_security_schemes(JsonWriter& w) {
   w.key("securitySchemes").begin_object();
   w.key("token").begin_object().key("type").string("http").key("scheme").string("bearer");
-  w.key("description").string("An access token. A server without tokens asks for none.");
+  w.key("description").string("An access token, if the server requires one.");
   w.end_object();
   w.key("session").begin_object().key("type").string("apiKey").key("in").string("cookie");
   w.key("name").string(kSessionCookie);

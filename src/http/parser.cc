@@ -26,15 +26,16 @@ int hex_value(char c) {
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// Where the head ends, or why it is refused before it is parsed: a library forgives bare line
-// feeds, folded lines and the like, and what is forgiven here may be read otherwise by a proxy.
+// Finds the end of the head, or the reason to refuse it before it is parsed. The library accepts
+// bare line feeds, folded lines and the like; a proxy may read these differently, so they are
+// refused here.
 HeadResult frame(std::string_view text, std::size_t max_bytes) {
-  // What does not begin like a method (TLS, for example) never becomes a head: no need to wait.
+  // Input that does not start like a method (TLS, for example) never becomes a head: do not wait.
   if (!text.empty() && (text.front() < 'A' || text.front() > 'Z') && text.front() != '\r') {
     return {Parsed::bad, 0, "the method: must be a word in capitals"};
   }
   std::size_t at = 0;
-  std::size_t lines = 0;  // with the request line
+  std::size_t lines = 0;  // including the request line
   for (;;) {
     const std::size_t lf = text.find('\n', at);
     const std::size_t end = lf == std::string_view::npos ? text.size() : lf;
@@ -53,7 +54,7 @@ HeadResult frame(std::string_view text, std::size_t max_bytes) {
   }
 }
 
-// The pairs of a Cookie header, one by one: calls each(pair, name, value).
+// Calls each(pair, name, value) for each pair of a Cookie header.
 template <typename Each>
 void each_cookie(std::string_view cookies, const Each& each) {
   while (!cookies.empty()) {
@@ -66,7 +67,7 @@ void each_cookie(std::string_view cookies, const Each& each) {
   }
 }
 
-// The value of the session cookie; "" = there is none.
+// The value of the session cookie; "" = none.
 std::string_view session_of(std::string_view cookies) {
   std::string_view found;
   each_cookie(cookies, [&](std::string_view, std::string_view name, std::string_view value) {
@@ -84,7 +85,7 @@ std::string other_cookies(std::string_view cookies) {
   return out;
 }
 
-// What the library takes and this server does not.
+// Refuses fields that the library accepts and this server does not.
 std::string check_fields(const HeadParser::value_type& request) {
   const auto many = [&](field name) { return request.count(name) > 1; };
   for (const field name :
@@ -146,7 +147,7 @@ HeadResult parse_head(std::string_view text, std::size_t max_bytes, Head& head) 
   while (framed.starts_with("\r\n")) framed.remove_prefix(2);
   HeadParser parser;
   parser.header_limit(static_cast<std::uint32_t>(std::min<std::size_t>(max_bytes + 1, 1U << 30)));
-  parser.body_limit(boost::none);  // of no matter here: bodies have their own limit by route
+  parser.body_limit(boost::none);  // not used here: each route has its own limit
   beast::error_code error;
   parser.put(boost::asio::buffer(framed.data(), framed.size()), error);
   if (error && error != beast::http::error::need_more) {
@@ -215,12 +216,13 @@ std::vector<std::pair<std::string, std::string>> header_fields(std::string_view 
   return fields;
 }
 
-// The library reads chunked bodies behind a head; this one has been read, so it gets another.
+// The library reads chunked bodies only after a head; the real head is read already, so it gets a
+// dummy.
 constexpr std::size_t kEmptyBodyBytes = std::string_view("0\r\n\r\n").size();
 
 struct ChunkedReader::Impl {
   beast::http::request_parser<beast::http::string_body> parser;
-  std::string pending;  // what the library could not take yet: a part of a chunk's line
+  std::string pending;  // a part of a chunk's line that the library could not take yet
 };
 
 ChunkedReader::ChunkedReader(std::size_t max_bytes) : impl_(std::make_unique<Impl>()) {
@@ -238,7 +240,7 @@ Parsed ChunkedReader::feed(std::string_view& input, std::string& body) {
       4096;  // of a chunk's line with its extensions, or the trailers
   std::string& pending = impl_->pending;
   pending.append(input);
-  // The library, once it has seen the line of a last chunk that is the first too, asserts that it
+  // Once the library has seen the line of a last chunk that is also the first, it asserts that it
   // is given all of "0\r\n\r\n".
   if (!pending.empty() && pending.front() == '0' && pending.size() < kEmptyBodyBytes) {
     input = {};
@@ -254,7 +256,7 @@ Parsed ChunkedReader::feed(std::string_view& input, std::string& body) {
   if (error == beast::http::error::body_limit) return Parsed::too_large;
   if (error && error != beast::http::error::need_more) return Parsed::bad;
   if (impl_->parser.is_done()) {
-    input.remove_prefix(input.size() - pending.size());  // what is left is the next request's
+    input.remove_prefix(input.size() - pending.size());  // the rest belongs to the next request
     pending.clear();
     return Parsed::done;
   }

@@ -1,4 +1,4 @@
-// Heads, chunks and percent-encoding: what is taken, and that everything ambiguous is refused.
+// Heads, chunks and percent-encoding: valid input, and refusal of everything ambiguous.
 #include "http/parser.h"
 
 #include <doctest/doctest.h>
@@ -89,7 +89,7 @@ TEST_CASE("everything ambiguous is refused") {
   }
 }
 
-TEST_CASE("a head has bounds") {
+TEST_CASE("a head is limited") {
   const std::string begin = "GET / HTTP/1.1\r\nHost: a\r\nX: ";
   CHECK(status_of(begin + std::string(16384, 'x')) == Parsed::too_large);
   CHECK(status_of(begin + std::string(1000, 'x') + "\r\n\r\n", 1000) == Parsed::too_large);
@@ -108,7 +108,7 @@ TEST_CASE("an incomplete head needs more, at every byte") {
   CHECK(status_of(text) == Parsed::done);
 }
 
-TEST_CASE("chunks are put together, however they arrive") {
+TEST_CASE("chunks are assembled, however they arrive") {
   const std::string text =
       "4;x=y\r\nWiki\r\n5\r\npedia\r\nA\r\n0123456789\r\n0\r\nT: v\r\n\r\nnext";
   const bool ok = rc::check("split anywhere", [&] {
@@ -168,7 +168,7 @@ TEST_CASE("bad chunks are refused") {
   CHECK(feed("0\r\n" + std::string(5000, 'x')) == Parsed::bad);
 }
 
-TEST_CASE("no bytes do more than be refused") {
+TEST_CASE("any bytes are refused without a crash") {
   const bool ok = rc::check("any text", [](const std::string& text) {
     Head head;
     parse_head("GET / HTTP/1.1\r\nHost: a\r\n" + text, 16384, head);
@@ -181,7 +181,7 @@ TEST_CASE("no bytes do more than be refused") {
   CHECK(ok);
 }
 
-TEST_CASE("percent-encoding is undone once") {
+TEST_CASE("percent-encoding is decoded once") {
   CHECK(percent_decode("a%2Fb%41", Plus::plain) == "a/bA");
   CHECK(percent_decode("a%252F", Plus::plain) == "a%2F");
   CHECK(percent_decode("a+b", Plus::plain) == "a+b");

@@ -1,4 +1,4 @@
-// Requests that are passed on to a job's own HTTP server, and its answers, good and bad.
+// Requests passed on to a job's own HTTP server, and its valid and invalid responses.
 #include <poll.h>
 
 #include "env/random.h"
@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// A program's HTTP server: literal. One answer per connection, which it then closes.
+// A program's HTTP server with literal responses: one per connection, which it then closes.
 class Program {
  public:
   Program() : listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -27,7 +27,7 @@ class Program {
   ~Program() { ::close(listener_); }
   int port() const { return port_; }
 
-  // Takes a connection and reads what comes until `end` is in it.
+  // Accepts a connection and reads until `end` has arrived.
   int take(std::string_view end = "\r\n\r\n") {
     pollfd wait{listener_, POLLIN, 0};
     REQUIRE(::poll(&wait, 1, 20'000) == 1);
@@ -75,7 +75,7 @@ struct Passing : HostServer {
 
 }  // namespace
 
-TEST_CASE("a request is passed on with its method, headers, query and body; so is the answer") {
+TEST_CASE("a request is passed on with its method, headers, query and body; so is the response") {
   Passing s;
   s.peer.send(
       "PATCH /api/continuouswebjobs/mailer/passthrough/a%2Fb/c?x=1&x=%zz HTTP/1.1\r\n"
@@ -106,7 +106,7 @@ TEST_CASE("a request is passed on with its method, headers, query and body; so i
   CHECK(s.peer.call("GET", "/v1/version").status == 200);
 }
 
-TEST_CASE("a token is for this server: the program does not get it") {
+TEST_CASE("a token is for this server and is not passed to the program") {
   Passing s;
   SystemRandom random;
   const Secret text = make_token_text(random);
@@ -144,7 +144,7 @@ TEST_CASE("the root of a program, HEAD, and answers without a body") {
   CHECK(s.peer.call("GET", "/v1/version").status == 200);
 }
 
-TEST_CASE("a program that is not there, hangs up or talks nonsense is 404") {
+TEST_CASE("a program that is missing, disconnects or answers garbage gives 404") {
   Passing s;
   const std::string get = Peer::request("GET", "/api/continuouswebjobs/mailer/passthrough/x");
   for (std::string_view answer :
@@ -161,10 +161,10 @@ TEST_CASE("a program that is not there, hangs up or talks nonsense is 404") {
   s.host.set_port(0);
   s.peer.send(get);
   CHECK(s.peer.receive().status == 404);
-  CHECK(s.peer.call("GET", "/api/continuouswebjobs/nobody/passthrough/x").status == 404);
+  CHECK(s.peer.call("GET", "/api/continuouswebjobs/unknown/passthrough/x").status == 404);
 }
 
-TEST_CASE("at most sixteen requests are passed on at once, and their places are given back") {
+TEST_CASE("at most sixteen requests are passed on at once, and finished ones make room") {
   Passing s;
   const std::string get = Peer::request("GET", "/api/continuouswebjobs/mailer/passthrough/x");
   for (int round = 0; round < 2; ++round) {
@@ -177,7 +177,7 @@ TEST_CASE("at most sixteen requests are passed on at once, and their places are 
     }
     s.peer.send(get);
     CHECK(s.peer.receive().status == 503);
-    // Others are served meanwhile.
+    // Other requests are served meanwhile.
     CHECK(s.peer.call("GET", "/api/webjobs").status == 200);
     for (int i = 0; i < 16; ++i) {
       Program::answer(taken[static_cast<std::size_t>(i)],

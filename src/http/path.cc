@@ -1,4 +1,4 @@
-// Paths: split, decoded once, and refused when they could be read in another way.
+// Splits and decodes paths once, and refuses ambiguous ones.
 #include "http/path.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ Error refused(std::string_view raw, std::string_view rule) {
   return invalid("path", fmt::format("path \"{}\": {}", cut_text(raw, 200), rule));
 }
 
-// What is wrong with a decoded segment; "" = nothing.
+// The problem of a decoded segment; "" = none.
 std::string_view problem_of(std::string_view segment) {
   if (segment == "." || segment == "..") return "must have no segment . or ..";
   const bool plain = std::all_of(segment.begin(), segment.end(), [](char c) {
@@ -44,7 +44,7 @@ Result<Path> read_path(std::string_view raw) {
     }
     if (const auto problem = problem_of(decoded); !problem.empty()) return refused(raw, problem);
     if (out.count == kMaxSegments) {
-      out.longer = true;  // the others are looked at all the same: a {rest*} may take them
+      out.longer = true;  // still check the other segments: a {rest*} may take them
     } else {
       out.rests[out.count] = rest;
       out.segments[out.count++] = std::move(decoded);

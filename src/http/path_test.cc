@@ -1,4 +1,4 @@
-// Paths are read in one way, and by another reader in the same or not at all.
+// Paths are parsed in one way. A second parser agrees or refuses.
 #include "http/path.h"
 
 #include <doctest/doctest.h>
@@ -19,8 +19,8 @@ Segments segments_of(const Path& path) {
   return {path.segments.begin(), path.segments.begin() + static_cast<std::ptrdiff_t>(path.count)};
 }
 
-// The other reader: decodes everything first and looks for what is forbidden anywhere, with none of
-// the code that it is held against. nullopt = refused.
+// The second parser decodes everything first, then looks for forbidden parts anywhere. It shares no
+// code with the tested one. nullopt = refused.
 std::optional<Segments> read_slowly(const std::string& raw) {
   static const std::regex kGood("(/([^%/]|%[0-9A-Fa-f]{2})*)+");
   if (!std::regex_match(raw, kGood)) return std::nullopt;
@@ -41,7 +41,7 @@ std::optional<Segments> read_slowly(const std::string& raw) {
     for (const char c : segment) {
       const int byte = static_cast<unsigned char>(c);
       if (byte < 32 || kBad.find(c) != std::string::npos) return std::nullopt;
-      if (byte > 127) return std::nullopt;  // what is made here has no good UTF-8 beyond ASCII
+      if (byte > 127) return std::nullopt;  // generated paths have no valid UTF-8 beyond ASCII
     }
   }
   return out;
@@ -59,7 +59,7 @@ TEST_CASE("a path is split, then decoded, once") {
   CHECK(segments_of(*blank) == Segments{""});
 }
 
-TEST_CASE("what programs read in more than one way is refused") {
+TEST_CASE("paths that programs read in different ways are refused") {
   for (std::string_view raw : {"",
                                "v1",
                                "*",
@@ -93,7 +93,7 @@ TEST_CASE("what programs read in more than one way is refused") {
   }
 }
 
-TEST_CASE("what only looks odd is taken as it is") {
+TEST_CASE("paths that only look odd are accepted unchanged") {
   for (std::string_view raw : {"/v1/...", "/v1/a..b", "/v1/.a", "/v1/%C3%A9", "/v1/é", "/v1/a b",
                                "/v1/%20", "/v1//jobs", "/a/b/c/d/e/f/g/h"}) {
     CAPTURE(raw);
@@ -101,7 +101,7 @@ TEST_CASE("what only looks odd is taken as it is") {
   }
 }
 
-TEST_CASE("two readers of the same path agree, or both refuse it") {
+TEST_CASE("two parsers of the same path agree, or both refuse it") {
   const bool held = rc::check([] {
     const auto piece = rc::gen::element<std::string>(
         "/", "/", "/", "a", "v1", "jobs", ".", ".", "..", "%2e", "%2E", "%2f", "%2F", "%25", "%00",
@@ -121,7 +121,7 @@ TEST_CASE("two readers of the same path agree, or both refuse it") {
 
 TEST_CASE("no spelling of a path reaches another route than its plain one") {
   const bool held = rc::check([] {
-    // Every character of a literal segment, written out or escaped in either case.
+    // Every character of a literal segment, plain or escaped in either case.
     const auto& table = routes();
     const Route& route = table[*rc::gen::inRange<std::size_t>(0, table.size())];
     std::string plain, spelled;

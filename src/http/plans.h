@@ -1,4 +1,4 @@
-// What the files of plans share.
+// Shared by the files of plans.
 #pragma once
 
 #include <algorithm>
@@ -24,31 +24,31 @@ Result<Duration> parse_wait(const Request& request);
 Result<std::int64_t> parse_id(std::string_view text);
 // The "limit" of a list, 1 to 1000.
 Result<int> parse_limit(const Request& request);
-// What the caller is shown of what a queue's jobs carry.
+// Which payloads of a queue's jobs the caller may see.
 Payload payload_for(const Caller& caller, std::string_view queue);
-// As the caller may see it; nullopt: the job is not there for them. `own`: they enqueued it, so
-// that they see its state in any case.
+// The reply with a job as the caller may see it; nullopt: hidden from the caller. `own`: the caller
+// enqueued it, so it always sees the job's state.
 std::optional<Reply> job_reply(const Job& job, int status, const Caller& caller, bool own = false);
 Reply no_job(JobId id);
 Reply enqueue_reply(const EnqueueResult& result, bool single);
-// May the job's callback, if it has one, be made? `prefix` stands before the field.
+// Checks that the job's callback, if any, is allowed. `prefix` precedes the field.
 Result<void> check_callback(const Services& services, const NewJob& job, const std::string& prefix);
-// Every queue that a claim names.
+// Checks every queue that a claim names.
 Result<void> check_claim(const Caller& caller, const Claim& claim);
-// -- records in the audit, behind the operation that they are about
+// -- audit records; each follows the operation that it records
 
-// Of a change of an object that the store knows: "queue/NAME", "job/ID", "schedule/NAME", …
+// For a change of an object in the store: "queue/NAME", "job/ID", "schedule/NAME", …
 Audit audit_of(const Request& request, std::string object);
-// Of what was asked, whether or not anything is different then; `after` is JSON that tells more.
+// For a request, whether or not it changed anything; `after` is JSON with details.
 Audit audit_of_request(const Request& request, std::string object, std::string after);
-// Of work, where that is recorded at all.
+// For enqueues, claims and finishes, if these are recorded.
 std::optional<Audit> audit_of_enqueue(const Request& request, const Services& services,
                                       const Enqueue& enqueue);
 std::optional<Audit> audit_of_claim(const Request& request, const Services& services,
                                     const Claim& claim);
 std::optional<Audit> audit_of_finish(const Request& request, const Services& services,
                                      const Finish& finish);
-// Of something outside the store that has been done; waits for the commit: not on io threads.
+// For a change outside the store that was made; waits for the commit: not on io threads.
 Result<void> append_record(Services& services, Audit audit);
 
 // A page of a list, and whether there may be more after it.
@@ -57,12 +57,12 @@ struct ShownPage {
   std::vector<T> items;
   bool more = false;
 };
-// Lists are read in parts of at most this many, so that what is in memory is bounded by kPageBytes
-// and one part, however large the records are.
+// Lists are read in parts of at most this many, so that memory is bounded by kPageBytes plus one
+// part, whatever the size of the records.
 inline constexpr int kReadAtOnce = 64;
-// One page of what `read(after, limit)` reads by name: only what `shown` lets through, the next
-// ones in its place. It ends with the one that brings it to kPageBytes. `name` and `bytes` are
-// those of one.
+// One page of the entries that `read(after, limit)` reads by name. Skips entries that `shown`
+// refuses. Ends with the entry that reaches kPageBytes. `name` and `bytes` return the name and the
+// size of an entry.
 template <class T, class Read, class Shown, class Name, class Bytes>
 Result<ShownPage<T>> read_shown(const std::string& after, int limit, Read read, Shown shown,
                                 Name name, Bytes bytes) {
@@ -83,10 +83,10 @@ Result<ShownPage<T>> read_shown(const std::string& after, int limit, Read read, 
     if (std::ssize(page) < asked) return out;
   }
 }
-// Of the payloads of the jobs that a schedule or a trigger makes.
+// Size of the payloads in the job template of a schedule or trigger.
 std::size_t payload_bytes(const NewJob& job);
-// One page of jobs; limit and cursor from the query. With a fingerprint, only those of the page
-// that have it.
+// One page of jobs; limit and cursor from the query. With a fingerprint, only the matching jobs of
+// the page.
 Plan plan_page(const Request& request, Services& services, JobFilter filter,
                std::string fingerprint = "");
 

@@ -1,4 +1,4 @@
-// The plans of tokens and of the audit, and the records that other plans leave.
+// The plans of tokens and of the audit, and the audit records of other plans.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ std::string list_text(std::string_view key, const std::vector<std::string>& text
   w.begin_object().key(key).begin_array();
   for (std::size_t i = 0; i < std::min(texts.size(), kMaxShown); ++i) w.string(texts[i]);
   w.end_array();
-  return out;  // open: its writer adds more
+  return out;  // not closed: the caller adds more
 }
 
 Result<AuditOrder> order_of(const Request& request) {
@@ -90,7 +90,7 @@ std::optional<Audit> audit_of_claim(const Request& request, const Services& serv
   std::string worker;
   JsonWriter(worker).string(claim.worker);
   std::vector<std::string> queues;
-  for (const std::string& line : claim.queues) queues.emplace_back(queue_of_line(line));
+  for (const std::string& line : claim.queues) queues.emplace_back(base_queue_of(line));
   return audit_of_request(request, "",
                           fmt::format("{},\"worker\":{}}}", list_text("queues", queues), worker));
 }
@@ -111,11 +111,11 @@ std::optional<Audit> audit_of_finish(const Request& request, const Services& ser
 
 Result<void> append_record(Services& services, Audit audit) {
   audit.alone = true;
-  auto told = std::make_shared<std::promise<std::optional<Error>>>();
-  auto answer = told->get_future();
-  services.broker.submit(std::move(audit), [told](OperationResult result) {
+  auto answered = std::make_shared<std::promise<std::optional<Error>>>();
+  auto answer = answered->get_future();
+  services.broker.submit(std::move(audit), [answered](OperationResult result) {
     auto* error = std::get_if<Error>(&result);
-    told->set_value(error == nullptr ? std::nullopt : std::optional(std::move(*error)));
+    answered->set_value(error == nullptr ? std::nullopt : std::optional(std::move(*error)));
   });
   if (auto error = answer.get()) {
     error->message = "it was done, and could not be recorded in the audit: " + error->message;
@@ -126,16 +126,29 @@ Result<void> append_record(Services& services, Audit audit) {
 
 // -- tokens
 
+namespace {
+
+// The first scope of `wanted` that `own` does not cover.
+std::string first_lacking(const Scopes& own, const Scopes& wanted) {
+  for (const Scope& scope : wanted.list()) {
+    if (!own.covers(Scopes({scope}))) return to_string(scope);
+  }
+  return "";
+}
+
+}  // namespace
+
 Plan plan_create_token(const Request& request, Services& services) {
   auto token = decode_create_token(request.body, services.clock.now().wall);
   if (!token) return error_reply(token.error());
   const Caller& caller = *request.caller;
   if (caller.scopes != nullptr && !caller.scopes->covers(token->scopes) &&
       !MS_MUTANT(scopes_given_freely)) {
-    return error_reply(
-        {.code = ErrorCode::forbidden,
-         .message = fmt::format("\"{}\" cannot give scopes that it does not have", caller.who),
-         .field = "scopes"});
+    return error_reply({.code = ErrorCode::forbidden,
+                        .message = fmt::format(
+                            "scope {}: \"{}\" lacks it: a token can only give scopes that it has",
+                            first_lacking(*caller.scopes, token->scopes), caller.who),
+                        .field = "scopes"});
   }
   if (token->expires_at > caller.expires_at) {
     return error_reply(
@@ -177,7 +190,7 @@ Plan plan_revoke_token(const Request& request, Services&) {
                  .audit = audit_of(request, "token/" + request.param)};
 }
 
-// Signed, and stored nowhere: a worker asks for one whenever it starts a program.
+// Signed and not stored: a worker requests one whenever it starts a program.
 Plan plan_create_job_token(const Request& request, Services& services) {
   if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
   auto wanted = decode_job_token_request(request.body);
@@ -208,7 +221,7 @@ Plan plan_create_job_token(const Request& request, Services& services) {
 
 namespace {
 
-// Until `limit`, or the record that brings the images to kPageBytes. The store examines a bounded
+// Reads up to `limit`, or to the record that reaches kPageBytes. The store examines a bounded
 // number of records in each part, so an empty part ends the page too.
 Result<AuditPage> read_audit_page(const Store& store, const AuditFilter& filter, AuditOrder order,
                                   int limit, std::int64_t from) {

@@ -143,23 +143,6 @@ Plan plan_set_queue_limits(const Request& request, Services&) {
                  audit_of(request, "queue/" + request.param)};
 }
 
-Plan plan_list_workers(const Request&, Services& services) {
-  return DoRead{[&services] {
-    auto workers = services.broker.workers();
-    if (!workers) return error_reply(workers.error());
-    // Those that are part of a server are none that anybody could start or stop.
-    std::erase_if(*workers, [](const WorkerInfo& worker) {
-      return !worker.queues.empty() &&
-             std::all_of(worker.queues.begin(), worker.queues.end(), [](const std::string& queue) {
-               return queue.starts_with(kReservedQueues);
-             });
-    });
-    Reply reply;
-    encode_workers(*workers, reply.body);
-    return reply;
-  }};
-}
-
 Plan plan_verify(const Request&, Services& services) {
   return DoRead{[&services] { return verify_reply(services); }};
 }
@@ -172,7 +155,7 @@ Plan plan_version(const Request&, Services& services) {
   return reply;
 }
 
-// OpenMetrics for clients that name it, as Prometheus does.
+// Uses OpenMetrics for clients that accept it, as Prometheus does.
 Plan plan_metrics(const Request& request, Services& services) {
   const std::string_view accepts = header_value(request.headers, "accept");
   const bool open = accepts.find("application/openmetrics-text") != std::string_view::npos;

@@ -14,7 +14,7 @@ Reply breaker_reply(const Services& services, const std::string& name) {
   return reply;
 }
 
-// Answered with the breaker as it is then.
+// Answered with the breaker after the change.
 Plan change_breaker(const Request& request, Services& services, Operation operation,
                     std::string image) {
   return DoWrite{std::move(operation),

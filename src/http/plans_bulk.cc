@@ -12,7 +12,7 @@
 namespace mainspring::http {
 namespace {
 
-// One queue, or everything: the job that does it knows nothing of scopes.
+// Requires access to one queue, or to everything: the job that does it has no scopes.
 Result<void> may_change_all(const Caller& caller, const JobFilter& filter) {
   MS_TRY(check_payload_terms(caller, filter));
   if (MS_MUTANT(bulk_scope_ignored)) return {};
@@ -20,7 +20,7 @@ Result<void> may_change_all(const Caller& caller, const JobFilter& filter) {
   return check_may_all(caller, Verb::admin);
 }
 
-// Whether the caller may see it, and change it.
+// Returns whether the caller may see it and change it.
 bool may_see(const Caller& caller, const BulkInfo& info, WallTime now) {
   const auto filter = bulk_filter_of(info.order, now);
   return filter && may_change_all(caller, *filter).has_value();

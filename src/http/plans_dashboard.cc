@@ -1,4 +1,4 @@
-// The plans of the dashboard: its page and files, with the rules that a browser applies to them.
+// The plans of the dashboard: its page and files, with security headers for browsers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 #include "api/json.h"
 #include "dashboard/dashboard.h"
 #include "env/digest.h"
-#include "http/doorman.h"
+#include "http/authenticator.h"
 #include "http/parser.h"
 #include "http/plans.h"
 #include "model/dashboard_session.h"
@@ -14,7 +14,7 @@
 namespace mainspring::http {
 namespace {
 
-// Only our own files run or load; nothing is evaluated; no other site can frame the page.
+// Only files of this server run or load; no eval; no other site can frame the page.
 constexpr std::string_view kDashboardPolicy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
@@ -64,7 +64,7 @@ std::string session_cookie(std::string_view session, bool secure) {
 }
 
 Plan plan_open_session(const Request& request, Services& services) {
-  // A local caller needs no session. A session or a job token opens no further one.
+  // A local caller needs no session. A session or a job token cannot open another session.
   const bool by_token = presented_token(request.presented.reveal()).has_value();
   const Caller& caller = *request.caller;
   if (!by_token || caller.token_id == 0) return session_reply(request);
@@ -92,7 +92,7 @@ Plan plan_close_session(const Request& request, Services&) {
   return reply;
 }
 
-// Relative, so that it holds under any prefix of a proxy.
+// Relative, so that it works under any prefix of a proxy.
 Plan plan_dashboard_moved(const Request&, Services&) {
   Reply reply{.status = 308, .content_type = "text/plain"};
   add_header(reply, "Location", "ui/");

@@ -1,4 +1,4 @@
-// The plans of the dead letter: its jobs, its groups by what they died of, and their way back.
+// The plans of the dead letter: dead jobs, groups by cause, redrives.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,10 +16,10 @@ namespace {
 constexpr int kDeadPage = 200;       // read at once
 constexpr int kMaxDeadPages = 1000;  // a page may be short
 
-// What a redrive would do. Whether a job gets its unique key is known only then.
+// The effect of a redrive. Whether a job gets its unique key is known only when it runs.
 Result<Reply> try_redrive(const Store& store, Redrive redrive) {
   redrive.filter.state = JobState::dead;
-  std::vector<JobId> ids;  // the newest first
+  std::vector<JobId> ids;  // newest first
   JobId before = 0;
   bool cut = false;
   for (int pages = 0;; ++pages) {
@@ -48,7 +48,12 @@ Result<Reply> try_redrive(const Store& store, Redrive redrive) {
   return reply;
 }
 
-// One queue, or everything: the job that does it knows nothing of scopes.
+// The object of an audit record; "" for a redrive of all queues.
+std::string queue_object(const std::string& queue) {
+  return queue.empty() ? "" : "queue/" + queue;
+}
+
+// Requires access to one queue, or to everything: the job that does it has no scopes.
 Result<void> may_redrive(const Caller& caller, const std::string& queue) {
   if (!queue.empty()) return check_may(caller, Verb::admin, queue);
   if (MS_MUTANT(redrive_scope_ignored)) return {};
@@ -95,13 +100,14 @@ Plan plan_redrive(const Request& request, Services& services) {
   }
   std::string asked;
   encode_redrive_request(*redrive, asked);
+  std::string object = queue_object(redrive->operation.filter.queue);
   return DoWrite{std::move(redrive->operation),
                  [](OperationResult& result) {
                    Reply reply;
                    encode_redrive_response(std::get<RedriveResult>(result), reply.body);
                    return reply;
                  },
-                 audit_of_request(request, "", std::move(asked))};
+                 audit_of_request(request, std::move(object), std::move(asked))};
 }
 
 Plan plan_start_redrive(const Request& request, Services&) {
@@ -114,7 +120,7 @@ Plan plan_start_redrive(const Request& request, Services&) {
   return DoWrite{
       Enqueue{.jobs = {redrive_job(*order)}},
       [](OperationResult& result) { return enqueue_reply(std::get<EnqueueResult>(result), true); },
-      audit_of_request(request, "", std::move(asked))};
+      audit_of_request(request, queue_object(order->filter.queue), std::move(asked))};
 }
 
 }  // namespace mainspring::http

@@ -9,7 +9,7 @@
 namespace mainspring::http {
 namespace {
 
-// What the caller may see of a job that it may change.
+// The job after a change, as the caller may see it.
 Reply changed_job_reply(Services& services, JobId id, const Caller& caller) {
   const auto job = services.store.get(id);
   if (!job) return error_reply(job.error());
@@ -19,7 +19,7 @@ Reply changed_job_reply(Services& services, JobId id, const Caller& caller) {
   return reply;
 }
 
-// Args may not get to callers that could not read them where they were.
+// A clone must not show args to callers that may not read them in the original's queue.
 Result<NewJob> may_clone(const Caller& caller, const Services& services, const Job& job,
                          const CloneJob& clone) {
   MS_TRY_ASSIGN(NewJob made, clone_of(job, clone));

@@ -1,4 +1,4 @@
-// The plan of the stream of events: server-sent events, filtered, resumed by the last id.
+// The plan of the event stream: server-sent events, filtered, resumed by the last id.
 //
 // Source: https://html.spec.whatwg.org/multipage/server-sent-events.html
 #include <fmt/format.h>
@@ -16,9 +16,9 @@ namespace mainspring::http {
 namespace {
 
 constexpr std::size_t kShownIdBytes = 64;
-constexpr std::size_t kPieceBytes = 64 << 10;  // about; more are read when these are taken
+constexpr std::size_t kPieceBytes = 64 << 10;  // approximate; more are read after these are sent
 constexpr std::size_t kPageEvents = 512;
-constexpr int kPagesAtOnce = 20;  // looked through for one piece
+constexpr int kPagesAtOnce = 20;  // pages filtered for one piece
 
 // Each value of a parameter that may be repeated, or be a list.
 template <class Take>
@@ -83,7 +83,7 @@ Result<EventFilter> read_filter(const Request& request) {
   return filter;
 }
 
-// A client that comes back by itself asks with its first URL again: the header is the later word.
+// A client that reconnects by itself repeats its first URL, so the header takes precedence.
 Result<std::optional<EventMarks>> read_after(const Request& request) {
   const std::string_view header = header_value(request.headers, "Last-Event-ID");
   const std::string* const given = query_value(request, "after");
@@ -97,7 +97,7 @@ Result<std::optional<EventMarks>> read_after(const Request& request) {
                                                  cut_text(text, kShownIdBytes)));
 }
 
-// One client's way through the events.
+// One client's position in the events.
 class EventStream {
  public:
   EventStream(Services& services, std::shared_ptr<const Caller> caller, EventFilter filter,
@@ -109,7 +109,7 @@ class EventStream {
         filter_(std::move(filter)),
         after_(std::move(after)) {}
 
-  // `beat`: a sign of life, if there is nothing else.
+  // `beat`: a heartbeat, if there is no event.
   StreamPiece next(bool beat);
   Result<std::shared_ptr<void>> watch(std::function<void()> ready) {
     return events_.watch(at_, std::move(ready));
@@ -117,7 +117,7 @@ class EventStream {
 
  private:
   StreamPiece begin();
-  // False: it had it before, from another node.
+  // Returns false if the client had the event before, from another node.
   bool is_new(const Event& event);
   bool shown(const Event& event) const;
   void write(const Event& event, std::string& out) const;
@@ -130,10 +130,10 @@ class EventStream {
   const std::shared_ptr<const Caller> caller_;
   const EventFilter filter_;
   const std::optional<EventMarks> after_;
-  std::shared_ptr<void> listener_;  // nullptr = not begun
-  std::uint64_t at_ = 0;            // the position of what was read last
-  EventMarks marks_;                // the id to come back with
-  bool new_process_ = false;        // among them, and not said yet
+  std::shared_ptr<void> listener_;  // nullptr = not started
+  std::uint64_t at_ = 0;            // position of the last event read
+  EventMarks marks_;                // the id for a reconnect
+  bool new_process_ = false;        // marks_ has a new process that was not sent yet
 };
 
 StreamPiece EventStream::begin() {
@@ -147,11 +147,11 @@ StreamPiece EventStream::begin() {
                  .retry_after_ms = 1000})};
   }
   StreamPiece piece{.bytes = "retry: 1000\n"};
-  const Events::Place place = after_ ? events_.place_behind(*after_) : events_.newest_place();
+  const Events::Place place = after_ ? events_.place_after(*after_) : events_.newest_place();
   at_ = place.position;
   marks_ = place.marks;
   if (place.gap.empty()) {
-    // An id without an event: who is cut off before the first one comes back to here.
+    // An id without an event: a client that disconnects before the first event resumes here.
     piece.bytes += fmt::format("id: {}\n\n", marks_.text());
     return piece;
   }
@@ -169,7 +169,7 @@ bool EventStream::is_new(const Event& event) {
       new_process_ = true;
     }
   }
-  return !event.mark && (!seen || MS_MUTANT(event_seen_told_again));
+  return !event.mark && (!seen || MS_MUTANT(event_seen_reported_again));
 }
 
 StreamPiece EventStream::next(bool beat) {
@@ -178,7 +178,7 @@ StreamPiece EventStream::next(bool beat) {
   for (int i = 0; i < kPagesAtOnce && piece.bytes.size() < kPieceBytes; ++i) {
     const Events::Page page = events_.read(at_, kPageEvents);
     if (page.missed > 0) {
-      // Too slow: it comes back with its last id, and learns of the gap.
+      // Too slow: the client reconnects with its last id, and gets the gap.
       events_.note_dropped(page.missed);
       piece.bytes += ": too slow\n\n";
       piece.ended = true;
@@ -191,8 +191,8 @@ StreamPiece EventStream::next(bool beat) {
     }
   }
   if (beat) events_.drop_unknown(marks_);
-  // With its place, so that who comes back need not look through what was not for it, and brings
-  // all the processes that it knows.
+  // Includes the position, so that a client that reconnects skips events that did not match, and
+  // sends all the processes that it knows.
   if ((std::exchange(new_process_, false) || beat) && piece.bytes.empty())
     piece.bytes = fmt::format(": \nid: {}\n\n", marks_.text());
   return piece;

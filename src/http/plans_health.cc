@@ -1,4 +1,4 @@
-// The plans of the probes: is the process alive, does it take requests, how is each part.
+// The plans of the health probes: liveness, readiness, and the state of each part.
 #include <algorithm>
 
 #include "api/json.h"
@@ -45,14 +45,14 @@ Plan plan_livez(const Request& request, Services& services) {
                       .message = may_know ? why : "a loop of the server does not turn"});
 }
 
-// Details are for callers who may read everything.
+// Details are for callers that may read everything.
 Plan plan_healthz(const Request& request, Services& services) {
   const bool verbose = query_value(request, "verbose") != nullptr;
   const bool may_know = request.caller->may_all(Verb::read);
   if (verbose) return DoRead{[&services, may_know] { return report_reply(services, may_know); }};
   if (services.host == nullptr || !request.caller->may_all(Verb::read))
     return Reply{.body = R"({"status":"ok"})"};
-  // Not with the threads of job folders: an upload that takes its time is no bad health.
+  // Not on the threads of job folders: a slow upload is not bad health.
   return DoRead{[&host = *services.host] {
     const HostView view = host.view();
     Reply reply;
@@ -66,7 +66,7 @@ Plan plan_healthz(const Request& request, Services& services) {
 
 namespace {
 
-// Job folders that cannot be read do not make the server unready.
+// Unreadable job folders do not make the server unready.
 void write_host_state(JsonWriter& w, const HostView& host) {
   constexpr std::size_t kMaxShownProblems = 20;
   w.key("host").begin_object().key("missing").number(host.missing).key("problems").begin_array();
@@ -83,7 +83,7 @@ Plan plan_readyz(const Request& request, Services& services) {
   std::string why = services.not_ready();
   if (why.empty() && services.options.unready) why = services.options.unready().value_or("");
   if (why.empty()) why = services.health.stuck();
-  // A core part failed when it was looked at last: look again.
+  // A core part failed in the last report: check again.
   if (why.empty() && !services.health.failure().empty()) {
     return DoRead{[&services, may_know] { return failed_reply(services, may_know); }};
   }

@@ -35,7 +35,7 @@ Result<Named> named_triggered(const Request& request) {
   return job;
 }
 
-// A plan that reads or changes something of the host, on a thread that may wait for files.
+// A plan that reads or changes the host, on a thread that may wait for files.
 template <class F>
 Plan on_host(Services& services, F work) {
   return DoRead{[&host = *services.host, work = std::move(work)]() -> Reply {

@@ -1,4 +1,4 @@
-// The plan of a job's log: read, waited for, or followed as it grows.
+// The plan of a job's log: read it, wait for it, or follow it as it grows.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -55,7 +55,7 @@ Result<LogRequest> log_request(const Request& request) {
   return log;
 }
 
-// Which run the latest is, is asked once: who follows stays with it when the next one begins.
+// Resolves the latest run once: a follower stays with this run when the next one starts.
 Result<void> settle_run(HostControl& host, LogRequest& log) {
   if (log.type != JobType::triggered || !log.run.empty()) return {};
   MS_TRY_ASSIGN(const JobView job, host.find(log.type, log.name));
@@ -73,7 +73,7 @@ struct Read {
 Result<Read> read(HostControl& host, LogRequest& log) {
   MS_TRY(settle_run(host, log));
   Read out;
-  // Asked first: what is written between the two questions is not missed.
+  // Checked first, so that lines written between the two calls are not missed.
   const bool ended = host.log_ended(log.type, log.name, log.run);
   MS_TRY_ASSIGN(out.text, host.log(log.type, log.name, log.run, log.position, log.max));
   out.ended = ended && out.text.at_end;

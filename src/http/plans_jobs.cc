@@ -1,4 +1,4 @@
-// The plans of enqueueing, reading and working on jobs.
+// The plans that enqueue, read and run jobs.
 #include <fmt/format.h>
 #include <openssl/evp.h>
 
@@ -125,7 +125,7 @@ Result<void> check_payload_terms(const Caller& caller, const JobFilter& filter) 
 
 namespace {
 
-// The parameters that only GET /v1/jobs has, too.
+// Also the parameters that only GET /v1/jobs has.
 Result<JobFilter> parse_search(const Request& request, WallTime now) {
   JobSearch search;
   const auto word = [&](std::string_view name, std::string& to) {
@@ -348,7 +348,7 @@ Result<void> check_callback(const Services& services, const NewJob& job,
 Result<void> check_claim(const Caller& caller, const Claim& claim) {
   if (MS_MUTANT(scope_not_checked_on_claim)) return {};
   for (const std::string& line : claim.queues)
-    MS_TRY(check_may(caller, Verb::work, queue_of_line(line)));
+    MS_TRY(check_may(caller, Verb::work, base_queue_of(line)));
   return {};
 }
 
@@ -405,7 +405,8 @@ Plan plan_claim(const Request& request, Services& services) {
   return DoClaim{std::move(*claim), std::move(audit)};
 }
 
-// Whoever completes a job posts as who enqueues: a job is no way into queues that are not theirs.
+// The jobs of a completion need the caller's permission to enqueue: a job must not give a worker
+// access to queues that it may not use.
 Result<void> check_next(const Request& request, const Services& services, const Finish& finish) {
   if (MS_MUTANT(scope_not_checked_on_next)) return {};
   for (std::size_t i = 0; i < finish.results.size(); ++i) {

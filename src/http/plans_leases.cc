@@ -1,4 +1,4 @@
-// The plans of leases by name.
+// The plans of named leases.
 #include "api/lease_shapes.h"
 #include "broker/schedule_plans.h"
 #include "http/plans.h"

@@ -1,5 +1,5 @@
-// The plans of schedules: what needs the calendar is planned here or on a reader thread, never on
-// the broker's.
+// The plans of schedules. Calendar computations run here or on a reader thread, never on the
+// broker's thread.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,11 +14,11 @@
 namespace mainspring::http {
 namespace {
 
-// How far back the row of a tick that was just skipped is looked for: others may have been decided
-// since.
+// How many ledger rows are searched for a tick that was just skipped: other ticks may have been
+// decided since.
 constexpr int kRowsBack = 50;
 
-// Of a schedule of jobs for queues that `within` has; others are not there.
+// A schedule whose jobs go to queues in `within`; others are reported as missing.
 Result<ScheduleInfo> find_schedule(const Services& services, const std::string& name,
                                    const Within& within) {
   MS_TRY_ASSIGN(ScheduleInfo info, services.store.schedule(name));
@@ -35,7 +35,7 @@ Reply schedule_reply(const Services& services, const std::string& name, const Ca
   return reply;
 }
 
-// A change that is answered with the schedule as it is then.
+// A change, answered with the schedule after it.
 template <class T>
 DoWrite change_schedule(const Request& request, const Services& services, T operation) {
   operation.within = request.caller->within(Verb::schedule);
@@ -85,7 +85,7 @@ Reply skipped_reply(const Services& services, const std::string& name, TickSourc
 DoWrite run_now(const Request& request, const Services& services, TickSource source,
                 std::optional<Overlap> overlap) {
   FireSchedule fire = plan_trigger(request.param, source, overlap);
-  // Timers wake themselves, again and again: that is work.
+  // Timers wake themselves all the time: that counts as work.
   Audit audit = audit_of(request, "schedule/" + request.param);
   audit.always = source == TickSource::trigger || services.options.audit_all;
   fire.within = request.caller->within(Verb::schedule);
@@ -125,7 +125,7 @@ Reply backfill_reply(Services& services, const Backfill& backfill, Audit audit) 
   JsonWriter w(audit.after);
   w.begin_object().key("from").time(backfill.from).key("to").time(backfill.to);
   w.key("fired").number(done->fired).end_object();
-  // Not the schedule's own record, whose image the store would take.
+  // Not under the schedule's name, as the store would add the schedule's image.
   if (auto kept = append_record(services, std::move(audit)); !kept) {
     return error_reply(kept.error());
   }
@@ -223,7 +223,7 @@ Plan plan_wake_schedule(const Request& request, Services& services) {
   return run_now(request, services, TickSource::wake, std::nullopt);
 }
 
-// On a reader thread: thousands of ticks may have to be found.
+// On a reader thread: it may have to find thousands of ticks.
 Plan plan_backfill_schedule(const Request& request, Services& services) {
   if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
   auto decoded = decode_backfill_request(request.body);

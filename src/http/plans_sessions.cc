@@ -13,7 +13,7 @@ SessionKey session_of(const Request& request) {
   return {.queue = request.param, .key = request.more_params.front()};
 }
 
-// A change by whoever holds the session: its answer says no more than that it was done.
+// A change by the holder of the session; its answer has no content.
 template <class T>
 Plan plan_of_holder(Result<T> change, void (*encode)(const T&, std::string&)) {
   if (change) {
@@ -38,7 +38,7 @@ Plan plan_accept_session(const Request& request, Services& services) {
     if (good) good = check_not_reserved("queue", session.queue);
     if (!good) return error_reply(good.error());
     ClaimRequest claim{.operation = {.worker = std::move(accept->worker),
-                                     .queues = {accept_line(session.queue)},
+                                     .queues = {accept_queue(session.queue)},
                                      .lease = accept->lease},
                        .wait = accept->wait};
     auto audit = audit_of_claim(request, services, claim.operation);

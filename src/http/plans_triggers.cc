@@ -39,7 +39,7 @@ Reply trigger_reply(const Services& services, const std::string& name, const Cal
   return reply;
 }
 
-// What a job came to is told to the jobs that its end makes.
+// The result of an ended job is passed to the jobs that a trigger on its end creates.
 Result<void> check_may_hear(const Caller& caller, const Trigger& trigger) {
   if (!trigger.ended) return {};
   if (trigger.ended->queue.empty()) return check_may_all(caller, Verb::read_payload);
@@ -48,7 +48,7 @@ Result<void> check_may_hear(const Caller& caller, const Trigger& trigger) {
 
 struct Put {
   PutTrigger operation;
-  std::string made;  // the secret that was made for it
+  std::string made;  // the generated secret
 };
 
 Result<Put> put_trigger_of(const Request& request, Services& services) {
@@ -108,9 +108,9 @@ Reply fired_reply(const Result<TriggerFired>& fired) {
   return reply;
 }
 
-// -- what a request to a hook has -----------------------------------------------------------------
+// -- the event of a request to a hook -------------------------------------------------------------
 
-// An object of the first values, by names in small letters. What proves who calls is left out.
+// An object of the first values, by lower-case names. Omits credentials.
 std::string json_of_headers(const HeaderFields& headers) {
   std::string out = "{";
   std::set<std::string> seen;
@@ -146,7 +146,7 @@ std::string json_of_query(std::string_view raw) {
   return out + '}';
 }
 
-// JSON as it is; another text as a string; nothing as null.
+// JSON unchanged; other text as a string; an empty body as null.
 Result<std::string> json_of_body(std::string_view body, const HeaderFields& headers) {
   if (body.empty()) return std::string("null");
   const auto good = check_json("", body);
@@ -192,7 +192,7 @@ Result<TriggerFired> call_hook(const Request& request, Services& services) {
   MS_TRY_ASSIGN(const FireTriggerRequest event, event_of(request, info->trigger, body));
   auto fired = fire_event(services.broker, request.param, event, {});
   if (fired || fired.error().code != ErrorCode::conflict) return fired;
-  // Whoever calls is to come again, not to give up.
+  // A retryable error, so that the caller tries again.
   return Error{.code = ErrorCode::unavailable,
                .message = fired.error().message,
                .retry_after_ms = kPausedRetryMs};
@@ -309,7 +309,7 @@ Plan plan_trigger_events(const Request& request, Services& services) {
   }};
 }
 
-// On a reader thread, from the look at the secret on.
+// On a reader thread, from the read of the secret on.
 Plan plan_hook(const Request& request, Services& services) {
   if (auto good = check_name("name", request.param); !good) return error_reply(good.error());
   if (request.upload != nullptr && request.upload->bytes.size() > kMaxHookBodyBytes) {

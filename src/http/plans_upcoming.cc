@@ -1,4 +1,4 @@
-// The plans of the next hours, and of many schedules at once.
+// The plans of upcoming ticks, and of changes to many schedules.
 #include "api/schedule_shapes.h"
 #include "broker/broker.h"
 #include "http/plans.h"

@@ -19,20 +19,20 @@ Reply no_workflow(WorkflowId id) {
   return error_reply({ErrorCode::not_found, fmt::format("there is no workflow {}", id)});
 }
 
-// A workflow is there for whoever may read the queues of all its jobs.
+// A caller sees a workflow if it may read the queues of all the workflow's jobs.
 bool may_read(const Caller& caller, const WorkflowInfo& info) {
   if (MS_MUTANT(foreign_workflow_shown)) return true;
   return std::all_of(info.queues.begin(), info.queues.end(),
                      [&](const std::string& queue) { return caller.may(Verb::read, queue); });
 }
-// And what its jobs carry, reasons with messages of theirs too.
+// Also payloads of its jobs, and reasons that contain their messages.
 Payload payload_for(const Caller& caller, const WorkflowInfo& info) {
   const bool all =
       std::all_of(info.queues.begin(), info.queues.end(),
                   [&](const std::string& queue) { return caller.may(Verb::read_payload, queue); });
   return all ? Payload::shown : Payload::masked;
 }
-// Where its queues are not at hand.
+// Used where the workflow's queues are not known.
 Payload payload_of_any(const Caller& caller) {
   return caller.may_all(Verb::read_payload) ? Payload::shown : Payload::masked;
 }
@@ -45,7 +45,7 @@ Reply workflow_reply(const Result<WorkflowInfo>& info, WorkflowId id, const Call
   return reply;
 }
 
-// Watches as long as it lives.
+// Watches while the object lives.
 class Watch {
  public:
   Watch(Broker& broker, WorkflowId id, std::function<void()> changed)
@@ -79,7 +79,7 @@ DoStream waited_workflow(WorkflowId id, Duration wait, std::shared_ptr<const Cal
       .pool = Pool::store};
 }
 
-// What is answered to whoever changes a workflow.
+// The answer to a change of a workflow.
 DoWrite plan_change(const Request& request, Operation operation, WorkflowId id, std::string after) {
   return DoWrite{
       std::move(operation),
@@ -204,7 +204,7 @@ Plan plan_get_workflow(const Request& request, Services& services) {
 
 namespace {
 
-// Until `limit`, or the step that brings the results to kPageBytes.
+// Reads up to `limit`, or to the step whose result reaches kPageBytes.
 Result<WorkflowStepPage> read_step_page(const Store& store, WorkflowId id, int after, int limit) {
   WorkflowStepPage out;
   std::size_t bytes = 0;
@@ -283,8 +283,7 @@ Plan plan_resume_workflow(const Request& request, Services&) {
   return pause(request, false);
 }
 
-// What a step answered is not in the audit, nor is the input of a fork: they may carry what jobs
-// carry.
+// Step results and the input of a fork are not in the audit: they may contain payloads of jobs.
 Plan plan_retry_workflow(const Request& request, Services&) {
   const auto id = parse_id(request.param);
   if (!id) return error_reply(id.error());

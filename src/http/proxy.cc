@@ -1,7 +1,7 @@
-// Requests that are passed on to a program on this machine, and its answers.
+// Passes requests on to a program on this machine, and returns its answers.
 //
-// All of it is callbacks on the connection's io thread: a slow program holds no thread. The client
-// may have gone meanwhile; then the answer finds nobody.
+// Everything is a callback on the connection's io thread: a slow program blocks no thread. If the
+// client has disconnected, the answer is dropped.
 #include <boost/asio/post.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
@@ -18,12 +18,12 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 using beast::error_code;
 
-constexpr int kMaxProxied = 16;  // at once; each may hold an answer
+constexpr int kMaxProxied = 16;  // at once; each may buffer an answer
 constexpr auto kProxyLimit = std::chrono::seconds(60);
 constexpr std::uint64_t kMaxAnswerBytes = 16 << 20;
 constexpr std::uint32_t kMaxAnswerHeadBytes = 64 << 10;
 
-// What speaks of one connection, and not of what goes over it. Source: RFC 9110, 7.6.1.
+// Headers of one connection that are not passed on. Source: RFC 9110, 7.6.1.
 bool is_hop_by_hop(std::string_view name) {
   for (const std::string_view known :
        {"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection",
@@ -33,7 +33,7 @@ bool is_hop_by_hop(std::string_view name) {
   return false;
 }
 
-// Is `name` in the list of a Connection header?
+// Returns whether `name` is in the list of a Connection header.
 bool is_listed(std::string_view list, std::string_view name) {
   while (!list.empty()) {
     std::string_view word = list.substr(0, list.find(','));
@@ -45,7 +45,7 @@ bool is_listed(std::string_view list, std::string_view name) {
   return false;
 }
 
-// One place of kMaxProxied.
+// One of kMaxProxied places.
 class Place {
  public:
   explicit Place(std::atomic<int>& count)

@@ -10,7 +10,7 @@ void ReaderPool::start(int threads) {
 }
 
 void ReaderPool::stop() {
-  std::deque<std::function<void()>> dropped;  // not under the lock: what they hold may take others
+  std::deque<std::function<void()>> dropped;  // destroyed without the lock: they may take locks
   {
     MutexLock lock(mutex_);
     stopping_ = true;

@@ -16,9 +16,9 @@ class ReaderPool {
   ~ReaderPool() { stop(); }
 
   void start(int threads);
-  // Drops what has not begun and waits for what has. May be called twice, before start too.
+  // Drops waiting tasks and waits for running ones. May be called twice, and before start.
   void stop() MS_EXCLUDES(mutex_);
-  // False when max_waiting tasks wait already, or after stop(). Callable from every thread.
+  // Returns false if max_waiting tasks wait already, or after stop(). Thread-safe.
   bool submit(std::function<void()> task) MS_EXCLUDES(mutex_);
 
  private:

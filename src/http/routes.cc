@@ -11,9 +11,11 @@
 #include "http/routes_history.h"
 #include "http/routes_jobs.h"
 #include "http/routes_memos.h"
+#include "http/routes_operate.h"
 #include "http/routes_queues.h"
 #include "http/routes_triggers.h"
 #include "http/routes_upcoming.h"
+#include "http/routes_workers.h"
 #include "http/routes_workflows.h"
 
 namespace mainspring::http {
@@ -29,7 +31,7 @@ constexpr QueryParameter kListJobs[] = {
     {"kind", kText, "Only jobs of this kind."},
     {"tag", kText, "Only jobs with this tag."},
     {"limit", R"({"type":"integer","minimum":1,"maximum":1000,"default":100})",
-     "At most so many jobs. A page may be shorter and still not be the last."},
+     "Maximum number of jobs. A page may be shorter and still not be the last."},
     {"cursor", kText, "The next_cursor of the page before."},
     {"quarantined", R"({"const":"true"})", "Only jobs in quarantine."},
     {"whole_args", R"({"const":"true"})", "Show args above 64 KiB, which a list leaves out."},
@@ -43,7 +45,7 @@ constexpr QueryParameter kListKeys[] = {
     {"after", kText, "Begin after this key: the next of the page before."}, kListJobs[4]};
 constexpr QueryParameter kPreviewQuery[] = {
     {"from", R"({"type":"string","format":"date-time"})", "Ticks after this instant [now]."},
-    {"count", R"({"type":"integer","minimum":1,"maximum":1000,"default":10})", "At most so many."}};
+    {"count", R"({"type":"integer","minimum":1,"maximum":1000,"default":10})", "Maximum number."}};
 constexpr QueryParameter kLedgerQuery[] = {kListJobs[4], kListJobs[5]};
 constexpr QueryParameter kAuditQuery[] = {
     {"who", kText, "Only changes by this token."},
@@ -64,7 +66,7 @@ constexpr QueryParameter kEventsQuery[] = {
      "Only of these types, and gap.", true},
     {"job", R"({"type":"integer","format":"int64","minimum":1})", "Only of these jobs.", true},
     {"tag", kText, "Only of jobs that have one of these tags.", true},
-    {"after", kText, "Go on behind the event with this id, or begin with a gap."}};
+    {"after", kText, "Continue after the event with this id, or start with a gap."}};
 
 constexpr Success kEnqueued[] = {{201, "EnqueueResponse", "The jobs are on disk."},
                                  {200, "EnqueueResponse",
@@ -78,13 +80,12 @@ constexpr Success kClaimOk[] = {
 constexpr Success kClaimsEndedOk[] = {{200, "ClaimsEnded", "The worker gets no more jobs."}};
 constexpr Success kFinishOk[] = {{200, "FinishResponse", "A status per result, in order."}};
 constexpr Success kRenewOk[] = {{200, "RenewResponse", "What was renewed, lost, to be stopped."}};
-constexpr Success kWorkersOk[] = {{200, "WorkerList", "Workers heard of lately."}};
 constexpr Success kAcceptedOk[] = {
     {200, "AcceptResponse", "It is the worker's until it expires; null when the wait is over."}};
 constexpr Success kSessionRenewedOk[] = {{200, "SessionGrant", "It is kept."}};
 constexpr Success kSessionReleasedOk[] = {{200, "SessionReleased", "It is free."}};
 constexpr Success kSessionStateOk[] = {{200, "SessionStatePut", "The state is on disk."}};
-constexpr Success kSessionResumedOk[] = {{200, "SessionResumed", "It goes on."}};
+constexpr Success kSessionResumedOk[] = {{200, "SessionResumed", "The session continues."}};
 constexpr Success kSessionOk[] = {{200, "Session", "The session."}};
 constexpr Success kSessionsOk[] = {{200, "SessionList", "One page, by key, without states."}};
 constexpr Success kGrantOk[] = {{200, "LeaseGrant", "It is the caller's until it expires."}};
@@ -128,7 +129,7 @@ constexpr QueryParameter kHostLogQuery[] = {
     {"position", R"({"type":"integer","format":"int64","default":0})",
      "From this byte on: the next of the answer before; below 0: from the end."},
     {"max", R"({"type":"integer","minimum":1,"maximum":1048576,"default":65536})",
-     "At most so many bytes, in whole lines."},
+     "Maximum number of bytes, in whole lines."},
     {"wait", R"({"type":"string","example":"30s"})",
      "How long to wait for more if there is none, at most 60s."},
     {"follow", R"({"type":"boolean","default":false})",
@@ -343,7 +344,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/queues/{name}/sessions/{key}/resume",
      .id = "resume_session",
-     .summary = "Let a blocked or parked session go on",
+     .summary = "Resume a blocked or parked session",
      .plan = &plan_resume_session,
      .access = {Verb::admin, On::queue},
      .successes = kSessionResumedOk,
@@ -475,7 +476,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/schedules/{name}/wake",
      .id = "wake_schedule",
-     .summary = "Run a continuous timer now, or its twin",
+     .summary = "Run a continuous timer now, or its standby",
      .plan = &plan_wake_schedule,
      .access = {Verb::schedule, On::plan},
      .successes = kTriggerOk,
@@ -521,7 +522,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/schedules/{name}/ledger",
      .id = "ledger",
-     .summary = "What became of every tick",
+     .summary = "List the outcomes of ticks",
      .plan = &plan_ledger,
      .access = {Verb::read, On::plan},
      .successes = kLedgerOk,
@@ -530,20 +531,13 @@ constexpr Route kMostRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/events",
      .id = "events",
-     .summary = "What becomes of jobs and queues, as it happens",
+     .summary = "Stream job and queue events",
      .plan = &plan_events,
      .access = {Verb::read, On::plan},
      .successes = kEventsOk,
      .query = kEventsQuery,
      .last_event_id = true,
      .headers = true},
-    {.method = "GET",
-     .pattern = "/v1/workers",
-     .id = "list_workers",
-     .summary = "Workers and what they hold",
-     .plan = &plan_list_workers,
-     .access = {Verb::read, On::all},
-     .successes = kWorkersOk},
     {.method = "GET",
      .pattern = "/v1/host",
      .id = "host",
@@ -705,7 +699,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/audit/head",
      .id = "audit_head",
-     .summary = "Where the chain of records stands",
+     .summary = "Show the head of the record chain",
      .plan = &plan_audit_head,
      .access = {Verb::admin, On::all},
      .successes = kAuditHeadOk},
@@ -740,10 +734,11 @@ constexpr Route kMostRoutes[] = {
      .successes = kDocumentOk},
 };
 
-// The parts as one. An Access has no default, so that a route without one does not compile.
+// All parts of the table. An Access has no default, so a route without one does not compile.
 constexpr std::span<const Route> kParts[] = {
-    kMostRoutes,     kWorkflowRoutes, kTriggerRoutes,   kBreakerRoutes, kMemoRoutes,   kDeadRoutes,
-    kUpcomingRoutes, kHealthRoutes,   kDashboardRoutes, kJobRoutes,     kHistoryRoutes};
+    kMostRoutes,    kWorkflowRoutes, kTriggerRoutes, kBreakerRoutes,   kMemoRoutes,
+    kDeadRoutes,    kUpcomingRoutes, kHealthRoutes,  kDashboardRoutes, kJobRoutes,
+    kHistoryRoutes, kWorkerRoutes,   kOperateRoutes};
 constexpr std::size_t kTotal = [] {
   std::size_t total = 0;
   for (const auto part : kParts) total += part.size();

@@ -1,4 +1,4 @@
-// The one table of routes: requests are matched by it, 405 and /openapi.json are made from it.
+// The table of routes: used to match requests, to answer 405, and to generate /openapi.json.
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 namespace mainspring::http {
 
 enum class BodyRule {
-  none,      // must be empty (an empty object is taken for it)
+  none,      // must be empty (an empty object counts as empty)
   optional,  // JSON or empty
   required,  // JSON
   bytes,     // of any type, as Request::upload
@@ -21,7 +21,7 @@ struct QueryParameter {
   bool repeated = false;  // may be given more than once
 };
 
-// A reply that a route gives when all is well.
+// A successful reply of a route.
 struct Success {
   int status = 0;
   std::string_view schema;  // a name in components/schemas, "" = text
@@ -31,13 +31,13 @@ struct Success {
 
 struct Route {
   std::string_view method;  // "*" = every one
-  // Segments, {parameter}s, and at the end perhaps a {rest*}: what is left, not decoded.
+  // Segments, {parameter}s, and optionally a {rest*} at the end: the remaining path, not decoded.
   std::string_view pattern;
   std::string_view id;  // operationId, and the label of its metrics
   std::string_view summary;
-  // Makes the plan. Pure: no effect before the plan is carried out. On any thread.
+  // Makes the plan. No side effects; thread-safe.
   Plan (*plan)(const Request& request, Services& services);
-  // What it asks of the caller before the plan is made, and before a body is read.
+  // Checked before the plan is made, and before a body is read.
   Access access;
   BodyRule body = BodyRule::none;
   bool batch = false;   // bounded by max_batch_body_bytes
@@ -45,38 +45,39 @@ struct Route {
   std::string_view request_type = kJson;
   std::string_view request_schema = {};
   std::span<const Success> successes = {};
-  std::span<const ErrorCode> errors = {};  // beside those that every route may give
+  std::span<const ErrorCode> errors = {};  // in addition to those of every route
   std::span<const QueryParameter> query = {};
   bool idempotency_key = false;  // takes the header
   bool last_event_id = false;    // takes that header
   bool headers = false;          // reads headers: Request::headers
-  bool any_query = false;        // parameters that are not in `query` mean nothing
-  // Who may, the plan looks at by itself: Request::presented. The doorman is not asked.
+  bool any_query = false;        // parameters that are not in `query` are ignored
+  // The plan itself checks Request::presented. The authenticator is not used.
   bool own_secret = false;
-  bool keeps_token = false;  // gets the token in Request::presented after the doorman let it in
+  bool keeps_token =
+      false;  // gets the token in Request::presented after the authenticator admitted it
 };
 
 std::span<const Route> routes();
 
-// Routes beside the table, which are not in /openapi.json.
+// Routes outside the table, which are not in /openapi.json.
 struct MoreRoutes {
   std::span<const Route> routes = {};
-  // The target as it is in that table's patterns.
+  // Converts a target to the form of that table's patterns.
   std::string (*canonical)(std::string_view target) = nullptr;
 };
 
 struct Match {
-  const Route* route = nullptr;  // nullptr: `error` says why
+  const Route* route = nullptr;  // nullptr: see `error`
   Request request;               // without body and key
   bool head_only = false;        // HEAD: answered as GET, without the body
   Reply error;
 };
-// `target` is the request's: a path with an optional query, or a whole URL. Each segment of the
-// path is percent-decoded once, after the path was split: a "/" in a name is written %2F. A plain
-// one would make the preview of schedule "a" out of the schedule "a/preview".
+// `target` is the request's: a path with an optional query, or a whole URL. The path is split
+// first, then each segment is percent-decoded once: a "/" in a name is written %2F. A plain "/"
+// would make the preview of schedule "a" out of the schedule "a/preview".
 Match match(std::string_view method, std::string_view target, const MoreRoutes& more = {});
 
-// Does the route's access let Request::caller in? Errors: forbidden.
+// Returns whether the route's access admits Request::caller. Errors: forbidden.
 Result<void> check_access(const Route& route, const Request& request);
 
 // -- the plans, by file
@@ -121,7 +122,12 @@ Plan plan_dead_groups(const Request& request, Services& services);
 Plan plan_redrive(const Request& request, Services& services);
 Plan plan_start_redrive(const Request& request, Services& services);
 Plan plan_list_workers(const Request& request, Services& services);
+Plan plan_quiet_worker(const Request& request, Services& services);
+Plan plan_stop_worker(const Request& request, Services& services);
+Plan plan_resume_worker(const Request& request, Services& services);
 Plan plan_verify(const Request& request, Services& services);
+Plan plan_settings(const Request& request, Services& services);
+Plan plan_store(const Request& request, Services& services);
 Plan plan_version(const Request& request, Services& services);
 Plan plan_dashboard_moved(const Request& request, Services& services);
 Plan plan_open_session(const Request& request, Services& services);

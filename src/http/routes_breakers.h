@@ -1,11 +1,11 @@
-// The rows of the table of routes that are about breakers. Of routes.cc.
+// The rows of the table of routes for breakers. Part of routes.cc.
 #pragma once
 
 #include "http/routes.h"
 
 namespace mainspring::http {
 
-inline constexpr Success kBreakerOk[] = {{200, "Breaker", "The breaker as it is then."}};
+inline constexpr Success kBreakerOk[] = {{200, "Breaker", "The breaker."}};
 inline constexpr Success kBreakersOk[] = {{200, "BreakerList", "All, by name."}};
 inline constexpr Success kBreakerRemovedOk[] = {{200, "BreakerRemoved", "It is gone."}};
 inline constexpr ErrorCode kBreakerErrors[] = {ErrorCode::not_found};
@@ -15,7 +15,7 @@ inline constexpr Route kBreakerRoutes[] = {
     {.method = "PUT",
      .pattern = "/v1/breakers/{name}",
      .id = "put_breaker",
-     .summary = "Make a breaker, or change its settings; its state stays as it is",
+     .summary = "Create or change a breaker; its state is kept",
      .plan = &plan_put_breaker,
      .access = {Verb::admin, On::all},
      .body = BodyRule::required,
@@ -24,14 +24,14 @@ inline constexpr Route kBreakerRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/breakers",
      .id = "list_breakers",
-     .summary = "All breakers, and what they have seen",
+     .summary = "List breakers",
      .plan = &plan_list_breakers,
      .access = {Verb::read, On::all},
      .successes = kBreakersOk},
     {.method = "GET",
      .pattern = "/v1/breakers/{name}",
      .id = "get_breaker",
-     .summary = "A breaker, and what it has seen",
+     .summary = "Get a breaker",
      .plan = &plan_get_breaker,
      .access = {Verb::read, On::all},
      .successes = kBreakerOk,
@@ -39,7 +39,7 @@ inline constexpr Route kBreakerRoutes[] = {
     {.method = "DELETE",
      .pattern = "/v1/breakers/{name}",
      .id = "remove_breaker",
-     .summary = "Remove a breaker that no queue names",
+     .summary = "Remove a breaker that no queue uses",
      .plan = &plan_remove_breaker,
      .access = {Verb::admin, On::all},
      .successes = kBreakerRemovedOk,
@@ -47,7 +47,7 @@ inline constexpr Route kBreakerRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/breakers/{name}/open",
      .id = "open_breaker",
-     .summary = "Open a breaker for a time: its queues give nothing",
+     .summary = "Open a breaker for a time",
      .plan = &plan_open_breaker,
      .access = {Verb::admin, On::all},
      .body = BodyRule::optional,
@@ -57,7 +57,7 @@ inline constexpr Route kBreakerRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/breakers/{name}/close",
      .id = "close_breaker",
-     .summary = "Close a breaker, and forget what it has counted",
+     .summary = "Close a breaker and reset its counts",
      .plan = &plan_close_breaker,
      .access = {Verb::admin, On::all},
      .successes = kBreakerOk,

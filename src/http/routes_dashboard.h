@@ -1,4 +1,4 @@
-// The rows of the table of routes that are the dashboard. Of routes.cc.
+// The rows of the table of routes for the dashboard. Part of routes.cc.
 #pragma once
 
 #include "http/routes.h"
@@ -13,7 +13,7 @@ inline constexpr ErrorCode kDashboardErrors[] = {ErrorCode::not_found};
 inline constexpr Success kSessionHere[] = {{200, "DashboardSession", "Who the caller is."}};
 inline constexpr Success kSessionEnded[] = {{200, "DashboardSession", "The cookie is removed."}};
 
-// Open to all: the files hold no data. What the page shows it reads from the API, as its viewer.
+// Open to all: the files contain no data. The page reads its data from the API, as its viewer.
 inline constexpr Route kDashboardRoutes[] = {
     {.method = "GET",
      .pattern = "/",

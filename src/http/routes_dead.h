@@ -1,4 +1,4 @@
-// The rows of the table of routes that are about dead jobs. Of routes.cc.
+// The rows of the table of routes for dead jobs. Part of routes.cc.
 #pragma once
 
 #include "http/routes.h"
@@ -14,17 +14,17 @@ inline constexpr QueryParameter kListDead[] = {
     kDeadGroups[1],
     kDeadGroups[2],
     {"limit", R"({"type":"integer","minimum":1,"maximum":1000,"default":100})",
-     "At most so many jobs. A page may be shorter and still not be the last."},
-    {"cursor", R"({"type":"string"})", "The next_cursor of the page before."},
+     "Maximum number of jobs. A shorter page need not be the last."},
+    {"cursor", R"({"type":"string"})", "next_cursor of the previous page."},
     {"fingerprint", R"({"type":"string","pattern":"^[0-9a-f]{16}$"})",
-     "Only jobs of this group. A page may then be short, even empty, and not be the last."}};
+     "Only jobs of this group. A page can be empty and not be the last."}};
 
 inline constexpr Success kDeadPageOk[] = {{200, "JobPage", "One page, newest first."}};
 inline constexpr Success kDeadGroupsOk[] = {{200, "DeadGroups", "The largest group first."}};
 inline constexpr Success kRedriveOk[] = {{200, "RedriveResponse", "How many became available."}};
 inline constexpr Success kRedriveStarted[] = {
     {201, "EnqueueResponse", "The job that redrives them."},
-    {200, "EnqueueResponse", "One for the same jobs is under way: that one."}};
+    {200, "EnqueueResponse", "A redrive of the same jobs is running."}};
 
 inline constexpr ErrorCode kRedriveErrors[] = {ErrorCode::overloaded, ErrorCode::storage_full};
 
@@ -32,7 +32,7 @@ inline constexpr Route kDeadRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/dead",
      .id = "list_dead",
-     .summary = "The dead letter, newest first, page by page",
+     .summary = "List dead jobs, newest first",
      .plan = &plan_list_dead,
      .access = {Verb::read, On::plan},
      .successes = kDeadPageOk,
@@ -40,7 +40,7 @@ inline constexpr Route kDeadRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/dead/groups",
      .id = "dead_groups",
-     .summary = "Dead jobs by what they died of",
+     .summary = "Group dead jobs by error",
      .plan = &plan_dead_groups,
      .access = {Verb::read, On::plan},
      .successes = kDeadGroupsOk,
@@ -48,7 +48,7 @@ inline constexpr Route kDeadRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/dead/redrive",
      .id = "redrive",
-     .summary = "Make dead jobs available again, by filter",
+     .summary = "Redrive dead jobs by filter",
      .plan = &plan_redrive,
      .access = {Verb::admin, On::plan},
      .body = BodyRule::optional,
@@ -57,7 +57,7 @@ inline constexpr Route kDeadRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/redrives",
      .id = "start_redrive",
-     .summary = "Make dead jobs available again one by one, at a rate, by canary: a job does it",
+     .summary = "Redrive dead jobs at a rate or by canary, in a job",
      .plan = &plan_start_redrive,
      .access = {Verb::admin, On::plan},
      .body = BodyRule::optional,

@@ -1,4 +1,4 @@
-// The rows of the table of routes that say how the server is. Of routes.cc.
+// The rows of the table of routes for health. Part of routes.cc.
 #pragma once
 
 #include "http/routes.h"

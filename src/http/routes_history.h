@@ -1,5 +1,5 @@
-// The rows of the tables of routes and schemas that are about the history, marks and saved
-// views. Of routes.cc, schemas.cc.
+// The rows of the tables of routes and schemas for the history, marks and saved views. Part of
+// routes.cc and schemas.cc.
 #pragma once
 
 #include "http/routes.h"

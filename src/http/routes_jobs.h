@@ -1,4 +1,4 @@
-// The rows of the table of routes that change single jobs, and all jobs that match a search. Of
+// The rows of the table of routes for changes of single jobs and bulk operations. Part of
 // routes.cc.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The rows of the table of routes that are about results of steps. Of routes.cc.
+// The rows of the table of routes for saved step results. Part of routes.cc.
 #pragma once
 
 #include "http/routes.h"
@@ -6,9 +6,9 @@
 namespace mainspring::http {
 
 inline constexpr QueryParameter kListMemos[] = {
-    {"from", R"({"type":"string"})", "Begin with this name: the next of the page before."},
+    {"from", R"({"type":"string"})", "Start with this name: next of the previous page."},
     {"limit", R"({"type":"integer","minimum":1,"maximum":1000,"default":100})",
-     "At most so many. A page may be shorter and still not be the last."}};
+     "Maximum number. A shorter page need not be the last."}};
 
 inline constexpr Success kMemosOk[] = {
     {200, "MemoPage", "One page, by name, of at most about 1 MiB."}};
@@ -19,7 +19,7 @@ inline constexpr Route kMemoRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/jobs/{id}/memos",
      .id = "list_memos",
-     .summary = "The results of a job's steps, for its holder",
+     .summary = "List the saved step results of a job",
      .plan = &plan_list_memos,
      .access = {Verb::work, Verb::read_payload, On::plan},
      .successes = kMemosOk,

@@ -1,11 +1,11 @@
-// What the routes of queues take and answer. Of routes.cc.
+// Parameters and replies of the routes of queues. Part of routes.cc.
 #pragma once
 
 #include "http/routes.h"
 
 namespace mainspring::http {
 
-// Without it a pause of a mistyped name would create a queue.
+// Without it, pausing a mistyped name would create a queue.
 inline constexpr QueryParameter kIfNewRefuse[] = {
     {"create", R"({"type":"boolean","default":false})", "Create the queue if it does not exist."}};
 inline constexpr QueryParameter kIfNewCreate[] = {
@@ -19,11 +19,11 @@ inline constexpr QueryParameter kListQueues[] = {
      "At most this many queues."}};
 inline constexpr Success kQueuesOk[] = {{200, "QueueList", "Queues by name."}};
 inline constexpr Success kQueueOk[] = {{200, "Queue", "The queue."}};
-inline constexpr Success kPausedOk[] = {{200, "QueuePaused", "What the queue is now."}};
-inline constexpr Success kRetentionOk[] = {{200, "QueueRetention", "What the queue has now."}};
-inline constexpr Success kLimitsOk[] = {{200, "LimitsOfQueue", "What the queue has now."}};
+inline constexpr Success kPausedOk[] = {{200, "QueuePaused", "The queue."}};
+inline constexpr Success kRetentionOk[] = {{200, "QueueRetention", "The queue's settings."}};
+inline constexpr Success kLimitsOk[] = {{200, "LimitsOfQueue", "The queue's settings."}};
 inline constexpr Success kQueueRemovedOk[] = {
-    {200, "QueueRemoved", "It is gone until it is used again."}};
+    {200, "QueueRemoved", "Removed until it is used again."}};
 
 inline constexpr ErrorCode kQueueErrors[] = {ErrorCode::not_found};
 inline constexpr ErrorCode kRemoveQueueErrors[] = {ErrorCode::not_found, ErrorCode::conflict};

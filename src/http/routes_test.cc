@@ -1,4 +1,4 @@
-// The table of routes: matching, and that /openapi.json says what the table and the decoders say.
+// The table of routes: matching, and that /openapi.json agrees with the table and the decoders.
 #include "http/routes.h"
 
 #include <doctest/doctest.h>
@@ -60,7 +60,7 @@ TEST_CASE("a path is split before it is decoded, and decoded once") {
   CHECK(id_of(match("GET", "/%76%31/queues")) == "list_queues");
 }
 
-TEST_CASE("what is not there is 404, what is there under another method 405 with Allow") {
+TEST_CASE("an unknown path is 404, another method of a known path is 405 with Allow") {
   for (std::string_view target : {"/v1", "/v1/", "/v2/jobs", "/v1/jobs/", "/v1/jobs/1/2/3/4",
                                   "/v1/queues//pause", "//v1/jobs"}) {
     CAPTURE(target);
@@ -77,7 +77,7 @@ TEST_CASE("what is not there is 404, what is there under another method 405 with
   CHECK(match("POST", "/v1/jobs/1").error.allow == "GET, HEAD, PATCH, DELETE");
 }
 
-TEST_CASE("a query is held against the route's parameters") {
+TEST_CASE("a query is validated against the route's parameters") {
   CHECK(match("GET", "/v1/jobs?colour=red").error.status == 400);
   CHECK(match("GET", "/v1/jobs?queue=a&queue=b").error.status == 400);
   CHECK(match("GET", "/v1/queues?x=1").error.status == 400);
@@ -129,7 +129,7 @@ TEST_CASE("every route is in the OpenAPI document, and nothing else") {
   }
 }
 
-TEST_CASE("every reference in the OpenAPI document leads somewhere, every schema is used") {
+TEST_CASE("every reference in the OpenAPI document resolves, every schema is used") {
   const auto doc = document();
   const auto& schemas = doc["components"]["schemas"];
   std::set<std::string> used;
@@ -192,6 +192,7 @@ std::string of(const Route& route) {
     case On::folder:
       return "folder |";
     case On::plan:
+      if (route.pattern.starts_with("/v1/workers/")) return "all queues of the worker |";
       return lease ? "those shown |" : folder ? "folders shown |" : "jobs |";
   }
   return "";
@@ -209,7 +210,7 @@ std::string row_of(const Route& route) {
 
 }  // namespace
 
-TEST_CASE("the reference of scopes says what the tables say") {
+TEST_CASE("the reference of scopes matches the tables") {
   std::ifstream file(MAINSPRING_SOURCE_DIR "/docs/reference/scopes.md");
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   const auto check = [&](const std::string& line) {

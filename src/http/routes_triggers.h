@@ -1,4 +1,4 @@
-// The rows of the table of routes that are about triggers. Of routes.cc.
+// The rows of the table of routes for triggers. Part of routes.cc.
 #pragma once
 
 #include "http/routes.h"
@@ -6,26 +6,23 @@
 namespace mainspring::http {
 
 inline constexpr QueryParameter kListTriggers[] = {
-    {"after", R"({"type":"string"})", "Begin after this name: the next of the page before."},
-    {"limit", R"({"type":"integer","minimum":1,"maximum":1000,"default":100})",
-     "At most so many."}};
+    {"after", R"({"type":"string"})", "Start after this name: next of the previous page."},
+    {"limit", R"({"type":"integer","minimum":1,"maximum":1000,"default":100})", "Maximum number."}};
 inline constexpr QueryParameter kTriggerEventsQuery[] = {
     {"before", R"({"type":"integer","format":"int64","minimum":1})",
-     "Only rows before this number: the next of the page before."},
-    {"limit", R"({"type":"integer","minimum":1,"maximum":1000,"default":100})",
-     "At most so many."}};
+     "Only rows before this number: next of the previous page."},
+    {"limit", R"({"type":"integer","minimum":1,"maximum":1000,"default":100})", "Maximum number."}};
 
 inline constexpr Success kPutTriggerOk[] = {
-    {201, "Trigger", "It is new; with the secret, if it was made here: it is shown this once."},
-    {200, "Trigger", "It was there: see its outcome."}};
-inline constexpr Success kGetTriggerOk[] = {
-    {200, "Trigger", "The trigger as it is then, without its secret."}};
+    {201, "Trigger", "Created; with a generated secret, which is shown only here."},
+    {200, "Trigger", "It existed: see outcome."}};
+inline constexpr Success kGetTriggerOk[] = {{200, "Trigger", "The trigger, without its secret."}};
 inline constexpr Success kTriggersOk[] = {{200, "TriggerList", "One page, by name."}};
 inline constexpr Success kTriggerRemovedOk[] = {
-    {200, "TriggerRemoved", "It is gone with its ledger; its jobs stay."}};
+    {200, "TriggerRemoved", "Removed with its ledger; its jobs stay."}};
 inline constexpr Success kTriggerFiredOk[] = {
     {201, "TriggerFired", "The job is on disk."},
-    {200, "TriggerFired", "The event had fired: the job that it made then."}};
+    {200, "TriggerFired", "The event had fired: the existing job."}};
 inline constexpr Success kTriggerEventsOk[] = {{200, "TriggerLedger", "One page, newest first."}};
 
 inline constexpr ErrorCode kTriggerErrors[] = {ErrorCode::not_found};
@@ -37,7 +34,7 @@ inline constexpr Route kTriggerRoutes[] = {
     {.method = "PUT",
      .pattern = "/v1/triggers/{name}",
      .id = "put_trigger",
-     .summary = "Define a trigger: jobs that events from outside make",
+     .summary = "Create or change a trigger",
      .plan = &plan_put_trigger,
      .access = {Verb::schedule, On::plan},
      .body = BodyRule::required,
@@ -47,7 +44,7 @@ inline constexpr Route kTriggerRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/triggers",
      .id = "list_triggers",
-     .summary = "Triggers by name, page by page",
+     .summary = "List triggers by name",
      .plan = &plan_list_triggers,
      .access = {Verb::read, On::plan},
      .successes = kTriggersOk,
@@ -55,7 +52,7 @@ inline constexpr Route kTriggerRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/triggers/{name}",
      .id = "get_trigger",
-     .summary = "A trigger, and when it fired last",
+     .summary = "Get a trigger",
      .plan = &plan_get_trigger,
      .access = {Verb::read, On::plan},
      .successes = kGetTriggerOk,
@@ -71,7 +68,7 @@ inline constexpr Route kTriggerRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/triggers/{name}/pause",
      .id = "pause_trigger",
-     .summary = "Let events make no jobs",
+     .summary = "Pause a trigger",
      .plan = &plan_pause_trigger,
      .access = {Verb::schedule, On::plan},
      .body = BodyRule::optional,
@@ -81,7 +78,7 @@ inline constexpr Route kTriggerRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/triggers/{name}/resume",
      .id = "resume_trigger",
-     .summary = "Let events make jobs again",
+     .summary = "Resume a trigger",
      .plan = &plan_resume_trigger,
      .access = {Verb::schedule, On::plan},
      .successes = kGetTriggerOk,
@@ -89,7 +86,7 @@ inline constexpr Route kTriggerRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/triggers/{name}/fire",
      .id = "fire_trigger",
-     .summary = "Make a job as if an event had come",
+     .summary = "Fire a trigger",
      .plan = &plan_fire_trigger,
      .access = {Verb::schedule, On::plan},
      .body = BodyRule::optional,
@@ -99,7 +96,7 @@ inline constexpr Route kTriggerRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/triggers/{name}/ledger",
      .id = "trigger_events",
-     .summary = "The events that fired, newest first",
+     .summary = "List the events that fired, newest first",
      .plan = &plan_trigger_events,
      .access = {Verb::read, On::plan},
      .successes = kTriggerEventsOk,
@@ -108,7 +105,7 @@ inline constexpr Route kTriggerRoutes[] = {
     {.method = "POST",
      .pattern = "/hooks/{name}",
      .id = "hook",
-     .summary = "Fire a trigger with http, by its own secret or signature",
+     .summary = "Fire an HTTP trigger with its secret or signature",
      .plan = &plan_hook,
      .access = On::open,
      .body = BodyRule::bytes,

@@ -1,4 +1,4 @@
-// The rows of the table of routes that are about the next hours and many schedules. Of routes.cc.
+// The rows of the table of routes for upcoming ticks and many schedules. Part of routes.cc.
 #pragma once
 
 #include "http/routes.h"

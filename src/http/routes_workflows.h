@@ -1,4 +1,4 @@
-// The rows of the table of routes that are about workflows. Of routes.cc.
+// The rows of the table of routes for workflows. Part of routes.cc.
 #pragma once
 
 #include "http/routes.h"
@@ -7,36 +7,34 @@ namespace mainspring::http {
 
 inline constexpr QueryParameter kWorkflowWait[] = {
     {"wait", R"({"type":"string","example":"30s"})",
-     "How long to wait until it has ended or is parked, at most 60s. The answer is the workflow as "
-     "it is then."}};
+     "How long to wait until it has ended or is parked, at most 60s."}};
 inline constexpr QueryParameter kListWorkflows[] = {
     {"name", R"({"type":"string"})", "Only workflows of this name."},
     {"state", R"({"$ref":"#/components/schemas/WorkflowState"})", "Only workflows in this state."},
     {"limit", R"({"type":"integer","minimum":1,"maximum":1000,"default":100})",
-     "At most so many. A page may be shorter and still not be the last."},
+     "Maximum number. A shorter page need not be the last."},
     {"before", R"({"type":"integer","format":"int64","minimum":1})",
-     "Only those before this id: the next of the page before."}};
+     "Only workflows before this id: next of the previous page."}};
 inline constexpr QueryParameter kListSteps[] = {
     {"after", R"({"type":"integer","minimum":0,"default":0})",
-     "Begin behind the step with this number: the next of the page before."},
-    {"limit", R"({"type":"integer","minimum":1,"maximum":1000,"default":100})",
-     "At most so many."}};
+     "Start after the step with this number: next of the previous page."},
+    {"limit", R"({"type":"integer","minimum":1,"maximum":1000,"default":100})", "Maximum number."}};
 
 inline constexpr Success kWorkflowStartedOk[] = {
-    {201, "WorkflowStarted", "It is on disk, and its first jobs with it."},
-    {200, "WorkflowStarted", "One with its name and key had been started."}};
+    {201, "WorkflowStarted", "On disk, with its first jobs."},
+    {200, "WorkflowStarted", "A workflow with its name and key exists."}};
 inline constexpr Success kWorkflowsOk[] = {
     {200, "WorkflowList", "One page, newest first, without inputs and results."}};
 inline constexpr Success kWorkflowOk[] = {{200, "Workflow", "The workflow."}};
 inline constexpr Success kWorkflowStateOk[] = {
-    {200, "Workflow", "As it is now, without its input and result."}};
+    {200, "Workflow", "The workflow, without input and result."}};
 inline constexpr Success kStepsOk[] = {{200, "WorkflowStepList", "One page, by number."}};
 inline constexpr Success kSignalledOk[] = {
-    {200, "WorkflowSignalled", "It is on disk; a step takes it, or will."}};
+    {200, "WorkflowSignalled", "On disk; a step receives it now or later."}};
 
 inline constexpr Success kForkedOk[] = {
-    {201, "WorkflowStarted", "The new one is on disk, and its first jobs with it."},
-    {200, "WorkflowStarted", "One with its name and key had been started."}};
+    {201, "WorkflowStarted", "The new workflow is on disk, with its first jobs."},
+    {200, "WorkflowStarted", "A workflow with its name and key exists."}};
 
 inline constexpr ErrorCode kStartErrors[] = {ErrorCode::too_large, ErrorCode::storage_full};
 inline constexpr ErrorCode kWorkflowErrors[] = {ErrorCode::not_found};
@@ -51,7 +49,7 @@ inline constexpr Route kWorkflowRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/workflows",
      .id = "start_workflow",
-     .summary = "Start a workflow: steps that are finished or undone as a whole",
+     .summary = "Start a workflow: steps that are completed or undone as a whole",
      .plan = &plan_start_workflow,
      .access = {Verb::enqueue, On::plan},
      .body = BodyRule::required,
@@ -62,7 +60,7 @@ inline constexpr Route kWorkflowRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/workflows",
      .id = "list_workflows",
-     .summary = "Workflows, newest first, page by page",
+     .summary = "List workflows, newest first",
      .plan = &plan_list_workflows,
      .access = {Verb::read, On::plan},
      .successes = kWorkflowsOk,
@@ -70,7 +68,7 @@ inline constexpr Route kWorkflowRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/workflows/{id}",
      .id = "get_workflow",
-     .summary = "A workflow and its result",
+     .summary = "Get a workflow and its result",
      .plan = &plan_get_workflow,
      .access = {Verb::read, On::plan},
      .successes = kWorkflowOk,
@@ -79,7 +77,7 @@ inline constexpr Route kWorkflowRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/workflows/{id}/steps",
      .id = "workflow_steps",
-     .summary = "The steps of a workflow, page by page",
+     .summary = "List the steps of a workflow",
      .plan = &plan_workflow_steps,
      .access = {Verb::read, On::plan},
      .successes = kStepsOk,
@@ -88,7 +86,7 @@ inline constexpr Route kWorkflowRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/workflows/{id}/signal",
      .id = "signal_workflow",
-     .summary = "Tell a workflow what a step of it waits for",
+     .summary = "Send a signal to a workflow",
      .plan = &plan_signal_workflow,
      .access = {Verb::admin, On::plan},
      .body = BodyRule::required,
@@ -108,7 +106,7 @@ inline constexpr Route kWorkflowRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/workflows/{id}/pause",
      .id = "pause_workflow",
-     .summary = "Begin no steps and undo nothing; what runs goes on",
+     .summary = "Pause a workflow; running jobs continue",
      .plan = &plan_pause_workflow,
      .access = {Verb::admin, On::plan},
      .successes = kWorkflowStateOk,
@@ -116,7 +114,7 @@ inline constexpr Route kWorkflowRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/workflows/{id}/resume",
      .id = "resume_workflow",
-     .summary = "Let a paused workflow go on",
+     .summary = "Resume a workflow",
      .plan = &plan_resume_workflow,
      .access = {Verb::admin, On::plan},
      .successes = kWorkflowStateOk,
@@ -124,7 +122,7 @@ inline constexpr Route kWorkflowRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/workflows/{id}/retry",
      .id = "retry_workflow",
-     .summary = "Try the undoing of a parked workflow again, or take it as done",
+     .summary = "Retry a parked workflow, or mark a step as done",
      .plan = &plan_retry_workflow,
      .access = {Verb::admin, On::plan},
      .body = BodyRule::optional,
@@ -134,7 +132,7 @@ inline constexpr Route kWorkflowRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/workflows/{id}/fork",
      .id = "fork_workflow",
-     .summary = "Begin one that has ended anew from a step, as a new workflow",
+     .summary = "Start a new workflow from a step of an ended one",
      .plan = &plan_fork_workflow,
      .access = {Verb::admin, On::plan},
      .body = BodyRule::required,

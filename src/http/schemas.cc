@@ -1,4 +1,4 @@
-// components/schemas of the OpenAPI document. A test holds them against the decoders of src/api.
+// components/schemas of the OpenAPI document. A test compares them with the decoders of src/api.
 #include <algorithm>
 #include <array>
 
@@ -8,14 +8,16 @@
 #include "http/schemas_health.h"
 #include "http/schemas_jobs.h"
 #include "http/schemas_limits.h"
+#include "http/schemas_operate.h"
 #include "http/schemas_tokens.h"
 #include "http/schemas_triggers.h"
 #include "http/schemas_upcoming.h"
+#include "http/schemas_workers.h"
 
 namespace mainspring::http {
 namespace {
 
-// A job's members: of one in a list, and of a single one, which has a fence beside them.
+// A job's members in a list. A single job also has a fence.
 constexpr std::string_view kJobMembers =
     R"("queue":{"$ref":"#/components/schemas/Name","default":"default"},
       "kind":{"$ref":"#/components/schemas/Name"},
@@ -30,7 +32,7 @@ constexpr std::string_view kJobMembers =
       "expires_in":{"$ref":"#/components/schemas/Duration",
         "description":"If it has not started by then it ends: see on_expiry."},
       "on_expiry":{"enum":["cancel","dead",null],"default":"cancel",
-        "description":"What becomes of it then: cancelled, or dead with reason expired."},
+        "description":"What happens then: cancelled, or dead with reason expired."},
       "timeout":{"type":"string","default":"15m",
         "description":"Time limit of one attempt: a duration, or none."},
       "tags":{"type":"array","maxItems":16,
@@ -46,7 +48,7 @@ constexpr std::string_view kJobMembers =
       "session":{"oneOf":[{"$ref":"#/components/schemas/SessionName"},{"type":"null"}],
         "description":"Jobs of a queue with the same one run one at a time, in order."},
       "session_on_dead":{"enum":["skip","block","park",null],"default":"skip",
-        "description":"What becomes of its session when it dies."},
+        "description":"What happens to its session when it dies."},
       "reply_session":{"oneOf":[{"$ref":"#/components/schemas/SessionName"},{"type":"null"}],
         "description":"The session that the jobs for reply_to belong to."},
       "reply_progress":{"type":["boolean","null"],"default":false,
@@ -58,7 +60,7 @@ constexpr std::string_view kJobHead =
 constexpr std::string_view kFenceMember = R"("fence":{"$ref":"#/components/schemas/Fence"},)";
 constexpr std::string_view kTail = "}}";
 
-// A schedule's members: defined, put, and told.
+// A schedule's members, common to its definition, its put and its status.
 constexpr std::string_view kScheduleMembers = R"(
       "name":{"$ref":"#/components/schemas/Name",
         "description":"As in the path; may be left out."},
@@ -73,18 +75,18 @@ constexpr std::string_view kScheduleMembers = R"(
       "job":{"$ref":"#/components/schemas/NewJob",
         "description":"What each tick enqueues; without run_at, delay and unique."},
       "misfire":{"enum":["skip","once","all"],"default":"once",
-        "description":"What happens to ticks that nobody could fire in time."},
+        "description":"What happens to ticks that could not fire in time."},
       "misfire_window":{"$ref":"#/components/schemas/Duration","default":"24h",
         "description":"What is later than that never fires."},
       "misfire_cap":{"type":"integer","minimum":1,"maximum":1000,"default":100,
-        "description":"Of misfire all: the last so many."},
+        "description":"For misfire all: how many of the last ticks fire."},
       "overlap":{"$ref":"#/components/schemas/Overlap","default":"skip"},
       "jitter":{"$ref":"#/components/schemas/Duration","default":"0s",
         "description":"Each tick fires later by one fixed part of this."},
       "start_at":{"type":"string","format":"date-time","description":"No tick before."},
       "end_at":{"type":"string","format":"date-time","description":"No tick at or after."},
       "max_runs":{"type":"integer","minimum":0,"default":0,
-        "description":"Ends after so many jobs; 0: no limit."},
+        "description":"Ends after this many jobs; 0: no limit."},
       "pause_on_failure":{"type":"boolean","default":false,
         "description":"Pauses when a job of it is dead."},
       "continuous":{"$ref":"#/components/schemas/Continuous"})";
@@ -116,7 +118,7 @@ constexpr std::string_view kScheduleHead = R"({"type":"object",
       "created_at":{"type":"string","format":"date-time"},
       "updated_at":{"type":"string","format":"date-time"},)";
 
-// One text of several, made by the compiler.
+// Concatenates texts at compile time.
 template <const std::string_view&... Parts>
 struct Joined {
   static constexpr auto make() {
@@ -222,7 +224,7 @@ constexpr Schema kSchemas[] = {
       "expires_at":{"type":"string","format":"date-time"},
       "on_expiry":{"enum":["cancel","dead"],"description":"Left out: cancel."},
       "trigger_depth":{"type":"integer",
-        "description":"Triggers on ends of jobs that fired one behind the other up to this one."},
+        "description":"Number of triggers on job ends in the chain that led to this job."},
       "created_at":{"type":"string","format":"date-time"},
       "started_at":{"type":"string","format":"date-time"},
       "finished_at":{"type":"string","format":"date-time"},
@@ -297,7 +299,10 @@ constexpr Schema kSchemas[] = {
     {"ClaimResponse", R"({"type":"object","required":["jobs"],"properties":{
       "jobs":{"type":"array","items":{"$ref":"#/components/schemas/ClaimedJob"}},
       "cancel":{"type":"array","items":{"type":"integer","format":"int64"},
-        "description":"Running jobs of this worker that are to be stopped."}}})"},
+        "description":"Running jobs of this worker that are to be stopped."},
+      "quiet":{"type":"boolean","description":"Claim no more jobs; left out: false."},
+      "terminate":{"type":"boolean",
+        "description":"End when the running jobs have finished; left out: false."}}})"},
     {"Outcome", R"({"type":"object","additionalProperties":false,
       "required":["id","token","outcome"],"properties":{
       "id":{"type":"integer","format":"int64"},"token":{"type":"integer","format":"int64"},
@@ -334,7 +339,8 @@ constexpr Schema kSchemas[] = {
           "code":{"const":"too_large"},"message":{"type":"string"},
           "field":{"type":"string"}}}}}},
       "jobs":{"type":"array","items":{"$ref":"#/components/schemas/ClaimedJob"}},
-      "cancel":{"type":"array","items":{"type":"integer","format":"int64"}}}})"},
+      "cancel":{"type":"array","items":{"type":"integer","format":"int64"}},
+      "quiet":{"type":"boolean"},"terminate":{"type":"boolean"}}})"},
     {"AcceptSessionRequest", R"({"type":"object","additionalProperties":false,
       "required":["worker"],"properties":{
       "worker":{"$ref":"#/components/schemas/Name"},
@@ -353,7 +359,8 @@ constexpr Schema kSchemas[] = {
       "session":{"oneOf":[{"$ref":"#/components/schemas/SessionGrant"},{"type":"null"}]},
       "jobs":{"type":"array","items":{"$ref":"#/components/schemas/ClaimedJob"},
         "description":"Its first one, of a session that was not named."},
-      "cancel":{"type":"array","items":{"type":"integer","format":"int64"}}}})"},
+      "cancel":{"type":"array","items":{"type":"integer","format":"int64"}},
+      "quiet":{"type":"boolean"},"terminate":{"type":"boolean"}}})"},
     {"RenewSessionRequest", R"({"type":"object","additionalProperties":false,
       "required":["token"],"properties":{"token":{"type":"integer","format":"int64"},
       "lease":{"type":["string","null"],"description":"Left out: as long as before."}}})"},
@@ -372,7 +379,7 @@ constexpr Schema kSchemas[] = {
     {"Session", R"({"type":"object","required":["queue","key","jobs","stop","state_bytes"],
       "properties":{"queue":{"type":"string"},"key":{"type":"string"},
       "jobs":{"type":"integer","description":"That have not ended."},
-      "turn":{"type":"integer","format":"int64","description":"The job whose turn it is."},
+      "head":{"type":"integer","format":"int64","description":"The job that may run."},
       "stop":{"enum":["none","blocked","parked"]},
       "stopped_by":{"type":"integer","format":"int64","description":"The dead job."},
       "worker":{"type":"string","description":"Its holder."},
@@ -432,7 +439,8 @@ constexpr Schema kSchemas[] = {
         "type":"object","properties":{"id":{"type":"integer","format":"int64"},
         "error":{"type":"object","properties":{"code":{"const":"too_large"},
           "message":{"type":"string"},"field":{"type":"string"}}}}}},
-      "quiet":{"type":"boolean"},"terminate":{"type":"boolean"}}})"},
+      "quiet":{"type":"boolean","description":"Claim no more jobs until it is false again."},
+      "terminate":{"type":"boolean","description":"End when the running jobs have finished."}}})"},
     {"Retention", R"({"type":"object","additionalProperties":false,"properties":{
       "completed":{"type":["string","null"],"description":"Also of cancelled jobs."},
       "dead":{"type":["string","null"]}}})"},
@@ -463,13 +471,6 @@ constexpr Schema kSchemas[] = {
     {"QueueList", R"({"type":"object","required":["queues"],"properties":{
       "queues":{"type":"array","items":{"$ref":"#/components/schemas/Queue"}},
       "next":{"type":["string","null"],"description":"Pass as after."}}})"},
-    {"WorkerList", R"({"type":"object","required":["workers"],"properties":{
-      "workers":{"type":"array","items":{"type":"object","properties":{
-        "id":{"type":"string"},"queues":{"type":"array","items":{"type":"string"}},
-        "running":{"type":"integer"},"last_seen_ms":{"type":"integer"},
-        "parked":{"type":"boolean"},"host":{"type":"string"},"pid":{"type":"integer"},
-        "version":{"type":"string"},"language":{"type":"string"},
-        "slots":{"type":"integer"}}}}}})"},
     {"AuditPage", R"({"type":"object","required":["records"],"properties":{
       "records":{"type":"array","items":{"type":"object","properties":{
         "seq":{"type":"integer","format":"int64"},"at":{"type":"string","format":"date-time"},
@@ -542,11 +543,11 @@ constexpr Schema kSchemas[] = {
     {"WorkflowRetry", R"({"type":"object","additionalProperties":false,"properties":{
       "step":{"type":["string","null"],"description":"Left out: every step that needs it."},
       "by_hand":{"type":"boolean","default":false,
-        "description":"Somebody has done or undone it: it is taken so."},
+        "description":"The step was done or undone by hand: mark it so."},
       "result":{"description":"By hand, what the step is taken to have answered: any JSON."}}})"},
     {"WorkflowFork", R"({"type":"object","additionalProperties":false,"required":["step"],
       "properties":{"step":{"type":"string","description":
-        "This one begins anew, and what is behind it; all else is taken over as it ended."},
+        "This step and later steps run again; all others are taken over as they ended."},
       "input":{"description":"Any JSON value, up to 1 MiB of text; left out: that of the old one."},
       "key":{"type":["string","null"],"maxLength":512,
         "description":"Of the new one; again gives the same one."}}})"},
@@ -606,7 +607,7 @@ constexpr Schema kSchemas[] = {
         "description":"Random, new for each holding: who says it again gets the same lease."},
       "ttl":{"$ref":"#/components/schemas/Duration","default":"15s","description":"1s to 12h."},
       "wait":{"$ref":"#/components/schemas/Duration",
-        "description":"While somebody else has it; at most 60s."}}})"},
+        "description":"How long to wait while another holder has it; at most 60s."}}})"},
     {"RenewLeaseRequest", R"({"type":"object","additionalProperties":false,
       "required":["holder","token"],"properties":{
       "holder":{"type":"string"},"token":{"type":"integer","format":"int64"},
@@ -643,7 +644,7 @@ constexpr Schema kSchemas[] = {
       "margin":{"$ref":"#/components/schemas/Duration","default":"60s",
         "description":"No batch begins in the last margin of a run."},
       "handoff":{"$ref":"#/components/schemas/Duration","default":"30s",
-        "description":"The twin is started so long before that; 0s: no twin."}}})"},
+        "description":"The standby is started so long before that; 0s: no standby."}}})"},
     {"ScheduleDefinition", Joined<kDefinitionHead, kScheduleMembers, kTail>::kView},
     {"ScheduleRequest", Joined<kPutHead, kScheduleMembers, kTail>::kView},
     {"Schedule", Joined<kScheduleHead, kScheduleMembers, kTail>::kView},
@@ -772,7 +773,8 @@ constexpr auto kAllSchemas = [] {
   std::array<Schema, std::size(kSchemas) + std::size(kTriggerSchemas) + std::size(kLimitSchemas) +
                          std::size(kDeadSchemas) + std::size(kTokenSchemas) +
                          std::size(kUpcomingSchemas) + std::size(kHealthSchemas) +
-                         std::size(kJobSchemas) + std::size(kHistorySchemas)>
+                         std::size(kJobSchemas) + std::size(kHistorySchemas) +
+                         std::size(kWorkerSchemas) + std::size(kOperateSchemas)>
       all{};
   auto* end = std::copy(std::begin(kSchemas), std::end(kSchemas), all.begin());
   end = std::copy(std::begin(kTriggerSchemas), std::end(kTriggerSchemas), end);
@@ -782,7 +784,9 @@ constexpr auto kAllSchemas = [] {
   end = std::copy(std::begin(kUpcomingSchemas), std::end(kUpcomingSchemas), end);
   end = std::copy(std::begin(kHealthSchemas), std::end(kHealthSchemas), end);
   end = std::copy(std::begin(kJobSchemas), std::end(kJobSchemas), end);
-  std::copy(std::begin(kHistorySchemas), std::end(kHistorySchemas), end);
+  end = std::copy(std::begin(kHistorySchemas), std::end(kHistorySchemas), end);
+  end = std::copy(std::begin(kWorkerSchemas), std::end(kWorkerSchemas), end);
+  std::copy(std::begin(kOperateSchemas), std::end(kOperateSchemas), end);
   return all;
 }();
 

@@ -1,4 +1,4 @@
-// The schemas of the dead letter and of redrives. Of schemas.cc.
+// The schemas of the dead letter and of redrives. Part of schemas.cc.
 #pragma once
 
 #include "http/routes.h"
@@ -15,7 +15,7 @@ inline constexpr Schema kDeadSchemas[] = {
         "last":{"$ref":"#/components/schemas/DeadJobRef"},
         "message":{"type":["string","null"],"description":"The description of the newest."},
         "masked":{"type":"boolean"}}}},
-      "jobs":{"type":"integer","format":"int64","description":"So many were looked at."},
+      "jobs":{"type":"integer","format":"int64","description":"Number of jobs examined."},
       "cut":{"type":"boolean","description":"There are more."}}})"},
     {"DeadJobRef", R"({"type":"object","required":["id","at"],"properties":{
       "id":{"type":"integer","format":"int64"},"at":{"type":"string","format":"date-time"}}})"},

@@ -1,4 +1,4 @@
-// JSON schemas of probes. Of schemas.cc.
+// JSON schemas of probes. Part of schemas.cc.
 #pragma once
 
 #include "http/routes.h"
@@ -27,7 +27,7 @@ inline constexpr Schema kHealthSchemas[] = {
         "durability":{"type":"object","properties":{"synchronous_commit":{"type":"string"},
           "standbys":{"type":"integer","description":"That a commit waits for now."}}},
         "node":{"type":"integer","format":"int64"},"others":{"type":"integer"},
-        "bell_reaches":{"type":"integer"},
+        "peers_reached":{"type":"integer"},
         "listen":{"enum":["not_yet","works","does_not_work","away"]}}}}})"},
 };
 

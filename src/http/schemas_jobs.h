@@ -1,4 +1,4 @@
-// The schemas of edits, searches and bulk operations. Of schemas.cc.
+// The schemas of edits, searches and bulk operations. Part of schemas.cc.
 #pragma once
 
 #include "http/routes.h"

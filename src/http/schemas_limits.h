@@ -1,4 +1,4 @@
-// JSON schemas of limits, breakers, reasons to wait and dashboard sessions. Of schemas.cc.
+// JSON schemas of limits, breakers, reasons to wait and dashboard sessions. Part of schemas.cc.
 #pragma once
 
 #include "http/routes.h"
@@ -18,7 +18,7 @@ inline constexpr Schema kLimitSchemas[] = {
       "per":{"$ref":"#/components/schemas/Duration"},
       "kind":{"type":"string","enum":["bucket","sliding","fixed"],"default":"bucket"},
       "burst":{"type":["integer","null"],"minimum":0,"maximum":1000000,
-        "description":"Of a bucket; 0 = as many as count."}}})"},
+        "description":"Of a bucket; 0 = count."}}})"},
     {"QueueLimits", R"({"type":"object","additionalProperties":false,"properties":{
       "concurrency":{"type":["integer","null"],"minimum":1,"maximum":1000000,
         "description":"Jobs that run at once, over all workers; null = no limit."},
@@ -34,16 +34,19 @@ inline constexpr Schema kLimitSchemas[] = {
       "ageing":{"oneOf":[{"$ref":"#/components/schemas/Duration"},{"type":"null"}]},
       "breaker":{"type":["string","null"],"description":"That it depends on; null = none."},
       "quarantine_after":{"type":["integer","null"],"minimum":0,"maximum":10,"description":
-        "So many lost attempts one behind the other set a job apart; 0 = never, null = 2."},
+        "Consecutive lost attempts that quarantine a job; 0 = never, null = 2."},
       "costs":{"type":["object","null"],"maxProperties":64,"description":
         "Slots that a job of a heavy kind takes of each limit; others take 1.",
         "additionalProperties":{"type":"integer","minimum":1,"maximum":1000},
-        "examples":[{"render":4}]}}})"},
+        "examples":[{"render":4}]},
+      "searchable":{"type":["array","null"],"maxItems":8,"items":{"type":"string","maxLength":256},
+        "description":"Paths in args that are indexed: q=args.PATH=VALUE finds jobs by them.",
+        "examples":[["order","customer.id"]]}}})"},
     {"LimitsOfQueue", R"({"type":"object","properties":{"name":{"type":"string"},
       "limits":{"$ref":"#/components/schemas/QueueLimits"}}})"},
     {"Why", R"({"type":"object","required":["id","state","gate","why"],"properties":{
       "id":{"type":"integer","format":"int64"},"state":{"$ref":"#/components/schemas/JobState"},
-      "gate":{"enum":["ended","running","quarantine","deferred","time","earlier_run","session_turn",
+      "gate":{"enum":["ended","running","quarantine","deferred","time","earlier_run","session_head",
         "session_stopped","session_held","queue_paused","breaker","concurrency","rate",
         "key_concurrency","key_rate","no_worker","busy_workers","claim"]},
       "why":{"type":"string"},
@@ -53,7 +56,7 @@ inline constexpr Schema kLimitSchemas[] = {
     {"BreakerSettings", R"({"type":"object","additionalProperties":false,
       "examples":[{"failures":10,"open_for":"1m"}],"properties":{
       "failures":{"type":"integer","minimum":1,"maximum":100,"default":5,
-        "description":"So many failed attempts open it,"},
+        "description":"Failed attempts that open it,"},
       "within":{"$ref":"#/components/schemas/Duration","default":"1m",
         "description":"in a time of this length: 1s to 24h."},
       "open_for":{"$ref":"#/components/schemas/Duration","default":"30s",

@@ -1,4 +1,4 @@
-// The schemas of tokens. Of schemas.cc.
+// The schemas of tokens. Part of schemas.cc.
 #pragma once
 
 #include "http/routes.h"

@@ -1,4 +1,4 @@
-// The JSON schemas of triggers. Of schemas.cc.
+// The JSON schemas of triggers. Part of schemas.cc.
 #pragma once
 
 #include "http/routes.h"
@@ -37,7 +37,7 @@ inline constexpr Schema kTriggerSchemas[] = {
       "schedule":{"description":"Not here: PUT /v1/schedules/{name} defines what the clock fires."},
       "job":{"$ref":"#/components/schemas/NewJob"},
       "secret":{"type":["string","null"],
-        "description":"What whoever calls has. Left out: as it is; of a new one it is made."},
+        "description":"Secret that callers use. Left out: unchanged; generated for a new trigger."},
       "paused":{"type":["boolean","null"]}}})"},
     {"Trigger", R"({"type":"object","required":["name","job","version","paused","fired"],
       "properties":{"outcome":{"enum":["created","replaced","unchanged"]},

@@ -1,4 +1,4 @@
-// JSON schemas of pauses, and of what the next hours bring. Of schemas.cc.
+// JSON schemas of pauses and of upcoming ticks. Part of schemas.cc.
 #pragma once
 
 #include "http/routes.h"

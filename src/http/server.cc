@@ -1,4 +1,4 @@
-// The listener, the shards, and the order of starting and stopping.
+// The listener, the shards, and the order in which they start and stop.
 #include "http/server.h"
 
 #include <fmt/format.h>
@@ -24,12 +24,12 @@ using boost::system::error_code;
 
 namespace {
 
-// Of a test server: each request that waits for a drain or a state has one.
+// On a test server, each request that waits for a drain or a state occupies one.
 constexpr int kTestThreads = 64;
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);  // after running out of descriptors
 
-// How many connections the limit of open files allows: that limit, which often begins at 1024, is
-// raised as far as may be, and some files are left for the store.
+// How many connections the limit of open files allows. Raises that limit, which is often 1024 at
+// first, as far as possible, and leaves some files for the store.
 std::size_t possible_connections(std::size_t wanted, Log& log) {
   constexpr rlim_t kOthers = 512;
   rlimit limit{};
@@ -47,7 +47,7 @@ std::size_t possible_connections(std::size_t wanted, Log& log) {
   return possible;
 }
 
-http::Doorman::Source token_source(const Store& store) {
+http::Authenticator::Source token_source(const Store& store) {
   return {[&store] { return store.tokens(); }, [&store] { return store.tokens_version(); }};
 }
 
@@ -97,16 +97,16 @@ struct HttpServer::Impl {
                .log = log,
                .readers = http::ReaderPool(options.max_waiting_reads),
                .host_readers = http::ReaderPool(options.max_waiting_reads),
-               .doorman = http::Doorman({.require_token = options.require_token,
-                                         .rate_per_token = options.rate_per_token,
-                                         .free_failures = options.free_failures,
-                                         .job_token_key = options.job_token_key},
-                                        token_source(store), registry),
+               .authenticator = http::Authenticator({.require_token = options.require_token,
+                                                     .rate_per_token = options.rate_per_token,
+                                                     .free_failures = options.free_failures,
+                                                     .job_token_key = options.job_token_key},
+                                                    token_source(store), registry),
                .addresses = http::AddressBook(options.max_connections_per_address),
                .refused = registry.counter("mainspring_http_refused_connections_total",
-                                           "Connections refused: there were max_connections, or "
-                                           "max_connections_per_address")} {
-    registry.gauge("mainspring_http_connections", "Open connections",
+                                           "Connections refused because of max_connections or "
+                                           "max_connections_per_address.")} {
+    registry.gauge("mainspring_http_connections", "Open connections.",
                    [count = shared.connections] { return static_cast<double>(count->load()); });
   }
 
@@ -145,7 +145,7 @@ void HttpServer::serve_host(HostControl& host, HostRoutes host_routes) {
   Impl& impl = *impl_;
   MS_ASSERT(!impl.started, "job folders are served before the start");
   http::Services& services = impl.shared.services;
-  // A body that is never let in would be told to come back, for ever.
+  // A body over this size could never be accepted, and its client would retry forever.
   const std::size_t room =
       impl.options.max_buffered_bytes / static_cast<std::size_t>(impl.options.io_threads);
   host_routes.max_upload_bytes = std::min(host_routes.max_upload_bytes, room);
@@ -214,7 +214,7 @@ void HttpServer::Impl::accept() {
       return accept();
     }
     if (problem == asio::error::operation_aborted) return;
-    // Most often: no descriptors left. Those who wait in the backlog are not lost.
+    // Usually no descriptors are left. Connections in the backlog are not lost.
     shared.log.warn("cannot accept a connection", {{"problem", problem.message()}});
     accept_pause->expires_after(kAcceptPause);
     accept_pause->async_wait([this](const error_code& cancelled) {
@@ -227,7 +227,7 @@ void HttpServer::Impl::on_accept(http::Shard& shard, http::Socket socket) {
   if (shared.connections->fetch_add(1) >= max_connections) {
     shared.connections->fetch_sub(1);
     shared.refused.add();
-    if (options.tls == nullptr) http::turn_away(socket);  // under TLS the words come too dear
+    if (options.tls == nullptr) http::turn_away(socket);  // with TLS a reply costs too much
     return;
   }
   asio::dispatch(shard.io(), [&shard, socket = std::move(socket)]() mutable {
@@ -263,7 +263,7 @@ void HttpServer::stop(Duration grace) {
   if (!impl.started || impl.stopped) return;
   set_not_ready("the server is stopping");
   stop_accepting();
-  // In this order: replies to the claims say already that the connection closes.
+  // In this order: the replies to the claims then already announce that the connection closes.
   for (auto& shard : impl.shards) shard->begin_stop();
   impl.shared.services.broker.stop_claims();
   const Instant until = impl.shared.services.clock.now().instant + grace;
@@ -284,7 +284,7 @@ void HttpServer::stop(Duration grace) {
 }
 
 void HttpServer::ping(std::function<void()> turned) {
-  // The last copy goes with the last I/O thread that has run.
+  // Its last copy is destroyed on the last I/O thread that has run.
   struct Round {
     std::function<void()> turned;
     std::atomic<std::size_t> left;

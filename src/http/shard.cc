@@ -1,4 +1,4 @@
-// The io thread: accepts mail, keeps the slots, looks at deadlines.
+// The io thread: handles mail, keeps the slots, checks deadlines.
 #include "http/shard.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace {
 
 namespace asio = boost::asio;
 
-// How often deadlines are looked at: they are seconds, so that one timer does for all connections.
+// How often deadlines are checked: they are seconds, so one timer is enough for all connections.
 constexpr auto kTick = std::chrono::milliseconds(250);
 
 }  // namespace
@@ -35,8 +35,9 @@ Shard::Shard(Shared& shared)
       id = more[i - routes().size()].id;
     metrics_[i].seconds = &shared_.services.registry.histogram(
         "mainspring_http_request_seconds",
-        "Time from the head of a request to its reply, parked ones left out", duration_buckets(),
-        {{"route", std::string(id)}});
+        "Time from the head of a request to its reply, without parked "
+        "requests.",
+        duration_buckets(), {{"route", std::string(id)}});
   }
 }
 
@@ -49,12 +50,12 @@ void Shard::start() {
 }
 
 void Shard::begin_stop() {
-  // At once, not when the io thread comes to it: a mail that is on its way already may answer a
-  // claim, and that reply must say that the connection closes.
+  // Set at once, not when the io thread runs: mail that is already on its way may answer a claim,
+  // and that reply must announce that the connection closes.
   stopping_ = true;
   asio::post(io_, [this] {
     arm_tick();
-    // The slots may shrink and grow while they are told: by index.
+    // By index: the slots may change while the connections are called.
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       if (auto connection = slots_[i].connection) connection->begin_stop();
     }
@@ -111,8 +112,8 @@ void Shard::remove(std::uint32_t slot) {
 }
 
 void Shard::check_drained() {
-  if (!stopping_ || live_ != 0 || drained_told_) return;
-  drained_told_ = true;
+  if (!stopping_ || live_ != 0 || drain_reported_) return;
+  drain_reported_ = true;
   shared_.drained();
 }
 
@@ -125,7 +126,7 @@ void Shard::on_mail() {
     if (connection != nullptr) {
       connection->on_mail(std::move(mail));
     } else if (auto* read = std::get_if<StreamRead>(&mail.content)) {
-      // The end of a watch may have to wait for a file.
+      // Ending a watch may block on a file.
       shared_.pool(read->pool).submit([watch = std::move(read->watch)] {});
     } else {
       return_jobs(mail);
@@ -138,8 +139,8 @@ void Shard::note_abandoned(Ticket ticket, std::string worker) {
   abandoned_.emplace(ticket, std::move(worker));
 }
 
-// Jobs that were claimed for a peer that has gone become available again at once, not when their
-// lease expires, and without burning an attempt.
+// Jobs that were claimed for a disconnected peer become available at once, not when their lease
+// expires, and without counting the attempt.
 void Shard::return_jobs(Mail& mail) {
   auto* answer = std::get_if<ClaimAnswer>(&mail.content);
   if (answer == nullptr) return;
@@ -164,7 +165,8 @@ bool Shard::take_room(std::size_t bytes) {
   return true;
 }
 
-// Those of the table, those beside it, and the last for requests of no route.
+// First the routes of the table, then the additional ones; the last index is for unmatched
+// requests.
 std::size_t Shard::metrics_index(const Route* route) const {
   if (route == nullptr) return metrics_.size() - 1;
   const std::span<const Route> table = routes();
@@ -183,7 +185,7 @@ void Shard::count(const Route* route, int status, Duration took, bool waited) {
     if (known == status) return counter->add();
   }
   Counter& counter = shared_.services.registry.counter(
-      "mainspring_http_requests_total", "Requests, by route and status",
+      "mainspring_http_requests_total", "Requests by route and status.",
       {{"route", route == nullptr ? "none" : std::string(route->id)},
        {"status", fmt::to_string(status)}});
   metrics.by_status.emplace_back(status, &counter);

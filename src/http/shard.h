@@ -1,4 +1,4 @@
-// Shard: one io thread with its sockets. A connection lives and dies on its shard's thread.
+// Shard: one io thread with its sockets. A connection stays on its shard's thread.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "http/doorman.h"
+#include "http/authenticator.h"
 #include "http/mailbox.h"
 #include "http/readers.h"
 #include "http/routes.h"
@@ -22,20 +22,20 @@ namespace mainspring::http {
 
 class Connection;
 
-// What all shards of a server share.
+// Shared by all shards of a server.
 struct Shared {
   Services services;
   Log& log;
   ReaderPool readers;
   ReaderPool host_readers;  // job folders may be slow; reads of the store do not wait for them
-  Doorman doorman;
+  Authenticator authenticator;
   AddressBook addresses;
   Counter& refused;  // connections
   std::vector<std::string> host_names;
   MoreRoutes more_routes = {};
   std::shared_ptr<std::atomic<std::int64_t>> connections =
       std::make_shared<std::atomic<std::int64_t>>(0);
-  std::function<void()> drained;  // a shard that stops has no connection left
+  std::function<void()> drained;  // a stopping shard has no connection left
 
   ReaderPool& pool(Pool which) { return which == Pool::host ? host_readers : readers; }
 };
@@ -46,9 +46,9 @@ class Shard {
   ~Shard();
 
   void start();  // the thread
-  // From every thread: ends connections as they become idle; Shared::drained when none is left.
+  // Thread-safe: ends connections as they become idle; calls Shared::drained when none is left.
   void begin_stop();
-  // Closes all and joins. May be called twice, before start too.
+  // Closes all and joins. May be called twice, and before start.
   void stop();
 
   boost::asio::io_context& io() { return io_; }
@@ -62,24 +62,24 @@ class Shard {
   Shared& shared() { return shared_; }
   Instant now() const { return shared_.services.clock.now().instant; }
   bool stopping() const { return stopping_.load(); }
-  // The ticket of a new exchange of the connection in `slot`; earlier ones are void.
+  // The ticket of a new exchange of the connection in `slot`; earlier ones become invalid.
   Ticket new_ticket(std::uint32_t slot);
   void remove(std::uint32_t slot);
-  // A claim is under way and its peer has gone: what it still gets is given back.
+  // The peer of the current claim has disconnected: jobs that it still gets are returned.
   void note_abandoned(Ticket ticket, std::string worker);
-  // Room for `bytes` more of bodies? Taken if so.
+  // Reserves room for `bytes` of bodies; returns false if there is none.
   bool take_room(std::size_t bytes);
   std::size_t most_room() const;
   bool has_room(std::size_t bytes) const { return *room_ + bytes <= most_room(); }
-  // The same, but one alone always has room: a small limit must not refuse every answer.
+  // The same, but a single body always has room: a small limit must not refuse every answer.
   bool has_room_alone(std::size_t bytes) const { return *room_ == 0 || has_room(bytes); }
   void give_room(std::size_t bytes) { *room_ -= bytes; }
   const std::shared_ptr<std::atomic<std::size_t>>& room() { return room_; }
   void count(const Route* route, int status, Duration took, bool waited);
   std::shared_ptr<Mailbox>& mailbox() { return mailbox_; }
-  // Where a connection without unread input reads to. Valid until the next read of any.
+  // The read buffer of connections without unread input. Valid until the next read of any of them.
   std::array<char, 64 << 10>& scratch() { return *scratch_; }
-  // Text of the head of a reply, used again and again.
+  // Buffer for the head of a reply; reused.
   std::string& reply_head() { return reply_head_; }
   std::string_view date();
 
@@ -106,18 +106,18 @@ class Shard {
   boost::asio::steady_timer tick_;
   bool tick_armed_ = false;
   std::atomic<bool> stopping_{false};
-  bool drained_told_ = false;
+  bool drain_reported_ = false;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_slots_;
   std::size_t live_ = 0;
-  // Bytes that bodies take; also given back by those who keep a body longer than its connection.
+  // Bytes that bodies occupy; a body may outlive its connection.
   std::shared_ptr<std::atomic<std::size_t>> room_ = std::make_shared<std::atomic<std::size_t>>(0);
   std::unordered_map<Ticket, std::string> abandoned_;
   std::unique_ptr<std::array<char, 64 << 10>> scratch_;
   std::string reply_head_;
   std::string date_;
   std::int64_t date_second_ = -1;
-  std::vector<RouteMetrics> metrics_;  // by index in routes(); the last is of no route
+  std::vector<RouteMetrics> metrics_;  // by index in routes(); the last is for unmatched requests
   std::vector<Mail> mails_;
   std::shared_ptr<Mailbox> mailbox_;
   std::jthread thread_;

@@ -1,9 +1,10 @@
-// Streams: replies that are sent as they come, piece by piece, or waited for.
+// Streams: replies that are sent piece by piece, or waited for.
 //
 //   read_piece ─▶ a piece ─▶ write it ─▶ taken by the socket ─▶ read_piece …
 //        └─▶ nothing yet, a watch ─▶ it fires ─▶ read_piece
 //
-// A peer that takes nothing gets no more than one piece; one that waits has no thread, no buffer.
+// A peer that does not read gets at most one piece. A stream that waits uses no thread and no
+// buffer.
 #include <fmt/format.h>
 
 #include "http/connection.h"
@@ -27,7 +28,7 @@ void Connection::do_stream(DoStream stream) {
         });
   }
   if (!wait && stream_->plan->beat) arm_beat();
-  arm_read();  // to learn that the peer goes away
+  arm_read();  // to notice a disconnect
   read_piece();
 }
 
@@ -68,11 +69,11 @@ void Connection::read_piece() {
             }
             box->deliver_unexpected({ticket, std::move(read)});
           });
-  s.watch.reset();  // the task has it: its end may have to wait for a file
+  s.watch.reset();  // the task owns it: ending it may block on a file
   if (taken) return;
   s.reading = false;
   s.retry = true;
-  if (s.begun) return;
+  if (s.started) return;
   drop_stream();
   overloaded_reads();
 }
@@ -80,7 +81,7 @@ void Connection::read_piece() {
 void Connection::on_stream_ready() {
   if (stream_ == nullptr) return;
   stream_->ready = true;
-  // While a piece is written it goes on behind it.
+  // If a piece is being written, the stream continues after it.
   if (state_ == State::busy && !stream_->reading && !stream_->retry) read_piece();
 }
 
@@ -92,31 +93,31 @@ void Connection::on_piece(StreamRead read) {
   if (!welcome()) return end_unwelcome();
   StreamPiece& piece = read.piece;
   if (piece.reply) {
-    // What was begun can only be cut off, and the missing end tells so.
-    if (s.begun) return close();
+    // Headers are already sent; truncate the body so that the client detects the failure.
+    if (s.started) return close();
     drop_stream();
     return reply(std::move(*piece.reply));
   }
   if (!piece.bytes.empty() || piece.ended) return write_piece(piece.bytes, piece.ended);
-  if (!s.begun && !s.plan->wait) return write_piece({}, false);  // the head, at once
+  if (!s.started && !s.plan->wait) return write_piece({}, false);  // send the head at once
   if (s.ready || s.last) read_piece();
 }
 
 void Connection::write_piece(std::string_view bytes, bool ended) {
   Stream& s = *stream_;
   std::string out;
-  if (!s.begun) {
+  if (!s.started) {
     shard_.count(route_, 200, shard_.now() - started_, waited_);
     if (http10_ || shard_.stopping()) keep_alive_ = false;
     out = fmt::format(
         "HTTP/1.1 200 OK\r\nDate: {}\r\nX-Content-Type-Options: nosniff\r\nContent-Type: {}\r\n"
         "Cache-Control: no-store\r\n{}{}{}\r\n",
         shard_.date(), s.plan->content_type,
-        // nginx and others collect an answer unless this field forbids it.
+        // nginx and others buffer an answer unless this field forbids it.
         s.plan->wait ? "" : "X-Accel-Buffering: no\r\n",
         http10_ ? "" : "Transfer-Encoding: chunked\r\n",
         keep_alive_ ? "" : "Connection: close\r\n");
-    s.begun = true;
+    s.started = true;
     if (head_only_) ended = true;
   }
   if (!head_only_) {
@@ -130,7 +131,7 @@ void Connection::write_piece(std::string_view bytes, bool ended) {
   write({}, std::move(out));
 }
 
-// The socket took the piece.
+// Called when the socket has taken the piece.
 void Connection::after_piece() {
   Stream& s = *stream_;
   if (s.ended) {
@@ -142,7 +143,7 @@ void Connection::after_piece() {
   deadline_ = Instant::never();
   if (shard_.stopping()) return end_stream_early();
   arm_read();
-  // A piece of nothing was only the head: its watch is there.
+  // An empty piece was only the head: its watch is set.
   if (s.watch == nullptr || s.ready) read_piece();
 }
 
@@ -150,22 +151,22 @@ void Connection::retry_stream() {
   if (stream_->retry && state_ == State::busy) read_piece();
 }
 
-// The server stops: what was sent is whole, and its reader goes on elsewhere from there.
+// The server stops: the sent part is complete, and the client continues at another node from there.
 void Connection::end_stream_early() {
   Stream& s = *stream_;
-  if (state_ != State::busy) return;  // after_piece() comes here again
+  if (state_ != State::busy) return;  // after_piece() calls this again
   keep_alive_ = false;
   if (s.plan->wait) {
     s.last = true;
     return on_stream_ready();
   }
-  ticket_ = shard_.new_ticket(slot_);  // a piece that is on its way is void
+  ticket_ = shard_.new_ticket(slot_);  // invalidates a piece that is on its way
   write_piece({}, true);
 }
 
 void Connection::drop_stream() {
   if (stream_->timer != nullptr) stream_->timer->cancel();
-  // The end of a watch, and of what the plan holds, may have to wait for a file.
+  // Destroying the watch and the plan may block on a file.
   ReaderPool& pool = shard_.shared().pool(stream_->plan->pool);
   pool.submit([plan = std::move(stream_->plan), watch = std::move(stream_->watch)] {});
   stream_.reset();

@@ -1,4 +1,4 @@
-// The routes of a test server: bodies go to TestControl, its answers back.
+// The routes of a test server: pass bodies to TestControl and return its answers.
 #include "http/test_routes.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ Reply test_reply(Result<std::string> body, int status) {
   return Reply{.status = status, .body = std::move(*body)};
 }
 
-// On a thread of its own: these calls wait.
+// On a thread of its own: these calls block.
 Plan test_plan(const Request& request, Services& services, TestCall call, int status = 200) {
   return DoRead{.read = [&test = *services.test, body = std::string(request.body), call,
                          status] { return test_reply((test.*call)(body), status); },

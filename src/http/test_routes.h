@@ -1,5 +1,5 @@
-// The routes of a test server, below /v1/test. No other server has them, and they are not in
-// /openapi.json: docs/reference/test_server.md describes them.
+// The routes of a test server, below /v1/test. Other servers do not have them. They are not in
+// /openapi.json; see docs/reference/test_server.md.
 #pragma once
 
 #include "http/routes.h"

@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// A server with the routes of a test server. Its store is synced: that makes no difference here.
+// A server with the routes of a test server. Its store is synced, which does not matter here.
 struct FaultyServer {
   FaultyServer() {
     auto opened = open_sqlite_store({.directory = directory.path() + "/store"}, clock.now(), log);
@@ -66,7 +66,7 @@ struct FaultyServer {
 
 }  // namespace
 
-TEST_CASE("a server that is no test server has none of its routes") {
+TEST_CASE("only a test server has the test routes") {
   TestServer server;
   Peer peer(server);
   for (const http::Route& route : http::test_routes().routes) {
@@ -112,7 +112,7 @@ TEST_CASE("each route of a test server answers, and refuses by field") {
        {"POST", "/v1/test/reset", R"({"all":true})", 400, "invalid_argument", "all"}});
 }
 
-TEST_CASE("a finish whose answer is lost ends its connection, and was applied") {
+TEST_CASE("a finish with a lost response ends its connection and was applied") {
   FaultyServer server;
   REQUIRE(server.call("POST", "/v1/test/faults", R"({"lost_finish":1,"lost_finish_of":"answer"})")
               .status == 200);
@@ -131,11 +131,11 @@ TEST_CASE("a finish that is lost ends its connection, and the job runs again") {
   const std::string finish = server.claim();
   CHECK(server.call("POST", "/v1/finish", finish).status == 0);
   CHECK(has(server.call("POST", "/v1/finish", finish).body, R"("status":"stale")"));
-  const std::string again = server.claim();  // the last attempt meets no fault
+  const std::string again = server.claim();  // the last attempt has no fault
   CHECK(has(server.call("POST", "/v1/finish", again).body, R"("status":"ok")"));
 }
 
-TEST_CASE("a late answer comes, and the routes of the test server are never late") {
+TEST_CASE("a delayed response arrives, and test routes are never delayed") {
   FaultyServer server;
   REQUIRE(server.call("POST", "/v1/test/faults", R"({"delay":{"p":1,"max":"50ms"}})").status ==
           200);

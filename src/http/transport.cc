@@ -1,4 +1,4 @@
-// The bytes of a connection: what the kernel and OpenSSL say, as steps.
+// The bytes of a connection: converts results of the kernel and OpenSSL to steps.
 #include "http/transport.h"
 
 #include <arpa/inet.h>
@@ -21,7 +21,7 @@
 namespace mainspring::http {
 namespace {
 
-// The most that one record of TLS holds.
+// Maximum size of one TLS record.
 constexpr std::size_t kRecordBytes = 16 << 10;
 
 struct Address {
@@ -29,7 +29,7 @@ struct Address {
   bool local = false;
 };
 
-// An address of IPv4 in the clothes of IPv6 is told as what it is.
+// An IPv4-mapped IPv6 address is shown as IPv4.
 Address address_of(const sockaddr_storage& address) {
   char text[INET6_ADDRSTRLEN] = "";
   if (address.ss_family == AF_INET) {
@@ -74,7 +74,7 @@ Transport::Transport(Socket socket, std::shared_ptr<SSL_CTX> tls) : socket_(std:
   Address peer = peer_of(socket_.native_handle());
   peer_ = std::move(peer.text);
   local_ = peer.local;
-  const int on = 1;  // means nothing to a unix socket
+  const int on = 1;  // has no effect on a unix socket
   ::setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   if (tls == nullptr) return;
   ssl_ = SSL_new(tls.get());
@@ -86,7 +86,7 @@ Transport::~Transport() {
   SSL_free(ssl_);
 }
 
-// OpenSSL keeps errors per thread: each call begins without those of others.
+// OpenSSL keeps errors per thread: clear earlier errors before each call.
 Transport::Step Transport::after(int result) {
   if (result > 0) return {Next::done, static_cast<std::size_t>(result)};
   const int problem = SSL_get_error(ssl_, result);
@@ -100,12 +100,12 @@ Transport::Step Transport::after(int result) {
 
 Transport::Step Transport::handshake() {
   if (ssl_ == nullptr) return {Next::done};
-  if (!begun_) {
+  if (!started_) {
     char first = 0;
     const ssize_t got = ::recv(socket_.native_handle(), &first, 1, MSG_PEEK);
     if (got < 0 && would_block(errno)) return {Next::wait_read};
     if (got <= 0) return {got == 0 ? Next::closed : Next::broken};
-    begun_ = true;
+    started_ = true;
     // TLS begins with 22 (a handshake), HTTP with the letters of a method.
     if ((first >= 'A' && first <= 'Z') || (first >= 'a' && first <= 'z')) {
       SSL_free(std::exchange(ssl_, nullptr));
@@ -218,7 +218,7 @@ std::string Transport::certificate_name() const {
   }
   std::string out(reinterpret_cast<const char*>(text), static_cast<std::size_t>(size));
   OPENSSL_free(text);
-  // It stands in logs, after other words.
+  // The text is used inside log lines.
   for (char& c : out) {
     if (static_cast<unsigned char>(c) <= ' ' || c == 0x7f) c = '?';
   }

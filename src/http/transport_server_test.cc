@@ -1,4 +1,4 @@
-// The server over TLS and over a socket in the file system.
+// The server over TLS and over a Unix socket.
 #include <sys/stat.h>
 #include <sys/un.h>
 
@@ -58,7 +58,7 @@ class UnixPeer {
   bool connected_ = false;
 };
 
-// A listening server in the file system, without all that is behind it.
+// A server that listens on a Unix socket, without a store or a broker.
 struct Bound {
   explicit Bound(TestServer& node, const std::string& path) {
     HttpOptions options;
@@ -74,7 +74,7 @@ struct Bound {
 
 }  // namespace
 
-TEST_CASE("over TLS: requests on one connection, and the URL says https") {
+TEST_CASE("over TLS: requests on one connection, and the URL has https") {
   TestServer server(tls_options());
   CHECK(server.server->url() == "https://127.0.0.1:" + std::to_string(server.server->port()));
   Peer peer = tls_peer(server);
@@ -84,7 +84,7 @@ TEST_CASE("over TLS: requests on one connection, and the URL says https") {
   CHECK(std::string(SSL_get_version(peer.ssl())) == "TLSv1.3");
 }
 
-TEST_CASE("a request in plain text at a port of TLS is told to use https") {
+TEST_CASE("a plain-text request to a TLS port is answered with an error that says to use https") {
   TestServer server(tls_options());
   Peer peer = plain_peer(server);
   const Answer answer = peer.call("POST", "/v1/jobs", R"({"queue":"q","kind":"k"})");
@@ -95,7 +95,7 @@ TEST_CASE("a request in plain text at a port of TLS is told to use https") {
   CHECK(tls_peer(server).call("GET", "/healthz").status == 200);
 }
 
-TEST_CASE("over TLS: what comes while a claim is parked is answered after it") {
+TEST_CASE("over TLS: a request that arrives while a claim is parked is answered after it") {
   TestServer server(tls_options());
   Peer worker = tls_peer(server);
   worker.send(Peer::request("POST", "/v1/claim", kParked));
@@ -108,7 +108,7 @@ TEST_CASE("over TLS: what comes while a claim is parked is answered after it") {
   CHECK(has(worker.receive().body, "version"));
 }
 
-TEST_CASE("over TLS: a parked claim whose peer goes away takes no job, said or unsaid") {
+TEST_CASE("over TLS: a parked claim of a peer that closes or vanishes takes no job") {
   TestServer server(tls_options());
   for (const bool says_so : {true, false}) {
     CAPTURE(says_so);
@@ -124,7 +124,7 @@ TEST_CASE("over TLS: a parked claim whose peer goes away takes no job, said or u
   }
 }
 
-TEST_CASE("a handshake that is not finished is cut after header_timeout") {
+TEST_CASE("an unfinished handshake is cut off after header_timeout") {
   HttpOptions options = tls_options();
   options.header_timeout = std::chrono::milliseconds(100);
   TestServer server(options);
@@ -135,19 +135,19 @@ TEST_CASE("a handshake that is not finished is cut after header_timeout") {
   wait_until([&] { return server.server->connections() == 0; });
 }
 
-TEST_CASE("junk at a port of TLS ends its connection and no other") {
+TEST_CASE("garbage on a TLS port ends only its own connection") {
   TestServer server(tls_options());
   Peer good = tls_peer(server);
   for (int i = 0; i < 20; ++i) {
     Peer junk = plain_peer(server);
     junk.send(std::string(1000, static_cast<char>(i + 1)));
-    (void)junk.rest();  // an alert, and the end
+    (void)junk.rest();  // an alert, then the end
   }
   CHECK(good.call("GET", "/healthz").status == 200);
   wait_until([&] { return server.server->connections() == 1; });
 }
 
-TEST_CASE("an idle connection that is closed by the server ends in good order") {
+TEST_CASE("the server closes an idle connection with a clean TLS shutdown") {
   HttpOptions options = tls_options();
   options.idle_timeout = std::chrono::milliseconds(100);
   TestServer server(options);
@@ -157,7 +157,7 @@ TEST_CASE("an idle connection that is closed by the server ends in good order") 
   CHECK(SSL_get_shutdown(peer.ssl()) == SSL_RECEIVED_SHUTDOWN);
 }
 
-TEST_CASE("a new certificate is shown to new connections, and old ones go on") {
+TEST_CASE("new connections get the new certificate, and old ones stay open") {
   Certificates certificates;
   certificates.issue("server", {"localhost"});
   const auto tls = *TlsServer::open(certificates.server());
@@ -193,7 +193,7 @@ TEST_CASE("over TLS: large bodies and large answers, pipelined") {
   }
 }
 
-TEST_CASE("whoever needs a certificate and has none gets nothing") {
+TEST_CASE("a client without a required certificate is refused") {
   Certificates certificates;
   certificates.issue("server", {"localhost"});
   certificates.issue("worker", {});
@@ -209,7 +209,7 @@ TEST_CASE("whoever needs a certificate and has none gets nothing") {
   CHECK(Peer(server.server->port(), unknown.get()).call("GET", "/healthz").status == 0);
 }
 
-TEST_CASE("a socket in the file system serves its owner only, and goes when the server stops") {
+TEST_CASE("a Unix socket serves only its owner, and is removed when the server stops") {
   TestServer node;
   const std::string path = node.directory.path() + "/api.sock";
   {
@@ -227,11 +227,11 @@ TEST_CASE("a socket in the file system serves its owner only, and goes when the 
   CHECK(!UnixPeer(path).connected());
 }
 
-TEST_CASE("a socket that a dead server left is replaced, one that lives is not") {
+TEST_CASE("the socket of a dead server is replaced, one in use is not") {
   TestServer node;
   const std::string path = node.directory.path() + "/api.sock";
   {
-    // Bound and never listened on: what a server that was killed leaves.
+    // Bound but not listening: the state after a server was killed.
     const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -245,7 +245,7 @@ TEST_CASE("a socket that a dead server left is replaced, one that lives is not")
   REQUIRE(!second.started);
   CHECK(second.started.error().code == ErrorCode::conflict);
   CHECK(has(UnixPeer(path).get("/healthz"), "200 OK"));
-  // What somebody else has put there meanwhile stays.
+  // A file that another process has put there meanwhile is kept.
   REQUIRE(::unlink(path.c_str()) == 0);
   std::ofstream(path) << "mine";
   first.server->stop(std::chrono::seconds(5));
@@ -255,7 +255,7 @@ TEST_CASE("a socket that a dead server left is replaced, one that lives is not")
   CHECK(third.started.error().code == ErrorCode::conflict);
 }
 
-TEST_CASE("options that make no sense for a socket are refused") {
+TEST_CASE("invalid options for a Unix socket are refused") {
   HttpOptions options;
   options.unix_path = std::string(200, 'x');
   REQUIRE(options.validate().size() == 1);

@@ -1,5 +1,5 @@
-// A transport keeps its promises over a pair of sockets: whatever the peer does, and in whatever
-// pieces the bytes come.
+// A transport over a pair of sockets: correct whatever the peer does, and however the bytes are
+// split.
 #include "http/transport.h"
 
 #include <fcntl.h>
@@ -32,7 +32,7 @@ const Certificates& certificates() {
   return made;
 }
 
-// A server's transport and the raw other end.
+// A server's transport and the raw peer socket.
 struct Pair {
   explicit Pair(std::shared_ptr<SSL_CTX> tls, int buffer_bytes = 0) {
     int fds[2];
@@ -65,7 +65,7 @@ std::shared_ptr<SSL_CTX> server_context(bool asks_certificate = false) {
   return *make_server_context(options);
 }
 
-// A pair whose other end is a client of TLS.
+// A pair whose other end is a TLS client.
 struct TlsPair : Pair {
   explicit TlsPair(bool shaken = true, int buffer_bytes = 0, bool with_certificate = false,
                    int version = 0)
@@ -101,7 +101,7 @@ std::string transport_text_of(std::size_t bytes) {
   return text;
 }
 
-// Writes all of it, head and body as one, while the other end reads; what arrives there.
+// Writes head and body in one call while the other end reads. Returns the bytes that arrive.
 template <class ReceiveSome>
 std::string pump(Transport& transport, std::string_view head, std::string_view body,
                  ReceiveSome receive_some, int& waits) {
@@ -111,7 +111,7 @@ std::string pump(Transport& transport, std::string_view head, std::string_view b
   bool first = true;
   for (int turn = 0; turn < kMaxTurns && got.size() < whole.size(); ++turn) {
     if (sent < whole.size()) {
-      // As a connection does: two parts, then one that holds the rest, elsewhere in memory.
+      // As a connection does: two parts, then one with the remainder, at another address.
       const std::string rest = whole.substr(sent);
       const Transport::Step step = first ? transport.write(head, body) : transport.write(rest);
       first = false;
@@ -148,7 +148,7 @@ TEST_CASE("bytes arrive whole through a small socket, plain and under TLS") {
   }
 }
 
-TEST_CASE("what a client sends is read as it comes, however small the pieces") {
+TEST_CASE("input of a client is read as it arrives, however small the pieces") {
   TlsPair pair;
   char into[100'000];
   CHECK(pair.transport->read(into).next == Next::wait_read);
@@ -167,10 +167,10 @@ TEST_CASE("what a client sends is read as it comes, however small the pieces") {
   CHECK(got == text);
 }
 
-TEST_CASE("half a handshake waits, and breaks when its peer goes") {
+TEST_CASE("half a handshake waits, and fails when its peer disconnects") {
   TlsPair whole(false);
   SSL_do_handshake(whole.ssl);
-  // The client's first words, of which only some arrive.
+  // The client's first bytes, of which only some arrive.
   char hello[4096];
   Pair relay(server_context());
   const ssize_t size = ::recv(whole.transport->socket().native_handle(), hello, sizeof hello, 0);
@@ -184,13 +184,13 @@ TEST_CASE("half a handshake waits, and breaks when its peer goes") {
   relay.transport->finish();  // harmless
 }
 
-TEST_CASE("a peer that goes before its first word has closed") {
+TEST_CASE("a peer that disconnects before its first byte counts as closed") {
   Pair pair(server_context());
   pair.other.reset();
   CHECK(pair.transport->handshake().next == Next::closed);
 }
 
-TEST_CASE("junk instead of TLS breaks") {
+TEST_CASE("garbage instead of TLS is an error") {
   using namespace std::string_literals;
   for (const std::string& junk :
        {"\x16\x03\x01\x00\x05hello"s, "\x00\x00\x00\x00\x00\x00\x00\x00"s, "\x16\x03\x01\xff\xff"s,
@@ -201,7 +201,7 @@ TEST_CASE("junk instead of TLS breaks") {
   }
 }
 
-TEST_CASE("HTTP where TLS is spoken is told apart, and can be answered plainly") {
+TEST_CASE("plain HTTP on a TLS port is detected and can be answered in plain text") {
   for (const char* method : {"GET", "POST", "DELETE", "PATCH", "OPTIONS", "get"}) {
     Pair pair(server_context());
     pair.send(std::string(method) + " / HTTP/1.1\r\n\r\n");
@@ -212,7 +212,7 @@ TEST_CASE("HTTP where TLS is spoken is told apart, and can be answered plainly")
   }
 }
 
-TEST_CASE("an end in good order and one that was cut are told apart") {
+TEST_CASE("a clean TLS shutdown and a broken connection are distinguished") {
   char into[100];
   TlsPair good;
   SSL_shutdown(good.ssl);
@@ -232,7 +232,7 @@ TEST_CASE("an end in good order and one that was cut are told apart") {
   CHECK(plain.transport->write("x").next == Next::broken);  // and no SIGPIPE
 }
 
-TEST_CASE("finish() tells the client that nothing more comes") {
+TEST_CASE("finish() signals the end of the stream to the client") {
   TlsPair pair;
   REQUIRE(pair.transport->write("last words").bytes == 10);
   pair.transport->finish();
@@ -242,7 +242,7 @@ TEST_CASE("finish() tells the client that nothing more comes") {
   CHECK(SSL_get_error(pair.ssl, end) == SSL_ERROR_ZERO_RETURN);
 }
 
-TEST_CASE("a look at a silent peer says so, and what was seen is read") {
+TEST_CASE("a peek at a silent peer returns nothing, and peeked bytes are read later") {
   char into[200];
   for (const bool tls : {false, true}) {
     CAPTURE(tls);
@@ -253,7 +253,7 @@ TEST_CASE("a look at a silent peer says so, and what was seen is read") {
     tls ? (void)SSL_write(under.ssl, "0123456789", 10) : plain.send("0123456789");
     CHECK(!transport.pending());
     CHECK(transport.peek().next == Next::done);
-    CHECK(transport.pending() == tls);  // the socket is empty: no wait would tell
+    CHECK(transport.pending() == tls);  // the socket is empty: a wait would not return
     CHECK(transport.read(std::span(into, 4)).bytes == 4);
     CHECK(transport.pending() == tls);
     CHECK(transport.read(into).bytes == 6);
@@ -265,7 +265,7 @@ TEST_CASE("a look at a silent peer says so, and what was seen is read") {
 
 TEST_CASE("renegotiation is refused") {
   TlsPair pair(true, 0, false, TLS1_2_VERSION);
-  SSL_clear_options(pair.ssl, SSL_OP_NO_RENEGOTIATION);  // our own clients do not even ask
+  SSL_clear_options(pair.ssl, SSL_OP_NO_RENEGOTIATION);  // our own clients do not even request it
   REQUIRE(SSL_renegotiate(pair.ssl) == 1);
   char into[100];
   bool again = false;
@@ -278,7 +278,7 @@ TEST_CASE("renegotiation is refused") {
   (void)tls_problem();
 }
 
-TEST_CASE("a client's new keys are taken, in the midst of a conversation") {
+TEST_CASE("a client's key update is accepted during a connection") {
   TlsPair pair;
   char into[100];
   REQUIRE(SSL_key_update(pair.ssl, SSL_KEY_UPDATE_REQUESTED) == 1);
@@ -290,7 +290,7 @@ TEST_CASE("a client's new keys are taken, in the midst of a conversation") {
   CHECK(pair.receive_some() == "answer");
 }
 
-TEST_CASE("input that nobody wants any more is passed over") {
+TEST_CASE("input that is no longer needed is discarded") {
   TlsPair pair;
   char scratch[4096];
   REQUIRE(SSL_write(pair.ssl, "more", 4) == 4);
@@ -298,11 +298,11 @@ TEST_CASE("input that nobody wants any more is passed over") {
   CHECK(pair.transport->discard(scratch).next == Next::done);
   CHECK(pair.transport->discard(scratch).next == Next::wait_read);
   pair.other.reset();
-  const Next end = pair.transport->discard(scratch).next;  // it had not read our last words
+  const Next end = pair.transport->discard(scratch).next;  // it had not read our last bytes
   CHECK((end == Next::closed || end == Next::broken));
 }
 
-TEST_CASE("a transport knows its peer: the user of a unix socket, the name of a certificate") {
+TEST_CASE("a transport identifies its peer: user of a Unix socket, name of a certificate") {
   Pair plain(nullptr);
   CHECK(plain.transport->peer() == fmt::format("unix uid={}", ::getuid()));
   CHECK(plain.transport->local());

@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::size_t kMaxDataFileBytes = 64 << 20;
 
-// What every plan of this API does with a host: read or change, on a thread that may wait for
-// files; errors in the words of this API.
+// Common to the plans of this API: reads or changes the host on a thread that may wait for files;
+// errors have the format of this API.
 template <class F>
 Plan on_webjobs_host(Services& services, F work) {
   return DoRead{[&host = *services.host, work = std::move(work)]() -> Reply {
@@ -27,13 +27,13 @@ Reply empty(int status) {
   return Reply{.status = status, .content_type = {}};
 }
 
-// Of this server, as the client called it; the header has been checked.
+// The URL of this server as the client called it; the header has been checked.
 std::string base_url(const Request& request) {
   const std::string_view host = header_value(request.headers, "Host");
   return fmt::format("http://{}", host.empty() ? "localhost" : host);
 }
 
-// A name that no job can have is that of no job.
+// An invalid job name is answered like an unknown job.
 Result<void> check_name_of(const Request& request) {
   if (auto good = check_job_name(request.param); !good) {
     return Error{ErrorCode::not_found, good.error().message};
@@ -41,7 +41,7 @@ Result<void> check_name_of(const Request& request) {
   return {};
 }
 
-// -- ETags: of what the host shows, and of this start of the server, because versions begin anew
+// -- ETags: of the host's version and of this start of the server, as versions restart with it
 
 std::string etag_of(const Services& services, std::uint64_t version) {
   return fmt::format("\"{:x}-{:x}\"", services.host_epoch, version);
@@ -51,13 +51,13 @@ bool is_etag_listed(std::string_view if_none_match, std::string_view etag) {
   return if_none_match == "*" || if_none_match.find(etag) != std::string_view::npos;
 }
 
-// A list with its ETag, or 304 if the client has it. `write` answers the body.
+// A list with its ETag, or 304 if the client has it. `write` writes the body.
 template <class F>
 Plan with_etag(const Request& request, Services& services, F write) {
   const std::string known(header_value(request.headers, "If-None-Match"));
   return on_webjobs_host(
       services, [&services, known, write = std::move(write)](HostControl& host) -> Result<Reply> {
-        // Asked before the list: a change between the two makes the list newer than its
+        // Read before the list: if the host changes between the two, the list is newer than its
         // ETag.
         const std::string etag = etag_of(services, host.version());
         Reply reply;
@@ -71,7 +71,7 @@ Plan with_etag(const Request& request, Services& services, F write) {
       });
 }
 
-// There, a job without a folder is no job.
+// In Azure, a job without a folder does not exist.
 std::vector<JobView> present_jobs(std::vector<JobView> jobs, const Caller& caller) {
   std::erase_if(jobs, [](const JobView& job) { return job.missing.has_value(); });
   return shown_jobs(std::move(jobs), caller);
@@ -144,7 +144,7 @@ Plan plan_put_webjob(const Request& request, Services& services) {
 
 template <JobType Type>
 Plan plan_remove_webjob(const Request& request, Services& services) {
-  // A name that no job can have: there is no such job, which is what was asked for.
+  // No job can have this name, so the job is already absent, as requested.
   if (!check_job_name(request.param)) return empty(200);
   return change_host(request, services, folder_object(Type, request.param), &webjobs_error,
                      [name = request.param](HostControl& host, Audit& audit) -> Result<Reply> {
@@ -154,7 +154,7 @@ Plan plan_remove_webjob(const Request& request, Services& services) {
                      });
 }
 
-// An unknown job and a file that cannot be read are {}, as there.
+// An unknown job and an unreadable file give {}, as in Azure.
 template <JobType Type>
 Plan plan_webjob_settings(const Request& request, Services& services) {
   if (!check_job_name(request.param)) return Reply{.body = "{}"};
@@ -182,7 +182,7 @@ Plan plan_put_webjob_settings(const Request& request, Services& services) {
 Plan plan_run_webjob(const Request& request, Services& services) {
   if (auto good = check_name_of(request); !good) return webjobs_error(good.error());
   const std::string* given = query_value(request, "arguments");
-  std::string arguments = given == nullptr ? std::string() : *given;  // bounded as heads are
+  std::string arguments = given == nullptr ? std::string() : *given;  // bounded like heads
   return change_host(
       request, services, folder_object(JobType::triggered, request.param), &webjobs_error,
       [name = request.param, base = base_url(request), arguments = std::move(arguments),
@@ -237,7 +237,7 @@ Plan plan_webjobs_swagger(const Request& request, Services& services) {
 
 namespace {
 
-// A file that could not be written or removed is a conflict here.
+// This API reports a file that could not be written or removed as a conflict.
 Reply switch_reply(const Result<void>& result) {
   if (result) return empty(200);
   if (result.error().code == ErrorCode::io_error) {
@@ -363,7 +363,7 @@ Plan plan_publish_hook(const Request& request, Services& services) {
 
 namespace {
 
-// The job whose file this is: of jobs/TYPE/NAME/…. "" = of none.
+// The job that owns the file: of jobs/TYPE/NAME/…. "" = none.
 std::string_view job_of_file(std::string_view path) {
   for (const std::string_view prefix : {"jobs/triggered/", "jobs/continuous/", "jobs/queue/"}) {
     if (!path.starts_with(prefix)) continue;
@@ -380,8 +380,8 @@ Plan plan_data_file(const Request& request, Services& services) {
   auto path = percent_decode(request.param, Plus::plain);
   if (!path) return webjobs_message(404, "There is no such file.");
   const std::string_view job = job_of_file(*path);
-  // The host finds files by names as they are on disk: what it would read in another way than
-  // job_of_file() is of no job.
+  // The host finds files by their names on disk: a path that it would read differently than
+  // job_of_file() belongs to no job.
   const bool plain = check_job_name(job) && path->find("//") == std::string::npos &&
                      path->find("..") == std::string::npos;
   auto may = plain ? check_may(*request.caller, Verb::read_payload, folder_scope(job))
@@ -389,7 +389,7 @@ Plan plan_data_file(const Request& request, Services& services) {
   if (!may) return webjobs_error(may.error());
   return on_webjobs_host(services, [path = std::move(*path)](HostControl& host) -> Result<Reply> {
     MS_TRY_ASSIGN(std::string content, host.data_file(path, kMaxDataFileBytes));
-    // Nothing that a browser would run: what is in the file, a job wrote.
+    // Never a type that a browser would run: a job wrote the content of the file.
     const bool text = path.ends_with(".txt") || path.ends_with(".log");
     return Reply{.body = std::move(content),
                  .content_type = text ? "text/plain; charset=utf-8" : "application/octet-stream"};

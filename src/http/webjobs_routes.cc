@@ -1,4 +1,4 @@
-// The table of the WebJobs API, and the other spellings of its paths.
+// The table of the WebJobs API, and the alternative spellings of its paths.
 #include "http/webjobs_routes.h"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@ namespace {
 constexpr QueryParameter kRunQuery[] = {
     {"arguments", R"({"type":"string"})", "Appended to the command."}};
 
-// Bodies that mean nothing are taken and passed over, as unknown parameters are: tools send both.
+// Accepts and ignores unused bodies and unknown parameters: tools send both.
 constexpr Route kWebjobsRoutes[] = {
     {.method = "GET",
      .pattern = "/api/webjobs",
@@ -223,7 +223,7 @@ constexpr Route kWebjobsRoutes[] = {
      .any_query = true},
 };
 
-// The canonical beginning and the spellings that stand for it. Source: Kudu's routes.
+// The canonical prefix and its alternative spellings. Source: Kudu's routes.
 struct Spelling {
   std::string_view prefix, canonical;
 };

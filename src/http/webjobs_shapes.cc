@@ -1,4 +1,4 @@
-// How jobs and hooks look to programs that know Azure WebJobs.
+// Jobs and hooks in the format of Azure WebJobs.
 #include "http/webjobs_shapes.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The WebJobs API over real sockets, row by row, as scripts that were written for it ask.
+// The WebJobs API over real sockets, row by row, with the requests of existing scripts.
 #include "http/fake_host.h"
 #include "http/webjobs_routes.h"
 
@@ -34,7 +34,7 @@ struct WebJobs : HostServer {
     host.add(JobType::triggered, "idle");
     host.add(JobType::queue, "photos");
   }
-  // Literally, with nothing added but the length of a body.
+  // Sends the text literally and adds only the length of a body.
   Answer raw(std::string_view request_line, std::string_view headers = "",
              std::string_view body = "") {
     std::string text =
@@ -73,7 +73,7 @@ const std::string kMailer =
 
 }  // namespace
 
-TEST_CASE("the WebJobs API is there only if it was wanted") {
+TEST_CASE("the WebJobs API exists only if it is enabled") {
   HostServer without;
   Peer peer(without.server);
   for (std::string_view target : {"/api/webjobs", "/api/triggeredwebjobs", "/jobs",
@@ -121,7 +121,7 @@ TEST_CASE("every spelling of a path leads to the same") {
   CHECK(s.raw("GET /api/triggeredjobsx").status == 404);
 }
 
-TEST_CASE("lists and history have an ETag, and are not sent again to who has them") {
+TEST_CASE("lists and history have an ETag and are not sent again to a client that has them") {
   WebJobs s;
   for (std::string_view target : {"/api/webjobs", "/api/triggeredwebjobs", "/api/continuouswebjobs",
                                   "/api/triggeredwebjobs/report/history"}) {
@@ -143,14 +143,14 @@ TEST_CASE("lists and history have an ETag, and are not sent again to who has the
   }
 }
 
-TEST_CASE("an ETag of before a restart names nothing, though the host's versions begin anew") {
+TEST_CASE("an ETag from before a restart does not match, although host versions start again") {
   WebJobs before, after;
   REQUIRE(before.host.version() == after.host.version());
   const std::string etag = before.raw("GET /api/webjobs").headers.at("ETag");
   CHECK(after.raw("GET /api/webjobs", "If-None-Match: " + etag + "\r\n").status == 200);
 }
 
-TEST_CASE("PUT of a file needs a Content-Disposition, a zip is told by its type") {
+TEST_CASE("PUT of a file needs a Content-Disposition; a zip is recognized by its type") {
   WebJobs s;
   const Answer nameless =
       s.raw("PUT /api/triggeredwebjobs/new", "Content-Type: text/plain\r\n", "echo hi");
@@ -180,7 +180,7 @@ TEST_CASE("DELETE is always 200") {
   CHECK(s.raw("DELETE /api/triggeredwebjobs/report").status == 200);
   CHECK(s.raw("GET /api/triggeredwebjobs/report").status == 404);
   CHECK(s.raw("DELETE /api/triggeredwebjobs/report").status == 200);
-  CHECK(s.raw("DELETE /api/continuouswebjobs/nobody").status == 200);
+  CHECK(s.raw("DELETE /api/continuouswebjobs/unknown").status == 200);
   CHECK(s.raw("DELETE /api/continuouswebjobs/..%2F..").status == 200);
   CHECK(s.raw("GET /api/continuouswebjobs/mailer").status == 200);
 }
@@ -188,14 +188,14 @@ TEST_CASE("DELETE is always 200") {
 TEST_CASE("settings of an unknown job are empty; PUT replaces them") {
   WebJobs s;
   CHECK(s.raw("GET /api/triggeredwebjobs/report/settings").body == R"({"schedule":"0 0 3 * * *"})");
-  const Answer unknown = s.raw("GET /api/triggeredwebjobs/nobody/settings");
+  const Answer unknown = s.raw("GET /api/triggeredwebjobs/unknown/settings");
   CHECK(unknown.status == 200);
   CHECK(unknown.body == "{}");
   CHECK(s.raw("PUT /api/continuouswebjobs/mailer/settings", "Content-Type: application/json\r\n",
               R"({"is_singleton":true})")
             .status == 200);
   CHECK(s.raw("GET /api/continuouswebjobs/mailer/settings").body == R"({"is_singleton":true})");
-  CHECK(s.raw("PUT /api/continuouswebjobs/nobody/settings", "", "{}").status == 404);
+  CHECK(s.raw("PUT /api/continuouswebjobs/unknown/settings", "", "{}").status == 404);
   CHECK(s.raw("PUT /api/continuouswebjobs/mailer/settings", "", "[1]").status == 400);
   CHECK(s.raw("PUT /api/continuouswebjobs/mailer/settings", "", "{").status == 400);
 }
@@ -209,12 +209,12 @@ TEST_CASE("POST run: 202 with the run's place, 404, 409 and 503 in the words of 
   CHECK(run.headers.at("Location") ==
         "http://localhost:8080/api/triggeredwebjobs/report/history/202611211046315000");
   CHECK(s.host.called() == "run report [--region eu x] [External - curl/7.88.1]");
-  // As `curl -d ''` and others send it.
+  // As `curl -d ''` and other clients send it.
   CHECK(s.raw("POST /api/triggeredwebjobs/report/run",
               "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 0\r\n")
             .status == 202);
   CHECK(s.host.called() == "run report [] [External - ]");
-  CHECK(s.raw("POST /api/triggeredwebjobs/nobody/run").status == 404);
+  CHECK(s.raw("POST /api/triggeredwebjobs/unknown/run").status == 404);
   CHECK(s.raw("POST /api/continuouswebjobs/mailer/run").status == 404);
   s.host.fail_with({ErrorCode::conflict, "Cannot start a new run since job is already running."});
   const Answer busy = s.raw("POST /api/triggeredwebjobs/report/run");
@@ -231,7 +231,7 @@ TEST_CASE("history: newest first; 404 for a job that never ran; one run or 404")
   WebJobs s;
   CHECK(s.raw("GET /api/triggeredwebjobs/report/history").body == R"({"runs":[)" + kRun + "]}");
   CHECK(s.raw("GET /api/triggeredwebjobs/idle/history").status == 404);
-  CHECK(s.raw("GET /api/triggeredwebjobs/nobody/history").status == 404);
+  CHECK(s.raw("GET /api/triggeredwebjobs/unknown/history").status == 404);
   CHECK(s.raw("GET /api/triggeredwebjobs/report/history/202611211046315000").body == kRun);
   CHECK(s.raw("GET /api/triggeredwebjobs/report/history/202611211046315001").status == 404);
   CHECK(s.raw("GET /api/triggeredwebjobs/report/history/x").status == 404);
@@ -243,7 +243,7 @@ TEST_CASE("stop and start of a continuous job: 200, 404, 409 when the file canno
   CHECK(s.host.called() == "stop_job mailer");
   CHECK(s.raw("POST /api/continuouswebjobs/mailer/start", "Content-Length: 0\r\n").status == 200);
   CHECK(s.host.called() == "start_job mailer");
-  CHECK(s.raw("POST /api/continuouswebjobs/nobody/stop").status == 404);
+  CHECK(s.raw("POST /api/continuouswebjobs/unknown/stop").status == 404);
   for (const ErrorCode code : {ErrorCode::conflict, ErrorCode::io_error}) {
     s.host.fail_with({code, "disable.job: permission denied"});
     CHECK(s.raw("POST /api/continuouswebjobs/mailer/stop").status == 409);
@@ -311,7 +311,7 @@ TEST_CASE("files of the data directory are read, and no others") {
   CHECK(s.raw("GET /vfs/other/x").status == 404);
 }
 
-TEST_CASE("spellings stand for whole segments, and keep the query") {
+TEST_CASE("spellings apply to whole segments, and the query is kept") {
   const auto canonical = http::webjobs_routes().canonical;
   CHECK(canonical("/api/jobs/triggered/a?x=/jobs") == "/api/triggeredwebjobs/a?x=/jobs");
   CHECK(canonical("/jobs?x") == "/api/webjobs?x");

@@ -1,4 +1,4 @@
-// Scopes: parsing, and what they allow.
+// Parses scopes and decides what they allow.
 #include "model/access.h"
 
 #include <fmt/format.h>
@@ -140,7 +140,8 @@ bool Scopes::allows_some(Verb verb) const {
 }
 
 bool Scopes::covers(const Scopes& other) const {
-  // A pattern with a star is covered by one that begins it: "a*" by "*" and "a*", not by "ab*".
+  // A pattern "PREFIX*" is covered by a pattern "SHORTER*" with a prefix of it: "a*" is covered by
+  // "*" and "a*", but not by "ab*".
   return std::all_of(other.scopes_.begin(), other.scopes_.end(), [&](const Scope& wanted) {
     return std::any_of(scopes_.begin(), scopes_.end(), [&](const Scope& mine) {
       if (mine.verb != wanted.verb) return false;

@@ -1,4 +1,4 @@
-// Scopes: what they say, what they allow, what they cover.
+// Scopes: their text, what they allow, what they cover.
 #include "model/access.h"
 
 #include <doctest/doctest.h>
@@ -17,7 +17,7 @@ Scopes scopes(std::string_view text) {
 }
 }  // namespace
 
-TEST_CASE("scopes nobody has parsed allow nothing") {
+TEST_CASE("default scopes allow nothing") {
   const Scopes none;
   for (int i = 0; i < kVerbs; ++i) {
     CHECK_FALSE(none.allows(static_cast<Verb>(i), "photos"));
@@ -26,7 +26,7 @@ TEST_CASE("scopes nobody has parsed allow nothing") {
   CHECK(none.covers(none));
 }
 
-TEST_CASE("a pattern is a name, a beginning and a star, or a star") {
+TEST_CASE("a pattern is a name, a prefix and a star, or a star") {
   const Scopes some = scopes("enqueue=photos work=img-* read");
   CHECK(some.allows(Verb::enqueue, "photos"));
   CHECK_FALSE(some.allows(Verb::enqueue, "photos2"));
@@ -49,7 +49,7 @@ TEST_CASE("one verb never grants another") {
   }
 }
 
-TEST_CASE("what scopes say reads back as the same scopes") {
+TEST_CASE("the text of scopes parses to the same scopes") {
   for (const auto* text :
        {"enqueue", "read:payload=photos define-exec=folder/a", "work=a*,read=b"}) {
     const Scopes first = scopes(text);
@@ -59,7 +59,7 @@ TEST_CASE("what scopes say reads back as the same scopes") {
   CHECK(scopes("read  read,read").text() == "read");
 }
 
-TEST_CASE("scopes that are not understood are refused, and say which") {
+TEST_CASE("invalid scopes are refused by name") {
   for (const auto* text : {"", " , ", "fly", "read=", "READ", "read=*a", "read=a**", "read=-a",
                            "read=a b=", "enqueue =a", "read=\"", "read:", "=a", "payload"}) {
     CAPTURE(text);
@@ -70,7 +70,7 @@ TEST_CASE("scopes that are not understood are refused, and say which") {
   }
 }
 
-TEST_CASE("nobody covers more than they allow") {
+TEST_CASE("scopes cover no more than they allow") {
   CHECK(scopes("admin read").covers(scopes("admin=a read=b*")));
   CHECK(scopes("read=a*").covers(scopes("read=ab* read=a* read=ac")));
   CHECK_FALSE(scopes("read=ab*").covers(scopes("read=a*")));
@@ -80,13 +80,13 @@ TEST_CASE("nobody covers more than they allow") {
   CHECK(Scopes::all().covers(scopes("define-exec admin")));
 }
 
-TEST_CASE("without scopes an operation is not restricted, with empty ones it reaches nothing") {
+TEST_CASE("an operation without scopes is unrestricted, with empty ones it reaches nothing") {
   CHECK(Within{}.has("photos"));
   const Within nothing{std::make_shared<const Scopes>(), Verb::work};
   CHECK_FALSE(nothing.has("photos"));
 }
 
-TEST_CASE("a token's text has 256 bits, all of them its own") {
+TEST_CASE("a token's text has 256 random bits") {
   SeededRandom random(1);
   std::set<std::string> seen;
   std::set<char> last, first;
@@ -104,7 +104,7 @@ TEST_CASE("a token's text has 256 bits, all of them its own") {
   CHECK(last.size() == 64);
 }
 
-TEST_CASE("what cannot be a token has no digest") {
+TEST_CASE("a text that cannot be a token has no digest") {
   SeededRandom random(2);
   const std::string good = make_token_text(random).reveal();
   for (const std::string& bad :
@@ -115,7 +115,7 @@ TEST_CASE("what cannot be a token has no digest") {
   }
 }
 
-TEST_CASE("a secret that was moved or replaced leaves nothing behind") {
+TEST_CASE("a secret that is moved or replaced is erased from memory") {
   Secret a(std::string(100, 's'));
   Secret b(std::move(a));
   CHECK(b.reveal().size() == 100);

@@ -1,4 +1,4 @@
-// The chain of audit records.
+// The hash chain of audit records.
 #include "model/audit.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@ void add_number(std::string& out, std::int64_t value) {
   }
 }
 
-// With its length, so that no two records have the same bytes.
+// Adds the length too, so that different records never have the same bytes.
 void add_text(std::string& out, std::string_view text) {
   add_number(out, static_cast<std::int64_t>(text.size()));
   out += text;

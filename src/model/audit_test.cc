@@ -1,4 +1,4 @@
-// The chain of audit records shows what was altered.
+// The chain of audit records detects alterations.
 #include "model/audit.h"
 
 #include <doctest/doctest.h>
@@ -30,7 +30,7 @@ std::vector<AuditRecord> chain(int count) {
 
 }  // namespace
 
-TEST_CASE("records that nobody touched fit, from the beginning and from any mark") {
+TEST_CASE("unmodified records verify from the beginning and from any mark") {
   const auto records = chain(5);
   AuditMark mark;
   CHECK(follow_chain(mark, records) == std::nullopt);
@@ -39,13 +39,13 @@ TEST_CASE("records that nobody touched fit, from the beginning and from any mark
   CHECK(follow_chain(third, {records[3], records[4]}) == std::nullopt);
 }
 
-TEST_CASE("a record that was altered in any field does not fit") {
+TEST_CASE("a record that was altered in any field fails verification") {
   const std::function<void(AuditRecord&)> changes[] = {
       [](AuditRecord& r) { r.at = WallTime::from_us(1); }, [](AuditRecord& r) { r.who = "me"; },
       [](AuditRecord& r) { r.from = ""; }, [](AuditRecord& r) { r.action += "x"; },
       [](AuditRecord& r) { r.object = "queue/photo"; }, [](AuditRecord& r) { r.before = ""; },
       [](AuditRecord& r) { r.after += " "; }, [](AuditRecord& r) { r.hash[31] ^= 1; },
-      // The same bytes in a row, cut elsewhere.
+      // The same sequence of bytes, split elsewhere.
       [](AuditRecord& r) { r.who = "c", r.from = "i192.0.2.7"; }};
   for (const auto& change : changes) {
     auto records = chain(5);
@@ -58,7 +58,7 @@ TEST_CASE("a record that was altered in any field does not fit") {
   }
 }
 
-TEST_CASE("a record that was removed, added or moved does not fit") {
+TEST_CASE("a record that was removed, added or moved fails verification") {
   auto removed = chain(5), added = chain(5), moved = chain(5);
   removed.erase(removed.begin() + 1);
   added.insert(added.begin() + 2, added[1]);
@@ -69,7 +69,7 @@ TEST_CASE("a record that was removed, added or moved does not fit") {
   }
 }
 
-TEST_CASE("a digest is what the standard says, and reads back from hex") {
+TEST_CASE("a digest matches the standard, and decodes from hex") {
   CHECK(to_hex(sha256("abc")) ==
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   // RFC 4231, test case 2.

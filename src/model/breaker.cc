@@ -1,4 +1,4 @@
-// The states of a breaker, its rules and its text.
+// The states of a breaker, its rules and its text form.
 #include "model/breaker.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kUnlimited = std::numeric_limits<int>::max();
 
-// Numbers, one behind the other, each with the sign that follows it.
+// Numbers in sequence, each with the separator that follows it.
 class Numbers {
  public:
   explicit Numbers(std::string_view text) : at_(text.data()), end_(text.data() + text.size()) {}
@@ -33,8 +33,8 @@ class Numbers {
 
 }  // namespace
 
-// state,since,open_until,length,room,succeeded,opened, and how many failures and probes; then
-// those.
+// state,since,open_until,length,room,succeeded,opened, the number of failures and of probes; then
+// the failures and the probes.
 std::string BreakerMeter::text() const {
   if (*this == BreakerMeter()) return {};
   std::string out = fmt::format("{},{},{},{},{},{},{},{},{};", static_cast<int>(state_),
@@ -71,7 +71,7 @@ BreakerMeter BreakerMeter::parse(std::string_view text) {
   return in.done() ? meter : BreakerMeter();
 }
 
-// Those of a far future are of a clock that was set back since.
+// A failure in the future is ignored: the clock was set back since then.
 std::vector<WallTime> BreakerMeter::failures_within(const BreakerSettings& settings,
                                                     WallTime now) const {
   std::vector<WallTime> out;
@@ -182,7 +182,7 @@ std::optional<Duration> open_breaker_for(const Outcome& outcome) {
   return std::nullopt;
 }
 
-// -- what the stores say --------------------------------------------------------------------------
+// -- errors of stores -----------------------------------------------------------------------------
 
 Error no_breaker(std::string_view name) {
   return {ErrorCode::not_found, fmt::format("breaker {}: there is no such breaker", name)};
@@ -234,15 +234,14 @@ std::optional<BreakerState> parse_breaker_state(std::string_view text) {
 namespace {
 Result<void> check_count(std::string_view field, int count, int most) {
   if (count >= 1 && count <= most) return {};
-  return invalid(std::string(field),
-                 fmt::format("{} is {}; it must be 1 to {}", field, count, most));
+  return invalid(std::string(field), fmt::format("{} {}: must be 1 to {}", field, count, most));
 }
 }  // namespace
 
 Result<void> check_open_for(std::string_view field, Duration open_for) {
   if (open_for >= kMinBreakerTime && open_for <= kMaxBreakerTime) return {};
   return invalid(std::string(field),
-                 fmt::format("{} is {}; it must be {} to {}", field, format_duration(open_for),
+                 fmt::format("{} {}: must be {} to {}", field, format_duration(open_for),
                              format_duration(kMinBreakerTime), format_duration(kMaxBreakerTime)));
 }
 
@@ -254,7 +253,7 @@ Result<void> validate(const BreakerSettings& settings) {
   if (settings.max_open_for < settings.open_for) {
     return invalid(
         "max_open_for",
-        fmt::format("max_open_for is {}; it must not be less than open_for, {}",
+        fmt::format("max_open_for {}: must not be less than open_for, {}",
                     format_duration(settings.max_open_for), format_duration(settings.open_for)));
   }
   return check_count("probes", settings.probes, kMaxBreakerProbes);

@@ -1,4 +1,5 @@
-// BreakerMeter: what a breaker has seen, and what it lets begin. The same in every store.
+// BreakerMeter: the state of a circuit breaker, and how many attempts may start. Used by all
+// stores.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +14,19 @@ namespace mainspring {
 
 class BreakerMeter {
  public:
-  // An attempt that a half-open breaker let begin.
+  // An attempt started while the breaker is half open.
   struct Probe {
     JobId id = 0;
     Token token = 0;
     friend bool operator==(const Probe&, const Probe&) = default;
   };
-  // `neither`: it says nothing about what the breaker is of; its place is free.
+  // `neither`: the end is not counted; its place becomes free.
   enum class End : std::uint8_t { succeeded, failed, neither };
 
-  BreakerMeter() = default;  // closed, and nothing has failed
-  // What text() wrote; what is none is closed, and nothing has failed.
+  BreakerMeter() = default;  // closed, without failures
+  // Parses the output of text(). Any other text gives a closed breaker without failures.
   static BreakerMeter parse(std::string_view text);
-  std::string text() const;  // "" = closed, and nothing has failed or ever opened it; under 4 KiB
+  std::string text() const;  // "" = closed, without failures, never opened; under 4 KiB
 
   BreakerState state() const { return state_; }
   WallTime open_until() const { return open_until_; }
@@ -33,18 +34,20 @@ class BreakerMeter {
   std::int64_t opened() const { return opened_; }
   void describe(const BreakerSettings& settings, WallTime now, BreakerInfo& info) const;
 
-  // Time has come to `now`: an open one whose time is over is half open.
+  // Advances to `now`: an open breaker whose time is over becomes half open.
   void step(const BreakerSettings& settings, WallTime now);
-  // How many may begin, as it is.
+  // How many attempts may start now.
   int room() const;
-  // An attempt begins.
+  // Records the start of an attempt.
   void begin(Probe attempt);
-  // It ended. What began before a breaker was last half open, or closed by hand, says nothing; of
-  // a half-open one only its probes say something; of an open one nothing does.
+  // Records the end of an attempt. Attempts that started before the breaker was last half open, or
+  // was closed by an operator, are not counted. While half open only probes count; while open
+  // nothing counts.
   void end(const BreakerSettings& settings, Probe attempt, WallTime began, End how, WallTime now);
-  // Somebody was told by what it is of to come again then. Never opens it for shorter.
+  // A caller was asked to retry after this time (for example by HTTP Retry-After). Extends the open
+  // time, never shortens it.
   void open_for(const BreakerSettings& settings, Duration time, WallTime now);
-  // By hand: for exactly so long; and closed, with nothing counted.
+  // Operator commands: open for exactly this time; close and reset all counts.
   void set_open(const BreakerSettings& settings, Duration time, WallTime now);
   void set_closed(WallTime now);
 
@@ -55,23 +58,24 @@ class BreakerMeter {
   std::vector<WallTime> failures_within(const BreakerSettings& settings, WallTime now) const;
 
   BreakerState state_ = BreakerState::closed;
-  WallTime since_;       // attempts that began before say nothing
-  WallTime open_until_;  // open
-  Duration length_{0};   // of this opening, or of the one before it became half open
-  int room_ = 0;         // half open
-  int succeeded_ = 0;    // half open: since the room is what it is
+  WallTime since_;       // attempts started before are not counted
+  WallTime open_until_;  // while open
+  Duration length_{0};   // of the current opening, or of the last one before half open
+  int room_ = 0;         // while half open
+  int succeeded_ = 0;    // half open: successes since the room last changed
   std::int64_t opened_ = 0;
-  std::vector<WallTime> failures_;  // closed: no more than open it
-  std::vector<Probe> probes_;       // half open: that have not ended
+  std::vector<WallTime> failures_;  // closed: at most the number that opens it
+  std::vector<Probe> probes_;       // half open: probes still running
 };
 
-// What the end of an attempt says to the breaker of its queue.
+// How the end of an attempt counts for the breaker of its queue.
 BreakerMeter::End end_for_breaker(const Outcome& outcome);
 std::optional<Duration> open_breaker_for(const Outcome& outcome);
 
-// What the stores say of names.
+// Errors that stores answer.
 Error no_breaker(std::string_view name);       // not_found
-Error unknown_breaker(std::string_view name);  // of limits that name it: invalid_argument
+Error unknown_breaker(std::string_view name);  // invalid_argument, for limits that name an unknown
+                                               // breaker
 Error too_many_breakers();                     // overloaded
 Error breaker_in_use(std::string_view name, const std::vector<std::string>& queues);  // conflict
 

@@ -1,4 +1,4 @@
-// The states of a breaker: what opens it, what it lets begin, what closes it, and its text.
+// The states of a breaker: what opens it, which jobs it admits, what closes it, and its text.
 #include "model/breaker.h"
 
 #include <doctest/doctest.h>
@@ -34,7 +34,7 @@ struct Rig {
 
 }  // namespace
 
-TEST_CASE("so many failures in the time open a breaker, for open_for") {
+TEST_CASE("`failures` failures within the time open a breaker for open_for") {
   Rig rig;
   rig.fail(2);
   rig.pass(61s);
@@ -48,7 +48,7 @@ TEST_CASE("so many failures in the time open a breaker, for open_for") {
   CHECK(rig.meter.opened() == 1);
 }
 
-TEST_CASE("half open it counts what it let begin, and closes when enough of it succeeded") {
+TEST_CASE("a half-open breaker counts its probes and closes when enough of them succeed") {
   Rig rig;
   rig.fail(3);
   rig.pass(30s);
@@ -61,13 +61,13 @@ TEST_CASE("half open it counts what it let begin, and closes when enough of it s
   CHECK(succeeded == 30);
   CHECK(rig.meter.state() == BreakerState::closed);
   rig.end({1, 1}, End::failed);
-  rig.meter.end(kSettings, {2, 2}, kStart, End::failed, rig.now);  // it began before
+  rig.meter.end(kSettings, {2, 2}, kStart, End::failed, rig.now);  // it started before
   BreakerInfo info;
   rig.meter.describe(kSettings, rig.now, info);
   CHECK(info.failures == 1);
 }
 
-TEST_CASE("a failed probe opens it for twice as long, and what else ends frees its place") {
+TEST_CASE("a failed probe opens it for twice as long; other ends of a probe free its place") {
   Rig rig;
   rig.fail(3);
   rig.pass(30s);
@@ -83,7 +83,7 @@ TEST_CASE("a failed probe opens it for twice as long, and what else ends frees i
   CHECK(rig.meter.open_until() == rig.now + 100s);
 }
 
-TEST_CASE("a handler's wish lengthens and never shortens; an operator's is as it says") {
+TEST_CASE("a handler's request only lengthens the time; an operator's time is exact") {
   Rig rig;
   rig.meter.open_for(kSettings, 50s, rig.now);
   CHECK(rig.meter.open_until() == rig.now + 50s);
@@ -96,7 +96,7 @@ TEST_CASE("a handler's wish lengthens and never shortens; an operator's is as it
   CHECK(rig.meter.state() == BreakerState::closed);
 }
 
-TEST_CASE("its text brings back what it was, and what is none is closed") {
+TEST_CASE("its text decodes to the same state, and an invalid text is closed") {
   Rig rig;
   CHECK(rig.meter.text().empty());
   CHECK(BreakerMeter::parse("") == BreakerMeter());
@@ -119,7 +119,7 @@ TEST_CASE("its text brings back what it was, and what is none is closed") {
   CHECK(BreakerMeter::parse(most.text()) == most);
 }
 
-TEST_CASE("settings out of their bounds are refused by name") {
+TEST_CASE("settings out of range are refused by name") {
   const auto field = [](auto change) {
     BreakerSettings settings;
     change(settings);

@@ -1,4 +1,4 @@
-// Whose queues begin with "mainspring.".
+// Reserved queues: names that start with "mainspring.".
 #include "model/callback.h"
 
 #include <fmt/format.h>

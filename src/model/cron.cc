@@ -1,4 +1,4 @@
-// Reading cron expressions, and finding the times that they mean.
+// Parses cron expressions and finds the matching times.
 #include "model/cron.h"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ using std::chrono::year_month_day;
 constexpr LocalSeconds kDay = 86400;
 constexpr LocalSeconds kFirst = 0;               // 1970-01-01
 constexpr LocalSeconds kLast = 253402300799;     // 9999-12-31T23:59:59
-constexpr std::int64_t kCycleMonths = 400 * 12;  // after which dates and weekdays repeat
+constexpr std::int64_t kCycleMonths = 400 * 12;  // dates and weekdays repeat after 400 years
 constexpr std::size_t kMaxBytes = 256;
 constexpr int kMaxLastDays = 30;
 
@@ -38,8 +38,8 @@ constexpr std::array<std::string_view, 7> kDayNames = {"sunday",   "monday", "tu
 
 struct Field {
   std::string_view name;
-  int first, last;  // last: of * and a/n
-  int highest;      // of a number
+  int first, last;  // last: the end of * and a/n
+  int highest;      // maximum of a number
   std::span<const std::string_view> names = {};
   int name_base = 0;
 };
@@ -106,6 +106,7 @@ Result<int> cron_value(const Field& field, std::string_view text, std::string_vi
       return static_cast<int>(i) + field.name_base;
     }
   }
+  if (text.empty()) return wrong_cron(field, part, "a value is missing");
   return wrong_cron(
       field, part,
       fmt::format("\"{}\" must be a number from {} to {}{}", text, field.first, field.highest,
@@ -156,6 +157,17 @@ Result<void> read_plain(const Field& field, std::string_view text, std::bitset<N
   return {};
 }
 
+// A line of a crontab has its command after the 5 time fields. The command starts like a path, or
+// has a character that no field has.
+bool is_crontab_line(const std::vector<std::string_view>& fields) {
+  if (fields.size() < 6) return false;
+  const auto no_time = [](char c) {
+    const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    return !plain && std::string_view("*/,-#?").find(c) == std::string_view::npos;
+  };
+  return fields[5].starts_with('/') || std::any_of(fields[5].begin(), fields[5].end(), no_time);
+}
+
 // Month 0 is January 1970.
 year_month month_at(std::int64_t index) {
   return year(static_cast<int>(1970 + index / 12)) / month(static_cast<unsigned>(index % 12 + 1));
@@ -185,7 +197,7 @@ int previous_set(const std::bitset<N>& bits, int from) {
 
 }  // namespace
 
-// The days: what other fields have, L and # besides.
+// Day matching: plain values, plus L and #.
 struct Cron::Days {
   static Result<void> of_month(std::string_view text, Cron& cron) {
     for (const std::string_view part : split(text, ",")) {
@@ -256,6 +268,12 @@ Result<Cron> Cron::parse(std::string_view text) {
     }
     return parse(found->second);
   }
+  if (is_crontab_line(fields)) {
+    return wrong_cron(
+        fmt::format("\"{}\" contains a command, \"{}\": give only the 5 time fields; the "
+                    "command belongs in a job folder or after `mainspring work --exec`",
+                    text, fields[5]));
+  }
   if (fields.size() != 5 && fields.size() != 6) {
     return wrong_cron(
         fmt::format("\"{}\" has {} fields: must be 5 (minute hour day-of-month month "
@@ -276,8 +294,8 @@ Result<Cron> Cron::parse(std::string_view text) {
   MS_TRY(read_plain(kMonth, fields[3], cron.months_));
   MS_TRY(Days::of_week(cron.has_seconds_ ? kDayOfWeek : kDayOfWeekPosix, fields[4], cron));
   cron.hours_star_ = fields[1].starts_with('*');
-  // POSIX speaks of fields that are not "*"; vixie cron, and all after it, of those that do not
-  // begin with it: "*/2" and a weekday must both match.
+  // POSIX compares a field with "*". Vixie cron and its successors check whether the field starts
+  // with "*": with "*/2" and a weekday, both must match.
   const bool both = !fields[2].starts_with('*') && !fields[4].starts_with('*');
   cron.either_day_ = both && !cron.has_seconds_ && !MS_MUTANT(cron_days_both);
   if (!cron.next_after(kFirst - 1)) {
@@ -308,7 +326,7 @@ std::optional<LocalSeconds> Cron::next_after(LocalSeconds t) const {
   t = std::max(t + 1, kFirst);
   std::int64_t today = t / kDay;
   int hour = next_set(hours_, static_cast<int>(t % kDay / 3600));
-  // Today, if a time of it is left.
+  // The current day, if it has a later time that matches.
   if (months_[static_cast<std::size_t>(month_index(today) % 12 + 1)] && day_matches(today)) {
     int minute = -1;
     int second = -1;

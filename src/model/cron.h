@@ -1,13 +1,13 @@
-// Cron expressions: which wall-clock times they mean. No time zones here: see schedule.h.
+// Cron expressions: the wall-clock times that they match. Time zones are handled in schedule.h.
 //
-//   5 fields   minute hour day-of-month month day-of-week     POSIX: where both days are given,
-//                                                             either of them is enough
+//   5 fields   minute hour day-of-month month day-of-week     POSIX: if both day fields are given,
+//                                                             one match is enough
 //   6 fields   second first                                   NCRONTAB: both days must match, and
 //                                                             Sunday is 0, not 7
 // Fields: * a a-b a,b */n a-b/n a/n (from a to the end), names of months and weekdays (three
 // letters or more of the English name, any case), L (the last day) and L-n (n days before it) in
 // day-of-month, a#k (the k-th of the month) and aL (the last) in day-of-week. A day field that
-// begins with * counts as not given. @yearly @annually @monthly @weekly @daily @midnight @hourly.
+// starts with * counts as not given. @yearly @annually @monthly @weekly @daily @midnight @hourly.
 // Source: POSIX.1-2017 crontab; NCrontab of atifaziz; vixie cron.
 #pragma once
 
@@ -28,16 +28,16 @@ using LocalSeconds = std::int64_t;
 class Cron {
  public:
   // Errors: invalid_argument with field "cron", naming the part and the rule. An expression that
-  // can never come true (31 February) is refused.
+  // never matches (31 February) is refused.
   static Result<Cron> parse(std::string_view text);
 
-  // The first time that matches, strictly after / at or before `t`; nullopt = none in the years
-  // 1970 to 9999. Walks over days that do not match, never over seconds: at most some thousand
-  // steps of nanoseconds each, however long the gap.
+  // The first match strictly after / at or before `t`; nullopt = none in the years 1970 to 9999.
+  // Skips days without a match in one step, never walks over seconds: at most some thousand steps
+  // of nanoseconds each, however long the gap.
   std::optional<LocalSeconds> next_after(LocalSeconds t) const;
   std::optional<LocalSeconds> last_until(LocalSeconds t) const;
 
-  bool every_hour() const;  // the hour field begins with *: it runs in every real hour
+  bool every_hour() const;  // the hour field starts with *: the schedule runs in every real hour
   bool has_seconds() const { return has_seconds_; }
 
  private:

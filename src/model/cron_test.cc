@@ -1,4 +1,4 @@
-// What cron expressions mean, and which are refused.
+// Cron expressions: their meaning and refusals.
 #include "model/cron.h"
 
 #include <doctest/doctest.h>
@@ -55,7 +55,7 @@ TEST_CASE("numbers, lists, ranges and steps") {
         "2026-01-01T00:50:00 2026-01-01T00:55:00 2026-01-02T00:50:00");
 }
 
-TEST_CASE("six fields begin with seconds") {
+TEST_CASE("with six fields the first is seconds") {
   CHECK(times("*/20 30 2 * * *", "2026-01-01T02:30:00", 3) ==
         "2026-01-01T02:30:20 2026-01-01T02:30:40 2026-01-02T02:30:00");
   CHECK(cron("0 0 0 * * *").has_seconds());
@@ -92,7 +92,7 @@ TEST_CASE("with six fields both days must match (NCRONTAB)") {
         "2026-02-13T00:00:00 2026-03-13T00:00:00");
 }
 
-TEST_CASE("L is the last day of the month, L-n so many days before it") {
+TEST_CASE("L is the last day of the month, L-n is n days before it") {
   CHECK(times("0 0 L * *", "2026-01-01T00:00:00", 3) ==
         "2026-01-31T00:00:00 2026-02-28T00:00:00 2026-03-31T00:00:00");
   CHECK(times("0 0 L 2 *", "2027-03-01T00:00:00", 1) == "2028-02-29T00:00:00");
@@ -126,13 +126,13 @@ TEST_CASE("nicknames stand for their expressions") {
 TEST_CASE("leap days come every four years, but not in 2100") {
   CHECK(times("0 0 29 2 *", "2026-01-01T00:00:00", 2) == "2028-02-29T00:00:00 2032-02-29T00:00:00");
   CHECK(times("0 0 29 2 *", "2096-03-01T00:00:00", 1) == "2104-02-29T00:00:00");
-  // The rarest there is: 29 February on one weekday, and over 2100.
+  // The rarest date: 29 February on one weekday, and across 2100.
   CHECK(times("0 0 0 29 2 MON", "2072-03-01T00:00:00", 1) == "2112-02-29T00:00:00");
   CHECK(text_of(*cron("0 0 0 29 2 1").last_until(local("2026-01-01T00:00:00"))) ==
         "2016-02-29T00:00:00");
 }
 
-TEST_CASE("hours that begin with * run in every real hour") {
+TEST_CASE("an hour field that starts with * runs in every real hour") {
   CHECK(cron("0 * * * *").every_hour());
   CHECK(cron("0 */2 * * *").every_hour());
   CHECK(cron("@hourly").every_hour());
@@ -152,6 +152,14 @@ TEST_CASE("a wrong expression is refused with the part, the value and the rule")
         "cron: month \"ja\": \"ja\" must be a number from 1 to 12 or three letters or more of a "
         "name");
   CHECK(refusal("x * * * *") == "cron: minute \"x\": \"x\" must be a number from 0 to 59");
+  CHECK(refusal(", * * * *") == "cron: minute \"\": a value is missing");
+  for (const char* line : {"30 2 * * * /usr/bin/x", "30 2 * * * /usr/bin/x --all", "30 2 * * * ./x",
+                           "30 2 * * * x.sh"}) {
+    CAPTURE(line);
+    CHECK(refusal(line).find("contains a command") != std::string::npos);
+    CHECK(refusal(line).find("job folder") != std::string::npos);
+  }
+  CHECK(refusal("0 0 0 * * 8").find("command") == std::string::npos);
   CHECK(refusal("0 0 * * MON-FRI#1").find("#") != std::string::npos);
   CHECK(refusal("0 0 * * MON#6").find("1 to 5") != std::string::npos);
   CHECK(refusal("0 0 * * L").find("must name the weekday") != std::string::npos);
@@ -177,11 +185,11 @@ TEST_CASE("a date that never comes is refused") {
                            "0 0 0 31 2 MON", "0 0 0 1 * MON#2"}) {
     CHECK(refusal(text).find("never comes true") != std::string::npos);
   }
-  // With a weekday given as well, POSIX lets either be enough.
+  // With a weekday given as well, POSIX accepts either.
   CHECK(times("0 0 31 2 MON", "2026-02-01T00:00:00", 1) == "2026-02-02T00:00:00");
 }
 
-TEST_CASE("times end with the year 9999 and begin with 1970") {
+TEST_CASE("times start with 1970 and end with the year 9999") {
   const Cron daily = cron("0 12 * * *");
   CHECK(text_of(*daily.next_after(local("9999-12-31T11:59:59"))) == "9999-12-31T12:00:00");
   CHECK_FALSE(daily.next_after(local("9999-12-31T12:00:00")));
@@ -239,7 +247,7 @@ TEST_CASE("forwards and backwards agree, and nothing lies between") {
   }));
 }
 
-TEST_CASE("the times of a window are those that asking for every second gives") {
+TEST_CASE("the times of a window equal the result of checking every second") {
   CHECK(rc::check([] {
     const Result<Cron> parsed = Cron::parse(*kAnyCron);
     RC_PRE(parsed.has_value());

@@ -11,7 +11,7 @@ const Secret kSessionKey(std::string(32, 'k'));
 const DashboardSession kSession{0xfedcba9876543210, WallTime::from_us(0) + 1'700'000'000s};
 }  // namespace
 
-TEST_CASE("a dashboard session is read back as it was signed") {
+TEST_CASE("a dashboard session decodes to what was signed") {
   for (const std::uint64_t id : {std::uint64_t{1}, kSession.token_id, ~std::uint64_t{0}}) {
     const DashboardSession session{id, kSession.expires_at};
     CHECK(read_dashboard_session(sign_dashboard_session(session, kSessionKey), kSessionKey) ==

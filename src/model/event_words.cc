@@ -1,4 +1,4 @@
-// The words for events, and the rules of their filters.
+// Names of events, and the rules of event filters.
 #include <fmt/format.h>
 
 #include <algorithm>

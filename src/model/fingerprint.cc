@@ -1,9 +1,10 @@
-// What of an error's message differs from job to job, and what is left.
+// Finds the variable parts of an error message and masks them.
 #include "model/fingerprint.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/mutant.h"
 #include "env/digest.h"
@@ -11,7 +12,7 @@
 namespace mainspring {
 namespace {
 
-constexpr std::size_t kHexFrom = 8;  // digits; a shorter one may be a word
+constexpr std::size_t kHexFrom = 8;  // digits; a shorter run may be a word
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -26,7 +27,7 @@ bool is_blank(char c) {
   return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-// The bytes at the beginning of `text` that are quoted, with their quotes; 0 = none are.
+// The length of the quoted text at the start of `text`, with its quotes; 0 = none.
 std::size_t quoted(std::string_view text, char before) {
   const char quote = text.front();
   if (quote != '"' && quote != '\'' && quote != '`') return 0;
@@ -35,7 +36,8 @@ std::size_t quoted(std::string_view text, char before) {
   return end == std::string_view::npos ? 0 : end + 1;
 }
 
-// … that are a number, hex or a UUID. A digit within a word is part of that: utf8, x86.
+// The length of the number, hex number or UUID at the start of `text`; 0 = none. A digit within a
+// word belongs to the word: utf8, x86.
 std::size_t skip_number(std::string_view text) {
   if (text.size() > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X') && is_hex(text[2])) {
     std::size_t end = 2;
@@ -97,7 +99,7 @@ std::string telling_line(std::string_view error) {
   const bool traceback =
       frame != std::string_view::npos && error.find("\", line ", frame) != std::string_view::npos;
   if (!traceback) return std::string(first);
-  // The exception is the first line after the last frame that is not indented.
+  // The exception is the first unindented line after the last frame.
   std::string_view exception;
   for (std::size_t at = error.find('\n', frame); at != std::string_view::npos;) {
     const std::size_t end = error.find('\n', at + 1);
@@ -121,11 +123,21 @@ std::string fingerprint_of(const Job& dead) {
   text += '\0';
   text += MS_MUTANT(fingerprint_of_numbers) ? dead.description : mask_error(dead.description);
   if (dead.description.size() > kMaxMaskedBytes) {
-    // The end of a traceback that is not masked above tells what it is about.
+    // The last line of a traceback names the error; it is not masked above.
     const std::string telling = telling_line(dead.description);
     if (!dead.description.starts_with(telling)) text += mask_error(telling);
   }
   return to_hex(sha256(text)).substr(0, kFingerprintBytes);
+}
+
+std::int64_t fingerprint_number(std::string_view fingerprint) {
+  std::uint64_t number = 0;
+  std::from_chars(fingerprint.data(), fingerprint.data() + fingerprint.size(), number, 16);
+  return static_cast<std::int64_t>(number);
+}
+
+std::string fingerprint_text(std::int64_t number) {
+  return fmt::format("{:016x}", static_cast<std::uint64_t>(number));
 }
 
 Result<void> check_fingerprint(std::string_view field, std::string_view text) {

@@ -1,11 +1,11 @@
-// Errors that differ in numbers and names only are the same error.
+// Errors that differ only in numbers and names are the same error.
 #include "model/fingerprint.h"
 
 #include <doctest/doctest.h>
 
 using namespace mainspring;
 
-TEST_CASE("what differs from job to job is masked, and nothing else") {
+TEST_CASE("parts that differ from job to job are masked, and nothing else") {
   for (const auto& [message, masked] : std::initializer_list<std::pair<const char*, const char*>>{
            {"", ""},
            {"timed out after 30s", "timed out after *s"},
@@ -19,13 +19,13 @@ TEST_CASE("what differs from job to job is masked, and nothing else") {
            {"  two\n\n\tlines 1 ", "two lines *"},
            {"at 2026-01-31T09:00:00.25Z", "at *-*-*:*:*.*Z"},
            {"'open and 5", "'open and *"}}) {
-    const std::string said = message;  // no binding: clang 14 lets no lambda have one
+    const std::string said = message;  // a copy: clang 14 cannot capture bindings
     CAPTURE(said);
     CHECK(mask_error(said) == masked);
   }
 }
 
-TEST_CASE("jobs that died of the same thing have one fingerprint, others another") {
+TEST_CASE("jobs that died of the same error have one fingerprint, others another") {
   const Job one{.kind = "resize", .reason = "max_attempts", .description = "no disk 7"};
   Job two = one;
   two.description = "no disk 12";
@@ -44,7 +44,7 @@ TEST_CASE("jobs that died of the same thing have one fingerprint, others another
   CHECK_FALSE(check_fingerprint("f", "0123456789ABCDEF").has_value());
 }
 
-TEST_CASE("the line of an error that says most is the first, or the exception of a traceback") {
+TEST_CASE("the main line of an error is the first, or the exception of a traceback") {
   const std::string frames =
       "  File \"/srv/a.py\", line 3, in <module>\n    read()\n    ^^^^^^\n"
       "  File \"/srv/b.py\", line 9, in read\n    raise ValueError(\"no page\")\n";

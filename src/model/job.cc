@@ -1,4 +1,4 @@
-// The laws of a job that need no store.
+// The rules of a job that need no store.
 #include "mainspring/job.h"
 
 #include <fmt/format.h>
@@ -150,7 +150,7 @@ std::optional<OnExpiry> parse_on_expiry(std::string_view text) {
 
 Duration default_back_off(JobId id, int attempt) {
   constexpr std::int64_t kCapMs = 6 * 3600 * 1000LL;
-  constexpr int kCapAttempt = 13;  // 13^4 s is over 6 h: nothing above needs computing
+  constexpr int kCapAttempt = 13;  // 13^4 s is over 6 h: larger attempts hit the cap
   const std::int64_t n = std::clamp(attempt, 1, kCapAttempt);
   const std::int64_t base_ms = std::min(n * n * n * n * 1000 + 2000, kCapMs);
   std::uint64_t h =
@@ -185,7 +185,7 @@ Result<void> check_memo_name(std::string_view field, std::string_view name) {
 }
 
 Result<void> validate(const NewJob& job, std::string_view prefix) {
-  // Runs for every job of every batch: no formatting before something is wrong.
+  // Runs for every job of every batch: format nothing unless there is an error.
   const auto at = [&](std::string_view name) { return std::string(prefix).append(name); };
   MS_TRY(check_name(at("queue"), job.queue));
   MS_TRY(check_not_reserved(at("queue"), job.queue));

@@ -1,4 +1,4 @@
-// Parses searches, and matches the terms that need no payload.
+// Parses searches, and evaluates the terms that need no payload.
 #include "model/job_query.h"
 
 #include <fmt/format.h>
@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
+#include <numeric>
 #include <span>
 
 namespace mainspring {
@@ -51,13 +52,13 @@ std::string lower(std::string_view text) {
 // One word of a query. `value` starts after the operator. A quoted part is literal.
 struct Word {
   std::string text;             // without quotes
-  std::string shown;            // as it was written
+  std::string shown;            // as written
   std::size_t operator_at = 0;  // of the first ':', '=' or '>' outside quotes; npos = none
   bool negated = false;
-  bool quoted = false;  // it begins with a quote
+  bool quoted = false;  // starts with a quote
 };
 
-// Takes the next word off `rest`; it is not blank.
+// Takes the next word from `rest`, which is not blank.
 Result<Word> take_word(std::string_view& rest) {
   Word word;
   word.operator_at = std::string::npos;
@@ -135,7 +136,7 @@ Result<void> read_states(const Word& word, JobTerm& term) {
   return {};
 }
 
-// An instant, or a duration: so long ago.
+// An instant, or a duration before `now`.
 Result<void> read_instant(const Word& word, std::string_view value, WallTime now, JobTerm& term) {
   if (const auto ago = parse_duration(value); ago && *ago != kForever) {
     term.at = now - *ago;
@@ -145,15 +146,16 @@ Result<void> read_instant(const Word& word, std::string_view value, WallTime now
     term.at = *at;
     return {};
   }
-  return bad(word.shown,
-             "must be an instant, as 2026-01-31T09:00:00Z, or a duration ago, as 1h or 7d");
+  return bad(
+      word.shown,
+      "must be an instant, such as 2026-01-31T09:00:00Z, or a duration ago, such as 1h or 7d");
 }
 
 Result<JobTerm> read_duration(const Word& word, About about, std::string_view value) {
   JobTerm term{.about = about, .negated = word.negated, .word = word.shown};
   const auto length = parse_duration(value);
   if (!length || *length == kForever || *length < Duration(0))
-    return bad(word.shown, "must be a duration, as 30s, 5m or 2h");
+    return bad(word.shown, "must be a duration, such as 30s, 5m or 2h");
   term.length = *length;
   return term;
 }
@@ -171,6 +173,33 @@ Result<JobTerm> read_args(const Word& word, std::string_view path, std::string_v
   return term;
 }
 
+// How many letters must be inserted, removed or replaced to get from one to the other.
+std::size_t letters_apart(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t corner = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, corner + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      corner = above;
+    }
+  }
+  return row[b.size()];
+}
+
+// "did you mean state:? ", or "" if no term is close.
+std::string near_term(std::string_view name, char sign) {
+  if (sign != ':' || name.size() < 2 || name.size() > kShownBytes) return "";
+  const std::size_t most = name.size() < 5 ? 1 : 2;
+  for (const Token& token : kTokens) {
+    if (token.name.starts_with(name) || letters_apart(name, token.name) <= most)
+      return fmt::format("did you mean {}:? It ", token.name);
+  }
+  return "";
+}
+
 Result<JobTerm> read_token(const Word& word, WallTime now) {
   const std::string_view text = word.text;
   const std::string_view name = text.substr(0, word.operator_at);
@@ -183,9 +212,10 @@ Result<JobTerm> read_token(const Word& word, WallTime now) {
       std::find_if(std::begin(kTokens), std::end(kTokens),
                    [&](const Token& token) { return sign == ':' && token.name == name; });
   if (found == std::end(kTokens)) {
-    return invalid("q", fmt::format("q: unknown token \"{}{}\": must be one of {}. To find it as "
-                                    "text, write it in double quotes",
-                                    name.substr(0, kShownBytes), sign, kKnown));
+    return invalid("q",
+                   fmt::format("q: unknown term \"{}{}\": {}must be one of {}. To find it as "
+                               "text, write it in double quotes",
+                               name.substr(0, kShownBytes), sign, near_term(name, sign), kKnown));
   }
   JobTerm term{.about = found->about, .negated = word.negated, .word = word.shown};
   if (value.empty()) return bad(word.shown, "a value is missing");
@@ -217,7 +247,7 @@ bool is_any(const std::vector<std::string>& any, std::string_view text) {
   return std::find(any.begin(), any.end(), text) != any.end();
 }
 
-// How long the job waited for its last attempt, or waits for one.
+// How long the job waited for its last attempt, or has waited for the next one.
 Duration waited(const Job& job, WallTime now) {
   const WallTime from = std::max(job.run_at, job.created_at);
   if (job.state == JobState::available) return now - from;
@@ -225,7 +255,7 @@ Duration waited(const Job& job, WallTime now) {
   return Duration(0);
 }
 
-// How long its last attempt runs or ran.
+// The run time of its last attempt, so far.
 Duration ran(const Job& job, WallTime now) {
   if (!job.started_at) return Duration(0);
   if (job.state == JobState::running) return now - *job.started_at;
@@ -268,7 +298,7 @@ bool holds(const JobTerm& term, const Job& job, WallTime now) {
     case About::text:
       break;
   }
-  return !term.negated;  // looked at elsewhere
+  return !term.negated;  // checked elsewhere
 }
 
 }  // namespace

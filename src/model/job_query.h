@@ -1,4 +1,4 @@
-// A search for jobs: the text that a caller writes, as terms. All terms must hold.
+// A search for jobs: the caller's text, parsed to terms. A job must match all terms.
 //
 //   queue:mail state:dead,retryable args.order=4711 wait>30s -tag:test "connection refused"
 //
@@ -35,30 +35,30 @@ struct JobTerm {
     worker,
     workflow,  // resolved to ids before a store sees it
     schedule,  // as workflow
-    error,     // a part of a message, reason or description
+    error,     // a substring of a message, reason or description
     before,
     after,
     wait,  // longer than `length`
     run,   // as wait
     args,  // the value at `path`
-    text,  // a part of args, result or an error
+    text,  // a substring of args, result or an error
   };
   About about = About::text;
   bool negated = false;
   std::vector<std::string> any{};   // texts; one of them matches
-  std::vector<std::int64_t> ids{};  // of id, workflow and schedule; sorted
+  std::vector<std::int64_t> ids{};  // for id, workflow and schedule; sorted
   JobStates states = 0;
   WallTime at{};
   Duration length{0};
   std::vector<std::string> path{};
-  std::string word{};  // as the caller wrote it, for messages
+  std::string word{};  // as written by the caller, for messages
 };
 
 struct JobQuery {
   std::string text;
   WallTime now;  // relative times are measured from here
   std::vector<JobTerm> terms{};
-  // The first term that looks into args, results or errors; nullptr = none does.
+  // The first term on args, results or errors; nullptr = none.
   const JobTerm* payload_term() const;
 };
 
@@ -67,12 +67,13 @@ inline constexpr std::size_t kMaxQueryTerms = 16;
 inline constexpr std::size_t kMaxQueryValues = 100;   // of one term
 inline constexpr std::size_t kMaxQuerySegments = 16;  // of a path in args
 
-// Errors: invalid_argument with the field "q". An unknown token is named, with those that exist.
+// Errors: invalid_argument with the field "q". The error names an unknown token and the known ones.
 Result<JobQuery> parse_job_query(std::string_view text, WallTime now);
 
-// Whether the terms hold that need no payload: args, result, errors and texts are not looked at.
+// Whether the job matches all terms that need no payload. Terms on args, result, errors and text
+// are skipped.
 bool matches_record(const JobQuery& query, const Job& job);
-// Whether `part` is in `text`. ASCII letters match in upper and lower case. `part` is lower case.
+// Whether `text` contains `part`, ignoring ASCII case. `part` is lower case.
 bool contains_folded(std::string_view text, std::string_view part);
 
 }  // namespace mainspring

@@ -1,4 +1,4 @@
-// What a search text means, and which of them are refused.
+// Search texts: their meaning and refusals.
 #include "model/job_query.h"
 
 #include <doctest/doctest.h>
@@ -99,15 +99,19 @@ TEST_CASE("words without a token are text, quotes keep blanks and colons, a minu
   CHECK(parse_job_query("kind:k wait>1s", kNow)->payload_term() == nullptr);
 }
 
-TEST_CASE("an unknown token is refused by its name, with those that exist") {
+TEST_CASE("an unknown term is refused by its name, with those that exist") {
   const std::string message = refused("colour:red");
   CHECK(message.find("\"colour:\"") != std::string::npos);
   CHECK(message.find("limit_key:") != std::string::npos);
   CHECK(message.find("double quotes") != std::string::npos);
+  CHECK(message.find("did you mean") == std::string::npos);
+  CHECK(refused("stat:dead").find("did you mean state:?") != std::string::npos);
+  CHECK(refused("stete:dead").find("did you mean state:?") != std::string::npos);
+  CHECK(refused("quue:x").find("did you mean queue:?") != std::string::npos);
   CHECK(refused("run=5").find("\"run=\"") != std::string::npos);
 }
 
-TEST_CASE("values that break a rule are refused") {
+TEST_CASE("invalid values are refused") {
   for (const char* text :
        {"id:x", "id:0", "id:1,,2", "state:ready", "before:soon", "wait>", "run>x", "wait>none",
         "queue:", "args.=1", "args.a..b=1", "\"open", "-\"\"", "workflow:w"}) {
@@ -120,7 +124,7 @@ TEST_CASE("values that break a rule are refused") {
   refused(many);
 }
 
-TEST_CASE("texts are found whatever the case of their letters") {
+TEST_CASE("texts are found regardless of case") {
   CHECK(contains_folded("Connection REFUSED", "refused"));
   CHECK(contains_folded("aab", "ab"));
   CHECK_FALSE(contains_folded("abc", "abcd"));

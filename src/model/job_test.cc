@@ -1,4 +1,4 @@
-// The laws of a job: names, bounds, back-off.
+// Rules of jobs: names, limits, back-off.
 #include <doctest/doctest.h>
 
 #include "mainspring/job.h"
@@ -6,7 +6,7 @@
 using namespace mainspring;
 using namespace std::chrono_literals;
 
-TEST_CASE("states have the names that stand in SQL, JSON and logs") {
+TEST_CASE("states have the names used in SQL, JSON and logs") {
   for (int i = 0; i < kJobStateCount; ++i) {
     const auto state = static_cast<JobState>(i);
     CHECK(parse_job_state(to_string(state)) == state);

@@ -1,4 +1,4 @@
-// The payload is "ISSUER EXPIRES FOLDER\nQUEUE": the queue may hold any byte.
+// The payload is "ISSUER EXPIRES FOLDER\nQUEUE": the queue comes last because it may hold any byte.
 #include "model/job_token.h"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@ namespace mainspring {
 namespace {
 
 constexpr std::string_view kHexDigits = "0123456789abcdef";
-// Tells the signature from that of any other text under the same key.
+// Prevents a signature of another text under the same key from being accepted as a job token.
 constexpr std::string_view kPurpose = "mainspring job token 1\n";
 
 std::string hex_of(std::string_view bytes) {

@@ -16,7 +16,7 @@ JobToken a_token() {
 }
 }  // namespace
 
-TEST_CASE("a job token is read back as it was signed") {
+TEST_CASE("a job token decodes to what was signed") {
   for (JobToken token : {a_token(), JobToken{.queue = "host",
                                     .folder = "report",
                                     .issuer = 0,
@@ -27,7 +27,7 @@ TEST_CASE("a job token is read back as it was signed") {
   }
 }
 
-TEST_CASE("a job token that was changed anywhere, or signed with another key, is none") {
+TEST_CASE("a job token that was changed, or signed with another key, is invalid") {
   const std::string text = sign_job_token(a_token(), kTokenKey)->reveal();
   for (std::size_t i = 0; i < text.size(); ++i) {
     for (const char c : {'0', 'a', '.', 'x'}) {
@@ -56,7 +56,7 @@ TEST_CASE("a job token is limited to its queue, and a folder's to its folder") {
   const Scopes of_folder = JobToken{.queue = "host", .folder = "report"}.scopes();
   CHECK(of_folder.allows(Verb::enqueue, "folder/report"));
   CHECK_FALSE(of_folder.allows(Verb::enqueue, "folder/other"));
-  CHECK_FALSE(of_folder.allows(Verb::enqueue, "host"));  // which would start any folder's runs
+  CHECK_FALSE(of_folder.allows(Verb::enqueue, "host"));  // this would allow runs of any folder
   CHECK(of_folder.allows(Verb::read, "host"));
   CHECK_FALSE(sign_job_token({.queue = "photos*"}, kTokenKey));
 }

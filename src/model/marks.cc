@@ -59,7 +59,8 @@ Result<void> check_mark_filter(const MarkFilter& filter) {
   return {};
 }
 
-// No name that a URL cannot carry: clients and proxies remove "." and "..", or split at a slash.
+// Refuses names that URLs cannot carry: clients and proxies remove "." and "..", or split at a
+// slash.
 Result<void> check_view_name(std::string_view name) {
   const bool ok = !name.empty() && name.size() <= kMaxViewNameBytes && !has_controls(name) &&
                   name.find_first_of("/\\") == std::string_view::npos && name.front() != ' ' &&

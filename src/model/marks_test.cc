@@ -5,7 +5,7 @@
 
 namespace mainspring {
 
-TEST_CASE("a mark has a short text, and a time that is not far ahead") {
+TEST_CASE("a mark has a short text and a time that is not far in the future") {
   CHECK(check_mark_text("v1.4"));
   CHECK(check_mark_text(std::string(kMaxMarkBytes, 'x')));
   for (const std::string& bad : {std::string(), std::string(kMaxMarkBytes + 1, 'x'),

@@ -1,4 +1,4 @@
-// What is said to a claim that names a job which cannot be given.
+// Errors of a claim whose named job cannot be claimed.
 #include "model/named_claim.h"
 
 #include <fmt/format.h>
@@ -23,8 +23,8 @@ Result<void> check_named(const NamedJob& job, WallTime now) {
                                   to_string(job.state)));
   }
   if (!job.session.empty() && !MS_MUTANT(named_claim_breaks_session)) {
-    return no(job.id, fmt::format("is of session \"{}\", whose jobs begin in their order: accept "
-                                  "the session",
+    return no(job.id, fmt::format("is of session \"{}\", whose jobs run in order: accept the "
+                                  "session",
                                   job.session));
   }
   if (job.state == JobState::waiting && !job.deferred)
@@ -36,30 +36,30 @@ Result<void> check_named(const NamedJob& job, WallTime now) {
 
 Result<void> check_room(const NamedJob& job, const RoomForNamed& room) {
   if (room.paused && !MS_MUTANT(named_claim_ignores_pause))
-    return no(job.id, fmt::format("cannot begin: queue {} is paused", job.queue));
+    return no(job.id, fmt::format("cannot start: queue {} is paused", job.queue));
   const std::string costs = room.cost == 1 ? "" : fmt::format(" (it costs {})", room.cost);
   if (room.queue <= 0 && !MS_MUTANT(named_claim_ignores_limits)) {
     return no(job.id,
-              fmt::format("cannot begin now{}: queue {} runs as many jobs as it may, or has "
-                          "begun as many in the time; try again later",
+              fmt::format("cannot start now{}: queue {} has reached its concurrency or rate; try "
+                          "again later",
                           costs, job.queue));
   }
   if (room.limit_key <= 0 && !MS_MUTANT(named_claim_ignores_limits)) {
-    return no(job.id, fmt::format("cannot begin now{}: as many jobs of queue {} with its limit_key "
-                                  "run as may, or have begun in the time; try again later",
+    return no(job.id, fmt::format("cannot start now{}: its limit_key in queue {} has reached its "
+                                  "concurrency or rate; try again later",
                                   costs, job.queue));
   }
   if (job.quarantined && room.quarantine <= 0 && !MS_MUTANT(named_claim_ignores_quarantine)) {
-    return no(job.id, fmt::format("is in the quarantine of queue {}, and another one has its turn "
-                                  "there: release it, or try again later",
+    return no(job.id, fmt::format("is in the quarantine of queue {}, where another job is "
+                                  "released: release it, or try again later",
                                   job.queue));
   }
   return {};
 }
 
 Error cannot_defer(JobId id, std::string_view session) {
-  return no(id, fmt::format("is of session \"{}\" and cannot be deferred: those behind it would "
-                            "wait too; snooze it, or let it fail",
+  return no(id, fmt::format("is of session \"{}\" and cannot be deferred, because later jobs would "
+                            "wait too: snooze it, or let it fail",
                             session));
 }
 

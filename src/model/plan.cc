@@ -1,9 +1,9 @@
-// What happens to the ticks of a schedule that are due. From the oldest to the newest:
+// Decides what happens to the due ticks of a schedule. From the oldest to the newest:
 //
 //   next      skip_before       now - window     cap / last late        now - grace          now
 //    │ paused, one row │  too old, one row │ folded or over the cap │ fire, past due │ fire │
 //
-// Each border is found by one or two steps of the calendar; only what fires is walked.
+// One or two calendar steps find each border; only the ticks that fire are walked.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -48,12 +48,12 @@ class Planner {
   }
 
  private:
-  // The last tick at or before t and at or after at_; nullopt = none.
+  // The last tick in [at_, t]; nullopt = none.
   std::optional<WallTime> last_until(WallTime t) const {
     t = std::min(t, cutoff_);
     if (t < at_) return std::nullopt;
     const std::optional<WallTime> found = ticks_.last_until(t);
-    // What is due is due: also if the calendar has changed since it was planned.
+    // A planned tick stays due even if the calendar has changed since it was planned.
     return found && *found > at_ ? found : at_;
   }
   void go_on_after(WallTime t) { at_ = ticks_.next_after(t).value_or(WallTime::never()); }
@@ -91,7 +91,7 @@ class Planner {
       }
       return fire(true);
     }
-    WallTime first = *last;  // of those that fire
+    WallTime first = *last;  // first tick that fires
     for (int n = 1; n < schedule_.misfire_cap && first > at_; ++n) {
       first = last_until(first - kTickle).value_or(at_);
     }

@@ -1,4 +1,4 @@
-// What happens to ticks that are due: nothing lost, nothing doubled, nothing walked.
+// Due ticks: none lost, none duplicated, none visited one by one.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <rapidcheck.h>
@@ -26,7 +26,7 @@ ScheduleInfo info_of(const std::string& cron, WallTime since) {
   info.next_fire = info.next;
   return info;
 }
-// A line per row: "HH:MM:SS[-HH:MM:SS xN] fire|late|reason".
+// One line per row: "HH:MM:SS[-HH:MM:SS xN] fire|late|reason".
 std::string rows(const FiringPlan& plan) {
   std::string out;
   for (const Tick& tick : plan.ticks) {
@@ -48,7 +48,7 @@ TEST_CASE("a tick in time fires, and the next one follows") {
   CHECK(rows(plan_firing(info, at("2026-01-01T00:11:00.000001Z"))) == "00:10:00 late\n");
 }
 
-TEST_CASE("before its time, or when the wall clock was set back, nothing happens") {
+TEST_CASE("nothing happens before a tick's time, or when the wall clock was set back") {
   const ScheduleInfo info = info_of("*/10 * * * *", at("2026-01-01T00:00:00Z"));
   const FiringPlan plan = plan_firing(info, at("2025-12-31T00:00:00Z"));
   CHECK(plan.ticks.empty());
@@ -60,7 +60,7 @@ TEST_CASE("missed ticks, policy once: the last of them fires for all") {
   const ScheduleInfo info = info_of("*/10 * * * *", at("2026-01-01T00:00:00Z"));
   CHECK(rows(plan_firing(info, at("2026-01-01T01:05:00Z"))) ==
         "00:10:00-00:50:00 x5 missed: folded into 2026-01-01T01:00:00Z\n01:00:00 late\n");
-  // One that is in time fires besides.
+  // A tick that is in time fires too.
   CHECK(rows(plan_firing(info, at("2026-01-01T00:20:10Z"))) == "00:10:00 late\n00:20:00 fire\n");
 }
 
@@ -71,7 +71,7 @@ TEST_CASE("missed ticks, policy skip: none fires") {
         "00:10:00-00:20:00 x2 missed: policy skip\n00:30:00 fire\n");
 }
 
-TEST_CASE("missed ticks, policy all: each fires, the last so many of them") {
+TEST_CASE("missed ticks, policy all: each fires, up to the last misfire_cap ticks") {
   ScheduleInfo info = info_of("*/10 * * * *", at("2026-01-01T00:00:00Z"));
   info.schedule.misfire = Misfire::all;
   info.schedule.misfire_cap = 2;
@@ -82,7 +82,7 @@ TEST_CASE("missed ticks, policy all: each fires, the last so many of them") {
         "00:10:00 late\n00:20:00 late\n00:30:00 late\n00:40:00 late\n");
 }
 
-TEST_CASE("what is later than the window never fires, by any policy") {
+TEST_CASE("a tick later than the window never fires, by any policy") {
   ScheduleInfo info = info_of("*/10 * * * *", at("2026-01-01T00:00:00Z"));
   info.schedule.misfire_window = 20min;
   CHECK(rows(plan_firing(info, at("2026-01-01T00:45:00Z"))) ==
@@ -121,7 +121,7 @@ TEST_CASE("jitter makes each tick fire later, not late") {
   CHECK(plan.next.fires_at == plan.next.nominal + part);
 }
 
-TEST_CASE("after end_at nothing is next, and what was due before it is still decided") {
+TEST_CASE("after end_at there is no next tick, and ticks due before it are still decided") {
   ScheduleInfo info = info_of("*/10 * * * *", at("2026-01-01T00:00:00Z"));
   info.schedule.end_at = at("2026-01-01T00:20:00Z");
   const FiringPlan plan = plan_firing(info, at("2026-01-01T05:00:00Z"));
@@ -140,7 +140,7 @@ TEST_CASE("`at` fires once, late or not") {
   CHECK(plan.next.nominal == WallTime::never());
 }
 
-TEST_CASE("a zone that is gone decides nothing and is tried again") {
+TEST_CASE("a missing time zone decides nothing and is retried") {
   ScheduleInfo info = info_of("0 * * * *", at("2026-01-01T00:00:00Z"));
   info.schedule.time_zone = "Europe/Atlantis";
   const WallTime now = at("2026-01-01T05:00:00Z");
@@ -151,7 +151,7 @@ TEST_CASE("a zone that is gone decides nothing and is tried again") {
   CHECK(plan.next.note.find("Europe/Atlantis") != std::string::npos);
 }
 
-TEST_CASE("ten years of a tick per second are skipped ahead in a bounded number of steps") {
+TEST_CASE("ten years of a tick per second are skipped in a limited number of steps") {
   constexpr std::int64_t kMostSteps = 1500;  // counting up to 100, and at most 61 in time
   for (const char* cron : {"* * * * * *", "* * * * *", "0 0 29 2 *", "30 2 * * *"}) {
     for (const Misfire policy : {Misfire::skip, Misfire::once, Misfire::all}) {

@@ -1,4 +1,4 @@
-// The rules and the words of how programs end.
+// Rules and texts for the ends of programs.
 #include "model/program_end.h"
 
 #include <fmt/format.h>

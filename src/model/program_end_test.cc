@@ -1,4 +1,4 @@
-// How programs end: the rules, and how it is told.
+// How programs end: the rules and the text that describes it.
 #include "model/program_end.h"
 
 #include <doctest/doctest.h>
@@ -6,7 +6,7 @@
 
 namespace mainspring {
 
-TEST_CASE("what is said of a program's end is refused by name beyond its bounds") {
+TEST_CASE("a program's end beyond its limits is refused by name") {
   const auto field = [](const ProgramEnd& end) {
     const auto good = check_program_end(end, "results[3].");
     return good ? "" : good.error().field;
@@ -27,7 +27,7 @@ TEST_CASE("what is said of a program's end is refused by name beyond its bounds"
         "peak_memory -1: must be 0 to 9007199254740992 bytes");
 }
 
-TEST_CASE("of a handler's own mistakes about its program's end the rest is kept") {
+TEST_CASE("invalid parts of a handler's program end are dropped, and the rest is kept") {
   Outcome outcome = Retry{
       .error = "no", .after = {}, .program = {.exit_code = 300, .signal = 99, .peak_memory = 4096}};
   hold_within_rules(*program_end_of(outcome));
@@ -39,7 +39,7 @@ TEST_CASE("of a handler's own mistakes about its program's end the rest is kept"
   CHECK(program_end_of(outcome) == nullptr);
 }
 
-TEST_CASE("how a program ended is told in one line") {
+TEST_CASE("one line describes how a program ended") {
   CHECK(program_end_text({}) == "");
   CHECK(program_end_text({.exit_code = 3}) == "exit code 3");
   CHECK(program_end_text({.signal = SIGKILL, .oom = true, .peak_memory = 50'331'648}) ==

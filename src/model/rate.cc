@@ -1,4 +1,4 @@
-// Rates: token buckets, windows and slices of time.
+// Rates: token buckets, fixed windows and sliding windows.
 #include "model/rate.h"
 
 #include <fmt/format.h>
@@ -9,14 +9,15 @@
 #include "base/mutant.h"
 #include "mainspring/job.h"
 #include "mainspring/result.h"
+#include "model/job_query.h"
 #include "model/session.h"
 
 namespace mainspring {
 namespace {
 
-constexpr std::int64_t kSlices = 50;  // of a sliding window: it is as exact as one of them
+constexpr std::int64_t kSlices = 50;  // slices of a sliding window: its precision is one slice
 
-// What one begin costs a bucket, rounded up: never faster than asked for.
+// The cost of one start for a bucket, rounded up: never faster than the limit.
 std::int64_t interval(const RateLimit& limit) {
   return (limit.per.count() + limit.count - 1) / limit.count;
 }
@@ -30,7 +31,7 @@ std::int64_t slice(const RateLimit& limit) {
 std::int64_t floor_to(std::int64_t at, std::int64_t step) {
   return at - ((at % step) + step) % step;
 }
-// Up to whose end a slice still counts. That of `now` - per counts as a whole.
+// A slice counts until it ends this time. The slice of `now` - per counts as a whole.
 std::int64_t leaves_at(const RateLimit& limit, std::int64_t slice_begin) {
   const std::int64_t whole = MS_MUTANT(slice_ends_early) ? 0 : slice(limit);
   return slice_begin + whole + limit.per.count();
@@ -63,7 +64,7 @@ std::string RateMeter::text() const {
   return out;
 }
 
-// The entries that count now. One of a far future is of a clock that was set back since.
+// The entries that count now. An entry far in the future is ignored: the clock was set back.
 std::vector<RateMeter::Entry> RateMeter::within(const RateLimit& limit, std::int64_t now) const {
   std::vector<Entry> out;
   for (const Entry& entry : entries_) {
@@ -139,7 +140,7 @@ Duration farthest_opening(const RateLimit& limit) {
       2 * (limit.kind == RateKind::bucket ? depth(limit) : limit.per.count() + slice(limit)));
 }
 
-// A bucket is full again no later than a whole one behind what began last.
+// A bucket is full again at most one full refill after the last start.
 WallTime RateMeter::last_begin(const RateLimit& limit) const {
   if (entries_.empty()) return WallTime();
   const std::int64_t at = entries_.back().first;
@@ -188,20 +189,20 @@ namespace {
 Result<void> validate_rate(const std::string& name, const RateLimit& rate) {
   const auto bad = [&](std::string_view field, const std::string& why) {
     const std::string full = fmt::format("{}.{}", name, field);
-    return invalid(full, fmt::format("{} is {}", full, why));
+    return invalid(full, fmt::format("{} {}", full, why));
   };
   if (rate.count < 1 || rate.count > kMaxRateCount)
-    return bad("count", fmt::format("{}; it must be 1 to {}", rate.count, kMaxRateCount));
+    return bad("count", fmt::format("{}: must be 1 to {}", rate.count, kMaxRateCount));
   if (rate.per < kMinRatePer || rate.per > kMaxRatePer) {
-    return bad("per", fmt::format("{}; it must be {} to {}", format_duration(rate.per),
+    return bad("per", fmt::format("{}: must be {} to {}", format_duration(rate.per),
                                   format_duration(kMinRatePer), format_duration(kMaxRatePer)));
   }
   if (rate.burst < 0 || rate.burst > kMaxRateCount) {
-    return bad("burst", fmt::format("{}; it must be 1 to {}, or 0 for as many as {}.count",
-                                    rate.burst, kMaxRateCount, name));
+    return bad("burst", fmt::format("{}: must be 1 to {}, or 0 for {}.count", rate.burst,
+                                    kMaxRateCount, name));
   }
   if (rate.burst != 0 && rate.kind != RateKind::bucket) {
-    return bad("burst", fmt::format("{}; only a bucket has one, and this rate is {}", rate.burst,
+    return bad("burst", fmt::format("{}: only a bucket has one, and this rate is {}", rate.burst,
                                     to_string(rate.kind)));
   }
   return {};
@@ -211,10 +212,9 @@ Result<void> validate_keys(const KeyLimits& limits) {
   if (limits.rate) MS_TRY(validate_rate("per_key.rate", *limits.rate));
   const auto& most = limits.concurrency;
   if (most && (*most < 1 || *most > kMaxConcurrency)) {
-    return invalid(
-        "per_key.concurrency",
-        fmt::format("per_key.concurrency is {}; it must be 1 to {}, or null for no limit", *most,
-                    kMaxConcurrency));
+    return invalid("per_key.concurrency",
+                   fmt::format("per_key.concurrency {}: must be 1 to {}, or null for no limit",
+                               *most, kMaxConcurrency));
   }
   if (!limits.fair && !limits.weights.empty()) {
     return invalid("per_key.weights",
@@ -229,8 +229,8 @@ Result<void> validate_keys(const KeyLimits& limits) {
     MS_TRY(check_session_key("per_key.weights", key));  // the same bytes
     if (!(weight >= kMinWeight && weight <= kMaxWeight)) {
       return invalid("per_key.weights",
-                     fmt::format("per_key.weights: the weight of \"{}\" is {}; it must be {} to {}",
-                                 key, weight, kMinWeight, kMaxWeight));
+                     fmt::format("per_key.weights: weight {} of \"{}\": must be {} to {}", weight,
+                                 key, kMinWeight, kMaxWeight));
     }
   }
   return {};
@@ -244,22 +244,69 @@ Result<void> validate_costs(const QueueLimits& limits) {
   for (const auto& [kind, cost] : limits.costs) {
     MS_TRY(check_name("costs", kind));
     if (cost < 1 || cost > kMaxCost) {
-      return invalid("costs", fmt::format("costs: the cost of \"{}\" is {}; it must be 1 to {}",
-                                          kind, cost, kMaxCost));
+      return invalid(
+          "costs", fmt::format("costs: cost {} of \"{}\": must be 1 to {}", cost, kind, kMaxCost));
     }
   }
   return {};
 }
 }  // namespace
 
-QueueLimits without_plain_costs(QueueLimits limits) {
+QueueLimits without_default_costs(QueueLimits limits) {
   std::erase_if(limits.costs, [](const auto& cost) { return cost.second == 1; });
   return limits;
 }
 
+namespace {
+
+// A number in a path is an index of an array, and has one form.
+bool is_path_name(std::string_view name) {
+  const bool plain = std::none_of(name.begin(), name.end(), [](char c) {
+    return static_cast<unsigned char>(c) <= ' ' || c == '"' || c == '=' || c == 0x7f;
+  });
+  if (name.empty() || !plain) return false;
+  const std::string_view digits = name.substr(name[0] == '-' || name[0] == '+' ? 1 : 0);
+  const bool number = !digits.empty() && digits.find_first_not_of("0123456789") == digits.npos;
+  if (!number) return true;
+  return digits == name && name.size() <= 9 && (name == "0" || name[0] != '0');
+}
+
+Result<void> validate_searchable(const std::vector<std::string>& paths) {
+  if (paths.size() > kMaxSearchable)
+    return invalid("searchable", fmt::format("searchable: {} paths: must be at most {}",
+                                             paths.size(), kMaxSearchable));
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const std::string& path = paths[i];
+    const auto bad = [&](const std::string& rule) {
+      return invalid("searchable", fmt::format("searchable \"{}\": {}", path.substr(0, 64), rule));
+    };
+    if (path.size() > kMaxSearchableBytes)
+      return bad(fmt::format("must have at most {} bytes", kMaxSearchableBytes));
+    std::size_t names = 0;
+    for (std::string_view rest = path;;) {
+      const std::size_t end = rest.find('.');
+      if (!is_path_name(rest.substr(0, end)))
+        return bad(
+            "must be names with dots between them, as customer.id or items.0.sku, without "
+            "blanks, quotes and =");
+      ++names;
+      if (end == rest.npos) break;
+      rest.remove_prefix(end + 1);
+    }
+    if (names > kMaxQuerySegments)
+      return bad(fmt::format("must have at most {} names", kMaxQuerySegments));
+    if (std::find(paths.begin(), paths.begin() + static_cast<std::ptrdiff_t>(i), path) !=
+        paths.begin() + static_cast<std::ptrdiff_t>(i))
+      return bad("is given twice");
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<void> validate(const QueueLimits& limits) {
   if (limits.concurrency && (*limits.concurrency < 1 || *limits.concurrency > kMaxConcurrency)) {
-    return invalid("concurrency", fmt::format("concurrency is {}; it must be 1 to {}, or null for "
+    return invalid("concurrency", fmt::format("concurrency {}: must be 1 to {}, or null for "
                                               "no limit (pause the queue to stop it)",
                                               *limits.concurrency, kMaxConcurrency));
   }
@@ -267,16 +314,17 @@ Result<void> validate(const QueueLimits& limits) {
   const int lost = limits.lost_before_quarantine();
   if (lost < 0 || lost > kMaxQuarantineAfter) {
     return invalid("quarantine_after",
-                   fmt::format("quarantine_after is {}; it must be 0 (never) to {}, or null for {}",
-                               lost, kMaxQuarantineAfter, kDefaultQuarantineAfter));
+                   fmt::format("quarantine_after {}: must be 0 (never) to {}, or null for {}", lost,
+                               kMaxQuarantineAfter, kDefaultQuarantineAfter));
   }
   if (limits.ageing && (*limits.ageing < kMinAgeing || *limits.ageing > kMaxAgeing)) {
-    return invalid("ageing", fmt::format("ageing is {}; it must be {} to {}, or null for none",
+    return invalid("ageing", fmt::format("ageing {}: must be {} to {}, or null for none",
                                          format_duration(*limits.ageing),
                                          format_duration(kMinAgeing), format_duration(kMaxAgeing)));
   }
   if (!limits.breaker.empty()) MS_TRY(check_name("breaker", limits.breaker));
   MS_TRY(validate_costs(limits));
+  MS_TRY(validate_searchable(limits.searchable));
   if (limits.rate) MS_TRY(validate_rate("rate", *limits.rate));
   return {};
 }

@@ -1,4 +1,4 @@
-// RateMeter: what has begun under a rate limit, and when the next may. The same in every store.
+// RateMeter: what has started under a rate limit, and when more can start. Used by all stores.
 #pragma once
 
 #include <optional>
@@ -13,43 +13,43 @@ namespace mainspring {
 
 class RateMeter {
  public:
-  RateMeter() = default;  // nothing has begun
-  // What text() wrote; what is none counts as nothing.
+  RateMeter() = default;  // nothing has started
+  // Parses the output of text(). Any other text counts as nothing started.
   static RateMeter parse(std::string_view text);
-  std::string text() const;  // "" = nothing has begun; under 2 KiB
+  std::string text() const;  // "" = nothing has started; under 2 KiB
 
-  // How many may begin now. A clock that was set back closes it for no longer than twice the time
-  // of the limit.
+  // How many can start now. After a clock was set back, the meter stays closed for at most twice
+  // the time of the limit.
   int allowed(const RateLimit& limit, WallTime now) const;
-  // `n` begin now.
+  // Records `n` starts at `now`.
   void take(const RateLimit& limit, WallTime now, int n);
-  // From when on so many may begin at once; not after `now` if they may now. No more than the limit
-  // has.
+  // When `begins` can start at once; not after `now` if they can start now. `begins` is capped at
+  // the limit.
   WallTime opens_at(const RateLimit& limit, WallTime now, int begins = 1) const;
-  // From when on it is as if nothing had begun; the beginning of time if nothing has.
+  // When the meter equals a new meter; the minimum time if nothing has started.
   WallTime as_new_at(const RateLimit& limit) const;
-  // When something began last, or a little before: the clock has come that far. So it may be later
-  // than now, if the clock was set back. The beginning of time if nothing has.
+  // The time of the last start, or slightly before: a lower bound of the clock's progress. Later
+  // than now if the clock was set back. The minimum time if nothing has started.
   WallTime last_begin(const RateLimit& limit) const;
 
   friend bool operator==(const RateMeter&, const RateMeter&) = default;
 
  private:
-  // Microseconds, and how many. Of a bucket one entry: when it is full again. Of a window one: its
-  // begin and what it has. Sliding: slices of the time, oldest first.
+  // Time in microseconds, and a count. Bucket: one entry, the time when it is full again. Window:
+  // its start and its count. Sliding window: the slices, oldest first.
   using Entry = std::pair<std::int64_t, std::int64_t>;
   std::vector<Entry> within(const RateLimit& limit, std::int64_t now) const;
   std::vector<Entry> entries_;
 };
 
-// How many may begin at once, after a rest.
+// How many can start at once after an idle period.
 int most_at_once(const RateLimit& limit);
-// No opening lies further ahead, but by a clock that was set back since.
+// The farthest possible opening, unless the clock was set back since.
 Duration farthest_opening(const RateLimit& limit);
-// The meter of one limit key: until when none of its jobs may begin; nullopt = one may now.
+// For the meter of one limit key: until when its jobs cannot start; nullopt = one can start now.
 std::optional<WallTime> key_closed_until(const KeyLimits& limits, const RateMeter& meter,
                                          WallTime now);
-// Meters of keys are forgotten so long after they were as new: a clock that is set back by less
+// How long a key's meter is kept after it equals a new one. A clock set back by less than this
 // changes nothing.
 inline constexpr Duration kKeyMeterKept = std::chrono::minutes(10);
 

@@ -1,4 +1,4 @@
-// Rates: what the three kinds give, and that none gives more than it says.
+// Rates: what the three kinds allow, and that none allows more than its limit.
 #include "model/rate.h"
 
 #include <doctest/doctest.h>
@@ -18,8 +18,7 @@ constexpr RateLimit limit(int count, Duration per, RateKind kind, int burst = 0)
 }
 const WallTime kRateStart = WallTime::from_us(1'767'225'600'000'000);
 
-TEST_CASE(
-    "what a meter has written is what it reads, and no text is a meter that has begun nothing") {
+TEST_CASE("a meter reads the text that it writes; an empty text is an empty meter") {
   RateMeter meter;
   CHECK(meter.text().empty());
   for (const RateKind kind : {RateKind::bucket, RateKind::sliding, RateKind::fixed}) {
@@ -34,7 +33,7 @@ TEST_CASE(
   CHECK(RateMeter::parse("12") == RateMeter());
 }
 
-TEST_CASE("a meter says from when on it is as new, and is as new then and not before") {
+TEST_CASE("a meter reports when it is empty again, and is empty then and not before") {
   for (const RateKind kind : {RateKind::bucket, RateKind::sliding, RateKind::fixed}) {
     const RateLimit rate = limit(5, minutes(1), kind);
     RateMeter meter;
@@ -46,7 +45,7 @@ TEST_CASE("a meter says from when on it is as new, and is as new then and not be
   }
 }
 
-TEST_CASE("a meter knows how far the clock has come, to what its kind of rate is exact to") {
+TEST_CASE("a meter saves its clock to the precision of its kind of rate") {
   const auto behind = [](const RateLimit& rate, Duration after, int n) {
     RateMeter meter;
     const WallTime begin = kRateStart + after;
@@ -66,7 +65,7 @@ TEST_CASE("a meter knows how far the clock has come, to what its kind of rate is
   }
 }
 
-TEST_CASE("what began before the clock was set back is remembered, and is later than now") {
+TEST_CASE("starts before the clock was set back are kept as times in the future") {
   for (const RateKind kind : {RateKind::bucket, RateKind::sliding, RateKind::fixed}) {
     const RateLimit rate = limit(4, minutes(1), kind);
     RateMeter meter;
@@ -77,7 +76,7 @@ TEST_CASE("what began before the clock was set back is remembered, and is later 
   }
 }
 
-TEST_CASE("a bucket that has been left alone holds its burst, not more") {
+TEST_CASE("an idle bucket holds its burst, not more") {
   const RateLimit rate = limit(60, minutes(1), RateKind::bucket, 5);
   RateMeter meter;
   CHECK(meter.allowed(rate, kRateStart) == 5);
@@ -88,7 +87,7 @@ TEST_CASE("a bucket that has been left alone holds its burst, not more") {
   CHECK(meter.allowed(rate, kRateStart + minutes(60)) == 5);
 }
 
-TEST_CASE("over any history no time of the rate's length begins more than it allows") {
+TEST_CASE("over any history, no period of the rate starts more jobs than allowed") {
   rc::check("sliding: count; fixed: twice the count; bucket: burst and what flows in", [] {
     const auto kind = static_cast<RateKind>(*rc::gen::inRange(0, 3));
     const int count = *rc::gen::inRange(1, 9);
@@ -96,14 +95,14 @@ TEST_CASE("over any history no time of the rate's length begins more than it all
     const RateLimit rate = limit(count, seconds(*rc::gen::inRange(1, 90)), kind, burst);
     const auto steps = *rc::gen::container<std::vector<int>>(60, rc::gen::inRange(0, 20'000));
     RateMeter meter;
-    std::vector<WallTime> begun;
+    std::vector<WallTime> started;
     WallTime now = kRateStart;
     for (const int ms : steps) {
       now = now + std::chrono::milliseconds(ms);
       const int n = std::min(meter.allowed(rate, now), ms % 4);
       meter.take(rate, now, n);
       meter = RateMeter::parse(meter.text());
-      begun.insert(begun.end(), static_cast<std::size_t>(n), now);
+      started.insert(started.end(), static_cast<std::size_t>(n), now);
       const WallTime opens = meter.opens_at(rate, now);
       RC_ASSERT((opens <= now) == (meter.allowed(rate, now) > 0));
       RC_ASSERT(meter.allowed(rate, opens) > 0);
@@ -113,8 +112,8 @@ TEST_CASE("over any history no time of the rate's length begins more than it all
     const int most = kind == RateKind::sliding ? count
                      : kind == RateKind::fixed ? 2 * count
                                                : (burst > 0 ? burst : count) + count;
-    for (std::size_t i = static_cast<std::size_t>(most); i < begun.size(); ++i)
-      RC_ASSERT(begun[i] - begun[i - static_cast<std::size_t>(most)] >= rate.per);
+    for (std::size_t i = static_cast<std::size_t>(most); i < started.size(); ++i)
+      RC_ASSERT(started[i] - started[i - static_cast<std::size_t>(most)] >= rate.per);
   });
 }
 

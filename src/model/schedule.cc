@@ -1,5 +1,4 @@
-// The laws of schedules: what is valid, and when the ticks are. What happens to those that are due
-// is in plan.cc.
+// Validation of schedules, and the times of their ticks. plan.cc decides what happens to due ticks.
 #include "model/schedule.h"
 
 #include <fmt/format.h>
@@ -34,9 +33,8 @@ Result<void> check_when(const Schedule& schedule) {
                     static_cast<int>(schedule.every != Duration(0)) +
                     static_cast<int>(schedule.at.has_value());
   if (given != 1) {
-    return invalid(
-        "cron",
-        fmt::format("cron (or every, or at): {} of them are given: must be exactly one", given));
+    return invalid("cron",
+                   fmt::format("cron, every, at: {} are given: must be exactly one", given));
   }
   if (!schedule.cron.empty()) MS_TRY(Cron::parse(schedule.cron));
   if (schedule.every != Duration(0) && (schedule.every < kMinEvery || schedule.every > kMaxEvery)) {
@@ -87,7 +85,9 @@ Result<void> check_continuous(const Schedule& schedule) {
     return invalid("continuous.margin", "continuous.margin: must not be negative");
   }
   if (timer.handoff < Duration(0)) {
-    return invalid("continuous.handoff", "continuous.handoff: must not be negative; 0 is no twin");
+    return invalid("continuous.handoff",
+                   "continuous.handoff: must not be negative; 0 means no "
+                   "standby");
   }
   const Duration least =
       timer.margin > kForever - timer.handoff ? kForever : timer.margin + timer.handoff;
@@ -99,7 +99,7 @@ Result<void> check_continuous(const Schedule& schedule) {
   }
   if (schedule.overlap != Overlap::skip) {
     return invalid("overlap", fmt::format("overlap {}: must be skip for a continuous timer, which "
-                                          "starts its twin itself",
+                                          "starts its standby itself",
                                           to_string(schedule.overlap)));
   }
   return {};
@@ -157,7 +157,7 @@ TickRange ticks_between(const Schedule& schedule, WallTime from, WallTime to, in
 
 Duration jitter_of(const Schedule& schedule) {
   if (schedule.jitter <= Duration(0)) return Duration(0);
-  std::uint64_t hash = fnv1a(schedule.name);  // then mixed: names often differ at their end
+  std::uint64_t hash = fnv1a(schedule.name);  // then mixed: names often differ only at their end
   hash = (hash ^ (hash >> 31)) * 0xbf58476d1ce4e5b9u;
   hash ^= hash >> 29;
   const auto most = static_cast<std::uint64_t>(schedule.jitter.count());

@@ -1,4 +1,4 @@
-// When ticks are: zones, clock changes, bounds; and which schedules are refused.
+// Times of ticks: zones, clock changes, limits; and refused schedules.
 #include "model/schedule.h"
 
 #include <doctest/doctest.h>
@@ -51,7 +51,7 @@ TEST_CASE("several fixed times in one gap become one tick") {
   CHECK(shown(schedule("*/15 2 * * *", "Europe/Berlin"), "2026-03-28T01:40:00Z", 3) ==
         "2026-03-28T01:45:00Z, 2026-03-29T01:00:00Z [shifted: 02:00 to 02:45 do not exist], "
         "2026-03-30T00:00:00Z");
-  // Also with the time that stands at its end by itself.
+  // Also with the time at the end of the gap itself.
   CHECK(shown(schedule("30 2-3 * * *", "Europe/Berlin"), "2026-03-28T02:30:00Z", 2) ==
         "2026-03-29T01:00:00Z [shifted: 02:30 does not exist], 2026-03-29T01:30:00Z");
   CHECK(shown(schedule("0,30 2-3 * * *", "Europe/Berlin"), "2026-03-28T02:30:00Z", 2) ==
@@ -63,12 +63,12 @@ TEST_CASE("a fixed time that exists twice runs the first time only") {
         "2026-10-25T00:30:00Z [02:30 exists twice: the first time], 2026-10-26T01:30:00Z");
   CHECK(shown(schedule("0,30 1-3 * * *", "Europe/Berlin"), "2026-10-25T00:29:00Z", 2) ==
         "2026-10-25T00:30:00Z [02:30 exists twice: the first time], 2026-10-25T02:00:00Z");
-  // Asked in the second of the two hours.
+  // Computed in the second of the two hours.
   CHECK(shown(schedule("30 2 * * *", "Europe/Berlin"), "2026-10-25T01:10:00Z", 1) ==
         "2026-10-26T01:30:00Z");
 }
 
-TEST_CASE("where the hour field begins with *, every real hour runs and none is moved") {
+TEST_CASE("if the hour field starts with *, every real hour runs and none is moved") {
   CHECK(shown(schedule("30 * * * *", "Europe/Berlin"), "2026-03-29T00:00:00Z", 2) ==
         "2026-03-29T00:30:00Z, 2026-03-29T01:30:00Z");
   CHECK(shown(schedule("30 * * * *", "Europe/Berlin"), "2026-10-25T00:00:00Z", 3) ==
@@ -83,7 +83,7 @@ TEST_CASE("where the hour field begins with *, every real hour runs and none is 
         "2026-10-25T01:00:00Z, 2026-10-25T02:00:00Z");
 }
 
-TEST_CASE("a day that does not exist runs at the beginning of the next") {
+TEST_CASE("a tick on a day that does not exist runs at the start of the next day") {
   CHECK(shown(schedule("0 9 * * *", "Pacific/Apia"), "2011-12-29T12:00:00Z", 3) ==
         "2011-12-29T19:00:00Z, 2011-12-30T10:00:00Z [shifted: 2011-12-30 09:00 does not exist], "
         "2011-12-30T19:00:00Z");
@@ -99,7 +99,7 @@ TEST_CASE("`every` runs at multiples since 1970 or since start_at, whatever the 
         "2026-03-29T00:10:00Z, 2026-03-29T01:40:00Z");
 }
 
-TEST_CASE("`at` is one tick; a new definition has it also where it has passed") {
+TEST_CASE("`at` is one tick; a new definition has it even if it has passed") {
   Schedule definition = schedule("");
   definition.at = schedule_at("2026-01-01T12:00:00Z");
   CHECK(shown(definition, "2026-01-01T00:00:00Z", 5) == "2026-01-01T12:00:00Z");
@@ -135,7 +135,7 @@ TEST_CASE("jitter is one fixed part per name, within its bound") {
   CHECK(next.fires_at - next.nominal == jitter_of(definition));
 }
 
-TEST_CASE("the ticks of a range begin at its start, end before its end, and can be continued") {
+TEST_CASE("the ticks of a range start at its start, end before its end, and can be continued") {
   const Schedule definition = schedule("0 * * * *");
   TickRange range = ticks_between(definition, schedule_at("2026-01-01T00:00:00Z"),
                                   schedule_at("2026-01-01T03:00:00Z"), 2);
@@ -153,10 +153,10 @@ TEST_CASE("a bad schedule is refused with the field and the rule") {
   CHECK(validate(schedule("0 * * * *", "Europe/Berlin")));
   CHECK(validate(every(1s)));
   Schedule bad = schedule("");
-  refused(bad, "cron", "0 of them are given: must be exactly one");
+  refused(bad, "cron", "cron, every, at: 0 are given: must be exactly one");
   bad = every(1min);
   bad.at = schedule_at("2026-01-01T00:00:00Z");
-  refused(bad, "cron", "2 of them");
+  refused(bad, "cron", "2 are given");
   refused(every(999ms), "every", "must be 1s to");
   refused(every(-1s), "every", "must be 1s to");
   refused(every(kForever), "every", "must be 1s to");
@@ -204,7 +204,7 @@ TEST_CASE("a bad schedule is refused with the field and the rule") {
           "continuous", "fallback");
 }
 
-TEST_CASE("a tick's job carries the schedule, its time and whether it is late in its headers") {
+TEST_CASE("the headers of a tick's job have the schedule, its time and whether it is late") {
   Schedule definition = schedule("0 * * * *");
   CHECK(tick_headers(definition, schedule_at("2026-01-01T00:00:00Z"), false) ==
         R"({"mainspring-schedule":"nightly","mainspring-nominal":"2026-01-01T00:00:00Z"})");

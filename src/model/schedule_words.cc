@@ -1,4 +1,4 @@
-// The words of schedules, as they stand in JSON, SQL and on the command line.
+// Names of schedule values, as used in JSON, SQL and on the command line.
 #include <array>
 #include <utility>
 

@@ -1,4 +1,4 @@
-// The words of bulk operations.
+// Names of bulk operations.
 #include "mainspring/search.h"
 
 namespace mainspring {

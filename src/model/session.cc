@@ -1,4 +1,4 @@
-// Sessions by name.
+// Session keys, and the ready queues of sessions.
 #include "model/session.h"
 
 #include <fmt/format.h>
@@ -38,37 +38,37 @@ std::string_view to_string(SessionStop stop) {
   return "";
 }
 
-std::string accept_line(std::string_view queue) {
+std::string accept_queue(std::string_view queue) {
   return std::string(kAcceptLine).append(queue);
 }
 
-std::string session_line(const SessionKey& session) {
-  return std::string(kSessionLine).append(session.queue).append(1, '\n').append(session.key);
+std::string session_queue(const SessionKey& session) {
+  return std::string(kSessionQueue).append(session.queue).append(1, '\n').append(session.key);
 }
 
-std::optional<std::string_view> parse_accept_line(std::string_view line) {
+std::optional<std::string_view> parse_accept_queue(std::string_view line) {
   if (!line.starts_with(kAcceptLine)) return std::nullopt;
   return line.substr(kAcceptLine.size());
 }
 
-std::optional<SessionKey> parse_session_line(std::string_view line) {
-  if (!line.starts_with(kSessionLine)) return std::nullopt;
-  line.remove_prefix(kSessionLine.size());
+std::optional<SessionKey> parse_session_queue(std::string_view line) {
+  if (!line.starts_with(kSessionQueue)) return std::nullopt;
+  line.remove_prefix(kSessionQueue.size());
   const std::size_t end = line.find('\n');
   if (end == std::string_view::npos) return std::nullopt;
   return SessionKey{.queue = std::string(line.substr(0, end)),
                     .key = std::string(line.substr(end + 1))};
 }
 
-std::string_view queue_of_line(std::string_view line) {
-  if (const auto queue = parse_accept_line(line)) return *queue;
-  if (!line.starts_with(kSessionLine)) return line;
-  line.remove_prefix(kSessionLine.size());
+std::string_view base_queue_of(std::string_view line) {
+  if (const auto queue = parse_accept_queue(line)) return *queue;
+  if (!line.starts_with(kSessionQueue)) return line;
+  line.remove_prefix(kSessionQueue.size());
   return line.substr(0, line.find('\n'));
 }
 
 Result<void> check_session_key(std::string_view field, std::string_view key) {
-  // What no path of a request can name would be held, and never renewed.
+  // Refuse a key that no request path can name: its session could be held but never renewed.
   const bool ok = !key.empty() && key.size() <= kMaxKeyBytes && key != "." && key != ".." &&
                   std::none_of(key.begin(), key.end(), [](char c) {
                     return static_cast<unsigned char>(c) < 0x20 || c == 0x7f || c == '\\';

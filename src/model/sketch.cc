@@ -1,4 +1,4 @@
-// Buckets of durations, and percentiles from them.
+// Buckets of durations, and their percentiles.
 #include "model/sketch.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 namespace mainspring {
 namespace {
 
-// Bucket 0 is zero; bucket 1 + 4 * k + i begins at 2^(k + i/4) microseconds.
+// Bucket 0 is zero; bucket 1 + 4 * k + i starts at 2^(k + i/4) microseconds.
 int bucket_of(Duration value) {
   constexpr std::array<double, 3> kQuarters = {1.189207115002721, 1.414213562373095,
                                                1.681792830507429};

@@ -1,10 +1,10 @@
-// TimeSketch: a histogram of durations from which percentiles are read.
+// TimeSketch: a histogram of durations, for percentiles.
 //
 // Buckets grow by 2^(1/4), so a percentile is at most 9.1 % off (2^(1/8) - 1), plus half a
-// microsecond. Sketches of the same buckets add up without further error. Only buckets that are not
-// empty are stored: a minute of a queue has about ten.
+// microsecond. Sketches can be added without further error. Only non-empty buckets are stored: a
+// minute of a queue has about ten.
 //
-// Not taken: t-digest and DDSketch are more precise, but SQL cannot add them in one statement.
+// Alternatives: t-digest and DDSketch are more precise, but SQL cannot add them in one statement.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,12 @@ class TimeSketch {
   void add(const TimeSketch& other);
   std::int64_t count() const;
   bool empty() const { return buckets_.empty(); }
-  // The value below which the part `q` of the durations is, 0 < q <= 1; zero if it is empty.
+  // The `q` quantile of the durations, 0 < q <= 1; zero if the sketch is empty.
   Duration percentile(double q) const;
 
   // "bucket,count,bucket,count", ascending by bucket; "" = empty.
   std::string text() const;
-  // Errors: invalid_argument (not such a text).
+  // Errors: invalid_argument (not the output of text()).
   static Result<TimeSketch> parse(std::string_view text);
   friend bool operator==(const TimeSketch&, const TimeSketch&) = default;
 

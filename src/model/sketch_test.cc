@@ -1,4 +1,4 @@
-// Sketches of durations: how far off percentiles are, sums, and texts.
+// Sketches of durations: precision of percentiles, sums, and texts.
 #include "model/sketch.h"
 
 #include <doctest/doctest.h>
@@ -40,7 +40,7 @@ TEST_SUITE("model: sketches of durations") {
     one.add(other);
     CHECK(one == all);
   }
-  TEST_CASE("the extremes have a bucket") {
+  TEST_CASE("the extremes have buckets") {
     TimeSketch sketch;
     for (const Duration d : {Duration(-5), Duration(0), Duration(1), kForever}) sketch.add(d);
     CHECK(sketch.count() == 4);
@@ -49,7 +49,7 @@ TEST_SUITE("model: sketches of durations") {
     CHECK(TimeSketch().percentile(0.99) == Duration(0));
     CHECK(*TimeSketch::parse(sketch.text()) == sketch);
   }
-  TEST_CASE("texts are read back, and anything else is refused") {
+  TEST_CASE("texts decode to the same sketch, and anything else is refused") {
     TimeSketch sketch;
     sketch.add(Duration(0)), sketch.add(Duration(3)), sketch.add(Duration(3));
     CHECK(sketch.text() == "0,1,7,2");

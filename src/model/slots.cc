@@ -1,4 +1,4 @@
-// Slots, and the openings of rates.
+// Concurrency slots, and when rates open.
 #include "model/slots.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-// Slots: what a job takes of the limits that it meets, what is free of them, and when more will be.
+// Slots: what a job uses of its limits, what is free, and when more becomes free.
 //
-// A job of a kind with a cost takes so many slots of a concurrency, and as many begins of a rate,
-// but never more than there are: what costs more than a limit takes all of it.
+// A job of cost c uses c slots of a concurrency and c starts of a rate, but at most the whole
+// limit: a job that costs more than a limit uses all of it.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,22 @@
 
 namespace mainspring {
 
-// What a job of that cost takes of a concurrency, and of a rate: 1 to all that there is.
+// What a job of this cost uses of a concurrency, and of a rate: from 1 to the whole limit.
 int slots_of(int cost, int concurrency);
 int begins_of(int cost, const RateLimit& rate);
 
-// What is free of the limits of a queue, or of those of a limit key. No limit has no end.
+// The free capacity under the limits of a queue or a limit key. Without limits it is infinite.
 class Room {
  public:
   Room() = default;  // without limits
   static Room none();
   static Room of(const std::optional<int>& concurrency, std::int64_t slots_taken,
                  const std::optional<RateLimit>& rate, const RateMeter& meter, WallTime now);
-  // So many more jobs at most, whatever they cost.
+  // Allows at most `jobs` more jobs, whatever their cost.
   Room& bound_jobs(int jobs);
   bool fits(int cost) const;
-  void take(int cost);  // one that fits
-  // How many jobs of cost 1 fit; 0 = no job does.
+  void take(int cost);  // must fit
+  // How many jobs of cost 1 fit; 0 = no job fits.
   int jobs() const;
 
  private:
@@ -38,30 +38,30 @@ class Room {
   int jobs_ = kUnlimited;
 };
 
-// `slots_taken`: of the concurrency, by what runs.
+// `slots_taken`: concurrency slots used by running jobs.
 Room room_of(const QueueLimits& limits, std::int64_t slots_taken, const RateMeter& meter,
              WallTime now);
 Room room_of_key(const KeyLimits& limits, std::int64_t slots_taken, const RateMeter& meter,
                  WallTime now);
 
-// Somebody waits for a rate until it lets a job of the least cost begin that it does not let now,
-// then for the next cost. `rate`: of `limits`, or of its keys.
+// When a rate next admits more: the smallest cost that it refuses now, and when it admits a job of
+// that cost. `rate`: the rate of `limits`, or of its keys.
 struct RateOpening {
-  int begins = 1;  // which are free then
+  int begins = 1;  // the cost that it then admits
   WallTime at;
   friend bool operator==(const RateOpening&, const RateOpening&) = default;
 };
-// nullopt = it lets any job begin.
+// nullopt = the rate admits any job now.
 std::optional<RateOpening> next_rate_opening(const QueueLimits& limits, const RateLimit& rate,
                                              const RateMeter& meter, WallTime now);
-// The same of a limit key.
+// The same for a limit key.
 std::optional<RateOpening> next_key_opening(const QueueLimits& limits, const RateMeter& meter,
                                             WallTime now);
-// What was waited for until `at`, which next_rate_opening() has said when `meter` was as it is.
-// 1 = nothing at all begins before.
+// The cost that the wait until `at` was for, if `meter` has not changed since next_rate_opening()
+// returned `at`. 1 = no job at all can start before.
 int begins_awaited(const QueueLimits& limits, const RateLimit& rate, const RateMeter& meter,
                    WallTime at);
-// As nothing at all begins before it; else nullopt.
+// `at` if no job at all can start before it; else nullopt.
 std::optional<WallTime> closed_until(const QueueLimits& limits, const RateMeter& meter,
                                      std::optional<WallTime> opens_at);
 

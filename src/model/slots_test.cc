@@ -1,4 +1,4 @@
-// Slots: what a job of some cost takes, and when there is enough for it.
+// Slots: what a job takes by its cost, and when there is room for it.
 #include "model/slots.h"
 
 #include <doctest/doctest.h>
@@ -14,7 +14,7 @@ constexpr RateLimit slots_limit(int count, Duration per, RateKind kind, int burs
 }
 const WallTime kSlotsStart = WallTime::from_us(1'767'225'600'000'000);
 
-TEST_CASE("a key has room for as many as its concurrency and its rate both let begin") {
+TEST_CASE("a key has room for the lower of what its concurrency and its rate allow") {
   KeyLimits limits;
   RateMeter meter;
   CHECK(room_of_key(limits, 100, meter, kSlotsStart).jobs() > 1'000'000);
@@ -29,7 +29,7 @@ TEST_CASE("a key has room for as many as its concurrency and its rate both let b
   CHECK(key_closed_until(limits, meter, kSlotsStart) == meter.opens_at(*limits.rate, kSlotsStart));
 }
 
-TEST_CASE("concurrency and rate: the smaller room counts, and what runs beyond is no room") {
+TEST_CASE("concurrency and rate: the smaller room counts, and jobs beyond a limit leave none") {
   const QueueLimits limits{.concurrency = 3, .rate = slots_limit(2, minutes(1), RateKind::fixed)};
   CHECK(room_of(limits, 0, {}, kSlotsStart).jobs() == 2);
   CHECK(room_of(limits, 2, {}, kSlotsStart).jobs() == 1);
@@ -37,11 +37,11 @@ TEST_CASE("concurrency and rate: the smaller room counts, and what runs beyond i
   CHECK(room_of({}, 7, {}, kSlotsStart).jobs() > 1'000'000);
 }
 
-TEST_CASE("a job takes its cost of each limit, and of a smaller one all that there is") {
+TEST_CASE("a job takes its cost of each limit, or all of a smaller limit") {
   const QueueLimits limits{.concurrency = 6, .rate = slots_limit(3, minutes(1), RateKind::sliding)};
   Room room = room_of(limits, 0, {}, kSlotsStart);
   CHECK(room.fits(1000));
-  room.take(4);  // of three begins all
+  room.take(4);  // all three start
   CHECK(room.jobs() == 0);
   CHECK_FALSE(room_of(limits, 3, {}, kSlotsStart).fits(4));
   CHECK(room_of(limits, 2, {}, kSlotsStart).fits(4));
@@ -58,7 +58,7 @@ TEST_CASE("a job takes its cost of each limit, and of a smaller one all that the
   CHECK_FALSE(Room::none().fits(1));
 }
 
-TEST_CASE("a rate is waited for until it is enough for the next of the costs") {
+TEST_CASE("a rate opens next when the next larger cost fits") {
   for (const RateKind kind : {RateKind::bucket, RateKind::sliding, RateKind::fixed}) {
     CAPTURE(to_string(kind));
     QueueLimits limits{.rate = slots_limit(6, minutes(1), kind)};
@@ -66,7 +66,7 @@ TEST_CASE("a rate is waited for until it is enough for the next of the costs") {
     RateMeter meter;
     CHECK_FALSE(next_rate_opening(limits, rate, meter, kSlotsStart));
     meter.take(rate, kSlotsStart, 3);
-    CHECK_FALSE(next_rate_opening(limits, rate, meter, kSlotsStart));  // three more may begin
+    CHECK_FALSE(next_rate_opening(limits, rate, meter, kSlotsStart));  // three more may start
     limits.costs = {{"heavy", 4}, {"huge", 99}};
     auto next = next_rate_opening(limits, rate, meter, kSlotsStart);
     REQUIRE(next);
@@ -86,19 +86,18 @@ TEST_CASE("a rate is waited for until it is enough for the next of the costs") {
   }
 }
 
-TEST_CASE("costs are of kinds, 1 to a thousand, and a 1 is not kept") {
+TEST_CASE("costs are per kind, 1 to a thousand, and a cost of 1 is not stored") {
   QueueLimits limits;
   limits.costs = {{"render", 4}, {"thumbnail", 1}};
   CHECK(validate(limits));
   CHECK(limits.any());
   CHECK(limits.cost_of("render") == 4);
   CHECK(limits.cost_of("other") == 1);
-  CHECK(without_plain_costs(limits).costs.size() == 1);
+  CHECK(without_default_costs(limits).costs.size() == 1);
   limits.costs = {{"render", 0}};
   CHECK(validate(limits).error().field == "costs");
   limits.costs = {{"render", 1001}};
-  CHECK(validate(limits).error().message ==
-        "costs: the cost of \"render\" is 1001; it must be 1 to 1000");
+  CHECK(validate(limits).error().message == "costs: cost 1001 of \"render\": must be 1 to 1000");
   limits.costs = {{"", 2}};
   CHECK(validate(limits).error().field == "costs");
   limits.costs.clear();

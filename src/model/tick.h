@@ -1,4 +1,4 @@
-// Tick: one time of a schedule and its fate, as the scheduler planned it.
+// Tick: one time of a schedule and what the scheduler planned for it.
 #pragma once
 
 #include <optional>
@@ -12,15 +12,15 @@ struct Tick {
   WallTime nominal;
   std::optional<WallTime> until;
   std::int64_t count = 1;
-  bool fire = true;  // else it is skipped with `reason`
+  bool fire = true;  // false: skipped, with `reason`
   bool past_due = false;
   std::string reason;
   std::string note;
   friend bool operator==(const Tick&, const Tick&) = default;
 };
 
-// The headers of a tick's job: the template's and "mainspring-schedule" (the name),
-// "mainspring-nominal" (RFC 3339), and "mainspring-past-due": "true" where it is.
+// The headers of a tick's job: the template's, "mainspring-schedule" (the name),
+// "mainspring-nominal" (RFC 3339), and for a late tick "mainspring-past-due": "true".
 std::string tick_headers(const Schedule& schedule, WallTime nominal, bool past_due);
 
 }  // namespace mainspring

@@ -1,10 +1,10 @@
-// The times of a schedule: its local times, laid onto the real time line.
+// The times of a schedule: its local times, mapped to real time.
 //
 // A fixed wall time L runs at f(L), the first instant at which the clock shows L or more: the time
-// itself, the first of two, or the end of the gap. f never decreases, so the tick after t is f of
-// the first L beyond the latest that the clock has shown until t, and the one before it likewise.
-// Where every real hour runs, a tick is any instant whose local time matches: that is looked for
-// between one clock change and the next.
+// itself, the first of two, or the end of the gap. f never decreases. So the tick after t is f of
+// the first L beyond the latest time that the clock has shown until t; the tick before t is found
+// the same way. If every real hour runs, a tick is any instant whose local time matches: the search
+// goes from one clock change to the next.
 #include "model/ticks.h"
 
 #include <fmt/format.h>
@@ -17,8 +17,9 @@ namespace mainspring {
 namespace {
 
 constexpr std::int64_t kSecond = 1'000'000;
-constexpr std::int64_t kMaxCounted = 100;  // steps spent on a number that people like to see
-// Of clock changes looked through for one tick: 8000 years of two changes, and some.
+constexpr std::int64_t kMaxCounted = 100;  // maximum steps to count ticks; the count is only shown
+                                           // to people
+// Maximum clock changes examined for one tick: over 8000 years of two changes each.
 constexpr int kMaxSpans = 20'000;
 const WallTime kFirstTime = WallTime::from_us(0);
 const WallTime kLastTime = WallTime::from_us(253402300799LL * kSecond);  // the year 9999
@@ -27,7 +28,7 @@ WallTime time_of(std::int64_t seconds) {
   return WallTime::from_us(seconds * kSecond);
 }
 
-// "02:30", with seconds if it has any, and with its date if that is not `today`.
+// "02:30", with seconds if not zero, and with the date if not `today`.
 std::string clock_text(LocalSeconds local, LocalSeconds today) {
   const std::string text = format_wall_time(time_of(local));  // 2026-03-29T02:30:00Z
   const std::string clock = text.substr(11, local % 60 == 0 ? 5 : 8);
@@ -110,7 +111,8 @@ LocalSeconds Ticks::shown_until(WallTime t) const {
 
 std::optional<WallTime> Ticks::fixed_after(WallTime t) const {
   std::optional<LocalSeconds> local = local_after(shown_until(t));
-  // The first is it: more than one round only where a clock was set back twice within hours.
+  // Usually the first round finds it: more rounds are needed only if a clock was set back twice
+  // within hours.
   for (int i = 0; local && i < kMaxSpans; ++i, local = local_after(*local)) {
     const TimeZone::Resolved found = zone_->resolve(*local);
     if (MS_MUTANT(dst_gap_loses_tick) && found.kind == TimeZone::Kind::skipped) continue;
@@ -122,7 +124,7 @@ std::optional<WallTime> Ticks::fixed_after(WallTime t) const {
 
 std::optional<WallTime> Ticks::cron_after(WallTime t) const {
   if (!cron_->every_hour()) return fixed_after(t);
-  LocalSeconds shown = zone_->local_seconds(t);  // look for what the clock shows after that
+  LocalSeconds shown = zone_->local_seconds(t);  // search local times after the one shown at t
   for (int i = 0; i < kMaxSpans && t < kLastTime; ++i) {
     const TimeZone::Span span = zone_->span(t);
     const std::optional<LocalSeconds> local = local_after(shown);
@@ -130,7 +132,7 @@ std::optional<WallTime> Ticks::cron_after(WallTime t) const {
     const WallTime found = time_of(*local - span.offset_s);
     if (found < span.end) return found;
     t = span.end;
-    shown = zone_->local_seconds(t) - 1;  // the first instant after the change may be one
+    shown = zone_->local_seconds(t) - 1;  // the first instant after the change can match
   }
   return std::nullopt;
 }

@@ -1,5 +1,5 @@
 // Ticks: the times of one schedule, forwards and backwards. Private to the model's schedule.cc and
-// plan.cc; the rules are stated in schedule.h.
+// plan.cc; schedule.h states the rules.
 #pragma once
 
 #include <optional>
@@ -19,14 +19,14 @@ class Ticks {
   // The first tick strictly after / the last at or before `t`; nullopt = none.
   std::optional<WallTime> next_after(WallTime t) const;
   std::optional<WallTime> last_until(WallTime t) const;
-  // What a clock change did to the tick at `t`; "" = nothing.
+  // How a clock change affected the tick at `t`; "" = not at all.
   std::string note(WallTime t) const;
-  // How many there are from `first` to `last`, both of them ticks; 0 = too many to count.
+  // The number of ticks from `first` to `last`, which are both ticks; 0 = too many to count.
   std::int64_t count(WallTime first, WallTime last) const;
-  // Why nothing is known, or "". What a store brings back was valid once, but a zone may have gone
-  // with an update of the system's database.
+  // Why the times are unknown; "" = known. A stored schedule was valid once, but an update of the
+  // system's database may have removed its time zone.
   const std::string& problem() const { return problem_; }
-  // Calls of the calendar so far: what it cost.
+  // Calls of the calendar so far: the cost.
   std::int64_t steps() const { return steps_; }
 
  private:
@@ -35,7 +35,7 @@ class Ticks {
   std::optional<WallTime> cron_until(WallTime t) const;
   std::optional<LocalSeconds> local_after(LocalSeconds t) const;
   std::optional<LocalSeconds> local_until(LocalSeconds t) const;
-  // The latest that a clock has shown until `t`, which is more than it shows after it was set back.
+  // The latest local time shown until `t`; later than the clock shows after it was set back.
   LocalSeconds shown_until(WallTime t) const;
 
   std::optional<Cron> cron_;

@@ -19,7 +19,7 @@ Secret make_token_text(Random& random) {
   while (text.size() < kTokenBytes) {
     if (left < 6) {
       bits = random.next();
-      left = 60;  // ten characters; the rest is not used
+      left = 60;  // ten characters; the rest is unused
     }
     text += kAlphabet[bits & 63];
     bits >>= 6;

@@ -1,4 +1,4 @@
-// The text of tokens: made once, shown once, kept nowhere.
+// The text of access tokens. It is generated once, shown once and not stored.
 #pragma once
 
 #include <optional>
@@ -10,13 +10,13 @@
 
 namespace mainspring {
 
-// So that people and secret scanners know one when they see it.
+// Lets people and secret scanners recognize a token.
 inline constexpr std::string_view kTokenPrefix = "mst_";
 inline constexpr std::size_t kTokenBytes = 47;  // "mst_" and 256 random bits in base64url
 
-// `random` must be the system's: everything hangs on nobody guessing it.
+// `random` must be the system's random source: security depends on unpredictable tokens.
 Secret make_token_text(Random& random);
-// What is kept of a token. nullopt: this is the text of no token, whatever is kept.
+// The stored form of a token. nullopt: `text` cannot be the text of any token.
 std::optional<Digest> digest_of_token(std::string_view text);
 
 }  // namespace mainspring

@@ -1,4 +1,4 @@
-// Reading and writing trace contexts, in a header's text and among the headers of a job.
+// Parses and formats trace contexts, in a request header and in the headers of a job.
 #include "model/trace_context.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ int digit_of(char c) {
   return -1;
 }
 
-// False: not lower-case hex digits, or all zero.
+// Returns false unless the text is lower-case hex digits and not all zero.
 bool read_hex(std::string_view text, std::span<std::uint8_t> bytes) {
   bool zero = true;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -34,12 +34,12 @@ bool is_space(char c) {
   return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-// Where the string value of a name begins and how long it is; npos = none.
+// Start and length of the string value of a name; npos = none.
 struct Place {
   std::size_t at = std::string_view::npos;
   std::size_t bytes = 0;
 };
-// An unescaped quote begins or ends a string, so a quoted name with a colon after it is a key.
+// An unescaped quote starts or ends a string, so a quoted name before a colon is a key.
 Place place_of(std::string_view headers, std::string_view name) {
   for (std::size_t at = headers.find(name); at != headers.npos; at = headers.find(name, at + 1)) {
     std::size_t next = at + name.size();
@@ -63,8 +63,8 @@ Place place_of(std::string_view headers, std::string_view name) {
   return {};
 }
 
-// A value that needs no escapes.
-bool is_plain(std::string_view text) {
+// Whether the value needs no escapes.
+bool needs_no_escape(std::string_view text) {
   return std::all_of(text.begin(), text.end(),
                      [](char c) { return c >= ' ' && c < 0x7f && c != '"' && c != '\\'; });
 }
@@ -146,7 +146,7 @@ TraceHeaders::TraceHeaders(std::string_view parent_text, std::string_view state_
   const auto context = parse_trace_parent(parent_text);
   if (!context) return;
   parent = format_trace_parent(*context);
-  if (state_text.size() <= kMaxTraceStateBytes && is_plain(state_text)) state = state_text;
+  if (state_text.size() <= kMaxTraceStateBytes && needs_no_escape(state_text)) state = state_text;
 }
 
 void TraceHeaders::add_to(std::string& headers) const {

@@ -1,8 +1,8 @@
 // Trace context: the W3C header `traceparent`, which links a job to the request that enqueued it.
 //
-// A job keeps the context among its headers, as any client can set it there. Follow-ups and
-// callbacks have the headers of their job, so they belong to its trace.
-// Source: https://www.w3.org/TR/trace-context/ (version 00)
+// A job stores the context in its headers, where any client can set it. Follow-ups and callbacks
+// have the headers of their job, so they belong to the same trace. Source:
+// https://www.w3.org/TR/trace-context/ (version 00)
 #pragma once
 
 #include <array>
@@ -35,15 +35,15 @@ std::string hex_of(std::span<const std::uint8_t> bytes);
 
 // `headers` is a JSON object of strings, or "".
 
-// The context of a job. nullopt: none, or not a valid one.
+// The context of a job. nullopt: none, or an invalid one.
 std::optional<TraceContext> trace_of(std::string_view headers);
-// Sets the context. False: the headers would exceed kMaxHeadersBytes; nothing has changed.
+// Sets the context. False: the headers would exceed kMaxHeadersBytes; nothing was changed.
 bool set_trace(std::string& headers, const TraceContext& context);
-// The raw text of a string among the headers, without escapes resolved; "" = none.
+// The raw text of a string in the headers, with escapes unresolved; "" = none.
 std::string_view header_text(std::string_view headers, std::string_view name);
 
-// The headers of a request for jobs that have no context of their own. Texts that are not valid are
-// ignored, as the standard asks for.
+// The trace headers of a request, for jobs without a context of their own. Invalid texts are
+// ignored, as the standard requires.
 struct TraceHeaders {
   std::string parent;  // valid, or ""
   std::string state;   // "" = none
@@ -52,11 +52,12 @@ struct TraceHeaders {
   bool empty() const { return parent.empty(); }
   void add_to(std::string& headers) const;
 };
-// To the jobs of all its steps, sub-workflows included.
+// Adds the trace to the jobs of all steps, including sub-workflows.
 void add_trace(WorkflowSpec& spec, const TraceHeaders& headers);
 TraceHeaders trace_headers_of(std::string_view headers);
 
-// While it exists, what this thread enqueues belongs to a trace. Ends on the thread that made it.
+// While this object exists, jobs that this thread enqueues belong to the trace. Must be destroyed
+// on the thread that created it.
 class TraceScope {
  public:
   explicit TraceScope(TraceHeaders headers);
@@ -68,7 +69,7 @@ class TraceScope {
   const TraceHeaders headers_;
   const TraceHeaders* const before_;
 };
-// Of this thread; nullptr = none.
+// The trace of this thread; nullptr = none.
 const TraceHeaders* current_trace();
 
 }  // namespace mainspring

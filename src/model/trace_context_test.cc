@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kParent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-TEST_CASE("a traceparent is read and written as it was") {
+TEST_CASE("a traceparent is read and written unchanged") {
   const auto context = parse_trace_parent(kParent);
   REQUIRE(context);
   CHECK(context->sampled);
@@ -18,7 +18,7 @@ TEST_CASE("a traceparent is read and written as it was") {
   CHECK(hex_of(context->span) == "00f067aa0ba902b7");
 }
 
-TEST_CASE("a traceparent that breaks the standard is no context") {
+TEST_CASE("a traceparent that breaks the standard is ignored") {
   const std::string good(kParent);
   const auto with = [&](std::size_t at, std::string_view text) {
     return std::string(good).replace(at, text.size(), text);
@@ -67,7 +67,7 @@ TEST_CASE("a context is set in any headers, and replaces one that is not valid")
   CHECK(full == unchanged);
 }
 
-TEST_CASE("a request's context is for jobs without one of their own") {
+TEST_CASE("a request's context applies to jobs without their own") {
   const TraceHeaders request(kParent, "vendor=1");
   std::string fresh;
   request.add_to(fresh);

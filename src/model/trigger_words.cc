@@ -1,4 +1,4 @@
-// Triggers: the words and rules of their definitions.
+// Names and rules of trigger definitions.
 #include <fmt/format.h>
 
 #include "mainspring/trigger.h"
@@ -17,7 +17,7 @@ Result<void> check_hook(const HookSource& http) {
                                               http.event_id.size(), kMaxEventBytes));
 }
 
-// Neither empty parts nor "." nor "..": what is compared with the watch roots is the place itself.
+// No empty parts, "." or "..": the path compared with the watch roots must be the real location.
 bool is_plain_path(std::string_view path) {
   if (path.size() < 2 || path.front() != '/') return false;
   while (!path.empty()) {
@@ -62,7 +62,8 @@ Result<void> check_ended(const EndedSource& ended, const NewJob& job) {
     return invalid("ended.on",
                    "ended.on: must name at least one of \"completed\", \"cancelled\" and \"dead\"");
   }
-  // Of every queue: then its own are among them, and a chain of them ends by itself.
+  // An empty queue selects all queues, including the trigger's own jobs; such a chain ends by
+  // itself.
   if (ended.queue != job.queue || (!ended.kind.empty() && ended.kind != job.kind)) return {};
   return invalid("ended.kind",
                  fmt::format("ended.kind \"{}\": its own jobs, of queue {} and kind {}, would fire "

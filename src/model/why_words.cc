@@ -1,4 +1,4 @@
-// The words for gates.
+// Names of gates: the reasons why a job does not run.
 #include <algorithm>
 #include <array>
 
@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::array<std::string_view, 18> kGates = {
     "ended",        "running",      "time",         "earlier_run",
-    "quarantine",   "deferred",     "session_turn", "session_stopped",
+    "quarantine",   "deferred",     "session_head", "session_stopped",
     "session_held", "queue_paused", "concurrency",  "key_concurrency",
     "key_rate",     "breaker",      "rate",         "no_worker",
     "busy_workers", "claim"};

@@ -1,4 +1,4 @@
-// Workflows: the words of their states.
+// Names of workflow states.
 #include <array>
 
 #include "mainspring/workflow.h"

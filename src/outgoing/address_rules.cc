@@ -1,4 +1,4 @@
-// The table of ranges that are not public, and the allow-list.
+// The table of non-public ranges, and the allow-list.
 #include "outgoing/address_rules.h"
 
 #include <arpa/inet.h>
@@ -20,7 +20,7 @@ struct Row {
   Own own = Own::no;
 };
 
-// The first that contains an address names it: smaller ranges stand before those around them.
+// The first row that contains an address applies: smaller ranges come before larger ones.
 constexpr Row kRows[] = {
     {"0.0.0.0/8", "this network"},
     {"10.0.0.0/8", "private", Own::yes},
@@ -60,7 +60,7 @@ constexpr Row kRows[] = {
     {"fec0::/10", "site-local"},
     {"ff00::/8", "multicast"},
 };
-// Of v6 only this is given out as public; whatever else there may be one day is refused.
+// The only public range of v6; any future range is refused.
 constexpr std::string_view kGlobalUnicast = "2000::/3";
 
 struct KnownRange {
@@ -144,7 +144,7 @@ std::optional<AddressRange> parse_range(std::string_view text) {
   const bool whole = error == std::errc() && end == digits.data() + digits.size();
   if (!whole || bits < 0 || bits > out.bits) return std::nullopt;
   out.bits = bits;
-  // Bits behind the prefix are a mistake: 10.1.2.3/8 means something else than it looks like.
+  // Bits after the prefix are a mistake: 10.1.2.3/8 does not mean what it looks like.
   IpAddress lowest = *address;
   for (int bit = bits; bit < (address->v6 ? 128 : 32); ++bit) {
     lowest.bytes[static_cast<std::size_t>(bit / 8)] &=
@@ -179,7 +179,7 @@ Result<AllowList> AllowList::parse(const std::vector<std::string>& entries) {
     } else {
       return invalid("outgoing_allow",
                      fmt::format("outgoing_allow \"{}\": must be a range such as 10.1.0.0/16 (no "
-                                 "bits set behind the prefix), an address, or a host name",
+                                 "bits set after the prefix), an address, or a host name",
                                  entry.substr(0, 80)));
     }
   }

@@ -1,10 +1,9 @@
-// Which addresses an outgoing request may reach: all of the public Internet, and what an
-// allow-list adds.
+// Which addresses an outgoing request may reach: the public Internet, and an allow-list.
 //
-// A server that posts to URLs that others give it can be aimed at what only it can reach: its own
-// loopback, its network, the metadata service of its cloud. So an address is refused unless it is
-// known to be public. Source: the special-purpose registries of IANA (RFC 6890), RFC 6052, RFC
-// 8215.
+// A server that sends requests to URLs of its users could be aimed at targets that only it can
+// reach: its own loopback, its network, the metadata service of its cloud. So an address is refused
+// unless it is known to be public. Source: the special-purpose registries of IANA (RFC 6890), RFC
+// 6052, RFC 8215.
 #pragma once
 
 #include <sys/socket.h>
@@ -42,12 +41,12 @@ std::optional<AddressRange> parse_range(std::string_view text);  // "10.0.0.0/8"
 struct Forbidden {
   std::string_view name;
   std::string_view range;  // "127.0.0.0/8"
-  bool own = false;        // machines of one's own have such addresses: loopback, private, shared
+  bool own = false;        // used by an operator's own machines: loopback, private, shared
 };
-// nullopt: it is public. What tunnels or translates to v4 is refused whatever it leads to.
+// nullopt: public. Ranges that tunnel or translate to v4 are always refused.
 std::optional<Forbidden> forbidden_range(const IpAddress& address);
 
-// What an operator allows beyond that: ranges ("10.1.0.0/16", "::1") and names ("hooks.corp").
+// Additional targets that an operator allows: ranges ("10.1.0.0/16", "::1"), names ("hooks.corp").
 class AllowList {
  public:
   static constexpr std::size_t kMaxEntries = 1000;
@@ -56,9 +55,10 @@ class AllowList {
   bool has_name(std::string_view name) const;  // of any case, with or without a dot at its end
   bool has_address(const IpAddress& address) const;
   bool has_ranges() const { return !ranges_.empty(); }
-  // Why a request to the address under this name is refused; nullopt: it may go. A name that is
-  // allowed leads to public addresses and to one's own machines, never to link-local, metadata and
-  // the like: whoever answers for the name could lead there. Those need their range here.
+  // Why a request to the address under this name is refused; nullopt: it is allowed. An allowed
+  // name may resolve to public addresses and to an operator's own machines, never to link-local,
+  // metadata and similar addresses: the name's DNS server could point there. Those need their range
+  // here.
   std::optional<Forbidden> refuses(std::string_view name, const IpAddress& address) const;
 
  private:
@@ -66,8 +66,8 @@ class AllowList {
   std::vector<std::string> names_;  // lower case, without a dot at the end
 };
 
-// Letters, digits, '-', '_' and dots, at most 253 bytes, in labels of 1 to 63; the last is no
-// number, so that nothing takes the name for an address.
+// Letters, digits, '-', '_' and dots, at most 253 bytes, in labels of 1 to 63. The last label is
+// not a number, so that the name cannot be taken for an address.
 bool is_host_name(std::string_view name);
 std::string lower_name(std::string_view name);  // lower case, without a dot at its end
 

@@ -1,4 +1,4 @@
-// Addresses: what is not public is refused, by its range and however near its edge.
+// Addresses: those that are not public are refused, by range, including its edges.
 #include "outgoing/address_rules.h"
 
 #include <doctest/doctest.h>
@@ -88,24 +88,24 @@ constexpr std::pair<const char*, const char*> kCases[] = {
 
 }  // namespace
 
-TEST_CASE("addresses that are not public are told by their range, up to its edges") {
+TEST_CASE("addresses that are not public are detected by their range, including its edges") {
   for (const auto& row : kCases) CHECK_MESSAGE(why(row.first) == row.second, row.first);
 }
 
-TEST_CASE("only the usual text is an address") {
+TEST_CASE("only the canonical text form is an address") {
   for (const char* text : {"", "127.1", "0x7f.0.0.1", "0177.0.0.1", "2130706433", "127.0.0.1.",
                            "127.0.0.01", "127.0.0.256", "[::1]", "fe80::1%lo", "::1 ", "1::2::3"}) {
     CHECK_MESSAGE(!parse_address(text), text);
   }
 }
 
-TEST_CASE("an allow-list has ranges, addresses and names; a mistake in it is told") {
+TEST_CASE("an allow-list has ranges, addresses and names; invalid entries are reported") {
   const auto allow = AllowList::parse({"10.1.0.0/16", "::1", "Hooks.Corp."});
   REQUIRE(allow);
   CHECK(allow->has_address(*parse_address("10.1.255.1")));
   CHECK_FALSE(allow->has_address(*parse_address("10.2.0.1")));
   CHECK(allow->has_address(*parse_address("::1")));
-  CHECK_FALSE(allow->has_address(*parse_address("0.0.0.1")));  // of the other family
+  CHECK_FALSE(allow->has_address(*parse_address("0.0.0.1")));  // of the other address family
   CHECK(allow->has_name("hooks.corp"));
   CHECK(allow->has_name("HOOKS.CORP."));
   CHECK_FALSE(allow->has_name("x.hooks.corp"));
@@ -117,7 +117,7 @@ TEST_CASE("an allow-list has ranges, addresses and names; a mistake in it is tol
   }
 }
 
-TEST_CASE("a name that is allowed leads to one's own machines, never to metadata") {
+TEST_CASE("an allowed name may resolve to private addresses, never to metadata addresses") {
   const auto allow = AllowList::parse({"hooks.corp"});
   REQUIRE(allow);
   for (const char* own : {"10.0.0.1", "127.0.0.1", "192.168.1.1", "fd12::1", "::1", "8.8.8.8"}) {

@@ -1,4 +1,4 @@
-// One libcurl handle per request, told where to connect and asked again when it does.
+// One libcurl handle per request, with fixed addresses that are checked again when it connects.
 #include "outgoing/outgoing_client.h"
 
 #include <curl/curl.h>
@@ -39,7 +39,7 @@ Error refused(const CheckedUrl& url, const Forbidden& why) {
                                     target, why.name, why.range));
 }
 
-// What one request shares with libcurl's callbacks.
+// State shared with libcurl's callbacks of one request.
 struct Exchange {
   std::vector<IpAddress> checked;
   std::size_t max_body_bytes = 0;
@@ -48,8 +48,8 @@ struct Exchange {
   bool gate_refused = false;
 };
 
-// The last gate: whatever libcurl made of URL, names and caches, a connection to an address that
-// was not checked is not opened.
+// The last check: whatever libcurl derives from URL, names and caches, a connection to an unchecked
+// address is not opened.
 curl_socket_t open_socket(void* into, curlsocktype, curl_sockaddr* to) {
   auto& exchange = *static_cast<Exchange*>(into);
   const auto address = address_of(to->addr);
@@ -76,7 +76,7 @@ std::size_t take_body(char* data, std::size_t size, std::size_t count, void* int
   return 0;
 }
 
-// "HTTP/1.1 200 OK" -> "OK"; the last of them counts, after a 100 too.
+// "HTTP/1.1 200 OK" -> "OK"; the last status line counts, for example after a 100.
 std::size_t take_header(char* data, std::size_t size, std::size_t count, void* into) {
   auto& exchange = *static_cast<Exchange*>(into);
   std::string_view line(data, size * count);
@@ -99,7 +99,7 @@ bool is_header_name(std::string_view name) {
                               std::string_view::npos;
 }
 
-// "Expect:" takes that header away: servers that know nothing of it would be waited for.
+// "Expect:" removes that header: libcurl would wait for servers that do not support it.
 Result<List> header_list(const OutgoingRequest& request) {
   List list;
   if (!append(list, "Expect:")) return out_of_memory();
@@ -149,10 +149,10 @@ void set_body(CURL* c, const OutgoingRequest& request) {
 void set_rules(CURL* c, const OutgoingRequest& request, Exchange& exchange) {
   ::curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
   ::curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
-  ::curl_easy_setopt(c, CURLOPT_PROXY, "");  // not the environment's
+  ::curl_easy_setopt(c, CURLOPT_PROXY, "");  // ignore the environment's proxy
   ::curl_easy_setopt(c, CURLOPT_NETRC, static_cast<long>(CURL_NETRC_IGNORED));
   ::curl_easy_setopt(c, CURLOPT_HTTPAUTH, static_cast<long>(CURLAUTH_BASIC));
-  ::curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);  // no alarm in a program of many threads
+  ::curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);  // no alarm() in a multi-threaded program
   ::curl_easy_setopt(c, CURLOPT_FORBID_REUSE, 1L);
   ::curl_easy_setopt(c, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
   ::curl_easy_setopt(c, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
@@ -172,10 +172,10 @@ void set_rules(CURL* c, const OutgoingRequest& request, Exchange& exchange) {
   ::curl_easy_setopt(c, CURLOPT_XFERINFODATA, &request.stop);
 }
 
-// What a server asks for beyond that is not believed.
+// Longer times are not plausible.
 constexpr curl_off_t kMaxRetryAfterSeconds = 365 * 24 * 3600;
 
-// A status that came before the answer was too long or too slow is an answer.
+// If the status arrived before the answer became too long or too slow, it counts.
 Result<OutgoingResponse> outcome_of(CURL* c, CURLcode done, const char* problem,
                                     Exchange& exchange) {
   long status = 0;
@@ -215,7 +215,7 @@ struct OutgoingClient::Impl {
   Result<OutgoingResponse> perform(const OutgoingRequest& request, Method method) const;
 };
 
-// All that can be said before a name is looked up.
+// All checks before the name is looked up.
 Result<CheckedUrl> OutgoingClient::Impl::read(const std::string& text, bool take_userinfo) const {
   MS_TRY_ASSIGN(CheckedUrl url,
                 read_url(text, take_userinfo ? Userinfo::taken : Userinfo::refused));
@@ -223,14 +223,14 @@ Result<CheckedUrl> OutgoingClient::Impl::read(const std::string& text, bool take
     if (const auto why = allow.refuses("", *url.address)) return refused(url, *why);
   } else if (const std::string& host = url.host;
              (host == "localhost" || host.ends_with(".localhost")) && !allow.has_name(host)) {
-    // Leads to loopback everywhere: said at once, not at the first request.
+    // It resolves to loopback everywhere: refuse it now, not at the first request.
     const IpAddress loopback = parse_address("127.0.0.1").value();
     if (const auto why = allow.refuses("", loopback)) return refused(url, *why);
   }
   const bool free_ports = url.address ? allow.has_address(*url.address) : allow.has_name(url.host);
   const auto& ports = options.ports;
   if (free_ports || std::find(ports.begin(), ports.end(), url.port) != ports.end()) return url;
-  // A name whose addresses are all allowed has free ports too: that is known when it is looked up.
+  // If all addresses of a name are allowed, any port is too: known only after the look-up.
   if (!url.address && allow.has_ranges()) return url;
   return invalid("url", fmt::format("url: port {}: must be {}, unless the setting outgoing_allow "
                                     "has the host",
@@ -245,7 +245,7 @@ Result<std::vector<IpAddress>> OutgoingClient::Impl::addresses_of(const CheckedU
                  fmt::format("{} has {} addresses: must be 1 to {}", url.host, addresses.size(),
                              Resolver::kMaxAddresses)};
   }
-  // One bad address refuses them all: which one is taken would be up to whoever answers.
+  // One bad address refuses all: otherwise the name's DNS server would choose the one that is used.
   bool all_allowed = true;
   for (const IpAddress& address : addresses) {
     if (const auto why = allow.refuses(url.host, address)) return refused(url, *why);
@@ -298,7 +298,7 @@ OutgoingClient::~OutgoingClient() = default;
 Result<std::unique_ptr<OutgoingClient>> OutgoingClient::open(OutgoingOptions options,
                                                              Resolver& resolver,
                                                              const Clock& clock) {
-  // Once in a program, before its threads use it; there is no moment to end it.
+  // Once per program, before its threads use it; it is never cleaned up.
   static const CURLcode started = ::curl_global_init(CURL_GLOBAL_DEFAULT);
   if (started != CURLE_OK) return Error{ErrorCode::io_error, "libcurl cannot be started"};
   MS_TRY_ASSIGN(AllowList allow, AllowList::parse(options.allow));

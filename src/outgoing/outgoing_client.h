@@ -1,4 +1,4 @@
-// OutgoingClient: HTTP requests to URLs that others chose, which reach only what they may reach.
+// OutgoingClient: HTTP requests to URLs that users chose, restricted to allowed targets.
 //
 //   URL ─▶ read once ─▶ host resolved once ─▶ every address checked ─▶ connection to one of those
 //
@@ -23,13 +23,13 @@
 namespace mainspring {
 
 struct OutgoingOptions {
-  // Ranges, addresses and names (AllowList) beyond public addresses. Their ports are free.
+  // Ranges, addresses and names (AllowList) in addition to public addresses. They allow any port.
   std::vector<std::string> allow;
-  std::vector<std::uint16_t> ports = {80, 443};  // of everything else
-  std::size_t max_body_bytes = 1 << 20;          // of an answer; what is longer is cut off
+  std::vector<std::uint16_t> ports = {80, 443};  // allowed ports of public addresses
+  std::size_t max_body_bytes = 1 << 20;          // of an answer; longer ones are cut
   Duration connect_limit =
       std::chrono::seconds(5);                      // looking up the name; and connecting, with TLS
-  Duration total_limit = std::chrono::seconds(10);  // from the first step to the answer's end
+  Duration total_limit = std::chrono::seconds(10);  // from the start to the end of the answer
 };
 
 enum class Certificates { verified, any };
@@ -40,20 +40,20 @@ struct OutgoingHeader {
 };
 
 struct OutgoingRequest {
-  std::string url;  // http or https; user:password@ is basic authentication, if it is taken
+  std::string url;  // http or https; user:password@ is basic authentication, if allowed
   std::vector<OutgoingHeader> headers;
   std::string_view body;  // of a post
   bool take_userinfo = false;
   Certificates certificates = Certificates::verified;
-  std::stop_token stop = {};  // gives the request up, within about a second
+  std::stop_token stop = {};  // aborts the request within about a second
 };
 
 struct OutgoingResponse {
   int status = 0;      // 200 to 599; redirects too
   std::string reason;  // "OK"
   std::string body;
-  std::string cut;  // why the body is not all of it: too long, too slow; "" = it is
-  // Retry-After, of a 429 or 503 and whatever else has one: seconds or a date. nullopt = none.
+  std::string cut;  // why the body is incomplete: too long, too slow; "" = complete
+  // Retry-After, of any answer that has it: seconds or a date. nullopt = none.
   std::optional<Duration> retry_after;
 };
 
@@ -68,15 +68,14 @@ class OutgoingClient {
                                                       const Clock& clock);
   ~OutgoingClient();
 
-  // Block for up to the total limit (a lookup included). Callable from every thread; calls share
-  // nothing, not even connections. Errors: invalid_argument, field url (what it is refused for; the
-  // message says outgoing_allow where that would help), or headers; unavailable (nobody there, no
-  // such name, a certificate that is not good, an answer that is none; given up), timeout,
-  // overloaded.
+  // Block for up to the total limit (including the look-up). Thread-safe; calls share nothing, not
+  // even connections. Errors: invalid_argument, field url (why it is refused; the message mentions
+  // outgoing_allow where it helps), or headers; unavailable (no server, no such name, an invalid
+  // certificate, an invalid answer; aborted), timeout, overloaded.
   Result<OutgoingResponse> post(const OutgoingRequest& request) const;
   Result<OutgoingResponse> get(const OutgoingRequest& request) const;
 
-  // What can be known of a URL without looking up its name. The same errors.
+  // Checks a URL without looking up its name. The same errors.
   Result<void> check(const std::string& url, bool take_userinfo) const;
 
  private:

@@ -1,4 +1,4 @@
-// Outgoing requests: nothing that is not allowed is reached, by any spelling or trick.
+// Outgoing requests: no forbidden address is reached, by any spelling or trick.
 #include "outgoing/outgoing_client.h"
 
 #include <cstdlib>
@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Answers in order, the last again and again.
+// Answers in order; the last one repeats.
 class ScriptedResolver final : public Resolver {
  public:
   using Answer = std::vector<std::string>;
@@ -94,7 +94,7 @@ constexpr const char* kSpellings[] = {
     "http://4294967297/",
     "http://127.0.0.1\\@example.com/",
     "http://example.com\\@127.0.0.1/",
-    // digits and dots that become ASCII in other readers
+    // digits and dots that other parsers convert to ASCII
     "http://\xef\xbc\x91\xef\xbc\x92\xef\xbc\x97.0.0.1/",
     "http://127\343\200\2020.0.1/",
     "http://\xe2\x91\xa0\xe2\x91\xa1\xe2\x91\xa6.0.0.1/",
@@ -175,7 +175,7 @@ constexpr const char* kSpellings[] = {
 
 }  // namespace
 
-TEST_CASE("a forbidden address is refused however it is spelled, before anything is connected") {
+TEST_CASE("a forbidden address is refused in any spelling, before a connection") {
   Fixture f;
   const auto client = f.open({});
   int refused = 0;
@@ -193,11 +193,11 @@ TEST_CASE("a forbidden address is refused however it is spelled, before anything
     ++refused;
   }
   CHECK(refused >= 100);
-  // None of them was taken for a name.
+  // None of them was resolved as a name.
   CHECK(f.resolver.asked().empty());
 }
 
-TEST_CASE("only http and https, only their ports, no user unless it is asked for") {
+TEST_CASE("only http and https, only their default ports, no user unless requested") {
   Fixture f;
   const auto client = f.open({});
   for (const char* url : {"",
@@ -228,7 +228,7 @@ TEST_CASE("only http and https, only their ports, no user unless it is asked for
     if (!bad) CHECK(bad.error().message.find("secret") == std::string::npos);
     if (std::string_view(url) == "http://example.com:/:80" ||
         std::string_view(url) == "http://-/:x@y")
-      continue;  // these are URLs of the default port; reading them must not go wrong
+      continue;  // these URLs have the default port and must be parsed correctly
     CHECK_MESSAGE(!bad, std::string(url));
   }
   CHECK(client->check("http://example.com/", false));
@@ -243,7 +243,7 @@ TEST_CASE("only http and https, only their ports, no user unless it is asked for
   CHECK(loopback.error().message.find("loopback") != std::string::npos);
 }
 
-TEST_CASE("a name is looked up once, and a resolver that answers otherwise later changes nothing") {
+TEST_CASE("a name is looked up once, and a later different answer changes nothing") {
   TinyServer good({}, "127.0.0.2");
   TinyServer victim({}, "127.0.0.1", good.port());
   Fixture f;
@@ -258,7 +258,7 @@ TEST_CASE("a name is looked up once, and a resolver that answers otherwise later
   CHECK(good.requests()[0].find(fmt::format("Host: flips.example:{}\r\n", good.port())) !=
         std::string::npos);
   CHECK(flipping.asked() == std::vector<std::string>{"flips.example"});
-  // The next request asks again, and is refused.
+  // The next request resolves again, and is refused.
   const auto second = client->get(request);
   REQUIRE(!second);
   CHECK(second.error().code == ErrorCode::invalid_argument);
@@ -289,7 +289,7 @@ TEST_CASE("one forbidden address among the answers refuses the name") {
   CHECK(client->get(request).error().code == ErrorCode::unavailable);
 }
 
-TEST_CASE("a name that is allowed has free ports, and is pinned to what was checked") {
+TEST_CASE("an allowed name may use any port, and is pinned to the checked address") {
   TinyServer server;
   Fixture f;
   ScriptedResolver resolver({{"127.0.0.1"}});
@@ -332,7 +332,7 @@ TEST_CASE("a post has its headers, its body and its user; the answer comes back"
   }
 }
 
-TEST_CASE("redirects are handed back, not followed") {
+TEST_CASE("redirects are returned, not followed") {
   TinyServer target;
   Fixture f;
   for (const char* code : {"301", "302", "303", "307", "308"}) {
@@ -347,7 +347,7 @@ TEST_CASE("redirects are handed back, not followed") {
   CHECK(target.requests().empty());
 }
 
-TEST_CASE("an answer that drips, never comes or never ends is cut off") {
+TEST_CASE("a response that trickles, never starts or never ends is cut off") {
   const std::string head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n";
   TinyServer drip({head + kDrip}), endless({head + kEndless}), silent({""});
   TinyServer slow_head({std::string("HTTP/1.1 200 OK\r\nX: \n") + kDrip});
@@ -382,7 +382,7 @@ TEST_CASE("an answer that drips, never comes or never ends is cut off") {
   if (answer) CHECK(!answer->cut.empty());
 }
 
-TEST_CASE("proxies of the environment are not used") {
+TEST_CASE("proxy variables of the environment are ignored") {
   TinyServer proxy, server;
   Fixture f;
   for (const char* name : {"http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"}) {
@@ -433,7 +433,7 @@ TEST_CASE("a URL that is shown has no password") {
   for (const auto& row : cases) CHECK(without_password(row.first) == row.second);
 }
 
-TEST_CASE("the system's resolver knows localhost, and says what it does not know") {
+TEST_CASE("the system's resolver finds localhost, and reports unknown names") {
   SystemResolver resolver;
   const auto found = resolver.resolve("localhost", 30s);
   REQUIRE_MESSAGE(found, found.error().message);
@@ -441,7 +441,7 @@ TEST_CASE("the system's resolver knows localhost, and says what it does not know
   CHECK_FALSE(resolver.resolve("name.invalid", 1ms));
 }
 
-TEST_CASE("how long a server asks to be left alone comes with its answer") {
+TEST_CASE("the response includes the server's Retry-After") {
   Fixture f;
   TinyServer server({"HTTP/1.1 503 No\r\nRetry-After: 90\r\nContent-Length: 0\r\n\r\n",
                      "HTTP/1.1 503 No\r\nRetry-After: soon\r\nContent-Length: 0\r\n\r\n",
@@ -455,7 +455,7 @@ TEST_CASE("how long a server asks to be left alone comes with its answer") {
   CHECK_FALSE(client->get(request)->retry_after);
 }
 
-TEST_CASE("a request is given up when its caller stops") {
+TEST_CASE("a request is aborted when its caller stops") {
   Fixture f;
   TinyServer server({""});
   const auto client = f.open(allowing({"127.0.0.1"}));

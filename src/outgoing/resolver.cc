@@ -1,4 +1,4 @@
-// The system's resolver by getaddrinfo_a(3): getaddrinfo(3) itself has no limit of time.
+// The system's resolver with getaddrinfo_a(3), as getaddrinfo(3) has no time limit.
 #include "outgoing/resolver.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 namespace mainspring {
 namespace {
 
-// What the system writes to until it is done: it may outlive the call that began it.
+// Memory that the system writes to until it is done; may outlive the call.
 struct Lookup {
   std::string host;
   addrinfo hints{};
@@ -35,7 +35,7 @@ bool is_done(Lookup& lookup) {
 // nullptr: no limit.
 void wait_for(Lookup& lookup, const timespec* limit) {
   const gaicb* const list[] = {&lookup.request};
-  // A signal ends the wait early; the limit then begins anew, as seldom as signals come.
+  // A signal ends the wait early and restarts the limit; signals are rare.
   while (!is_done(lookup) && ::gai_suspend(list, 1, limit) == EAI_INTR) {
   }
 }

@@ -1,4 +1,4 @@
-// Resolver: the addresses of a host name, within a limit of time.
+// Resolver: the addresses of a host name, with a time limit.
 #pragma once
 
 #include <memory>
@@ -14,21 +14,21 @@ namespace mainspring {
 class Resolver {
  public:
   virtual ~Resolver() = default;
-  // All addresses, at least one. Errors: unavailable (no such name, no server of names), timeout,
-  // overloaded. Callable from every thread.
+  // All addresses, at least one. Errors: unavailable (no such name, no DNS server), timeout,
+  // overloaded. Thread-safe.
   virtual Result<std::vector<IpAddress>> resolve(const std::string& host, Duration limit) = 0;
 
-  static constexpr std::size_t kMaxAddresses = 16;  // more are not looked at: the name is refused
+  static constexpr std::size_t kMaxAddresses = 16;  // a name with more is refused
 };
 
 // As the system resolves names: /etc/hosts, then its servers.
 class SystemResolver final : public Resolver {
  public:
   SystemResolver();
-  ~SystemResolver() override;  // waits for lookups that were given up, as long as the system does
+  ~SystemResolver() override;  // waits for timed-out lookups until the system ends them
   Result<std::vector<IpAddress>> resolve(const std::string& host, Duration limit) override;
 
-  // Lookups that were given up at their limit go on in the system; beyond so many, overloaded.
+  // Lookups past their limit continue in the system; beyond this number, overloaded.
   static constexpr std::size_t kMaxGivenUp = 16;
 
  private:

@@ -1,4 +1,4 @@
-// A server for tests: it takes requests on a loopback port and answers as it was told.
+// A server for tests: accepts requests on a loopback port and returns preset answers.
 #pragma once
 
 #include <arpa/inet.h>
@@ -20,12 +20,12 @@ namespace mainspring::testing {
 
 inline constexpr const char* kOk = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-// After the head of an answer: a byte now and then, or all that fits; for ever.
+// After the head of an answer: sends a byte at intervals, or as much as fits; endlessly.
 inline constexpr const char* kDrip = "<drip>";
 inline constexpr const char* kEndless = "<endless>";
 
-// Takes one request after the other on a loopback port and gives the answers that it was told,
-// then kOk; "" = never answers.
+// Accepts one request after another on a loopback port and returns the preset answers, then kOk; ""
+// = never answers.
 class TinyServer {
  public:
   explicit TinyServer(std::deque<std::string> answers = {}, const char* at = "127.0.0.1",

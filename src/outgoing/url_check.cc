@@ -1,4 +1,4 @@
-// Reading URLs strictly, by libcurl's own parser, so that no two readers disagree.
+// Parses URLs strictly, with libcurl's own parser, so that the check and the request agree.
 #include "outgoing/url_check.h"
 
 #include <curl/curl.h>
@@ -42,7 +42,7 @@ Result<void> read_host(CheckedUrl& out) {
     }
     return {};
   }
-  // "127.0.0.1." is an address to some and a name to others.
+  // Some programs read "127.0.0.1." as an address, others as a name.
   out.address = parse_address(host);
   if (!out.address && !is_host_name(host)) {
     return bad_url(
@@ -71,7 +71,7 @@ Result<CheckedUrl> read_url(const std::string& text, Userinfo userinfo) {
   }
   const std::string scheme = part(url, CURLUPART_SCHEME).value_or("");
   if (scheme != "http" && scheme != "https") return bad_url("must be http://… or https://…");
-  // libcurl forgives one slash and three; others read another host there.
+  // libcurl accepts one slash and three; other parsers read another host there.
   const std::string_view rest = std::string_view(text).substr(scheme.size());
   if (!rest.starts_with("://") || rest.starts_with(":///")) {
     return bad_url("must be http://… or https://… with a host");

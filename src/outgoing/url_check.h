@@ -1,4 +1,4 @@
-// The URL of an outgoing request, read once: what is checked is what is connected to.
+// The URL of an outgoing request, parsed once: the checked host is the one that is connected to.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace mainspring {
 
 inline constexpr std::size_t kMaxUrlBytes = 2048;
 
-// Who may stand before the '@' of a URL.
+// Whether a URL may have a user name before '@'.
 enum class Userinfo { refused, taken };
 
 struct CheckedUrl {
@@ -32,12 +32,12 @@ struct CheckedUrl {
   Secret password;
 };
 
-// The rules that need no parser: length, and which bytes. Errors: as read_url().
+// The rules that need no parser: length and bytes. Errors: as read_url().
 Result<void> check_url_text(const std::string& text);
 
-// Errors: invalid_argument, field url: the rule that it breaks. No message shows the URL, which may
-// hold a password. Without libcurl (outgoing/without_curl.cc) only text and scheme are checked, and
-// only `host` is set: the process that sends a request reads its URL again.
+// Errors: invalid_argument, field url, with the broken rule. No message shows the URL, which may
+// contain a password. Without libcurl (outgoing/without_curl.cc) only text and scheme are checked,
+// and only `host` is set: the process that sends a request parses its URL again.
 Result<CheckedUrl> read_url(const std::string& text, Userinfo userinfo);
 
 }  // namespace mainspring

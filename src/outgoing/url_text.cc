@@ -7,8 +7,8 @@
 
 namespace mainspring {
 
-// What readers of URLs are known to disagree about is left out: blanks, controls, '\' and letters
-// beyond ASCII, of which some become digits and dots.
+// Refuses what URL parsers are known to disagree about: blanks, control characters, '\' and
+// non-ASCII letters, some of which become digits and dots.
 Result<void> check_url_text(const std::string& text) {
   const bool plain = !text.empty() && text.size() <= kMaxUrlBytes &&
                      std::all_of(text.begin(), text.end(),

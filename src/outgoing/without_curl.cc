@@ -1,5 +1,5 @@
-// The module of a build without libcurl: it sends nothing, and checks of a URL what needs no
-// parser.
+// The module of a build without libcurl: it sends nothing, and checks only the parts of a URL that
+// need no parser.
 #include "outgoing/outgoing_client.h"
 #include "outgoing/url_check.h"
 
@@ -31,7 +31,7 @@ struct OutgoingClient::Impl {};
 OutgoingClient::OutgoingClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 OutgoingClient::~OutgoingClient() = default;
 
-// Callbacks are all that an engine sends.
+// Callbacks are the only outgoing requests of an engine.
 Result<std::unique_ptr<OutgoingClient>> OutgoingClient::open(OutgoingOptions, Resolver&,
                                                              const Clock&) {
   return invalid("callback_slots",

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kCountPage = 1000;
 constexpr int kMaxChunk = 100;                                   // changes in one commit
-constexpr Duration kChunkTime = std::chrono::milliseconds(100);  // of a rate
+constexpr Duration kChunkTime = std::chrono::milliseconds(100);  // of changes at a rate
 constexpr int kMaxLooks = 3;  // at a job that changes all the time
 constexpr std::size_t kMaxErrorBytes = 1024;
 
@@ -49,7 +49,7 @@ Result<void> BulkRunner::count() {
   return {};
 }
 
-// How many changes at once keep the rate and do not exceed the canary.
+// How many changes at once respect the rate and the canary.
 int BulkRunner::chunk() const {
   std::int64_t most = kMaxChunk;
   if (between_ > Duration(0)) most = std::clamp<std::int64_t>(kChunkTime / between_, 1, kMaxChunk);
@@ -112,7 +112,7 @@ Result<void> BulkRunner::change_some(const std::vector<Job>& jobs) {
   return {};
 }
 
-// Counts the outcome of a change. A job that has changed since it was listed is looked at again.
+// Counts the outcome of a change. A job that has changed since it was listed is read again.
 Result<void> BulkRunner::settle(const Job& job, Result<void> answer) {
   JobFilter one = filter_;
   one.ids = std::vector<JobId>{job.id};

@@ -1,8 +1,8 @@
-// BulkRunner: one change for all jobs that match, a few at a time: at a rate, and by canary.
+// BulkRunner: one change for all jobs that match, a few at a time: at a rate, and with a canary.
 //
-// It counts first. Then it goes through the jobs that are older than the operation itself, newest
-// first. Each change names the version of the job that matched; a job that has changed since is
-// looked at again, and skipped if it does not match any more.
+// It counts first. Then it changes the jobs that are older than the operation itself, newest first.
+// Each change names the version of the job that matched. A job that has changed since is read
+// again, and skipped if it does not match any more.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ namespace mainspring {
 struct BulkOptions {
   std::stop_token stop;
   std::function<void(Duration)> pause;  // ends early when `stop` is requested
-  // After every few changes. `must`: it is to be on disk before more is changed.
+  // Called after every few changes. `must`: it must be on disk before the next change.
   enum class Must : std::uint8_t { no, yes };
   std::function<void(const BulkProgress&, Must must)> keep;
 };
@@ -36,7 +36,7 @@ class BulkRunner {
         options_(std::move(options)),
         progress_(std::move(from)) {}
 
-  // Once. Errors: those of the reads, and of changes that can be tried again later.
+  // May be called once. Errors: those of the reads, and of changes that can be retried later.
   Result<End> run();
   const BulkProgress& progress() const { return progress_; }
 

@@ -1,4 +1,4 @@
-// A bulk operation changes what matches, once, and counts what became of it.
+// A bulk operation changes each matching job once and counts the outcomes.
 #include "redrive/bulk_runner.h"
 
 #include <doctest/doctest.h>
@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// A server of jobs that a test changes behind the runner's back.
+// A server of jobs that a test changes without the runner's knowledge.
 class BulkServer : public FakeJobs {
  public:
   std::map<JobId, Job> jobs;
@@ -88,9 +88,9 @@ struct BulkRig {
 
 }  // namespace
 
-TEST_CASE("all that match are counted and changed, and those that are newer stay") {
+TEST_CASE("all matching jobs are counted and changed, and newer ones are not") {
   BulkRig rig;
-  rig.server.put(12, JobState::available);  // made after the operation
+  rig.server.put(12, JobState::available);  // enqueued after the operation
   rig.server.put(3, JobState::completed);
   CHECK(rig.run() == BulkRunner::End::done);
   CHECK(rig.kept.matched == 9);
@@ -100,7 +100,7 @@ TEST_CASE("all that match are counted and changed, and those that are newer stay
   CHECK(rig.server.batches == std::vector<std::size_t>{9});
 }
 
-TEST_CASE("a job that changed since it was counted and does not match any more is skipped") {
+TEST_CASE("a job that changed since the count and no longer matches is skipped") {
   BulkRig rig;
   rig.server.before_change = [&](JobId id) {
     if (id != 5 || rig.server.jobs.at(5).version != 1) return;
@@ -123,7 +123,7 @@ TEST_CASE("a job that changed and still matches is changed") {
   CHECK(rig.kept.skipped == 0);
 }
 
-TEST_CASE("a refused change is counted as failed, with the reason, and the others go on") {
+TEST_CASE("a refused change is counted as failed with its reason, and the others continue") {
   BulkRig rig;
   rig.server.refuses = {{4, Error{ErrorCode::conflict, "it is a step"}}};
   CHECK(rig.run() == BulkRunner::End::done);
@@ -132,7 +132,7 @@ TEST_CASE("a refused change is counted as failed, with the reason, and the other
   CHECK(rig.kept.error == "it is a step");
 }
 
-TEST_CASE("a job that is gone is skipped") {
+TEST_CASE("a missing job is skipped") {
   BulkRig rig;
   rig.server.before_change = [&](JobId id) {
     if (id == 6) rig.server.jobs.erase(6);
@@ -142,7 +142,7 @@ TEST_CASE("a job that is gone is skipped") {
   CHECK(rig.kept.skipped == 1);
 }
 
-TEST_CASE("after the canary it waits, and continues with the rest") {
+TEST_CASE("it waits after the canary, then continues with the rest") {
   BulkRig rig;
   rig.args.order.canary = 3;
   CHECK(rig.run() == BulkRunner::End::canary);
@@ -163,7 +163,7 @@ TEST_CASE("a rate is kept") {
   CHECK(*std::max_element(rig.server.batches.begin(), rig.server.batches.end()) == 1);
 }
 
-TEST_CASE("another one continues from where a stopped one was") {
+TEST_CASE("another runner continues where a stopped one was") {
   BulkRig rig;
   rig.args.order.rate = "2/s";
   rig.server.before_change = [&](JobId id) {
@@ -178,7 +178,7 @@ TEST_CASE("another one continues from where a stopped one was") {
   CHECK(rig.cancelled() == 10);
 }
 
-TEST_CASE("jobs of the engine's own queues stay") {
+TEST_CASE("jobs of the engine's own queues are not changed") {
   BulkRig rig;
   rig.args.order.filter = {.states = {JobState::available}};
   rig.server.put(8, JobState::available, "mainspring.redrives");
@@ -187,7 +187,7 @@ TEST_CASE("jobs of the engine's own queues stay") {
   CHECK(rig.server.jobs.at(8).state == JobState::available);
 }
 
-TEST_CASE("a store that is full for now ends the attempt, and nothing is counted as failed") {
+TEST_CASE("a full store ends the attempt, and nothing is counted as failed") {
   BulkRig rig;
   rig.server.refuses = {{9, Error{ErrorCode::unavailable, "later"}}};
   BulkRunner runner(rig.server, rig.clock, rig.args, 11,

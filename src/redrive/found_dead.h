@@ -1,4 +1,4 @@
-// Which dead jobs a redrive is about.
+// Finds the dead jobs of a redrive.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@ namespace mainspring {
 
 struct DeadJob {
   JobId id = 0;
-  std::string fingerprint;  // of what it died of
+  std::string fingerprint;  // of the cause of its death
   int attempt = 0;          // in which it died
 };
 
-// Those that match and have an id above `after`, of the newest `most` of them, oldest first.
+// Matching jobs with an id above `after`, of the newest `most` of them, oldest first.
 Result<std::vector<DeadJob>> find_dead(Jobs& jobs, const DeadFilter& filter, JobId after,
                                        std::size_t most);
 
-// False: somebody has removed it, or a workflow or another job with its unique key is in the way.
-// Errors: those of retry, else.
+// Returns false if the job was removed, belongs to a workflow, or another job has its unique key.
+// Errors: the other errors of retry.
 Result<bool> retry_dead(Jobs& jobs, JobId id);
 
 }  // namespace mainspring

@@ -1,5 +1,5 @@
-// How far a redrive is, and how it ended, as JSON: the checkpoint and the result of its job, and
-// what the command line prints.
+// The progress and the result of a redrive as JSON: the checkpoint and the result of its job, and
+// the output of the command line.
 #pragma once
 
 #include <string>
@@ -19,9 +19,8 @@ std::string_view to_string(RedriveReport::End end);
 // {"redriven", "left", "end", "steps"?: […]}
 std::string result_of(const RedriveReport& report, const RedriveState& state);
 
-// The state as a checkpoint, and back. Of what would not fit the first kMaxKnown fingerprints and
-// the last kMaxLive jobs are kept: beyond these a failure after a restart is not seen. Errors:
-// invalid_argument.
+// The state as a checkpoint, and back. Keeps only the first kMaxKnown fingerprints and the last
+// kMaxLive jobs: a failure of others after a restart is not noticed. Errors: invalid_argument.
 inline constexpr std::size_t kMaxKnown = 1000, kMaxLive = 5000;
 std::string checkpoint_of(const RedriveState& state);
 Result<RedriveState> state_of(std::string_view checkpoint);

@@ -1,4 +1,4 @@
-// What a redrive keeps of itself is what it goes on from, and fits into a checkpoint.
+// The saved state of a redrive is what it resumes from, and fits into a checkpoint.
 #include "redrive/redrive_json.h"
 
 #include <doctest/doctest.h>
@@ -21,7 +21,7 @@ RedriveState some_state() {
 
 }  // namespace
 
-TEST_CASE("a checkpoint is read as it was written") {
+TEST_CASE("a checkpoint decodes to what was encoded") {
   const auto back = state_of(checkpoint_of(some_state()));
   REQUIRE(back);
   CHECK(back->after == 41);
@@ -56,7 +56,7 @@ TEST_CASE("the largest checkpoint fits, with the jobs that were redriven last") 
   CHECK(back->known.size() == kMaxKnown);
 }
 
-TEST_CASE("what is no checkpoint is refused") {
+TEST_CASE("an invalid checkpoint is refused") {
   for (const char* bad : {"", "[]", "{\"after\":-1}", "{\"live\":[{\"job\":0}]}"}) {
     CAPTURE(bad);
     const auto state = state_of(bad);
@@ -65,7 +65,7 @@ TEST_CASE("what is no checkpoint is refused") {
   }
 }
 
-TEST_CASE("a result says how it ended, and what stopped it") {
+TEST_CASE("a result has the end and its cause") {
   RedriveState state;
   state.steps = {{.number = 1, .redriven = 1}};
   CHECK(result_of({.redriven = 3, .left = 0, .end = RedriveReport::End::done}, {}) ==

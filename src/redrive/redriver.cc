@@ -1,4 +1,4 @@
-// How dead jobs come back: one by one, and watched.
+// Restarts dead jobs one by one, and watches them.
 #include "redrive/redriver.h"
 
 #include <fmt/format.h>
@@ -16,11 +16,11 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::array<std::int64_t, 2> kCanarySteps = {1, 10};  // then the rest
-// Every job of a step is looked at about so often: the first one that fails is to be seen soon.
+// How often every job of a step is checked: the first failure should be noticed soon.
 constexpr std::chrono::milliseconds kWatchRound = 2s;
-constexpr std::chrono::milliseconds kShortestLook = 20ms;  // of a step of thousands it takes longer
+constexpr std::chrono::milliseconds kShortestLook = 20ms;  // a step of thousands takes longer
 
-// Of an attempt since it was redriven, the job as it would be if that had been its last.
+// For each attempt since the redrive, the job as it would be if that had been its last.
 std::vector<Job> failures_of(const Job& job, const DeadJob& before) {
   std::vector<Job> out;
   for (const AttemptError& error : job.errors) {
@@ -39,7 +39,7 @@ void Redriver::keep(RedriveOptions::Turn turn) const {
   if (options_.keep) options_.keep(state_, turn);
 }
 
-// False: it is stopped.
+// Returns false if it was stopped.
 bool Redriver::await_turn() {
   const Instant now = clock_.now().instant;
   if (now < next_) options_.pause(next_ - now);
@@ -47,7 +47,7 @@ bool Redriver::await_turn() {
   return !stopped();
 }
 
-// Until `most` of the step live again, or there are no more.
+// Redrives until `most` jobs of the step are live again, or there are no more.
 Result<void> Redriver::redrive_some(const std::vector<DeadJob>& found, std::int64_t most) {
   while (at_ < found.size() && state_.step.redriven < most && await_turn()) {
     const DeadJob& one = found[at_];
@@ -67,7 +67,7 @@ Result<void> Redriver::redrive_some(const std::vector<DeadJob>& found, std::int6
   return {};
 }
 
-// nullopt: it is not there any more.
+// nullopt: the job was pruned.
 Result<std::optional<Job>> Redriver::look(JobId id, Duration wait) {
   auto job = jobs_.wait(id, wait, options_.stop);
   if (job) return std::optional<Job>(std::move(*job));
@@ -76,7 +76,7 @@ Result<std::optional<Job>> Redriver::look(JobId id, Duration wait) {
   return job.error();
 }
 
-// One that dies, or whose attempt failed, of what is known.
+// The job, if it died or an attempt failed of a known cause.
 std::optional<Job> Redriver::same_again(const Job& job, const DeadJob& before) const {
   if (MS_MUTANT(canary_goes_on)) return std::nullopt;
   if (job.state == JobState::dead)
@@ -88,7 +88,7 @@ std::optional<Job> Redriver::same_again(const Job& job, const DeadJob& before) c
   return std::nullopt;
 }
 
-// Until all of the step have ended, or one of them failed again.
+// Waits until all jobs of the step have ended, or one of them failed again.
 Result<void> Redriver::watch() {
   RedriveStep& step = state_.step;
   while (!state_.live.empty() && !stopped()) {
@@ -116,7 +116,7 @@ Result<void> Redriver::watch() {
   return {};
 }
 
-// False: no more of them.
+// Returns false to stop the redrive.
 bool Redriver::step_over() {
   options_.on_step(state_.step);
   const std::optional<Job> again = state_.step.again;
@@ -143,7 +143,7 @@ Result<void> Redriver::run(const std::vector<DeadJob>& found) {
     MS_TRY(
         redrive_some(found, few ? kCanarySteps[number] : std::numeric_limits<std::int64_t>::max()));
     if (!by_canary()) break;
-    keep(RedriveOptions::Turn::yes);  // before anything is known of them
+    keep(RedriveOptions::Turn::yes);  // before anything is known about them
     MS_TRY(watch());
     if (stopped()) break;
     goes_on = step_over();

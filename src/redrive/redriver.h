@@ -1,9 +1,9 @@
-// Redriver: another chance for dead jobs, one after the other: at a rate, and by canary.
+// Redriver: restarts dead jobs one after another: at a rate, and with a canary.
 //
-// By canary a few go first: 1, then 10, then the rest. After each step it waits until those jobs
-// have ended, and stops as soon as one of them died again, or an attempt of it failed, of what any
-// of them had died of before: then nothing has been mended, and the others would only die too. It
-// does not wait for the last attempt, which with the back-off may be days away.
+// With a canary a few go first: 1, then 10, then the rest. After each step it waits until those
+// jobs have ended. It stops as soon as one of them died, or an attempt failed, of a cause that any
+// of them had died of: then the problem is not fixed, and the others would die too. It does not
+// wait for the last attempt, which with the back-off may be days away.
 #pragma once
 
 #include <deque>
@@ -22,8 +22,8 @@ struct RedriveStep {
   int number = 1;
   std::int64_t redriven = 0;
   std::int64_t completed = 0, cancelled = 0, dead = 0, gone = 0;  // gone: pruned meanwhile
-  // That died of what is known, or, if it lives, failed: then with the attempt, and the reason and
-  // description that it would have died with. The rest of the step was not looked at.
+  // A job that died of a known cause; or a live one with a failed attempt: with the attempt, and
+  // the reason and description that it would have died with. The rest of the step was not checked.
   std::optional<Job> again{};
 };
 struct RedriveReport {
@@ -32,26 +32,26 @@ struct RedriveReport {
   std::int64_t left = 0;  // not tried
   End end = End::done;
 };
-// How far it is: what another one, or this one after a restart, goes on from.
+// The progress, from which another redriver, or this one after a restart, continues.
 struct RedriveState {
-  JobId after = 0;         // the last one that was tried
-  std::int64_t tried = 0;  // and those passed over
+  JobId after = 0;         // the last job that was tried
+  std::int64_t tried = 0;  // including skipped ones
   std::int64_t redriven = 0;
-  RedriveStep step{};                // under way
-  std::vector<RedriveStep> steps{};  // by canary: that are over
-  std::deque<DeadJob> live{};        // of the step under way, that have not ended; by canary
-  std::vector<std::string> known{};  // fingerprints that it set out with
+  RedriveStep step{};                // the current one
+  std::vector<RedriveStep> steps{};  // with a canary: finished ones
+  std::deque<DeadJob> live{};        // with a canary: live jobs of the current step
+  std::vector<std::string> known{};  // fingerprints at the start
 };
 struct RedriveOptions {
   enum class Canary : std::uint8_t { no, yes };
   Canary canary = Canary::no;
-  Duration between{0};  // from one job to the next, at least
+  Duration between{0};  // the least time from one job to the next
   std::stop_token stop;
   std::function<void(Duration)> pause;               // ends early when `stop` is requested
-  std::function<void(const RedriveStep&)> on_step;   // by canary, behind each step
+  std::function<void(const RedriveStep&)> on_step;   // with a canary, after each step
   std::function<void(const std::string&)> progress;  // for people
-  // Whenever something has changed; `turn`: it begins, all of a step live again, or have ended.
-  // Empty = nobody keeps it.
+  // Called whenever the state has changed; `turn`: it starts, all jobs of a step are live again, or
+  // have ended. Empty = the state is not kept.
   enum class Turn : std::uint8_t { no, yes };
   std::function<void(const RedriveState&, Turn turn)> keep{};
 };
@@ -60,10 +60,10 @@ class Redriver {
  public:
   Redriver(Jobs& jobs, const Clock& clock, RedriveOptions options, RedriveState from = {})
       : jobs_(jobs), clock_(clock), options_(std::move(options)), state_(std::move(from)) {}
-  // Those that somebody else has removed, or whose unique key another job has now, are passed over.
-  // Once only; `found` are those behind state.after. Errors: those of retry and wait.
+  // Skips jobs that were removed, or whose unique key another job has now. May be called once;
+  // `found` are the jobs after state.after. Errors: those of retry and wait.
   Result<void> run(const std::vector<DeadJob>& found);
-  // How far it came, also after an error.
+  // The result so far, also after an error.
   RedriveReport report() const { return {state_.redriven, left_, end_}; }
   const RedriveState& state() const { return state_; }
 

@@ -1,4 +1,4 @@
-// Redrives one by one: the canary's steps, what stops it, the rate, and who is passed over.
+// Single redrives: the canary's steps, what stops it, the rate, and skipped jobs.
 #include "redrive/redriver.h"
 
 #include <doctest/doctest.h>
@@ -17,7 +17,7 @@ const Job kDied{.kind = "k",
                 .reason = "max_attempts",
                 .description = "no disk"};
 
-// One that is tried again: it died in attempt 3, and attempt 4 failed.
+// A retried job: it died in attempt 3, and attempt 4 failed.
 Job failed_with(const std::string& message) {
   Job job{.kind = "k", .state = JobState::retryable, .attempt = 4, .max_attempts = 6};
   for (int attempt = 1; attempt <= 3; ++attempt)
@@ -26,7 +26,7 @@ Job failed_with(const std::string& message) {
   return job;
 }
 
-// A server on which every retried job has ended when it is waited for.
+// A server on which every retried job has ended when the redrive waits for it.
 class Server : public FakeJobs {
  public:
   std::map<JobId, Job> ends;  // else completed
@@ -90,7 +90,7 @@ using End = RedriveReport::End;
 
 }  // namespace
 
-TEST_CASE("a canary goes 1, 10, the rest, each when those before have ended") {
+TEST_CASE("a canary retries 1, 10, then the rest, each step after the end of the one before") {
   Rig rig;
   rig.server.on_wait = [&](JobId) {
     const std::size_t n = rig.server.retried.size();
@@ -108,7 +108,7 @@ TEST_CASE("a canary goes 1, 10, the rest, each when those before have ended") {
   CHECK(rig.report.end == End::done);
 }
 
-TEST_CASE("a canary that dies again of the same stops the rest, and is named") {
+TEST_CASE("a canary that dies again of the same error stops the rest and is named") {
   Rig rig;
   Job same = kDied;
   same.description = "no disk";
@@ -123,11 +123,12 @@ TEST_CASE("a canary that dies again of the same stops the rest, and is named") {
   CHECK(rig.server.retried.size() == 11);
 }
 
-TEST_CASE("a canary that fails again of the same stops the rest, though it would be tried again") {
+TEST_CASE(
+    "a canary that fails again of the same error stops the rest, although it will be retried") {
   for (const JobState state : {JobState::retryable, JobState::available, JobState::running}) {
     CAPTURE(to_string(state));
     Rig rig;
-    for (JobId id = 2; id <= 11; ++id) {  // those before it are tried again, of something else
+    for (JobId id = 2; id <= 11; ++id) {  // the jobs before it are retried because of another error
       rig.server.ends[id] = failed_with(id == 7 ? "no disk" : "no memory");
       rig.server.ends[id].state = state;
     }
@@ -145,11 +146,11 @@ TEST_CASE("a canary that fails again of the same stops the rest, though it would
   }
 }
 
-TEST_CASE("a canary that has not failed since, or of something else, is waited for") {
+TEST_CASE("a canary that has not failed yet, or of another error, is awaited") {
   Rig rig;
   Job waits = failed_with("no memory");
-  SUBCASE("it failed of something else") {}
-  SUBCASE("it has not been tried yet") {
+  SUBCASE("it failed of another error") {}
+  SUBCASE("it has not run yet") {
     waits.errors.pop_back(), waits.attempt = 3;
   }
   rig.server.ends = {{1, waits}};
@@ -162,7 +163,7 @@ TEST_CASE("a canary that has not failed since, or of something else, is waited f
   CHECK(rig.steps.at(0).completed == 1);
 }
 
-TEST_CASE("a canary that dies of something else, is cancelled or pruned stops nothing") {
+TEST_CASE("a canary that dies of another error, is cancelled or is pruned stops nothing") {
   Rig rig;
   Job other = kDied;
   other.description = "no memory";
@@ -174,7 +175,7 @@ TEST_CASE("a canary that dies of something else, is cancelled or pruned stops no
   CHECK(rig.steps[1].completed == 8);
 }
 
-TEST_CASE("jobs that cannot live again are passed over, and other errors end it") {
+TEST_CASE("jobs that cannot be retried are skipped, and other errors end it") {
   Rig rig;
   rig.server.refused = {
       {1, ErrorCode::conflict}, {3, ErrorCode::expired}, {4, ErrorCode::not_found}};
@@ -191,7 +192,7 @@ TEST_CASE("jobs that cannot live again are passed over, and other errors end it"
   CHECK(broken.report.left == 3);
 }
 
-TEST_CASE("a rate leaves its time between two, and none without one") {
+TEST_CASE("a rate leaves its time between two jobs; without a rate there is no pause") {
   Rig rig;
   REQUIRE(rig.run(5, kAll, 250ms));
   CHECK(rig.paused == 1s);
@@ -201,7 +202,7 @@ TEST_CASE("a rate leaves its time between two, and none without one") {
   CHECK(at_once.paused == 0s);
 }
 
-TEST_CASE("a stop ends it between two jobs, and says how far it came") {
+TEST_CASE("a stop ends it between two jobs and reports its position") {
   Rig rig;
   rig.server.on_wait = [&](JobId) { rig.stop.request_stop(); };
   REQUIRE(rig.run(30, kCanary));
@@ -211,7 +212,7 @@ TEST_CASE("a stop ends it between two jobs, and says how far it came") {
   CHECK(rig.steps.empty());
 }
 
-TEST_CASE("one that was interrupted goes on from what it kept, and redrives nothing twice") {
+TEST_CASE("an interrupted redrive resumes from its saved state and redrives no job twice") {
   Rig first;
   first.server.on_wait = [&](JobId id) {  // in the second step, with two of it done
     if (first.steps.size() == 1 && id == 4) first.stop.request_stop();
@@ -224,7 +225,7 @@ TEST_CASE("one that was interrupted goes on from what it kept, and redrives noth
   CHECK(first.kept.step.number == 2);
   CHECK(first.kept.step.completed == 2);
   CHECK(first.kept.live.size() == 8);
-  CHECK(first.turns == 4);  // it began, a step lived and was over, and another one lived
+  CHECK(first.turns == 4);  // it started, one step ran and ended, and another one ran
 
   Rig second;
   second.from = first.kept;
@@ -242,7 +243,7 @@ TEST_CASE("one that was interrupted goes on from what it kept, and redrives noth
   CHECK(second.kept.steps.size() == 3);
 }
 
-TEST_CASE("one that goes on knows what it set out with, and stops at those redriven before") {
+TEST_CASE("a resumed redrive knows its initial errors and stops if an earlier job fails again") {
   Rig rig;
   rig.from = {.after = 11, .tried = 11, .redriven = 11};
   rig.from.steps = {{.number = 1, .redriven = 1}};
@@ -260,7 +261,7 @@ TEST_CASE("one that goes on knows what it set out with, and stops at those redri
   CHECK(rig.server.retried.empty());
 }
 
-TEST_CASE("a step that was cut short by an end goes on to its number") {
+TEST_CASE("a step that was interrupted resumes until it reaches its number of jobs") {
   Rig rig;
   rig.from = {.after = 5, .tried = 5, .redriven = 5};
   rig.from.steps = {{.number = 1, .redriven = 1}};

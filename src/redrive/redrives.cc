@@ -1,4 +1,4 @@
-// A worker like others, whose one handler redrives.
+// A worker with one handler, which redrives.
 #include "redrive/redrives.h"
 
 #include <fmt/format.h>
@@ -15,9 +15,9 @@
 namespace mainspring {
 namespace {
 
-// Renewed while it works; so long after a crash others go on.
+// Renewed while it works; after a crash other nodes take over after this time.
 constexpr Duration kLease = std::chrono::seconds(10);
-// What a crash forgets: those redriven since are not watched.
+// After a crash, jobs redriven in this time are not watched.
 constexpr Duration kKeepInterval = std::chrono::seconds(1);
 constexpr Duration kFirstDelay = std::chrono::seconds(1), kMaxDelay = std::chrono::minutes(1);
 
@@ -31,14 +31,14 @@ WorkerOptions worker_options(int slots) {
   return worker;
 }
 
-// One of them, while it is worked on here.
+// A redrive that runs on this node.
 class Running {
  public:
   Running(const RedriveOrder& order, Context& context, const std::stop_token& stopping, Jobs& jobs,
           const Clock& clock, Log& log)
       : order_(order),
         context_(context),
-        told_(context.stop_token(), [this] { stop_.request_stop(); }),
+        stop_requested_(context.stop_token(), [this] { stop_.request_stop(); }),
         stopping_(stopping, [this] { stop_.request_stop(); }),
         jobs_(jobs),
         clock_(clock),
@@ -55,7 +55,7 @@ class Running {
   const RedriveOrder& order_;
   Context& context_;
   std::stop_source stop_;  // for either reason
-  const std::stop_callback<std::function<void()>> told_, stopping_;
+  const std::stop_callback<std::function<void()>> stop_requested_, stopping_;
   Jobs& jobs_;
   const Clock& clock_;
   Log& log_;
@@ -87,8 +87,8 @@ void Running::keep(const RedriveState& state, RedriveOptions::Turn turn) {
   if (turn == RedriveOptions::Turn::no && now < kept_ + kKeepInterval) return;
   kept_ = now;
   tell(fmt::format("{} redriven", state.redriven));
-  if (MS_MUTANT(redrive_begins_anew)) return;
-  // Refused only where the lease is lost: then the attempt is over anyway.
+  if (MS_MUTANT(redrive_starts_over)) return;
+  // Refused only if the lease is lost: then the attempt is over in any case.
   if (!context_.checkpoint(checkpoint_of(state))) return;
   if (turn == RedriveOptions::Turn::yes) (void)context_.flush();
 }
@@ -115,7 +115,7 @@ Result<Outcome> Running::run(RedriveState from) {
   if (report.end == RedriveReport::End::interrupted) {
     keep(redriver.state(), RedriveOptions::Turn::yes);
     if (!context_.stop_requested()) return Outcome(Snooze{Duration(0)});  // the server stops
-    return Error{.code = ErrorCode::unavailable, .message = "it was told to stop"};
+    return Error{.code = ErrorCode::unavailable, .message = "stopped"};
   }
   const auto& steps = redriver.state().steps;
   if (!steps.empty() && steps.back().again) warn(*steps.back().again, report);
@@ -126,7 +126,7 @@ Result<Outcome> Running::run(RedriveState from) {
 
 namespace {
 
-// A bulk operation, while it is worked on here.
+// A bulk operation that runs on this node.
 class RunningBulk {
  public:
   RunningBulk(const BulkArgs& args, Context& context, const std::stop_token& stopping, Jobs& jobs,
@@ -171,7 +171,7 @@ class RunningBulk {
     const double part = all > 0 ? static_cast<double>(done) / all : 0;
     context_.progress(part, progress.matched ? fmt::format("{} of {}", done, *progress.matched)
                                              : fmt::format("{} counted", progress.counted));
-    // Refused only if the lease is lost: then the attempt is over anyway.
+    // Refused only if the lease is lost: then the attempt is over in any case.
     if (!context_.checkpoint(encode_bulk_progress(progress))) return;
     if (must == BulkOptions::Must::yes) (void)context_.flush();
   }
@@ -233,7 +233,7 @@ struct Redrives::Impl {
   const Clock& clock;
   Log& log;
   std::stop_source stopping;
-  WorkerRuntime worker;  // last: it ends first
+  WorkerRuntime worker;  // the last member: it is destroyed first
 };
 
 Redrives::Redrives(int slots, Jobs& jobs, const Clock& clock, Random& random, Log& log)

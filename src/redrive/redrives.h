@@ -1,10 +1,10 @@
-// Redrives: works on the jobs of the queue "mainspring.redrives": redrives and bulk operations.
+// Redrives: runs the jobs of the queue "mainspring.redrives": redrives and bulk operations.
 //
 //   POST /v1/redrives ─▶ job ─claim─▶ slot: Redriver ─▶ progress, checkpoint ─▶ result
 //   POST /v1/bulk ─▶ job ─claim─▶ slot: BulkRunner ─▶ progress, checkpoint ─▶ result
 //
-// A redrive may take days. It is a job, so it outlives whoever asked for it, and the server that
-// works on it: another one goes on from its checkpoint.
+// A redrive may take days. It is a job, so it outlives its caller and the server that works on it:
+// another server continues from its checkpoint.
 #pragma once
 
 #include <memory>
@@ -18,9 +18,9 @@ namespace mainspring {
 
 class Redrives {
  public:
-  // At once; each is a thread that mostly waits. Others wait in their queue.
+  // Concurrent operations, one thread each, mostly waiting. Others wait in their queue.
   static constexpr int kServerSlots = 4, kEmbeddedSlots = 1;
-  // stop() tells them at once, and waits so long until they have kept where they are.
+  // stop() asks them to stop at once, and waits this long until they have stored their progress.
   static constexpr Duration kGracefulStop = std::chrono::seconds(5);
 
   // All references outlive it.
@@ -29,9 +29,9 @@ class Redrives {
   Redrives(const Redrives&) = delete;
   Redrives& operator=(const Redrives&) = delete;
 
-  // Once. The jobs' broker must run.
+  // May be called once. The jobs' broker must run.
   void start();
-  // May be called twice, before start too; waits. Before the broker stops.
+  // Blocks. May be called twice, and before start. Call before the broker stops.
   void stop();
 
  private:

@@ -1,4 +1,4 @@
-// The worker of redrives: what jobs of its queue become, and what it leaves when it is stopped.
+// The worker of redrives: the outcome of jobs of its queue, and their state after a stop.
 #include "redrive/redrives.h"
 
 #include <doctest/doctest.h>
@@ -26,7 +26,7 @@ Job dead_one(JobId id) {
   return job;
 }
 
-// A server with five dead jobs, whose end after a retry is what the test says.
+// A server with five dead jobs. The test sets their outcome after a retry.
 class RedrivesServer final : public FakeJobs {
  public:
   std::optional<Error> on_list;  // set before use
@@ -69,7 +69,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("a job of the queue redrives, and its result says how it ended") {
+TEST_CASE("a job of the queue redrives, and its result has the end") {
   Fixture f;
   f.redrives.start();
   const JobId id = f.server.add_redrive(R"({"limit":3})");
@@ -78,7 +78,7 @@ TEST_CASE("a job of the queue redrives, and its result says how it ended") {
   CHECK(f.server.with_lock([&] { return f.server.retried; }) == std::vector<JobId>{1, 2, 3});
 }
 
-TEST_CASE("a canary that stops is an end, and a warning") {
+TEST_CASE("a canary that stops ends the redrive with a warning") {
   Fixture f;
   f.server.end = dead_one(1);
   f.redrives.start();
@@ -91,7 +91,7 @@ TEST_CASE("a canary that stops is an end, and a warning") {
                                       id, fingerprint_of(dead_one(1)))) != std::string::npos);
 }
 
-TEST_CASE("what cannot be read is dead, and a server that is away is tried again") {
+TEST_CASE("an unreadable redrive is dead, and an unavailable server is retried") {
   Fixture f;
   f.server.on_list = Error{.code = ErrorCode::unavailable, .message = "it is away"};
   f.redrives.start();
@@ -105,7 +105,7 @@ TEST_CASE("what cannot be read is dead, and a server that is away is tried again
   CHECK(f.server.outcome<Retry>(away).error.find("it is away") != std::string::npos);
 }
 
-TEST_CASE("stopped, it leaves where it was, and gives its job back") {
+TEST_CASE("a stop saves the position and releases the job") {
   Fixture f;
   f.redrives.start();
   const JobId id = f.server.add_redrive(R"({"rate":"1/h"})");
@@ -123,7 +123,7 @@ TEST_CASE("stopped, it leaves where it was, and gives its job back") {
   CHECK(state->after == 1);
   CHECK(state->redriven == 1);
 
-  // Another one goes on from there.
+  // Another instance continues from there.
   Redrives other(1, f.server, f.clock, f.random, f.log);
   other.start();
   f.server.add_redrive(R"({"rate":"1/h"})", kept);

@@ -1,4 +1,4 @@
-// The words of roles, and the rules of their options.
+// Names of role states, and validation of role options.
 #include "mainspring/role.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ bool wait_for_stop(std::stop_token stop, Duration limit) {
   const Instant end = clock.now().instant + limit;
   Mutex mutex;
   CondVar changed;
-  const std::stop_callback told(stop, [&] {
+  const std::stop_callback on_stop(stop, [&] {
     MutexLock lock(mutex);
     changed.notify_all();
   });

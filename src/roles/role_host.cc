@@ -1,4 +1,4 @@
-// Threads, pauses, freezing and the end of roles.
+// Threads, pauses, freezing and stopping of roles.
 #include "roles/role_host.h"
 
 #include <fmt/format.h>
@@ -17,10 +17,10 @@
 namespace mainspring::roles {
 namespace {
 
-// Part of stop_limit after which on_stop is called although a run() has not returned.
+// The part of stop_limit after which on_stop is called even if a run() has not returned.
 constexpr int kPatienceNumerator = 4, kPatienceDenominator = 5;
 
-// The one place where a role's exceptions end: "" = `call` returned.
+// The only place that catches a role's exceptions: "" = `call` returned.
 template <class F>
 std::string failure_of(const char* what, F call) {
   try {
@@ -43,7 +43,7 @@ LogLevel level_of(std::string_view name) {
 }  // namespace
 
 struct RoleHost::Impl {
-  // A role, what it is given, and what is known of it.
+  // A role, its context, and its state.
   struct Slot final : RoleContext {
     Slot(Impl& its_host, Role& its_role) : host(its_host), role(its_role) {
       view.name = role.name();
@@ -60,18 +60,18 @@ struct RoleHost::Impl {
     // Guarded by host.mutex.
     RoleView view;
     bool on_stop_due = false;  // on_start has returned true
-    bool ended = false;        // its thread does nothing more
+    bool ended = false;        // its thread has finished
     std::map<std::string, double> metrics;
     bool too_many_metrics = false;
   };
-  // A startup task with a thread of its own, which may outlive us.
+  // A startup task with its own thread, which may outlive the host.
   struct TaskThread {
     StartupTask::Kind kind;
     std::string name;
     std::shared_ptr<bool> done;  // guarded by the shared mutex
     std::thread thread;
   };
-  // What threads that may outlive us use.
+  // State of threads that may outlive the host.
   struct Shared {
     Mutex mutex;
     CondVar changed;
@@ -112,7 +112,7 @@ struct RoleHost::Impl {
   void pause(Slot& slot, const std::string& why, int in_row) MS_EXCLUDES(mutex);
   Duration pause_after(int in_row) const;
   void finish(Instant patience) MS_EXCLUDES(mutex);
-  bool busy() const MS_REQUIRES(mutex);  // run() or a foreground task
+  bool busy() const MS_REQUIRES(mutex);  // a run() or a foreground task is active
   std::vector<std::string> unfinished() const MS_REQUIRES(mutex);
   static Log::Fields named(const Slot& slot) { return {{"role", slot.view.name}}; }
   void join_all() MS_EXCLUDES(mutex);
@@ -133,8 +133,8 @@ Engine& RoleHost::Impl::Slot::engine() {
   }
   if (late) {
     host.log.warn(
-        "the engine was started before this role was ready first: handlers that it "
-        "registers run no jobs until the program is started anew",
+        "the engine started before this role was ready: its handlers run no jobs until the program "
+        "restarts",
         {{"role", view.name}});
   }
   return *host.engine;
@@ -177,25 +177,25 @@ void RoleHost::Impl::register_metrics(Registry& registry) {
       return samples;
     });
   };
-  gauges("mainspring_role_running", "1 while run() of the role is called.",
+  gauges("mainspring_role_running", "1 while the role runs.",
          [](const Slot& slot, Registry::Samples& out) {
            out.push_back(
                {{{"role", slot.view.name}}, slot.view.state == RoleState::running ? 1.0 : 0.0});
          });
-  gauges("mainspring_role_frozen", "1 while the role sleeps.",
+  gauges("mainspring_role_frozen", "1 while the role is frozen.",
          [](const Slot& slot, Registry::Samples& out) {
            out.push_back(
                {{{"role", slot.view.name}}, slot.view.state == RoleState::frozen ? 1.0 : 0.0});
          });
-  gauges("mainspring_role_starts", "Times that on_start of the role was called.",
+  gauges("mainspring_role_starts", "Starts of the role.",
          [](const Slot& slot, Registry::Samples& out) {
            out.push_back({{{"role", slot.view.name}}, static_cast<double>(slot.view.starts)});
          });
-  gauges("mainspring_role_failures", "Times that the role failed to start or ended by itself.",
+  gauges("mainspring_role_failures", "Failed starts and unexpected ends of the role.",
          [](const Slot& slot, Registry::Samples& out) {
            out.push_back({{{"role", slot.view.name}}, static_cast<double>(slot.view.failures)});
          });
-  gauges("mainspring_role_value", "What the role says of itself.",
+  gauges("mainspring_role_value", "Values that a role sets.",
          [](const Slot& slot, Registry::Samples& out) {
            for (const auto& [name, value] : slot.metrics) {
              out.push_back({{{"role", slot.view.name}, {"name", name}}, value});
@@ -212,7 +212,7 @@ bool RoleHost::Impl::all_ready() const {
   });
 }
 
-// Starts the handlers when the last role got ready.
+// Starts the handlers when the last role is ready.
 void RoleHost::Impl::start_engine() {
   {
     MutexLock lock(mutex);
@@ -221,7 +221,7 @@ void RoleHost::Impl::start_engine() {
     engine_state = EngineState::starting;
   }
   const Result<void> started = engine->start();
-  // No role has registered a handler: one that is thawed may do so yet.
+  // No role has registered a handler: a role that is thawed later may do so.
   const bool no_handler = !started && started.error().field == "handlers";
   std::function<void(const Error&)> tell;
   {
@@ -235,7 +235,7 @@ void RoleHost::Impl::start_engine() {
   if (tell) tell(started.error());
 }
 
-// False = the program stops.
+// Returns false if the program stops.
 bool RoleHost::Impl::wait_until_thawed(Slot& slot, int& in_row) {
   bool slept = false;
   for (;;) {
@@ -248,7 +248,7 @@ bool RoleHost::Impl::wait_until_thawed(Slot& slot, int& in_row) {
     }
     if (!slept) log.warn("the role is frozen: it sleeps until it is thawed", named(slot));
     slept = true;
-    start_engine();  // it is waited for no more
+    start_engine();  // no longer waits for this role
     MutexLock lock(mutex);
     while (slot.view.freeze && !stopping()) changed.wait(mutex);
   }
@@ -259,7 +259,7 @@ bool RoleHost::Impl::wait_until_thawed(Slot& slot, int& in_row) {
   return true;
 }
 
-// on_start and run(), once. Answers why it ended.
+// Runs on_start and run() once. Returns why they ended.
 std::string RoleHost::Impl::attempt(Slot& slot, Duration& ran) {
   ran = Duration(0);
   {
@@ -351,8 +351,8 @@ Result<void> RoleHost::Impl::run_tasks() {
       MS_TRY(run_task(task));
       continue;
     }
-    // Copies of all: one in the background may outlive this object. It is told by `done` that
-    // nobody wants to hear from it any more, and then keeps away from the log.
+    // Copies of all: a background task may outlive this object. `done` is set when the host is
+    // gone; then the task does not use the log.
     auto done = std::make_shared<bool>(false);
     std::thread thread([task, done, shared = shared, &log = log] {
       Result<void> result;
@@ -391,8 +391,8 @@ bool RoleHost::Impl::busy() const {
          });
 }
 
-// Handlers, run(), foreground tasks, then on_stop from the last role to the first. A run() that has
-// not returned by `patience` is not waited for before that.
+// Stops handlers, run() and foreground tasks, then calls on_stop from the last role to the first.
+// At `patience` it stops waiting for a run() that has not returned.
 void RoleHost::Impl::finish(Instant patience) {
   if (engine != nullptr) engine->stop();
   {
@@ -438,7 +438,7 @@ void RoleHost::Impl::join_all() {
     bool done = false;
     {
       MutexLock lock(mutex);
-      done = std::exchange(*task.done, true);  // true = it says nothing more
+      done = std::exchange(*task.done, true);  // true = it logs nothing more
     }
     if (done) {
       task.thread.join();

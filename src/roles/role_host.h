@@ -1,7 +1,7 @@
-// RoleHost: keeps the roles of a program running. What mainspring::run wires to flags and signals.
+// RoleHost: keeps the roles of a program running. mainspring::run connects it to flags and signals.
 //
-// A thread for each role calls its on_start and run() in turn, with pauses after failures; stop()
-// asks all of them to end, then calls on_stop in the reverse of their order.
+// A thread per role calls on_start and run() alternately, with pauses after failures. stop() asks
+// all roles to end, then calls on_stop in reverse order.
 #pragma once
 
 #include <functional>
@@ -20,9 +20,9 @@ namespace mainspring::roles {
 struct RoleView {
   std::string name;
   RoleState state = RoleState::starting;
-  bool freeze = false;        // it is to sleep, when it ends at the latest
+  bool freeze = false;        // it should sleep, at the latest when its run() ends
   std::int64_t starts = 0;    // calls of on_start
-  std::int64_t failures = 0;  // on_start that was not true, run() that ended by itself
+  std::int64_t failures = 0;  // on_start that did not return true, run() that ended by itself
   std::string last_failure;   // "" = none yet
 };
 
@@ -35,26 +35,26 @@ class RoleHost {
   RoleHost(const RoleHost&) = delete;
   RoleHost& operator=(const RoleHost&) = delete;
 
-  // Before start(), and whenever they changed. Errors: invalid_argument (a role to be frozen is
-  // none of ours; nothing changes then).
+  // Call before start(), and whenever the settings changed. Errors: invalid_argument (an unknown
+  // role in `freeze`; nothing changes then).
   Result<void> configure(Settings settings);
-  // Called once, on some thread, when the engine cannot be started: the program should end.
+  // Called once, on any thread, when the engine cannot be started: the program should end.
   void on_fatal(std::function<void(const Error&)> fatal);
-  // Runs the startup tasks, starts the roles. Once. Errors: invalid_argument (options, names), that
-  // of a simple startup task.
+  // Runs the startup tasks, starts the roles. May be called once. Errors: invalid_argument
+  // (options, names), that of a simple startup task.
   Result<void> start();
-  // Waits for all of it: see RoleOptions::stop_limit. When that has passed it calls `overdue` with
-  // the names of what has not stopped; if that returns, it goes on waiting. May be called twice,
-  // before start too.
+  // Waits for everything to stop: see RoleOptions::stop_limit. After that time it calls `overdue`
+  // with the names of what has not stopped; if that returns, it continues to wait. May be called
+  // twice, and before start.
   void stop(const std::function<void(const std::vector<std::string>&)>& overdue);
-  // The clock was moved: looks again whether pauses are over.
+  // The clock was moved: checks again whether pauses are over.
   void wake();
 
-  // Is every role that is not frozen running? Not while stopping.
+  // Returns whether every role that is not frozen is running. False while stopping.
   bool ready() const;
   std::vector<RoleView> view() const;
 
-  // Gauges of one role; beyond, set_metric does nothing but warn.
+  // Gauges per role; beyond that, set_metric only warns.
   static constexpr std::size_t kMaxMetrics = 200;
 
  private:

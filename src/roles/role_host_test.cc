@@ -1,4 +1,4 @@
-// The promises that are made to roles: when they are started, again, put to sleep, and stopped.
+// The guarantees for roles: when they are started, restarted, frozen and stopped.
 #include "roles/role_host.h"
 
 #include <doctest/doctest.h>
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Far beyond what anything here takes.
+// Far longer than any step of these tests.
 constexpr Duration kLimit = 60s;
 
 struct TempDir {
@@ -33,7 +33,7 @@ struct TempDir {
   std::string path;
 };
 
-// Stands still until it is moved, from any thread.
+// A clock that moves only when a test moves it, from any thread.
 class TestClock final : public Clock {
  public:
   Now now() const override { return {Instant::from_us(us_.load()), WallTime::from_us(us_.load())}; }
@@ -43,7 +43,7 @@ class TestClock final : public Clock {
   std::atomic<std::int64_t> us_{1'000'000'000};
 };
 
-// What happened, in order, for whoever waits for it.
+// What happened, in order; tests wait for entries.
 class Events {
  public:
   void add(const std::string& event) {
@@ -118,7 +118,7 @@ class Turnstile {
   bool open_ MS_GUARDED_BY(mutex_) = false;
 };
 
-// A role made of functions; says what is called.
+// A role made of functions that records its calls.
 struct TestRole final : Role {
   TestRole(std::string its_name, Events& its_events)
       : name_(std::move(its_name)), events(its_events) {}
@@ -153,7 +153,7 @@ void never_late(const std::vector<std::string>&) {
   FAIL_CHECK("the stop was in time");
 }
 
-// Everything that a RoleHost needs, in the order of its making.
+// Everything that a RoleHost needs, in order of construction.
 struct World {
   Events events;
   EventLog log{events};
@@ -179,7 +179,7 @@ BOOST_DESCRIBE_STRUCT(Mail, (), (number))
 
 }  // namespace
 
-TEST_CASE("no job is claimed and nothing is ready before on_start of every role returned true") {
+TEST_CASE("no job is claimed and nothing is ready before on_start of each role returns true") {
   TempDir dir;
   World world;
   auto engine = Engine::open(dir.path + "/jobs");
@@ -209,7 +209,7 @@ TEST_CASE("no job is claimed and nothing is ready before on_start of every role 
                         "returned false in=1s"));
   CHECK_FALSE(world.host->ready());
   CHECK(engine->stats().claims == 0);
-  // It has all the time that a claim needs.
+  // A claim would have enough time.
   CHECK(engine->wait(job->id, 300ms)->state == JobState::available);
   CHECK(engine->stats().claims == 0);
   world.advance(1s);
@@ -225,7 +225,7 @@ TEST_CASE("no job is claimed and nothing is ready before on_start of every role 
   CHECK_FALSE(world.host->ready());
 }
 
-TEST_CASE("a role that throws or returns is started again alone, and the others go on") {
+TEST_CASE("a role that throws or returns is restarted alone, and the others keep running") {
   World world;
   TestRole good("good", world.events), bad("bad", world.events);
   Turnstile tick, fail;
@@ -273,7 +273,7 @@ TEST_CASE("a role that throws or returns is started again alone, and the others 
   CHECK(world.view(1).failures == 4);
 }
 
-TEST_CASE("pauses grow to the longest, and begin anew after a healthy run") {
+TEST_CASE("pauses grow to the maximum and reset after a healthy run") {
   World world;
   TestRole role("a", world.events);
   Turnstile end;
@@ -308,7 +308,7 @@ TEST_CASE("pauses grow to the longest, and begin anew after a healthy run") {
   world.host->stop(never_late);
 }
 
-TEST_CASE("a role that is frozen sleeps when its run has ended, until it is thawed") {
+TEST_CASE("a frozen role sleeps after its run until it is thawed") {
   World world;
   TestRole role("mailer", world.events), other("other", world.events);
   Turnstile end;
@@ -328,7 +328,7 @@ TEST_CASE("a role that is frozen sleeps when its run has ended, until it is thaw
   end.let_one();
   REQUIRE(world.events.wait("warn the role is frozen: it sleeps until it is thawed role=mailer"));
   CHECK(world.view(0).state == RoleState::frozen);
-  CHECK(world.host->ready());  // it is waited for no more
+  CHECK(world.host->ready());  // the host no longer waits for it
   world.advance(24h);
   CHECK(world.events.count("mailer on_start") == 1);
   Settings bad;
@@ -339,7 +339,7 @@ TEST_CASE("a role that is frozen sleeps when its run has ended, until it is thaw
   REQUIRE(world.events.wait("mailer run", 2));
   CHECK(world.events.count("other on_start") == 1);
 
-  // In a pause it need not wait for its end.
+  // It need not wait for the end of a pause.
   end.let_one();
   REQUIRE(
       world.events.wait("warn the role ended; it is started again role=mailer why=run threw: "
@@ -352,7 +352,7 @@ TEST_CASE("a role that is frozen sleeps when its run has ended, until it is thaw
   CHECK(world.events.count("mailer on_start") == 2);
 }
 
-TEST_CASE("a role that is frozen from the beginning holds up nobody") {
+TEST_CASE("a role that is frozen from the beginning delays no other role") {
   TempDir dir;
   World world;
   auto engine = Engine::open(dir.path + "/jobs");
@@ -375,13 +375,13 @@ TEST_CASE("a role that is frozen from the beginning holds up nobody") {
   REQUIRE(world.host->configure({}));
   REQUIRE(world.events.wait("asleep run"));
   CHECK(
-      world.events.wait("warn the engine was started before this role was ready first: handlers "
-                        "that it registers run no jobs until the program is started anew "
+      world.events.wait("warn the engine started before this role was ready: its handlers "
+                        "run no jobs until the program restarts "
                         "role=asleep"));
   world.host->stop(never_late);
 }
 
-TEST_CASE("at the stop run returns first, then on_stop is called from the last role to the first") {
+TEST_CASE("at a stop run returns first, then on_stop is called from the last role to the first") {
   World world;
   TestRole a("a", world.events), b("b", world.events), c("c", world.events);
   TestRole never("never", world.events);
@@ -406,7 +406,7 @@ TEST_CASE("at the stop run returns first, then on_stop is called from the last r
   for (const RoleView& view : world.host->view()) CHECK(view.state == RoleState::stopped);
 }
 
-TEST_CASE("a run that does not return does not keep on_stop from being called, nor the end") {
+TEST_CASE("a run that does not return prevents neither on_stop nor the end") {
   World world;
   TestRole deaf("deaf", world.events), good("good", world.events);
   Turnstile released;
@@ -422,7 +422,7 @@ TEST_CASE("a run that does not return does not keep on_stop from being called, n
   REQUIRE(world.events.wait("good run"));
   std::thread stopping([&] {
     world.host->stop([&](const std::vector<std::string>& late) {
-      // The other one's thread may need a moment yet to end.
+      // The thread of the other role may still need a moment to end.
       world.events.add(fmt::format("late: {}", late.at(0)));
       released.open();
     });
@@ -480,7 +480,7 @@ TEST_CASE("startup tasks run in order before the first on_start, and a failed on
   world.host->stop(never_late);
 }
 
-TEST_CASE("the stop waits for foreground tasks and not for background ones") {
+TEST_CASE("a stop waits for foreground tasks and not for background ones") {
   World world;
   TestRole role("a", world.events);
   Turnstile foreground;
@@ -491,7 +491,7 @@ TEST_CASE("the stop waits for foreground tasks and not for background ones") {
                             [background, ended]() -> Result<void> {
                               background->pass();
                               ended->add("back");
-                              return Error{ErrorCode::internal, "nobody hears this"};
+                              return Error{ErrorCode::internal, "this is not reported"};
                             },
                             StartupTask::Kind::background},
                            {"front",
@@ -519,7 +519,7 @@ TEST_CASE("the stop waits for foreground tasks and not for background ones") {
   REQUIRE(ended->wait("back"));
 }
 
-TEST_CASE("roles get values, an engine if there is one, and show metrics") {
+TEST_CASE("roles get values and an engine if there is one, and export metrics") {
   World world;
   TestRole role("mail.er", world.events);
   role.starting = [](RoleContext& context) {
@@ -561,7 +561,7 @@ TEST_CASE("roles get values, an engine if there is one, and show metrics") {
   CHECK(role.context->stop_token().stop_requested());
 }
 
-TEST_CASE("roles without a good name of their own, and bad options, are refused") {
+TEST_CASE("roles without a valid unique name, and invalid options, are refused") {
   const auto message = [](std::vector<std::string> names, RoleOptions options = {}) {
     World world;
     std::vector<std::unique_ptr<TestRole>> roles;
@@ -591,7 +591,7 @@ TEST_CASE("roles without a good name of their own, and bad options, are refused"
   CHECK(to_string(RoleState::pausing) == "pausing");
 }
 
-TEST_CASE("waiting for a stop ends at the stop, or after its limit") {
+TEST_CASE("a wait for a stop ends at the stop or at its time limit") {
   std::stop_source source;
   CHECK_FALSE(wait_for_stop(source.get_token(), 1ms));
   CHECK_FALSE(wait_for_stop(source.get_token(), 0s));

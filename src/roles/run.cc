@@ -70,7 +70,7 @@ std::string joined(const std::vector<std::string>& names) {
   return out;
 }
 
-// A program, from its flags to its end. Signals may come at every moment of it.
+// A program, from its flags to its end. Signals may arrive at any time.
 class Program {
  public:
   Program(std::span<Role* const> given, RoleOptions options, Flags flags)
@@ -135,7 +135,7 @@ Result<void> Program::open_engine(StopSignals& signals) {
 
 void Program::reload() {
   MutexLock lock(mutex_);
-  reload_wanted_ = host_ == nullptr;  // then it is done when the program has come that far
+  reload_wanted_ = host_ == nullptr;  // then it is done once the host runs
   if (reload_wanted_) return;
   Result<Settings> read = settings();
   Result<void> done;
@@ -194,14 +194,14 @@ int Program::run(StopSignals& signals) {
     _exit(kExitFailed);
   });
   if (failed_) return kExitFailed;
-  log_.info("stopped in good order");
+  log_.info("stopped");
   return kExitOk;
 }
 
 }  // namespace
 
 int run(std::span<Role* const> roles, int argc, char** argv, RoleOptions options) {
-  // First, so that every thread inherits its mask. A hangup before the program is made waits.
+  // First, so that every thread inherits its signal mask. A hangup before the program exists waits.
   Mutex mutex;
   Program* program = nullptr;
   StopSignals signals([&] {

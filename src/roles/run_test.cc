@@ -1,4 +1,4 @@
-// Whole programs of roles, each in a process of its own: signals, files, sockets, exit codes.
+// Whole programs of roles, each in its own process: signals, files, sockets, exit codes.
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int kLimitMs = 60'000;  // far beyond what anything here takes
+constexpr int kLimitMs = 60'000;  // far longer than any step of these tests
 
 struct RunTempDir {
   RunTempDir() {
@@ -33,7 +33,7 @@ struct RunTempDir {
   std::string path;
 };
 
-// Runs roles in a forked process whose output can be waited for, line by line.
+// Runs roles in a forked process. Tests can wait for lines of its output.
 class Child {
  public:
   Child(std::function<std::vector<Role*>()> roles, std::vector<std::string> flags,
@@ -68,7 +68,7 @@ class Child {
   Child& operator=(const Child&) = delete;
 
   void signal(int number) const { REQUIRE(kill(pid_, number) == 0); }
-  // Reads on until a line has `part`; answers it, "" if that never comes.
+  // Reads until a line contains `part` and returns that line; "" = there is none.
   std::string wait(const std::string& part) {
     for (std::string line; next(line);) {
       if (line.find(part) != std::string::npos) return line;
@@ -80,7 +80,7 @@ class Child {
     for (std::string line; next(line);) all += line + "\n";
     return all;
   }
-  // Its exit code; -1 = a signal ended it (ours, if it goes on for ever).
+  // Its exit code; -1 = a signal ended it (ours, if it ran into the timeout).
   int end() {
     rest();
     if (timed_out_) kill(pid_, SIGKILL);
@@ -131,18 +131,18 @@ struct Calm : Role {
   void on_stop() override { say("calm on_stop"); }
 };
 
-// Does not hear the stop.
+// Ignores the stop.
 struct Deaf : Role {
   std::string_view name() const override { return "deaf"; }
   void run(std::stop_token stop) override {
     say("deaf runs");
     wait_for_stop(stop);
-    say("deaf was told");
+    say("deaf got the stop");
     wait_for_stop({});
   }
 };
 
-// Crashes whenever a byte comes through a pipe.
+// Crashes when a byte arrives through a pipe.
 struct Crashing : Role {
   explicit Crashing(int its_fd) : fd(its_fd) {}
   std::string_view name() const override { return "crashing"; }
@@ -191,7 +191,7 @@ std::string after(const std::string& line, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("a program is ready, tells of itself, and stops in good order at the first signal") {
+TEST_CASE("a program reports ready and its health, and stops cleanly at the first signal") {
   RunTempDir dir;
   Calm calm;
   Child child([&] { return std::vector<Role*>{&calm}; },
@@ -209,11 +209,11 @@ TEST_CASE("a program is ready, tells of itself, and stops in good order at the f
   CHECK(get(url, "/").find("HTTP/1.1 404 ") == 0);
   child.signal(SIGTERM);
   CHECK(child.wait("calm on_stop") == "calm on_stop");
-  CHECK_FALSE(child.wait("stopped in good order").empty());
+  CHECK_FALSE(child.wait("stopped").empty());
   CHECK(child.end() == 0);
 }
 
-TEST_CASE("readyz says 503 until on_start has returned true") {
+TEST_CASE("readyz returns 503 until on_start has returned true") {
   int gate[2];
   REQUIRE(pipe(gate) == 0);
   struct Slow : Calm {
@@ -247,7 +247,7 @@ TEST_CASE("a stop that takes longer than its limit ends the process with 70") {
   Child child([&] { return std::vector<Role*>{&deaf}; }, {}, options);
   REQUIRE_FALSE(child.wait("deaf runs").empty());
   child.signal(SIGTERM);
-  REQUIRE_FALSE(child.wait("deaf was told").empty());
+  REQUIRE_FALSE(child.wait("deaf got the stop").empty());
   CHECK_FALSE(
       child.wait("not stopped within the limit; ending at once limit=200ms late=deaf").empty());
   CHECK(child.end() == 70);
@@ -258,7 +258,7 @@ TEST_CASE("a second signal ends the program at once") {
   Child child([&] { return std::vector<Role*>{&deaf}; }, {});
   REQUIRE_FALSE(child.wait("deaf runs").empty());
   child.signal(SIGTERM);
-  REQUIRE_FALSE(child.wait("deaf was told").empty());
+  REQUIRE_FALSE(child.wait("deaf got the stop").empty());
   child.signal(SIGTERM);
   CHECK(child.end() == 130);
 }
@@ -295,13 +295,13 @@ TEST_CASE("a crash-looping role is put to sleep by the file and SIGHUP, and woke
   REQUIRE_FALSE(child.wait("INFO the role is thawed role=crashing").empty());
   REQUIRE_FALSE(child.wait("crashing runs").empty());
   child.signal(SIGTERM);
-  CHECK_FALSE(child.wait("stopped in good order").empty());
+  CHECK_FALSE(child.wait("stopped").empty());
   CHECK(child.end() == 0);
   close(gate[0]);
   close(gate[1]);
 }
 
-TEST_CASE("programs that cannot start say why and end with the right code") {
+TEST_CASE("programs that cannot start report why and end with the right code") {
   RunTempDir dir;
   Calm calm;
   const auto ends = [&](std::vector<std::string> flags, int code, const std::string& part,
@@ -325,7 +325,7 @@ TEST_CASE("programs that cannot start say why and end with the right code") {
   ends({}, 70, "startup task \"migrate\": no such table", failing);
 }
 
-TEST_CASE("the status server refuses what it does not serve, and closes what is too long") {
+TEST_CASE("the status server refuses unknown requests and closes connections with long ones") {
   auto server = roles::StatusServer::start("127.0.0.1:0", [](const std::string& path) {
     return roles::StatusAnswer{200, path, "text/plain"};
   });

@@ -1,4 +1,4 @@
-// Flags by CLI11, the file by toml++, and the order in which they are asked.
+// Flags with CLI11, the file with toml++, and their precedence.
 #include "roles/settings.h"
 
 #include <fcntl.h>
@@ -74,7 +74,7 @@ Result<void> set_value(const std::string& text, std::map<std::string, std::strin
   return {};
 }
 
-// What CLI11 writes the words to.
+// Receives the words from CLI11.
 struct Words {
   std::vector<std::string> engine, listen, config, set, freeze, log_level;
 };
@@ -129,7 +129,7 @@ Result<ConfigFile> parse_config_file(const std::string& file, std::string_view t
 }
 
 Result<ConfigFile> read_config_file(const std::string& file) {
-  // Not blocking: a hangup reads the file on the thread that takes the signals.
+  // Non-blocking: a hangup reads the file on the signal thread.
   const Fd fd(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status {};
   if (!fd || ::fstat(fd.get(), &status) != 0) {
@@ -175,7 +175,7 @@ Result<Flags> parse_flags(const std::vector<std::string>& words) {
   try {
     app.parse(reversed);
   } catch (const CLI::ParseError& error) {
-    // CLI11 says it in its own words; the flag is at their beginning.
+    // CLI11 has its own error messages; the flag is at their beginning.
     const std::string text = error.what();
     const std::string flag = text.substr(0, text.find(':'));
     return invalid(flag, flag.starts_with('-') ? flag + ": needs a value" : text);
@@ -203,7 +203,7 @@ std::string help_text(const std::string& program, const std::string& description
       "  --log-level LEVEL  debug, info, warn, error or off [info]\n"
       "  --help             this\n\n"
       "SIGTERM and Ctrl-C stop it, a second one ends it at once. SIGHUP reads FILE again: roles\n"
-      "that stand in freeze go to sleep when they end, others wake up.\n",
+      "named in freeze sleep when they end, others wake up.\n",
       program, description.empty() ? "" : description + "\n", "");
 }
 

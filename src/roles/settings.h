@@ -1,4 +1,4 @@
-// Where a program of roles gets its values from: flags, the environment, a TOML file.
+// The sources of a role program's values: flags, the environment, a TOML file.
 #pragma once
 
 #include <functional>
@@ -42,11 +42,11 @@ struct Flags {
 Result<Flags> parse_flags(const std::vector<std::string>& words);
 std::string help_text(const std::string& program, const std::string& description);
 
-// What roles are told when they ask for a value, and which of them sleep.
+// The values for roles, and which roles sleep.
 struct Settings {
   std::map<std::string, std::string> flags;                         // --set
   std::function<const char*(const std::string& name)> environment;  // nullptr = not set
-  ConfigFile file;                                                  // as it was read last
+  ConfigFile file;                                                  // as last read
   std::set<std::string> freeze_flags;                               // --freeze
 
   std::optional<std::string> value(std::string_view name) const;

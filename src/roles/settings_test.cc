@@ -1,4 +1,4 @@
-// Flags, the file, and which of them counts.
+// Flags, the file, and their precedence.
 #include "roles/settings.h"
 
 #include <doctest/doctest.h>
@@ -6,7 +6,7 @@
 using namespace mainspring;
 using namespace mainspring::roles;
 
-TEST_CASE("flags are understood, repeated where that makes sense") {
+TEST_CASE("flags are parsed, repeated ones where allowed") {
   auto flags = parse_flags({"--engine", "data", "--listen=127.0.0.1:0", "--set", "a=1", "--set",
                             "b=x=y", "--set", "c=", "--freeze", "mailer", "--freeze", "other",
                             "--config", "f.toml", "--log-level", "warn"});
@@ -22,7 +22,7 @@ TEST_CASE("flags are understood, repeated where that makes sense") {
   CHECK(help_text("mail", "Sends mail.").find("Usage: mail [flags]\nSends mail.\n") == 0);
 }
 
-TEST_CASE("bad flags are refused with the flag, the value and the rule") {
+TEST_CASE("invalid flags are refused with the flag, the value and the rule") {
   const auto message = [](std::vector<std::string> words) {
     auto flags = parse_flags(words);
     REQUIRE_FALSE(flags);
@@ -66,7 +66,7 @@ TEST_CASE("the file has frozen roles and values of any plain type") {
   CHECK(read_config_file("/nowhere/f.toml").error().code == ErrorCode::not_found);
 }
 
-TEST_CASE("a flag counts before the environment, that before the file") {
+TEST_CASE("a flag overrides the environment, the environment overrides the file") {
   Settings settings;
   settings.flags = {{"smtp.host", "flag"}};
   settings.environment = [](const std::string& name) -> const char* {

@@ -1,4 +1,4 @@
-// StatusServer: answers GET /healthz, /readyz and /metrics of a program, and nothing else.
+// StatusServer: answers GET /healthz, /readyz and /metrics of a program.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ struct StatusAnswer {
 
 class StatusServer {
  public:
-  // What to say, asked on the server's thread. The path is without its query.
+  // Returns the answer; called on the server's thread. The path is without its query.
   using Answer = std::function<StatusAnswer(const std::string& path)>;
 
   // Listens on "HOST:PORT" (an address or "localhost", "[::1]:0" too; port 0 = any free one) and
   // serves on a thread of its own. Errors: invalid_argument with field "listen", conflict (the
   // address is in use), io_error.
   static Result<std::unique_ptr<StatusServer>> start(const std::string& listen, Answer answer);
-  ~StatusServer();  // closes all; waits
+  ~StatusServer();  // closes all connections; blocks
 
   std::string url() const;  // "http://127.0.0.1:4711", as bound
 

@@ -1,4 +1,4 @@
-// Acquire, renew, lose, resign; every answer comes later, on a thread of the broker's.
+// Acquire, renew, lose, resign; every answer arrives later, on a thread of the broker.
 #include "scheduler/leader.h"
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ struct Leader::State {
   bool renewing MS_GUARDED_BY(mutex) = false;
   Token term MS_GUARDED_BY(mutex) = 0;  // 0 = not leading
   Instant since MS_GUARDED_BY(mutex) = Instant::never();
-  Instant until MS_GUARDED_BY(mutex);  // by when it must have been renewed
+  Instant until MS_GUARDED_BY(mutex);  // when the lease ends unless it is renewed
   Instant next_renew MS_GUARDED_BY(mutex);
   Instant not_before MS_GUARDED_BY(mutex);  // of the next acquire
 };
@@ -69,7 +69,7 @@ Instant Leader::step(Now now) {
     MutexLock lock(s.mutex);
     if (s.stopped) return next;
     if (s.term != 0) {
-      // A lease that ran out unrenewed may still be ours if nobody took it: the renewal tells.
+      // An expired lease may still be ours if no node took it: the renewal shows it.
       if (!s.renewing && now.instant >= s.next_renew) {
         s.renewing = renew_now = true;
         s.next_renew = now.instant + options_.renew;
@@ -98,7 +98,7 @@ void Leader::acquire() {
         {
           MutexLock lock(state->mutex);
           state->acquiring = false;
-          if (state->closed) return;  // `this` is gone
+          if (state->closed) return;  // `this` is destroyed
           const Instant now = clock_.now().instant;
           if (const auto* grant = std::get_if<LeaseGrant>(&result)) {
             if (state->stopped) {

@@ -4,11 +4,11 @@
 //      ▲                    │ lease_lost, resigned, or not renewed for the lease's length
 //      └────────────────────┘
 //
-// Of all nodes over a store at most one leads: whoever holds the lease kLeadershipLease. Its token
-// is the term, and fences every write of the duties: a leader that was stopped past its lease and
-// goes on finds each of them refused. Waiting costs no store transaction, renewing neither. A
-// leader that stops in good order releases, so that the next one leads at once; one that dies is
-// followed when its lease expires.
+// Of all nodes over a store at most one leads: the holder of the lease kLeadershipLease. Its token
+// is the term, and fences every write of the duties: if a leader was stopped past its lease and
+// then continues, each of its writes is refused. Waiting and renewing cost no store transaction. A
+// leader that stops cleanly releases the lease, so that the next one leads at once. If a leader
+// dies, another one follows when the lease expires.
 //
 // Threads: step(), resign() and stop() from one at a time; term() and lost() from any. Source: the
 // leader election of the cloud design patterns, with a fence.
@@ -40,28 +40,28 @@ struct LeaderOptions {
 class Leader {
  public:
   // `broker`, `clock`, `log` outlive it. `changed` is called from any thread when step() should be
-  // called again; it may be called until the destructor returns.
+  // called again, until the destructor returns.
   Leader(Broker& broker, const Clock& clock, Log& log, LeaderOptions options,
          std::function<void()> changed);
-  // Does not release: see stop(). Not while the broker answers: it has been stopped, or steps on
-  // this thread.
+  // Does not release the lease: see stop(). The broker must not answer meanwhile: it is stopped, or
+  // steps on this thread.
   ~Leader();
 
-  // Acquires, or renews when it is time. Returns when to call again.
+  // Acquires the lease, or renews it when due. Returns when to call again.
   Instant step(Now now);
   // The term, while this node leads.
   std::optional<Token> term(Instant now) const;
-  // Since when it leads without a break; never() = it does not.
+  // Since when it leads without interruption; never() = it does not lead.
   Instant leading_since(Instant now) const;
-  // A write was refused with this term: somebody else leads, or nobody.
+  // A write was refused with this term: another node leads, or none.
   void lost(Token term);
-  // Gives the lease back and lets others have it for `stand_back`.
+  // Releases the lease and does not acquire it for `stand_back`.
   void resign(std::string_view why, Duration stand_back, Instant now);
-  // Gives the lease back, if it has it; does not wait, and takes it no more.
+  // Releases the lease, if held; does not wait, and does not acquire it again.
   void stop();
 
  private:
-  struct State;  // shared with answers that are on their way
+  struct State;  // shared with answers in flight
   void acquire();
   void renew(Instant now);
   void release(Token term);

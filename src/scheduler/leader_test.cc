@@ -29,7 +29,7 @@ struct Nodes {
     directory = mkdtemp(name);
     open();
   }
-  // Over a copy of the files that `other` uses now.
+  // Opens a copy of the files that `other` uses now.
   explicit Nodes(const std::string& other) {
     char name[] = "/tmp/mainspring_test_XXXXXX";
     directory = mkdtemp(name);
@@ -56,7 +56,7 @@ struct Nodes {
         SchedulerOptions{.incarnation = "node-" + std::to_string(++made), .batch = 10}));
     return *schedulers.back();
   }
-  // Steps the broker and those schedulers until nothing is left to do now; when to go on.
+  // Steps the broker and the schedulers until nothing is due. Returns when to step again.
   Instant settle(const std::vector<Scheduler*>& alive) {
     while (true) {
       const auto commits = store->commits();
@@ -68,7 +68,7 @@ struct Nodes {
       if (next > clock.now().instant && store->commits() == commits) return next;
     }
   }
-  // Moves the clock from one thing to do to the next.
+  // Moves the clock from one due time to the next.
   void run_for(Duration time, const std::vector<Scheduler*>& alive) {
     const Instant end = clock.now().instant + time;
     while (clock.now().instant < end) {
@@ -112,7 +112,7 @@ TEST_CASE_FIXTURE(Nodes, "T3: when the leader dies, another one leads within the
   REQUIRE(leads(a));
   run_for(7s, {&a, &b});
   CHECK_FALSE(leads(b));
-  const Instant died = clock.now().instant;  // a is not stepped any more
+  const Instant died = clock.now().instant;  // a is no longer stepped
   enqueue({.kind = "work", .delay = 1s});
   while (!leads(b)) {
     const Instant next = settle({&b});
@@ -125,7 +125,7 @@ TEST_CASE_FIXTURE(Nodes, "T3: when the leader dies, another one leads within the
   CHECK(count(JobState::available) == 1);
 }
 
-TEST_CASE_FIXTURE(Nodes, "a leader that stops in good order is followed at once") {
+TEST_CASE_FIXTURE(Nodes, "a leader that stops cleanly is followed at once") {
   Scheduler &a = add(), &b = add();
   settle({&a});
   settle({&a, &b});
@@ -135,19 +135,19 @@ TEST_CASE_FIXTURE(Nodes, "a leader that stops in good order is followed at once"
   CHECK(leads(b));
 }
 
-TEST_CASE_FIXTURE(Nodes, "T3: a leader stopped past its lease finds every write refused") {
+TEST_CASE_FIXTURE(Nodes, "T3: after its lease every write of a stopped leader is refused") {
   Scheduler &a = add(), &b = add();
   settle({&a});
   settle({&a, &b});
   enqueue({.kind = "work", .delay = 30s});
   run_for(5s, {&a, &b});
-  // a is about to move the job when it is stopped (SIGSTOP): what it sends comes a minute later.
+  // a is stopped (SIGSTOP) just before it moves the job: its operation arrives a minute later.
   const Agenda agenda = broker->agenda();
   REQUIRE(agenda.next_due != WallTime::never());
   const Token old_term = store->lease("mainspring/leader", clock.now().instant)->token;
   run_for(60s, {&b});
   REQUIRE(leads(b));
-  CHECK_FALSE(leads(a));  // by its own clock it knows
+  CHECK_FALSE(leads(a));  // its own clock shows it
   CHECK(count(JobState::available) == 1);
   const Fence stale{.lease = "mainspring/leader", .token = old_term};
   const Operation late[] = {MoveDue{.fence = stale}, RescueExpired{.fence = stale},
@@ -161,7 +161,7 @@ TEST_CASE_FIXTURE(Nodes, "T3: a leader stopped past its lease finds every write 
     REQUIRE(std::holds_alternative<Error>(*result));
     CHECK(std::get<Error>(*result).code == ErrorCode::lease_lost);
   }
-  settle({&a, &b});  // it goes on, and learns
+  settle({&a, &b});  // it continues, and learns
   CHECK_FALSE(leads(a));
   CHECK(leads(b));
 }
@@ -172,7 +172,7 @@ TEST_CASE_FIXTURE(Nodes, "a leader that renews but does not work is replaced") {
   run_for(4s, {&a, &b});
   REQUIRE(leads(a));
   enqueue({.kind = "work", .delay = 1s});
-  // What a submits besides its renewals is never answered: its duty hangs.
+  // Operations of a other than renewals are never answered: its duty hangs.
   set_mutant("leader_duties_hang");
   const Instant from = clock.now().instant;
   while (leads(a) && clock.now().instant < from + 60s) run_for(1s, {&a});
@@ -186,8 +186,7 @@ TEST_CASE_FIXTURE(Nodes, "a leader that renews but does not work is replaced") {
   CHECK(leads(b));
 }
 
-TEST_CASE_FIXTURE(Nodes,
-                  "what becomes due after a long rest is no sign of a leader that does not work") {
+TEST_CASE_FIXTURE(Nodes, "jobs due after a long idle time do not mean that the leader has failed") {
   Scheduler& a = add();
   enqueue({.kind = "work", .delay = 1s});
   run_for(2s, {&a});
@@ -213,7 +212,7 @@ TEST_CASE_FIXTURE(Nodes, "an embedded node that starts again after a crash leads
   Scheduler& a = add();
   settle({&a});
   REQUIRE(leads(a));
-  // What a kill leaves behind: the files as they are, nothing given back.
+  // The state after a kill: the files as they are, no lease released.
   Nodes again(directory);
   Scheduler& b = again.add();
   again.settle({&b});

@@ -26,29 +26,29 @@ Scheduler::Scheduler(Broker& broker, const Clock& clock, Log& log, Registry& reg
       clock_(clock),
       log_(log),
       options_(std::move(options)),
-      skipped_total_(registry.counter("mainspring_ticks_skipped_total",
-                                      "Rows of the schedules' ledgers that say why not.")),
+      skipped_total_(
+          registry.counter("mainspring_ticks_skipped_total", "Ledger rows of skipped ticks.")),
       lateness_(registry.histogram("mainspring_tick_lateness_seconds",
-                                   "From the time of a tick, jitter included, to its firing.",
+                                   "Delay from the time of a tick, with jitter, to its firing.",
                                    duration_buckets())),
       registry_(registry) {
-  totals_[rescue] = &registry.counter("mainspring_jobs_rescued_total", "Jobs whose lease expired.");
+  totals_[rescue] = &registry.counter("mainspring_jobs_rescued_total",
+                                      "Jobs with an expired "
+                                      "lease.");
   totals_[move] = &registry.counter("mainspring_jobs_moved_total",
                                     "Scheduled and retryable jobs made available.");
-  totals_[fire] =
-      &registry.counter("mainspring_ticks_fired_total", "Jobs made by schedules when due.");
+  totals_[fire] = &registry.counter("mainspring_ticks_fired_total", "Jobs created by schedules.");
   totals_[expire] =
       &registry.counter("mainspring_jobs_expired_total", "Jobs that expired before they started.");
   totals_[prune] =
-      &registry.counter("mainspring_jobs_pruned_total", "Terminal jobs removed by retention.");
+      &registry.counter("mainspring_jobs_pruned_total", "Ended jobs removed by retention.");
   totals_[wake_up] = &registry.counter("mainspring_workflows_woken_total",
-                                       "Workflows with a timer or deadline that was due.");
+                                       "Workflows with a due timer or deadline.");
   totals_[open] = &registry.counter(
       "mainspring_queues_opened_total",
-      "Queues that their rate limits had closed and that were opened again; "
-      "breakers that became half open; and jobs that were released from quarantine.");
-  totals_[forget] = &registry.counter("mainspring_queues_forgotten_total",
-                                      "Queues removed after they had been empty for long.");
+      "Queues reopened after a rate limit, breakers that became half open, and jobs released from "
+      "quarantine.");
+  totals_[forget] = &registry.counter("mainspring_queues_forgotten_total", "Empty queues removed.");
   leader_ = std::make_unique<Leader>(broker_, clock_, log_,
                                      LeaderOptions{.incarnation = options_.incarnation,
                                                    .lease = options_.leadership,
@@ -72,8 +72,8 @@ void Scheduler::wake() {
   changed_.notify_one();
 }
 
-// The answer may come inside of submit(), so mutex_ is not held here; the duty was marked as under
-// way before.
+// The answer may arrive inside submit(), so mutex_ is not held here; the duty was marked as in
+// progress before.
 void Scheduler::submit(Which which, Token term, Operation operation) {
   if (MS_MUTANT(leader_duties_hang)) return;
   broker_.submit(std::move(operation), [this, which, term](const OperationResult& result) {
@@ -96,7 +96,7 @@ void Scheduler::answered(Which which, Token term, const OperationResult& result)
     totals_[which]->add(fired->fired);
     skipped_total_.add(fired->skipped);
   } else if (error->code != ErrorCode::conflict && error->code != ErrorCode::not_found) {
-    // Those two: a schedule has changed or is gone; look again.
+    // Of these two: a schedule has changed or was removed; check again.
     duty.not_before = clock_.now().instant + kRefusedPause;
   }
   dirty_ = true;
@@ -164,7 +164,7 @@ Scheduler::Due Scheduler::look(const Agenda& agenda, Now now) {
 Instant Scheduler::step(Now now) {
   {
     MutexLock lock(mutex_);
-    dirty_ = false;  // before the agenda is read: a change after it is not missed
+    dirty_ = false;  // before the agenda is read, so that a later change is not missed
   }
   const Instant next = leader_->step(now);
   const auto term = leader_->term(now.instant);
@@ -188,7 +188,7 @@ Instant Scheduler::step(Now now) {
   return std::min(next, due.next);
 }
 
-// One operation per schedule: the broker folds them into a commit.
+// One operation per schedule: the broker combines them in a commit.
 void Scheduler::fire_due(Token term, Now now) {
   auto due = broker_.due_schedules(now.wall, options_.schedules);
   const std::size_t count = due ? due->size() : 0;
@@ -204,7 +204,7 @@ void Scheduler::fire_due(Token term, Now now) {
   for (const ScheduleInfo& info : *due) {
     FiringPlan plan = plan_firing(info, now.wall);
     if (plan.ticks.empty() && !plan.next.note.empty())
-      log_.error("a schedule cannot be planned",
+      log_.error("cannot plan a schedule",
                  {{"schedule", info.schedule.name}, {"why", plan.next.note}});
     lateness_.observe(static_cast<double>((now.wall - info.next_fire).count()) / 1e6);
     submit(fire, term,
@@ -222,7 +222,7 @@ void Scheduler::fire_due(Token term, Now now) {
 void Scheduler::supervise(const Due& due, Now now) {
   for (std::size_t i = 0; i < kDuties; ++i) {
     if (!due.stalled[i] || MS_MUTANT(duties_not_supervised)) continue;
-    leader_->resign(fmt::format("{} has been due for {} without an answer", kDutyNames[i],
+    leader_->resign(fmt::format("{} is due for {} without an answer", kDutyNames[i],
                                 format_duration(options_.duty_bound)),
                     2 * options_.leadership, now.instant);
     return;

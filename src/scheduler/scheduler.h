@@ -1,13 +1,13 @@
-// Scheduler: what only the leader does. Moves due jobs, fires schedules, rescues expired leases,
+// Scheduler: the duties of the leader. Moves due jobs, fires schedules, rescues expired leases,
 // expires and prunes; each as bounded operations through the broker, fenced by the leader's term.
 //
-// It sleeps until the next instant at which the store's agenda has something, not for a period: an
-// idle system has no ticks. step() submits what is due and says when to call next; the broker's
-// agenda listener says when that is out of date.
+// It sleeps until the next instant in the store's agenda, not for a fixed period: an idle system
+// has no ticks. step() submits what is due and returns when to call it next; the broker's agenda
+// listener reports when that is out of date.
 //
-// The duties are supervised: a leader in whose term something has been due for longer than
-// `duty_bound` without one answer of that duty renews, but does not work; it resigns, and stands
-// back so that another node leads.
+// The duties are supervised. If something has been due for longer than `duty_bound` without one
+// answer of that duty, the leader renews its lease but does not work. So it resigns and pauses, to
+// let another node lead.
 #pragma once
 
 #include <array>
@@ -25,9 +25,9 @@ struct SchedulerOptions {
   int batch = 1000;                       // jobs per operation: bounds how long one commit takes
   int schedules = 500;                    // schedules fired at once
   Duration max_sleep =
-      std::chrono::seconds(60);  // look again at the latest, in case the wall clock was set
+      std::chrono::seconds(60);  // checks again after this time, in case the wall clock was set
   Duration prune_interval =
-      std::chrono::seconds(10);  // prune at most so often unless there is a backlog
+      std::chrono::seconds(10);  // least time between prunes unless there is a backlog
   Duration forget_queues = std::chrono::hours(24 * 7);  // see ForgetQueues
   Duration leadership = std::chrono::seconds(10);       // see LeaderOptions
   Duration leadership_renew = std::chrono::seconds(3);  // see LeaderOptions
@@ -41,27 +41,27 @@ class Scheduler {
             SchedulerOptions options = {});
   ~Scheduler();
 
-  // Submits the operations that are due, unless the last ones are still under way. Returns when to
-  // call again.
+  // Submits the due operations, unless the last ones are still in progress. Returns when to call
+  // again.
   Instant step(Now now);
-  // The wall clock was moved: something may be due now. From any thread.
+  // The wall clock was moved: operations may be due now. Thread-safe.
   void clock_moved() { wake(); }
-  // Does this node lead?
+  // Returns whether this node leads.
   bool leads(Instant now) const { return leader_->term(now).has_value(); }
 
-  // The thread that steps. May be called twice, in any order; stop waits, and gives the leadership
-  // back.
+  // The thread that steps. May be called twice, in any order; stop blocks, and releases the
+  // leadership.
   void start();
   void stop();
 
  private:
   enum Which : std::uint8_t { rescue, move, fire, expire, prune, wake_up, open, forget, kDuties };
-  // One kind of duty: its operations are under way, or none is.
+  // One kind of duty.
   struct Duty {
-    int under_way = 0;  // operations
+    int under_way = 0;  // operations in progress
     bool more = false;
     Instant not_before;
-    Instant waits_since = Instant::never();  // due, or under way, and not answered since then
+    Instant waits_since = Instant::never();  // since when it is due or in progress without answer
   };
   struct Due {
     std::array<bool, kDuties> duty{};
@@ -69,9 +69,9 @@ class Scheduler {
     Instant next;
   };
   Due look(const Agenda& agenda, Now now) MS_EXCLUDES(mutex_);
-  // Marks the duty as under way and returns true if it is due `until` from now; else notes when it
-  // will be.
-  // Looks for empty queues a few times in `forget_queues`, at most once in a second.
+  // Marks the duty as in progress and returns true if it is due `until` from now; else records when
+  // it will be.
+  // Checks for empty queues a few times in `forget_queues`, at most once a second.
   Duration until_forget(Now now) MS_REQUIRES(mutex_);
   bool is_due(Which which, Duration until, Now now, Instant& next) MS_REQUIRES(mutex_);
   void submit(Which which, Token term, Operation operation) MS_EXCLUDES(mutex_);

@@ -1,4 +1,4 @@
-// The scheduler does what is due, in bounded steps, and sleeps until the next thing is.
+// The scheduler handles due jobs in bounded steps and sleeps until the next due time.
 #include "scheduler/scheduler.h"
 
 #include <doctest/doctest.h>
@@ -30,7 +30,7 @@ struct Fixture {
     store.reset();
     std::filesystem::remove_all(directory);
   }
-  // Steps both until nothing is left to do now; returns when one of them wants to be called next.
+  // Steps both until nothing is due; returns the time of the next step.
   Instant settle() {
     while (true) {
       const std::int64_t before = store->commits();
@@ -100,9 +100,8 @@ TEST_CASE_FIXTURE(Fixture, "an expired lease is rescued and counts as a failed a
   CHECK(job.errors[0].ran_for == 30s);
 }
 
-TEST_CASE_FIXTURE(
-    Fixture,
-    "jobs that nobody started in time are expired; terminal ones are pruned by retention") {
+TEST_CASE_FIXTURE(Fixture,
+                  "jobs that do not start in time expire; terminal ones are pruned by retention") {
   enqueue({.kind = "work", .expires_in = 5s}, 25);
   clock.advance(5s);
   settle();
@@ -125,8 +124,7 @@ TEST_CASE_FIXTURE(
   CHECK(next <= clock.now().instant + 60s);
 }
 
-TEST_CASE_FIXTURE(
-    Fixture, "a queue that its rate has closed is opened in time, and wakes who waits for it") {
+TEST_CASE_FIXTURE(Fixture, "a queue closed by its rate opens in time and wakes waiting claims") {
   SetQueueLimits limits{.queue = "default", .limits = {}};
   limits.limits.rate = RateLimit{.count = 2, .per = 20s, .kind = RateKind::fixed};
   broker->submit(limits, [](OperationResult) {});

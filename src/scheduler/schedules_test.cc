@@ -1,4 +1,4 @@
-// Due jobs and due ticks as the leader sees to them, on a real store and a clock that is moved.
+// Due jobs and due ticks as the leader handles them, on a real store and a manual clock.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -115,7 +115,7 @@ TEST_CASE_FIXTURE(Timed, "T2: due is run_at <= now, moved in due order, in bound
   for (int i = 9; i >= 0; --i)
     want.insert(want.begin(), enqueue({.kind = "work", .delay = 1s + i * 1ms}));
   clock.advance(1s + 3ms);
-  // One operation of three at a time: what is earlier is never behind what is later.
+  // One operation of three at a time: an earlier job never comes after a later one.
   CHECK(settle() == clock.now().instant + 1ms);
   CHECK(ids(claim()) == std::vector<JobId>(want.begin(), want.begin() + 4));
   clock.advance(1s);
@@ -123,7 +123,7 @@ TEST_CASE_FIXTURE(Timed, "T2: due is run_at <= now, moved in due order, in bound
   CHECK(ids(claim()) == std::vector<JobId>(want.begin() + 4, want.end()));
 }
 
-TEST_CASE_FIXTURE(Timed, "T5: every instance takes part in the work that one of them moves") {
+TEST_CASE_FIXTURE(Timed, "T5: every instance shares the jobs that one of them makes available") {
   for (int i = 0; i < 6; ++i) enqueue({.kind = "work", .delay = 1s});
   run_for(1s);
   std::size_t got = 0;
@@ -131,7 +131,7 @@ TEST_CASE_FIXTURE(Timed, "T5: every instance takes part in the work that one of 
   CHECK(got == 6);
 }
 
-TEST_CASE_FIXTURE(Timed, "T6: rescheduling a job neither loses nor doubles it") {
+TEST_CASE_FIXTURE(Timed, "T6: rescheduling a job neither loses nor duplicates it") {
   NewJob job{.kind = "work", .delay = 10s};
   job.unique = Unique{.key = "k", .on_conflict = OnConflict::postpone};
   const JobId first = enqueue(job);
@@ -164,15 +164,14 @@ TEST_CASE_FIXTURE(Timed, "T7: a recurring tick makes its job and its next time i
   CHECK(store->get(info.last_job)->state == JobState::available);
 }
 
-TEST_CASE_FIXTURE(Timed, "T8: a delay at the enqueue is the other way to a later start") {
+TEST_CASE_FIXTURE(Timed, "T8: a delay at the enqueue also schedules a later start") {
   const JobId id = enqueue({.kind = "work", .delay = 5s});
   CHECK(store->get(id)->state == JobState::scheduled);
   run_for(5s);
   CHECK(store->get(id)->state == JobState::available);
 }
 
-TEST_CASE_FIXTURE(Timed,
-                  "B2: a tick that comes while its predecessor runs is skipped, and says so") {
+TEST_CASE_FIXTURE(Timed, "B2: a tick during the run of its predecessor is skipped and recorded") {
   put(every(10s));
   run_for(11s);
   const auto running = claim();
@@ -190,7 +189,7 @@ TEST_CASE_FIXTURE(Timed,
   CHECK(rows[2].state == TickState::fired);
 }
 
-TEST_CASE_FIXTURE(Timed, "a buffered tick begins in the transaction that ends its predecessor") {
+TEST_CASE_FIXTURE(Timed, "a buffered tick starts in the transaction that ends its predecessor") {
   Schedule schedule = every(10s);
   schedule.overlap = Overlap::buffer_one;
   put(schedule);
@@ -209,13 +208,13 @@ TEST_CASE_FIXTURE(Timed, "a buffered tick begins in the transaction that ends it
 }
 
 TEST_CASE_FIXTURE(Timed,
-                  "the wall clock set forward catches up by policy; set back fires nothing") {
+                  "a clock set forward catches up by policy; a clock set back fires nothing") {
   put(every(1min));
   run_for(2min);
   const auto fired = store->schedule("tick")->fired;
   for (const ClaimedJob& job : claim()) complete(job);
   clock.step_wall(10h);
-  run_for(61s);  // it looks at the wall clock once a minute
+  run_for(61s);  // it reads the wall clock once a minute
   const auto rows = ledger();
   const LedgerRow* caught_up = nullptr;
   for (const LedgerRow& row : rows) caught_up = row.past_due ? &row : caught_up;
@@ -239,7 +238,7 @@ TEST_CASE_FIXTURE(Timed, "ten years without a scheduler cost a few rows, not one
   CHECK(store->schedule("tick")->next > clock.now().wall);
 }
 
-TEST_CASE_FIXTURE(Timed, "a schedule whose runs are used up is at rest") {
+TEST_CASE_FIXTURE(Timed, "a schedule without remaining runs is idle") {
   Schedule schedule = every(10s);
   schedule.max_runs = 3;
   schedule.overlap = Overlap::allow;
@@ -262,7 +261,7 @@ TEST_CASE_FIXTURE(Timed, "a thousand schedules of one minute share commits") {
   CHECK(store->commits() - before <= 6);
 }
 
-TEST_CASE_FIXTURE(Timed, "schedules at rest make no store transactions") {
+TEST_CASE_FIXTURE(Timed, "idle schedules make no store transactions") {
   put(every(24h));
   settle();
   const auto commits = store->commits();
@@ -272,7 +271,7 @@ TEST_CASE_FIXTURE(Timed, "schedules at rest make no store transactions") {
 
 TEST_CASE_FIXTURE(Timed, "W4: a hundred queues with a parked worker each make no transactions") {
   constexpr int kQueues = 100;
-  const auto answered = std::make_shared<int>(0);  // the last ones come after the test
+  const auto answered = std::make_shared<int>(0);  // the last ones are due after the test
   const auto park = [&](int queue) {
     broker->submit_claim(
         {.worker = "w" + std::to_string(queue), .queues = {"queue-" + std::to_string(queue)}}, 60s,
@@ -282,7 +281,7 @@ TEST_CASE_FIXTURE(Timed, "W4: a hundred queues with a parked worker each make no
   settle();
   const auto commits = store->commits();
   const auto reads = store->reads();
-  for (int minute = 0; minute < 10; ++minute) {  // each asks again when its wait is over
+  for (int minute = 0; minute < 10; ++minute) {  // each claim repeats when its wait is over
     run_for(1min);
     CHECK(*answered == kQueues * (minute + 1));
     for (int i = 0; i < kQueues; ++i) park(i);
@@ -290,7 +289,7 @@ TEST_CASE_FIXTURE(Timed, "W4: a hundred queues with a parked worker each make no
   }
   CHECK(store->commits() == commits);
   CHECK(store->reads() == reads);
-  const std::string metrics = registry.render();  // asks the store for the backlogs of queues
+  const std::string metrics = registry.render();  // reads the backlogs of queues from the store
   CHECK(metrics.find("mainspring_store_commits_total " + std::to_string(commits)) !=
         std::string::npos);
   CHECK(metrics.find("mainspring_store_reads_total " + std::to_string(store->reads())) !=

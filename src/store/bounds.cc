@@ -10,7 +10,7 @@
 namespace mainspring {
 namespace {
 
-// Args that are left out count an eighth: a store may have to read them to know their size.
+// Omitted args count one eighth: a store may have to read them to know their size.
 constexpr std::size_t kOmittedPart = 8;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What every store counts against kPageBytes, and how every store scopes idempotency keys.
+// How stores count answer sizes against kPageBytes, and how stores scope idempotency keys.
 #pragma once
 
 #include <cstddef>
@@ -8,19 +8,20 @@
 
 namespace mainspring {
 
-// Of its payloads. The rest is bounded by the number of jobs.
+// The bytes of the job's payloads. Other fields need no bound: the number of jobs bounds them.
 std::size_t listed_bytes(const Job& job);
 std::size_t claimed_bytes(const ClaimedJob& job);
 
-// Ids grow with created_at, but for clocks that were set back. By more than this, a search with a
-// time window may miss jobs.
+// Ids grow with created_at unless a clock was set back. If a clock was set back by more than this,
+// a search with a time window may miss jobs.
 inline constexpr Duration kClockSlack = std::chrono::hours(1);
 struct CreatedJob {
   JobId id = 0;
   WallTime at;
 };
-// An id from which on every job was created after `to`. `created(id)` finds the first job with that
-// id or a later one, as std::optional<CreatedJob>; it is called about log2(newest) times.
+// Returns an id such that every job with this id or a later one was created after `to`.
+// `created(id)` finds the first job with that id or a later one, as std::optional<CreatedJob>; it
+// is called about log2(newest) times.
 template <class Created>
 JobId end_of_window(JobId newest, WallTime to, Created created) {
   JobId low = 1, high = newest + 1;
@@ -39,7 +40,7 @@ JobId end_of_window(JobId newest, WallTime to, Created created) {
 struct IdRange {
   JobId begin = 0, end = 0;  // begin <= id < end
 };
-// Every job that was created within [from, to) has an id in this range, as far as kClockSlack says.
+// Returns a range that holds the ids of all jobs created in [from, to), within kClockSlack.
 template <class Created>
 IdRange ids_of_window(JobId newest, const std::optional<WallTime>& from,
                       const std::optional<WallTime>& to, Created created) {
@@ -49,9 +50,9 @@ IdRange ids_of_window(JobId newest, const std::optional<WallTime>& from,
   return range;
 }
 
-// The name under which a store keeps an idempotency key: its queue, a line feed, the key. Requests
-// for other queues never meet it. Of several queues: a digest of their names instead of the queue,
-// which is no name of a queue.
+// The name under which a store keeps an idempotency key: queue, line feed, key. So keys of
+// different queues never collide. For a request with several queues, a digest of the queue names
+// replaces the queue; no queue has such a name.
 std::string scoped_idempotency_key(const Enqueue& request);
 
 }  // namespace mainspring

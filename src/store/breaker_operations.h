@@ -1,11 +1,10 @@
-// Operations on breakers: see mainspring/breaker.h.
+// Operations on circuit breakers: see mainspring/breaker.h.
 //
-// A breaker is opened and closed by the ends of attempts, in the transaction that ends them, and by
-// the operations below. An attempt counts as failed if its end was reported as Retry, also the last
-// one of a job; one that completed counts as succeeded; whatever else ends an attempt (Snooze,
-// CancelJob, Dead, a lease that was lost) says nothing. The outcomes that have `open_breaker_for`
-// open it. When its time is over, the next claim of one of its queues finds it half open, or
-// OpenQueues.
+// The ends of attempts open and close a breaker, in the transaction that ends the attempt; so do
+// the operations below. An attempt counts as failed if its outcome is Retry, including the last
+// attempt of a job. A completed attempt counts as a success. Other ends (Snooze, CancelJob, Dead, a
+// lost lease) are not counted. Outcomes with `open_breaker_for` open the breaker. When the open
+// time is over, the next claim from one of its queues, or OpenQueues, makes it half open.
 #pragma once
 
 #include <string>
@@ -14,22 +13,22 @@
 
 namespace mainspring {
 
-// Made if it is new; one that is there keeps its state. The settings have been validated. Answers
-// Done. Errors: overloaded (kMaxBreakers).
+// Creates or updates a breaker; an existing breaker keeps its state. The settings have been
+// validated. Answers Done. Errors: overloaded (kMaxBreakers).
 struct PutBreaker {
   std::string name;
   BreakerSettings settings;
 };
-// Answers Done. Errors: not_found, conflict (a queue names it).
+// Answers Done. Errors: not_found, conflict (a queue uses the breaker).
 struct RemoveBreaker {
   std::string name;
 };
-// Opens it for exactly so long; 0 = for its open_for. Answers Done. Errors: not_found.
+// Opens the breaker for this duration; 0 = for its open_for. Answers Done. Errors: not_found.
 struct OpenBreaker {
   std::string name;
   Duration open_for{0};
 };
-// Closes it, and forgets what it has counted. Answers Done. Errors: not_found.
+// Closes the breaker and resets its counts. Answers Done. Errors: not_found.
 struct CloseBreaker {
   std::string name;
 };

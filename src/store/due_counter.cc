@@ -1,4 +1,4 @@
-// Due jobs by hour, added up from what a store examined.
+// Sums due jobs by hour.
 #include "store/store.h"
 
 namespace mainspring {

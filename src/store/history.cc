@@ -1,4 +1,4 @@
-// Sums of the history, and which queues and kinds have rows of their own.
+// Sums of the history, and the choice of queues and kinds that get their own rows.
 #include "store/history.h"
 
 #include <fmt/format.h>
@@ -77,7 +77,7 @@ bool HistoryNames::knows(const HistoryRows& rows) const {
   return true;
 }
 
-// kHistoryOther does not count against the bounds: it holds what is beyond them.
+// kHistoryOther does not count against the limits: it holds everything beyond them.
 HistoryNames::Key HistoryNames::bounded(const HistoryRow& row) const {
   if (all_.contains({row.queue, row.kind})) return {row.queue, row.kind};
   const std::string other(kHistoryOther);

@@ -1,11 +1,11 @@
-// The history: counts of what happened to jobs, per minute, queue and kind.
+// The history: counts of job events per minute, queue and kind.
 //
 //   broker  counts in memory ── rows ─▶ Store::offer_history ─▶ written with the next batch
 //   store   minutes │ hours, each as one row per kind, per queue and for everything
 //   reader  Store::history(read) = one HistoryCounts per step
 //
-// A store adds rows to those that it has, so several nodes share the rows of a minute. It keeps at
-// most kMaxHistoryQueues queues; what belongs to others is added to kHistoryOther.
+// A store adds new rows to the rows it has, so several nodes share the rows of a minute. It keeps
+// at most kMaxHistoryQueues queues and adds the counts of further queues to kHistoryOther.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +25,8 @@ namespace mainspring {
 inline constexpr std::size_t kMaxHistoryQueues = 1000;
 inline constexpr std::size_t kMaxHistoryKinds = 100;         // per queue
 inline constexpr std::size_t kMaxHistorySeries = 5000;       // kinds of all queues
-inline constexpr std::string_view kHistoryOther = "~other";  // no queue and no kind has this name
-// Rows that one read may look at.
+inline constexpr std::string_view kHistoryOther = "~other";  // reserved: not a queue or kind
+// The maximum number of rows that one read examines.
 inline constexpr std::int64_t kMaxHistoryRows = 500'000;
 inline constexpr Duration kHistoryMinute = std::chrono::minutes(1);
 inline constexpr Duration kHistoryHour = std::chrono::hours(1);
@@ -60,14 +60,14 @@ struct HistoryKept {
   Duration of(Duration step) const { return step < kHistoryHour ? minutes : hours; }
 };
 
-// The start of the step that `at` is in. Steps are counted from 1970-01-01T00:00:00Z.
+// The start of the step that contains `at`. Steps are counted from 1970-01-01T00:00:00Z.
 constexpr WallTime step_start(WallTime at, Duration step) {
   const std::int64_t into = at.us() % step.count();
   return WallTime::from_us(at.us() - (into < 0 ? into + step.count() : into));
 }
 
-// A part of the history. `from` and `to` are multiples of `step`, which is whole minutes, or whole
-// hours from one hour on.
+// A query of the history. `from` and `to` are multiples of `step`. `step` is a multiple of a
+// minute, and from one hour on a multiple of an hour.
 struct HistoryRead {
   std::string queue, kind;  // "" = all
   WallTime from, to;        // from <= at < to
@@ -76,17 +76,17 @@ struct HistoryRead {
 
   std::size_t points() const { return static_cast<std::size_t>((to - from) / step); }
   Duration span() const { return step < kHistoryHour ? kHistoryMinute : kHistoryHour; }
-  // Whether it adds the rows of a stored series: see HistoryEntry.
+  // Whether the read includes the rows of a stored series: see HistoryEntry.
   bool adds(std::string_view of_queue, std::string_view of_kind) const;
-  // Whether it adds a row as the broker counts it.
+  // Whether the read includes a row as the broker counts it.
   bool adds(const HistoryRow& row) const;
   // Errors: invalid_argument (the series have more than kMaxHistoryRows rows).
   Result<void> check_rows(std::size_t series) const;
-  // Of `counts`, which has points() entries; nullptr = it is outside.
+  // The entry for `at` in `counts`, which has points() entries; nullptr if `at` is outside.
   HistoryCounts* find(std::vector<HistoryCounts>& counts, WallTime at) const;
 };
 
-// A row as a store keeps it.
+// A row as stored.
 struct HistoryEntry {
   Duration span;            // kHistoryMinute, kHistoryHour
   WallTime at;              // a multiple of it
@@ -94,23 +94,24 @@ struct HistoryEntry {
   HistoryCounts counts;
 };
 
-// The queues and kinds that a store keeps rows of. Bounds their number.
+// The queues and kinds that have rows in a store. Limits their number.
 class HistoryNames {
  public:
   struct Series {
     std::int64_t id = 0;    // as the store numbers them; 0 = not stored yet
     std::int64_t last = 0;  // hour of the newest row, microseconds
   };
-  using Key = std::pair<std::string, std::string>;  // queue, kind; as of HistoryEntry
+  using Key = std::pair<std::string, std::string>;  // queue, kind: as in HistoryEntry
 
   void clear();
   Series& add(const std::string& queue, const std::string& kind, Series series);
   void remove(const std::string& queue, const std::string& kind);
   const std::map<Key, Series>& all() const { return all_; }
   Series* find(const std::string& queue, const std::string& kind);
-  // Whether fold() would add a name.
+  // Whether all names in `rows` are known. If false, fold() adds a name.
   bool knows(const HistoryRows& rows) const;
-  // What the rows add to what is kept, ordered by span, time, queue and kind. Adds the names.
+  // Converts `rows` to the entries to add to the stored rows, ordered by span, time, queue and
+  // kind. Adds new names.
   std::vector<HistoryEntry> fold(const HistoryRows& rows);
 
  private:
@@ -120,7 +121,7 @@ class HistoryNames {
   std::size_t leaves_ = 0;
 };
 
-// Of one queue, in a window of minutes.
+// Counts of one queue over a window of minutes.
 struct RecentCount {
   WallTime first = WallTime::never();  // the first minute that has counts
   HistoryCounts counts;
@@ -131,7 +132,7 @@ struct RecentCount {
 };
 using RecentCounts = std::map<std::string, RecentCount, std::less<>>;  // by queue
 
-// What the broker must learn of a job that no operation described.
+// Facts about a job that no operation or result described to the broker.
 struct JobFact {
   JobId id = 0;
   std::string queue, kind;

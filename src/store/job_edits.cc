@@ -1,4 +1,4 @@
-// What may be changed of a job.
+// Rules for changing a job.
 #include "store/job_edits.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What may be changed of a job, and when: the rules that every store keeps.
+// Which fields of a job can change, and when. Every store applies these rules.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,8 @@
 
 namespace mainspring {
 
-// A new job like another one, with some fields changed. Its headers say "cloned_from". It has no
-// unique key and does not expire.
+// A copy of another job, with some fields changed. Its headers have "cloned_from". It has no unique
+// key and does not expire.
 struct CloneJob {
   JobId id = 0;
   std::optional<std::string> args{}, queue{};
@@ -16,7 +16,7 @@ struct CloneJob {
   std::optional<WallTime> run_at{};
 };
 
-// What these rules need to know of a job.
+// The facts about a job that the edit rules need.
 struct ChangedJob {
   JobId id = 0;
   JobState state = JobState::available;
@@ -28,14 +28,14 @@ struct ChangedJob {
   bool step = false;  // of a workflow
 };
 
-// Every rule of an edit that needs no store. Errors: invalid_argument, too_large, with the field.
+// Checks all rules that need no store. Errors: invalid_argument, too_large, with the field.
 Result<void> validate(const EditJob& edit);
 // Errors: conflict.
 Result<void> check_edit(const EditJob& edit, const ChangedJob& job);
 Result<void> check_delete(const DeleteJob& request, const ChangedJob& job);
-// `version` is what the caller saw; 0 = whatever it is. Errors: conflict.
+// `version` is the version that the caller saw; 0 = any. Errors: conflict.
 Result<void> check_version(std::int64_t version, const ChangedJob& job);
-// The state that the job wants after an edit that gives it another run_at.
+// The state of a job after an edit changes its run_at.
 JobState state_after_edit(JobState state, WallTime run_at, WallTime now);
 
 }  // namespace mainspring

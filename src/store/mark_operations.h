@@ -8,8 +8,8 @@
 
 namespace mainspring {
 
-// Answers the Mark. With MarkSource::worker: the mark of a worker that has this text, if there is
-// one. Removes the earliest mark if there are more than kMaxMarks. Errors: invalid_argument (the
+// Answers the Mark. With MarkSource::worker: returns the existing worker mark with this text, if
+// any. Removes the earliest mark if there are more than kMaxMarks. Errors: invalid_argument (the
 // time).
 struct AddMark {
   std::string text;
@@ -22,7 +22,7 @@ struct RemoveMark {
   std::int64_t id = 0;
 };
 
-// Answers the SavedView. Replaces the one of this name. Errors: overloaded (kMaxViews).
+// Answers the SavedView. Replaces the view of this name. Errors: overloaded (kMaxViews).
 struct PutView {
   SavedView view;  // updated_at is set by the store; has passed validate()
 };

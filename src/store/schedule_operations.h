@@ -1,6 +1,6 @@
-// Operations on schedules. A store knows no calendar: which ticks are due, and when the next one
-// is, comes with the operation; it decides what needs the present state of jobs (overlap,
-// remaining runs), and makes the ledger's rows, the jobs and the next time one transaction.
+// Operations on schedules. A store has no calendar: the operation brings the due ticks and the time
+// of the next tick. The store decides what depends on the current state of jobs (overlap, remaining
+// runs). It writes ledger rows, jobs and the next time in one transaction.
 #pragma once
 
 #include <optional>
@@ -14,16 +14,16 @@
 
 namespace mainspring {
 
-// Creates the schedule, or replaces its definition. The same definition changes nothing (except
-// `paused`, where it is given and differs). Undecided ticks of the old version whose time has come
-// get one row "replaced": `until` now, count 0. max_runs counts anew for each version. Answers
-// PutScheduleResult. Errors: overloaded (kMaxSchedules), forbidden (the schedule that is there is
-// of jobs outside of `within`; the queue of the new one is the caller's to check).
+// Creates a schedule or replaces its definition. An identical definition changes nothing (except
+// `paused`, if it is given and differs). Undecided ticks of the old version whose time has come get
+// one row "replaced": `until` now, count 0. max_runs starts at zero for each version. Answers
+// PutScheduleResult. Errors: overloaded (kMaxSchedules), forbidden (the existing schedule makes
+// jobs outside of `within`; the caller checks the queue of the new one).
 struct PutSchedule {
   Schedule schedule;  // has passed validate()
-  WallTime next;      // its first tick after now, with its fire time; never = none
+  WallTime next;      // its first tick after now, with the fire time; never = none
   WallTime next_fire;
-  std::optional<bool> paused;  // nullopt = as it is; false for a new one
+  std::optional<bool> paused;  // nullopt = unchanged; false for a new schedule
   Within within{};
 };
 enum class PutOutcome : std::uint8_t { created, replaced, unchanged };
@@ -32,15 +32,15 @@ struct PutScheduleResult {
   PutOutcome outcome = PutOutcome::created;
 };
 
-// The definition, the ledger and the ties to its jobs go; its jobs stay, and those that waited for
-// the end of others begin. Answers Done. Errors: not_found.
+// Removes the definition, the ledger and the links to its jobs. Its jobs stay, and jobs that waited
+// for other jobs of the schedule start. Answers Done. Errors: not_found.
 struct RemoveSchedule {
   std::string name;
   Within within{};
 };
 
-// Pausing what is paused changes nothing. On resuming, undecided ticks before now become
-// "paused" (skip_before). Answers Done. Errors: not_found.
+// Pausing a paused schedule changes nothing. On resume, undecided ticks before now become "paused"
+// (skip_before). Answers Done. Errors: not_found.
 struct PauseSchedule {
   std::string name;
   bool paused = true;
@@ -51,33 +51,34 @@ struct PauseSchedule {
 // Answers Done. Errors: not_found, conflict (it is not continuous).
 struct SetTimer {
   std::string name;
-  Duration timeout{0};  // 0 = its own again
+  Duration timeout{0};  // 0 = the schedule's own
   Within within{};
 };
 
-// Decides ticks. Each gets a ledger row; one that fires also a job made from the template, with
-// run_at its fire time (never later than now; of source schedule with the jitter, of the others
-// now) and tick_headers(); unless
-//   - the overlap policy keeps it from firing: skipped, "overlap: job N has not ended" (skip),
+// Decides ticks. Each tick gets a ledger row. A tick that fires also makes a job from the template,
+// with tick_headers() and run_at = its fire time, never later than now (from source schedule with
+// jitter, from other sources now). A tick does not fire if
+//   - the overlap policy prevents it: skipped, "overlap: job N has not ended" (skip),
 //     "overlap: job N waits already" (buffer_one), "overlap: N jobs wait" (buffer_all);
-//   - no runs remain: skipped, "no runs remain". With the last run, next becomes never;
+//   - no runs remain: skipped, "no runs remain". The last run sets next to never;
 //   - the tick of this nominal time has fired, by the clock or a backfill: skipped, "has run as job
-//     N". Of this version; for a backfill, of any version;
-//   - it is a wake and the schedule is paused ("paused"), or two of its jobs live already ("a twin
+//     N". Only ticks of this version count; for a backfill, ticks of any version;
+//   - it is a wake and the schedule is paused ("paused"), or two of its jobs are live ("a standby
 //     is there").
 // By source:
 //   schedule  refused with conflict, changing nothing, unless the schedule is at `version`, not
-//             paused, and its next is `expected_next`; with unavailable, if a tick is later than
-//             now by the store's clock: a scheduler's may be ahead. Sets next and next_fire.
+//             paused, and its next is `expected_next`. Refused with unavailable if a tick is later
+//             than now by the store's clock: a scheduler's clock may be ahead. Sets next and
+//             next_fire.
 //   trigger, wake, backfill
-//             version and expected_next do not matter, next stays. A tick with nominal 0 gets the
-//             present time. They fire also while the schedule is paused (but for wakes). A wake
-//             overlaps one living job and no more.
-// Jobs that wait (state `waiting`) begin, in the order of their ticks, when no other of the
-// schedule's jobs lives: in the transaction that ends the last one. An operator's retry of one that
-// waits begins it now; of one that is dead or cancelled makes it live again. Answers FireResult.
+//             ignore version and expected_next, and leave next unchanged. A tick with nominal 0
+//             gets the present time. They fire also while the schedule is paused (except wakes). A
+//             wake overlaps at most one live job.
+// Waiting jobs (state `waiting`) start in the order of their ticks, when no other job of the
+// schedule is live: in the transaction that ends the last one. An operator's retry of a waiting job
+// starts it now. A retry of a dead or cancelled job makes it live again. Answers FireResult.
 // Errors: not_found, conflict, lease_lost, too_large (kMaxFireTicks), storage_full. max_live_jobs
-// refuses no tick: what a policy other than `allow` lets through is bounded by itself.
+// refuses no tick: policies other than `allow` limit their own jobs.
 struct FireSchedule {
   std::string name;
   std::int64_t version = 0;

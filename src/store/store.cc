@@ -1,5 +1,11 @@
-// What every store does in the same way.
+// Behaviour common to all stores.
 #include "store/store.h"
+
+#include <fmt/format.h>
+
+#include <tuple>
+
+#include "model/fingerprint.h"
 
 namespace mainspring {
 
@@ -32,6 +38,47 @@ Result<std::int64_t> Store::count_jobs(const JobFilter& filter) const {
     }
   }
   return count;
+}
+
+Result<DeadCounts> Store::dead_counts(const std::string& queue, std::int64_t limit,
+                                      const Within& within) const {
+  constexpr int kPage = 200;
+  JobFilter filter{.queue = queue, .kind = {}, .tag = {}, .state = JobState::dead};
+  std::map<std::tuple<std::string, std::string, std::string>, DeadCount> counts;
+  DeadCounts out;
+  JobId before = 0;
+  for (;;) {
+    const auto wanted = std::min<std::int64_t>(kPage, limit - out.examined);
+    MS_TRY_ASSIGN(const JobPage page, list(filter, static_cast<int>(wanted), before));
+    for (const Job& job : page.jobs) {
+      ++out.examined;
+      if (!within.has(job.queue)) continue;
+      std::string fingerprint = fingerprint_of(job);
+      DeadCount& count = counts[{job.queue, job.kind, fingerprint}];
+      if (count.count++ == 0) {
+        count = {.queue = job.queue,
+                 .kind = job.kind,
+                 .fingerprint = std::move(fingerprint),
+                 .count = 1,
+                 .last = job.id};
+      }
+      count.first = job.id;
+    }
+    if (!page.next) break;
+    before = *page.next;
+    out.cut = out.examined >= limit;
+    if (out.cut) break;
+  }
+  for (auto& [key, count] : counts) out.counts.push_back(std::move(count));
+  return out;
+}
+
+Error too_many_searchable(std::string_view queue) {
+  return {.code = ErrorCode::conflict,
+          .message = fmt::format("searchable: {} queues have searchable paths: must be at most {}. "
+                                 "Remove those of another queue before you add some to {}",
+                                 kMaxSearchableQueues, kMaxSearchableQueues, queue),
+          .field = "searchable"};
 }
 
 }  // namespace mainspring

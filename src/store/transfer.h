@@ -1,17 +1,17 @@
-// Transfer: a store as records of no particular store, to be read from one and written to another
-// while the one works on. The driver is engine/copy_store.h.
+// Transfer: a store as generic records, to copy one store to another while the source is running.
+// The driver is engine/copy_store.h.
 //
-// What is large comes in blocks, each with a stamp that is another one when anything in the block
-// has changed: so a second look costs one walk over what changes of the records, and carries only
-// what differs.
+// Large data is divided into blocks. A block's stamp changes with any change in the block. So a
+// second pass walks only the records' versions and copies only the blocks that differ.
 //
 //   source.look()                       one moment of the source, until the next look
 //   source.blocks(section)              stamps ─┐
 //   target.copied(section)              stamps ─┴▶ blocks that differ ─▶ their records, written
-//   source.catalog() ─▶ target.write_catalog()    what is small, and the counters
+//   source.catalog() ─▶ target.write_catalog()    small data, and the counters
 //
-// Every write of a target can be repeated: a copy that was broken off at any moment is begun again
-// and goes on. Nobody can serve a target before complete(), nor a source behind mark_moved().
+// Every write to a target can be repeated: a copy that was interrupted at any moment can be started
+// again and continues. A target cannot be served before complete(), nor a source after
+// mark_moved().
 //
 // Threads: one at a time. Errors: unavailable (try again), io_error, storage_full, conflict.
 #pragma once
@@ -28,7 +28,7 @@
 
 namespace mainspring {
 
-// What changes of a job: another version or token for every change. Ordered by id.
+// The part of a job that differs after every change: its version or token. Ordered by id.
 struct JobStamp {
   JobId id = 0;
   std::int64_t version = 0;
@@ -44,25 +44,25 @@ struct TransferError {
   std::string program_end;  // as api/program_end.h encodes it; "" = none
 };
 
-// What few jobs have.
+// Fields that few jobs have.
 struct TransferExtras {
   std::optional<std::string> result, checkpoint, progress_text, reason, description, warning;
   std::optional<double> progress_value;
 };
 
-// A job with all that is its own. Times and durations in microseconds, 0 = none.
+// A job with all its own data. Times and durations in microseconds, 0 = none.
 struct TransferJob {
   JobStamp stamp;
   std::string queue, kind;
   int priority = 5;
-  int attempt = 0;  // of a running one: this one
+  int attempt = 0;  // for a running job: the current one
   int max_attempts = 20;
   int budget = 20;  // max_attempts as enqueued
   bool expired = false;
-  bool followed = false;  // something is made when it ends: of follow_ups, reply_to
+  bool followed = false;  // its end makes something: follow_ups, reply_to
   std::int64_t run_at = 0, created_at = 0, started_at = 0, finished_at = 0, expires_at = 0;
   std::int64_t timeout = 0;   // kForever.count() = none
-  std::int64_t schedule = 0;  // that made it
+  std::int64_t schedule = 0;  // the schedule that made it
   std::string args, headers, correlation_id, reply_to, unique_key;
   std::string follow_ups;  // as api/follow_ups.h encodes them; "" = none
   std::string session, reply_session, limit_key;
@@ -70,16 +70,16 @@ struct TransferJob {
   OnDead on_dead = OnDead::skip;
   bool of_step = false, unknown = false;  // of a workflow; see StepEnd
   bool deferred = false;
-  int lost = 0;                  // see Quarantine; of one that lives
-  std::int64_t quarantined = 0;  // since
-  WorkflowId workflow = 0;       // that waits for its end; 0 = none does
+  int lost = 0;                  // see Quarantine; for live jobs
+  std::int64_t quarantined = 0;  // quarantined since
+  WorkflowId workflow = 0;       // the workflow that waits for its end; 0 = none
   int step = 0;
   bool undo = false;
   OnExpiry on_expiry = OnExpiry::cancel;
   std::vector<std::string> tags;
   std::optional<std::int64_t>
-      unique_until;  // it holds its key, until then at least if it has ended
-  // Of a running one. The lease begins anew at the target.
+      unique_until;  // it holds its key, after its end at least until this time
+  // For a running job. The target starts the lease again.
   std::string worker;
   std::int64_t lease = 0;
   bool cancel_requested = false;
@@ -88,8 +88,15 @@ struct TransferJob {
   std::vector<TransferError> errors;
   std::vector<Memo> memos{};  // by name
 };
+// What fingerprint_of() reads of a dead one.
+inline Job dead_job(const TransferJob& job) {
+  Job dead{.kind = job.kind};
+  if (job.extras) dead.reason = job.extras->reason.value_or("");
+  if (job.extras) dead.description = job.extras->description.value_or("");
+  return dead;
+}
 
-// Which ended jobs go when.
+// When ended jobs are removed.
 struct TransferFinished {
   std::int64_t prune_at = 0, seq = 0, at = 0;
   std::vector<JobId> ids;
@@ -101,7 +108,7 @@ struct TransferKey {
   std::vector<JobId> ids;
 };
 
-// A unique key whose job has been pruned, and whose window was open then.
+// A unique key of a pruned job whose window was still open.
 struct TransferWindow {
   std::string queue, key;
   JobId id = 0;
@@ -112,12 +119,12 @@ struct TransferWindow {
 // A row of the history.
 struct TransferHistory {
   std::int64_t span = 0, at = 0;
-  std::string queue, kind;               // as of HistoryEntry
+  std::string queue, kind;               // as in HistoryEntry
   std::array<std::int64_t, 6> counts{};  // enqueued, started, completed, failed, dead, cancelled
   std::string wait, run;                 // TimeSketch::text()
 };
 
-// A workflow, and the rows below it.
+// A workflow, and its rows.
 struct TransferWorkflow {
   WorkflowId id = 0;
   std::string name, key, data;
@@ -138,7 +145,7 @@ struct TransferTick {
   std::string reason, note;
 };
 
-// -- what is small -------------------------------------------------------------------------------
+// -- small data ----------------------------------------------------------------------------------
 
 struct TransferQueue {
   std::string name;
@@ -147,7 +154,7 @@ struct TransferQueue {
   std::int64_t enqueued = 0, pruned = 0, expired = 0;
   std::array<std::int64_t, kJobStateCount> counts{};
   std::string limits{}, meter{};                    // as text; "" = none
-  std::optional<std::int64_t> opens_at{};           // closed by its rate until then
+  std::optional<std::int64_t> opens_at{};           // closed by its rate until this time
   std::map<std::string, std::string> key_meters{};  // of a rate per key, as text
   std::string pause{};                              // as text; "" = none
   friend bool operator==(const TransferQueue&, const TransferQueue&) = default;
@@ -169,11 +176,11 @@ struct TransferSchedule {
   friend bool operator==(const TransferSchedule&, const TransferSchedule&) = default;
 };
 
-struct TransferTie {
+struct TransferLink {
   JobId job = 0;
   std::int64_t schedule = 0;
   bool waits = false;
-  friend bool operator==(const TransferTie&, const TransferTie&) = default;
+  friend bool operator==(const TransferLink&, const TransferLink&) = default;
 };
 
 struct TransferToken {
@@ -183,7 +190,7 @@ struct TransferToken {
   friend bool operator==(const TransferToken&, const TransferToken&) = default;
 };
 
-// A lease by name; it begins anew at the target.
+// A named lock (lease). The target starts the lease again.
 struct TransferLease {
   std::string name, holder, value;
   std::int64_t state = 0;  // 0 held 1 released 2 expired
@@ -192,17 +199,17 @@ struct TransferLease {
   friend bool operator==(const TransferLease&, const TransferLease&) = default;
 };
 
-// A session. Who waits for its turn is in its jobs: those that are waiting, and have it not. Its
-// holder's lease begins anew at the target.
+// A session. Its waiting jobs are the jobs in state waiting that are not its head. The target
+// starts the holder's lease again.
 struct TransferSession {
   SessionKey session;
-  JobId turn = 0;
-  std::int64_t jobs = 0;  // living
+  JobId head = 0;
+  std::int64_t jobs = 0;  // live jobs
   SessionStop stop = SessionStop::none;
   JobId stopped_by = 0;
   std::string worker;
   Token token = 0;         // of the holder; 0 = none
-  std::int64_t lease = 0;  // the longest that it asked for
+  std::int64_t lease = 0;  // the longest lease requested
   std::string state;
   std::int64_t changed_at = 0;
   friend bool operator==(const TransferSession&, const TransferSession&) = default;
@@ -223,21 +230,21 @@ struct TransferTriggerEvent {
   friend bool operator==(const TransferTriggerEvent&, const TransferTriggerEvent&) = default;
 };
 
-// The numbers that will be given next.
+// The last numbers given; the copy continues from them.
 struct TransferNumbers {
   JobId next_id = 1;
   Token next_token = 1;
-  std::int64_t last_schedule = 0;  // given
+  std::int64_t last_schedule = 0;  // last number given
   WorkflowId next_workflow = 1;
 };
 
-// Everything that is small, as it was at one moment. Each list is ordered by its first field.
+// All small data, as of one moment. Each list is ordered by its first field.
 struct TransferCatalog {
   std::vector<TransferQueue> queues;
   std::vector<TransferBreaker> breakers;
   std::vector<TransferSchedule> schedules;
   std::map<std::string, std::int64_t> removed_schedules;  // the last version
-  std::vector<TransferTie> ties;
+  std::vector<TransferLink> links;
   std::vector<TransferToken> tokens;
   std::vector<TransferLease> leases;
   std::vector<TransferSession> sessions;
@@ -249,14 +256,14 @@ struct TransferCatalog {
   TransferNumbers numbers;
 };
 
-// -- both ends -----------------------------------------------------------------------------------
+// -- source and target ---------------------------------------------------------------------------
 
-// What comes in blocks.
+// The data that is divided into blocks.
 enum class TransferSection : std::uint8_t {
   jobs,       // by id
   finished,   // by the time of removal
-  keys,       // idempotency keys, by the time that they expire
-  workflows,  // by id; their data grows a version with every change
+  keys,       // idempotency keys, by expiry time
+  workflows,  // by id; every change of a workflow increments its version
   windows,    // unique keys of pruned jobs, by the end of their windows
   history,    // by time
 };
@@ -264,13 +271,13 @@ inline constexpr std::array kTransferSections = {
     TransferSection::jobs,      TransferSection::finished, TransferSection::keys,
     TransferSection::workflows, TransferSection::windows,  TransferSection::history};
 inline constexpr std::int64_t kTransferJobs = 1024;        // ids in a block
-inline constexpr std::int64_t kTransferWorkflows = 16;     // the same of workflows
-inline constexpr std::int64_t kTransferSpan = 10'000'000;  // microseconds in a block of the others,
-inline constexpr std::int64_t kTransferWindowSpan = 60'000'000;  // and of windows: those are long
-inline constexpr std::int64_t kTransferHistorySpan = 3600'000'000;  // and of the history: an hour
-// Bytes of payload that one answer holds, beyond its first record.
+inline constexpr std::int64_t kTransferWorkflows = 16;     // ids in a block of workflows
+inline constexpr std::int64_t kTransferSpan = 10'000'000;  // microseconds per block of the others
+inline constexpr std::int64_t kTransferWindowSpan = 60'000'000;  // windows: they are long
+inline constexpr std::int64_t kTransferHistorySpan = 3600'000'000;  // of the history: one hour
+// Payload bytes per answer, beyond its first record.
 inline constexpr std::size_t kTransferBytes = 8 << 20;
-// Of ledgers, the audit and workflows, in one answer.
+// Maximum rows of ledgers, audit and workflows per answer.
 inline constexpr std::int64_t kTransferRows = 1000;
 
 inline constexpr std::int64_t kUnknownRows = -1;
@@ -278,12 +285,13 @@ struct TransferBlock {
   std::int64_t rows = 0;
   std::int64_t stamp = 0;
 };
-using TransferBlocks = std::map<std::int64_t, TransferBlock>;  // by number; those without rows not
+using TransferBlocks = std::map<std::int64_t, TransferBlock>;  // by number; blocks without rows are
+                                                               // omitted
 
-// A store as others name it.
+// A store as another store refers to it.
 struct TransferPlace {
-  std::string store;  // its number
-  std::string place;  // in words
+  std::string store;  // its id
+  std::string place;  // for people
   friend bool operator==(const TransferPlace&, const TransferPlace&) = default;
 };
 
@@ -291,31 +299,31 @@ class TransferSource {
  public:
   virtual ~TransferSource() = default;
   virtual TransferPlace place() const = 0;
-  // Where it has moved; nullopt = it has not.
+  // Where the store has moved; nullopt = not moved.
   virtual Result<std::optional<TransferPlace>> moved() = 0;
 
-  // From here on everything is read as it is now.
+  // Starts a new snapshot for all reads.
   virtual Result<void> look() = 0;
-  // The same, and nobody else changes anything until lift() or mark_moved(). Waits up to `patience`
-  // for those who are changing something. Errors: unavailable (they did not end), conflict (moved).
+  // Like look(), and no other process changes the store until lift() or mark_moved(). Waits up to
+  // `patience` for running changes. Errors: unavailable (they did not end), conflict (moved).
   virtual Result<void> fence(Duration patience) = 0;
   virtual void lift() noexcept = 0;
-  // The end of this store, durably; the fence ends with it.
+  // Retires this store, durably; this also ends the fence.
   virtual Result<void> mark_moved(const TransferPlace& to, WallTime now) = 0;
 
-  // All of them, or that one.
+  // All blocks of a section, or one block.
   virtual Result<TransferBlocks> blocks(TransferSection section,
                                         std::optional<std::int64_t> only) = 0;
   virtual Result<std::vector<JobStamp>> stamps(std::int64_t block) = 0;
-  // As many of `ids` (ascending, of one block) as fit into kTransferBytes, at least one; those that
-  // are gone are passed over. Answers how many of `ids` it went through.
+  // Reads jobs in the order of `ids` (ascending, of one block) up to kTransferBytes, at least one.
+  // Skips jobs that no longer exist. Answers how many of `ids` were processed.
   virtual Result<std::size_t> jobs(std::span<const JobId> ids, std::vector<TransferJob>& out) = 0;
   virtual Result<std::vector<TransferFinished>> finished(std::int64_t block) = 0;
   virtual Result<std::vector<TransferKey>> keys(std::int64_t block) = 0;
   virtual Result<std::vector<TransferWindow>> windows(std::int64_t block) = 0;
   virtual Result<std::vector<TransferHistory>> history(std::int64_t block) = 0;
   virtual Result<std::vector<TransferWorkflow>> workflows(std::int64_t block) = 0;
-  // Rows below those of the block, ascending by workflow, kind and number, from behind `after` on
+  // Workflow rows of a block, ascending by workflow, kind and number, starting after `after`
   // (nullptr = from the first): at most kTransferRows.
   virtual Result<std::vector<TransferWorkflowRow>> workflow_rows(
       std::int64_t block, const TransferWorkflowRow* after) = 0;
@@ -329,58 +337,59 @@ class TransferTarget {
  public:
   virtual ~TransferTarget() = default;
   virtual TransferPlace place() const = 0;
-  // Of which store it is the unfinished copy; nullopt = it is empty and has not been begun. Errors:
-  // conflict (it holds something, says what; somebody has it open).
+  // The source of an unfinished copy; nullopt = the store is empty and no copy was started. Errors:
+  // conflict (it holds data, the error says what; another process has it open).
   virtual Result<std::optional<TransferPlace>> unfinished() = 0;
-  // Makes it the unfinished copy of `source`, or this process the one that goes on with it.
+  // Makes this store the unfinished copy of `source`, or makes this process continue that copy.
   virtual Result<void> begin(const TransferPlace& source, WallTime now) = 0;
 
-  // Blocks as they were written, with the stamps that were noted. One that was written since has no
-  // stamp: kUnknownRows.
+  // The blocks as written, with their recorded stamps. A block written since then has no stamp:
+  // kUnknownRows.
   virtual Result<TransferBlocks> copied(TransferSection section) = 0;
   virtual Result<void> note(TransferSection section, std::int64_t block, TransferBlock is) = 0;
   virtual Result<std::vector<JobStamp>> stamps(std::int64_t block) = 0;
-  // Replaces jobs, or adds them. `now` is when leases begin anew.
+  // Replaces or adds jobs. Leases start at `now`.
   virtual Result<void> write_jobs(std::span<const TransferJob> jobs, Now now) = 0;
   virtual Result<void> remove_jobs(std::span<const JobStamp> jobs) = 0;
-  // Replace a block.
+  // Replaces a block.
   virtual Result<void> write_finished(std::int64_t block,
                                       std::span<const TransferFinished> rows) = 0;
   virtual Result<void> write_keys(std::int64_t block, std::span<const TransferKey> rows) = 0;
   virtual Result<void> write_windows(std::int64_t block, std::span<const TransferWindow> rows) = 0;
   virtual Result<void> write_history(std::int64_t block, std::span<const TransferHistory> rows) = 0;
-  // Replaces a block, and takes the rows below away; those are added behind it.
+  // Replaces a block and removes the rows of its workflows; append_workflow_rows() adds the new
+  // rows.
   virtual Result<void> write_workflows(std::int64_t block,
                                        std::span<const TransferWorkflow> rows) = 0;
   virtual Result<void> append_workflow_rows(std::span<const TransferWorkflowRow> rows) = 0;
-  // What differs from `before`, which was written last; nullptr = that is not known.
+  // Writes the differences from `before`, the catalog written last; nullptr = unknown.
   virtual Result<void> write_catalog(const TransferCatalog& is, const TransferCatalog* before,
                                      Now now) = 0;
-  // By schedule: the last row that is there. Rows are appended, those that are not kept any more
-  // removed.
+  // The last stored row of each schedule. append_ledger() also removes rows that are no longer
+  // needed.
   virtual Result<std::map<std::int64_t, std::int64_t>> ledgers() = 0;
   virtual Result<void> append_ledger(std::span<const TransferTick> rows) = 0;
   virtual Result<std::int64_t> last_audit() = 0;
   virtual Result<void> append_audit(std::span<const AuditRecord> rows) = 0;
 
   virtual Result<VerifyReport> verify() = 0;
-  // The numbers that it will give, and all that was written, durably. It is still unfinished.
+  // Makes the next numbers and all written data durable. The copy is still unfinished.
   virtual Result<void> seal(const TransferNumbers& numbers) = 0;
-  // From now on it can be served. May be repeated.
+  // Allows the store to be served. Can be repeated.
   virtual Result<void> complete(WallTime now) = 0;
 };
 
-// How copies go on with numbers: tokens above all that can have been given, by the time; ids too,
-// where the other store lives on and gives more.
+// How a copy continues the source's numbers. Tokens start above every token that the source can
+// have given, by the time. If the source continues to run and gives more, ids do too.
 enum class SourceGoesOn : bool { no, yes };
 TransferNumbers numbers_of_copy(const TransferNumbers& source, SourceGoesOn goes_on, WallTime now);
 
-// -- inside --------------------------------------------------------------------------------------
+// -- internal ------------------------------------------------------------------------------------
 
 inline TransferNumbers numbers_of_copy(const TransferNumbers& source, SourceGoesOn goes_on,
                                        WallTime now) {
   constexpr std::int64_t kIdStride = 1'000'000'000;
-  constexpr int kTokensPerSecondBits = 21;  // more claims per second than any store can give
+  constexpr int kTokensPerSecondBits = 21;  // more claims per second than any store can reach
   TransferNumbers out = source;
   if (goes_on == SourceGoesOn::yes) out.next_id += kIdStride, out.next_workflow += kIdStride;
   out.next_token = std::max(source.next_token + 1, (now.us() / 1'000'000) << kTokensPerSecondBits);
@@ -394,7 +403,7 @@ inline std::int64_t transfer_block_size(TransferSection section) {
   return section == TransferSection::workflows ? kTransferWorkflows : kTransferSpan;
 }
 
-// Of a row of numbers: mixes one more into a stamp. Source: splitmix64, as env/random.h.
+// Mixes one value of a row into a stamp. Source: splitmix64, as in env/random.h.
 inline std::uint64_t mix_stamp(std::uint64_t stamp, std::int64_t value) {
   std::uint64_t z = stamp + 0x9e3779b97f4a7c15ULL + static_cast<std::uint64_t>(value);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -402,8 +411,8 @@ inline std::uint64_t mix_stamp(std::uint64_t stamp, std::int64_t value) {
   return z ^ (z >> 31);
 }
 
-// What two ordered lists differ in, by key: keys of `before` that are gone or changed, and rows of
-// `is` that are new or changed. `before` nullptr = all are new.
+// The difference of two ordered lists by key: keys of `before` that are removed or changed, and
+// rows of `is` that are new or changed. `before` nullptr = all are new.
 template <class Row, class Key>
 struct TransferDifference {
   std::vector<Key> gone;

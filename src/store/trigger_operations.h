@@ -1,12 +1,12 @@
-// Operations on triggers: what events from outside make.
+// Operations on triggers: jobs made by events from outside.
 //
-// Rules, kept in one transaction each (src/trigger has them, for every store):
-//   - An event with an id that is in the ledger makes nothing again: it is answered with the job
-//     that it made.
-//   - The job and the row of the ledger are there together or not at all.
-//   - The ledger keeps kTriggerRows of each trigger. Of what is gone from it is remembered until
-//     when it came to be (TriggerInfo::forgotten): a FireTrigger with a `made_at` up to then fires
-//     no more, as nobody can tell whether it has.
+// Rules, each applied in one transaction (src/trigger implements them for all stores):
+//   - An event with an id that is in the ledger makes no second job: the answer is the job of the
+//     first delivery.
+//   - The job and its ledger row are committed together.
+//   - The ledger keeps kTriggerRows rows of each trigger. For removed rows, the store keeps the
+//     time up to which rows were removed (TriggerInfo::forgotten). A FireTrigger with a `made_at`
+//     up to that time does not fire, because it may have fired already.
 #pragma once
 
 #include <optional>
@@ -20,24 +20,24 @@
 namespace mainspring {
 
 // The definition has been validated, and its queue is within. Answers PutTriggerResult. Errors:
-// forbidden (there is one of that name for a queue outside), overloaded (kMaxTriggers),
-// invalid_argument (with http, new, and no secret).
+// forbidden (a trigger of that name exists for a queue outside), overloaded (kMaxTriggers),
+// invalid_argument (a new http trigger without a secret).
 struct PutTrigger {
   Trigger trigger;
-  std::string secret;            // as TriggerInfo has it; "" = the one that it has
-  bool made = false;             // the secret is only for one that has none
-  std::optional<bool> paused{};  // nullopt: as it is; a new one is not
+  std::string secret;            // as in TriggerInfo; "" = keep the present one
+  bool made = false;             // use the secret only if the trigger has none
+  std::optional<bool> paused{};  // nullopt: unchanged; a new trigger is not paused
   Within within{};
 };
 struct PutTriggerResult {
   std::int64_t version = 1;
   PutOutcome outcome = PutOutcome::unchanged;
-  bool secret_taken = false;  // it is the trigger's from now on
+  bool secret_taken = false;  // the trigger now has the given secret
 };
 
-// For `within`: a trigger is there for whoever may touch the queue of its jobs.
+// For `within`: a trigger is visible to callers that may use the queue of its jobs.
 
-// Its ledger goes with it. Answers Done. Errors: not_found.
+// Removes the trigger and its ledger. Answers Done. Errors: not_found.
 struct RemoveTrigger {
   std::string name;
   Within within{};
@@ -49,20 +49,20 @@ struct PauseTrigger {
   std::string reason{};
   Within within{};
 };
-// Answers TriggerFired. Errors: not_found, conflict (paused; with the field "version": it has
-// another definition now), those of an Enqueue.
+// Answers TriggerFired. Errors: not_found, conflict (paused; or, with the field "version", the
+// definition has changed), and the errors of Enqueue.
 struct FireTrigger {
   std::string name;
-  std::string event;  // its id; "" = none, it fires
-  std::string args;   // of the job, complete
+  std::string event;  // the event's id; "" = none, always fires
+  std::string args;   // the job's complete args
   std::optional<WallTime> made_at{};
-  std::int64_t version = 0;  // that `args` were made for; 0 = any
+  std::int64_t version = 0;  // the definition that `args` were made for; 0 = any
   Fence fence{};
   Within within{};
 };
 struct TriggerFired {
-  JobId job = 0;           // 0: it may have fired before, and is forgotten
-  bool duplicate = false;  // it had fired
+  JobId job = 0;           // 0: it may have fired, its ledger row is gone
+  bool duplicate = false;  // the event had already fired
 };
 
 }  // namespace mainspring

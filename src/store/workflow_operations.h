@@ -1,29 +1,32 @@
-// Operations on workflows: steps whose jobs are begun, awaited and undone by the store itself.
+// Operations on workflows. The store itself starts, awaits and undoes the jobs of steps.
 //
-// Rules, kept in the transaction of whatever changes them (src/workflow has them, for every store;
-// a store keeps the rows and makes the jobs):
-//   - A step begins when every step before it is completed or skipped. The last of them to end
-//     begins it, in the transaction of that end: a join fires exactly once.
-//   - A step whose condition does not hold, or before which every step was skipped, is skipped.
-//   - A job that ends completed completes its step; its result is kept with the step. One that ends
-//     dead or cancelled fails it: by `on_failure` the workflow is undone, goes on, or is parked.
-//   - Parked by a step that failed: no step begins, those that run go on and end, and those that
-//     would begin are held. Tried again the step has the idempotency key that it had.
-//   - Undoing: no step begins any more, jobs of steps that live are cancelled, and when none is
-//     left the steps that completed, or whose effect nobody knows, are undone by their undo jobs:
-//     one after the other, the last to end first, or all at once. An undo job that dies parks the
+// Rules, applied in the transaction of each change (src/workflow implements them for all stores; a
+// store keeps the rows and makes the jobs):
+//   - A step starts when every step before it is completed or skipped. The end of the last one
+//     starts the step, in the same transaction: a join fires exactly once.
+//   - A step whose condition is false, or whose preceding steps were all skipped, is skipped.
+//   - A completed job completes its step; its result is saved with the step. A dead or cancelled
+//     job fails its step. Then `on_failure` decides: the workflow is undone, continues, or is
+//     parked.
+//   - Parked by a failed step: no step starts, running steps continue to their end, and steps that
+//     would start are held. A retried step keeps its idempotency key.
+//   - Undoing: no step starts any more, and jobs of live steps are cancelled. When none is left,
+//     the undo jobs run for completed steps and for steps with an unknown effect: one after
+//     another, the last step to end first, or all at once. An undo job that dies parks the
 //     workflow.
-//   - A step may be a workflow: its child, made and begun when the step begins. Its end is that of
-//     the step, in its own transaction: completed, or else failed when it has undone itself. Of an
-//     undone parent a child that lives is cancelled, and one that completed is undone as steps with
-//     undo jobs are, at its place. A parked child parks its parent when nothing else of it lives.
-//   - A fork is a new workflow of the same definition. The step that it is forked from begins anew,
-//     with all that is behind it; so does what did not end well, and what is behind that. All else
-//     is taken over as it ended, and never undone by the new one: it is the old one's.
-//   - The jobs of steps are jobs like others, but that RetryJob and Redrive leave them alone: the
-//     workflow decides what is tried again.
-//   - A terminal workflow stays readable for the store's retention (completed: of completed jobs;
-//     else: of dead ones), then PruneJobs removes it, and its children with it.
+//   - A step can be a workflow: its child, created when the step starts. The end of the child is
+//     the end of the step, in the same transaction: completed, or failed after the child has undone
+//     itself. When the parent is undone, a live child is cancelled, and a completed child is undone
+//     in its place, like a step with an undo job. A parked child parks its parent when nothing else
+//     of the parent is live.
+//   - A fork is a new workflow of the same definition. The step it is forked from starts again,
+//     with all later steps. So do steps that did not end well, and their later steps. All other
+//     steps are copied as they ended; the fork never undoes them, because they belong to the
+//     original workflow.
+//   - Jobs of steps are ordinary jobs, but RetryJob and Redrive skip them: the workflow decides
+//     what is retried.
+//   - A terminal workflow stays readable for the store's retention (completed: that of completed
+//     jobs; else: that of dead jobs). Then PruneJobs removes it with its children.
 #pragma once
 
 #include <memory>
@@ -44,20 +47,20 @@ struct Prepared;
 // The definition has been validated, and its queues are within. Answers WorkflowStarted.
 struct StartWorkflow {
   WorkflowSpec spec;
-  // Its steps as they will be kept, made by whoever validated it, so that the store's only writer
-  // need not; nullptr = it makes them.
+  // The prepared steps, made by the code that validated the definition, so that the store's only
+  // writer need not make them; nullptr = the writer makes them.
   std::shared_ptr<const workflow::Prepared> prepared{};
 };
 struct WorkflowStarted {
   WorkflowId id = 0;
-  bool duplicate = false;  // its key was there
+  bool duplicate = false;  // a workflow with this key already exists
 };
 
-// For `within`: a workflow is there for whoever may touch the queues of all its jobs.
+// For `within`: a workflow is visible to callers that may use the queues of all its jobs.
 
-// The step that waits for it, now or later, takes it; several of one name are taken in the order in
-// which they came. The same `signal_id` again changes nothing. Answers Done. Errors: not_found,
-// conflict (terminal or undoing, parked or not), overloaded (kMaxWorkflowSignals).
+// Delivered to the step that waits for this signal, now or later. Signals of one name are taken in
+// the order of arrival. The same `signal_id` again changes nothing. Answers Done. Errors:
+// not_found, conflict (terminal or undoing, parked or not), overloaded (kMaxWorkflowSignals).
 struct SignalWorkflow {
   WorkflowId id = 0;
   std::string name;
@@ -65,46 +68,46 @@ struct SignalWorkflow {
   std::string payload;    // JSON, "" = null; up to kMaxSignalBytes
   Within within{};
 };
-// Answers WorkflowInfo. It is undone, with the children that live; one that is undoing or parked
-// already is as it is. Errors: not_found, conflict (terminal and not cancelled).
+// Answers WorkflowInfo. Undoes the workflow and its live children. No change if it is already
+// undoing or parked. Errors: not_found, conflict (terminal and not cancelled).
 struct CancelWorkflow {
   WorkflowId id = 0;
   std::string reason;
   Within within{};
 };
-// While paused no step begins and nothing is undone; what runs goes on. So with its children, also
-// when it is resumed. Answers WorkflowInfo. Errors: not_found, conflict (terminal).
+// While paused, no step starts and nothing is undone; running steps continue. Pause and resume also
+// apply to its children. Answers WorkflowInfo. Errors: not_found, conflict (terminal).
 struct PauseWorkflow {
   WorkflowId id = 0;
   bool paused = true;
   Within within{};
 };
-// Of a parked workflow, or one with a parked child: the steps that parked it, or `step`, are tried
-// again, their job or undo job made anew, or `by_hand`, taken as done by the operator; those of
-// parked children too. When none is left that failed, it goes on where it was parked. Answers
-// WorkflowInfo. Errors: not_found (also: `step` is none that parked it), conflict (not parked; a
-// result of a step that is undone), invalid_argument (`result`).
+// For a parked workflow, or one with a parked child: retries the steps that parked it, or `step`,
+// with a new job or undo job. With `by_hand`, the operator marks the step as done. Includes steps
+// of parked children. When no failed step is left, the workflow continues where it was parked.
+// Answers WorkflowInfo. Errors: not_found (also: `step` did not park it), conflict (not parked; a
+// result for a step that is undone), invalid_argument (`result`).
 struct RetryWorkflow {
   WorkflowId id = 0;
-  std::string step;  // "" = of a parked one, every one
+  std::string step;  // "" = every step that parked it
   bool by_hand = false;
   Within within{};
-  // What the step is taken to have answered: JSON, "" = nothing. Only `by_hand`, and of one step.
+  // The step's result: JSON, "" = none. Only with `by_hand`, and for one step.
   std::string result{};
 };
-// Of a terminal workflow: what may still be undone is no ground for another. What `step` waits for
-// has to be taken over. Answers WorkflowStarted. Errors: not_found, expired (it is being removed),
-// forbidden (no `enqueue` for its queues), invalid_argument (`step`: there is none of this name),
-// conflict (not terminal; a child of one that is not; a step before `step` did not end well),
-// too_large (kMaxForkedBytes).
+// Forks a terminal workflow; a workflow that can still be undone is not a safe base. The steps that
+// `step` waits for must have ended well. Answers WorkflowStarted. Errors: not_found, expired (it is
+// being removed), forbidden (no `enqueue` for its queues), invalid_argument (`step`: no step of
+// this name), conflict (not terminal; a child of a live workflow; a step before `step` did not end
+// well), too_large (kMaxForkedBytes).
 struct ForkWorkflow {
   WorkflowId id = 0;
   std::string step;
-  std::optional<std::string> input;  // JSON; nullopt = that of the old one
-  std::string key;                   // as of WorkflowSpec
+  std::optional<std::string> input;  // JSON; nullopt = the original's input
+  std::string key;                   // as in WorkflowSpec
   Within within{};
 };
-// What the scheduler does: timers and deadlines that are due.
+// Run by the scheduler: due timers and deadlines.
 struct WakeWorkflows {
   int limit = 1000;  // workflows
   Fence fence;

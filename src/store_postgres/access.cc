@@ -1,5 +1,5 @@
-// Tokens: who may call. All of them are in memory; readers see a snapshot. A batch that changes
-// them reads them anew, behind a lock that makes nodes take turns.
+// Access tokens. All tokens are in memory; readers use a snapshot. A batch that changes tokens
+// takes a lock that serializes nodes, and then reloads the tokens.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ Tokens read_tokens(const Rows& rows) {
 
 OperationResult PostgresStore::operator()(const CreateToken& op) {
   const std::string& name = op.token.name;
-  Tokens& tokens = tokens_in_hand();
+  Tokens& tokens = loaded_tokens();
   const auto same_digest = std::find_if(tokens.begin(), tokens.end(), [&](const auto& entry) {
     return equal_in_constant_time(entry.second.digest, op.token.digest);
   });
@@ -76,9 +76,9 @@ OperationResult PostgresStore::operator()(const CreateToken& op) {
   return Done{};
 }
 
-// Of those that nobody can use any more, the one that was made first.
+// Removes the oldest token that is revoked or expired.
 bool PostgresStore::drop_oldest_token() {
-  Tokens& tokens = tokens_in_hand();
+  Tokens& tokens = loaded_tokens();
   auto oldest = tokens.end();
   for (auto it = tokens.begin(); it != tokens.end(); ++it) {
     if (it->second.usable(now_.wall)) continue;
@@ -91,7 +91,7 @@ bool PostgresStore::drop_oldest_token() {
 }
 
 OperationResult PostgresStore::operator()(const RevokeToken& op) {
-  Tokens& tokens = tokens_in_hand();
+  Tokens& tokens = loaded_tokens();
   const auto found = tokens.find(op.name);
   if (found == tokens.end()) {
     return Error{.code = ErrorCode::not_found,
@@ -103,8 +103,8 @@ OperationResult PostgresStore::operator()(const RevokeToken& op) {
   return Done{};
 }
 
-// Those of the database, as this batch leaves them, behind the lock.
-Tokens& PostgresStore::tokens_in_hand() {
+// The tokens of the database as this batch leaves them, under the lock.
+Tokens& PostgresStore::loaded_tokens() {
   if (after_.all_tokens == nullptr) {
     tell(access_sql_.lock_tokens, Params());
     const Rows version = ask(access_sql_.tokens_version, Params());
@@ -129,13 +129,14 @@ void PostgresStore::save_token(const TokenRecord& token) {
   after_.tokens = true;
 }
 
-// From the database, outside of a batch.
+// Loads the tokens outside of a batch.
 void PostgresStore::load_tokens() {
   publish_tokens(
       std::make_shared<const Tokens>(read_tokens(connection_->run(access_sql_.select_tokens))));
 }
 
-// The snapshot first: who has seen the number finds at least what it stands for.
+// Publish the snapshot before the number: a reader of the number then finds this snapshot or a
+// newer one.
 void PostgresStore::publish_tokens(std::shared_ptr<const Tokens> all) {
   {
     MutexLock lock(published_mutex_);
@@ -150,7 +151,7 @@ std::shared_ptr<const Tokens> PostgresStore::tokens() const {
   return published_tokens_ != nullptr ? published_tokens_ : std::make_shared<const Tokens>();
 }
 
-// Tokens and the audit as the batch left them; it is committed.
+// Publishes tokens and the audit after the batch is committed.
 void PostgresStore::remember_access() {
   if (after_.tokens) {
     publish_tokens(after_.all_tokens);

@@ -1,4 +1,4 @@
-// The texts of the statements of tokens and of the audit.
+// SQL texts of the statements on tokens and the audit.
 #include "store_postgres/access_statements.h"
 
 namespace mainspring::pg {

@@ -1,4 +1,4 @@
-// The statements of tokens and of the audit.
+// Statements on tokens and the audit.
 #pragma once
 
 #include "store_postgres/connection.h"
@@ -7,8 +7,8 @@ namespace mainspring::pg {
 
 struct AccessStatements {
   explicit AccessStatements(std::string_view schema);
-  // Whoever changes tokens holds the row of their version, whoever appends to the audit that of its
-  // newest record: so nodes take turns.
+  // A change of tokens locks the row of their version. An append to the audit locks the row of the
+  // newest record. So nodes make such changes one after another.
   Statement lock_tokens, select_tokens, tokens_version, upsert_token, delete_token;
   Statement lock_chain, chain_ends, insert_audit, update_mark, first_audit, prune_audit;
   // images

@@ -1,16 +1,16 @@
-// The frame of a batch: one transaction, as few round trips as its operations allow, and what to do
+// Applies a batch: one transaction with as few round trips as its operations allow, and recovery
 // when the connection is lost.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/assert.h"
-#include "store_postgres/plain.h"
+#include "store_postgres/fast_path.h"
 
 namespace mainspring::pg {
 
 namespace {
-constexpr int kMaxTries = 10;  // of a batch that conflicts with those of other nodes
+constexpr int kMaxTries = 10;  // of a batch that conflicts with batches of other nodes
 constexpr Duration kClockInterval = std::chrono::milliseconds(500);
 
 Error cannot_reach(const PgError& why) {
@@ -18,7 +18,7 @@ Error cannot_reach(const PgError& why) {
   error.message = "the store cannot be reached: " + error.message;
   return error;
 }
-// To what the batch has done already: see close().
+// Adds to the batch's own effects: see close().
 template <class After>
 void add_effects(const After& after, bool any_brief, Effects& to) {
   const auto add = [](auto& all, const auto& more) {
@@ -73,7 +73,7 @@ Result<BatchReport> PostgresStore::apply_batch(std::span<const Operation> batch,
         if (elsewhere) connection_.reset();
         roll_back();
         copies_stale_ = true;
-        if (error.is(kMovedState)) continue;  // the copies, read anew, say where to
+        if (error.is(kMovedState)) continue;  // the reloaded copies contain the new place
         if (!elsewhere && !error.passing()) {
           log_.error("a batch failed", {{"sqlstate", error.sqlstate}, {"message", error.message}});
           return to_error(error);
@@ -98,7 +98,7 @@ Result<BatchReport> PostgresStore::apply_batch(std::span<const Operation> batch,
 
 Result<BatchReport> PostgresStore::try_batch(std::span<const Operation> batch) {
   clear_batch();
-  plain_ = !batch.empty() && knows_history() && is_plain_batch(batch);
+  fast_path_ = !batch.empty() && knows_history() && takes_fast_path(batch);
   BatchReport report;
   report.results.resize(batch.size());  // about_ points into it
   try {
@@ -114,14 +114,14 @@ Result<BatchReport> PostgresStore::try_batch(std::span<const Operation> batch) {
   history_loaded_ = history_loaded_ || report.history_written;
   offered_.reset();  // open claims are committed separately
   remember(report);
-  if (plain_ || !open_->claims.empty()) close(report);
+  if (fast_path_ || !open_->claims.empty()) close(report);
   return report;
 }
 
 void PostgresStore::run_batch(std::span<const Operation> batch, BatchReport& report) {
   std::vector<OperationResult>& results = report.results;
   about_ = nullptr;
-  plain_ ? lock_plain_sessions(batch) : look_ahead(batch);
+  fast_path_ ? lock_fast_path_sessions(batch) : look_ahead(batch);
   for (std::size_t i = 0; i < batch.size(); settle_batch()) {
     const auto rest = batch.subspan(i);
     std::vector<OperationResult> folded;
@@ -141,12 +141,12 @@ void PostgresStore::run_batch(std::span<const Operation> batch, BatchReport& rep
   }
 }
 
-// Behind each operation: what follows from what it ended.
+// After each operation: processes what follows from the ends it caused.
 void PostgresStore::settle_batch() {
   do {
     settle_sessions();
     make_follow_ups();
-    settle_ties();
+    settle_links();
   } while (settle_workflows());
 }
 
@@ -171,7 +171,7 @@ Rows PostgresStore::ask(const Statement& statement, const Params& params) {
 }
 
 void PostgresStore::settle() {
-  MS_ASSERT(!plain_ || commit_sent_, "a plain batch asks nothing before its commit");
+  MS_ASSERT(!fast_path_ || commit_sent_, "a fast-path batch reads nothing before its commit");
   while (!waiting_.empty()) {
     Rows rows = connection_->next();
     const auto then = std::move(waiting_.front());
@@ -199,7 +199,7 @@ void PostgresStore::wrote(bool durably) {
 void PostgresStore::begin() {
   if (in_transaction_) return;
   in_transaction_ = true;
-  if (!plain_) {
+  if (!fast_path_) {
     connection_->queue(sql_.begin);
     waiting_.push_back(nullptr);
   }
@@ -217,10 +217,10 @@ void PostgresStore::begin() {
 }
 
 void PostgresStore::commit(BatchReport& report) {
-  if (plain_) {
-    // Claims alone may come to nothing: then nothing is committed.
+  if (fast_path_) {
+    // Claims alone may find nothing: then nothing is committed.
     if (in_transaction_ && open_->claims.size() < report.results.size()) write_history(report);
-    return commit_plain();
+    return commit_fast_path();
   }
   if (must_look_) settle();
   settle_batch();
@@ -231,7 +231,7 @@ void PostgresStore::commit(BatchReport& report) {
   workflows_.flush();
   if (offered_ && offered_when_ == HistoryWrite::always) wrote();
   if (!wrote_) {
-    refresh_agenda();  // a step that found nothing has looked
+    refresh_agenda();  // a step that found nothing has read the first entries
     if (in_transaction_) tell(sql_.roll_back, {});
     settle();
     in_transaction_ = false;
@@ -239,7 +239,7 @@ void PostgresStore::commit(BatchReport& report) {
   }
   drop_empty_sessions();
   if (durable_) write_history(report);
-  flush_tallies();
+  flush_job_counts();
   if (durable_ && !marked_) tell(sql_.mark_batch, params(node_, batch_, wall(), session_));
   refresh_agenda();
   if (!durable_) tell(sql_.begin_quietly, {});
@@ -251,9 +251,9 @@ void PostgresStore::commit(BatchReport& report) {
   if (durable_) commits_.fetch_add(1, std::memory_order_relaxed);
 }
 
-// Without BEGIN all that is sent up to the sync is one transaction, which the sync commits. Whether
-// there is something to commit is known with the answers; so is what else follows.
-void PostgresStore::commit_plain() {
+// Without BEGIN, everything sent up to the sync is one transaction, and the sync commits it. The
+// answers show whether there was anything to commit, and what else follows.
+void PostgresStore::commit_fast_path() {
   if (!in_transaction_) return;
   commit_sent_ = true;
   settle();
@@ -266,7 +266,7 @@ void PostgresStore::commit_plain() {
 void PostgresStore::roll_back() noexcept {
   waiting_.clear();
   commit_sent_ = false;
-  const bool open = std::exchange(in_transaction_, false) && !plain_;
+  const bool open = std::exchange(in_transaction_, false) && !fast_path_;
   if (connection_ && connection_->handle() == nullptr) connection_.reset();  // it was lost
   if (!connection_) return;
   try {
@@ -278,32 +278,32 @@ void PostgresStore::roll_back() noexcept {
 }
 
 void PostgresStore::clear_batch() {
-  in_hand_.clear();
+  loaded_.clear();
   no_session_.clear();
   not_there_.clear();
   waiting_.clear();
-  tally_.clear();
+  job_counts_.clear();
   new_errors_.clear();
   followed_.clear();
   posted_.clear();
   watches_.reset();
   ends_.clear();
   opened_.clear();
-  breakers_in_hand_.clear();
+  loaded_breakers_.clear();
   touched_breakers_.clear();
   breaker_notes_.clear();
   sessions_.clear();
   entered_.clear(), left_over_.clear();
-  turns_.clear();
+  heads_.clear();
   joined_.clear();
   left_.clear();
-  ended_turns_.clear();
-  told_.clear();
+  ended_heads_.clear();
+  follow_up_news_.clear();
   ended_steps_.clear();
   workflows_.clear();
   after_ = {};
   open_ = std::make_shared<Open>();
-  any_touched_ = wrote_ = durable_ = held_ = marked_ = must_look_ = plain_ = false;
+  any_touched_ = wrote_ = durable_ = held_ = marked_ = must_look_ = fast_path_ = false;
   watches_asked_ = false;
   next_id_ = ids_end_ = 0;
 }
@@ -344,13 +344,14 @@ bool PostgresStore::was_committed(std::span<const Operation> batch, BatchReport&
   for (;;) {
     try {
       while (!connection_) reconnect();
-      // What the server has of the batch and has not begun to commit, be it still in a network or
-      // waiting for a lock, will not be. What it is committing holds the lock of the batch.
+      // Gives up the part of the batch that has not reached its commit, whether it is still in the
+      // network or waits for a lock. A batch that is committing holds the batch lock.
       connection_->run(sql_.give_up, params(node_, session_, wall()));
       connection_->run(sql_.await_batch, params(node_, batch_));
       const Rows rows = connection_->run(sql_.find_batch, params(node_, batch_));
       if (rows.empty()) return false;
-      // It may not be on the standbys that commits wait for: another commit behind it is.
+      // The batch may not have reached the standbys that commits wait for. A further commit waits
+      // for them.
       connection_->run(sql_.give_up, params(node_, session_, wall()));
       const std::vector<std::int64_t> ids = rows.ints(0, 0);
       std::size_t next = 0;
@@ -381,7 +382,7 @@ void PostgresStore::refresh_agenda() {
                                                 : WallTime::from_us(rows.integer(0, 0));
     });
   };
-  // Asked behind the batch's own changes: what it answers is what will be committed.
+  // Runs after the batch's own changes: the answer is the state that will be committed.
   if (after_.look_due) first(sql_.first_due, after_.next_due);
   if (after_.look_expiry) first(sql_.first_expiring, after_.next_expiry);
   if (after_.look_prune) {
@@ -420,7 +421,7 @@ void PostgresStore::remember(BatchReport& report) {
   for (const JobId id : after_.unleased) drop_lease(id);
   if (after_.look_leases) {
     foreign_lease_ = after_.foreign_lease;
-    // Those of this node that have come to their end were dealt with, here or elsewhere.
+    // This node's leases that have expired were processed, here or by another node.
     std::vector<JobId> over;
     for (const auto& [until, id] : lease_order_) {
       if (until > lease_now()) break;
@@ -440,7 +441,7 @@ void PostgresStore::remember(BatchReport& report) {
     report.effects.available.push_back(queue.name);
     news_.queues.push_back(queue.name);
   }
-  for (const std::string& line : after_.gained_lines) {
+  for (const std::string& line : after_.gained_queues) {
     if (!has_available(line)) continue;
     report.effects.available.push_back(line);
     news_.queues.push_back(line);
@@ -457,9 +458,9 @@ void PostgresStore::remember(BatchReport& report) {
   if (after_.queues || after_.schedules || after_.tokens) news_.catalog = true;
 }
 
-// What is left in the lines of queues, as far as this node can tell. A line that is believed dry
-// and is not would keep claims waiting; one that is believed wet costs one claim that finds
-// nothing.
+// Updates which ready queues have jobs left, as far as this node knows. A queue wrongly considered
+// empty would keep claims waiting; a queue wrongly considered non-empty costs one claim without a
+// job.
 void PostgresStore::remember_lines() {
   for (const auto& [queue, delta] : after_.available) hints_[queue].available += delta;
   for (const auto& [queue, count] : after_.running_is) {
@@ -508,11 +509,11 @@ Agenda PostgresStore::agenda() const {
 }
 
 bool PostgresStore::has_available(const std::string& name) const {
-  const std::string queue(queue_of_line(name));
+  const std::string queue(base_queue_of(name));
   const auto found = queues_by_name_.find(queue);
   if (found == queues_by_name_.end()) return unknown_queues_.contains(queue);
   if (is_closed(*found->second)) return false;
-  if (queue != name) return line_has_available(*found->second, name);
+  if (queue != name) return queue_has_available(*found->second, name);
   const QueueHint& hint = hints_[found->second->id];
   return !hint.dry && (hint.available > 0 || hint.uncertain);
 }

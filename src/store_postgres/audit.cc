@@ -1,10 +1,11 @@
-// The audit: records that are appended with the changes they tell of, and the chain they form.
+// The audit: records, appended with the changes that they record, and their hash chain.
 //
 //   batch   [ pause queue ][ Audit ]         one transaction
-//            ^ image before  ^ image after; another one? append
+//            ^ image before  ^ image after; changed? append
 //
-// The image before is read in front of the operation: afterwards it is gone. Who appends first
-// locks the chain's newest mark, until it commits: the records of all nodes make one chain.
+// The image before is read before the operation, which overwrites it. The first append of a
+// transaction locks the chain's newest mark until the commit, so that the records of all nodes form
+// one chain.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,11 +19,11 @@
 namespace mainspring::pg {
 namespace {
 
-// Records that one audit() looks at: bounds its time, whatever the filter.
+// Maximum records examined by one audit(): bounds its time for any filter.
 constexpr std::int64_t kAuditWindow = 20'000;
 
 Digest read_hash(std::string_view bytes) {
-  Digest digest{};  // one of another length is wrong, and found so by the chain
+  Digest digest{};  // a digest of another length is wrong; the chain check reports it
   if (bytes.size() == digest.size()) std::copy(bytes.begin(), bytes.end(), digest.begin());
   return digest;
 }
@@ -36,7 +37,7 @@ std::optional<Duration> duration(const Rows& rows, int column) {
   return us ? std::optional(Duration(*us)) : std::nullopt;
 }
 
-// The operation changes the queue's own row.
+// Whether the operation changes the queue's own row.
 bool sets_queue(const Operation& operation) {
   return std::holds_alternative<PauseQueue>(operation) ||
          std::holds_alternative<SetRetention>(operation);
@@ -70,7 +71,7 @@ AuditState read_audit_marks(const Rows& rows) {
 
 // -- appending ------------------------------------------------------------------------------------
 
-// With the lock nobody changes the queue before this batch is committed, or makes it.
+// With the lock, no other node changes or creates the queue before this batch is committed.
 std::string PostgresStore::image_of_queue(const std::string& name, ImageLock lock) {
   const Statement& look = lock == ImageLock::taken ? sql_.lock_queue : access_sql_.queue_image;
   Rows row = ask(look, params(name));
@@ -79,7 +80,7 @@ std::string PostgresStore::image_of_queue(const std::string& name, ImageLock loc
     queue_of(name);
     const bool made = after_.queues;
     after_.queues = made || others;
-    if (!made) row = ask(look, params(name));  // another node was quicker
+    if (!made) row = ask(look, params(name));  // another node was first
   }
   if (row.empty()) return "";
   QueueInfo queue;
@@ -109,12 +110,12 @@ std::string PostgresStore::image_of(const AuditObject& object, ImageLock lock) {
                            .paused = row.integer(0, 1) != 0});
   }
   if (object.kind == Kind::token) {
-    const Tokens& tokens = tokens_in_hand();
+    const Tokens& tokens = loaded_tokens();
     const auto found = tokens.find(object.name);
     return found == tokens.end() ? "" : token_image(found->second);
   }
   if (object.kind != Kind::job) return "";
-  const JobInHand* held = job(object.id);
+  const LoadedJob* held = job(object.id);
   if (held == nullptr) return "";
   return job_image(held->row.state, queue_name(held->row.queue),
                    (held->row.flags & kFlagCancel) != 0);
@@ -139,7 +140,7 @@ OperationResult PostgresStore::operator()(const Audit& op) {
   }
   if (about_ == nullptr) {
     return Error{.code = ErrorCode::invalid_argument,
-                 .message = "audit: must stand behind the operation that it is about"};
+                 .message = "an audit record must follow the operation it records"};
   }
   if (!worth_a_record(*about_)) return Done{};
   const AuditObject object = parse_audit_object(op.object);
@@ -152,7 +153,7 @@ OperationResult PostgresStore::operator()(const Audit& op) {
 
 void PostgresStore::append_audit(AuditRecord record) {
   if (MS_MUTANT(audit_not_recorded)) return;
-  AuditState& chain = chain_in_hand();
+  AuditState& chain = loaded_chain();
   record.seq = chain.head.seq + 1;
   record.hash =
       chain_hash(MS_MUTANT(audit_chain_skips) ? chain.base.hash : chain.head.hash, record);
@@ -162,34 +163,34 @@ void PostgresStore::append_audit(AuditRecord record) {
   write(access_sql_.insert_audit, p);
   chain.head = {record.seq, record.hash};
   ++chain.records;
-  // Behind the record: what is up to the mark cannot be inserted.
+  // Insert the record before the mark: the database refuses records up to the mark.
   Params mark = params(std::int64_t{1}, record.seq);
   write(access_sql_.update_mark, mark.bytes(bytes_of(record.hash)));
   if (after_.audit_due.value_or(audit_due_) == WallTime::never())
     after_.audit_due = record.at + options_.store.audit_retention;
 }
 
-// As the database has it and this batch leaves it, locked.
-AuditState& PostgresStore::chain_in_hand() {
+// The chain as in the database and as this batch leaves it, locked.
+AuditState& PostgresStore::loaded_chain() {
   if (after_.audit) return *after_.audit;
   tell(access_sql_.lock_chain, Params());
   const Rows marks = ask(access_sql_.chain_ends, Params());
   AuditState chain = read_audit_marks(marks);
-  // More than is known was put there by somebody else: verify() tells, and what is appended goes
-  // behind it.
+  // Records beyond the known head were added by another program: verify() reports them, and new
+  // records are appended after them.
   chain.head.seq = std::max(chain.head.seq, marks.integer(0, 3));
   chain.records = chain.head.seq - chain.base.seq;
   after_.audit = chain;
   return *after_.audit;
 }
 
-// -- the end of a record's time -------------------------------------------------------------------
+// -- pruning --------------------------------------------------------------------------------------
 
 bool PostgresStore::prune_audit(int limit) {
   if (after_.audit_due.value_or(audit_due_) > now_.wall) return false;
-  AuditState& chain = chain_in_hand();
+  AuditState& chain = loaded_chain();
   const Duration retention = options_.store.audit_retention;
-  // One more than goes: its time is the next one.
+  // Reads one more record than it removes: its time is the next due time.
   const Rows rows = ask(access_sql_.first_audit, params(chain.base.seq, std::int64_t{limit} + 1));
   int pruned = 0;
   const auto due = [&](int row) { return WallTime::from_us(rows.integer(row, 1)) + retention; };
@@ -204,7 +205,7 @@ bool PostgresStore::prune_audit(int limit) {
   return pruned >= limit;
 }
 
-// From the database, outside of a batch.
+// Loads the audit marks outside of a batch.
 void PostgresStore::load_audit() {
   const AuditState state = read_audit_marks(connection_->run(read_sql_.audit_marks));
   const Rows oldest =
@@ -246,7 +247,8 @@ Result<AuditPage> PostgresStore::audit(const AuditFilter& filter, AuditOrder ord
   });
 }
 
-// Other nodes append too: asked for. While the database is away, what this one knew last.
+// Reads the database, because other nodes append too. While the database is unreachable: the last
+// known state.
 AuditState PostgresStore::audit_state() const {
   if (auto state = with_reader(
           [&](Connection& c) { return read_audit_marks(c.run(read_sql_.audit_marks)); }))

@@ -1,4 +1,4 @@
-// Reading rows of the audit, for pages and for verify().
+// Reads rows of the audit, for pages and for verify().
 #pragma once
 
 #include "store/access_operations.h"
@@ -6,9 +6,9 @@
 
 namespace mainspring::pg {
 
-// Of the columns seq, at, who, origin, action, object, before, after, hash.
+// Columns: seq, at, who, origin, action, object, before, after, hash.
 AuditRecord read_audit_record(const Rows& rows, int row);
-// Of both rows of audit_marks: id, seq, hash, in order of id. Throws PgError where one is missing.
+// Both rows of audit_marks: id, seq, hash, in order of id. Throws PgError if one is missing.
 AuditState read_audit_marks(const Rows& rows);
 
 }  // namespace mainspring::pg

@@ -1,11 +1,11 @@
-// Breakers of queues, over several nodes.
+// Circuit breakers of queues, shared by several nodes.
 //
-// Ends lock nothing that they share: one that failed leaves a note. Who claims from a queue that
-// names a breaker has locked the queue's row, and then locks the breaker's, reads the notes and
-// what became of the attempts that a half-open one let begin, and so knows whether it may give
-// anything. Whoever ends attempts does the same at the end of his batch, if nobody has the lock; so
-// does the leader while a half-open one waits for its probes. Between the look at the probes and
-// the look at the notes an attempt may end: so the notes come second.
+// The end of an attempt takes no shared lock: a failed attempt inserts a note. A claim from a queue
+// with a breaker locks the queue's row and then the breaker's row. It reads the notes and the ends
+// of the probes, and so knows how many jobs it may take. A batch that ends attempts counts them at
+// its end, if the breaker's lock is free; so does the leader while a half-open breaker waits for
+// its probes. An attempt may end between the read of the probes and the read of the notes, so the
+// notes are read second.
 #include "store_postgres/breakers.h"
 
 #include <algorithm>
@@ -13,13 +13,13 @@
 
 #include "api/breaker_shapes.h"
 #include "base/mutant.h"
-#include "store_postgres/plain.h"
+#include "store_postgres/fast_path.h"
 #include "store_postgres/reader.h"
 
 namespace mainspring::pg {
 namespace {
 
-constexpr Duration kLookAtProbes = std::chrono::seconds(1);  // of the leader
+constexpr Duration kLookAtProbes = std::chrono::seconds(1);  // interval of the leader
 
 Texts texts(const std::vector<std::string>& names) {
   return Texts(names.begin(), names.end());
@@ -73,13 +73,13 @@ BreakerStatements::BreakerStatements(std::string_view s)
       of_queue(s,
                "SELECT id FROM $schema.jobs WHERE id = ANY($1::bigint[]) AND queue = $2::bigint") {}
 
-// -- in hand --------------------------------------------------------------------------------------
+// -- loaded breakers ----------------------------------------------------------------------------
 
-// Locks those that are there. Not `waits`: that nobody else has locked.
+// Locks the breakers that exist. Not `waits`: only those that no other transaction has locked.
 void PostgresStore::take_breakers(const std::set<std::string>& wanted, BreakerLock lock) {
   std::vector<std::string> names;
   for (const std::string& name : wanted) {
-    if (!breakers_in_hand_.contains(name)) names.push_back(name);
+    if (!loaded_breakers_.contains(name)) names.push_back(name);
   }
   if (names.empty()) return;
   const bool waits = lock == BreakerLock::waits;
@@ -90,21 +90,21 @@ void PostgresStore::take_breakers(const std::set<std::string>& wanted, BreakerLo
                         looks ? Params() : params(texts(names)));
   for (int i = 0; i < rows.size(); ++i) {
     if (!wanted.contains(rows.string(i, 0))) continue;
-    BreakerInHand& breaker = breakers_in_hand_[rows.string(i, 0)];
+    LoadedBreaker& breaker = loaded_breakers_[rows.string(i, 0)];
     breaker.settings = breaker.had = read_settings(rows, i, 1);
     breaker.meter = breaker.was = BreakerMeter::parse(rows.text(i, 2));
   }
 }
 
-// Counts what has ended since, of those in hand.
+// Counts the ends since the last count, for loaded breakers.
 void PostgresStore::fold_breakers(const std::set<std::string>& wanted) {
   flush();
   flush_breaker_notes();
   std::vector<std::string> names;
   Ints ids, tokens;
   for (const std::string& name : wanted) {
-    const auto found = breakers_in_hand_.find(name);
-    if (found == breakers_in_hand_.end()) continue;
+    const auto found = loaded_breakers_.find(name);
+    if (found == loaded_breakers_.end()) continue;
     names.push_back(name);
     for (const BreakerMeter::Probe& probe : found->second.meter.probes())
       ids.push_back(probe.id), tokens.push_back(probe.token);
@@ -118,7 +118,7 @@ void PostgresStore::fold_breakers(const std::set<std::string>& wanted) {
   const Rows notes = ask(breaker_sql_.take_notes, params(texts(names)));
   if (notes.size() != 0) wrote();
   for (int i = 0; i < notes.size(); ++i) {
-    BreakerInHand& breaker = breakers_in_hand_.at(notes.string(i, 0));
+    LoadedBreaker& breaker = loaded_breakers_.at(notes.string(i, 0));
     breaker.meter.end(
         breaker.settings, {notes.integer(i, 1), notes.integer(i, 2)},
         WallTime::from_us(notes.integer(i, 3)),
@@ -129,17 +129,17 @@ void PostgresStore::fold_breakers(const std::set<std::string>& wanted) {
   }
   for (int i = 0; i < probes.size(); ++i) {
     const std::int64_t became = probes.integer(i, 2);
-    if (became == 0) continue;  // it runs
+    if (became == 0) continue;  // still running
     const auto how = became == 1 ? BreakerMeter::End::succeeded : BreakerMeter::End::neither;
     for (const std::string& name : names) {
-      BreakerInHand& breaker = breakers_in_hand_.at(name);
+      LoadedBreaker& breaker = loaded_breakers_.at(name);
       breaker.meter.end(breaker.settings, {probes.integer(i, 0), probes.integer(i, 1)}, now_.wall,
                         how, now_.wall);
     }
   }
 }
 
-// For a claim from these queues, whose rows are locked: each breaker as it is now.
+// Loads the current breakers for a claim from these queues, whose rows are locked.
 void PostgresStore::take_breakers_of(const std::vector<const QueueInfo*>& queues) {
   std::set<std::string> names;
   for (const QueueInfo* queue : queues) {
@@ -149,23 +149,23 @@ void PostgresStore::take_breakers_of(const std::vector<const QueueInfo*>& queues
   take_breakers(names, BreakerLock::waits);
   fold_breakers(names);
   for (const std::string& name : names) {
-    const auto found = breakers_in_hand_.find(name);
-    if (found != breakers_in_hand_.end())
+    const auto found = loaded_breakers_.find(name);
+    if (found != loaded_breakers_.end())
       found->second.meter.step(found->second.settings, now_.wall);
   }
 }
 
 int PostgresStore::room_under_breaker(const QueueInfo& queue) const {
-  const auto found = breakers_in_hand_.find(queue.limits.breaker);
-  return (found == breakers_in_hand_.end() ? BreakerMeter() : found->second.meter).room();
+  const auto found = loaded_breakers_.find(queue.limits.breaker);
+  return (found == loaded_breakers_.end() ? BreakerMeter() : found->second.meter).room();
 }
 
-// Of half-open breakers that several queues of one claim name, so that they have it together.
+// The remaining starts of half-open breakers that several queues of one claim share.
 std::map<std::string, int> PostgresStore::shared_rooms(const Claiming& claiming) const {
   std::map<std::string, int> named, rooms;
   for (const QueueInfo* queue : claiming.queues) {
-    const auto found = breakers_in_hand_.find(queue->limits.breaker);
-    if (found == breakers_in_hand_.end() || found->second.meter.state() != BreakerState::half_open)
+    const auto found = loaded_breakers_.find(queue->limits.breaker);
+    if (found == loaded_breakers_.end() || found->second.meter.state() != BreakerState::half_open)
       continue;
     if (++named[found->first] == 2) rooms.emplace(found->first, found->second.meter.room());
   }
@@ -173,14 +173,14 @@ std::map<std::string, int> PostgresStore::shared_rooms(const Claiming& claiming)
 }
 
 void PostgresStore::begin_under_breaker(int queue, BreakerMeter::Probe attempt) {
-  if (breakers_in_hand_.empty()) return;
-  const auto found = breakers_in_hand_.find(queue_by_id(queue).limits.breaker);
-  if (found != breakers_in_hand_.end()) found->second.meter.begin(attempt);
+  if (loaded_breakers_.empty()) return;
+  const auto found = loaded_breakers_.find(queue_by_id(queue).limits.breaker);
+  if (found != loaded_breakers_.end()) found->second.meter.begin(attempt);
 }
 
 // -- ends -----------------------------------------------------------------------------------------
 
-// What the end of an attempt says, before it ends.
+// Notes how an attempt counts, before it ends.
 void PostgresStore::note_for_breaker(const JobRow& row, const Outcome& outcome) {
   const std::string& name = queue_by_id(row.queue).limits.breaker;
   const auto open_for = open_breaker_for(outcome);
@@ -195,12 +195,12 @@ void PostgresStore::note_for_breaker(const JobRow& row, const Outcome& outcome) 
   touched_breakers_.insert(name);
 }
 
-// An attempt of that queue has ended: one that is not closed may have waited for it.
+// An attempt of that queue has ended; a breaker that is not closed may have waited for it.
 void PostgresStore::touch_breaker_of(const QueueInfo& queue) {
   const auto copy = breakers_.find(queue.limits.breaker);
-  const bool in_hand = breakers_in_hand_.contains(queue.limits.breaker);
-  if (in_hand || (copy != breakers_.end() &&
-                  (copy->second.uncertain || copy->second.meter.state() != BreakerState::closed)))
+  const bool loaded = loaded_breakers_.contains(queue.limits.breaker);
+  if (loaded || (copy != breakers_.end() &&
+                 (copy->second.uncertain || copy->second.meter.state() != BreakerState::closed)))
     touched_breakers_.insert(queue.limits.breaker);
 }
 
@@ -217,8 +217,8 @@ void PostgresStore::flush_breaker_notes() {
   write(breaker_sql_.note, params(texts(names), jobs, tokens, began, failed, open_for, wall()));
 }
 
-// Before the commit: what this batch ended is counted, unless somebody else has the lock. He, or
-// whoever claims next, counts it then.
+// Before the commit: counts the ends of this batch, unless another transaction has the lock. Then
+// that transaction, or the next claim, counts them.
 void PostgresStore::settle_breakers() {
   const std::set<std::string> touched = std::exchange(touched_breakers_, {});
   if (!touched.empty()) {
@@ -226,10 +226,10 @@ void PostgresStore::settle_breakers() {
     fold_breakers(touched);
   }
   for (const std::string& name : touched) {
-    if (!breakers_in_hand_.contains(name)) open_queues_of(name);
+    if (!loaded_breakers_.contains(name)) open_queues_of(name);
   }
   bool changed = false;
-  for (const auto& [name, breaker] : breakers_in_hand_) {
+  for (const auto& [name, breaker] : loaded_breakers_) {
     if (breaker.meter == breaker.was && breaker.settings == breaker.had) continue;
     const std::string state = MS_MUTANT(breaker_not_kept) ? "" : breaker.meter.text();
     write(breaker_sql_.save,
@@ -237,8 +237,8 @@ void PostgresStore::settle_breakers() {
     const BreakerState before = breaker.was.state(), now = breaker.meter.state();
     changed =
         changed || before != now || now != BreakerState::closed || breaker.settings != breaker.had;
-    const bool wakes = !MS_MUTANT(end_of_probe_wakes_nobody) || before == BreakerState::open;
-    const bool moved = !(breaker.meter == breaker.was);  // not its settings alone
+    const bool wakes = !MS_MUTANT(end_of_probe_wakes_no_worker) || before == BreakerState::open;
+    const bool moved = !(breaker.meter == breaker.was);  // not only its settings
     if (moved && before != BreakerState::closed && breaker.meter.room() > 0 && wakes)
       open_queues_of(name);
     if (before == now) continue;
@@ -271,7 +271,7 @@ void PostgresStore::load_breakers() {
 
 void PostgresStore::remember_breakers() {
   for (const std::string& name : after_.no_breakers) breakers_.erase(name);
-  for (const auto& [name, breaker] : breakers_in_hand_)
+  for (const auto& [name, breaker] : loaded_breakers_)
     breakers_[name] = {.settings = breaker.settings, .meter = breaker.meter};
 }
 
@@ -285,8 +285,8 @@ void PostgresStore::doubt_breaker_of(const QueueInfo& queue) {
   if (copy != breakers_.end()) copy->second.uncertain = true;
 }
 
-// Open ones when they become half open; those that wait for probes again and again, for a probe may
-// have ended where nobody was told.
+// When open breakers become half open. Half-open breakers that wait for probes are checked
+// periodically, because the end of a probe may not have been reported.
 WallTime PostgresStore::next_half_open() const {
   WallTime next = WallTime::never();
   for (const auto& [name, breaker] : breakers_) {
@@ -298,7 +298,7 @@ WallTime PostgresStore::next_half_open() const {
   return next;
 }
 
-// How many became half open.
+// Returns how many became half open.
 int PostgresStore::step_breakers(int limit) {
   breakers_looked_at_ = now_.wall;
   std::set<std::string> names;
@@ -312,8 +312,8 @@ int PostgresStore::step_breakers(int limit) {
   fold_breakers(names);
   int changed = 0;
   for (const std::string& name : names) {
-    const auto found = breakers_in_hand_.find(name);
-    if (found == breakers_in_hand_.end() || changed == limit) continue;
+    const auto found = loaded_breakers_.find(name);
+    if (found == loaded_breakers_.end() || changed == limit) continue;
     const BreakerState before = found->second.meter.state();
     found->second.meter.step(found->second.settings, now_.wall);
     if (before != found->second.meter.state()) ++changed;
@@ -323,17 +323,17 @@ int PostgresStore::step_breakers(int limit) {
 
 // -- operations -----------------------------------------------------------------------------------
 
-// nullptr = there is none.
-BreakerInHand* PostgresStore::take_breaker(const std::string& name) {
+// nullptr = no such breaker.
+LoadedBreaker* PostgresStore::take_breaker(const std::string& name) {
   flush();
   take_breakers({name}, BreakerLock::waits);
-  fold_breakers({name});  // what ended before is judged by what it was
-  const auto found = breakers_in_hand_.find(name);
-  return found == breakers_in_hand_.end() ? nullptr : &found->second;
+  fold_breakers({name});  // earlier ends count for the old settings
+  const auto found = loaded_breakers_.find(name);
+  return found == loaded_breakers_.end() ? nullptr : &found->second;
 }
 
-// Before the limits of a queue are others, whose row is locked. What the old one let begin of it
-// says nothing to it any more.
+// Call before the limits of a queue change; its row is locked. Running jobs of the queue no longer
+// count for the old breaker.
 void PostgresStore::change_breaker(const QueueInfo& queue, const std::string& name) {
   const std::string before = queue.limits.breaker;
   if (before == name) return;
@@ -344,12 +344,12 @@ void PostgresStore::change_breaker(const QueueInfo& queue, const std::string& na
   }
   take_breakers(both, BreakerLock::waits);
   fold_breakers(both);
-  const auto found = breakers_in_hand_.find(before);
-  if (found == breakers_in_hand_.end() || found->second.meter.probes().empty()) return;
+  const auto found = loaded_breakers_.find(before);
+  if (found == loaded_breakers_.end() || found->second.meter.probes().empty()) return;
   Ints ids;
   for (const BreakerMeter::Probe& probe : found->second.meter.probes()) ids.push_back(probe.id);
   const Rows rows = ask(breaker_sql_.of_queue, params(ids, std::int64_t{queue.id}));
-  BreakerInHand& breaker = found->second;
+  LoadedBreaker& breaker = found->second;
   const std::vector<BreakerMeter::Probe> probes = breaker.meter.probes();
   for (int i = 0; i < rows.size(); ++i) {
     for (const BreakerMeter::Probe& probe : probes) {
@@ -362,7 +362,7 @@ void PostgresStore::change_breaker(const QueueInfo& queue, const std::string& na
 }
 
 OperationResult PostgresStore::operator()(const PutBreaker& op) {
-  BreakerInHand* breaker = take_breaker(op.name);
+  LoadedBreaker* breaker = take_breaker(op.name);
   if (breaker == nullptr) {
     if (ask(breaker_sql_.count, {}).integer(0, 0) >= kMaxBreakers) return too_many_breakers();
     write(breaker_sql_.insert, params(op.name, breaker_settings_text(op.settings)));
@@ -385,13 +385,13 @@ OperationResult PostgresStore::operator()(const RemoveBreaker& op) {
   write(breaker_sql_.remove, params(op.name));
   write(sql_.raise_version, params("queues"));
   after_.queues = true;
-  breakers_in_hand_.erase(op.name);
+  loaded_breakers_.erase(op.name);
   after_.no_breakers.insert(op.name);
   return Done{};
 }
 
 OperationResult PostgresStore::operator()(const OpenBreaker& op) {
-  BreakerInHand* breaker = take_breaker(op.name);
+  LoadedBreaker* breaker = take_breaker(op.name);
   if (breaker == nullptr) return no_breaker(op.name);
   fold_breakers({op.name});
   const Duration time = op.open_for == Duration(0) ? breaker->settings.open_for : op.open_for;
@@ -400,7 +400,7 @@ OperationResult PostgresStore::operator()(const OpenBreaker& op) {
 }
 
 OperationResult PostgresStore::operator()(const CloseBreaker& op) {
-  BreakerInHand* breaker = take_breaker(op.name);
+  LoadedBreaker* breaker = take_breaker(op.name);
   if (breaker == nullptr) return no_breaker(op.name);
   fold_breakers({op.name});
   breaker->meter.set_closed(now_.wall);

@@ -1,4 +1,4 @@
-// Breakers: their statements, what a transaction has in hand of them, and what a node remembers.
+// Circuit breakers: statements, the breakers that a transaction has loaded, and a node's copies.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +21,16 @@ struct BreakerStatements {
 struct BreakerCopy {
   BreakerSettings settings;
   BreakerMeter meter;
-  bool uncertain = false;  // others may have changed it since
+  bool uncertain = false;  // other nodes may have changed it
 };
 
-// Locked by this transaction.
-struct BreakerInHand {
+// A breaker that this transaction has locked.
+struct LoadedBreaker {
   BreakerSettings settings, had;
-  BreakerMeter meter, was;  // now, and as the database has it
+  BreakerMeter meter, was;  // now, and as in the database
 };
 
-// An end that is to be counted.
+// An end that is not counted yet.
 struct BreakerNote {
   std::string breaker;
   BreakerMeter::Probe attempt;

@@ -1,4 +1,4 @@
-// Queues and kinds: small tables of which every node keeps a copy.
+// Queues and kinds: small tables; every node keeps a copy.
 #include <fmt/format.h>
 
 #include "api/audit_images.h"
@@ -51,7 +51,7 @@ void PostgresStore::load_queues() {
     note_brief(*kept);
     queues_by_name_[kept->name] = kept.get();
   }
-  // What a batch made that was undone.
+  // Removes entries that a rolled-back batch made.
   if (static_cast<std::size_t>(rows.size()) != queues_by_id_.size()) {
     std::unordered_set<int> there;
     for (int i = 0; i < rows.size(); ++i) there.insert(static_cast<int>(rows.integer(i, 0)));
@@ -112,7 +112,8 @@ const QueueInfo& PostgresStore::queue_of(const std::string& name) {
 const QueueInfo& PostgresStore::queue_by_id(int id) {
   auto found = queues_by_id_.find(id);
   if (found == queues_by_id_.end()) {
-    // Another node made it. Not by load_queues(): answers of this transaction may be under way.
+    // Another node created it. load_queues() is not allowed here: statements of this transaction
+    // may be pending.
     const Rows rows = ask(sql_.load_queues, {});
     for (int i = 0; i < rows.size(); ++i) {
       auto& kept = queues_by_id_[static_cast<int>(rows.integer(i, 0))];
@@ -164,7 +165,8 @@ void PostgresStore::changed_queue(const QueueInfo& queue) {
   after_.queues = true;
 }
 
-// As the database has it: the copy may not know what another node did, and would undo that.
+// Reads the row from the database: the copy may lack another node's change, which would be
+// overwritten.
 QueueInfo& PostgresStore::locked_queue(const std::string& name) {
   QueueInfo& queue = *queues_by_id_[queue_of(name).id];
   const Rows row = ask(sql_.lock_queue, params(name));
@@ -183,7 +185,7 @@ QueueInfo& PostgresStore::locked_queue(const std::string& name) {
   return queue;
 }
 
-// Asks the database: the copy may not know what another node created or removed.
+// Asks the database: the copy may not know that another node created or removed the queue.
 bool PostgresStore::has_queue(const std::string& name) {
   flush();
   const Rows found = ask(sql_.find_removable, params(name));
@@ -220,7 +222,7 @@ WallTime PostgresStore::next_resume() const {
 }
 
 int PostgresStore::resume_queues(int limit) {
-  std::set<std::pair<WallTime, std::string>> due;  // by this node's copy
+  std::set<std::pair<WallTime, std::string>> due;  // according to this node's copy
   if (!any_pause_ends_) return 0;
   for (const auto& [id, queue] : queues_by_id_) {
     const bool ends = queue->pause && queue->pause->until && *queue->pause->until <= now_.wall;
@@ -230,7 +232,7 @@ int PostgresStore::resume_queues(int limit) {
   for (const auto& [until, name] : due) {
     if (resumed == limit) break;
     QueueInfo& queue = locked_queue(name);
-    // Another node may have resumed it, or paused it for longer.
+    // Another node may have resumed the queue or extended its pause.
     if (!queue.pause || !queue.pause->until || *queue.pause->until > now_.wall) continue;
     const AuditObject object{.kind = AuditObject::Kind::queue, .name = name};
     std::string before = image_of(object, ImageLock::left_alone);
@@ -265,8 +267,8 @@ OperationResult PostgresStore::operator()(const SetRetention& op) {
   return Done{};
 }
 
-// The row of a removed queue stays: other nodes may enqueue with its id at this moment. Reads list
-// it again as soon as more has been enqueued.
+// The row of a removed queue stays: other nodes may be enqueuing with its id. Reads list the queue
+// again once jobs have been enqueued.
 OperationResult PostgresStore::operator()(const RemoveQueue& op) {
   flush();
   const Rows found = ask(sql_.find_removable, params(op.queue));

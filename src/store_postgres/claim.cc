@@ -1,40 +1,39 @@
-// Claim: takes jobs from the front of the lines of their queues, past those that other nodes are
-// taking.
+// Claim: takes jobs from the front of the ready queues, skipping jobs that other nodes are taking.
 //
-// What was claimed leaves a dead entry at the front of its line until the database has cleaned up,
-// which a transaction that somebody holds open prevents for as long as it lives. So this store
-// remembers for each queue and priority where the line begins, and looks from the very beginning
-// only when that finds too little, and seldom in proportion to what such a look costs. And now and
-// then although it finds enough: a transaction of somebody's own that enqueued may have been open
-// for long before its commit, and its job must not wait until the others are done.
+// A claimed job leaves a dead row at the front of its ready queue until vacuum removes it, which
+// any long-running transaction prevents. So this store remembers, for each queue and priority,
+// where the live rows begin. It reads from the very beginning only when that finds too few jobs,
+// and limits the share of time spent on it. It also does so from time to time although it finds
+// enough: a client's own transaction may have enqueued a job long before its commit, and this job
+// must not wait until all others are done.
 #include <algorithm>
 #include <tuple>
 
 #include "base/mutant.h"
 #include "store/bounds.h"
 #include "store_postgres/claimed_columns.h"
-#include "store_postgres/plain.h"
+#include "store_postgres/fast_path.h"
 
 namespace mainspring::pg {
 
 namespace {
 constexpr Duration kCheapLook = std::chrono::milliseconds(2);
 constexpr Duration kLookEvery = std::chrono::seconds(2);
-constexpr int kLookShare = 10;  // of the time, at most a tenth goes into looks from the beginning
-// Others are about to commit jobs whose run_at is the time at which their batch began: what is
-// nearer to now than this may still get a job before what was claimed.
+constexpr int kLookShare = 10;  // at most a tenth of the time is spent on reads from the beginning
+// The run_at of a job is the start of its batch, which commits later. So a run_at closer to now
+// than this may still get a job in front of those already claimed.
 constexpr std::int64_t kLateCommit = 100'000;  // microseconds
 
-constexpr std::size_t kMaxGiven = 20'000;      // claims that are remembered
-constexpr std::size_t kGivenPerClaim = 2;      // of those are looked at for each new claim
-constexpr std::int64_t kLookSoon = 1'000'000;  // microseconds before others look at a claim
+constexpr std::size_t kMaxGiven = 20'000;      // maximum claims remembered
+constexpr std::size_t kGivenPerClaim = 2;      // earlier claims examined for each new claim
+constexpr std::int64_t kLookSoon = 1'000'000;  // microseconds before other nodes look at a claim
 
-bool stands_before(const ClaimedJob& a, const ClaimedJob& b) {
+bool comes_before(const ClaimedJob& a, const ClaimedJob& b) {
   return std::tie(a.priority, a.run_at, a.id) < std::tie(b.priority, b.run_at, b.id);
 }
 
-bool is_of_line(const Claim& op) {
-  return op.queues.size() == 1 && queue_of_line(op.queues[0]) != op.queues[0];
+bool is_of_queue(const Claim& op) {
+  return op.queues.size() == 1 && base_queue_of(op.queues[0]) != op.queues[0];
 }
 }  // namespace
 
@@ -45,7 +44,7 @@ std::size_t PostgresStore::claim_run(std::span<const Operation> rest,
   std::size_t done = 0;
   for (; done < rest.size(); ++done) {
     const auto* op = std::get_if<Claim>(&rest[done]);
-    if (op == nullptr || is_of_line(*op) || op->job != 0) break;
+    if (op == nullptr || is_of_queue(*op) || op->job != 0) break;
     if (done + 1 < rest.size() && std::holds_alternative<Audit>(rest[done + 1])) break;
     auto claiming = std::make_shared<Claiming>();
     claiming->op = op;
@@ -54,14 +53,14 @@ std::size_t PostgresStore::claim_run(std::span<const Operation> rest,
   }
   if (run.empty()) return 0;
   flush();
-  workflows_.flush();  // now, and not behind the answers to these
+  workflows_.flush();  // now, not after the answers to these statements
   forget_given(run.size() * kGivenPerClaim);
   for (const auto& claiming : run) claiming->queues = queues_named(*claiming->op);
   lock_limited(run);
   for (const auto& claiming : run) {
     if (!claiming->queues.empty()) begin_claim(claiming);
   }
-  if (plain_ || may_close_later(run, done == rest.size())) {
+  if (fast_path_ || may_close_later(run, done == rest.size())) {
     open_->claims = std::move(run);
     return done;
   }
@@ -74,8 +73,8 @@ std::size_t PostgresStore::claim_run(std::span<const Operation> rest,
   return done;
 }
 
-// Claims that end a batch which commits in any case: their answers come with the commit's, and what
-// they leave open is done behind it, as that of a plain batch.
+// Claims that end a batch which commits anyway: their answers come with the commit's, and what
+// remains open is done after the commit, as for a fast-path batch.
 bool PostgresStore::may_close_later(const std::vector<std::shared_ptr<Claiming>>& run,
                                     bool is_last) const {
   const auto limited = [](const auto& claiming) {
@@ -85,8 +84,7 @@ bool PostgresStore::may_close_later(const std::vector<std::shared_ptr<Claiming>>
   return is_last && wrote_ && durable_ && std::none_of(run.begin(), run.end(), limited);
 }
 
-// The rows of all their queues before the first breaker, so that two nodes do not wait for each
-// other.
+// Locks the rows of all their queues before the first breaker, so that two nodes do not deadlock.
 void PostgresStore::lock_limited(const std::vector<std::shared_ptr<Claiming>>& run) {
   std::set<std::int64_t> ids;
   int limited = 0;
@@ -104,32 +102,32 @@ void PostgresStore::begin_claim(const std::shared_ptr<Claiming>& claiming) {
   claim_limited(claiming);
 }
 
-// Short of what was asked for, and there may be more where it did not look?
+// Whether the claim found too few jobs and did not look everywhere.
 bool PostgresStore::wants_more(const Claiming& claiming) {
   if (!claiming.sent_once || claiming.full ||
       std::ssize(claiming.result.jobs) >= claiming.op->max || is_limited(claiming))
     return false;
-  return claiming.met_bundles || claiming.undone != 0 || (claiming.short_of && may_look(claiming));
+  return claiming.met_packs || claiming.undone != 0 || (claiming.short_of && may_look(claiming));
 }
 
-// What it found in all its tries. What a later one found may stand before the rest; until it is
-// committed it must not, for it may come to nothing alone.
+// The result of all tries. A later try may have found an earlier job; it stays in the order found
+// until it is committed, because it may fail on its own.
 ClaimResult PostgresStore::take_result(Claiming& claiming) {
   auto& jobs = claiming.result.jobs;
-  if (claiming.place_of.empty()) std::stable_sort(jobs.begin(), jobs.end(), stands_before);
+  if (claiming.place_of.empty()) std::stable_sort(jobs.begin(), jobs.end(), comes_before);
   return std::move(claiming.result);
 }
 
 void PostgresStore::look_again(const std::shared_ptr<Claiming>& claiming) {
   constexpr int kMaxTries = 100;
   for (int tries = 0; tries < kMaxTries && wants_more(*claiming); ++tries) {
-    // What it could not take of a bundle stands in front of the next: that is undone, from the
-    // beginning, for the line is believed to begin behind what it took.
+    // The claim could not take some ids of a pack, which precede the next try. Undo it and read
+    // from the beginning, because the ready queue is assumed to begin after what was taken.
     const auto before = claiming->result.jobs.size();
     const bool stuck = claiming->left_some && !claiming->undoes;
     claiming->undoes = claiming->undoes || stuck;
     const bool look = stuck ? claiming->from_beginning || may_look(*claiming)
-                            : !claiming->met_bundles && claiming->undone == 0;
+                            : !claiming->met_packs && claiming->undone == 0;
     send_claim(claiming, look);
     settle();
     if (!stuck && claiming->undone == 0 && claiming->result.jobs.size() == before) break;
@@ -149,7 +147,7 @@ std::vector<const QueueInfo*> PostgresStore::queues_named(const Claim& op) {
 std::optional<Ints> PostgresStore::kinds_named(const Claim& op) {
   if (op.kinds.empty()) return std::nullopt;
   const auto known = [this](const std::string& name) { return kinds_by_name_.contains(name); };
-  // One that is unknown here may be another node's by now, whichever others are known.
+  // An unknown kind may have been created by another node, whatever other kinds are known.
   if (!std::all_of(op.kinds.begin(), op.kinds.end(), known)) look_up_kinds();
   Ints kinds;
   for (const std::string& name : op.kinds) {
@@ -165,13 +163,13 @@ bool PostgresStore::may_look(const Claiming& claiming) {
   return hint.looking <= kCheapLook || steady_.now().instant >= next;
 }
 
-// Enough may be found without; then once in a while.
+// If enough is found without it: only from time to time.
 bool PostgresStore::must_look(const Claiming& claiming) {
   if (claiming.queues.size() != 1) return false;
   QueueHint& hint = hints_[claiming.queues.front()->id];
   const Instant now = steady_.now().instant;
   if (now < hint.looked_at + std::max(kLookEvery, hint.looking * kLookShare)) return false;
-  hint.looked_at = now;  // not the next claim of this batch too
+  hint.looked_at = now;  // also counts for the next claim of this batch
   return true;
 }
 
@@ -186,12 +184,12 @@ void PostgresStore::send_claim(const std::shared_ptr<Claiming>& claiming, bool f
   claiming->sent = steady_.now().instant;
   claiming->sent_once = true;
   claiming->short_of = false;
-  claiming->met_bundles = claiming->left_some = false;
+  claiming->met_packs = claiming->left_some = false;
   claiming->undone = 0;
   const bool one_queue = claiming->queues.size() == 1;
-  const bool bundles = from_beginning || may_hold_bundles(*claiming);
-  const bool takes = bundles && one_queue && !claiming->undoes && max >= options_.least_of_bundle;
-  if (bundles && !takes) undo_bundles(claiming, max, kinds, from_beginning);
+  const bool packs = from_beginning || may_hold_packs(*claiming);
+  const bool takes = packs && one_queue && !claiming->undoes && max >= options_.least_of_pack;
+  if (packs && !takes) undo_packs(claiming, max, kinds, from_beginning);
   auto then = [this, claiming, takes](const Rows& rows) { take_claimed(*claiming, rows, takes); };
   Params p = params(max);
   if (kinds) {
@@ -214,25 +212,25 @@ void PostgresStore::send_claim(const std::shared_ptr<Claiming>& claiming, bool f
       if (!from_beginning && at != 0) claiming->from_beginning = false;
     }
     p.add(std::int64_t{queue}).add(priorities).add(firsts);
-    const int each = hint.per_bundle != 0 ? hint.per_bundle : options_.most_of_bundle;
+    const int each = hint.per_pack != 0 ? hint.per_pack : options_.most_of_pack;
     if (takes) p.add((max + each - 1) / each);
   } else {
     Ints ids;
     for (const QueueInfo* queue : claiming->queues) ids.push_back(queue->id);
     p.add(ids);
   }
-  const Statement& plain = one_queue ? sql_.claim_one_queue : sql_.claim_queues;
-  later(takes ? sql_.claim_bundles : plain, p, std::move(then));
+  const Statement& read_jobs = one_queue ? sql_.claim_one_queue : sql_.claim_queues;
+  later(takes ? sql_.claim_packs : read_jobs, p, std::move(then));
 }
 
-void PostgresStore::take_claimed(Claiming& claiming, const Rows& rows, bool of_bundles) {
+void PostgresStore::take_claimed(Claiming& claiming, const Rows& rows, bool of_packs) {
   const Claim& op = *claiming.op;
   const bool one_queue = claiming.queues.size() == 1;
   claiming.answered = true;
   auto& jobs = claiming.result.jobs;
   const auto before = static_cast<std::ptrdiff_t>(jobs.size());
-  const int begin = of_bundles ? 1 : 0;
-  const std::int64_t seq_of_bundles = of_bundles ? note_bundles(claiming, rows) : 0;
+  const int begin = of_packs ? 1 : 0;
+  const std::int64_t seq_of_packs = of_packs ? note_packs(claiming, rows) : 0;
   jobs.reserve(jobs.size() + static_cast<std::size_t>(rows.size() - begin));
   for (int i = begin; i < rows.size(); ++i) {
     jobs.push_back(read_claimed(rows, i, op, claiming.until));
@@ -244,12 +242,12 @@ void PostgresStore::take_claimed(Claiming& claiming, const Rows& rows, bool of_b
   }
   const auto& place_of = claiming.place_of;
   std::sort(jobs.begin() + before, jobs.end(), [&](const ClaimedJob& a, const ClaimedJob& b) {
-    return place_of.empty() ? stands_before(a, b) : place_of.at(a.id) < place_of.at(b.id);
+    return place_of.empty() ? comes_before(a, b) : place_of.at(a.id) < place_of.at(b.id);
   });
   if (rows.size() > begin) {
     wrote();
     marked_ = true;
-    const std::int64_t seq = of_bundles ? seq_of_bundles : rows.integer(0, kClaimedColumns);
+    const std::int64_t seq = of_packs ? seq_of_packs : rows.integer(0, kClaimedColumns);
     GivenClaim given{.look_at = claiming.until, .seq = seq, .ids = {}};
     for (int i = begin; i < rows.size(); ++i) given.ids.push_back(rows.integer(i, 0));
     after_.given.push_back(std::move(given));
@@ -258,43 +256,45 @@ void PostgresStore::take_claimed(Claiming& claiming, const Rows& rows, bool of_b
   const bool enough = claiming.full || static_cast<int>(claiming.result.jobs.size()) >= op.max;
   if (one_queue) {
     QueueHint& hint = hints_[claiming.queues.front()->id];
-    // Behind what was claimed, as far as nothing of that priority was left before it. Of a backlog
-    // no more than that: its dead entries lie close together, thousands in a tenth of a second.
+    // Remembers a start after the claimed jobs, if nothing of that priority was left before it. For
+    // a backlog only up to there: its dead rows are adjacent, and thousands take a tenth of a
+    // second.
     if (op.kinds.empty()) {
       for (const ClaimedJob& job : claiming.result.jobs) {
         auto& first = hint.first[static_cast<std::size_t>(job.priority)];
         first = std::max(first, std::min(job.run_at.us(), wall() - kLateCommit));
       }
     }
-    keep_turns_in_sight(claiming, hint);
+    keep_heads_in_sight(claiming, hint);
     if (claiming.from_beginning) {
       hint.looked_at = steady_.now().instant;
       hint.looking = hint.looked_at - claiming.sent;
     }
     claiming.short_of = !enough && !claiming.from_beginning;
   }
-  const bool more = claiming.short_of || claiming.met_bundles || claiming.undone != 0;
+  const bool more = claiming.short_of || claiming.met_packs || claiming.undone != 0;
   if (!enough && op.kinds.empty() && !more) note_dry(claiming);
-  // Who waits is not told when others let go of what it passed: refresh() looks.
+  // Waiting claims are not notified when other transactions release the jobs that this claim
+  // skipped; refresh() finds them.
   for (const QueueInfo* queue : claiming.queues) hints_[queue->id].passed = !enough && more;
 }
 
-// Of those that got a turn in this batch a claim may know nothing that was sent with them, and
-// began behind them.
-void PostgresStore::keep_turns_in_sight(const Claiming& claiming, QueueHint& hint) const {
-  for (const auto& [line, first] : turns_) {
-    const auto priority = static_cast<std::size_t>(line.second);
-    const bool behind = line.first == claiming.queues.front()->id &&
-                        first < claiming.from[priority] && !MS_MUTANT(turn_out_of_sight);
-    if (behind) hint.first[priority] = std::min(hint.first[priority], first);
+// A claim sent in the same round trip as new heads of sessions does not know them. It may have read
+// the ready queue from a later position. Moves the remembered start back to the new heads.
+void PostgresStore::keep_heads_in_sight(const Claiming& claiming, QueueHint& hint) const {
+  for (const auto& [place, first] : heads_) {
+    const auto priority = static_cast<std::size_t>(place.second);
+    const bool missed = place.first == claiming.queues.front()->id &&
+                        first < claiming.from[priority] && !MS_MUTANT(head_out_of_sight);
+    if (missed) hint.first[priority] = std::min(hint.first[priority], first);
   }
 }
 
-// Nothing is left that a claim could take, as far as anybody can tell now.
+// No available job is left, as far as this node can tell now.
 void PostgresStore::note_dry(const Claiming& claiming) {
   for (const QueueInfo* queue : claiming.queues) {
     const auto room = claiming.rooms.find(queue->id);
-    // With costs a queue may be full before its hint says so. Whatever gives it room makes it wet.
+    // With costs a queue may be full before its hint says so; more capacity then clears `dry`.
     const bool full =
         room != claiming.rooms.end() && room->second.jobs() == 0 && queue->limits.costs.empty();
     if (queue->paused || full || claiming.unfinished.contains(queue->id)) continue;
@@ -303,7 +303,7 @@ void PostgresStore::note_dry(const Claiming& claiming) {
   }
 }
 
-// The last attempt's checkpoint, for the few that have one; then the answer is whole.
+// Reads the last attempt's checkpoint, for the few jobs that have one; then the answer is complete.
 void PostgresStore::read_checkpoints(Claiming& claiming) {
   if (claiming.extras.empty()) return;
   const Rows rows = ask(sql_.checkpoints, params(claiming.extras));
@@ -338,7 +338,7 @@ ClaimedJob PostgresStore::read_claimed(const Rows& rows, int row, const Claim& o
   job.session = rows.string(row, 16);
   job.session_state = rows.string(row, 17);
   job.has_memos = (column(7) & kFlagMemos) != 0;
-  in_hand_.erase(job.id);  // as it was before
+  loaded_.erase(job.id);  // as it was before
   begin_under_breaker(queue, {job.id, job.token});
   --after_.available[queue];
   ++after_.running[queue];
@@ -348,17 +348,17 @@ ClaimedJob PostgresStore::read_claimed(const Rows& rows, int row, const Claim& o
                          .until = until,
                          .flags = static_cast<int>(column(7)),
                          .queue = queue,
-                         .plain = ends_plainly(column(8), static_cast<int>(column(7))) &&
-                                  !is_of_line(op) && !queue_by_id(queue).limits.concurrency &&
-                                  !queue_by_id(queue).limits.per_key.any() &&
-                                  queue_by_id(queue).limits.breaker.empty(),
+                         .simple = ends_simply(column(8), static_cast<int>(column(7))) &&
+                                   !is_of_queue(op) && !queue_by_id(queue).limits.concurrency &&
+                                   !queue_by_id(queue).limits.per_key.any() &&
+                                   queue_by_id(queue).limits.breaker.empty(),
                          .session = job.session});
   return job;
 }
 
-// Claims all of whose jobs have ended need not be looked at when their leases would have: the row
-// goes, a few with each new claim. What a lost connection or a failed batch makes this node forget
-// stays in the database, and whoever leads looks at it in time.
+// A claim whose jobs have all ended need not be examined when its leases would expire: its row is
+// deleted, a few with each new claim. Rows that this node forgets, by a lost connection or a failed
+// batch, stay in the database, and the leader examines them when they are due.
 void PostgresStore::forget_given(std::size_t claims) {
   Ints times, seqs;
   for (std::size_t left = std::min(claims, given_.size()); left > 0; --left) {
@@ -381,8 +381,8 @@ void PostgresStore::remember_given() {
   }
 }
 
-// It was committed, and the answer was lost. Of two claims that cannot be told apart each gets what
-// the other did not.
+// The claim was committed, and its answer was lost. If two claims cannot be distinguished, each
+// gets jobs that the other did not get.
 void PostgresStore::find_claimed(Claiming& claiming, std::unordered_set<JobId>& given) {
   const Claim& op = *claiming.op;
   const Rows rows = ask(sql_.find_claimed, params(claiming.until, node_, op.worker, claiming.at));
@@ -397,12 +397,12 @@ void PostgresStore::find_claimed(Claiming& claiming, std::unordered_set<JobId>& 
   }
 }
 
-// One that the record of who asked stands behind.
+// A claim that is followed by its audit record.
 OperationResult PostgresStore::operator()(const Claim& op) {
   if (op.job != 0) return claim_named(op);
   if (op.queues.size() == 1) {
-    if (const auto session = parse_session_line(op.queues[0])) return claim_turn(op, *session);
-    if (const auto queue = parse_accept_line(op.queues[0]))
+    if (const auto session = parse_session_queue(op.queues[0])) return claim_head(op, *session);
+    if (const auto queue = parse_accept_queue(op.queues[0]))
       return accept_next(op, std::string(*queue));
   }
   flush();

@@ -1,7 +1,7 @@
-// What a claim answers of each job, in the order in which read_claimed() counts the columns.
+// The columns that a claim returns for each job, in the order of read_claimed().
 #pragma once
 
-// What a claim makes of a job's row; $3 to $7 are the claim's.
+// How a claim changes a job's row; $3 to $7 are the claim's parameters.
 #define MS_BEGUN                                                                                  \
   "state = 3, attempt = attempt + 1, version = version + 1, token = "                             \
   "nextval('$schema.tokens_given'), worker = $3, lease = $4, lease_until = $5, claimed_at = $7, " \
@@ -13,12 +13,12 @@
   "j.session, CASE WHEN j.flags & 64 <> 0 THEN (SELECT x.state FROM $schema.sessions x "   \
   "WHERE x.queue = j.queue AND x.key = j.session) END AS session_state"
 
-// Bytes of a job k that count against kPageBytes, and that bound: a claim gives jobs until they
+// Bytes of a job k that count against kPageBytes, and that limit: a claim returns jobs until they
 // reach it.
 #define MS_CLAIMED_BYTES "octet_length(k.args) + coalesce(octet_length(k.headers), 0)"
 #define MS_PAGE_BYTES "8388608"
 
-// The same columns without a job, and how many they are.
+// The same columns without a job, and their number.
 #define MS_NO_CLAIMED                                                                          \
   "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, " \
   "NULL, "                                                                                     \

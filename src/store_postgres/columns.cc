@@ -1,4 +1,4 @@
-// The text of statements whose rows come as columns.
+// SQL text of statements whose rows are passed as columns.
 #include "store_postgres/columns.h"
 
 #include <fmt/format.h>

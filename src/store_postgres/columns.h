@@ -1,8 +1,8 @@
-// Rows that go to a statement as columns.
+// Passes rows to a statement as columns.
 //
-// An array costs the server time for each of its rows: to take it apart, to join it to the others,
-// and to read it there. A column of numbers that is the same in all rows, as most are in most
-// batches, goes as one value instead; one of texts that has none not at all (Params::column).
+// Each array costs the server time per row: to unpack it, to join it with the others, and to read
+// it. A number column with the same value in all rows, as in most batches, is passed as one value
+// instead. A text column that is empty in all rows is omitted (Params::column).
 #pragma once
 
 #include <array>

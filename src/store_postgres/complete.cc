@@ -1,9 +1,10 @@
-// Completions of jobs that this node gave out and that nothing waits for: one statement for many
-// requests, without looking at the rows first. Those that it does not find are looked at.
+// Completes jobs that this node gave out and whose end has no further effects: one statement for
+// many requests, without reading the rows first. Jobs that the statement does not find are read
+// then.
 #include <algorithm>
 
 #include "base/mutant.h"
-#include "store_postgres/plain.h"
+#include "store_postgres/fast_path.h"
 
 namespace mainspring::pg {
 namespace {
@@ -15,14 +16,14 @@ bool posts_nothing(const Outcome& outcome) {
 
 }  // namespace
 
-bool PostgresStore::completes_plainly(const Finish& op) const {
-  return completes_plainly(op, {}, false);
+bool PostgresStore::completes_simply(const Finish& op) const {
+  return completes_simply(op, {}, false);
 }
 
-bool PostgresStore::completes_plainly(const Finish& op, const Completing& run,
-                                      bool of_sessions) const {
+bool PostgresStore::completes_simply(const Finish& op, const Completing& run,
+                                     bool of_sessions) const {
   std::unordered_set<JobId> own;
-  if (!options_.joins) {  // what was given out is not known here: the statement looks
+  if (!options_.joins) {  // this connection does not know the claims: the statement checks
     return op.within.scopes == nullptr &&
            std::all_of(op.results.begin(), op.results.end(), [&](const JobOutcome& r) {
              return posts_nothing(r.outcome) && !run.seen.contains(r.id) && own.insert(r.id).second;
@@ -30,13 +31,13 @@ bool PostgresStore::completes_plainly(const Finish& op, const Completing& run,
   }
   return std::all_of(op.results.begin(), op.results.end(), [&](const JobOutcome& r) {
     const auto lease = own_leases_.find(r.id);
-    if (!posts_nothing(r.outcome) || lease == own_leases_.end() || !lease->second.plain ||
-        lease->second.token != r.token || in_hand_.contains(r.id) || run.seen.contains(r.id) ||
+    if (!posts_nothing(r.outcome) || lease == own_leases_.end() || !lease->second.simple ||
+        lease->second.token != r.token || loaded_.contains(r.id) || run.seen.contains(r.id) ||
         !own.insert(r.id).second)
       return false;
     if (!lease->second.session.empty()) {
       if (!of_sessions || r.session_state) return false;
-      if (begun_ < hints_[lease->second.queue].by_hand_until) return false;
+      if (batch_start_ < hints_[lease->second.queue].by_hand_until) return false;
     }
     const auto queue = queues_by_id_.find(lease->second.queue);
     return queue != queues_by_id_.end() && op.within.has(queue->second->name);
@@ -52,7 +53,7 @@ void PostgresStore::take_completions(const Finish& op, Completing& run) const {
       run.ids.push_back(r.id), run.tokens.push_back(r.token), run.results.push_back(result);
       continue;
     }
-    Completing::Turns& t = run.turns;
+    Completing::Heads& t = run.heads;
     const LeaseOfJob& known = lease->second;
     const bool keep = entered_.contains({known.queue, known.session}) &&
                       !MS_MUTANT(session_dropped_before_entered);
@@ -68,8 +69,8 @@ std::size_t PostgresStore::finish_run(std::span<const Operation> rest,
   std::size_t size = 0;
   for (; size < rest.size(); ++size) {
     const auto* op = std::get_if<Finish>(&rest[size]);
-    if (op == nullptr || !(plain_ || completes_plainly(*op, *run, false))) break;
-    // The record of who asked stands behind it: that goes one by one.
+    if (op == nullptr || !(fast_path_ || completes_simply(*op, *run, false))) break;
+    // An operation followed by its audit record is applied on its own.
     if (size + 1 < rest.size() && std::holds_alternative<Audit>(rest[size + 1])) break;
     take_completions(*op, *run);
   }
@@ -78,14 +79,14 @@ std::size_t PostgresStore::finish_run(std::span<const Operation> rest,
   run->answers = std::span(results).subspan(results.size() - rest.size(), size);
   run->answered = run->seen.empty();
   if (!run->seen.empty()) hold();
-  // Two statements, and one order of locks.
-  if (!run->ids.empty() && !run->turns.ids.empty() && !MS_MUTANT(two_orders_of_locks)) {
+  // Two statements, but one lock order.
+  if (!run->ids.empty() && !run->heads.ids.empty() && !MS_MUTANT(two_orders_of_locks)) {
     Ints all(run->seen.begin(), run->seen.end());
-    tell(plain_session_sql_.lock_jobs, params(all));
+    tell(fast_path_session_sql_.lock_jobs, params(all));
   }
   if (!run->ids.empty()) send_completions(run);
-  if (!run->turns.ids.empty()) send_turns(run);
-  if (plain_) {
+  if (!run->heads.ids.empty()) send_heads(run);
+  if (fast_path_) {
     open_->completions.push_back(run);
   } else {
     settle();
@@ -104,11 +105,11 @@ void PostgresStore::send_completions(const std::shared_ptr<Completing>& run) {
     p.add(run->results);
   }
   p.add(node_).add(batch_).add(options_.store.retention_completed.count());
-  later(sql_.complete_plain, p, [this, run](const Rows& rows) { note_completed(*run, rows); });
+  later(sql_.complete_simple, p, [this, run](const Rows& rows) { note_completed(*run, rows); });
 }
 
 void PostgresStore::note_completed(Completing& run, const Rows& rows) {
-  run.answered = run.turns.ids.empty() || run.ids.empty() || run.first_answered;
+  run.answered = run.heads.ids.empty() || run.ids.empty() || run.first_answered;
   run.first_answered = true;
   if (rows.empty()) return;
   wrote();
@@ -116,7 +117,7 @@ void PostgresStore::note_completed(Completing& run, const Rows& rows) {
   std::set<int> queues;
   std::int64_t ended = 0;
   for (int i = 0; i < rows.size(); ++i) {
-    if (rows.is_null(i, 1)) continue;  // of those that got the turn
+    if (rows.is_null(i, 1)) continue;  // the new heads
     const auto queue = static_cast<int>(rows.integer(i, 0));
     const Ints ids = rows.ints(i, 1);
     queues.insert(queue);
@@ -136,13 +137,13 @@ void PostgresStore::note_completed(Completing& run, const Rows& rows) {
   }
 }
 
-// Those that the statement did not find are looked at.
+// Reads the jobs that the statement did not find.
 void PostgresStore::answer_completions(Completing& run) {
   std::vector<JobId> missing;
   for (const JobId id : run.seen) {
     if (!run.done.contains(id)) missing.push_back(id);
   }
-  if (!missing.empty() && options_.joins) jobs_by_id(missing);  // in the order of locks
+  if (!missing.empty() && options_.joins) jobs_by_id(missing);  // in lock order
   for (std::size_t i = 0; i < run.operations.size(); ++i) {
     FinishResult answer;
     for (const JobOutcome& r : std::get<Finish>(run.operations[i]).results) {
@@ -150,10 +151,10 @@ void PostgresStore::answer_completions(Completing& run) {
         answer.results.push_back(FinishStatus::ok);
         continue;
       }
-      after_.unleased.push_back(r.id);  // it is not this node's any more, or soon will not be
+      after_.unleased.push_back(r.id);  // no longer this node's lease, or soon not
       const OperationResult looked_at = (*this)(Finish{.worker = "", .results = {r}});
       answer.results.push_back(std::get<FinishResult>(looked_at).results[0]);
-      // It was done, and only the answer was lost.
+      // The completion was done, and only the answer was lost.
       if (!run.answered && answer.results.back() == FinishStatus::ok) after_.ended.push_back(r.id);
     }
     run.answers[i] = std::move(answer);

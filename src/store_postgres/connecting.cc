@@ -1,4 +1,4 @@
-// Tries the hosts of a URL side by side, each a little later than the one before.
+// Connects to the hosts of a URL in parallel, each a little later than the one before.
 #include "store_postgres/connecting.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace {
 struct Option {
   std::string keyword, value;
 };
-using HostOptions = std::vector<Option>;  // all that is said of one host
+using HostOptions = std::vector<Option>;  // all options of one host
 
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts(1);
@@ -28,9 +28,9 @@ std::vector<std::string> split(const std::string& text) {
   return parts;
 }
 
-// What the URL says, once for each of its hosts. A host, address or port that is left out there is
-// left out here: then libpq's default holds. Lists that do not fit together stay lists, which libpq
-// refuses in its own words; so does what cannot be parsed, as "dbname".
+// The URL's options, once per host. A host, address or port that is omitted in the URL is omitted
+// here: libpq's default applies. Lists of different lengths stay lists, and text that cannot be
+// parsed is passed as "dbname": libpq refuses both with its own message.
 std::vector<HostOptions> hosts_of(const std::string& url) {
   std::vector<Option> lists, others;
   std::size_t hosts = 1;
@@ -56,7 +56,7 @@ std::vector<HostOptions> hosts_of(const std::string& url) {
   return found;
 }
 
-// One host that is being connected to.
+// A connection attempt to one host.
 class Attempt {
  public:
   Attempt(const ConnectionOptions& options, const HostOptions& host, Instant deadline);
@@ -75,8 +75,8 @@ class Attempt {
     return {.fd = PQsocket(connection_), .events = events, .revents = 0};
   }
   Instant deadline() const { return deadline_; }
-  // To be called when the socket is ready, or the deadline has come. True = it is connected. Throws
-  // PgError when it failed.
+  // Call when the socket is ready or the deadline has passed. True = connected. Throws PgError on
+  // failure.
   bool go_on(const ConnectionOptions& options, bool ready, Instant now);
   PGconn* release() { return std::exchange(connection_, nullptr); }
 
@@ -92,7 +92,7 @@ Attempt::Attempt(const ConnectionOptions& options, const HostOptions& host, Inst
     : deadline_(deadline) {
   const std::string unheard =
       fmt::to_string(std::max<std::int64_t>(1000, options.timeout.count() / 1000));
-  // Later ones win: what the URL says goes before the defaults, but not before what must be.
+  // Later entries win: the URL overrides the defaults, but not the required options.
   std::vector<const char*> keys = {"tcp_user_timeout", "keepalives_idle",
                                    "fallback_application_name"};
   std::vector<const char*> values = {unheard.c_str(), "10", options.name.c_str()};
@@ -130,7 +130,7 @@ bool Attempt::go_on(const ConnectionOptions& options, bool ready, Instant now) {
   return true;
 }
 
-// The hosts of one URL until one of them is connected.
+// Tries the hosts of a URL until one is connected.
 class Race {
  public:
   Race(const ConnectionOptions& options, const Clock& clock)
@@ -154,8 +154,8 @@ class Race {
   const ConnectionOptions& options_;
   const Clock& clock_;
   const std::vector<HostOptions> hosts_;
-  std::size_t begun_ = 0;  // of hosts_, for the first time
-  Instant next_at_;        // more of them are asked then
+  std::size_t started_hosts_ = 0;  // of hosts_, first attempts
+  Instant next_at_;        // when to try the next host
   std::set<std::size_t> denied_;
   std::vector<Runner> runners_;
   PgError failed_{"", "", true};
@@ -167,13 +167,14 @@ bool Race::is_asked(std::size_t host) const {
 }
 
 bool Race::first_round_runs() const {
-  return begun_ < hosts_.size() || std::any_of(runners_.begin(), runners_.end(),
-                                               [](const Runner& runner) { return !runner.again; });
+  return started_hosts_ < hosts_.size() ||
+         std::any_of(runners_.begin(), runners_.end(),
+                     [](const Runner& runner) { return !runner.again; });
 }
 
 void Race::note(std::size_t host, const PgError& error) {
   constexpr std::size_t kMaxText = 2000;
-  if (begun_ < hosts_.size()) next_at_ = Instant();
+  if (started_hosts_ < hosts_.size()) next_at_ = Instant();
   if (error.is("28P01")) denied_.insert(host);
   if (error.is("28P01") || failed_.sqlstate.empty()) failed_.sqlstate = error.sqlstate;
   if (failed_.message.find(error.message) != std::string::npos) return;
@@ -185,18 +186,18 @@ void Race::begin(std::size_t host, bool again, Instant now) {
   next_at_ = now + kNextHostAfter;
   try {
     Attempt attempt(options_, hosts_[host], now + options_.connect_timeout);
-    attempt.go_on(options_, false, now);  // what is refused at once
+    attempt.go_on(options_, false, now);  // detect an immediate refusal
     runners_.push_back({host, again, std::move(attempt)});
   } catch (const PgError& error) {
     note(host, error);
   }
 }
 
-// The next one. When all were asked and one of them is silent, those that said no: they may have
-// become what is looked for before that one has used its time.
+// Starts the next host. When all were tried and one has not answered, retries those that refused:
+// one of them may become the primary before the silent host times out.
 void Race::begin_more(Instant now) {
-  while (begun_ < hosts_.size() && (runners_.empty() || now >= next_at_)) {
-    const std::size_t host = begun_++;
+  while (started_hosts_ < hosts_.size() && (runners_.empty() || now >= next_at_)) {
+    const std::size_t host = started_hosts_++;
     begin(host, false, now);
   }
   if (runners_.empty() || now < next_at_ || !first_round_runs()) return;

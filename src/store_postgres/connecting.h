@@ -1,19 +1,19 @@
-// From a URL that may name several hosts to one connection to a server.
+// Connects to one of the hosts in a URL.
 #pragma once
 
 #include "store_postgres/connection.h"
 
 namespace mainspring::pg {
 
-// How long a host is waited for before the next one of the URL is tried beside it.
+// How long to wait for a host before the next host of the URL is tried in parallel.
 inline constexpr Duration kNextHostAfter = std::chrono::milliseconds(250);
 
-// The first host that answers and is what `options` ask for, the hosts in the order of the URL: the
-// next one is asked as soon as the one before failed, or has not answered within kNextHostAfter.
-// So a machine that is switched off costs that much, not options.connect_timeout, which is the
-// limit of each. While one is silent, those that refused are asked again, as often: a standby may
-// become the primary meanwhile. Throws PgError: 28P01 if a server refused the user or the password.
-// The caller owns the connection.
+// Connects to the first host that answers and satisfies `options`. Hosts are tried in the order of
+// the URL: the next one after the previous one failed, or has not answered within kNextHostAfter.
+// So a machine that is down costs kNextHostAfter, not options.connect_timeout, which limits each
+// attempt. While a host is silent, the hosts that refused are retried at the same interval: a
+// standby may become the primary. Throws PgError: 28P01 if a server refused the user or the
+// password. The caller owns the connection.
 PGconn* connect_to_any(const ConnectionOptions& options, const Clock& clock);
 
 }  // namespace mainspring::pg

@@ -1,4 +1,4 @@
-// libpq in pipeline mode, non-blocking, with poll() for the deadlines.
+// libpq in pipeline mode, non-blocking, with poll() for deadlines.
 #include "store_postgres/connection.h"
 
 #include <endian.h>
@@ -40,7 +40,7 @@ std::uint64_t read64(const char* at) {
   return be64toh(v);
 }
 
-// One dimension from 1, as in the binary format of arrays.
+// One dimension with lower bound 1, in the binary format of arrays.
 void begin_array(std::string& out, Oid element, std::size_t size, bool nulls) {
   append32(out, size == 0 ? 0 : 1);
   append32(out, nulls ? 1 : 0);
@@ -52,7 +52,7 @@ void begin_array(std::string& out, Oid element, std::size_t size, bool nulls) {
 
 constexpr std::uint32_t kNull = 0xffffffff;
 
-constexpr char kEncoded = '\x01';  // begins text that is not as it was given
+constexpr char kEncoded = '\x01';  // prefix of text that was encoded
 constexpr std::string_view kHex = "0123456789abcdef";
 
 std::string decoded(std::string_view text) {
@@ -63,7 +63,7 @@ std::string decoded(std::string_view text) {
   return out;
 }
 
-// The length of the UTF-8 sequence at `at`, or 0 if it is none. Source: Unicode 15, table 3-7.
+// The length of the UTF-8 sequence at `at`; 0 = invalid. Source: Unicode 15, table 3-7.
 std::size_t sequence_length(const unsigned char* at, std::size_t left) {
   const auto follows = [&](std::size_t i, unsigned low, unsigned high) {
     return left > i && at[i] >= low && at[i] <= high;
@@ -295,7 +295,7 @@ std::string Rows::text(int row, int column) const {
 
 namespace {
 
-// Calls `element(bytes, length)` for each of an array of one dimension; length -1 = NULL.
+// Calls `element(bytes, length)` for each element of a one-dimensional array; length -1 = NULL.
 template <class Element>
 void read_array(std::string_view bytes, Element element) {
   if (bytes.size() < 20) return;  // empty, or NULL
@@ -420,7 +420,7 @@ void Connection::send_all(Instant deadline) {
     const int left = PQflush(connection_);
     if (left < 0) lose("sending");
     if (left == 0) return;
-    // The server may want its answers read before it reads on.
+    // The server may block until its answers are read.
     pollfd fd{.fd = PQsocket(connection_), .events = POLLIN | POLLOUT, .revents = 0};
     const int ready = poll(&fd, 1, left_ms(deadline, clock_.now().instant));
     if (ready == 0) wait(false, Instant());
@@ -429,7 +429,7 @@ void Connection::send_all(Instant deadline) {
   }
 }
 
-// What was queued is to be answered. A sync also ends what an error made the server skip.
+// Makes the server answer all queued statements. A sync also ends the skipping after an error.
 void Connection::sync(Instant deadline) {
   if (flushed_) return;
   if (PQpipelineSync(connection_) != 1) lose("sending");
@@ -439,7 +439,7 @@ void Connection::sync(Instant deadline) {
   ++trips_;
 }
 
-// The next result, or nullptr for the end of one statement's.
+// The next result; nullptr = end of one statement's results.
 PGresult* Connection::take(Instant deadline) {
   while (PQisBusy(connection_) != 0) {
     wait(true, deadline);
@@ -448,7 +448,7 @@ PGresult* Connection::take(Instant deadline) {
   return PQgetResult(connection_);
 }
 
-// The next one that answers a statement.
+// The next result that answers a statement.
 PGresult* Connection::take_answer(Instant deadline) {
   for (;;) {
     PGresult* result = take(deadline);
@@ -507,14 +507,14 @@ void Connection::finish() {
   }
 }
 
-// The statements behind a failed one are skipped by the server up to the next sync.
+// After a failed statement the server skips all statements up to the next sync.
 void Connection::fail(const PGresult* result) {
   const char* state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
   PgError error{state == nullptr ? "" : state, trimmed(PQresultErrorMessage(result)), false};
   if (PQstatus(connection_) == CONNECTION_BAD) lose("receiving");
-  // The server is ending, or its other processes crashed: nothing more comes from here.
+  // The server shuts down, or one of its processes crashed: this connection receives nothing more.
   error.lost = error.sqlstate.rfind("57P", 0) == 0;
-  // What was to be prepared behind it is not; the names are not used again.
+  // Later PREPAREs in the pipeline were skipped; their names are not reused.
   prepared_.clear();
   ++generation_;
   const Instant deadline = clock_.now().instant + options_.timeout;
@@ -568,7 +568,16 @@ void Connection::ping() {
 }
 
 Error to_error(const PgError& error) {
-  if (error.is("28P01") || error.is("28000") || error.is("42501"))
+  if (error.is("42501")) {
+    // The rest of the message quotes the statement, whole tables of it.
+    const std::string why = error.message.substr(0, error.message.find("\nLINE "));
+    return {
+        .code = ErrorCode::unauthenticated,
+        .message = fmt::format("PostgreSQL: {}: grant the role this right, or create the tables "
+                               "with `mainspring store migrate` as their owner",
+                               why)};
+  }
+  if (error.is("28P01") || error.is("28000"))
     return {.code = ErrorCode::unauthenticated, .message = "PostgreSQL: " + error.message};
   if (error.is("53100"))
     return {.code = ErrorCode::storage_full,

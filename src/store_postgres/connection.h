@@ -1,9 +1,9 @@
 // Connection: libpq with RAII, binary parameters and results, a deadline for each round trip, and
-// errors as one exception that never leaves this module.
+// errors as one exception type that never leaves this module.
 //
-// A connection works in libpq's pipeline mode: queue() sends a statement without waiting, next()
-// takes the oldest answer that has not been taken, so that a transaction of several statements
-// costs one round trip where none needs the answer of another.
+// A connection uses libpq's pipeline mode: queue() sends a statement without waiting, next()
+// returns the oldest answer not yet taken. So a transaction of several statements costs one round
+// trip if no statement depends on the answer of another.
 //
 // Threads: one at a time. After an error with `lost` the connection is closed: open another one.
 #pragma once
@@ -25,22 +25,22 @@
 
 namespace mainspring::pg {
 
-// Thrown by everything here; caught where the module's functions return a Result.
+// Thrown by all functions here; caught where the module's functions return a Result.
 struct PgError {
-  std::string sqlstate;  // of the server; "" = the connection's
+  std::string sqlstate;  // of the server; "" = connection error
   std::string message;
-  bool lost = false;  // the connection cannot be used any more
-  // Serialization failure, deadlock, lock or statement timeout: the transaction was undone and may
-  // be tried again.
+  bool lost = false;  // the connection is unusable
+  // Whether this is a serialization failure, deadlock, lock timeout or statement timeout: the
+  // transaction was rolled back and may be retried.
   bool passing() const;
-  // The server behind the connection accepts no writes any more, as what stands behind one address
-  // may when the primary changes. The transaction was undone; another connection may do better.
+  // The server no longer accepts writes, for example after a failover of its address. The
+  // transaction was rolled back; another connection may succeed.
   bool read_only() const { return sqlstate == "25006"; }
   bool is(std::string_view state) const { return sqlstate == state; }
 };
 
-// One statement. `$schema.` in the text stands for the schema. Made once per store, used on every
-// connection; prepared at its first use on each.
+// One statement. `$schema.` in the text is replaced by the schema. Created once per store and used
+// on every connection; prepared at its first use on each.
 struct Statement {
   Statement(std::string_view schema, std::string_view sql);
   std::string sql;
@@ -54,10 +54,10 @@ using Reals = std::vector<std::optional<double>>;
 using Texts =
     std::vector<std::optional<std::string_view>>;  // must live until the statement is sent
 
-// Text as a column of type text takes it: the server refuses zero bytes and what is no UTF-8, which
-// callers may give. Such text goes as 0x01 and its bytes in hexadecimal; Rows gives it back.
+// Encodes text for a column of type text: the server refuses zero bytes and invalid UTF-8, which
+// callers may pass. Such text is sent as 0x01 and its bytes in hexadecimal; Rows decodes it.
 std::string storable(std::string_view text);
-// True if it goes as it is.
+// True if the text needs no encoding.
 bool is_storable(std::string_view text);
 
 // "" as NULL.
@@ -65,8 +65,8 @@ inline std::optional<std::string_view> text_or_null(std::string_view text) {
   return text.empty() ? std::nullopt : std::optional<std::string_view>(text);
 }
 
-// The parameters of one execution, in order, as the server's binary format: bigint, float8, bool,
-// text, bytea, and arrays of bigint, float8 and text. Cast in the SQL where a column is smaller.
+// The parameters of one execution, in order, in the server's binary format: bigint, float8, bool,
+// text, bytea, and arrays of bigint, float8 and text. Cast in the SQL if a column is smaller.
 class Params {
  public:
   Params& add(std::int64_t v);
@@ -86,7 +86,7 @@ class Params {
   Params& add(const std::optional<double>& v) { return v ? add(*v) : null(kFloat8); }
   Params& add(const std::optional<std::string_view>& v) { return v ? add(*v) : null(kText); }
   Params& add(const std::optional<Ints>& v) { return v ? add(*v) : null(kInt8Array); }
-  // Of rows_text(): one value, or none, where that says it all.
+  // A column of rows_text(): one value or none, if that is sufficient.
   Params& column(const Ints& v);
   Params& column(const Texts& v);
   // "" becomes NULL.
@@ -124,11 +124,11 @@ class Rows {
   PGresult* get() const { return result_.get(); }
   std::int64_t affected() const;
   bool is_null(int row, int column) const { return PQgetisnull(result_.get(), row, column) != 0; }
-  // bigint, integer, smallint and bool, by the length that came. NULL is 0.
+  // bigint, integer, smallint and bool, by the received length. NULL is 0.
   std::int64_t integer(int row, int column) const;
   std::optional<std::int64_t> maybe(int row, int column) const;
   double real(int row, int column) const;  // float8
-  // Of text as it was given to Params; of bytea the bytes. NULL is "".
+  // Text as given to Params; for bytea the bytes. NULL is "".
   std::string text(int row, int column) const;
   std::string string(int row, int column) const { return text(row, column); }
   std::vector<std::int64_t> ints(int row, int column) const;  // of bigint[]
@@ -147,43 +147,43 @@ struct ConnectionOptions {
   Duration connect_timeout{0};
   Duration timeout{0};  // of each wait for an answer
   bool prepared = true;
-  bool writable = true;  // refuse a server that is read-only
+  bool writable = true;  // refuse a read-only server
   std::string name;      // application_name
 };
 
 class Connection {
  public:
-  // Throws PgError. Waits at most connect_timeout for each host, for several of them at once.
+  // Throws PgError. Waits at most connect_timeout per host; several hosts in parallel.
   Connection(const ConnectionOptions& options, const Clock& clock);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // Sends without waiting. Throws when the connection is lost.
+  // Sends without waiting. Throws if the connection is lost.
   void queue(const Statement& statement, const Params& params = {});
-  // The answer of the oldest queued statement. If it failed, those behind it are dropped with it,
-  // up to here: the transaction is the caller's to end.
+  // The answer of the oldest queued statement. If it failed, all later queued statements are
+  // dropped too; the caller must end the transaction.
   Rows next();
   Rows run(const Statement& statement, const Params& params = {}) {
     queue(statement, params);
     return next();
   }
-  // Waits for the answers of all that was queued and still is, and for the end of what they were
-  // part of: where no transaction was begun, the statements queued since the last answer are one,
-  // and this is its commit. Throws if any of them failed, or the commit did.
+  // Waits for the answers of all queued statements, and for the end of their transaction. Without
+  // BEGIN, the statements queued since the last answer are one transaction, and this commits it.
+  // Throws if any statement or the commit failed.
   void finish();
   std::size_t pending() const { return pending_; }
-  // Drops the answers that nobody wants, and errors with them.
+  // Drops pending answers and errors.
   void forget();
-  // Text without parameters, several statements if need be; not within pipeline: for migrations.
-  // Nothing may be pending.
+  // Text without parameters, possibly several statements; not in the pipeline. For migrations. No
+  // statement may be pending.
   void execute(const std::string& sql);
-  // A round trip that is no transaction. Throws when there is no answer in time.
+  // A round trip without a transaction. Throws if there is no answer in time.
   void ping();
-  // For notifications, and to wait for them.
+  // To wait for notifications.
   PGconn* handle() { return connection_; }
   int server_version() const { return PQserverVersion(connection_); }
-  std::string parameter(const char* name) const;  // as ParameterStatus tells it
+  std::string parameter(const char* name) const;  // as reported by ParameterStatus
   // Round trips so far.
   std::int64_t trips() const { return trips_; }
 
@@ -201,15 +201,15 @@ class Connection {
   ConnectionOptions options_;
   PGconn* connection_ = nullptr;
   std::vector<bool> prepared_;  // by the statement's number
-  std::deque<bool> preparing_;  // one per pending statement: an answer of PREPARE comes before
+  std::deque<bool> preparing_;  // one per pending statement: an answer of PREPARE comes first
   std::size_t pending_ = 0;
-  bool flushed_ = true;  // a sync stands behind all that was queued
-  int syncs_ = 0;        // that have not been answered
+  bool flushed_ = true;  // a sync follows the last queued statement
+  int syncs_ = 0;        // syncs without an answer
   int generation_ = 0;   // of prepared names
   std::int64_t trips_ = 0;
 };
 
-// What a caller is told. `unavailable` for what may be tried again.
+// The error for a caller. `unavailable` for errors that may be retried.
 Error to_error(const PgError& error);
 
 }  // namespace mainspring::pg

@@ -1,12 +1,12 @@
-// Costs: which slots the jobs of heavy kinds take.
+// Costs: the slots that jobs of expensive kinds use.
 //
-// Whoever claims such a job leaves a row in running_keys, under the key "" that no job has; like
-// those of limit keys it counts while its job runs, and goes when somebody counts. All of it is
-// written under the lock of the queue's row, and nothing of it for queues without costs.
+// A claim of such a job inserts a row in running_keys, under the key "", which no job has. Like the
+// rows of limit keys it counts while its job is running, and the next count removes it. All of this
+// is written under the lock of the queue's row. Queues without costs have no such rows.
 #include <charconv>
 
 #include "base/mutant.h"
-#include "store_postgres/plain.h"
+#include "store_postgres/fast_path.h"
 
 namespace mainspring::pg {
 
@@ -14,14 +14,15 @@ int PostgresStore::cost_of(const QueueInfo& queue, std::int64_t kind) {
   return queue.limits.costs.empty() ? 1 : queue.limits.cost_of(kind_name(static_cast<int>(kind)));
 }
 
-// Of a job that does not stand in a line that was looked at.
+// For a job that was not read from a ready queue.
 int PostgresStore::cost_of_job(const QueueInfo& queue, JobId id) {
   if (queue.limits.costs.empty()) return 1;
   const Rows rows = ask(key_sql_.kind_of_job, params(id));
   return rows.empty() ? 1 : queue.limits.cost_of(rows.text(0, 0));
 }
 
-// "render=3": as the statements count what runs. What that takes beyond one slot each.
+// "render=3": the running jobs of each kind, as the statements count them. Returns their slots
+// beyond one each.
 std::int64_t extra_slots(const QueueLimits& limits, const std::optional<int>& concurrency,
                          const std::vector<std::string>& running) {
   std::int64_t extra = 0;
@@ -37,7 +38,7 @@ std::int64_t extra_slots(const QueueLimits& limits, const std::optional<int>& co
   return extra;
 }
 
-// Of the queues that have costs. Their rows are locked.
+// For the queues that have costs. Their rows are locked.
 std::map<int, std::int64_t> PostgresStore::extra_of_queues(const Ints& ids) {
   Ints heavy;
   for (const std::int64_t id : ids) {
@@ -55,7 +56,7 @@ std::map<int, std::int64_t> PostgresStore::extra_of_queues(const Ints& ids) {
   return extra;
 }
 
-// Of the keys: slots, by what runs.
+// Slots of each key used by running jobs.
 std::map<std::string, std::int64_t> PostgresStore::taken_by_keys(const QueueInfo& queue,
                                                                  const Texts& keys) {
   std::map<std::string, std::int64_t> taken;
@@ -70,7 +71,7 @@ std::map<std::string, std::int64_t> PostgresStore::taken_by_keys(const QueueInfo
   return taken;
 }
 
-// Jobs that a claim has given.
+// Records the costs of claimed jobs.
 void PostgresStore::note_costs(const std::vector<ClaimedJob>& jobs) {
   std::map<int, std::pair<Texts, Ints>> heavy;
   for (const ClaimedJob& job : jobs) {
@@ -83,20 +84,20 @@ void PostgresStore::note_costs(const std::vector<ClaimedJob>& jobs) {
     write(key_sql_.note_running, params(std::int64_t{queue}, rows.first, rows.second), false);
 }
 
-// An available job that may have held up others was not claimed.
+// An available job that may have delayed others left the ready queue without being claimed.
 void PostgresStore::heavy_left(const JobRow& row) {
   const auto queue = queues_by_id_.find(row.queue);
   if (queue == queues_by_id_.end() || cost_of(*queue->second, row.kind) == 1) return;
   after_.gained.insert(row.queue);
-  gain_line(accept_line(queue->second->name));
+  gain_queue(accept_queue(queue->second->name));
 }
 
-// Before new limits of a queue are written, whose row is locked: see change_key_limits().
+// Call before new limits of a queue are written; its row is locked: see change_key_limits().
 void PostgresStore::change_costs(const QueueInfo& queue, const QueueLimits& limits) {
   if (queue.limits.costs == limits.costs) return;
   flush();
   if (!queue.limits.any()) tell(key_sql_.lock_lines, {});
-  // The leader looks at each of its keys for when it opens for the next of the costs (open_keys).
+  // The leader checks for each key when it opens for the next of the costs (open_keys).
   const bool keys = !limits.costs.empty() && limits.per_key.rate;
   if (keys) queues_by_id_.at(queue.id)->keys_open_at = now_.wall;
   write(key_sql_.drop_costs, params(std::int64_t{queue.id}, wall(), keys));

@@ -1,5 +1,5 @@
-// The database's time between its answers: what is known grows less certain with its age, and an
-// answer counts if it is more certain than that, or cannot be true together with it.
+// The database's time between its answers. An estimate becomes less certain with age. An answer
+// replaces it if the answer is more certain, or contradicts it.
 #include <algorithm>
 #include <cstdlib>
 
@@ -9,7 +9,7 @@
 namespace mainspring {
 
 namespace {
-// Steady clocks of two machines part by less than a millisecond in a second.
+// Steady clocks of two machines drift by less than a millisecond per second.
 constexpr int kDriftShare = 1000;
 }  // namespace
 
@@ -19,7 +19,7 @@ struct DatabaseClock::State {
   mutable Mutex mutex;
   bool known MS_GUARDED_BY(mutex) = false;
   std::int64_t offset MS_GUARDED_BY(mutex) = 0;  // wall minus instant, in microseconds
-  Duration way MS_GUARDED_BY(mutex){0};          // of the answer that it is from
+  Duration way MS_GUARDED_BY(mutex){0};          // round trip of the answer that it comes from
   Instant at MS_GUARDED_BY(mutex);
 };
 
@@ -33,9 +33,9 @@ Now DatabaseClock::now() const {
   return now;
 }
 
-// An answer that was held up says little: the database may have looked at its clock at any moment
-// of its way. If it were taken because nothing else has come for a while, this node would rescue
-// leases that have not ended.
+// A slow answer is imprecise: the database may have read its clock at any moment of the round trip.
+// If slow answers were accepted for lack of others, this node would rescue leases that have not
+// ended.
 void DatabaseClock::note(WallTime database, Now sent, Now received) {
   const Duration way = received.instant - sent.instant;
   const std::int64_t offset = database.us() - (sent.instant + way / 2).us();

@@ -1,4 +1,4 @@
-// The database's clock, as answers of any quality tell it.
+// The database's clock, estimated from fast and slow responses.
 #include <doctest/doctest.h>
 
 #include "store_postgres/postgres_store.h"
@@ -10,14 +10,14 @@ namespace {
 
 const WallTime kNoon = WallTime::from_us(1'800'000'000'000'000);
 
-// A node whose own wall clock is an hour slow, and a database that is asked by it.
+// A node whose wall clock is an hour slow, and its database.
 struct Asked {
   ManualClock base{kNoon - 1h};
   DatabaseClock clock{base};
-  Duration set_by{0};  // somebody set the database's clock
+  Duration set_by{0};  // the database's clock was set by this much
 
   WallTime truth() const { return base.now().wall + 1h + set_by; }
-  // The request takes `there`, the answer `back`.
+  // The request takes `there`, the response `back`.
   void ask(Duration there, Duration back) {
     const Now sent = base.now();
     base.advance(there);
@@ -34,7 +34,7 @@ Duration size(Duration d) {
 
 }  // namespace
 
-TEST_CASE("the time of the database is known to half of a round trip") {
+TEST_CASE("the database time is known to half a round trip") {
   Asked asked;
   CHECK(size(asked.off()) >= 1h);
   asked.ask(40ms, 0ms);
@@ -43,7 +43,7 @@ TEST_CASE("the time of the database is known to half of a round trip") {
   CHECK(size(asked.off()) <= 1ms);
 }
 
-TEST_CASE("an answer that was held up does not move the time, however long none has come") {
+TEST_CASE("a delayed response does not change the time, even after a long silence") {
   for (const Duration pause : {1s, 11s, 60s}) {
     CAPTURE(pause.count());
     Asked asked;
@@ -56,7 +56,7 @@ TEST_CASE("an answer that was held up does not move the time, however long none 
   }
 }
 
-TEST_CASE("answers that all have a long way count after a while") {
+TEST_CASE("responses that are all slow count after a while") {
   Asked asked;
   asked.ask(0ms, 2ms);
   const WallTime first = asked.clock.now().wall;
@@ -68,7 +68,7 @@ TEST_CASE("answers that all have a long way count after a while") {
   CHECK(size(asked.off()) == Duration(0));
 }
 
-TEST_CASE("a database whose clock was set, or that is another one, is followed at once") {
+TEST_CASE("a changed database clock, or another database, is followed at once") {
   for (const Duration set_by : {Duration(5s), Duration(-5s), Duration(1h)}) {
     Asked asked;
     asked.ask(1ms, 1ms);

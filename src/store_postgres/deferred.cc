@@ -1,20 +1,21 @@
-// Jobs that are put aside, and claims that name their job.
+// Deferred jobs, and claims that name their job.
 //
-// Such a claim locks the job, then the row of its queue, as who claims from a queue with limits
-// does, so that pause and limits are those of now. The job stands in the line for a moment, and is
-// taken from there like any other.
+// Such a claim locks the job, then the row of its queue, like a claim from a queue with limits, so
+// that pause and limits are current. The job enters the ready queue for a moment and is claimed
+// from there like any other.
 #include <algorithm>
 
 #include "base/mutant.h"
-#include "store_postgres/plain.h"
+#include "store_postgres/fast_path.h"
 
 namespace mainspring::pg {
 
-// Of those that would count, which are in hand: before any of the request is done.
+// Considers only loaded jobs whose results would be accepted; runs before anything of the request
+// is applied.
 std::optional<Error> PostgresStore::cannot_defer_all(const Finish& op) {
   for (const JobOutcome& r : op.results) {
     if (!std::holds_alternative<Defer>(r.outcome)) continue;
-    const JobInHand* held = job(r.id);
+    const LoadedJob* held = job(r.id);
     const bool counts = held != nullptr && held->row.state == JobState::running &&
                         held->row.token == r.token && op.within.has(queue_name(held->row.queue));
     if (counts && (held->row.flags & kFlagSession) != 0)
@@ -23,7 +24,7 @@ std::optional<Error> PostgresStore::cannot_defer_all(const Finish& op) {
   return std::nullopt;
 }
 
-void PostgresStore::defer_attempt(JobInHand& job, const Defer& defer) {
+void PostgresStore::defer_attempt(LoadedJob& job, const Defer& defer) {
   if ((job.row.flags & kFlagCancel) != 0)
     return end_job(job, JobState::cancelled, cancel_reason(job.row.id), "");
   if (!MS_MUTANT(defer_burns_attempt)) --job.row.attempt;
@@ -33,8 +34,8 @@ void PostgresStore::defer_attempt(JobInHand& job, const Defer& defer) {
   if (!defer.reason.empty()) set_reason(job, defer.reason, "");
 }
 
-// It goes on, or ends.
-void PostgresStore::undefer(JobInHand& job) {
+// The job continues or ends.
+void PostgresStore::undefer(LoadedJob& job) {
   if (!job.row.deferred) return;
   job.row.deferred = false;
   set_reason(job, "", "");
@@ -42,7 +43,7 @@ void PostgresStore::undefer(JobInHand& job) {
 
 OperationResult PostgresStore::claim_named(const Claim& op) {
   flush();
-  JobInHand* held = job(op.job);
+  LoadedJob* held = job(op.job);
   if (held == nullptr) return missing(op.job);
   const JobRow& row = held->row;
   const QueueInfo& queue = queue_by_id(row.queue);
@@ -75,8 +76,8 @@ OperationResult PostgresStore::claim_named(const Claim& op) {
   return give_named(op, *held, std::move(key), std::move(rooms));
 }
 
-// `job` is not in hand any more afterwards. `key`: its limit_key, if a limit per key is for it.
-ClaimResult PostgresStore::give_named(const Claim& op, JobInHand& job, std::string key,
+// `job` is unloaded afterwards. `key`: its limit_key, if its queue has a limit per key.
+ClaimResult PostgresStore::give_named(const Claim& op, LoadedJob& job, std::string key,
                                       Rooms rooms) {
   const JobRow& row = job.row;
   const bool deferred = row.deferred;
@@ -87,7 +88,7 @@ ClaimResult PostgresStore::give_named(const Claim& op, JobInHand& job, std::stri
     wrote();
     flush();
   }
-  if (row.version == 1)  // then it may stand in a bundle
+  if (row.version == 1)  // it may be in a pack
     write(sql_.enter_line, params(row.id), false);
   Claim one = op;
   one.max = 1;
@@ -118,11 +119,11 @@ ClaimResult PostgresStore::give_named(const Claim& op, JobInHand& job, std::stri
   p.add(place.priority).add(place.run_at).add(place.id).add(false);
   take_claimed(claiming, ask(sql_.claim_limited, p));
   if (claiming.result.jobs.empty())
-    throw PgError{"XX001", "an available job does not stand in its line", false};
+    throw PgError{"XX001", "an available job is not in its ready queue", false};
   note_keys(claiming);
   note_costs(claiming.result.jobs);
   QueueInfo& of = *queues_by_id_.at(static_cast<int>(queue));
-  if (of.limits.rate) count_begun(of, begins_of(claiming.result.jobs[0].cost, *of.limits.rate));
+  if (of.limits.rate) count_started(of, begins_of(claiming.result.jobs[0].cost, *of.limits.rate));
   read_checkpoints(claiming);
   claiming.result.jobs[0].deferred = deferred;
   return std::move(claiming.result);

@@ -26,7 +26,7 @@ std::optional<Error> PostgresStore::has_another_version(const JobRow& row, std::
 
 OperationResult PostgresStore::operator()(const EditJob& op) {
   if (const auto good = validate(op); !good) return good.error();
-  JobInHand* held = job(op.id);
+  LoadedJob* held = job(op.id);
   if (held == nullptr) return missing(op.id);
   const std::string& queue = queue_name(held->row.queue);
   if (!op.within.has(queue)) return no_job(op.id);
@@ -35,8 +35,8 @@ OperationResult PostgresStore::operator()(const EditJob& op) {
   return EditResult{.state = held->row.state};
 }
 
-void PostgresStore::edit_job(JobInHand& held, const EditJob& op) {
-  if (!held.was || held.body) flush();  // what is written here follows what was written before
+void PostgresStore::edit_job(LoadedJob& held, const EditJob& op) {
+  if (!held.was || held.body) flush();  // later statements here depend on pending changes
   if (op.args || op.tags) {
     const std::string tags = op.tags ? join_tags(*op.tags) : "";
     const auto args = op.args ? std::optional<std::string_view>(*op.args) : std::nullopt;
@@ -50,8 +50,8 @@ void PostgresStore::edit_job(JobInHand& held, const EditJob& op) {
   JobState begins = held.row.state;
   if (op.run_at) begins = state_after_edit(begins, *op.run_at, now_.wall);
   if (op.run_at && (held.row.flags & kFlagSession) != 0) {
-    SessionInHand& session = session_of(held.row);
-    begins = session.row.turn == held.row.id ? state_of_turn(session, begins) : JobState::waiting;
+    LoadedSession& session = session_of(held.row);
+    begins = session.row.head == held.row.id ? state_of_head(session, begins) : JobState::waiting;
   }
   JobRow& row = touch(held);
   if (op.priority) row.priority = *op.priority;
@@ -62,7 +62,7 @@ void PostgresStore::edit_job(JobInHand& held, const EditJob& op) {
 }
 
 OperationResult PostgresStore::operator()(const DeleteJob& op) {
-  JobInHand* held = job(op.id);
+  LoadedJob* held = job(op.id);
   if (held == nullptr) return missing(op.id);
   const std::string& queue = queue_name(held->row.queue);
   if (!op.within.has(queue)) return no_job(op.id);

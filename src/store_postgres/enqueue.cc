@@ -1,11 +1,11 @@
-// Enqueue: all jobs or none, with unique keys and idempotency keys; plain ones of many requests in
-// one statement.
+// Enqueue: all jobs or none, with unique keys and idempotency keys. Simple jobs of many requests
+// are inserted by one statement.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "store/bounds.h"
-#include "store_postgres/plain.h"
+#include "store_postgres/fast_path.h"
 
 namespace mainspring::pg {
 
@@ -21,7 +21,8 @@ WallTime PostgresStore::run_at_of(const NewJob& job) const {
   return job.delay ? now_.wall + *job.delay : now_.wall;
 }
 
-// Others add and end jobs too: before anything is refused the counters are asked, now and then.
+// Other nodes add and end jobs too: the counters are reloaded from time to time, and before a
+// refusal.
 bool PostgresStore::has_room(std::int64_t jobs) {
   constexpr Duration kAskEvery = std::chrono::seconds(1);
   const auto fits = [&] { return live_jobs_ + after_.live + jobs <= options_.store.max_live_jobs; };
@@ -39,11 +40,11 @@ bool PostgresStore::has_sessions(const Enqueue& op) {
                      [](const NewJob& job) { return !job.session.empty(); });
 }
 
-bool PostgresStore::is_plain(const Enqueue& op) {
-  return is_plain_but_for_sessions(op) && !has_sessions(op);
+bool PostgresStore::is_simple(const Enqueue& op) {
+  return is_simple_but_for_sessions(op) && !has_sessions(op);
 }
 
-bool PostgresStore::is_plain_but_for_sessions(const Enqueue& op) {
+bool PostgresStore::is_simple_but_for_sessions(const Enqueue& op) {
   return op.idempotency_key.empty() && op.fence.lease.empty() && !op.jobs.empty() &&
          std::all_of(op.jobs.begin(), op.jobs.end(), [](const NewJob& job) {
            return !job.unique && !job.expires_in && !is_followed(job) && job.limit_key.empty();
@@ -70,11 +71,11 @@ EnqueueResult PostgresStore::take_columns(const Enqueue& op, Columns& c) {
       c.flags.push_back(flags_of(job));
       c.session.push_back(text_or_null(job.session));
     }
-    TallyChange& tally = c.tally[id];
-    ++tally.enqueued;
-    ++tally.counts[static_cast<std::size_t>(begins)];
+    JobCountsChange& job_counts = c.job_counts[id];
+    ++job_counts.enqueued;
+    ++job_counts.counts[static_cast<std::size_t>(begins)];
     if (begins == JobState::available) {
-      if (!c.into_sessions) note_heads(id, 1, 0);  // else it may have to wait for its turn
+      if (!c.into_sessions) note_heads(id, 1, 0);  // else it may have to wait in its session
       auto& begin = hints_[id].first[static_cast<std::size_t>(job.priority)];
       begin = std::min(begin, at.us());
     } else {
@@ -86,9 +87,9 @@ EnqueueResult PostgresStore::take_columns(const Enqueue& op, Columns& c) {
   return answer;
 }
 
-// An array costs the server time for each row: a column that is the same in all of them, as most
-// are in most batches, goes as one value, and one that is empty in all of them not at all.
-void PostgresStore::send_columns(const Columns& c, bool bundles, bool keep_ids,
+// Each array costs the server time per row: a column with the same value in all rows is passed as
+// one value, and an empty column is omitted.
+void PostgresStore::send_columns(const Columns& c, bool packs, bool keep_ids,
                                  std::function<void(Rows)> then) {
   const auto same = [](const Ints& column) {
     return std::all_of(column.begin(), column.end(),
@@ -115,22 +116,23 @@ void PostgresStore::send_columns(const Columns& c, bool bundles, bool keep_ids,
     }
   }
   Ints queues, enqueued, available;
-  for (const auto& [queue, tally] : c.tally) {
-    queues.push_back(queue), enqueued.push_back(tally.enqueued);
-    available.push_back(tally.counts[static_cast<std::size_t>(JobState::available)]);
+  for (const auto& [queue, job_counts] : c.job_counts) {
+    queues.push_back(queue), enqueued.push_back(job_counts.enqueued);
+    available.push_back(job_counts.counts[static_cast<std::size_t>(JobState::available)]);
   }
   p.add(wall()).add(node_).add(batch_).add(keep_ids).add(queues).add(enqueued).add(available);
   p.add(!held_).add(session_);
   for (const auto& value : values) p.add(value);
-  if (bundles) {
-    p.add(options_.most_of_bundle);
-    for (const auto& [queue, tally] : c.tally) hints_[static_cast<int>(queue)].bundles = true;
+  if (packs) {
+    p.add(options_.most_of_pack);
+    for (const auto& [queue, job_counts] : c.job_counts)
+      hints_[static_cast<int>(queue)].packs = true;
   }
   held_ = marked_ = true;
   after_.live_counted += std::ssize(c.state);
   wrote();
-  const Statement& rest = c.some_wait ? sql_.enqueue_plain : sql_.enqueue_available;
-  later(bundles ? sql_.enqueue_bundles : rest, p, std::move(then));
+  const Statement& rest = c.some_wait ? sql_.enqueue_simple : sql_.enqueue_available;
+  later(packs ? sql_.enqueue_packs : rest, p, std::move(then));
 }
 
 std::size_t PostgresStore::enqueue_run(std::span<const Operation> rest,
@@ -142,8 +144,8 @@ std::size_t PostgresStore::enqueue_run(std::span<const Operation> rest,
   std::size_t requests = 0;
   for (; run < rest.size(); ++run) {
     const auto* op = std::get_if<Enqueue>(&rest[run]);
-    if (op == nullptr || !(plain_ || is_plain(*op))) break;
-    // The record of who asked stands behind it: that goes one by one.
+    if (op == nullptr || !(fast_path_ || is_simple(*op))) break;
+    // An operation followed by its audit record is applied on its own.
     if (run + 1 < rest.size() && std::holds_alternative<Audit>(rest[run + 1])) break;
     if (!has_room(static_cast<std::int64_t>(op->jobs.size()))) {
       results[first + run] = too_many();
@@ -159,11 +161,11 @@ std::size_t PostgresStore::enqueue_run(std::span<const Operation> rest,
     return run;
   }
   flush();  // in the order of the batch
-  // Then its mark keeps the ids, for the case that the answer to the commit is lost; else they must
-  // be here before it.
-  const bool keep_ids = plain_ || (from_start && run == rest.size());
+  // Then the batch's mark keeps the ids, in case the answer to the commit is lost. Otherwise the
+  // ids must arrive before the commit.
+  const bool keep_ids = fast_path_ || (from_start && run == rest.size());
   must_look_ = must_look_ || !keep_ids;
-  send_columns(columns, may_bundle(columns, requests), keep_ids,
+  send_columns(columns, may_pack(columns, requests), keep_ids,
                [&results, first, run](const Rows& rows) {
                  const Ints ids = rows.ints(0, 0);
                  std::size_t next = 0;
@@ -211,7 +213,7 @@ OperationResult PostgresStore::operator()(const Enqueue& op) {
 }
 
 std::optional<OperationResult> PostgresStore::replay_idempotent(const Enqueue& op) {
-  // Two nodes with one key: the second waits here until the first has committed.
+  // If two nodes use the same key, the second waits here until the first has committed.
   tell(sql_.claim_idempotency, params(scoped_idempotency_key(op)));
   const Rows row = ask(sql_.select_idempotency, params(scoped_idempotency_key(op)));
   if (row.empty() || row.integer(0, 2) <= wall()) return std::nullopt;
@@ -226,8 +228,8 @@ std::optional<OperationResult> PostgresStore::replay_idempotent(const Enqueue& o
   const std::vector<JobId> ids = row.ints(0, 1);
   jobs_by_id(ids);
   for (const JobId id : ids) {
-    const auto held = in_hand_.find(id);
-    const bool there = held != in_hand_.end() && !held->second.removed;
+    const auto held = loaded_.find(id);
+    const bool there = held != loaded_.end() && !held->second.removed;
     result.jobs.push_back({.id = id,
                            .state = there ? held->second.row.state : JobState::completed,
                            .duplicate = true});
@@ -241,9 +243,9 @@ EnqueuedJob PostgresStore::enqueue_one(const NewJob& job) {
     if (auto duplicate = enqueue_unique(job, run_at)) return *duplicate;
   }
   const JobState state = run_at > now_.wall ? JobState::scheduled : JobState::available;
-  const JobInHand& made = add_job(job, run_at, state, 0);
+  const LoadedJob& made = add_job(job, run_at, state, 0);
   if (job.unique) {
-    // Without a window the key is free as soon as the job ends, wherever the wall clock is set to.
+    // Without a window the key is free when the job ends, regardless of the wall clock.
     const Duration window = job.unique->window;
     const std::int64_t until = window > Duration(0) ? (now_.wall + window).us() : 0;
     write(sql_.set_unique,
@@ -253,21 +255,21 @@ EnqueuedJob PostgresStore::enqueue_one(const NewJob& job) {
 }
 
 Rows PostgresStore::lock_unique_key(std::int64_t queue, std::string_view key) {
-  // One that is there may be removed while this waits for it: then it is made.
+  // An existing row may be removed while this waits for it: then it is inserted.
   constexpr int kMaxTries = 10;
   for (int tries = 0; tries < kMaxTries; ++tries) {
     tell(sql_.claim_unique, params(queue, key));
     Rows row = ask(sql_.take_unique, params(queue, key));
     if (!row.empty()) return row;
   }
-  throw PgError{.sqlstate = "40001", .message = "a unique key is taken and let go all the time"};
+  throw PgError{.sqlstate = "40001", .message = "unique key is heavily contended; retry"};
 }
 
 std::optional<EnqueuedJob> PostgresStore::enqueue_unique(const NewJob& job, WallTime run_at) {
   const Rows row = lock_unique_key(queue_of(job.queue).id, job.unique->key);
   const JobId id = row.integer(0, 0);
   if (id == 0) return std::nullopt;
-  JobInHand* held = this->job(id);
+  LoadedJob* held = this->job(id);
   if (held == nullptr) {
     if (row.is_null(0, 2) || wall() >= row.integer(0, 1)) return std::nullopt;
     const auto ended = static_cast<JobState>(row.integer(0, 2));
@@ -283,15 +285,15 @@ std::optional<EnqueuedJob> PostgresStore::enqueue_unique(const NewJob& job, Wall
     return EnqueuedJob{.id = id, .state = found.state, .duplicate = true};
   if (job.unique->on_conflict == OnConflict::replace) replace_job(*held, job, run_at);
   JobState begins = run_at > now_.wall ? JobState::scheduled : JobState::available;
-  if ((found.flags & kFlagSession) != 0) {  // it keeps its place, and the turn if it has it
-    SessionInHand& session = session_of(found);
-    begins = session.row.turn == id ? state_of_turn(session, begins) : JobState::waiting;
+  if ((found.flags & kFlagSession) != 0) {  // it keeps its position, and stays the head if it is
+    LoadedSession& session = session_of(found);
+    begins = session.row.head == id ? state_of_head(session, begins) : JobState::waiting;
   }
   set_waiting(*held, begins, run_at.us());
   return EnqueuedJob{.id = id, .state = held->row.state, .duplicate = true};
 }
 
-void PostgresStore::replace_job(JobInHand& held, const NewJob& job, WallTime) {
+void PostgresStore::replace_job(LoadedJob& held, const NewJob& job, WallTime) {
   JobRow& row = held.row;
   row.kind = kind_of(job.kind);
   row.priority = job.priority;

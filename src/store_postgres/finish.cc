@@ -1,4 +1,4 @@
-// What happens under a lease: renew, finish, and rescue when it expired.
+// Leases of jobs: renew, finish, and rescue after expiry.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace mainspring::pg {
 
 OperationResult PostgresStore::operator()(const Finish& op) {
   FinishResult result;
-  if (!options_.joins) {  // the node's first connection looks
+  if (!options_.joins) {  // the node's first connection does this
     result.results.assign(op.results.size(), FinishStatus::stale);
     return result;
   }
@@ -19,7 +19,7 @@ OperationResult PostgresStore::operator()(const Finish& op) {
   jobs_by_id(ids);
   if (auto refused = cannot_defer_all(op)) return std::move(*refused);
   for (const JobOutcome& r : op.results) {
-    JobInHand* held = job(r.id);
+    LoadedJob* held = job(r.id);
     if (held == nullptr || !op.within.has(queue_name(held->row.queue))) {
       result.results.push_back(FinishStatus::not_found);
       continue;
@@ -49,7 +49,7 @@ OperationResult PostgresStore::operator()(const Finish& op) {
   return result;
 }
 
-void PostgresStore::finish_one(JobInHand& job, const Outcome& outcome) {
+void PostgresStore::finish_one(LoadedJob& job, const Outcome& outcome) {
   const bool asked_to_stop = (job.row.flags & kFlagCancel) != 0;
   leave_quarantine(job.row);
   if (const auto* complete = std::get_if<Complete>(&outcome)) {
@@ -84,12 +84,12 @@ OperationResult PostgresStore::operator()(const Renew& op) {
   std::vector<JobId> ids;
   for (const Renewal& r : op.leases) ids.push_back(r.id);
   if (sends_messages(op.leases) && !has_room(1)) return too_many();
-  flush();  // what it renews by arrays stands behind what was changed before
+  flush();  // renewals by arrays follow earlier changes
   jobs_by_id(ids);
   std::map<JobId, Progress> last = read_progress(op.leases);
   KnownMemos known = read_memos(op.leases);
   for (const Renewal& renewal : op.leases) {
-    JobInHand* held = job(renewal.id);
+    LoadedJob* held = job(renewal.id);
     const bool holds = held != nullptr && held->row.state == JobState::running &&
                        held->row.token == renewal.token && held->row.lease_until > lease_now() &&
                        op.within.has(queue_name(held->row.queue));
@@ -105,7 +105,7 @@ OperationResult PostgresStore::operator()(const Renew& op) {
   return result;
 }
 
-void PostgresStore::renew_one(JobInHand& job, const Renewal& renewal, Duration length, bool kept,
+void PostgresStore::renew_one(LoadedJob& job, const Renewal& renewal, Duration length, bool kept,
                               RenewResult& result) {
   JobRow& row = job.row;
   const std::int64_t before = row.lease_until;
@@ -133,8 +133,8 @@ void PostgresStore::renew_one(JobInHand& job, const Renewal& renewal, Duration l
   if (longer || extras || kept) {
     touch(job);
   } else {
-    // Nothing of it has to outlive the server: behind a crash every lease begins anew.
-    write(sql_.renew_plain, params(Ints{row.id}, Ints{row.token}, Ints{until}), false);
+    // Need not survive a crash of the server: after a crash every lease starts again.
+    write(sql_.renew_simple, params(Ints{row.id}, Ints{row.token}, Ints{until}), false);
     if (job.was) job.was->lease_until = until;
   }
   if (until < before) {
@@ -146,8 +146,8 @@ void PostgresStore::renew_one(JobInHand& job, const Renewal& renewal, Duration l
                    .until = until,
                    .flags = row.flags,
                    .queue = row.queue,
-                   .plain = ends_plainly(row.schedule, row.flags) &&
-                            (was == own_leases_.end() || was->second.plain),
+                   .simple = ends_simply(row.schedule, row.flags) &&
+                             (was == own_leases_.end() || was->second.simple),
                    .session = row.session};
   after_.leased.emplace_back(row.id, lease);
   result.renewed.push_back({.id = row.id, .lease = Duration(until - lease_now())});
@@ -167,16 +167,16 @@ void PostgresStore::look_later(const Ints& ids, std::int64_t at) {
 OperationResult PostgresStore::operator()(const RescueExpired& op) {
   if (auto lost = fenced(op.fence)) return std::move(*lost);
   flush();
-  // A pooler keeps connections to it open when the server crashes.
-  if (ask(sql_.nothing_lost, {}).empty()) begin_anew_behind_crash();
+  // A pooler keeps its client connections open when the server crashes.
+  if (ask(sql_.nothing_lost, {}).empty()) reset_after_crash();
   forget_allowance();
-  constexpr std::int64_t kClaims = 10'000;  // looked at once
+  constexpr std::int64_t kClaims = 10'000;  // per query
   const Rows rows = ask(sql_.leased_rows, params(lease_now(), kClaims));
   StepResult result;
   const bool more_sessions = rescue_sessions();
   std::vector<JobId> expired;
-  std::map<std::int64_t, Ints> later_on;  // by when to look again
-  // Not one row for each renewed lease: those of one second together.
+  std::map<std::int64_t, Ints> later_on;  // by time of the next check
+  // Leases that end within the same second share a row.
   constexpr std::int64_t kTogether = 1'000'000;
   for (int i = 0; i < rows.size(); ++i) {
     const JobId id = rows.integer(i, 0);
@@ -192,12 +192,12 @@ OperationResult PostgresStore::operator()(const RescueExpired& op) {
   }
   const std::unordered_set<JobId> busy = free_jobs_by_id(expired, Ends::maybe);
   for (const JobId id : expired) {
-    if (busy.contains(id)) {  // somebody is about to end it, or to renew its lease
+    if (busy.contains(id)) {  // another transaction ends it or renews its lease
       after_.still_expired.insert(id);
       later_on[lease_now() + kTogether].push_back(id);
       continue;
     }
-    JobInHand* held = in_hand(id);
+    LoadedJob* held = loaded(id);
     if (held == nullptr || held->row.state != JobState::running) continue;
     if (held->row.lease_until > lease_now()) {  // renewed since
       later_on[held->row.lease_until].push_back(id);
@@ -220,8 +220,8 @@ OperationResult PostgresStore::operator()(const RescueExpired& op) {
     if (!is_terminal(held->row.state)) after_.again.push_back(id);
     ++result.changed;
   }
-  // The rows that were looked at are gone: even if nothing expired, that is to be committed. It may
-  // be lost with the server: then the rows are there again.
+  // Commit even if nothing expired, because the examined rows are deleted. The commit may be lost
+  // with the server: then the rows are back.
   for (const auto& [at, ids] : later_on) look_later(ids, at);
   wrote(false);
   after_.look_leases = true;

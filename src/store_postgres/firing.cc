@@ -1,5 +1,4 @@
-// What becomes of the ticks of schedules: the row in the ledger, the job, and the next time, in one
-// transaction.
+// Decides ticks of schedules: the ledger row, the job and the next time are one transaction.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +10,7 @@
 namespace mainspring::pg {
 namespace {
 
-// Its ticks are those of the calendar, and run once.
+// Whether its ticks are those of the calendar, and run once.
 bool counts(TickSource source) {
   return source == TickSource::schedule || source == TickSource::backfill;
 }
@@ -20,7 +19,7 @@ bool fires_any(const FireSchedule& op) {
   return std::any_of(op.ticks.begin(), op.ticks.end(), [](const Tick& tick) { return tick.fire; });
 }
 
-// A scheduler whose clock is ahead fires nothing before its time: the store's clock counts.
+// A scheduler with a fast clock fires nothing early: the store's clock decides.
 bool is_early(const FireSchedule& op, WallTime now) {
   return std::any_of(op.ticks.begin(), op.ticks.end(),
                      [&](const Tick& tick) { return tick.until.value_or(tick.nominal) > now; });
@@ -32,24 +31,24 @@ WallTime nominal_of(const FireSchedule& op, const Tick& tick, WallTime now) {
 
 }  // namespace
 
-// An operation under way.
+// The current operation.
 struct PostgresStore::Firing {
   const FireSchedule& op;
-  ScheduleInHand& schedule;
+  LoadedSchedule& schedule;
   std::vector<LedgerRow> rows;
-  std::size_t at = 0;  // the tick that is being decided
+  std::size_t at = 0;  // the tick being decided
 };
 
 OperationResult PostgresStore::operator()(const FireSchedule& op) {
   if (auto lost = fenced(op.fence)) return std::move(*lost);
   if (ends_others(op)) know_others({op.name});
-  ScheduleInHand* schedule = take_schedule(op.name, op.within);
+  LoadedSchedule* schedule = take_schedule(op.name, op.within);
   if (schedule == nullptr) {
     return Error{.code = ErrorCode::not_found,
                  .message = fmt::format("schedule {}: there is no such schedule", op.name)};
   }
   if (auto refused = check_fire(op, *schedule)) return std::move(*refused);
-  if (minds_others(op, *schedule)) know_ties({schedule});
+  if (minds_others(op, *schedule)) know_links({schedule});
   Ints ids, nominals;
   add_unknown_ticks(op, *schedule, ids, nominals);
   ask_fired(ids, nominals);
@@ -69,21 +68,20 @@ OperationResult PostgresStore::operator()(const FireSchedule& op) {
   if (info.remaining == 0) info.next = info.next_fire = WallTime::never();
   add_ledger_rows(*schedule, firing.rows);
   save_schedule(*schedule);
-  write_new_ties(*schedule);
+  write_new_links(*schedule);
   guard_waiting(*schedule);
   return result;
 }
 
 std::optional<Error> PostgresStore::check_fire(const FireSchedule& op,
-                                               const ScheduleInHand& schedule) const {
+                                               const LoadedSchedule& schedule) const {
   const ScheduleInfo& info = schedule.info;
   const bool as_planned =
       info.version == op.version && !info.paused && info.next == op.expected_next;
   if (op.source == TickSource::schedule && !as_planned) {
-    return Error{
-        .code = ErrorCode::conflict,
-        .message = fmt::format(
-            "schedule {}: has changed since its ticks were planned: plan them anew", op.name)};
+    return Error{.code = ErrorCode::conflict,
+                 .message = fmt::format(
+                     "schedule {}: changed since its ticks were planned: plan again", op.name)};
   }
   if (op.source == TickSource::schedule && is_early(op, now_.wall) &&
       !MS_MUTANT(early_tick_taken)) {
@@ -100,15 +98,15 @@ std::optional<Error> PostgresStore::check_fire(const FireSchedule& op,
   return std::nullopt;
 }
 
-// -- what is to be known before -------------------------------------------------------------------
+// -- rows loaded in advance -----------------------------------------------------------------------
 
-bool PostgresStore::minds_others(const FireSchedule& op, const ScheduleInHand& schedule) {
+bool PostgresStore::minds_others(const FireSchedule& op, const LoadedSchedule& schedule) {
   if (!fires_any(op)) return false;
   const Overlap policy = op.overlap.value_or(schedule.info.schedule.overlap);
   return op.source == TickSource::wake || policy != Overlap::allow;
 }
 
-// As far as this node's copy knows: a guess that only the order of locks depends on.
+// Guesses from this node's copy; only the lock order depends on it.
 bool PostgresStore::ends_others(const FireSchedule& op) const {
   if (!fires_any(op) || op.source == TickSource::wake) return false;
   std::optional<Overlap> policy = op.overlap;
@@ -120,12 +118,12 @@ bool PostgresStore::ends_others(const FireSchedule& op) const {
   return policy == Overlap::cancel_other || policy == Overlap::terminate_other;
 }
 
-// Whoever ends a job locks it, and then its schedule. Who ends the jobs of a schedule does the same
-// in the same order.
+// The end of a job locks the job and then its schedule. Ending the jobs of a schedule must use the
+// same order.
 void PostgresStore::know_others(const std::vector<std::string>& names) {
   std::vector<std::string> wanted;
   for (const std::string& name : names) {
-    if (!after_.schedules_in_hand.contains(name)) wanted.push_back(name);
+    if (!after_.loaded_schedules.contains(name)) wanted.push_back(name);
   }
   if (wanted.empty()) return;
   const Rows rows = ask(schedule_sql_.jobs_of, params(wanted));
@@ -134,8 +132,8 @@ void PostgresStore::know_others(const std::vector<std::string>& names) {
   jobs_by_id(jobs);
 }
 
-// The nominal times of this operation whose fate in the ledger is not in hand.
-void PostgresStore::add_unknown_ticks(const FireSchedule& op, ScheduleInHand& schedule, Ints& ids,
+// The nominal times of this operation whose ledger rows are not loaded.
+void PostgresStore::add_unknown_ticks(const FireSchedule& op, LoadedSchedule& schedule, Ints& ids,
                                       Ints& nominals) const {
   if (!counts(op.source)) return;
   for (const Tick& tick : op.ticks) {
@@ -151,8 +149,8 @@ void PostgresStore::ask_fired(const Ints& ids, const Ints& nominals) {
   if (ids.empty()) return;
   const Rows rows = ask(schedule_sql_.select_fired, params(ids, nominals));
   for (int row = 0; row < rows.size(); ++row) {
-    ScheduleInHand* schedule = known_schedule(rows.integer(row, 0));
-    MS_ASSERT(schedule != nullptr, "only schedules in hand are asked for");
+    LoadedSchedule* schedule = known_schedule(rows.integer(row, 0));
+    MS_ASSERT(schedule != nullptr, "only loaded schedules are asked for");
     schedule->fired[rows.integer(row, 1)].push_back(
         {.version = rows.integer(row, 2), .job = rows.integer(row, 3)});
   }
@@ -160,7 +158,7 @@ void PostgresStore::ask_fired(const Ints& ids, const Ints& nominals) {
 
 // -- one tick -------------------------------------------------------------------------------------
 
-// Its row, and its job unless it is skipped; 0 = it is.
+// Decides one tick: writes its row, and makes its job unless it is skipped; returns 0 if skipped.
 JobId PostgresStore::decide(Firing& firing, const Tick& planned) {
   Tick tick = planned;
   tick.nominal = nominal_of(firing.op, planned, now_.wall);
@@ -186,7 +184,7 @@ JobId PostgresStore::decide(Firing& firing, const Tick& planned) {
 
 std::string PostgresStore::refuse_tick(Firing& firing, WallTime nominal, JobState& begins) {
   const FireSchedule& op = firing.op;
-  const ScheduleInHand& schedule = firing.schedule;
+  const LoadedSchedule& schedule = firing.schedule;
   const ScheduleInfo& info = schedule.info;
   if (const JobId had = has_run(firing, nominal); had != 0)
     return fmt::format("has run as job {}", had);
@@ -194,12 +192,12 @@ std::string PostgresStore::refuse_tick(Firing& firing, WallTime nominal, JobStat
   if (info.remaining == 0) return "no runs remain";
   if (op.source == TickSource::wake) {
     const std::size_t there = schedule.live.size() + schedule.waiting.size();
-    return there >= 2 && !MS_MUTANT(third_twin) ? "a twin is there" : "";
+    return there >= 2 && !MS_MUTANT(third_standby) ? "the next run is already queued" : "";
   }
   return overlap(firing, op.overlap.value_or(info.schedule.overlap), begins);
 }
 
-// The job of this nominal time by the clock or a backfill; 0 = there is none.
+// The job made for this nominal time by the clock or a backfill; 0 = none.
 JobId PostgresStore::has_run(const Firing& firing, WallTime nominal) {
   if (!counts(firing.op.source)) return 0;
   const bool any_version = firing.op.source == TickSource::backfill;
@@ -210,9 +208,9 @@ JobId PostgresStore::has_run(const Firing& firing, WallTime nominal) {
   return had;
 }
 
-// With jobs of earlier ticks that have not ended: by the policy.
+// Applies the overlap policy when jobs of earlier ticks have not ended.
 std::string PostgresStore::overlap(Firing& firing, Overlap policy, JobState& begins) {
-  ScheduleInHand& schedule = firing.schedule;
+  LoadedSchedule& schedule = firing.schedule;
   if (schedule.live.empty() || MS_MUTANT(overlap_ignored)) return "";
   switch (policy) {
     case Overlap::skip:
@@ -236,8 +234,8 @@ std::string PostgresStore::overlap(Firing& firing, Overlap policy, JobState& beg
   return "";
 }
 
-// Those that wait first, so that none begins when the last that lives ends.
-void PostgresStore::stop_others(ScheduleInHand& schedule, Overlap policy) {
+// Cancels waiting jobs first, so that none starts when the last live job ends.
+void PostgresStore::stop_others(LoadedSchedule& schedule, Overlap policy) {
   const bool at_once = policy == Overlap::terminate_other;
   const std::string reason = fmt::format("{} by schedule {}", at_once ? "terminated" : "cancelled",
                                          schedule.info.schedule.name);
@@ -245,7 +243,7 @@ void PostgresStore::stop_others(ScheduleInHand& schedule, Overlap policy) {
   others.insert(others.end(), schedule.live.begin(), schedule.live.end());
   jobs_by_id(others);
   for (const JobId id : others) {
-    JobInHand* held = job(id);
+    LoadedJob* held = job(id);
     if (held == nullptr || is_terminal(held->row.state)) continue;
     if (at_once || held->row.state != JobState::running) {
       end_job(*held, JobState::cancelled, reason, "");
@@ -253,15 +251,15 @@ void PostgresStore::stop_others(ScheduleInHand& schedule, Overlap policy) {
       (void)(*this)(Cancel{.id = id, .reason = reason});
     }
   }
-  settle_ties();
+  settle_links();
 }
 
 JobId PostgresStore::fire_tick(Firing& firing, const Tick& tick, JobState begins) {
   const FireSchedule& op = firing.op;
-  ScheduleInHand& schedule = firing.schedule;
+  LoadedSchedule& schedule = firing.schedule;
   ScheduleInfo& info = schedule.info;
   WallTime run_at = now_.wall;
-  if (op.source == TickSource::schedule)  // every tick of a schedule has the same jitter
+  if (op.source == TickSource::schedule)  // all ticks of a schedule have the same jitter
     run_at = std::min(tick.nominal + (info.next_fire - info.next), now_.wall);
   NewJob made = info.schedule.job;
   made.headers = tick_headers(info.schedule, tick.nominal, tick.past_due);
@@ -271,9 +269,9 @@ JobId PostgresStore::fire_tick(Firing& firing, const Tick& tick, JobState begins
   (waits ? schedule.waiting : schedule.live).insert(id);
   schedule.unwritten.insert(id);
   if (!waits) schedule.live_is_ours = true;
-  after_.ties.push_back({.schedule = schedule.id,
-                         .job = id,
-                         .to = waits ? TieChange::To::waiting : TieChange::To::live});
+  after_.links.push_back({.schedule = schedule.id,
+                          .job = id,
+                          .to = waits ? LinkChange::To::waiting : LinkChange::To::live});
   if (counts(op.source))
     schedule.fired[tick.nominal.us()].push_back({.version = info.version, .job = id});
   ++info.fired;
@@ -283,10 +281,10 @@ JobId PostgresStore::fire_tick(Firing& firing, const Tick& tick, JobState begins
   return id;
 }
 
-// So many ticks fire from this one on, at least: ids that nobody uses are lost.
+// A lower bound of the ticks that fire from this one on: unused ids would be lost.
 std::size_t PostgresStore::sure_to_fire(const Firing& firing) const {
   const FireSchedule& op = firing.op;
-  const ScheduleInHand& schedule = firing.schedule;
+  const LoadedSchedule& schedule = firing.schedule;
   std::set<WallTime> nominals;
   std::size_t ticks = 0;
   for (std::size_t i = firing.at; i < op.ticks.size(); ++i) {
@@ -316,7 +314,7 @@ std::size_t PostgresStore::sure_to_fire(const Firing& firing) const {
   return ticks;
 }
 
-// For a batch of nothing but ticks, as the leader's: all of their ids at once.
+// For a batch of ticks only, such as the leader's: reserves all ids at once.
 void PostgresStore::reserve_for(std::span<const Operation> batch) {
   std::set<std::string_view> names;
   std::size_t ids = 0;
@@ -324,21 +322,21 @@ void PostgresStore::reserve_for(std::span<const Operation> batch) {
     const auto* fire = std::get_if<FireSchedule>(&operation);
     if (fire == nullptr) return;
     if (!names.insert(fire->name).second || fenced(fire->fence)) continue;
-    ScheduleInHand* schedule = take_schedule(fire->name, fire->within);
+    LoadedSchedule* schedule = take_schedule(fire->name, fire->within);
     if (schedule == nullptr || check_fire(*fire, *schedule)) continue;
     ids += sure_to_fire(Firing{.op = *fire, .schedule = *schedule});
   }
   if (ids > 0) new_ids(ids);
 }
 
-void PostgresStore::write_new_ties(ScheduleInHand& schedule) {
+void PostgresStore::write_new_links(LoadedSchedule& schedule) {
   Ints jobs, waits;
   for (const JobId id : schedule.unwritten) {
     jobs.push_back(id);
     waits.push_back(schedule.waiting.contains(id) ? 1 : 0);
   }
   schedule.unwritten.clear();
-  if (!jobs.empty()) write(schedule_sql_.insert_ties, params(schedule.id, jobs, waits));
+  if (!jobs.empty()) write(schedule_sql_.insert_links, params(schedule.id, jobs, waits));
 }
 
 }  // namespace mainspring::pg

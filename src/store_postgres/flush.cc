@@ -1,4 +1,4 @@
-// What is different of the jobs in hand goes to the database, with arrays and without waiting.
+// Writes the changes of loaded jobs to the database, with arrays and without waiting.
 #include <algorithm>
 
 #include "base/mutant.h"
@@ -17,7 +17,7 @@ bool can_expire(const JobRow& row) {
   return row.expires_at != 0 && row.started_at == 0 && !is_terminal(row.state);
 }
 
-// The row of `ready`.
+// The key of a row in `ready`.
 struct Place {
   int queue = 0, priority = 0, kind = 0;
   std::int64_t run_at = 0, id = 0, expires_at = 0;
@@ -33,7 +33,7 @@ std::optional<Place> place_of(const JobRow& row) {
                .expires_at = row.started_at == 0 ? row.expires_at : 0};
 }
 
-void note_deferred(const JobInHand& job, Ints& deferred, Ints& not_deferred) {
+void note_deferred(const LoadedJob& job, Ints& deferred, Ints& not_deferred) {
   const bool was = job.was && job.was->deferred;
   const bool is = !job.removed && job.row.deferred;
   if (was != is) (is ? deferred : not_deferred).push_back(job.row.id);
@@ -53,8 +53,8 @@ std::string PostgresStore::join_tags(const std::vector<std::string>& tags) {
 void PostgresStore::flush() {
   if (!any_touched_) return;
   any_touched_ = false;
-  std::vector<JobInHand*> touched, fresh, changed;
-  for (auto& [id, job] : in_hand_) {
+  std::vector<LoadedJob*> touched, fresh, changed;
+  for (auto& [id, job] : loaded_) {
     if (!job.touched) continue;
     touched.push_back(&job);
     if (job.removed) continue;
@@ -66,9 +66,11 @@ void PostgresStore::flush() {
     flush_replaced(changed);
     flush_rows(changed);
   }
-  flush_lines(touched);
+  flush_ready(touched);
+  flush_times(touched);
+  flush_ends(touched);
   Ints deferred, not_deferred;
-  for (const JobInHand* job : touched) note_deferred(*job, deferred, not_deferred);
+  for (const LoadedJob* job : touched) note_deferred(*job, deferred, not_deferred);
   if (!not_deferred.empty()) write(sql_.delete_deferred, params(not_deferred));
   if (!deferred.empty()) write(sql_.insert_deferred, params(deferred));
   flush_quarantine(touched);
@@ -85,17 +87,18 @@ void PostgresStore::flush() {
     write(sql_.insert_errors, params(jobs, seqs, attempts, ats, ran, workers, messages, ends));
     new_errors_.clear();
   }
-  for (JobInHand* job : touched) {
+  for (LoadedJob* job : touched) {
     if (job->was) count(*job->was, -1);
     if (!job->removed) count(job->row, 1);
     job->was = job->row;
     job->touched = job->edited = false;
     job->prune_at = 0;
+    job->fingerprint = 0;
     job->body.reset();
   }
 }
 
-void PostgresStore::flush_bodies(const std::vector<JobInHand*>& fresh) {
+void PostgresStore::flush_bodies(const std::vector<LoadedJob*>& fresh) {
   Ints id, state, flags, priority, max_attempts, run_at, expires_at, timeout, schedule, queue, kind,
       budget, depth;
   Texts key, correlation, reply, tags, headers, args, follow_ups, session, reply_session, limit_key;
@@ -129,18 +132,18 @@ void PostgresStore::flush_bodies(const std::vector<JobInHand*>& fresh) {
                              &session, &reply_session, &limit_key})
     p.column(*texts);
   write(sql_.insert_jobs, p.add(wall()));
-  // A new row that was changed since it was made is written again, with its other fields.
-  std::vector<JobInHand*> changed;
-  for (JobInHand* job : fresh) {
+  // A new job that was changed after its insert is written again, with its other columns.
+  std::vector<LoadedJob*> changed;
+  for (LoadedJob* job : fresh) {
     if (job->row.version != 1) changed.push_back(job);
   }
   if (!changed.empty()) flush_rows(changed);
 }
 
-void PostgresStore::flush_rows(const std::vector<JobInHand*>& changed) {
+void PostgresStore::flush_rows(const std::vector<LoadedJob*>& changed) {
   std::array<Ints, 15> c;
   Texts worker;
-  for (const JobInHand* job : changed) {
+  for (const LoadedJob* job : changed) {
     const JobRow& r = job->row;
     const std::array<std::int64_t, 15> values = {r.id,          static_cast<std::int64_t>(r.state),
                                                  r.flags,       r.priority,
@@ -156,8 +159,8 @@ void PostgresStore::flush_rows(const std::vector<JobInHand*>& changed) {
   write(sql_.update_jobs, rows_of(c).column(worker));
 }
 
-void PostgresStore::flush_replaced(const std::vector<JobInHand*>& changed) {
-  for (const JobInHand* job : changed) {
+void PostgresStore::flush_replaced(const std::vector<LoadedJob*>& changed) {
+  for (const LoadedJob* job : changed) {
     if (!job->body) continue;
     const NewJob& body = *job->body;
     const std::string tags = join_tags(body.tags);
@@ -171,18 +174,15 @@ void PostgresStore::flush_replaced(const std::vector<JobInHand*>& changed) {
   }
 }
 
-void PostgresStore::flush_lines(const std::vector<JobInHand*>& all) {
+void PostgresStore::flush_ready(const std::vector<LoadedJob*>& all) {
   std::array<Ints, 4> gone;
   std::array<Ints, 7> come;
-  std::array<Ints, 2> not_due, due, not_expiring, expiring;
-  Ints dead, not_dead;
-  std::map<std::int64_t, Ints> finished;  // by prune_at
-  for (const JobInHand* job : all) {
+  for (const LoadedJob* job : all) {
     const std::optional<JobRow> now = job->removed ? std::nullopt : std::optional(job->row);
     const auto before = job->was ? place_of(*job->was) : std::nullopt;
     const auto after = now ? place_of(*now) : std::nullopt;
-    const bool moved =
-        before != after || (before && (job->body || job->edited));  // it may be held back: that too
+    // An edited job may be held back: writing it again removes that row too.
+    const bool moved = before != after || (before && (job->body || job->edited));
     if (before && moved) {
       gone[0].push_back(before->id), gone[1].push_back(before->queue);
       gone[2].push_back(before->priority), gone[3].push_back(before->run_at);
@@ -195,11 +195,20 @@ void PostgresStore::flush_lines(const std::vector<JobInHand*>& all) {
       come[6].push_back(session_id(job->row));
       if (come[6].back() != 0) {
         ++after_.heads[after->queue];
-        if (!before) gain_line(accept_line(queue_name(after->queue)));
+        if (!before) gain_queue(accept_queue(queue_name(after->queue)));
       }
       auto& first = hints_[after->queue].first[static_cast<std::size_t>(after->priority)];
       first = std::min(first, after->run_at);
     }
+  }
+  if (!gone[0].empty()) write(sql_.delete_ready, rows_of(gone));
+  if (!come[0].empty()) write(sql_.insert_ready, rows_of(come));
+}
+
+void PostgresStore::flush_times(const std::vector<LoadedJob*>& all) {
+  std::array<Ints, 2> not_due, due, not_expiring, expiring;
+  for (const LoadedJob* job : all) {
+    const std::optional<JobRow> now = job->removed ? std::nullopt : std::optional(job->row);
     const bool was_due = job->was && waits_for_its_time(*job->was);
     const bool is_due = now && waits_for_its_time(*now);
     if (was_due && !(is_due && now->run_at == job->was->run_at)) {
@@ -220,32 +229,43 @@ void PostgresStore::flush_lines(const std::vector<JobInHand*>& all) {
       expiring[0].push_back(expires), expiring[1].push_back(job->row.id);
       after_.next_expiry = std::min(after_.next_expiry, WallTime::from_us(expires));
     }
-    const bool was_dead = job->was && job->was->state == JobState::dead;
-    const bool is_dead = now && now->state == JobState::dead;
-    if (is_dead && !was_dead) dead.push_back(now->id);
-    if (was_dead && now && !is_dead) not_dead.push_back(now->id);
-    if (now && job->prune_at != 0 && is_terminal(now->state))
-      finished[job->prune_at].push_back(now->id);
   }
-  if (!gone[0].empty()) write(sql_.delete_ready, rows_of(gone));
-  if (!come[0].empty()) write(sql_.insert_ready, rows_of(come));
   if (!not_due[0].empty()) write(sql_.delete_due, params(not_due[0], not_due[1]));
   if (!due[0].empty()) write(sql_.insert_due, params(due[0], due[1]));
   if (!not_expiring[0].empty())
     write(sql_.delete_expiring, params(not_expiring[0], not_expiring[1]));
   if (!expiring[0].empty()) write(sql_.insert_expiring, params(expiring[0], expiring[1]));
+}
+
+void PostgresStore::flush_ends(const std::vector<LoadedJob*>& all) {
+  Ints not_dead;
+  std::array<Ints, 4> dead;
+  std::map<std::int64_t, Ints> finished;  // by prune_at
+  for (const LoadedJob* job : all) {
+    const std::optional<JobRow> now = job->removed ? std::nullopt : std::optional(job->row);
+    const bool was_dead = job->was && job->was->state == JobState::dead;
+    const bool is_dead = now && now->state == JobState::dead;
+    const bool died = is_dead && (!was_dead || job->fingerprint != 0);
+    if (died) {
+      dead[0].push_back(now->id), dead[1].push_back(now->queue), dead[2].push_back(now->kind);
+      dead[3].push_back(job->fingerprint);
+    }
+    if (was_dead && now && (!is_dead || died)) not_dead.push_back(now->id);
+    if (now && job->prune_at != 0 && is_terminal(now->state))
+      finished[job->prune_at].push_back(now->id);
+  }
   if (!not_dead.empty()) write(sql_.delete_dead, params(not_dead));
-  if (!dead.empty()) write(sql_.insert_dead, params(dead));
+  if (!dead[0].empty()) write(sql_.insert_dead, params(dead[0], dead[1], dead[2], dead[3]));
   for (const auto& [prune_at, ids] : finished) {
     write(sql_.insert_finished, params(prune_at, wall(), ids));
     after_.next_prune = std::min(after_.next_prune, WallTime::from_us(prune_at));
   }
 }
 
-void PostgresStore::flush_removed(const std::vector<JobInHand*>& all) {
+void PostgresStore::flush_removed(const std::vector<LoadedJob*>& all) {
   Ints ids, extras, errors, dead, memos, key_queues, key_ids, key_states, keyed;
   Texts keys;
-  for (const JobInHand* job : all) {
+  for (const LoadedJob* job : all) {
     if (!job->removed || !job->was) continue;
     const JobRow& row = *job->was;
     ids.push_back(row.id);
@@ -262,23 +282,23 @@ void PostgresStore::flush_removed(const std::vector<JobInHand*>& all) {
       keys.emplace_back(row.unique_key);
       key_states.push_back(static_cast<std::int64_t>(row.state));
     }
-    ++tally_[row.queue].pruned;
+    ++job_counts_[row.queue].pruned;
   }
   if (ids.empty()) return;
   write(sql_.delete_jobs, params(ids, extras, errors, dead));
   if (!memos.empty()) write(memo_sql_.remove, params(memos));
   if (!keyed.empty()) write(key_sql_.forget_jobs, params(keyed));
-  // Kept until their windows are over: prune_uniques.
+  // Kept until their windows end: prune_uniques.
   if (!keys.empty())
     write(sql_.let_unique_go, params(key_queues, keys, key_ids, key_states, wall()));
 }
 
 void PostgresStore::count(const JobRow& row, int delta) {
-  TallyChange& tally = tally_[row.queue];
+  JobCountsChange& job_counts = job_counts_[row.queue];
   if (row.state == JobState::cancelled && (row.flags & kFlagExpired) != 0) {
-    tally.expired += delta;
+    job_counts.expired += delta;
   } else {
-    tally.counts[static_cast<std::size_t>(row.state)] += delta;
+    job_counts.counts[static_cast<std::size_t>(row.state)] += delta;
   }
   if (is_terminal(row.state)) after_.finished += delta;
   if (row.state == JobState::available) after_.available[row.queue] += delta;
@@ -294,9 +314,9 @@ void PostgresStore::count(const JobRow& row, int delta) {
   if (of_key && !MS_MUTANT(end_leaves_key_closed)) after_.gained.insert(row.queue);
 }
 
-void PostgresStore::flush_tallies() {
+void PostgresStore::flush_job_counts() {
   std::array<Ints, 12> c;
-  for (const auto& [queue, t] : tally_) {
+  for (const auto& [queue, t] : job_counts_) {
     const bool same = t.enqueued == 0 && t.pruned == 0 && t.expired == 0 &&
                       std::all_of(t.counts.begin(), t.counts.end(), [](auto n) { return n == 0; });
     if (same) continue;
@@ -304,11 +324,11 @@ void PostgresStore::flush_tallies() {
     c[3].push_back(t.expired);
     for (std::size_t i = 0; i < t.counts.size(); ++i) c[4 + i].push_back(t.counts[i]);
   }
-  tally_.clear();
+  job_counts_.clear();
   if (c[0].empty()) return;
   marked_ = true;
-  write(sql_.insert_tallies, params(node_, batch_, wall(), c[0], c[1], c[2], c[3], c[4], c[5], c[6],
-                                    c[7], c[8], c[9], c[10], c[11], session_));
+  write(sql_.insert_job_counts, params(node_, batch_, wall(), c[0], c[1], c[2], c[3], c[4], c[5],
+                                       c[6], c[7], c[8], c[9], c[10], c[11], session_));
 }
 
 }  // namespace mainspring::pg

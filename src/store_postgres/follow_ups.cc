@@ -1,4 +1,4 @@
-// Jobs that are made when another one ends, or says something while it runs.
+// Jobs made when another job ends, or reports progress or messages while it runs.
 #include <fmt/format.h>
 
 #include <utility>
@@ -7,7 +7,7 @@
 
 namespace mainspring::pg {
 
-// What the transaction does not have in hand of them.
+// Reads the fields of these jobs that are not loaded.
 void PostgresStore::read_followed(std::vector<EndedJob>& ended) {
   const auto keep = [](EndedJob& one, const NewJob& body) {
     one.tags = body.tags;
@@ -20,8 +20,8 @@ void PostgresStore::read_followed(std::vector<EndedJob>& ended) {
   Ints wanted;
   std::unordered_map<JobId, EndedJob*> by_id;
   for (EndedJob& one : ended) {
-    const auto held = in_hand_.find(one.id);
-    if (held != in_hand_.end() && held->second.body) {
+    const auto held = loaded_.find(one.id);
+    if (held != loaded_.end() && held->second.body) {
       keep(one, *held->second.body);
     } else {
       wanted.push_back(one.id);
@@ -53,7 +53,7 @@ std::map<JobId, Progress> PostgresStore::read_progress(const std::vector<Renewal
   Ints ids;
   for (const Renewal& renewal : leases) {
     if (!renewal.progress && renewal.messages.empty()) continue;
-    const JobInHand* held = job(renewal.id);
+    const LoadedJob* held = job(renewal.id);
     if (held != nullptr && (held->row.flags & kFlagFollowed) != 0) ids.push_back(renewal.id);
   }
   std::map<JobId, Progress> out;
@@ -64,7 +64,7 @@ std::map<JobId, Progress> PostgresStore::read_progress(const std::vector<Renewal
   return out;
 }
 
-// They are made behind the operation. `last` follows the progress of its jobs.
+// The follow-ups are made after the operation. `last` tracks the progress of its jobs.
 void PostgresStore::note_news(const JobRow& row, const Renewal& renewal,
                               std::map<JobId, Progress>& last) {
   if ((row.flags & kFlagFollowed) == 0) return;
@@ -75,22 +75,22 @@ void PostgresStore::note_news(const JobRow& row, const Renewal& renewal,
     at = last.insert_or_assign(row.id, *renewal.progress).first;
   }
   if (!progressed && renewal.messages.empty()) return;
-  News& news = told_.emplace_back(News{.from = {.id = row.id,
-                                                .queue = queue_name(row.queue),
-                                                .kind = kind_name(row.kind),
-                                                .state = JobState::running,
-                                                .attempt = row.attempt,
-                                                .trigger_depth = row.trigger_depth},
-                                       .progressed = progressed,
-                                       .token = row.token,
-                                       .first_seq = renewal.first_seq,
-                                       .messages = renewal.messages});
+  News& news = follow_up_news_.emplace_back(News{.from = {.id = row.id,
+                                                          .queue = queue_name(row.queue),
+                                                          .kind = kind_name(row.kind),
+                                                          .state = JobState::running,
+                                                          .attempt = row.attempt,
+                                                          .trigger_depth = row.trigger_depth},
+                                                 .progressed = progressed,
+                                                 .token = row.token,
+                                                 .first_seq = renewal.first_seq,
+                                                 .messages = renewal.messages});
   if (at != last.end()) news.progress = at->second;
 }
 
 std::vector<NewJob> PostgresStore::follow_all_news() {
-  std::vector<News> news = std::exchange(told_, {});
-  std::map<JobId, std::size_t> at;  // a job may be in it several times
+  std::vector<News> news = std::exchange(follow_up_news_, {});
+  std::map<JobId, std::size_t> at;  // a job may occur several times
   std::vector<EndedJob> from;
   for (const News& one : news) {
     if (at.emplace(one.from.id, from.size()).second) from.push_back(one.from);
@@ -105,7 +105,7 @@ std::vector<NewJob> PostgresStore::follow_all_news() {
 }
 
 void PostgresStore::make_follow_ups() {
-  if (followed_.empty() && told_.empty() && posted_.empty()) return;
+  if (followed_.empty() && follow_up_news_.empty() && posted_.empty()) return;
   std::vector<NewJob> jobs = follow_all_news();
   for (NewJob& job : std::exchange(posted_, {})) jobs.push_back(std::move(job));
   std::vector<EndedJob> ended = std::exchange(followed_, {});
@@ -113,7 +113,7 @@ void PostgresStore::make_follow_ups() {
   for (const EndedJob& one : ended) {
     for (NewJob& job : follow(one)) jobs.push_back(std::move(job));
   }
-  // Nothing that ends may be refused: no bound of live jobs is asked.
+  // Follow-ups of an end are never refused: the limit of live jobs is not checked.
   std::set<SessionName> sessions;
   for (const NewJob& job : jobs) {
     if (!job.session.empty()) sessions.insert({queue_of(job.queue).id, job.session});

@@ -1,8 +1,8 @@
 // The history: every node adds to the same rows, in the transaction of a batch.
 //
-// Rows are locked last, in the order of their series, span and time, and kept until the commit. So
-// no two batches wait for each other, and none waits long. Names are looked up by the statements,
-// because another node may have removed a series that was idle for as long as hours are kept.
+// Rows are locked last, in the order of series, span and time, and stay locked until the commit. So
+// batches neither deadlock nor wait long. The statements look up the names, because another node
+// may have removed a series without counts in the hours that are kept.
 #include <algorithm>
 
 #include "base/mutant.h"
@@ -104,7 +104,7 @@ bool PostgresStore::knows_history() const {
   return !offered_ || (history_loaded_ && history_names_.knows(*offered_));
 }
 
-// New names are rare. They are added under a lock, so that all nodes keep to one bound.
+// New names are rare. They are added under a lock, so that all nodes respect one limit.
 void PostgresStore::load_history_names() {
   tell(history_sql_.lock_series, {});
   const Rows rows = ask(history_sql_.series, {});
@@ -138,7 +138,7 @@ void PostgresStore::write_history(BatchReport& report) {
     waits.emplace_back(sketches.emplace_back(array_text(c.wait)));
     runs.emplace_back(sketches.emplace_back(array_text(c.run)));
   }
-  history_loaded_ = false;  // until it is committed
+  history_loaded_ = false;  // reload unless it is committed
   if (!hours.empty()) tell(history_sql_.put_series, params(series_queues, series_kinds, hours));
   tell(history_sql_.put, params(queues, kinds, spans, ats, enqueued, started, completed, failed,
                                 dead, cancelled, waits, runs));
@@ -146,7 +146,7 @@ void PostgresStore::write_history(BatchReport& report) {
   report.history_written = true;
 }
 
-// Once per minute, a bounded number of rows. Reads leave out what is too old.
+// Once per minute, a bounded number of rows. Reads skip rows that are too old.
 void PostgresStore::prune_history() {
   const WallTime minute = step_start(now_.wall, kHistoryMinute);
   if (minute == history_pruned_) return;

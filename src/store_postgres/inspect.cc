@@ -1,4 +1,4 @@
-// One connection, a few questions.
+// Inspects a store over one connection.
 #include "store_postgres/inspect.h"
 
 #include "store_postgres/connection.h"
@@ -17,7 +17,7 @@ pg::ConnectionOptions inspect_options(const PostgresOptions& options, bool writa
           .name = "mainspring store"};
 }
 
-// What the module throws, as a Result.
+// Runs a function and returns what it throws as an error.
 template <class Do>
 auto caught(Do act) -> decltype(act()) {
   try {

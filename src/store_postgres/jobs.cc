@@ -1,9 +1,11 @@
-// Jobs in hand: rows that the transaction has locked, or is to make, and the changes they share.
+// Loaded jobs: rows that the transaction has locked or will insert, and changes that operations
+// share.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/mutant.h"
+#include "model/fingerprint.h"
 #include "store_postgres/store_impl.h"
 
 namespace mainspring::pg {
@@ -68,7 +70,7 @@ OnExpiry on_expiry_of(int flags) {
   return (flags & kFlagDiesOfExpiry) != 0 ? OnExpiry::dead : OnExpiry::cancel;
 }
 
-// The batch is tried again, and finds it when it looks ahead.
+// The batch is retried, and loads the job in advance.
 PgError made_meanwhile() {
   return {.sqlstate = "40001", .message = "a job that the batch names was made meanwhile"};
 }
@@ -76,7 +78,7 @@ PgError made_meanwhile() {
 void PostgresStore::jobs_by_id(const std::vector<JobId>& ids) {
   Ints wanted, late;
   for (const JobId id : ids) {
-    if (!in_hand_.contains(id)) (not_there_.contains(id) ? late : wanted).push_back(id);
+    if (!loaded_.contains(id)) (not_there_.contains(id) ? late : wanted).push_back(id);
   }
   if (!late.empty() && !free_jobs_by_id(late, Ends::maybe).empty()) throw made_meanwhile();
   if (wanted.empty()) return;
@@ -94,9 +96,9 @@ void PostgresStore::later_lock_jobs(Ints ids, std::function<void()> then) {
   locks_asked_ = true;
   later(sql_.take_jobs, wanted,
         [this, ids = std::move(ids), then = std::move(then)](const Rows& rows) {
-          take_in_hand(rows);
+          load_unit(rows);
           for (const JobId id : ids) {
-            const JobInHand* held = no_session_.contains(id) ? in_hand(id) : nullptr;
+            const LoadedJob* held = no_session_.contains(id) ? loaded(id) : nullptr;
             constexpr int kSessions = kFlagSession | kFlagIntoSession;
             if (held != nullptr && (held->row.flags & kSessions) != 0) throw made_meanwhile();
           }
@@ -104,22 +106,22 @@ void PostgresStore::later_lock_jobs(Ints ids, std::function<void()> then) {
         });
 }
 
-void PostgresStore::take_in_hand(const Rows& rows) {
+void PostgresStore::load_unit(const Rows& rows) {
   for (int i = 0; i < rows.size(); ++i) {
-    JobInHand held{.row = read_row(rows, i)};
+    LoadedJob held{.row = read_row(rows, i)};
     held.was = held.row;
-    in_hand_.emplace(held.row.id, std::move(held));
+    loaded_.emplace(held.row.id, std::move(held));
   }
 }
 
-JobInHand* PostgresStore::job(JobId id) {
-  if (!in_hand_.contains(id)) jobs_by_id({id});
-  return in_hand(id);
+LoadedJob* PostgresStore::job(JobId id) {
+  if (!loaded_.contains(id)) jobs_by_id({id});
+  return loaded(id);
 }
 
-JobInHand* PostgresStore::in_hand(JobId id) {
-  const auto found = in_hand_.find(id);
-  return found == in_hand_.end() || found->second.removed ? nullptr : &found->second;
+LoadedJob* PostgresStore::loaded(JobId id) {
+  const auto found = loaded_.find(id);
+  return found == loaded_.end() || found->second.removed ? nullptr : &found->second;
 }
 
 std::int64_t PostgresStore::new_ids(std::size_t count) {
@@ -133,7 +135,7 @@ void PostgresStore::later_new_ids(std::size_t count) {
 }
 
 void PostgresStore::take_new_ids(const Rows& rows, int first) {
-  // Another node may have taken some in between: then only the part up to the gap is used.
+  // Another node may have taken numbers in between: then only the part up to the gap is used.
   next_id_ = rows.integer(first, 0);
   ids_end_ = next_id_ + 1;
   for (int i = first + 1; i < rows.size() && rows.integer(i, 0) == ids_end_; ++i) ++ids_end_;
@@ -144,13 +146,14 @@ JobId PostgresStore::next_id() {
   return next_id_++;
 }
 
-JobInHand& PostgresStore::add_job(const NewJob& job, WallTime run_at, JobState state,
+LoadedJob& PostgresStore::add_job(const NewJob& job, WallTime run_at, JobState state,
                                   std::int64_t schedule, int flags) {
   JobRow row;
   row.queue = queue_of(job.queue).id;
   row.session = job.session;
-  // Before it has an id: they grow in the order in which jobs come into a session.
-  SessionInHand* session = job.session.empty() ? nullptr : &session_of(row);
+  // Lock the session before the job gets an id: ids grow in the order in which jobs enter a
+  // session.
+  LoadedSession* session = job.session.empty() ? nullptr : &session_of(row);
   row.id = next_id();
   row.state = session == nullptr ? state : enter_session(*session, row.id, state);
   row.flags = flags | flags_of(job);
@@ -164,7 +167,7 @@ JobInHand& PostgresStore::add_job(const NewJob& job, WallTime run_at, JobState s
   row.kind = kind_of(job.kind);
   row.trigger_depth = job.trigger_depth;
   if (job.unique) row.unique_key = job.unique->key;
-  JobInHand& held = in_hand_[row.id];
+  LoadedJob& held = loaded_[row.id];
   held.row = row;
   held.was.reset();
   held.touched = true;
@@ -172,12 +175,12 @@ JobInHand& PostgresStore::add_job(const NewJob& job, WallTime run_at, JobState s
   any_touched_ = true;
   wrote();
   if (row.state == JobState::available) after_.gained.insert(row.queue);
-  ++tally_[row.queue].enqueued;
+  ++job_counts_[row.queue].enqueued;
   ++after_.live;
   return held;
 }
 
-JobRow& PostgresStore::touch(JobInHand& job) {
+JobRow& PostgresStore::touch(LoadedJob& job) {
   ++job.row.version;
   job.touched = true;
   any_touched_ = true;
@@ -185,7 +188,7 @@ JobRow& PostgresStore::touch(JobInHand& job) {
   return job.row;
 }
 
-void PostgresStore::leave_worker(JobInHand& job, JobState state) {
+void PostgresStore::leave_worker(LoadedJob& job, JobState state) {
   JobRow& row = touch(job);
   if (row.state == JobState::running) after_.unleased.push_back(row.id);
   undefer(job);
@@ -195,13 +198,13 @@ void PostgresStore::leave_worker(JobInHand& job, JobState state) {
   row.lease_until = 0;
 }
 
-void PostgresStore::set_waiting(JobInHand& job, JobState state, std::int64_t run_at) {
+void PostgresStore::set_waiting(LoadedJob& job, JobState state, std::int64_t run_at) {
   leave_worker(job, state);
   job.row.run_at = run_at;
   if (state == JobState::available) after_.gained.insert(job.row.queue);
 }
 
-void PostgresStore::end_job(JobInHand& job, JobState state, std::string_view reason,
+void PostgresStore::end_job(LoadedJob& job, JobState state, std::string_view reason,
                             std::string_view description, std::string_view result) {
   const bool ran = job.row.state == JobState::running;
   leave_worker(job, state);
@@ -213,6 +216,11 @@ void PostgresStore::end_job(JobInHand& job, JobState state, std::string_view rea
   const Duration keep(own.value_or(
       (dead ? options_.store.retention_dead : options_.store.retention_completed).count()));
   job.prune_at = (now_.wall + keep).us();
+  if (dead) {
+    job.fingerprint = fingerprint_number(fingerprint_of({.kind = kind_name(job.row.kind),
+                                                         .reason = std::string(reason),
+                                                         .description = std::string(description)}));
+  }
   if (!reason.empty() || !description.empty()) set_reason(job, reason, description);
   after_.ended.push_back(job.row.id);
   --after_.live;
@@ -239,14 +247,14 @@ void PostgresStore::end_job(JobInHand& job, JobState state, std::string_view rea
                             .unknown = (job.row.flags & kFlagUnknown) != 0});
   }
   if ((job.row.flags & kFlagSession) != 0) {
-    ended_turns_.push_back({.job = job.row.id,
+    ended_heads_.push_back({.job = job.row.id,
                             .session = {job.row.queue, job.row.session},
                             .dead = dead,
                             .on_dead = on_dead_of(job.row.flags)});
   }
 }
 
-void PostgresStore::set_reason(JobInHand& job, std::string_view reason,
+void PostgresStore::set_reason(LoadedJob& job, std::string_view reason,
                                std::string_view description) {
   const auto text = [](std::string_view t) {
     return t.empty() ? std::nullopt : std::optional<std::string_view>(t);
@@ -273,8 +281,8 @@ void PostgresStore::add_error(const JobRow& job, std::string_view message,
                          .program_end = encode_program_end(program)});
 }
 
-// A failed attempt: tried again, given up, or stopped if somebody asked.
-void PostgresStore::fail_attempt(JobInHand& job, std::string_view message,
+// Ends a failed attempt: retry, dead, or cancelled if requested.
+void PostgresStore::fail_attempt(LoadedJob& job, std::string_view message,
                                  std::optional<Duration> after, const ProgramEnd& program) {
   add_error(job.row, message, program);
   job.row.flags |= kFlagErrors;
@@ -287,9 +295,9 @@ void PostgresStore::fail_attempt(JobInHand& job, std::string_view message,
   begin_again(job, at_once ? JobState::available : JobState::retryable, (now_.wall + wait).us());
 }
 
-// With the turn of its session, if it is of one: it keeps that.
-void PostgresStore::begin_again(JobInHand& job, JobState state, std::int64_t run_at) {
-  if ((job.row.flags & kFlagSession) != 0) state = state_of_turn(session_of(job.row), state);
+// A job that is the head of its session stays the head.
+void PostgresStore::begin_again(LoadedJob& job, JobState state, std::int64_t run_at) {
+  if ((job.row.flags & kFlagSession) != 0) state = state_of_head(session_of(job.row), state);
   set_waiting(job, state, run_at);
 }
 
@@ -307,26 +315,26 @@ Error PostgresStore::missing(JobId id) {
 }
 
 JobState PostgresStore::state_of(JobId id) {
-  const JobInHand* held = job(id);
+  const LoadedJob* held = job(id);
   return held == nullptr ? JobState::completed : held->row.state;
 }
 
-// Its unique key again for a job that has ended; false while another live job has it.
-bool PostgresStore::take_unique_key(JobInHand& held) {
+// Takes the unique key of an ended job again; false if another live job has it.
+bool PostgresStore::take_unique_key(LoadedJob& held) {
   if (held.row.unique_key.empty() || !is_terminal(held.row.state)) return true;
   const JobId id = held.row.id;
   const int queue = held.row.queue;
   const Rows row = lock_unique_key(queue, held.row.unique_key);
   const JobId holder = row.integer(0, 0);
   if (holder == id) return true;
-  const JobInHand* other = holder == 0 ? nullptr : job(holder);
+  const LoadedJob* other = holder == 0 ? nullptr : job(holder);
   if (other != nullptr && !is_terminal(other->row.state)) return false;
   write(sql_.set_unique, params(std::int64_t{queue}, held.row.unique_key, id, row.integer(0, 1)));
   return true;
 }
 
-// An operator's retry of a job that neither runs, nor is completed or available.
-void PostgresStore::revive(JobInHand& job) {
+// An operator's retry of a job that is not running, completed or available.
+void PostgresStore::revive(LoadedJob& job) {
   const bool ended = is_terminal(job.row.state);
   after_.again.push_back(job.row.id);
   if (ended) {
@@ -340,8 +348,8 @@ void PostgresStore::revive(JobInHand& job) {
   job.row.expires_at = 0;
   JobState begins = JobState::available;
   if ((job.row.flags & kFlagSession) != 0) {
-    SessionInHand& session = session_of(job.row);
-    begins = ended ? enter_session(session, job.row.id, begins) : state_of_turn(session, begins);
+    LoadedSession& session = session_of(job.row);
+    begins = ended ? enter_session(session, job.row.id, begins) : state_of_head(session, begins);
   }
   set_waiting(job, begins, wall());
   if (job.row.schedule != 0) schedule_job_revived(job);

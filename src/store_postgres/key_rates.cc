@@ -1,17 +1,17 @@
-// Rates per key: what has begun of each limit key, and when the first that is closed opens.
+// Rates per key: what has started of each limit key, and when the first closed key opens.
 //
-// Who claims has locked the queue's row, and so the rows of its keys. When the first closed key
-// opens stands in the queue's row, of which every node keeps a copy: the leader opens the queue for
-// those who wait (OpenQueues), and sees then when the next one does.
+// A claim has locked the queue's row, and with it the rows of its keys. The queue's row contains
+// when the first closed key opens, and every node has a copy of the row. The leader opens the queue
+// for waiting claims (OpenQueues), and then finds when the next key opens.
 #include "base/mutant.h"
-#include "store_postgres/plain.h"
+#include "store_postgres/fast_path.h"
 
 namespace mainspring::pg {
 namespace {
 constexpr int kMaxOpened = 1000;  // queues, at once
 }
 
-// Those of which nothing has begun may be missing.
+// May omit keys of which nothing has started.
 KeyMeters PostgresStore::meters_of(const QueueInfo& queue, const std::vector<std::string>& keys) {
   KeyMeters meters;
   if (!queue.limits.per_key.rate) return meters;
@@ -22,8 +22,8 @@ KeyMeters PostgresStore::meters_of(const QueueInfo& queue, const std::vector<std
   return meters;
 }
 
-// Jobs of these keys have begun, for so many each.
-void PostgresStore::count_begun(const QueueInfo& queue, const std::map<std::string, int>& keys) {
+// Counts the starts of each key.
+void PostgresStore::count_started(const QueueInfo& queue, const std::map<std::string, int>& keys) {
   const KeyLimits& limits = queue.limits.per_key;
   std::vector<std::string> names, texts;
   for (const auto& [key, n] : keys) names.push_back(key);
@@ -56,7 +56,7 @@ void PostgresStore::note_opening(const QueueInfo& queue, std::optional<WallTime>
   after_.queues = true;
 }
 
-// Those whose time has come open for the next of the costs in time. False: there are more.
+// Finds keys that are due and opens them for the next cost that fits. False: there are more.
 bool PostgresStore::open_for_costs(const QueueInfo& queue) {
   if (queue.limits.costs.empty()) return true;
   const Rows due = ask(key_sql_.due_meters, params(std::int64_t{queue.id}, wall(), kMaxOpened));

@@ -1,15 +1,15 @@
-// Limits per key: which jobs a claim may take of a queue that has them.
+// Limits per key: which jobs a claim may take from a queue that has them.
 //
-// The claim has locked the queue's row, so that no other one begins jobs of it. It looks at the
-// front of the line, and counts what runs of each key that it meets. A job whose key is at its
-// bound is taken out of the line into `held_back`: no claim walks past it again. What is held back
-// of a key that has room stands beside the line, by key and kind:
+// The claim has locked the queue's row, so no other claim starts jobs of the queue. It reads the
+// front of the ready queue, and counts the running jobs of each key that it meets. A job whose key
+// is at its limit is moved from the ready queue to `held_back`, so that no later claim reads it
+// again. Held-back jobs of a key with capacity are merged from there, by key and kind:
 //
 //   ready       7 (free)   9 (acme)   12 (free)   15 (globex)
 //   held_back   acme: 10, 11, 13, 14 …
 //
-// The first jobs of both together, as many as their keys have room for, are what it may take; jobs
-// that others add meanwhile wait for the next claim. See schema 15 for what makes a row void.
+// The claim may take the first jobs of both, up to the capacity of their keys. Jobs that others add
+// meanwhile wait for the next claim. Schema 15 explains when a row is void.
 #include "store_postgres/limit_keys.h"
 
 #include <algorithm>
@@ -17,19 +17,19 @@
 
 #include "api/limit_shapes.h"
 #include "base/mutant.h"
-#include "store_postgres/plain.h"
+#include "store_postgres/fast_path.h"
 #include "store_postgres/reader.h"
 
 namespace mainspring::pg {
 namespace {
 
-constexpr int kKeyFront = 200;  // jobs that the first look takes beyond those that are wanted
-constexpr int kKeyLooks = 6;    // of one claim, each at twice as many; the next claim goes on
+constexpr int kKeyFront = 200;  // jobs that the first read takes beyond those wanted
+constexpr int kKeyLooks = 6;    // of one claim, each twice as large; the next claim continues
 
 #define MS_PLACES                                                                               \
   "unnest($2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[]) AS u(key, kind, " \
   "priority, run_at, id)"
-// Jobs at those places, locked; without those that others are about to change.
+// Locks the jobs at those positions; skips jobs that another transaction is changing.
 #define MS_LOCKED                                                                                  \
   "WITH k AS MATERIALIZED (SELECT u.* FROM " MS_PLACES                                             \
   " JOIN $schema.jobs j ON j.id = u.id WHERE j.state = 2 AND j.kind = u.kind AND j.priority = "    \
@@ -75,7 +75,7 @@ constexpr std::string_view kDueMeters =
 constexpr std::string_view kMetersOpenAt =
     "UPDATE $schema.key_meters m SET opens_at = u.at FROM unnest($2::text[], $3::bigint[]) AS "
     "u(key, at) WHERE m.queue = $1::bigint AND m.key = u.key";
-// Of jobs of heavy kinds: rows under the key "".
+// Jobs of expensive kinds: rows under the key "".
 constexpr std::string_view kRunningCosts =
     "WITH gone AS (DELETE FROM $schema.running_keys b USING $schema.jobs j WHERE b.queue = "
     "ANY($1::bigint[]) AND b.key = '' AND j.id = b.id AND j.state <> 3) SELECT b.queue, k.name || "
@@ -134,15 +134,15 @@ LimitKeyStatements::LimitKeyStatements(std::string_view s)
                   "WITH h AS (DELETE FROM $schema.held_back WHERE id = ANY($1)) DELETE FROM "
                   "$schema.running_keys WHERE id = ANY($1)"),
       lock_lines(s, "LOCK TABLE $schema.ready IN SHARE ROW EXCLUSIVE MODE"),
-      count_anew(s,
-                 "INSERT INTO $schema.running_keys (queue, key, id) SELECT j.queue, j.limit_key, "
-                 "j.id FROM (SELECT DISTINCT unnest(ids) AS id FROM $schema.leased) l JOIN "
-                 "$schema.jobs j ON j.id = l.id WHERE j.queue = $1::bigint AND j.state = 3 AND "
-                 "j.limit_key IS NOT NULL ON CONFLICT DO NOTHING"),
+      count_again(s,
+                  "INSERT INTO $schema.running_keys (queue, key, id) SELECT j.queue, j.limit_key, "
+                  "j.id FROM (SELECT DISTINCT unnest(ids) AS id FROM $schema.leased) l JOIN "
+                  "$schema.jobs j ON j.id = l.id WHERE j.queue = $1::bigint AND j.state = 3 AND "
+                  "j.limit_key IS NOT NULL ON CONFLICT DO NOTHING"),
       release(s, kRelease),
       key_info(s, kKeyInfo),
       key_of_job(s, "SELECT limit_key FROM $schema.jobs WHERE id = $1"),
-      // What a claim has met of a key that is full is in held_back; the rest stands in the line.
+      // Jobs of full keys that a claim has met are in held_back; the others are in the ready queue.
       key_before(s, kKeyBefore),
       meters(s,
              "SELECT key, meter FROM $schema.key_meters WHERE queue = $1::bigint AND key = "
@@ -180,7 +180,7 @@ Params places(int queue, const std::vector<KeyedJob>& jobs) {
 }
 }  // namespace
 
-// How many more of each of these keys may begin.
+// How many more jobs of each of these keys can start.
 void PostgresStore::room_of_keys(const QueueInfo& queue, const std::set<std::string>& keys,
                                  KeyRooms& rooms) {
   const KeyLimits& limits = queue.limits.per_key;
@@ -202,14 +202,14 @@ void PostgresStore::room_of_keys(const QueueInfo& queue, const std::set<std::str
   note_opening(queue, opens_at);
 }
 
-// From `jobs`, in order, at most `most` that their keys and the queue have room for. What does not
-// fit holds up what is behind it of its key, or of the queue.
+// Picks up to `most` of `jobs`, in order, within the capacity of their keys and the queue. A job
+// that does not fit blocks the later jobs of its key, or of the queue.
 Picked PostgresStore::pick_keyed(const QueueInfo& queue, std::vector<KeyedJob> jobs, int most,
                                  KeyRooms rooms, Room room) {
   std::sort(jobs.begin(), jobs.end(),
             [](const KeyedJob& a, const KeyedJob& b) { return a.rank() < b.rank(); });
   Picked picked;
-  std::set<std::int64_t> seen;  // one may stand at both places
+  std::set<std::int64_t> seen;  // a job may be in both places
   for (KeyedJob& job : jobs) {
     if (std::ssize(picked.jobs) == most) break;
     if (!seen.insert(job.id).second) continue;
@@ -233,7 +233,7 @@ void PostgresStore::drop_held(const QueueInfo& queue, const std::vector<KeyedJob
   write(key_sql_.drop_held, places(queue.id, void_rows), false);
 }
 
-// What was picked stands in the line, what was passed does not.
+// Moves picked jobs to the ready queue, and skipped jobs out of it.
 void PostgresStore::move_held(const QueueInfo& queue, const std::vector<KeyedJob>& picked,
                               std::vector<KeyedJob> passed) {
   std::vector<KeyedJob> back;
@@ -245,8 +245,8 @@ void PostgresStore::move_held(const QueueInfo& queue, const std::vector<KeyedJob
   if (!passed.empty()) write(key_sql_.hold_back, places(queue.id, passed), false);
 }
 
-// What a claim of `most` may take of a queue with limits per key, whose row is locked. Each stands
-// in the line then. `more`: others may stand behind those that it has looked at.
+// The jobs that a claim of `most` may take from a queue with limits per key; its row is locked.
+// They are in the ready queue afterwards. `more`: there may be jobs beyond those examined.
 std::vector<KeyedJob> PostgresStore::look_at_keys(const QueueInfo& queue,
                                                   const std::optional<Ints>& kinds, int most,
                                                   bool& more) {
@@ -254,7 +254,7 @@ std::vector<KeyedJob> PostgresStore::look_at_keys(const QueueInfo& queue,
   bool unfinished = false;
   const Rows lines = held_lines(queue, kinds, rooms);
   const std::vector<KeyedJob> held = held_in_order(queue, lines, most, rooms, unfinished);
-  std::vector<KeyedJob> line;
+  std::vector<KeyedJob> ready;
   Picked picked;
   KeyedJob last{.priority = -1};
   more = true;
@@ -264,17 +264,17 @@ std::vector<KeyedJob> PostgresStore::look_at_keys(const QueueInfo& queue,
                                                  last.priority, last.run_at, last.id, wanted));
     std::set<std::string> keys;
     for (int i = 0; i < rows.size(); ++i) {
-      line.push_back({.priority = rows.integer(i, 0),
-                      .run_at = rows.integer(i, 1),
-                      .id = rows.integer(i, 2),
-                      .kind = rows.integer(i, 3),
-                      .key = rows.is_null(i, 4) ? "" : rows.string(i, 4)});
-      if (!line.back().key.empty()) keys.insert(line.back().key);
+      ready.push_back({.priority = rows.integer(i, 0),
+                       .run_at = rows.integer(i, 1),
+                       .id = rows.integer(i, 2),
+                       .kind = rows.integer(i, 3),
+                       .key = rows.is_null(i, 4) ? "" : rows.string(i, 4)});
+      if (!ready.back().key.empty()) keys.insert(ready.back().key);
     }
     room_of_keys(queue, keys, rooms);
     more = rows.size() == wanted;
-    if (!line.empty()) last = line.back();
-    std::vector<KeyedJob> all = line;
+    if (!ready.empty()) last = ready.back();
+    std::vector<KeyedJob> all = ready;
     for (const KeyedJob& job : held) {
       if (!more || job.place() < last.place()) all.push_back(job);
     }
@@ -285,7 +285,7 @@ std::vector<KeyedJob> PostgresStore::look_at_keys(const QueueInfo& queue,
   return std::move(picked.jobs);
 }
 
-// Which jobs of its queues with limits per key the claim may take: into claiming.
+// Sets in `claiming` which jobs of its queues with limits per key the claim may take.
 void PostgresStore::look_at_keys(Claiming& claiming, const std::optional<Ints>& kinds) {
   for (const QueueInfo* queue : claiming.queues) {
     if (!queue->limits.per_key.any()) continue;
@@ -304,7 +304,7 @@ void PostgresStore::look_at_keys(Claiming& claiming, const std::optional<Ints>& 
 void PostgresStore::note_keys(const Claiming& claiming) {
   std::map<std::int64_t, std::size_t> at;
   for (std::size_t i = 0; i < claiming.keyed.size(); ++i) at.emplace(claiming.keyed[i].id, i);
-  std::map<int, std::pair<Texts, Ints>> begun;
+  std::map<int, std::pair<Texts, Ints>> started;
   std::map<int, std::map<std::string, int>> metered;
   for (const ClaimedJob& job : claiming.result.jobs) {
     const auto found = at.find(job.id);
@@ -315,33 +315,34 @@ void PostgresStore::note_keys(const Claiming& claiming) {
           begins_of(job.cost, *limits.rate);
     }
     if (!limits.concurrency) continue;
-    auto& [keys, ids] = begun[claiming.keyed_of[found->second]];
+    auto& [keys, ids] = started[claiming.keyed_of[found->second]];
     keys.emplace_back(claiming.keyed[found->second].key), ids.push_back(job.id);
   }
-  for (const auto& [queue, rows] : begun) {
+  for (const auto& [queue, rows] : started) {
     if (MS_MUTANT(running_keys_not_kept)) continue;
     write(key_sql_.note_running, params(std::int64_t{queue}, rows.first, rows.second), false);
   }
-  for (const auto& [queue, keys] : metered) count_begun(queue_by_id(queue), keys);
-  // Others wait for what the next claim finds.
+  for (const auto& [queue, keys] : metered) count_started(queue_by_id(queue), keys);
+  // Other claims wait for what the next claim finds.
   for (const int queue : claiming.unfinished) after_.gained.insert(queue);
 }
 
-// Before new limits of a queue are written, whose row is locked. Claims of a queue that had none
-// lock no row: those under way end before what runs is counted, and later ones see the limits.
+// Call before new limits of a queue are written; its row is locked. Claims from a queue without
+// limits lock no row: claims that are running end before running jobs are counted, and later claims
+// see the limits.
 void PostgresStore::change_key_limits(const QueueInfo& queue, const QueueLimits& limits) {
   const KeyLimits &was = queue.limits.per_key, &will = limits.per_key;
   const bool counted = was.concurrency.has_value(), counts = will.concurrency.has_value();
   if (counted == counts && was.fair == will.fair && was.any() == will.any()) return;
   flush();
-  if (was.fair != will.fair) write(order_sql_.drop_turns, params(std::int64_t{queue.id}));
+  if (was.fair != will.fair) write(order_sql_.drop_fair_keys, params(std::int64_t{queue.id}));
   if (was.any()) {
     write(key_sql_.release, params(std::int64_t{queue.id}));
     hints_[queue.id].first = {};
   }
   if (!counts) return;
   if (!queue.limits.any()) tell(key_sql_.lock_lines, {});
-  write(key_sql_.count_anew, params(std::int64_t{queue.id}));
+  write(key_sql_.count_again, params(std::int64_t{queue.id}));
 }
 
 Result<LimitKeyInfo> PostgresStore::limit_key(const std::string& queue,
@@ -359,7 +360,7 @@ Result<LimitKeyInfo> PostgresStore::limit_key(const std::string& queue,
     if (!rows.is_null(0, 2)) info.meter = RateMeter::parse(rows.text(0, 2));
     const auto& rate = limits->per_key.rate;
     if (info.opens_at && rate && begins_awaited(*limits, *rate, info.meter, *info.opens_at) > 1)
-      info.opens_at.reset();  // others begin
+      info.opens_at.reset();  // other jobs can start
     return info;
   });
 }

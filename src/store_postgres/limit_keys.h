@@ -1,4 +1,4 @@
-// Limits per key: their statements, and what a claim knows of the jobs that it may take.
+// Limits per key: statements, and the jobs that a claim may take.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@ namespace mainspring::pg {
 struct LimitKeyStatements {
   explicit LimitKeyStatements(std::string_view schema);
   Statement front, running, drop_held, hold_back, take_back, note_running, forget_jobs, lock_lines,
-      count_anew, release, key_info, key_of_job, key_before;
-  // Of rates per key: key_rates.cc.
+      count_again, release, key_info, key_of_job, key_before;
+  // Rates per key: key_rates.cc.
   Statement meters, write_meters, drop_meters, keys_open_at, due_keys, next_key_opening, due_meters,
       meters_open_at;
-  // Of costs: costs.cc.
+  // Costs: costs.cc.
   Statement running_costs, running_kinds, kind_of_job, count_costs, drop_costs;
 };
 
-// "render=3" for each kind of which so many run: what they take beyond one slot each.
+// "render=3": the number of running jobs of each kind. Returns their slots beyond one each.
 std::int64_t extra_slots(const QueueLimits& limits, const std::optional<int>& concurrency,
                          const std::vector<std::string>& running);
 
@@ -33,19 +33,19 @@ using KeyMeters = std::map<std::string, RateMeter>;
 struct KeyedJob {
   std::int64_t priority = 0, run_at = 0, id = 0, kind = 0;
   std::string key;    // "" = it has none
-  bool held = false;  // in held_back, instead of in the line
+  bool held = false;  // in held_back instead of the ready queue
   bool session = false;
-  int cost = 1;                 // where turns are taken
-  bool last_seen = false;       // there may be more behind it that were not looked at
-  std::int64_t effective = -1;  // its priority as it counts now; -1 = as it is
+  int cost = 1;                 // in queues with fair keys
+  bool last_seen = false;       // there may be unread jobs after it
+  std::int64_t effective = -1;  // its priority with ageing; -1 = unchanged
   auto place() const { return std::tie(priority, run_at, id); }
   auto rank() const { return std::tie(effective < 0 ? priority : effective, run_at, id); }
 };
 
-// From jobs in their order those that a claim may take, and the others before the last of them.
+// Jobs that a claim may take, and the jobs before the last of them that were skipped.
 struct Picked {
   std::vector<KeyedJob> jobs{}, passed{};
-  bool waits = false;  // the next does not fit into its queue: nor does any behind it
+  bool waits = false;  // the next job does not fit into its queue: stop here
 };
 
 // The same, column by column.

@@ -1,15 +1,15 @@
-// Limits of queues: claims that count what runs, and queues that open again.
+// Limits of queues: claims that count running jobs, and queues that open again.
 //
-// Whoever claims from a queue with limits locks its row, and then, with a statement of its own that
-// sees all that was committed before it had the lock, counts what runs. Ends are noted without that
-// lock: one that is not committed yet still counts as running. The statement of other claims passes
-// such queues over, so that a node which has not heard of a limit yet gets nothing rather than too
-// much.
+// A claim from a queue with limits locks the queue's row. A separate statement, which sees
+// everything committed before the lock was granted, then counts the running jobs. Ends are recorded
+// without that lock: an uncommitted end still counts as running. The statement of other claims
+// skips queues with limits, so that a node that does not know a new limit yet takes no job rather
+// than too many.
 #include <fmt/format.h>
 
 #include "api/limit_shapes.h"
 #include "base/mutant.h"
-#include "store_postgres/plain.h"
+#include "store_postgres/fast_path.h"
 
 namespace mainspring::pg {
 
@@ -41,7 +41,7 @@ bool PostgresStore::is_limited(const Claiming& claiming) {
                      [](const QueueInfo* queue) { return queue->limits.any(); });
 }
 
-// How many jobs of each may begin. Their rows stay locked to the end of the transaction.
+// How many jobs of each queue can start. Their rows stay locked until the end of the transaction.
 PostgresStore::Rooms PostgresStore::rooms(const std::vector<const QueueInfo*>& queues) {
   Ints ids;
   for (const QueueInfo* queue : queues) ids.push_back(queue->id);
@@ -58,8 +58,8 @@ PostgresStore::Rooms PostgresStore::rooms(const std::vector<const QueueInfo*>& q
     copies_of_batch_ = true;
     queue.paused = rows.integer(i, 5) != 0;
     std::int64_t running = rows.integer(i, 6);
-    const auto pending = tally_.find(id);
-    if (pending != tally_.end())
+    const auto pending = job_counts_.find(id);
+    if (pending != job_counts_.end())
       running += pending->second.counts[static_cast<std::size_t>(JobState::running)];
     after_.running_is[id] = running;
     after_.running[id] = 0;
@@ -110,19 +110,19 @@ void PostgresStore::claim_limited(const std::shared_ptr<Claiming>& claiming) {
   p.add(Ints(claiming->keyed_of.begin(), claiming->keyed_of.end()));
   p.add(keyed.priority).add(keyed.run_at).add(keyed.id).add(!claiming->place_of.empty());
   take_claimed(*claiming, ask(sql_.claim_limited, p));
-  if (!claiming->place_of.empty()) note_turns(*claiming);
+  if (!claiming->place_of.empty()) note_fair_keys(*claiming);
   note_keys(*claiming);
   note_costs(claiming->result.jobs);
-  std::map<int, int> begun;
+  std::map<int, int> started;
   for (const ClaimedJob& job : claiming->result.jobs) {
     const QueueInfo& queue = *find_queue(job.queue);
-    if (queue.limits.rate) begun[queue.id] += begins_of(job.cost, *queue.limits.rate);
+    if (queue.limits.rate) started[queue.id] += begins_of(job.cost, *queue.limits.rate);
   }
-  for (const auto& [id, n] : begun) count_begun(*queues_by_id_.at(id), n);
+  for (const auto& [id, n] : started) count_started(*queues_by_id_.at(id), n);
 }
 
-// Jobs of it have begun, for so many in all. Its row is locked.
-void PostgresStore::count_begun(QueueInfo& queue, int begins) {
+// Counts the starts of `begins` jobs. The queue's row is locked.
+void PostgresStore::count_started(QueueInfo& queue, int begins) {
   if (!queue.limits.rate || begins == 0) return;
   const auto was = queue.opens_at;
   const auto awaited = [&] {
@@ -137,10 +137,11 @@ void PostgresStore::count_begun(QueueInfo& queue, int begins) {
   const std::string meter = MS_MUTANT(rate_not_kept) ? "" : queue.meter.text();
   write(sql_.update_meter, params(std::int64_t{queue.id}, text_or_null(meter), at));
   copies_of_batch_ = true;
-  // This claim came before OpenQueues, which will find nothing to open: whoever waits is told now.
+  // This claim runs before OpenQueues, which will then find nothing to open: notify waiting claims
+  // now.
   const bool opened = before > 0 && (!queue.opens_at || awaited() > before);
-  if (opened && !MS_MUTANT(early_claim_tells_nobody)) opened_.insert(queue.id);
-  // Of a later opening the leader hears when it looks at this one.
+  if (opened && !MS_MUTANT(early_claim_wakes_no_worker)) opened_.insert(queue.id);
+  // The leader learns of a later opening when it processes this one.
   const bool sooner = queue.opens_at && (!was || *queue.opens_at < *was);
   if (was.has_value() == queue.opens_at.has_value() && !sooner) return;
   write(sql_.raise_version, params("queues"));
@@ -160,7 +161,7 @@ Room PostgresStore::room(const QueueInfo& queue) {
   return queue.limits.any() ? rooms({&queue})[queue.id] : Room();
 }
 
-// Queues of which a job has ended, in which others could not begin for its sake.
+// Queues in which a job has ended that delayed others.
 void PostgresStore::settle_openings() {
   for (const int id : std::exchange(opened_, {})) open_queue(queue_by_id(id));
 }
@@ -170,7 +171,7 @@ void PostgresStore::open_queue(const QueueInfo& queue) {
   gain_lines_of(queue);
 }
 
-// Because the time has come, or because the clock was set back to long before it.
+// Because it is due, or because the clock was set back to long before it.
 bool PostgresStore::keys_open_now(const QueueInfo& queue) const {
   if (!queue.keys_open_at) return false;
   const auto& rate = queue.limits.per_key.rate;
@@ -197,8 +198,10 @@ OperationResult PostgresStore::operator()(const SetQueueLimits& op) {
   if (!breaker.empty() && ask(breaker_sql_.exists, params(breaker)).empty())
     return unknown_breaker(breaker);
   QueueInfo& queue = locked_queue(op.queue);
+  if (!has_room_for_searchable(queue, op.limits)) return too_many_searchable(op.queue);
+  set_searchable(queue, op.limits.searchable);
   change_breaker(queue, breaker);
-  // Somebody removed it meanwhile.
+  // The breaker was removed meanwhile.
   if (!breaker.empty() && take_breaker(breaker) == nullptr) return unknown_breaker(breaker);
   change_key_limits(queue, op.limits);
   change_costs(queue, op.limits);
@@ -231,12 +234,12 @@ OperationResult PostgresStore::operator()(const OpenQueues& op) {
   if (result.changed < op.limit) result.changed += release_quarantined(op.limit - result.changed);
   result.more = result.changed == op.limit || more_keys;
   if (result.more) return result;
-  // What else is due by this node's copy has been opened by others.
+  // Other nodes have opened the rest of what is due in this node's copy.
   for (const auto& [id, queue] : queues_by_id_) {
     const bool opens = queue->opens_at && *queue->opens_at <= now_.wall;
     const bool of_keys = keys_open_now(*queue);
     if (opens && queue->limits.costs.empty()) queue->opens_at.reset();
-    if (opens && !queue->limits.costs.empty()) locked_queue(queue->name);  // when the next is due
+    if (opens && !queue->limits.costs.empty()) locked_queue(queue->name);  // reads the next due
     if (of_keys) queue->keys_open_at.reset();
     if (opens || of_keys) open_queue(*queue);
   }

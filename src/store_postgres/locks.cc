@@ -1,20 +1,20 @@
-// The order in which batches lock jobs and what follows from them, so that two nodes never wait for
-// each other.
+// The order in which batches lock jobs and dependent rows. It prevents deadlocks between nodes.
 //
-//   new kinds ▶ sessions, by queue and key ▶ named leases ▶ bundles of jobs that operations name ▶
-//   those jobs, by id, with those that may get the turn ▶ workflows, by id ▶ schedules ▶ ties ▶
+//   new kinds ▶ sessions, by queue and key ▶ named leases ▶ packs of jobs that operations name ▶
+//   those jobs, by id, with jobs that may become heads ▶ workflows, by id ▶ schedules ▶ links ▶
 //   triggers on ends, by name
-//   whoever has locked a session may change the jobs of its line; nobody else does
-//   whoever has locked a job may change its entries (ready, due, expiring): nobody else touches
-//   them, and nobody locks them
-//   whoever comes from an entry to its job (claims, steps of the scheduler) does not wait: what
-//   somebody else has locked is left to him, and found again
-//   whoever names jobs that may be in bundles locks those first, and no claim takes them meanwhile:
-//   one that has a bundle changes the jobs in it that nobody has touched without a look at locks
-// A job that others made after the batch had locked what it names would be locked out of order:
-// then the batch begins again.
-// (A new queue cannot come first: an enqueue that is refused makes none. So two nodes that make the
-// same one in batches that also change the same jobs may, once.)
+// - The lock of a session covers its waiting jobs: only its owner may change them.
+// - The lock of a job covers the job's entries (ready, due, expiring): no other transaction changes
+//   them, and none locks them.
+// - Code that goes from an entry to its job (claims, scheduler steps) does not wait: it skips jobs
+//   that another transaction has locked, and finds them again later.
+// - Code that names jobs which may be in packs locks the packs first, and no claim takes the packs
+//   meanwhile. A claim that has a pack changes the untouched jobs in it without checking locks.
+//
+// A job that others made after the batch locked the jobs it names would be locked out of order:
+// then the batch starts again. (A new queue cannot come first, because a refused enqueue makes
+// none. So two nodes that make the same queue in batches that also change the same jobs may
+// deadlock once.)
 #include <algorithm>
 #include <set>
 
@@ -45,13 +45,14 @@ std::vector<JobId> jobs_named(const Operation& operation) {
   return ids;
 }
 
-// The jobs that it names: those that a holder names have been changed since they were enqueued.
+// Jobs that an operation names, except those named by a lease holder: these have changed since they
+// were enqueued, so they are in no pack.
 bool may_stand_in_line(const Operation& operation) {
   return std::holds_alternative<Cancel>(operation) || std::holds_alternative<RetryJob>(operation) ||
          std::holds_alternative<EditJob>(operation) || std::holds_alternative<Claim>(operation);
 }
 
-// Which is locked behind all jobs.
+// Workflows are locked after all jobs.
 bool names_workflow(const Operation& operation) {
   return std::holds_alternative<SignalWorkflow>(operation) ||
          std::holds_alternative<CancelWorkflow>(operation) ||
@@ -63,20 +64,20 @@ bool names_workflow(const Operation& operation) {
 
 }  // namespace
 
-// Those that somebody else has locked are left to him: for whoever comes from an entry of a line to
-// its job, against the order in which locks are waited for.
+// Skips jobs that another transaction has locked: for code that goes from an entry to its job,
+// against the lock order.
 std::unordered_set<JobId> PostgresStore::free_jobs_by_id(const std::vector<JobId>& ids, Ends ends) {
   Ints wanted;
   for (const JobId id : ids) {
-    if (!in_hand_.contains(id)) wanted.push_back(id);
+    if (!loaded_.contains(id)) wanted.push_back(id);
   }
-  if (!wanted.empty()) take_in_hand(ask(sql_.take_free_jobs, params(wanted)));
-  // Those that were in hand before may have come without the sessions that their ends go into.
+  if (!wanted.empty()) load_unit(ask(sql_.take_free_jobs, params(wanted)));
+  // Jobs loaded before may lack the sessions that their ends affect.
   std::unordered_set<JobId> busy = take_sessions_of_free(ids, ends);
   Ints missing;
   for (const JobId id : wanted) {
-    if (busy.contains(id)) in_hand_.erase(id);
-    if (!in_hand_.contains(id)) missing.push_back(id);
+    if (busy.contains(id)) loaded_.erase(id);
+    if (!loaded_.contains(id)) missing.push_back(id);
   }
   if (missing.empty()) return busy;
   const Rows rows = ask(sql_.existing_jobs, params(missing));
@@ -84,7 +85,7 @@ std::unordered_set<JobId> PostgresStore::free_jobs_by_id(const std::vector<JobId
   return busy;
 }
 
-// Whoever makes a kind holds up the others that do, until its batch ends.
+// A transaction that makes a kind blocks other transactions that make it, until its batch ends.
 void PostgresStore::make_kinds(std::span<const Operation> batch) {
   std::set<std::string> fresh;
   for (const Operation& operation : batch) {
@@ -97,42 +98,42 @@ void PostgresStore::make_kinds(std::span<const Operation> batch) {
   for (const std::string& kind : fresh) kind_of(kind);
 }
 
-// All jobs that the batch names are locked first and in order, unless one statement locks them
-// anyway, and nothing before it.
+// Locks all jobs that the batch names first, in order, unless a single statement locks them anyway
+// and nothing comes before it.
 void PostgresStore::lock_named_jobs(std::span<const Operation> batch) {
-  Ints ids, plain, of_line;
+  Ints ids, simple, of_line;
   bool locked = false, in_run = false, out_of_order = false;
   for (const Operation& operation : batch) {
     const std::vector<JobId> named = jobs_named(operation);
     out_of_order = out_of_order || names_workflow(operation) || ends_step(operation);
     const auto* finish = std::get_if<Finish>(&operation);
     if (finish != nullptr && named.empty()) continue;
-    const bool plainly = finish != nullptr && completes_plainly(*finish);
+    const bool simply = finish != nullptr && completes_simply(*finish);
     if (may_stand_in_line(operation)) of_line.insert(of_line.end(), named.begin(), named.end());
     if (!named.empty()) {
-      out_of_order = out_of_order || (locked && !(plainly && in_run));
-      (plainly ? plain : ids).insert((plainly ? plain : ids).end(), named.begin(), named.end());
+      out_of_order = out_of_order || (locked && !(simply && in_run));
+      (simply ? simple : ids).insert((simply ? simple : ids).end(), named.begin(), named.end());
       locked = true;
     } else if (!std::holds_alternative<Enqueue>(operation)) {
       locked = true;
     }
-    in_run = plainly;
+    in_run = simply;
   }
-  if (!of_line.empty() && !MS_MUTANT(bundles_not_held)) hold_bundles_of(of_line);
+  if (!of_line.empty() && !MS_MUTANT(packs_not_held)) hold_packs_of(of_line);
   const std::vector<JobId> of_sessions = jobs_of_sessions();
   if (!out_of_order && of_sessions.empty()) return;
   ids.insert(ids.end(), of_sessions.begin(), of_sessions.end());
-  const std::unordered_set<JobId> not_in_hand(plain.begin(), plain.end());
-  ids.insert(ids.end(), plain.begin(), plain.end());
+  const std::unordered_set<JobId> not_loaded(simple.begin(), simple.end());
+  ids.insert(ids.end(), simple.begin(), simple.end());
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   if (ids.empty()) return;
-  later_lock_jobs(ids, [this, ids, not_in_hand] {
+  later_lock_jobs(ids, [this, ids, not_loaded] {
     for (const JobId id : ids) {
-      if (!in_hand_.contains(id)) not_there_.insert(id);
+      if (!loaded_.contains(id)) not_there_.insert(id);
     }
-    // Those are completed without a look at their rows.
-    for (const JobId id : not_in_hand) in_hand_.erase(id);
+    // These are completed without reading their rows.
+    for (const JobId id : not_loaded) loaded_.erase(id);
   });
 }
 

@@ -91,7 +91,7 @@ OperationResult PostgresStore::operator()(const RemoveView& op) {
 
 Result<MarkPage> PostgresStore::marks(const MarkFilter& filter) const {
   const std::int64_t from = filter.from.value_or(WallTime()).us();
-  // Before (at, 0) is before `at`: no mark has this id.
+  // Before (at, 0) means before `at`: no mark has id 0.
   const MarkPlace to = std::min(filter.before.value_or(MarkPlace(WallTime::never(), INT64_MAX)),
                                 MarkPlace(filter.to.value_or(WallTime::never()), 0));
   return with_reader([&](Connection& c) {

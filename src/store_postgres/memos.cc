@@ -1,4 +1,4 @@
-// Memos: the results of a job's steps, which its later attempts find.
+// Memos: saved results of a job's steps, for later attempts.
 #include <set>
 
 #include "base/mutant.h"
@@ -22,7 +22,7 @@ MemoStatements::MemoStatements(std::string_view s)
            "$schema.memos WHERE job = $1 AND name >= $2 ORDER BY name LIMIT $3::bigint) m ORDER BY "
            "name") {}
 
-// Of jobs that are locked, in one round trip.
+// Reads the memos of locked jobs in one round trip.
 KnownMemos PostgresStore::read_memos(const std::vector<Renewal>& leases) {
   KnownMemos out;
   Ints ids, jobs;
@@ -93,7 +93,7 @@ Result<MemoPage> PostgresStore::memos(JobId id, const std::string& from, int lim
                   }
                   return out;
                 }));
-  if (page.memos.empty()) MS_TRY(get(id));  // or there is no such job
+  if (page.memos.empty()) MS_TRY(get(id));  // returns the error of a missing job
   return page;
 }
 

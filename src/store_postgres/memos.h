@@ -15,7 +15,7 @@ struct MemoStatements {
   Statement count, known, insert, remove, page;
 };
 
-// Of the jobs of a renewal: how many they have, and which of its names are there.
+// For the jobs of a renewal: the number of memos, and which of the renewal's names exist.
 struct KnownMemos {
   std::map<JobId, std::size_t> count;
   std::set<std::pair<JobId, std::string>> names;

@@ -1,4 +1,4 @@
-// Applies the migrations that CMake put into postgres_migrations_data.h.
+// Applies the migrations in postgres_migrations_data.h, which CMake generates.
 #include "store_postgres/migrations.h"
 
 #include <fmt/format.h>
@@ -27,8 +27,8 @@ std::string with_schema(std::string_view text, const std::string& schema) {
   return out.append(text, at, std::string_view::npos);
 }
 
-// Development builds kept the version of their schema in `meta`. What it says can be any number,
-// so a table of another name tells their stores and ours apart.
+// Development builds stored their schema version in `meta`, as any number. A table with another
+// name distinguishes the stores of releases.
 constexpr std::string_view kFindSchema =
     "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1), "
     "coalesce(bool_or(relname = 'schema_version'), false), "
@@ -41,8 +41,8 @@ struct FoundSchema {
   SchemaVersion version;
 };
 
-// Reads the catalogs by the snapshot of the statement. Functions such as to_regclass() may answer
-// from a cache that does not have what another node has just committed.
+// Reads the catalogs in the snapshot of the statement. Functions such as to_regclass() may use a
+// cache that lacks what another node has just committed.
 FoundSchema find_schema(Connection& connection, const std::string& schema) {
   const Rows found = connection.run(Statement(schema, kFindSchema), params(schema));
   FoundSchema out{.exists = found.integer(0, 0) != 0, .version = {}};
@@ -68,8 +68,8 @@ FoundSchema find_schema(Connection& connection, const std::string& schema) {
   return out;
 }
 
-// Other nodes wait here until the transaction ends. The lock belongs to the transaction, so it
-// also works through a pooler.
+// Other nodes wait here until the transaction ends. The lock belongs to the transaction, so it also
+// works with a pooler.
 void lock_schema(Connection& connection, const std::string& schema) {
   connection.execute("SET LOCAL lock_timeout = '5s'");
   if (MS_MUTANT(schema_created_without_lock)) return;
@@ -81,8 +81,8 @@ void apply_next(Connection& connection, const std::string& schema,
                 std::span<const Migration> known) {
   lock_schema(connection, schema);
   const FoundSchema found = find_schema(connection, schema);
-  if (found.version.version >= std::ssize(known)) return;  // another node was faster
-  // IF NOT EXISTS would need the right to create schemas even if it exists.
+  if (found.version.version >= std::ssize(known)) return;  // another node was first
+  // IF NOT EXISTS would require the right to create schemas even if it exists.
   if (!found.exists) connection.execute("CREATE SCHEMA " + schema);
   const Migration& next = known[static_cast<std::size_t>(found.version.version)];
   connection.execute(with_schema(next.sql, schema));
@@ -123,7 +123,7 @@ void check_schema(const SchemaVersion& found, const std::string& schema, std::in
 
 void migrate(Connection& connection, const std::string& schema, std::span<const Migration> known) {
   while (schema_version(connection, schema).version < std::ssize(known)) {
-    // A default of the role or the database must not hide what another node has committed.
+    // A default of the role or database must not hide what another node has committed.
     connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED");
     try {
       apply_next(connection, schema, known);

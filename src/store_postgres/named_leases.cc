@@ -1,8 +1,8 @@
-// Leases by name: acquire, renew, release, and the fence of other operations.
+// Named locks (leases): acquire, renew, release, and the fence of other operations.
 //
-// Whoever decides about a lease locks its row first, so that of two nodes one waits for the other's
-// transaction. A fence locks it too, against changes: an operation that was let through is
-// committed before anybody else can become the holder.
+// An operation that decides about a lease locks its row first, so that of two nodes one waits for
+// the other's transaction. A fence takes a shared lock on the row: an operation that passed the
+// fence is committed before another client can become the holder.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,15 +13,15 @@
 namespace mainspring::pg {
 namespace {
 
-// Expired ones that one acquire removes: more than it adds, so that they do not pile up.
+// Expired leases that one acquire removes: more than it adds, so that they do not accumulate.
 constexpr std::int64_t kSweptPerAcquire = 1000;
-// A sweep reads the whole table: where it is large, not more often than this.
+// A sweep reads the whole table: for a large table, at most at this interval.
 constexpr std::int64_t kSmallTable = 1000;
 constexpr std::int64_t kSweptEveryUs = 1'000'000;
-// So many are inserted between two counts: nodes together may exceed the bound by so many each.
+// Inserts between two counts: each node may exceed the limit by this number.
 constexpr std::int64_t kInsertedPerCount = 1000;
 constexpr std::int64_t kFullForUs = 1'000'000;
-// Each repetition means that somebody inserted or removed the row in between.
+// Each retry means that another transaction inserted or removed the row in between.
 constexpr int kMaxGrantTries = 5;
 constexpr std::int64_t kNever = INT64_MAX;
 
@@ -59,7 +59,7 @@ LeaseInfo shown_lease(const Rows& rows, int row) {
 
 }  // namespace
 
-// -- rows in hand ---------------------------------------------------------------------------------
+// -- loaded rows --------------------------------------------------------------------------------
 
 void PostgresStore::take_leases(const std::vector<std::string>& names, LeaseLock lock) {
   const bool exclusive = lock == LeaseLock::exclusive;
@@ -74,8 +74,8 @@ void PostgresStore::take_leases(const std::vector<std::string>& names, LeaseLock
       ask(exclusive ? schedule_sql_.lock_leases : schedule_sql_.share_leases, params(wanted));
   for (std::string& name : wanted) after_.leases[std::move(name)] = {.exclusive = exclusive};
   for (int row = 0; row < rows.size(); ++row) {
-    LeaseInHand& lease = after_.leases[rows.string(row, 0)];
-    lease.state = static_cast<LeaseInHand::State>(rows.integer(row, 1));
+    LoadedLease& lease = after_.leases[rows.string(row, 0)];
+    lease.state = static_cast<LoadedLease::State>(rows.integer(row, 1));
     lease.token = rows.integer(row, 2);
     lease.ttl = rows.integer(row, 3);
     lease.kept = rows.integer(row, 4);
@@ -86,16 +86,16 @@ void PostgresStore::take_leases(const std::vector<std::string>& names, LeaseLock
   }
 }
 
-LeaseInHand& PostgresStore::take_lease(const std::string& name, LeaseLock lock) {
+LoadedLease& PostgresStore::take_lease(const std::string& name, LeaseLock lock) {
   take_leases({name}, lock);
   return after_.leases[name];
 }
 
-// The lease, if this holder has it.
-LeaseInHand* PostgresStore::find_held(const std::string& name, const std::string& holder,
+// The lease, if this holder holds it; else nullptr.
+LoadedLease* PostgresStore::find_held(const std::string& name, const std::string& holder,
                                       Token token) {
-  LeaseInHand& lease = take_lease(name, LeaseLock::exclusive);
-  const bool mine = lease.state == LeaseInHand::State::held && lease.token == token &&
+  LoadedLease& lease = take_lease(name, LeaseLock::exclusive);
+  const bool mine = lease.state == LoadedLease::State::held && lease.token == token &&
                     lease.holder == holder &&
                     (lease.ends > lease_now() || MS_MUTANT(lost_lease_renewed));
   return mine ? &lease : nullptr;
@@ -103,8 +103,8 @@ LeaseInHand* PostgresStore::find_held(const std::string& name, const std::string
 
 std::optional<Error> PostgresStore::fenced(const Fence& fence) {
   if (fence.lease.empty()) return std::nullopt;
-  const LeaseInHand& lease = take_lease(fence.lease, LeaseLock::shared);
-  const bool holds = lease.state == LeaseInHand::State::held && lease.token == fence.token &&
+  const LoadedLease& lease = take_lease(fence.lease, LeaseLock::shared);
+  const bool holds = lease.state == LoadedLease::State::held && lease.token == fence.token &&
                      (lease.ends > lease_now() || MS_MUTANT(fence_ignores_expiry));
   if (holds) return std::nullopt;
   return lost_lease(fence.lease, fence.token);
@@ -114,7 +114,7 @@ std::optional<Error> PostgresStore::fenced(const Fence& fence) {
 
 OperationResult PostgresStore::operator()(const AcquireLease& op) {
   for (int tries = 0; tries < kMaxGrantTries; ++tries) {
-    LeaseInHand& lease = take_lease(op.name, LeaseLock::exclusive);
+    LoadedLease& lease = take_lease(op.name, LeaseLock::exclusive);
     if (lease.held(lease_now())) {
       if (lease.holder == op.holder) return extend_lease(op.name, lease, op.ttl);
       const std::int64_t wait_ms = (lease.ends - lease_now()) / 1000 + 1;
@@ -123,7 +123,7 @@ OperationResult PostgresStore::operator()(const AcquireLease& op) {
                                           lease.holder, wait_ms),
                    .retry_after_ms = static_cast<int>(std::min<std::int64_t>(wait_ms, INT32_MAX))};
     }
-    if (lease.state == LeaseInHand::State::absent && !make_room_for_lease()) {
+    if (lease.state == LoadedLease::State::absent && !make_room_for_lease()) {
       return Error{.code = ErrorCode::overloaded,
                    .message = fmt::format("{} leases are held or have a value: must be at most {}",
                                           leases_counted_, kMaxLeases),
@@ -140,16 +140,16 @@ OperationResult PostgresStore::operator()(const AcquireLease& op) {
                .retry_after_ms = 100};
 }
 
-// Nothing: the row that was absent is there.
-std::optional<LeaseGrant> PostgresStore::grant_lease(const AcquireLease& op, LeaseInHand& lease) {
+// nullopt: the row exists now, although it was missing.
+std::optional<LeaseGrant> PostgresStore::grant_lease(const AcquireLease& op, LoadedLease& lease) {
   const std::int64_t ends = after(lease_now(), op.ttl);
   const Token before = lease.token;
-  const bool is_new = lease.state == LeaseInHand::State::absent;
+  const bool is_new = lease.state == LoadedLease::State::absent;
   const Rows rows = ask(is_new ? schedule_sql_.insert_lease : schedule_sql_.grant_lease,
                         params(op.name, op.ttl.count(), ends, wall(), op.holder));
   if (rows.empty()) return std::nullopt;
   wrote();
-  lease.state = LeaseInHand::State::held;
+  lease.state = LoadedLease::State::held;
   lease.token = rows.integer(0, 0);
   if (before != 0 && MS_MUTANT(lease_token_reused)) lease.token = before;
   lease.ttl = lease.kept = op.ttl.count();
@@ -162,7 +162,7 @@ std::optional<LeaseGrant> PostgresStore::grant_lease(const AcquireLease& op, Lea
 
 OperationResult PostgresStore::operator()(const RenewLease& op) {
   if (!fits(op.value)) return too_large(*op.value);
-  LeaseInHand* lease = find_held(op.name, op.holder, op.token);
+  LoadedLease* lease = find_held(op.name, op.holder, op.token);
   if (lease == nullptr) return lost_lease(op.name, op.token);
   const Duration ttl = op.ttl > Duration(0) ? op.ttl : Duration(lease->ttl);
   if (!op.value) return extend_lease(op.name, *lease, ttl);
@@ -179,14 +179,14 @@ OperationResult PostgresStore::operator()(const RenewLease& op) {
 
 OperationResult PostgresStore::operator()(const ReleaseLease& op) {
   if (!fits(op.value)) return too_large(*op.value);
-  LeaseInHand* lease = find_held(op.name, op.holder, op.token);
+  LoadedLease* lease = find_held(op.name, op.holder, op.token);
   if (lease == nullptr) {
-    const LeaseInHand& other = after_.leases[op.name];
-    const bool again = other.token == op.token && other.state == LeaseInHand::State::released;
+    const LoadedLease& other = after_.leases[op.name];
+    const bool again = other.token == op.token && other.state == LoadedLease::State::released;
     if (again) return Done{};
     return lost_lease(op.name, op.token);
   }
-  lease->state = LeaseInHand::State::released;
+  lease->state = LoadedLease::State::released;
   if (op.value) lease->value = *op.value;
   end_lease_at(*lease, lease->value.empty() ? after(lease_now(), Duration(lease->kept)) : kNever);
   save_lease(op.name, *lease);
@@ -195,9 +195,9 @@ OperationResult PostgresStore::operator()(const ReleaseLease& op) {
   return Done{};
 }
 
-// A length beyond any before is kept on disk, for the time when no node lives. Others may be lost
-// with the server, and every lease begins anew then.
-LeaseGrant PostgresStore::extend_lease(const std::string& name, LeaseInHand& lease, Duration ttl) {
+// A length longer than any before is committed durably, for the time when no node is running.
+// Shorter renewals may be lost with the server; then every lease starts again.
+LeaseGrant PostgresStore::extend_lease(const std::string& name, LoadedLease& lease, Duration ttl) {
   lease.ttl = ttl.count();
   end_lease_at(lease, end_of_lease(name, ttl));
   if (lease.ttl > lease.kept) {
@@ -217,20 +217,20 @@ std::int64_t PostgresStore::end_of_lease(const std::string& name, Duration ttl) 
   return name == kLeadershipLease ? ends : std::max(ends, allowed_until_);
 }
 
-void PostgresStore::save_lease(const std::string& name, const LeaseInHand& lease) {
+void PostgresStore::save_lease(const std::string& name, const LoadedLease& lease) {
   Params all = params(name, static_cast<int>(lease.state), lease.ends, lease.ttl, lease.kept);
   all.text_or_null(lease.value);
   write(schedule_sql_.save_lease, all);
 }
 
-void PostgresStore::end_lease_at(LeaseInHand& lease, std::int64_t ends) {
+void PostgresStore::end_lease_at(LoadedLease& lease, std::int64_t ends) {
   lease.ends = ends;
   first_lease_end_ = std::min(first_lease_end_, ends);
 }
 
-// -- what is over ---------------------------------------------------------------------------------
+// -- expired leases -------------------------------------------------------------------------------
 
-// Nobody sees the difference; it keeps the table small, and tells leases that were held when the
+// Invisible to clients. Keeps the table small, and distinguishes leases that were held when the
 // last node ended from those that had expired before.
 void PostgresStore::sweep_leases() {
   if (first_lease_end_ > lease_now()) return;
@@ -244,7 +244,7 @@ void PostgresStore::sweep_leases() {
     if (swept.integer(row, 1) != 0) {
       found->second = {.exclusive = true};
     } else {
-      found->second.state = LeaseInHand::State::expired;
+      found->second.state = LoadedLease::State::expired;
       found->second.ends = kNever;
     }
   }
@@ -254,7 +254,7 @@ void PostgresStore::sweep_leases() {
   first_lease_end_ = swept.size() < kSweptPerAcquire ? left.integer(0, 1) : 0;
 }
 
-// If there are too many, what has expired or was released goes.
+// If there are too many leases, removes expired and released ones.
 bool PostgresStore::make_room_for_lease() {
   if (lease_room_ > 0) {
     --lease_room_;
@@ -279,11 +279,11 @@ bool PostgresStore::make_room_for_lease() {
   return true;
 }
 
-// -- what this node knows of their ends -----------------------------------------------------------
+// -- known ends of leases -------------------------------------------------------------------------
 
-// While no node lived, or the server had crashed, no holder could renew.
-void PostgresStore::begin_leases_anew(std::int64_t at, std::int64_t allowance) {
-  tell(schedule_sql_.begin_leases_anew, params(at, allowance));
+// While no node was running, or after a crash of the server, no holder could renew.
+void PostgresStore::reset_leases(std::int64_t at, std::int64_t allowance) {
+  tell(schedule_sql_.reset_leases, params(at, allowance));
   first_lease_end_ = 0;
 }
 
@@ -295,8 +295,8 @@ void PostgresStore::load_named_leases() {
     lease_ends_.emplace(rows.string(row, 0), rows.integer(row, 1));
 }
 
-// Those of other nodes too, as far as this batch met them: whoever waits here for one of them looks
-// again when it ends, or when its holder's node says that it is free.
+// Includes leases of other nodes that this batch read: a client that waits here for such a lease
+// looks again when it expires, or when the holder's node reports its release.
 void PostgresStore::remember_leases() {
   if (after_.leases.empty()) return;
   MutexLock lock(published_mutex_);
@@ -329,7 +329,7 @@ Result<LeaseInfo> PostgresStore::lease(const std::string& name, Instant now) con
                 }));
   if (!rows.empty()) return shown_lease(rows, 0);
   return Error{.code = ErrorCode::not_found,
-               .message = fmt::format("lease {}: nobody holds it, and it has no value", name)};
+               .message = fmt::format("lease {}: not held, and has no value", name)};
 }
 
 Result<std::vector<LeaseInfo>> PostgresStore::leases(const std::string& after, int limit,

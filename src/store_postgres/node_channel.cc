@@ -1,4 +1,4 @@
-// The channel's thread: connects, says who it is, listens, pings, and begins again.
+// The channel's thread: connects, announces the node, listens, pings, and reconnects.
 #include "store_postgres/node_channel.h"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ using pg::Statement;
 
 constexpr Duration kRetryFrom = std::chrono::milliseconds(200);
 constexpr Duration kRetryTo = std::chrono::seconds(5);
-// What this node says to itself is heard within so long, or LISTEN does not work.
+// LISTEN does not work unless this node receives its own message within this time.
 constexpr Duration kEchoLimit = std::chrono::seconds(1);
 constexpr int kMaxPeersRead = 1000;
 
@@ -79,9 +79,8 @@ struct NodeChannel::Impl {
         handlers(std::move(handlers_)),
         wake_up(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
         said_total(registry.counter("mainspring_notify_said_total",
-                                    "NOTIFY sent, because the bell did not reach a node.")),
-        heard_total(
-            registry.counter("mainspring_notify_heard_total", "NOTIFY heard from others.")) {
+                                    "NOTIFY sent, because a peer was not reachable.")),
+        heard_total(registry.counter("mainspring_notify_heard_total", "NOTIFY received.")) {
     registry.gauge("mainspring_notify_listens", "1 while LISTEN works.",
                    [this] { return state == Listening::works ? 1.0 : 0.0; });
   }
@@ -128,11 +127,11 @@ struct NodeChannel::Impl {
 
   // of the thread
   std::unique_ptr<Connection> connection;
-  std::string echo;  // what this node said to itself
+  std::string echo;  // this node's message to itself
   bool echoed = false;
   bool peers_stale = true;
-  bool told_silent = false;  // that LISTEN does not work
-  bool told_away = false;
+  bool logged_silent = false;  // already logged: LISTEN does not work
+  bool logged_away = false;
   Duration pause = kRetryFrom;
   Instant next_ping, next_peers, next_forget, last_said;
 
@@ -171,24 +170,24 @@ void NodeChannel::Impl::run(const std::stop_token& stop) {
   connection.reset();
 }
 
-// So that others do not try to ring a node that has gone.
+// So that other nodes do not try to notify a node that has left.
 void NodeChannel::Impl::leave() {
   try {
     connection->run(sql.leave, params(options.node));
     notify(fmt::format(R"({{"node":{},"joined":true}})", options.node));
   } catch (const PgError& error) {
-    log.debug("could not say that this node leaves", {{"why", error.message}});
+    log.debug("could not report that this node leaves", {{"why", error.message}});
   }
 }
 
 void NodeChannel::Impl::away(const std::string& why) {
   connection.reset();
   state = Listening::away;
-  if (std::exchange(told_away, true)) return;
-  log.warn("the channel to the database is lost: this node polls, and tries again", {{"why", why}});
+  if (std::exchange(logged_away, true)) return;
+  log.warn("the channel to the database is lost: polling and reconnecting", {{"why", why}});
 }
 
-// Until something is to be read, somebody has something to say, or `until`.
+// Waits until data can be read, something is to be sent, or `until`.
 void NodeChannel::Impl::wait(Instant until) const {
   const auto left = std::max<std::int64_t>(0, (until - now()).count() / 1000 + 1);
   pollfd fds[2] = {
@@ -208,8 +207,9 @@ void NodeChannel::Impl::connect() {
                   params(options.node, options.incarnation, options.address, options.program));
 }
 
-// Is what this node says to itself heard? A pooler may take LISTEN, and never pass anything on.
-// Said on another connection: to what is said on this one, even a pooler passes on the echo.
+// Checks that this node receives its own message: a pooler may accept LISTEN and never deliver
+// anything. The message is sent on another connection, because a pooler delivers the echo of
+// messages sent on this one.
 void NodeChannel::Impl::listen(const std::stop_token& stop) {
   echo = random.hex128();
   echoed = false;
@@ -219,21 +219,21 @@ void NodeChannel::Impl::listen(const std::stop_token& stop) {
   const Instant limit = now() + kEchoLimit;
   for (hear_all(); !echoed && now() < limit && !stop.stop_requested(); hear_all()) wait(limit);
   if (stop.stop_requested()) return;
-  const bool back = std::exchange(told_away, false);
+  const bool back = std::exchange(logged_away, false);
   state = echoed ? Listening::works : Listening::does_not_work;
   if (echoed) {
-    told_silent = false;
-  } else if (!std::exchange(told_silent, true)) {
+    logged_silent = false;
+  } else if (!std::exchange(logged_silent, true)) {
     log.warn(
-        "LISTEN does not work, a pooler may be in the way: nodes that the bell does not reach are "
-        "noticed by polling only; give listen_url, straight to the server",
+        "LISTEN does not work, perhaps because of a pooler: unreachable peers are noticed by "
+        "polling only; set listen_url to a direct URL",
         {{"channel", options.schema}});
   }
   if (back) log.info("the channel to the database is back", {});
   pause = kRetryFrom;
   peers_stale = true;
   next_ping = now() + options.ping_every;
-  // Whatever was said meanwhile was not heard.
+  // Messages sent meanwhile were missed.
   handlers.heard({.catalog = true, .everything = true});
 }
 
@@ -287,7 +287,7 @@ void NodeChannel::Impl::hear(std::string_view payload) {
     return;
   }
   const auto notice = decode_notice(payload);
-  // Whoever may connect may say anything: what cannot be read means that something happened.
+  // Any database client can send anything. An unreadable message means that something changed.
   if (!notice) return handlers.heard({.everything = true});
   if (notice->node == options.node) return;
   heard_total.add();
@@ -310,7 +310,7 @@ void NodeChannel::Impl::say_now() {
     notify(encode_notice(what, options.node));
   } catch (const PgError&) {
     MutexLock lock(mutex);
-    to_say.add(what);  // when the database is back
+    to_say.add(what);  // sent when the database is back
     throw;
   }
   said_total.add();
@@ -366,7 +366,7 @@ Result<Secret> shared_secret(const NodeChannelOptions& options, const std::strin
       }
       pg::Params all;
       connection.run(sql.make_key, all.add(name).bytes(bytes));
-      rows = find();  // another node's, if that was first
+      rows = find();  // another node's, if it was first
     }
     if (rows.empty() || rows.text(0, 0).size() != kSharedSecretBytes) {
       return Error{.code = ErrorCode::conflict,
@@ -380,9 +380,9 @@ Result<Secret> shared_secret(const NodeChannelOptions& options, const std::strin
   }
 }
 
-Result<Secret> shared_bell_key(const NodeChannelOptions& options, const Clock& clock,
+Result<Secret> shared_peer_key(const NodeChannelOptions& options, const Clock& clock,
                                Random& random) {
-  MS_TRY_ASSIGN(const Secret bytes, shared_secret(options, "bell", clock, random));
+  MS_TRY_ASSIGN(const Secret bytes, shared_secret(options, "notifier", clock, random));
   std::string hex;
   for (const char c : bytes.reveal()) {
     hex += fmt::format("{:02x}", static_cast<unsigned char>(c));

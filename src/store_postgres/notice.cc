@@ -1,11 +1,11 @@
-// Payloads of NOTIFY, to and from JSON.
+// Encodes and decodes payloads of NOTIFY as JSON.
 #include "api/json.h"
 #include "store_postgres/node_channel.h"
 
 namespace mainspring {
 namespace {
 
-constexpr std::size_t kMaxPayload = 7900;  // the server's bound is 8,000
+constexpr std::size_t kMaxPayload = 7900;  // the server's limit is 8,000
 constexpr std::size_t kMaxNames = 2000;
 
 bool read_names(JsonReader& in, std::vector<std::string>& into) {
@@ -20,6 +20,18 @@ constexpr JsonField<CancelNotice> kCancelNotice[] = {
     {"worker", [](JsonReader& in, CancelNotice& cancel) { return in.string(cancel.worker); }},
 };
 
+// Of another version: a command that is not known is none.
+constexpr JsonField<CommandNotice> kCommandNotice[] = {
+    {"worker", [](JsonReader& in, CommandNotice& one) { return in.string(one.worker); }},
+    {"command",
+     [](JsonReader& in, CommandNotice& one) {
+       std::string text;
+       if (!in.string(text)) return false;
+       one.command = parse_worker_command(text).value_or(WorkerCommand::none);
+       return true;
+     }},
+};
+
 constexpr JsonField<Notice> kNotice[] = {
     {"node",
      [](JsonReader& in, Notice& n) {
@@ -31,6 +43,12 @@ constexpr JsonField<Notice> kNotice[] = {
      [](JsonReader& in, Notice& n) {
        return in.array(kMaxNames, [&](std::size_t) {
          return in.object(kCancelNotice, n.heard.cancels.emplace_back());
+       });
+     }},
+    {"commands",
+     [](JsonReader& in, Notice& n) {
+       return in.array(kMaxNames, [&](std::size_t) {
+         return in.object(kCommandNotice, n.heard.commands.emplace_back());
        });
      }},
     {"ended",
@@ -71,6 +89,14 @@ std::string encode_notice(const Heard& what, std::int64_t node) {
     }
     out.end_array();
   }
+  if (!what.commands.empty()) {
+    out.key("commands").begin_array();
+    for (const CommandNotice& one : what.commands) {
+      out.begin_object().key("worker").string(one.worker);
+      out.key("command").string(to_string(one.command)).end_object();
+    }
+    out.end_array();
+  }
   if (!what.ended.empty()) {
     out.key("ended").begin_array();
     for (const JobId id : what.ended) out.number(id);
@@ -86,7 +112,7 @@ std::string encode_notice(const Heard& what, std::int64_t node) {
 }
 
 Result<Notice> decode_notice(std::string_view payload) {
-  // From another version, or from a client: what is not known is passed over.
+  // The message may come from another version or from a client: unknown members are skipped.
   JsonReader in(payload, JsonReader::Unknown::skip);
   Notice notice;
   if (!in.object(kNotice, notice) || !in.end()) return in.error();

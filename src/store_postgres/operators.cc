@@ -1,4 +1,4 @@
-// What people do to jobs: cancel, retry, redrive.
+// Operator actions on jobs: cancel, retry, redrive.
 #include <fmt/format.h>
 
 #include "store_postgres/store_impl.h"
@@ -6,7 +6,7 @@
 namespace mainspring::pg {
 
 OperationResult PostgresStore::operator()(const Cancel& op) {
-  JobInHand* held = job(op.id);
+  LoadedJob* held = job(op.id);
   if (held == nullptr) return missing(op.id);
   if (!op.within.has(queue_name(held->row.queue))) return no_job(op.id);
   if (auto other = has_another_version(held->row, op.version)) return std::move(*other);
@@ -20,7 +20,7 @@ OperationResult PostgresStore::operator()(const Cancel& op) {
           .message = fmt::format("job {} is {}: only a job that has not ended can be cancelled",
                                  op.id, to_string(held->row.state))};
     case JobState::running:
-      wish_cancel(*held, op.reason);
+      request_cancel(*held, op.reason);
       return CancelResult{
           .state = JobState::running, .cancel_requested = true, .worker = held->row.worker};
     default:
@@ -29,14 +29,14 @@ OperationResult PostgresStore::operator()(const Cancel& op) {
   }
 }
 
-void PostgresStore::wish_cancel(JobInHand& job, std::string_view reason) {
+void PostgresStore::request_cancel(LoadedJob& job, std::string_view reason) {
   if ((job.row.flags & kFlagCancel) != 0) return;
   touch(job).flags |= kFlagCancel | kFlagExtras;
   write(sql_.upsert_wish, params(job.row.id, reason));
 }
 
 OperationResult PostgresStore::operator()(const RetryJob& op) {
-  JobInHand* held = job(op.id);
+  LoadedJob* held = job(op.id);
   if (held == nullptr) return missing(op.id);
   if (!op.within.has(queue_name(held->row.queue))) return no_job(op.id);
   if (auto other = has_another_version(held->row, op.version)) return std::move(*other);
@@ -51,12 +51,12 @@ OperationResult PostgresStore::operator()(const RetryJob& op) {
   }
   if (held->row.state == JobState::waiting && (held->row.flags & kFlagSession) != 0) {
     return Error{.code = ErrorCode::conflict,
-                 .message = fmt::format("job {} waits for its turn in session \"{}\": it cannot "
+                 .message = fmt::format("job {} waits in session \"{}\": it cannot "
                                         "be retried",
                                         op.id, held->row.session)};
   }
-  const bool aside = held->row.deferred || held->row.quarantined != 0;
-  if ((held->row.flags & kFlagStep) != 0 && !aside) {
+  const bool set_aside = held->row.deferred || held->row.quarantined != 0;
+  if ((held->row.flags & kFlagStep) != 0 && !set_aside) {
     return Error{.code = ErrorCode::conflict,
                  .message = fmt::format(
                      "job {} is of a workflow, which decides what is tried again", op.id)};
@@ -100,7 +100,7 @@ OperationResult PostgresStore::operator()(const Redrive& op) {
   }
   jobs_by_id(ids);
   for (const JobId id : ids) {
-    JobInHand* held = job(id);
+    LoadedJob* held = job(id);
     if (held == nullptr || held->row.state != JobState::dead) continue;
     if ((held->row.flags & kFlagStep) != 0) continue;
     const std::string& name = queue_name(held->row.queue);

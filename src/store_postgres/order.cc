@@ -1,30 +1,30 @@
 // The order of jobs in queues with ageing or fair keys.
 //
 // A claim that names such a queue has locked the rows of its queues, and merges their first jobs
-// itself, each queue's in its own order. Within a priority the line is in order of time, and so is
-// what the priorities count as by now: the first jobs of each of the ten priorities hold the first
-// jobs over all. With fair keys the claim moves what it sees of the line and does not give into
-// held_back, where the first jobs of each key are found without a look at the others.
+// itself, each queue's in its own order. Within a priority the order by time is also the order by
+// aged priority. So the first jobs of each of the ten priorities include the first jobs over all.
+// With fair keys the claim moves the jobs that it reads and does not claim into held_back, where
+// the first jobs of each key are found without reading the others.
 #include "store_postgres/order.h"
 
 #include <algorithm>
 
 #include "base/mutant.h"
-#include "store_postgres/plain.h"
+#include "store_postgres/fast_path.h"
 
 namespace mainspring::pg {
 namespace {
 
-constexpr int kOrderFront = 200;    // jobs that the first look takes beyond those that are wanted
-constexpr int kOrderLooks = 6;      // of one claim, each at twice as many; the next claim goes on
-constexpr int kFairFront = 12'600;  // jobs of each priority that a claim of fair keys moves
-constexpr int kFairDepth = 4;       // jobs of each key at first; then so many times as many
+constexpr int kOrderFront = 200;    // jobs that the first read takes beyond those wanted
+constexpr int kOrderLooks = 6;      // of one claim, each twice as large; the next claim continues
+constexpr int kFairFront = 12'600;  // jobs of each priority that a claim with fair keys moves
+constexpr int kFairDepth = 4;       // jobs of each key in the first read; then this many times more
 
 bool sooner(const KeyedJob& a, const KeyedJob& b) {
   return a.rank() < b.rank();
 }
 
-// The jobs of a key, as its turns meet them.
+// The jobs of a key in order, and the key's virtual start time.
 struct Turns {
   std::string key;
   Room room{};
@@ -65,18 +65,21 @@ OrderStatements::OrderStatements(std::string_view s)
           "AND b.priority = p.priority AND (b.expires_at = 0 OR b.expires_at > $6) ORDER BY "
           "b.run_at, b.id LIMIT p.room) h LEFT JOIN $schema.jobs j ON j.id = h.id ORDER BY p.n, "
           "h.run_at, h.id"),
-      turns(s,
-            "SELECT q.turns_at, t.key, t.at FROM $schema.queues q LEFT JOIN $schema.turns t ON "
-            "t.queue = q.id AND t.at > coalesce(q.turns_at, 0) WHERE q.id = $1::bigint"),
-      write_turns(
+      fair_keys(
           s,
-          "WITH q AS (UPDATE $schema.queues SET turns_at = $2 WHERE id = $1::bigint), g AS (DELETE "
-          "FROM $schema.turns WHERE queue = $1::bigint AND at <= $2 AND key <> ALL($3::text[])) "
-          "INSERT INTO $schema.turns (queue, key, at) SELECT $1::bigint, * FROM unnest($3::text[], "
+          "SELECT q.fair_at, t.key, t.at FROM $schema.queues q LEFT JOIN $schema.fair_keys t ON "
+          "t.queue = q.id AND t.at > coalesce(q.fair_at, 0) WHERE q.id = $1::bigint"),
+      write_fair_keys(
+          s,
+          "WITH q AS (UPDATE $schema.queues SET fair_at = $2 WHERE id = $1::bigint), g AS (DELETE "
+          "FROM $schema.fair_keys WHERE queue = $1::bigint AND at <= $2 AND key <> "
+          "ALL($3::text[])) "
+          "INSERT INTO $schema.fair_keys (queue, key, at) SELECT $1::bigint, * FROM "
+          "unnest($3::text[], "
           "$4::bigint[]) ON CONFLICT (queue, key) DO UPDATE SET at = excluded.at"),
-      drop_turns(s,
-                 "WITH q AS (UPDATE $schema.queues SET turns_at = NULL WHERE id = $1::bigint) "
-                 "DELETE FROM $schema.turns WHERE queue = $1::bigint") {}
+      drop_fair_keys(s,
+                     "WITH q AS (UPDATE $schema.queues SET fair_at = NULL WHERE id = $1::bigint) "
+                     "DELETE FROM $schema.fair_keys WHERE queue = $1::bigint") {}
 
 bool PostgresStore::has_order(const Claiming& claiming) const {
   if (!shared_rooms(claiming).empty()) return true;
@@ -86,18 +89,18 @@ bool PostgresStore::has_order(const Claiming& claiming) const {
 }
 
 int PostgresStore::priority_now(const QueueInfo& queue, const KeyedJob& job) const {
-  if (MS_MUTANT(aged_behind_higher)) return static_cast<int>(job.priority);
+  if (MS_MUTANT(aged_after_higher)) return static_cast<int>(job.priority);
   return effective_priority(static_cast<int>(job.priority), WallTime::from_us(job.run_at),
                             queue.limits.ageing, now_.wall);
 }
 
-// The first `most` of each priority in the line. `seen_to`: what stands behind it may not be all
-// there is; nullopt = nothing is left out.
+// The first `most` jobs of each priority in the ready queue. `seen_to`: jobs beyond it may be
+// missing; nullopt = the result is complete.
 std::vector<KeyedJob> PostgresStore::fronts(const QueueInfo& queue,
                                             const std::optional<Ints>& kinds, std::int64_t most,
                                             std::optional<KeyedJob>& seen_to) {
   const Rows rows = ask(order_sql_.fronts, params(std::int64_t{queue.id}, wall(), kinds, most));
-  std::vector<KeyedJob> line;
+  std::vector<KeyedJob> ready;
   seen_to.reset();
   std::int64_t of_priority = 0;
   for (int i = 0; i < rows.size(); ++i) {
@@ -108,14 +111,14 @@ std::vector<KeyedJob> PostgresStore::fronts(const QueueInfo& queue,
                  .key = rows.is_null(i, 4) ? "" : rows.string(i, 4),
                  .session = rows.integer(i, 5) != 0};
     job.effective = priority_now(queue, job);
-    of_priority = !line.empty() && line.back().priority == job.priority ? of_priority + 1 : 1;
+    of_priority = !ready.empty() && ready.back().priority == job.priority ? of_priority + 1 : 1;
     if (of_priority == most && (!seen_to || sooner(job, *seen_to))) seen_to = job;
-    line.push_back(std::move(job));
+    ready.push_back(std::move(job));
   }
-  return line;
+  return ready;
 }
 
-// The keys, kinds and priorities that have jobs held back; and what room the keys have.
+// The keys, kinds and priorities that have held-back jobs; and the capacity of the keys.
 Rows PostgresStore::held_lines(const QueueInfo& queue, const std::optional<Ints>& kinds,
                                KeyRooms& rooms) {
   Rows lines = ask(order_sql_.held_lines, params(std::int64_t{queue.id}, kinds));
@@ -125,8 +128,8 @@ Rows PostgresStore::held_lines(const QueueInfo& queue, const std::optional<Ints>
   return lines;
 }
 
-// Of each key with room, kind and priority the first that are held back: at most `depth`, where
-// the last is marked if there may be more.
+// The first held-back jobs of each key with capacity, kind and priority: at most `depth`. The last
+// one is marked if there may be more.
 std::vector<KeyedJob> PostgresStore::held_in_order(const QueueInfo& queue, const Rows& lines,
                                                    int depth, const KeyRooms& rooms,
                                                    bool& unfinished) {
@@ -154,8 +157,8 @@ std::vector<KeyedJob> PostgresStore::held_in_order(const QueueInfo& queue, const
                    .key = rows.string(i, 4),
                    .held = true};
       job.effective = priority_now(queue, job);
-      const auto line = static_cast<std::size_t>(rows.integer(i, 6) - 1);
-      job.last_seen = ++seen[line] == room[line] && room[line] >= depth;
+      const auto index = static_cast<std::size_t>(rows.integer(i, 6) - 1);
+      job.last_seen = ++seen[index] == room[index] && room[index] >= depth;
       (rows.integer(i, 5) != 0 ? found : void_rows).push_back(std::move(job));
     }
     unfinished = !void_rows.empty();
@@ -166,13 +169,14 @@ std::vector<KeyedJob> PostgresStore::held_in_order(const QueueInfo& queue, const
   return found;
 }
 
-// In turns, at most `most` that their keys have room for. False: a key gave the last that was seen
-// of it, though it may have more.
-bool PostgresStore::pick_turns(const QueueInfo& queue, std::vector<KeyedJob> jobs, int most,
-                               const KeyRooms& rooms, Room room, KeyTurns turns, Picked& picked) {
+// Picks jobs in fair order, at most `most` and within the capacity of their keys. False: the last
+// read job of a key was picked, and the key may have more.
+bool PostgresStore::pick_fair(const QueueInfo& queue, std::vector<KeyedJob> jobs, int most,
+                              const KeyRooms& rooms, Room room, FairKeys fair_keys,
+                              Picked& picked) {
   std::sort(jobs.begin(), jobs.end(), sooner);
   std::map<std::string, Turns> by_key;
-  std::set<std::int64_t> seen;  // one may stand at both places
+  std::set<std::int64_t> seen;  // a job may be in both places
   for (KeyedJob& job : jobs) {
     if (!seen.insert(job.id).second) continue;
     Turns& of_key = by_key[job.key];
@@ -181,14 +185,14 @@ bool PostgresStore::pick_turns(const QueueInfo& queue, std::vector<KeyedJob> job
     of_key.jobs.push_back(std::move(job));
   }
   for (auto& [key, of_key] : by_key) {
-    of_key.start = turns.start(key);
+    of_key.start = fair_keys.start(key);
     if (!key.empty()) of_key.room = rooms.at(key);
   }
   picked = {};
   while (std::ssize(picked.jobs) < most) {
     Turns* next = nullptr;
     for (auto& [key, of_key] : by_key) {
-      of_key.start = std::max(of_key.start, turns.now());
+      of_key.start = std::max(of_key.start, fair_keys.now());
       if (of_key.has_job() && (next == nullptr || of_key.rank() < next->rank())) next = &of_key;
     }
     if (next == nullptr) return true;
@@ -197,23 +201,24 @@ bool PostgresStore::pick_turns(const QueueInfo& queue, std::vector<KeyedJob> job
     if (picked.waits) return true;
     picked.jobs.push_back(next->jobs[next->next++]);
     room.take(cost), next->room.take(cost);
-    turns.give(next->key, queue.limits.per_key, cost);
-    next->start = turns.start(next->key);
+    fair_keys.give(next->key, queue.limits.per_key, cost);
+    next->start = fair_keys.start(next->key);
     if (picked.jobs.back().last_seen && std::ssize(picked.jobs) < most) return false;
   }
   return true;
 }
 
-// What a claim of `most` may take of a queue with fair keys. Each stands in the line then.
-std::vector<KeyedJob> PostgresStore::look_in_turns(const QueueInfo& queue,
-                                                   const std::optional<Ints>& kinds, int most,
-                                                   const Room& room, const KeyTurns& turns,
-                                                   bool& more) {
+// The jobs that a claim of `most` may take from a queue with fair keys. They are in the ready queue
+// afterwards.
+std::vector<KeyedJob> PostgresStore::look_in_fair(const QueueInfo& queue,
+                                                  const std::optional<Ints>& kinds, int most,
+                                                  const Room& room, const FairKeys& fair_keys,
+                                                  bool& more) {
   std::optional<KeyedJob> seen_to;
-  const std::vector<KeyedJob> line = fronts(queue, kinds, kFairFront, seen_to);
+  const std::vector<KeyedJob> ready = fronts(queue, kinds, kFairFront, seen_to);
   KeyRooms rooms;
   std::set<std::string> keys;
-  for (const KeyedJob& job : line) keys.insert(job.key);
+  for (const KeyedJob& job : ready) keys.insert(job.key);
   room_of_keys(queue, keys, rooms);
   Picked picked;
   bool unfinished = false;
@@ -222,16 +227,16 @@ std::vector<KeyedJob> PostgresStore::look_in_turns(const QueueInfo& queue,
   for (int depth = std::min(most, std::max(share, kFairDepth));;
        depth = std::min(most, depth * kFairDepth)) {
     std::vector<KeyedJob> all = held_in_order(queue, lines, depth, rooms, unfinished);
-    all.insert(all.end(), line.begin(), line.end());
+    all.insert(all.end(), ready.begin(), ready.end());
     if (depth == most) {
-      for (KeyedJob& job : all) job.last_seen = false;  // no more than that can be wanted
+      for (KeyedJob& job : all) job.last_seen = false;  // no further jobs can be needed
     }
-    if (pick_turns(queue, std::move(all), most, rooms, room, turns, picked)) break;
+    if (pick_fair(queue, std::move(all), most, rooms, room, fair_keys, picked)) break;
   }
   std::set<std::int64_t> given;
   for (const KeyedJob& job : picked.jobs) given.insert(job.id);
   std::vector<KeyedJob> passed;
-  for (const KeyedJob& job : line) {
+  for (const KeyedJob& job : ready) {
     if (!given.contains(job.id) && !job.session) passed.push_back(job);
   }
   move_held(queue, picked.jobs, passed);
@@ -239,7 +244,7 @@ std::vector<KeyedJob> PostgresStore::look_in_turns(const QueueInfo& queue,
   return std::move(picked.jobs);
 }
 
-// The same of a queue with ageing and limits per key.
+// The same for a queue with ageing and limits per key.
 std::vector<KeyedJob> PostgresStore::look_at_aged_keys(const QueueInfo& queue,
                                                        const std::optional<Ints>& kinds, int most,
                                                        const Room& room, bool& more) {
@@ -275,7 +280,7 @@ void PostgresStore::take_while_fits(const QueueInfo& queue, Room room,
   });
 }
 
-// The first jobs over all its queues that the claim may take: into claiming, in order.
+// Sets in `claiming` the first jobs over all its queues that the claim may take, in order.
 void PostgresStore::look_in_order(Claiming& claiming, const std::optional<Ints>& kinds) {
   std::vector<std::pair<int, std::vector<KeyedJob>>> streams;
   for (const QueueInfo* queue : claiming.queues) {
@@ -286,8 +291,8 @@ void PostgresStore::look_in_order(Claiming& claiming, const std::optional<Ints>&
     bool more = false;
     std::vector<KeyedJob> jobs;
     if (queue->limits.per_key.fair) {
-      const KeyTurns& turns = claiming.turns[queue->id] = turns_of(*queue);
-      jobs = look_in_turns(*queue, kinds, most, room, turns, more);
+      const FairKeys& fair_keys = claiming.fair_keys[queue->id] = fair_keys_of(*queue);
+      jobs = look_in_fair(*queue, kinds, most, room, fair_keys, more);
     } else if (queue->limits.per_key.any()) {
       jobs = look_at_aged_keys(*queue, kinds, most, room, more);
     } else {
@@ -325,10 +330,10 @@ void PostgresStore::look_in_order(Claiming& claiming, const std::optional<Ints>&
   claiming.full = slots >= claiming.op->max;
 }
 
-// -- turns ----------------------------------------------------------------------------------------
+// -- fair keys ------------------------------------------------------------------------------------
 
-KeyTurns PostgresStore::turns_of(const QueueInfo& queue) {
-  const Rows rows = ask(order_sql_.turns, params(std::int64_t{queue.id}));
+FairKeys PostgresStore::fair_keys_of(const QueueInfo& queue) {
+  const Rows rows = ask(order_sql_.fair_keys, params(std::int64_t{queue.id}));
   std::map<std::string, std::int64_t, std::less<>> served;
   for (int i = 0; i < rows.size(); ++i) {
     if (!rows.is_null(i, 1)) served.emplace(rows.string(i, 1), rows.integer(i, 2));
@@ -336,8 +341,9 @@ KeyTurns PostgresStore::turns_of(const QueueInfo& queue) {
   return {rows.empty() ? 0 : rows.integer(0, 0), std::move(served)};
 }
 
-// What the claim has given, in its order; and whom others took jobs from that it was to give.
-void PostgresStore::note_turns(Claiming& claiming) {
+// Charges the keys of the claimed jobs, in order. Also notes keys from which other claims took
+// jobs.
+void PostgresStore::note_fair_keys(Claiming& claiming) {
   std::map<int, std::set<std::string>> given;
   for (const ClaimedJob& job : claiming.result.jobs) {
     const std::size_t at = claiming.place_of.at(job.id);
@@ -345,17 +351,17 @@ void PostgresStore::note_turns(Claiming& claiming) {
     if (!queue.limits.per_key.fair) continue;
     const std::string& key = claiming.keyed[at].key;
     if (key.empty() && MS_MUTANT(jobs_without_key_take_no_turn)) continue;
-    claiming.turns.at(queue.id).give(key, queue.limits.per_key, job.cost);
+    claiming.fair_keys.at(queue.id).give(key, queue.limits.per_key, job.cost);
     given[queue.id].insert(key);
   }
   for (const auto& [queue, keys] : given) {
     Texts names;
     Ints at;
-    const KeyTurns& now = claiming.turns.at(queue);
+    const FairKeys& now = claiming.fair_keys.at(queue);
     for (const std::string& key : keys)
       names.emplace_back(key), at.push_back(now.served().find(key)->second);
     if (MS_MUTANT(turns_not_kept)) continue;
-    write(order_sql_.write_turns, params(std::int64_t{queue}, now.now(), names, at), false);
+    write(order_sql_.write_fair_keys, params(std::int64_t{queue}, now.now(), names, at), false);
   }
   if (claiming.result.jobs.size() == claiming.keyed.size()) return;
   for (const QueueInfo* queue : claiming.queues) claiming.unfinished.insert(queue->id);

@@ -1,4 +1,4 @@
-// The order of jobs in queues with ageing or fair keys: the statements of their claims.
+// Statements of claims from queues with ageing or fair keys.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@ namespace mainspring::pg {
 
 struct OrderStatements {
   explicit OrderStatements(std::string_view schema);
-  Statement fronts, held_lines, held_of_lines, turns, write_turns, drop_turns;
+  Statement fronts, held_lines, held_of_lines, fair_keys, write_fair_keys, drop_fair_keys;
 };
 
 }  // namespace mainspring::pg

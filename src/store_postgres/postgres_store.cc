@@ -1,4 +1,4 @@
-// Opening the shared store: the connection, the schema, this node's place among the others.
+// Opens the shared store: the connection, the schema, and joining the other nodes.
 #include "store_postgres/postgres_store.h"
 
 #include <fmt/format.h>
@@ -34,7 +34,7 @@ PostgresStore::~PostgresStore() {
   try {
     if (connection_ && node_ != 0) connection_->run(sql_.node_leaves, params(node_));
   } catch (const PgError&) {
-    // It is forgotten when nothing is heard of it.
+    // The node is forgotten after a time without a heartbeat.
   }
 }
 
@@ -47,8 +47,9 @@ std::unique_ptr<Connection> PostgresStore::connect(bool writable) const {
                         .writable = writable,
                         .name = "mainspring " + options_.incarnation.substr(0, 8)},
       steady_);
-  // A batch is few rows by their keys, whatever the statistics of the moment say. Behind a pooler
-  // this would be for others too: there each transaction says it (see plan_by_keys).
+  // A batch reads few rows by their keys, so plan for index lookups whatever the statistics say.
+  // With a pooler this setting would affect other clients: there each transaction sets it (see
+  // plan_by_keys).
   if (writable && options_.prepared) {
     connection->execute(
         "SET plan_cache_mode = force_generic_plan; SET random_page_cost = 0.01; SET seq_page_cost "
@@ -87,7 +88,7 @@ void PostgresStore::open(Now now) {
   check_place();
   if (moved_to_.empty()) {
     join();
-    // A copy to here that began before this node stood in the table does not any more behind it.
+    // Check again: a copy into this store could start only before this node joined.
     check_place();
   }
   reload_copies();
@@ -100,14 +101,14 @@ void PostgresStore::check_place() {
     if (node_ != 0) connection_->run(sql_.node_leaves, params(node_));
     throw Error{
         .code = ErrorCode::conflict,
-        .message = fmt::format("the schema {} is the unfinished copy of {}: run `mainspring "
-                               "store copy` again to go on with it, or drop it",
+        .message = fmt::format("the schema {} is an unfinished copy of {}: run `mainspring store "
+                               "copy` again to continue, or drop it",
                                schema_, copying.text(0, 0))};
   }
   look_for_move();
   if (moved_to_.empty() || options_.if_moved == IfMoved::open) return;
   Error error = moved_error();
-  error.code = ErrorCode::conflict;  // it stays so
+  error.code = ErrorCode::conflict;  // permanent
   throw error;
 }
 
@@ -136,8 +137,8 @@ Error PostgresStore::moved_error() const {
       .retry_after_ms = 5000};
 }
 
-// Two nodes that open at once must not both believe that they are alone, or both begin leases anew
-// over the other's first claims: the table is locked while one of them decides.
+// Two nodes that open at once must not both conclude that they are alone, and one must not reset
+// the leases of the other's first claims. So the table is locked while a node decides.
 void PostgresStore::join() {
   if (!options_.joins) {
     node_ = connection_->run(sql_.node_number).integer(0, 0);
@@ -151,8 +152,8 @@ void PostgresStore::join() {
       connection_->run(sql_.node_joins, params(options_.incarnation, MAINSPRING_VERSION, wall()));
   node_ = joined.integer(0, 0);
   in_transaction_ = true;
-  if (others.integer(0, 0) == 0) begin_anew();
-  // For functions, which see no options.
+  if (others.integer(0, 0) == 0) start_over();
+  // For SQL functions, which cannot read options.
   tell(sql_.keep_setting,
        params("retention_completed", options_.store.retention_completed.count()));
   tell(sql_.keep_setting, params("retention_dead", options_.store.retention_dead.count()));
@@ -161,9 +162,9 @@ void PostgresStore::join() {
   in_transaction_ = false;
 }
 
-void PostgresStore::begin_anew() {
+void PostgresStore::start_over() {
   const std::int64_t allowance = restart_allowance();
-  const Rows rows = ask(sql_.begin_jobs_anew, params(lease_now(), allowance));
+  const Rows rows = ask(sql_.reset_jobs, params(lease_now(), allowance));
   tell(sql_.drop_leased, {});
   std::map<std::int64_t, Ints> ends;
   for (int i = 0; i < rows.size(); ++i) {
@@ -173,51 +174,52 @@ void PostgresStore::begin_anew() {
                                      .until = row.lease_until,
                                      .flags = row.flags,
                                      .queue = row.queue,
-                                     .plain = ends_plainly(row.schedule, row.flags),
+                                     .simple = ends_simply(row.schedule, row.flags),
                                      .session = row.session};
     lease_order_.emplace(row.lease_until, row.id);
   }
   for (const auto& [at, ids] : ends) tell(sql_.insert_leased, params(at, node_, ids));
-  tell(schedule_sql_.forget_leader, params(kLeadershipLease));  // it has died with its node
-  begin_leases_anew(lease_now(), allowance);
-  tell(session_sql_.begin_anew, params(lease_now(), allowance));
+  tell(schedule_sql_.forget_leader, params(kLeadershipLease));  // it ended with its node
+  reset_leases(lease_now(), allowance);
+  tell(session_sql_.start_over, params(lease_now(), allowance));
   tell(sql_.wake, {});
 }
 
 void PostgresStore::look_for_losses() {
   if (!options_.joins || !moved_to_.empty()) return;
   if (!connection_->run(sql_.nothing_lost).empty()) return;
-  plain_ = false;  // as the last batch may have been
+  fast_path_ = false;  // the last batch may have been on the fast path
   connection_->run(sql_.begin);
   in_transaction_ = true;
-  begin_anew_behind_crash();
+  reset_after_crash();
   settle();
   connection_->run(sql_.commit);
   in_transaction_ = false;
 }
 
-// Renewals do not wait for the disk: how long the last ones made leases, nobody can tell any more.
-// One node does it, and the others wait for its commit, before any of them takes a lease for ended.
-void PostgresStore::begin_anew_behind_crash() {
+// Renewals do not wait for the disk, so after a crash the end of recently renewed leases is
+// unknown. One node resets them. The others wait for its commit before they consider any lease
+// expired.
+void PostgresStore::reset_after_crash() {
   if (ask(sql_.wake, {}).empty() || MS_MUTANT(crash_takes_renewals)) return;
   wrote();
-  // The batch may have begun before the crash, and waited; others renewed meanwhile.
-  const std::int64_t at = lease_now() + (steady_.now().instant - begun_).count();
-  const std::int64_t allowance = restart_allowance();  // some may rely on it
-  tell(session_sql_.begin_anew, params(at, allowance));
-  begin_leases_anew(at, allowance);
+  // The batch may have started before the crash and waited; others have renewed leases meanwhile.
+  const std::int64_t at = lease_now() + (steady_.now().instant - batch_start_).count();
+  const std::int64_t allowance = restart_allowance();  // workers may rely on it
+  tell(session_sql_.start_over, params(at, allowance));
+  reset_leases(at, allowance);
   const Rows rows = ask(sql_.lengthen_jobs, params(at));
   tell(sql_.drop_leased, {});
   std::map<std::int64_t, Ints> ends;
   for (int i = 0; i < rows.size(); ++i) ends[rows.integer(i, 1)].push_back(rows.integer(i, 0));
   for (const auto& [until, ids] : ends)
     tell(sql_.insert_leased, params(until, std::int64_t{0}, ids));
-  log_.info("the database has crashed, or another server has taken over: leases begin anew", {});
+  log_.info("the database crashed or failed over: leases start again", {});
 }
 
 void PostgresStore::reload_copies() {
   look_for_losses();
-  // First: what changes behind it is found again.
+  // Read the versions first: later changes are found again.
   const Rows versions = connection_->run(sql_.versions);
   load_queues();
   load_breakers();
@@ -233,7 +235,7 @@ void PostgresStore::reload_copies() {
   c.queue(workflow_sql_.first_wake);
   c.queue(sql_.first_leased, params(node_));
   const Rows available = c.next();
-  dry_lines_.clear();
+  dry_queues_.clear();
   for (const auto& [id, queue] : queues_by_id_) hints_[id];
   for (auto& [id, hint] : hints_) {
     hint.available = hint.heads = hint.running = 0;
@@ -296,9 +298,9 @@ Result<std::unique_ptr<SharedStore>> open_postgres_store(PostgresOptions options
   try {
     store->open(now);
   } catch (const pg::PgError& error) {
-    Error told = pg::to_error(error);
-    told.message = "the store does not open: " + told.message;
-    return told;
+    Error reported = pg::to_error(error);
+    reported.message = "the store does not open: " + reported.message;
+    return reported;
   } catch (const Error& error) {
     return error;
   }

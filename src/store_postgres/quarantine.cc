@@ -1,9 +1,9 @@
-// Quarantine: jobs whose last attempts were all lost wait apart, and one of each queue at a time is
-// released. See Quarantine in mainspring/job.h.
+// Quarantine: jobs whose last attempts were all lost wait separately; one job of each queue at a
+// time is released. See Quarantine in mainspring/job.h.
 //
-// Claims and completions know nothing of it. Who releases, the leader or a claim that names its
-// job, locks the job and then the row of its queue, and looks behind that lock whether another one
-// is released.
+// Claims and completions do not handle it. The leader, or a claim that names its job, releases a
+// job: it locks the job and then the row of its queue, and then checks whether another job is
+// released.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,10 +14,10 @@
 namespace mainspring::pg {
 namespace {
 
-// How soon to look again whether the released ones have ended: the ends of most tell nobody.
+// How soon to check again whether released jobs have ended: most ends are not reported.
 constexpr Duration kLookAtReleased = std::chrono::seconds(1);
 
-// Of each queue: its number, whether one is released, and the first run_at of those that wait.
+// For each queue: its number, whether a job is released, and the first run_at of the waiting jobs.
 #define MS_QUARANTINES                                                                            \
   "(SELECT z.queue, bool_or(j.state IN (0, 2, 3)) AS taken, min(j.run_at) FILTER (WHERE j.state " \
   "= 5) AS first FROM $schema.quarantine z JOIN $schema.jobs j ON j.id = z.id AND "               \
@@ -56,8 +56,8 @@ bool waits_in_quarantine(const JobRow& row) {
   return row.state == JobState::retryable && row.quarantined != 0;
 }
 
-// The attempt of this job was lost, and it has been taken back from its worker.
-void PostgresStore::lose_attempt(JobInHand& job, int lost, std::int64_t since) {
+// The attempt of this job was lost, and its lease was taken away.
+void PostgresStore::lose_attempt(LoadedJob& job, int lost, std::int64_t since) {
   JobRow& row = job.row;
   if (is_terminal(row.state)) return;
   row.lost = std::min(lost + 1, kMaxLost);
@@ -65,7 +65,7 @@ void PostgresStore::lose_attempt(JobInHand& job, int lost, std::int64_t since) {
   if (after == 0 || (row.lost < after && since == 0) || MS_MUTANT(quarantine_ignored)) return;
   row.quarantined = since == 0 ? wall() : since;
   if (since != 0) return;
-  write(sql_.raise_version, params("queues"));  // whoever leads next is to know
+  write(sql_.raise_version, params("queues"));  // the next leader must know
   after_.queues = true;
   log_.warn("a job has taken its workers down: it goes into quarantine",
             {{"job", fmt::to_string(row.id)},
@@ -73,15 +73,15 @@ void PostgresStore::lose_attempt(JobInHand& job, int lost, std::int64_t since) {
              {"lost", fmt::to_string(row.lost)}});
 }
 
-// Its worker has said a word, it ends, or an operator wants it back in line.
+// The job's worker reported, the job ends, or an operator retries it.
 void PostgresStore::leave_quarantine(JobRow& row) {
   row.quarantined = 0;
   if (!MS_MUTANT(quarantine_counts_words)) row.lost = 0;
 }
 
-void PostgresStore::flush_quarantine(const std::vector<JobInHand*>& touched) {
+void PostgresStore::flush_quarantine(const std::vector<LoadedJob*>& touched) {
   Ints ids, lost, since, entered, queues, left;
-  for (const JobInHand* job : touched) {
+  for (const LoadedJob* job : touched) {
     const std::int64_t was = job->was ? job->was->quarantined : 0;
     const std::int64_t is = job->removed ? 0 : job->row.quarantined;
     const bool counts = (job->was ? job->was->lost : 0) != job->row.lost && !job->removed;
@@ -101,13 +101,13 @@ void PostgresStore::flush_quarantine(const std::vector<JobInHand*>& touched) {
   if (!left.empty()) write(quarantine_sql_.leave, params(left));
 }
 
-// Its queue's row is locked.
+// Whether a job is released. The row of the queue is locked.
 bool PostgresStore::quarantine_is_taken(int queue) {
   flush();
   return !ask(quarantine_sql_.is_taken, params(std::int64_t{queue})).empty();
 }
 
-// How many were released.
+// Returns how many were released.
 int PostgresStore::release_quarantined(int limit) {
   if (next_release_ == WallTime::never() && !after_.look_quarantine) return 0;  // none waits
   after_.look_quarantine = true;
@@ -120,7 +120,7 @@ int PostgresStore::release_quarantined(int limit) {
     if (taken || rows.is_null(i, 2) || MS_MUTANT(quarantine_never_free)) continue;
     const JobId id = rows.integer(i, 2);
     if (free_jobs_by_id({id}, Ends::no).contains(id)) continue;
-    JobInHand* held = in_hand(id);
+    LoadedJob* held = loaded(id);
     if (held == nullptr || !waits_in_quarantine(held->row)) continue;
     const QueueInfo& queue = locked_queue(rows.string(i, 0));
     if (quarantine_is_taken(queue.id) && !MS_MUTANT(quarantine_gives_two)) continue;

@@ -1,4 +1,4 @@
-// Quarantine: the statements of what waits there, and of who is released.
+// Statements on quarantined and released jobs.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// Reads: one job, pages of jobs, queues. On connections of their own, so that they go on while the
-// writer is in a transaction.
+// Reads: one job, pages of jobs, queues. They use their own connections, so that they do not wait
+// for the writer's transaction.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,14 +12,14 @@
 namespace mainspring::pg {
 namespace {
 
-// Jobs that one list() looks at: bounds its time, whatever the filter.
-constexpr std::int64_t kListWindow = 20'000;
-// Where a state has a table of its own, and that has at most so many entries, they are looked at
-// instead of all jobs. No more than a window, so that either costs about the same.
+// Maximum jobs examined by one list(): bounds its time for any filter.
+constexpr std::int64_t kListWindow = 10'000;
+// If a state has a table of its own with at most this many entries, these are examined instead of
+// all jobs. At most one window, so that both ways cost about the same.
 constexpr std::int64_t kMaxCandidates = kListWindow;
-// Jobs in one answer of the database: at most about kPageBytes of them, with args left out or not.
+// Jobs in one answer of the database, without and with all args: at most about kPageBytes.
 constexpr std::int64_t kRowsAtOnce = 100, kWholeRowsAtOnce = 8;
-constexpr std::size_t kMaxProbe = 5000;  // candidates read in one statement
+constexpr std::size_t kMaxProbe = 5000;  // candidates read by one statement
 
 std::optional<WallTime> wall_or_none(std::int64_t us) {
   if (us == 0) return std::nullopt;
@@ -80,7 +80,7 @@ Job read_job(const Rows& rows, int row) {
   return job;
 }
 
-// The rest of what get() answers.
+// Reads the remaining fields of get().
 void read_details(const Rows& rows, int row, Job& job) {
   job.checkpoint = rows.text(row, 35);
   job.result = rows.text(row, 36);
@@ -98,7 +98,7 @@ void read_details(const Rows& rows, int row, Job& job) {
   }
 }
 
-// One page, in a snapshot.
+// Reads one page, in one snapshot.
 class Lister {
  public:
   Lister(Snapshot& snapshot, const ReadStatements& sql, const JobFilter& filter, int limit,
@@ -132,7 +132,7 @@ class Lister {
     return text.empty() ? std::nullopt : std::optional<std::string_view>(text);
   }
 
-  // Of the states that few jobs are in for long, however many have ended.
+  // For states that few jobs have at a time, however many jobs have ended.
   const Statement* candidates_of_state() const {
     if (filter_.quarantined) return &sql_.candidates_quarantined;
     if (!filter_.state) return nullptr;
@@ -169,7 +169,7 @@ class Lister {
         });
   }
 
-  // One more than the page has room for at most. A query drops some of them.
+  // At most one more than the page has room for. A query drops some of them.
   std::int64_t rows_at_once() const {
     const std::int64_t most = filter_.whole_args ? kWholeRowsAtOnce : kRowsAtOnce;
     if (filter_.query) return most;
@@ -196,7 +196,7 @@ class Lister {
     };
     to.add(us(filter_.from)).add(us(filter_.to));
   }
-  // True: the page is full, and says where the next one begins.
+  // True: the page is full; sets where the next one starts.
   bool take(const Rows& rows) {
     constexpr int kOmitted = 35;
     for (int i = 0; i < rows.size(); ++i) {
@@ -275,7 +275,7 @@ class Lister {
   std::optional<Ints> visible_;  // queues
   JobPage page_;
   IdRange range_;
-  JobId last_ = 0;  // the last one that was looked at
+  JobId last_ = 0;  // the last job examined
   std::size_t bytes_ = 0;
 };
 
@@ -310,7 +310,8 @@ std::unique_ptr<PostgresStore::Reader> PostgresStore::take_reader() const {
                                                    .prepared = options_.prepared,
                                                    .name = "mainspring-reads"},
                                  steady_);
-    // It would compile for 40 ms what takes one. Behind a pooler the role says it: see the guide.
+    // JIT compilation would take 40 ms for a statement of 1 ms. With a pooler, the role must set
+    // this: see the guide.
     if (options_.prepared) reader->connection.execute("SET jit = off");
     return reader;
   } catch (...) {
@@ -327,13 +328,13 @@ void PostgresStore::give_back(std::unique_ptr<Reader> reader) const {
     if (static_cast<int>(readers_.size()) < std::max(options_.readers, 1)) {
       readers_.push_back(std::move(reader));
     } else {
-      --readers_made_;  // it is closed behind the lock
+      --readers_made_;  // it is closed after the lock is released
     }
   }
   reader_back_.notify_one();
 }
 
-// Those that lie idle too: they go to the same server.
+// Drops idle connections too: they lead to the same server.
 void PostgresStore::drop_readers(std::unique_ptr<Reader> failed) const {
   std::vector<std::unique_ptr<Reader>> idle;
   {
@@ -350,8 +351,8 @@ void PostgresStore::drop_readers(std::unique_ptr<Reader> failed) const {
 Result<Job> PostgresStore::get(JobId id) const {
   std::int64_t last = 0;
   MS_TRY_ASSIGN(std::optional<Job> found, with_reader([&](Connection& c) -> std::optional<Job> {
-                  // A second look, behind the one that tells which ids were given: the job may
-                  // have been made between the two.
+                  // Looks a second time after reading which ids were given: the job may have been
+                  // created between the two reads.
                   for (int look = 0; look < 2; ++look) {
                     const Rows row = c.run(read_sql_.get_job, params(id));
                     if (!row.empty()) {

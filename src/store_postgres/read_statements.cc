@@ -1,9 +1,9 @@
-// The texts of the statements of reads.
+// SQL texts of the read statements.
 #include "store_postgres/read_statements.h"
 
 namespace mainspring::pg {
 
-// The whole record; read_job() counts these columns.
+// The whole record, in the column order of read_job().
 #define MS_JOB_WITH(args)                                                                     \
   "j.id, q.name, k.name, j.state, j.priority, j.run_at, j.attempt, j.max_attempts, j.token, " \
   "j.version, j.started_at, j.finished_at, j.expires_at, j.created_at, " args                 \
@@ -13,7 +13,7 @@ namespace mainspring::pg {
   "j.reply_session, coalesce(j.trigger_depth, 0), j.limit_key, j.deferred IS TRUE, "          \
   "CASE WHEN j.state NOT IN (4, 6, 7) THEN j.quarantined END, coalesce(j.lost, 0)"
 #define MS_JOB MS_JOB_WITH("j.args")
-// Of a list: large args are left out unless `whole` is true. Then their size.
+// For lists: large args are omitted unless `whole` is true; then their size is returned.
 #define MS_LISTED(whole)                                                            \
   MS_JOB_WITH("CASE WHEN " whole                                                    \
               "::boolean OR octet_length(j.args) <= 65536 THEN j.args ELSE '' END") \
@@ -23,14 +23,14 @@ namespace mainspring::pg {
   " JOIN $schema.queues q ON q.id = j.queue JOIN $schema.kinds k ON k.id = j.kind LEFT JOIN " \
   "$schema.extras e ON e.id = j.id "
 // $3 queue, $4 kind, $5 tag, $6 states, one bit each, $7 queues that the caller may see; NULL =
-// any. $8: those in quarantine alone.
+// any. $8: only quarantined jobs.
 #define MS_FILTER                                                                                \
   "($3::text IS NULL OR queue = (SELECT id FROM $schema.queues WHERE name = $3)) AND ($4::text " \
   "IS NULL OR kind = (SELECT id FROM $schema.kinds WHERE name = $4)) AND ($5::text IS NULL OR "  \
   "$5 = ANY(tags)) AND ($6::bigint IS NULL OR (1::bigint << state::integer) & $6 <> 0) AND "     \
   "($7::bigint[] IS NULL OR queue = "                                                            \
   "ANY($7)) AND (NOT $8::boolean OR (quarantined IS NOT NULL AND state NOT IN (4, 6, 7)))"
-// Created from, and before; NULL = at any time.
+// Created from, and before; NULL = any time.
 #define MS_CREATED(from, before)                                           \
   " AND (" from "::bigint IS NULL OR created_at >= " from ") AND (" before \
   "::bigint IS NULL OR created_at < " before ")"
@@ -40,12 +40,12 @@ namespace mainspring::pg {
   "seq), array_agg(ran_for ORDER BY seq), array_agg(worker ORDER BY seq), array_agg(message "   \
   "ORDER BY seq), array_agg(coalesce(program_end, '') ORDER BY seq) FROM $schema.errors WHERE " \
   "job = j.id AND j.flags & 8 <> 0) x WHERE "
-// Of the ids that `from` gives.
+// Candidates among the ids that `from` selects.
 #define MS_CANDIDATES(from)                                                                 \
   "WITH c AS MATERIALIZED (" from                                                           \
   " LIMIT $2) SELECT (SELECT count(*) FROM c), ARRAY(SELECT DISTINCT id FROM c WHERE id < " \
   "$1 ORDER BY id DESC LIMIT $4)"
-// The newest of a table of few jobs, which are not counted.
+// The newest entries of a table of few jobs, which are not counted.
 #define MS_NEWEST(table)                                  \
   "SELECT 0::bigint, ARRAY(SELECT id FROM $schema." table \
   " WHERE id < $1 ORDER BY id DESC "                      \
@@ -57,7 +57,7 @@ namespace mainspring::pg {
   "action = $4) AND ($5::text IS NULL OR object = $5) "
 
 namespace {
-// The oldest by priority, each by one look into the index.
+// The oldest job by priority, each by one index lookup.
 constexpr std::string_view kQueues =
     "SELECT q.name, q.paused, q.retention_completed, q.retention_dead, t.*, o.run_at, "
     "coalesce(q.limits, q.settings), q.opens_at, coalesce(z.n, 0), q.meter, CASE WHEN "
@@ -68,13 +68,13 @@ constexpr std::string_view kQueues =
     "sum(available)::bigint AS available, sum(running)::bigint, sum(completed)::bigint, "
     "sum(retryable)::bigint, sum(cancelled)::bigint, sum(dead)::bigint, "
     "sum(enqueued)::bigint AS enqueued, sum(pruned)::bigint, sum(expired)::bigint FROM "
-    "$schema.tallies "
+    "$schema.job_counts "
     "WHERE queue <> 0 GROUP BY queue) t ON t.queue = q.id LEFT JOIN LATERAL (SELECT "
     "least(min(r.run_at), (SELECT h.run_at FROM $schema.held_back h JOIN $schema.jobs j ON "
     "j.id = h.id WHERE h.queue = q.id AND j.state = 2 AND j.run_at = h.run_at ORDER BY "
     "h.run_at LIMIT 1)) AS run_at FROM generate_series(0, 9) AS p(priority) LEFT JOIN LATERAL "
     "((SELECT run_at FROM $schema.ready WHERE queue = q.id AND priority = p.priority ORDER BY "
-    "run_at LIMIT 1) UNION ALL (SELECT b.run_at FROM $schema.bundles b WHERE b.queue = q.id AND "
+    "run_at LIMIT 1) UNION ALL (SELECT b.run_at FROM $schema.packs b WHERE b.queue = q.id AND "
     "b.priority = p.priority AND EXISTS (SELECT 1 FROM unnest(b.ids) AS i(id) JOIN $schema.jobs j "
     "ON j.id = i.id WHERE j.state = 2 AND j.version = 1) ORDER BY b.run_at LIMIT 1)) r ON true "
     "WHERE t.available > 0) o ON true LEFT JOIN (SELECT z.queue, "
@@ -106,12 +106,12 @@ ReadStatements::ReadStatements(std::string_view s)
       candidates_dead(s, MS_NEWEST("dead_letter")),
       candidates_running(s, MS_CANDIDATES("SELECT unnest(ids) AS id FROM $schema.leased")),
       candidates_ready(s, MS_CANDIDATES("(SELECT id FROM $schema.ready UNION SELECT unnest(ids) "
-                                        "FROM $schema.bundles UNION SELECT id FROM "
+                                        "FROM $schema.packs UNION SELECT id FROM "
                                         "$schema.held_back)")),
       candidates_ready_of(
           s, MS_CANDIDATES("(SELECT r.id FROM $schema.queues q, LATERAL (SELECT id "
                            "FROM $schema.ready WHERE queue = q.id UNION SELECT "
-                           "unnest(ids) FROM $schema.bundles WHERE queue = q.id "
+                           "unnest(ids) FROM $schema.packs WHERE queue = q.id "
                            "UNION SELECT id FROM $schema.held_back WHERE queue = q.id) r WHERE "
                            "q.name = $3)")),
       candidates_due(s, MS_CANDIDATES("(SELECT id FROM $schema.due UNION ALL SELECT id FROM "
@@ -119,14 +119,14 @@ ReadStatements::ReadStatements(std::string_view s)
       candidates_waiting(s, MS_CANDIDATES("(SELECT job AS id FROM $schema.schedule_jobs UNION "
                                           "ALL SELECT id FROM $schema.session_jobs UNION ALL "
                                           "SELECT id FROM $schema.deferred UNION ALL "
-                                          "SELECT turn FROM $schema.sessions WHERE look_at <> 0)")),
+                                          "SELECT head FROM $schema.sessions WHERE look_at <> 0)")),
       candidates_quarantined(s, MS_NEWEST("quarantine")),
       queues(s, kQueues),
       line_before(
           s,
           "SELECT count(*) FROM ((SELECT id FROM $schema.ready WHERE queue = (SELECT id "
           "FROM $schema.queues WHERE name = $1) AND (priority, run_at, id) < ($2, $3, $4) "
-          "LIMIT $5) UNION (SELECT j.id FROM $schema.bundles b, unnest(b.ids) AS i(id) JOIN "
+          "LIMIT $5) UNION (SELECT j.id FROM $schema.packs b, unnest(b.ids) AS i(id) JOIN "
           "$schema.jobs j ON j.id = i.id WHERE b.queue = (SELECT id FROM $schema.queues "
           "WHERE name = $1) AND (b.priority, b.run_at, b.first) < ($2, $3, $4) AND i.id < "
           "CASE WHEN (b.priority, b.run_at) = ($2, $3) THEN $4::bigint ELSE "

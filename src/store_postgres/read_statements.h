@@ -1,4 +1,4 @@
-// The statements of reads, for connections of their own.
+// Read statements, for connections of their own.
 #pragma once
 
 #include "store_postgres/connection.h"
@@ -10,8 +10,8 @@ struct ReadStatements {
   Statement begin_snapshot, end_snapshot;
   // one job
   Statement get_job, get_jobs, last_id, created_from;
-  // Pages of jobs. `candidates_…` answer how many there are, up to $2, and the newest below $1, at
-  // most $4 of them.
+  // Pages of jobs. `candidates_…` return their number, up to $2, and the newest below $1, at most
+  // $4.
   Statement queue_names, list_window, window_end, list_ids, candidates_dead, candidates_running,
       candidates_ready, candidates_ready_of, candidates_due, candidates_waiting,
       candidates_quarantined;

@@ -1,9 +1,9 @@
-// Reader: a connection for reads, and how a read uses the pool of them.
+// Reader: a connection for reads, and the use of the pool of readers.
 //
 //   return with_reader([&](Connection& c) { return read_job(c.run(read_sql_.get_job, params(id)));
 //   });
 //
-// The lambda may run twice: it only reads, and begins from nothing each time.
+// The lambda may run twice, so it must only read, and start from scratch each time.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ struct PostgresStore::Reader {
   Connection connection;
 };
 
-// Several statements in one snapshot; to begin costs no round trip of its own.
+// Several statements in one snapshot; its start costs no extra round trip.
 class Snapshot {
  public:
   Snapshot(Connection& connection, const ReadStatements& sql) : connection_(connection), sql_(sql) {
@@ -28,11 +28,11 @@ class Snapshot {
   Snapshot& operator=(const Snapshot&) = delete;
   Rows run(const Statement& statement, const Params& params = {}) {
     connection_.queue(statement, params);
-    if (!begun_) connection_.next();
-    begun_ = true;
+    if (!started_) connection_.next();
+    started_ = true;
     return connection_.next();
   }
-  // Where it is left out, because something was thrown, the connection is not used again.
+  // If end() is not called, because of an exception, the connection is not reused.
   void end() {
     connection_.queue(sql_.end_snapshot);
     connection_.forget();
@@ -41,13 +41,13 @@ class Snapshot {
  private:
   Connection& connection_;
   const ReadStatements& sql_;
-  bool begun_ = false;
+  bool started_ = false;
 };
 
 template <class Read>
 auto PostgresStore::with_reader(Read read) const
     -> Result<decltype(read(std::declval<Connection&>()))> {
-  constexpr int kTries = 2;  // connections that lay idle are often lost together
+  constexpr int kTries = 2;  // idle connections are often lost together
   reads_.fetch_add(1, std::memory_order_relaxed);
   for (int attempt = 1;; ++attempt) {
     std::unique_ptr<Reader> reader;
@@ -57,7 +57,7 @@ auto PostgresStore::with_reader(Read read) const
       give_back(std::move(reader));
       return answer;
     } catch (const PgError& error) {
-      const bool reached = reader != nullptr;  // if nobody answers, nobody would the second time
+      const bool reached = reader != nullptr;  // if unreachable, do not try again
       if (reader != nullptr) drop_readers(std::move(reader));
       if (!error.lost || !reached || attempt == kTries) return to_error(error);
     } catch (...) {

@@ -1,8 +1,8 @@
-// The copy of schedules that reads answer from, without asking the database.
+// The in-memory copy of schedules, which serves reads without database queries.
 //
-// What this node's batches change is patched in when they are committed. What other nodes changed
-// is found by the number of the transaction that wrote a row last: a counter of changes that all
-// nodes write would make them wait for each other.
+// This node's changes are applied to the copy after the commit. Changes of other nodes are found by
+// the number of the transaction that wrote a row last: a counter of changes, written by all nodes,
+// would make them wait for each other.
 #include <libpq-fe.h>
 
 #include <fmt/format.h>
@@ -66,43 +66,44 @@ void PostgresStore::unpublish_schedule(const std::string& name) {
   const auto found = published_schedules_.find(name);
   if (found == published_schedules_.end()) return;
   const PublishedSchedule& gone = found->second;
-  for (const JobId id : gone.live) published_ties_[2] -= id;
-  for (const JobId id : gone.waiting) published_ties_[2] -= id;
-  published_ties_[0] -= static_cast<std::int64_t>(gone.live.size() + gone.waiting.size());
-  published_ties_[1] -= static_cast<std::int64_t>(gone.waiting.size());
+  for (const JobId id : gone.live) published_links_[2] -= id;
+  for (const JobId id : gone.waiting) published_links_[2] -= id;
+  published_links_[0] -= static_cast<std::int64_t>(gone.live.size() + gone.waiting.size());
+  published_links_[1] -= static_cast<std::int64_t>(gone.waiting.size());
   published_due_.erase({gone.info.next_fire, name});
   published_ids_.erase(gone.id);
   published_schedules_.erase(found);
 }
 
-void PostgresStore::publish_tie(const TieChange& change) {
+void PostgresStore::publish_link(const LinkChange& change) {
   const auto name = published_ids_.find(change.schedule);
   if (name == published_ids_.end()) return;
   PublishedSchedule& seen = published_schedules_.at(name->second);
   const bool waited = seen.waiting.erase(change.job) > 0;
   const bool lived = seen.live.erase(change.job) > 0;
-  const bool waits = change.to == TieChange::To::waiting;
-  const bool lives = change.to == TieChange::To::live;
+  const bool waits = change.to == LinkChange::To::waiting;
+  const bool lives = change.to == LinkChange::To::live;
   if (waits) seen.waiting.insert(change.job);
   if (lives) seen.live.insert(change.job);
   const std::int64_t more = (waits || lives ? 1 : 0) - (waited || lived ? 1 : 0);
-  published_ties_[0] += more;
-  published_ties_[1] += (waits ? 1 : 0) - (waited ? 1 : 0);
-  published_ties_[2] += more * change.job;
+  published_links_[0] += more;
+  published_links_[1] += (waits ? 1 : 0) - (waited ? 1 : 0);
+  published_links_[2] += more * change.job;
 }
 
-// Also what was only found: a copy that another node's change has made stale is right again.
+// Also applies rows that were only read: this corrects a copy that another node's change made
+// stale.
 void PostgresStore::remember_schedules() {
-  if (after_.schedules_in_hand.empty() && after_.ties.empty()) return;
+  if (after_.loaded_schedules.empty() && after_.links.empty()) return;
   MutexLock lock(published_mutex_);
-  for (auto& [name, schedule] : after_.schedules_in_hand) {
+  for (auto& [name, schedule] : after_.loaded_schedules) {
     if (schedule.id == 0) {
       unpublish_schedule(name);
     } else {
       publish_schedule(name, schedule.id, schedule.info);
     }
   }
-  for (const TieChange& change : after_.ties) publish_tie(change);
+  for (const LinkChange& change : after_.links) publish_link(change);
 }
 
 WallTime PostgresStore::next_schedule() const {
@@ -110,17 +111,17 @@ WallTime PostgresStore::next_schedule() const {
   return published_due_.empty() ? WallTime::never() : published_due_.begin()->first;
 }
 
-// -- what others changed --------------------------------------------------------------------------
+// -- changes of other nodes -----------------------------------------------------------------------
 
-// Everything on a new connection, since behind it may be a server that took over and has lost what
-// another one had; else what has changed since the last time.
+// Loads everything on a new connection, because the server may have taken over and lost changes of
+// the old one; otherwise only what has changed since the last load.
 bool PostgresStore::load_schedules() {
   Connection& c = *connection_;
   const std::int64_t server = PQbackendPID(c.handle());
-  const bool anew = schedules_seen_ == 0 || schedules_seen_by_ != server;
+  const bool all = schedules_seen_ == 0 || schedules_seen_by_ != server;
   const Params since = params(schedules_seen_ & kTransactionBits);
   c.queue(schedule_sql_.snapshot);
-  if (anew) {
+  if (all) {
     c.queue(schedule_sql_.all_schedules);
   } else {
     c.queue(schedule_sql_.changed_schedules, since);
@@ -128,20 +129,20 @@ bool PostgresStore::load_schedules() {
   }
   const std::int64_t seen = c.next().integer(0, 0);
   const Rows rows = c.next();
-  std::vector<ScheduleInHand> found;
+  std::vector<LoadedSchedule> found;
   for (int row = 0; row < rows.size(); ++row) found.push_back(read_schedule(rows, row));
   std::set<std::string> removed;
-  if (!anew) {
+  if (!all) {
     const Rows names = c.next();
     for (int row = 0; row < names.size(); ++row) removed.insert(names.string(row, 0));
   }
-  bool changed = anew;
+  bool changed = all;
   {
     MutexLock lock(published_mutex_);
-    if (anew) {  // readers keep the live jobs of a schedule until load_ties() replaces them
+    if (all) {  // readers keep a schedule's live jobs until load_links() replaces them
       for (const auto& [name, schedule] : published_schedules_) removed.insert(name);
     }
-    for (ScheduleInHand& schedule : found) {
+    for (LoadedSchedule& schedule : found) {
       const std::string name = schedule.info.schedule.name;
       const auto old = published_schedules_.find(name);
       changed = changed || old == published_schedules_.end() || old->second.id != schedule.id ||
@@ -155,32 +156,32 @@ bool PostgresStore::load_schedules() {
       unpublish_schedule(name);
     }
   }
-  load_ties(anew);
+  load_links(all);
   schedules_seen_ = seen;
   schedules_seen_by_ = server;
   return changed;
 }
 
-// Ids only grow: other ties than before have another number, or another sum.
-void PostgresStore::load_ties(bool anew) {
-  if (!anew) {
-    const Rows sums = connection_->run(schedule_sql_.sum_ties);
+// Ids only grow: a changed set of links has another count or another sum.
+void PostgresStore::load_links(bool all) {
+  if (!all) {
+    const Rows sums = connection_->run(schedule_sql_.sum_links);
     MutexLock lock(published_mutex_);
-    if (published_ties_ == std::array{sums.integer(0, 0), sums.integer(0, 1), sums.integer(0, 2)})
+    if (published_links_ == std::array{sums.integer(0, 0), sums.integer(0, 1), sums.integer(0, 2)})
       return;
   }
-  const Rows rows = connection_->run(schedule_sql_.all_ties);
+  const Rows rows = connection_->run(schedule_sql_.all_links);
   MutexLock lock(published_mutex_);
   for (auto& [name, schedule] : published_schedules_) {
     schedule.live.clear();
     schedule.waiting.clear();
   }
-  published_ties_ = {};
+  published_links_ = {};
   for (int row = 0; row < rows.size(); ++row) {
     const bool waits = rows.integer(row, 2) != 0;
-    publish_tie({.schedule = rows.integer(row, 0),
-                 .job = rows.integer(row, 1),
-                 .to = waits ? TieChange::To::waiting : TieChange::To::live});
+    publish_link({.schedule = rows.integer(row, 0),
+                  .job = rows.integer(row, 1),
+                  .to = waits ? LinkChange::To::waiting : LinkChange::To::live});
   }
 }
 

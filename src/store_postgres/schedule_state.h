@@ -1,5 +1,5 @@
-// What the store holds in memory of leases by name and of schedules: rows that a transaction has
-// locked, and the copy of schedules that reads answer from.
+// In-memory state of named locks (leases) and schedules: rows that a transaction has locked, and
+// the copy of schedules that serves reads.
 #pragma once
 
 #include <map>
@@ -13,10 +13,10 @@
 namespace mainspring::pg {
 
 // A row of named_leases that the transaction has locked.
-struct LeaseInHand {
+struct LoadedLease {
   enum class State : std::uint8_t { held, released, expired, absent };
   State state = State::absent;
-  bool exclusive = false;  // else it is locked against changes of others alone
+  bool exclusive = false;  // else the lock only prevents changes by others
   Token token = 0;
   std::int64_t ttl = 0, kept = 0;
   std::int64_t ends = 0;  // on the lease clock
@@ -28,16 +28,16 @@ struct LeaseInHand {
 };
 
 // A row of schedules that the transaction has locked.
-struct ScheduleInHand {
-  std::int64_t id = 0;  // 0 = there is none of this name
-  ScheduleInfo info;    // but for live and buffered
+struct LoadedSchedule {
+  std::int64_t id = 0;  // 0 = no schedule of this name
+  ScheduleInfo info;    // without live and buffered
   std::int64_t next_seq = 1;
-  // Its jobs that have not ended, if they were needed.
-  bool ties_known = false;
+  // Its jobs that have not ended, if they were loaded.
+  bool links_known = false;
   std::set<JobId> live, waiting;
-  bool live_is_ours = false;  // one of the live cannot end before this transaction
-  std::set<JobId> unwritten;  // of those: their rows are not in the database yet
-  // Ticks that have fired, of those nominal times that were asked for.
+  bool live_is_ours = false;  // a live job cannot end before this transaction does
+  std::set<JobId> unwritten;  // of those: rows not yet in the database
+  // The fired ticks among the nominal times that were queried.
   struct Fired {
     std::int64_t version;
     JobId job;
@@ -45,16 +45,16 @@ struct ScheduleInHand {
   std::map<std::int64_t, std::vector<Fired>> fired;
 };
 
-// What became of a job of a schedule, in this transaction.
-struct TieChange {
+// The change of a schedule's job in this transaction.
+struct LinkChange {
   enum class To : std::uint8_t { live, waiting, gone };
   std::int64_t schedule = 0;
   JobId job = 0;
   To to = To::gone;
 };
 
-// A job of a schedule that has ended; those that waited for it have not been looked at.
-struct EndedTie {
+// An ended job of a schedule; the jobs that waited for it are not processed yet.
+struct EndedLink {
   JobId job = 0;
   std::int64_t schedule = 0;
   bool dead = false;
@@ -62,7 +62,7 @@ struct EndedTie {
 
 struct PublishedSchedule {
   std::int64_t id = 0;
-  ScheduleInfo info;  // but for live and buffered
+  ScheduleInfo info;  // without live and buffered
   std::set<JobId> live, waiting;
 };
 

@@ -1,10 +1,10 @@
-// The SQL of schedules and of leases by name.
+// SQL texts of the statements on schedules and named locks (leases).
 #include "store_postgres/schedule_statements.h"
 
 namespace mainspring::pg {
 namespace {
 
-// Rows are locked in the order of their names, so that two nodes do not wait for each other.
+// Rows are locked in the order of their names, so that two nodes do not deadlock.
 constexpr std::string_view kLockLeases =
     "SELECT name, state, token, ttl, kept, ends, since, holder, value FROM $schema.named_leases "
     "WHERE name = ANY($1) ORDER BY name FOR UPDATE";
@@ -12,7 +12,7 @@ constexpr std::string_view kShareLeases =
     "SELECT name, state, token, ttl, kept, ends, since, holder, value FROM $schema.named_leases "
     "WHERE name = ANY($1) ORDER BY name FOR SHARE";
 
-// $1 name, $2 ttl, $3 ends, $4 since, $5 holder. No row = somebody else was quicker.
+// $1 name, $2 ttl, $3 ends, $4 since, $5 holder. No row = another transaction was first.
 constexpr std::string_view kInsertLease =
     "INSERT INTO $schema.named_leases (name, state, token, ttl, kept, ends, since, holder) "
     "VALUES ($1, 0, nextval('$schema.tokens_given'), $2, $2, $3, $4, $5) "
@@ -26,8 +26,8 @@ constexpr std::string_view kSaveLease =
     "UPDATE $schema.named_leases SET state = $2, ends = $3, ttl = $4, kept = $5, value = $6 "
     "WHERE name = $1";
 
-// What is over by $1 and has a value is free from now on, the rest goes; those that somebody has
-// locked are left to the next time. Answers the names, and whether each has gone.
+// Leases that end by $1: with a value they become free, others are removed; rows locked by other
+// transactions are left for the next time. Returns the names, and whether each was removed.
 constexpr std::string_view kSweepLeases =
     "WITH over AS (SELECT name, value IS NULL AS gone FROM $schema.named_leases WHERE ends <= $1 "
     "ORDER BY name LIMIT $2 FOR UPDATE SKIP LOCKED), "
@@ -36,7 +36,7 @@ constexpr std::string_view kSweepLeases =
     "freed AS (UPDATE $schema.named_leases l SET state = 2, ends = 9223372036854775807 FROM over o "
     "WHERE l.name = o.name AND NOT o.gone RETURNING l.name) "
     "SELECT name, true FROM removed UNION ALL SELECT name, false FROM freed";
-// The same for all of them, and what was released goes too.
+// The same for all leases; released ones are removed too.
 constexpr std::string_view kForgetLeases =
     "DELETE FROM $schema.named_leases WHERE name IN (SELECT name FROM $schema.named_leases "
     "WHERE value IS NULL AND (state <> 0 OR ends <= $1) ORDER BY name FOR UPDATE SKIP LOCKED) "
@@ -45,14 +45,14 @@ constexpr std::string_view kMeasureLeases =
     "SELECT count(*), coalesce(min(ends) FILTER (WHERE ends > $1), 9223372036854775807) "
     "FROM $schema.named_leases";
 
-constexpr std::string_view kBeginLeasesAnew =
+constexpr std::string_view kResetLeases =
     "UPDATE $schema.named_leases SET ttl = kept, ends = $1 + greatest(kept, $2) "
     "WHERE state = 0 OR (state = 1 AND value IS NULL)";
 constexpr std::string_view kForgetLeader = "DELETE FROM $schema.named_leases WHERE name = $1";
 constexpr std::string_view kHeldLeases =
     "SELECT name, ends FROM $schema.named_leases WHERE state = 0 AND ends > $1";
 
-// $2 is the present time of the lease clock; NULL = that of the database.
+// $2 is the current time of the lease clock; NULL = that of the database.
 constexpr std::string_view kReadLease =
     "WITH clock AS (SELECT coalesce($2, $schema.now_us()) AS now) "
     "SELECT name, token, value, state = 0 AND ends > now, holder, ends - now, since "
@@ -76,7 +76,7 @@ constexpr std::string_view kLockSchedules =
     MS_SCHEDULE "WHERE name = ANY($1) ORDER BY name FOR UPDATE";
 constexpr std::string_view kLockSchedulesById =
     MS_SCHEDULE "WHERE id = ANY($1) ORDER BY name FOR UPDATE";
-// No row = somebody else was quicker.
+// No row = another transaction was first.
 constexpr std::string_view kInsertSchedule =
     "WITH before AS (DELETE FROM $schema.removed_schedules WHERE name = $1 RETURNING version) "
     "INSERT INTO $schema.schedules (name, version, definition, queue, paused, next, next_fire, "
@@ -100,7 +100,7 @@ constexpr std::string_view kDeleteSchedule =
 
 // -- ledgers --------------------------------------------------------------------------------------
 
-// One probe of the index for each, whatever the planner believes of a table that it has not seen.
+// One index lookup for each, whatever the planner assumes about a table without statistics.
 constexpr std::string_view kSelectFired =
     "SELECT l.schedule, l.nominal, l.version, l.job FROM unnest($1::bigint[], $2::bigint[]) AS "
     "u(schedule, nominal), LATERAL (SELECT * FROM $schema.ledger WHERE schedule = u.schedule AND "
@@ -115,7 +115,7 @@ constexpr std::string_view kInsertTicks =
     "nominal, until, count, source, state, past_due, job, reason, note)";
 constexpr std::string_view kDeleteTicks =
     "DELETE FROM $schema.ledger WHERE schedule = $1 AND seq <= $2";
-// One row without a seq: the schedule is there, and has no such rows.
+// One row without a seq: the schedule exists and has no such rows.
 constexpr std::string_view kReadLedger =
     "SELECT l.seq, l.version, l.nominal, l.until, l.count, l.source, l.state, l.past_due, l.job, "
     "l.reason, l.note, l.decided_at, j.state FROM $schema.schedules s LEFT JOIN LATERAL (SELECT * "
@@ -124,57 +124,57 @@ constexpr std::string_view kReadLedger =
 
 // -- jobs of schedules that have not ended --------------------------------------------------------
 
-constexpr std::string_view kTiesOf =
+constexpr std::string_view kLinksOf =
     "SELECT schedule, job, waits FROM $schema.schedule_jobs WHERE schedule = ANY($1)";
 constexpr std::string_view kJobsOf =
     "SELECT t.job FROM $schema.schedules s, LATERAL (SELECT job FROM $schema.schedule_jobs WHERE "
     "schedule = s.id OFFSET 0) t WHERE s.name = ANY($1)";
-constexpr std::string_view kInsertTies =
+constexpr std::string_view kInsertLinks =
     "INSERT INTO $schema.schedule_jobs (job, schedule, waits) SELECT u.job, $1, u.waits <> 0 FROM "
     "unnest($2::bigint[], $3::bigint[]) AS u(job, waits)";
-// Of the jobs $1, of which $2 are dead: those whose end nobody waits for.
-constexpr std::string_view kEndTies =
+// Of the jobs $1, of which $2 are dead: deletes the links that no job waits for.
+constexpr std::string_view kEndLinks =
     "DELETE FROM $schema.schedule_jobs t WHERE t.job = ANY($1) AND (t.waits OR NOT EXISTS "
     "(SELECT 1 FROM $schema.schedule_jobs w WHERE w.schedule = t.schedule AND w.waits AND "
     "w.job <> ALL($1))) AND NOT (t.job = ANY($2) AND EXISTS (SELECT 1 FROM $schema.schedules s "
     "WHERE s.id = t.schedule AND NOT s.paused AND "
     "s.definition::jsonb @> '{\"pause_on_failure\": true}'))";
-// Behind it: the schedules to be locked for the others, and those where somebody began to wait in
-// the meantime.
-constexpr std::string_view kTiesToSettle =
+// Runs after it: the schedules to lock for the other links, and schedules where a job started to
+// wait in the meantime.
+constexpr std::string_view kLinksToSettle =
     "SELECT schedule FROM $schema.schedule_jobs WHERE job = ANY($1) "
     "UNION SELECT schedule FROM $schema.schedule_jobs WHERE schedule = ANY($2) AND waits";
-constexpr std::string_view kDeleteTies = "DELETE FROM $schema.schedule_jobs WHERE job = ANY($1)";
-constexpr std::string_view kBeginTie =
+constexpr std::string_view kDeleteLinks = "DELETE FROM $schema.schedule_jobs WHERE job = ANY($1)";
+constexpr std::string_view kBeginLink =
     "UPDATE $schema.schedule_jobs SET waits = false WHERE job = $1";
-// Nothing where the schedule has been removed.
-constexpr std::string_view kReviveTie =
+// No effect if the schedule has been removed.
+constexpr std::string_view kReviveLink =
     "INSERT INTO $schema.schedule_jobs (job, schedule, waits) SELECT $1, s.id, false FROM (SELECT "
     "id FROM $schema.schedules WHERE id = $2 FOR KEY SHARE) s ON CONFLICT (job) DO UPDATE SET "
     "waits = false";
-constexpr std::string_view kGuardTie =
+constexpr std::string_view kGuardLink =
     "SELECT job FROM $schema.schedule_jobs WHERE schedule = $1 AND NOT waits ORDER BY job DESC "
     "LIMIT 1 FOR KEY SHARE SKIP LOCKED";
-constexpr std::string_view kAwaitTie =
+constexpr std::string_view kAwaitLink =
     "SELECT job FROM $schema.schedule_jobs WHERE schedule = $1 AND NOT waits ORDER BY job LIMIT 1 "
     "FOR KEY SHARE";
 
 // -- the copy -------------------------------------------------------------------------------------
 
-// All that transactions before this one changed can be seen.
+// All changes of earlier transactions are visible.
 constexpr std::string_view kSnapshot =
     "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint";
-// Rows written by transactions from $1 on: their 32 bits compare in a circle. A row that is very
-// old may be among them.
+// Rows written by transactions from $1 on. Transaction numbers have 32 bits and wrap around, so a
+// very old row may be included.
 #define MS_SINCE "WHERE ((xmin::text::bigint - $1) & 4294967295) < 2147483648"
 constexpr std::string_view kChangedSchedules = MS_SCHEDULE MS_SINCE;
 constexpr std::string_view kAllSchedules = MS_SCHEDULE;
 constexpr std::string_view kRemovedSchedules =
     "SELECT name FROM $schema.removed_schedules " MS_SINCE;
-constexpr std::string_view kSumTies =
+constexpr std::string_view kSumLinks =
     "SELECT count(*), count(*) FILTER (WHERE waits), coalesce(sum(job), 0)::bigint FROM "
     "$schema.schedule_jobs";
-constexpr std::string_view kAllTies = "SELECT schedule, job, waits FROM $schema.schedule_jobs";
+constexpr std::string_view kAllLinks = "SELECT schedule, job, waits FROM $schema.schedule_jobs";
 
 #undef MS_SINCE
 #undef MS_SCHEDULE
@@ -191,7 +191,7 @@ ScheduleStatements::ScheduleStatements(std::string_view schema)
       sweep_leases(schema, kSweepLeases),
       forget_leases(schema, kForgetLeases),
       measure_leases(schema, kMeasureLeases),
-      begin_leases_anew(schema, kBeginLeasesAnew),
+      reset_leases(schema, kResetLeases),
       forget_leader(schema, kForgetLeader),
       held_leases(schema, kHeldLeases),
       read_lease(schema, kReadLease),
@@ -207,21 +207,21 @@ ScheduleStatements::ScheduleStatements(std::string_view schema)
       insert_ticks(schema, kInsertTicks),
       delete_ticks(schema, kDeleteTicks),
       read_ledger(schema, kReadLedger),
-      ties_of(schema, kTiesOf),
+      links_of(schema, kLinksOf),
       jobs_of(schema, kJobsOf),
-      insert_ties(schema, kInsertTies),
-      end_ties(schema, kEndTies),
-      ties_to_settle(schema, kTiesToSettle),
-      delete_ties(schema, kDeleteTies),
-      begin_tie(schema, kBeginTie),
-      revive_tie(schema, kReviveTie),
-      guard_tie(schema, kGuardTie),
-      await_tie(schema, kAwaitTie),
+      insert_links(schema, kInsertLinks),
+      end_links(schema, kEndLinks),
+      links_to_settle(schema, kLinksToSettle),
+      delete_links(schema, kDeleteLinks),
+      begin_link(schema, kBeginLink),
+      revive_link(schema, kReviveLink),
+      guard_link(schema, kGuardLink),
+      await_link(schema, kAwaitLink),
       snapshot(schema, kSnapshot),
       changed_schedules(schema, kChangedSchedules),
       all_schedules(schema, kAllSchedules),
       removed_schedules(schema, kRemovedSchedules),
-      sum_ties(schema, kSumTies),
-      all_ties(schema, kAllTies) {}
+      sum_links(schema, kSumLinks),
+      all_links(schema, kAllLinks) {}
 
 }  // namespace mainspring::pg

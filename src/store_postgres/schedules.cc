@@ -1,7 +1,7 @@
-// Schedules: their definitions, and how far each is. What becomes of their ticks: firing.cc.
+// Schedules: their definitions and positions. firing.cc decides their ticks.
 //
-// Whoever decides about a schedule locks its row first. What a transaction has locked it keeps in
-// hand, so that several operations on one schedule read it once.
+// An operation that decides about a schedule locks its row first. Locked rows stay loaded in the
+// transaction, so that several operations on one schedule read it once.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace mainspring::pg {
 namespace {
 
-// Each repetition means that another node created or removed it in between.
+// Each retry means that another node created or removed it in between.
 constexpr int kMaxCreateTries = 5;
 
 Error no_schedule(const std::string& name) {
@@ -33,10 +33,10 @@ std::string json_of(const Schedule& schedule) {
 
 }  // namespace
 
-// -- rows in hand ---------------------------------------------------------------------------------
+// -- loaded rows ------------------------------------------------------------------------------
 
-ScheduleInHand PostgresStore::read_schedule(const Rows& rows, int row) {
-  ScheduleInHand found;
+LoadedSchedule PostgresStore::read_schedule(const Rows& rows, int row) {
+  LoadedSchedule found;
   found.id = rows.integer(row, 0);
   const std::string name = rows.string(row, 1);
   auto definition = decode_schedule(rows.text(row, 3));
@@ -67,21 +67,21 @@ ScheduleInHand PostgresStore::read_schedule(const Rows& rows, int row) {
 
 void PostgresStore::keep_schedules(const Rows& rows) {
   for (int row = 0; row < rows.size(); ++row) {
-    ScheduleInHand found = read_schedule(rows, row);
+    LoadedSchedule found = read_schedule(rows, row);
     const std::string name = found.info.schedule.name;
     after_.schedule_names[found.id] = name;
-    after_.schedules_in_hand[name] = std::move(found);
+    after_.loaded_schedules[name] = std::move(found);
   }
 }
 
 void PostgresStore::take_schedules(const std::vector<std::string>& names) {
   std::vector<std::string> wanted;
   for (const std::string& name : names) {
-    if (!after_.schedules_in_hand.contains(name)) wanted.push_back(name);
+    if (!after_.loaded_schedules.contains(name)) wanted.push_back(name);
   }
   if (wanted.empty()) return;
   const Rows rows = ask(schedule_sql_.lock_schedules, params(wanted));
-  for (std::string& name : wanted) after_.schedules_in_hand[std::move(name)];
+  for (std::string& name : wanted) after_.loaded_schedules[std::move(name)];
   keep_schedules(rows);
 }
 
@@ -91,28 +91,28 @@ void PostgresStore::take_schedules(const Ints& ids) {
     if (!after_.schedule_names.contains(id)) wanted.push_back(id);
   }
   if (!wanted.empty()) keep_schedules(ask(schedule_sql_.lock_schedules_by_id, params(wanted)));
-  std::vector<ScheduleInHand*> all;
+  std::vector<LoadedSchedule*> all;
   for (const std::int64_t id : ids) {
-    if (ScheduleInHand* schedule = known_schedule(id)) all.push_back(schedule);
+    if (LoadedSchedule* schedule = known_schedule(id)) all.push_back(schedule);
   }
-  know_ties(all);
+  know_links(all);
 }
 
-ScheduleInHand& PostgresStore::take_schedule(const std::string& name) {
+LoadedSchedule& PostgresStore::take_schedule(const std::string& name) {
   take_schedules(std::vector<std::string>{name});
-  return after_.schedules_in_hand[name];
+  return after_.loaded_schedules[name];
 }
 
-ScheduleInHand* PostgresStore::take_schedule(const std::string& name, const Within& within) {
-  ScheduleInHand& schedule = take_schedule(name);
+LoadedSchedule* PostgresStore::take_schedule(const std::string& name, const Within& within) {
+  LoadedSchedule& schedule = take_schedule(name);
   const bool there = schedule.id != 0 && within.has(schedule.info.schedule.job.queue);
   return there ? &schedule : nullptr;
 }
 
-// In hand, or nullptr.
-ScheduleInHand* PostgresStore::known_schedule(std::int64_t id) {
+// The loaded schedule, or nullptr.
+LoadedSchedule* PostgresStore::known_schedule(std::int64_t id) {
   const auto name = after_.schedule_names.find(id);
-  return name == after_.schedule_names.end() ? nullptr : &after_.schedules_in_hand.at(name->second);
+  return name == after_.schedule_names.end() ? nullptr : &after_.loaded_schedules.at(name->second);
 }
 
 // -- operations -----------------------------------------------------------------------------------
@@ -120,10 +120,10 @@ ScheduleInHand* PostgresStore::known_schedule(std::int64_t id) {
 OperationResult PostgresStore::operator()(const PutSchedule& op) {
   const std::string& name = op.schedule.name;
   for (int tries = 0; tries < kMaxCreateTries; ++tries) {
-    ScheduleInHand& schedule = take_schedule(name);
+    LoadedSchedule& schedule = take_schedule(name);
     if (schedule.id == 0) {
       if (auto done = create_schedule(op)) return std::move(*done);
-      after_.schedules_in_hand.erase(name);
+      after_.loaded_schedules.erase(name);
       continue;
     }
     ScheduleInfo& info = schedule.info;
@@ -142,7 +142,7 @@ OperationResult PostgresStore::operator()(const PutSchedule& op) {
                .retry_after_ms = 100};
 }
 
-// Nothing: somebody else has created it.
+// nullopt: another node has created it.
 std::optional<OperationResult> PostgresStore::create_schedule(const PutSchedule& op) {
   std::int64_t count = 0;
   {
@@ -156,7 +156,7 @@ std::optional<OperationResult> PostgresStore::create_schedule(const PutSchedule&
         .message = fmt::format("there are {} schedules: must be at most {}", count, kMaxSchedules)};
   }
   const std::string& name = op.schedule.name;
-  ScheduleInHand made;
+  LoadedSchedule made;
   ScheduleInfo& info = made.info;
   info.schedule = op.schedule;
   info.next = op.next;
@@ -171,20 +171,20 @@ std::optional<OperationResult> PostgresStore::create_schedule(const PutSchedule&
   wrote();
   made.id = rows.integer(0, 0);
   info.version = rows.integer(0, 1);
-  made.ties_known = true;
+  made.links_known = true;
   after_.schedule_names[made.id] = name;
-  after_.schedules_in_hand[name] = std::move(made);
+  after_.loaded_schedules[name] = std::move(made);
   after_.schedules = true;
   ++after_.schedules_made;
   return PutScheduleResult{.version = rows.integer(0, 1), .outcome = PutOutcome::created};
 }
 
-OperationResult PostgresStore::replace_schedule(ScheduleInHand& schedule, const PutSchedule& op) {
+OperationResult PostgresStore::replace_schedule(LoadedSchedule& schedule, const PutSchedule& op) {
   ScheduleInfo& info = schedule.info;
   if (info.next <= now_.wall) {
     LedgerRow row{.version = info.version, .nominal = info.next, .state = TickState::skipped};
     row.reason = "replaced";
-    if (!info.schedule.at) {  // one or more: only the calendar could tell
+    if (!info.schedule.at) {  // one or more: only the calendar knows
       row.until = now_.wall;
       row.count = 0;
     }
@@ -211,9 +211,9 @@ OperationResult PostgresStore::replace_schedule(ScheduleInHand& schedule, const 
 }
 
 OperationResult PostgresStore::operator()(const RemoveSchedule& op) {
-  ScheduleInHand* schedule = take_schedule(op.name, op.within);
+  LoadedSchedule* schedule = take_schedule(op.name, op.within);
   if (schedule == nullptr) return no_schedule(op.name);
-  know_ties({schedule});
+  know_links({schedule});
   const std::set<JobId> waiting = schedule->waiting;
   jobs_by_id({waiting.begin(), waiting.end()});
   for (const JobId id : waiting) begin_waiting(*schedule, id);
@@ -226,13 +226,13 @@ OperationResult PostgresStore::operator()(const RemoveSchedule& op) {
 }
 
 OperationResult PostgresStore::operator()(const PauseSchedule& op) {
-  ScheduleInHand* schedule = take_schedule(op.name, op.within);
+  LoadedSchedule* schedule = take_schedule(op.name, op.within);
   if (schedule == nullptr) return no_schedule(op.name);
   if (schedule->info.paused != op.paused) set_paused(*schedule, op.paused, op.reason);
   return Done{};
 }
 
-void PostgresStore::set_paused(ScheduleInHand& schedule, bool paused, std::string reason) {
+void PostgresStore::set_paused(LoadedSchedule& schedule, bool paused, std::string reason) {
   ScheduleInfo& info = schedule.info;
   info.paused = paused;
   info.paused_reason = paused ? std::move(reason) : "";
@@ -246,7 +246,7 @@ void PostgresStore::set_paused(ScheduleInHand& schedule, bool paused, std::strin
 }
 
 OperationResult PostgresStore::operator()(const SetTimer& op) {
-  ScheduleInHand* schedule = take_schedule(op.name, op.within);
+  LoadedSchedule* schedule = take_schedule(op.name, op.within);
   if (schedule == nullptr) return no_schedule(op.name);
   ScheduleInfo& info = schedule->info;
   if (!info.schedule.continuous) {
@@ -263,7 +263,7 @@ OperationResult PostgresStore::operator()(const SetTimer& op) {
   return Done{};
 }
 
-void PostgresStore::save_schedule(const ScheduleInHand& schedule) {
+void PostgresStore::save_schedule(const LoadedSchedule& schedule) {
   const ScheduleInfo& info = schedule.info;
   Params all = params(schedule.id, info.version, info.paused);
   all.text_or_null(info.paused_reason)
@@ -284,8 +284,8 @@ void PostgresStore::save_schedule(const ScheduleInHand& schedule) {
 
 // -- the ledger -----------------------------------------------------------------------------------
 
-// The schedule is to be saved behind it.
-void PostgresStore::add_ledger_rows(ScheduleInHand& schedule, const std::vector<LedgerRow>& rows) {
+// The caller must save the schedule afterwards.
+void PostgresStore::add_ledger_rows(LoadedSchedule& schedule, const std::vector<LedgerRow>& rows) {
   if (rows.empty()) return;
   Ints seq, version, nominal, count, source, state, past_due;
   OptInts until, job;
@@ -315,8 +315,8 @@ void PostgresStore::add_ledger_rows(ScheduleInHand& schedule, const std::vector<
 
 // -- several operations at once -------------------------------------------------------------------
 
-// In the order in which operations lock these things, each by name or id, so that two nodes seldom
-// wait for each other: leases, jobs that are ended by ticks, schedules.
+// Locks in the order in which operations lock these rows, each kind by name or id, so that nodes
+// rarely deadlock: leases, jobs that ticks end, schedules.
 void PostgresStore::look_ahead(std::span<const Operation> batch) {
   std::vector<std::string> leases, fences, schedules, ending;
   const auto look = [&](const Operation& operation) {
@@ -347,24 +347,24 @@ void PostgresStore::look_ahead(std::span<const Operation> batch) {
   locks_asked_ = false;
   lock_named_jobs(batch);
   lock_workflows(batch);
-  look_for_watches(batch);     // behind the locks: one that is made while they are waited for fires
-  if (locks_asked_) settle();  // all in one round trip
+  look_for_watches(batch);     // after the locks: a trigger created while they are waited for fires
+  if (locks_asked_) settle();  // one round trip for all locks
   lock_triggers(batch);
   if (schedules.size() < 2) return;
   take_leases(fences, LeaseLock::shared);
   know_others(ending);
   take_schedules(schedules);
-  std::vector<ScheduleInHand*> overlapping;
+  std::vector<LoadedSchedule*> overlapping;
   Ints ids, nominals;
   for (const Operation& operation : batch) {
     const auto* fire = std::get_if<FireSchedule>(&operation);
     if (fire == nullptr) continue;
-    const auto found = after_.schedules_in_hand.find(fire->name);
-    if (found == after_.schedules_in_hand.end() || found->second.id == 0) continue;
+    const auto found = after_.loaded_schedules.find(fire->name);
+    if (found == after_.loaded_schedules.end() || found->second.id == 0) continue;
     if (minds_others(*fire, found->second)) overlapping.push_back(&found->second);
     add_unknown_ticks(*fire, found->second, ids, nominals);
   }
-  know_ties(overlapping);
+  know_links(overlapping);
   ask_fired(ids, nominals);
   reserve_for(batch);
 }

@@ -1,4 +1,4 @@
-// One SET statement for each connection, and one query at the start.
+// One SET statement per connection, and one query at open.
 #include "store_postgres/session_settings.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ struct SettingRule {
   std::string_view name;
   std::string_view needed;    // the command sets this
   bool only_pooled = true;    // else the store sets it itself
-  std::int64_t least_ms = 0;  // 0 = it must be `needed`; else `needed`, or at least this
+  std::int64_t least_ms = 0;  // 0 = must equal `needed`; else `needed`, or at least this
 };
 
 bool is_met(const SettingRule& rule, std::string_view value) {
@@ -29,12 +29,13 @@ bool is_met(const SettingRule& rule, std::string_view value) {
 }  // namespace
 
 // Transactions of a node are short, and the node limits how long it waits for an answer. A node
-// that is stopped in the middle of one must not keep its locks.
+// that is suspended within a transaction must not keep its locks.
+// `statement_timeout` is the first, because the role's own one holds until then.
 const char* const kSessionSettings =
-    "SET default_transaction_isolation = 'read committed'; SET default_transaction_deferrable = "
-    "off; SET standard_conforming_strings = on; SET search_path = pg_catalog; SET DateStyle = "
-    "'ISO, MDY'; SET IntervalStyle = postgres; SET statement_timeout = 0; SET lock_timeout = 0; "
-    "SET idle_session_timeout = 0; SET idle_in_transaction_session_timeout = '60s'";
+    "SET statement_timeout = 0; SET lock_timeout = 0; SET idle_session_timeout = 0; SET "
+    "idle_in_transaction_session_timeout = '60s'; SET default_transaction_isolation = 'read "
+    "committed'; SET default_transaction_deferrable = off; SET standard_conforming_strings = on; "
+    "SET search_path = pg_catalog; SET DateStyle = 'ISO, MDY'; SET IntervalStyle = postgres";
 
 void check_settings(Connection& connection, bool pooled, Duration limit) {
   const std::int64_t limit_ms = limit.count() / 1000;

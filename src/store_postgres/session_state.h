@@ -1,4 +1,4 @@
-// Sessions that a transaction has in hand.
+// Sessions that a transaction has loaded.
 #pragma once
 
 #include <compare>
@@ -12,14 +12,14 @@
 
 namespace mainspring::pg {
 
-// In the order in which they are locked.
+// Ordered as they are locked.
 struct SessionName {
   int queue = 0;
   std::string key;
   friend auto operator<=>(const SessionName&, const SessionName&) = default;
 };
 
-// As the statements want them. Of names that outlive it.
+// The names as columns for statements. References names that must outlive it.
 struct NameColumns {
   explicit NameColumns(const std::set<SessionName>& names) {
     for (const SessionName& name : names) {
@@ -31,11 +31,11 @@ struct NameColumns {
   Texts keys;
 };
 
-// The row, without the state itself. Times in microseconds, 0 = none.
+// The row without the state's content. Times in microseconds, 0 = none.
 struct SessionRow {
-  JobId turn = 0;
-  JobId first = 0;        // nobody in the line has a lower id
-  std::int64_t jobs = 0;  // living: that with the turn and the line
+  JobId head = 0;
+  JobId first = 0;        // no waiting job has a lower id
+  std::int64_t jobs = 0;  // live jobs: the head and the waiting jobs
   SessionStop stop = SessionStop::none;
   JobId stopped_by = 0;
   Token token = 0;  // of the holder; 0 = none
@@ -46,38 +46,38 @@ struct SessionRow {
   friend bool operator==(const SessionRow&, const SessionRow&) = default;
 
   bool nothing_lives() const {
-    return jobs == 0 && turn == 0 && token == 0 && stop == SessionStop::none;
+    return jobs == 0 && head == 0 && token == 0 && stop == SessionStop::none;
   }
 };
 
-struct SessionInHand {
+struct LoadedSession {
   SessionName name;
   std::int64_t id = 0;
-  SessionRow row;  // as the operations want it
-  // A job of it may end, or be stopped, in this batch: those that follow are locked with it.
+  SessionRow row;  // as changed by the operations
+  // A job of it may end or be stopped in this batch: the jobs that follow are locked with it.
   bool ends = false, held = false;
-  bool touched = false;              // differs from what the database has, or may
-  std::optional<JobId> next;         // the first of the line, 0 = it is empty; nullopt = not known
+  bool touched = false;              // may differ from the database
+  std::optional<JobId> next;         // the first waiting job, 0 = none; nullopt = unknown
   std::optional<std::string> state;  // to be written
 };
 
-// Which sessions the operations of a batch are about.
+// The sessions that the operations of a batch affect.
 struct SessionsNamed {
   std::set<SessionName> entered;  // by new jobs
   std::set<SessionName> ending;   // a job of them may end
-  std::set<SessionName> held;     // by a worker: the job with the turn may change
-  Ints unknown;                   // jobs that may be of some
-  Ints telling;                   // jobs whose news may go into some
+  std::set<SessionName> held;     // held by a worker: the head may change
+  Ints unknown;                   // jobs that may belong to some
+  Ints telling;                   // jobs whose follow-ups on messages may enter some
 };
 
 struct SessionOfJob {
   JobId job = 0;
-  bool own = true;  // else what is made when it ends goes there
+  bool own = true;  // else its follow-ups enter it
   SessionName name;
 };
 
-// A job of a session that has ended, and whose turn, or place in the line, is to be passed on.
-struct EndedTurn {
+// An ended job of a session: a new head, or its waiting entry, must be processed.
+struct EndedHead {
   JobId job = 0;
   SessionName session;
   bool dead = false;

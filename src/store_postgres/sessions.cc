@@ -1,21 +1,21 @@
-// Sessions: who holds them, what they remember, and reads of them.
+// Holders and states of sessions, and reads of sessions.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/mutant.h"
-#include "store_postgres/plain.h"
+#include "store_postgres/fast_path.h"
 #include "store_postgres/reader.h"
 
 namespace mainspring::pg {
 namespace {
 
-// So many are accepted between two counts: nodes together may exceed the bound by so many each.
+// Accepts between two counts: each node may exceed the limit by this number.
 constexpr std::int64_t kAcceptedPerCount = 1000;
-// Sessions whose job somebody else took at the same time.
+// Sessions whose job another claim took at the same time.
 constexpr int kMaxAcceptTries = 32;
 constexpr std::int64_t kLookAgain = 1'000'000;  // microseconds
-// Sessions whose holders were not heard of, by one step: its limit is one of jobs.
+// Expired holds that one step ends; the step's limit counts jobs.
 constexpr std::int64_t kRescuedAtOnce = 1000;
 
 Error lost_session(const SessionKey& session) {
@@ -40,7 +40,7 @@ Error unknown_session(const SessionKey& session) {
 SessionInfo shown_session(const Rows& rows, int row) {
   SessionInfo info{.session = {rows.string(row, 0), rows.string(row, 1)}};
   info.jobs = rows.integer(row, 2);
-  info.turn = rows.integer(row, 3);
+  info.head = rows.integer(row, 3);
   info.stop = static_cast<SessionStop>(rows.integer(row, 4));
   info.stopped_by = rows.integer(row, 5);
   info.worker = rows.string(row, 6);
@@ -53,16 +53,16 @@ SessionInfo shown_session(const Rows& rows, int row) {
 
 }  // namespace
 
-bool PostgresStore::holds(const SessionInHand& session, Token token) const {
+bool PostgresStore::holds(const LoadedSession& session, Token token) const {
   return token != 0 && session.row.token == token && session.row.lease_until > lease_now();
 }
 
-SessionInHand* PostgresStore::find_session(const SessionKey& key) {
+LoadedSession* PostgresStore::find_session(const SessionKey& key) {
   const QueueInfo* queue = find_queue(key.queue);
   return queue == nullptr ? nullptr : &take_session({queue->id, key.key});
 }
 
-SessionGrant PostgresStore::grant(const SessionKey& key, SessionInHand& session, bool held) {
+SessionGrant PostgresStore::grant(const SessionKey& key, LoadedSession& session, bool held) {
   SessionGrant out{.session = key,
                    .token = session.row.token,
                    .lease = Duration(session.row.lease_until - lease_now()),
@@ -91,7 +91,7 @@ Token PostgresStore::new_session_token() {
   return ask(session_sql_.next_token, {}).integer(0, 0);
 }
 
-void PostgresStore::hold_session(SessionInHand& session, Token token, const std::string& worker,
+void PostgresStore::hold_session(LoadedSession& session, Token token, const std::string& worker,
                                  Duration lease) {
   SessionRow& row = touch(session);
   row.token = token;
@@ -101,18 +101,18 @@ void PostgresStore::hold_session(SessionInHand& session, Token token, const std:
   foreign_lease_ = foreign_lease_ == 0 ? row.look_at : std::min(foreign_lease_, row.look_at);
 }
 
-// Of a session that is held from now on: nobody else claims the job that has the turn.
-void PostgresStore::stop_turn(SessionInHand& session) {
-  const std::string line = session_line({queue_name(session.name.queue), session.name.key});
-  JobInHand* held = session.row.turn == 0 ? nullptr : job(session.row.turn);
+// For a session that becomes held: no other worker claims its head.
+void PostgresStore::stop_head(LoadedSession& session) {
+  const std::string line = session_queue({queue_name(session.name.queue), session.name.key});
+  LoadedJob* held = session.row.head == 0 ? nullptr : job(session.row.head);
   if (held != nullptr && held->row.state == JobState::available)
     set_waiting(*held, JobState::waiting, held->row.run_at);
   const bool waits = held != nullptr && held->row.state == JobState::waiting;
-  waits ? gain_line(line) : dry_line(line);
+  waits ? gain_queue(line) : dry_line(line);
 }
 
-// A length beyond any before is kept on disk, for the time when no node lives.
-void PostgresStore::renew_hold(SessionInHand& session, Duration lease) {
+// A length longer than any before is committed durably, for the time when no node is running.
+void PostgresStore::renew_hold(LoadedSession& session, Duration lease) {
   SessionRow& row = session.row;
   const bool longer = lease.count() > row.kept;
   row.lease = lease.count();
@@ -124,20 +124,20 @@ void PostgresStore::renew_hold(SessionInHand& session, Duration lease) {
         longer);
 }
 
-void PostgresStore::end_hold(SessionInHand& session) {
+void PostgresStore::end_hold(LoadedSession& session) {
   SessionRow& row = touch(session);
   row.token = row.lease = row.kept = row.lease_until = row.look_at = 0;
   row.worker.clear();
-  // Whoever waits for it is told that it is not his any more.
-  const std::string line = session_line({queue_name(session.name.queue), session.name.key});
-  after_.gained_lines.erase(line);
+  // Notifies claims of the former holder that it lost the session.
+  const std::string line = session_queue({queue_name(session.name.queue), session.name.key});
+  after_.gained_queues.erase(line);
   after_.lost_lines.insert(line);
-  JobInHand* held = row.turn == 0 ? nullptr : job(row.turn);
+  LoadedJob* held = row.head == 0 ? nullptr : job(row.head);
   if (held != nullptr && held->row.state == JobState::waiting)
     set_waiting(*held, JobState::available, held->row.run_at);
 }
 
-void PostgresStore::set_session_state(SessionInHand& session, const std::string& state) {
+void PostgresStore::set_session_state(LoadedSession& session, const std::string& state) {
   if (MS_MUTANT(session_state_lost)) return;
   touch(session).state_bytes = std::ssize(state);
   session.state = state;
@@ -146,7 +146,7 @@ void PostgresStore::set_session_state(SessionInHand& session, const std::string&
 // -- operations -----------------------------------------------------------------------------------
 
 OperationResult PostgresStore::operator()(const AcceptSession& op) {
-  SessionInHand& session = take_session({queue_of(op.session.queue).id, op.session.key});
+  LoadedSession& session = take_session({queue_of(op.session.queue).id, op.session.key});
   const SessionRow& row = session.row;
   if (row.token != 0 && row.lease_until > lease_now()) {
     if (row.worker == op.worker) {
@@ -161,19 +161,19 @@ OperationResult PostgresStore::operator()(const AcceptSession& op) {
   }
   if (!has_room_for_hold()) return too_many_held();
   hold_session(session, new_session_token(), op.worker, op.lease);
-  stop_turn(session);
+  stop_head(session);
   return grant(op.session, session, false);
 }
 
 OperationResult PostgresStore::operator()(const RenewSession& op) {
-  SessionInHand* session = find_session(op.session);
+  LoadedSession* session = find_session(op.session);
   if (session == nullptr || !holds(*session, op.token)) return lost_session(op.session);
   renew_hold(*session, op.lease > Duration(0) ? op.lease : Duration(session->row.lease));
   return grant(op.session, *session, true);
 }
 
 OperationResult PostgresStore::operator()(const ReleaseSession& op) {
-  SessionInHand* session = find_session(op.session);
+  LoadedSession* session = find_session(op.session);
   if (session == nullptr || !holds(*session, op.token)) return lost_session(op.session);
   end_hold(*session);
   return Done{};
@@ -186,11 +186,11 @@ OperationResult PostgresStore::operator()(const PutSessionState& op) {
                                         kMaxSessionStateBytes),
                  .field = "state"};
   }
-  SessionInHand* session = find_session(op.session);
+  LoadedSession* session = find_session(op.session);
   if (session == nullptr) return lost_session(op.session);
   bool may = holds(*session, op.token);
-  if (!may && session->row.turn != 0) {
-    const JobInHand* held = job(session->row.turn);
+  if (!may && session->row.head != 0) {
+    const LoadedJob* held = job(session->row.head);
     may = held != nullptr && held->row.state == JobState::running && held->row.token == op.token;
   }
   if (!may) return lost_session(op.session);
@@ -198,28 +198,28 @@ OperationResult PostgresStore::operator()(const PutSessionState& op) {
   return Done{};
 }
 
-// A queue goes on: what its lines can give.
+// A queue was resumed: its sessions may give jobs.
 void PostgresStore::gain_lines_of(const QueueInfo& queue) {
-  gain_line(accept_line(queue.name));
+  gain_queue(accept_queue(queue.name));
   flush();
-  const Rows rows = ask(session_sql_.held_turns, params(std::int64_t{queue.id}));
-  for (int i = 0; i < rows.size(); ++i) gain_line(session_line({queue.name, rows.string(i, 0)}));
+  const Rows rows = ask(session_sql_.held_heads, params(std::int64_t{queue.id}));
+  for (int i = 0; i < rows.size(); ++i) gain_queue(session_queue({queue.name, rows.string(i, 0)}));
 }
 
 OperationResult PostgresStore::operator()(const ResumeSession& op) {
   if (!op.within.has(op.session.queue)) return unknown_session(op.session);
-  SessionInHand* session = find_session(op.session);
+  LoadedSession* session = find_session(op.session);
   if (session == nullptr || (session->row.nothing_lives() && session->row.state_bytes == 0))
     return unknown_session(op.session);
   if (session->row.stop == SessionStop::none) return Done{};
   SessionRow& row = touch(*session);
   row.stop = SessionStop::none;
   row.stopped_by = 0;
-  pass_turns({session->name});
+  pass_heads({session->name});
   return Done{};
 }
 
-// -- claims of their lines ------------------------------------------------------------------------
+// -- claims of sessions ---------------------------------------------------------------------------
 
 Params PostgresStore::claim_params(const Claim& op, JobId id, std::int64_t until) const {
   return params(id, op.worker, op.lease.count(), until, wall(), lease_now(), node_, batch_);
@@ -240,39 +240,39 @@ bool PostgresStore::take_one_claimed(const Claim& op, const Rows& rows, std::int
   return true;
 }
 
-// Its job has begun.
+// Counts the start of the session's job.
 void PostgresStore::count_of_session(QueueInfo& queue, const ClaimResult& given) {
   note_costs(given.jobs);
-  if (queue.limits.rate) count_begun(queue, begins_of(given.jobs[0].cost, *queue.limits.rate));
+  if (queue.limits.rate) count_started(queue, begins_of(given.jobs[0].cost, *queue.limits.rate));
 }
 
-// The job whose turn it is, for the holder.
-OperationResult PostgresStore::claim_turn(const Claim& op, const SessionKey& key) {
-  SessionInHand* session = find_session(key);
+// Claims the head for the holder.
+OperationResult PostgresStore::claim_head(const Claim& op, const SessionKey& key) {
+  LoadedSession* session = find_session(key);
   if (session == nullptr || !holds(*session, op.session_token)) return lost_session(key);
   ClaimResult result;
   const QueueInfo* queue = &queue_by_id(session->name.queue);
   const Room free = room(*queue);
-  const bool fits = session->row.turn != 0 && free.jobs() > 0 &&
-                    free.fits(cost_of_job(*queue, session->row.turn));
+  const bool fits = session->row.head != 0 && free.jobs() > 0 &&
+                    free.fits(cost_of_job(*queue, session->row.head));
   if (fits) {
     flush();
     hold();
     const std::int64_t until = lease_now() + op.lease.count();
-    Params all = claim_params(op, session->row.turn, until);
+    Params all = claim_params(op, session->row.head, until);
     all.add(queue->limits.any());
-    const Rows rows = ask(session_sql_.claim_turn, all);
-    if (take_one_claimed(op, rows, until, result)) {  // it was not among the available
+    const Rows rows = ask(session_sql_.claim_held, all);
+    if (take_one_claimed(op, rows, until, result)) {  // it was not among the available jobs
       ++after_.available[session->name.queue];
       ++after_.heads[session->name.queue];
       count_of_session(*queues_by_id_.at(queue->id), result);
     }
   }
-  dry_line(op.queues[0]);  // there is one job at a time
+  dry_line(op.queues[0]);  // a session gives one job at a time
   return result;
 }
 
-// The first free session that has an available job, and that job.
+// Accepts the first free session that has an available job, and claims that job.
 OperationResult PostgresStore::accept_next(const Claim& op, const std::string& name) {
   const QueueInfo* queue = find_queue(name);
   ClaimResult result;
@@ -282,7 +282,7 @@ OperationResult PostgresStore::accept_next(const Claim& op, const std::string& n
   flush();
   if (!has_room_for_hold()) return too_many_held();
   Ints tried;
-  Token token = 0;  // of the holder: given before that of the job
+  Token token = 0;  // of the holder: given before the job's token
   while (std::ssize(tried) < kMaxAcceptTries) {
     const Rows found = ask(session_sql_.next_free,
                            params(std::int64_t{queue->id}, wall(), tried, queue->limits.any()));
@@ -298,8 +298,8 @@ OperationResult PostgresStore::accept_next(const Claim& op, const std::string& n
     }
     const SessionName taken{queue->id, found.string(0, 1)};
     read_locked_sessions({taken});
-    SessionInHand& session = sessions_.at(taken);
-    if (session.row.turn != id || session.row.token != 0) continue;
+    LoadedSession& session = sessions_.at(taken);
+    if (session.row.head != id || session.row.token != 0) continue;
     hold();
     if (token == 0) token = new_session_token();
     const std::int64_t until = lease_now() + op.lease.count();
@@ -308,16 +308,16 @@ OperationResult PostgresStore::accept_next(const Claim& op, const std::string& n
     if (!take_one_claimed(op, ask(session_sql_.claim_head, all), until, result)) continue;
     count_of_session(*queues_by_id_.at(queue->id), result);
     hold_session(session, token, op.worker, op.lease);
-    dry_line(session_line({name, taken.key}));
+    dry_line(session_queue({name, taken.key}));
     result.session = grant({name, taken.key}, session, false);
     break;
   }
   return result;
 }
 
-// -- what the scheduler does ----------------------------------------------------------------------
+// -- scheduler steps ------------------------------------------------------------------------------
 
-// Holders that were not heard of.
+// Ends holds whose leases have expired.
 bool PostgresStore::rescue_sessions() {
   const Rows rows = ask(session_sql_.ended_leases, params(lease_now(), kRescuedAtOnce));
   if (rows.empty()) return false;
@@ -325,17 +325,17 @@ bool PostgresStore::rescue_sessions() {
   for (int i = 0; i < rows.size(); ++i)
     names.insert({static_cast<int>(rows.integer(i, 0)), rows.string(i, 1)});
   read_locked_sessions(names);
-  std::vector<JobId> turns;
+  std::vector<JobId> heads;
   for (const SessionName& name : names) {
     const SessionRow& row = sessions_.at(name).row;
-    if (row.lease_until <= lease_now() && row.turn != 0) turns.push_back(row.turn);
+    if (row.lease_until <= lease_now() && row.head != 0) heads.push_back(row.head);
   }
-  const std::unordered_set<JobId> busy = free_jobs_by_id(turns, Ends::no);
+  const std::unordered_set<JobId> busy = free_jobs_by_id(heads, Ends::no);
   for (const SessionName& name : names) {
-    SessionInHand& session = sessions_.at(name);
+    LoadedSession& session = sessions_.at(name);
     SessionRow& row = session.row;
     const bool over = row.lease_until <= lease_now() && !MS_MUTANT(dead_holder_keeps_session);
-    if (over && !busy.contains(row.turn)) {
+    if (over && !busy.contains(row.head)) {
       end_hold(session);
       continue;
     }

@@ -1,5 +1,5 @@
-// What nodes of one store know of each other's changes: what was heard, what is to be told, and the
-// comparison with the database that finds what nobody heard.
+// Changes of other nodes: hints received and sent, and the comparison with the database that finds
+// changes without hints.
 #include <algorithm>
 
 #include "store_postgres/migrations.h"
@@ -9,8 +9,9 @@
 namespace mainspring::pg {
 
 namespace {
-constexpr std::int64_t kAnswered = 60'000'000;      // nobody waits so long for an answer, in us
-constexpr std::int64_t kFoldInterval = 30'000'000;  // of tallies
+constexpr std::int64_t kAnswered = 60'000'000;      // longer than any caller waits for an answer,
+                                                    // in us
+constexpr std::int64_t kFoldInterval = 30'000'000;  // of job_counts
 constexpr std::size_t kMaxUnknownQueues = 10'000;
 
 WallTime time_of(const Rows& rows) {
@@ -29,7 +30,7 @@ bool differ(std::map<std::string, std::int64_t>& known, const Rows& versions) {
 
 void PostgresStore::heard(const Heard& what) {
   for (const std::string& line : what.queues) {
-    const std::string name(queue_of_line(line));
+    const std::string name(base_queue_of(line));
     const auto found = queues_by_name_.find(name);
     if (found != queues_by_name_.end() && name != line) {
       hear_line(line);
@@ -37,7 +38,7 @@ void PostgresStore::heard(const Heard& what) {
     }
     if (found != queues_by_name_.end()) {
       QueueHint& hint = hints_[found->second->id];
-      hint.uncertain = hint.running_uncertain = hint.bundles = true;
+      hint.uncertain = hint.running_uncertain = hint.packs = true;
       hint.dry = false;
       doubt_breaker_of(*found->second);
     } else if (unknown_queues_.size() < kMaxUnknownQueues) {
@@ -48,22 +49,22 @@ void PostgresStore::heard(const Heard& what) {
   if (what.everything) {
     for (auto& [id, hint] : hints_) {
       hint.uncertain = hint.heads_uncertain = hint.heads_drift = hint.running_uncertain = true;
-      hint.bundles = true;
+      hint.packs = true;
       hint.dry = hint.heads_dry = false;
     }
-    dry_lines_.clear();
+    dry_queues_.clear();
     for (const auto& [id, queue] : queues_by_id_) doubt_breaker_of(*queue);
     refreshed_at_ = Instant();
   }
   if (what.catalog || what.everything) copies_stale_ = true;
   next_due_ = std::min(next_due_, what.next_due);
-  next_workflow_ = std::min(next_workflow_, what.next_due);  // it may be meant
+  next_workflow_ = std::min(next_workflow_, what.next_due);  // may refer to a workflow
   MutexLock lock(published_mutex_);
   for (const std::string& lease : what.released) lease_ends_.erase(lease);
 }
 
-// Unless it has been given out again since.
-void PostgresStore::let_go(const std::vector<std::pair<JobId, Token>>& completed) {
+// Unless the job has been claimed again since.
+void PostgresStore::forget_claims(const std::vector<std::pair<JobId, Token>>& completed) {
   for (const auto& [id, token] : completed) {
     const auto lease = own_leases_.find(id);
     if (lease != own_leases_.end() && lease->second.token == token) drop_lease(id);
@@ -75,7 +76,7 @@ Heard PostgresStore::take_news() {
   return std::exchange(news_, {});
 }
 
-// Those of which nothing is known here that could be claimed, or not all was looked at.
+// Queues without known available jobs, or not completely read.
 Ints PostgresStore::quiet_queues() const {
   Ints quiet;
   for (const auto& [id, queue] : queues_by_id_) {
@@ -89,7 +90,7 @@ void PostgresStore::hear_waiting(const Ints& quiet, const Rows& waiting, Heard& 
   for (int i = 0; i < waiting.size(); ++i) heard.queues.push_back(waiting.string(i, 0));
   for (const std::int64_t id : quiet) {
     QueueHint& hint = hints_[static_cast<int>(id)];
-    if (std::exchange(hint.passed, false)) hint.looking = Duration(0);  // it may look at once
+    if (std::exchange(hint.passed, false)) hint.looking = Duration(0);  // allow an immediate read
   }
 }
 
@@ -103,7 +104,7 @@ Result<Heard> PostgresStore::refresh(Now now) {
     const Ints quiet = quiet_queues();
     Connection& c = *connection_;
     const Now sent = steady_.now();
-    // One transaction, so that an idle node is one to the server; a heartbeat may be lost with it.
+    // One transaction, so that an idle node costs one; a heartbeat may be lost with it.
     in_transaction_ = true;
     c.queue(sql_.begin);
     c.queue(sql_.begin_quietly);
@@ -118,7 +119,7 @@ Result<Heard> PostgresStore::refresh(Now now) {
     c.queue(sql_.first_leased, params(node_));
     if (!quiet.empty()) c.queue(sql_.waiting_queues, params(quiet));
     const bool folds = commits_ != folded_commits_ && wall() >= folded_at_ + kFoldInterval;
-    if (folds) c.queue(sql_.fold_tallies, params(wall() - kAnswered));
+    if (folds) c.queue(sql_.fold_job_counts, params(wall() - kAnswered));
     for (int i = 0; i < 3; ++i) c.next();
     const Rows time = c.next();
     if (database_clock_ != nullptr)
@@ -162,8 +163,8 @@ Result<std::vector<Said>> PostgresStore::others_say() const {
     const Rows rows = c.run(sql_.others_say, params(node_, kNodeAlive));
     std::vector<Said> out;
     for (int i = 0; i < rows.size(); ++i) {
-      out.push_back({.what = rows.string(i, 0),
-                     .ago = std::max(Duration(rows.integer(i, 1) * 1000), Duration(0))});
+      out.push_back(
+          {.what = rows.string(i, 0), .ago = std::max(Duration(rows.integer(i, 1)), Duration(0))});
     }
     return out;
   });

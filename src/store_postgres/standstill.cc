@@ -1,7 +1,7 @@
-// Leases while the servers stand still or restart: what is extended, and for how long.
+// Leases while servers are suspended or restarted: which are extended, and by how much.
 //
-// Rows that another transaction has locked are skipped: that transaction renews, ends or extends
-// the lease itself.
+// Rows locked by another transaction are skipped: that transaction renews, ends or extends the
+// lease.
 #include "store_postgres/standstill.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ StandstillStatements::StandstillStatements(std::string_view s)
       extend_leases(s,
                     "UPDATE $schema.named_leases SET ends = greatest(ends, least(ends + $2, $3 + "
                     "kept))" MS_NAMED("$1")),
-      // $4 is the grace after a job's time limit. Limits beyond 30 years are none.
+      // $4 is the grace after a job's time limit. Limits beyond 30 years count as unlimited.
       allow_jobs(s, MS_RUNNING(" WHERE node = $3 OR node = 0) AND state = 3 AND lease_until > $2")
                  "greatest(lease_until, least($1, claimed_at + least(timeout, 1000000000000000) + "
                  "$4))" MS_BY_ID),
@@ -57,12 +57,12 @@ StandstillStatements::StandstillStatements(std::string_view s)
 #undef MS_HOLDS
 #undef MS_NAMED
 
-// What this batch and this node know of the jobs whose leases were extended.
+// Updates what this batch and this node know about the extended leases.
 void PostgresStore::note_extended(const Rows& rows) {
   for (int i = 0; i < rows.size(); ++i) {
     const JobId id = rows.integer(i, 0);
     const std::int64_t until = rows.integer(i, 1);
-    if (JobInHand* held = in_hand(id); held != nullptr) {
+    if (LoadedJob* held = loaded(id); held != nullptr) {
       held->row.lease_until = until;
       if (held->was) held->was->lease_until = until;
     }
@@ -70,7 +70,7 @@ void PostgresStore::note_extended(const Rows& rows) {
   }
 }
 
-// If the lease is this node's, and seems to have ended: another node may have extended it.
+// For a lease of this node that seems to have expired: another node may have extended it.
 void PostgresStore::note_end_of_lease(JobId id, std::int64_t until) {
   const auto own = own_leases_.find(id);
   const bool over = own != own_leases_.end() && own->second.until <= lease_now();
@@ -95,7 +95,7 @@ OperationResult PostgresStore::operator()(const ExtendLeases& op) {
       session.row.lease_until = extended(session.row.lease_until, session.row.kept);
   }
   for (auto& [name, lease] : after_.leases) {
-    if (lease.state == LeaseInHand::State::held) lease.ends = extended(lease.ends, lease.kept);
+    if (lease.state == LoadedLease::State::held) lease.ends = extended(lease.ends, lease.kept);
   }
   return Done{};
 }

@@ -1,4 +1,4 @@
-// Standstill and restart: the statements that extend leases.
+// Statements that extend leases, for suspension and restart.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// The texts of the statements. Times in microseconds; arrays instead of many executions.
+// SQL texts of the statements. Times in microseconds; arrays instead of many executions.
 #include "store_postgres/statements.h"
 
 #include <string>
@@ -27,9 +27,10 @@ BatchStatements::BatchStatements(std::string_view s)
       begin_quietly(s, "SET LOCAL synchronous_commit = off"),
       commit(s, "COMMIT"),
       roll_back(s, "ROLLBACK"),
-      mark_batch(s,
-                 "INSERT INTO $schema.tallies (node, batch, at, queue) SELECT $1, $2, $3, 0 FROM "
-                 "(SELECT $schema.hold_batch($1, $2, $4)) AS l"),
+      mark_batch(
+          s,
+          "INSERT INTO $schema.job_counts (node, batch, at, queue) SELECT $1, $2, $3, 0 FROM "
+          "(SELECT $schema.hold_batch($1, $2, $4)) AS l"),
       hold(s, "SELECT $schema.hold_batch($1, $2, $3)"),
       give_up(s,
               "WITH old AS (DELETE FROM $schema.given_up WHERE at < $3 - 86400000000 AND node <> "
@@ -37,28 +38,29 @@ BatchStatements::BatchStatements(std::string_view s)
               "CONFLICT (node) DO UPDATE SET session = greatest(g.session, excluded.session), at = "
               "excluded.at"),
       await_batch(s, "SELECT pg_advisory_xact_lock(($1 << 40) | $2)"),
-      find_batch(s,
-                 "SELECT ids FROM $schema.tallies WHERE node = $1 AND batch = $2 ORDER BY ids IS "
-                 "NULL LIMIT 1") {}
+      find_batch(
+          s,
+          "SELECT ids FROM $schema.job_counts WHERE node = $1 AND batch = $2 ORDER BY ids IS "
+          "NULL LIMIT 1") {}
 
 namespace {
 
-#define MS_TALLY                                                                        \
+#define MS_JOB_COUNTS                                                                   \
   "sum(enqueued)::bigint AS enqueued, sum(waiting + scheduled + available + running + " \
-  "completed + retryable + cancelled + dead + expired)::bigint AS jobs FROM $schema.tallies "
+  "completed + retryable + cancelled + dead + expired)::bigint AS jobs FROM $schema.job_counts "
 
 constexpr std::string_view kFindRemovable =
     "SELECT q.removed AND coalesce(t.enqueued, 0) = q.empty_at, coalesce(t.jobs, 0) FROM "
-    "$schema.queues q LEFT JOIN LATERAL (SELECT " MS_TALLY
+    "$schema.queues q LEFT JOIN LATERAL (SELECT " MS_JOB_COUNTS
     "WHERE queue = q.id) t ON true WHERE q.name = $1 FOR UPDATE OF q";
 
-// $1 now, $2 idle, $3 limit. A time in the future comes from a clock that was ahead. Answers which
-// of the changed ones are removed now.
+// $1 now, $2 idle, $3 limit. A time in the future was set by a clock that was ahead. Returns which
+// of the changed queues are removed now.
 constexpr std::string_view kForgetQueues =
     "WITH c AS MATERIALIZED (SELECT q.id, coalesce(t.enqueued, 0) AS enqueued, "
     "q.empty_since IS NOT NULL AND q.empty_at = coalesce(t.enqueued, 0) AND q.empty_since <= $1 AS "
     "known, $1 - q.empty_since >= $2 AS over FROM $schema.queues q LEFT JOIN (SELECT "
-    "queue, " MS_TALLY
+    "queue, " MS_JOB_COUNTS
     "WHERE queue <> 0 GROUP BY queue) t ON t.queue = q.id WHERE coalesce(t.jobs, 0) = 0 AND NOT "
     "(q.removed AND q.empty_at = coalesce(t.enqueued, 0)) AND NOT q.paused AND "
     "q.retention_completed IS NULL AND q.retention_dead IS NULL AND q.limits IS NULL AND "
@@ -70,7 +72,7 @@ constexpr std::string_view kForgetQueues =
     "RETURNING "
     "q.removed";
 
-#undef MS_TALLY
+#undef MS_JOB_COUNTS
 
 }  // namespace
 
@@ -98,7 +100,7 @@ CatalogStatements::CatalogStatements(std::string_view s)
       find_removable(s, kFindRemovable),
       mark_removed(s,
                    "UPDATE $schema.queues q SET removed = true, empty_since = $2, empty_at = "
-                   "coalesce((SELECT sum(enqueued) FROM $schema.tallies WHERE queue = q.id), 0) "
+                   "coalesce((SELECT sum(enqueued) FROM $schema.job_counts WHERE queue = q.id), 0) "
                    "WHERE id = $1::bigint"),
       forget_queues(s, kForgetQueues),
       load_kinds(s, "SELECT id, name FROM $schema.kinds"),
@@ -160,7 +162,7 @@ JobStatements::JobStatements(std::string_view s)
           "SELECT id, tags, headers, correlation_id, reply_to, follow_ups, reply_session FROM "
           "$schema.jobs WHERE id = ANY($1)") {}
 
-LineStatements::LineStatements(std::string_view s)
+ReadyStatements::ReadyStatements(std::string_view s)
     : insert_ready(
           s,
           "INSERT INTO $schema.ready (id, queue, priority, kind, run_at, expires_at, session) "
@@ -192,7 +194,8 @@ LineStatements::LineStatements(std::string_view s)
                       "INSERT INTO $schema.finished (prune_at, seq, at, ids) VALUES ($1, "
                       "nextval('$schema.row_numbers'), $2, $3)"),
       insert_dead(s,
-                  "INSERT INTO $schema.dead_letter (id) SELECT unnest($1::bigint[]) ON CONFLICT DO "
+                  "INSERT INTO $schema.dead_letter (id, queue, kind, fingerprint) SELECT * FROM "
+                  "unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) ON CONFLICT DO "
                   "NOTHING"),
       delete_dead(s, "DELETE FROM $schema.dead_letter WHERE id = ANY($1)"),
       insert_deferred(
@@ -204,9 +207,9 @@ LineStatements::LineStatements(std::string_view s)
           s,
           "WITH j AS (UPDATE $schema.jobs SET deferred = NULL WHERE id = ANY($1)) DELETE "
           "FROM $schema.deferred WHERE id = ANY($1)"),
-      insert_tallies(
+      insert_job_counts(
           s,
-          "INSERT INTO $schema.tallies (node, batch, at, queue, enqueued, pruned, expired, "
+          "INSERT INTO $schema.job_counts (node, batch, at, queue, enqueued, pruned, expired, "
           "waiting, scheduled, available, running, completed, retryable, cancelled, dead) SELECT "
           "$1, $2, $3, u.* FROM unnest($4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], "
           "$8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], "
@@ -253,9 +256,9 @@ ExtraStatements::ExtraStatements(std::string_view s)
 
 namespace {
 
-// The payload goes straight into its row; what else is needed of it comes back from there. A column
-// that all the jobs have in common comes once, in the place of its array.
-enum class Rest { available, some_wait, bundles };
+// The payload goes directly into its row; the other values needed from it are returned from there.
+// A column with the same value in all jobs is passed once instead of as an array.
+enum class Rest { available, some_wait, packs };
 
 std::string enqueue_text(Rest rest) {
   const std::string due =
@@ -263,8 +266,8 @@ std::string enqueue_text(Rest rest) {
   const std::string ready =
       "r AS (INSERT INTO $schema.ready (queue, priority, kind, run_at, id, expires_at) SELECT "
       "queue, priority, kind, run_at, id, 0 FROM j WHERE state = 2), ";
-  const std::string bundles =
-      "r AS (INSERT INTO $schema.bundles (queue, priority, kind, run_at, first, ids) SELECT queue, "
+  const std::string packs =
+      "r AS (INSERT INTO $schema.packs (queue, priority, kind, run_at, first, ids) SELECT queue, "
       "priority, kind, run_at, min(id), array_agg(id) FROM (SELECT *, (row_number() OVER () - 1) / "
       "$29::bigint AS part FROM j) p GROUP BY queue, priority, kind, run_at, part), ";
   return std::string(
@@ -281,9 +284,9 @@ std::string enqueue_text(Rest rest) {
              "$12::text[]) AS u(state, priority, run_at, queue, kind, max_attempts, timeout, args, "
              "headers, tags, correlation_id, reply_to) RETURNING id, state, queue, priority, kind, "
              "run_at), ") +
-         (rest == Rest::bundles ? bundles : ready) + (rest == Rest::some_wait ? due : "") +
+         (rest == Rest::packs ? packs : ready) + (rest == Rest::some_wait ? due : "") +
          "a AS MATERIALIZED (SELECT array_agg(id) AS ids FROM j), "
-         "t AS (INSERT INTO $schema.tallies (node, batch, at, queue, enqueued, scheduled, "
+         "t AS (INSERT INTO $schema.job_counts (node, batch, at, queue, enqueued, scheduled, "
          "available, ids) SELECT $14, $15, $13, u.queue, u.enqueued, u.enqueued - u.available, "
          "u.available, CASE WHEN $16::boolean AND u.n = 1 THEN (SELECT ids FROM a) END "
          "FROM unnest($17::bigint[], $18::bigint[], $19::bigint[]) WITH ORDINALITY AS u(queue, "
@@ -293,7 +296,7 @@ std::string enqueue_text(Rest rest) {
 }
 
 // `chosen` selects ctid and id of rows in `ready` whose jobs it has locked, and bytes of these
-// jobs, in their order.
+// jobs, in order.
 std::string claim_text(std::string_view chosen) {
   return "WITH c AS MATERIALIZED (SELECT x.ctid, sum(x.bytes) OVER (ROWS UNBOUNDED PRECEDING) - "
          "x.bytes AS before FROM (" +
@@ -306,7 +309,7 @@ std::string claim_text(std::string_view chosen) {
          "), l AS (INSERT INTO $schema.leased (look_at, seq, node, ids) SELECT $5, "
          "nextval('$schema.row_numbers'), $8, array_agg(id) FROM u HAVING count(*) > 0 RETURNING "
          "seq), "
-         "t AS (INSERT INTO $schema.tallies (node, batch, at, queue, available, running) SELECT "
+         "t AS (INSERT INTO $schema.job_counts (node, batch, at, queue, available, running) SELECT "
          "$8, $9, $6, queue, -count(*), count(*) FROM u GROUP BY queue) "
          "SELECT u.*, (SELECT seq FROM l) FROM u";
 }
@@ -344,8 +347,8 @@ EnqueueStatements::EnqueueStatements(std::string_view s)
           "k.until > $5) DELETE FROM $schema.uniques d USING u WHERE d.queue = u.queue "
           "AND d.key = u.key AND d.id = u.id AND d.until <= $5"),
       enqueue_available(s, enqueue_text(Rest::available)),
-      enqueue_plain(s, enqueue_text(Rest::some_wait)),
-      enqueue_bundles(s, enqueue_text(Rest::bundles)) {}
+      enqueue_simple(s, enqueue_text(Rest::some_wait)),
+      enqueue_packs(s, enqueue_text(Rest::packs)) {}
 
 ClaimStatements::ClaimStatements(std::string_view s)
     : claim_one_queue(
@@ -378,7 +381,7 @@ ClaimStatements::ClaimStatements(std::string_view s)
       checkpoints(s,
                   "SELECT id, checkpoint FROM $schema.extras WHERE id = ANY($1) AND checkpoint IS "
                   "NOT NULL"),
-      complete_plain(
+      complete_simple(
           s,
           "WITH u AS (UPDATE $schema.jobs j SET state = 4, version = j.version + 1, finished_at = "
           "$3, worker = NULL, lease_until = 0, flags = (j.flags & ~16) | CASE WHEN u.result IS "
@@ -389,20 +392,21 @@ ClaimStatements::ClaimStatements(std::string_view s)
           "ALL(ARRAY(SELECT q.id FROM $schema.triggers t JOIN $schema.queues q ON "
           "coalesce(t.of_queue, q.name) = q.name WHERE t.ends IS NOT NULL AND t.ends & 1 <> 0)) "
           "RETURNING j.id, j.queue, u.result), "
-          // The ids come back as one array for each queue: rows of their own cost more.
+          // The ids are returned as one array per queue: separate rows cost more.
           "a AS MATERIALIZED (SELECT queue, array_agg(id) AS ids FROM u GROUP BY queue), "
           "f AS (INSERT INTO $schema.finished (prune_at, seq, at, ids) SELECT $3 + "
           "coalesce(q.retention_completed, $7), nextval('$schema.row_numbers'), $3, a.ids FROM a "
           "JOIN $schema.queues q ON q.id = a.queue), "
           "x AS (INSERT INTO $schema.extras (id, result) SELECT id, result FROM u WHERE result IS "
           "NOT NULL ON CONFLICT (id) DO UPDATE SET result = excluded.result), "
-          "t AS (INSERT INTO $schema.tallies (node, batch, at, queue, running, completed) SELECT "
+          "t AS (INSERT INTO $schema.job_counts (node, batch, at, queue, running, completed) "
+          "SELECT "
           "$5, $6, $3, queue, -cardinality(ids), cardinality(ids) FROM a) "
           "SELECT queue, ids FROM a"),
-      renew_plain(s,
-                  "UPDATE $schema.jobs j SET lease_until = u.until FROM unnest($1::bigint[], "
-                  "$2::bigint[], $3::bigint[]) AS u(id, token, until) WHERE j.id = u.id AND "
-                  "j.token = u.token AND j.state = 3") {}
+      renew_simple(s,
+                   "UPDATE $schema.jobs j SET lease_until = u.until FROM unnest($1::bigint[], "
+                   "$2::bigint[], $3::bigint[]) AS u(id, token, until) WHERE j.id = u.id AND "
+                   "j.token = u.token AND j.state = 3") {}
 
 LimitStatements::LimitStatements(std::string_view s)
     : claim_limited(
@@ -428,7 +432,7 @@ LimitStatements::LimitStatements(std::string_view s)
           s,
           "SELECT q.id, coalesce(q.limits, q.settings), q.meter, q.opens_at, q.keys_open_at, "
           "q.paused, (SELECT "
-          "coalesce(sum(t.running), 0)::bigint FROM $schema.tallies t WHERE t.queue = q.id) "
+          "coalesce(sum(t.running), 0)::bigint FROM $schema.job_counts t WHERE t.queue = q.id) "
           "FROM $schema.queues q WHERE q.id = ANY($1::bigint[]) ORDER BY q.id"),
       update_meter(s, "UPDATE $schema.queues SET meter = $2, opens_at = $3 WHERE id = $1::bigint"),
       due_openings(s,
@@ -472,10 +476,10 @@ StepStatements::StepStatements(std::string_view s)
                 "d.id > $1 AND ($2::bigint IS NULL OR j.queue = $2) AND ($3::bigint IS NULL OR "
                 "j.kind = $3) AND ($4::text IS NULL OR $4 = ANY(j.tags)) ORDER BY d.id LIMIT "
                 "$5::bigint"),
-      fold_tallies(
+      fold_job_counts(
           s,
-          "WITH d AS (DELETE FROM $schema.tallies WHERE at < $1 RETURNING *) INSERT INTO "
-          "$schema.tallies SELECT 0, 0, 0, queue, sum(enqueued), sum(pruned), sum(expired), "
+          "WITH d AS (DELETE FROM $schema.job_counts WHERE at < $1 RETURNING *) INSERT INTO "
+          "$schema.job_counts SELECT 0, 0, 0, queue, sum(enqueued), sum(pruned), sum(expired), "
           "sum(waiting), sum(scheduled), sum(available), sum(running), sum(completed), "
           "sum(retryable), sum(cancelled), sum(dead) FROM d WHERE queue <> 0 GROUP BY queue") {}
 
@@ -488,7 +492,7 @@ AgendaStatements::AgendaStatements(std::string_view s)
                   "(SELECT until FROM $schema.uniques WHERE ended IS NOT NULL ORDER BY until LIMIT "
                   "1), "
                   "(SELECT prune_at FROM $schema.sessions WHERE prune_at <> 0 ORDER BY prune_at "
-                  "LIMIT 1))"),
+                  "LIMIT 1), (SELECT min(next_at) FROM $schema.search_paths))"),
       first_leased(
           s,
           "SELECT least((SELECT look_at FROM $schema.leased WHERE node <> $1 ORDER BY look_at "
@@ -497,18 +501,19 @@ AgendaStatements::AgendaStatements(std::string_view s)
       totals(s,
              "SELECT coalesce(sum(waiting + scheduled + available + running + retryable), "
              "0)::bigint, coalesce(sum(completed + cancelled + expired + dead), 0)::bigint FROM "
-             "$schema.tallies"),
-      // Queues that are made in a transaction of others raise no version: that would hold up all
-      // who do, until it ends. Their number tells.
+             "$schema.job_counts"),
+      // Transactions of other clients that create queues do not increment a version, because that
+      // would block all others that do until they end. The number of queues shows the change.
       versions(s,
                "SELECT what, version FROM $schema.versions UNION ALL SELECT 'number of queues', "
                "count(*) FROM $schema.queues"),
       keep_setting(s,
                    "INSERT INTO $schema.settings AS s (name, value) VALUES ($1, $2) ON CONFLICT "
                    "(name) DO UPDATE SET value = excluded.value WHERE s.value <> excluded.value"),
-      available(s,
-                "SELECT queue, sum(available)::bigint, sum(running)::bigint FROM $schema.tallies "
-                "WHERE queue <> 0 GROUP BY queue"),
+      available(
+          s,
+          "SELECT queue, sum(available)::bigint, sum(running)::bigint FROM $schema.job_counts "
+          "WHERE queue <> 0 GROUP BY queue"),
       find_move(s, "SELECT place FROM $schema.moves WHERE what = $1") {}
 
 NodeStatements::NodeStatements(std::string_view s)
@@ -543,15 +548,15 @@ NodeStatements::NodeStatements(std::string_view s)
       waiting_queues(s,
                      "SELECT q.name FROM $schema.queues q WHERE q.id = ANY($1) AND NOT q.paused "
                      "AND (EXISTS (SELECT 1 FROM $schema.ready r WHERE r.queue = q.id) OR EXISTS "
-                     "(SELECT 1 FROM $schema.bundles b WHERE b.queue = q.id) OR EXISTS "
+                     "(SELECT 1 FROM $schema.packs b WHERE b.queue = q.id) OR EXISTS "
                      "(SELECT 1 FROM $schema.held_back h WHERE h.queue = q.id))"),
       node_leaves(s, "DELETE FROM $schema.nodes WHERE id = $1"),
       drop_leased(s, "DELETE FROM $schema.leased"),
-      begin_jobs_anew(s,
-                      "UPDATE $schema.jobs j SET lease_until = $1 + greatest(lease, $2), "
-                      "claimed_at = $1 FROM (SELECT DISTINCT unnest(ids) AS id FROM "
-                      "$schema.leased) l WHERE j.id = l.id "
-                      "AND j.state = 3 RETURNING " MS_COLUMNS),
+      reset_jobs(s,
+                 "UPDATE $schema.jobs j SET lease_until = $1 + greatest(lease, $2), "
+                 "claimed_at = $1 FROM (SELECT DISTINCT unnest(ids) AS id FROM "
+                 "$schema.leased) l WHERE j.id = l.id "
+                 "AND j.state = 3 RETURNING " MS_COLUMNS),
       nothing_lost(s, "SELECT 1 FROM $schema.awake"),
       wake(s,
            "INSERT INTO $schema.awake SELECT true WHERE NOT EXISTS (SELECT 1 FROM $schema.moves "

@@ -1,4 +1,4 @@
-// What the scheduler does, each in a bounded step: move due jobs, expire, prune.
+// The scheduler's operations, each in bounded steps: move due jobs, expire, prune.
 #include <algorithm>
 
 #include "store_postgres/store_impl.h"
@@ -19,12 +19,12 @@ OperationResult PostgresStore::operator()(const MoveDue& op) {
   const std::unordered_set<JobId> busy = free_jobs_by_id(ids, Ends::no);
   for (int i = 0; i < rows.size(); ++i) {
     if (busy.contains(rows.integer(i, 1))) continue;
-    JobInHand* held = in_hand(rows.integer(i, 1));
+    LoadedJob* held = loaded(rows.integer(i, 1));
     const bool due =
         held != nullptr && held->row.run_at == rows.integer(i, 0) &&
         (held->row.state == JobState::scheduled || held->row.state == JobState::retryable) &&
         !waits_in_quarantine(held->row);
-    if (!due) {  // an entry that outlived its job's state would stop the line
+    if (!due) {  // an entry that does not match its job's state would block the queue
       write(sql_.delete_due, params(Ints{rows.integer(i, 0)}, Ints{rows.integer(i, 1)}));
       continue;
     }
@@ -47,7 +47,7 @@ std::vector<std::pair<std::string, int>> PostgresStore::due_queues(WallTime now,
         out.emplace_back(found->second->name, static_cast<int>(rows.integer(i, 1)));
     }
   } catch (const PgError&) {
-    out.clear();  // a hint: the operation itself will say what is wrong
+    out.clear();  // only a hint: the operation itself reports the error
   }
   return out;
 }
@@ -71,13 +71,14 @@ OperationResult PostgresStore::operator()(const ExpireJobs& op) {
   for (const auto& [expires_at, id] : over) gone_at.push_back(expires_at), gone.push_back(id);
   if (!over.empty()) write(sql_.delete_expiring, params(gone_at, gone));
   for (const auto& [expires_at, id] : over) {
-    JobInHand* held = in_hand(id);
+    LoadedJob* held = loaded(id);
     if (held == nullptr) continue;
     const JobRow& row = held->row;
-    // Started: expiry is over for it.
+    // A started job cannot expire.
     if (is_terminal(row.state) || row.started_at != 0 || row.expires_at != expires_at) continue;
-    // It may have waited for one before it: then it begins, and is over all the same.
-    if (row.state == JobState::waiting) settle_ties();
+    // It may have waited for a job before it in this step: then it starts first, and expires all
+    // the same.
+    if (row.state == JobState::waiting) settle_links();
     if (on_expiry_of(row.flags) == OnExpiry::dead) {
       end_job(*held, JobState::dead, "expired", "");
     } else {
@@ -95,12 +96,12 @@ OperationResult PostgresStore::operator()(const PruneJobs& op) {
   flush();
   StepResult result;
   int examined = 0;
-  std::int64_t removed = 0;  // and not counted yet
+  std::int64_t removed = 0;  // not counted yet
   const auto over_cap = [&] {
     return finished_jobs_ + after_.finished - removed > options_.store.max_finished_jobs;
   };
   after_.look_prune = true;
-  // A row may stand for one job or for thousands, and what is read of it is locked: few at first.
+  // A row may represent one job or thousands, and the rows read are locked: read few at first.
   constexpr std::int64_t kMaxRows = 256;
   std::int64_t at_once = 4;
   bool done = false;
@@ -128,7 +129,7 @@ OperationResult PostgresStore::operator()(const PruneJobs& op) {
       }
       ids.erase(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(used));
       write(sql_.update_finished, params(prune_at, seq, Ints(ids.begin(), ids.end())));
-      done = true;  // the cap is kept again, or the limit is reached
+      done = true;  // the count is within the cap, or the limit is reached
     }
     if (!gone_at.empty()) write(sql_.delete_finished, params(gone_at, gone_seq));
     flush();
@@ -141,16 +142,17 @@ OperationResult PostgresStore::operator()(const PruneJobs& op) {
   const Rows windows = ask(sql_.prune_uniques, params(wall(), std::int64_t{op.limit}));
   if (windows.affected() > 0) wrote();
   if (windows.affected() >= op.limit) result.more = true;
+  if (step_search(op.limit)) result.more = true;
   if (prune_audit(op.limit)) result.more = true;
   if (prune_sessions(op.limit)) result.more = true;
   if (prune_workflows(op.limit)) result.more = true;
   return result;
 }
 
-// Removes the job if it is still the terminal one that was noted; a job retried since has another
+// Removes the job if it is still the noted terminal one; a job retried since then has another
 // finished_at or none.
 bool PostgresStore::prune_one(JobId id, std::int64_t finished_at) {
-  JobInHand* held = job(id);
+  LoadedJob* held = job(id);
   if (held == nullptr || !is_terminal(held->row.state) || held->row.finished_at != finished_at)
     return false;
   held->removed = held->touched = true;

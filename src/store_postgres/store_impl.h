@@ -1,11 +1,11 @@
-// PostgresStore: the pieces that its .cc files share; what it knows is in store_state.h. apply.cc
-// is the frame of a batch; jobs.cc and flush.cc are the rows of jobs that a transaction has in
-// hand; the other files are the operations.
+// PostgresStore: declarations shared by its .cc files; its data is in store_state.h. apply.cc runs
+// a batch; jobs.cc and flush.cc handle the rows of jobs that a transaction has loaded; the other
+// files implement the operations.
 //
-// An operation takes rows of jobs in hand with job() or jobs_by_id(), which lock them, and changes
-// them in memory; flush() writes the differences to every table that follows from them (ready, due,
-// expiring, finished, dead_letter, tallies), all with arrays, without waiting. What an operation
-// selects by a condition it asks the database for, behind a flush().
+// An operation loads rows of jobs with job() or jobs_by_id(), which lock them, and changes them in
+// memory. flush() writes the differences to all tables that depend on them (ready, due, expiring,
+// finished, dead_letter, job_counts), with arrays and without waiting. Before an operation selects
+// rows by a condition in the database, it calls flush().
 #pragma once
 
 #include <functional>
@@ -46,6 +46,9 @@ class PostgresStore final : public SharedStore, private StoreState {
                                         Instant now) const override;
   Result<Job> get(JobId id) const override;
   Result<JobPage> list(const JobFilter& filter, int limit, JobId before) const override;
+  Result<std::optional<IndexPage>> indexed(const IndexRead& read) const override;
+  Result<DeadCounts> dead_counts(const std::string& queue, std::int64_t limit,
+                                 const Within& within) const override;
   Result<std::vector<Job>> whole(const std::vector<JobId>& ids) const override;
   void offer_history(HistoryRowsPtr rows, HistoryWrite when) override;
   Result<std::vector<HistoryCounts>> history(const HistoryRead& read, WallTime now) const override;
@@ -76,14 +79,15 @@ class PostgresStore final : public SharedStore, private StoreState {
   Result<AuditPage> audit(const AuditFilter& filter, AuditOrder order, int limit,
                           std::int64_t from) const override;
   AuditState audit_state() const override;
-  Result<VerifyReport> verify() const override;
+  Result<VerifyReport> verify() const override { return verify_showing({}); }
+  Result<VerifyReport> verify_showing(const VerifyProgress& progress) const override;
   Result<void> backup(const std::string& directory) const override;
   std::string moved_to() const override;
   std::int64_t commits() const override { return commits_.load(); }
   std::int64_t reads() const override { return reads_.load(); }
 
   void heard(const Heard& what) override;
-  void let_go(const std::vector<std::pair<JobId, Token>>& completed) override;
+  void forget_claims(const std::vector<std::pair<JobId, Token>>& completed) override;
   Heard take_news() override;
   Result<Heard> refresh(Now now) override;
   void say(std::string what) override { says_ = std::move(what); }
@@ -94,65 +98,65 @@ class PostgresStore final : public SharedStore, private StoreState {
   bool away() const override { return away_.load(); }
 
  private:
-  // -- the frame (apply.cc)
+  // -- batches (apply.cc)
   Result<BatchReport> apply_batch(std::span<const Operation> batch, Now now);
   Result<BatchReport> try_batch(std::span<const Operation> batch);
   void run_batch(std::span<const Operation> batch, BatchReport& report);
-  void hold();  // the batch has a name that a lost commit is looked up by, from here on
+  void hold();  // from here on, a lost commit of the batch is looked up by its number
   void ensure_connected(Instant until);
   void reconnect();                                          // throws PgError
   std::unique_ptr<Connection> connect(bool writable) const;  // throws PgError
   void pause_before_reconnect() const;
-  void join();        // as a node
-  void begin_anew();  // every lease, as after a restart
-  // The same where nodes live and the server has lost what they had been answered: outside of a
-  // transaction, and within one of a batch.
+  void join();        // registers this node
+  void start_over();  // resets every lease, as after a restart
+  // The same while nodes are running, if the server has lost answered changes: outside of a
+  // transaction, and within a batch's transaction.
   void look_for_losses();
-  void begin_anew_behind_crash();
+  void reset_after_crash();
   void reload_copies();  // queues, kinds, totals, agenda: outside of a transaction
-  // Whether this store goes on elsewhere, outside of a transaction: asked where a statement was
-  // refused for it (kMovedState), and where its versions say so. Notes it.
+  // Checks whether this store has moved, outside of a transaction: after a statement was refused
+  // with kMovedState, or when its versions show it. Records the new place.
   void look_for_move();
-  void check_place();  // throws Error: it has moved, or is an unfinished copy
+  void check_place();  // throws Error: moved, or an unfinished copy
   Error moved_error() const;
-  void begin();  // a transaction, unless one is open; costs no round trip
+  void begin();  // a transaction, unless one is open; no round trip
   void commit(BatchReport& report);
-  void commit_plain();
+  void commit_fast_path();
   // -- the history (history.cc)
-  bool knows_history() const;  // what is offered needs no look at the names
+  bool knows_history() const;  // all names in the offered history are known
   void write_history(BatchReport& report);
   void load_history_names();
   void prune_history();
   void roll_back() noexcept;
   void clear_batch();
   void settle_batch();
-  // Was this batch committed? Fills in what its answer said, if that was lost.
+  // Whether this batch was committed. Fills in the answers that were lost.
   bool was_committed(std::span<const Operation> batch, BatchReport& report);
-  void remember(BatchReport& report);  // after_ into memory
+  void remember(BatchReport& report);  // applies after_ to memory
   void remember_lines();
   void drop_lease(JobId id);  // from memory
-  void refresh_agenda();      // asks for what after_ says is not known any more
-  // Runs a statement of the transaction and waits for its rows, and for those of all before it.
+  void refresh_agenda();      // reads what after_ marks as unknown
+  // Runs a statement of the transaction and waits for its rows, and for those of all earlier ones.
   Rows ask(const Statement& statement, const Params& params);
-  // Queues one whose answer nobody needs; an error of it surfaces with the next wait.
+  // Queues a statement without using its answer; an error surfaces at the next wait.
   void tell(const Statement& statement, const Params& params);
-  // Queues one; `then` gets the rows with the next wait.
+  // Queues a statement; `then` receives the rows at the next wait.
   void later(const Statement& statement, const Params& params, std::function<void(Rows)> then);
-  void settle();  // waits for all that was queued
-  // As tell(), and the batch has something to commit. Not `durably`: it may be lost with the
-  // server, and is not counted in commits().
+  void settle();  // waits for all queued statements
+  // Like tell(), and marks the batch as having something to commit. Not `durably`: the change may
+  // be lost with the server, and is not counted in commits().
   void write(const Statement& statement, const Params& params, bool durably = true);
   void wrote(bool durably = true);
 
   // -- time
   std::int64_t wall() const { return now_.wall.us(); }
-  void begin_at(Now now) { now_ = now, begun_ = steady_.now().instant; }
+  void begin_at(Now now) { now_ = now, batch_start_ = steady_.now().instant; }
   std::int64_t lease_now() const { return lease_time(now_); }
   std::int64_t lease_time(Now now) const {
     return options_.lease_clock == PostgresOptions::LeaseClock::wall ? now.wall.us()
                                                                      : now.instant.us();
   }
-  // A time of the lease clock as this process's steady time.
+  // Converts a time of the lease clock to this process's steady time.
   Instant to_instant(std::int64_t lease_time_us) const;
 
   // -- operations; each checks everything before it writes
@@ -171,18 +175,19 @@ class PostgresStore final : public SharedStore, private StoreState {
   OperationResult operator()(const ForgetQueues& op);
   OperationResult operator()(const MoveDue& op);
   OperationResult operator()(const RescueExpired& op);
-  void look_later(const Ints& ids, std::int64_t at);  // whether their leases have ended
+  void look_later(const Ints& ids, std::int64_t at);  // notes when to check whether their leases
+                                                      // have ended
   // -- standstill.cc
   OperationResult operator()(const ExtendLeases& op);
   OperationResult operator()(const AllowRestart& op);
   void note_extended(const Rows& rows);
   void note_end_of_lease(JobId id, std::int64_t until);
-  // When a lease ends that is renewed now for `length`.
+  // The end of a lease that is renewed now for `length`.
   std::int64_t end_of(std::int64_t length) const {
     return std::max(lease_now() + length, allowed_until_);
   }
   std::int64_t end_of_lease(const std::string& name, Duration ttl) const;  // by name
-  std::int64_t restart_allowance();  // with which leases start when no other node lives
+  std::int64_t restart_allowance();  // initial length of leases if no other node is alive
   void forget_allowance();
   OperationResult operator()(const ExpireJobs& op);
   OperationResult operator()(const PruneJobs& op);
@@ -229,7 +234,7 @@ class PostgresStore final : public SharedStore, private StoreState {
   // -- limits.cc
   bool is_closed(const QueueInfo& queue) const;
   static bool is_limited(const Claiming& claiming);
-  using Rooms = std::map<int, Room>;  // what may begin, of queues
+  using Rooms = std::map<int, Room>;  // capacity by queue id
   Rooms rooms(const std::vector<const QueueInfo*>& queues);
   void note_dry(const Claiming& claiming);
   void begin_claim(const std::shared_ptr<Claiming>& claiming);
@@ -237,16 +242,21 @@ class PostgresStore final : public SharedStore, private StoreState {
   bool may_close_later(const std::vector<std::shared_ptr<Claiming>>& run, bool is_last) const;
   void claim_limited(const std::shared_ptr<Claiming>& claiming);
 
+  // -- search_index.cc
+  bool has_room_for_searchable(const QueueInfo& queue, const QueueLimits& limits);
+  void set_searchable(const QueueInfo& queue, const std::vector<std::string>& paths);
+  bool step_search(int limit);  // true: there is more to do
+
   // -- deferred.cc
   std::optional<Error> cannot_defer_all(const Finish& op);
-  void defer_attempt(JobInHand& job, const Defer& defer);
-  void undefer(JobInHand& job);
+  void defer_attempt(LoadedJob& job, const Defer& defer);
+  void undefer(LoadedJob& job);
   OperationResult claim_named(const Claim& op);
   // -- edits.cc
   // The error if the job's version is another one; 0 = any will do.
   static std::optional<Error> has_another_version(const JobRow& row, std::int64_t version);
-  void edit_job(JobInHand& held, const EditJob& op);
-  ClaimResult give_named(const Claim& op, JobInHand& job, std::string key, Rooms rooms);
+  void edit_job(LoadedJob& held, const EditJob& op);
+  ClaimResult give_named(const Claim& op, LoadedJob& job, std::string key, Rooms rooms);
 
   // -- costs.cc
   int cost_of(const QueueInfo& queue, std::int64_t kind);
@@ -258,15 +268,15 @@ class PostgresStore final : public SharedStore, private StoreState {
   void change_costs(const QueueInfo& queue, const QueueLimits& limits);
 
   // -- quarantine.cc
-  void lose_attempt(JobInHand& job, int lost, std::int64_t since);
+  void lose_attempt(LoadedJob& job, int lost, std::int64_t since);
   static void leave_quarantine(JobRow& row);
-  void flush_quarantine(const std::vector<JobInHand*>& touched);
+  void flush_quarantine(const std::vector<LoadedJob*>& touched);
   bool quarantine_is_taken(int queue);
   int release_quarantined(int limit);
   void look_for_releases();
   void load_next_release();
 
-  void count_begun(QueueInfo& queue, int begins);
+  void count_started(QueueInfo& queue, int begins);
   void note_rate(QueueInfo& queue);
   Room room(const QueueInfo& queue);
   void settle_openings();
@@ -279,7 +289,7 @@ class PostgresStore final : public SharedStore, private StoreState {
   void take_breakers(const std::set<std::string>& wanted, BreakerLock lock);
   void fold_breakers(const std::set<std::string>& wanted);
   void take_breakers_of(const std::vector<const QueueInfo*>& queues);
-  BreakerInHand* take_breaker(const std::string& name);
+  LoadedBreaker* take_breaker(const std::string& name);
   void change_breaker(const QueueInfo& queue, const std::string& name);
   int room_under_breaker(const QueueInfo& queue) const;
   std::map<std::string, int> shared_rooms(const Claiming& claiming) const;
@@ -297,7 +307,7 @@ class PostgresStore final : public SharedStore, private StoreState {
   int step_breakers(int limit);
 
   // -- limit_keys.cc
-  using KeyRooms = std::map<std::string, Room>;  // what may begin, of keys
+  using KeyRooms = std::map<std::string, Room>;  // capacity by limit key
   void room_of_keys(const QueueInfo& queue, const std::set<std::string>& keys, KeyRooms& rooms);
   Picked pick_keyed(const QueueInfo& queue, std::vector<KeyedJob> jobs, int most, KeyRooms rooms,
                     Room room);
@@ -312,7 +322,7 @@ class PostgresStore final : public SharedStore, private StoreState {
 
   // -- key_rates.cc
   KeyMeters meters_of(const QueueInfo& queue, const std::vector<std::string>& keys);
-  void count_begun(const QueueInfo& queue, const std::map<std::string, int>& keys);
+  void count_started(const QueueInfo& queue, const std::map<std::string, int>& keys);
   void note_opening(const QueueInfo& queue, std::optional<WallTime> at);  // of a key
   bool open_for_costs(const QueueInfo& queue);
   bool open_keys();  // true: there are more
@@ -325,51 +335,51 @@ class PostgresStore final : public SharedStore, private StoreState {
   Rows held_lines(const QueueInfo& queue, const std::optional<Ints>& kinds, KeyRooms& rooms);
   std::vector<KeyedJob> held_in_order(const QueueInfo& queue, const Rows& lines, int depth,
                                       const KeyRooms& rooms, bool& unfinished);
-  bool pick_turns(const QueueInfo& queue, std::vector<KeyedJob> jobs, int most,
-                  const KeyRooms& rooms, Room room, KeyTurns turns, Picked& picked);
-  std::vector<KeyedJob> look_in_turns(const QueueInfo& queue, const std::optional<Ints>& kinds,
-                                      int most, const Room& room, const KeyTurns& turns,
-                                      bool& more);
+  bool pick_fair(const QueueInfo& queue, std::vector<KeyedJob> jobs, int most,
+                 const KeyRooms& rooms, Room room, FairKeys fair_keys, Picked& picked);
+  std::vector<KeyedJob> look_in_fair(const QueueInfo& queue, const std::optional<Ints>& kinds,
+                                     int most, const Room& room, const FairKeys& fair_keys,
+                                     bool& more);
   std::vector<KeyedJob> look_at_aged_keys(const QueueInfo& queue, const std::optional<Ints>& kinds,
                                           int most, const Room& room, bool& more);
   void take_while_fits(const QueueInfo& queue, Room room, std::vector<KeyedJob>& jobs);
   void look_in_order(Claiming& claiming, const std::optional<Ints>& kinds);
-  KeyTurns turns_of(const QueueInfo& queue);
-  void note_turns(Claiming& claiming);
+  FairKeys fair_keys_of(const QueueInfo& queue);
+  void note_fair_keys(Claiming& claiming);
 
-  // -- jobs in hand (jobs.cc)
-  JobInHand* job(JobId id);                        // nullptr = there is none
-  JobInHand* in_hand(JobId id);                    // the same of those taken before
-  void jobs_by_id(const std::vector<JobId>& ids);  // takes them in hand, in one round trip
-  void lock_jobs(Ints ids);                        // the same, of those that are not in hand
-  void take_in_hand(const Rows& rows);
-  std::int64_t new_ids(std::size_t count);  // reserves; next_id() gives them
-  // Theirs come with the next answers; then `then` is called.
+  // -- loaded jobs (jobs.cc)
+  LoadedJob* job(JobId id);                        // nullptr = not found
+  LoadedJob* loaded(JobId id);                     // like job(), only for already loaded ones
+  void jobs_by_id(const std::vector<JobId>& ids);  // loads and locks them in one round trip
+  void lock_jobs(Ints ids);                        // the same, for jobs not yet loaded
+  void load_unit(const Rows& rows);
+  std::int64_t new_ids(std::size_t count);  // reserves; next_id() returns them
+  // Loads and locks them with the next answers; then calls `then`.
   void later_lock_jobs(Ints ids, std::function<void()> then);
   void later_new_ids(std::size_t count);  // in the next round trip
   void take_new_ids(const Rows& rows, int first = 0);
   JobId next_id();
-  JobInHand& add_job(const NewJob& job, WallTime run_at, JobState state, std::int64_t schedule,
+  LoadedJob& add_job(const NewJob& job, WallTime run_at, JobState state, std::int64_t schedule,
                      int flags = 0);
-  void wish_cancel(JobInHand& job, std::string_view reason);  // of a running one
-  JobRow& touch(JobInHand& job);                              // its version grows
-  void set_waiting(JobInHand& job, JobState state, std::int64_t run_at);
-  void begin_again(JobInHand& job, JobState state, std::int64_t run_at);
-  // Terminal, with all that follows: retention, ended, the schedule that waits for it.
-  void end_job(JobInHand& job, JobState state, std::string_view reason,
+  void request_cancel(LoadedJob& job, std::string_view reason);  // for a running job
+  JobRow& touch(LoadedJob& job);                              // increments its version
+  void set_waiting(LoadedJob& job, JobState state, std::int64_t run_at);
+  void begin_again(LoadedJob& job, JobState state, std::int64_t run_at);
+  // Ends a job with all effects: retention, ended, the schedule that waits for it.
+  void end_job(LoadedJob& job, JobState state, std::string_view reason,
                std::string_view description, std::string_view result = "");
-  void leave_worker(JobInHand& job, JobState state);
-  void fail_attempt(JobInHand& job, std::string_view message, std::optional<Duration> after,
+  void leave_worker(LoadedJob& job, JobState state);
+  void fail_attempt(LoadedJob& job, std::string_view message, std::optional<Duration> after,
                     const ProgramEnd& program);
   void add_error(const JobRow& job, std::string_view message, const ProgramEnd& program);
-  void set_reason(JobInHand& job, std::string_view reason, std::string_view description);
-  std::string cancel_reason(JobId id);  // of the wish
+  void set_reason(LoadedJob& job, std::string_view reason, std::string_view description);
+  std::string cancel_reason(JobId id);  // of the cancel request
   static JobRow read_row(const Rows& rows, int row);
   Error missing(JobId id);
   static Error no_job(JobId id);
   JobState state_of(JobId id);  // completed when pruned
-  bool take_unique_key(JobInHand& job);
-  void revive(JobInHand& job);
+  bool take_unique_key(LoadedJob& job);
+  void revive(LoadedJob& job);
 
   // -- in which order they are locked (locks.cc)
   // As jobs_by_id(), without waiting; those that others have locked.
@@ -378,82 +388,82 @@ class PostgresStore final : public SharedStore, private StoreState {
   void make_kinds(std::span<const Operation> batch);
   void lock_named_jobs(std::span<const Operation> batch);
 
-  // -- sessions_in_hand.cc. A session's row is locked by whoever changes who has the turn, or who
-  // waits for it; before any job.
+  // -- loaded_sessions.cc. A transaction that changes the head or the waiting jobs of a session
+  // locks the session's row, before any job.
   void lock_sessions(std::span<const Operation> batch);
   void name_sessions(const Operation& operation, SessionsNamed& named);
   std::vector<SessionOfJob> sessions_of(const Ints& jobs);
-  std::vector<JobId> jobs_of_sessions() const;  // that may change with those locked
-  // Made if new; in one round trip, with who is first in their `lines`.
+  std::vector<JobId> jobs_of_sessions() const;  // that may change with the locked sessions
+  // Loads sessions, and creates missing ones, in one round trip. `lines`: with their first waiting
+  // jobs.
   void take_sessions(const std::set<SessionName>& names, bool lines = true);
-  // As take_sessions(), without waiting, and only those that are there.
+  // Like take_sessions(), without waiting, and only existing ones.
   void take_free_sessions(const std::set<SessionName>& names);
   std::unordered_set<JobId> take_sessions_of_free(const Ints& jobs, Ends ends);
   void read_locked_sessions(const std::set<SessionName>& names);
   void keep_sessions(const Rows& rows);
-  SessionInHand& take_session(const SessionName& name);
-  SessionInHand& session_of(const JobRow& row) { return take_session({row.queue, row.session}); }
-  SessionRow& touch(SessionInHand& session);
-  // A new or revived job: the state in which it begins, where it would begin in `begins`.
-  JobState enter_session(SessionInHand& session, JobId id, JobState begins);
-  // The state of the job with the turn where it would be in `state`.
-  JobState state_of_turn(const SessionInHand& session, JobState state);
-  void join_line(SessionInHand& session, JobId id);
-  void leave_line(SessionInHand& session, JobId id);
-  // Behind each operation: those that ended pass the turn on.
+  LoadedSession& take_session(const SessionName& name);
+  LoadedSession& session_of(const JobRow& row) { return take_session({row.queue, row.session}); }
+  SessionRow& touch(LoadedSession& session);
+  // Adds a new or revived job; returns its first state, which is `begins` if it can start.
+  JobState enter_session(LoadedSession& session, JobId id, JobState begins);
+  // The state of the head that would otherwise be in `state`.
+  JobState state_of_head(const LoadedSession& session, JobState state);
+  void join_line(LoadedSession& session, JobId id);
+  void leave_ready_queue(LoadedSession& session, JobId id);
+  // After each operation: chooses new heads for ended ones.
   void settle_sessions();
-  void end_turn(const EndedTurn& ended);
-  void pass_turns(std::set<SessionName> open);
-  bool give_turn(SessionInHand& session, JobId id);
+  void end_head(const EndedHead& ended);
+  void pass_heads(std::set<SessionName> open);
+  bool give_fair(LoadedSession& session, JobId id);
   void flush_sessions();
   void drop_empty_sessions();
   std::int64_t session_id(const JobRow& row);
   void remember_session_lines();
   void load_dry_lines();  // at open
   void hear_line(const std::string& line);
-  bool line_has_available(const QueueInfo& queue, const std::string& line) const;
-  void gain_line(const std::string& line);
+  bool queue_has_available(const QueueInfo& queue, const std::string& line) const;
+  void gain_queue(const std::string& line);
   void dry_line(const std::string& line);
 
   // -- sessions.cc
-  bool holds(const SessionInHand& session, Token token) const;
-  SessionInHand* find_session(const SessionKey& key);  // nullptr = there is no such queue
-  SessionGrant grant(const SessionKey& key, SessionInHand& session, bool held);
+  bool holds(const LoadedSession& session, Token token) const;
+  LoadedSession* find_session(const SessionKey& key);  // nullptr = the queue does not exist
+  SessionGrant grant(const SessionKey& key, LoadedSession& session, bool held);
   Token new_session_token();
-  void hold_session(SessionInHand& session, Token token, const std::string& worker, Duration lease);
-  void renew_hold(SessionInHand& session, Duration lease);
-  void end_hold(SessionInHand& session);
-  void stop_turn(SessionInHand& session);
+  void hold_session(LoadedSession& session, Token token, const std::string& worker, Duration lease);
+  void renew_hold(LoadedSession& session, Duration lease);
+  void end_hold(LoadedSession& session);
+  void stop_head(LoadedSession& session);
   void gain_lines_of(const QueueInfo& queue);
-  void set_session_state(SessionInHand& session, const std::string& state);
+  void set_session_state(LoadedSession& session, const std::string& state);
   bool has_room_for_hold();
   bool rescue_sessions();          // true = there may be more
   bool prune_sessions(int limit);  // true: the limit was reached
-  OperationResult claim_turn(const Claim& op, const SessionKey& key);
+  OperationResult claim_head(const Claim& op, const SessionKey& key);
   OperationResult accept_next(const Claim& op, const std::string& queue);
   bool take_one_claimed(const Claim& op, const Rows& rows, std::int64_t until, ClaimResult& into);
   void count_of_session(QueueInfo& queue, const ClaimResult& given);
   Params claim_params(const Claim& op, JobId id, std::int64_t until) const;
-  // Of the lines that this node believes dry: those that are not.
+  // Checks the sessions that this node considers empty, and adds those that are not.
   void ask_lines(Heard& heard);
 
-  // -- follow_ups.cc
-  // Behind each operation: makes what it posted, and what the jobs that it ended are followed by.
+  // -- follow_ups.cc After each operation: makes what it posted, and the follow-ups of the jobs
+  // that it ended.
   void make_follow_ups();
   void read_followed(std::vector<EndedJob>& ended);
-  // Of the jobs in hand that have news and are followed.
+  // For loaded jobs that have news and follow-ups.
   std::map<JobId, Progress> read_progress(const std::vector<Renewal>& leases);
   void note_news(const JobRow& row, const Renewal& renewal, std::map<JobId, Progress>& last);
   std::vector<NewJob> follow_all_news();
 
-  // -- workflows.cc. A workflow's row is locked by whoever changes anything of it; behind the jobs
-  // that ended.
-  // Behind each operation: what follows from the ends of steps; true if there were any.
+  // -- workflows.cc. A transaction that changes a workflow locks its row, after the jobs that
+  // ended. After each operation: processes the ends of steps; true if there were any.
   bool settle_workflows();
   void write_workflows(WorkflowRules& rules);
   template <class F>
   OperationResult run_workflow(F&& what);
-  void lock_workflows(std::span<const Operation> batch);  // that several operations are about
+  void lock_workflows(std::span<const Operation> batch);  // that several operations affect
   bool ends_step(const Operation& operation) const;
   bool prune_workflows(int limit);  // true: the limit was reached
   Params retentions() const;
@@ -462,31 +472,33 @@ class PostgresStore final : public SharedStore, private StoreState {
   template <class Op>
   OperationResult run_trigger(const Op& op);
   void lock_triggers(std::span<const Operation> batch);
-  // Those on ends of jobs. Asked for where a batch may end jobs, behind its locks.
+  // Triggers on ends of jobs. Loaded for a batch that may end jobs, after its locks.
   void look_for_watches(std::span<const Operation> batch);
   void ask_watches();
   const std::vector<TriggerWatch>& watches();
   OperationResult forget_watches(OperationResult result);
-  void note_end(const JobInHand& job, const QueueInfo& queue, std::string_view result,
+  void note_end(const LoadedJob& job, const QueueInfo& queue, std::string_view result,
                 std::string_view reason, std::string_view description);
-  void fire_ends();  // behind the last operation of a batch
+  void fire_ends();  // after the last operation of a batch
 
   // -- their differences, into the tables (flush.cc)
   void flush();
   // For string_to_array(…, E'\\x1f').
   static std::string join_tags(const std::vector<std::string>& tags);
-  void flush_bodies(const std::vector<JobInHand*>& fresh);
-  void flush_rows(const std::vector<JobInHand*>& changed);
-  void flush_replaced(const std::vector<JobInHand*>& changed);
-  void flush_lines(const std::vector<JobInHand*>& all);
-  void flush_removed(const std::vector<JobInHand*>& all);
+  void flush_bodies(const std::vector<LoadedJob*>& fresh);
+  void flush_rows(const std::vector<LoadedJob*>& changed);
+  void flush_replaced(const std::vector<LoadedJob*>& changed);
+  void flush_ready(const std::vector<LoadedJob*>& all);
+  void flush_times(const std::vector<LoadedJob*>& all);  // due, expiring
+  void flush_ends(const std::vector<LoadedJob*>& all);   // dead letter, finished
+  void flush_removed(const std::vector<LoadedJob*>& all);
   void count(const JobRow& row, int delta);
-  void flush_tallies();
+  void flush_job_counts();
 
-  // -- plain.cc: batches of nothing but plain operations are one round trip, commit and all
-  struct Open;  // what such a batch left open when it was committed
+  // -- fast_path.cc: batches of only simple operations: one round trip with the commit
+  struct Open;  // what a fast-path batch left open at its commit
   struct Completing;
-  bool is_plain_batch(std::span<const Operation> batch);
+  bool takes_fast_path(std::span<const Operation> batch);
   bool knows_queues(const Claim& op) const;
   bool knows_all_of(const Enqueue& op) const;
   void close(BatchReport& report);
@@ -496,74 +508,74 @@ class PostgresStore final : public SharedStore, private StoreState {
   void leave_open(const PgError& error);
   static Error not_known();
 
-  // -- plain_sessions.cc: those of jobs of sessions
+  // -- fast_path_sessions.cc: those of jobs of sessions
   struct Columns;
-  void lock_plain_sessions(std::span<const Operation> batch);
+  void lock_fast_path_sessions(std::span<const Operation> batch);
   void send_into_sessions(const Columns& columns, std::span<const Operation> operations,
                           std::span<OperationResult> answers);
   void note_entered(Open& open, const Rows& rows);
   void note_heads(int queue, std::int64_t available, std::int64_t heads);
-  void send_turns(const std::shared_ptr<Completing>& run);
-  void note_turns(Completing& run, const Rows& rows);
+  void send_heads(const std::shared_ptr<Completing>& run);
+  void note_heads(Completing& run, const Rows& rows);
   void look_at_entered(std::span<const Operation> operations, std::span<OperationResult> answers);
   void note_state(const NewJob& job, JobState state, WallTime run_at);
-  void note_lost_turns(const Completing& run);
+  void note_lost_heads(const Completing& run);
 
   // -- enqueue.cc
   // As many of the operations as can be folded into one statement; 0 = none.
   std::size_t enqueue_run(std::span<const Operation> rest, std::vector<OperationResult>& results,
                           bool nothing_else);
   EnqueueResult take_columns(const Enqueue& op, Columns& columns);
-  void send_columns(const Columns& columns, bool bundles, bool keep_ids,
+  void send_columns(const Columns& columns, bool packs, bool keep_ids,
                     std::function<void(Rows)> then);
 
-  // -- what nobody told of (shared.cc)
+  // -- changes without hints (shared.cc)
   Ints quiet_queues() const;
   void hear_waiting(const Ints& quiet, const Rows& waiting, Heard& heard);
 
-  // -- jobs that were enqueued together (bundles.cc)
-  bool may_bundle(const Columns& columns, std::size_t requests) const;
-  bool may_hold_bundles(const Claiming& claiming) const;
-  void hold_bundles_of(const Ints& jobs);  // so that nobody takes those from them meanwhile
-  void undo_bundles(const std::shared_ptr<Claiming>& claiming, std::int64_t jobs,
-                    const std::optional<Ints>& kinds, bool from_beginning);
-  // Before a claim under limits looks at the line.
+  // -- jobs that were enqueued together (packs.cc)
+  bool may_pack(const Columns& columns, std::size_t requests) const;
+  bool may_hold_packs(const Claiming& claiming) const;
+  void hold_packs_of(const Ints& jobs);  // so that no claim takes jobs from them
+  void undo_packs(const std::shared_ptr<Claiming>& claiming, std::int64_t jobs,
+                  const std::optional<Ints>& kinds, bool from_beginning);
+  // Call before a claim under limits reads the ready queue.
   void give_entries(const std::shared_ptr<Claiming>& claiming, const std::optional<Ints>& kinds);
-  std::int64_t note_bundles(Claiming& claiming, const Rows& rows);
+  std::int64_t note_packs(Claiming& claiming, const Rows& rows);
   static ClaimResult take_result(Claiming& claiming);
   bool has_room(std::int64_t jobs);
-  Error too_many() const;  // what is said where there is none
+  Error too_many() const;  // the error if there is no capacity
   static bool has_sessions(const Enqueue& op);
-  static bool is_plain(const Enqueue& op);
-  static bool is_plain_but_for_sessions(const Enqueue& op);
+  static bool is_simple(const Enqueue& op);
+  static bool is_simple_but_for_sessions(const Enqueue& op);
   std::optional<OperationResult> replay_idempotent(const Enqueue& op);
   EnqueuedJob enqueue_one(const NewJob& job);
-  // Its row (id, until, state of one that is gone), locked and made if need be; id 0 = it is free.
+  // The key's row (id, until, state of a removed job), locked and created if needed; id 0 = free.
   Rows lock_unique_key(std::int64_t queue, std::string_view key);
   std::optional<EnqueuedJob> enqueue_unique(const NewJob& job, WallTime run_at);
-  void replace_job(JobInHand& held, const NewJob& job, WallTime run_at);
+  void replace_job(LoadedJob& held, const NewJob& job, WallTime run_at);
   WallTime run_at_of(const NewJob& job) const;
 
   // -- claim.cc
   void send_claim(const std::shared_ptr<Claiming>& claiming, bool from_the_beginning);
-  void take_claimed(Claiming& claiming, const Rows& rows, bool of_bundles = false);
-  void keep_turns_in_sight(const Claiming& claiming, QueueHint& hint) const;
+  void take_claimed(Claiming& claiming, const Rows& rows, bool of_packs = false);
+  void keep_heads_in_sight(const Claiming& claiming, QueueHint& hint) const;
   bool wants_more(const Claiming& claiming);
   void look_again(const std::shared_ptr<Claiming>& claiming);
   void read_checkpoints(Claiming& claiming);
   void find_claimed(Claiming& claiming, std::unordered_set<JobId>& given);
   std::vector<const QueueInfo*> queues_named(const Claim& op);
   std::optional<Ints> kinds_named(const Claim& op);  // nullopt = every kind
-  bool may_look(const Claiming& claiming);           // from the beginning of the line
+  bool may_look(const Claiming& claiming);           // from the beginning of the ready queue
   bool must_look(const Claiming& claiming);
   std::size_t claim_run(std::span<const Operation> rest, std::vector<OperationResult>& results);
   ClaimedJob read_claimed(const Rows& rows, int row, const Claim& op, std::int64_t until);
-  void forget_given(std::size_t claims);  // looks at so many; deletes the rows of those that ended
-  void remember_given();                  // after_.given, once committed
+  void forget_given(std::size_t claims);  // examines this many; deletes the rows of ended ones
+  void remember_given();                  // applies after_.given after the commit
 
   // -- complete.cc
-  bool completes_plainly(const Finish& op, const Completing& run, bool of_sessions) const;
-  bool completes_plainly(const Finish& op) const;  // as the first of a run
+  bool completes_simply(const Finish& op, const Completing& run, bool of_sessions) const;
+  bool completes_simply(const Finish& op) const;  // as the first of a run
   void take_completions(const Finish& op, Completing& run) const;
   void send_completions(const std::shared_ptr<Completing>& run);
   void note_completed(Completing& run, const Rows& rows);
@@ -571,76 +583,76 @@ class PostgresStore final : public SharedStore, private StoreState {
 
   // -- finish.cc
   std::size_t finish_run(std::span<const Operation> rest, std::vector<OperationResult>& results);
-  void renew_one(JobInHand& job, const Renewal& renewal, Duration length, bool kept,
+  void renew_one(LoadedJob& job, const Renewal& renewal, Duration length, bool kept,
                  RenewResult& result);
   KnownMemos read_memos(const std::vector<Renewal>& leases);
-  // True: any is new.
+  // True: at least one is new.
   bool keep_memos(JobRow& row, const Renewal& renewal, KnownMemos& known, RenewResult& result);
   void drop_memos(JobRow& row);
-  void finish_one(JobInHand& job, const Outcome& outcome);
+  void finish_one(LoadedJob& job, const Outcome& outcome);
 
   // -- steps.cc
   bool prune_one(JobId id, std::int64_t finished_at);
 
   // -- catalog.cc: queues and kinds
-  const QueueInfo* find_queue(const std::string& name);  // nullptr = there is none
-  const QueueInfo& queue_of(const std::string& name);    // made if new
+  const QueueInfo* find_queue(const std::string& name);  // nullptr = not found
+  const QueueInfo& queue_of(const std::string& name);    // creates a missing one
   void note_brief(const QueueInfo& queue);
-  bool has_queue(const std::string& name);               // as the database has it
-  QueueInfo& locked_queue(const std::string& name);      // made if new; as the database has it
+  bool has_queue(const std::string& name);           // queries the database
+  QueueInfo& locked_queue(const std::string& name);  // created if needed; as in the database
   const QueueInfo& queue_by_id(int id);
   const std::string& queue_name(int id) { return queue_by_id(id).name; }
-  int kind_of(const std::string& name);  // made if new
+  int kind_of(const std::string& name);  // creates a missing one
   const std::string& kind_name(int id);
   void load_queues();
   void load_kinds();
   void look_up_kinds();  // within a transaction: another node may have made some
   void take_kinds(const Rows& rows);
-  void changed_queue(const QueueInfo& queue);  // writes it, and tells the others
+  void changed_queue(const QueueInfo& queue);  // writes it, and notifies other nodes
 
   // -- named_leases.cc
-  std::optional<Error> fenced(const Fence& fence);  // the error, or nothing: it holds
-  void begin_leases_anew(std::int64_t at, std::int64_t allowance);  // no worker could renew
-  void load_named_leases();                         // what lease_free_at() answers from
-  void remember_leases();                           // after_.leases, once committed or in vain
+  std::optional<Error> fenced(const Fence& fence);             // nullopt: the fence holds
+  void reset_leases(std::int64_t at, std::int64_t allowance);  // no worker could renew
+  void load_named_leases();                                    // the copy for lease_free_at()
+  void remember_leases();  // applies after_.leases after the batch
   enum class LeaseLock : std::uint8_t { shared, exclusive };
   void take_leases(const std::vector<std::string>& names, LeaseLock lock);  // in one round trip
-  LeaseInHand& take_lease(const std::string& name, LeaseLock lock);
-  LeaseInHand* find_held(const std::string& name, const std::string& holder, Token token);
-  std::optional<LeaseGrant> grant_lease(const AcquireLease& op, LeaseInHand& lease);
-  LeaseGrant extend_lease(const std::string& name, LeaseInHand& lease, Duration ttl);
-  void save_lease(const std::string& name, const LeaseInHand& lease);
-  void end_lease_at(LeaseInHand& lease, std::int64_t ends);
+  LoadedLease& take_lease(const std::string& name, LeaseLock lock);
+  LoadedLease* find_held(const std::string& name, const std::string& holder, Token token);
+  std::optional<LeaseGrant> grant_lease(const AcquireLease& op, LoadedLease& lease);
+  LeaseGrant extend_lease(const std::string& name, LoadedLease& lease, Duration ttl);
+  void save_lease(const std::string& name, const LoadedLease& lease);
+  void end_lease_at(LoadedLease& lease, std::int64_t ends);
   bool make_room_for_lease();
-  // For reads; nullopt = the database's own clock, the only one that a reader can trust.
+  // For reads; nullopt = use the database's clock, the only reliable one for a reader.
   std::optional<std::int64_t> read_at(Instant now) const;
   void sweep_leases();
 
-  // Locks what a batch of several operations on leases or schedules is about, in few round trips.
+  // Locks what several operations of a batch on leases or schedules need, in few round trips.
   void look_ahead(std::span<const Operation> batch);
 
-  // -- schedules.cc. A schedule's row is locked by whoever decides about it.
+  // -- schedules.cc. An operation that decides about a schedule locks its row.
   void take_schedules(const std::vector<std::string>& names);  // in one round trip
   void take_schedules(const Ints& ids);                        // and their jobs
-  static ScheduleInHand read_schedule(const Rows& rows, int row);
+  static LoadedSchedule read_schedule(const Rows& rows, int row);
   void keep_schedules(const Rows& rows);
-  ScheduleInHand& take_schedule(const std::string& name);
-  ScheduleInHand* take_schedule(const std::string& name, const Within& within);
-  // The jobs of these schedules in hand that have not ended.
-  void know_ties(const std::vector<ScheduleInHand*>& schedules);
+  LoadedSchedule& take_schedule(const std::string& name);
+  LoadedSchedule* take_schedule(const std::string& name, const Within& within);
+  // Loads the live jobs of these loaded schedules.
+  void know_links(const std::vector<LoadedSchedule*>& schedules);
   std::optional<OperationResult> create_schedule(const PutSchedule& op);
-  OperationResult replace_schedule(ScheduleInHand& schedule, const PutSchedule& op);
-  void set_paused(ScheduleInHand& schedule, bool paused, std::string reason);
-  void save_schedule(const ScheduleInHand& schedule);
-  void add_ledger_rows(ScheduleInHand& schedule, const std::vector<LedgerRow>& rows);
+  OperationResult replace_schedule(LoadedSchedule& schedule, const PutSchedule& op);
+  void set_paused(LoadedSchedule& schedule, bool paused, std::string reason);
+  void save_schedule(const LoadedSchedule& schedule);
+  void add_ledger_rows(LoadedSchedule& schedule, const std::vector<LedgerRow>& rows);
 
   // -- firing.cc
   struct Firing;
-  std::optional<Error> check_fire(const FireSchedule& op, const ScheduleInHand& schedule) const;
+  std::optional<Error> check_fire(const FireSchedule& op, const LoadedSchedule& schedule) const;
   void know_others(const std::vector<std::string>& names);
-  static bool minds_others(const FireSchedule& op, const ScheduleInHand& schedule);
+  static bool minds_others(const FireSchedule& op, const LoadedSchedule& schedule);
   bool ends_others(const FireSchedule& op) const;
-  void add_unknown_ticks(const FireSchedule& op, ScheduleInHand& schedule, Ints& ids,
+  void add_unknown_ticks(const FireSchedule& op, LoadedSchedule& schedule, Ints& ids,
                          Ints& nominals) const;
   void ask_fired(const Ints& ids, const Ints& nominals);
   JobId decide(Firing& firing, const Tick& planned);
@@ -649,49 +661,49 @@ class PostgresStore final : public SharedStore, private StoreState {
   static JobId has_run(const Firing& firing, WallTime nominal);
   std::size_t sure_to_fire(const Firing& firing) const;
   void reserve_for(std::span<const Operation> batch);
-  void stop_others(ScheduleInHand& schedule, Overlap policy);
+  void stop_others(LoadedSchedule& schedule, Overlap policy);
   JobId fire_tick(Firing& firing, const Tick& tick, JobState begins);
-  void write_new_ties(ScheduleInHand& schedule);
+  void write_new_links(LoadedSchedule& schedule);
 
-  // -- ties.cc: the jobs of schedules that have not ended
+  // -- schedule_links.cc: the jobs of schedules that have not ended
   // Of a job that a schedule made (row.schedule != 0):
-  void schedule_job_ended(JobInHand& job);    // others that waited begin with settle_ties()
-  void schedule_job_revived(JobInHand& job);  // an operator's retry made it live again
-  // Behind each operation, and before anybody asks what can be claimed.
-  void settle_ties();
-  void settle_tie(ScheduleInHand& schedule, const EndedTie& ended);
-  ScheduleInHand* known_schedule(std::int64_t id);
-  void begin_next_waiting(ScheduleInHand& schedule);
-  void begin_waiting(ScheduleInHand& schedule, JobId id);
-  void guard_waiting(ScheduleInHand& schedule);
+  void schedule_job_ended(LoadedJob& job);    // waiting jobs start in settle_links()
+  void schedule_job_revived(LoadedJob& job);  // an operator's retry made it live again
+  // Runs after each operation, and before any question about what can be claimed.
+  void settle_links();
+  void settle_link(LoadedSchedule& schedule, const EndedLink& ended);
+  LoadedSchedule* known_schedule(std::int64_t id);
+  void begin_next_waiting(LoadedSchedule& schedule);
+  void begin_waiting(LoadedSchedule& schedule, JobId id);
+  void guard_waiting(LoadedSchedule& schedule);
 
   // -- schedule_copies.cc: what reads answer from
   bool load_schedules();           // false: it was up to date
-  void remember_schedules();       // after_, once committed
-  WallTime next_schedule() const;  // the earliest next_fire of those not paused
+  void remember_schedules();       // applies after_ after the commit
+  WallTime next_schedule() const;  // the earliest next_fire of schedules not paused
   void publish_schedule(const std::string& name, std::int64_t id, ScheduleInfo info)
       MS_REQUIRES(published_mutex_);
   void unpublish_schedule(const std::string& name) MS_REQUIRES(published_mutex_);
-  void publish_tie(const TieChange& change) MS_REQUIRES(published_mutex_);
-  void load_ties(bool anew);
+  void publish_link(const LinkChange& change) MS_REQUIRES(published_mutex_);
+  void load_links(bool all);
 
   // -- access.cc, audit.cc
-  void load_tokens();  // the copy that tokens() answers
-  Tokens& tokens_in_hand();
+  void load_tokens();  // the copy for tokens()
+  Tokens& loaded_tokens();
   bool drop_oldest_token();
   void save_token(const TokenRecord& token);
   void publish_tokens(std::shared_ptr<const Tokens> all);
-  void remember_access();  // of after_, what is theirs
-  // Keeps the image of what an Audit behind the operation `at` is about.
+  void remember_access();  // applies the tokens and audit of after_
+  // Saves the image of the object of an Audit that follows the operation `at`.
   void look_before(std::span<const Operation> batch, std::size_t at);
   enum class ImageLock { taken, left_alone };                       // of the object's row
-  std::string image_of(const AuditObject& object, ImageLock lock);  // "" = it is not there
+  std::string image_of(const AuditObject& object, ImageLock lock);  // "" = not found
   std::string image_of_queue(const std::string& name, ImageLock lock);
   void append_audit(AuditRecord record);
   WallTime next_resume() const;
-  // Resumes the queues whose pause is over, at most `limit`; answers how many.
+  // Resumes up to `limit` queues whose pause has ended; returns how many.
   int resume_queues(int limit);
-  AuditState& chain_in_hand();
+  AuditState& loaded_chain();
   bool prune_audit(int limit);  // true: the limit was reached
   void load_audit();
 
@@ -700,8 +712,8 @@ class PostgresStore final : public SharedStore, private StoreState {
   std::unique_ptr<Reader> take_reader() const;  // throws PgError
   void give_back(std::unique_ptr<Reader> reader) const;
   void drop_readers(std::unique_ptr<Reader> failed) const;
-  // Calls `read(Connection&)`; tries once more on a new connection if the old one was lost. In
-  // reader.h.
+  // Calls `read(Connection&)`; tries once more on a new connection if the old one was lost. Defined
+  // in reader.h.
   template <class Read>
   auto with_reader(Read read) const -> Result<decltype(read(std::declval<Connection&>()))>;
 

@@ -1,4 +1,5 @@
-// The shared store as an end of a copy. `place` is what people call it: without a password.
+// The shared store as source or target of a copy. `place` is its name for people, without a
+// password.
 #pragma once
 
 #include <memory>
@@ -9,13 +10,13 @@
 
 namespace mainspring {
 
-// Opens the store beside its nodes, without joining them. With SourceGoesOn::yes it is only read,
-// and can be neither fenced nor marked. Errors: as open_postgres_store(); not_found (there is
-// none); forbidden (the role cannot mark it).
+// Opens the store without joining its nodes. With SourceGoesOn::yes it is only read, and can be
+// neither fenced nor marked. Errors: as open_postgres_store(); not_found (no store); forbidden (the
+// role cannot mark it).
 Result<std::unique_ptr<TransferSource>> open_postgres_source(const PostgresOptions& options,
                                                              const std::string& place,
                                                              SourceGoesOn goes_on);
-// Makes the schema if need be. Errors: as open_postgres_store().
+// Creates the schema if needed. Errors: as open_postgres_store().
 Result<std::unique_ptr<TransferTarget>> open_postgres_target(const PostgresOptions& options,
                                                              const std::string& place);
 

@@ -1,5 +1,5 @@
-// Writes what is small of a copy (queues, schedules, tokens, leases), the ledgers and the audit,
-// and ends it.
+// Writes the small data of a copy (queues, schedules, tokens, leases), the ledgers and the audit,
+// and completes the copy.
 #include <fmt/format.h>
 
 #include <set>
@@ -20,7 +20,7 @@ const std::vector<Row>* list_of(const TransferCatalog* catalog,
   return catalog == nullptr ? nullptr : &(catalog->*list);
 }
 
-// A column of its own here: whose jobs a schedule makes.
+// The queue for which a schedule makes jobs: a separate column in this store.
 std::string queue_of_schedule(const TransferSchedule& schedule) {
   const auto definition = decode_schedule(schedule.definition);
   if (definition) return definition->job.queue;
@@ -38,7 +38,7 @@ Result<void> PostgresTarget::write_catalog(const TransferCatalog& is, const Tran
     write_queues(is, before, now);
     write_breakers(is, before);
     write_schedules(is, before);
-    write_ties(is, before);
+    write_links(is, before);
     write_access(is, before, now);
     write_triggers(is, before);
     write_marks(is, before);
@@ -49,7 +49,7 @@ Result<void> PostgresTarget::write_catalog(const TransferCatalog& is, const Tran
   return done;
 }
 
-// When its keys open follows from them. A meter is kept as if it had just been written.
+// The opening time of its keys follows from the meters. A meter is stored as if just written.
 void PostgresTarget::write_key_meters(std::int64_t queue, const TransferQueue& q, WallTime now) {
   tell(sql_->no_key_meters, params(queue));
   if (q.key_meters.empty()) return;
@@ -71,19 +71,21 @@ void PostgresTarget::write_key_meters(std::int64_t queue, const TransferQueue& q
 void PostgresTarget::write_queues(const TransferCatalog& is, const TransferCatalog* before,
                                   Now now) {
   if (before != nullptr && before->queues == is.queues) return;
-  tell(sql_->no_tallies, {});
+  tell(sql_->no_job_counts, {});
   const std::string none;
   for (const TransferQueue& q : is.queues) {
     const std::int64_t id = id_of(sql_->queue_of, queues_, q.name);
     const auto limits = parse_limits(q.limits);
-    const bool heeded = limits && limits->any();  // by claims
+    const bool heeded = limits && limits->any();  // claims must check the limits
     tell(sql_->queue,
          params(id, q.paused, q.retention_completed, q.retention_dead,
                 text_or_null(heeded ? q.limits : none), text_or_null(q.meter), q.opens_at,
                 text_or_null(heeded ? none : q.limits), text_or_null(q.pause)));
+    tell(sql_->no_paths, params(id));
+    if (limits && !limits->searchable.empty()) tell(sql_->paths, params(id, limits->searchable));
     Params p = params(id, q.enqueued, q.pruned, q.expired);
     for (const std::int64_t n : q.counts) p.add(n);
-    tell(sql_->tally, p);
+    tell(sql_->job_counts, p);
     write_key_meters(id, q, now.wall);
   }
 }
@@ -122,16 +124,16 @@ void PostgresTarget::write_schedules(const TransferCatalog& is, const TransferCa
     tell(sql_->removed, params(name, version));
 }
 
-void PostgresTarget::write_ties(const TransferCatalog& is, const TransferCatalog* before) {
-  const auto ties = transfer_difference(is.ties, list_of(before, &TransferCatalog::ties),
-                                        [](const TransferTie& t) { return t.job; });
-  if (before == nullptr) tell(sql_->no_ties, {});
-  if (!ties.gone.empty()) tell(sql_->gone_ties, params(ties.gone));
+void PostgresTarget::write_links(const TransferCatalog& is, const TransferCatalog* before) {
+  const auto links = transfer_difference(is.links, list_of(before, &TransferCatalog::links),
+                                         [](const TransferLink& t) { return t.job; });
+  if (before == nullptr) tell(sql_->no_links, {});
+  if (!links.gone.empty()) tell(sql_->gone_links, params(links.gone));
   Ints job, schedule, waits;
-  for (const TransferTie* t : ties.come) {
+  for (const TransferLink* t : links.come) {
     job.push_back(t->job), schedule.push_back(t->schedule), waits.push_back(t->waits ? 1 : 0);
   }
-  if (!job.empty()) tell(sql_->ties, params(job, schedule, waits));
+  if (!job.empty()) tell(sql_->links, params(job, schedule, waits));
 }
 
 void PostgresTarget::write_access(const TransferCatalog& is, const TransferCatalog* before,
@@ -151,7 +153,7 @@ void PostgresTarget::write_access(const TransferCatalog& is, const TransferCatal
   if (before == nullptr) tell(sql_->no_leases, {});
   for (const std::string& name : leases.gone) tell(sql_->no_lease, params(name));
   for (const TransferLease* l : leases.come) {
-    // Held: until it expires; released without a value: until it is forgotten; else for ever.
+    // Held: until it expires; released without a value: until it is dropped; else forever.
     const bool ends = l->state == 0 || (l->state == 1 && l->value.empty());
     Params p = params(l->name, l->state, l->token, l->ttl,
                       ends ? lease_time(now) + l->ttl : INT64_MAX, l->since, l->holder);
@@ -164,9 +166,9 @@ void PostgresTarget::write_access(const TransferCatalog& is, const TransferCatal
   tell(sql_->prune_audit, params(is.audit.base.seq));
 }
 
-// Rows of them are also made with their jobs; those that the source does not have go. One that has
-// changed keeps its row: the places of those that wait for its turn, and entries of lines, name it
-// by its id, and those jobs need not have changed.
+// Also written with their jobs. Sessions that the source does not have are removed. A changed
+// session keeps its row: waiting jobs and ready entries refer to its id, and those jobs may be
+// unchanged.
 void PostgresTarget::write_sessions(const TransferCatalog& is, const TransferCatalog* before,
                                     Now now) {
   const auto sessions =
@@ -183,14 +185,14 @@ void PostgresTarget::write_sessions(const TransferCatalog& is, const TransferCat
     const std::int64_t ends = s->token == 0 ? 0 : lease_time(now) + s->lease;
     const bool lives = s->jobs != 0 || s->token != 0 || s->stop != SessionStop::none;
     const std::int64_t prune_at = lives ? 0 : s->changed_at + options_.store.retention_dead.count();
-    Params p = params(id_of(sql_->queue_of, queues_, s->session.queue), s->session.key, s->turn,
+    Params p = params(id_of(sql_->queue_of, queues_, s->session.queue), s->session.key, s->head,
                       s->jobs, static_cast<std::int64_t>(s->stop), s->stopped_by, s->token,
                       s->lease, ends, prune_at, s->changed_at, std::ssize(s->state));
     tell(sql_->session, p.text_or_null(s->worker).text_or_null(s->state));
   }
   if (before == nullptr) tell(sql_->no_unknown_sessions, {});
   if (before != nullptr && is.sessions.empty() && sessions.gone.empty()) return;
-  tell(sql_->turns, {});
+  tell(sql_->heads, {});
   tell(sql_->lost_places, {});
 }
 
@@ -245,7 +247,7 @@ void PostgresTarget::write_numbers(const TransferNumbers& numbers) {
   tell(sql_->workflow_number, params(numbers.next_workflow));
 }
 
-// -- what is appended -----------------------------------------------------------------------------
+// -- appended rows --------------------------------------------------------------------------------
 
 Result<std::map<std::int64_t, std::int64_t>> PostgresTarget::ledgers() {
   return guarded([&]() -> Result<std::map<std::int64_t, std::int64_t>> {
@@ -280,13 +282,13 @@ Result<void> PostgresTarget::append_audit(std::span<const AuditRecord> rows) {
   });
 }
 
-// -- the end --------------------------------------------------------------------------------------
+// -- completing the copy --------------------------------------------------------------------------
 
 Result<void> PostgresTarget::seal(const TransferNumbers& numbers) {
   return writing([&] {
     tell(sql_->durable, {});
     write_numbers(numbers);
-    tell(sql_->running_keys, {});  // of jobs that came behind the last verify()
+    tell(sql_->running_keys, {});  // of jobs that arrived after the last verify()
   });
 }
 

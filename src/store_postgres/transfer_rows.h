@@ -1,4 +1,4 @@
-// What both ends of a copy share: the connection, errors as results, marks.
+// Shared by source and target of a copy: the connection, errors as results, marks.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace mainspring::pg {
 
-// What `act` throws, as a Result.
+// Runs `act` and returns what it throws as an error.
 template <class Act>
 auto guarded(Act act) -> decltype(act()) {
   try {
@@ -22,14 +22,14 @@ auto guarded(Act act) -> decltype(act()) {
   }
 }
 
-// A walk over a large store is one statement: its answer may take so long.
+// A walk over a large store is one statement, whose answer may take long.
 ConnectionOptions transfer_connection(const PostgresOptions& options, bool writable);
 
-// The row `what` of moves; nullopt = there is none.
+// The row `what` of moves; nullopt = none.
 std::optional<TransferPlace> read_move(Connection& connection, const std::string& schema,
                                        std::string_view what);
 
-// NULL as nothing.
+// NULL becomes nullopt.
 std::optional<std::string> maybe_text(const Rows& rows, int row, int column);
 inline std::optional<std::string_view> view_of(const std::optional<std::string>& text) {
   return text ? std::optional<std::string_view>(*text) : std::nullopt;

@@ -1,6 +1,6 @@
-// Reads a shared store for a copy. A look is a snapshot; the fence is a lock of the table that
-// every durable batch and every function writes before it commits: batches wait for it, and what
-// they had changed is not in the snapshot behind it.
+// Reads a shared store for a copy. look() takes a snapshot. The fence is a lock of the table that
+// every durable batch and every SQL function writes before it commits: batches wait for the lock,
+// so a snapshot under the lock contains no partial batch.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -52,14 +52,14 @@ constexpr std::string_view kReadQueues =
     "coalesce(sum(t.retryable), 0)::bigint, coalesce(sum(t.cancelled), 0)::bigint, "
     "coalesce(sum(t.dead), 0)::bigint, coalesce(q.limits, q.settings), q.meter, q.opens_at, "
     "q.pause FROM $schema.queues q LEFT "
-    "JOIN $schema.tallies t ON t.queue "
+    "JOIN $schema.job_counts t ON t.queue "
     "= q.id GROUP BY q.id ORDER BY q.name";
 constexpr std::string_view kSchedules =
     "SELECT name, id, version, definition, paused_reason, skip_reason, paused, next, next_fire, "
     "skip_before, fired, last_job, remaining, last_fired, timeout_override, created_at, "
     "updated_at, next_seq FROM $schema.schedules ORDER BY name";
 constexpr std::string_view kSessions =
-    "SELECT q.name, s.key, s.turn, s.jobs, s.stop, s.stopped_by, s.worker, s.token, s.kept, "
+    "SELECT q.name, s.key, s.head, s.jobs, s.stop, s.stopped_by, s.worker, s.token, s.kept, "
     "s.state, "
     "s.changed_at FROM $schema.sessions s JOIN $schema.queues q ON q.id = s.queue ORDER BY q.name, "
     "s.key";
@@ -88,7 +88,7 @@ constexpr std::string_view kReadNumbers =
     "ELSE 0 END FROM $schema.schedules_id_seq), (SELECT last_value + is_called::integer FROM "
     "$schema.workflow_ids)";
 
-// What a block is made of, and what its stamp covers.
+// The data of a block, and what its stamp covers.
 struct Section {
   std::string_view table, key, stamp;
   std::string_view which = "true";  // of the rows
@@ -145,7 +145,7 @@ class PostgresSource final : public TransferSource {
       lift();
       connection_.run(sql_.begin);
       open_ = true;
-      connection_.run(sql_.settings);  // the snapshot is that of the first query
+      connection_.run(sql_.settings);  // the first query takes the snapshot
       return {};
     });
   }
@@ -154,10 +154,10 @@ class PostgresSource final : public TransferSource {
     return guarded([&]() -> Result<void> {
       lift();
       open_ = true;
-      // The lock before any query: the snapshot is taken behind it.
+      // Lock before any query, so that the snapshot is taken under the lock.
       connection_.execute(fmt::format(
           "BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL lock_timeout = '{}ms'; LOCK TABLE "
-          "{}.tallies IN SHARE ROW EXCLUSIVE MODE",
+          "{}.job_counts IN SHARE ROW EXCLUSIVE MODE",
           std::max<std::int64_t>(1, patience.count() / 1000), schema_));
       connection_.run(sql_.settings);
       if (const auto to = read_move(connection_, schema_, "moved")) {
@@ -174,7 +174,7 @@ class PostgresSource final : public TransferSource {
     try {
       connection_.execute("ROLLBACK");
     } catch (const PgError&) {
-      // The server undoes what a lost connection had begun.
+      // The server rolls back what a lost connection had started.
     }
   }
 
@@ -217,9 +217,10 @@ class PostgresSource final : public TransferSource {
           mark(s,
                "INSERT INTO $schema.moves (what, store, place, at) VALUES ('moved', $1, $2, $3)"),
           raise(s, "INSERT INTO $schema.versions (what, version) VALUES ('moved', 1)"),
-          refuse(s,
-                 "CREATE TRIGGER refuse_moved BEFORE INSERT OR UPDATE OR DELETE ON $schema.tallies "
-                 "FOR EACH STATEMENT EXECUTE FUNCTION $schema.refuse_moved()"),
+          refuse(
+              s,
+              "CREATE TRIGGER refuse_moved BEFORE INSERT OR UPDATE OR DELETE ON $schema.job_counts "
+              "FOR EACH STATEMENT EXECUTE FUNCTION $schema.refuse_moved()"),
           stamps(s,
                  "SELECT id, version, token, state FROM $schema.jobs WHERE id >= $1 AND id < $2 "
                  "ORDER BY id"),
@@ -251,7 +252,7 @@ class PostgresSource final : public TransferSource {
           key_meters(s, kReadKeyMeters),
           schedules(s, kSchedules),
           removed(s, "SELECT name, version FROM $schema.removed_schedules"),
-          ties(s, "SELECT job, schedule, waits FROM $schema.schedule_jobs ORDER BY job"),
+          links(s, "SELECT job, schedule, waits FROM $schema.schedule_jobs ORDER BY job"),
           tokens(s,
                  "SELECT name, digest, scopes, rate, created_at, created_by, expires_at, "
                  "revoked_at FROM $schema.tokens ORDER BY name"),
@@ -292,7 +293,7 @@ class PostgresSource final : public TransferSource {
     ForEachSection blocks, block;  // by section
     Statement begin, settings, commit, mark, raise, refuse, stamps, jobs, sizes, errors, memos,
         finished, keys, windows, history, workflows, workflow_rows, ledger, audit, queues,
-        key_meters, schedules, removed, ties, tokens, leases, sessions, marks, breakers,
+        key_meters, schedules, removed, links, tokens, leases, sessions, marks, breakers,
         breaker_notes, triggers, trigger_events, chart_marks, views, numbers;
   };
 
@@ -315,13 +316,13 @@ class PostgresSource final : public TransferSource {
   bool open_ = false;  // a transaction
 };
 
-// Found out at the beginning, not behind hours of copying.
+// Checked at the start, not after hours of copying.
 void PostgresSource::check_rights() {
   const Rows rows = connection_.run(
       Statement(schema_,
                 "SELECT current_user::text, pg_has_role(c.relowner, 'USAGE') FROM pg_class c WHERE "
                 "c.oid = to_regclass($1)"),
-      params(schema_ + ".tallies"));
+      params(schema_ + ".job_counts"));
   if (!rows.empty() && rows.integer(0, 1) != 0) return;
   throw Error{.code = ErrorCode::forbidden,
               .message = fmt::format("role {} is not the owner of {}: a move is made by its owner, "
@@ -601,7 +602,7 @@ void PostgresSource::read_queues(TransferCatalog& out) {
   }
 }
 
-// With what has been noted and not been counted.
+// Includes notes that are not counted yet.
 void PostgresSource::read_breakers(TransferCatalog& out) {
   const Rows rows = connection_.run(sql_.breakers);
   const Rows notes = connection_.run(sql_.breaker_notes);
@@ -650,9 +651,9 @@ void PostgresSource::read_schedules(TransferCatalog& out) {
   const Rows removed = connection_.run(sql_.removed);
   for (int i = 0; i < removed.size(); ++i)
     out.removed_schedules.emplace(removed.text(i, 0), removed.integer(i, 1));
-  const Rows ties = connection_.run(sql_.ties);
-  for (int i = 0; i < ties.size(); ++i)
-    out.ties.push_back({ties.integer(i, 0), ties.integer(i, 1), ties.integer(i, 2) != 0});
+  const Rows links = connection_.run(sql_.links);
+  for (int i = 0; i < links.size(); ++i)
+    out.links.push_back({links.integer(i, 0), links.integer(i, 1), links.integer(i, 2) != 0});
 }
 
 void PostgresSource::read_access(TransferCatalog& out) {
@@ -667,7 +668,7 @@ void PostgresSource::read_access(TransferCatalog& out) {
                           .expires_at = tokens.integer(i, 6),
                           .revoked_at = tokens.maybe(i, 7)});
   }
-  // Whoever leads is a node of this end.
+  // The leader is a node of the source, so its lease is not copied.
   const Rows leases = connection_.run(sql_.leases, params(kLeadershipLease));
   for (int i = 0; i < leases.size(); ++i) {
     out.leases.push_back({leases.text(i, 0), leases.text(i, 1), leases.text(i, 2),

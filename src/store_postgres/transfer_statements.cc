@@ -1,5 +1,4 @@
-// The texts of the statements of PostgresTarget. Times in microseconds; arrays instead of many
-// executions.
+// SQL texts of PostgresTarget. Times in microseconds; arrays instead of many executions.
 #include "store_postgres/transfer_statements.h"
 
 namespace mainspring::pg {
@@ -67,9 +66,9 @@ constexpr std::string_view kKey =
     "$4) ON CONFLICT (key) DO UPDATE SET expires_at = excluded.expires_at, fingerprint = "
     "excluded.fingerprint, ids = excluded.ids";
 constexpr std::string_view kUnknownSessions = "UPDATE $schema.sessions SET jobs = -1";
-constexpr std::string_view kTurns =
-    "DELETE FROM $schema.session_jobs l USING $schema.sessions s WHERE s.turn <> 0 AND "
-    "l.session = s.id AND l.id = s.turn";
+constexpr std::string_view kHeads =
+    "DELETE FROM $schema.session_jobs l USING $schema.sessions s WHERE s.head <> 0 AND "
+    "l.session = s.id AND l.id = s.head";
 constexpr std::string_view kLostPlaces =
     "DELETE FROM $schema.session_jobs l WHERE NOT EXISTS (SELECT 1 FROM "
     "$schema.sessions s WHERE s.id = l.session)";
@@ -95,16 +94,19 @@ constexpr std::string_view kNoPlaces =
     "WHERE j.id = ANY($1) AND s.queue = j.queue AND s.key = j.session AND "
     "l.session = s.id AND l.id = j.id";
 constexpr std::string_view kSession =
-    "INSERT INTO $schema.sessions AS s (queue, key, turn, jobs, stop, stopped_by, token, "
+    "INSERT INTO $schema.sessions AS s (queue, key, head, jobs, stop, stopped_by, token, "
     "lease, kept, lease_until, look_at, prune_at, changed_at, state_bytes, worker, state) "
     "VALUES ($1::bigint, $2, $3, $4, $5::bigint, $6, $7, $8, $8, $9, $9, $10, $11, "
-    "$12::bigint, $13, $14) ON CONFLICT (queue, key) DO UPDATE SET turn = excluded.turn, "
+    "$12::bigint, $13, $14) ON CONFLICT (queue, key) DO UPDATE SET head = excluded.head, "
     "first = 0, jobs = excluded.jobs, stop = excluded.stop, stopped_by = "
     "excluded.stopped_by, token = excluded.token, lease = excluded.lease, kept = "
     "excluded.kept, lease_until = excluded.lease_until, look_at = excluded.look_at, "
     "prune_at = excluded.prune_at, changed_at = excluded.changed_at, state_bytes = "
     "excluded.state_bytes, worker = excluded.worker, state = excluded.state";
-constexpr std::string_view kTies =
+constexpr std::string_view kDead =
+    "INSERT INTO $schema.dead_letter (id, queue, kind, fingerprint) SELECT * FROM "
+    "unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[])";
+constexpr std::string_view kLinks =
     "INSERT INTO $schema.schedule_jobs (job, schedule, waits) SELECT job, schedule, waits <> "
     "0 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u(job, schedule, waits)";
 constexpr std::string_view kSchedule =
@@ -129,8 +131,8 @@ constexpr std::string_view kKeyMeters =
     "forgotten_at) SELECT $1::bigint, * FROM unnest($2::text[], $3::text[], "
     "$4::bigint[], $5::bigint[])) UPDATE $schema.queues SET keys_open_at = (SELECT "
     "min(at) FROM unnest($4::bigint[]) AS a(at)) WHERE id = $1::bigint";
-constexpr std::string_view kTally =
-    "INSERT INTO $schema.tallies (node, batch, at, queue, enqueued, pruned, expired, "
+constexpr std::string_view kJobCounts =
+    "INSERT INTO $schema.job_counts (node, batch, at, queue, enqueued, pruned, expired, "
     "waiting, scheduled, available, running, completed, retryable, cancelled, dead) VALUES "
     "(0, 0, 0, $1::bigint, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
 constexpr std::string_view kQuarantined =
@@ -237,6 +239,11 @@ PostgresTarget::Statements::Statements(std::string_view s)
                "WITH j AS (UPDATE $schema.jobs SET deferred = true WHERE id = ANY($1)) INSERT INTO "
                "$schema.deferred (id) SELECT unnest($1::bigint[])"),
       quarantined(s, kQuarantined),
+      dead(s, kDead),
+      no_paths(s, "DELETE FROM $schema.search_paths WHERE queue = $1::bigint"),
+      paths(s,
+            "INSERT INTO $schema.search_paths (queue, path, stage, above, next_at) SELECT "
+            "$1::bigint, u.path, 0, 0, 0 FROM unnest($2::text[]) AS u(path)"),
       remove{
           Statement(s, kNoPlaces),
           Statement(s,
@@ -261,9 +268,7 @@ PostgresTarget::Statements::Statements(std::string_view s)
           Statement(s, "DELETE FROM $schema.workflow_jobs WHERE job = ANY($1)"),
           Statement(s, "DELETE FROM $schema.memos WHERE job = ANY($1)"),
           Statement(s, "DELETE FROM $schema.jobs WHERE id = ANY($1)")},
-      lines{Statement(s, kMakeSessions),
-            Statement(s, kPlaces),
-            Statement(s, kReady),
+      lines{Statement(s, kMakeSessions), Statement(s, kPlaces), Statement(s, kReady),
             Statement(
                 s,
                 "INSERT INTO $schema.due (run_at, id) SELECT run_at, id FROM $schema.jobs "
@@ -271,10 +276,7 @@ PostgresTarget::Statements::Statements(std::string_view s)
             Statement(s,
                       "INSERT INTO $schema.expiring (expires_at, id) SELECT expires_at, id FROM "
                       "$schema.jobs WHERE id = ANY($1) AND expires_at <> 0 AND started_at = 0 AND "
-                      "state NOT IN (4, 6, 7)"),
-            Statement(s,
-                      "INSERT INTO $schema.dead_letter (id) SELECT id FROM $schema.jobs WHERE id = "
-                      "ANY($1) AND state = 7")},
+                      "state NOT IN (4, 6, 7)")},
       finished(s, "INSERT INTO $schema.finished (prune_at, seq, at, ids) VALUES ($1, $2, $3, $4)"),
       no_finished(s, "DELETE FROM $schema.finished WHERE prune_at >= $1 AND prune_at < $2"),
       key(s, kKey),
@@ -289,8 +291,8 @@ PostgresTarget::Statements::Statements(std::string_view s)
       queue(s, kQueue),
       no_key_meters(s, kNoKeyMeters),
       key_meters(s, kKeyMeters),
-      no_tallies(s, "DELETE FROM $schema.tallies"),
-      tally(s, kTally),
+      no_job_counts(s, "DELETE FROM $schema.job_counts"),
+      job_counts(s, kJobCounts),
       schedule(s, kSchedule),
       no_schedule(s, "DELETE FROM $schema.schedules WHERE name = $1"),
       no_schedules(s, "DELETE FROM $schema.schedules"),
@@ -298,9 +300,9 @@ PostgresTarget::Statements::Statements(std::string_view s)
       no_ledgers(s, kNoLedgers),
       no_removed(s, "DELETE FROM $schema.removed_schedules"),
       removed(s, "INSERT INTO $schema.removed_schedules (name, version) VALUES ($1, $2)"),
-      ties(s, kTies),
-      gone_ties(s, "DELETE FROM $schema.schedule_jobs WHERE job = ANY($1)"),
-      no_ties(s, "DELETE FROM $schema.schedule_jobs"),
+      links(s, kLinks),
+      gone_links(s, "DELETE FROM $schema.schedule_jobs WHERE job = ANY($1)"),
+      no_links(s, "DELETE FROM $schema.schedule_jobs"),
       token(s, kToken),
       no_token(s, "DELETE FROM $schema.tokens WHERE name = $1"),
       no_tokens(s, "DELETE FROM $schema.tokens"),
@@ -311,7 +313,7 @@ PostgresTarget::Statements::Statements(std::string_view s)
       no_session(s, "DELETE FROM $schema.sessions WHERE queue = $1::bigint AND key = $2"),
       unknown_sessions(s, kUnknownSessions),
       no_unknown_sessions(s, "DELETE FROM $schema.sessions WHERE jobs = -1"),
-      turns(s, kTurns),
+      heads(s, kHeads),
       lost_places(s, kLostPlaces),
       mark(s, "UPDATE $schema.audit_marks SET seq = $2, hash = $3 WHERE id = $1 AND seq <> $2"),
       prune_audit(s, "DELETE FROM $schema.audit WHERE seq <= $1"),

@@ -1,5 +1,5 @@
-// Writes jobs as this store keeps them, by arrays: the rows, and from those the lines that follow
-// from their states.
+// Writes jobs in this store's format, by arrays: the rows, and then the entries that follow from
+// their states.
 #include "store_postgres/transfer_target.h"
 
 #include <fmt/format.h>
@@ -10,6 +10,7 @@
 
 #include "base/mutant.h"
 #include "env/random.h"
+#include "model/fingerprint.h"
 #include "store_postgres/migrations.h"
 #include "store_postgres/store_impl.h"
 #include "store_postgres/transfer.h"
@@ -23,8 +24,8 @@ PostgresTarget::PostgresTarget(const PostgresOptions& options, const std::string
       schema_(options.schema),
       run_(SystemRandom().hex128()) {
   if (options_.prepared) {
-    // Few rows by their keys, whatever the statistics of an empty table say; and until seal() a
-    // crash of the server may take the newest commits.
+    // Plan for index lookups, whatever the statistics of an empty table say. Until seal(), a crash
+    // of the server may lose the newest commits.
     connection_.execute(
         "SET plan_cache_mode = force_generic_plan; SET random_page_cost = 0.01; SET seq_page_cost "
         "= 0.01; SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_seqscan = off; "
@@ -82,7 +83,7 @@ Result<void> PostgresTarget::begin(const TransferPlace& source, WallTime now) {
   return guarded([&]() -> Result<void> {
     connection_.execute("BEGIN ISOLATION LEVEL READ COMMITTED");
     try {
-      // No node may join between the look and the mark.
+      // No node may join between the check and the mark.
       connection_.run(sql_->lock_nodes);
       if (!read_move(connection_, schema_, "copying")) check_empty();
       connection_.run(sql_->mark_copying, params(source.store, source.place, now.us(), run_));
@@ -134,7 +135,7 @@ Result<void> PostgresTarget::writing(const std::function<void()>& write) {
 }
 
 void PostgresTarget::tell(const Statement& statement, const Params& params) {
-  constexpr std::size_t kPending = 500;  // answers that are not taken yet
+  constexpr std::size_t kPending = 500;  // answers not read yet
   connection_.queue(statement, params);
   if (connection_.pending() >= kPending) settle();
 }
@@ -164,7 +165,7 @@ Result<void> PostgresTarget::note(TransferSection section, std::int64_t block, T
   });
 }
 
-// With every write of a block: what was noted of it does not hold any more.
+// Called with every write of a block: its recorded stamp is no longer valid.
 void PostgresTarget::unnote(TransferSection section, std::int64_t block) {
   tell(sql_->note,
        params(static_cast<std::int64_t>(section), block, kUnknownRows, std::int64_t{0}));
@@ -207,7 +208,7 @@ Result<void> PostgresTarget::write_jobs(std::span<const TransferJob> jobs, Now n
     insert_extras(jobs);
     insert_lines(jobs, now);
   });
-  if (!done) queues_ = queues, kinds_ = kinds;  // those that it made are undone with it
+  if (!done) queues_ = queues, kinds_ = kinds;  // its new ones are rolled back too
   return done;
 }
 
@@ -348,6 +349,17 @@ void PostgresTarget::insert_extras(std::span<const TransferJob> jobs) {
   if (!memo_job.empty()) tell(sql_->memos, params(memo_job, memo_name, memo_result));
 }
 
+void PostgresTarget::insert_dead(std::span<const TransferJob> jobs) {
+  Ints ids, queues, kinds, fingerprints;
+  for (const TransferJob& j : jobs) {
+    if (j.stamp.state != JobState::dead) continue;
+    ids.push_back(j.stamp.id), queues.push_back(queues_.at(j.queue));
+    kinds.push_back(kinds_.at(j.kind));
+    fingerprints.push_back(fingerprint_number(fingerprint_of(dead_job(j))));
+  }
+  if (!ids.empty()) tell(sql_->dead, params(ids, queues, kinds, fingerprints));
+}
+
 void PostgresTarget::insert_lines(std::span<const TransferJob> jobs, Now now) {
   Ints ids, running, key_queue, key_id, key_until, step_job, workflow, step, undo;
   Texts key;
@@ -368,6 +380,7 @@ void PostgresTarget::insert_lines(std::span<const TransferJob> jobs, Now now) {
     }
   }
   for (const Statement& statement : sql_->lines) tell(statement, params(ids));
+  insert_dead(jobs);
   if (!running.empty()) tell(sql_->leased, params(look_at, running));
   if (!step_job.empty()) tell(sql_->steps, params(step_job, workflow, step, undo));
   if (!key.empty()) tell(sql_->uniques, params(key_queue, key, key_id, key_until));
@@ -417,7 +430,7 @@ Result<void> PostgresTarget::write_windows(std::int64_t block,
     if (!key.empty() && !MS_MUTANT(copy_drops_windows))
       tell(sql_->windows, params(queue, key, id, until, ended));
   });
-  if (!done) queues_ = queues;  // those that it made are undone with it
+  if (!done) queues_ = queues;  // its new ones are rolled back too
   return done;
 }
 
@@ -478,9 +491,10 @@ Result<void> PostgresTarget::append_workflow_rows(std::span<const TransferWorkfl
 }
 
 Result<VerifyReport> PostgresTarget::verify() {
-  MS_TRY(writing([&] { tell(sql_->running_keys, {}); }));  // they follow from the jobs
-  // Its laws join whole tables, which the planner has not seen yet. Small ones stay unseen: where
-  // it knows of two rows only, it reads all there are, however many they have become.
+  MS_TRY(writing([&] { tell(sql_->running_keys, {}); }));  // derived from the jobs
+  // The invariants join whole tables, for which the planner has no statistics yet. Small tables are
+  // not analyzed: with statistics of two rows, the planner reads the whole table, however large it
+  // becomes.
   auto seen = guarded([&]() -> Result<void> {
     if (std::exchange(analysed_, true)) return {};
     const Statement large(schema_,
@@ -494,7 +508,7 @@ Result<VerifyReport> PostgresTarget::verify() {
   });
   MS_TRY(std::move(seen));
   NullLog log;
-  return PostgresStore(options_, log, nullptr).verify();  // not opened: only reads
+  return PostgresStore(options_, log, nullptr).verify();  // not opened: reads only
 }
 
 }  // namespace mainspring::pg

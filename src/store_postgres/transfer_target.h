@@ -1,5 +1,5 @@
-// PostgresTarget: writes a copy of another store into a schema. transfer_target.cc has the jobs,
-// transfer_catalog.cc what is small.
+// PostgresTarget: writes a copy of another store into a schema. transfer_target.cc writes jobs,
+// transfer_catalog.cc the small data.
 #pragma once
 
 #include <functional>
@@ -42,25 +42,26 @@ class PostgresTarget final : public TransferTarget {
 
  private:
   struct Statements;
-  // One transaction, of this copy as long as no later one goes on with it.
+  // One transaction; it fails if a later copy has taken over.
   Result<void> writing(const std::function<void()>& write);
   void tell(const Statement& statement, const Params& params);  // without waiting
   void settle();
   void unnote(TransferSection section, std::int64_t block);
   void check_empty();  // throws Error
   std::int64_t id_of(const Statement& statement, std::map<std::string, std::int64_t>& known,
-                     const std::string& name);  // made if new
+                     const std::string& name);  // creates a missing one
   void remove(const Ints& ids);
   void insert(std::span<const TransferJob> jobs, Now now);
   void insert_rows(std::span<const TransferJob> jobs, Now now);
   void insert_extras(std::span<const TransferJob> jobs);
+  void insert_dead(std::span<const TransferJob> jobs);
   void insert_lines(std::span<const TransferJob> jobs, Now now);
   void write_queues(const TransferCatalog& is, const TransferCatalog* before, Now now);
   void write_key_meters(std::int64_t queue, const TransferQueue& q, WallTime now);
   void write_breakers(const TransferCatalog& is, const TransferCatalog* before);
   void write_marks(const TransferCatalog& is, const TransferCatalog* before);
   void write_schedules(const TransferCatalog& is, const TransferCatalog* before);
-  void write_ties(const TransferCatalog& is, const TransferCatalog* before);
+  void write_links(const TransferCatalog& is, const TransferCatalog* before);
   void write_access(const TransferCatalog& is, const TransferCatalog* before, Now now);
   void write_triggers(const TransferCatalog& is, const TransferCatalog* before);
   void write_sessions(const TransferCatalog& is, const TransferCatalog* before, Now now);
@@ -73,7 +74,7 @@ class PostgresTarget final : public TransferTarget {
   const std::string schema_;
   std::unique_ptr<const Statements> sql_;
   TransferPlace place_;
-  std::string run_;  // of this process, among those that copy to here
+  std::string run_;  // identifies this process among copies into this store
   std::map<std::string, std::int64_t> queues_, kinds_;
   std::int64_t last_finished_ = 0;  // the greatest seq in finished
   bool analysed_ = false;

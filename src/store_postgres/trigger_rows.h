@@ -1,4 +1,4 @@
-// What the rules of triggers ask of this store: each a statement of the transaction.
+// The interface that the trigger rules need: each function is a statement of the transaction.
 #pragma once
 
 #include "trigger/rules.h"

@@ -1,4 +1,4 @@
-// The statements on triggers and their ledgers.
+// Statements on triggers and their ledgers.
 #pragma once
 
 #include "store_postgres/connection.h"

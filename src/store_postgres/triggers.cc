@@ -1,6 +1,7 @@
-// Triggers: their rows, and the operations, which the rules decide (src/trigger).
+// Triggers: rows and operations. src/trigger implements the rules.
 //
-// Whoever changes or fires a trigger locks its row first; several of one batch by name.
+// An operation that changes or fires a trigger locks its row first; a batch with several locks them
+// by name.
 #include <algorithm>
 #include <utility>
 
@@ -86,7 +87,7 @@ std::int64_t PostgresTriggerRows::count() {
 
 namespace {
 
-// Its row, for insert and save.
+// The trigger's row, for insert and save.
 Params row_of(const TriggerRecord& record) {
   Params all = params(record.name, record.definition, record.state);
   all.text_or_null(record.secret);
@@ -158,7 +159,7 @@ std::vector<EnqueuedJob> PostgresTriggerRows::make(const std::vector<NewJob>& jo
     if (!job.session.empty()) sessions.insert({store_.queue_of(job.queue).id, job.session});
   }
   if (!sessions.empty()) store_.take_sessions(sessions);
-  // One with a key may be there already: then its id would be lost.
+  // A job with a key may exist already: then its reserved id would be lost.
   const bool all_new = std::none_of(jobs.begin(), jobs.end(),
                                     [](const NewJob& job) { return job.unique.has_value(); });
   if (jobs.size() > 1 && all_new && store_.next_id_ >= store_.ids_end_) store_.new_ids(jobs.size());
@@ -239,8 +240,7 @@ void PostgresStore::ask_watches() {
   });
 }
 
-// Behind the operation, which has waited for rows: an answer from before it is not under way any
-// more.
+// Runs after the operation, which has waited for rows: no earlier query is pending any more.
 OperationResult PostgresStore::forget_watches(OperationResult result) {
   settle();
   watches_asked_ = false;
@@ -254,7 +254,7 @@ const std::vector<TriggerWatch>& PostgresStore::watches() {
   return *watches_;
 }
 
-void PostgresStore::note_end(const JobInHand& job, const QueueInfo& queue, std::string_view result,
+void PostgresStore::note_end(const LoadedJob& job, const QueueInfo& queue, std::string_view result,
                              std::string_view reason, std::string_view description) {
   const std::string& kind = kind_name(job.row.kind);
   const auto& all = watches();
@@ -273,9 +273,8 @@ void PostgresStore::note_end(const JobInHand& job, const QueueInfo& queue, std::
                    .description = std::string(description)});
 }
 
-// Their rows are locked by name, and behind all others that the batch has locked. Who locked some
-// of them before, as the operations on triggers do, may meet another node that did it the other way
-// round: one of the two begins its batch anew.
+// Their rows are locked by name, after all other locks of the batch. Operations on triggers lock
+// some of them earlier, so two nodes may deadlock here: then one of them retries its batch.
 void PostgresStore::fire_ends() {
   if (ends_.empty()) return;
   const std::vector<EndedJob> ends = std::exchange(ends_, {});

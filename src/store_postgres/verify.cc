@@ -1,5 +1,5 @@
-// verify(): recounts the whole store, in one snapshot, against its counters and laws; other nodes
-// go on writing.
+// verify(): recounts the whole store in one snapshot and checks its counters and invariants. Other
+// nodes continue to write.
 #include <fmt/format.h>
 
 #include "store_postgres/audit_reads.h"
@@ -9,34 +9,43 @@
 namespace mainspring::pg {
 namespace {
 
-constexpr Duration kVerifyTimeout = std::chrono::minutes(30);  // of one law, at most
+constexpr Duration kVerifyTimeout = std::chrono::minutes(30);  // maximum per invariant
 constexpr std::int64_t kAuditPage = 5000;
-constexpr std::size_t kMaxAuditProblems = 20;  // more say nothing more
+constexpr std::size_t kMaxAuditProblems = 20;  // further ones add no information
 
 class Verifier {
  public:
-  Verifier(Connection& connection, const ReadStatements& sql, std::string_view schema)
-      : snapshot_(connection, sql), sql_(sql), schema_(schema) {}
+  Verifier(Connection& connection, const ReadStatements& sql, std::string_view schema,
+           const VerifyProgress& progress)
+      : snapshot_(connection, sql), sql_(sql), schema_(schema), progress_(progress) {}
 
   VerifyReport report(const AuditMark& known) {
     snapshot_.run(Statement(schema_, kVerifySettings));
     report_.jobs = number("SELECT count(*) FROM $schema.jobs");
-    for (const Law& law : laws()) {
-      const std::int64_t broken = number(law.sql);
-      if (broken != 0) report_.problems.push_back(fmt::format("{}: {}", law.what, broken));
+    step();
+    for (const Invariant& invariant : invariants()) {
+      const std::int64_t broken = number(invariant.sql);
+      if (broken != 0) report_.problems.push_back(fmt::format("{}: {}", invariant.what, broken));
+      step();
     }
     recount();
+    step();
     follow_audit(known);
+    step();
     snapshot_.end();
     return std::move(report_);
   }
 
  private:
+  void step() {
+    constexpr int kOthers = 3;  // count, counters, audit
+    if (progress_) progress_(++done_, static_cast<int>(std::size(invariants())) + kOthers);
+  }
   std::int64_t number(std::string_view sql) {
     return snapshot_.run(Statement(schema_, sql)).integer(0, 0);
   }
 
-  // Per queue and state: what the counters say and what is there.
+  // Per queue and state: the counter and the number of rows.
   void recount() {
     const Rows rows = snapshot_.run(Statement(schema_, kRecount));
     for (int i = 0; i < rows.size(); ++i) {
@@ -50,15 +59,16 @@ class Verifier {
     }
   }
 
-  // `known` is what this process had committed before the snapshot began: records beyond it may
-  // have come since, and none up to it may be missing.
+  // `known` is what this process had committed before the snapshot started. Later records may have
+  // been added since; none up to `known` may be missing.
   void follow_audit(const AuditMark& known) {
     std::vector<std::string>& problems = report_.problems;
     const std::size_t most = problems.size() + kMaxAuditProblems;
     const AuditState marks = read_audit_marks(snapshot_.run(sql_.audit_marks));
     AuditMark at = marks.base;
     bool met = known.seq <= marks.base.seq;
-    // By the row, not by what is expected next: records below the base are found too.
+    // Continues from the row read, not from an expected number: this finds records below the base
+    // too.
     std::int64_t last = -1;
     const Statement page(schema_, kAuditPageSql);
     for (;;) {
@@ -66,7 +76,7 @@ class Verifier {
       for (int i = 0; i < rows.size(); ++i) {
         const AuditRecord record = read_audit_record(rows, i);
         if (auto wrong = follow_chain(at, {record})) problems.push_back(std::move(*wrong));
-        at = {record.seq, record.hash};  // the next one is judged by itself
+        at = {record.seq, record.hash};  // check the next record on its own
         last = record.seq;
         met = met || at == known;
         if (problems.size() >= most) return;
@@ -89,6 +99,8 @@ class Verifier {
   Snapshot snapshot_;
   const ReadStatements& sql_;
   const std::string_view schema_;
+  const VerifyProgress& progress_;
+  int done_ = 0;
   VerifyReport report_;
 };
 
@@ -98,7 +110,7 @@ bool is_damage(const PgError& error) {
 
 }  // namespace
 
-Result<VerifyReport> PostgresStore::verify() const {
+Result<VerifyReport> PostgresStore::verify_showing(const VerifyProgress& progress) const {
   reads_.fetch_add(1, std::memory_order_relaxed);
   AuditMark known;
   {
@@ -112,7 +124,7 @@ Result<VerifyReport> PostgresStore::verify() const {
                                             .prepared = false,
                                             .name = "mainspring-verify"},
                           steady_);
-    return Verifier(connection, read_sql_, schema_).report(known);
+    return Verifier(connection, read_sql_, schema_, progress).report(known);
   } catch (const PgError& error) {
     if (!is_damage(error)) return to_error(error);
     VerifyReport report;

@@ -1,5 +1,5 @@
-// The laws. All of them join, so that they are quick enough at millions of jobs: none asks once per
-// job.
+// The invariants. All of them use joins, so that they are fast enough for millions of jobs: none
+// runs a subquery per job.
 #include "store_postgres/verify_statements.h"
 
 namespace mainspring::pg {
@@ -10,7 +10,7 @@ namespace {
   "(SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM $schema.tokens_given)"
 #define MS_NEVER "9223372036854775807"
 
-constexpr Law kLaws[] = {
+constexpr Invariant kInvariants[] = {
     // -- the row of a job
     {"jobs in an unknown state",
      "SELECT count(*) FROM $schema.jobs WHERE state NOT BETWEEN 0 AND 7"},
@@ -47,10 +47,10 @@ constexpr Law kLaws[] = {
      "$schema.history WHERE span = 60000000 GROUP BY 1, 2) m JOIN $schema.history h ON h.span = "
      "3600000000 AND h.at = m.hour AND h.series = m.series WHERE h.enqueued < m.enqueued OR "
      "h.started < m.started OR h.completed + h.failed + h.dead + h.cancelled < m.ended"},
-    // -- the tables that follow from it
+    // -- the tables derived from jobs
     {"available jobs that are not in their line",
      "WITH b AS MATERIALIZED (SELECT queue, priority, kind, run_at, unnest(ids) AS id FROM "
-     "$schema.bundles) SELECT count(*) FROM $schema.jobs j WHERE state = 2 AND NOT EXISTS (SELECT "
+     "$schema.packs) SELECT count(*) FROM $schema.jobs j WHERE state = 2 AND NOT EXISTS (SELECT "
      "1 FROM b WHERE j.version = 1 AND b.id = j.id AND b.queue = j.queue AND b.priority = "
      "j.priority AND b.kind = j.kind AND b.run_at = j.run_at) AND NOT EXISTS (SELECT 1 FROM "
      "$schema.ready r WHERE r.id = j.id AND r.queue = j.queue AND r.priority = j.priority AND "
@@ -81,8 +81,8 @@ constexpr Law kLaws[] = {
     {"limit keys of jobs that are gone",
      "SELECT count(*) FROM (SELECT id FROM $schema.held_back UNION ALL SELECT id FROM "
      "$schema.running_keys) k WHERE NOT EXISTS (SELECT 1 FROM $schema.jobs j WHERE j.id = k.id)"},
-    {"jobs that stand in a line twice",
-     "SELECT count(*) FROM (SELECT l.id FROM (SELECT unnest(ids) AS id FROM $schema.bundles UNION "
+    {"jobs with two entries in a ready queue",
+     "SELECT count(*) FROM (SELECT l.id FROM (SELECT unnest(ids) AS id FROM $schema.packs UNION "
      "ALL SELECT id FROM $schema.ready UNION ALL SELECT id FROM $schema.held_back) l JOIN "
      "$schema.jobs j ON j.id = l.id WHERE j.state = 2 AND j.version = 1 GROUP BY l.id HAVING "
      "count(*) > 1) t"},
@@ -101,7 +101,7 @@ constexpr Law kLaws[] = {
      "SELECT count(*) FROM $schema.jobs j WHERE expires_at <> 0 AND started_at = 0 AND state NOT "
      "IN (4, 6, 7) AND NOT EXISTS (SELECT 1 FROM $schema.expiring e WHERE e.expires_at = "
      "j.expires_at AND e.id = j.id)"},
-    {"running jobs whose lease nobody will look at",
+    {"running jobs whose lease is never checked",
      "WITH l AS MATERIALIZED (SELECT unnest(ids) AS id FROM $schema.leased) SELECT count(*) FROM "
      "$schema.jobs j WHERE state = 3 AND NOT EXISTS (SELECT 1 FROM l WHERE l.id = j.id)"},
     {"ended jobs that nothing will prune",
@@ -125,6 +125,18 @@ constexpr Law kLaws[] = {
     {"dead letter entries that are not dead",
      "SELECT count(*) FROM $schema.dead_letter d LEFT JOIN $schema.jobs j ON j.id = d.id WHERE "
      "j.state IS DISTINCT FROM 7"},
+    {"dead letter entries with another queue or kind than their jobs",
+     "SELECT count(*) FROM $schema.dead_letter d JOIN $schema.jobs j ON j.id = d.id WHERE d.queue "
+     "<> j.queue OR d.kind <> j.kind"},
+    {"jobs that the index of a searchable path does not have",
+     "SELECT count(*) FROM $schema.search_paths p JOIN $schema.jobs j ON j.queue = p.queue AND "
+     "j.id >= p.above CROSS JOIN LATERAL (SELECT $schema.search_value(j.args, p.path) AS value) v "
+     "WHERE p.stage = 1 AND v.value IS NOT NULL AND NOT EXISTS (SELECT 1 FROM "
+     "$schema.search_values s WHERE s.path = p.id AND s.value = v.value AND s.job = j.id)"},
+    {"values in the index of a searchable path that no job has",
+     "SELECT count(*) FROM $schema.search_values s LEFT JOIN $schema.search_paths p ON p.id = "
+     "s.path LEFT JOIN $schema.jobs j ON j.id = s.job WHERE p.id IS NULL OR (p.stage = 1 AND (j.id "
+     "IS NULL OR $schema.search_value(j.args, p.path) IS DISTINCT FROM s.value))"},
     {"jobs that are counted as expired and were not cancelled",
      "SELECT count(*) FROM $schema.jobs WHERE flags & 2 <> 0 AND state <> 6"},
     {"jobs whose extras are missing",
@@ -151,36 +163,36 @@ constexpr Law kLaws[] = {
      "SELECT count(*) FROM $schema.jobs j WHERE session IS NOT NULL AND state NOT IN (4, 6, 7) AND "
      "NOT EXISTS (SELECT 1 FROM $schema.sessions s WHERE s.queue = j.queue AND s.key = "
      "j.session)"},
-    {"jobs of a session that neither have the turn nor wait for it",
+    {"jobs of a session that neither have the head nor wait for it",
      "SELECT count(*) FROM $schema.jobs j JOIN $schema.sessions s ON s.queue = j.queue AND s.key = "
-     "j.session WHERE j.state NOT IN (4, 6, 7) AND s.turn <> j.id AND (j.state <> 0 OR NOT EXISTS "
+     "j.session WHERE j.state NOT IN (4, 6, 7) AND s.head <> j.id AND (j.state <> 0 OR NOT EXISTS "
      "(SELECT 1 FROM $schema.session_jobs l WHERE l.session = s.id AND l.id = j.id))"},
     {"places in the line of a session without their waiting job",
      "SELECT count(*) FROM $schema.session_jobs l LEFT JOIN $schema.sessions s ON s.id = l.session "
      "LEFT JOIN $schema.jobs j ON j.id = l.id WHERE j.state IS DISTINCT FROM 0 OR j.queue IS "
-     "DISTINCT FROM s.queue OR j.session IS DISTINCT FROM s.key OR s.turn = j.id OR l.id < "
+     "DISTINCT FROM s.queue OR j.session IS DISTINCT FROM s.key OR s.head = j.id OR l.id < "
      "s.first"},
-    {"turns of jobs that have ended, or are of another session",
-     "SELECT count(*) FROM $schema.sessions s LEFT JOIN $schema.jobs j ON j.id = s.turn WHERE "
-     "s.turn <> 0 AND (j.state IS NULL OR j.state IN (4, 6, 7) OR j.queue <> s.queue OR j.session "
+    {"heads of jobs that have ended, or are of another session",
+     "SELECT count(*) FROM $schema.sessions s LEFT JOIN $schema.jobs j ON j.id = s.head WHERE "
+     "s.head <> 0 AND (j.state IS NULL OR j.state IN (4, 6, 7) OR j.queue <> s.queue OR j.session "
      "IS DISTINCT FROM s.key)"},
-    {"sessions in which jobs wait and nobody has the turn, although they are not stopped",
-     "SELECT count(*) FROM $schema.sessions s WHERE turn = 0 AND stop = 0 AND jobs <> 0"},
-    {"stopped sessions in which a job has the turn",
-     "SELECT count(*) FROM $schema.sessions WHERE stop <> 0 AND turn <> 0"},
+    {"sessions with waiting jobs and without a head, although they are not stopped",
+     "SELECT count(*) FROM $schema.sessions s WHERE head = 0 AND stop = 0 AND jobs <> 0"},
+    {"stopped sessions in which a job has the head",
+     "SELECT count(*) FROM $schema.sessions WHERE stop <> 0 AND head <> 0"},
     {"sessions that count their jobs wrong",
      "SELECT count(*) FROM $schema.sessions s LEFT JOIN (SELECT session, count(*) AS n FROM "
      "$schema.session_jobs GROUP BY session) l ON l.session = s.id WHERE s.jobs <> coalesce(l.n, "
-     "0) + CASE WHEN s.turn = 0 THEN 0 ELSE 1 END"},
-    {"jobs that anybody may claim although their session is held, or nobody although it is not",
-     "SELECT count(*) FROM $schema.sessions s JOIN $schema.jobs j ON j.id = s.turn WHERE (s.token "
+     "0) + CASE WHEN s.head = 0 THEN 0 ELSE 1 END"},
+    {"heads that all workers can claim although the session is held, or none although it is not",
+     "SELECT count(*) FROM $schema.sessions s JOIN $schema.jobs j ON j.id = s.head WHERE (s.token "
      "<> 0 AND j.state = 2) OR (s.token = 0 AND j.state = 0)"},
     {"entries of a line that lead to another session",
      "SELECT count(*) FROM $schema.ready r JOIN $schema.jobs j ON j.id = r.id LEFT JOIN "
      "$schema.sessions s ON s.id = r.session WHERE r.session <> 0 AND (s.queue IS DISTINCT FROM "
      "j.queue OR s.key IS DISTINCT FROM j.session)"},
-    {"sessions of which nothing is left, or that are held by nobody, or never looked at",
-     "SELECT count(*) FROM $schema.sessions WHERE (jobs = 0 AND turn = 0 AND token = 0 AND stop = "
+    {"empty sessions, or held without a holder, or never checked",
+     "SELECT count(*) FROM $schema.sessions WHERE (jobs = 0 AND head = 0 AND token = 0 AND stop = "
      "0 AND state IS NULL) OR (token <> 0) <> (worker IS NOT NULL) OR (token <> 0) <> (look_at <> "
      "0) OR look_at > lease_until OR state_bytes <> coalesce(octet_length(state), 0) OR (prune_at "
      "<> 0) <> (jobs = 0 AND token = 0 AND stop = 0)"},
@@ -190,7 +202,7 @@ constexpr Law kLaws[] = {
     {"living jobs of steps that no workflow waits for",
      "SELECT count(*) FROM $schema.jobs j WHERE flags & 4096 <> 0 AND flags & 16 = 0 AND state NOT "
      "IN (4, 6, 7) AND NOT EXISTS (SELECT 1 FROM $schema.workflow_jobs w WHERE w.job = j.id)"},
-    {"ends of jobs that a workflow waits for, and that nobody will tell it",
+    {"ended jobs that a workflow still waits for",
      "SELECT count(*) FROM $schema.workflow_jobs w LEFT JOIN $schema.jobs j ON j.id = w.job WHERE "
      "j.id IS NULL OR j.state IN (4, 6, 7) OR j.flags & 4096 = 0 OR NOT EXISTS (SELECT 1 FROM "
      "$schema.workflows f WHERE f.id = w.workflow)"},
@@ -254,11 +266,11 @@ constexpr Law kLaws[] = {
      "SELECT count(*) FROM $schema.queue_counts WHERE enqueued <> pruned + expired + waiting + "
      "scheduled + available + running + completed + retryable + cancelled + dead"},
     {"counters of an unknown queue",
-     "SELECT count(*) FROM $schema.tallies t WHERE queue <> 0 AND NOT EXISTS (SELECT 1 FROM "
+     "SELECT count(*) FROM $schema.job_counts t WHERE queue <> 0 AND NOT EXISTS (SELECT 1 FROM "
      "$schema.queues q WHERE q.id = t.queue)"},
     {"versions of copies that are missing",
      "SELECT 3 - count(*) FROM $schema.versions WHERE what IN ('queues', 'schedules', 'tokens')"},
-    // -- leases by name
+    // -- named locks
     {"leases whose token would be given again",
      "SELECT count(*) FROM $schema.named_leases WHERE token > " MS_LAST_TOKEN},
     {"leases in an unknown state",
@@ -288,7 +300,7 @@ constexpr Law kLaws[] = {
     {"schedules whose version was given before",
      "SELECT count(*) FROM $schema.schedules s JOIN $schema.removed_schedules r ON r.name = "
      "s.name"},
-    {"ties of jobs that have ended, or to no schedule",
+    {"links of jobs that have ended, or to no schedule",
      "SELECT count(*) FROM $schema.schedule_jobs t LEFT JOIN $schema.jobs j ON j.id = t.job LEFT "
      "JOIN $schema.schedules s ON s.id = t.schedule WHERE j.state IS NULL OR j.state IN (4, 6, 7) "
      "OR s.id IS NULL"},
@@ -317,8 +329,8 @@ constexpr Law kLaws[] = {
 
 }  // namespace
 
-std::span<const Law> laws() {
-  return kLaws;
+std::span<const Invariant> invariants() {
+  return kInvariants;
 }
 
 const std::string_view kRecount =
@@ -326,7 +338,7 @@ const std::string_view kRecount =
     "state, count(*) AS n FROM $schema.jobs GROUP BY 1, 2), kept AS (SELECT t.queue, s.state, "
     "sum(CASE s.state WHEN 0 THEN waiting WHEN 1 THEN scheduled WHEN 2 THEN available WHEN 3 THEN "
     "running WHEN 4 THEN completed WHEN 5 THEN retryable WHEN 6 THEN cancelled WHEN 7 THEN dead "
-    "ELSE expired END)::bigint AS n FROM $schema.tallies t CROSS JOIN generate_series(0, 8) AS "
+    "ELSE expired END)::bigint AS n FROM $schema.job_counts t CROSS JOIN generate_series(0, 8) AS "
     "s(state) WHERE t.queue <> 0 GROUP BY 1, 2) SELECT coalesce(q.name, '?'), coalesce(k.state, "
     "r.state), coalesce(k.n, 0), coalesce(r.n, 0) FROM kept k FULL JOIN real r ON r.queue = "
     "k.queue AND r.state = k.state LEFT JOIN $schema.queues q ON q.id = coalesce(k.queue, "

@@ -1,4 +1,4 @@
-// The laws of the store as queries.
+// The invariants of the store as queries.
 #pragma once
 
 #include <span>
@@ -6,18 +6,18 @@
 
 namespace mainspring::pg {
 
-// A law as a query that counts what breaks it.
-struct Law {
+// An invariant as a query that counts its violations.
+struct Invariant {
   std::string_view what;
   std::string_view sql;
 };
-std::span<const Law> laws();
+std::span<const Invariant> invariants();
 
-// Queue, state (8 = expired), what the counters say, what there is; where the two are different.
+// Queue, state (8 = expired), the counter, the number of rows; only rows where the two differ.
 extern const std::string_view kRecount;
-// Records of the audit with seq > $1, in order, at most $2.
+// Audit records with seq > $1, in order, at most $2.
 extern const std::string_view kAuditPageSql;
-// For this transaction: no limit that is meant for short statements, and room to join in memory.
+// For this transaction: no limits meant for short statements, and memory for joins.
 extern const std::string_view kVerifySettings;
 
 }  // namespace mainspring::pg

@@ -99,7 +99,7 @@ Result<WorkflowStepPage> PostgresStore::workflow_steps(WorkflowId id, int after,
         for (int i = 0; i < rows.size(); ++i)
           states.emplace_back(rows.integer(i, 0), rows.string(i, 1));
         std::map<std::pair<WorkflowRow, std::int64_t>, std::string> known;
-        // With those of packed steps, which have no rows of their own.
+        // Includes packed steps, which have no rows of their own.
         const std::int64_t first = std::int64_t{after} + 1;
         std::int64_t last = std::int64_t{workflow::kMaxPackedSteps};
         if (!states.empty()) last = std::max(last, states.back().first);

@@ -1,4 +1,4 @@
-// Rows of workflows that a transaction has in hand.
+// Rows of workflows that a transaction has loaded.
 #include "store_postgres/workflow_rows.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMaxIdsAtOnce = 1000;
 constexpr int kWorkflowColumns = 7;  // of read_workflow()
-constexpr int kPage = 100;           // of kinds that are read one by one, from an end
+constexpr int kPage = 100;           // for kinds that are read one by one, from one end
 
 std::optional<std::int64_t> us_or_none(WallTime at) {
   return at == WallTime::never() ? std::nullopt : std::optional<std::int64_t>(at.us());
@@ -47,7 +47,7 @@ void PostgresWorkflowRows::clear() {
   looked_up_.clear();
   forgotten_.clear();
   ids_at_once_ = 1;
-  // A server that crashes gives numbers again whose transaction was not committed.
+  // After a crash the server gives numbers of uncommitted transactions again.
   if (!MS_MUTANT(unused_numbers_kept)) spare_ids_.clear();
 }
 
@@ -69,7 +69,7 @@ void PostgresWorkflowRows::lock(const std::vector<WorkflowId>& ids,
   if (wanted.empty() && jobs.empty()) return;
   const Statement& statement = store_.workflow_sql_.lock_of_jobs;
   keep_records(store_.ask(statement, params(Ints(jobs.begin(), jobs.end()), wanted)));
-  for (const WorkflowId id : wanted) held_[id];  // those that are not there
+  for (const WorkflowId id : wanted) held_[id];  // also missing ones
 }
 
 PostgresWorkflowRows::Held& PostgresWorkflowRows::held(WorkflowId id) {
@@ -92,7 +92,7 @@ void PostgresWorkflowRows::look_ahead(const std::vector<WorkflowId>& ids,
   later_look_up(jobs, wanted);
 }
 
-// Of most comes one job: its first, or the next.
+// Most starts and ends make one job: the first, or the next.
 void PostgresWorkflowRows::later_ids(std::size_t ends, int starts) {
   const std::size_t next = ends + static_cast<std::size_t>(starts);
   const bool enough = next < 2 || store_.next_id_ < store_.ids_end_;
@@ -131,7 +131,7 @@ std::optional<WorkflowRecord> PostgresWorkflowRows::load(WorkflowId id) {
   return held(id).record;
 }
 
-// Whoever else asks for the same key waits until this transaction ends.
+// Other transactions with the same key wait until this transaction ends.
 std::optional<WorkflowId> PostgresWorkflowRows::by_key(const std::string& name,
                                                        const std::string& key) {
   for (const auto& [id, held] : held_) {
@@ -163,7 +163,7 @@ void PostgresWorkflowRows::keep_row(WorkflowId id, WorkflowRow kind, std::int64_
   if (found == cells.end()) {
     cells.emplace(number, Cell{.text = std::move(text), .there = there});
   } else if (found->second.there == There::unknown) {
-    found->second.there = there;  // it was put without a look
+    found->second.there = there;  // it was put without a read
   }
 }
 
@@ -270,9 +270,9 @@ JobId PostgresWorkflowRows::make_job(const NewJob& job, const StepJob& of) {
 }
 
 void PostgresWorkflowRows::cancel_job(JobId job, const std::string& reason) {
-  JobInHand* held = store_.job(job);
+  LoadedJob* held = store_.job(job);
   if (held == nullptr || is_terminal(held->row.state)) return;
-  if (held->row.state == JobState::running) return store_.wish_cancel(*held, reason);
+  if (held->row.state == JobState::running) return store_.request_cancel(*held, reason);
   store_.end_job(*held, JobState::cancelled, reason, "");
 }
 
@@ -294,8 +294,8 @@ bool PostgresWorkflowRows::hears(JobId job) {
 
 // -- ends -----------------------------------------------------------------------------------------
 
-// A step that failed may end the whole workflow, and what runs beside it: those jobs are locked
-// before the workflow, as whoever ends one of them does.
+// A failed step may end the whole workflow and cancel the jobs beside it. Those jobs are locked
+// before the workflow, as the end of any of them would do.
 void PostgresWorkflowRows::lock_live_of_failed(const std::vector<StepEnd>& ends) {
   Ints failed;
   for (const StepEnd& end : ends) {
@@ -308,10 +308,10 @@ void PostgresWorkflowRows::lock_live_of_failed(const std::vector<StepEnd>& ends)
   store_.jobs_by_id(beside);
 }
 
-// Whose steps these jobs are, and their workflows, come with the next answers.
+// Reads the steps and workflows of these jobs with the next answers.
 void PostgresWorkflowRows::later_look_up(const Ints& jobs, const Ints& ids) {
   const auto& sql = store_.workflow_sql_;
-  // The row is locked first: what is read behind it is as whoever had it before left it.
+  // Lock the row first: later reads see what its previous owner committed.
   if (ids.empty()) {
     store_.later(sql.ended, params(jobs), [this, jobs](const Rows& rows) {
       keep_records(rows);
@@ -321,7 +321,7 @@ void PostgresWorkflowRows::later_look_up(const Ints& jobs, const Ints& ids) {
   }
   store_.later(sql.lock_of_jobs, params(jobs, ids), [this, ids](const Rows& rows) {
     keep_records(rows);
-    for (const WorkflowId id : ids) held_[id];  // those that are not there
+    for (const WorkflowId id : ids) held_[id];  // also missing ones
   });
   if (jobs.empty()) return;
   store_.later(sql.jobs, params(jobs),
@@ -368,7 +368,7 @@ const std::string* PostgresWorkflowRows::known(const Place& place) {
   return found == cells.end() || !found->second.text ? nullptr : &*found->second.text;
 }
 
-// Of a packed workflow: even if all of these end before it.
+// For a packed workflow: whether the step waits for more than the steps that end now.
 bool PostgresWorkflowRows::waits_for_more(WorkflowId id, int step, std::int64_t ends) {
   const auto& record = held(id).record;
   if (!record) return true;
@@ -377,9 +377,9 @@ bool PostgresWorkflowRows::waits_for_more(WorkflowId id, int step, std::int64_t 
   return summary->states[static_cast<std::size_t>(step) - 1].pending > ends;
 }
 
-// The results that the steps behind this one refer to.
-void PostgresWorkflowRows::add_refs_behind(WorkflowId id, int step, workflow::Start& start,
-                                           std::int64_t ends, std::set<Place>& to) {
+// Adds the results that the steps after this one refer to.
+void PostgresWorkflowRows::add_later_refs(WorkflowId id, int step, workflow::Start& start,
+                                          std::int64_t ends, std::set<Place>& to) {
   const auto ended = workflow::definition_of(start, step);
   if (!ended) return;
   for (const int child : (*ended)->plan.children) {
@@ -391,7 +391,7 @@ void PostgresWorkflowRows::add_refs_behind(WorkflowId id, int step, workflow::St
   }
 }
 
-// What a packed one was started with, as far as its row has been read.
+// Keeps the start data of a packed workflow, once its row has been read.
 void PostgresWorkflowRows::keep_start(WorkflowId id) {
   const std::string* text = known({id, WorkflowRow::text, workflow::kTextStart});
   auto start =
@@ -401,7 +401,7 @@ void PostgresWorkflowRows::keep_start(WorkflowId id) {
     starts_.keep(id, summary->started_at, workflow::make_start(std::move(*start)));
 }
 
-// The steps that ended: their states, and their definitions unless they are in memory.
+// Reads the ended steps: their states, and their definitions unless they are in memory.
 void PostgresWorkflowRows::fetch_own(const std::vector<StepEnd>& ends) {
   std::set<Place> own;
   std::set<WorkflowId> unknown;
@@ -423,11 +423,11 @@ void PostgresWorkflowRows::fetch_own(const std::vector<StepEnd>& ends) {
   for (const WorkflowId id : unknown) keep_start(id);
 }
 
-// What the rules will ask for, in few round trips: the steps that ended, those behind them, and
-// what these refer to. What cannot be read here the rules say.
+// Reads what the rules will need, in few round trips: the ended steps, the steps after them, and
+// the results that these refer to. The rules report what cannot be read here.
 void PostgresWorkflowRows::prefetch(const std::vector<StepEnd>& ends) {
   fetch_own(ends);
-  std::set<Place> behind, before;
+  std::set<Place> later, before;
   const auto with_definition = [](std::set<Place>& to, WorkflowId id, int step) {
     to.emplace(id, WorkflowRow::state, step);
     to.emplace(id, WorkflowRow::spec, step);
@@ -442,20 +442,20 @@ void PostgresWorkflowRows::prefetch(const std::vector<StepEnd>& ends) {
     const bool packed = held_one.record && workflow::is_packed(held_one.record->data);
     if (workflow::Start* start = packed ? starts_.peek(id) : nullptr) {
       const int of = status && status->of != 0 ? status->of : end.of.step;
-      if (!end.of.undo) add_refs_behind(id, of, *start, std::ssize(ends), before);
+      if (!end.of.undo) add_later_refs(id, of, *start, std::ssize(ends), before);
       continue;
     }
-    if (status && status->of != 0) with_definition(behind, id, status->of);
+    if (status && status->of != 0) with_definition(later, id, status->of);
     const std::string* spec = known({id, WorkflowRow::spec, end.of.step});
     if (spec == nullptr || end.of.undo) continue;
     const auto definition = workflow::decode_definition(*spec);
     if (!definition) continue;
     for (const int child : definition->plan.children) {
-      with_definition(behind, id, child);
+      with_definition(later, id, child);
       next.emplace(id, child);
     }
   }
-  fetch(behind);
+  fetch(later);
   for (const auto& [id, step] : next) {
     const std::string* state = known({id, WorkflowRow::state, step});
     const std::string* spec = known({id, WorkflowRow::spec, step});
@@ -497,7 +497,7 @@ void PostgresWorkflowRows::flush_records() {
   flush_records(false);
 }
 
-// New ones are no update of what is there: two of one number would be one.
+// New rows are inserted without updating existing ones: two rows with one number would become one.
 void PostgresWorkflowRows::flush_records(bool fresh) {
   Ints ids, states;
   OptInts wakes, finished;

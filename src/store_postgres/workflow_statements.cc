@@ -1,7 +1,7 @@
-// The texts of the statements on workflows. Times in microseconds; arrays instead of many
+// SQL texts of the statements on workflows. Times in microseconds; arrays instead of many
 // executions. Kinds of rows: 0 text (4: kTextStart), 1 spec, 2 state, 3 result, 6 live, 7 wake, 12
-// child, 13 live_child (WorkflowRow). Living jobs of packed workflows are told by "states": a step
-// that runs (1) and has a job.
+// child, 13 live_child (WorkflowRow). For packed workflows, "states" shows the live jobs: a running
+// step (1) with a job.
 #include "store_postgres/workflow_statements.h"
 
 #include "workflow/step_rows.h"
@@ -40,7 +40,7 @@ constexpr std::string_view kPutJobs =
     "INSERT INTO $schema.workflow_jobs (job, workflow, step, undo) SELECT job, "
     "workflow, step, undo <> 0 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], "
     "$4::bigint[]) AS u(job, workflow, step, undo)";
-// The living jobs of packed workflows `w`, with the numbers of their steps.
+// The live jobs of packed workflows `w`, with the numbers of their steps.
 #define MS_PACKED_LIVE                                                                           \
   "CROSS JOIN LATERAL json_array_elements(CASE WHEN w.data LIKE '%\"states\":[%' THEN "          \
   "w.data::json->'states' END) WITH ORDINALITY AS s(step, number) WHERE s.step->>'state' = '1' " \
@@ -50,7 +50,7 @@ constexpr std::string_view kLiveOfFailed =
     "j.job = ANY($1) AND NOT j.undo) SELECT l.text::bigint FROM f JOIN $schema.workflow_rows l ON "
     "l.workflow = f.id AND l.kind = 6 UNION ALL SELECT (s.step->>'job')::bigint FROM f JOIN "
     "$schema.workflows w ON w.id = f.id " MS_PACKED_LIVE;
-// With those of the children that are cancelled with them.
+// Includes jobs of the children that are cancelled with them.
 constexpr std::string_view kLiveOf =
     "WITH RECURSIVE whole(id) AS (SELECT unnest($1::bigint[]) UNION SELECT c.text::bigint FROM "
     "whole w JOIN $schema.workflow_rows c ON c.workflow = w.id AND c.kind = 13) SELECT "

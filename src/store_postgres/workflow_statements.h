@@ -1,4 +1,4 @@
-// The statements on workflows, their rows, and the jobs of their steps.
+// Statements on workflows, their rows, and the jobs of their steps.
 #pragma once
 
 #include "store_postgres/connection.h"
@@ -7,7 +7,7 @@ namespace mainspring::pg {
 
 struct WorkflowStatements {
   explicit WorkflowStatements(std::string_view schema);
-  // Those that lock do so in the order of ids.
+  // Statements that lock do so in the order of ids.
   Statement next_ids, lock_key, by_key, lock, lock_of_jobs, jobs, ended, fetch, page_up, page_down;
   Statement add, save, put, remove, put_jobs, remove_jobs;
   Statement live_of_failed, live_of, live_of_due, due, first_wake, first_finished, finished,

@@ -1,10 +1,8 @@
-// Workflows: the operations, which the rules decide (src/workflow), and what follows from the ends
-// of steps.
+// Workflows: operations and the effects of ended steps. src/workflow implements the rules.
 //
-// Locks: the jobs that ended ▶ the jobs of workflows that may be cancelled with them ▶ workflows,
-// by id ▶ what is made. Whoever cannot keep that order, because what is to be locked is known too
-// late, may meet another one that waits for him: the database notices, and the batch is tried
-// again.
+// Lock order: the jobs that ended ▶ the jobs of workflows that may be cancelled with them ▶
+// workflows, by id ▶ new rows. If a transaction learns too late what it must lock, it breaks this
+// order and may deadlock; the database detects this, and the batch is retried.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -50,7 +48,7 @@ WorkflowId workflow_named(const Operation& operation) {
 
 }  // namespace
 
-// -- what follows from the ends of steps ----------------------------------------------------------
+// -- effects of ended steps -----------------------------------------------------------------------
 
 bool PostgresStore::settle_workflows() {
   if (ended_steps_.empty()) return false;
@@ -71,7 +69,7 @@ void PostgresStore::write_workflows(WorkflowRules& rules) {
   for (std::string& alarm : rules.take_alarms()) after_.alarms.push_back(std::move(alarm));
 }
 
-// Of a job that this node gave out.
+// For a job that this node gave out.
 bool PostgresStore::ends_step(const Operation& operation) const {
   const auto* finish = std::get_if<Finish>(&operation);
   return finish != nullptr &&
@@ -81,8 +79,8 @@ bool PostgresStore::ends_step(const Operation& operation) const {
          });
 }
 
-// The jobs that the batch names are locked in this round trip, or have been. What a single
-// operation is about it locks itself, unless that has been done.
+// The jobs that the batch names are locked in this round trip, or earlier. A single operation locks
+// its own workflow, unless it is already locked.
 void PostgresStore::lock_workflows(std::span<const Operation> batch) {
   std::vector<WorkflowId> ids;
   std::vector<JobId> jobs, cancelled;
@@ -90,14 +88,14 @@ void PostgresStore::lock_workflows(std::span<const Operation> batch) {
     const auto lease = own_leases_.find(id);
     if (lease != own_leases_.end()) return (lease->second.flags & kFlagStep) != 0;
     settle();
-    const JobInHand* held = in_hand(id);
+    const LoadedJob* held = loaded(id);
     return held != nullptr && (held->row.flags & kFlagStep) != 0;
   };
   int operations = 0, starts = 0;
   bool locked = false;
   for (const Operation& operation : batch) {
     starts += std::holds_alternative<StartWorkflow>(operation) ? 1 : 0;
-    // A step that fails locks the jobs beside it first: see lock_live_of_failed().
+    // A failing step locks the jobs beside it first: see lock_live_of_failed().
     locked = locked || (ends_step(operation) && all_complete(std::get<Finish>(operation)));
     const std::size_t before = ids.size() + jobs.size();
     if (const WorkflowId id = workflow_named(operation)) ids.push_back(id);
@@ -113,7 +111,7 @@ void PostgresStore::lock_workflows(std::span<const Operation> batch) {
     operations += ids.size() + jobs.size() > before ? 1 : 0;
   }
   if (!cancelled.empty()) jobs_by_id(ids_of(ask(workflow_sql_.live_of, params(cancelled))));
-  // That locks jobs of its own before their workflows.
+  // It locks jobs before their workflows.
   const bool wakes = std::any_of(batch.begin(), batch.end(), [](const Operation& operation) {
     return std::holds_alternative<WakeWorkflows>(operation);
   });
@@ -176,7 +174,7 @@ OperationResult PostgresStore::operator()(const WakeWorkflows& op) {
   WorkflowRules rules(workflows_, now_.wall, nullptr, &workflows_.starts());
   for (const WorkflowId id : due) {
     const auto record = workflows_.load(id);
-    if (!record || record->wake_at > now_.wall) continue;  // somebody else was here
+    if (!record || record->wake_at > now_.wall) continue;  // another node was first
     const auto more = rules.wake(id);
     if (!more) throw damaged_workflow(more.error());
     ++result.changed;
@@ -212,7 +210,7 @@ bool PostgresStore::prune_workflows(int limit) {
     const std::int64_t rows =
         ask(workflow_sql_.prune_rows, params(Ints(over), std::int64_t{limit})).affected();
     write(workflow_sql_.prune, params(Ints(over)));
-    // Nothing of it is to be written, and whatever is behind this in the batch reads it anew.
+    // Nothing of it will be written, and later operations of the batch read it again.
     workflows_.clear();
     if (rows >= limit || std::ssize(over) >= limit) return true;
     if (!children) return false;

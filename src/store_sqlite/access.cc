@@ -1,4 +1,4 @@
-// Tokens: who may call. All of them are in memory; readers see a snapshot.
+// Access tokens. All tokens are in memory; readers use a snapshot.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -69,7 +69,7 @@ OperationResult SqliteStore::operator()(const CreateToken& op) {
   return Done{};
 }
 
-// Of those that nobody can use any more, the one that was made first.
+// Removes the oldest token that is revoked or expired.
 bool SqliteStore::drop_oldest_token() {
   auto oldest = tokens_.end();
   for (auto it = tokens_.begin(); it != tokens_.end(); ++it) {
@@ -121,7 +121,8 @@ void SqliteStore::load_tokens() {
   }
 }
 
-// The snapshot first: who has seen the number finds at least what it stands for.
+// Publish the snapshot before the number: a reader of the number then finds this snapshot or a
+// newer one.
 void SqliteStore::publish_tokens() {
   if (!tokens_touched_) return;
   published_tokens_ = std::make_shared<const Tokens>(tokens_);

@@ -1,4 +1,4 @@
-// What people do to jobs and queues: cancel, retry, redrive, pause, retention.
+// Operator actions on jobs and queues: cancel, retry, redrive, pause, retention.
 #include <fmt/format.h>
 
 #include "api/audit_images.h"
@@ -13,7 +13,7 @@ OperationResult SqliteStore::operator()(const Cancel& op) {
   if (lease != leases_.end()) {
     if (!op.within.has(lease->second.queue->name)) return no_job(op.id);
     if (auto other = has_another_version(op.id, op.version)) return std::move(*other);
-    wish_cancel(op.id, lease->second, op.reason);
+    request_cancel(op.id, lease->second, op.reason);
     return CancelResult{.state = JobState::running,
                         .cancel_requested = true,
                         .worker = lease->second.grant->worker};
@@ -33,7 +33,7 @@ OperationResult SqliteStore::operator()(const Cancel& op) {
   return CancelResult{};
 }
 
-void SqliteStore::wish_cancel(JobId id, Lease& lease, const std::string& reason) {
+void SqliteStore::request_cancel(JobId id, Lease& lease, const std::string& reason) {
   if (lease.cancel_requested) return;
   begin_write();
   lease.cancel_requested = true;
@@ -79,7 +79,7 @@ OperationResult SqliteStore::operator()(const RetryJob& op) {
   if (hot->state == JobState::waiting && (hot->flags & kFlagSession) != 0) {
     return Error{
         .code = ErrorCode::conflict,
-        .message = fmt::format("job {} waits for its turn in its session: cancel or resume "
+        .message = fmt::format("job {} waits in its session: cancel or resume "
                                "what is before it",
                                op.id)};
   }
@@ -112,7 +112,7 @@ bool SqliteStore::take_unique_key(const HotRow& hot) {
   const bool found = row.step();
   const JobId holder = found ? row.integer(0) : hot.id;
   const std::int64_t until = found ? row.integer(1) : 0;
-  if (found && !row.is_null(2)) finished_touched_ = true;  // there is nothing to prune then
+  if (found && !row.is_null(2)) finished_touched_ = true;  // pruning need not consider the row
   row.reset();
   if (found && holder == hot.id) return true;
   if (leases_.contains(holder)) return false;
@@ -157,7 +157,7 @@ void SqliteStore::retry_hot(HotRow& hot) {
   save_hot(hot);
   enter(hot);
   count(*hot.queue, hot.state, hot.flags, 1);
-  retie(hot.id, schedule);
+  relink(hot.id, schedule);
 }
 
 OperationResult SqliteStore::operator()(const Redrive& op) {
@@ -233,7 +233,7 @@ void SqliteStore::load_pause(QueueState& queue, std::string_view text) {
   if (queue.paused) set_pause(queue, pause->value_or(QueuePause{}));
 }
 
-// Those whose pause is over; answers how many.
+// Resumes queues whose pause has ended; returns how many.
 int SqliteStore::resume_queues(int limit) {
   int resumed = 0;
   while (!pause_ends_.empty() && pause_ends_.begin()->first <= now_.wall && resumed < limit) {

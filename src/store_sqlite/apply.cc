@@ -1,4 +1,4 @@
-// The frame of a batch: one transaction, one durable commit, and what to do when the disk says no.
+// Applies a batch: one transaction, one durable commit, and recovery from disk errors.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace mainspring::sqlite {
 namespace {
-// How often a store that does not write looks whether it was moved.
+// How often a store without writes checks whether it was moved.
 constexpr Duration kLookForMove = std::chrono::seconds(1);
 }  // namespace
 
@@ -32,13 +32,13 @@ Result<BatchReport> SqliteStore::apply_locked(std::span<const Operation> batch, 
     } catch (const Moved& moved) {
       note_moved(moved.place);
     } catch (const SqlError&) {
-      // Whoever writes next will tell.
+      // The next write reports it.
     }
   }
   if (!moved_to_.empty()) return moved_error();
   auto report =
       apply_once(batch, now, space_.still_full(*db_) || (options_.full && options_.full()));
-  // What frees or finishes work may use the reserve; new work waits for space.
+  // Operations that free space or finish jobs may use the reserve; new jobs wait for space.
   while (!report && report.error().code == ErrorCode::storage_full) {
     const bool new_work = !space_.full();
     try {
@@ -86,7 +86,7 @@ Result<BatchReport> SqliteStore::apply_once(std::span<const Operation> batch, No
     }
     try {
       roll_back();
-      if (!MS_MUTANT(memory_not_read_anew)) load(now.instant), doubt_keys();
+      if (!MS_MUTANT(memory_not_read_again)) load(now.instant), doubt_keys();
     } catch (const SqlError& again) {
       failed_ = true;
       return Error{.code = ErrorCode::io_error, .message = again.message};
@@ -154,7 +154,7 @@ Error SqliteStore::moved_error() const {
 }
 
 void SqliteStore::roll_back() {
-  // After some errors SQLite has rolled back by itself: then there is nothing to undo.
+  // After some errors SQLite has already rolled back: then there is nothing to undo.
   if (sqlite3_get_autocommit(db_->handle()) == 0) db_->execute("ROLLBACK");
   in_transaction_ = false;
   if (!MS_MUTANT(kept_workflow_not_rolled_back)) kept_workflows_.forget();
@@ -170,18 +170,22 @@ void SqliteStore::commit_batch(BatchReport& report) {
     write_finished();
     write_limits();
     write_breakers();
-    write_tallies();
+    write_job_counts();
     write_audit_mark();
     if (due_touched_ || expiring_touched_ || finished_touched_ || sessions_touched_)
       refresh_agenda();
     refresh_workflows();
-    running_.add(begun_running_);
+    running_.add(started_running_);
     if (!MS_MUTANT(ack_before_commit) || now_.wall.ms() % 2 != 0) {
       sql_->commit.bind().run();
       in_transaction_ = false;
     }
+    // Before anything is acknowledged.
+    const auto there = guard_ == nullptr ? Result<void>() : guard_->check_files();
+    if (!there && !MS_MUTANT(removed_files_accepted))
+      throw SqlError{SQLITE_IOERR, there.error().message};
     running_.remove(ended_running_);
-    begun_running_.clear(), ended_running_.clear();
+    started_running_.clear(), ended_running_.clear();
     data_version_ = data_version();
     commits_.fetch_add(1, std::memory_order_relaxed);
   }
@@ -189,7 +193,7 @@ void SqliteStore::commit_batch(BatchReport& report) {
     if (queue->made_available && !queue->is_closed() && queue->has_ready())
       report.effects.available.push_back(queue->name);
     if (queue->made_session_available && !queue->is_closed() && !queue->ready_sessions.empty())
-      report.effects.available.push_back(accept_line(queue->name));
+      report.effects.available.push_back(accept_queue(queue->name));
   }
   name_lines(report.effects);
   tell_breakers(report.effects);
@@ -221,10 +225,10 @@ void SqliteStore::write_finished() {
   finishing_.clear();
 }
 
-void SqliteStore::write_tallies() {
+void SqliteStore::write_job_counts() {
   if (marks_touched_) {
     const auto none = nullptr;
-    sql_->upsert_tally
+    sql_->upsert_job_counts
         .bind(std::int64_t{0}, MS_MUTANT(id_counter_not_kept) ? 1 : next_id_,
               MS_MUTANT(token_counter_not_kept) ? 1 : next_token_, none, next_session_,
               next_workflow_, sessions_lag_ ? 1 : 0, restart_allowance_.count(), none, none, none,
@@ -233,8 +237,8 @@ void SqliteStore::write_tallies() {
     marks_touched_ = false;
   }
   for (const QueueState* queue : touched_) {
-    const Tally& t = queue->tally;
-    sql_->upsert_tally
+    const JobCounts& t = queue->job_counts;
+    sql_->upsert_job_counts
         .bind(queue->id, t.enqueued, t.pruned, t.expired, t.counts[0], t.counts[1], t.counts[2],
               t.counts[3], t.counts[4], t.counts[5], t.counts[6], t.counts[7])
         .run();
@@ -245,11 +249,11 @@ void SqliteStore::write_tallies() {
   for (const std::int64_t block : touched_blocks_) {
     const auto found = live_blocks_.find(block);
     if (found->second == 0) {
-      sql_->delete_tally.bind(kBlockBase + block).run();
+      sql_->delete_job_counts.bind(kBlockBase + block).run();
       live_blocks_.erase(found);
     } else {
       const auto none = nullptr;
-      sql_->upsert_tally
+      sql_->upsert_job_counts
           .bind(kBlockBase + block, found->second, none, none, none, none, none, none, none, none,
                 none, none)
           .run();
@@ -258,8 +262,7 @@ void SqliteStore::write_tallies() {
   touched_blocks_.clear();
 }
 
-// The next times at which the scheduler has something to do, from the first rows of what lies
-// ahead.
+// Computes when the scheduler must act next, from the first row of each kind.
 void SqliteStore::refresh_agenda() {
   const auto first = [](Statement& row) {
     row.bind();
@@ -283,7 +286,7 @@ void SqliteStore::refresh_agenda() {
 
 void SqliteStore::publish() {
   if (touched_.empty() && touched_leases_.empty() && touched_schedules_.empty() &&
-      batch_sessions_.empty() && !tokens_touched_ && !audit_touched_ && !publish_anew_ &&
+      batch_sessions_.empty() && !tokens_touched_ && !audit_touched_ && !republish_ &&
       touched_breakers_.empty() && removed_breakers_.empty() && touched_keys_.empty())
     return;
   MutexLock lock(published_mutex_);
@@ -295,8 +298,8 @@ void SqliteStore::publish() {
   publish_sessions();
   publish_keys();
   publish_breakers();
-  if (publish_anew_) published_queues_.clear();  // after load() every queue is touched
-  publish_anew_ = false;
+  if (republish_) published_queues_.clear();  // after load() every queue is touched
+  republish_ = false;
   for (QueueState* queue : touched_) {
     if (queue->is_removed()) {
       published_queues_.erase(queue->name);
@@ -311,10 +314,10 @@ void SqliteStore::publish() {
     QueueStats& stats = *queue->published;
     stats.paused = queue->paused;
     stats.pause = queue->pause;
-    stats.counts = queue->tally.counts;
-    stats.enqueued = queue->tally.enqueued;
-    stats.pruned = queue->tally.pruned;
-    stats.expired = queue->tally.expired;
+    stats.counts = queue->job_counts.counts;
+    stats.enqueued = queue->job_counts.enqueued;
+    stats.pruned = queue->job_counts.pruned;
+    stats.expired = queue->job_counts.expired;
     stats.oldest_available = queue->oldest();
     stats.retention_completed = queue->retention_completed;
     stats.retention_dead = queue->retention_dead;
@@ -336,7 +339,9 @@ Agenda SqliteStore::agenda() const {
       .next_due = next_due_,
       .next_lease_expiry = lease_ends,
       .next_expiry = next_expiry_,
-      .next_prune = std::min({next_prune_, audit_due_, next_forgotten_, next_workflow_prune_}),
+      .next_prune = has_search_work() ? WallTime()
+                                      : std::min({next_prune_, audit_due_, next_forgotten_,
+                                                  next_workflow_prune_}),
       .next_schedule = fire_order_.empty() ? WallTime::never() : fire_order_.begin()->first,
       .next_workflow = next_workflow_wake_,
       .next_opening =
@@ -346,7 +351,7 @@ Agenda SqliteStore::agenda() const {
 }
 
 bool SqliteStore::has_available(const std::string& name) const {
-  if (name.starts_with('~')) return line_has_available(name);
+  if (name.starts_with('~')) return queue_has_available(name);
   const QueueState* queue = find_queue(name);
   return queue != nullptr && !queue->is_closed() && queue->has_ready();
 }

@@ -1,9 +1,9 @@
-// The audit: records that are appended with the changes they tell of, and the chain they form.
+// The audit: records, appended with the changes that they record, and their hash chain.
 //
 //   batch   [ pause queue ][ Audit ]         one transaction
-//            ^ image before  ^ image after; another one? append
+//            ^ image before  ^ image after; changed? append
 //
-// The image before is read in front of the operation: afterwards it is gone.
+// The image before is read before the operation, which overwrites it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,15 +16,15 @@
 namespace mainspring::sqlite {
 namespace {
 
-// Records that one audit() looks at: bounds its time, whatever the filter.
+// Maximum records examined by one audit(): bounds its time for any filter.
 constexpr std::int64_t kAuditWindow = 20'000;
-constexpr std::size_t kMaxAuditProblems = 20;  // more say nothing more
+constexpr std::size_t kMaxAuditProblems = 20;  // further ones add no information
 
 constexpr const char* kRecordColumns =
     "SELECT seq, at, who, origin, action, object, before, after, hash FROM audit ";
 
 Digest read_hash(std::string_view bytes) {
-  Digest digest{};  // one of another length is wrong, and found so by the chain
+  Digest digest{};  // a digest of another length is wrong; the chain check reports it
   if (bytes.size() == digest.size()) std::copy(bytes.begin(), bytes.end(), digest.begin());
   return digest;
 }
@@ -117,7 +117,7 @@ OperationResult SqliteStore::operator()(const Audit& op) {
   }
   if (about_ == nullptr) {
     return Error{.code = ErrorCode::invalid_argument,
-                 .message = "audit: must stand behind the operation that it is about"};
+                 .message = "an audit record must follow the operation it records"};
   }
   if (!worth_a_record(*about_)) return Done{};
   const AuditObject object = parse_audit_object(op.object);
@@ -131,7 +131,7 @@ void SqliteStore::append_audit(AuditRecord record) {
   if (MS_MUTANT(audit_not_recorded)) return;
   if (MS_MUTANT(audit_commits_apart) && in_transaction_) {
     write_finished();
-    write_tallies();
+    write_job_counts();
     sql_->commit.bind().run();
     in_transaction_ = false;
   }
@@ -155,7 +155,7 @@ void SqliteStore::write_audit_mark() {
       .run();
 }
 
-// -- the end of a record's time
+// -- pruning
 // -----------------------------------------------------------------------------------------
 
 bool SqliteStore::prune_audit(int limit) {
@@ -204,8 +204,8 @@ void SqliteStore::load_audit() {
       *mark = {marks.integer(0), read_hash(marks.text(1))};
     }
   }
-  // More than is known was put there by somebody else: verify() tells, and what is appended goes
-  // behind it.
+  // Records beyond the known head were added by another program: verify() reports them, and new
+  // records are appended after them.
   audit_.head.seq =
       std::max(audit_.head.seq, db_->query_int("SELECT coalesce(max(seq), 0) FROM audit"));
   audit_.records = audit_.head.seq - audit_.base.seq;
@@ -263,8 +263,8 @@ AuditState SqliteStore::audit_state() const {
   return published_audit_;
 }
 
-// `known` is what this process had committed before the snapshot began: records beyond it may have
-// come since, and none up to it may be missing.
+// `known` is what this process had committed before the snapshot started. Later records may have
+// been added since; none up to `known` may be missing.
 void verify_audit(Database& db, const AuditMark& known, std::vector<std::string>& problems) {
   AuditMark marks[2];
   {
@@ -279,7 +279,7 @@ void verify_audit(Database& db, const AuditMark& known, std::vector<std::string>
   while (rows.step()) {
     const AuditRecord record = read_audit_record(rows);
     if (auto wrong = follow_chain(at, {record})) problems.push_back(std::move(*wrong));
-    at = {record.seq, record.hash};  // the next one is judged by itself
+    at = {record.seq, record.hash};  // check the next record on its own
     met = met || at == known;
     if (problems.size() >= kMaxAuditProblems) return;
   }

@@ -1,4 +1,4 @@
-// The audit of the embedded store against hands that reach below it.
+// The audit of the embedded store against changes made directly in the database.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@ constexpr const char* kDropTriggers =
     "DROP TRIGGER audit_appends_only; DROP TRIGGER audit_never_changes; DROP TRIGGER "
     "audit_oldest_go_first; DROP TRIGGER audit_marks_advance; DROP TRIGGER audit_marks_stay;";
 
-// A store with six records, and what somebody else does to its file.
+// A store with six records, and changes that another process makes to its file.
 struct Fixture {
   Fixture() {
     char name[] = "/tmp/mainspring_test_XXXXXX";
@@ -51,7 +51,7 @@ struct Fixture {
     REQUIRE(report);
     REQUIRE(std::holds_alternative<Done>(report->results[1]));
   }
-  // "" or why SQLite refuses it.
+  // "" or SQLite's reason to refuse it.
   std::string meddle(const std::string& sql) {
     sqlite::Database db(directory + "/data/mainspring.db", sqlite::Database::Mode::read_write, "");
     try {
@@ -84,12 +84,12 @@ struct Fixture {
 }  // namespace
 
 TEST_CASE_FIXTURE(Fixture, "the database itself refuses to change the records") {
-  CHECK(meddle("UPDATE audit SET who = 'nobody' WHERE seq = 3").find("never changed") !=
+  CHECK(meddle("UPDATE audit SET who = 'mallory' WHERE seq = 3").find("never changed") !=
         std::string::npos);
   CHECK(meddle("DELETE FROM audit WHERE seq = 3").find("only the oldest") != std::string::npos);
   CHECK(meddle("DELETE FROM audit WHERE seq = 1").find("only the oldest") != std::string::npos);
   CHECK(meddle("DELETE FROM audit") != "");
-  CHECK(meddle("INSERT OR REPLACE INTO audit SELECT seq, at, 'nobody', origin, action, object, "
+  CHECK(meddle("INSERT OR REPLACE INTO audit SELECT seq, at, 'mallory', origin, action, object, "
                "before, after, hash FROM audit WHERE seq = 3")
             .find("only appended") != std::string::npos);
   CHECK(meddle("UPDATE audit_marks SET seq = 2 WHERE id = 1").find("only advance") !=
@@ -98,9 +98,9 @@ TEST_CASE_FIXTURE(Fixture, "the database itself refuses to change the records") 
   CHECK(problems().empty());
 }
 
-TEST_CASE("a record that was altered is named, whatever was altered of it") {
+TEST_CASE("an altered record is named, whichever field was altered") {
   for (const char* change :
-       {"who = 'nobody'", "at = at + 1", "origin = ''", "action = 'resume_queue'",
+       {"who = 'mallory'", "at = at + 1", "origin = ''", "action = 'resume_queue'",
         "object = 'queue/other'", "before = NULL", "after = '{}'", "hash = zeroblob(32)"}) {
     Fixture other;
     other.tamper(fmt::format("UPDATE audit SET {} WHERE seq = 3", change));
@@ -110,7 +110,7 @@ TEST_CASE("a record that was altered is named, whatever was altered of it") {
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "records that were removed are named, wherever they stood") {
+TEST_CASE_FIXTURE(Fixture, "removed records are named, wherever they were") {
   tamper("DELETE FROM audit WHERE seq = 3");
   CHECK(named("audit record 4 follows 2"));
   Fixture first;
@@ -119,12 +119,12 @@ TEST_CASE_FIXTURE(Fixture, "records that were removed are named, wherever they s
   Fixture last;
   last.tamper("DELETE FROM audit WHERE seq >= 5");
   CHECK(last.named("audit records 5 to 6 are missing"));
-  last.open();  // what comes after them does not hide it
+  last.open();  // later records do not hide it
   last.pause(true);
   CHECK(last.named("audit record 7 follows 4"));
 }
 
-TEST_CASE_FIXTURE(Fixture, "a record that was put in is named, and the store goes on behind it") {
+TEST_CASE_FIXTURE(Fixture, "an inserted record is named, and the store continues after it") {
   tamper(
       "INSERT INTO audit SELECT 7, at, who, origin, action, object, before, after, hash FROM "
       "audit WHERE seq = 6");
@@ -136,15 +136,15 @@ TEST_CASE_FIXTURE(Fixture, "a record that was put in is named, and the store goe
   CHECK(named("audit record 7"));
 }
 
-TEST_CASE_FIXTURE(Fixture, "an end of the chain made anew is found while the store is open") {
-  // Removes the newest record and moves the mark as if it had never been there.
+TEST_CASE_FIXTURE(Fixture, "a rewritten end of the chain is found while the store is open") {
+  // Removes the newest record and moves the mark as if the record had never existed.
   tamper(
       "DELETE FROM audit WHERE seq = 6; UPDATE audit_marks SET seq = 5, hash = (SELECT hash "
       "FROM audit WHERE seq = 5) WHERE id = 1");
   CHECK(named("audit record 6"));
 }
 
-TEST_CASE_FIXTURE(Fixture, "records that were pruned do not come back") {
+TEST_CASE_FIXTURE(Fixture, "pruned records do not come back") {
   clock.advance(std::chrono::hours(1));
   REQUIRE(store->apply(std::vector<Operation>{PruneJobs{}}, clock.now()));
   CHECK(store->audit_state().base.seq == kRecords);
@@ -156,7 +156,7 @@ TEST_CASE_FIXTURE(Fixture, "records that were pruned do not come back") {
   CHECK(named("audit record 2"));
 }
 
-TEST_CASE_FIXTURE(Fixture, "a backup has the tokens and the records, and its chain goes on") {
+TEST_CASE_FIXTURE(Fixture, "a backup has the tokens and the records, and its chain continues") {
   CreateToken create;
   create.token.name = "ci";
   create.token.digest = sha256("text");

@@ -1,4 +1,4 @@
-// Breakers of queues: in memory, and a row each that is written with the batch that changed it.
+// Circuit breakers: in memory, with one row each, written with the batch that changed it.
 #include "api/breaker_shapes.h"
 #include "base/mutant.h"
 #include "store_sqlite/store_impl.h"
@@ -14,11 +14,11 @@ void SqliteStore::touch(Breaker& breaker) {
   begin_write();
   if (breaker.touched) return;
   breaker.touched = true;
-  breaker.told = breaker.meter.state();
+  breaker.reported = breaker.meter.state();
   touched_breakers_.push_back(&breaker);
 }
 
-// What it let begin of a queue that names it no more says nothing to it.
+// After a queue drops the breaker, the ends of the queue's running jobs do not count for it.
 void SqliteStore::set_breaker(QueueState& queue, const std::string& name) {
   Breaker* const breaker = name.empty() ? nullptr : find_breaker(name);
   if (breaker == queue.breaker) return;
@@ -39,7 +39,7 @@ void SqliteStore::set_breaker(QueueState& queue, const std::string& name) {
   breaker->queues.push_back(&queue);
 }
 
-// An open one whose time is over is half open.
+// An open breaker whose time is over becomes half open.
 void SqliteStore::step_breaker(Breaker& breaker) {
   if (breaker.meter.state() != BreakerState::open || breaker.meter.open_until() > now_.wall) return;
   touch(breaker);
@@ -68,7 +68,7 @@ void SqliteStore::end_under_breaker(JobId id, const Lease& lease, BreakerMeter::
   touch(*breaker);
   breaker->meter.end(breaker->settings, {id, lease.token}, lease.grant->claimed_at, how, now_.wall);
   if (open_for) breaker->meter.open_for(breaker->settings, *open_for, now_.wall);
-  const bool wakes = !MS_MUTANT(end_of_probe_wakes_nobody);
+  const bool wakes = !MS_MUTANT(end_of_probe_wakes_no_worker);
   if (breaker->meter.probes().size() != probes && wakes) open_queues_of(*breaker);
 }
 
@@ -153,7 +153,7 @@ void SqliteStore::write_breakers() {
 
 void SqliteStore::tell_breakers(Effects& effects) {
   for (const Breaker* breaker : touched_breakers_) {
-    if (breaker->told == breaker->meter.state()) continue;
+    if (breaker->reported == breaker->meter.state()) continue;
     BreakerInfo& info = effects.breakers.emplace_back();
     info.name = breaker->name;
     info.settings = breaker->settings;
@@ -176,7 +176,7 @@ void SqliteStore::load_breakers() {
   }
 }
 
-// Behind the leases: a copy may have come without the ends of probes.
+// Runs after the leases are loaded: a copied store may lack the ends of probes.
 void SqliteStore::settle_probes() {
   for (auto& [name, breaker] : breakers_) {
     const std::vector<BreakerMeter::Probe> probes = breaker.meter.probes();
@@ -189,7 +189,7 @@ void SqliteStore::settle_probes() {
 }
 
 void SqliteStore::publish_breakers() {
-  if (publish_anew_) published_breakers_.clear();
+  if (republish_) published_breakers_.clear();
   const auto publish = [this](const Breaker& breaker) MS_REQUIRES(published_mutex_) {
     PublishedBreaker& out = published_breakers_[breaker.name];
     out = {.settings = breaker.settings, .meter = breaker.meter};
@@ -198,7 +198,7 @@ void SqliteStore::publish_breakers() {
   };
   for (const std::string& name : std::exchange(removed_breakers_, {}))
     published_breakers_.erase(name);
-  if (publish_anew_) {
+  if (republish_) {
     for (const auto& [name, breaker] : breakers_) publish(breaker);
   }
   for (Breaker* breaker : std::exchange(touched_breakers_, {})) {

@@ -1,4 +1,4 @@
-// Claim: takes the first jobs over the lines of its queues.
+// Claim: takes the first jobs from the ready queues of its queues.
 #include "store_sqlite/claim.h"
 
 #include <algorithm>
@@ -10,12 +10,12 @@
 namespace mainspring::sqlite {
 namespace {
 
-// For a heap whose top is the first job over all streams.
+// Heap order: the top is the stream with the first job.
 bool later(const ClaimStream& a, const ClaimStream& b) {
   return b.place < a.place;
 }
 
-// `place` is that of its first job; false if there is none.
+// Sets `place` to that of the stream's first job; false if the stream is empty.
 bool find_place(ClaimStream& stream, WallTime now) {
   if (stream.fronts != nullptr) {
     const auto* first = stream.fronts->first();
@@ -31,7 +31,7 @@ bool find_place(ClaimStream& stream, WallTime now) {
 }  // namespace
 
 ReadyKey place_now(const QueueState& queue, const ReadyKey& at, WallTime now) {
-  if (!queue.limits.ageing || MS_MUTANT(aged_behind_higher)) return at;
+  if (!queue.limits.ageing || MS_MUTANT(aged_after_higher)) return at;
   return {effective_priority(at.priority(), at.run_at(), queue.limits.ageing, now), at.run_at(),
           at.id()};
 }
@@ -52,16 +52,16 @@ void SqliteStore::add_streams(ClaimWalk& claim, QueueState& queue) {
     skip_idle(claim, stream);
     if (find_place(stream, now_.wall)) claim.heap.push_back(stream);
   };
-  for (auto& [kind, line] : queue.ready) {
-    if (line.empty() || !wanted(kind)) continue;
+  for (auto& [kind, ready] : queue.ready) {
+    if (ready.empty() || !wanted(kind)) continue;
     if (fair != nullptr) {
-      fair->add_free(kind, line);
+      fair->add_free(kind, ready);
     } else if (!queue.limits.ageing) {
-      add({&queue, kind, &line, line.begin(), -1, nullptr, nowhere});
+      add({&queue, kind, &ready, ready.begin(), -1, nullptr, nowhere});
     } else {
-      for (auto at = line.begin(); at != line.end();) {
-        add({&queue, kind, &line, at, at->priority(), nullptr, nowhere});
-        at = line.lower_bound(ReadyKey(at->priority() + 1, WallTime(), 0));
+      for (auto at = ready.begin(); at != ready.end();) {
+        add({&queue, kind, &ready, at, at->priority(), nullptr, nowhere});
+        at = ready.lower_bound(ReadyKey(at->priority() + 1, WallTime(), 0));
       }
     }
   }
@@ -76,10 +76,10 @@ void SqliteStore::add_streams(ClaimWalk& claim, QueueState& queue) {
 }
 
 OperationResult SqliteStore::operator()(const Claim& op) {
-  if (is_of_line(op)) {
-    if (const auto session = parse_session_line(op.queues[0]))
+  if (is_of_queue(op)) {
+    if (const auto session = parse_session_queue(op.queues[0]))
       return claim_of_session(op, *session);
-    return claim_next_session(op, find_queue(queue_of_line(op.queues[0])));
+    return claim_next_session(op, find_queue(base_queue_of(op.queues[0])));
   }
   if (op.job != 0) return claim_named(op);
   ClaimResult result;
@@ -111,10 +111,10 @@ OperationResult SqliteStore::operator()(const Claim& op) {
       heap.pop_back();
       continue;
     }
-    if (waits != Waits::nobody) {
+    if (waits != Waits::no) {
       pass_waiting(first);
     } else if (first.fronts != nullptr) {
-      take_turn(claim, *first.fronts);
+      take_fair(claim, *first.fronts);
     } else {
       take_first(claim, first);
     }
@@ -130,8 +130,8 @@ OperationResult SqliteStore::operator()(const Claim& op) {
   return result;
 }
 
-// Among other streams only a job that can begin may stand for its queue: behind one whose turn it
-// is may be an older one.
+// A stream's first job represents its queue among other streams, so it must be able to start: an
+// older job may follow it.
 void SqliteStore::skip_idle(ClaimWalk& claim, ClaimStream& stream) {
   if (stream.fronts == nullptr || claim.op.queues.size() == 1) return;
   while (FairFronts::Front* first = stream.fronts->first()) {
@@ -164,7 +164,7 @@ void SqliteStore::take_first(ClaimWalk& claim, ClaimStream& first) {
   }
 }
 
-void SqliteStore::take_turn(ClaimWalk& claim, FairFronts& fronts) {
+void SqliteStore::take_fair(ClaimWalk& claim, FairFronts& fronts) {
   QueueState& queue = fronts.queue();
   FairFronts::Front& front = *fronts.first();
   const std::string key = front.key == nullptr ? "" : front.key->key;
@@ -174,7 +174,7 @@ void SqliteStore::take_turn(ClaimWalk& claim, FairFronts& fronts) {
     claim.bytes += claimed_bytes(claim.jobs.back());
     front.line->erase(front.at);
     if (front.key != nullptr) claim.taken[&queue].push_back(key);
-    count_turn(queue, key, cost);
+    count_fair(queue, key, cost);
   }
   fronts.pass(front);
 }

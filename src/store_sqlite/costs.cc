@@ -1,7 +1,7 @@
-// Costs: which slots the jobs of heavy kinds take, and who waits where one does not fit.
+// Costs: the slots that jobs of expensive kinds use, and what waits if such a job does not fit.
 //
-// What runs is known by the counters of its queue and key, one slot for each job, and by what these
-// take beyond that. A queue without costs pays a look at an empty map.
+// The counters of a queue and its keys count one slot per running job; `extra` counts the slots
+// beyond that. A queue without costs pays only for a look into an empty map.
 #include <algorithm>
 
 #include "base/assert.h"
@@ -25,12 +25,12 @@ int SqliteStore::extra_of_queue(const QueueState& queue, int cost) {
   return cost > 1 && most ? slots_of(cost, *most) - 1 : 0;
 }
 
-// By the limits as they are now.
+// Recounts with the current limits.
 void SqliteStore::count_costs(QueueState& queue) {
   queue.extra = 0;
   for (auto& [name, key] : queue.limit_keys) {
     key->extra = 0;
-    note_key_rate(*key);  // it may be waited for until there is enough for another cost
+    note_key_rate(*key);  // the key may be waited for with another cost
     touched_keys_.emplace_back(&queue, name);
   }
   if (queue.limits.costs.empty()) return;
@@ -42,17 +42,17 @@ void SqliteStore::count_costs(QueueState& queue) {
   }
 }
 
-// Nobody has started it in time: it holds up nobody.
+// An expired job delays no other job.
 bool SqliteStore::is_over(JobId id) {
   const auto hot = load_hot(id);
   MS_ASSERT(hot, "an available job has its record");
   return hot->expires_at && !hot->started_at && *hot->expires_at <= now_.wall.us();
 }
 
-// Of a queue with costs: who waits because the first job of the stream does not fit.
+// For a queue with costs: what waits because the first job of the stream does not fit.
 Waits SqliteStore::who_waits(ClaimWalk& claim, const ClaimStream& first) {
   QueueState& queue = *first.queue;
-  if (queue.limits.costs.empty()) return Waits::nobody;
+  if (queue.limits.costs.empty()) return Waits::no;
   const FairFronts::Front* front = first.fronts == nullptr ? nullptr : first.fronts->first();
   const JobId id = front == nullptr ? first.at->id() : front->at.id();
   LimitKey* const key = front == nullptr ? key_of_ready(queue, id) : front->key;
@@ -63,7 +63,7 @@ Waits SqliteStore::who_waits(ClaimWalk& claim, const ClaimStream& first) {
       room_of_key(queue.limits.per_key, key->slots_taken(), key->meter, now_.wall).fits(cost);
   const bool fits_queue = room(queue).fits(cost);
   const bool fits_claim = claim.slots + std::min(cost, claim.op.max) <= claim.op.max;
-  if ((fits_key && fits_queue && fits_claim) || is_over(id)) return Waits::nobody;
+  if ((fits_key && fits_queue && fits_claim) || is_over(id)) return Waits::no;
   if (!fits_key) {
     if (!MS_MUTANT(light_overtakes_heavy_of_key)) claim.waiting_keys.insert(key);
     return Waits::key;
@@ -72,7 +72,7 @@ Waits SqliteStore::who_waits(ClaimWalk& claim, const ClaimStream& first) {
   return Waits::claim;
 }
 
-// Behind a job that waits for its key, or with it all of its key.
+// Skips a job that waits for its key, and with fair keys all jobs of the key.
 void SqliteStore::pass_waiting(ClaimStream& first) {
   if (first.fronts == nullptr) {
     ++first.at;
@@ -81,7 +81,7 @@ void SqliteStore::pass_waiting(ClaimStream& first) {
   }
 }
 
-// A job that may have held up others is not in its line any more, and was not claimed.
+// A job that may have delayed others left the ready queue without being claimed.
 void SqliteStore::heavy_left(QueueState& queue, std::int32_t kind) {
   if (cost_of(queue, kind) == 1) return;
   queue.made_available = queue.made_session_available = true;

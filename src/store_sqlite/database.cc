@@ -1,4 +1,4 @@
-// Database and Statement over the C interface of SQLite.
+// Database and Statement: a C++ layer over the C interface of SQLite.
 #include "store_sqlite/database.h"
 
 #include <fmt/format.h>
@@ -13,9 +13,9 @@
 namespace mainspring::sqlite {
 namespace {
 
-constexpr int kBusyMs = 10'000;  // how long a statement waits for a lock of another program
+constexpr int kBusyMs = 10'000;  // how long a statement waits for another program's lock
 
-// What the code says of the file at `path`, and what to do about it.
+// What the code means for the file at `path`, and what to do about it.
 std::string explain(int code, const std::string& path) {
   if (is_full(code))
     return fmt::format("{}: the disk is full: free space on its file system", path);
@@ -80,7 +80,7 @@ Database::~Database() {
 }
 
 void Database::fail(int code, std::string_view what) const {
-  // A quota that is used up is a full disk.
+  // An exhausted quota counts as a full disk.
   if (code == SQLITE_IOERR_WRITE && sqlite3_system_errno(db_) == EDQUOT) code = SQLITE_FULL;
   const char* path = sqlite3_db_filename(db_, "main");
   throw SqlError{code, explain(code, path == nullptr ? "the store" : path),
@@ -122,7 +122,7 @@ void rewrite_log(const std::string& database, const std::string& vfs_name) {
   int flags = 0;
   check(vfs->xOpen(vfs, log.c_str(), file, SQLITE_OPEN_READWRITE | SQLITE_OPEN_WAL, &flags));
   const auto rewrite = [&] {
-    constexpr sqlite3_int64 kChunk = 64 << 10;  // the system VFS cuts writes at 128 KiB
+    constexpr sqlite3_int64 kChunk = 64 << 10;  // the system VFS splits writes at 128 KiB
     std::string chunk(kChunk, '\0');
     sqlite3_int64 size = 0;
     int code = file->pMethods->xFileSize(file, &size);

@@ -1,5 +1,5 @@
-// Database and Statement: SQLite with RAII, typed binds, and errors as one exception that never
-// leaves this module.
+// Database and Statement: SQLite with RAII, typed binds, and errors as one exception type that
+// never leaves this module.
 #pragma once
 
 #include <sqlite3.h>
@@ -14,14 +14,14 @@
 
 namespace mainspring::sqlite {
 
-// Thrown by everything here; caught where the module's functions return a Result.
+// Thrown by all functions here; caught where the module's functions return a Result.
 struct SqlError {
   int code;             // SQLite's extended result code
-  std::string message;  // for users: the path, what is wrong, what to do
-  std::string detail{};  // for the log: the statement, and SQLite's words
+  std::string message;  // for users: the path, the problem, what to do
+  std::string detail{};  // for the log: the statement and SQLite's message
 };
 Error to_error(const SqlError& error);
-// No space for a page, or for the index of the write-ahead log. Nothing was written.
+// No space for a page or for the index of the write-ahead log. Nothing was written.
 inline bool is_full(int code) {
   return (code & 0xff) == SQLITE_FULL || code == SQLITE_IOERR_SHMSIZE;
 }
@@ -37,8 +37,8 @@ class Database {
 
   void execute(const char* sql);
   std::int64_t query_int(const char* sql);
-  // Moves the write-ahead log into the database, unless that would have to wait; `shorten`: and
-  // frees its file.
+  // Moves the write-ahead log into the database, unless that would have to wait. `shorten`: also
+  // truncates the log file.
   void checkpoint_now(bool shorten);
   sqlite3* handle() const { return db_; }
   [[noreturn]] void fail(int code, std::string_view what) const;
@@ -47,15 +47,15 @@ class Database {
   sqlite3* db_ = nullptr;
 };
 
-// Writes the write-ahead log that a process before left behind onto itself and syncs it, before it
-// is opened. Where that process stopped at a failed fsync, the log may be whole in the page cache
-// and not on the disk, and the kernel believes it written: recovering from it would carry on with
-// frames that the next power cut takes away. Source: https://wiki.postgresql.org/wiki/Fsync_Errors
+// Rewrites the write-ahead log of an earlier process in place and syncs it, before the database is
+// opened. If that process stopped at a failed fsync, the log may be complete in the page cache but
+// not on the disk, while the kernel considers it written. Recovery would then use frames that the
+// next power failure destroys. Source: https://wiki.postgresql.org/wiki/Fsync_Errors
 void rewrite_log(const std::string& database, const std::string& vfs);
 
-// A prepared statement, made once and used many times. bind() in order, then step() until it is
-// false; reset() before the next use (run() does it all for a statement without rows). Bound text
-// must live until the reset.
+// A prepared statement, created once and used many times. Call bind() in order, then step() until
+// it returns false, then reset() before the next use (run() does all of it for a statement without
+// rows). Bound text must live until the reset.
 class Statement {
  public:
   Statement(Database& db, const char* sql);
@@ -79,7 +79,7 @@ class Statement {
   void reset() { sqlite3_reset(statement_); }
 
   std::int64_t integer(int column) const { return sqlite3_column_int64(statement_, column); }
-  // A value of an enumeration that ends with `last`; throws if it is none, as on a damaged disk.
+  // A value of an enumeration that ends with `last`; throws for other values, as on a damaged disk.
   template <class Enum>
   Enum one_of(int column, Enum last) const {
     const std::int64_t value = integer(column);
@@ -135,7 +135,7 @@ class Statement {
   }
 };
 
-// Resets a statement when the scope ends, so that no read transaction stays open.
+// Resets a statement at the end of the scope, so that no read transaction stays open.
 class ResetGuard {
  public:
   explicit ResetGuard(Statement& s) : statement_(s) {}
@@ -147,7 +147,7 @@ class ResetGuard {
   Statement& statement_;
 };
 
-// A read transaction, so that several statements see one state.
+// A read transaction, so that several statements see the same state.
 class Snapshot {
  public:
   explicit Snapshot(Database& db) : db_(db) { db_.execute("BEGIN"); }

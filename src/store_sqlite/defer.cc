@@ -1,4 +1,4 @@
-// Jobs that are put aside, and claims that name their job.
+// Deferred jobs, and claims that name their job.
 #include <algorithm>
 
 #include "base/assert.h"
@@ -7,7 +7,7 @@
 
 namespace mainspring::sqlite {
 
-// Of those that would count: before any of the request is done.
+// Considers only results that would be accepted; runs before anything of the request is applied.
 std::optional<Error> SqliteStore::cannot_defer_all(const Finish& op) {
   for (const JobOutcome& job : op.results) {
     const auto found = leases_.find(job.id);
@@ -30,7 +30,7 @@ void SqliteStore::defer_attempt(JobId id, Lease& lease, const Defer& defer) {
               lease.attempt - (MS_MUTANT(defer_burns_attempt) ? 0 : 1));
 }
 
-// It goes on, or ends: the caller writes the row.
+// The job continues or ends: the caller writes the row.
 void SqliteStore::undefer(HotRow& hot) {
   if ((hot.flags & kFlagDeferred) == 0) return;
   hot.flags &= ~kFlagDeferred;
@@ -47,7 +47,7 @@ RoomForNamed SqliteStore::room_for(const HotRow& hot) {
   if ((hot.flags & kFlagLimitKey) == 0 || !queue.limits.per_key.any()) return out;
   const auto key = queue.limit_keys.find(limit_key_of(hot.id));
   if (key == queue.limit_keys.end()) return out;
-  note_key_rate(*key->second);  // without available jobs nobody has opened it
+  note_key_rate(*key->second);  // without available jobs the key was not opened
   const LimitKey& of = *key->second;
   if (of.is_full() ||
       !room_of_key(queue.limits.per_key, of.slots_taken(), of.meter, now_.wall).fits(cost))
@@ -81,8 +81,8 @@ OperationResult SqliteStore::claim_named(const Claim& op) {
   return give_named(op, *hot);
 }
 
-// It stands in the line for a moment: what runs is told by the grants of jobs whose rows say
-// available.
+// Enters the job into the ready queue for a moment: only a job whose row says available can get a
+// grant, which makes it running.
 ClaimResult SqliteStore::give_named(const Claim& op, HotRow& hot) {
   begin_write();
   QueueState& queue = *hot.queue;

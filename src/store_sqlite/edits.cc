@@ -32,7 +32,7 @@ std::optional<Error> SqliteStore::has_another_version(JobId id, std::int64_t ver
     job = running_job(id, lease->second);
   } else {
     const auto hot = load_hot(id);
-    if (!hot) return std::nullopt;  // the caller says that it is missing
+    if (!hot) return std::nullopt;  // the caller reports that it is missing
     job = changed_job(*hot);
   }
   const auto good = check_version(version, job);
@@ -66,7 +66,9 @@ void SqliteStore::edit_hot(HotRow& hot, const EditJob& op) {
   if (op.args || op.tags) {
     const auto args = op.args ? std::optional<std::string_view>(*op.args) : std::nullopt;
     const std::string tags = op.tags ? join_tags(*op.tags) : "";
+    if (op.args) unindex_args(*hot.queue, hot.id);
     sql_->edit_body.bind(hot.id, args, op.tags ? 1 : 0, Statement::text_or_null(tags)).run();
+    if (op.args) index_args(*hot.queue, hot.id, *op.args);
   }
   if (op.args && !MS_MUTANT(edit_keeps_memos)) {
     drop_memos(hot.id, hot.flags);

@@ -21,7 +21,7 @@ WallTime SqliteStore::run_at_of(const NewJob& job) const {
   return job.delay ? now_.wall + *job.delay : now_.wall;
 }
 
-// Why so many new jobs are not taken; nullopt = they are.
+// Why this number of new jobs is refused; nullopt = accepted.
 std::optional<Error> SqliteStore::no_room(std::size_t jobs) const {
   if (refuse_enqueues_) {
     return Error{.code = ErrorCode::storage_full,
@@ -141,8 +141,9 @@ EnqueuedJob SqliteStore::make_job(const NewJob& job, WallTime run_at, JobState s
             Statement::text_or_null(job.session), Statement::text_or_null(job.reply_session),
             Statement::text_or_null(job.limit_key))
       .run();
+  index_args(queue, hot.id, job.args);
   if (job.unique) {
-    // Without a window the key is free as soon as the job ends, wherever the wall clock is set to.
+    // Without a window the key is free when the job ends, regardless of the wall clock.
     const Duration window = job.unique->window;
     const std::int64_t until = window > Duration(0) ? (now_.wall + window).us() : 0;
     sql_->upsert_unique.bind(queue.id, job.unique->key, hot.id, until).run();
@@ -152,7 +153,7 @@ EnqueuedJob SqliteStore::make_job(const NewJob& job, WallTime run_at, JobState s
     expiring_touched_ = true;
   }
   enter(hot);
-  ++queue.tally.enqueued;
+  ++queue.job_counts.enqueued;
   count(queue, hot.state, hot.flags, 1);
   add_live(hot.id, 1);
   return {.id = hot.id, .state = hot.state};
@@ -162,7 +163,7 @@ std::optional<EnqueuedJob> SqliteStore::enqueue_unique(const NewJob& job, QueueS
                                                        WallTime run_at) {
   JobId id = 0;
   WallTime until;
-  std::optional<JobState> ended;  // of a job that is gone
+  std::optional<JobState> ended;  // the state of a pruned job
   {
     Statement& row = sql_->select_unique;
     row.bind(queue.id, job.unique->key);
@@ -174,7 +175,7 @@ std::optional<EnqueuedJob> SqliteStore::enqueue_unique(const NewJob& job, QueueS
   }
   if (ended) {
     if (now_.wall < until) return EnqueuedJob{.id = id, .state = *ended, .duplicate = true};
-    finished_touched_ = true;  // it is taken before it was pruned
+    finished_touched_ = true;  // the key was taken over before the job was pruned
     return std::nullopt;
   }
   if (leases_.contains(id))
@@ -185,8 +186,8 @@ std::optional<EnqueuedJob> SqliteStore::enqueue_unique(const NewJob& job, QueueS
     if (now_.wall >= until) return std::nullopt;
     return EnqueuedJob{.id = id, .state = hot->state, .duplicate = true};
   }
-  const bool aside = (hot->flags & (kFlagDeferred | kFlagQuarantined)) != 0;
-  if (aside && !MS_MUTANT(deferred_replaced))
+  const bool deferred_or_quarantined = (hot->flags & (kFlagDeferred | kFlagQuarantined)) != 0;
+  if (deferred_or_quarantined && !MS_MUTANT(deferred_replaced))
     return EnqueuedJob{.id = id, .state = hot->state, .duplicate = true};
   switch (job.unique->on_conflict) {
     case OnConflict::keep:
@@ -224,6 +225,7 @@ void SqliteStore::replace_job(HotRow& hot, const NewJob& job, WallTime run_at) {
   drop_memos(hot.id, hot.flags);
   const std::string tags = join_tags(job.tags);
   const std::string follow_ups = encode_follow_ups(job.follow_ups);
+  unindex_args(*hot.queue, hot.id);
   sql_->update_body
       .bind(hot.id, job.args, job.max_attempts, timeout_us(job.timeout),
             Statement::text_or_null(tags), Statement::text_or_null(job.headers),
@@ -231,6 +233,7 @@ void SqliteStore::replace_job(HotRow& hot, const NewJob& job, WallTime run_at) {
             Statement::text_or_null(follow_ups), Statement::text_or_null(job.reply_session),
             Statement::text_or_null(job.limit_key))
       .run();
+  index_args(*hot.queue, hot.id, job.args);
   save_hot(hot);
   enter(hot);
   count(*hot.queue, hot.state, hot.flags, 1);

@@ -1,5 +1,5 @@
-// What becomes of the ticks of schedules: the row in the ledger, the job, and the next time, in one
-// transaction; and the jobs that wait for the end of others.
+// Decides ticks of schedules: the ledger row, the job and the next time are one transaction. Also
+// starts the jobs that wait for earlier jobs of their schedule.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ OperationResult SqliteStore::operator()(const FireSchedule& op) {
   return result;
 }
 
-// A scheduler whose clock is ahead fires nothing before its time: the store's clock counts.
+// A scheduler with a fast clock fires nothing early: the store's clock decides.
 bool SqliteStore::is_early(const FireSchedule& op) const {
   return std::any_of(op.ticks.begin(), op.ticks.end(), [&](const Tick& tick) {
     return tick.until.value_or(tick.nominal) > now_.wall;
@@ -51,10 +51,9 @@ std::optional<Error> SqliteStore::check_fire(const FireSchedule& op,
   const bool as_planned =
       info.version == op.version && !info.paused && info.next == op.expected_next;
   if (op.source == TickSource::schedule && !as_planned) {
-    return Error{
-        .code = ErrorCode::conflict,
-        .message = fmt::format(
-            "schedule {}: has changed since its ticks were planned: plan them anew", op.name)};
+    return Error{.code = ErrorCode::conflict,
+                 .message = fmt::format(
+                     "schedule {}: changed since its ticks were planned: plan again", op.name)};
   }
   if (op.source == TickSource::schedule && is_early(op) && !MS_MUTANT(early_tick_taken)) {
     return Error{.code = ErrorCode::unavailable,
@@ -80,7 +79,7 @@ std::optional<Error> SqliteStore::check_fire(const FireSchedule& op,
   return std::nullopt;
 }
 
-// One tick: its row, and its job unless it is skipped; 0 = it is.
+// Decides one tick: writes its row, and makes its job unless it is skipped; returns 0 if skipped.
 JobId SqliteStore::decide(ScheduleState& state, const FireSchedule& op, const Tick& planned) {
   Tick tick = planned;
   if (op.source != TickSource::schedule && tick.nominal == WallTime()) tick.nominal = now_.wall;
@@ -117,12 +116,12 @@ std::string SqliteStore::refuse_tick(ScheduleState& state, const FireSchedule& o
   if (info.remaining == 0) return "no runs remain";
   if (op.source == TickSource::wake) {
     const std::size_t there = state.live.size() + state.waiting.size();
-    return there >= 2 && !MS_MUTANT(third_twin) ? "a twin is there" : "";
+    return there >= 2 && !MS_MUTANT(third_standby) ? "the next run is already queued" : "";
   }
   return overlap(state, op.overlap.value_or(info.schedule.overlap), begins);
 }
 
-// With jobs of earlier ticks that have not ended: by the policy.
+// Applies the overlap policy when jobs of earlier ticks have not ended.
 std::string SqliteStore::overlap(ScheduleState& state, Overlap policy, JobState& begins) {
   if (state.live.empty() || MS_MUTANT(overlap_ignored)) return "";
   switch (policy) {
@@ -147,7 +146,7 @@ std::string SqliteStore::overlap(ScheduleState& state, Overlap policy, JobState&
   return "";
 }
 
-// Those that wait first, so that none begins when the last that lives ends.
+// Cancels waiting jobs first, so that none starts when the last live job ends.
 void SqliteStore::stop_others(ScheduleState& state, Overlap policy) {
   const bool at_once = policy == Overlap::terminate_other;
   const std::string reason = fmt::format("{} by schedule {}", at_once ? "terminated" : "cancelled",
@@ -162,7 +161,7 @@ void SqliteStore::stop_others(ScheduleState& state, Overlap policy) {
     } else if (at_once) {
       end_cancelled(id, lease->second, reason);
     } else {
-      wish_cancel(id, lease->second, reason);
+      request_cancel(id, lease->second, reason);
     }
   }
 }
@@ -171,12 +170,12 @@ JobId SqliteStore::fire_tick(ScheduleState& state, const FireSchedule& op, const
                              JobState begins) {
   ScheduleInfo& info = state.info;
   WallTime run_at = now_.wall;
-  if (op.source == TickSource::schedule)  // every tick of a schedule has the same jitter
+  if (op.source == TickSource::schedule)  // all ticks of a schedule have the same jitter
     run_at = std::min(tick.nominal + (info.next_fire - info.next), now_.wall);
   NewJob job = info.schedule.job;
   job.headers = tick_headers(info.schedule, tick.nominal, tick.past_due);
   const JobId id = make_job(job, run_at, begins, state.id).id;
-  tie(id, state, begins);
+  link_to_schedule(id, state, begins);
   ++info.fired;
   info.last_fired = tick.nominal;
   info.last_job = id;
@@ -196,15 +195,15 @@ void SqliteStore::add_row(ScheduleState& state, const LedgerRow& row) {
   if (seq > kLedgerRows) schedule_sql_->delete_tick.bind(state.id, seq - kLedgerRows).run();
 }
 
-void SqliteStore::tie(JobId id, ScheduleState& state, JobState job) {
-  schedule_sql_->insert_tie.bind(id, state.id).run();
-  tied_jobs_.emplace(id, &state);
+void SqliteStore::link_to_schedule(JobId id, ScheduleState& state, JobState job) {
+  schedule_sql_->insert_link.bind(id, state.id).run();
+  linked_jobs_.emplace(id, &state);
   if (job != JobState::waiting) return set_live(id, state, true);
   state.waiting.insert(id);
   touched_schedules_[state.info.schedule.name];
 }
 
-// Readers are told what changed, not all of it: with the policy `allow` there may be many.
+// Publishes only the difference: with the policy `allow` a schedule may have many live jobs.
 void SqliteStore::set_live(JobId id, ScheduleState& state, bool lives) {
   if (lives) {
     state.live.insert(id);
@@ -215,14 +214,14 @@ void SqliteStore::set_live(JobId id, ScheduleState& state, bool lives) {
   touched_schedules_[state.info.schedule.name].live.emplace_back(id, lives);
 }
 
-// The job has ended: it holds nobody up any more.
-void SqliteStore::end_tie(JobId id, JobState job) {
-  const auto found = tied_jobs_.find(id);
-  if (found == tied_jobs_.end()) return;
+// The job has ended: waiting jobs no longer wait for it.
+void SqliteStore::end_link(JobId id, JobState job) {
+  const auto found = linked_jobs_.find(id);
+  if (found == linked_jobs_.end()) return;
   ScheduleState& state = *found->second;
-  tied_jobs_.erase(found);
+  linked_jobs_.erase(found);
   set_live(id, state, false);
-  schedule_sql_->delete_tie.bind(id).run();
+  schedule_sql_->delete_link.bind(id).run();
   const bool failed = job == JobState::dead && state.info.schedule.pause_on_failure;
   if (failed && !state.info.paused && !MS_MUTANT(failure_does_not_pause))
     set_paused(state, true, fmt::format("job {} is dead", id));
@@ -233,7 +232,7 @@ void SqliteStore::end_tie(JobId id, JobState job) {
 void SqliteStore::begin_waiting(JobId id, ScheduleState& state) {
   set_live(id, state, true);
   auto hot = load_hot(id);
-  MS_ASSERT(hot && hot->state == JobState::waiting, "what waits for its turn is there");
+  MS_ASSERT(hot && hot->state == JobState::waiting, "the waiting job exists");
   count(*hot->queue, hot->state, hot->flags, -1);
   hot->state = JobState::available;
   ++hot->version;
@@ -242,14 +241,14 @@ void SqliteStore::begin_waiting(JobId id, ScheduleState& state) {
   count(*hot->queue, hot->state, hot->flags, 1);
 }
 
-void SqliteStore::retie(JobId id, std::int64_t schedule) {
-  const auto tied = tied_jobs_.find(id);
-  if (tied != tied_jobs_.end()) {  // it may have waited
+void SqliteStore::relink(JobId id, std::int64_t schedule) {
+  const auto tied = linked_jobs_.find(id);
+  if (tied != linked_jobs_.end()) {  // it may have waited
     set_live(id, *tied->second, true);
     return;
   }
   const auto found = schedules_by_id_.find(schedule);
-  if (found != schedules_by_id_.end()) tie(id, *found->second, JobState::available);
+  if (found != schedules_by_id_.end()) link_to_schedule(id, *found->second, JobState::available);
 }
 
 }  // namespace mainspring::sqlite

@@ -1,4 +1,4 @@
-// Jobs that are made when another one ends, or says something while it runs.
+// Jobs made when another job ends, or reports progress or messages while it runs.
 #include <utility>
 
 #include "base/mutant.h"
@@ -43,7 +43,8 @@ std::optional<Progress> SqliteStore::read_progress(JobId id) {
   return Progress{row.real(0), std::string(row.text(1))};
 }
 
-// What follows the progress and the messages of a renewal. `last`: the job's progress before it.
+// Makes the follow-ups of the progress and messages of a renewal. `last`: the job's progress before
+// it.
 void SqliteStore::make_news(const Renewal& renewal, const Lease& lease,
                             const std::optional<Progress>& last) {
   const auto& progress = renewal.progress;
@@ -57,7 +58,7 @@ void SqliteStore::make_news(const Renewal& renewal, const Lease& lease,
             .token = lease.token,
             .first_seq = renewal.first_seq,
             .messages = renewal.messages};
-  // The row does not know of the attempt under way, and may know of one before.
+  // The row does not know the current attempt, and may describe an earlier one.
   news.from.state = JobState::running;
   news.from.attempt = lease.attempt;
   news.from.result = news.from.reason = news.from.description = "";
@@ -67,7 +68,7 @@ void SqliteStore::make_news(const Renewal& renewal, const Lease& lease,
   }
 }
 
-// `flags`: of the job that completes.
+// `flags`: of the completed job.
 void SqliteStore::post(const Outcome& outcome, int flags) {
   const auto* complete = std::get_if<Complete>(&outcome);
   if (complete == nullptr) return;
@@ -76,7 +77,8 @@ void SqliteStore::post(const Outcome& outcome, int flags) {
 }
 
 void SqliteStore::make_follow_ups() {
-  // Nothing that ends may be refused: neither a bound of live jobs nor a full disk is asked.
+  // Follow-ups of an end are never refused: neither the limit of live jobs nor a full disk is
+  // checked.
   const bool later = MS_MUTANT(next_posted_apart) && !ended_.empty();  // in the next transaction
   for (const NewJob& job : later ? std::vector<NewJob>() : std::exchange(posted_, {})) {
     begin_write();

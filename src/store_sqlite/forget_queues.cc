@@ -1,5 +1,5 @@
-// Removal of empty queues, by an operator or after a time. The row of a removed queue stays, so
-// that its id and counters are never given to another queue; nothing lists it.
+// Removes empty queues, by an operator or after a time. The row of a removed queue stays, so that
+// its id and counters are never reused for another queue; no list shows it.
 #include <fmt/format.h>
 
 #include <numeric>
@@ -12,11 +12,11 @@ namespace mainspring::sqlite {
 namespace {
 
 std::int64_t jobs_of(const QueueState& queue) {
-  const auto& counts = queue.tally.counts;
-  return std::accumulate(counts.begin(), counts.end(), queue.tally.expired);
+  const auto& counts = queue.job_counts.counts;
+  return std::accumulate(counts.begin(), counts.end(), queue.job_counts.expired);
 }
 
-bool is_plain(const QueueState& queue) {
+bool has_defaults(const QueueState& queue) {
   return !queue.paused && !queue.retention_completed && !queue.retention_dead &&
          queue.limits.is_default();
 }
@@ -62,7 +62,7 @@ OperationResult SqliteStore::operator()(const RemoveQueue& op) {
 
 void SqliteStore::forget_queue(QueueState& queue, bool removed) {
   if (!removed || !queue.empty_since) queue.empty_since = now_.wall;
-  queue.empty_at = queue.tally.enqueued;
+  queue.empty_at = queue.job_counts.enqueued;
   queue.removed = removed;
   save_queue(queue);
   touch(queue);
@@ -73,9 +73,9 @@ OperationResult SqliteStore::operator()(const ForgetQueues& op) {
   StepResult result;
   int changed = 0;
   for (QueueState& queue : queue_states_) {
-    if (queue.is_removed() || !is_plain(queue) || jobs_of(queue) > 0) continue;
-    // A time in the future comes from a clock that was ahead.
-    const bool known = queue.empty_since && queue.empty_at == queue.tally.enqueued &&
+    if (queue.is_removed() || !has_defaults(queue) || jobs_of(queue) > 0) continue;
+    // A time in the future was set by a clock that was ahead.
+    const bool known = queue.empty_since && queue.empty_at == queue.job_counts.enqueued &&
                        *queue.empty_since <= now_.wall;
     const bool over = known && now_.wall - *queue.empty_since >= op.idle;
     if (known && !over) continue;

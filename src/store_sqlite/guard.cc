@@ -1,4 +1,4 @@
-// Lock, marker, modes and reserve of a store directory.
+// Lock, marker, file modes and reserve of a store directory.
 #include "store_sqlite/guard.h"
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 namespace mainspring::sqlite {
 namespace {
 
-// Of the reserve: what opening a store writes (the index of the log, a few pages).
+// The part of the reserve that opening a store needs (the index of the log, a few pages).
 constexpr std::size_t kToOpen = 1 << 20;
 constexpr std::size_t kSlices = 8;
 
@@ -40,7 +40,7 @@ Result<void> make_directory(const std::string& path) {
   return {};
 }
 
-// Opening a pipe would block. A file that is missing counts as regular.
+// Opening a pipe would block. A missing file counts as regular.
 Result<void> check_regular(const std::string& path) {
   struct stat info {};
   if (stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return {};
@@ -99,6 +99,7 @@ FileGuard::FileGuard(std::string directory, int owner_fd, std::size_t reserve_by
 
 FileGuard::~FileGuard() {
   close(owner_fd_);
+  if (directory_fd_ >= 0) close(directory_fd_);
 }
 
 Result<std::unique_ptr<FileGuard>> FileGuard::lock(const std::string& directory,
@@ -112,13 +113,21 @@ Result<std::unique_ptr<FileGuard>> FileGuard::lock(const std::string& directory,
   const int fd = open_private(owner, O_RDWR | O_CREAT);
   if (fd < 0) return access_error("opening", owner, errno);
   std::unique_ptr<FileGuard> guard(new FileGuard(directory, fd, reserve_bytes));
-  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+  guard->database_ = database;
+  const auto lock_directory = [&] {
+    guard->directory_fd_ = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    // Some network file systems lock no directories.
+    return MS_MUTANT(directory_not_locked) || flock(guard->directory_fd_, LOCK_EX | LOCK_NB) == 0 ||
+           errno != EWOULDBLOCK;
+  };
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0 || !lock_directory()) {
     if (errno != EWOULDBLOCK) return access_error("locking", owner, errno);
+    const std::string owner_pid = read_small(fd);  // empty: OWNER was removed
     return Error{.code = ErrorCode::conflict,
                  .message = fmt::format(
-                     "the store {} is open in process {}: one process owns a store; stop that one, "
-                     "or talk to it over HTTP",
-                     directory, read_small(fd))};
+                     "the store {} is open in {}: one process owns a store; "
+                     "stop that process first",
+                     directory, owner_pid.empty() ? "another process" : "process " + owner_pid)};
   }
   MS_TRY_ASSIGN(guard->initialised_, database_exists(marker));
   MS_TRY(guard->check_database(database));
@@ -156,6 +165,7 @@ Result<void> FileGuard::check_database(const std::string& database) const {
 
 Result<void> FileGuard::mark_initialised() {
   const std::string path = directory_ + "/INITIALISED";
+  for (const std::string& file : {database_, database_ + "-wal"}) remember(file);
   if (access(path.c_str(), F_OK) == 0) return {};
   const int fd = open_private(path, O_WRONLY | O_CREAT);
   if (fd < 0) return access_error("creating", path, errno);
@@ -163,6 +173,25 @@ Result<void> FileGuard::mark_initialised() {
   close(fd);
   if (failed != 0) return access_error("syncing", path, failed);
   return sync_directory(directory_);
+}
+
+void FileGuard::remember(const std::string& path) {
+  struct stat info {};
+  if (stat(path.c_str(), &info) == 0) open_files_.push_back({path, info.st_dev, info.st_ino});
+}
+
+Result<void> FileGuard::check_files() const {
+  for (const OpenFile& file : open_files_) {
+    struct stat info {};
+    const bool there = stat(file.path.c_str(), &info) == 0;
+    if (there && info.st_dev == file.device && info.st_ino == file.inode) continue;
+    if (!there && errno != ENOENT && errno != ENOTDIR) continue;  // unknown: not an answer
+    return Error{.code = ErrorCode::io_error,
+                 .message = fmt::format("{} was {} while the store was open: nothing that is "
+                                        "written now would be there after a restart",
+                                        file.path, there ? "replaced" : "removed or moved away")};
+  }
+  return {};
 }
 
 std::size_t FileGuard::reserved() const {

@@ -1,6 +1,6 @@
-// The history: rows are added to in the transaction of a batch, and removed when they are old.
+// The history: the batch's transaction updates its rows and removes old ones.
 //
-// A row is read, added to and written again, because SQLite cannot add sketches.
+// A row is read, updated and written, because SQLite cannot add sketches.
 #include <algorithm>
 
 #include "base/mutant.h"
@@ -9,7 +9,8 @@
 namespace mainspring::sqlite {
 namespace {
 
-constexpr Duration kPrunedMinutes = std::chrono::hours(1);  // at once, of each kind of row
+constexpr Duration kPrunedMinutes = std::chrono::hours(1);  // time span removed per call, for each
+                                                            // kind of row
 constexpr Duration kPrunedHours = std::chrono::hours(24);
 
 TimeSketch read_sketch(std::string_view text) {
@@ -18,7 +19,7 @@ TimeSketch read_sketch(std::string_view text) {
   return std::move(*sketch);
 }
 
-// Of HistoryStatements::one.
+// Reads a row of HistoryStatements::one.
 HistoryCounts read_counts(const Statement& row, int first = 0) {
   return {.enqueued = row.integer(first),
           .started = row.integer(first + 1),
@@ -113,7 +114,7 @@ void SqliteStore::put_history(const HistoryEntry& entry) {
       .run();
 }
 
-// Once per minute, a bounded number of rows. Reads leave out what is too old.
+// Once per minute, a bounded number of rows. Reads skip rows that are too old.
 void SqliteStore::prune_history() {
   const WallTime minute = step_start(now_.wall, kHistoryMinute);
   if (minute == history_pruned_) return;

@@ -1,4 +1,4 @@
-// Opens a store's database for reading, beside its owner.
+// Opens a store's database for reading while another process owns it.
 #include "store_sqlite/inspect.h"
 
 #include <fcntl.h>
@@ -37,7 +37,7 @@ Result<void> check_there(const std::string& directory) {
                                       database_of(directory))};
 }
 
-// The pid in OWNER, if somebody holds its lock.
+// The pid in OWNER, if a process holds its lock.
 std::int64_t owner_of(const std::string& directory) {
   const int fd = open((directory + "/OWNER").c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return 0;
@@ -89,12 +89,29 @@ Result<StoreInfo> inspect_sqlite_store(const std::string& directory) {
   return out;
 }
 
+Result<StoreSize> size_of_sqlite_store(const std::string& directory) {
+  MS_TRY(check_there(directory));
+  StoreSize size{.kind = "sqlite", .directory = directory};
+  size.wal_bytes = size_of(database_of(directory) + "-wal");
+  try {
+    Database db(database_of(directory), Database::Mode::read_only, "");
+    const sqlite::Snapshot snapshot(db);
+    const std::int64_t page = db.query_int("PRAGMA page_size");
+    size.schema = db.query_int("PRAGMA user_version");
+    size.bytes = db.query_int("PRAGMA page_count") * page;
+    size.free_bytes = db.query_int("PRAGMA freelist_count") * page;
+  } catch (const SqlError& error) {
+    return sqlite::to_error(error);
+  }
+  return size;
+}
+
 Result<void> backup_sqlite_store(const std::string& directory, const std::string& to) {
   MS_TRY(check_there(directory));
   SqliteOptions options;
   options.directory = directory;
   NullLog log;
-  const sqlite::SqliteStore store(std::move(options), nullptr, log);  // not opened: only reads
+  const sqlite::SqliteStore store(std::move(options), nullptr, log);  // not opened: reads only
   return store.backup(to);
 }
 

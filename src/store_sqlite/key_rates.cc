@@ -1,10 +1,10 @@
-// Rates per key: what has begun of each limit key, and when it opens again.
+// Rates per key: what has started of each limit key, and when the key opens again.
 //
-// A key that its rate has closed is full: its jobs are hidden (limit_keys.cc). Before each batch
-// the keys whose time has come are opened, so that operations need not look at the clock for each.
-// Those who wait for one with jobs hear of it by OpenQueues, for which the scheduler is needed when
-// the first such key opens. A meter is written with the batch that it is changed by, and forgotten
-// when it has long been as new.
+// A key that its rate has closed is full: its jobs are hidden (limit_keys.cc). Before each batch,
+// the keys that are due are opened, so that operations need not check the clock for each key.
+// Waiting claims are notified by OpenQueues; the scheduler runs it when the first closed key with
+// jobs opens. A meter is written with the batch that changes it, and dropped when it has long
+// equalled a new one.
 #include <algorithm>
 
 #include "base/mutant.h"
@@ -15,7 +15,7 @@ namespace {
 constexpr int kForgetMeters = 100;  // at most with one batch
 }  // namespace
 
-void SqliteStore::count_begun(LimitKey& key, int cost) {
+void SqliteStore::count_started(LimitKey& key, int cost) {
   QueueState& queue = *key.queue;
   const auto& rate = queue.limits.per_key.rate;
   if (!rate) return;
@@ -31,7 +31,7 @@ void SqliteStore::count_begun(LimitKey& key, int cost) {
   }
 }
 
-// Whether it shows jobs is left to the caller.
+// Does not show or hide jobs; the caller does.
 void SqliteStore::note_key_rate(LimitKey& key) {
   const KeyLimits& limits = key.queue->limits.per_key;
   if (!limits.rate) return;
@@ -60,7 +60,7 @@ void SqliteStore::open_keys() {
   std::vector<LimitKey*> changed;
   const bool back = now_.wall < latest_wall_;
   latest_wall_ = std::max(latest_wall_, now_.wall);
-  if (std::exchange(clock_is_back_, back) || back) {  // meters may say something else
+  if (std::exchange(clock_is_back_, back) || back) {  // meters may give other answers
     for (const auto& [at, key] : key_ends_) changed.push_back(key);
   } else {
     for (const auto& [at, key] : key_openings_) {
@@ -75,7 +75,7 @@ void SqliteStore::open_keys() {
     note_opening(*key);
     if (!awaited || key->lines.empty()) continue;
     if (key->opening && key->opening->begins <= awaited->begins) continue;
-    // The clock may have opened it by being set back: then it was awaited for later.
+    // The clock may have been set back, which opened it: then the wait was for a later time.
     const WallTime at = std::min(awaited->at, now_.wall);
     WallTime& first = opened_keys_.emplace(key->queue->name, at).first->second;
     first = std::min(first, at);
@@ -88,7 +88,7 @@ void SqliteStore::tell_of_keys() {
   }
 }
 
-// What was known of them is lost.
+// Forgets all cached openings.
 void SqliteStore::doubt_keys() {
   for (const QueueState& queue : queue_states_) {
     if (queue.limits.per_key.rate) opened_keys_.emplace(queue.name, now_.wall);
@@ -101,7 +101,7 @@ WallTime SqliteStore::next_key_opening() const {
   return next;
 }
 
-// Another rate counts anew.
+// A changed rate starts at zero.
 void SqliteStore::drop_key_meters(QueueState& queue) {
   sql_->drop_key_meters.bind(queue.id).run();
   std::vector<std::string> names;

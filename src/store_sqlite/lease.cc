@@ -1,4 +1,4 @@
-// What happens under a lease: its begin, renew, finish, and rescue when it expired.
+// Leases of jobs: start, renew, finish, and rescue after expiry.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -67,15 +67,15 @@ bool SqliteStore::claim_one(const ReadyKey& key, QueueState& queue, std::int32_t
   count(queue, JobState::running, 0, 1);
   job.cost = cost_of(queue, kind);
   queue.extra += extra_of_queue(queue, job.cost);
-  count_begun(queue, job.cost);
+  count_started(queue, job.cost);
   begin_under_breaker(queue, {id, lease.token});
   lease_order_.emplace_hint(lease_order_.end(), lease.expires_at, id);
-  begun_running_.push_back({id, lease.token, queue.id, kind, grant.shown});
+  started_running_.push_back({id, lease.token, queue.id, kind, grant.shown});
   leases_.emplace(id, std::move(lease));
   return true;
 }
 
-// What the job's records say; false if it expired before it could start.
+// Reads the job's rows; false if the job expired before it could start.
 bool SqliteStore::read_claim(const ReadyKey& key, Lease& lease, ClaimedJob& job) {
   Statement& row = key.fresh() ? sql_->select_fresh : sql_->select_claim;
   row.bind(key.id());
@@ -96,7 +96,7 @@ bool SqliteStore::read_claim(const ReadyKey& key, Lease& lease, ClaimedJob& job)
       ResetGuard checkpoint_guard(checkpoint);
       if (checkpoint.step()) job.checkpoint = checkpoint.text(0);
     }
-    job.has_memos = (lease.flags & kFlagMemos) != 0 && !MS_MUTANT(memos_not_told_of);
+    job.has_memos = (lease.flags & kFlagMemos) != 0 && !MS_MUTANT(memos_not_reported);
     if ((lease.flags & kFlagSession) != 0) read_session(row.text(12), *lease.queue, lease, job);
   }
   lease.timeout = row.is_null(0) ? kForever : Duration(row.integer(0));
@@ -108,7 +108,7 @@ bool SqliteStore::read_claim(const ReadyKey& key, Lease& lease, ClaimedJob& job)
   return true;
 }
 
-// Writes down what the row of jobs does not know of a running job.
+// Writes the state of a running job that its row does not contain.
 void SqliteStore::note_lease(JobId id, Lease& lease) {
   lease.noted = true;
   sql_->upsert_note
@@ -130,7 +130,7 @@ void SqliteStore::set_lease_expiry(JobId id, Lease& lease, Instant expires_at) {
   lease_order_.emplace(expires_at, id);
 }
 
-// A lease that lasts longer already keeps its end.
+// A lease that already lasts longer keeps its end.
 Instant SqliteStore::lease_limit(const Lease& lease) const {
   const Instant limit = lease.grant->claimed_instant + lease.timeout + kTimeoutGrace;
   return std::max(limit, lease.expires_at);
@@ -151,7 +151,7 @@ OperationResult SqliteStore::operator()(const Renew& op) {
       continue;
     }
     Lease& lease = found->second;
-    // Too late: it may be rescued at any moment.
+    // Too late: the job may be rescued at any moment.
     if (lease.expires_at <= now_.instant || !op.within.has(lease.queue->name)) {
       result.lost.push_back(renewal.id);
       continue;
@@ -159,7 +159,7 @@ OperationResult SqliteStore::operator()(const Renew& op) {
     const Duration length = op.lease > Duration(0) ? op.lease : lease.length;
     set_lease_expiry(renewal.id, lease, std::min(end_of(length), lease_limit(lease)));
     const bool longer = length > lease.length &&
-                        !MS_MUTANT(longer_lease_not_kept);  // a restart must not cut it short
+                        !MS_MUTANT(longer_lease_not_kept);  // a restart must not shorten the lease
     if (longer) lease.length = length;
     const bool kept = keep_memos(renewal, lease, result);
     const bool news = renewal.progress || !renewal.messages.empty();
@@ -225,7 +225,7 @@ OperationResult SqliteStore::operator()(const Finish& op) {
   return result;
 }
 
-// The completion of a step's job that its workflow has given up.
+// Whether this completes a job of a step that its workflow no longer waits for.
 bool SqliteStore::is_late(const JobOutcome& result, const Lease& lease) {
   return (lease.flags & kFlagStep) != 0 && lease.cancel_requested &&
          std::holds_alternative<Complete>(result.outcome) && !workflow_rows_.hears(result.id) &&
@@ -312,12 +312,12 @@ void SqliteStore::end_cancelled(JobId id, Lease& lease, std::string_view reason)
   end_attempt(id, lease, JobState::cancelled, lease.run_at, lease.attempt);
 }
 
-// Writes the job's new state and drops its lease; `lease` is gone afterwards.
+// Writes the job's new state and removes its lease; `lease` is invalid afterwards.
 void SqliteStore::end_attempt(JobId id, Lease& lease, JobState state, WallTime run_at,
                               int attempt) {
   const bool terminal = is_terminal(state);
   if (terminal) leave_quarantine(id, *lease.queue, lease.flags);
-  if (!terminal && lease.session != 0) state = state_in_turn(session_by_id(lease.session), state);
+  if (!terminal && lease.session != 0) state = state_as_head(session_by_id(lease.session), state);
   const std::optional<std::int64_t> finished_at =
       terminal ? std::optional<std::int64_t>(now_.wall.us()) : std::nullopt;
   sql_->finish_job
@@ -330,7 +330,7 @@ void SqliteStore::end_attempt(JobId id, Lease& lease, JobState state, WallTime r
   queue.extra -= extra_of_queue(queue, cost_of(queue, lease.kind));
   if (queue.limits.concurrency && !MS_MUTANT(end_opens_nothing)) open_queue(queue);
   if (lease.limit_key != nullptr) end_of_key(lease);
-  // A probe that ended in another way than by an outcome.
+  // A probe that ended without an outcome.
   end_under_breaker(id, lease, BreakerMeter::End::neither, std::nullopt);
   count(queue, state, 0, 1);
   if (terminal) {

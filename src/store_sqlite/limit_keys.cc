@@ -1,15 +1,14 @@
-// Limits per key: which of the jobs that have a limit_key stand in the line of their queue.
+// Limits per key: which jobs with a limit_key are in the ready queue of their queue.
 //
-// A claim must not walk past the jobs of a key that is at its bound, however many they are. So a
-// key keeps its available jobs itself, by kind and priority, and of each only the first stands in
-// the queue's line, and only while the key has room:
+// A claim must not walk past the jobs of a key at its limit, however many they are. So a key keeps
+// its own available jobs, by kind and priority. Of each kind and priority, only the first job is in
+// the queue's ready queue, and only while the key has capacity:
 //
-//   line of the queue   7 (free)   9 (acme)   12 (free)   15 (globex)
+//   ready queue         7 (free)   9 (acme)   12 (free)   15 (globex)
 //   acme, hidden                   10, 11, 13, 14 …
 //   globex, hidden                 16
 //
-// A key is remembered while it has available or running jobs, or its meter says something: see
-// key_rates.cc.
+// A key is kept while it has available or running jobs, or its meter is not new: see key_rates.cc.
 #include "base/assert.h"
 #include "base/mutant.h"
 #include "store_sqlite/store_impl.h"
@@ -36,7 +35,7 @@ bool LimitKey::is_full() const {
   return most && slots_taken() >= *most && !MS_MUTANT(limit_per_key_ignored);
 }
 
-// The first of what it hides there comes into the line, unless one behind `after` is there.
+// Moves the first hidden job to the ready queue, unless a job after `after` is shown already.
 void LimitKey::show(Which which, std::optional<ReadyKey> after) {
   Line& line = lines[which];
   const auto there = after ? line.shown.upper_bound(*after) : line.shown.begin();
@@ -47,7 +46,7 @@ void LimitKey::show(Which which, std::optional<ReadyKey> after) {
   line.hidden.erase(first);
 }
 
-void LimitKey::hide(Which which, ReadyLine::iterator one) {
+void LimitKey::hide(Which which, ReadyQueue::iterator one) {
   Line& line = lines[which];
   queue->ready[which.first].erase(*one);
   line.hidden.insert(*one);
@@ -86,7 +85,7 @@ void SqliteStore::add_to_key(LimitKey& key, std::int32_t kind, const ReadyKey& a
 
 LimitKey& SqliteStore::take_from_key(const ReadyKey& at, std::int32_t kind) {
   const auto found = keyed_.find(at.id());
-  MS_ASSERT(found != keyed_.end(), "an available job with a limit_key stands under it");
+  MS_ASSERT(found != keyed_.end(), "an available job with a limit_key is listed under it");
   LimitKey& key = *found->second;
   keyed_.erase(found);
   LimitKey::Line& line = key.lines.at({kind, at.priority()});
@@ -96,7 +95,7 @@ LimitKey& SqliteStore::take_from_key(const ReadyKey& at, std::int32_t kind) {
   return key;
 }
 
-// nullptr = it has none.
+// nullptr = the job has no limit key.
 LimitKey* SqliteStore::key_of_ready(const QueueState& queue, JobId id) const {
   if (queue.limit_keys.empty()) return nullptr;
   const auto found = keyed_.find(id);
@@ -109,7 +108,7 @@ void SqliteStore::leave_key(const HotRow& hot, const ReadyKey& at) {
   settle_key(key);
 }
 
-// A job of it begins: the caller takes it out of the line.
+// A job of the key starts: the caller removes it from the ready queue.
 void SqliteStore::begin_of_key(const ReadyKey& at, Lease& lease) {
   LimitKey& key = take_from_key(at, lease.kind);
   const int cost = cost_of(*key.queue, lease.kind);
@@ -117,12 +116,12 @@ void SqliteStore::begin_of_key(const ReadyKey& at, Lease& lease) {
   ++key.running;
   key.extra += extra_of_key(key, cost);
   touched_keys_.emplace_back(key.queue, key.key);
-  count_begun(key, cost);
+  count_started(key, cost);
 }
 
 void SqliteStore::end_of_key(Lease& lease) {
   LimitKey& key = *lease.limit_key;
-  MS_ASSERT(key.running > 0, "what ends has begun");
+  MS_ASSERT(key.running > 0, "a job of the key is running");
   --key.running;
   key.extra -= extra_of_key(key, cost_of(*key.queue, lease.kind));
   touched_keys_.emplace_back(key.queue, key.key);
@@ -132,7 +131,7 @@ void SqliteStore::end_of_key(Lease& lease) {
   settle_key(key);
 }
 
-// Its jobs stand where they belong; without any it is forgotten.
+// Shows and hides the key's jobs as needed; removes the key if it is unused.
 void SqliteStore::settle_key(LimitKey& key) {
   key.settle();
   std::erase_if(key.lines, [](const auto& line) {
@@ -143,7 +142,7 @@ void SqliteStore::settle_key(LimitKey& key) {
   if (!known && key.forgotten_at == WallTime::never()) key.queue->limit_keys.erase(key.key);
 }
 
-// Behind a claim. The same key may stand there several times, and be gone after the first.
+// After a claim. `keys` may contain a key several times; the first call may remove the key.
 void SqliteStore::settle_keys(QueueState& queue, const std::vector<std::string>& keys) {
   for (const std::string& name : keys) {
     const auto found = queue.limit_keys.find(name);
@@ -155,7 +154,7 @@ void SqliteStore::settle_all_keys(QueueState& queue) {
   for (auto& [name, key] : queue.limit_keys) key->settle(), note_opening(*key);
 }
 
-// Of keys of which nothing runs and any job may begin nobody asks more.
+// Readers need no entry for a key without running jobs whose rate is open.
 void SqliteStore::publish_key(const LimitKey& key) {
   const std::pair<std::string, std::string> name(key.queue->name, key.key);
   if (key.running == 0 && !key.opening) {
@@ -170,7 +169,7 @@ void SqliteStore::publish_key(const LimitKey& key) {
 }
 
 void SqliteStore::publish_keys() {
-  if (publish_anew_) {
+  if (republish_) {
     published_keys_.clear();
     for (const QueueState& queue : queue_states_) {
       for (const auto& [name, key] : queue.limit_keys) publish_key(*key);

@@ -1,4 +1,4 @@
-// Limits of queues: what a claim may take, and when a queue that was closed opens again.
+// Limits of queues: how much a claim may take, and when a closed queue opens.
 #include "api/limit_shapes.h"
 #include "base/mutant.h"
 #include "store_sqlite/store_impl.h"
@@ -6,7 +6,7 @@
 namespace mainspring::sqlite {
 
 std::int64_t QueueState::slots_taken() const {
-  return tally.counts[static_cast<std::size_t>(JobState::running)] + extra;
+  return job_counts.counts[static_cast<std::size_t>(JobState::running)] + extra;
 }
 
 int QueueState::begins_awaited() const {
@@ -30,15 +30,16 @@ Room SqliteStore::room(const QueueState& queue) const {
   return queue.breaker == nullptr ? room : room.bound_jobs(queue.breaker->meter.room());
 }
 
-// A job of that cost has begun.
-void SqliteStore::count_begun(QueueState& queue, int cost) {
+// Counts the start of a job of this cost.
+void SqliteStore::count_started(QueueState& queue, int cost) {
   if (!queue.limits.rate) return;
   const int awaited = queue.begins_awaited();
   queue.meter.take(*queue.limits.rate, now_.wall, begins_of(cost, *queue.limits.rate));
   note_rate(queue);
-  // This claim came before OpenQueues, which will find nothing to open: whoever waits is told now.
+  // This claim runs before OpenQueues, which will then find nothing to open: notify waiting claims
+  // now.
   const bool opened = awaited > 0 && (!queue.opens_at || queue.begins_awaited() > awaited);
-  if (opened && !MS_MUTANT(early_claim_tells_nobody)) open_queue(queue);
+  if (opened && !MS_MUTANT(early_claim_wakes_no_worker)) open_queue(queue);
 }
 
 void SqliteStore::note_rate(QueueState& queue) {
@@ -55,7 +56,7 @@ void SqliteStore::note_rate(QueueState& queue) {
   touch(queue);
 }
 
-// It may give what it could not.
+// The queue may give jobs again.
 void SqliteStore::open_queue(QueueState& queue) {
   touch(queue);
   queue.made_available = queue.made_session_available = true;
@@ -70,10 +71,12 @@ OperationResult SqliteStore::operator()(const SetQueueLimits& op) {
   if (!op.limits.breaker.empty() && find_breaker(op.limits.breaker) == nullptr)
     return unknown_breaker(op.limits.breaker);
   QueueState& queue = queue_of(op.queue);
+  if (!has_room_for_searchable(queue, op.limits)) return too_many_searchable(op.queue);
   begin_write();
+  set_searchable(queue, op.limits.searchable);
   set_breaker(queue, op.limits.breaker);
   if (queue.limits.rate != op.limits.rate) queue.meter = {};
-  if (queue.limits.per_key.fair != op.limits.per_key.fair) drop_turns(queue);
+  if (queue.limits.per_key.fair != op.limits.per_key.fair) drop_fair_keys(queue);
   if (queue.limits.per_key.rate != op.limits.per_key.rate) drop_key_meters(queue);
   const bool costs = !queue.limits.costs.empty() || !op.limits.costs.empty();
   queue.limits = op.limits;
@@ -116,7 +119,7 @@ OperationResult SqliteStore::operator()(const OpenQueues& op) {
 void SqliteStore::write_limits() {
   write_key_meters();
   for (QueueState* queue : touched_) {
-    if (!queue->turned.empty()) write_turns(*queue);
+    if (!queue->served_keys.empty()) write_fair_keys(*queue);
     if (!queue->limits_changed) continue;
     queue->limits_changed = false;
     const std::string limits = limits_text(queue->limits);

@@ -1,5 +1,5 @@
-// What the SQLite store keeps in memory: the order of available jobs, the leases, counters. All of
-// it is derived from the database and rebuilt at open and after a failed commit.
+// The state that the SQLite store keeps in memory: the order of available jobs, leases, counters.
+// It is derived from the database, and rebuilt at open and after a failed commit.
 #pragma once
 
 #include <atomic>
@@ -12,15 +12,15 @@
 #include <vector>
 
 #include "model/breaker.h"
+#include "model/fair_keys.h"
 #include "model/rate.h"
 #include "model/slots.h"
-#include "model/turns.h"
 #include "store/store.h"
 #include "store_sqlite/running_jobs.h"
 
 namespace mainspring::sqlite {
 
-// Place of an available job in its line: 16 bytes, ordered by (priority, run_at, id).
+// Position of an available job in its ready queue: 16 bytes, ordered by (priority, run_at, id).
 class ReadyKey {
  public:
   ReadyKey(int priority, WallTime run_at, JobId id)
@@ -28,8 +28,7 @@ class ReadyKey {
               static_cast<std::uint64_t>(run_at.us())),
         packed_(id * 2) {}
   JobId id() const { return packed_ >> 1; }
-  // Never claimed and nothing special about it: its row need not be read to claim it. Not part of
-  // the order.
+  // Never claimed and without special fields: a claim need not read its row. Not part of the order.
   bool fresh() const { return (packed_ & 1) != 0; }
   ReadyKey& set_fresh(bool fresh) {
     packed_ = id() * 2 + (fresh ? 1 : 0);
@@ -45,51 +44,51 @@ class ReadyKey {
 
  private:
   std::uint64_t rank_;
-  std::int64_t packed_;  // id, and fresh as the lowest bit
+  std::int64_t packed_;  // id; the lowest bit is `fresh`
 };
-// Available jobs of one queue and kind. Kinds apart, so that a claim for some kinds never walks
-// past others.
-using ReadyLine = std::set<ReadyKey>;
+// Available jobs of one queue and kind. Kinds are separate, so that a claim for some kinds never
+// walks past others.
+using ReadyQueue = std::set<ReadyKey>;
 
 struct QueueState;
 
-// The jobs of a queue that have one limit_key: see limit_keys.cc.
+// The jobs of a queue with the same limit_key: see limit_keys.cc.
 struct LimitKey {
-  // Available ones of a kind and priority. The shown stand in the line of the queue too, and before
-  // the hidden: none while the key is full, else the first, and those before it that expired
-  // unclaimed. By priority, since an older job of a lower one may be the first by now (ageing).
+  // Available jobs of a kind and priority. Shown jobs are also in the ready queue, and precede the
+  // hidden ones. None is shown while the key is full; otherwise the first, and jobs before it that
+  // expired unclaimed. Per priority, because ageing may put an older job of a lower priority first.
   struct Line {
-    ReadyLine shown, hidden;
+    ReadyQueue shown, hidden;
   };
   std::string key;
   QueueState* queue = nullptr;
   std::int64_t running = 0;
-  std::int64_t extra = 0;                      // slots that these take beyond one each
+  std::int64_t extra = 0;                      // slots of running jobs beyond one each
   RateMeter meter{};                           // of the queue's rate per key
-  std::optional<WallTime> opens_at{};          // closed by that rate until then
-  std::optional<RateOpening> opening{};        // of that rate: when more may begin
-  WallTime wakes_at = WallTime::never();       // its place in key_openings_: it has jobs then
-  WallTime forgotten_at = WallTime::never();   // its place in key_ends_: its meter says something
+  std::optional<WallTime> opens_at{};          // closed by its rate until this time
+  std::optional<RateOpening> opening{};        // when the rate admits more
+  WallTime wakes_at = WallTime::never();       // its place in key_openings_: it has jobs
+  WallTime forgotten_at = WallTime::never();   // its place in key_ends_: its meter is not new
   using Which = std::pair<std::int32_t, int>;  // kind, priority
   std::map<Which, Line> lines{};
   bool is_full() const;
   std::int64_t slots_taken() const { return running + extra; }
   void show(Which which, std::optional<ReadyKey> after);
-  void hide(Which which, ReadyLine::iterator one);
-  void settle();  // shows and hides what its room asks for
+  void hide(Which which, ReadyQueue::iterator one);
+  void settle();  // shows and hides jobs by its capacity
 };
 
-// Who waits where the first job of a line does not fit: what its limit key has, its queue, or the
-// whole claim.
-enum class Waits : std::uint8_t { nobody, job, key, queue, claim };
+// What waits if the first job of a stream does not fit: nothing, the job, its limit key, its queue,
+// or the whole claim.
+enum class Waits : std::uint8_t { no, job, key, queue, claim };
 
 struct Breaker {
   std::string name;
   BreakerSettings settings;
   BreakerMeter meter;
-  bool touched = false;                      // it is to be written with this batch
-  BreakerState told = BreakerState::closed;  // how it was before that
-  std::vector<QueueState*> queues{};         // that name it
+  bool touched = false;                      // must be written with this batch
+  BreakerState reported = BreakerState::closed;  // state before that
+  std::vector<QueueState*> queues{};         // queues that use it
 };
 struct PublishedBreaker {
   BreakerSettings settings;
@@ -97,11 +96,19 @@ struct PublishedBreaker {
   std::vector<std::string> queues{};
 };
 
-// Counters of a queue as they stand in `tallies`.
-struct Tally {
+// Counters of a queue, as stored in `job_counts`.
+struct JobCounts {
   std::int64_t enqueued = 0, pruned = 0, expired = 0;
   std::array<std::int64_t, kJobStateCount> counts{};
   std::int64_t& operator[](JobState s) { return counts[static_cast<std::size_t>(s)]; }
+};
+
+// A searchable path of a queue: its row.
+struct SearchPath {
+  std::int64_t id = 0, queue = 0;
+  std::string path;
+  JobId above = 0;
+  bool removed = false;
 };
 
 struct QueueState {
@@ -113,47 +120,49 @@ struct QueueState {
   QueueLimits limits;
   RateMeter meter;                   // of limits.rate
   Breaker* breaker = nullptr;        // of limits.breaker
-  std::optional<WallTime> opens_at;  // more than now may begin from then on: OpenQueues
-  std::int64_t extra = 0;            // slots that what runs takes beyond one for each job
-  bool limits_changed = false;       // these three are to be written with this batch
-  KeyTurns turns;                    // of fair keys
-  std::set<std::string> turned;      // keys whose turns are to be written with this batch
-  std::size_t forget_turns_at = 0;   // so many are known
-  Tally tally;
-  // Since when it is known to be empty, and `tally.enqueued` then: see ForgetQueues. A removed
-  // queue is not there until more is enqueued or it gets settings.
+  std::optional<WallTime> opens_at;  // when more than now may start: OpenQueues
+  std::int64_t extra = 0;            // slots of running jobs beyond one each
+  bool limits_changed = false;       // these three must be written with this batch
+  std::vector<std::int64_t> search_ids;                // rows of its searchable paths,
+  std::vector<std::vector<std::string>> search_paths;  // and their names
+  FairKeys fair_keys;                // of fair keys
+  std::set<std::string> served_keys;    // keys to be written with this batch
+  std::size_t forget_fair_keys_at = 0;  // forget keys above this number
+  JobCounts job_counts;
+  // Since when the queue is empty, and `job_counts.enqueued` at that time: see ForgetQueues. A
+  // removed queue does not exist until more jobs are enqueued or it gets settings.
   std::optional<WallTime> empty_since;
   std::int64_t empty_at = 0;
   bool removed = false;
-  bool is_removed() const { return removed && tally.enqueued == empty_at; }
-  std::map<std::int32_t, ReadyLine> ready;  // by kind; lines may be empty
-  // Of those, the jobs that belong to sessions, with their kinds: what a claim of the accept line
-  // draws from.
+  bool is_removed() const { return removed && job_counts.enqueued == empty_at; }
+  std::map<std::int32_t, ReadyQueue> ready;  // by kind; may contain empty ones
+  // The subset of ready jobs that belong to sessions, with their kinds: used by claims of the
+  // accept queue.
   std::map<ReadyKey, std::int32_t> ready_sessions;
   std::unordered_map<std::string, std::unique_ptr<LimitKey>> limit_keys;
-  ReadyLine quarantine;                 // its jobs that wait there
-  JobId released = 0;                   // the one of it that may begin, or runs
-  ReadyLine keyed_times;                // their available jobs, as of priority 0
-  bool touched = false;                 // tally is to be written with this batch
-  bool made_available = false;          // something became available in this batch
-  bool made_session_available = false;  // a job of a session among it
+  ReadyQueue quarantine;                // quarantined jobs that wait
+  JobId released = 0;                   // the quarantined job that may start, or is running
+  ReadyQueue keyed_times;               // available jobs of keys, as of priority 0
+  bool touched = false;                 // job_counts must be written with this batch
+  bool made_available = false;          // a job became available in this batch
+  bool made_session_available = false;  // one of them is a session job
   QueueStats* published = nullptr;
   bool has_ready() const;
-  bool is_closed() const;  // it gives nothing, as far as one knows without a clock
+  bool is_closed() const;  // gives no job, as far as known without a clock
   std::int64_t slots_taken() const;
-  int begins_awaited() const;                    // until opens_at; 0 = nobody waits
+  int begins_awaited() const;                    // until opens_at; 0 = no claim waits
   std::optional<WallTime> closed_until() const;  // by its rate
   std::optional<WallTime> oldest() const;
-  WallTime next_release() const;  // of its quarantine: when the first may be, if none is
+  WallTime next_release() const;  // when its quarantine may release a job, if none is released
   JobId first_to_release(WallTime now) const;
 };
 
-// One claim that gave jobs: what their leases have in common.
+// One claim that returned jobs: the common part of their leases.
 struct Grant {
-  Token token = 0;  // of the first; the row in `grants`
+  Token token = 0;  // of the first job; the row in `grants`
   std::string worker;
   WallTime claimed_at;
-  Instant claimed_instant;  // time limits are measured from here; a restart begins anew
+  Instant claimed_instant;  // start of time limits; reset by a restart
   int remaining = 0;        // leases that have not ended
   std::shared_ptr<const RunningGrant> shown{};
 };
@@ -179,22 +188,22 @@ struct Lease {
   std::string cancel_reason;
 };
 
-// A lease by name. One that is free and has no value is remembered until `ends`, so that its
-// release can be repeated.
+// A named lock (lease). A free lease without a value is kept until `ends`, so that its release can
+// be repeated.
 struct NamedLease {
   enum class State : std::uint8_t { held, released, expired };
   State state = State::held;
   std::string holder;  // the present or last one
   Token token = 0;
-  Duration ttl{0};   // as it was last asked for
-  Duration kept{0};  // as it is on disk: the longest that this holder asked for
-  Instant ends;      // held: when it expires; released: when it is forgotten
+  Duration ttl{0};   // as last requested
+  Duration kept{0};  // on disk: the longest time this holder asked for
+  Instant ends;      // held: its expiry; released: when it is dropped
   WallTime since;
   std::string value;
   bool held(Instant now) const { return state == State::held && ends > now; }
 };
 
-// Where a session is found: its queue and key.
+// Key of a session: queue and session key.
 using SessionPlace = std::pair<std::int64_t, std::string_view>;
 struct HashSessionPlace {
   std::size_t operator()(const SessionPlace& place) const {
@@ -203,61 +212,61 @@ struct HashSessionPlace {
   }
 };
 
-// A session. In memory are those that are held, and many that batches were about lately.
+// A session. In memory are the held sessions, and many that recent batches used.
 struct Session {
   std::int64_t id = 0;
   QueueState* queue = nullptr;
   std::string key;
-  std::int64_t jobs = 0;  // living
-  JobId turn = 0;
+  std::int64_t jobs = 0;  // live jobs
+  JobId head = 0;
   SessionStop stop = SessionStop::none;
   JobId stopped_by = 0;
   std::string worker;  // its holder
-  Token token = 0;     // 0 = nobody holds it
-  Duration lease{0};   // as it was last asked for
-  Duration kept{0};    // as it is on disk: the longest that this holder asked for
+  Token token = 0;     // 0 = not held
+  Duration lease{0};   // as last requested
+  Duration kept{0};    // on disk: the longest time this holder asked for
   Instant ends;        // of the holder's lease
   std::int64_t state_bytes = 0;
   WallTime changed_at;
-  bool ready = false;           // held: the job with the turn waits for a claim of the holder's
-  bool gained = false;          // that became so in this batch
+  bool ready = false;           // held: the head waits for a claim of the holder
+  bool gained = false;          // `ready` became true in this batch
   bool stored = false;          // it has a row
-  bool row_is_plain = false;    // which says nothing that the jobs do not say
-  bool lags = false;            // and is behind them
+  bool row_adds_nothing = false;  // the row says nothing that the jobs' rows do not say
+  bool lags = false;            // the row is older than the jobs' rows
   bool changed = false;         // in this batch
-  bool listed = false;          // among those of this batch
-  bool used = true;             // since it was last looked at who may leave memory
-  bool kept_in_memory = false;  // listed among those that may
+  bool listed = false;          // in batch_sessions_
+  bool used = true;             // used since the last eviction scan
+  bool kept_in_memory = false;  // in kept_sessions_
   bool held() const { return token != 0; }
   bool stopped() const { return stop != SessionStop::none; }
-  bool is_plain() const { return !held() && !stopped() && state_bytes == 0; }
-  // Otherwise it is gone.
+  bool adds_nothing() const { return !held() && !stopped() && state_bytes == 0; }
+  // Whether the session must be kept.
   bool lives() const { return jobs > 0 || held() || stopped() || state_bytes > 0; }
 };
 
-// A job of a session that the operation under way ended.
+// A job of a session that the current operation ended.
 struct EndedInSession {
   JobId id;
   QueueState* queue;
-  std::int64_t session;  // 0 = to be found
+  std::int64_t session;  // 0 = to be looked up
   JobState state;
   int flags;
 };
 
-// A schedule, and which of its jobs have not ended.
+// A schedule, and its jobs that have not ended.
 struct ScheduleState {
   std::int64_t id = 0;
-  ScheduleInfo info;          // `live` and `buffered` are filled in when it is published
+  ScheduleInfo info;          // `live` and `buffered` are set when it is published
   std::set<JobId> live;       // may run
-  std::set<JobId> waiting;    // for the end of those; empty if there are none
+  std::set<JobId> waiting;    // for the live jobs to end; empty if there are none
   std::int64_t next_seq = 1;  // of its ledger
 };
 
-// What a batch changed of a schedule that readers see.
+// The changes of a schedule in a batch that readers see.
 struct TouchedSchedule {
-  bool anew = false;  // created or removed
+  bool redefined = false;  // created or removed
   bool info = false;
-  std::vector<std::pair<JobId, bool>> live;  // in order: lives now, or does not any more
+  std::vector<std::pair<JobId, bool>> live;  // in order: became live, or ended
 };
 struct PublishedSchedule {
   ScheduleInfo info;  // without `live`

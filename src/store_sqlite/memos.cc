@@ -1,4 +1,4 @@
-// Memos: the results of a job's steps, which its later attempts find.
+// Memos: saved results of a job's steps, for later attempts.
 #include "base/mutant.h"
 #include "store_sqlite/store_impl.h"
 
@@ -77,7 +77,7 @@ Result<MemoPage> SqliteStore::memos(JobId id, const std::string& from, int limit
   } catch (const SqlError& error) {
     return to_error(error);
   }
-  MS_TRY(get(id));  // or there is no such job
+  MS_TRY(get(id));  // returns the error of a missing job
   return MemoPage{};
 }
 

@@ -1,4 +1,4 @@
-// Applies the migrations that CMake put into migrations_data.h.
+// Applies the migrations in migrations_data.h, which CMake generates.
 #include "store_sqlite/migrations.h"
 
 #include <fmt/format.h>
@@ -17,12 +17,12 @@ namespace {
   throw Error{.code = code, .message = fmt::format("{}: {}", path == nullptr ? "" : path, why)};
 }
 
-// Without an application_id: empty, of a development build, or of another program.
+// Without an application_id the database is empty, of a development build, or of another program.
 std::int64_t unmarked_schema(Database& db, std::int64_t version) {
   if (version == 0 && db.query_int("SELECT count(*) FROM sqlite_schema") == 0) return 0;
   const bool has_jobs = db.query_int(
                             "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN "
-                            "('jobs', 'grants', 'tallies')") == 3;
+                            "('jobs', 'grants', 'job_counts')") == 3;
   if (!has_jobs || version < 1) refuse(ErrorCode::conflict, db, "not a Mainspring store");
   if (MS_MUTANT(development_store_accepted)) return version;
   refuse(ErrorCode::conflict, db,

@@ -1,4 +1,4 @@
-// Which schemas a directory store opens, and how it comes to the newest one.
+// Which schemas a directory store opens, and how it migrates to the newest one.
 #include "store_sqlite/migrations.h"
 
 #include <doctest/doctest.h>
@@ -16,16 +16,15 @@
 namespace mainspring::sqlite {
 namespace {
 
-// What tells a store of a development build: its tables and its user_version, and no
-// application_id.
+// A store of a development build has these tables and this user_version, and no application_id.
 constexpr const char* kDevelopmentSchema = R"sql(
   CREATE TABLE queues (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
   CREATE TABLE kinds (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
   CREATE TABLE jobs (id INTEGER PRIMARY KEY, queue INTEGER NOT NULL, kind INTEGER NOT NULL);
   CREATE TABLE bodies (id INTEGER PRIMARY KEY, args TEXT NOT NULL);
   CREATE TABLE grants (token INTEGER PRIMARY KEY, worker TEXT NOT NULL, ids TEXT NOT NULL);
-  CREATE TABLE tallies (id INTEGER PRIMARY KEY, a INTEGER NOT NULL DEFAULT 0, b INTEGER);
-  INSERT INTO tallies (id, a, b) VALUES (0, 2, 1);
+  CREATE TABLE job_counts (id INTEGER PRIMARY KEY, a INTEGER NOT NULL DEFAULT 0, b INTEGER);
+  INSERT INTO job_counts (id, a, b) VALUES (0, 2, 1);
   INSERT INTO queues (id, name) VALUES (1, 'default');
   INSERT INTO kinds (id, name) VALUES (1, 'work');
   INSERT INTO jobs (id, queue, kind) VALUES (1, 1, 1);
@@ -67,7 +66,7 @@ struct SchemaFixture {
     batch.push_back(Enqueue{.jobs = {NewJob{.kind = "work", .args = "[1]"}}});
     REQUIRE((*store)->apply(batch, clock.now()));
   }
-  // Every way to the data says so, and leaves it as it is.
+  // Every access reports it and leaves the data unchanged.
   void check_refused(ErrorCode code, const std::string& message) {
     const auto pragmas = [&] {
       auto db = database(Database::Mode::read_only);
@@ -127,7 +126,7 @@ TEST_CASE_FIXTURE(SchemaFixture, "a database of another program is refused") {
   check_refused(ErrorCode::conflict, "not a Mainspring store");
 }
 
-TEST_CASE_FIXTURE(SchemaFixture, "a schema number that no store has is damage") {
+TEST_CASE_FIXTURE(SchemaFixture, "an unknown schema number is reported as damage") {
   fill();
   for (const int version : {0, -1}) {
     change(fmt::format("PRAGMA user_version = {}", version));
@@ -156,7 +155,7 @@ TEST_CASE_FIXTURE(SchemaFixture, "an empty database gets all migrations") {
   CHECK(schema_of(*db) == 0);
   migrate(*db, with_second());
   CHECK(schema_of(*db, 2) == 2);
-  CHECK(db->query_int("SELECT count(*) FROM tallies") == 1);
+  CHECK(db->query_int("SELECT count(*) FROM job_counts") == 1);
   CHECK(db->query_int("SELECT count(*) FROM paints") == 0);
 }
 
@@ -179,7 +178,8 @@ TEST_CASE_FIXTURE(SchemaFixture, "a migration that fails changes nothing") {
   CHECK(schema_of(*db) == 0);
 }
 
-TEST_CASE_FIXTURE(SchemaFixture, "a store and its backup say what they are") {
+TEST_CASE_FIXTURE(SchemaFixture,
+                  "a store and its backup have the application id and the schema version") {
   fill();
   REQUIRE(backup_sqlite_store(directory, top + "/backup"));
   for (const std::string& at : {directory, top + "/backup"}) {

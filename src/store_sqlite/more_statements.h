@@ -1,12 +1,11 @@
-// Prepared statements by what they are about: memos, triggers, and reads of workflows, sessions,
-// the audit, the history and marks.
+// Prepared statements by subject: memos, triggers, schedules, tokens, sessions, the index of
+// searchable paths, and reads of workflows, sessions, the audit, the history and marks.
 #pragma once
 
 #include "store_sqlite/database.h"
 
 namespace mainspring::sqlite {
 
-// Those of memos.
 struct MemoStatements {
   explicit MemoStatements(Database& db);
   Statement insert, overwrite, known, count, remove;
@@ -16,13 +15,11 @@ struct MemoReads {
   Statement page;
 };
 
-// Reads of workflows.
 struct WorkflowReads {
   explicit WorkflowReads(Database& db);
   Statement one, list, row, text, states;
 };
 
-// Those of triggers, and reads of them.
 struct TriggerStatements {
   explicit TriggerStatements(Database& db);
   Statement load, count, insert, state, remove, remove_events, event, add_event, latest, forget;
@@ -32,19 +29,16 @@ struct TriggerReads {
   Statement one, list, events;
 };
 
-// Reads of sessions.
 struct SessionReads {
   explicit SessionReads(Database& db);
   Statement one, of_queue, queues;
 };
 
-// Reads of the audit.
 struct AuditStatements {
   explicit AuditStatements(Database& db);
   Statement oldest_first, newest_first, newest, oldest;
 };
 
-// Those of the history, and reads of it.
 struct HistoryStatements {
   explicit HistoryStatements(Database& db);
   Statement series, insert_series, touch_series, drop_series, one, put, first, drop;
@@ -54,7 +48,6 @@ struct HistoryReads {
   Statement series, one, fact, recent;
 };
 
-// Those of marks and saved views, and reads of them.
 struct MarkStatements {
   explicit MarkStatements(Database& db);
   Statement of_worker, insert, count, drop_first, one, remove, view, count_views, put_view,
@@ -63,6 +56,37 @@ struct MarkStatements {
 struct MarkReads {
   explicit MarkReads(Database& db);
   Statement page, views;
+};
+
+// Those of schedules.
+struct ScheduleStatements {
+  explicit ScheduleStatements(Database& db);
+  Statement insert, update, update_definition, remove, select_removed, insert_removed,
+      delete_removed, insert_tick, delete_tick, delete_ledger, select_fired, insert_link,
+      delete_link;
+};
+
+// Those of tokens and of the audit.
+struct AccessStatements {
+  explicit AccessStatements(Database& db);
+  Statement upsert_token, delete_token, insert_audit, update_mark, first_audit, prune_audit;
+};
+
+// Those of sessions.
+struct SessionStatements {
+  explicit SessionStatements(Database& db);
+  Statement by_key, by_id, insert, update, remove, state, upsert_state, delete_state, forgotten,
+      first_forgotten, key_of_job, of_waiting;
+};
+
+// Those of the index of searchable paths, and reads of it.
+struct SearchStatements {
+  explicit SearchStatements(Database& db);
+  Statement load, insert_path, update_path, delete_path, insert, remove, trim, drop, args, below;
+};
+struct SearchReads {
+  explicit SearchReads(Database& db);
+  Statement path, jobs, dead;
 };
 
 }  // namespace mainspring::sqlite

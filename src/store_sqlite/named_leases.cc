@@ -1,4 +1,4 @@
-// Leases by name: acquire, renew, release, and the fence of other operations.
+// Named locks (leases): acquire, renew, release, and the fence of other operations.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace mainspring::sqlite {
 namespace {
 
-// Expired ones that one acquire removes: more than it adds, so that they do not pile up.
+// Expired leases that one acquire removes: more than it adds, so that they do not accumulate.
 constexpr std::size_t kSweptPerAcquire = 1000;
 
 Error lost(const std::string& name, Token token) {
@@ -30,7 +30,7 @@ bool fits(const std::optional<std::string>& value) {
   return !value || value->size() <= kMaxLeaseValueBytes;
 }
 
-// Free and without a value: nobody sees it.
+// Free and without a value: invisible to clients.
 bool forgotten(const NamedLease& lease, Instant now) {
   return !lease.held(now) && lease.value.empty();
 }
@@ -56,7 +56,7 @@ std::optional<Error> SqliteStore::fenced(const Fence& fence) const {
   return lost(fence.lease, fence.token);
 }
 
-// The lease, if this holder has it.
+// The lease, if this holder holds it; else nullptr.
 NamedLease* SqliteStore::find_held(const std::string& name, const std::string& holder,
                                    Token token) {
   const auto found = named_leases_.find(name);
@@ -148,7 +148,7 @@ OperationResult SqliteStore::operator()(const ReleaseLease& op) {
   return Done{};
 }
 
-// A length beyond what the disk knows is written down, so that a restart does not cut it short.
+// Writes a length longer than the one on disk, so that a restart does not shorten the lease.
 void SqliteStore::extend_lease(const std::string& name, NamedLease& lease, Duration ttl) {
   set_lease_end(name, lease, name == kLeadershipLease ? now_.instant + ttl : end_of(ttl));
   lease.ttl = ttl;
@@ -180,7 +180,7 @@ void SqliteStore::drop_lease(const std::string& name) {
   named_leases_.erase(name);
 }
 
-// Removes up to `limit` of those whose time is over; what has a value stays, as free.
+// Removes up to `limit` expired leases; leases with a value stay, as free.
 void SqliteStore::sweep_leases(std::size_t limit) {
   for (; limit > 0 && !lease_ends_.empty() && lease_ends_.begin()->first <= now_.instant; --limit) {
     const std::string name = lease_ends_.begin()->second;
@@ -197,7 +197,7 @@ void SqliteStore::sweep_leases(std::size_t limit) {
   }
 }
 
-// What has expired goes, and if that is not enough, what can be forgotten.
+// Removes expired leases, and if that is not enough, leases that may be dropped.
 bool SqliteStore::make_room_for_lease() {
   const auto full = [this] { return named_leases_.size() >= std::size_t{kMaxLeases}; };
   if (!full()) return true;
@@ -215,7 +215,7 @@ bool SqliteStore::make_room_for_lease() {
   return true;
 }
 
-// Every lease begins anew: while no server ran, no holder could renew.
+// Every lease starts again: while no server was running, no holder could renew.
 void SqliteStore::load_named_leases(Instant now) {
   named_leases_.clear();
   lease_ends_.clear();
@@ -250,7 +250,7 @@ Instant SqliteStore::lease_free_at(const std::string& name) const {
 // -----------------------------------------------------------------------------------------
 
 void SqliteStore::publish_leases() {
-  if (publish_anew_) published_leases_.clear();
+  if (republish_) published_leases_.clear();
   for (const std::string& name : touched_leases_) {
     const auto found = named_leases_.find(name);
     if (found == named_leases_.end()) {
@@ -267,7 +267,7 @@ Result<LeaseInfo> SqliteStore::lease(const std::string& name, Instant now) const
   const auto found = published_leases_.find(name);
   if (found == published_leases_.end() || forgotten(found->second, now)) {
     return Error{.code = ErrorCode::not_found,
-                 .message = fmt::format("lease {}: nobody holds it, and it has no value", name)};
+                 .message = fmt::format("lease {}: not held, and has no value", name)};
   }
   return describe(name, found->second, now);
 }

@@ -1,4 +1,4 @@
-// Quarantine: jobs whose last attempts were all lost wait in a line of their own, of which one at a
+// Quarantine: jobs whose last attempts were all lost wait in a ready queue of their own; one at a
 // time is released. See Quarantine in mainspring/job.h.
 #include <fmt/format.h>
 
@@ -21,7 +21,7 @@ bool waits_in_quarantine(JobState state, int flags) {
   return state == JobState::retryable && (flags & kFlagQuarantined) != 0;
 }
 
-// When the first of them may be released, were none released now.
+// When the first job can be released, assuming none is released now.
 WallTime QueueState::next_release() const {
   WallTime next = WallTime::never();
   for (int priority = 0; priority <= kLowestPriority; ++priority) {
@@ -52,7 +52,7 @@ void SqliteStore::note_quarantine(QueueState& queue) {
   }
 }
 
-// The attempt of this lease was lost: the caller ends it.
+// The attempt under this lease was lost; the caller ends it.
 void SqliteStore::lose_attempt(JobId id, Lease& lease) {
   QueueState& queue = *lease.queue;
   if (lease.cancel_requested || lease.attempt >= lease.max_attempts)
@@ -62,7 +62,7 @@ void SqliteStore::lose_attempt(JobId id, Lease& lease) {
   const bool was = (lease.flags & kFlagQuarantined) != 0;
   const int after = queue.limits.lost_before_quarantine();
   if (after == 0 || (lost < after && !was) || MS_MUTANT(quarantine_ignored)) {
-    // Set to 0 meanwhile: those that are released are free of it again.
+    // The count may have been reset to 0 meanwhile: then released jobs leave quarantine.
     const int counted = lease.flags & kLostFlags;
     leave_quarantine(id, queue, lease.flags);
     lease.flags |= counted;
@@ -79,8 +79,8 @@ void SqliteStore::lose_attempt(JobId id, Lease& lease) {
   note_quarantine(queue);
 }
 
-// Its worker has said a word, it ends, or an operator wants it back in line. It does not stand in
-// there any more; the caller writes the row.
+// The job's worker reported, the job ends, or an operator retries it. The job is no longer in the
+// quarantine's queue; the caller writes the row.
 void SqliteStore::leave_quarantine(JobId id, QueueState& queue, int& flags) {
   if ((flags & kFlagQuarantined) != 0) {
     sql_->delete_quarantined.bind(id).run();
@@ -92,7 +92,7 @@ void SqliteStore::leave_quarantine(JobId id, QueueState& queue, int& flags) {
   if (!MS_MUTANT(quarantine_counts_words)) flags &= ~kLostFlags;
 }
 
-// How many were released.
+// Returns how many were released.
 int SqliteStore::release_quarantined(int limit) {
   std::vector<std::pair<QueueState*, JobId>> due;
   for (const auto& [name, queue] : quarantines_) {
@@ -125,7 +125,7 @@ WallTime SqliteStore::next_release() const {
   return next;
 }
 
-// Before it is forgotten which jobs have ended.
+// Called before the lists of ended jobs are cleared.
 void SqliteStore::tell_quarantine(Effects& effects) {
   effects.quarantined = std::exchange(quarantined_, {});
   effects.quarantine_left = std::exchange(left_quarantine_, {});

@@ -1,5 +1,5 @@
-// Reads: one job, pages of jobs, queues. On connections of their own, so that they never block the
-// writer. (Those of sessions do, for a moment: sessions.cc.)
+// Reads: one job, pages of jobs, queues. They use their own connections, so they never block the
+// writer. (Reads of sessions do, briefly: sessions.cc.)
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,11 +13,11 @@ namespace mainspring::sqlite {
 namespace {
 
 constexpr std::size_t kMaxIdleReaders = 4;
-// Ids that one list() looks at: bounds its time, whatever the filter.
-constexpr std::int64_t kListWindow = 20'000;
-constexpr std::int64_t kAheadWindow = 100'000;  // the same of ahead(), on either side
+// Maximum ids examined by one list(): bounds its time for any filter.
+constexpr std::int64_t kListWindow = 10'000;
+constexpr std::int64_t kAheadWindow = 100'000;  // the same for ahead(), in each direction
 
-// The whole record. Whether it is running the grants say: see Leases.
+// The whole record. The grants show whether the job is running: see Leases.
 #define MS_JOB_COLUMNS                                                                        \
   "j.id, q.name, k.name, j.state, j.priority, j.run_at, j.attempt, j.max_attempts, j.token, " \
   "j.version, j.started_at, j.finished_at, j.expires_at, b.created_at, b.args, b.timeout, "   \
@@ -38,7 +38,7 @@ std::optional<WallTime> wall_or_none(const Statement& row, int column) {
   return WallTime::from_us(row.integer(column));
 }
 
-// Everything but the args.
+// All columns except the args.
 Job read_head(const Statement& row) {
   Job job;
   job.id = row.integer(0);
@@ -102,16 +102,16 @@ class Leases {
   Leases(const RunningJobs::View& view, Statement& next_token)
       : view_(view), next_token_(next_token) {}
 
-  // The lease of a job by its row. An empty grant = it does not run.
+  // The lease of a job; `row` and `token` are from its row. An empty grant = not running.
   RunningJob holder(JobId id, JobState row, Token token) {
     if (row != JobState::available) return {};
     return view_.find(id, token, next());
   }
-  // The state that the job's row and its lease make together.
+  // The state that follows from the job's row and its lease.
   JobState state(JobId id, JobState row, Token token) {
     return holder(id, row, token).grant != nullptr ? JobState::running : row;
   }
-  // Makes the job running if it has a lease. `row` is the job's.
+  // Marks the job as running if it has a lease. `row` is the job's row.
   void apply(Job& job, const Statement& row) {
     const RunningJob found = holder(job.id, job.state, job.token);
     if (found.grant == nullptr) return;
@@ -125,7 +125,7 @@ class Leases {
   }
 
  private:
-  // Leases from this token on are not in the snapshot.
+  // The snapshot contains only leases with smaller tokens.
   Token next() {
     if (next_ == 0) {
       ResetGuard guard(next_token_.bind());
@@ -139,7 +139,7 @@ class Leases {
   Token next_ = 0;
 };
 
-// Of the states as rows have them, one bit each: those that the filter may want. 0 = any.
+// The states in rows that the filter may match, one bit each. 0 = any.
 int states_of_rows(const JobFilter& filter) {
   int states = 0;
   bool all = true;
@@ -148,13 +148,13 @@ int states_of_rows(const JobFilter& filter) {
     const bool wanted = filter.wants(state);
     all = all && wanted;
     if (wanted) states |= 1 << i;
-    // What runs is available by its row.
+    // The row of a running job says available.
     if (wanted && state == JobState::running) states |= 1 << static_cast<int>(JobState::available);
   }
   return all ? 0 : states;
 }
 
-// The job of a row, if the filter wants it.
+// The job of a row, if the filter matches it.
 std::optional<Job> wanted_job(const Statement& row, Leases& leases, const JobFilter& filter) {
   const JobState state =
       leases.state(row.integer(0), row.one_of(3, JobState::dead), row.integer(8));
@@ -167,7 +167,7 @@ std::optional<Job> wanted_job(const Statement& row, Leases& leases, const JobFil
   return job;
 }
 
-// What SQL checks of a list that goes by ids.
+// For lists by ids: the conditions that SQL checks in other lists.
 bool is_in_lists(const JobFilter& filter, const Job& job) {
   return (filter.queue.empty() || filter.queue == job.queue) &&
          (filter.kind.empty() || filter.kind == job.kind) &&
@@ -176,7 +176,7 @@ bool is_in_lists(const JobFilter& filter, const Job& job) {
          (!filter.quarantined || job.quarantined);
 }
 
-// A page of jobs that is full by count or by bytes.
+// A page of jobs, limited by count and bytes.
 class Page {
  public:
   explicit Page(int limit) : limit_(static_cast<std::size_t>(std::max(limit, 0))) {}
@@ -230,11 +230,11 @@ Reader::Reader(const std::string& path, const std::string& vfs)
                            " FROM quarantine z CROSS JOIN jobs j ON j.id = z.id" MS_JOB_JOINS
                            "WHERE z.id < ?1 AND z.id >= ?2 AND " MS_JOB_FILTER
                            "AND (?6 = 0 OR (1 << j.state) & ?6 <> 0) ORDER BY z.id DESC"),
-      next_token(db, "SELECT b FROM tallies WHERE id = 0"),
+      next_token(db, "SELECT b FROM job_counts WHERE id = 0"),
       live_job(db,
                "SELECT j.state, j.token, j.attempt, j.max_attempts, b.timeout FROM jobs j JOIN "
                "bodies b ON b.id = j.id WHERE j.id = ?"),
-      next_id(db, "SELECT a FROM tallies WHERE id = 0"),
+      next_id(db, "SELECT a FROM job_counts WHERE id = 0"),
       below(db, "SELECT max(id) FROM jobs WHERE id < ?"),
       queue_id(db, "SELECT id FROM queues WHERE name = ?"),
       kind_id(db, "SELECT id FROM kinds WHERE name = ?"),
@@ -254,7 +254,8 @@ Reader::Reader(const std::string& path, const std::string& vfs)
       triggers(db),
       memos(db),
       history(db),
-      marks(db) {}
+      marks(db),
+      search(db) {}
 
 std::unique_ptr<Reader> SqliteStore::take_reader() const {
   reads_.fetch_add(1, std::memory_order_relaxed);
@@ -367,7 +368,7 @@ Result<JobPage> SqliteStore::list(const JobFilter& filter, int limit, JobId befo
   }
 }
 
-// Running jobs, newest first, from the index of them.
+// Running jobs, newest first, from the index of running jobs.
 JobPage SqliteStore::list_running(Reader& reader, const RunningJobs::View& view,
                                   const JobFilter& filter, int limit, JobId before) {
   constexpr std::size_t kAtOnce = 128;
@@ -401,7 +402,7 @@ JobPage SqliteStore::list_running(Reader& reader, const RunningJobs::View& view,
   return std::move(page.page);
 }
 
-// Of the jobs that the filter names.
+// The jobs that the filter names.
 JobPage SqliteStore::list_ids(Reader& reader, const RunningJobs::View& view,
                               const JobFilter& filter, int limit, JobId before) {
   Page page(limit);
@@ -428,7 +429,7 @@ JobPage SqliteStore::list_ids(Reader& reader, const RunningJobs::View& view,
   return std::move(page.page);
 }
 
-// The ids of the jobs that can have been created within the filter's times.
+// The range of ids that can have been created within the filter's times.
 IdRange SqliteStore::ids_of_list(Reader& reader, const JobFilter& filter, JobId before) {
   const JobId end = before > 0 ? before : std::numeric_limits<JobId>::max();
   if (!filter.from && !filter.to) return {.end = end};
@@ -458,7 +459,7 @@ JobPage SqliteStore::list_window(Reader& reader, const RunningJobs::View& view,
     ResetGuard guard(reader.below);
     return reader.below.step() ? reader.below.integer(0) : 0;
   };
-  // These have tables of their own.
+  // Quarantined jobs have tables of their own.
   const bool apart = filter.quarantined;
   const bool dead = filter.state == JobState::dead && !apart;
   const IdRange range = ids_of_list(reader, filter, before);

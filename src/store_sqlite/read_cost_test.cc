@@ -1,4 +1,4 @@
-// What reads cost, counted in steps of SQLite's virtual machine: the same with thousands of running
+// The cost of reads in steps of SQLite's virtual machine: the same with thousands of running
 // jobs as with none.
 #include <doctest/doctest.h>
 #include <sqlite3.h>
@@ -21,7 +21,7 @@ int count_step(void*) {
   return 0;
 }
 
-// SQLite calls it for each new connection.
+// SQLite calls this for each new connection.
 int count_steps_of(sqlite3* db, const char**, const sqlite3_api_routines*) {
   sqlite3_progress_handler(db, 1, &count_step, nullptr);
   return SQLITE_OK;
@@ -102,7 +102,7 @@ TEST_CASE("reads cost the same however many jobs run") {
   };
   std::vector<std::int64_t> before;
   for (const auto& [name, read] : reads) before.push_back(ReadCost::cost(read));
-  // Each by a claim of its own, and older than the newest jobs.
+  // Each by its own claim, and older than the newest jobs.
   bed.enqueue("busy", kRunning);
   std::vector<Operation> claims(kRunning, Claim{.worker = "w", .queues = {"busy"}, .max = 1});
   bed.apply(std::move(claims));

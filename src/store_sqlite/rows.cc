@@ -1,4 +1,4 @@
-// What the operations share: a job's row in and out, its place in memory, the counters.
+// Shared by the operations: reading and writing a job's row, its place in memory, the counters.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace mainspring::sqlite {
 namespace {
 
-// What a claim needs to know of its row is what every new row says.
+// Whether the row has only the values that every new row has, so that a claim need not read it.
 bool is_fresh(const HotRow& hot) {
   return hot.version == 1 && hot.flags == 0 && !hot.expires_at;
 }
@@ -46,7 +46,7 @@ std::vector<std::string> split_tags(std::string_view joined) {
   return tags;
 }
 
-// The separators around make instr() exact.
+// The separators at both ends make instr() exact.
 std::string join_tags(const std::vector<std::string>& tags) {
   if (tags.empty()) return "";
   std::string out(1, kTagSeparator);
@@ -61,10 +61,10 @@ bool QueueState::has_ready() const {
 
 std::optional<WallTime> QueueState::oldest() const {
   std::optional<WallTime> oldest;
-  for (const auto& [kind, line] : ready) {
+  for (const auto& [kind, jobs_of_kind] : ready) {
     for (int priority = 0; priority <= kLowestPriority; ++priority) {
-      const auto first = line.lower_bound(ReadyKey(priority, WallTime(), 0));
-      if (first == line.end()) break;
+      const auto first = jobs_of_kind.lower_bound(ReadyKey(priority, WallTime(), 0));
+      if (first == jobs_of_kind.end()) break;
       priority = first->priority();
       if (!oldest || first->run_at() < *oldest) oldest = first->run_at();
     }
@@ -171,9 +171,9 @@ void SqliteStore::count(QueueState& queue, JobState state, int flags, int delta)
   touch(queue);
   if (MS_MUTANT(counters_drift) && state == JobState::retryable) return;
   if (state == JobState::cancelled && (flags & kFlagExpired) != 0) {
-    queue.tally.expired += delta;
+    queue.job_counts.expired += delta;
   } else {
-    queue.tally[state] += delta;
+    queue.job_counts[state] += delta;
   }
   if (is_terminal(state)) finished_jobs_ += delta;
 }
@@ -187,8 +187,8 @@ void SqliteStore::add_live(JobId id, int delta) {
 }
 
 void SqliteStore::make_ready(QueueState& queue, std::int32_t kind, const ReadyKey& key, int flags) {
-  ReadyLine& line = queue.ready[kind];
-  line.emplace_hint(line.end(), key);
+  ReadyQueue& ready = queue.ready[kind];
+  ready.emplace_hint(ready.end(), key);
   if ((flags & kFlagSession) != 0) {
     queue.ready_sessions.emplace_hint(queue.ready_sessions.end(), key, kind);
     queue.made_session_available = true;
@@ -241,7 +241,7 @@ void SqliteStore::end_job(JobId id, QueueState& queue, JobState state, int flags
   const WallTime prune_at = now_.wall + keep;
   std::string& ids = finishing_[prune_at.us()];
   ids.append(reinterpret_cast<const char*>(&id), sizeof id);
-  if (dead && !MS_MUTANT(dead_not_listed)) sql_->insert_dead.bind(id).run();
+  if (dead && !MS_MUTANT(dead_not_listed)) list_dead(id, queue);
   ended_.push_back(id);
   if (keep < kBriefRetention || finished_jobs_ >= options_.store.max_finished_jobs)
     brief_.push_back(id);
@@ -252,7 +252,7 @@ void SqliteStore::end_job(JobId id, QueueState& queue, JobState state, int flags
     ended_steps_.push_back({.job = id, .flags = flags});
   if ((flags & kFlagSession) != 0) left_sessions_.push_back({id, &queue, session, state, flags});
   add_live(id, -1);
-  if (!tied_jobs_.empty()) end_tie(id, state);
+  if (!linked_jobs_.empty()) end_link(id, state);
 }
 
 void SqliteStore::set_reason(JobId id, int& flags, std::string_view reason,

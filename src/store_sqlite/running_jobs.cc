@@ -5,11 +5,11 @@
 
 namespace mainspring::sqlite {
 
-void RunningJobs::add(std::vector<RunningJob>& begun) {
+void RunningJobs::add(std::vector<RunningJob>& started) {
   MutexLock lock(mutex_);
-  for (RunningJob& job : begun) {
+  for (RunningJob& job : started) {
     const auto [at, fresh] = jobs_.try_emplace(job.id);
-    // Ended and claimed again in one batch: the snapshots before it have the first lease.
+    // Ended and claimed again in one batch: earlier snapshots have the first lease.
     if (!fresh) retire(std::move(at->second));
     at->second = std::move(job);
   }
@@ -34,7 +34,7 @@ void RunningJobs::replace(std::vector<RunningJob> all) {
   jobs_.swap(jobs);
 }
 
-// Views that open from the next removal on do not need it.
+// Views opened after the next removal do not need it.
 void RunningJobs::retire(RunningJob job) {
   order_.push_back({removals_ + 1, job.id, job.token});
   ended_.insert_or_assign({job.id, job.token}, std::move(job));
@@ -64,7 +64,7 @@ RunningJob RunningJobs::View::find(JobId id, Token row, Token next) const {
   const auto at = jobs_.jobs_.find(id);
   if (at != jobs_.jobs_.end() && at->second.token > row && at->second.token < next)
     return at->second;
-  // The newest lease that the snapshot has.
+  // The newest lease in the snapshot.
   auto old = jobs_.ended_.lower_bound({id, next});
   if (old == jobs_.ended_.begin()) return {};
   --old;

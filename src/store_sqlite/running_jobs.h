@@ -1,10 +1,11 @@
-// RunningJobs: which jobs run, for readers. A claim does not write the rows of its jobs, so a read
-// of a row asks here whether the job runs. One question costs the same however many jobs run.
+// RunningJobs: the index of running jobs, for readers. A claim does not write the rows of its jobs,
+// so a reader of a row must ask this index whether the job is running. A lookup costs the same
+// however many jobs run.
 //
 // Readers use snapshots of the database that are older or newer than this index. The writer adds a
 // lease before its commit and removes it after the commit that ends it. Leases that ended while a
 // view was open are kept until that view closes. So a view always knows every lease of its
-// snapshot; the next token of the snapshot tells it which leases the snapshot does not have yet.
+// snapshot; the next token of the snapshot shows which leases the snapshot does not have yet.
 #pragma once
 
 #include <deque>
@@ -19,7 +20,7 @@
 
 namespace mainspring::sqlite {
 
-// What the leases of one claim have in common.
+// The common part of the leases of one claim.
 struct RunningGrant {
   std::string worker;
   WallTime claimed_at;
@@ -35,14 +36,14 @@ struct RunningJob {
 // Thread-safe. One thread writes.
 class RunningJobs {
  public:
-  // Before the commit that begins these leases.
-  void add(std::vector<RunningJob>& begun) MS_EXCLUDES(mutex_);
-  // After the commit that ends these leases: job and token.
+  // Call before the commit that starts these leases.
+  void add(std::vector<RunningJob>& started) MS_EXCLUDES(mutex_);
+  // Call after the commit that ends these leases: job and token.
   void remove(const std::vector<std::pair<JobId, Token>>& ended) MS_EXCLUDES(mutex_);
-  // After a failed commit, and at open: these leases and no others.
+  // Replaces all leases: after a failed commit, and at open.
   void replace(std::vector<RunningJob> all) MS_EXCLUDES(mutex_);
 
-  // Open it before the first read of the snapshot, and keep it until the last question about it.
+  // Open it before the first read of the snapshot, and keep it until the last lookup for it.
   class View {
    public:
     explicit View(const RunningJobs& jobs);

@@ -1,4 +1,4 @@
-// The index of running jobs answers for the snapshot of its reader, whatever the writer does since.
+// The index of running jobs matches the snapshot of its reader, whatever the writer does later.
 #include "store_sqlite/running_jobs.h"
 
 #include <doctest/doctest.h>
@@ -11,18 +11,18 @@ namespace {
 class IndexBench {
  public:
   void claim(JobId id, Token token, std::int64_t queue = 1) {
-    begun.push_back({id, token, queue, 1, grant});
+    started.push_back({id, token, queue, 1, grant});
   }
   void end(JobId id, Token token) { ended.emplace_back(id, token); }
   void commit() {
-    jobs.add(begun);
+    jobs.add(started);
     jobs.remove(ended);
-    begun.clear(), ended.clear();
+    started.clear(), ended.clear();
   }
   RunningJobs jobs;
   std::shared_ptr<const RunningGrant> grant =
       std::make_shared<RunningGrant>(RunningGrant{"w", WallTime()});
-  std::vector<RunningJob> begun;
+  std::vector<RunningJob> started;
   std::vector<std::pair<JobId, Token>> ended;
 };
 
@@ -44,7 +44,7 @@ TEST_CASE("a view knows the leases of its snapshot that ended since") {
   CHECK(lease_of(after, 7, 1, 2) == 0);
 }
 
-TEST_CASE("a view passes over leases that its snapshot does not have yet") {
+TEST_CASE("a view skips leases that its snapshot does not have yet") {
   IndexBench b;
   b.claim(7, 1);
   b.commit();
@@ -58,15 +58,15 @@ TEST_CASE("a view passes over leases that its snapshot does not have yet") {
   CHECK(lease_of(view, 7, 1, 4) == 2);
 }
 
-TEST_CASE("a lease is in the index before the commit that begins it returns") {
+TEST_CASE("a lease is in the index before the commit that starts it returns") {
   IndexBench b;
   b.claim(7, 1);
   const RunningJobs::View view(b.jobs);
-  b.jobs.add(b.begun);
+  b.jobs.add(b.started);
   CHECK(lease_of(view, 7, 0, 2) == 1);
 }
 
-TEST_CASE("the index lists jobs newest first, by queue, and looks at a bounded number") {
+TEST_CASE("the index lists jobs newest first, by queue, and reads a limited number") {
   IndexBench b;
   for (JobId id = 1; id <= 100; ++id) b.claim(id, id, id % 10);
   b.commit();
@@ -91,13 +91,13 @@ TEST_CASE("the index lists jobs newest first, by queue, and looks at a bounded n
   CHECK(out == std::vector<JobId>{95, 85});  // the snapshot still has it
 }
 
-TEST_CASE("after a failed commit the index has what the store has") {
+TEST_CASE("after a failed commit the index equals the store") {
   IndexBench b;
   b.claim(7, 1);
   b.commit();
   b.end(7, 1);
   b.claim(7, 2);
-  b.jobs.add(b.begun);  // and the commit fails
+  b.jobs.add(b.started);  // and the commit fails
   b.jobs.replace({{7, 1, 1, 1, b.grant}});
   const RunningJobs::View view(b.jobs);
   CHECK(lease_of(view, 7, 0, 2) == 1);

@@ -1,4 +1,4 @@
-// Schedules: their definitions, and how far each is. What becomes of their ticks: firing.cc.
+// Schedules: their definitions and positions. firing.cc decides their ticks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -124,7 +124,7 @@ OperationResult SqliteStore::create_schedule(const PutSchedule& op) {
   schedules_by_id_.emplace(state.id, &state);
   list(state);
   save_schedule(state);
-  touched_schedules_[name].anew = true;
+  touched_schedules_[name].redefined = true;
   return PutScheduleResult{.version = info.version, .outcome = PutOutcome::created};
 }
 
@@ -134,7 +134,7 @@ OperationResult SqliteStore::replace_schedule(ScheduleState& state, const PutSch
   if (info.next <= now_.wall) {
     LedgerRow row{.version = info.version, .nominal = info.next, .state = TickState::skipped};
     row.reason = "replaced";
-    if (!info.schedule.at) {  // one or more: only the calendar could tell
+    if (!info.schedule.at) {  // one or more: only the calendar knows
       row.until = now_.wall;
       row.count = 0;
     }
@@ -167,15 +167,15 @@ OperationResult SqliteStore::operator()(const RemoveSchedule& op) {
   const std::set<JobId> waiting = state->waiting;
   for (const JobId id : waiting) begin_waiting(id, *state);
   for (const JobId id : state->live) {
-    schedule_sql_->delete_tie.bind(id).run();
-    tied_jobs_.erase(id);
+    schedule_sql_->delete_link.bind(id).run();
+    linked_jobs_.erase(id);
   }
   schedule_sql_->delete_ledger.bind(state->id).run();
   schedule_sql_->insert_removed.bind(op.name, state->info.version).run();
   schedule_sql_->remove.bind(state->id).run();
   unlist(*state);
   schedules_by_id_.erase(state->id);
-  touched_schedules_[op.name].anew = true;
+  touched_schedules_[op.name].redefined = true;
   schedules_.erase(op.name);
   return Done{};
 }
@@ -246,7 +246,7 @@ void SqliteStore::list(const ScheduleState& state) {
 void SqliteStore::load_schedules() {
   schedules_.clear();
   schedules_by_id_.clear();
-  tied_jobs_.clear();
+  linked_jobs_.clear();
   fire_order_.clear();
   touched_schedules_.clear();
   Statement rows(*db_,
@@ -260,26 +260,26 @@ void SqliteStore::load_schedules() {
     state.next_seq = rows.integer(17);
     schedules_by_id_.emplace(state.id, &state);
     list(state);
-    touched_schedules_[state.info.schedule.name].anew = true;
+    touched_schedules_[state.info.schedule.name].redefined = true;
   }
 }
 
-void SqliteStore::load_ties() {
-  Statement ties(
+void SqliteStore::load_links() {
+  Statement links(
       *db_,
       "SELECT t.job, t.schedule, j.state = 0 AND j.flags & 32768 = 0 FROM schedule_jobs t "
       "JOIN jobs j ON j.id = t.job");
-  while (ties.step()) {
-    const auto found = schedules_by_id_.find(ties.integer(1));
+  while (links.step()) {
+    const auto found = schedules_by_id_.find(links.integer(1));
     if (found == schedules_by_id_.end()) {
       throw SqlError{SQLITE_CORRUPT,
                      fmt::format("the store is damaged: a job of schedule {}, which is not there",
-                                 ties.integer(1))};
+                                 links.integer(1))};
     }
     ScheduleState& state = *found->second;
-    const bool waits = ties.integer(2) != 0;  // one that is deferred lives
-    (waits ? state.waiting : state.live).insert(ties.integer(0));
-    tied_jobs_.emplace(ties.integer(0), &state);
+    const bool waits = links.integer(2) != 0;  // a deferred job is live
+    (waits ? state.waiting : state.live).insert(links.integer(0));
+    linked_jobs_.emplace(links.integer(0), &state);
   }
 }
 
@@ -287,7 +287,7 @@ void SqliteStore::load_ties() {
 // -----------------------------------------------------------------------------------------
 
 void SqliteStore::publish_schedules() {
-  if (publish_anew_) {
+  if (republish_) {
     published_schedules_.clear();
     published_due_.clear();
   }
@@ -301,7 +301,7 @@ void SqliteStore::publish_schedules() {
     }
     const ScheduleState& state = found->second;
     PublishedSchedule& seen = published_schedules_[name];
-    if (touched.anew) {
+    if (touched.redefined) {
       seen = {.info = state.info, .live = state.live};
     } else {
       publish_changes(state, touched, seen);

@@ -1,15 +1,15 @@
-// Claims of lines that are no queues: the next free session, and the job of a session that is held.
+// Claims of sessions: the next free session, and the head of a held session.
 #include "base/assert.h"
 #include "base/mutant.h"
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
 
-bool SqliteStore::is_of_line(const Claim& op) {
+bool SqliteStore::is_of_queue(const Claim& op) {
   return op.queues.size() == 1 && op.queues[0].starts_with('~');
 }
 
-// What the row of a job does not know of its session. `key` may lie in a row that is being read.
+// Reads the session data that the job's row lacks. `key` may point into a row that is being read.
 void SqliteStore::read_session(std::string_view key, QueueState& queue, Lease& lease,
                                ClaimedJob& job) {
   job.session = key;
@@ -27,7 +27,7 @@ OperationResult SqliteStore::claim_next_session(const Claim& op, QueueState* que
   if (room(*queue).jobs() == 0 && !MS_MUTANT(sessions_not_limited)) return result;
   if (hold_ends_.size() >= kMaxHeldSessions) return too_many_held();
   begin_write();
-  // First the session's token, then that of its job.
+  // First the session's token, then the job's.
   const Token token = next_token_++;
   auto grant = new_grant(next_token_, op.worker, now_);
   for (auto at = queue->ready_sessions.begin(); at != queue->ready_sessions.end();) {
@@ -39,7 +39,7 @@ OperationResult SqliteStore::claim_next_session(const Claim& op, QueueState* que
     break;
   }
   if (result.jobs.empty()) {
-    next_token_ = token;  // nobody has seen it
+    next_token_ = token;  // not used yet
     return result;
   }
   Session& session = session_by_id(leases_.at(result.jobs[0].id).session);
@@ -56,12 +56,12 @@ OperationResult SqliteStore::claim_of_session(const Claim& op, const SessionKey&
   step_breaker_of(key.queue);
   if (!session->ready) return result;
   if (room(*session->queue).jobs() == 0) return result;
-  auto hot = load_hot(session->turn);
-  MS_ASSERT(hot && hot->state == JobState::waiting, "the job with the turn waits for the holder");
+  auto hot = load_hot(session->head);
+  MS_ASSERT(hot && hot->state == JobState::waiting, "the job with the head waits for the holder");
   if (hot->expires_at && !hot->started_at && *hot->expires_at <= now_.wall.us()) return result;
   if (!room(*session->queue).fits(cost_of(*session->queue, hot->kind))) return result;
   begin_write();
-  // Running is told by the grants of jobs whose rows say available.
+  // The grant makes the job running; its row says available.
   count(*hot->queue, hot->state, hot->flags, -1);
   hot->state = JobState::available;
   save_hot(*hot);

@@ -1,11 +1,11 @@
-// Sessions in and out of memory, and the rows that tell what jobs do not tell of them.
+// Loads and writes sessions: the rows with data that cannot be derived from jobs.
 //
-// An operation changes sessions in memory. Of one that is held, stopped or has a state the row is
-// written before the commit, once for all operations. Of any other the row says that it is there,
-// and under which id: how many jobs live in it and which has the turn is what the rows of the jobs
-// say too (session_rows.h), so its row may lag behind until it leaves memory or the store closes.
-// Those that a batch was about stay in memory behind it, up to a bound; of one that nothing is left
-// of the row goes when it leaves.
+// An operation changes sessions in memory. The row of a held or stopped session, or of one with a
+// state, is written before the commit, once for all operations. For any other session the row only
+// records its existence and id. Its number of live jobs and its head also follow from the jobs'
+// rows (session_rows.h), so this row may be out of date until the session is evicted or the store
+// closes. Sessions that a batch used stay in memory up to a limit. The row of an empty session is
+// removed when it is evicted.
 #include "store_sqlite/session_rows.h"
 
 #include <fmt/format.h>
@@ -17,17 +17,17 @@
 namespace mainspring::sqlite {
 
 #define MS_SESSION_COLUMNS                                                                   \
-  "SELECT id, queue, key, jobs, turn, stop, stopped_by, worker, token, lease, state_bytes, " \
+  "SELECT id, queue, key, jobs, head, stop, stopped_by, worker, token, lease, state_bytes, " \
   "changed_at FROM sessions "
 
 SessionStatements::SessionStatements(Database& db)
     : by_key(db, MS_SESSION_COLUMNS "WHERE queue = ? AND key = ?"),
       by_id(db, MS_SESSION_COLUMNS "WHERE id = ?"),
       insert(db,
-             "INSERT INTO sessions (id, queue, key, jobs, turn, stop, stopped_by, worker, token, "
+             "INSERT INTO sessions (id, queue, key, jobs, head, stop, stopped_by, worker, token, "
              "lease, state_bytes, changed_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
       update(db,
-             "UPDATE sessions SET jobs = ?2, turn = ?3, stop = ?4, stopped_by = ?5, worker = ?6, "
+             "UPDATE sessions SET jobs = ?2, head = ?3, stop = ?4, stopped_by = ?5, worker = ?6, "
              "token = ?7, lease = ?8, state_bytes = ?9, changed_at = ?10 WHERE id = ?1"),
       remove(db, "DELETE FROM sessions WHERE id = ?"),
       state(db, "SELECT state FROM session_states WHERE session = ?"),
@@ -42,7 +42,7 @@ SessionStatements::SessionStatements(Database& db)
       key_of_job(db, "SELECT session FROM bodies WHERE id = ?"),
       of_waiting(db,
                  "SELECT s.id FROM bodies b CROSS JOIN sessions s ON s.queue = ?2 AND s.key = "
-                 "b.session WHERE b.id = ?1 AND (s.token = 0 OR s.turn <> ?1)") {}
+                 "b.session WHERE b.id = ?1 AND (s.token = 0 OR s.head <> ?1)") {}
 
 // -- in memory ------------------------------------------------------------------------------------
 
@@ -68,7 +68,7 @@ void SqliteStore::change_session(Session& session) {
   list_session(session);
 }
 
-// The row that the statement finds; nullptr = none.
+// The session that the statement finds; nullptr = none.
 Session* SqliteStore::load_session(Statement& row, QueueState* queue) {
   if (!row.step()) return nullptr;
   auto session = std::make_unique<Session>();
@@ -76,7 +76,7 @@ Session* SqliteStore::load_session(Statement& row, QueueState* queue) {
   session->queue = queue != nullptr ? queue : &queue_by_id(row.integer(1));
   session->key = row.text(2);
   session->jobs = row.integer(3);
-  session->turn = row.integer(4);
+  session->head = row.integer(4);
   session->stop = row.one_of(5, SessionStop::parked);
   session->stopped_by = row.integer(6);
   session->worker = row.text(7);
@@ -85,7 +85,7 @@ Session* SqliteStore::load_session(Statement& row, QueueState* queue) {
   session->state_bytes = row.integer(10);
   session->changed_at = WallTime::from_us(row.integer(11));
   session->stored = true;
-  session->row_is_plain = session->is_plain();
+  session->row_adds_nothing = session->adds_nothing();
   return &keep_session(std::move(session));
 }
 
@@ -107,7 +107,8 @@ Session* SqliteStore::find_session(const SessionKey& key) {
 
 Session& SqliteStore::session_of(QueueState& queue, std::string_view key) {
   if (Session* session = find_session(queue, key)) return *session;
-  const auto gone = sessions_by_key_.find({queue.id, key});  // in this batch: it comes back
+  const auto gone = sessions_by_key_.find({queue.id, key});  // removed in this batch: reuse its
+                                                             // object
   if (gone != sessions_by_key_.end()) return *gone->second;
   auto session = std::make_unique<Session>();
   session->id = next_session_++;
@@ -153,24 +154,24 @@ void SqliteStore::write_session(Session& session) {
     if (s.stored) session_sql_->remove.bind(s.id).run();
   } else if (s.stored) {
     session_sql_->update
-        .bind(s.id, s.jobs, s.turn, static_cast<int>(s.stop), s.stopped_by, worker, s.token,
+        .bind(s.id, s.jobs, s.head, static_cast<int>(s.stop), s.stopped_by, worker, s.token,
               s.kept.count(), s.state_bytes, s.changed_at.us())
         .run();
   } else {
     session_sql_->insert
-        .bind(s.id, s.queue->id, s.key, s.jobs, s.turn, static_cast<int>(s.stop), s.stopped_by,
+        .bind(s.id, s.queue->id, s.key, s.jobs, s.head, static_cast<int>(s.stop), s.stopped_by,
               worker, s.token, s.kept.count(), s.state_bytes, s.changed_at.us())
         .run();
   }
   session.stored = s.lives();
-  session.row_is_plain = s.is_plain();
+  session.row_adds_nothing = s.adds_nothing();
   session.lags = false;
 }
 
 void SqliteStore::write_sessions() {
   for (Session* session : batch_sessions_) {
     if (!std::exchange(session->changed, false)) continue;
-    if (!session->stored || !session->row_is_plain || !session->is_plain()) {
+    if (!session->stored || !session->row_adds_nothing || !session->adds_nothing()) {
       write_session(*session);
       continue;
     }
@@ -180,7 +181,7 @@ void SqliteStore::write_sessions() {
   }
 }
 
-// The longest in memory goes first, unless it was used since it was last looked at.
+// Evicts the oldest sessions in memory, except those used since the last scan.
 void SqliteStore::evict_sessions() {
   for (auto looks = kept_sessions_.size(); looks > 0; --looks) {
     if (kept_sessions_.size() <= options_.kept_sessions) return;
@@ -191,7 +192,7 @@ void SqliteStore::evict_sessions() {
     if (session.listed || std::exchange(session.used, false)) {
       kept_sessions_.push_back(session.id);
     } else if (session.held() && !MS_MUTANT(held_session_forgotten)) {
-      session.kept_in_memory = false;  // it stays, and comes back here when it is let go
+      session.kept_in_memory = false;  // it stays, and returns here after its release
     } else {
       if (session.lags && !MS_MUTANT(evicted_session_not_written)) write_session(session);
       forget_session(session);
@@ -199,7 +200,7 @@ void SqliteStore::evict_sessions() {
   }
 }
 
-// Behind a batch.
+// Called after a batch.
 void SqliteStore::forget_sessions() {
   for (Session* session : batch_sessions_) {
     session->listed = session->gained = false;
@@ -213,7 +214,7 @@ void SqliteStore::forget_sessions() {
   batch_sessions_.clear();
 }
 
-// So that the next start need not ask the jobs. If it fails, that one does.
+// So that the next start need not read the jobs. If this fails, the next start reads them.
 void SqliteStore::close_sessions() {
   const bool loaded = loaded_ || MS_MUTANT(unread_sessions_written);
   const bool known = loaded && !failed_ && moved_to_.empty();
@@ -225,7 +226,7 @@ void SqliteStore::close_sessions() {
     }
     sessions_lag_ = false;
     marks_touched_ = true;
-    write_tallies();
+    write_job_counts();
     sql_->commit.bind().run();
   } catch (const Moved&) {
   } catch (const SqlError& error) {
@@ -233,7 +234,7 @@ void SqliteStore::close_sessions() {
   }
 }
 
-// Those that are held; each lease begins anew. And those whose rows lag behind their jobs.
+// Loads held sessions; each lease starts again. Also loads sessions whose rows are out of date.
 void SqliteStore::load_sessions(Instant now) {
   sessions_by_key_.clear();
   sessions_.clear();
@@ -248,8 +249,8 @@ void SqliteStore::load_sessions(Instant now) {
   for (Session* session : batch_sessions_) {
     session->ends = now + std::max(session->kept, restart_allowance_);
     hold_ends_.emplace(session->ends, session->id);
-    if (session->turn == 0 || leases_.contains(session->turn)) continue;
-    const auto hot = load_hot(session->turn);
+    if (session->head == 0 || leases_.contains(session->head)) continue;
+    const auto hot = load_hot(session->head);
     session->ready = hot && hot->state == JobState::waiting;
   }
   sessions_lag_ = rows_of_sessions_lag(*db_);
@@ -262,34 +263,34 @@ void SqliteStore::load_lagging_sessions() {
   std::vector<std::pair<std::int64_t, JobsOfSession>> lagging;
   {
     Statement rows(*db_,
-                   "SELECT id, jobs, turn FROM sessions WHERE token = 0 AND stop = 0 AND "
+                   "SELECT id, jobs, head FROM sessions WHERE token = 0 AND stop = 0 AND "
                    "state_bytes = 0");
     while (rows.step()) {
       const auto found = jobs.find(rows.integer(0));
       const JobsOfSession real = found == jobs.end() ? JobsOfSession{} : found->second;
-      if (real.jobs != rows.integer(1) || real.turn != rows.integer(2))
+      if (real.jobs != rows.integer(1) || real.head != rows.integer(2))
         lagging.emplace_back(rows.integer(0), real);
     }
   }
   for (const auto& [id, real] : lagging) {
     Session& session = session_by_id(id);
     session.jobs = real.jobs;
-    session.turn = real.turn;
+    session.head = real.head;
     session.lags = true;
   }
 }
 
-// -- what the jobs say ----------------------------------------------------------------------------
+// -- data derived from jobs -----------------------------------------------------------------------
 
 bool rows_of_sessions_lag(Database& db) {
-  return db.query_int("SELECT f FROM tallies WHERE id = 0") != 0;
+  return db.query_int("SELECT f FROM job_counts WHERE id = 0") != 0;
 }
 
 std::unordered_map<std::int64_t, JobsOfSession> sessions_by_jobs(Database& db) {
   std::unordered_map<std::int64_t, JobsOfSession> out;
   Statement rows(
       db,
-      "SELECT s.id, j.id, j.state FROM tallies t CROSS JOIN jobs j ON j.id >= (t.id - "
+      "SELECT s.id, j.id, j.state FROM job_counts t CROSS JOIN jobs j ON j.id >= (t.id - "
       "?1) * ?2 AND j.id < (t.id - ?1 + 1) * ?2 CROSS JOIN bodies b ON b.id = j.id "
       "CROSS JOIN main.sessions s ON s.queue = j.queue AND s.key = b.session WHERE t.id >= "
       "?1 AND j.flags & 64 <> 0 AND j.state NOT IN (4, 6, 7)");
@@ -298,7 +299,7 @@ std::unordered_map<std::int64_t, JobsOfSession> sessions_by_jobs(Database& db) {
     JobsOfSession& session = out[rows.integer(0)];
     ++session.jobs;
     const bool waits = rows.integer(2) == static_cast<int>(JobState::waiting);
-    if (!waits) session.turn = rows.integer(1);
+    if (!waits) session.head = rows.integer(1);
   }
   return out;
 }
@@ -307,16 +308,16 @@ void show_sessions_by_jobs(Database& db) {
   db.execute("DROP VIEW IF EXISTS temp.sessions");
   if (!rows_of_sessions_lag(db)) return;
   db.execute(
-      "CREATE TEMP TABLE IF NOT EXISTS jobs_of_sessions (id INTEGER PRIMARY KEY, jobs, turn)");
+      "CREATE TEMP TABLE IF NOT EXISTS jobs_of_sessions (id INTEGER PRIMARY KEY, jobs, head)");
   db.execute("DELETE FROM jobs_of_sessions");
   {
-    Statement insert(db, "INSERT INTO jobs_of_sessions (id, jobs, turn) VALUES (?, ?, ?)");
-    for (const auto& [id, real] : sessions_by_jobs(db)) insert.bind(id, real.jobs, real.turn).run();
+    Statement insert(db, "INSERT INTO jobs_of_sessions (id, jobs, head) VALUES (?, ?, ?)");
+    for (const auto& [id, real] : sessions_by_jobs(db)) insert.bind(id, real.jobs, real.head).run();
   }
   db.execute(
       "CREATE TEMP VIEW sessions AS SELECT s.id AS id, queue, key, iif(token <> 0 OR stop <> 0 OR "
       "state_bytes > 0, s.jobs, coalesce(r.jobs, 0)) AS jobs, iif(token <> 0 OR stop <> 0 OR "
-      "state_bytes > 0, s.turn, coalesce(r.turn, 0)) AS turn, stop, stopped_by, worker, token, "
+      "state_bytes > 0, s.head, coalesce(r.head, 0)) AS head, stop, stopped_by, worker, token, "
       "lease, state_bytes, changed_at FROM main.sessions s LEFT JOIN jobs_of_sessions r ON r.id = "
       "s.id WHERE r.jobs > 0 OR token <> 0 OR stop <> 0 OR state_bytes > 0");
 }

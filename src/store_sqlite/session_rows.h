@@ -1,4 +1,4 @@
-// What the rows of jobs say of their sessions, for those whose own rows lag behind
+// Session data derived from the rows of jobs, for sessions whose own rows are out of date
 // (session_rows.cc).
 #pragma once
 
@@ -11,18 +11,17 @@
 namespace mainspring::sqlite {
 
 struct JobsOfSession {
-  std::int64_t jobs = 0;  // living
-  JobId turn = 0;         // the one that does not wait; 0 = all do
+  std::int64_t jobs = 0;  // live jobs
+  JobId head = 0;         // the job that does not wait; 0 = all wait
 };
 
-// Rows of sessions that nobody holds, that are not stopped and have no state may lag behind their
-// jobs. All three throw SqlError.
+// Whether rows of sessions that are not held, not stopped and without a state may be out of date.
+// All three functions throw SqlError.
 bool rows_of_sessions_lag(Database& db);
-// By id of the session; a look at each job that lives. Of the turn of a session that is held it is
-// not true.
+// By session id; reads every live job. `head` is wrong for held sessions.
 std::unordered_map<std::int64_t, JobsOfSession> sessions_by_jobs(Database& db);
-// From here on `sessions` in queries over `db` is what it would be if no row lagged. To be repeated
-// after each change of the store.
+// Makes `sessions` in later queries over `db` show up-to-date rows. Call again after each change of
+// the store.
 void show_sessions_by_jobs(Database& db);
 
 }  // namespace mainspring::sqlite

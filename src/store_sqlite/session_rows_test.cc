@@ -1,5 +1,5 @@
-// Rows of sessions lag behind their jobs, and nobody who asks is told what is old: neither readers,
-// nor the next start after a kill, nor a copy.
+// Rows of sessions lag behind their jobs. No stale row is visible: not to readers, not to the next
+// start after a kill, not to a copy.
 #include "store_sqlite/session_rows.h"
 
 #include <doctest/doctest.h>
@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A store under /tmp that goes when the test ends.
+// A store under /tmp that is removed when the test ends.
 class Place {
  public:
   Place() {
@@ -61,14 +61,14 @@ class Place {
     job.session = session;
     return apply<EnqueueResult>(Enqueue{.jobs = {job}}).jobs[0].id;
   }
-  // All that begins, in order.
+  // All steps of the start, in order.
   std::vector<ClaimedJob> claim() {
     return apply<ClaimResult>(Claim{.worker = "w", .queues = {"q"}, .max = 100}).jobs;
   }
   void complete(const ClaimedJob& job) {
     apply<FinishResult>(Finish{.worker = "w", .results = {{job.id, job.token, Complete{}}}});
   }
-  // Living jobs and the turn, of each; in order of the keys.
+  // Live jobs and the head of each session, in order of the keys.
   std::string sessions(int limit = 100) {
     std::string out;
     SessionKey after{"q", ""};
@@ -76,7 +76,7 @@ class Place {
       auto page = store_->sessions("q", after, limit, clock_.now().instant);
       REQUIRE(page);
       for (const SessionInfo& s : page->sessions)
-        out += s.session.key + ":" + std::to_string(s.jobs) + "@" + std::to_string(s.turn) + " ";
+        out += s.session.key + ":" + std::to_string(s.jobs) + "@" + std::to_string(s.head) + " ";
       more = page->next.has_value();
       if (more) after = *page->next;
     }
@@ -89,7 +89,7 @@ class Place {
     for (const std::string& problem : report->problems) out += problem + "\n";
     return out;
   }
-  // What the row itself says; -1 = there is none.
+  // The value in the row itself; -1 = there is no row.
   std::int64_t jobs_in_row(const std::string& key) {
     sqlite::Database db(path_ + "/mainspring.db", sqlite::Database::Mode::read_only, "");
     return db.query_int(
@@ -103,7 +103,7 @@ class Place {
   std::unique_ptr<Store> store_;
 };
 
-// a: 1 ended, 2 has the turn, 3 waits. b: nothing is left. c: 5 has the turn, and no row lags.
+// a: 1 ended, 2 is the head, 3 waits. b: empty. c: 5 is the head, and no row lags.
 void fill(Place& p) {
   for (const char* key : {"a", "a", "a", "b", "c"}) p.put(key);
   for (const ClaimedJob& job : p.claim()) {
@@ -112,20 +112,20 @@ void fill(Place& p) {
 }
 const char* const kFilled = "a:2@2 c:1@5 ";
 
-TEST_CASE("readers are told what jobs live in a session, although its row lags behind") {
+TEST_CASE("readers see which jobs live in a session, although its row lags behind") {
   Place p;
   p.open();
   fill(p);
-  CHECK(p.jobs_in_row("a") == 1);  // since the first came
+  CHECK(p.jobs_in_row("a") == 1);  // since the first job arrived
   CHECK(p.jobs_in_row("b") == 1);
   CHECK(p.sessions() == kFilled);
   CHECK(p.sessions(1) == kFilled);
-  CHECK(p.store().session({"q", "a"}, Instant())->turn == 2);
+  CHECK(p.store().session({"q", "a"}, Instant())->head == 2);
   CHECK(p.store().session({"q", "b"}, Instant()).error().code == ErrorCode::not_found);
   CHECK(p.problems().empty());
 }
 
-TEST_CASE("ORD: after a kill sessions go on where their jobs are") {
+TEST_CASE("ORD: after a kill sessions continue where their jobs are") {
   Place p;
   p.open();
   fill(p);
@@ -144,20 +144,20 @@ TEST_CASE("ORD: after a kill sessions go on where their jobs are") {
   CHECK(p.sessions() == "a:1@3 b:1@6 c:1@5 ");
 }
 
-TEST_CASE("ORD: a kill behind the first batch after which a row lags is survived too") {
+TEST_CASE("ORD: a kill after the first batch that leaves a row lagging is survived too") {
   Place p;
   p.open(100, true);
   fill(p);
   p.open();
   const auto next = p.claim();
   REQUIRE(next.size() == 1);
-  p.complete(next[0]);  // no id and no token is given here
+  p.complete(next[0]);  // this assigns no id and no token
   p.open();
   CHECK(p.sessions() == "a:1@3 c:1@5 ");
   CHECK(p.problems().empty());
 }
 
-TEST_CASE("ORD: a start that fails leaves what lags to the next one") {
+TEST_CASE("ORD: a failed start leaves lagging rows to the next start") {
   Place p;
   p.open();
   fill(p);
@@ -173,7 +173,7 @@ TEST_CASE("ORD: a start that fails leaves what lags to the next one") {
   CHECK(p.sessions() == kFilled);
 }
 
-TEST_CASE("after a close in order the rows say it themselves") {
+TEST_CASE("after a clean close the rows are up to date") {
   Place p;
   p.open(100, true);
   fill(p);
@@ -184,7 +184,7 @@ TEST_CASE("after a close in order the rows say it themselves") {
   CHECK_FALSE(sqlite::rows_of_sessions_lag(db));
 }
 
-TEST_CASE("a session that leaves memory leaves a row that is true, or none") {
+TEST_CASE("a session that leaves memory leaves a current row, or none") {
   Place p;
   p.open(1);
   fill(p);
@@ -195,7 +195,7 @@ TEST_CASE("a session that leaves memory leaves a row that is true, or none") {
   CHECK(p.problems().empty());
 }
 
-TEST_CASE("what is held, stopped or remembers something has a row that is true at once") {
+TEST_CASE("a session that is held, stopped or has a state has a current row at once") {
   Place p;
   p.open();
   p.put("s");
@@ -208,7 +208,7 @@ TEST_CASE("what is held, stopped or remembers something has a row that is true a
   CHECK(p.jobs_in_row("s") == 3);
 }
 
-TEST_CASE("a copy beside the server knows what lives in sessions whose rows lag") {
+TEST_CASE("a copy beside the server has the jobs of sessions with lagging rows") {
   Place p;
   p.open();
   fill(p);
@@ -219,10 +219,10 @@ TEST_CASE("a copy beside the server knows what lives in sessions whose rows lag"
     const auto catalog = (*source)->catalog();
     REQUIRE(catalog);
     REQUIRE(catalog->sessions.size() == 2);
-    REQUIRE((*source)->catalog());  // again, in the same look
+    REQUIRE((*source)->catalog());  // again, in the same read
     CHECK((*source)->catalog()->sessions == catalog->sessions);
     CHECK(catalog->sessions[0].jobs == 2 - looks);
-    CHECK(catalog->sessions[0].turn == 2 + looks);
+    CHECK(catalog->sessions[0].head == 2 + looks);
     CHECK(catalog->sessions[1].session.key == "c");
     if (looks == 0) p.complete(p.claim().at(0));
   }

@@ -1,4 +1,4 @@
-// Who holds sessions, what they remember, and how they are read.
+// Holders and states of sessions, and reads of sessions.
 #include "model/session.h"
 
 #include <fmt/format.h>
@@ -9,9 +9,9 @@
 namespace mainspring::sqlite {
 namespace {
 
-// Holders whose lease has ended that one RescueExpired ends.
+// Expired holds that one RescueExpired ends.
 constexpr int kMaxEndedHolds = 1000;
-// Rows that a list of sessions reads while no batch may run.
+// Rows that a list of sessions reads while batches are blocked.
 constexpr int kSessionRows = 201;
 
 Error no_session(const SessionKey& key) {
@@ -56,7 +56,7 @@ Session* SqliteStore::find_held(const SessionKey& key, Token token) {
   return holds ? &session : nullptr;
 }
 
-// One whose lease has ended may have had it until now.
+// The session may still be marked as held by a holder whose lease has ended.
 void SqliteStore::hold(Session& session, const std::string& worker, Duration lease, Token token) {
   hold_ends_.erase({session.ends, session.id});
   session.worker = worker;
@@ -66,21 +66,21 @@ void SqliteStore::hold(Session& session, const std::string& worker, Duration lea
   session.ends = now_.instant + lease;
   hold_ends_.emplace(session.ends, session.id);
   change_session(session);
-  if (!session.ready && session.turn != 0 && !leases_.contains(session.turn)) {
-    const auto hot = load_hot(session.turn);
+  if (!session.ready && session.head != 0 && !leases_.contains(session.head)) {
+    const auto hot = load_hot(session.head);
     session.ready = hot && hot->state == JobState::available;
-    if (session.ready) move_turn(session, JobState::available, JobState::waiting);
+    if (session.ready) move_head(session, JobState::available, JobState::waiting);
   }
   session.gained = session.ready;
 }
 
-void SqliteStore::let_go(Session& session) {
+void SqliteStore::end_hold(Session& session) {
   hold_ends_.erase({session.ends, session.id});
   session.worker.clear();
   session.token = 0;
   session.kept = session.lease = Duration(0);
   change_session(session);
-  if (session.ready) move_turn(session, JobState::waiting, JobState::available);
+  if (session.ready) move_head(session, JobState::waiting, JobState::available);
   session.ready = false;
 }
 
@@ -95,7 +95,7 @@ void SqliteStore::extend_hold(Session& session, Duration lease) {
   session.lease = lease;
   set_hold_end(session, end_of(lease));
   if (lease <= session.kept) return;
-  begin_write();  // a restart must not cut it short
+  begin_write();  // a restart must not shorten the lease
   session.kept = lease;
   session.changed = true;
 }
@@ -104,7 +104,7 @@ bool SqliteStore::end_holds() {
   for (int n = 0; n < kMaxEndedHolds; ++n) {
     if (hold_ends_.empty() || hold_ends_.begin()->first > now_.instant) return false;
     if (MS_MUTANT(dead_holder_keeps_session)) return false;
-    let_go(*sessions_.at(hold_ends_.begin()->second));
+    end_hold(*sessions_.at(hold_ends_.begin()->second));
   }
   return true;
 }
@@ -139,7 +139,7 @@ OperationResult SqliteStore::operator()(const RenewSession& op) {
 OperationResult SqliteStore::operator()(const ReleaseSession& op) {
   Session* session = find_held(op.session, op.token);
   if (session == nullptr) return session_lost(op.session);
-  let_go(*session);
+  end_hold(*session);
   return Done{};
 }
 
@@ -150,7 +150,7 @@ OperationResult SqliteStore::operator()(const ResumeSession& op) {
   change_session(*session);
   session->stop = SessionStop::none;
   session->stopped_by = 0;
-  pass_turn(*session);
+  pass_head(*session);
   return Done{};
 }
 
@@ -165,7 +165,7 @@ OperationResult SqliteStore::operator()(const PutSessionState& op) {
   }
   Session* session = find_session(op.session);
   if (session == nullptr) return session_lost(op.session);
-  const auto lease = leases_.find(session->turn);
+  const auto lease = leases_.find(session->head);
   const bool runs = lease != leases_.end() && lease->second.token == op.token;
   if (!runs && find_held(op.session, op.token) == nullptr) return session_lost(op.session);
   set_state(*session, op.state);
@@ -189,9 +189,9 @@ void SqliteStore::set_state(Session& session, std::string_view state) {
   session.state_bytes = static_cast<std::int64_t>(state.size());
 }
 
-// Those with a state and nothing else.
+// Sessions with a state and nothing else.
 bool SqliteStore::prune_sessions(int limit) {
-  write_sessions();  // so that the index knows what this batch has done
+  write_sessions();  // so that the index contains the changes of this batch
   std::vector<std::int64_t> ids;
   {
     Statement& rows =
@@ -206,7 +206,7 @@ bool SqliteStore::prune_sessions(int limit) {
 // -- reads ----------------------------------------------------------------------------------------
 
 #define MS_SESSION_INFO                                                                      \
-  "SELECT q.name, s.key, s.jobs, s.turn, s.stop, s.stopped_by, s.worker, s.token, s.lease, " \
+  "SELECT q.name, s.key, s.jobs, s.head, s.stop, s.stopped_by, s.worker, s.token, s.lease, " \
   "s.state_bytes, s.changed_at, s.id"
 
 SessionReads::SessionReads(Database& db)
@@ -220,7 +220,7 @@ SessionReads::SessionReads(Database& db)
       queues(db, "SELECT name FROM queues WHERE name >= ? ORDER BY name") {}
 
 void SqliteStore::publish_sessions() {
-  if (publish_anew_) {
+  if (republish_) {
     published_holds_.clear();
     for (const auto& [ends, id] : hold_ends_) published_holds_[id] = ends;
   }
@@ -233,12 +233,12 @@ void SqliteStore::publish_sessions() {
   }
 }
 
-// nullopt = nothing is left of it but the row.
+// nullopt = nothing but the row is left.
 std::optional<SessionInfo> SqliteStore::read_info(const Statement& row, Instant now) const {
   if (failed_) throw SqlError{SQLITE_IOERR, "the store failed to write before"};
   SessionInfo info{.session = {std::string(row.text(0)), std::string(row.text(1))},
                    .jobs = row.integer(2),
-                   .turn = row.integer(3),
+                   .head = row.integer(3),
                    .stop = row.one_of(4, SessionStop::parked),
                    .stopped_by = row.integer(5),
                    .worker = {},
@@ -249,11 +249,11 @@ std::optional<SessionInfo> SqliteStore::read_info(const Statement& row, Instant 
   if (kept != sessions_.end() && !MS_MUTANT(lagging_session_shown)) {
     if (!kept->second->lives()) return std::nullopt;
     info.jobs = kept->second->jobs;
-    info.turn = kept->second->turn;
+    info.head = kept->second->head;
     info.changed_at = kept->second->changed_at;
   }
   if (row.integer(7) == 0) return info;
-  Duration left(row.integer(8));  // it was accepted just now, and is not published yet
+  Duration left(row.integer(8));  // accepted just now and not published yet
   {
     MutexLock lock(published_mutex_);
     const auto found = published_holds_.find(row.integer(11));
@@ -285,7 +285,7 @@ Result<SessionInfo> SqliteStore::session(const SessionKey& session, Instant now)
   }
 }
 
-// Adds those of a queue behind `key`, in order. Rows of which nothing is left are passed, a bounded
+// Adds the sessions of a queue after `key`, in order. Rows of empty sessions are skipped, a bounded
 // number at a time, so that batches need not wait for all of them.
 void SqliteStore::read_sessions(SessionReads& reads, const std::string& queue, std::string key,
                                 std::size_t limit, Instant now, SessionPage& page) const {

@@ -1,4 +1,4 @@
-// The reserve and the log of a store on a full disk.
+// The reserve and the write-ahead log on a full disk.
 #include "store_sqlite/space.h"
 
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 namespace mainspring::sqlite {
 namespace {
 
-// Pages of the write-ahead log while the disk is full: the reserve is for the database.
+// Maximum pages of the write-ahead log while the disk is full: the reserve is for the database.
 constexpr int kCheckpointWhenFull = 256;
 constexpr std::size_t kPageBytes = 4096;
 
@@ -48,13 +48,13 @@ void Space::refuse_new_jobs() {
 bool Space::find_space(Database& db) {
   refuse_new_jobs();
   const bool freed = guard_ != nullptr && guard_->give_up_slice(FileGuard::For::finishing);
-  // The file of the log is the store's own space. The last resort is to free it.
+  // The log file is the store's own space. Freeing it is the last resort.
   fold_log(db, !freed);
   return freed;
 }
 
-// Moves the log into the database. A reader, or a disk without space for the pages that are new,
-// leaves the log as it is.
+// Moves the log into the database. Leaves the log unchanged if a reader uses it or the disk has no
+// space for new pages.
 void Space::fold_log(Database& db, bool shorten) {
   try {
     db.execute(fmt::format("PRAGMA wal_autocheckpoint = {}", kCheckpointWhenFull).c_str());

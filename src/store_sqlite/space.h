@@ -1,5 +1,5 @@
-// Space: what a store does about a full disk. It keeps the reserve, limits the write-ahead log, and
-// says whether new jobs are accepted.
+// Space: how a store handles a full disk. It keeps the reserve, limits the write-ahead log, and
+// decides whether new jobs are accepted.
 #pragma once
 
 #include <atomic>
@@ -12,32 +12,33 @@
 
 namespace mainspring::sqlite {
 
-// `guard` = nullptr: there is no reserve (simulated disks).
+// `guard` = nullptr: no reserve (simulated disks).
 class Space {
  public:
   Space(FileGuard* guard, std::string directory, int checkpoint_pages, Log& log)
       : guard_(guard), directory_(std::move(directory)), most_pages_(checkpoint_pages), log_(log) {}
 
-  // New jobs are refused: the disk was full, or the reserve is not whole. From any thread.
+  // Whether new jobs are refused: the disk was full, or the reserve is incomplete. Any thread.
   bool full() const { return full_; }
-  // Why, and until when; "" = they are accepted. From any thread.
+  // Why, and until when; "" = new jobs are accepted. Any thread.
   std::string shortage() const;
 
-  // For opening, which must work on a full disk: frees what the index of the log may need.
+  // Called at open, which must work on a full disk: frees the space that the log index may need.
   void make_room_to_open();
-  // Runs `write`, again after each slice of the reserve that it needs. Throws what `write` throws.
+  // Runs `write`; on a full disk frees a slice of the reserve and runs it again. Throws what
+  // `write` throws.
   void with_reserve(const std::function<void()>& write);
 
-  // From now on new jobs are refused, until the reserve can be allocated.
+  // Refuses new jobs until the reserve can be allocated.
   void refuse_new_jobs();
   // After a transaction that found no space: frees a slice of the reserve, and moves the log into
   // the database. False: nothing could be freed. Throws SqlError if the disk fails.
   bool find_space(Database& db);
-  // Allocates the reserve; false if there is no space for it.
+  // Allocates the reserve; false if there is no space.
   bool take_reserve(Database& db);
-  // full(), unless the reserve can be allocated now.
+  // full(), after an attempt to allocate the reserve.
   bool still_full(Database& db);
-  // How long the log may become.
+  // Maximum length of the log.
   int checkpoint_pages() const;
 
  private:

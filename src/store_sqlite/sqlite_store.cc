@@ -1,4 +1,4 @@
-// Opening the embedded store: lock, migrate, read back what is kept in memory.
+// Opens the embedded store: locks, migrates, and loads the in-memory state.
 #include "store_sqlite/sqlite_store.h"
 
 #include <fmt/format.h>
@@ -12,18 +12,18 @@
 namespace mainspring::sqlite {
 namespace {
 
-// What is read at the start may come from a damaged disk: an error, where the same later would be a
-// broken promise of this program.
-void must(bool condition, std::string_view law) {
+// Throws an error for data read at open, which may come from a damaged disk. After the open, the
+// same condition is an assertion.
+void must(bool condition, std::string_view invariant) {
   if (condition) return;
   throw Error{
       .code = ErrorCode::io_error,
-      .message = fmt::format("the store is damaged, it breaks the law \"{}\": take a backup, "
+      .message = fmt::format("the store is damaged, it breaks the invariant \"{}\": take a backup, "
                              "or look with `mainspring store check`",
-                             law)};
+                             invariant)};
 }
 
-// Before anything is written: a database of another program stays as it is.
+// Runs before any write: a database of another program stays unchanged.
 void check_holds_store(Database& db, const std::string& directory) {
   if (schema_of(db) != 0) return;
   throw Error{
@@ -33,7 +33,7 @@ void check_holds_store(Database& db, const std::string& directory) {
                              directory, directory)};
 }
 
-// On a disk without space for the pages that are new, the log stays and is read as it is.
+// On a disk without space for new pages, the log stays and is read in place.
 void recover_log(Database& db, Space& space) {
   try {
     space.with_reserve([&] { db.execute("PRAGMA wal_checkpoint(TRUNCATE)"); });
@@ -65,7 +65,7 @@ void SqliteStore::open(Now now) {
   db.execute("PRAGMA journal_mode = WAL");
   const bool synced = options_.synced && !MS_MUTANT(synchronous_off);
   db.execute(synced ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = OFF");
-  // Recovers into the database file now, while nothing else is new.
+  // Move the log into the database file now, before any new write.
   recover_log(db, space_);
   db.execute("PRAGMA secure_delete = OFF");
   db.execute(fmt::format("PRAGMA wal_autocheckpoint = {}", space_.checkpoint_pages()).c_str());
@@ -82,8 +82,9 @@ void SqliteStore::open(Now now) {
   memo_sql_ = std::make_unique<MemoStatements>(db);
   history_sql_ = std::make_unique<HistoryStatements>(db);
   mark_sql_ = std::make_unique<MarkStatements>(db);
+  search_sql_ = std::make_unique<SearchStatements>(db);
   now_ = now;
-  // The lock of the directory proves that whoever led before is gone.
+  // The directory's lock proves that the former leader is gone.
   if (!MS_MUTANT(leadership_outlives_its_process) && moved_to_.empty())
     space_.with_reserve([&] { sql_->delete_lease.bind(kLeadershipLease).run(); });
   space_.with_reserve([&] { load(now.instant); });
@@ -94,12 +95,12 @@ void SqliteStore::take_reserve() {
   if (!space_.take_reserve(*db_)) space_.refuse_new_jobs();
 }
 
-// A store that goes on elsewhere, or is not whole yet, is not served.
+// Refuses to serve a store that has moved or is an unfinished copy.
 void SqliteStore::check_place() {
   if (const auto from = read_move(*db_, "copying")) {
     throw Error{.code = ErrorCode::conflict,
-                .message = fmt::format("{} is the unfinished copy of {}: run `mainspring store "
-                                       "copy` again to go on with it, or remove it",
+                .message = fmt::format("{} is an unfinished copy of {}: run `mainspring store "
+                                       "copy` again to continue, or remove it",
                                        options_.directory, from->place)};
   }
   const auto to = read_move(*db_, "moved");
@@ -107,12 +108,12 @@ void SqliteStore::check_place() {
   moved_to_ = to->place;
   if (options_.if_moved == IfMoved::open) return;
   Error error = moved_error();
-  error.code = ErrorCode::conflict;  // it stays so
+  error.code = ErrorCode::conflict;  // permanent
   throw error;
 }
 
-// Changes nothing that readers see before publish(): they keep the last committed state until the
-// new one is complete.
+// Readers see no change before publish(): they keep the last committed state until the new one is
+// complete.
 void SqliteStore::load(Instant now) {
   loaded_ = false;
   queue_states_.clear();
@@ -127,7 +128,7 @@ void SqliteStore::load(Instant now) {
   touched_blocks_.clear();
   finishing_.clear();
   ended_.clear(), brief_.clear();
-  begun_running_.clear(), ended_running_.clear();
+  started_running_.clear(), ended_running_.clear();
   made_.clear(), again_.clear();
   quarantined_.clear(), left_quarantine_.clear();
   followed_.clear(), posted_.clear();
@@ -143,12 +144,12 @@ void SqliteStore::load(Instant now) {
   workflows_touched_ = true;
   marks_touched_ = false;
   freed_leases_.clear();
-  publish_anew_ = true;
+  republish_ = true;
   Database& db = *db_;
-  next_id_ = db.query_int("SELECT a FROM tallies WHERE id = 0");
-  next_token_ = db.query_int("SELECT b FROM tallies WHERE id = 0");
-  next_session_ = db.query_int("SELECT d FROM tallies WHERE id = 0");
-  next_workflow_ = db.query_int("SELECT e FROM tallies WHERE id = 0");
+  next_id_ = db.query_int("SELECT a FROM job_counts WHERE id = 0");
+  next_token_ = db.query_int("SELECT b FROM job_counts WHERE id = 0");
+  next_session_ = db.query_int("SELECT d FROM job_counts WHERE id = 0");
+  next_workflow_ = db.query_int("SELECT e FROM job_counts WHERE id = 0");
   adopt_copy();
   next_finished_seq_ = db.query_int("SELECT coalesce(max(seq), 0) + 1 FROM finished");
   must(next_id_ > db.query_int("SELECT coalesce(max(id), 0) FROM jobs"),
@@ -161,13 +162,14 @@ void SqliteStore::load(Instant now) {
        "ids of sessions are never given twice");
   load_queues();
   load_limits();
-  load_turns();
+  load_search_paths();
+  load_fair_keys();
   load_watches();
   load_leases(now);
   settle_probes();
   load_named_leases(now);
   load_schedules();
-  load_ties();
+  load_links();
   load_live_jobs();
   load_quarantine();
   load_sessions(now);
@@ -181,18 +183,18 @@ void SqliteStore::load(Instant now) {
   loaded_ = true;
 }
 
-// A backup that is opened for the first time: what was given out after it was made is unknown here,
-// so ids and tokens go on from far ahead.
+// The first open of a backup: ids and tokens given after the backup are unknown here, so both
+// continue far ahead.
 void SqliteStore::adopt_copy() {
-  if (db_->query_int("SELECT coalesce(c, 0) FROM tallies WHERE id = 0") == 0) return;
+  if (db_->query_int("SELECT coalesce(c, 0) FROM job_counts WHERE id = 0") == 0) return;
   const TransferNumbers numbers = numbers_of_copy({.next_id = next_id_, .next_token = next_token_},
                                                   SourceGoesOn::yes, now_.wall);
   next_id_ = numbers.next_id;
   next_token_ = numbers.next_token;
   db_->execute("UPDATE moves SET store = lower(hex(randomblob(16))) WHERE what = 'self'");
-  db_->execute(
-      fmt::format("UPDATE tallies SET a = {}, b = {}, c = NULL WHERE id = 0", next_id_, next_token_)
-          .c_str());
+  db_->execute(fmt::format("UPDATE job_counts SET a = {}, b = {}, c = NULL WHERE id = 0", next_id_,
+                           next_token_)
+                   .c_str());
 }
 
 void SqliteStore::load_queues() {
@@ -208,7 +210,7 @@ void SqliteStore::load_queues() {
                  "t.b, t.c, t.d, t.e, "
                  "t.f, t.g, t.h, t.i, t.j, t.k, q.empty_since, q.empty_at, q.removed, q.pause FROM "
                  "queues q "
-                 "LEFT JOIN tallies t ON t.id = q.id "
+                 "LEFT JOIN job_counts t ON t.id = q.id "
                  "ORDER BY q.id");
   finished_jobs_ = 0;
   constexpr int kPause = 11 + kJobStateCount;
@@ -223,24 +225,24 @@ void SqliteStore::load_queues() {
     load_pause(queue, rows.text(kPause));
     if (!rows.is_null(3)) queue.retention_completed = Duration(rows.integer(3));
     if (!rows.is_null(4)) queue.retention_dead = Duration(rows.integer(4));
-    queue.tally.enqueued = rows.integer(5);
-    queue.tally.pruned = rows.integer(6);
-    queue.tally.expired = rows.integer(7);
+    queue.job_counts.enqueued = rows.integer(5);
+    queue.job_counts.pruned = rows.integer(6);
+    queue.job_counts.expired = rows.integer(7);
     for (int i = 0; i < kJobStateCount; ++i)
-      queue.tally.counts[static_cast<std::size_t>(i)] = rows.integer(8 + i);
+      queue.job_counts.counts[static_cast<std::size_t>(i)] = rows.integer(8 + i);
     constexpr int kEmpty = 8 + kJobStateCount;
     if (!rows.is_null(kEmpty)) queue.empty_since = WallTime::from_us(rows.integer(kEmpty));
     queue.empty_at = rows.integer(kEmpty + 1);
     queue.removed = rows.integer(kEmpty + 2) != 0;
     for (const JobState s : {JobState::completed, JobState::cancelled, JobState::dead})
-      finished_jobs_ += queue.tally[s];
-    finished_jobs_ += queue.tally.expired;
+      finished_jobs_ += queue.job_counts[s];
+    finished_jobs_ += queue.job_counts.expired;
     queues_by_name_.emplace(queue.name, &queue);
     queues_by_id_.emplace(queue.id, &queue);
   }
 }
 
-// Every lease begins anew: while no server ran, no worker could renew.
+// Every lease starts again: while no server was running, no worker could renew.
 void SqliteStore::load_leases(Instant now) {
   load_allowance(now);
   {
@@ -289,7 +291,7 @@ void SqliteStore::load_leases(Instant now) {
     lease.run_at = WallTime::from_us(rows.integer(11));
     lease.attempt = static_cast<int>(rows.integer(12)) + 1;
     lease.max_attempts = static_cast<int>(rows.integer(13));
-    // Extras written under a lease are noted in the job's row only when the lease ends.
+    // Extras written under a lease are recorded in the job's row only when the lease ends.
     lease.flags = static_cast<int>(rows.integer(14)) | (rows.integer(16) != 0 ? kFlagExtras : 0) |
                   (rows.integer(18) != 0 ? kFlagMemos : 0);
     lease.timeout = rows.is_null(15) ? kForever : Duration(rows.integer(15));
@@ -310,15 +312,15 @@ void SqliteStore::load_leases(Instant now) {
   }
 }
 
-// Reads the available jobs, and those that wait in sessions, from the blocks of ids that have live
-// ones, so that a long history costs nothing.
+// Loads the available jobs, and the jobs that wait in sessions. Reads only blocks of ids with live
+// jobs, so that a long history costs nothing.
 void SqliteStore::load_live_jobs() {
   std::vector<std::pair<std::int64_t, std::int64_t>> ranges;  // of blocks, half open
   live_jobs_ = 0;
-  session_lines_.clear();
+  session_queues_.clear();
   {
-    Statement blocks(*db_,
-                     "SELECT id - 4294967296, a FROM tallies WHERE id >= 4294967296 ORDER BY id");
+    Statement blocks(
+        *db_, "SELECT id - 4294967296, a FROM job_counts WHERE id >= 4294967296 ORDER BY id");
     while (blocks.step()) {
       const std::int64_t block = blocks.integer(0);
       live_blocks_.emplace(block, blocks.integer(1));
@@ -352,7 +354,7 @@ void SqliteStore::load_live_jobs() {
         add_to_key(limit_key_of(queue, jobs.text(7)), kind, key);
         continue;
       }
-      ReadyLine& line = queue.ready[kind];
+      ReadyQueue& line = queue.ready[kind];
       line.emplace_hint(line.end(), key.set_fresh(jobs.integer(5) != 0));
       if ((jobs.integer(6) & kFlagSession) != 0) queue.ready_sessions.emplace(key, kind);
     }

@@ -1,4 +1,4 @@
-// Leases while the server stands still or restarts: what is extended, and for how long.
+// Leases while the server is suspended or restarts: which are extended, and by how much.
 #include <algorithm>
 
 #include "base/mutant.h"
@@ -6,8 +6,8 @@
 
 namespace mainspring::sqlite {
 
-// Calls each with an end that may be changed: `job(id, lease)`, `named(name, lease)` of those that
-// are held, `session(session)` likewise. Ends move while it runs, so it walks over copies of them.
+// Calls each function with a lease whose end may be changed: `job(id, lease)`, `named(name, lease)`
+// for held ones, `session(session)` likewise. The ends change the indexes, so it walks over copies.
 template <class ForJob, class ForNamed, class ForSession>
 void SqliteStore::for_each_lease(ForJob job, ForNamed named, ForSession session) {
   for (auto& [id, lease] : leases_) job(id, lease);
@@ -55,10 +55,11 @@ OperationResult SqliteStore::operator()(const AllowRestart& op) {
   return Done{};
 }
 
-// The clock of the wall is not asked how long the server was away: if it were wrong, a lease could
-// end while its worker relies on the allowance.
+// Does not use the wall clock to measure the downtime: with a wrong clock, a lease could end while
+// its worker relies on the allowance.
 void SqliteStore::load_allowance(Instant now) {
-  restart_allowance_ = Duration(db_->query_int("SELECT coalesce(g, 0) FROM tallies WHERE id = 0"));
+  restart_allowance_ =
+      Duration(db_->query_int("SELECT coalesce(g, 0) FROM job_counts WHERE id = 0"));
   allowance_over_ = now + restart_allowance_;
 }
 

@@ -1,4 +1,4 @@
-// The SQL of the writer, each statement once.
+// The SQL statements of the writer.
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
@@ -107,7 +107,10 @@ Statements::Statements(Database& db)
                      "SELECT prune_at, seq, at, ids FROM finished ORDER BY prune_at, seq LIMIT 1"),
       delete_finished(db, "DELETE FROM finished WHERE prune_at = ? AND seq = ?"),
       update_finished(db, "UPDATE finished SET ids = ?3 WHERE prune_at = ?1 AND seq = ?2"),
-      insert_dead(db, "INSERT INTO dead_letter (id) VALUES (?)"),
+      insert_dead(db, "INSERT INTO dead_letter (id, queue, kind, fingerprint) VALUES (?, ?, ?, ?)"),
+      death(db,
+            "SELECT j.kind, e.reason, e.description FROM jobs j LEFT JOIN extras e ON e.id = j.id "
+            "WHERE j.id = ?"),
       delete_dead(db, "DELETE FROM dead_letter WHERE id = ?"),
       select_dead(db,
                   "SELECT d.id FROM dead_letter d JOIN jobs j ON j.id = d.id JOIN bodies b ON b.id "
@@ -146,15 +149,16 @@ Statements::Statements(Database& db)
       delete_key_meter(db, "DELETE FROM key_meters WHERE queue = ? AND key = ?"),
       drop_key_meters(db, "DELETE FROM key_meters WHERE queue = ?"),
       update_limits(db, "UPDATE queues SET limits = ?2, meter = ?3, opens_at = ?4 WHERE id = ?1"),
-      update_turns(db, "UPDATE queues SET turns_at = ?2 WHERE id = ?1"),
-      upsert_turn(db, "INSERT OR REPLACE INTO turns (queue, key, at) VALUES (?, ?, ?)"),
-      forget_turns(db, "DELETE FROM turns WHERE queue = ? AND at <= ?"),
-      drop_turns(db, "DELETE FROM turns WHERE queue = ?"),
+      update_fair_keys(db, "UPDATE queues SET fair_at = ?2 WHERE id = ?1"),
+      upsert_fair_keys(db, "INSERT OR REPLACE INTO fair_keys (queue, key, at) VALUES (?, ?, ?)"),
+      forget_fair_keys(db, "DELETE FROM fair_keys WHERE queue = ? AND at <= ?"),
+      drop_fair_keys(db, "DELETE FROM fair_keys WHERE queue = ?"),
       insert_kind(db, "INSERT INTO kinds (id, name) VALUES (?, ?)"),
-      upsert_tally(db,
-                   "INSERT OR REPLACE INTO tallies (id, a, b, c, d, e, f, g, h, i, j, k) VALUES "
-                   "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
-      delete_tally(db, "DELETE FROM tallies WHERE id = ?"),
+      upsert_job_counts(
+          db,
+          "INSERT OR REPLACE INTO job_counts (id, a, b, c, d, e, f, g, h, i, j, k) VALUES "
+          "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
+      delete_job_counts(db, "DELETE FROM job_counts WHERE id = ?"),
       delete_job(db, "DELETE FROM jobs WHERE id = ?"),
       delete_body(db, "DELETE FROM bodies WHERE id = ?"),
       delete_extras(db, "DELETE FROM extras WHERE id = ?"),
@@ -192,7 +196,7 @@ ScheduleStatements::ScheduleStatements(Database& db)
                    "SELECT job FROM ledger WHERE schedule = ?1 AND nominal = ?2 AND state = 0 AND "
                    "source IN (0, 2) AND (?3 IS NULL OR version = ?3) ORDER BY version DESC "
                    "LIMIT 1"),
-      insert_tie(db, "INSERT INTO schedule_jobs (job, schedule) VALUES (?, ?)"),
-      delete_tie(db, "DELETE FROM schedule_jobs WHERE job = ?") {}
+      insert_link(db, "INSERT INTO schedule_jobs (job, schedule) VALUES (?, ?)"),
+      delete_link(db, "DELETE FROM schedule_jobs WHERE job = ?") {}
 
 }  // namespace mainspring::sqlite

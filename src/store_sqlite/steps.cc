@@ -1,4 +1,4 @@
-// What the scheduler does, each in a bounded step: move due jobs, expire, prune.
+// The scheduler's operations, each in bounded steps: move due jobs, expire, prune.
 #include <cstring>
 
 #include "base/mutant.h"
@@ -7,9 +7,9 @@
 namespace mainspring::sqlite {
 namespace {
 
-constexpr std::int64_t kLooksPerPruned = 4;  // so a step stays bounded among jobs that were retried
+constexpr std::int64_t kLooksPerPruned = 4;  // bounds a step when many noted jobs were retried
 
-// (time, id) rows, read out before anything is changed.
+// Reads (time, id) rows into memory before anything is changed.
 std::vector<std::pair<std::int64_t, JobId>> read_times(Statement& rows, WallTime now, int limit) {
   std::vector<std::pair<std::int64_t, JobId>> out;
   rows.bind(now.us(), limit);
@@ -50,7 +50,7 @@ std::vector<std::pair<std::string, int>> SqliteStore::due_queues(WallTime now, i
     while (rows.step())
       out.emplace_back(queue_by_id(rows.integer(0)).name, static_cast<int>(rows.integer(1)));
   } catch (const SqlError&) {
-    out.clear();  // a hint: the operation itself will say what is wrong
+    out.clear();  // only a hint: the operation itself reports the error
   }
   return out;
 }
@@ -64,7 +64,7 @@ OperationResult SqliteStore::operator()(const ExpireJobs& op) {
   StepResult result;
   for (const auto& [expires_at, id] : expiring) {
     sql_->delete_expiring.bind(expires_at, id).run();
-    if (leases_.contains(id)) continue;  // it has started: expiry is over for it
+    if (leases_.contains(id)) continue;  // the job has started, so it cannot expire
     auto hot = load_hot(id);
     if (!hot || is_terminal(hot->state) || hot->started_at || hot->expires_at != expires_at)
       continue;
@@ -83,7 +83,7 @@ OperationResult SqliteStore::operator()(const ExpireJobs& op) {
 OperationResult SqliteStore::operator()(const PruneJobs& op) {
   if (auto lost = fenced(op.fence)) return std::move(*lost);
   StepResult result;
-  std::int64_t examined = 0;  // with those that were retried since they were noted
+  std::int64_t examined = 0;  // including jobs retried since they were noted
   const auto enough = [&] {
     return result.changed >= op.limit || examined >= op.limit * kLooksPerPruned;
   };
@@ -114,7 +114,7 @@ OperationResult SqliteStore::operator()(const PruneJobs& op) {
     } else {
       sql_->update_finished.bind(prune_at, seq, Statement::blob(std::string_view(ids).substr(used)))
           .run();
-      if (!enough()) break;  // the cap is kept again
+      if (!enough()) break;  // within the cap again
     }
   }
   result.more = enough();
@@ -129,14 +129,14 @@ OperationResult SqliteStore::operator()(const PruneJobs& op) {
     if (sqlite3_changes(db_->handle()) >= op.limit) result.more = true;
   }
   if (prune_windows(op.limit)) result.more = true;
+  if (step_search(op.limit)) result.more = true;
   if (prune_audit(op.limit)) result.more = true;
   if (prune_sessions(op.limit)) result.more = true;
   if (next_workflow_prune_ <= now_.wall && prune_workflows(op.limit)) result.more = true;
   return result;
 }
 
-// The unique key of a job that is removed: until its window is over it stays, with what became of
-// the job.
+// The unique key of a removed job: while its window is open, the key stays with the job's outcome.
 void SqliteStore::let_key_go(const HotRow& hot, std::string_view key) {
   const std::int64_t now =
       MS_MUTANT(window_ends_with_the_record) ? WallTime::never().us() : now_.wall.us();
@@ -166,7 +166,7 @@ bool SqliteStore::prune_windows(int limit) {
   return static_cast<int>(over.size()) >= limit;
 }
 
-// Removes the job if it is still the terminal one that was noted; a job retried since has another
+// Removes the job if it is still the noted terminal one; a job retried since then has another
 // finished_at or none.
 bool SqliteStore::prune_one(JobId id, std::int64_t finished_at) {
   auto hot = load_hot(id);
@@ -186,10 +186,11 @@ bool SqliteStore::prune_one(JobId id, std::int64_t finished_at) {
   if ((hot->flags & kFlagErrors) != 0) sql_->delete_errors.bind(id).run();
   drop_memos(id, hot->flags);
   if (hot->state == JobState::dead) sql_->delete_dead.bind(id).run();
+  unindex_args(*hot->queue, id);
   sql_->delete_body.bind(id).run();
   sql_->delete_job.bind(id).run();
   count(*hot->queue, hot->state, hot->flags, -1);
-  ++hot->queue->tally.pruned;
+  ++hot->queue->job_counts.pruned;
   return true;
 }
 

@@ -1,8 +1,9 @@
-// SqliteStore: the pieces that its .cc files share. apply.cc is the frame of a batch, the other
-// files are its operations.
+// SqliteStore: declarations shared by its .cc files. apply.cc runs a batch; the other files
+// implement its operations.
 #pragma once
 
 #include <deque>
+#include <list>
 #include <set>
 #include <vector>
 
@@ -26,21 +27,21 @@
 namespace mainspring::sqlite {
 
 inline constexpr std::int64_t kBlockIds = 4096;        // ids per row of live counts
-inline constexpr std::int64_t kBlockBase = 1LL << 32;  // where those rows begin in `tallies`
-// Bits of jobs.flags: sql/sqlite/0001_schema.sql says what each means.
+inline constexpr std::int64_t kBlockBase = 1LL << 32;  // start of those rows in `job_counts`
+// Bits of jobs.flags: sql/sqlite/0001_schema.sql explains each.
 inline constexpr int kFlagExtras = 1, kFlagExpired = 2, kFlagUnique = 4, kFlagErrors = 8;
-// 16 is of the other store.
+// The PostgreSQL store uses bit 16.
 inline constexpr int kFlagStep = 4096;                     // of a workflow
 inline constexpr int kFlagUnknown = 8192;                  // an attempt ended without a report
-inline constexpr int kFlagFollowed = 32;                   // something is made when it ends
+inline constexpr int kFlagFollowed = 32;                   // its end makes something
 inline constexpr int kFlagSession = 64;                    // of a session
 inline constexpr int kFlagBlocks = 256, kFlagParks = 512;  // what its death does to the session
 inline constexpr int kFlagDiesOfExpiry = 1024;             // dead instead of cancelled
 inline constexpr int kFlagMemos = 16384;                   // has, or had, saved step results
-inline constexpr int kDepthUnit = 65536, kDepthFlags = 31 * kDepthUnit;  // a number
-inline constexpr int kFlagLimitKey = 2048;                               // it has one
+inline constexpr int kDepthUnit = 65536, kDepthFlags = 31 * kDepthUnit;  // a counter
+inline constexpr int kFlagLimitKey = 2048;                               // has a limit_key
 inline constexpr int kFlagDeferred = 32768;                              // until a claim names it
-// A number, and a mark.
+// A counter, and a flag.
 inline constexpr int kLostUnit = 2097152, kLostFlags = kMaxLost * kLostUnit,
                      kFlagQuarantined = 1073741824;
 inline constexpr char kTagSeparator = '\x1f';
@@ -50,7 +51,7 @@ struct ClaimStream;
 struct ClaimWalk;
 class FairFronts;
 
-// The changing half of a job, as it stands in `jobs`.
+// The mutable half of a job's row in `jobs`.
 struct HotRow {
   JobId id = 0;
   QueueState* queue = nullptr;
@@ -66,7 +67,7 @@ struct HotRow {
   std::optional<std::int64_t> started_at, finished_at, expires_at;
 };
 
-// Thrown where a store that goes on elsewhere would be written.
+// Thrown by a write to a store that has moved.
 struct Moved {
   std::string place;
 };
@@ -80,36 +81,15 @@ struct Statements {
       insert_error, upsert_result, upsert_reason, upsert_progress, upsert_checkpoint,
       upsert_warning, insert_due, delete_due, select_due, due_jobs, first_due, insert_expiring,
       delete_expiring, select_expiring, first_expiring, insert_finished, first_finished,
-      delete_finished, update_finished, insert_dead, delete_dead, select_dead, select_unique,
+      delete_finished, update_finished, insert_dead, death, delete_dead, select_dead, select_unique,
       upsert_unique, delete_unique, keep_unique, first_window, select_windows, select_idempotency,
       insert_idempotency, delete_idempotency, first_idempotency, insert_queue, update_queue,
       select_limit_key, upsert_key_meter, delete_key_meter, drop_key_meters, update_limits,
-      update_turns, upsert_turn, forget_turns, drop_turns, insert_kind, upsert_tally, delete_tally,
-      delete_job, delete_body, delete_extras, delete_errors, insert_quarantined, delete_quarantined,
-      upsert_lease, delete_lease, select_moved;
+      update_fair_keys, upsert_fair_keys, forget_fair_keys, drop_fair_keys, insert_kind,
+      upsert_job_counts, delete_job_counts, delete_job, delete_body, delete_extras, delete_errors,
+      insert_quarantined, delete_quarantined, upsert_lease, delete_lease, select_moved;
 };
 
-// Those of schedules.
-struct ScheduleStatements {
-  explicit ScheduleStatements(Database& db);
-  Statement insert, update, update_definition, remove, select_removed, insert_removed,
-      delete_removed, insert_tick, delete_tick, delete_ledger, select_fired, insert_tie, delete_tie;
-};
-
-// Those of tokens and of the audit.
-struct AccessStatements {
-  explicit AccessStatements(Database& db);
-  Statement upsert_token, delete_token, insert_audit, update_mark, first_audit, prune_audit;
-};
-
-// Those of sessions.
-struct SessionStatements {
-  explicit SessionStatements(Database& db);
-  Statement by_key, by_id, insert, update, remove, state, upsert_state, delete_state, forgotten,
-      first_forgotten, key_of_job, of_waiting;
-};
-
-// Those of workflows.
 struct WorkflowStatements {
   explicit WorkflowStatements(Database& db);
   Statement load, by_key, insert, update;
@@ -118,14 +98,17 @@ struct WorkflowStatements {
       prune;
 };
 
-// What is wrong with the audit records of a snapshot. `known`: the newest that was committed before
-// it.
+// Problems of the audit records in a snapshot. `known`: the newest record committed before the
+// snapshot.
 void verify_audit(Database& db, const AuditMark& known, std::vector<std::string>& problems);
 
-// NewJob::trigger_depth, in the flags of a job.
+// Checks that the index of searchable paths has what the args of the jobs say.
+void verify_search(Database& db, std::vector<std::string>& problems);
+
+// NewJob::trigger_depth as bits of a job's flags.
 int depth_flags(int depth);
 int depth_of(int flags);
-// How many attempts were lost one behind the other, in the flags of a job.
+// The number of attempts lost in a row, as bits of a job's flags.
 int lost_flags(int lost);
 int lost_of(int flags);
 bool waits_in_quarantine(JobState state, int flags);
@@ -134,7 +117,7 @@ OnDead on_dead_of(int flags);
 int on_expiry_flag(OnExpiry policy);
 OnExpiry on_expiry_of(int flags);
 
-// The tags of a body, which stand as text with kTagSeparator before, between and after them.
+// Splits the tags in a body: text with kTagSeparator before, between and after the tags.
 std::vector<std::string> split_tags(std::string_view joined);
 std::string join_tags(const std::vector<std::string>& tags);  // "" for none
 
@@ -152,6 +135,7 @@ struct Reader {
   MemoReads memos;
   HistoryReads history;
   MarkReads marks;
+  SearchReads search;
 };
 
 class SqliteStore final : public Store {
@@ -160,7 +144,7 @@ class SqliteStore final : public Store {
   ~SqliteStore() override;
   // Migrates and loads; throws SqlError or Error.
   void open(Now now);
-  // After open(): new jobs are refused if there is no space for the reserve.
+  // Call after open(): without space for the reserve, new jobs are refused.
   void take_reserve();
   std::string shortage() const override { return space_.shortage(); }
 
@@ -179,6 +163,9 @@ class SqliteStore final : public Store {
                                         Instant now) const override;
   Result<Job> get(JobId id) const override;
   Result<JobPage> list(const JobFilter& filter, int limit, JobId before) const override;
+  Result<std::optional<IndexPage>> indexed(const IndexRead& read) const override;
+  Result<DeadCounts> dead_counts(const std::string& queue, std::int64_t limit,
+                                 const Within& within) const override;
   Result<std::vector<QueueStats>> queues() const override;
   Result<SessionInfo> session(const SessionKey& session, Instant now) const override;
   Result<SessionPage> sessions(const std::string& queue, const SessionKey& after, int limit,
@@ -210,7 +197,8 @@ class SqliteStore final : public Store {
   Result<std::vector<SavedView>> views() const override;
   HistoryKept history_kept() const override { return options_.store.history; }
   Result<std::vector<JobFact>> facts(const std::vector<JobId>& ids) const override;
-  Result<VerifyReport> verify() const override;
+  Result<VerifyReport> verify() const override { return verify_showing({}); }
+  Result<VerifyReport> verify_showing(const VerifyProgress& progress) const override;
   Result<void> backup(const std::string& directory) const override;
   std::string moved_to() const override;
   std::int64_t commits() const override { return commits_.load(); }
@@ -220,20 +208,21 @@ class SqliteStore final : public Store {
   friend class SqliteWorkflowRows;
   friend class SqliteTriggerRows;
 
-  // -- the frame (apply.cc)
-  void settle();  // behind each operation: what follows from what it ended
+  // -- batches (apply.cc)
+  void settle();  // after each operation: handles the ends it caused
   Result<BatchReport> apply_locked(std::span<const Operation> batch, Now now)
       MS_REQUIRES(sessions_mutex_);
   Result<BatchReport> apply_once(std::span<const Operation> batch, Now now, bool refuse_enqueues);
-  void begin_write();  // a transaction, unless one is open
-  // Whether another process has marked this store as moved: noticed where it writes, by SQLite's
-  // count of what others committed, which costs nothing; and now and then where it does not.
+  void begin_write();  // starts a transaction, unless one is open
+  // Checks whether another process has marked this store as moved. Before a write this uses
+  // SQLite's count of other processes' commits, which costs nothing; without writes it runs
+  // periodically.
   void look_for_move();  // throws Moved
   std::uint32_t data_version() const;
   void note_moved(std::string place);
   Error moved_error() const;
   void commit_batch(BatchReport& report);
-  void write_tallies();
+  void write_job_counts();
   void write_finished();
   // -- the history (history.cc)
   bool write_history();  // true if there was any
@@ -242,7 +231,7 @@ class SqliteStore final : public Store {
   void publish();
   void load(Instant now);  // memory from the database
   void adopt_copy();
-  void check_place();  // throws Error: it has moved, or is an unfinished copy
+  void check_place();  // throws Error: moved, or an unfinished copy
   void load_queues();
   void load_live_jobs();
   void load_leases(Instant now);
@@ -314,18 +303,17 @@ class SqliteStore final : public Store {
   std::optional<Error> no_room(std::size_t jobs) const;
   std::optional<OperationResult> replay_idempotent(const Enqueue& op);
   EnqueuedJob enqueue_one(const NewJob& job);
-  // `schedule` = 0: nobody's. In a session it may have to wait: the answer says so.
+  // `schedule` = 0: no schedule. In a session the job may have to wait: the answer says so.
   EnqueuedJob make_job(const NewJob& job, WallTime run_at, JobState state, std::int64_t schedule,
                        int flags = 0);
   std::optional<EnqueuedJob> enqueue_unique(const NewJob& job, QueueState& queue, WallTime run_at);
   void replace_job(HotRow& hot, const NewJob& job, WallTime run_at);
-  void move_job(HotRow& hot, int priority, WallTime run_at);  // among scheduled and available
+  void move_job(HotRow& hot, int priority, WallTime run_at);  // among scheduled and available jobs
   WallTime run_at_of(const NewJob& job) const;
 
-  // -- follow_ups.cc
-  // What a completion posts, to be made behind the operation.
+  // -- follow_ups.cc Collects what a completion posts, to be made after the operation.
   void post(const Outcome& outcome, int flags);
-  // Behind each operation: makes what it posted, and what the jobs that it ended are followed by.
+  // After each operation: makes what it posted, and the follow-ups of the jobs that it ended.
   void make_follow_ups();
   EndedJob read_ended(JobId id);
   std::optional<Progress> read_progress(JobId id);
@@ -351,7 +339,7 @@ class SqliteStore final : public Store {
   // -- standstill.cc
   template <class ForJob, class ForNamed, class ForSession>
   void for_each_lease(ForJob job, ForNamed named, ForSession session);
-  // When a lease ends that is renewed now for `length`.
+  // The end of a lease that is renewed now for `length`.
   Instant end_of(Duration length) const { return std::max(now_.instant + length, allowed_until_); }
   void load_allowance(Instant now);
   void forget_allowance();
@@ -383,29 +371,40 @@ class SqliteStore final : public Store {
   static std::unique_ptr<Grant> new_grant(Token first, const std::string& worker, Now now);
 
   // -- limits.cc
-  Room room(const QueueState& queue) const;  // what of it may begin now
-  void count_begun(QueueState& queue, int cost);
+  Room room(const QueueState& queue) const;  // free capacity now
+  void count_started(QueueState& queue, int cost);
   void note_rate(QueueState& queue);
   void open_queue(QueueState& queue);
   void write_limits();
   void load_limits();
+  // -- search_index.cc
+  void load_search_paths();
+  bool has_room_for_searchable(const QueueState& queue, const QueueLimits& limits) const;
+  void set_searchable(QueueState& queue, const std::vector<std::string>& paths);
+  void refresh_search_paths(QueueState& queue);
+  void index_args(const QueueState& queue, JobId id, const std::string& args);
+  void unindex_args(const QueueState& queue, JobId id);  // by the args that it has
+  bool has_search_work() const;
+  bool step_search(int limit);  // true: there is more to do
+  void build_search_path(SearchPath& path, int limit);
+  void list_dead(JobId id, const QueueState& queue);
   // -- costs.cc
   int cost_of(const QueueState& queue, std::int32_t kind) const;
   static int extra_of_key(const LimitKey& key, int cost);  // slots beyond one
   static int extra_of_queue(const QueueState& queue, int cost);
-  void count_costs(QueueState& queue);  // of all that runs
+  void count_costs(QueueState& queue);  // recounts all running jobs
   bool is_over(JobId id);
   Waits who_waits(ClaimWalk& claim, const ClaimStream& first);
   static void pass_waiting(ClaimStream& first);
   void heavy_left(QueueState& queue, std::int32_t kind);
   // -- breakers.cc
   Breaker* find_breaker(const std::string& name);
-  void touch(Breaker& breaker);                                  // before it changes
-  void set_breaker(QueueState& queue, const std::string& name);  // one that is there, or ""
+  void touch(Breaker& breaker);                                  // call before a change
+  void set_breaker(QueueState& queue, const std::string& name);  // an existing one, or ""
   void step_breaker(Breaker& breaker);
   void step_breaker_of(const std::string& queue);
   void begin_under_breaker(QueueState& queue, BreakerMeter::Probe attempt);
-  // An attempt of a queue with a breaker has ended; its lease is there.
+  // An attempt of a queue with a breaker has ended; its lease still exists.
   void end_under_breaker(JobId id, const Lease& lease, BreakerMeter::End how,
                          std::optional<Duration> open_for);
   void open_queues_of(Breaker& breaker);
@@ -416,7 +415,7 @@ class SqliteStore final : public Store {
   void settle_probes();
   void publish_breakers() MS_REQUIRES(published_mutex_);
   // -- limit_keys.cc
-  LimitKey& limit_key_of(QueueState& queue, std::string_view key);  // made if new
+  LimitKey& limit_key_of(QueueState& queue, std::string_view key);  // creates a missing one
   std::string limit_key_of(JobId id);                               // of a job that has one
   void enter_key(const HotRow& hot, const ReadyKey& at);
   void add_to_key(LimitKey& key, std::int32_t kind, const ReadyKey& at);
@@ -431,31 +430,31 @@ class SqliteStore final : public Store {
   void publish_keys() MS_REQUIRES(published_mutex_);
   void publish_key(const LimitKey& key) MS_REQUIRES(published_mutex_);
   // -- key_rates.cc
-  void count_begun(LimitKey& key, int cost);
-  void note_key_rate(LimitKey& key);  // as its meter says now
-  void note_opening(LimitKey& key);   // whether somebody waits for it to open
-  void open_keys();                   // those whose time has come: before each batch
-  void tell_of_keys();                // those who wait for them
+  void count_started(LimitKey& key, int cost);
+  void note_key_rate(LimitKey& key);  // updates the opening from its meter
+  void note_opening(LimitKey& key);   // updates whether a claim waits for it
+  void open_keys();                   // opens keys that are due: before each batch
+  void tell_of_keys();                // notifies claims that wait for them
   void doubt_keys();
   WallTime next_key_opening() const;
   void drop_key_meters(QueueState& queue);
   void write_key_meters();
   void load_key_meters();
-  // -- claim.cc, turns.cc
+  // -- claim.cc, fair_keys.cc
   void add_streams(ClaimWalk& claim, QueueState& queue);
   void take_first(ClaimWalk& claim, ClaimStream& first);
-  void take_turn(ClaimWalk& claim, FairFronts& fronts);
+  void take_fair(ClaimWalk& claim, FairFronts& fronts);
   void skip_idle(ClaimWalk& claim, ClaimStream& stream);
-  void count_turn(QueueState& queue, std::string_view key, int cost);
-  void drop_turns(QueueState& queue);
-  void write_turns(QueueState& queue);
-  void load_turns();
+  void count_fair(QueueState& queue, std::string_view key, int cost);
+  void drop_fair_keys(QueueState& queue);
+  void write_fair_keys(QueueState& queue);
+  void load_fair_keys();
   // -- memos.cc
   bool keep_memos(const Renewal& renewal, Lease& lease, RenewResult& result);  // true: any is new
   void drop_memos(JobId id, int& flags);
 
   // -- session_claims.cc
-  static bool is_of_line(const Claim& op);
+  static bool is_of_queue(const Claim& op);
   OperationResult claim_next_session(const Claim& op, QueueState* queue);
   OperationResult claim_of_session(const Claim& op, const SessionKey& key);
   void read_session(std::string_view key, QueueState& queue, Lease& lease, ClaimedJob& job);
@@ -464,7 +463,7 @@ class SqliteStore final : public Store {
   SessionGrant grant_of(Session& session, bool held);
   Session* find_held(const SessionKey& key, Token token);
   void hold(Session& session, const std::string& worker, Duration lease, Token token);
-  void let_go(Session& session);
+  void end_hold(Session& session);
   void extend_hold(Session& session, Duration lease);
   void set_hold_end(Session& session, Instant ends);
   bool end_holds();  // true: more may have ended
@@ -475,41 +474,40 @@ class SqliteStore final : public Store {
   bool prune_sessions(int limit);  // true: the limit was reached
 
   // -- session_rows.cc
-  Session* find_session(QueueState& queue, std::string_view key);  // nullptr = there is none
+  Session* find_session(QueueState& queue, std::string_view key);  // nullptr = not found
   Session* find_session(const SessionKey& key);
-  Session& session_of(QueueState& queue, std::string_view key);  // made if new
-  Session& session_by_id(std::int64_t id);                       // one that must be there
-  Session& session_of_job(JobId id, QueueState& queue);          // one that must be there
+  Session& session_of(QueueState& queue, std::string_view key);  // creates a missing one
+  Session& session_by_id(std::int64_t id);                       // must exist
+  Session& session_of_job(JobId id, QueueState& queue);          // must exist
   std::string session_key_of_job(JobId id);
   Session* load_session(Statement& row, QueueState* queue);
   Session& keep_session(std::unique_ptr<Session> session);
   void list_session(Session& session);
   void change_session(Session& session);
   void write_session(Session& session);
-  void write_sessions();   // those that a batch changed, if their rows must say so
-  void evict_sessions();   // from memory, if there are too many
-  void forget_sessions();  // what a batch was about
+  void write_sessions();   // rows of changed sessions that must be up to date
+  void evict_sessions();   // from memory, above the limit
+  void forget_sessions();  // the sessions of the last batch
   void close_sessions();
   void load_lagging_sessions();
   void forget_session(const Session& session);
   void load_sessions(Instant now);
 
-  // -- session_turns.cc
+  // -- session_heads.cc
   // A job comes to the session: the state in which it begins there, instead of `wanted`.
   JobState join_session(Session& session, JobId id, JobState wanted);
-  // A job of any kind that does not run is to be in the state `wanted`: the one that its session
-  // lets it have.
+  // The state that its session allows for a job that is not running and wants the state `wanted`.
   JobState state_in_session(const HotRow& hot, JobState wanted);
-  JobState state_in_turn(Session& session, JobState wanted);
-  void pass_turn(Session& session);
+  JobState state_as_head(Session& session, JobState wanted);
+  void pass_head(Session& session);
   JobId first_waiting(const Session& session);
-  void leave_line(const Session& session, JobId id);
+  void leave_ready_queue(const Session& session, JobId id);
   void load_waiting(JobId id, const QueueState& queue);
-  void move_turn(Session& session, JobState from, JobState to);  // the job that has it
-  // Behind each operation: jobs of sessions that it ended leave them.
+  void move_head(Session& session, JobState from, JobState to);  // changes the state of the head
+  // After each operation: ended jobs leave their sessions.
   void settle_sessions();
   void name_lines(Effects& effects);
-  bool line_has_available(std::string_view line) const;
+  bool queue_has_available(std::string_view line) const;
   void publish_sessions() MS_REQUIRES(published_mutex_);
 
   // -- workflows.cc
@@ -526,14 +524,14 @@ class SqliteStore final : public Store {
   template <class Op>
   OperationResult run_trigger(const Op& op);
   void load_watches();
-  bool is_watched(std::string_view queue, JobState end) const;  // of some kind
+  bool is_watched(std::string_view queue, JobState end) const;  // for any kind
   void note_end(const EndedJob& ended);
-  void fire_ends();  // behind the last operation of a batch
+  void fire_ends();  // after the last operation of a batch
   template <class F>
   auto read_triggers(F&& what) const -> decltype(what(std::declval<TriggerReads&>()));
 
   // -- named_leases.cc
-  std::optional<Error> fenced(const Fence& fence) const;  // the error, or nothing: it holds
+  std::optional<Error> fenced(const Fence& fence) const;  // nullopt: the fence holds
   LeaseGrant grant_lease(const AcquireLease& op);
   NamedLease* find_held(const std::string& name, const std::string& holder, Token token);
   void extend_lease(const std::string& name, NamedLease& lease, Duration ttl);
@@ -553,28 +551,28 @@ class SqliteStore final : public Store {
   ScheduleState* find_schedule(const std::string& name, const Within& within);
   void set_paused(ScheduleState& state, bool paused, std::string reason);
   void save_schedule(const ScheduleState& state);
-  // Around every change of paused or next_fire.
+  // Call before and after each change of paused or next_fire.
   void unlist(const ScheduleState& state);
   void list(const ScheduleState& state);
   void load_schedules();
-  void load_ties();
+  void load_links();
   void publish_schedules() MS_REQUIRES(published_mutex_);
 
   // -- firing.cc
   bool is_early(const FireSchedule& op) const;
   std::optional<Error> check_fire(const FireSchedule& op, const ScheduleState* state) const;
   JobId decide(ScheduleState& state, const FireSchedule& op, const Tick& tick);
-  // Why a tick does not fire, or "" with the state in which its job begins.
+  // Why a tick does not fire, or "" and the state in which its job starts.
   std::string refuse_tick(ScheduleState& state, const FireSchedule& op, WallTime nominal,
                           JobState& begins);
   std::string overlap(ScheduleState& state, Overlap policy, JobState& begins);
   void stop_others(ScheduleState& state, Overlap policy);
   JobId fire_tick(ScheduleState& state, const FireSchedule& op, const Tick& tick, JobState begins);
   void add_row(ScheduleState& state, const LedgerRow& row);
-  void tie(JobId id, ScheduleState& state, JobState job);
+  void link_to_schedule(JobId id, ScheduleState& state, JobState job);
   void set_live(JobId id, ScheduleState& state, bool lives);
-  void end_tie(JobId id, JobState state);
-  void retie(JobId id, std::int64_t schedule);  // a job that an operator retried
+  void end_link(JobId id, JobState state);
+  void relink(JobId id, std::int64_t schedule);  // links a job retried by an operator
   void begin_waiting(JobId id, ScheduleState& state);
 
   // -- access.cc
@@ -584,14 +582,14 @@ class SqliteStore final : public Store {
   void publish_tokens() MS_REQUIRES(published_mutex_);
 
   // -- audit.cc
-  std::string image_of(const AuditObject& object);  // "" = it is not there
-  // Keeps the image of what an Audit behind the operation `at` is about.
+  std::string image_of(const AuditObject& object);  // "" = not found
+  // Saves the image of the object of an Audit that follows the operation `at`.
   void look_before(std::span<const Operation> batch, std::size_t at);
   void append_audit(AuditRecord record);
-  // nullopt: it is not paused.
+  // nullopt: the queue is not paused.
   void set_pause(QueueState& queue, std::optional<QueuePause> pause);
   void load_pause(QueueState& queue, std::string_view text);
-  // Resumes the queues whose pause is over, at most `limit`; answers how many.
+  // Resumes up to `limit` queues whose pause has ended; returns how many.
   int resume_queues(int limit);
   void write_audit_mark();
   bool prune_audit(int limit);  // true: the limit was reached
@@ -604,26 +602,26 @@ class SqliteStore final : public Store {
   Error missing(JobId id) const;                   // not_found or expired
   static Error no_job(JobId id);                   // not_found
   JobState state_of(JobId id);                     // with leases; completed when pruned
-  QueueState& queue_of(std::string_view name);     // made if new
-  QueueState& queue_by_id(std::int64_t id) const;  // one that must be there
+  QueueState& queue_of(std::string_view name);     // creates a missing one
+  QueueState& queue_by_id(std::int64_t id) const;  // must exist
   QueueState* find_queue(std::string_view name) const;
-  bool has_queue(std::string_view name) const;  // and it is not removed
-  std::int32_t kind_of(std::string_view name);  // made if new
-  void touch(QueueState& queue);                // its counters are to be written
+  bool has_queue(std::string_view name) const;  // and is not removed
+  std::int32_t kind_of(std::string_view name);  // creates a missing one
+  void touch(QueueState& queue);                // marks its counters to be written
   void count(QueueState& queue, JobState state, int flags, int delta);
   void add_live(JobId id, int delta);
   void enter(HotRow& hot);  // into ready or due, by hot.state
   void leave(const HotRow& hot);
   void make_ready(QueueState& queue, std::int32_t kind, const ReadyKey& key, int flags);
-  // Bookkeeping of becoming terminal; the row and what is said of its end are written. `session` =
-  // its row, 0 = to be found by the flags.
+  // Bookkeeping of a terminal state; the caller has written the row and the records of its end.
+  // `session` = the session's row, 0 = find it by the flags.
   void end_job(JobId id, QueueState& queue, JobState state, int flags, std::int64_t session = 0);
-  void wish_cancel(JobId id, Lease& lease, const std::string& reason);
+  void request_cancel(JobId id, Lease& lease, const std::string& reason);
   void cancel_hot(HotRow& hot, std::string_view reason);
-  // Of a job that does not run.
+  // Ends a job that is not running.
   void end_hot(HotRow& hot, JobState state, std::string_view reason, int flags);
   void retry_hot(HotRow& hot);
-  // Takes the job's unique key back for it; false while another live job has it.
+  // Takes the job's unique key again; false if another live job has it.
   bool take_unique_key(const HotRow& hot);
   bool prune_one(JobId id, std::int64_t finished_at);
   void let_key_go(const HotRow& hot, std::string_view key);
@@ -667,13 +665,14 @@ class SqliteStore final : public Store {
   std::unique_ptr<MemoStatements> memo_sql_;
   std::unique_ptr<HistoryStatements> history_sql_;
   std::unique_ptr<MarkStatements> mark_sql_;
+  std::unique_ptr<SearchStatements> search_sql_;
   HistoryNames history_names_;
-  bool history_loaded_ = false;  // history_names_ is what the store has
-  HistoryRowsPtr offered_;       // to the next batch
+  bool history_loaded_ = false;  // history_names_ matches the store
+  HistoryRowsPtr offered_;       // for the next batch
   HistoryWrite offered_when_ = HistoryWrite::with_batch;
-  WallTime history_pruned_;  // the minute in which old rows were last removed
+  WallTime history_pruned_;  // the minute of the last removal of old rows
   bool in_transaction_ = false;
-  bool failed_ = false;   // a write failed in a way that cannot be trusted: nothing more is written
+  bool failed_ = false;   // a write failed in an untrusted way: write nothing more
   std::string moved_to_;  // "" = it has not moved
   std::uint32_t data_version_ = 0;
   Instant look_for_move_at_;
@@ -681,17 +680,18 @@ class SqliteStore final : public Store {
   mutable std::atomic<std::int64_t> reads_{0};
 
   // derived state
-  Now now_{};  // of the batch under way
+  Now now_{};  // of the current batch
   JobId next_id_ = 1;
   Token next_token_ = 1;
   std::int64_t next_finished_seq_ = 1;
   bool marks_touched_ = false;
-  Instant allowed_until_;          // see AllowRestart; of this process
+  Instant allowed_until_;          // see AllowRestart; for this process
   Duration restart_allowance_{0};  // on disk; 0 = none
-  Instant allowance_over_;         // it is removed from the disk then
+  Instant allowance_over_;         // then it is removed from the disk
   bool refuse_enqueues_ = false;  // in this batch
   std::deque<QueueState> queue_states_;
-  std::set<std::pair<WallTime, std::string_view>> openings_;  // those that their rates have closed
+  std::list<SearchPath> search_paths_;
+  std::set<std::pair<WallTime, std::string_view>> openings_;    // queues closed by their rates
   std::set<std::pair<WallTime, std::string_view>> pause_ends_;  // see QueuePause::until
   std::map<std::string_view, QueueState*> quarantines_;       // with jobs in them
   std::map<std::string, Breaker> breakers_;
@@ -702,52 +702,53 @@ class SqliteStore final : public Store {
   std::unordered_map<std::string, std::int32_t> kinds_by_name_;
   std::vector<std::string> kind_names_;  // by id
   std::unordered_map<JobId, Lease> leases_;
-  std::vector<RunningJob> begun_running_;  // in this batch: see RunningJobs
+  std::vector<RunningJob> started_running_;  // in this batch: see RunningJobs
   std::vector<std::pair<JobId, Token>> ended_running_;
   std::unordered_map<Token, std::unique_ptr<Grant>> grants_;  // by the token of the first job
   std::set<std::pair<Instant, JobId>> lease_order_;
   std::unordered_map<std::int64_t, std::int64_t> live_blocks_;
   std::int64_t live_jobs_ = 0;
-  std::int64_t finished_jobs_ = 0;  // kept
+  std::int64_t finished_jobs_ = 0;  // stored
   std::vector<QueueState*> touched_;
   std::vector<std::int64_t> touched_blocks_;
   std::unordered_map<JobId, LimitKey*> keyed_;  // available jobs that have a limit_key
-  std::vector<std::pair<QueueState*, std::string>> touched_keys_;  // more or fewer of them run
+  std::vector<std::pair<QueueState*, std::string>> touched_keys_;  // their running count changed
   std::set<std::pair<QueueState*, std::string>> touched_meters_;   // to be written with this batch
-  // Keys that their rates have closed and that have jobs waiting; and those whose meters say
-  // something, by when they are forgotten.
+  // Keys with waiting jobs that are closed by their rates, by opening time; and keys whose meters
+  // are not new, by the time when they are dropped.
   std::set<std::pair<WallTime, LimitKey*>> key_openings_, key_ends_;
-  std::map<std::string, WallTime> opened_keys_;       // queues of such keys, till somebody is told
-  WallTime latest_wall_;                              // what the clock has said,
-  bool clock_is_back_ = false;                        // and whether it was set back since
+  std::map<std::string, WallTime> opened_keys_;       // queues of such keys, until reported
+  WallTime latest_wall_;                              // latest time read from the clock,
+  bool clock_is_back_ = false;                        // whether the clock was set back since
   std::map<std::int64_t, std::string> finishing_;     // prune_at → ids, of this batch
   std::vector<JobId> ended_, brief_, made_, again_;   // see Effects
-  std::vector<JobId> quarantined_, left_quarantine_;  // the same; of the second also what ended
-  std::vector<JobId> followed_;                       // of those that the operation under way ended
-  std::vector<NewJob> posted_;         // by the completions of the operation under way
-  std::vector<JobId> watched_;         // of those that the operation under way ended
-  std::vector<EndedJob> ends_;         // of the batch, that triggers watch
+  std::vector<JobId> quarantined_, left_quarantine_;  // as in Effects; the second includes ended
+                                                      // jobs
+  std::vector<JobId> followed_;                       // ended by the current operation
+  std::vector<NewJob> posted_;                        // by the completions of the current operation
+  std::vector<JobId> watched_;                        // ended by the current operation
+  std::vector<EndedJob> ends_;                        // of the batch, watched by triggers
   std::vector<TriggerWatch> watches_;  // by name
   std::unordered_map<std::string, NamedLease> named_leases_;
-  std::set<std::pair<Instant, std::string>> lease_ends_;  // of the held, and of the forgotten
+  std::set<std::pair<Instant, std::string>> lease_ends_;  // of held and of dropped ones
   std::size_t released_leases_ = 0;                       // without a value
   std::set<std::string> touched_leases_;
   std::vector<std::string> freed_leases_;      // in this batch
-  std::vector<EndedInSession> left_sessions_;  // by the operation under way
+  std::vector<EndedInSession> left_sessions_;  // by the current operation
   std::unordered_map<std::int64_t, std::unique_ptr<Session>> sessions_;  // by id
   std::unordered_map<SessionPlace, Session*, HashSessionPlace> sessions_by_key_;
-  std::unordered_map<std::int64_t, std::set<JobId>> session_lines_;  // by id; no empty ones
-  std::deque<std::int64_t> kept_sessions_;  // in memory without being held: who goes next
-  std::vector<Session*> batch_sessions_;    // that this batch is about
+  std::unordered_map<std::int64_t, std::set<JobId>> session_queues_;  // by id; no empty ones
+  std::deque<std::int64_t> kept_sessions_;  // in memory but not held: eviction order
+  std::vector<Session*> batch_sessions_;    // used by this batch
   std::set<std::pair<Instant, std::int64_t>> hold_ends_;
   std::int64_t next_session_ = 1;
   bool sessions_touched_ = true;
-  bool sessions_lag_ = false;  // the rows of some; marked in the store
-  bool loaded_ = false;        // what is in memory is what the store says
-  // Held for each batch, and by those who read what the rows of sessions do not say.
+  bool sessions_lag_ = false;  // some rows are out of date; marked in the store
+  bool loaded_ = false;        // memory matches the database
+  // Locked by each batch, and by readers that need session data that is not in rows.
   mutable Mutex sessions_mutex_;
   WallTime next_forgotten_ = WallTime::never();
-  std::vector<EndedStep> ended_steps_;         // by the operation under way
+  std::vector<EndedStep> ended_steps_;         // by the current operation
   std::vector<WorkflowId> changed_workflows_;  // see Effects
   std::vector<std::string> resumed_;           // see Effects
   std::vector<std::string> alarms_;
@@ -756,22 +757,22 @@ class SqliteStore final : public Store {
   WallTime next_workflow_wake_ = WallTime::never(), next_workflow_prune_ = WallTime::never();
   std::map<std::string, ScheduleState> schedules_;
   std::unordered_map<std::int64_t, ScheduleState*> schedules_by_id_;
-  std::unordered_map<JobId, ScheduleState*> tied_jobs_;     // of schedules, not ended
-  std::set<std::pair<WallTime, std::int64_t>> fire_order_;  // those not paused: next_fire, id
+  std::unordered_map<JobId, ScheduleState*> linked_jobs_;   // live jobs of schedules
+  std::set<std::pair<WallTime, std::int64_t>> fire_order_;  // schedules not paused: next_fire, id
   std::map<std::string, TouchedSchedule> touched_schedules_;
   Tokens tokens_;
   bool tokens_touched_ = true;
   AuditState audit_;
   bool audit_touched_ = false;
-  WallTime audit_due_ = WallTime::never();  // when the oldest record is to be pruned
-  const OperationResult* about_ = nullptr;  // of this batch: what an Audit now would be about,
-  std::string image_before_;                // and how its object was before
-  bool publish_anew_ = true;                // what readers see is made from the beginning
+  WallTime audit_due_ = WallTime::never();  // when the oldest record must be pruned
+  const OperationResult* about_ = nullptr;  // of this batch: the object of the next Audit,
+  std::string image_before_;                // and its image before the operation
+  bool republish_ = true;                   // publish everything again
   bool due_touched_ = true, expiring_touched_ = true, finished_touched_ = true;
   WallTime next_due_ = WallTime::never(), next_expiry_ = WallTime::never(),
            next_prune_ = WallTime::never();
 
-  // what readers see
+  // published state
   RunningJobs running_;
   mutable Mutex published_mutex_;
   std::map<std::string, QueueStats> published_queues_ MS_GUARDED_BY(published_mutex_);

@@ -1,14 +1,16 @@
-// Writes what is small of a copy (queues, schedules, tokens, leases), the ledgers and the audit,
-// and ends it.
+// Writes the small data of a copy (queues, schedules, tokens, leases), the ledgers and the audit,
+// and completes the copy.
 #include <fmt/format.h>
 
+#include "api/limit_shapes.h"
 #include "store_sqlite/store_impl.h"
 #include "store_sqlite/transfer_target.h"
 
 namespace mainspring::sqlite {
 namespace {
 
-// Removes by key what `before` had and is not, or everything where that is not known.
+// Removes the keys that `before` has and the catalog lacks; removes everything if `before` is
+// unknown.
 template <class Difference>
 void remove_gone(Database& db, const Difference& difference, bool known, const char* table,
                  const char* key) {
@@ -51,9 +53,13 @@ void SqliteTarget::write_queues(const TransferCatalog& is, const TransferCatalog
       db_,
       "UPDATE queues SET paused = ?, retention_completed = ?, retention_dead = ?, limits "
       "= ?, meter = ?, opens_at = ?, pause = ? WHERE id = ?");
-  Statement tally(db_,
-                  "INSERT OR REPLACE INTO tallies (id, a, b, c, d, e, f, g, h, i, j, k) VALUES (?, "
-                  "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  Statement job_counts(
+      db_,
+      "INSERT OR REPLACE INTO job_counts (id, a, b, c, d, e, f, g, h, i, j, k) VALUES (?, "
+      "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  Statement no_paths(db_, "DELETE FROM search_paths WHERE queue = ?");
+  // Opened as a store, the copy adds the jobs to the index.
+  Statement path(db_, "INSERT INTO search_paths (queue, path, above) VALUES (?, ?, ?)");
   Statement no_meters(db_, "DELETE FROM key_meters WHERE queue = ?");
   Statement meter(db_, "INSERT INTO key_meters (queue, key, meter) VALUES (?, ?, ?)");
   const auto by_name = [](const TransferQueue& q) { return q.name; };
@@ -65,10 +71,14 @@ void SqliteTarget::write_queues(const TransferCatalog& is, const TransferCatalog
               Statement::text_or_null(q->limits), Statement::text_or_null(q->meter), q->opens_at,
               Statement::text_or_null(q->pause), id)
         .run();
+    no_paths.bind(id).run();
+    if (const auto limits = parse_limits(q->limits); limits) {
+      for (const std::string& name : limits->searchable) path.bind(id, name, INT64_MAX).run();
+    }
     no_meters.bind(id).run();
     for (const auto& [key, text] : q->key_meters) meter.bind(id, key, text).run();
     const auto& c = q->counts;
-    tally
+    job_counts
         .bind(id, q->enqueued, q->pruned, q->expired, c[0], c[1], c[2], c[3], c[4], c[5], c[6],
               c[7])
         .run();
@@ -128,14 +138,14 @@ void SqliteTarget::write_schedules(const TransferCatalog& is, const TransferCata
     Statement removed(db_, "INSERT INTO removed_schedules (name, version) VALUES (?, ?)");
     for (const auto& [name, version] : is.removed_schedules) removed.bind(name, version).run();
   }
-  const auto ties = transfer_difference(is.ties, list_of(before, &TransferCatalog::ties),
-                                        [](const TransferTie& t) { return t.job; });
-  remove_gone(db_, ties, before != nullptr, "schedule_jobs", "job");
-  Statement tie(db_, "INSERT INTO schedule_jobs (job, schedule) VALUES (?, ?)");
-  for (const TransferTie* t : ties.come) tie.bind(t->job, t->schedule).run();
+  const auto links = transfer_difference(is.links, list_of(before, &TransferCatalog::links),
+                                         [](const TransferLink& t) { return t.job; });
+  remove_gone(db_, links, before != nullptr, "schedule_jobs", "job");
+  Statement link(db_, "INSERT INTO schedule_jobs (job, schedule) VALUES (?, ?)");
+  for (const TransferLink* t : links.come) link.bind(t->job, t->schedule).run();
 }
 
-// Those that the source does not have go.
+// Removes sessions that the source does not have.
 void SqliteTarget::write_sessions(const TransferCatalog& is, const TransferCatalog* before) {
   const auto sessions =
       transfer_difference(is.sessions, list_of(before, &TransferCatalog::sessions),
@@ -145,9 +155,9 @@ void SqliteTarget::write_sessions(const TransferCatalog& is, const TransferCatal
   for (const SessionKey& gone : sessions.gone)
     unknown.bind(id_of("queues", gone.queue), gone.key).run();
   Statement row(db_,
-                "INSERT INTO sessions (queue, key, jobs, turn, stop, stopped_by, worker, token, "
+                "INSERT INTO sessions (queue, key, jobs, head, stop, stopped_by, worker, token, "
                 "lease, state_bytes, changed_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, "
-                "?11) ON CONFLICT (queue, key) DO UPDATE SET jobs = ?3, turn = ?4, stop = ?5, "
+                "?11) ON CONFLICT (queue, key) DO UPDATE SET jobs = ?3, head = ?4, stop = ?5, "
                 "stopped_by = ?6, worker = ?7, token = ?8, lease = ?9, state_bytes = ?10, "
                 "changed_at = ?11");
   Statement state(db_,
@@ -159,7 +169,7 @@ void SqliteTarget::write_sessions(const TransferCatalog& is, const TransferCatal
   for (const TransferSession* s : sessions.come) {
     const std::int64_t queue = id_of("queues", s->session.queue);
     const std::string& key = s->session.key;
-    row.bind(queue, key, s->jobs, s->turn, static_cast<int>(s->stop), s->stopped_by,
+    row.bind(queue, key, s->jobs, s->head, static_cast<int>(s->stop), s->stopped_by,
              Statement::text_or_null(s->worker), s->token, s->lease,
              static_cast<std::int64_t>(s->state.size()), s->changed_at)
         .run();
@@ -237,9 +247,10 @@ void SqliteTarget::write_audit_marks(const AuditState& audit) {
 }
 
 void SqliteTarget::write_numbers(const TransferNumbers& numbers) {
-  Statement next(db_,
-                 "UPDATE tallies SET a = ?, b = ?, c = NULL, d = (SELECT coalesce(max(id), 0) + 1 "
-                 "FROM sessions), e = ? WHERE id = 0");
+  Statement next(
+      db_,
+      "UPDATE job_counts SET a = ?, b = ?, c = NULL, d = (SELECT coalesce(max(id), 0) + 1 "
+      "FROM sessions), e = ? WHERE id = 0");
   next.bind(numbers.next_id, numbers.next_token, numbers.next_workflow).run();
   Statement schedule(db_, "UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'schedules'");
   schedule.bind(numbers.last_schedule).run();
@@ -248,7 +259,7 @@ void SqliteTarget::write_numbers(const TransferNumbers& numbers) {
   first.bind(numbers.last_schedule).run();
 }
 
-// -- what is appended
+// -- appended rows
 // -----------------------------------------------------------------------------------------
 
 Result<std::map<std::int64_t, std::int64_t>> SqliteTarget::ledgers() {
@@ -301,12 +312,12 @@ Result<void> SqliteTarget::append_audit(std::span<const AuditRecord> rows) {
   });
 }
 
-// -- the end
+// -- completing the copy
 // -----------------------------------------------------------------------------------------
 
 Result<void> SqliteTarget::seal(const TransferNumbers& numbers) {
   return guarded([&]() -> Result<void> {
-    db_.execute("PRAGMA synchronous = FULL");  // this commit syncs the log, and all before it
+    db_.execute("PRAGMA synchronous = FULL");  // this commit syncs the log with all earlier commits
     Writing writing(db_);
     write_numbers(numbers);
     writing.commit();

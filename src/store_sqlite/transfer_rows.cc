@@ -1,4 +1,4 @@
-// Marks and paths of a store that is copied.
+// Marks and paths of copied stores.
 #include "store_sqlite/transfer_rows.h"
 
 #include <fmt/format.h>

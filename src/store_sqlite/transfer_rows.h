@@ -1,4 +1,4 @@
-// What both ends of a copy share: errors as results, where the store is, its marks.
+// Shared by source and target of a copy: errors as results, the location of a store, its marks.
 #pragma once
 
 #include <optional>
@@ -9,20 +9,20 @@
 
 namespace mainspring::sqlite {
 
-// The database of a directory.
+// The database file of a directory.
 std::string database_of(const std::string& directory);
-// Without links and dots, as far as it is there.
+// The path without links and dots, as far as it exists.
 std::string whole_path(const std::string& directory);
 
-// The row `what` of moves; nullopt = there is none.
+// The row `what` of moves; nullopt = none.
 std::optional<TransferPlace> read_move(Database& db, const char* what);
 void write_move(Database& db, const char* what, const TransferPlace& other, WallTime at);
-// Throws Error `conflict` unless the schema is this program's.
+// Throws Error `conflict` unless the schema version is this program's.
 void check_schema(Database& db, const std::string& directory);
 
 Error transfer_error(const SqlError& error);
 
-// What `act` throws, as a Result.
+// Runs `act` and returns what it throws as an error.
 template <class Act>
 auto guarded(Act act) -> decltype(act()) {
   try {
@@ -34,7 +34,7 @@ auto guarded(Act act) -> decltype(act()) {
   }
 }
 
-// A transaction that is undone unless it was committed.
+// A transaction that is rolled back unless it was committed.
 class Writing {
  public:
   explicit Writing(Database& db) : db_(db) { db_.execute("BEGIN IMMEDIATE"); }
@@ -53,7 +53,7 @@ class Writing {
   bool done_ = false;
 };
 
-// NULL as nothing.
+// NULL becomes nullopt.
 inline std::optional<std::int64_t> maybe(const Statement& row, int column) {
   return row.is_null(column) ? std::nullopt : std::optional(row.integer(column));
 }
@@ -63,11 +63,11 @@ inline std::optional<std::string> maybe_text(const Statement& row, int column) {
 inline std::optional<std::string_view> view_of(const std::optional<std::string>& text) {
   return text ? std::optional<std::string_view>(*text) : std::nullopt;
 }
-// Throws where it is not of 32 bytes.
+// Throws unless `bytes` are 32 bytes.
 Digest digest_of(std::string_view bytes);
 std::string ids_to_blob(const std::vector<JobId>& ids);
 std::vector<JobId> ids_of_blob(std::string_view blob);
-// 0 as NULL.
+// 0 becomes NULL.
 inline std::optional<std::int64_t> unless_zero(std::int64_t value) {
   return value == 0 ? std::nullopt : std::optional(value);
 }

@@ -1,5 +1,5 @@
-// Reads a store for a copy, on a connection of its own. A look is a read transaction; the fence is
-// the write lock, which the server's batches wait for.
+// Reads a store for a copy, on a connection of its own. A snapshot is a read transaction. The fence
+// is the write lock, which delays the server's batches.
 #include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@
 namespace mainspring::sqlite {
 namespace {
 
-// A job that runs: its row does not know.
+// A running job: its row does not say that it runs.
 struct Running {
   Token token = 0;
   std::string worker;
@@ -194,8 +194,8 @@ class SqliteSource final : public TransferSource {
   std::unordered_map<JobId, Running> running_;
 };
 
-// The server takes the lock anew for each batch: between two of them there is little time, so this
-// asks often.
+// The server takes the lock again for each batch, with little time in between, so this retries
+// often.
 void SqliteSource::begin_alone(Duration patience) {
   struct Waiting {
     std::int64_t left;
@@ -232,7 +232,7 @@ void SqliteSource::load_running() {
   }
 }
 
-// Of the columns id, version, token, state.
+// Reads the columns id, version, token, state.
 JobStamp SqliteSource::stamp_of(const Statement& row) const {
   JobStamp stamp{row.integer(0), row.integer(1), row.integer(2), row.one_of(3, JobState::dead)};
   if (stamp.state != JobState::available) return stamp;
@@ -494,7 +494,7 @@ void SqliteSource::read_queues(TransferCatalog& out) {
   Statement row(db_,
                 "SELECT q.name, q.paused, q.retention_completed, q.retention_dead, t.a, t.b, t.c, "
                 "t.d, t.e, t.f, t.g, t.h, t.i, t.j, t.k, q.limits, q.meter, q.opens_at, q.pause "
-                "FROM queues q LEFT JOIN tallies t ON t.id = "
+                "FROM queues q LEFT JOIN job_counts t ON t.id = "
                 "q.id ORDER BY q.name");
   Statement keys(db_,
                  "SELECT m.key, m.meter FROM queues q JOIN key_meters m ON m.queue = q.id WHERE "
@@ -556,12 +556,12 @@ void SqliteSource::read_schedules(TransferCatalog& out) {
   }
   Statement removed(db_, "SELECT name, version FROM removed_schedules");
   while (removed.step()) out.removed_schedules.emplace(removed.text(0), removed.integer(1));
-  Statement tie(db_,
-                "SELECT t.job, t.schedule, j.state = 0 AND j.flags & 32768 = 0 FROM schedule_jobs "
-                "t JOIN jobs "
-                "j ON j.id = t.job ORDER BY t.job");
-  while (tie.step()) {
-    out.ties.push_back({tie.integer(0), tie.integer(1), tie.integer(2) != 0});
+  Statement link(db_,
+                 "SELECT t.job, t.schedule, j.state = 0 AND j.flags & 32768 = 0 FROM schedule_jobs "
+                 "t JOIN jobs "
+                 "j ON j.id = t.job ORDER BY t.job");
+  while (link.step()) {
+    out.links.push_back({link.integer(0), link.integer(1), link.integer(2) != 0});
   }
   out.numbers.last_schedule =
       db_.query_int("SELECT seq FROM sqlite_sequence WHERE name = 'schedules'");
@@ -570,12 +570,12 @@ void SqliteSource::read_schedules(TransferCatalog& out) {
 void SqliteSource::read_sessions(TransferCatalog& out) {
   show_sessions_by_jobs(db_);
   Statement row(db_,
-                "SELECT q.name, s.key, s.turn, s.jobs, s.stop, s.stopped_by, s.worker, s.token, "
+                "SELECT q.name, s.key, s.head, s.jobs, s.stop, s.stopped_by, s.worker, s.token, "
                 "s.lease, t.state, s.changed_at FROM sessions s JOIN queues q ON q.id = s.queue "
                 "LEFT JOIN session_states t ON t.session = s.id ORDER BY q.name, s.key");
   while (row.step()) {
     out.sessions.push_back({.session = {std::string(row.text(0)), std::string(row.text(1))},
-                            .turn = row.integer(2),
+                            .head = row.integer(2),
                             .jobs = row.integer(3),
                             .stop = row.one_of(4, SessionStop::parked),
                             .stopped_by = row.integer(5),
@@ -602,7 +602,7 @@ void SqliteSource::read_access(TransferCatalog& out) {
                           .expires_at = token.integer(6),
                           .revoked_at = maybe(token, 7)});
   }
-  // Whoever leads is a process at this end.
+  // The leader is a process of the source, so its lease is not copied.
   Statement lease(
       db_,
       "SELECT name, holder, value, state, token, ttl, since FROM named_leases WHERE name "
@@ -664,9 +664,9 @@ Result<TransferCatalog> SqliteSource::catalog() {
     read_access(out);
     read_triggers(out);
     read_marks(out);
-    out.numbers.next_id = db_.query_int("SELECT a FROM tallies WHERE id = 0");
-    out.numbers.next_token = db_.query_int("SELECT b FROM tallies WHERE id = 0");
-    out.numbers.next_workflow = db_.query_int("SELECT e FROM tallies WHERE id = 0");
+    out.numbers.next_id = db_.query_int("SELECT a FROM job_counts WHERE id = 0");
+    out.numbers.next_token = db_.query_int("SELECT b FROM job_counts WHERE id = 0");
+    out.numbers.next_workflow = db_.query_int("SELECT e FROM job_counts WHERE id = 0");
     return out;
   });
 }

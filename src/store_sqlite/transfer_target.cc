@@ -1,5 +1,5 @@
-// Writes jobs as this store keeps them: a row in two halves, the lines that follow from its state,
-// and for a running one a grant of its own.
+// Writes jobs in this store's format: a row in two halves, the index rows that follow from its
+// state, and for a running job a grant of its own.
 #include "store_sqlite/transfer_target.h"
 
 #include <fmt/format.h>
@@ -8,6 +8,7 @@
 #include <charconv>
 
 #include "base/mutant.h"
+#include "model/fingerprint.h"
 #include "store_sqlite/migrations.h"
 #include "store_sqlite/store_impl.h"
 #include "store_sqlite/transfer.h"
@@ -39,7 +40,7 @@ struct SqliteTarget::Statements {
         quarantined(db, "INSERT INTO quarantine (id, since) VALUES (?, ?)"),
         due(db, "INSERT INTO due (run_at, id) VALUES (?, ?)"),
         expiring(db, "INSERT INTO expiring (expires_at, id) VALUES (?, ?)"),
-        dead(db, "INSERT INTO dead_letter (id) VALUES (?)"),
+        dead(db, "INSERT INTO dead_letter (id, queue, kind, fingerprint) VALUES (?, ?, ?, ?)"),
         unique(db, "INSERT OR REPLACE INTO uniques (queue, key, id, until) VALUES (?, ?, ?, ?)"),
         old(db,
             "SELECT j.state, j.run_at, j.expires_at, j.queue, b.unique_key FROM jobs j JOIN bodies "
@@ -52,12 +53,12 @@ struct SqliteTarget::Statements {
                "id"),
         no_due(db, "DELETE FROM due WHERE run_at = ? AND id = ?"),
         no_expiring(db, "DELETE FROM expiring WHERE expires_at = ? AND id = ?"),
-        // Not one that it has as a job that is gone: that is of another section.
+        // Keep the key if it belongs to a removed job: that is another section.
         no_unique(db,
                   "DELETE FROM uniques WHERE queue = ? AND key = ? AND id = ? AND ended IS NULL"),
         no_grant(db, "DELETE FROM grants WHERE token = ?"),
-        live(db, "INSERT OR REPLACE INTO tallies (id, a) VALUES (?, ?)"),
-        no_live(db, "DELETE FROM tallies WHERE id = ?"),
+        live(db, "INSERT OR REPLACE INTO job_counts (id, a) VALUES (?, ?)"),
+        no_live(db, "DELETE FROM job_counts WHERE id = ?"),
         note(db,
              "INSERT OR REPLACE INTO copied_blocks (section, block, rows, stamp) VALUES (?, ?, ?, "
              "?)"),
@@ -82,7 +83,7 @@ SqliteTarget::SqliteTarget(std::string directory, std::unique_ptr<FileGuard> gua
       db_(database_of(directory_), Database::Mode::read_write_create, "") {
   db_.execute("PRAGMA page_size = 4096");
   db_.execute("PRAGMA journal_mode = WAL");
-  // Until seal(): a power cut may take the newest commits, and never tears the file.
+  // Until seal(): a power failure may lose the newest commits, but never damages the file.
   db_.execute("PRAGMA synchronous = NORMAL");
   db_.execute("PRAGMA temp_store = MEMORY");
   db_.execute("PRAGMA cache_size = -65536");
@@ -162,7 +163,7 @@ void SqliteTarget::load() {
     if (!ids.empty()) std::from_chars(ids.data() + 1, ids.data() + ids.size(), id);
     running_.emplace(id, grants.integer(0));
   }
-  Statement live(db_, "SELECT id, a FROM tallies WHERE id >= 4294967296");
+  Statement live(db_, "SELECT id, a FROM job_counts WHERE id >= 4294967296");
   while (live.step()) live_.emplace(live.integer(0) - kBlockBase, live.integer(1));
 }
 
@@ -189,7 +190,7 @@ Result<void> SqliteTarget::note(TransferSection section, std::int64_t block, Tra
   });
 }
 
-// With every write of a block: what was noted of it does not hold any more.
+// Called with every write of a block: its recorded stamp is no longer valid.
 void SqliteTarget::unnote(TransferSection section, std::int64_t block) {
   sql_->note.bind(static_cast<int>(section), block, kUnknownRows, 0).run();
 }
@@ -279,7 +280,7 @@ void SqliteTarget::write_job(const TransferJob& job) {
                     (job.session.empty() ? 0 : kFlagSession | on_dead_flags(job.on_dead)) |
                     on_expiry_flag(job.on_expiry) | (job.memos.empty() ? 0 : kFlagMemos) |
                     depth_flags(job.trigger_depth) | (job.limit_key.empty() ? 0 : kFlagLimitKey);
-  // Of a running one its row says what it was before; the grant says the rest.
+  // The row of a running job has the state before it started; the grant has the rest.
   sql_->job
       .bind(s.id, queue, id_of("kinds", job.kind),
             static_cast<int>(running ? JobState::available : s.state), job.priority, job.run_at,
@@ -307,7 +308,10 @@ void SqliteTarget::write_job(const TransferJob& job) {
   if (waits && !waits_in_quarantine(s.state, flags)) sql_->due.bind(job.run_at, s.id).run();
   if (job.expires_at != 0 && job.started_at == 0 && !is_terminal(s.state))
     sql_->expiring.bind(job.expires_at, s.id).run();
-  if (s.state == JobState::dead) sql_->dead.bind(s.id).run();
+  if (s.state == JobState::dead) {
+    const std::int64_t fingerprint = fingerprint_number(fingerprint_of(dead_job(job)));
+    sql_->dead.bind(s.id, queue, id_of("kinds", job.kind), fingerprint).run();
+  }
   if (job.unique_until && !MS_MUTANT(copy_drops_unique_keys))
     sql_->unique.bind(queue, job.unique_key, s.id, *job.unique_until).run();
   if (!is_terminal(s.state)) add_live(s.id, 1);
@@ -487,7 +491,7 @@ Result<VerifyReport> SqliteTarget::verify() {
   SqliteOptions options;
   options.directory = directory_;
   NullLog log;
-  return SqliteStore(std::move(options), nullptr, log).verify();  // not opened: only reads
+  return SqliteStore(std::move(options), nullptr, log).verify();  // not opened: reads only
 }
 
 }  // namespace mainspring::sqlite

@@ -1,5 +1,5 @@
-// SqliteTarget: writes a copy of another store into a directory. transfer_target.cc has the jobs,
-// transfer_catalog.cc what is small.
+// SqliteTarget: writes a copy of another store into a directory. transfer_target.cc writes jobs,
+// transfer_catalog.cc the small data.
 #pragma once
 
 #include <memory>
@@ -43,10 +43,10 @@ class SqliteTarget final : public TransferTarget {
 
  private:
   struct Statements;
-  std::string holds();  // in words; "" = nothing
+  std::string holds();  // description of its contents; "" = empty
   void load();
   void unnote(TransferSection section, std::int64_t block);
-  std::int64_t id_of(const char* table, std::string_view name);  // made if new
+  std::int64_t id_of(const char* table, std::string_view name);  // creates a missing one
   void add_live(JobId id, int delta);
   void write_live();
   void write_job(const TransferJob& job);
@@ -71,7 +71,7 @@ class SqliteTarget final : public TransferTarget {
   std::map<std::string, std::int64_t, std::less<>> queues_, kinds_;
   std::unordered_map<JobId, Token> running_;             // a grant for each
   std::unordered_map<std::int64_t, std::int64_t> live_;  // jobs by block of kBlockIds
-  std::set<std::int64_t> touched_live_;                  // of those, to be written
+  std::set<std::int64_t> touched_live_;                  // blocks to be written
 };
 
 }  // namespace mainspring::sqlite

@@ -1,4 +1,4 @@
-// SqliteTriggerRows: what the rules of triggers ask of the SQLite store.
+// SqliteTriggerRows: the interface that the trigger rules need, on SQLite.
 #pragma once
 
 #include "store_sqlite/more_statements.h"

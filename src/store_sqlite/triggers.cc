@@ -1,4 +1,4 @@
-// Triggers: their rows, and the operations, which the rules decide (src/trigger).
+// Triggers: rows and operations. src/trigger implements the rules.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// verify(): recounts the whole store against its counters and laws. backup(): a consistent copy
-// while running.
+// verify(): recounts the whole store and checks its counters and invariants. backup(): a consistent
+// copy of a running store.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -17,13 +17,13 @@
 namespace mainspring::sqlite {
 namespace {
 
-// A law as a query that counts what breaks it.
-struct Law {
+// An invariant as a query that counts its violations.
+struct Invariant {
   const char* what;
   const char* sql;
 };
 
-constexpr Law kLaws[] = {
+constexpr Invariant kInvariants[] = {
     {"jobs without a body",
      "SELECT count(*) FROM jobs j WHERE NOT EXISTS (SELECT 1 FROM bodies b WHERE b.id = j.id)"},
     {"bodies without a job",
@@ -69,6 +69,11 @@ constexpr Law kLaws[] = {
      "SELECT count(*) FROM jobs WHERE state = 7 AND id NOT IN (SELECT id FROM dead_letter)"},
     {"dead letter entries that are not dead",
      "SELECT count(*) FROM dead_letter d LEFT JOIN jobs j ON j.id = d.id WHERE j.state IS NOT 7"},
+    {"dead letter entries with another queue or kind than their jobs",
+     "SELECT count(*) FROM dead_letter d JOIN jobs j ON j.id = d.id WHERE d.queue <> j.queue OR "
+     "d.kind <> j.kind"},
+    {"values of searchable paths that are not there",
+     "SELECT count(*) FROM search_values WHERE path NOT IN (SELECT id FROM search_paths)"},
     {"terminal jobs without a time of finishing",
      "SELECT count(*) FROM jobs WHERE (state IN (4, 6, 7)) <> (finished_at IS NOT NULL)"},
     {"jobs with a priority out of range",
@@ -76,14 +81,15 @@ constexpr Law kLaws[] = {
     {"jobs with more attempts than allowed",
      "SELECT count(*) FROM jobs WHERE attempt > max_attempts OR attempt < 0"},
     {"ids that would be given again",
-     "SELECT count(*) FROM jobs WHERE id >= (SELECT a FROM tallies WHERE id = 0)"},
+     "SELECT count(*) FROM jobs WHERE id >= (SELECT a FROM job_counts WHERE id = 0)"},
     {"tokens that would be given again",
-     "SELECT (SELECT count(*) FROM jobs WHERE token >= (SELECT b FROM tallies WHERE id = 0)) + "
-     "(SELECT count(*) FROM leases WHERE token >= (SELECT b FROM tallies WHERE id = 0))"},
+     "SELECT (SELECT count(*) FROM jobs WHERE token >= (SELECT b FROM job_counts WHERE id = 0)) + "
+     "(SELECT count(*) FROM leases WHERE token >= (SELECT b FROM job_counts WHERE id = 0))"},
     {"blocks whose count of live jobs is wrong",
      "SELECT count(*) FROM (SELECT id / 4096 AS block, count(*) AS n FROM jobs WHERE state NOT IN "
      "(4, 6, 7) GROUP BY 1) "
-     "r FULL JOIN (SELECT id - 4294967296 AS block, a AS n FROM tallies WHERE id >= 4294967296) t "
+     "r FULL JOIN (SELECT id - 4294967296 AS block, a AS n FROM job_counts WHERE id >= 4294967296) "
+     "t "
      "ON t.block = r.block "
      "WHERE t.n IS NOT r.n"},
     {"rates of limit keys that no queue has",
@@ -118,7 +124,7 @@ constexpr Law kLaws[] = {
      "json_valid(b.follow_ups)))"},
     {"errors without a job", "SELECT count(*) FROM errors WHERE job NOT IN (SELECT id FROM jobs)"},
     {"leases whose token would be given again",
-     "SELECT count(*) FROM named_leases WHERE token >= (SELECT b FROM tallies WHERE id = 0)"},
+     "SELECT count(*) FROM named_leases WHERE token >= (SELECT b FROM job_counts WHERE id = 0)"},
     {"leases in an unknown state",
      "SELECT count(*) FROM named_leases WHERE state NOT IN (0, 1, 2) OR (state = 2 AND value IS "
      "NULL)"},
@@ -128,7 +134,7 @@ constexpr Law kLaws[] = {
     {"ticks that fired without a job, or were skipped with one",
      "SELECT count(*) FROM ledger WHERE (state = 0) <> (job IS NOT NULL)"},
     {"ticks whose job's id was never given",
-     "SELECT count(*) FROM ledger WHERE job >= (SELECT a FROM tallies WHERE id = 0)"},
+     "SELECT count(*) FROM ledger WHERE job >= (SELECT a FROM job_counts WHERE id = 0)"},
     {"ledgers without a schedule",
      "SELECT count(*) FROM ledger WHERE schedule NOT IN (SELECT id FROM schedules)"},
     {"rows of a ledger whose number would be given again, or that should have gone",
@@ -142,7 +148,7 @@ constexpr Law kLaws[] = {
      "9223372036854775807)"},
     {"schedules whose version was given before",
      "SELECT count(*) FROM schedules s JOIN removed_schedules r ON r.name = s.name"},
-    {"ties of jobs that have ended, or to no schedule",
+    {"links of jobs that have ended, or to no schedule",
      "SELECT count(*) FROM schedule_jobs t LEFT JOIN jobs j ON j.id = t.job WHERE j.state IS NULL "
      "OR j.state IN (4, 6, 7) OR t.schedule NOT IN (SELECT id FROM schedules)"},
     {"jobs of a schedule that it does not know of",
@@ -163,13 +169,13 @@ constexpr Law kLaws[] = {
     {"jobs whose row does not say that they have a limit_key, or says it wrongly",
      "SELECT count(*) FROM jobs j JOIN bodies b ON b.id = j.id WHERE (j.flags & 2048 <> 0) <> "
      "(b.limit_key IS NOT NULL)"},
-    {"living jobs that neither have the turn of their session nor wait for it",
+    {"living jobs that neither have the head of their session nor wait for it",
      "SELECT count(*) FROM jobs j JOIN bodies b ON b.id = j.id LEFT JOIN sessions s ON s.queue = "
      "j.queue AND s.key = b.session WHERE j.flags & 64 <> 0 AND j.state NOT IN (4, 6, 7) AND "
-     "(s.id IS NULL OR (s.turn <> j.id AND j.state <> 0))"},
-    {"sessions whose turn is that of a job which has ended, or is not their own",
-     "SELECT count(*) FROM sessions s LEFT JOIN jobs j ON j.id = s.turn LEFT JOIN bodies b ON b.id "
-     "= s.turn WHERE s.turn <> 0 AND (j.state IS NULL OR j.state IN (4, 6, 7) OR j.queue <> "
+     "(s.id IS NULL OR (s.head <> j.id AND j.state <> 0))"},
+    {"sessions whose head is that of a job which has ended, or is not their own",
+     "SELECT count(*) FROM sessions s LEFT JOIN jobs j ON j.id = s.head LEFT JOIN bodies b ON b.id "
+     "= s.head WHERE s.head <> 0 AND (j.state IS NULL OR j.state IN (4, 6, 7) OR j.queue <> "
      "s.queue "
      "OR b.session IS NOT s.key)"},
     {"sessions that do not count their jobs",
@@ -182,7 +188,7 @@ constexpr Law kLaws[] = {
      "EXISTS "
      "(SELECT 1 FROM workflow_jobs w WHERE w.job = j.id) AND NOT EXISTS (SELECT 1 FROM lease_notes "
      "n WHERE n.id = j.id AND n.cancel_requested <> 0)"},
-    {"ends of jobs that a workflow waits for, and that nobody will tell it",
+    {"ended jobs that a workflow still waits for",
      "SELECT count(*) FROM workflow_jobs w LEFT JOIN jobs j ON j.id = w.job WHERE j.id IS NULL OR "
      "j.state IN (4, 6, 7) OR j.flags & 4096 = 0 OR NOT EXISTS (SELECT 1 FROM workflows f WHERE "
      "f.id = w.workflow)"},
@@ -233,22 +239,24 @@ constexpr Law kLaws[] = {
     {"jobs with more memos than allowed",
      "SELECT count(*) FROM (SELECT job FROM memos GROUP BY job HAVING count(*) > 1000)"},
     {"sessions that stand still although jobs wait",
-     "SELECT count(*) FROM sessions s WHERE s.turn = 0 AND s.stop = 0 AND s.jobs > 0"},
-    {"stopped sessions that go on", "SELECT count(*) FROM sessions WHERE stop <> 0 AND turn <> 0"},
+     "SELECT count(*) FROM sessions s WHERE s.head = 0 AND s.stop = 0 AND s.jobs > 0"},
+    {"stopped sessions that have a head",
+     "SELECT count(*) FROM sessions WHERE stop <> 0 AND head <> 0"},
     {"jobs of held sessions that are open to all, or of others that wait for a holder",
-     "SELECT count(*) FROM sessions s JOIN jobs j ON j.id = s.turn WHERE (s.token <> 0 AND j.state "
+     "SELECT count(*) FROM sessions s JOIN jobs j ON j.id = s.head WHERE (s.token <> 0 AND j.state "
      "= 2 AND j.id NOT IN (SELECT id FROM leases)) OR (s.token = 0 AND j.state = 0)"},
     {"sessions of nothing",
      "SELECT count(*) FROM sessions WHERE jobs = 0 AND token = 0 AND stop = 0 AND state_bytes = 0"},
-    {"states of sessions that are lost, cut or nobody's",
+    {"states of sessions that are missing, truncated or without a session",
      "SELECT count(*) FROM sessions s FULL JOIN session_states t ON t.session = s.id WHERE "
      "coalesce(s.state_bytes, -1) <> coalesce(length(CAST(t.state AS BLOB)), 0)"},
     {"sessions whose id or token would be given again",
-     "SELECT count(*) FROM sessions WHERE id >= (SELECT d FROM tallies WHERE id = 0) OR token >= "
-     "(SELECT b FROM tallies WHERE id = 0)"},
+     "SELECT count(*) FROM sessions WHERE id >= (SELECT d FROM job_counts WHERE id = 0) OR token "
+     ">= "
+     "(SELECT b FROM job_counts WHERE id = 0)"},
 };
 
-// Per queue and state: what the counters say and what is there.
+// Per queue and state: the counter and the number of rows.
 constexpr const char* kRecount =
     "WITH l AS MATERIALIZED (SELECT id FROM leases), real AS (SELECT j.queue AS queue, CASE WHEN "
     "l.id IS NOT NULL THEN 3 WHEN j.flags & 2 "
@@ -257,7 +265,7 @@ constexpr const char* kRecount =
     "kept AS (SELECT t.id AS queue, s.column1 AS state, CASE s.column1 WHEN 0 THEN t.d WHEN 1 THEN "
     "t.e WHEN 2 THEN t.f "
     "WHEN 3 THEN t.g WHEN 4 THEN t.h WHEN 5 THEN t.i WHEN 6 THEN t.j WHEN 7 THEN t.k ELSE t.c END "
-    "AS n FROM tallies t, "
+    "AS n FROM job_counts t, "
     "(VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8)) s WHERE t.id > 0 AND t.id < 4294967296) "
     "SELECT q.name, k.state, k.n, coalesce(r.n, 0) FROM kept k JOIN queues q ON q.id = k.queue "
     "LEFT JOIN real r ON "
@@ -274,22 +282,30 @@ Result<void> sync_file(const std::string& path) {
 
 }  // namespace
 
-Result<VerifyReport> SqliteStore::verify() const {
+Result<VerifyReport> SqliteStore::verify_showing(const VerifyProgress& progress) const {
   try {
     Database db(path_, Database::Mode::read_only, options_.vfs);
     const AuditMark known = audit_state().head;
     Snapshot snapshot(db);
     show_sessions_by_jobs(db);
     VerifyReport report;
+    constexpr int kOthers = 4;  // count, pages, counters, audit
+    int done = 0;
+    const auto step = [&] {
+      if (progress) progress(++done, static_cast<int>(std::size(kInvariants)) + kOthers);
+    };
     report.jobs = db.query_int("SELECT count(*) FROM jobs");
+    step();
     Statement integrity(db, "PRAGMA integrity_check(20)");
     while (integrity.step()) {
       if (integrity.text(0) != "ok")
         report.problems.push_back(fmt::format("the file is damaged: {}", integrity.text(0)));
     }
-    for (const Law& law : kLaws) {
-      const std::int64_t broken = db.query_int(law.sql);
-      if (broken != 0) report.problems.push_back(fmt::format("{}: {}", law.what, broken));
+    step();
+    for (const Invariant& invariant : kInvariants) {
+      const std::int64_t broken = db.query_int(invariant.sql);
+      if (broken != 0) report.problems.push_back(fmt::format("{}: {}", invariant.what, broken));
+      step();
     }
     Statement recount(db, kRecount);
     while (recount.step()) {
@@ -299,7 +315,10 @@ Result<VerifyReport> SqliteStore::verify() const {
                       state == 8 ? "expired" : to_string(static_cast<JobState>(state)),
                       recount.integer(2), recount.integer(3)));
     }
+    verify_search(db, report.problems);
+    step();
     verify_audit(db, known, report.problems);
+    step();
     return report;
   } catch (const SqlError& error) {
     VerifyReport report;
@@ -312,7 +331,7 @@ Result<VerifyReport> SqliteStore::verify() const {
 
 namespace {
 
-// With its journal: SQLite would roll it back into the next draft.
+// Also removes the journal: SQLite would apply it to the next draft.
 void remove_draft(const std::string& draft) {
   for (const char* suffix : {"", "-journal", "-wal", "-shm"})
     (void)unlink((draft + suffix).c_str());
@@ -323,7 +342,7 @@ Result<void> write_copy(const std::string& from, const std::string& vfs, const s
     Database db(from, Database::Mode::read_only, vfs);
     Statement(db, "VACUUM INTO ?").bind(file).run();
     Database made(file, Database::Mode::read_write, "");
-    made.execute("UPDATE tallies SET c = 1 WHERE id = 0");
+    made.execute("UPDATE job_counts SET c = 1 WHERE id = 0");
   } catch (const SqlError& error) {
     if (!is_full(error.code)) return to_error(error);
     return Error{.code = ErrorCode::storage_full,
@@ -336,8 +355,8 @@ Result<void> write_copy(const std::string& from, const std::string& vfs, const s
 
 }  // namespace
 
-// The copy is marked: whoever opens it first moves ids and tokens far ahead, because those given
-// since the copy was made are known to workers and clients, and must not be given again.
+// The copy is marked: its first open moves ids and tokens far ahead. Ids and tokens given after the
+// copy was made are known to workers and clients, and must not be given again.
 Result<void> SqliteStore::backup(const std::string& directory) const {
   const std::string copy = directory + "/mainspring.db";
   MS_TRY_ASSIGN(const bool exists, database_exists(copy));
@@ -355,7 +374,7 @@ Result<void> SqliteStore::backup(const std::string& directory) const {
   }
   if (const int problem = make_private_directories(directory); problem != 0)
     return access_error("creating the backup's directory", directory, problem);
-  // It gets its name when it is complete: half a copy never looks like a store.
+  // The copy gets its final name when it is complete: a partial copy never looks like a store.
   const std::string draft = copy + ".partial";
   remove_draft(draft);
   const int made = open_private(draft, O_RDWR | O_CREAT | O_EXCL);

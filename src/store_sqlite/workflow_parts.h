@@ -1,5 +1,5 @@
-// What a SQLite store has of workflows: statements on the rows below them, jobs of steps, and what
-// the rules ask for.
+// Parts of workflows in SQLite: statements on their rows, jobs of steps, and the interface that the
+// workflow rules need.
 #pragma once
 
 #include <optional>
@@ -11,30 +11,30 @@
 
 namespace mainspring::sqlite {
 
-// These stand in workflow_texts, the others in workflow_rows: the end of a step then changes pages
-// without definitions of steps, which are large.
+// These rows are in workflow_texts, the others in workflow_rows. So the end of a step changes only
+// pages without step definitions, which are large.
 inline bool is_written_once(WorkflowRow kind) {
   return kind == WorkflowRow::text || kind == WorkflowRow::spec || kind == WorkflowRow::result ||
          kind == WorkflowRow::item;
 }
 
-// Of one of the two tables.
+// Statements on one of the two tables.
 struct WorkflowRowStatements {
   WorkflowRowStatements(Database& db, bool once);
   Statement row, put, remove, rows_up, rows_down, prune;
 };
 
-// The job of a step, which ended.
+// An ended job of a step.
 struct EndedStep {
   JobId job = 0;
   int flags = 0;
-  std::optional<std::string> result{};  // of one that was completed; nullopt = its row says how
+  std::optional<std::string> result{};  // of a completed job; nullopt = its row has the end
 };
 
 class SqliteStore;
 struct WorkflowStatements;
 
-// What the rules of workflows ask of this store.
+// The interface that the workflow rules need, on SQLite.
 class SqliteWorkflowRows final : public WorkflowRows {
  public:
   explicit SqliteWorkflowRows(SqliteStore& store) : store_(store) {}
@@ -50,7 +50,7 @@ class SqliteWorkflowRows final : public WorkflowRows {
   JobId make_job(const NewJob& job, const StepJob& of) override;
   void cancel_job(JobId job, const std::string& reason) override;
   void forget_job(JobId job) override;
-  bool hears(JobId job);  // its end will come back
+  bool hears(JobId job);  // whether its end is reported
 
  private:
   WorkflowStatements& sql();

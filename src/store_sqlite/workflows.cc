@@ -1,4 +1,4 @@
-// Workflows: their rows, their jobs, and the operations, which the rules decide (src/workflow).
+// Workflows: rows, jobs and operations. src/workflow implements the rules.
 #include <fmt/format.h>
 
 #include "base/mutant.h"
@@ -8,7 +8,8 @@
 namespace mainspring::sqlite {
 
 static_assert(static_cast<int>(WorkflowRow::child) == 12 &&
-              static_cast<int>(WorkflowRow::live_child) == 13);  // in statements, also verify.cc
+              static_cast<int>(WorkflowRow::live_child) == 13);  // used as a number in statements,
+                                                                 // also in verify.cc
 
 namespace {
 
@@ -178,7 +179,7 @@ JobId SqliteWorkflowRows::make_job(const NewJob& job, const StepJob& of) {
 
 void SqliteWorkflowRows::cancel_job(JobId job, const std::string& reason) {
   const auto lease = store_.leases_.find(job);
-  if (lease != store_.leases_.end()) return store_.wish_cancel(job, lease->second, reason);
+  if (lease != store_.leases_.end()) return store_.request_cancel(job, lease->second, reason);
   auto hot = store_.load_hot(job);
   if (hot && !is_terminal(hot->state)) store_.cancel_hot(*hot, reason);
 }
@@ -202,7 +203,7 @@ WorkflowRowStatements& SqliteWorkflowRows::sql(WorkflowRow kind) {
   return is_written_once(kind) ? sql().texts : sql().rows;
 }
 
-// -- what follows from the end of a step's job ----------------------------------------------------
+// -- effects of ended steps -----------------------------------------------------------------------
 
 namespace {
 
@@ -222,7 +223,7 @@ bool SqliteStore::settle_workflows() {
     {
       Statement& row = workflow_sql_->job.bind(ended.job);
       ResetGuard guard(row);
-      if (!row.step()) continue;  // nobody waits for it any more
+      if (!row.step()) continue;  // no workflow waits for it any more
       end.of = {.workflow = row.integer(0),
                 .step = static_cast<int>(row.integer(1)),
                 .undo = row.integer(2) != 0};

@@ -32,7 +32,7 @@ std::string log_value(std::string_view value) {
   return out + "\"";
 }
 
-// Bytes that are no UTF-8 stay: readers of logs replace them.
+// Invalid UTF-8 is kept: readers of logs replace it.
 void add_json_text(std::string& out, std::string_view text) {
   out += '"';
   for (const char c : text) {

@@ -24,7 +24,7 @@ class Log {
  public:
   using Fields = std::vector<std::pair<std::string_view, std::string>>;
   virtual ~Log() = default;
-  // One line. Callable from every thread.
+  // Writes one line. Thread-safe.
   virtual void write(LogLevel level, std::string_view message, const Fields& fields) = 0;
 
   void debug(std::string_view message, const Fields& fields = {}) {

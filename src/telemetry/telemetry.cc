@@ -46,10 +46,24 @@ std::string with_le(const std::string& labels, const std::string& le) {
 Histogram::Histogram(std::vector<double> upper_bounds)
     : bounds_(std::move(upper_bounds)), buckets_(bounds_.size() + 1) {}
 
+std::size_t Histogram::bucket_of(double value) const {
+  return static_cast<std::size_t>(std::lower_bound(bounds_.begin(), bounds_.end(), value) -
+                                  bounds_.begin());
+}
+
 void Histogram::observe(double value) {
-  const auto bucket = std::lower_bound(bounds_.begin(), bounds_.end(), value) - bounds_.begin();
-  buckets_[static_cast<std::size_t>(bucket)].fetch_add(1, std::memory_order_relaxed);
+  buckets_[bucket_of(value)].fetch_add(1, std::memory_order_relaxed);
   sum_.fetch_add(value, std::memory_order_relaxed);
+}
+
+void Histogram::observe(double value, std::string_view trace_id, WallTime at) {
+  observe(value);
+  if (trace_id.size() != kTraceIdDigits) return;
+  MutexLock lock(exemplars_mutex_);
+  Exemplar& kept = exemplars_[bucket_of(value)];
+  std::copy(trace_id.begin(), trace_id.end(), kept.trace_id.begin());
+  kept.value = value;
+  kept.at = at;
 }
 
 std::vector<double> duration_buckets() {
@@ -151,6 +165,16 @@ Registry::Read Registry::read_gauges() const {
   return read;
 }
 
+std::string Registry::exemplar_text(const Histogram& histogram, std::size_t bucket) {
+  MutexLock lock(histogram.exemplars_mutex_);
+  const auto found = histogram.exemplars_.find(bucket);
+  if (found == histogram.exemplars_.end()) return "";
+  const Histogram::Exemplar& kept = found->second;
+  const std::string_view trace_id(kept.trace_id.data(), kept.trace_id.size());
+  return fmt::format(" # {{trace_id=\"{}\"}} {} {}.{:03}", escape_label(trace_id), kept.value,
+                     kept.at.us() / 1'000'000, kept.at.us() / 1'000 % 1'000);
+}
+
 std::string Registry::render(MetricsFormat format) const {
   const Read gauges = read_gauges();
   const bool open = format == MetricsFormat::openmetrics;
@@ -174,7 +198,8 @@ std::string Registry::render(MetricsFormat format) const {
         total += histogram.buckets_[i].load(std::memory_order_relaxed);
         const std::string le =
             i < histogram.bounds_.size() ? bound_text(histogram.bounds_[i], format) : "+Inf";
-        out += fmt::format("{}_bucket{} {}\n", name, with_le(labels, le), total);
+        out += fmt::format("{}_bucket{} {}{}\n", name, with_le(labels, le), total,
+                           open ? exemplar_text(histogram, i) : "");
       }
       out += fmt::format("{}_sum{} {}\n{}_count{} {}\n", name, labels, histogram.sum_.load(), name,
                          labels, total);

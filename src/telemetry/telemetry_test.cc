@@ -1,4 +1,4 @@
-// Metrics read as Prometheus expects them.
+// Metrics have the format that Prometheus expects.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -22,7 +22,7 @@ TEST_CASE("a histogram's buckets are cumulative and end in +Inf") {
   CHECK(text.find("commit_seconds_count{queue=\"a\\\"b\"} 3\n") != std::string::npos);
 }
 
-TEST_CASE("too many label values share one series instead of growing without end") {
+TEST_CASE("too many label values share one series instead of growing without limit") {
   Registry registry;
   for (std::size_t i = 0; i < Registry::kMaxSeries + 50; ++i) {
     registry.counter("jobs", "help", {{"queue", std::to_string(i)}}).add();
@@ -30,7 +30,7 @@ TEST_CASE("too many label values share one series instead of growing without end
   CHECK(registry.render().find("jobs{queue=\"other\"} 50\n") != std::string::npos);
 }
 
-TEST_CASE("OpenMetrics has counters without their suffix, bounds as floats, and an end") {
+TEST_CASE("OpenMetrics has counter names without suffix, bounds as floats, and an EOF line") {
   Registry registry;
   registry.counter("jobs_total", "Jobs.", {{"queue", "a"}}).add(3);
   registry.counter_of("commits_total", "Commits.", [] { return 7.0; });
@@ -53,9 +53,28 @@ TEST_CASE("OpenMetrics has counters without their suffix, bounds as floats, and 
   CHECK(text.find("# EOF") == std::string::npos);
 }
 
-TEST_CASE("a gauge may wait for somebody who is making a metric") {
+TEST_CASE("OpenMetrics shows the latest trace of each histogram bucket, the text format none") {
   Registry registry;
-  std::future<void> other;  // joined behind render(), however that ends
+  Histogram& h = registry.histogram("ran_seconds", "Ran.", {0.5, 1});
+  const auto observe = [&](double value, char digit, std::int64_t ms) {
+    h.observe(value, std::string(32, digit), WallTime::from_ms(ms));
+  };
+  observe(0.3, 'a', 1'000'000);
+  observe(0.4, 'b', 2'000'007);
+  observe(7, 'c', 3'000'000);
+  h.observe(0.7);                                          // not traced
+  h.observe(0.7, "not a trace id", WallTime::from_ms(4));  // counted, not shown
+  const std::string open = registry.render(MetricsFormat::openmetrics);
+  CHECK(open.find("ran_seconds_bucket{le=\"0.5\"} 2 # {trace_id=\"" + std::string(32, 'b') +
+                  "\"} 0.4 2000.007\nran_seconds_bucket{le=\"1.0\"} 4\n"
+                  "ran_seconds_bucket{le=\"+Inf\"} 5 # {trace_id=\"" +
+                  std::string(32, 'c') + "\"} 7 3000.000\nran_seconds_sum") != std::string::npos);
+  CHECK(registry.render().find(" # ") == std::string::npos);
+}
+
+TEST_CASE("a gauge may wait for a thread that registers a metric") {
+  Registry registry;
+  std::future<void> other;  // joined after render(), however render() ends
   registry.gauge("mainspring_depth", "How deep.", [&] {
     other =
         std::async(std::launch::async, [&] { registry.counter("mainspring_met", "New.").add(); });

@@ -11,7 +11,7 @@
 //                       lost, so that the job runs again after its handler did all of its work
 //   delay               an answer is late
 //
-// No fault takes the last attempt of a job: what a job comes to is up to its handler.
+// No fault takes the last attempt of a job: the job's outcome is up to its handler.
 #pragma once
 
 #include <cstdint>
@@ -43,9 +43,9 @@ struct FaultSettings {
 };
 inline constexpr Duration kMaxFaultDelay = std::chrono::seconds(10);
 
-// What POST /v1/test/faults asks for.
+// The body of POST /v1/test/faults.
 struct FaultRequest {
-  std::string space;  // the namespace whose jobs meet them; "" = all jobs
+  std::string space;  // the namespace whose jobs are affected; "" = all jobs
   std::optional<std::uint64_t> seed;
   FaultSettings settings;  // without the seed
   bool crash = false;      // once, after the answer
@@ -54,7 +54,7 @@ struct FaultRequest {
 Result<FaultRequest> decode_fault_request(std::string_view body);
 void append_faults(std::string& out, const FaultSettings& settings);
 
-// What a job's attempt meets.
+// The faults of one attempt.
 struct JobFaults {
   bool duplicate = false;
   bool lost_lease = false;
@@ -70,7 +70,7 @@ class Faults {
 
   // `queue` without the prefix of its namespace.
   JobFaults of(const ClaimedJob& job, std::string_view queue);
-  // Of the next answer of this route; 0 = none.
+  // The delay of the next answer of this route; 0 = none.
   Duration delay_of(std::string_view route);
 
  private:
@@ -78,8 +78,8 @@ class Faults {
   std::uint64_t ordinal(std::uint64_t key, JobId id);
 
   FaultSettings settings_;
-  // Equal jobs, by the hash of what makes them equal: their numbers in the order of first claims.
-  // Beyond kMaxKnown the id decides.
+  // Numbers of equal jobs in the order of first claims, by the hash of the compared fields. Beyond
+  // kMaxKnown the id decides.
   static constexpr std::size_t kMaxKnown = 100'000;
   std::unordered_map<std::uint64_t, std::uint64_t> equal_;
   std::unordered_map<JobId, std::uint64_t> ordinals_;

@@ -1,4 +1,4 @@
-// Faults: drawn from a seed, for jobs and not for orders of events.
+// Faults: drawn from a seed, per job and independent of the order of events.
 #include "test_server/faults.h"
 
 #include <doctest/doctest.h>
@@ -61,7 +61,7 @@ TEST_CASE("equal jobs draw by their number among equals") {
   CHECK(met < 80);
 }
 
-TEST_CASE("each attempt draws again, the same job the same way, and the last attempt meets none") {
+TEST_CASE("each attempt draws again, repeatably per job, and the last attempt has no fault") {
   Faults faults({.seed = 1, .duplicate_delivery = 1, .lost_lease = 1, .lost_finish = 1});
   CHECK(faults.of(claimed(1, "{}", 1), "mail").any());
   CHECK(faults.of(claimed(1, "{}", 4), "mail").any());
@@ -85,7 +85,7 @@ TEST_CASE("delays are drawn for each answer of a route and stay below the maximu
   CHECK(Faults().delay_of("enqueue") == Duration(0));
 }
 
-TEST_CASE("a request for faults is read, shown as it was read, and refused by field and rule") {
+TEST_CASE("a request for faults is shown as it was read, or refused by field and rule") {
   const auto request = decode_fault_request(
       R"({"seed":42,"duplicate_delivery":0.25,"delay":{"p":1,"max":"200ms"},"crash":true})");
   REQUIRE(request);

@@ -1,4 +1,4 @@
-// What batches say about leases.
+// Reads leases from batches.
 #include "test_server/held_leases.h"
 
 #include <algorithm>

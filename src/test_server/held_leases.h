@@ -1,7 +1,7 @@
-// HeldLeases: the leases that are held now, as seen in the batches that a store applied.
+// HeldLeases: the current leases, from the batches that a store applied.
 //
-// An advance of the clock decides with it which leases would have ended. A plain value of
-// TestControl's, under its mutex.
+// An advance of the clock uses it to decide which leases would have ended. A plain value that
+// belongs to TestControl, under its mutex.
 #pragma once
 
 #include <map>
@@ -34,7 +34,7 @@ class HeldLeases {
   // Takes what the batch granted, renewed and ended.
   void note(std::span<const Operation> batch, const BatchReport& report, Now now);
 
-  // The lease of a job, if this is its token; nullptr = it is another's.
+  // The lease of a job, if this is its token; nullptr = it belongs to another claim.
   HeldLease* find(JobId job, Token token);
   // Held with an end at or before `until`, earliest first. Copies.
   std::vector<HeldLease> ending(WallTime until) const;

@@ -1,4 +1,4 @@
-// Drains and resets: what a namespace, a queue or the whole server has.
+// Drains and resets a namespace, a queue or the whole server.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -214,6 +214,7 @@ Result<void> TestControl::end_jobs(const Scope& scope) {
         before = *page.next;
       }
     }
+    if (!scope.prefix.empty()) MS_TRY(delete_ended(queue.name));  // else retention removes them
     (void)apply(SetQueueLimits{.queue = queue.name, .limits = {}, .create = false});
     (void)apply(PauseQueue{.queue = queue.name, .paused = false, .create = false});
     (void)apply(SetRetention{
@@ -222,8 +223,21 @@ Result<void> TestControl::end_jobs(const Scope& scope) {
   return {};
 }
 
-// With all work ended, nothing but retention is left to fire: the clock runs past it and goes back
-// to real time.
+Result<void> TestControl::delete_ended(const std::string& queue) {
+  for (const JobState state : {JobState::completed, JobState::cancelled, JobState::dead}) {
+    for (JobId before = 0;;) {
+      MS_TRY_ASSIGN(const JobPage page,
+                    parts_.store.list({.queue = queue, .state = state}, kPage, before));
+      for (const Job& job : page.jobs) (void)apply(DeleteJob{.id = job.id});
+      if (!page.next) break;
+      before = *page.next;
+    }
+  }
+  return {};
+}
+
+// With all work ended, only retention is left to fire: the clock runs past it and returns to real
+// time.
 void TestControl::prune_everything() {
   parts_.clock.set_ahead(std::max(parts_.clock.ahead(), Duration(0)) + kMaxAdvance);
   const Instant until = now() + kPruneTime;

@@ -1,4 +1,4 @@
-// Namespaces, waits, faults, and what outlives a crash.
+// Namespaces, waits, faults, and the state that survives a crash.
 #include "test_server/test_control.h"
 
 #include <fmt/format.h>

@@ -1,20 +1,20 @@
-// TestControl: what a test server (`mainspring serve --test`) does beside serving.
+// TestControl: the additional operations of a test server (`mainspring serve --test`).
 //
 //   clock       moves the wall clock from due instant to due instant, and says what fired
 //   namespaces  prefixes, so that tests run side by side on one server
 //   drain       waits until nothing is available, running or due
 //   await       waits until a job has a state
 //   faults      see faults.h
-//   reset       removes what a namespace, or the whole server, has
+//   reset       removes everything of a namespace, or of the whole server
 //
 // Requests come as JSON bodies and are answered as JSON, so that the routes only pass them on.
 //
-// Leases of jobs, locks and sessions are kept in real time by their holders. When an advance passes
-// the end of a lease, the holder would have renewed it, if it is alive. A holder counts as alive if
-// it has renewed this lease before, or if a claim of its worker is waiting now. Other leases are
-// lost, as after the crash of a worker. A request can ask for the one or the other.
+// Holders renew leases of jobs, locks and sessions in real time. When an advance passes the end of
+// a lease, a live holder would have renewed it. A holder counts as alive if it has renewed this
+// lease before, or if a claim of its worker is waiting now. Other leases are lost, as after the
+// crash of a worker. A request can also ask to keep or to lose all.
 //
-// Threads: everything from every thread. Calls that wait hold no lock.
+// Thread-safe. Calls that wait hold no lock.
 #pragma once
 
 #include <atomic>
@@ -39,7 +39,7 @@
 
 namespace mainspring {
 
-// What an advance made happen.
+// An event that an advance caused.
 struct FiredTime {
   WallTime at;
   std::string_view what;  // schedule, scheduled, retry, lease, expiry, workflow
@@ -49,9 +49,9 @@ struct FiredTime {
 
 struct TestOptions {
   std::string directory;   // of the store
-  std::string state_file;  // what outlives a crash; "" = nothing does
-  std::uint64_t seed = 0;  // of faults that give none
-  // Ends the process as SIGKILL does. Empty: a crash is refused.
+  std::string state_file;  // state that survives a crash; "" = none
+  std::uint64_t seed = 0;  // for faults without their own seed
+  // Ends the process like SIGKILL. Empty: a crash is refused.
   std::function<void()> crash;
   // Shared with SqliteOptions::full.
   std::shared_ptr<std::atomic<bool>> full = std::make_shared<std::atomic<bool>>(false);
@@ -81,7 +81,7 @@ class TestControl {
   TestControl& operator=(const TestControl&) = delete;
 
   void start();
-  // Ends waits at once. Not after the broker's end.
+  // Ends waits at once. Call before the broker is destroyed.
   void stop();
 
   // -- the routes; errors: invalid_argument and those named
@@ -101,7 +101,7 @@ class TestControl {
     bool lose_request = false;
     bool lose_answer = false;
   };
-  // Before a finish or a renewal is handed to the broker. A lease that is to be lost is lost now.
+  // Called before a finish or a renewal is passed to the broker. Loses a lease that is to be lost.
   FinishFault meet(const Finish& finish);
   void meet(const Renew& renew);
   Duration delay_of(std::string_view route);
@@ -136,12 +136,12 @@ class TestControl {
   Result<Faults*> faults_of(const std::string& space) MS_REQUIRES(mutex_);
   void run(std::stop_token stop);
   void lose(const Loss& loss);
-  // Waits for the next batch after `seen`, for at most `limit`; the number of batches then.
+  // Waits for the next batch after `seen`, for at most `limit`; returns the number of batches then.
   std::int64_t wait_for_batch(std::int64_t seen, Duration limit) MS_EXCLUDES(mutex_);
   std::int64_t batches() MS_EXCLUDES(mutex_);
   bool stopped() MS_EXCLUDES(mutex_);
   Instant now() const { return parts_.clock.now().instant; }
-  // Hands an operation to the broker and waits for its answer.
+  // Passes an operation to the broker and waits for its answer.
   OperationResult apply(Operation operation);
 
   // -- advance.cc
@@ -160,6 +160,7 @@ class TestControl {
   // -- reset.cc
   Result<std::int64_t> waiting_in(const Scope& scope);
   Result<void> end_jobs(const Scope& scope);
+  Result<void> delete_ended(const std::string& queue);
   Result<void> remove_definitions(const Scope& scope);
   void prune_everything();
 
@@ -178,7 +179,7 @@ class TestControl {
   Faults faults_ MS_GUARDED_BY(mutex_);
   std::map<std::string, Faults, std::less<>> faults_by_space_ MS_GUARDED_BY(mutex_);
   std::vector<Loss> losses_ MS_GUARDED_BY(mutex_);
-  bool collecting_ MS_GUARDED_BY(mutex_) = false;  // an advance is under way
+  bool collecting_ MS_GUARDED_BY(mutex_) = false;  // an advance is in progress
   std::vector<FiredTime> fired_ MS_GUARDED_BY(mutex_);
   std::set<std::string, std::less<>> namespaces_ MS_GUARDED_BY(mutex_);
   std::int64_t next_namespace_ MS_GUARDED_BY(mutex_) = 1;

@@ -1,4 +1,4 @@
-// A private authority: certificates for servers and clients of one's own.
+// A private certificate authority for your own servers and clients.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <openssl/bn.h>
@@ -25,7 +25,7 @@ using tls::X509Ptr;
 constexpr std::size_t kMaxCommonName = 64;  // RFC 5280, ub-common-name
 constexpr std::size_t kMaxHosts = 100;
 constexpr int kSerialBits = 127;
-// Clocks differ: a certificate must not be from the future for others.
+// Clocks differ: a certificate must not start in the future of another machine.
 constexpr Duration kSkew = std::chrono::minutes(5);
 constexpr Duration kMaxValid = std::chrono::hours(24 * 36500);
 
@@ -38,7 +38,7 @@ Error openssl_problem(std::string_view what) {
   return Error{ErrorCode::io_error, fmt::format("cannot {}: {}", what, tls::take_problems())};
 }
 
-// Wholly or not at all, by rename; nobody but the owner reads it before or after if mode says so.
+// Atomic, by rename; if `mode` says so, only the owner can read the file at any time.
 Result<void> write_file(const std::string& path, std::string_view bytes, mode_t mode) {
   const std::string draft = path + ".new";
   ::unlink(draft.c_str());
@@ -153,7 +153,7 @@ struct Draft {
   std::vector<Extension> extensions;
 };
 
-// `issuer` = nullptr: signed by itself. The signer's key is that of the issuer, or `key`.
+// `issuer` = nullptr: self-signed with `key`. Otherwise `signer` is the issuer's key.
 X509Ptr sign(const Draft& draft, EVP_PKEY* key, X509* issuer, EVP_PKEY* signer) {
   X509Ptr made(X509_new());
   X509* const x = made.get();
@@ -190,10 +190,11 @@ Result<void> Authority::create(const std::string& directory, const std::string& 
   for (const char* file : {"/ca.pem", "/ca.key"}) {
     struct stat status {};
     if (::lstat((directory + file).c_str(), &status) == 0) {
-      return Error{ErrorCode::conflict,
-                   fmt::format("{}{} is there already: an authority is made once; give another "
-                               "directory, or remove it and all that it has signed",
-                               directory, file)};
+      return Error{
+          ErrorCode::conflict,
+          fmt::format("{}{} exists already: use another directory, or remove this authority and "
+                      "every certificate that it has signed",
+                      directory, file)};
     }
   }
   const KeyPtr key(EVP_EC_gen("P-256"));

@@ -1,4 +1,4 @@
-// A private authority makes certificates that openssl(1) takes for good, and refuses bad orders.
+// A private authority makes certificates that openssl(1) accepts, and refuses invalid requests.
 #include <sys/stat.h>
 
 #include "tls/tls_testing.h"
@@ -35,7 +35,7 @@ TEST_CASE("openssl(1) verifies a server's and a client's certificate, each for i
   CHECK(verify("-purpose sslserver " + client).status != 0);
 }
 
-TEST_CASE("keys are of curve P-256, fit their certificates, and only their owner reads them") {
+TEST_CASE("keys use curve P-256, match their certificates, and are readable by their owner only") {
   const Certificates made;
   made.issue("server", {"localhost"});
   for (const std::string name : {"ca", "server"}) {
@@ -50,14 +50,14 @@ TEST_CASE("keys are of curve P-256, fit their certificates, and only their owner
   CHECK(text.output.find("ecdsa-with-SHA256") != std::string::npos);
 }
 
-TEST_CASE("a new directory of an authority is open to its owner only") {
+TEST_CASE("a new directory of an authority is accessible to its owner only") {
   const Certificates outer;
   const std::string inner = outer.path("inner");
   REQUIRE(Authority::create(inner, "inner", kDay, SystemClock().now().wall));
   CHECK(mode_of(inner) == 0700);
 }
 
-TEST_CASE("an authority that is there is not made again") {
+TEST_CASE("an existing authority is not created again") {
   const Certificates made;
   const std::string before = read_text(made.path("ca.key"));
   const auto again = Authority::create(made.directory(), "other", kDay, SystemClock().now().wall);
@@ -66,7 +66,7 @@ TEST_CASE("an authority that is there is not made again") {
   CHECK(read_text(made.path("ca.key")) == before);
 }
 
-TEST_CASE("a certificate tells its names, hosts and days") {
+TEST_CASE("a certificate shows its names, hosts and days") {
   const WallTime now = *parse_wall_time("2026-03-01T12:00:00Z");
   const Certificates made(now);
   made.issue("server", {"jobs.example", "*.jobs.example", "192.0.2.7", "2001:db8::7"}, 90 * kDay);
@@ -90,7 +90,7 @@ TEST_CASE("a certificate ends with its authority at the latest") {
   CHECK(info->not_after == authority->not_after);
 }
 
-TEST_CASE("a certificate issued again replaces the one before, with another number") {
+TEST_CASE("a reissued certificate replaces the old one with another serial number") {
   const Certificates made;
   made.issue("server", {"localhost"});
   const std::string before = read_text(made.path("server.pem"));
@@ -99,7 +99,7 @@ TEST_CASE("a certificate issued again replaces the one before, with another numb
   CHECK(make_server_context(made.server()).has_value());
 }
 
-TEST_CASE("bad orders are refused, each with the rule") {
+TEST_CASE("invalid requests are refused, each with the rule") {
   const Certificates made;
   const WallTime now = SystemClock().now().wall;
   const auto refused = [&](const std::string& name, const std::vector<std::string>& hosts,

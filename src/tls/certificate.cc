@@ -1,4 +1,4 @@
-// Certificates and keys as they lie in files.
+// Certificates and keys in files.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -133,7 +133,7 @@ Result<KeyPtr> read_key(const std::string& file) {
   if (key != nullptr) return key;
   const std::string problems = take_problems();
   return invalid("", fmt::format("cannot use {}: {}", file,
-                                 locked ? "the key has a passphrase, and there is nobody to ask"
+                                 locked ? "the key has a passphrase: remove it"
                                         : "no private key in it: " + problems));
 }
 

@@ -1,7 +1,7 @@
-// Contexts: what servers offer and clients demand.
+// TLS contexts of servers and clients.
 //
-// There are no sessions to resume and no tickets: nobody who took a key of ours can read what was
-// sent before, and a client whose certificate is no longer wanted is asked for it each time.
+// Sessions cannot be resumed, and there are no tickets: a stolen key does not decrypt earlier
+// traffic, and a client's certificate is checked at each connection.
 #include <fmt/format.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -17,7 +17,7 @@ namespace {
 using tls::KeyPtr;
 using tls::X509Ptr;
 
-// Of TLS 1.2; those of 1.3 are good as they are.
+// For TLS 1.2; the defaults of 1.3 are kept.
 constexpr char kCiphers[] = "ECDHE+AESGCM:ECDHE+CHACHA20";
 constexpr char kGroups[] = "X25519:P-256:P-384";
 constexpr int kMaxChain = 8;
@@ -27,7 +27,7 @@ Error problem_with(const std::string& file) {
   return invalid("", fmt::format("cannot use {}: {}", file, tls::take_problems()));
 }
 
-// HTTP/1.1 if the client offers it, else nothing said: what it speaks will show.
+// HTTP/1.1 if the client offers it, else no protocol is selected.
 int choose_protocol(SSL*, const unsigned char** out, unsigned char* out_size,
                     const unsigned char* offered, unsigned int offered_size, void*) {
   unsigned char* chosen = nullptr;
@@ -43,7 +43,7 @@ Result<std::shared_ptr<SSL_CTX>> make_context(const SSL_METHOD* method) {
   SSL_CTX* const c = context.get();
   SSL_CTX_set_options(c, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET |
                              SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
-  // Idle connections own no buffers; what could not be written is offered again from elsewhere.
+  // Idle connections own no buffers; a write may be repeated from another address.
   SSL_CTX_set_mode(c, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
                           SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);

@@ -1,4 +1,4 @@
-// Contexts refuse what would not work, say which file is to blame, and are exchanged whole.
+// Contexts refuse invalid setups, name the file at fault, and are replaced as a whole.
 #include <sys/stat.h>
 
 #include "tls/tls_testing.h"
@@ -42,9 +42,11 @@ struct End {
 struct Shaken {
   bool client = false, server = false;
   std::string problem;                            // of the client
-  bool both() const { return client && server; }  // a server may refuse after the client is done
+  bool both() const {
+    return client && server;
+  }  // a server may refuse after the client has finished
 };
-// `change` may spoil the client before it begins.
+// `change` may break the client before it starts.
 Shaken shake(
     SSL_CTX* server_context, SSL_CTX* client_context, const std::string& host,
     void (*change)(SSL*) = [](SSL*) {}) {
@@ -66,7 +68,7 @@ Shaken shake(
 
 }  // namespace
 
-TEST_CASE("a key that others may read is refused") {
+TEST_CASE("a key that other users can read is refused") {
   const Certificates made;
   made.issue("server", {"localhost"});
   for (const unsigned mode : {0640u, 0604u, 0620u}) {
@@ -79,7 +81,7 @@ TEST_CASE("a key that others may read is refused") {
   CHECK(make_server_context(made.server()).has_value());
 }
 
-TEST_CASE("files that do not fit are refused by name") {
+TEST_CASE("files that do not match are refused by name") {
   const Certificates made;
   made.issue("server", {"localhost"});
   made.issue("other", {"localhost"});
@@ -100,7 +102,7 @@ TEST_CASE("files that do not fit are refused by name") {
   CHECK(contains(refusal(options), "not a regular file"));
 }
 
-TEST_CASE("a key with a passphrase is refused, and nobody is asked for it") {
+TEST_CASE("a key with a passphrase is refused without a prompt") {
   const Certificates made;
   made.issue("server", {"localhost"});
   const std::string locked = made.path("locked.key");
@@ -118,7 +120,7 @@ TEST_CASE("a certificate that has expired is refused at the start") {
   CHECK(contains(refusal(made.server()), "it expired at 2020-01-02T00:00:00Z"));
 }
 
-TEST_CASE("a client takes the host of the certificate and no other, names and addresses") {
+TEST_CASE("a client accepts only the host of the certificate, names and addresses") {
   const Certificates made;
   made.issue("server", {"jobs.example", "127.0.0.1", "::1"});
   const auto server = make_server_context(made.server());
@@ -133,7 +135,7 @@ TEST_CASE("a client takes the host of the certificate and no other, names and ad
   CHECK(shake(server->get(), client->get(), "127.0.0.2").problem == "IP address mismatch");
 }
 
-TEST_CASE("a client refuses an authority that it does not know, also that of the system") {
+TEST_CASE("a client refuses an unknown authority, also one of the system") {
   const Certificates made, others;
   made.issue("server", {"localhost"});
   const auto server = make_server_context(made.server());
@@ -147,7 +149,7 @@ TEST_CASE("a client refuses an authority that it does not know, also that of the
   }
 }
 
-TEST_CASE("a server that demands certificates takes those of its authority only") {
+TEST_CASE("a server that requires certificates accepts only those of its authority") {
   const Certificates made, others;
   made.issue("server", {"localhost"});
   made.issue("worker", {});
@@ -201,7 +203,7 @@ TEST_CASE("TLS 1.1, and ciphers without forward secrecy, are refused") {
   }));
 }
 
-TEST_CASE("a reload exchanges the context, and one that fails leaves the old one") {
+TEST_CASE("a reload replaces the context, and a failed one keeps the old one") {
   const Certificates made;
   made.issue("server", {"localhost"}, 10 * kDay);
   const auto opened = TlsServer::open(made.server());
@@ -220,5 +222,5 @@ TEST_CASE("a reload exchanges the context, and one that fails leaves the old one
   CHECK(server.reload());
   CHECK(server.context() != first);
   CHECK(server.expires_at() > first_end);
-  CHECK(first.use_count() == 1);  // old connections keep it, and nobody else
+  CHECK(first.use_count() == 1);  // only old connections keep it
 }

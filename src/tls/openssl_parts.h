@@ -37,7 +37,7 @@ Result<std::string> read_pem(const std::string& file, Readers readers);
 
 // All certificates of a file, the first one first. Errors: invalid_argument.
 Result<std::vector<X509Ptr>> read_certificates(const std::string& file);
-// Errors: invalid_argument (also if it has a passphrase: there is nobody to ask).
+// Errors: invalid_argument (also if it has a passphrase).
 Result<KeyPtr> read_key(const std::string& file);
 
 WallTime wall_time(const ASN1_TIME* time);

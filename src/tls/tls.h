@@ -1,5 +1,4 @@
-// TLS: contexts for servers and clients, and certificates of a private authority. OpenSSL behind
-// it.
+// TLS: contexts for servers and clients, and certificates of a private authority, with OpenSSL.
 #pragma once
 
 #include <openssl/ssl.h>
@@ -30,17 +29,17 @@ struct TlsClientOptions {
   std::string certificate_file;  // "" = none
   std::string key_file;
 };
-// Verifies the chain; whoever connects sets the name that the certificate must have
+// Verifies the chain; the code that connects sets the name that the certificate must have
 // (expect_host()).
 Result<std::shared_ptr<SSL_CTX>> make_client_context(const TlsClientOptions& options);
 // For SNI and verification: a name or an address.
 bool expect_host(SSL* ssl, const std::string& host);
-// Reads and writes go to that socket, and raise no SIGPIPE; it stays the caller's.
+// Reads and writes use that socket, and raise no SIGPIPE; the caller keeps owning it.
 bool attach_socket(SSL* ssl, int fd);
-// What OpenSSL says of the last failure in this thread, as "this; that".
+// OpenSSL's messages about the last failure in this thread, as "this; that".
 std::string tls_problem();
 
-// The context of new connections; reload() exchanges it, and old connections keep theirs.
+// The context of new connections; reload() replaces it, and existing connections keep theirs.
 class TlsServer {
  public:
   static Result<std::unique_ptr<TlsServer>> open(TlsServerOptions options);
@@ -58,15 +57,15 @@ class TlsServer {
   WallTime expires_at_ MS_GUARDED_BY(mutex_);
 };
 
-// -- a private authority: ECDSA P-256, files in a directory made with 0700, keys 0600
+// -- a private authority: ECDSA P-256, files in a directory with mode 0700, keys 0600
 
 struct Authority {
-  // Makes ca.pem and ca.key. Errors: conflict (they are there), io_error.
+  // Creates ca.pem and ca.key. Errors: conflict (they exist), io_error.
   static Result<void> create(const std::string& directory, const std::string& name, Duration valid,
                              WallTime now);
-  // Makes NAME.pem and NAME.key, signed by that authority. Server certificates
-  // have `hosts` (names and addresses) as alternative names, client ones none. An existing one is
-  // replaced, by rename. Errors: not_found (no authority there), invalid_argument, io_error.
+  // Creates NAME.pem and NAME.key, signed by that authority. Server certificates have `hosts`
+  // (names and addresses) as alternative names, client certificates have none. Replaces existing
+  // files by rename. Errors: not_found (no authority there), invalid_argument, io_error.
   static Result<void> issue(const std::string& directory, const std::string& name,
                             const std::vector<std::string>& hosts, bool client, Duration valid,
                             WallTime now);

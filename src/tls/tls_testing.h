@@ -19,7 +19,7 @@ namespace mainspring::testing {
 
 inline constexpr Duration kDay = std::chrono::hours(24);
 
-// Files of a private authority, made when they are asked for.
+// Files of a private authority, created on request.
 class Certificates {
  public:
   explicit Certificates(WallTime now = SystemClock().now().wall) : now_(now) {

@@ -125,7 +125,7 @@ void Exporter::Impl::send(const std::vector<Span>& batch, const std::stop_token&
     const Instant until = clock.now().instant + std::min(std::max(asked, wait), kMaxWait);
     while (!stopped && clock.now().instant < until)
       changed.wait_for(mutex, until - clock.now().instant);
-    if (stopped) break;  // one attempt for each batch that is left
+    if (stopped) break;  // one attempt for each remaining batch
     wait = std::min(2 * wait, kMaxWait);
   }
   failed.add(count);

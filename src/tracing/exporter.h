@@ -2,9 +2,9 @@
 //
 //   add ──▶ queue (bounded: spans and bytes; the newest is dropped) ──▶ POST /v1/traces
 //
-// A batch goes when it is full or its oldest span has waited for `delay`. A collector that is slow
-// or away costs only memory up to the bound: what does not fit is dropped and counted. While no
-// span waits, the thread sleeps.
+// A batch is sent when it is full or its oldest span has waited for `delay`. A collector that is
+// slow or unreachable costs only memory up to the limit: further spans are dropped and counted.
+// While no span waits, the thread sleeps.
 #pragma once
 
 #include <memory>
@@ -34,7 +34,8 @@ class Exporter final : public SpanSink {
   Exporter& operator=(const Exporter&) = delete;
 
   void add(Span span) override;
-  // Sends what waits, for at most kLastFlush. May be called twice. Spans added later are dropped.
+  // Sends waiting spans, for at most kLastFlush. May be called twice. Spans added later are
+  // dropped.
   void stop();
 
  private:

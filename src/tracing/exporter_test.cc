@@ -1,4 +1,4 @@
-// The exporter against collectors that answer, refuse, or say nothing.
+// The exporter against collectors that answer, refuse, or do not answer.
 #include "tracing/exporter.h"
 
 #include <doctest/doctest.h>
@@ -56,7 +56,7 @@ TEST_CASE("spans reach the collector with the headers that the operator set") {
   CHECK(request.find("send photos") != request.npos);
 }
 
-TEST_CASE("what still waits at the stop is sent") {
+TEST_CASE("spans that wait at the stop are sent") {
   TinyServer server;
   ExporterRig rig(server.url());
   for (int i = 0; i < 25; ++i) rig.exporter->add(span_named("one"));

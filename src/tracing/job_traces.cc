@@ -1,4 +1,4 @@
-// Contexts of jobs, and the spans that come of them.
+// Trace contexts of jobs, and the spans of jobs.
 #include "tracing/job_traces.h"
 
 #include <fmt/format.h>
@@ -98,7 +98,7 @@ std::shared_ptr<const TraceSends> JobTraces::sending(Enqueue& request, WallTime 
 void JobTraces::sent(const TraceSends& sends, const EnqueueResult& result, Now now) {
   for (const TraceSends::One& one : sends.all) {
     if (one.index >= result.jobs.size()) return;
-    // A job that was there before keeps its own context.
+    // A job that existed before keeps its own context.
     if (result.replayed || result.jobs[one.index].duplicate) continue;
     Span span = one.span;
     span.end = std::max(span.start, now.wall);
@@ -140,7 +140,7 @@ void JobTraces::finishing(Finish& request) {
   }
 }
 
-std::optional<TraceContext> JobTraces::context_of(ClaimedJob& job) const {
+std::optional<TraceContext> JobTraces::context_of(const ClaimedJob& job) const {
   if (job.headers.empty()) return std::nullopt;
   auto context = trace_of(job.headers);
   if (context) {
@@ -221,12 +221,12 @@ void JobTraces::waits(JobId id, Instant now) {
     if (!first) return;
   }
   MutexLock lock(listener_mutex_);
-  if (told_) told_();
+  if (on_waiting_) on_waiting_();
 }
 
-void JobTraces::on_waiting(std::function<void()> told) {
+void JobTraces::on_waiting(std::function<void()> callback) {
   MutexLock lock(listener_mutex_);
-  told_ = std::move(told);
+  on_waiting_ = std::move(callback);
 }
 
 Instant JobTraces::next_question() const {

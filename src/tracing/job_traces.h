@@ -3,10 +3,10 @@
 //   enqueue ─▶ "send photos" ─┬─▶ "wait photos"     from when the job was due to its claim
 //                             └─▶ "process photos"  one for each attempt, from claim to outcome
 //
-// A job keeps the context of its send span among its headers. A claim replaces it, in the answer
-// only, by the context of the attempt's process span: what the handler does belongs to that. Jobs
-// without a context are not traced, unless the sampler starts a trace when they are enqueued. The
-// ticks of schedules start theirs with the first claim.
+// A job keeps the context of its send span among its headers. In the answer to a claim, it is
+// replaced by the context of the attempt's process span, so the handler's spans belong to that.
+// Jobs without a context are not traced, unless the sampler starts a trace when they are enqueued.
+// For ticks of schedules, the first claim starts the trace.
 //
 // Span names, kinds and messaging.* attributes follow the semantic conventions. Source:
 // https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/
@@ -54,15 +54,18 @@ class JobTraces {
   // Jobs that ended, by an outcome or without one.
   void ended(const std::vector<JobId>& ids, WallTime now) MS_EXCLUDES(mutex_);
 
-  // -- for what asks why jobs wait (engine/gate_watch.h)
+  // -- for the code that asks why jobs wait (engine/gate_watch.h)
 
-  // Called when a job begins to wait while none did. nullptr = no longer; then it is not running.
-  void on_waiting(std::function<void()> told) MS_EXCLUDES(listener_mutex_);
+  // Called when a job starts to wait while none did. nullptr = none; then it is not being called.
+  void on_waiting(std::function<void()> callback) MS_EXCLUDES(listener_mutex_);
   // When to ask about the next one; never() = none waits.
   Instant next_question() const MS_EXCLUDES(mutex_);
-  // Those whose time has come.
+  // Jobs whose question is due.
   std::vector<JobId> to_ask(Instant now, std::size_t limit) MS_EXCLUDES(mutex_);
   void note_gate(JobId id, std::string gate) MS_EXCLUDES(mutex_);
+
+  // The trace that a job belongs to, if it is sampled. From every thread.
+  std::optional<TraceContext> context_of(const ClaimedJob& job) const;
 
  private:
   struct Waiting {
@@ -78,7 +81,6 @@ class JobTraces {
   template <std::size_t N>
   void fill(std::array<std::uint8_t, N>& bytes);
   bool starts_trace(TraceContext& context);
-  std::optional<TraceContext> context_of(ClaimedJob& job) const;
   void end(Attempt attempt, std::string_view outcome, bool failed, WallTime now) const;
 
   const Sampler sampler_;
@@ -86,7 +88,7 @@ class JobTraces {
   SpanSink& sink_;
   std::atomic<std::uint64_t> chance_;  // splitmix64 without a lock: ids need no secrecy
   Mutex listener_mutex_;
-  std::function<void()> told_ MS_GUARDED_BY(listener_mutex_);
+  std::function<void()> on_waiting_ MS_GUARDED_BY(listener_mutex_);
   mutable Mutex mutex_;
   std::unordered_map<JobId, Waiting> waiting_ MS_GUARDED_BY(mutex_);
   std::unordered_map<JobId, Attempt> running_ MS_GUARDED_BY(mutex_);

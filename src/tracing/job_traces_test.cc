@@ -1,4 +1,4 @@
-// What becomes of the contexts of jobs, and the spans that JobTraces makes.
+// How trace contexts of jobs are passed on, and the spans that JobTraces makes.
 #include "tracing/job_traces.h"
 
 #include <doctest/doctest.h>
@@ -96,7 +96,7 @@ TEST_CASE("a job's spans are one trace: send under the caller, wait and process 
   CHECK(text(process, "messaging.operation.name") == "process");
   CHECK(text(process, "messaging.client.id") == "w1");
   CHECK(text(process, "mainspring.job.outcome") == "complete");
-  // What the handler does belongs to the attempt.
+  // Operations of the handler belong to the attempt.
   CHECK(trace_of(job.headers) == process.context);
   CHECK(trace_of(stored) == send.context);
 }
@@ -121,11 +121,11 @@ TEST_CASE("every attempt has its process span, and a retry is the same trace") {
 
 TEST_CASE("a wait span names the gates that held the job, each once") {
   Rig rig;
-  int told = 0;
-  rig.traces.on_waiting([&] { ++told; });
+  int callback = 0;
+  rig.traces.on_waiting([&] { ++callback; });
   CHECK(rig.traces.next_question() == Instant::never());
   const std::string stored = rig.enqueue(1);
-  CHECK(told == 1);
+  CHECK(callback == 1);
   const Instant first = rig.traces.next_question();
   CHECK(first == Rig::now(2).instant);
   CHECK(rig.traces.to_ask(Rig::now(1).instant, 10).empty());
@@ -139,13 +139,13 @@ TEST_CASE("a wait span names the gates that held the job, each once") {
         std::vector<std::string>{"time", "queue_paused"});
   CHECK(rig.traces.next_question() == Instant::never());
   rig.finish(1, 1, Snooze{});
-  CHECK(told == 2);
+  CHECK(callback == 2);
   rig.traces.ended({1}, Rig::at(30));
   CHECK(rig.traces.next_question() == Instant::never());
   rig.traces.note_gate(1, "time");
 }
 
-TEST_CASE("an attempt whose lease is lost, or whose job the server ends, has an end too") {
+TEST_CASE("an attempt whose lease is lost, or whose job the server ends, has an end span too") {
   Rig rig;
   const std::string stored = rig.enqueue(1);
   (void)rig.claim(1, 1, stored);
@@ -157,7 +157,7 @@ TEST_CASE("an attempt whose lease is lost, or whose job the server ends, has an 
   CHECK(text(rig.sink.spans[4], "error.type") == "ended_by_server");
 }
 
-TEST_CASE("what is not sampled is left alone") {
+TEST_CASE("jobs that are not sampled are unchanged") {
   Rig rig({.parent_based = true, .ratio = 0});
   CHECK(rig.enqueue(1).empty());
   const std::string unsampled =
@@ -194,7 +194,7 @@ TEST_CASE("jobs that an outcome enqueues belong to the trace of the attempt") {
         trace_of(job.headers));
 }
 
-TEST_CASE("a job that was there before has no second send span") {
+TEST_CASE("an existing job gets no second send span") {
   Rig rig;
   Enqueue request{.jobs = {{.queue = "photos"}, {.queue = "photos"}}};
   const auto sends = rig.traces.sending(request, Rig::at(0));

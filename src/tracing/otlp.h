@@ -1,4 +1,4 @@
-// OTLP: spans as the JSON that an OpenTelemetry collector takes, and what its answer says.
+// OTLP: spans as JSON for an OpenTelemetry collector, and the parsing of its answer.
 //
 // Source: https://opentelemetry.io/docs/specs/otlp/ (OTLP/HTTP, JSON Protobuf encoding: ids as hex,
 // 64-bit integers as text, enumerations as numbers)
@@ -17,8 +17,8 @@ namespace mainspring {
 using ResourceAttributes = std::vector<std::pair<std::string, std::string>>;
 
 std::string otlp_json(std::span<const Span> spans, const ResourceAttributes& resource);
-// Spans that the collector refused, by the body of an answer with status 200. 0 = none, or the body
-// says nothing of it.
+// The number of spans that the collector refused, from the body of an answer with status 200. 0 =
+// none, or the body does not say.
 std::int64_t rejected_spans(std::string_view body);
 
 }  // namespace mainspring

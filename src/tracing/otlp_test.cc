@@ -1,4 +1,4 @@
-// The JSON of spans against the text of the protocol.
+// The JSON of spans against the OTLP specification.
 #include "tracing/otlp.h"
 
 #include <doctest/doctest.h>
@@ -6,7 +6,7 @@
 namespace mainspring {
 namespace {
 
-TEST_CASE("a span is written as the protocol asks: hex ids, integers as text, kinds as numbers") {
+TEST_CASE("a span is written as OTLP requires: hex ids, integers as text, kinds as numbers") {
   Span span{
       .context = *parse_trace_parent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
       .parent = std::array<std::uint8_t, 8>{1, 2, 3, 4, 5, 6, 7, 8},
@@ -37,7 +37,7 @@ TEST_CASE("a span is written as the protocol asks: hex ids, integers as text, ki
       R"("schemaUrl":"https://opentelemetry.io/schemas/1.38.0"}]})");
 }
 
-TEST_CASE("what a collector says of refused spans is read, whatever else it says") {
+TEST_CASE("a collector's count of refused spans is read from any response") {
   CHECK(rejected_spans("") == 0);
   CHECK(rejected_spans("<html>") == 0);
   CHECK(rejected_spans("{}") == 0);

@@ -1,4 +1,4 @@
-// TraceSettings: the OpenTelemetry environment variables that this program obeys.
+// TraceSettings: the supported OpenTelemetry environment variables.
 //
 // Source: https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/ and
 // https://opentelemetry.io/docs/specs/otel/protocol/exporter/

@@ -1,4 +1,4 @@
-// OTEL_* variables, good and bad.
+// OTEL_* variables, valid and invalid.
 #include "tracing/settings.h"
 
 #include <doctest/doctest.h>
@@ -40,7 +40,7 @@ TEST_CASE("traces are exported only where an endpoint is given and nothing turns
   CHECK((**on.settings).sampler.ratio == 1);
 }
 
-TEST_CASE("variables of traces come before those of all signals") {
+TEST_CASE("variables for traces override those for all signals") {
   const auto both = read({{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://a:4318"},
                           {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://b/own"},
                           {"OTEL_EXPORTER_OTLP_HEADERS", "x=1"},
@@ -62,7 +62,7 @@ TEST_CASE("variables of traces come before those of all signals") {
   CHECK(both.warnings.empty());
 }
 
-TEST_CASE("values that make no sense are refused or ignored with a warning") {
+TEST_CASE("invalid values are refused or ignored with a warning") {
   CHECK(read({{"OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4318"}}).settings.error().field ==
         "OTEL_EXPORTER_OTLP_ENDPOINT");
   CHECK(read({{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://a:4317"},
@@ -80,7 +80,7 @@ TEST_CASE("values that make no sense are refused or ignored with a warning") {
   for (const std::string& warning : odd.warnings) CHECK(warning.find("secret") == warning.npos);
 }
 
-TEST_CASE("the sampler takes its share of traces, and the same with every node") {
+TEST_CASE("the sampler takes its share of traces, the same on every node") {
   Sampler sampler{.ratio = 0.25};
   std::array<std::uint8_t, 16> trace{};
   trace[8] = 0x3f;

@@ -11,7 +11,7 @@
 namespace mainspring {
 namespace {
 
-// Nodes that make and remove one trigger at once, again and again.
+// Retries when nodes create and remove one trigger concurrently.
 constexpr int kTries = 3;
 
 struct Whole {
@@ -68,7 +68,7 @@ OperationResult TriggerRules::run(const PutTrigger& op) {
       .retry_after_ms = 100};
 }
 
-// Nothing: somebody else has created it.
+// Returns nothing if another caller has created it.
 std::optional<OperationResult> TriggerRules::create(const PutTrigger& op) {
   if (const std::int64_t count = rows_.count(); count >= kMaxTriggers) {
     return Error{ErrorCode::overloaded,
@@ -96,7 +96,7 @@ OperationResult TriggerRules::replace(TriggerRecord record, const PutTrigger& op
                  fmt::format("trigger {}: there is a trigger of that name for another queue",
                              op.trigger.name)};
   }
-  // What one kind of proof is checked with is no use to the other.
+  // The secret of one kind of authentication does not fit the other.
   const bool fits =
       info.trigger.http && op.trigger.http && info.trigger.http->auth == op.trigger.http->auth;
   const bool keeps = op.secret.empty() || (op.made && fits && !record.secret.empty());
@@ -225,25 +225,24 @@ std::string event_of(const EndedJob& job) {
 
 Error too_deep(int depth) {
   return {ErrorCode::conflict,
-          fmt::format("a chain of triggers: {} fired one behind the other up to this job, and at "
-                      "most {} may",
-                      depth, kMaxTriggerDepth)};
+          fmt::format("a chain of {} triggers led to this job; the limit is {}", depth,
+                      kMaxTriggerDepth)};
 }
 
-// What the end of `ended` makes. Errors: why it makes nothing.
+// The job that the end of `ended` creates. Errors: why it creates none.
 Result<NewJob> job_of(TriggerRows& rows, const Trigger& trigger, const EndedJob& ended) {
   if (ended.trigger_depth >= kMaxTriggerDepth && !MS_MUTANT(trigger_chain_unbounded))
     return too_deep(ended.trigger_depth);
   NewJob job = trigger.job;
   job.trigger_depth = MS_MUTANT(trigger_depth_not_carried) ? 0 : ended.trigger_depth + 1;
-  const std::string told = encode_ended_job(ended);
+  const std::string ended_json = encode_ended_job(ended);
   if (job.args == "{}") {
-    job.args = told;
+    job.args = ended_json;
   } else {
     MS_TRY_ASSIGN(
         job.args,
         rows.resolve(trigger.job.args, [&](std::string_view name) -> std::optional<std::string> {
-          if (name == "job") return told;
+          if (name == "job") return ended_json;
           if (name != "trigger") return std::nullopt;
           return fmt::format(R"({{"name":"{}","event":"{}"}})", trigger.name, event_of(ended));
         }));
@@ -268,8 +267,7 @@ Result<std::vector<JobId>> TriggerRules::run(std::span<const TriggerWatch> watch
   return made;
 }
 
-// By its definition as it is now: it may have been changed, paused or removed since it was looked
-// at.
+// Uses the current definition: it may have been changed, paused or removed since it was found.
 Result<void> TriggerRules::run_ends(const std::string& name, std::span<const EndedJob> ends,
                                     std::vector<JobId>& made) {
   const auto record = rows_.load(name);

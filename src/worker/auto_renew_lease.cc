@@ -1,4 +1,4 @@
-// AutoRenewLease: a lease by name that is renewed until it is released or lost.
+// AutoRenewLease: a named lease that is renewed until it is released or lost.
 #include "worker/auto_renew_lease.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 namespace mainspring {
 namespace {
 
-// Between tries to acquire while a server is away.
+// Between tries to acquire while the server is unreachable.
 constexpr Duration kLeaseRetryPause = std::chrono::milliseconds(500);
 
 Error lost_error(const std::string& name) {
@@ -48,7 +48,7 @@ struct AutoRenewLease::State {
 
   Mutex mutex;
   std::string value MS_GUARDED_BY(mutex);
-  Renewing renewing;  // the last: its threads see the others
+  Renewing renewing;  // the last member: its threads use the others
 };
 
 Result<Duration> AutoRenewLease::State::renew(std::optional<std::string> json) {
@@ -129,10 +129,10 @@ namespace {
 
 struct Granted {
   LeaseGrant grant;
-  Instant sent;  // before the request whose answer says how long it is for
+  Instant sent;  // before the request that granted it
 };
 
-// Waits for the lease, over as many requests as that takes.
+// Waits for the lease, with as many requests as needed.
 Result<Granted> wait_for_grant(Jobs& jobs, const Clock& clock, const AcquireLease& request,
                                const LeaseOptions& options) {
   const Instant end = clock.now().instant + options.wait;
@@ -149,7 +149,7 @@ Result<Granted> wait_for_grant(Jobs& jobs, const Clock& clock, const AcquireLeas
     const Instant now = clock.now().instant;
     if (grant && now - sent < grant->ttl / 6) return Granted{std::move(*grant), sent};
     if (grant) {
-      // It was waited for: how old the grant is, nobody knows. The next answer says it.
+      // The request waited at the server, so the age of the grant is unknown. Ask again.
       const Result<LeaseGrant> again =
           jobs.renew_lease({request.name, request.holder, grant->token, {}, {}});
       if (again) {
@@ -157,7 +157,7 @@ Result<Granted> wait_for_grant(Jobs& jobs, const Clock& clock, const AcquireLeas
         return Granted{std::move(*grant), now};
       }
       grant = again.error();
-      if (again.error().code == ErrorCode::lease_lost) continue;  // it came too late
+      if (again.error().code == ErrorCode::lease_lost) continue;  // the grant had expired
     }
     const bool again = info(grant.error().code).retryable != Retryable::no;
     if (!again || now >= end || options.stop.stop_requested()) return grant.error();

@@ -1,5 +1,5 @@
-// Holding leases by name from a program: acquire, and the two patterns that build on it. How a
-// holding is kept alive and lost: renewing.h.
+// Holds named leases in a program: acquire, and two patterns on top of it. renewing.h describes how
+// a holding is renewed and lost.
 #pragma once
 
 #include <functional>
@@ -11,12 +11,12 @@
 
 namespace mainspring {
 
-// `jobs` and `clock` outlive the lease. Errors: lease_held (after `wait`, or at a stop),
+// `jobs` and `clock` outlive the lease. Errors: lease_held (after `wait`, or when stopped),
 // invalid_argument, overloaded; unavailable if the server did not answer during `wait`.
 Result<AutoRenewLease> acquire(Jobs& jobs, const Clock& clock, Random& random, std::string name,
                                LeaseOptions options);
 
-// See Engine::do_once and Engine::do_every for the promises.
+// See Engine::do_once and Engine::do_every.
 Result<Once> do_once(Jobs& jobs, const Clock& clock, Random& random, std::string name,
                      const LeaseAction& action, LeaseOptions options);
 Result<void> do_every(Jobs& jobs, const Clock& clock, Random& random, std::string name,

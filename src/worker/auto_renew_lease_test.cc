@@ -1,4 +1,4 @@
-// A lease held by a program: kept while it can be, and its holder is the first to hear of its end.
+// A lease held by a program: renewed while possible, and its holder learns of its end first.
 #include "worker/auto_renew_lease.h"
 #include "worker/renewing.h"
 
@@ -61,7 +61,7 @@ TEST_CASE("the end of the scope releases the lease, and the next holder has a la
   CHECK(next->token() > first);
 }
 
-TEST_CASE("a lease that somebody else has is refused at once, or waited for with a bound") {
+TEST_CASE("a lease with another holder is refused at once, or waited for up to a limit") {
   Rig rig;
   auto lease = rig.get({.ttl = 60s});
   REQUIRE(lease.has_value());
@@ -82,13 +82,13 @@ TEST_CASE("a lease that somebody else has is refused at once, or waited for with
   CHECK(rig.get({.ttl = 60s, .wait = 20s}).has_value());
 }
 
-TEST_CASE("the holder hears of the loss before the lease ends, once, though a call hangs") {
+TEST_CASE("the holder learns of the loss before the lease ends, once, although a call hangs") {
   Rig rig;
   std::binary_semaphore hang(0);
   Instant sent;
   std::atomic<int> calls = 0;
   rig.jobs.on_renew_lease = [&](const RenewLease&) -> std::optional<Error> {
-    // The first is answered, and its answer takes a fifth of the lease. The second one hangs.
+    // The first renewal is answered after a fifth of the lease. The second one hangs.
     if (++calls == 1) {
       sent = rig.clock.now().instant;
       std::binary_semaphore never(0);
@@ -131,7 +131,7 @@ TEST_CASE("renewals that fail are tried again until the lease is at its end") {
   CHECK_FALSE(lease->lost());
 }
 
-TEST_CASE("what the server calls lost is lost at once") {
+TEST_CASE("a lease that the server reports as lost is lost at once") {
   Rig rig;
   std::binary_semaphore heard(0);
   auto lease = rig.get({.ttl = 600ms, .on_lost = [&] { heard.release(); }});
@@ -156,7 +156,7 @@ TEST_CASE("a value is handed from holder to holder") {
   CHECK(next->value() == "{\"n\":1}");
 }
 
-TEST_CASE("do_once runs the action once, whoever asks, and others wait until it is done") {
+TEST_CASE("do_once runs the action once for all callers; the others wait until it is done") {
   Rig rig;
   std::atomic<int> runs = 0, ran = 0, before = 0;
   {
@@ -187,7 +187,7 @@ TEST_CASE("an action of do_once that failed is left undone for the next") {
   CHECK(rig.once(fail).value() == Once::done_before);
 }
 
-TEST_CASE("do_once records its end although the server is away for a moment") {
+TEST_CASE("do_once records its end although the server is unavailable for a moment") {
   Rig rig;
   std::atomic<int> calls = 0;
   rig.jobs.on_renew_lease = [&](const RenewLease& request) -> std::optional<Error> {
@@ -197,7 +197,7 @@ TEST_CASE("do_once records its end although the server is away for a moment") {
   CHECK(rig.jobs.lease_value("once") == R"({"state":"done"})");
 }
 
-TEST_CASE("do_every runs when its time has come, not at every start") {
+TEST_CASE("do_every runs when it is due, not at every start") {
   Rig rig;
   std::stop_source stop;
   int runs = 0;
@@ -210,7 +210,7 @@ TEST_CASE("do_every runs when its time has come, not at every start") {
   CHECK(do_every(rig.jobs, rig.clock, rig.random, "e", 100ms, action, options).has_value());
   CHECK(runs == 3);
   CHECK(rig.clock.now().instant - begin >= Duration(200ms));
-  // Another process, an hour's interval: the last run is remembered.
+  // Another process, with an interval of an hour: the last run is stored.
   std::stop_source again;
   std::jthread stopper([&] {
     rig.jobs.await([&] { return rig.jobs.grants >= 2; });
@@ -221,7 +221,7 @@ TEST_CASE("do_every runs when its time has come, not at every start") {
   CHECK(runs == 3);
 }
 
-TEST_CASE("do_every: an error ends it, and what did not succeed is due at once") {
+TEST_CASE("do_every: an error ends it, and a failed run is due at once") {
   Rig rig;
   const auto fail = [](const AutoRenewLease&) -> Result<void> { return Error{.message = "no"}; };
   const LeaseOptions options{.wait = kForever};

@@ -1,4 +1,4 @@
-// The claimer: asks for as many jobs as there is room for, and hands them to the slots.
+// The claimer: claims jobs for the free slots and passes them on.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace mainspring {
 
-// Jobs beyond the idle slots: none, unless handlers are so short that the way to the server would
-// leave the slots idle.
+// Jobs to claim beyond the idle slots: none, unless handlers are so short that the slots would be
+// idle during the round trip to the server.
 int WorkerRuntime::State::claim_ahead() const {
   if (handler_us < 0 || handler_us >= static_cast<double>(kClaimAhead.count())) return 0;
   const double per_slot = static_cast<double>(kClaimAhead.count()) / std::max(handler_us, 0.5);
@@ -23,10 +23,10 @@ Claim WorkerRuntime::State::next_claim() {
   claim.max = std::clamp(options.slots + claim_ahead() - taken, 0, kMaxClaimJobs);
   claim_leaves_out = false;
   const Attempt* const waits = waits_for_slots();
-  if (waits != nullptr && waits->slots > 1) claim.max = 0;  // nothing more until it has begun
+  if (waits != nullptr && waits->slots > 1) claim.max = 0;  // no more until that job has started
   if (claim.max == 0) return claim;
-  // A claim may come back with jobs of one kind only: it asks for no more than any of its kinds has
-  // room for. Kinds that are full are left out.
+  // A claim may return jobs of one kind only, so it requests no more than the least room among its
+  // kinds. Full kinds are left out.
   const auto room = [&](const Kind& kind) {
     const int limit = kind.options.concurrency;
     return limit > 0 ? limit - kind.taken : claim.max;
@@ -65,9 +65,9 @@ void WorkerRuntime::State::admit(ClaimedJob&& job, Instant now) {
   const JobId id = attempt->job.id;
   const auto found = kinds.find(attempt->job.kind);
   attempt->kind = found != kinds.end() ? &found->second : any ? &*any : nullptr;
-  // The same job again: whoever has it still in hand lost it, or we would not get it.
+  // The same job again: an attempt that still runs here has lost it, else we would not get it.
   if (const auto old = active.find(id); old != active.end()) lose(AttemptPtr(old->second), true);
-  // One that is shorter than was asked for began before its answer came.
+  // A lease that is shorter than requested started before the answer.
   const Duration lease = attempt->job.lease > Duration(0) ? attempt->job.lease : options.lease;
   const Duration whole = std::max(lease, options.lease);
   set_lease(*attempt, now - (whole - lease), whole);
@@ -85,6 +85,7 @@ void WorkerRuntime::State::admit(ClaimedJob&& job, Instant now) {
 void WorkerRuntime::State::accept(ClaimResult&& result, Instant now) {
   for (ClaimedJob& job : result.jobs) admit(std::move(job), now);
   cancel_wanted(result.cancel);
+  if (result.command != WorkerCommand::none) obey(result.command);  // only renewals resume
   wake_slot();
 }
 
@@ -117,6 +118,10 @@ void WorkerRuntime::State::run_claimer() {
   Pauses pauses(random);
   mutex.lock();
   while (!stopping) {
+    if (quiet) {
+      stay_quiet();
+      continue;
+    }
     Claim claim = next_claim();
     if (claim.max == 0) {
       claimer_waits = true;
@@ -141,10 +146,11 @@ void WorkerRuntime::State::run_claimer() {
     }
     if (server_away) log.info("claiming again");
     server_away = false;
-    const bool nothing = result->jobs.empty() && result->cancel.empty() && !ended.stop_requested();
+    const bool nothing = result->jobs.empty() && result->cancel.empty() &&
+                         result->command == WorkerCommand::none && !ended.stop_requested();
     accept(std::move(*result), after);
     if (nothing && !stopping && after - before < options.claim_wait / 10) {
-      // A server that does not let claims wait is not to be asked in a loop.
+      // Avoid a busy loop with a server that does not let claims wait.
       const Instant until = after + pauses.next(Error{});
       for (Instant now; !stopping && (now = clock.now().instant) < until;) {
         claimer_cv.wait_for(mutex, until - now);

@@ -1,4 +1,4 @@
-// Commands as text, split into words without a shell.
+// Splits commands into words without a shell.
 #include <fmt/format.h>
 
 #include "worker/exec.h"

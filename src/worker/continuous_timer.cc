@@ -13,10 +13,11 @@
 namespace mainspring {
 namespace {
 
-// For a place among the timers of this process; then the job is given back for kNoPlacePause.
+// How long to wait for a place among this process's timers; then the job is returned for
+// kNoPlacePause.
 constexpr Duration kPlaceWait = std::chrono::seconds(2);
 constexpr Duration kNoPlacePause = std::chrono::seconds(1);
-constexpr Duration kTimerTryAgain = std::chrono::milliseconds(500);  // while the server is away
+constexpr Duration kTimerTryAgain = std::chrono::milliseconds(500);  // server unreachable
 constexpr int kMaxErrorRow = 20;  // counted; the pause is capped before
 
 std::string schedule_of(const ClaimedJob& job) {
@@ -31,10 +32,10 @@ std::string schedule_of(const ClaimedJob& job) {
 // Why a run ends.
 enum class RunEnd {
   timeout,    // it is near its timeout
-  stopped,    // the kill switch, or the schedule is gone
-  cancelled,  // its job was
-  lost,       // the lease is
-  shutdown,   // the worker ends: the job goes on elsewhere
+  stopped,    // the kill switch, or the schedule was removed
+  cancelled,  // its job was cancelled
+  lost,       // the lease was lost
+  shutdown,   // the worker stops: another worker continues the job
   error,      // of a batch
 };
 const char* to_text(RunEnd end) {
@@ -84,7 +85,7 @@ class Run final : public TimerContext {
   Result<std::optional<Outcome>> wait_for_lease();
   RunEnd process_all();
   std::optional<RunEnd> read_schedule();
-  void start_twin();
+  void start_standby();
   void see_to_the_next();
   void wake_next();
   Result<int> one_batch();
@@ -106,21 +107,21 @@ class Run final : public TimerContext {
   CondVar wake_;
   std::optional<AutoRenewLease> lease_;
   Instant began_;                       // C2: running since
-  Instant end_at_;                      // no batch begins after
-  Instant twin_at_ = Instant::never();  // C10
-  bool twin_tried_ = false;
+  Instant end_at_;                      // no batch starts after
+  Instant standby_at_ = Instant::never();  // C10
+  bool standby_tried_ = false;
   std::vector<JobId> live_;  // of the schedule
-  JobId twin_ = 0;           // 0 = none was started
+  JobId standby_ = 0;        // 0 = none was started
   int batches_ = 0;
   std::int64_t handled_ = 0;
-  int errors_ = 0;  // runs in a row that ended by an error, before this one
+  int errors_ = 0;  // consecutive earlier runs that ended with an error
   std::string error_;
   std::stop_callback<std::function<void()>> on_context_stop_;
 };
 
-// Nothing = it is ours.
+// Returns nothing when this run holds the lease.
 Result<std::optional<Outcome>> Run::wait_for_lease() {
-  const bool skip_wait = MS_MUTANT(twin_does_not_wait);
+  const bool skip_wait = MS_MUTANT(standby_does_not_wait);
   auto lease = acquire(jobs_, clock_, random_,
                        skip_wait ? fmt::format("timer/{}/{}", name_, job_.id) : "timer/" + name_,
                        {.ttl = options_.lease,
@@ -149,7 +150,8 @@ RunEnd Run::why_stopped() const {
   }
 }
 
-// Before every batch: the kill switch, and when the run ends. No batch without an answer.
+// Before every batch: checks the kill switch and the end of the run. Without an answer of the
+// server no batch runs.
 std::optional<RunEnd> Run::read_schedule() {
   if (MS_MUTANT(kill_switch_read_once) && batches_ > 0) return std::nullopt;
   for (;;) {
@@ -164,46 +166,46 @@ std::optional<RunEnd> Run::read_schedule() {
     const Continuous& rule = *info->schedule.continuous;
     live_ = info->live;
     const Duration timeout = effective_timeout(*info);
-    // The job's own time limit counts from when it was claimed.
+    // The job's own time limit counts from its claim.
     const Instant limit = std::min(
         began_ + timeout, job_.timeout == kForever ? Instant::never() : claimed_ + job_.timeout);
     end_at_ = limit - rule.margin;
-    twin_at_ = rule.handoff > Duration(0) ? end_at_ - rule.handoff : Instant::never();
+    standby_at_ = rule.handoff > Duration(0) ? end_at_ - rule.handoff : Instant::never();
     const Duration ran = clock_.now().instant - began_;
-    // C3; the first batch runs in any case, or a short timeout would mean that nothing ever does.
+    // C3; the first batch always runs, else a short timeout would allow no batch at all.
     if (batches_ > 0 && reaching_timeout(limit - began_, rule.margin, ran)) return RunEnd::timeout;
     return std::nullopt;
   }
 }
 
-void Run::start_twin() {
-  if (twin_tried_ || clock_.now().instant < twin_at_) return;
-  twin_tried_ = true;
+void Run::start_standby() {
+  if (standby_tried_ || clock_.now().instant < standby_at_) return;
+  standby_tried_ = true;
   wake_next();
 }
 
-// Another run of this timer begins, or is there: one that was killed and waits for its back-off
-// goes on now.
+// Starts another run of this timer. If there is a killed run that waits for its back-off, that run
+// continues now instead.
 void Run::wake_next() {
   const auto woken = jobs_.trigger_schedule(name_, TickSource::wake, std::nullopt);
-  if (woken && !woken->jobs.empty()) twin_ = woken->jobs.front();
-  if (!woken || twin_ != 0) return;
+  if (woken && !woken->jobs.empty()) standby_ = woken->jobs.front();
+  if (!woken || standby_ != 0) return;
   for (const JobId id : live_) {
     const Result<Job> other = id == job_.id ? Result<Job>(Error{}) : jobs_.get(id);
     if (!other || is_terminal(other->state)) continue;
     if (other->state == JobState::retryable) (void)jobs_.retry({id});
-    twin_ = id;
+    standby_ = id;
   }
 }
 
-// C3, C6, C7: unless the twin is there, the timer wakes itself.
+// C3, C6, C7: unless the standby exists, the timer wakes itself.
 void Run::see_to_the_next() {
-  if (twin_ != 0) {
-    const Result<Job> twin = jobs_.get(twin_);
-    if (twin && !is_terminal(twin->state) && twin->state != JobState::retryable) return;
-    twin_ = 0;
+  if (standby_ != 0) {
+    const Result<Job> standby = jobs_.get(standby_);
+    if (standby && !is_terminal(standby->state) && standby->state != JobState::retryable) return;
+    standby_ = 0;
   }
-  // If it fails, or the server is away, the fallback schedule (C8) starts it.
+  // If this fails, or the server is unreachable, the fallback schedule (C8) starts it.
   if (!MS_MUTANT(timer_does_not_wake)) wake_next();
 }
 
@@ -221,7 +223,7 @@ RunEnd Run::process_all() {
   for (;;) {
     if (stopped()) return why_stopped();
     if (const auto end = read_schedule()) return *end;
-    start_twin();
+    start_standby();
     const Result<int> done = one_batch();
     if (!done) {
       if (stopped()) return why_stopped();
@@ -235,9 +237,9 @@ RunEnd Run::process_all() {
     context_.progress(double((clock_.now().instant - began_).count()) / double(whole.count()),
                       fmt::format("{} batches, {} handled", batches_, handled_));
     if (*done > 0) continue;
-    // Nothing to do: but the twin and the end of the run are not to be missed.
+    // No work: sleep, but not past the standby's start or the end of the run.
     const Instant now = clock_.now().instant;
-    const Instant next = std::min(end_at_, twin_tried_ ? Instant::never() : twin_at_);
+    const Instant next = std::min(end_at_, standby_tried_ ? Instant::never() : standby_at_);
     sleep(next > now ? std::min(options_.idle, next - now) : options_.idle);
   }
 }
@@ -252,9 +254,9 @@ Outcome Run::outcome(RunEnd end) {
       return CancelJob{};
     case RunEnd::lost:
     case RunEnd::shutdown:
-      return Snooze{};  // goes on elsewhere, or waits here for whoever has the lease now
+      return Snooze{};  // another worker continues, or this one waits for the current lease holder
     case RunEnd::error:
-      // C6: the run is over, and its error is to be seen: in the dead letter and the ledger.
+      // C6: the run ends, and its error is visible in the dead letter and the ledger.
       return Dead{"batch_failed", fmt::format("batch {}: {}", batches_ + 1, error_)};
     case RunEnd::timeout:
     case RunEnd::stopped:

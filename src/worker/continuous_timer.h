@@ -1,12 +1,12 @@
-// Continuous timers: one run of a timer is one job, and here is what it does.
+// Continuous timers: one run of a timer is one job. This is its handler.
 //
 //   C9 slot ─▶ lease "timer/<name>" ─▶ ┌ schedule: paused? (C4)  near its end? (C1 to C3) ┐
-//    (a twin shares its first's)  ▲    │ the twin's time? (C10)                           │
-//          a twin waits here ─────┘    └── batch (C5) ── error? (C6) ── nothing? idle ◀───┘
+//    (a standby shares its first's)  ▲    │ the standby's time? (C10)                           │
+//          a standby waits here ─────┘    └── batch (C5) ── error? (C6) ── nothing? idle ◀───┘
 //
 // The kill switch, the timeout and its override are read before every batch, so that a change takes
-// effect while a run goes on. Every end but the kill switch and a cancel sees to it that another
-// run follows: the twin that is there, or a wake.
+// effect during a run. Every end except the kill switch and a cancel ensures another run: the
+// existing standby, or a wake.
 #pragma once
 
 #include <map>
@@ -25,13 +25,13 @@
 
 namespace mainspring {
 
-// Which timers may run in this process: so many kinds at once, and of each kind one timer with its
-// twin. Who has to wait is let in by priority (0 first), then by age.
+// Limits the timers that run in this process: a number of kinds, and for each kind one timer with
+// its standby. Waiting timers enter by priority (0 first), then by age.
 class TimerSlots {
  public:
   explicit TimerSlots(int slots) : slots_(slots) {}
   void limit(int slots) MS_EXCLUDES(mutex_);
-  // One run inside; the end leaves.
+  // The place of one run; released by the destructor.
   class Place {
    public:
     Place(TimerSlots& slots, std::string kind) : slots_(&slots), kind_(std::move(kind)) {}
@@ -44,14 +44,14 @@ class TimerSlots {
     TimerSlots* slots_;
     std::string kind_;
   };
-  // Waits up to `wait` for a place. nullopt = there was none in time, or `stop` was requested.
+  // Waits up to `wait` for a place. nullopt = none was free in time, or `stop` was requested.
   std::optional<Place> enter(const std::string& kind, const std::string& name, int priority,
                              Duration wait, const std::stop_token& stop, const Clock& clock);
-  int waiting() MS_EXCLUDES(mutex_);  // who wants to enter now
+  int waiting() MS_EXCLUDES(mutex_);  // timers that wait to enter
 
  private:
   struct Kind {
-    std::string name;  // the timer that has it
+    std::string name;  // the timer that holds it
     int runs = 0;
   };
   struct Waiter {
@@ -73,10 +73,10 @@ class TimerSlots {
 
 // C2: strictly less than the margin is left.
 bool reaching_timeout(Duration timeout, Duration margin, Duration ran);
-// C1: the override counts where there is one.
+// C1: the override, if there is one.
 Duration effective_timeout(const ScheduleInfo& info);
 
-// The handler of a timer's jobs. All of them outlive it.
+// The handler of a timer's jobs. All arguments outlive it.
 Handler timer_handler(Jobs& jobs, const Clock& clock, Random& random, TimerSlots& slots,
                       ProcessBatch process, TimerOptions options);
 

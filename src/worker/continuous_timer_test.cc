@@ -30,10 +30,10 @@ struct ContinuousTimerRig {
   explicit ContinuousTimerRig(Continuous rule = {.timeout = 1h, .margin = 1s, .handoff = 0s}) {
     jobs.set_timer("t", "k", rule);
   }
-  // Call worker.stop() before what the timers use goes out of scope.
+  // Call worker.stop() before objects used by the timers go out of scope.
   void on(const std::string& kind, ProcessBatch process, TimerOptions options = {}) {
     worker.on(kind, timer_handler(jobs, clock, random, slots, std::move(process), options),
-              {.until_told = true});
+              {.until_stopped = true});
   }
   JobId start(ProcessBatch process, TimerOptions options = {}) {
     on("k", std::move(process), std::move(options));
@@ -85,13 +85,13 @@ TEST_CASE("C3 C7 near its timeout a run ends after its batch, and wakes itself")
   CHECK(batches >= 2);
   REQUIRE(rig.jobs.await([&] { return rig.jobs.woken.size() >= 2; }));
   CHECK(rig.woken()[1] != 0);
-  // The next run goes on.
+  // The next run continues.
   const int before = batches;
   REQUIRE(rig.jobs.await([&] { return batches > before; }));
   rig.worker.stop();
 }
 
-TEST_CASE("C1 a change of the override takes effect while the run goes on") {
+TEST_CASE("C1 a change of the override takes effect during the run") {
   ContinuousTimerRig rig;
   std::atomic<int> batches = 0;
   const JobId id = rig.start([&](TimerContext& context, int) -> Result<int> {
@@ -121,7 +121,7 @@ TEST_CASE("C4 the kill switch is read before every batch, and ends the run witho
   rig.worker.stop();
 }
 
-TEST_CASE("C4 while the kill switch cannot be read nothing is processed") {
+TEST_CASE("C4 nothing is processed while the kill switch cannot be read") {
   ContinuousTimerRig rig;
   std::atomic<int> reads = 0, batches = 0;
   rig.jobs.on_get_schedule = [&]() -> std::optional<Error> {
@@ -160,7 +160,7 @@ TEST_CASE("C5 each batch is a call of its own, with the run's token and a count"
   rig.worker.stop();
 }
 
-TEST_CASE("C6 an error or exception is recorded, and the timer wakes itself and goes on") {
+TEST_CASE("C6 an error or exception is recorded, and the timer wakes itself and continues") {
   ContinuousTimerRig rig;
   std::atomic<int> runs = 0;
   const JobId id = rig.start(
@@ -181,7 +181,7 @@ TEST_CASE("C6 an error or exception is recorded, and the timer wakes itself and 
   CHECK(rig.jobs.outcome<Dead>(id).description == "batch 1: the table is gone");
   CHECK(rig.jobs.outcome<Dead>(rig.woken()[1]).description == "batch 1: thrown");
   CHECK(rig.jobs.ended_as<Complete>(rig.woken()[2]));
-  // Errors in a row are counted for the pause, and forgotten after a good batch.
+  // Consecutive errors increase the pause, and a successful batch resets it.
   CHECK(rig.jobs.lease_value("timer/t").empty());
   rig.worker.stop();
 }
@@ -196,7 +196,7 @@ TEST_CASE("C8 a job that no schedule made is dead: the fallback and wakes start 
   rig.worker.stop();
 }
 
-TEST_CASE("C9 slots bound the kinds at once, one timer of a kind, its twin shares its slot") {
+TEST_CASE("C9 slots limit the kinds at once: one timer per kind, and its standby shares the slot") {
   TimerSlots slots(2);
   SystemClock clock;
   const auto enter = [&](const char* kind, const char* name) {
@@ -205,18 +205,18 @@ TEST_CASE("C9 slots bound the kinds at once, one timer of a kind, its twin share
   auto a = enter("a", "one");
   REQUIRE(a.has_value());
   CHECK_FALSE(enter("a", "other").has_value());  // of the same kind
-  auto twin = enter("a", "one");
-  CHECK(twin.has_value());
+  auto standby = enter("a", "one");
+  CHECK(standby.has_value());
   auto b = enter("b", "two");
   REQUIRE(b.has_value());
   CHECK_FALSE(enter("c", "three").has_value());
   b.reset();
   CHECK(enter("c", "three").has_value());
   a.reset();
-  CHECK_FALSE(enter("a", "other").has_value());  // the twin is there still
+  CHECK_FALSE(enter("a", "other").has_value());  // the standby still exists
 }
 
-TEST_CASE("C9 the free slot goes to the highest priority, though it came last") {
+TEST_CASE("C9 the free slot goes to the highest priority, even if it came last") {
   TimerSlots slots(1);
   SystemClock clock;
   auto first = slots.enter("a", "a", 5, 0s, {}, clock);
@@ -239,7 +239,7 @@ TEST_CASE("C9 the free slot goes to the highest priority, though it came last") 
   CHECK(order == std::vector<std::string>{"high", "middle", "low"});
 }
 
-TEST_CASE("C9 a timer that finds no slot gives its job back without an attempt") {
+TEST_CASE("C9 a timer that finds no slot releases its job without an attempt") {
   ContinuousTimerRig rig;
   rig.jobs.set_timer("u", "other", {.timeout = 1h, .margin = 1s, .handoff = 0s});
   std::latch go(1);
@@ -258,7 +258,7 @@ TEST_CASE("C9 a timer that finds no slot gives its job back without an attempt")
   rig.worker.stop();
 }
 
-TEST_CASE("C10 the twin is woken before the end, and begins when the first has stopped") {
+TEST_CASE("C10 the standby is woken before the end, and starts when the first run has stopped") {
   ContinuousTimerRig rig({.timeout = 1500ms, .margin = 500ms, .handoff = 500ms});
   std::atomic<int> now = 0, most = 0;
   std::set<Token> tokens;
@@ -272,7 +272,7 @@ TEST_CASE("C10 the twin is woken before the end, and begins when the first has s
     return 1;
   });
   REQUIRE(rig.jobs.await([&] { return rig.jobs.outcomes.contains(id); }));
-  CHECK(rig.woken().size() == 2);  // the twin, and no wake beside it
+  CHECK(rig.woken().size() == 2);  // the standby, and no other wake
   CHECK(rig.woken()[1] != 0);
   REQUIRE(rig.jobs.await([&] { return rig.jobs.outcomes.size() >= 3; }));
   CHECK(most == 1);
@@ -280,9 +280,9 @@ TEST_CASE("C10 the twin is woken before the end, and begins when the first has s
   rig.worker.stop();
 }
 
-TEST_CASE("C10 a run that was killed and waits for its back-off goes on when its turn has come") {
+TEST_CASE("C10 a killed run that waits for its back-off is retried at the handover") {
   ContinuousTimerRig rig({.timeout = 1500ms, .margin = 500ms, .handoff = 800ms});
-  // It lives, so no other one is woken.
+  // The killed run is live, so no other run is woken.
   rig.jobs.change_timer("t", [](ScheduleInfo& info) { info.live.push_back(99); });
   rig.jobs.with_lock([&] { rig.jobs.states[99] = JobState::retryable; });
   const JobId id = rig.start([&](TimerContext&, int) -> Result<int> { return 0; }, {.idle = 50ms});
@@ -295,7 +295,7 @@ TEST_CASE("C10 a run that was killed and waits for its back-off goes on when its
   rig.worker.stop();
 }
 
-TEST_CASE("C10 a run that loses its lease stops, and its job waits for its turn again") {
+TEST_CASE("C10 a run that loses its lease stops, and its job waits for its next start") {
   ContinuousTimerRig rig;
   rig.jobs.on_renew_lease = [&](const RenewLease&) -> std::optional<Error> {
     return Error{.code = ErrorCode::lease_lost, .message = "gone"};
@@ -314,7 +314,7 @@ TEST_CASE("C10 a run that loses its lease stops, and its job waits for its turn 
   rig.worker.stop();
 }
 
-TEST_CASE("a worker that ends gives the timer's job back, at once and without an attempt") {
+TEST_CASE("a worker that ends releases the timer's job at once and without an attempt") {
   ContinuousTimerRig rig;
   std::latch began(1);
   const JobId id = rig.start(
@@ -331,7 +331,7 @@ TEST_CASE("a worker that ends gives the timer's job back, at once and without an
   rig.worker.stop();
 }
 
-TEST_CASE("timer options that break a rule are refused") {
+TEST_CASE("invalid timer options are refused") {
   const auto field = [](TimerOptions options) {
     const auto errors = options.validate();
     return errors.empty() ? "" : errors.front().field;

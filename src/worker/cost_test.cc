@@ -1,4 +1,4 @@
-// Costs in a worker: a heavy job takes several of its slots.
+// Costs in a worker: a heavy job takes several slots.
 #include <algorithm>
 #include <semaphore>
 
@@ -7,7 +7,7 @@
 namespace mainspring {
 namespace {
 
-// A worker of four slots whose handlers go on until they may end, one by one.
+// A worker of four slots. Its handlers run until the test lets them finish, one by one.
 struct Slots {
   WorkerRig rig;
   std::counting_semaphore<> go{0};
@@ -30,8 +30,8 @@ struct Slots {
     return rig.jobs.add("heavy", "{}", [cost](ClaimedJob& job) { job.cost = cost; });
   }
   bool await(const std::function<bool()>& done) { return rig.jobs.await(done); }
-  // A renewal names the job: a third of a lease after it was claimed. A worker that would begin it
-  // at once has done so by then, also on a machine that is slow to run its threads.
+  // A renewal contains the job a third of a lease after its claim. A worker that would start it
+  // at once has done so by then, also on a slow machine.
   bool await_renewed(JobId id) {
     return await([&] {
       const auto names = [&](const Renew& renew) {
@@ -46,7 +46,7 @@ struct Slots {
   }
 };
 
-TEST_CASE("a heavy job takes its cost of the slots, and what is left is claimed") {
+TEST_CASE("a heavy job takes its cost in slots, and the remaining slots are claimed for") {
   Slots s(3);
   s.add_heavy(3);
   REQUIRE(s.await([&] { return s.heavy == 1 && s.rig.jobs.parked == 1; }));
@@ -61,12 +61,12 @@ TEST_CASE("a job that does not fit yet waits in the worker, and light ones do no
   Slots s(3);
   for (int i = 0; i < 2; ++i) s.rig.jobs.add("light");
   REQUIRE(s.await([&] { return s.light == 2 && s.rig.jobs.parked == 1; }));
-  const JobId heavy = s.add_heavy(3);  // the server gives it for the two that are free
+  const JobId heavy = s.add_heavy(3);  // the server returns it for the two free slots
   REQUIRE(s.await_renewed(heavy));
   CHECK(s.seen(s.heavy) == 0);
   for (int i = 0; i < 2; ++i) s.rig.jobs.add("light");
   s.go.release();
-  REQUIRE(s.await([&] { return s.heavy == 1; }));  // with three free it begins
+  REQUIRE(s.await([&] { return s.heavy == 1; }));  // it starts with three free slots
   CHECK(s.seen(s.light) == 1);
   s.go.release(9);
   REQUIRE(s.rig.jobs.await_outcomes(5));
@@ -87,7 +87,7 @@ TEST_CASE("a job that costs more than the worker has takes all of its slots") {
   CHECK(s.seen(s.most) == 4);
 }
 
-TEST_CASE("the lease of a job that waits for slots is renewed, and it is given back at a stop") {
+TEST_CASE("the lease of a job that waits for slots is renewed, and a stop releases the job") {
   Slots s(4);
   s.rig.jobs.add("light");
   REQUIRE(s.await([&] { return s.light == 1 && s.rig.jobs.parked == 1; }));

@@ -1,4 +1,4 @@
-// The exec handler: one run of a program per attempt, and what its end means.
+// The exec handler: runs a program once per attempt and interprets how it ended.
 #include "worker/exec.h"
 
 #include <fmt/format.h>
@@ -15,12 +15,12 @@ namespace {
 
 constexpr std::size_t kErrorBytes = 4 << 10;  // of standard error in a job's error
 constexpr int kErrorLines = 20;
-constexpr Duration kServerAway = std::chrono::seconds(5);  // until a job is claimed again
+constexpr Duration kServerAway = std::chrono::seconds(5);  // until the job is claimed again
 
 std::vector<std::string> job_environment(const ClaimedJob& job, const std::string& key) {
   std::vector<std::string> out = inherited_environment("MAINSPRING_");
   const auto add = [&out](std::string_view name, std::string value) {
-    std::erase(value, '\0');  // no environment can hold one
+    std::erase(value, '\0');  // not allowed in an environment
     out.push_back(fmt::format("MAINSPRING_{}={}", name, value));
   };
   add("JOB_ID", fmt::to_string(job.id));
@@ -53,7 +53,7 @@ std::string_view last_line(std::string_view text) {
   return cut == std::string_view::npos ? text : text.substr(cut + 1);
 }
 
-// What a program that is complete left on standard output: see exec.h.
+// The result on standard output of a program that completed: see exec.h.
 Outcome output_result(const Captured& out) {
   const std::string_view line = last_line(out.tail);
   if (line.empty()) return Complete{};
@@ -91,7 +91,7 @@ std::string error_lines(const Captured& err) {
     }
   }
   text = text.substr(std::min(begin, text.size()));
-  // Not from the middle of a character.
+  // Do not start in the middle of a character.
   while (!text.empty() && (static_cast<unsigned char>(text[0]) & 0xc0) == 0x80) {
     text.remove_prefix(1);
   }
@@ -113,7 +113,7 @@ class Exec {
     spec.directory = options_.directory;
     spec.environment = job_environment(job_, key);
     const auto added = options_.access.add(spec.environment, job_.queue, "", job_.timeout);
-    // Given back without an attempt. What the server refuses for good, the program does without.
+    // Return the job without counting the attempt. If the server refuses permanently, run without.
     if (!added && is_away(added.error())) return Outcome(Snooze{kServerAway});
     spec.input = job_json(job_, key);
     spec.output_cap_bytes = options_.output_cap_bytes;
@@ -178,7 +178,7 @@ class Exec {
     return lines.empty() ? how_it_ended(end) : fmt::format("{}: {}", how_it_ended(end), lines);
   }
 
-  // Remarks change nothing here, however wrong they were.
+  // Bad remarks have no effect here.
   Outcome complete(const ProcessEnd& end) {
     const std::string* again = lost_message_ ? &*lost_message_ : nullptr;
     if (again == nullptr && !said_.bad_outcome.empty()) again = &said_.bad_outcome;

@@ -1,27 +1,27 @@
-// The exec handler: runs a program for each job, in any language, without a shell.
+// The exec handler: runs a program in any language for each job, without a shell.
 //
 //   standard input   the job as JSON: {"id","queue","kind","args","attempt","max_attempts",…}
 //   environment      this process's without MAINSPRING_*, plus MAINSPRING_JOB_ID, _QUEUE, _KIND,
 //                    _ATTEMPT, _MAX_ATTEMPTS, _TOKEN, _CORRELATION_ID, _REPLY_TO, _SESSION,
 //                    _PRIORITY, _IDEMPOTENCY_KEY (the same in every attempt), _RESULT_FD=3,
-//                    _ANSWER_FD=4, and what program_access.h has
+//                    _ANSWER_FD=4, and the variables of program_access.h
 //   fd 3             lines of JSON: {"progress":{"value":0.5,"text":"…"}} {"checkpoint":…}
-//                    {"session_state":…} (kept if it ends with 0 or 65; null: none any more)
+//                    {"session_state":…} (kept if the exit code is 0 or 65; null: remove it)
 //                    {"message":…} {"result":…} {"error":"…"} {"retry_after":"30s"}
 //                    {"open_breaker_for":"2m"}
-//                    {"reason":"…"}, also several members in one line. What is not understood is
-//                    ignored and reported (Context::ignore), and the exit code decides; but a
-//                    defer that is not understood is a retry, and a result or session state that
-//                    cannot be kept makes a job that is complete dead
+//                    {"reason":"…"}, also several members in one line. Invalid members are ignored
+//                    and reported (Context::ignore), and the exit code decides. Exceptions: an
+//                    invalid defer is a retry; if the job completes, a result or session state
+//                    that cannot be stored makes it dead
 //   fd 3 and 4       steps: see step_channel.h
 //   exit code        0 complete · 75 retry · 65 dead · any other, or a signal: retry
 //   result           from fd 3; else the last line of standard output that is JSON; else that line
 //                    as a JSON string; else none
 //   error            from fd 3; else the last lines of standard error; else how it ended
 //
-// The program has a session and process group of its own. At its time limit, cancel, lost lease and
-// shutdown it gets TERM, later KILL with all it has started. What it leaves running when it ends is
-// killed.
+// The program has its own session and process group. At its time limit, a cancel, a lost lease and
+// a shutdown it gets TERM, later KILL with all its descendants. Processes that it leaves running
+// are killed.
 #pragma once
 
 #include <functional>
@@ -38,17 +38,16 @@ namespace mainspring {
 struct ExecOptions {
   std::vector<std::string> argv;
   std::string directory;  // "" = this process's
-  // Kept of the end of each of standard output and error; the rest is counted. A last line of
-  // standard output that does not fit makes the job dead.
+  // How many of the last bytes of standard output and of standard error are kept; the rest is only
+  // counted. A last line of standard output that does not fit makes the job dead.
   std::size_t output_cap_bytes = kMaxResultBytes + (64 << 10);
   // Between TERM and KILL.
   Duration kill_grace = std::chrono::seconds(10);
-  // The same when the worker is shutting down, which has to fit into its graceful_stop, or has lost
-  // its lease, where the program is to be gone before another worker gets the job.
+  // The same when the worker shuts down, as it must fit into graceful_stop; or has lost its lease,
+  // as the program must end before another worker gets the job.
   Duration hurried_kill_grace = std::chrono::seconds(4);
   ProgramAccess access;  // to the server
-  // Called before each run with what is about to be started: to change it. An error fails the
-  // attempt. nullptr = nothing is changed.
+  // Called before each run; may change the spec. An error fails the attempt. nullptr = no change.
   std::function<Result<void>(ProcessSpec&)> prepare;
 
   std::vector<Error> validate() const;
@@ -57,10 +56,10 @@ struct ExecOptions {
 // `processes` outlives the handler.
 Handler exec_handler(Processes& processes, ExecOptions options);
 
-// "convert -resize '200x 200' \"a b\".jpg" into words: blanks separate; '…' takes everything as it
-// is; "…" too, but \" and \\ are a quote and a backslash; \x outside of quotes is x. No variables,
-// globs, pipes or redirections: those characters are ordinary. Errors: invalid_argument (a quote
-// is not closed, nothing in it).
+// Splits "convert -resize '200x 200' \"a b\".jpg" into words. Blanks separate words; '…' is taken
+// literally; so is "…", except that \" and \\ are a quote and a backslash; \x outside quotes is x.
+// Variables, globs, pipes and redirections are not supported: their characters are ordinary.
+// Errors: invalid_argument (a quote is not closed, no word).
 Result<std::vector<std::string>> split_command(std::string_view text);
 
 inline constexpr int kExitRetry = 75;  // EX_TEMPFAIL

@@ -1,4 +1,4 @@
-// Programs as handlers: what they get, what they can say, and what their end means.
+// Programs as handlers: their input, their messages, and the meaning of their end.
 #include "worker/exec.h"
 
 #include <doctest/doctest.h>
@@ -99,7 +99,7 @@ TEST_CASE("a program gets the job on standard input and in its environment") {
   }
 }
 
-TEST_CASE("the result is what fd 3 says, else the last line of output") {
+TEST_CASE("the result is the one from fd 3, else the last line of output") {
   const auto result = [](std::string script) {
     ExecRig rig(std::move(script));
     rig.run();
@@ -114,7 +114,7 @@ TEST_CASE("the result is what fd 3 says, else the last line of output") {
   CHECK(result("exec >&-; exec 3>&-") == "");
 }
 
-TEST_CASE("a program gets the state of its session, and leaves another if it does not fail") {
+TEST_CASE("a program gets the state of its session, and sets a new one if it succeeds") {
   const auto left = [](std::string script) {
     ExecRig rig(std::move(script));
     rig.run([](ClaimedJob& job) {
@@ -165,7 +165,7 @@ TEST_CASE("a result over the limit makes the job dead at once, and names the lim
   CHECK(fits_fd3.jobs.outcome<Complete>(1).result.size() == kMaxResultBytes);
 }
 
-TEST_CASE("a remark that is not understood is reported, and the exit code decides") {
+TEST_CASE("an invalid remark is reported, and the exit code decides") {
   for (const auto& [line, reason] : std::vector<std::pair<std::string, RemarkFault>>{
            {R"({"progress":{"value":50}})", RemarkFault::progress},
            {R"({"progress":{"value":1.0000001}})", RemarkFault::progress},
@@ -199,13 +199,13 @@ TEST_CASE("a remark that is not understood is reported, and the exit code decide
   }
 }
 
-TEST_CASE("the members of a line that are understood count beside one that is not") {
+TEST_CASE("valid members of a line count beside an invalid one") {
   ExecRig rig(R"(echo '{"progress":50,"result":[1],"colour":"red"}' >&3)");
   rig.run();
   CHECK(rig.jobs.outcome<Complete>(1).result == "[1]");
 }
 
-TEST_CASE("a checkpoint and a message that are too large are reported, and change nothing") {
+TEST_CASE("a checkpoint or a message that is too large is reported and changes nothing") {
   for (const char* name : {"checkpoint", "message"}) {
     ExecRig rig(
         fmt::format("exec 1>&3; printf '{{\"{}\":\"'; head -c 300000 /dev/zero | "
@@ -230,7 +230,7 @@ TEST_CASE("a session state over its limit makes the job dead at once") {
   CHECK(rig.jobs.outcome<Dead>(1).reason == "session_state_too_large");
 }
 
-TEST_CASE("an outcome that is not understood is not taken for a completion") {
+TEST_CASE("an invalid outcome does not count as a completion") {
   ExecRig defer(R"(echo '{"defer":7}' >&3)");
   defer.run();
   CHECK(defer.jobs.outcome<Retry>(1).error.starts_with("defer"));
@@ -239,7 +239,7 @@ TEST_CASE("an outcome that is not understood is not taken for a completion") {
   CHECK(result.jobs.outcome<Dead>(1).reason == "bad_result");
 }
 
-TEST_CASE("exit codes and signals mean what the manual says") {
+TEST_CASE("exit codes and signals have the documented meaning") {
   const auto outcome_of = [](std::string script) {
     ExecRig rig(std::move(script));
     rig.run();
@@ -278,7 +278,7 @@ TEST_CASE("exit codes and signals mean what the manual says") {
         "bad_image");
 }
 
-TEST_CASE("of a long standard error the last lines are the error") {
+TEST_CASE("the last lines of a long standard error are the error") {
   ExecRig rig("i=0; while [ $i -lt 100 ]; do i=$((i+1)); echo line $i >&2; done; exit 1");
   rig.run();
   const std::string error = rig.jobs.outcome<Retry>(1).error;
@@ -286,7 +286,7 @@ TEST_CASE("of a long standard error the last lines are the error") {
   CHECK(error.ends_with("line 100"));
 }
 
-TEST_CASE("what cannot be started is a failed attempt that says why") {
+TEST_CASE("a program that cannot be started is a failed attempt with the reason") {
   ExecRig rig("");
   rig.exec.argv = {"no-such-program-anywhere"};
   rig.run();
@@ -343,7 +343,7 @@ TEST_CASE("over its time limit a program gets TERM, then KILL with its tree") {
   CHECK(obedient.jobs.outcome<Retry>(1).error == "over its time limit of 50ms: killed by SIGTERM");
 }
 
-TEST_CASE("at shutdown programs are stopped and their attempts given back") {
+TEST_CASE("at shutdown programs are stopped and their attempts refunded") {
   ExecRig rig(
       "echo '{\"progress\":{\"value\":0}}' >&3; trap '' TERM; while :; do sleep 1000; done");
   rig.options.graceful_stop = 50ms;
@@ -355,7 +355,7 @@ TEST_CASE("at shutdown programs are stopped and their attempts given back") {
   CHECK(rig.jobs.ended_as<Snooze>(1));
 }
 
-TEST_CASE("a program asks for its steps, and finds later what it kept") {
+TEST_CASE("a program reads its steps, and later finds its saved results") {
   ExecRig rig(R"(
     ask() { echo "$1" >&3; read -r answer <&4; echo "$answer"; }
     ask '{"step":{"name":"pay","ask":"1"}}'
@@ -379,7 +379,7 @@ TEST_CASE("a program asks for its steps, and finds later what it kept") {
   CHECK(rig.jobs.with_lock([&] { return rig.jobs.kept[1]["pay"]; }) == R"({"id":"c1"})");
 }
 
-TEST_CASE("a program that asks and does not read is warned about, and holds nothing up") {
+TEST_CASE("a program that asks and does not read is logged, and delays nothing") {
   ExecRig rig(R"(
     i=0
     while [ $i -lt 20000 ]; do

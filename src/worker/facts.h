@@ -1,4 +1,4 @@
-// What the workers of this process report about it with each claim.
+// Facts that the workers of this process report with each claim.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// FakeJobs: a Jobs for tests of whoever works on one. Gives what it was given, remembers what it
-// was told, and can be made to fail or to hold an answer back.
+// FakeJobs: a Jobs for tests of its callers. Returns preset values, records its calls, and can fail
+// or delay an answer.
 #pragma once
 
 #include <algorithm>
@@ -15,12 +15,12 @@ namespace mainspring {
 
 class FakeJobs : public Jobs {
  public:
-  // Set before use; called without a lock held. Empty = the answer of a good server.
+  // Set before use; called without a lock held. Empty = the answer of a working server.
   std::function<Result<RenewResult>(const Renew&)> on_renew;
   std::function<Result<FinishResult>(const Finish&)> on_finish;
   std::function<std::optional<Error>()> on_claim;  // an error instead of jobs
   std::function<std::optional<Error>()> on_memos;  // an error instead of memos; with the lock held
-  Duration lease = kDefaultLease;                  // of what is claimed
+  Duration lease = kDefaultLease;                  // of claimed jobs
 
   JobId add(std::string kind, std::string args = "{}",
             const std::function<void(ClaimedJob&)>& change = {}) {
@@ -37,6 +37,11 @@ class FakeJobs : public Jobs {
   void tell_cancel(JobId id) {
     MutexLock lock(mutex_);
     cancels_.push_back(id);
+    changed_.notify_all();
+  }
+  void tell_command(WorkerCommand command) {
+    MutexLock lock(mutex_);
+    command_ = command;
     changed_.notify_all();
   }
   // Waits until `done`, which is called with the lock held. False after 20 s.
@@ -60,7 +65,7 @@ class FakeJobs : public Jobs {
     const auto it = outcomes.find(id);
     return it != outcomes.end() && std::holds_alternative<T>(it->second);
   }
-  // Anything else the test wants to change or read under the same lock and condition.
+  // Runs any function of a test under the same lock, and notifies waiters.
   template <class F>
   auto with_lock(F&& f) {
     MutexLock lock(mutex_);
@@ -71,13 +76,13 @@ class FakeJobs : public Jobs {
     return f();
   }
 
-  // What was seen; read under with_lock or await.
+  // Recorded calls; read under with_lock or await.
   std::vector<Claim> claims;
   std::vector<Renew> renews;
   std::vector<Finish> finishes;
   std::map<JobId, Outcome> outcomes;
   int parked = 0;                                            // claims that wait now
-  std::map<JobId, std::map<std::string, std::string>> kept;  // memos, of renewals that were good
+  std::map<JobId, std::map<std::string, std::string>> kept;  // memos of successful renewals
   int memo_reads = 0;
 
   Result<ClaimResult> claim(Claim request, Duration wait, std::stop_token stop) override {
@@ -89,11 +94,17 @@ class FakeJobs : public Jobs {
     claims.push_back(request);
     ++parked;
     changed_.notify_all();
-    wait_until([&] { return has_job(request) || !cancels_.empty() || stop.stop_requested(); },
-               wait);
+    wait_until(
+        [&] {
+          return has_job(request) || !cancels_.empty() || stop.stop_requested() ||
+                 command_ != WorkerCommand::none;
+        },
+        wait);
     --parked;
     changed_.notify_all();
     ClaimResult result;
+    result.command = command_;
+    if (command_ != WorkerCommand::none) return result;
     result.cancel.swap(cancels_);
     for (auto it = waiting_.begin();
          it != waiting_.end() && result.jobs.size() < static_cast<std::size_t>(request.max);) {
@@ -104,7 +115,7 @@ class FakeJobs : public Jobs {
       result.jobs.push_back(std::move(*it));
       it = waiting_.erase(it);
     }
-    const bool accepts = next_session && parse_accept_line(request.queues.front());
+    const bool accepts = next_session && parse_accept_queue(request.queues.front());
     if (accepts && !result.jobs.empty()) {
       Session& held = sessions_[*next_session];
       held = {request.worker, ++last_token_, request.lease, held.state};
@@ -118,6 +129,7 @@ class FakeJobs : public Jobs {
     for (const Renewal& one : request.leases) good.renewed.push_back({one.id, request.lease});
     Result<RenewResult> result = on_renew ? on_renew(request) : good;
     MutexLock lock(mutex_);
+    if (result) result->command = command_;
     for (const Renewal& one : request.leases) {
       for (const Memo& memo : one.memos) {
         if (result) kept[one.id].emplace(memo.name, memo.result);
@@ -207,14 +219,14 @@ class FakeJobs : public Jobs {
     changed_.notify_all();
     return {};
   }
-  // Somebody else takes it, whoever has it.
+  // Another holder takes the lease.
   void steal_lease(const std::string& name) {
     MutexLock lock(mutex_);
     leases_[name].token = ++last_token_;
     leases_[name].holder = "thief";
     leases_[name].end = Instant::never();
   }
-  // What its holders left.
+  // The value that its holders set.
   std::string lease_value(const std::string& name) {
     MutexLock lock(mutex_);
     return leases_[name].value;
@@ -276,12 +288,12 @@ class FakeJobs : public Jobs {
   Result<SessionPage> sessions(const std::string&, const std::string&, int) override {
     return unused();
   }
-  // Its lease is over, as the store sees it.
+  // Ends the lease of the session in the store.
   void end_session(const SessionKey& session) {
     MutexLock lock(mutex_);
     sessions_[session].token = 0;
   }
-  // Accepted by the next claim of an accept line that finds a job.
+  // The session that the next claim of an accept line gets, if it finds a job.
   std::optional<SessionKey> next_session;
   std::function<std::optional<Error>(const RenewSession&)> on_renew_session;
   int session_renews = 0, session_releases = 0;
@@ -292,7 +304,8 @@ class FakeJobs : public Jobs {
   Result<void> remove_schedule(const std::string&) override { return unused(); }
   Result<void> pause_schedule(PauseSchedule) override { return unused(); }
   Result<void> set_timer(SetTimer) override { return unused(); }
-  // A continuous timer whose jobs are of `kind`; a wake makes one, unless two live or it is paused.
+  // A continuous timer with jobs of `kind`; a wake creates one, unless two are live or it is
+  // paused.
   void set_timer(const std::string& name, std::string kind, Continuous rule) {
     MutexLock lock(mutex_);
     ScheduleInfo& info = schedules_[name];
@@ -307,7 +320,7 @@ class FakeJobs : public Jobs {
   std::function<std::optional<Error>()> on_get_schedule;
   int schedule_reads = 0;
   std::vector<JobId> woken;          // 0 = skipped
-  std::map<JobId, JobState> states;  // that get() tells, instead of running
+  std::map<JobId, JobState> states;  // that get() returns instead of running
   std::vector<JobId> retried;
   Result<FireResult> trigger_schedule(const std::string& name, TickSource,
                                       std::optional<Overlap>) override {
@@ -377,6 +390,7 @@ class FakeJobs : public Jobs {
   Result<JobPage> list(const JobFilter&, int, JobId) override { return unused(); }
   Result<std::vector<QueueStats>> queues() override { return unused(); }
   Result<std::vector<WorkerInfo>> workers() override { return unused(); }
+  Result<WorkerInfo> command_worker(CommandWorker) override { return unused(); }
 
  private:
   struct Lease {
@@ -388,7 +402,7 @@ class FakeJobs : public Jobs {
   };
   struct Session {
     std::string worker;
-    Token token = 0;  // 0 = nobody holds it
+    Token token = 0;  // 0 = no holder
     Duration lease{0};
     std::string state;
   };
@@ -418,6 +432,7 @@ class FakeJobs : public Jobs {
   CondVar changed_;
   std::deque<ClaimedJob> waiting_;
   std::vector<JobId> cancels_;
+  WorkerCommand command_ = WorkerCommand::none;
   std::map<std::string, Lease> leases_;
   std::map<SessionKey, Session> sessions_;
   std::map<std::string, ScheduleInfo> schedules_;

@@ -1,4 +1,4 @@
-// The finisher: sends outcomes, as many per call as there are, until the server has answered.
+// The finisher: sends all waiting outcomes in each call, until the server has answered.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ std::size_t outcome_bytes(const Outcome& outcome) {
   return 64 + std::visit(Size{}, outcome);
 }
 
-// What handlers of this process say is not refused: an attempt has been made.
+// Cuts outcomes of handlers to their limits instead of refusing them: an attempt has been made.
 void hold_within_bounds(Outcome& outcome) {
   const auto hold = [](std::optional<Duration>& time) {
     if (time) time = std::clamp(*time, kMinBreakerTime, kMaxBreakerTime);
@@ -60,8 +60,8 @@ Finish WorkerRuntime::State::next_finish() {
   return batch;
 }
 
-// The job of an outcome that the server will never take is dead: run again it would end alike.
-// False: it is run again after its lease.
+// If the server permanently refuses the outcome of a job, the job becomes dead: a retry would end
+// the same way. Returns false if that failed; then the job runs again after its lease.
 bool WorkerRuntime::State::bury(const JobOutcome& refused, const std::string& message) {
   const bool again = std::holds_alternative<Dead>(refused.outcome);
   if (again || MS_MUTANT(refused_outcome_dropped)) return false;
@@ -69,7 +69,7 @@ bool WorkerRuntime::State::bury(const JobOutcome& refused, const std::string& me
   return true;
 }
 
-void WorkerRuntime::State::tally(const Finish& batch, const FinishResult& result) {
+void WorkerRuntime::State::count_outcomes(const Finish& batch, const FinishResult& result) {
   struct Count {
     WorkerStats& stats;
     void operator()(const Complete&) const { ++stats.completed; }
@@ -127,7 +127,7 @@ void WorkerRuntime::State::send(Finish batch) {
       ++stats.finishes;
     }
     const Result<FinishResult> result = jobs.finish(batch);
-    if (result) return tally(batch, *result);
+    if (result) return count_outcomes(batch, *result);
     const Error& error = result.error();
     const Log::Fields fields = {{"jobs", fmt::to_string(batch.results.size())},
                                 {"error", std::string(error.name())},
@@ -154,7 +154,7 @@ void WorkerRuntime::State::send(Finish batch) {
   }
 }
 
-// Something in the batch is refused for good: the others must not suffer for it.
+// A part of the batch is refused permanently: send the others separately.
 void WorkerRuntime::State::send_one_by_one(Finish batch) {
   for (JobOutcome& outcome : batch.results) {
     Finish one{.worker = batch.worker};

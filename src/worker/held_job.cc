@@ -1,4 +1,4 @@
-// HeldJob: one job that is renewed until it is finished, given back or lost.
+// HeldJob: one job that is renewed until it is finished, returned or lost.
 #include "worker/held_job.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ Error lost_job_error(JobId id) {
                .message = fmt::format("job {}: it was not ours any more", id)};
 }
 
-// What goes into JSON as it is.
+// Checks payloads that are copied into JSON unchanged.
 Result<void> check_payloads(const Complete& complete) {
   if (!complete.result.empty()) MS_TRY(check_json("result", complete.result));
   for (std::size_t i = 0; i < complete.next.size(); ++i) {
@@ -36,7 +36,7 @@ Result<void> check_payloads(const Complete& complete) {
   return validate_next(complete.next);
 }
 
-// The same at this door as at a server's: it is read as a server reads it.
+// Applies the same checks as a server's input decoder.
 Result<Finish> checked(const Finish& finish) {
   if (const auto* complete = std::get_if<Complete>(&finish.results.front().outcome))
     MS_TRY(check_payloads(*complete));
@@ -67,13 +67,13 @@ struct HeldJob::State {
   Jobs& jobs;
   const std::string worker;
   const ClaimedJob job;
-  const Duration lease;  // as asked for
+  const Duration lease;  // as requested
   std::stop_source stop;
 
   Mutex mutex;
   bool cancelled MS_GUARDED_BY(mutex) = false;
   bool ended MS_GUARDED_BY(mutex) = false;  // finished, or known to be lost
-  Renewing renewing;                        // the last: its threads see the others
+  Renewing renewing;                        // the last member: its threads use the others
 };
 
 Result<Duration> HeldJob::State::renew() {
@@ -106,7 +106,7 @@ void HeldJob::State::give_back() {
   if (renewing.lost()) return;
   Finish back{.worker = worker, .results = {}};
   back.results.push_back({job.id, job.token, given_back(job)});
-  (void)report(std::move(back));  // if that fails, its lease ends
+  (void)report(std::move(back));  // if this fails, the lease expires
 }
 
 HeldJob::HeldJob(std::shared_ptr<State> state) : state_(std::move(state)) {}
@@ -170,7 +170,7 @@ Result<HeldJob> hold_job(Jobs& jobs, const Clock& clock, Random& random, JobId i
                    fmt::format("lease {}: must be {} to {}", format_duration(options.lease),
                                format_duration(kMinLease), format_duration(kMaxLease)));
   }
-  // A claim names the queue too.
+  // A claim also needs the queue.
   MS_TRY_ASSIGN(const Job job, jobs.get(id));
   MS_TRY(check_not_reserved("queue", job.queue));
   std::string worker = random.hex128();

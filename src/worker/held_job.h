@@ -1,4 +1,4 @@
-// Holding a job from a program: a claim by its id, renewals, and one outcome.
+// Holds one job in a program: a claim by id, renewals, and one outcome.
 #pragma once
 
 #include "broker/jobs.h"

@@ -1,4 +1,4 @@
-// HeldSession: a session that is renewed, with the job that it runs, until it is released or lost.
+// HeldSession: a session and its running job, renewed until the session is released or lost.
 #include "worker/held_session.h"
 
 #include <fmt/format.h>
@@ -40,7 +40,7 @@ struct HeldSession::State {
   Result<Duration> renew();
   void renew_job() MS_EXCLUDES(mutex);
   void take(ClaimedJob job) MS_REQUIRES(mutex);
-  // Refuses what comes too late.
+  // Refuses calls after the session is lost.
   Result<void> still_held() const;
   Result<void> release() MS_EXCLUDES(mutex);
 
@@ -49,13 +49,13 @@ struct HeldSession::State {
   const std::string worker;
   const SessionKey session;
   const Token token;
-  const Duration lease;  // as asked for
+  const Duration lease;  // as requested
 
   Mutex mutex;
   std::string value MS_GUARDED_BY(mutex);
   std::optional<ClaimedJob> came_with MS_GUARDED_BY(mutex);  // the accept, for the first next()
   std::optional<Renewal> running MS_GUARDED_BY(mutex);       // the job that is not finished
-  Renewing renewing;                                         // the last: its threads see the others
+  Renewing renewing;                                         // last member: its threads use others
 };
 
 Result<Duration> HeldSession::State::renew() {
@@ -64,7 +64,7 @@ Result<Duration> HeldSession::State::renew() {
   return grant.lease;
 }
 
-// What it answers is not heeded: a job that is lost or cancelled is told so by its finish.
+// Ignores the result: the finish of a lost or cancelled job reports it.
 void HeldSession::State::renew_job() {
   Renew renew{.worker = worker, .leases = {}, .lease = lease};
   {
@@ -157,7 +157,7 @@ Result<std::optional<ClaimedJob>> HeldSession::next(Duration wait) {
   for (;;) {
     const Duration slice =
         std::clamp(end - s.clock.now().instant, Duration(0), Duration(kMaxClaimWait));
-    Claim claim{.worker = s.worker, .queues = {session_line(s.session)}, .lease = s.lease};
+    Claim claim{.worker = s.worker, .queues = {session_queue(s.session)}, .lease = s.lease};
     claim.session_token = s.token;
     Result<ClaimResult> claimed = s.jobs.claim(std::move(claim), slice, s.renewing.stop_token());
     if (!claimed) {
@@ -222,8 +222,8 @@ struct Accepted {
   std::optional<ClaimedJob> job;
 };
 
-// The next free one. What it waited for in one call may be as old as the wait: a lease that is left
-// is reckoned from the answer, see Broker.
+// Accepts the next free session. The answer's lease may be as old as the wait of the call. The
+// broker measures the remaining lease from the answer, see Broker.
 Result<Accepted> accept_next(Jobs& jobs, const Clock& clock, const std::string& worker,
                              const std::string& queue, const SessionOptions& options) {
   const Instant end = clock.now().instant + options.wait;
@@ -231,7 +231,7 @@ Result<Accepted> accept_next(Jobs& jobs, const Clock& clock, const std::string& 
   for (;;) {
     const Duration wait =
         std::clamp(end - clock.now().instant, Duration(0), Duration(kMaxClaimWait));
-    Claim claim{.worker = worker, .queues = {accept_line(queue)}, .lease = options.lease};
+    Claim claim{.worker = worker, .queues = {accept_queue(queue)}, .lease = options.lease};
     claim.facts = facts;
     MS_TRY_ASSIGN(ClaimResult result, jobs.claim(std::move(claim), wait, options.stop));
     if (result.session) {
@@ -262,7 +262,7 @@ Result<HeldSession> hold_session(Jobs& jobs, const Clock& clock, Random& random,
   std::string worker = random.hex128();
   const Instant asked = clock.now().instant;
   MS_TRY_ASSIGN(Accepted accepted, accept(jobs, clock, worker, queue, options));
-  // A grant by key is as old as the call; a wait for the next one is not part of its lease.
+  // A grant by key is as old as the call; the wait for the next session is not part of its lease.
   const bool waited = options.key.empty();
   const Instant from = waited ? clock.now().instant : asked;
   auto state = std::make_shared<HeldSession::State>(
@@ -272,7 +272,7 @@ Result<HeldSession> hold_session(Jobs& jobs, const Clock& clock, Random& random,
     state->value = std::move(accepted.grant.state);
     if (accepted.job) state->came_with = std::move(accepted.job);
   }
-  // How long the answer was on its way, nobody knows: the first renewal, at once, says it.
+  // The travel time of the answer is unknown, so the first renewal is sent at once.
   const auto first = waited ? Renewing::First::at_once : Renewing::First::in_time;
   if (auto started = state->renewing.start(from, accepted.grant.lease, first); !started) {
     (void)state->release();

@@ -1,11 +1,11 @@
-// Holding a session from a program: accept, and the calls of a holder.
+// Holds a session in a program: accept, and the calls of a holder.
 //
 //   accept ──▶ held ──(a third of the lease)──▶ renew session, and its running job ──▶ … release
 //                │                                  │ no answer until lost_at            ▲
 //                └──────────── lost ◀───────────────┘                                    │ scope
 //                exit
 //
-// Kept alive and lost as renewing.h says; the job that runs is renewed with it.
+// renewing.h describes how it is renewed and lost; the running job is renewed with it.
 #pragma once
 
 #include "broker/jobs.h"

@@ -1,4 +1,4 @@
-// A session held by a program: its jobs one by one, kept while it can be, given back at the end.
+// A session held by a program: its jobs one by one, renewed while possible, released at the end.
 #include "worker/held_session.h"
 
 #include <doctest/doctest.h>
@@ -41,14 +41,14 @@ TEST_CASE("a held session is renewed until the end of the scope, which releases 
   CHECK(rig.hold({.key = kSession.key, .lease = 300ms}));
 }
 
-TEST_CASE("somebody else's session is refused") {
+TEST_CASE("a session with another holder is refused") {
   HeldSessionRig rig;
   auto first = rig.hold({.key = kSession.key});
   REQUIRE(first);
   CHECK(rig.hold({.key = kSession.key}).error().code == ErrorCode::lease_held);
 }
 
-TEST_CASE("the jobs of a held session come one by one, and the state goes with their ends") {
+TEST_CASE("the jobs of a held session come one by one, and their ends carry the state") {
   HeldSessionRig rig;
   auto session = rig.hold({.key = kSession.key});
   REQUIRE(session);
@@ -64,7 +64,7 @@ TEST_CASE("the jobs of a held session come one by one, and the state goes with t
   CHECK(session->finish(**job, Complete{}, R"({"n":2})"));
   CHECK(session->state() == R"({"n":2})");
   const Claim claim = rig.jobs.with_lock([&] { return rig.jobs.claims.back(); });
-  CHECK(claim.queues == std::vector<std::string>{session_line(kSession)});
+  CHECK(claim.queues == std::vector<std::string>{session_queue(kSession)});
   CHECK(claim.session_token == session->token());
   const Finish finish = rig.jobs.with_lock([&] { return rig.jobs.finishes.back(); });
   CHECK(finish.results.at(0).session_state == R"({"n":2})");
@@ -75,7 +75,7 @@ TEST_CASE("the jobs of a held session come one by one, and the state goes with t
   CHECK(rig.jobs.get_session(kSession)->state == "7");
 }
 
-TEST_CASE("the next free session comes with its job, which is given back if nobody takes it") {
+TEST_CASE("the next free session comes with its job, which is released if it is not taken") {
   HeldSessionRig rig;
   CHECK(rig.hold({}).error().code == ErrorCode::lease_held);
   rig.jobs.next_session = kSession;
@@ -96,7 +96,7 @@ TEST_CASE("the next free session comes with its job, which is given back if nobo
   CHECK((*job)->id == next);
 }
 
-TEST_CASE("a held session that is released gives back the job that was not finished") {
+TEST_CASE("a released session releases its unfinished job") {
   HeldSessionRig rig;
   auto session = rig.hold({.key = kSession.key});
   REQUIRE(session);
@@ -123,7 +123,7 @@ TEST_CASE("the job of a held session is renewed with it") {
   CHECK(session->finish(**job, Complete{}));
 }
 
-TEST_CASE("a holder hears that its session is lost, at once or before the lease ends") {
+TEST_CASE("a holder learns that its session is lost, at once or before the lease ends") {
   HeldSessionRig rig;
   for (const bool away : {false, true}) {
     CAPTURE(away);

@@ -1,4 +1,4 @@
-// Kinds with a concurrency of their own: what a worker claims while some of them are full.
+// Kinds with their own concurrency: what a worker claims while some of them are full.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -27,7 +27,7 @@ TEST_CASE("only kinds with a handler are claimed, and none beyond its own concur
   for (int i = 0; i < 3; ++i) rig.jobs.add("narrow");
   rig.jobs.add("unknown");
   REQUIRE(worker.start().has_value());
-  // While the narrow one is busy only wide ones are asked for, and are done.
+  // While the narrow kind is busy, only wide ones are claimed and run.
   REQUIRE(rig.jobs.await([&] {
     return rig.jobs.parked == 1 && rig.jobs.claims.back().kinds == std::vector<std::string>{"wide"};
   }));
@@ -58,7 +58,7 @@ TEST_CASE("a kind that was full is claimed again as soon as it has room") {
   REQUIRE(rig.jobs.await([&] {
     return rig.jobs.parked == 1 && rig.jobs.claims.back().kinds == std::vector<std::string>{"wide"};
   }));
-  // No job comes that would end the claim.
+  // No job arrives that would end the claim.
   go.release(2);
   REQUIRE(rig.jobs.await_outcomes(2));
   worker.request_stop();

@@ -1,4 +1,4 @@
-// do_once and do_every: what a lease and the value it carries are good for.
+// do_once and do_every: two patterns that use a lease and its value.
 //
 // Source: DoOnce and DoEvery of AutoRenewLease (Azure samples), without their polling.
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace mainspring {
 namespace {
 
 constexpr Duration kPatternTryAgain = std::chrono::milliseconds(200);
-// At the longest, so that a wall clock that is set is noticed.
+// The longest sleep, so that a changed wall clock is noticed.
 constexpr Duration kLongestSleep = std::chrono::seconds(60);
 
 struct LeaseMark {
@@ -37,7 +37,7 @@ Result<LeaseMark> mark_of(const std::string& name, const std::string& value) {
                                       name, in.error().message)};
 }
 
-// Sleeps until told to stop, or for so long.
+// Sleeps for a time, or until stop is requested.
 class Nap {
  public:
   void sleep(Duration limit, const std::stop_token& stop, const std::stop_token& lost) {
@@ -56,7 +56,7 @@ class Nap {
   CondVar wake_;
 };
 
-// The action is done: that must be known, or it is done again.
+// Records that the action is done, else it would run again.
 Result<void> record(AutoRenewLease& lease, const std::string& value, const std::stop_token& stop) {
   for (;;) {
     const Result<void> kept = lease.set_value(value);
@@ -66,7 +66,7 @@ Result<void> record(AutoRenewLease& lease, const std::string& value, const std::
   }
 }
 
-// Runs the action every interval while the lease is held. Ok = stopped, or lost the lease.
+// Runs the action every interval while the lease is held. Success = stopped, or lost the lease.
 Result<void> run_holding(AutoRenewLease& lease, const Clock& clock, Duration interval,
                          const LeaseAction& action, const std::stop_token& stop) {
   MS_TRY_ASSIGN(LeaseMark mark, mark_of(lease.name(), lease.value()));

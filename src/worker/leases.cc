@@ -1,4 +1,4 @@
-// Leases: the renewer keeps them, the watcher tells handlers when they end or time is up.
+// Leases: the renewer renews them; the watcher stops handlers when their lease or time limit ends.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,25 +11,25 @@
 namespace mainspring {
 namespace {
 
-// The handler hears so long before the server may give the job away.
+// How long before the server may give the job away the handler is asked to stop.
 Duration margin(Duration lease) {
   return std::min(lease / 6, Duration(std::chrono::seconds(5)));
 }
-// Between two renewals of a job, at the least.
+// The shortest time between two renewals of a job.
 constexpr Duration kLeastRenewal = std::chrono::seconds(1);
-// After a renewal that got no answer.
+// Pause after a renewal without an answer.
 constexpr Duration kRenewPause = std::chrono::milliseconds(500);
-// A handler that has ended waits so long for room for the messages that it sent.
+// How long an attempt whose handler has returned waits to send its messages.
 constexpr Duration kWaitForRoom = std::chrono::seconds(10);
-// An attempt that is complete waits so long at most until its warning is stored.
+// How long a completed attempt waits until its warning is stored.
 constexpr Duration kWaitForWarning = std::chrono::seconds(2);
 constexpr std::size_t kWarningFrameBytes = 80;  // around the text of a warning
-// At the longest, so that sleep of the whole machine is noticed soon after it: waits do not count
-// it, the clock does.
+// The longest sleep of the watcher, so that a suspend of the machine is noticed soon after it: the
+// clock counts suspended time, waits do not.
 constexpr Duration kLongestLeaseLook = std::chrono::seconds(1);
-// A watcher that has not looked for longer did not run.
+// If the watcher's last check is older than this, the process stood still.
 constexpr Duration kStandstillLook = std::chrono::seconds(3);
-// For so long it waits for the answer to whether a lease is still held.
+// How long it then waits for the answer whether a lease is still held.
 constexpr Duration kAskFirst = std::chrono::seconds(5);
 
 Error too_many_memos(JobId id) {
@@ -48,15 +48,15 @@ std::size_t bytes_of(const Attempt& attempt) {
 }  // namespace
 
 void WorkerRuntime::State::set_lease(Attempt& attempt, Instant from, Duration lease) {
-  // Near a job's time limit the server grants less and less; before a restart, more than was asked.
+  // Near a job's time limit the server grants shorter leases; before a restart, longer ones.
   attempt.renew_at = from + std::max(std::min(lease, options.lease) / 3,
                                      std::min(options.lease / 12, kLeastRenewal));
   attempt.lease_end = from + (lease - margin(lease));
   wake_by(attempt);
 }
 
-// Deadlines of new attempts are mostly later than what renewer and watcher sleep for: they are
-// woken only if not, and look at all attempts when they wake.
+// Deadlines of new attempts are usually later than the wake-up times of the renewer and the
+// watcher. These are woken only for earlier deadlines, and check all attempts when they wake.
 void WorkerRuntime::State::wake_by(Attempt& attempt) {
   if (attempt.renew_at < renewer_wake) {
     renewer_wake = attempt.renew_at;
@@ -104,7 +104,7 @@ void WorkerRuntime::State::ignore(Attempt& attempt, RemarkFault fault, std::stri
             {"what", std::string(cut_text(text, kMaxWarningBytes))}});
 }
 
-// The server has these counts; others may have been added meanwhile.
+// The server has these counts; further remarks may have been added meanwhile.
 void WorkerRuntime::State::forget_warning(Attempt& attempt,
                                           const std::optional<IgnoredRemarks>& sent) {
   if (!sent || !attempt.warning) return;
@@ -122,7 +122,7 @@ Result<void> WorkerRuntime::State::flush(Attempt& attempt) {
   ++flushing;
   const auto waits = [&] { return attempt.stored < goal && !attempt.lost; };
   if (waits()) renewer_cv.notify_one();
-  // There may never be room for its messages: then it does not wait on when it is told to stop.
+  // There may never be room for its messages, so stop waiting when stop is requested.
   while (waits() && (!no_room || attempt.reason.load() == StopReason::none)) stored_cv.wait(mutex);
   --flushing;
   if (waits()) {
@@ -152,7 +152,7 @@ Result<void> WorkerRuntime::State::say(Attempt& attempt, std::string json) {
   if (attempt.not_sent) return *attempt.not_sent;
   if (attempt.lost || full()) {
     const char* why =
-        attempt.lost ? "its lease is lost" : "it is told to stop, and too many messages are unsent";
+        attempt.lost ? "its lease is lost" : "the job must stop, and too many messages are unsent";
     return Error{.code = ErrorCode::conflict,
                  .message = fmt::format("job {}: {}", attempt.job.id, why)};
   }
@@ -161,8 +161,8 @@ Result<void> WorkerRuntime::State::say(Attempt& attempt, std::string json) {
   return {};
 }
 
-// Waits until everything that a handler said is stored, now that it has ended: what it said comes
-// before how it ended, and the next attempt needs the checkpoint before it can begin.
+// Waits until all reports of an ended handler are stored: they must be stored before its outcome,
+// and the next attempt needs the checkpoint before it can start.
 void WorkerRuntime::State::flush_last(Attempt& attempt, bool complete) {
   MutexLock lock(mutex);
   const Instant warned_by = clock.now().instant + kWaitForWarning;
@@ -189,7 +189,7 @@ void WorkerRuntime::State::flush_last(Attempt& attempt, bool complete) {
       Error{.code = ErrorCode::overloaded, .message = "the server has no room for new jobs"};
 }
 
-// As many as fit. Up to which `said` this renewal goes then.
+// Takes the messages that fit. Returns the value of `said` that the renewal then covers.
 std::uint64_t WorkerRuntime::State::take_messages(const Attempt& attempt, Renewal& renewal,
                                                   std::size_t& bytes) {
   renewal.first_seq = attempt.next_seq;
@@ -232,7 +232,7 @@ Renew WorkerRuntime::State::gather_renew(bool all, std::vector<Sent>& sent) {
     Renewal renewal{.id = id, .token = attempt->job.token};
     std::uint64_t said = attempt->stored;
     std::size_t memos = 0;
-    // What does not fit goes with the next call; the lease itself always goes.
+    // Reports that do not fit are sent with the next call; the lease itself is always renewed.
     if (pending && (bytes == 0 || bytes + bytes_of(*attempt) <= kMaxCallBytes)) {
       bytes += bytes_of(*attempt);
       renewal.progress = attempt->progress;
@@ -278,6 +278,7 @@ void WorkerRuntime::State::renewed(const RenewResult& result, const std::vector<
     if (const auto it = by_id.find(id); it != by_id.end()) lose(it->second->attempt, true);
   }
   if (!MS_MUTANT(worker_ignores_cancel)) cancel_wanted(result.cancel);
+  obey(result.command);
   stored_cv.notify_all();
 }
 
@@ -294,7 +295,7 @@ void WorkerRuntime::State::renew_failed(const Error& error, const std::vector<Se
     if (MS_MUTANT(worker_forgets_unanswered_messages)) one.attempt->messages.clear();
   }
   if (!refused) return;
-  // The server will never take these reports; the leases must not suffer for it.
+  // The server permanently refuses these reports; the leases must still be renewed.
   for (const Sent& one : sent) {
     answer_memos(*one.attempt, one.memos, error);
     forget_warning(*one.attempt, one.warning);
@@ -312,7 +313,7 @@ void WorkerRuntime::State::renew_failed(const Error& error, const std::vector<Se
 
 void WorkerRuntime::State::run_renewer() {
   mutex.lock();
-  Instant retry_at;  // after a failure: not before
+  Instant retry_at;  // no retry before this, after a failure
   while (!leases_end) {
     const Instant now = clock.now().instant;
     const Instant due = std::max(renew_due(), retry_at);
@@ -343,7 +344,7 @@ void WorkerRuntime::State::run_renewer() {
       renew_failed(result.error(), sent);
       retry_at = clock.now().instant + std::min(kRenewPause, options.lease / 12);
     }
-    // What was said meanwhile, did not fit, or failed.
+    // Reports that were added meanwhile, did not fit, or failed.
     for (const auto& [id, attempt] : active) {
       const bool more = result && attempt->messages.size() >= kMaxMessages;
       const Duration pause = more ? Duration(0) : Context::kReportInterval;
@@ -359,7 +360,7 @@ void WorkerRuntime::State::tell(const AttemptPtr& attempt, StopReason reason) {
   if (!attempt->reason.compare_exchange_strong(none, reason)) return;
   to_tell.push_back(attempt);
   watcher_cv.notify_one();
-  stored_cv.notify_all();  // who waits for room does so no longer
+  stored_cv.notify_all();  // nothing waits for room any more
 }
 
 void WorkerRuntime::State::lose(const AttemptPtr& attempt, bool confirmed) {
@@ -370,7 +371,7 @@ void WorkerRuntime::State::lose(const AttemptPtr& attempt, bool confirmed) {
     active.erase(it);
   }
   stored_cv.notify_all();
-  if (!attempt->started) return wake_slot();  // a slot that takes it will drop it
+  if (!attempt->started) return wake_slot();  // the slot that takes it drops it
   ++stats.lease_lost;
   log.warn("lease lost", {{"job", fmt::to_string(attempt->job.id)},
                           {"kind", attempt->job.kind},
@@ -387,7 +388,7 @@ void WorkerRuntime::State::cancel_wanted(const std::vector<JobId>& ids) {
       tell(attempt, StopReason::cancelled);
       continue;
     }
-    // Not begun: nobody needs to be told.
+    // Not started: no handler to stop.
     active.erase(it);
     attempt->lost = true;
     done.push_back({id, attempt->job.token, CancelJob{}});
@@ -395,8 +396,8 @@ void WorkerRuntime::State::cancel_wanted(const std::vector<JobId>& ids) {
   }
 }
 
-// The watcher looks once a second: after a longer gap this process stood still. A store of this
-// process knows of the gap too, so the worker asks it before it believes that a lease has ended.
+// The watcher checks once a second; after a longer gap this process stood still. A store in this
+// process stood still too, so the worker asks it before it treats a lease as ended.
 void WorkerRuntime::State::look_after_standstill(Instant now) {
   const Instant before = std::exchange(looked_at, active.empty() ? Instant::never() : now);
   if (before == Instant::never() || now - before <= kStandstillLook) return;
@@ -408,7 +409,7 @@ void WorkerRuntime::State::look_after_standstill(Instant now) {
   renewer_cv.notify_one();
 }
 
-// Tells whoever is over a limit, and reckons when to look again.
+// Stops handlers that are over a limit, and computes the time of the next check.
 void WorkerRuntime::State::look(Instant now) {
   look_after_standstill(now);
   const bool by_clock = jobs.leases_end() != LeasesEnd::here;
@@ -421,8 +422,8 @@ void WorkerRuntime::State::look(Instant now) {
       continue;
     }
     if (attempt->started && attempt->time_limit <= now) tell(attempt, StopReason::timeout);
-    const bool told = tell_at <= now || (stopping && attempt->kind->options.until_told);
-    if (attempt->started && told) tell(attempt, StopReason::shutdown);
+    const bool stops = tell_at <= now || (stopping && attempt->kind->options.until_stopped);
+    if (attempt->started && stops) tell(attempt, StopReason::shutdown);
     if (by_clock) watcher_wake = std::min(watcher_wake, attempt->lease_end);
     if (attempt->reason.load() == StopReason::none) {
       watcher_wake = std::min({watcher_wake, attempt->time_limit, tell_at});
@@ -436,17 +437,19 @@ void WorkerRuntime::State::run_watcher() {
   while (!leases_end) {
     const Instant now = clock.now().instant;
     look(now);
-    if (to_tell.empty() && !claim_ends) {
+    if (to_tell.empty() && !claim_ends && !stop_wanted) {
       watcher_cv.wait_for(mutex, watcher_wake == Instant::never() ? kForever : watcher_wake - now);
       continue;
     }
     std::vector<AttemptPtr> telling = std::move(to_tell);
     to_tell.clear();
     const bool ends_claim = std::exchange(claim_ends, false);
+    const bool stops = std::exchange(stop_wanted, false);
     std::stop_source claim = claim_stop;
     mutex.unlock();
     if (ends_claim) claim.request_stop();
     for (const AttemptPtr& attempt : telling) attempt->stop.request_stop();
+    if (stops) stop_on_command();
     mutex.lock();
   }
   mutex.unlock();

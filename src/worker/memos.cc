@@ -1,5 +1,5 @@
-// Results of steps: what earlier attempts kept is asked for when a handler wants it, what is new
-// goes with the next renewal, which is made at once.
+// Saved step results: results of earlier attempts are loaded when a handler needs them; new results
+// are sent with the next renewal, which is made at once.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ Result<std::string> Context::step(std::string_view name,
   if (stop_requested()) {
     return Error{
         .code = ErrorCode::conflict,
-        .message = fmt::format("step {} is not begun: {}", name, to_string(stop_reason()))};
+        .message = fmt::format("step {} did not start: {}", name, to_string(stop_reason()))};
   }
   MS_TRY_ASSIGN(std::string result, run());
   MS_TRY(remember(name, result));
@@ -76,7 +76,7 @@ Result<void> WorkerRuntime::State::remember(Attempt& attempt, Memo memo) {
   return lease_lost(attempt.job.id);
 }
 
-// As many as fit, the first in any case: how many.
+// Takes the results that fit, at least one. Returns their number.
 std::size_t WorkerRuntime::State::take_memos(const Attempt& attempt, Renewal& renewal,
                                              std::size_t& bytes) {
   for (const auto& waiting : attempt.memos) {

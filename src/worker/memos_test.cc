@@ -1,5 +1,5 @@
-// Steps of a handler: run once over all attempts, kept before the handler goes on, and by its
-// holder alone.
+// Steps of a handler run once over all attempts. Their results are saved before the handler
+// continues, and only by the holder of the job.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -21,7 +21,7 @@ std::string kept(WorkerRig& rig, JobId id, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("a step's result is at the server before the step answers") {
+TEST_CASE("a step's result is at the server before the step returns") {
   WorkerRig rig;
   rig.start([&](const ClaimedJob& job, Context& context) {
     const auto one = context.step("one", [] { return Result<std::string>("[1]"); });
@@ -39,7 +39,7 @@ TEST_CASE("a step's result is at the server before the step answers") {
   CHECK(rig.jobs.outcome<Complete>(1).result == "[1]");
 }
 
-TEST_CASE("a step that an earlier attempt ended is not run, and who has none asks for none") {
+TEST_CASE("a step of an earlier attempt does not run again; without steps nothing is requested") {
   WorkerRig rig;
   rig.jobs.kept[1] = {{"pay", R"({"id":"c1"})"}};
   std::atomic<int> runs = 0;
@@ -66,7 +66,7 @@ TEST_CASE("a step that an earlier attempt ended is not run, and who has none ask
   CHECK(rig.jobs.with_lock([&] { return rig.jobs.memo_reads; }) == reads);
 }
 
-TEST_CASE("what a step answers wrongly is not kept, and the next one is") {
+TEST_CASE("an invalid result of a step is not saved, and the next one is") {
   WorkerRig rig;
   rig.start([&](const ClaimedJob&, Context& context) {
     const auto answer = [](std::string text) {
@@ -88,7 +88,7 @@ TEST_CASE("what a step answers wrongly is not kept, and the next one is") {
   CHECK(kept(rig, 1, "pay") == "1");
 }
 
-TEST_CASE("a step whose renewal has no answer is kept by the next one") {
+TEST_CASE("a step whose renewal has no response is saved by the next renewal") {
   WorkerRig rig;
   rig.options.lease = 1s;
   std::atomic<int> calls = 0;
@@ -105,7 +105,7 @@ TEST_CASE("a step whose renewal has no answer is kept by the next one") {
   CHECK(kept(rig, 1, "pay") == "1");
 }
 
-TEST_CASE("leases are renewed while the server keeps no steps, and the step waits until it does") {
+TEST_CASE("leases are renewed while the server saves no steps, and the step waits until it does") {
   WorkerRig rig;
   rig.options.lease = 1s;
   std::atomic<int> refused = 0, bare = 0;
@@ -128,7 +128,7 @@ TEST_CASE("leases are renewed while the server keeps no steps, and the step wait
   CHECK(kept(rig, 1, "pay") == "1");
 }
 
-TEST_CASE("a step of a job that is lost answers so, and begins nothing more") {
+TEST_CASE("a step of a lost job returns an error and starts nothing") {
   WorkerRig rig;
   rig.jobs.on_renew = [](const Renew& renew) -> Result<RenewResult> {
     return RenewResult{.renewed = {}, .lost = {renew.leases.at(0).id}};
@@ -150,7 +150,7 @@ TEST_CASE("a step of a job that is lost answers so, and begins nothing more") {
   CHECK(runs == 1);
 }
 
-TEST_CASE("a job that has too many results of steps hears so") {
+TEST_CASE("a job with too many step results gets an error") {
   WorkerRig rig;
   rig.jobs.on_renew = [](const Renew& renew) -> Result<RenewResult> {
     return RenewResult{.renewed = {{1, renew.lease}}, .memos_full = {1}};
@@ -164,7 +164,7 @@ TEST_CASE("a job that has too many results of steps hears so") {
   REQUIRE(rig.jobs.await_outcomes(1));
 }
 
-TEST_CASE("a handler that is told to stop begins no step, and finds those that are kept") {
+TEST_CASE("a handler that must stop starts no step, and finds saved step results") {
   WorkerRig rig;
   rig.jobs.kept[1] = {{"one", "1"}};
   std::atomic<bool> began = false;
@@ -184,7 +184,7 @@ TEST_CASE("a handler that is told to stop begins no step, and finds those that a
   REQUIRE(rig.jobs.await_outcomes(1));
 }
 
-TEST_CASE("while the server does not answer what was kept is asked for again") {
+TEST_CASE("saved step results are requested again until the server answers") {
   WorkerRig rig;
   rig.jobs.kept[1] = {{"one", "1"}};
   int asked = 0;

@@ -1,4 +1,4 @@
-// Options of workers and kinds, and their rules.
+// Validates options of workers and kinds.
 #include <fmt/format.h>
 
 #include <algorithm>

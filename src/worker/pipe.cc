@@ -1,4 +1,4 @@
-// What a filter's output becomes.
+// Converts a filter's output to jobs.
 #include "worker/pipe.h"
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 namespace mainspring {
 namespace {
 
-constexpr std::size_t kShownBytes = 80;  // of an output that is refused
+constexpr std::size_t kShownBytes = 80;  // of a refused output
 
 // Members of an object as JSON text, by name.
 using Members = std::map<std::string, std::string, std::less<>>;
@@ -26,7 +26,7 @@ std::optional<Members> members_of(std::string_view text) {
   return out;
 }
 
-// The members of `output`, and those of `args` that it does not have.
+// The members of `output`, plus those of `args` that `output` does not have.
 std::string carried(const std::string& args, std::string output) {
   auto all = members_of(args);
   const auto over = members_of(output);

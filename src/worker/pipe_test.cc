@@ -1,4 +1,4 @@
-// What becomes of a filter's output.
+// How a filter's output becomes the next items.
 #include "worker/pipe.h"
 
 #include <doctest/doctest.h>
@@ -36,7 +36,7 @@ std::string refusal(std::string_view output) {
 
 using Args = std::vector<std::string>;
 
-TEST_CASE("what the next filter does not know passes through, what the output says counts") {
+TEST_CASE("unknown members pass through a filter, and members of the output replace them") {
   CHECK(args_of(R"({"size":2,"width":200})") == Args{R"({"file":"a.jpg","size":2,"width":200})"});
   CHECK(args_of("{}") == Args{R"({"file":"a.jpg","size":1})"});
   CHECK(args_of(R"({"size":null})") == Args{R"({"file":"a.jpg","size":null})"});
@@ -51,7 +51,7 @@ TEST_CASE("names that need escaping pass through as they are") {
   CHECK(next->at(0).args == R"({"a\"b":"c\n","x":{"y":[1, 2]},"é":1})");
 }
 
-TEST_CASE("no output drops the item, a list makes many of it") {
+TEST_CASE("no output drops the item, a list makes several items") {
   CHECK(args_of("").empty());
   CHECK(args_of("null").empty());
   CHECK(args_of("[]").empty());
@@ -59,7 +59,7 @@ TEST_CASE("no output drops the item, a list makes many of it") {
         Args{R"({"file":"a.jpg","page":1,"size":1})", R"({"file":"a.jpg","page":2,"size":1})"});
 }
 
-TEST_CASE("an output that is no item is refused, and says what it was") {
+TEST_CASE("an invalid output is refused with the reason") {
   CHECK(refusal(R"("done")") ==
         R"(the output "done": must be an object, a list of objects, or nothing)");
   refusal("7");
@@ -72,7 +72,7 @@ TEST_CASE("an output that is no item is refused, and says what it was") {
   CHECK(refusal(many + "]") == "the output is a list of more than 1000 items");
 }
 
-TEST_CASE("who sent it, how urgent it is and whose turn it is go on with the item") {
+TEST_CASE("sender, priority and session are passed on with the item") {
   ClaimedJob first = item();
   auto next = pass_on(first, "{}", kTo);
   REQUIRE(next.has_value());

@@ -1,4 +1,4 @@
-// The variables of ProgramAccess.
+// Sets the variables of ProgramAccess.
 #include "worker/program_access.h"
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@ bool is_away(const Error& error) {
     case ErrorCode::unavailable:
     case ErrorCode::timeout:
     case ErrorCode::overloaded:
-    case ErrorCode::unauthenticated:  // the server has been moved, or the token is being replaced
+    case ErrorCode::unauthenticated:  // the server is being migrated, or the token replaced
       return true;
     default:
       return false;

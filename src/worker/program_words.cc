@@ -1,4 +1,4 @@
-// Reading and writing what programs and jobs say to each other.
+// Parses and writes the lines that programs and jobs exchange.
 #include "worker/program_words.h"
 
 #include <fmt/format.h>
@@ -112,7 +112,7 @@ constexpr JsonField<Said> kChildFields[] = {
     {"snooze", [](JsonReader& in, Said& said) { return in.duration(said.snooze.emplace(0)); }},
 };
 
-constexpr std::size_t kShownBytes = 80;  // of a line that is not understood
+constexpr std::size_t kShownBytes = 80;  // of an invalid line
 constexpr std::size_t kMaxNames = 64;    // in such a line
 
 bool read_all(std::string_view line, Speaker speaker, ProgramSaid& said, std::string& why) {
@@ -158,8 +158,7 @@ void append_member(std::string& object, std::string_view name, std::string_view 
   object += value;
 }
 
-// The names of the members of a JSON object of which only the beginning is known, or which is
-// malformed. Empty = it is no object.
+// The member names of a JSON object that is truncated or malformed. Empty = not an object.
 std::vector<std::string_view> names_in(std::string_view text) {
   std::vector<std::string_view> names;
   int depth = 0;
@@ -191,7 +190,7 @@ std::vector<std::string_view> names_in(std::string_view text) {
   return names;
 }
 
-// A line none of whose members can be read.
+// A line without any readable member.
 ProgramSaid unread_line(std::string_view line, Speaker speaker, RemarkFault fault,
                         const std::string& why) {
   ProgramSaid said;
@@ -217,7 +216,7 @@ ProgramSaid unread_line(std::string_view line, Speaker speaker, RemarkFault faul
   return said;
 }
 
-// Each member by itself: those that are not understood do not spoil the others.
+// Parses each member separately: an invalid member does not affect the others.
 ProgramSaid parse_members(std::string_view line, Speaker speaker) {
   std::map<std::string, std::string, std::less<>> members;
   JsonReader in(line, JsonReader::Unknown::skip);
@@ -340,7 +339,7 @@ ProgramEnd program_end_of(const ProcessEnd& end) {
 }
 
 namespace {
-// Of a program that the kernel may have killed for it, or something of it.
+// For a program that the kernel may have killed, or part of it, for lack of memory.
 std::string memory_of(const ProcessEnd& end) {
   std::string out = end.oom ? " (out of memory: over its limit)" : "";
   if ((end.oom || end.signal == SIGKILL) && end.peak_memory)

@@ -1,9 +1,9 @@
-// A worker whose outcomes the server does not take.
+// A worker whose outcomes the server does not accept.
 #include "worker/worker_rig.h"
 
 namespace mainspring {
 
-TEST_CASE("an outcome that is refused for good is counted, and told if the token is the reason") {
+TEST_CASE("an outcome that is refused for good is counted, and logged if the token is the reason") {
   WorkerRig rig;
   rig.jobs.on_finish = [](const Finish&) -> Result<FinishResult> {
     return Error{.code = ErrorCode::unauthenticated, .message = "the token has been revoked"};
@@ -20,7 +20,7 @@ TEST_CASE("an outcome that is refused for good is counted, and told if the token
   CHECK(told == "the token has been revoked");
 }
 
-TEST_CASE("a job whose outcome the server never takes is dead, and is not run again") {
+TEST_CASE("a job whose outcome the server never accepts is dead and does not run again") {
   WorkerRig rig;
   int calls = 0;
   rig.jobs.on_finish = [&](const Finish& finish) -> Result<FinishResult> {

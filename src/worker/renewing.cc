@@ -1,4 +1,4 @@
-// Renewing: one thread that calls, and one that looks at the clock.
+// Renewing: one thread that renews, and one that watches the clock.
 #include "worker/renewing.h"
 
 #include <fmt/format.h>
@@ -12,12 +12,12 @@
 namespace mainspring {
 namespace {
 
-constexpr Duration kRetryPause = std::chrono::milliseconds(500);  // after one without an answer
-// At the longest, so that sleep of the whole machine is noticed soon after it: waits do not count
-// it, the clock does.
+constexpr Duration kRetryPause = std::chrono::milliseconds(500);  // after a call without an answer
+// The longest sleep, so that a suspend of the machine is noticed soon after it: the clock counts
+// suspended time, waits do not.
 constexpr Duration kLongestLook = std::chrono::seconds(1);
-// A watcher that has not looked for longer did not run. For a while it asks before it believes
-// that the lease has ended.
+// If the watcher's last check is older than this, the process stood still. Then it asks for a while
+// before it treats the lease as ended.
 constexpr Duration kLongGap = std::chrono::seconds(3);
 constexpr Duration kTimeToAsk = std::chrono::seconds(5);
 
@@ -44,7 +44,7 @@ Result<void> Renewing::start(Instant sent, Duration granted, First first) {
 }
 
 void Renewing::note(Instant sent, Duration granted) {
-  const Instant from = MS_MUTANT(renewal_reckoned_from_answer) ? clock_.now().instant : sent;
+  const Instant from = MS_MUTANT(renewal_measured_from_answer) ? clock_.now().instant : sent;
   granted_ = granted;
   renew_at_ = from + granted / 3;
   lost_at_ = std::max(lost_at_, from + (granted - lease_margin(granted)));
@@ -106,7 +106,7 @@ void Renewing::run_watcher() {
       watcher_cv_.wait_for(mutex_, std::min(left, kLongestLook));
     }
   }
-  // A loss that the renewer finds while it is ended is told all the same.
+  // A loss that the renewer detects during end() is still reported.
   const bool tell = lost_;
   mutex_.unlock();
   if (!tell) return;

@@ -1,12 +1,12 @@
-// Renewing: keeps one lease alive until it is ended or lost. What holders of leases by name and of
-// sessions have in common.
+// Renewing: renews one lease until it is ended or lost. Used by holders of named leases and of
+// sessions.
 //
 //   start ──▶ held ──(a third of the lease)──▶ renew ──▶ …           end
 //                │                               │ no answer          ▲
-//                └───────── lost ◀───────────────┘ until then         │ whoever holds it
+//                └───────── lost ◀───────────────┘ until then         │ the holder
 //
-// Two threads: one renews and may be stuck in a call, the other one watches the deadline. That is
-// reckoned from before the last answered renewal was sent, less a margin, so that the holder hears
+// Two threads: one renews and may block in a call; the other watches the deadline. The deadline is
+// measured from before the last answered renewal was sent, less a margin, so that the holder learns
 // of the loss before the store gives the lease away.
 #pragma once
 
@@ -26,17 +26,17 @@ class Renewing {
  public:
   struct Calls {
     std::string what;  // for errors: "lease report"
-    // Answers how long it is granted for; lease_lost ends the holding, whatever else is tried
-    // again. On a thread of its own, without a lock.
+    // Returns the granted time. lease_lost ends the holding; other errors are retried. Called on a
+    // thread of its own, without a lock.
     std::function<Result<Duration>()> renew;
-    // What is renewed with it, behind it; on the same thread. Empty = nothing.
+    // Called after each renewal, on the same thread. Empty = nothing.
     std::function<void()> also{};
-    // On the watcher's thread, once. Empty = nobody wants to know.
+    // Called once, on the watcher's thread. Empty = nothing.
     std::function<void()> on_lost{};
     // See Jobs::leases_end().
     LeasesEnd ends = LeasesEnd::elsewhere;
   };
-  enum class First { in_time, at_once };  // when it is renewed first
+  enum class First { in_time, at_once };  // when the first renewal is sent
 
   // `clock` outlives it.
   Renewing(const Clock& clock, Calls calls) : clock_(clock), calls_(std::move(calls)) {}
@@ -44,14 +44,14 @@ class Renewing {
   Renewing(const Renewing&) = delete;
   Renewing& operator=(const Renewing&) = delete;
 
-  // `sent`: when that was asked for which it is granted. Errors: io_error (no threads: end it).
+  // `sent`: when the granted request was sent. Errors: io_error (no threads: call end()).
   Result<void> start(Instant sent, Duration granted, First first = First::in_time)
       MS_EXCLUDES(mutex_);
-  // It has been renewed by a call of somebody else.
+  // Another call has renewed the lease.
   void renewed(Instant sent, Duration granted) MS_EXCLUDES(mutex_);
-  // Somebody else was told so.
+  // Another call has found the lease lost.
   void lose() MS_EXCLUDES(mutex_);
-  // No renewal begins any more; waits for the one under way. False: it had been ended before.
+  // Starts no further renewal; waits for the current one. Returns false if it had ended before.
   bool end() MS_EXCLUDES(mutex_);
 
   bool lost() const MS_EXCLUDES(mutex_);

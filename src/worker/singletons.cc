@@ -1,4 +1,4 @@
-// Singleton jobs: their leases' names, and who waits for them.
+// Singleton jobs: names of their leases, and which jobs wait for a lease.
 #include "worker/singletons.h"
 
 #include <ctype.h>
@@ -110,7 +110,7 @@ bool Singletons::begin(const std::string& name) {
   return one.waiting = true;
 }
 
-// For how long to give the job back, if the lease was not to be had.
+// How long to return the job for, if it did not get the lease.
 Duration Singletons::end(const std::string& name, bool waited, bool held) {
   MutexLock lock(mutex_);
   Name& one = names_[name];

@@ -1,4 +1,4 @@
-// Singleton jobs: one at a time in the system, and who does not get its turn costs little.
+// Singleton jobs: one at a time in the system; jobs that must wait cost little.
 #include "worker/singletons.h"
 
 #include <doctest/doctest.h>
@@ -13,7 +13,7 @@
 using namespace mainspring;
 using namespace std::chrono_literals;
 
-TEST_CASE("a singleton's name is made of the args, different for different values") {
+TEST_CASE("a singleton's name comes from the args, different for different values") {
   const auto name = [](std::string_view pattern, const std::string& args) {
     const auto result = singleton_name(pattern, args);
     return result ? *result : "error: " + result.error().message;
@@ -31,7 +31,7 @@ TEST_CASE("a singleton's name is made of the args, different for different value
   CHECK(longer != name("{a}", "{\"a\":\"" + b200 + "c\"}"));
 }
 
-TEST_CASE("a pattern that names no lease is refused when the worker starts") {
+TEST_CASE("a pattern that gives no lease name is refused when the worker starts") {
   for (const char* good : {"a", "a/{b}", "{b}", "{a}{b}"}) CHECK(check_singleton(good).has_value());
   for (const char* bad : {"a b", "{", "a{}", "a}", "{{b}}", "/a"}) {
     CHECK_MESSAGE(!check_singleton(bad), bad);
@@ -58,7 +58,7 @@ struct SingletonsRig {
 
 }  // namespace
 
-TEST_CASE("one job of a singleton runs at a time, others are given back without an attempt") {
+TEST_CASE("one job of a singleton runs at a time, others are released without an attempt") {
   SingletonsRig rig;
   std::atomic<int> now = 0, most = 0;
   std::latch first(1), go(1);
@@ -87,7 +87,7 @@ TEST_CASE("one job of a singleton runs at a time, others are given back without 
     CHECK(std::get<Snooze>(outcome).after <= kLongestSingletonPause);
   }
   CHECK(rig.worker.stats().running == 2);
-  // Another name is not held up.
+  // Another name is not delayed.
   const JobId other = rig.jobs.add("k", R"({"n":2})");
   REQUIRE(rig.jobs.await([&] { return rig.jobs.outcomes.contains(other); }));
   go.count_down();
@@ -108,7 +108,7 @@ TEST_CASE("args without the singleton's field make the job dead") {
   rig.worker.stop();
 }
 
-TEST_CASE("a singleton whose lease is lost is told so, and its failure burns no attempt") {
+TEST_CASE("a singleton learns that its lease is lost, and its failure uses no attempt") {
   SingletonsRig rig;
   std::latch began(1);
   rig.worker.on("k",

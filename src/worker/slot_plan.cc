@@ -91,7 +91,7 @@ SlotPredictor SlotPlan::known() const {
   return out;
 }
 
-// Seed 000: the mean of this slot alone, in whole ticks; the estimate while there is none.
+// Seed 000: the mean of this slot only, in whole ticks; the estimate while there is no mean.
 Duration SlotPlan::poll_margin() const {
   return times(handled_ > 0 ? busy_ / handled_ : options_.estimate, options_.tolerance);
 }
@@ -115,7 +115,7 @@ SlotPlan::Step SlotPlan::next(Instant now) {
     if (now + poll_margin() < end_) return {.action = Action::take, .kinds = kinds_};
     return {.why = SlotEnd::full};
   }
-  // Kinds that fit now. The claim waits until the first of them does not fit any more.
+  // Kinds that fit now. The claim waits until the first of them no longer fits.
   const Duration left = end_ - now;
   Duration most{0};
   bool all = true;
@@ -149,7 +149,7 @@ SlotPlan::Step SlotPlan::nothing(Instant now) {
 bool SlotPlan::admit(const std::string& kind, Instant now) {
   if (options_.rule == SlotRule::poll) return true;
   if (room_of(kind) < end_ - now || MS_MUTANT(slot_starts_what_does_not_fit)) return true;
-  // From now on only kinds that are known to fit are taken, or it would come again at once.
+  // From now on take only kinds that are known to fit, else this job would come again at once.
   any_ = false;
   ++given_back_;
   return false;

@@ -1,9 +1,9 @@
-// SlotPlan: what to do next inside a time slot. Pure: time comes in, decisions go out, so that ten
-// thousand slots run in a second under test.
+// SlotPlan: decides what to do next inside a time slot. Pure: it gets the time and returns
+// decisions, so that a test can run ten thousand slots in a second.
 //
 //   next(now) ─┬─ take, for up to `wait` ─┬─ a job of kind k: admit(k) ─┬─ run it: handled(k, took)
 //              │                          │                             └─ give it back
-//              │                          └─ none came: nothing(now) ──── sleep, or go on, or stop
+//              │                          └─ none came: nothing(now) ──── sleep, continue, or stop
 //              └─ stop
 #pragma once
 
@@ -27,11 +27,11 @@ class SlotPlan {
     std::vector<std::string> kinds;  // to take; empty = every kind
     SlotEnd why = SlotEnd::none;     // of stop
   };
-  // Nothing runs: what now?
+  // The next step when no job runs.
   Step next(Instant now);
-  // None came within the wait: what before next()? A take of 0 means nothing.
+  // The step before next() when no job came within the wait. A take with wait 0 means none.
   Step nothing(Instant now);
-  // A job of this kind was taken: may it begin? Else it is given back.
+  // Returns whether a job of this kind may start. If not, it is returned to the queue.
   bool admit(const std::string& kind, Instant now);
   void handled(const std::string& kind, Duration took);
 
@@ -39,19 +39,19 @@ class SlotPlan {
   int given_back() const { return given_back_; }
   int handled_count() const { return handled_; }
   Duration busy() const { return busy_; }
-  // What the next slot should know.
+  // The knowledge to pass to the next slot.
   SlotPredictor known() const;
 
  private:
   Duration poll_margin() const;
-  Duration room_of(const std::string& kind) const;  // that a job of it needs, with the reserve
+  Duration room_of(const std::string& kind) const;  // time that a job of it needs, with reserve
   Duration unknown_room() const;
 
   const SlotOptions options_;
   const std::vector<std::string> kinds_;
   const Instant end_;
   SlotPredictor known_;
-  bool any_ = false;  // unknown kinds are taken too
+  bool any_ = false;  // also take unknown kinds
   int handled_ = 0;
   int given_back_ = 0;
   Duration busy_{0};

@@ -1,4 +1,4 @@
-// Time slots without a clock: the seed's rule to the letter, and a rule that fills slots and never
+// Time slots without a clock: the original rule exactly, and a rule that fills slots and never
 // overruns them.
 #include "worker/slot_plan.h"
 
@@ -58,7 +58,7 @@ TEST_CASE("P5 P6 one job of 0.25 s, then empty: ends at 55.25 s; sleeping is no 
   CHECK(slot.end == SlotEnd::empty);
 }
 
-TEST_CASE("P3 P7 one job of 13 s: ends at 13.0 s with work left, and is not cut") {
+TEST_CASE("P3 P7 one job of 13 s: ends at 13.0 s with work left, and is not interrupted") {
   const SimulatedSlot slot = run(seed_options(), constant(13s));
   CHECK(slot.ran == Duration(13s));
   CHECK(slot.handled == 1);
@@ -79,19 +79,19 @@ TEST_CASE("P3 the tolerance is a decimal: 2.3 times 1 s is 2.3 s") {
   CHECK(run(options, constant(1s)).ran == Duration(58s));
 }
 
-TEST_CASE("P2 nothing is carried from slot to slot by the seed's rule") {
+TEST_CASE("P2 by the original rule nothing is carried from slot to slot") {
   SlotPredictor known;
   for (int i = 0; i < 100; ++i) known.add("k", 10s);
   CHECK(run(seed_options(), constant(1s), 1'000'000, known).handled == 55);
 }
 
-TEST_CASE("P8 a job that comes while idle is picked up within 5 s, or at once by our rule") {
+TEST_CASE("P8 a job that arrives while idle starts within 5 s, or at once by our rule") {
   SlotPlan seed(seed_options(), {"k"}, Instant::from_ms(0), {});
   CHECK(seed.nothing(Instant::from_ms(1000)).wait == Duration(5s));
   SlotPlan ours({}, {"k"}, Instant::from_ms(0), {});
   const SlotPlan::Step step = ours.next(Instant::from_ms(1000));
   CHECK(step.action == SlotPlan::Step::Action::take);
-  CHECK(step.wait == Duration(59s - 10s - 100ms));  // parked for all the room that is left
+  CHECK(step.wait == Duration(59s - 10s - 100ms));  // parked for the remaining time
 }
 
 TEST_CASE("one slow job does not empty the slot: only its own kind waits") {
@@ -108,11 +108,11 @@ TEST_CASE("one slow job does not empty the slot: only its own kind waits") {
   CHECK(plan.admit("fast", late));
 }
 
-TEST_CASE("a kind that was given back is not asked for again in the slot") {
+TEST_CASE("a kind that was released is not claimed again in the slot") {
   SlotPredictor known;
   for (int i = 0; i < 500; ++i) known.add("slow", 20s), known.add("fast", 100ms);
   SlotPlan plan({}, {}, Instant::from_ms(0), known);
-  CHECK(plan.next(Instant::from_ms(0)).kinds.empty());  // whatever there is
+  CHECK(plan.next(Instant::from_ms(0)).kinds.empty());  // any kind
   const Instant late = Instant::from_ms(45'000);
   CHECK_FALSE(plan.admit("slow", late));
   CHECK(plan.next(late).kinds == std::vector<std::string>{"fast"});
@@ -126,7 +126,7 @@ TEST_CASE("a kind whose jobs take longer than half a slot is still started at it
   CHECK_FALSE(plan.admit("k", Instant::from_ms(31'000)));
 }
 
-TEST_CASE("the room of an exponential is mean times ln(1/p), that of a constant the constant") {
+TEST_CASE("the room of an exponential is mean times ln(1/p), the room of a constant the constant") {
   SeededRandom random(1);
   DurationSketch exponential, constants;
   for (int i = 0; i < 20'000; ++i) {
@@ -142,7 +142,7 @@ TEST_CASE("the room of an exponential is mean times ln(1/p), that of a constant 
   CHECK(constants.room(SlotPredictor::kOverrunChance) < Duration(270ms));
 }
 
-TEST_CASE("what was learnt survives its JSON, merges and fades") {
+TEST_CASE("estimates survive their JSON, merge and fade") {
   SlotPredictor known;
   for (int i = 1; i <= 300; ++i) known.add("a \"b\"", i * 1ms);
   const auto again = SlotPredictor::from_json(known.to_json());
@@ -161,7 +161,7 @@ TEST_CASE("what was learnt survives its JSON, merges and fades") {
   CHECK(a.count() == 0);
 }
 
-TEST_CASE("options that make no slot are refused") {
+TEST_CASE("invalid slot options are refused") {
   const auto field = [](SlotOptions options) {
     const auto errors = options.validate();
     return errors.empty() ? "" : errors.front().field;

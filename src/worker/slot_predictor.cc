@@ -1,4 +1,4 @@
-// What jobs took, and how much room the next one needs.
+// Durations of past jobs, and how much time the next one needs.
 #include "worker/slot_predictor.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@ namespace mainspring {
 namespace {
 
 constexpr double kFirstBin_us = 64;
-constexpr double kForgotten = 1e-3;  // weights below go
+constexpr double kForgotten = 1e-3;  // smaller weights are removed
 
 int bin_of(double us) {
   if (us <= kFirstBin_us) return 0;
@@ -66,7 +66,7 @@ double DurationSketch::light(double chance) const {
   return mean() + (std::log(1 / chance) - 1) * sd * (1 + 2 / std::sqrt(count_));
 }
 
-// From the largest bin down: the mean excess over a bin's lower bound, until it is too much.
+// Sums the mean excess over a bin's lower bound, from the largest bin down, until it is too much.
 double DurationSketch::seen(double chance) const {
   const double allowed = chance * sum_;
   double above = 0;   // weight of the bins passed

@@ -1,11 +1,11 @@
-// SlotRunner: a WorkerRuntime of one slot whose claims pass a gate, where SlotPlan decides.
+// SlotRunner: a WorkerRuntime with one slot whose claims pass a gate. SlotPlan decides in the gate.
 //
 //   WorkerRuntime ──claim──▶ Gate ──▶ SlotPlan: take, sleep, stop?
 //        ▲  │                 │
 //        │  └─ handler ───────┤ how long it took
 //        └──── one job ◀──────┴──▶ Jobs: claim; give back what does not fit
 //
-// So leases, time limits, cancels and outcomes are those of every other worker.
+// So leases, time limits, cancels and outcomes work as in every other worker.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 namespace mainspring {
 namespace {
 
-// How often a job that was claimed and never ran (it was lost first) is looked for.
+// How often to check for a job that was claimed and never ran (it was lost first).
 constexpr Duration kLook = std::chrono::seconds(1);
 
 class Gate {
@@ -40,7 +40,7 @@ class Gate {
     outstanding_ = false;
     changed_.notify_all();
   }
-  // Nothing more is taken. The first reason stays.
+  // Takes no further jobs. The first reason stays.
   void end(SlotEnd why) MS_EXCLUDES(mutex_) {
     {
       MutexLock lock(mutex_);
@@ -48,7 +48,7 @@ class Gate {
     }
     taking_.request_stop();
   }
-  // Until the slot is over and nothing runs.
+  // Waits until the slot is over and no job runs.
   SlotEnd wait() MS_EXCLUDES(mutex_);
   SlotPlan plan() MS_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
@@ -97,7 +97,7 @@ void Gate::wait_for_handler(const std::stop_token& stop) {
   }
 }
 
-// Takes one job, and gives it back if it does not fit.
+// Takes one job, and returns it to the queue if it does not fit.
 Result<ClaimResult> Gate::take(Claim claim, Duration wait) {
   claim.max = 1;
   const std::string worker = claim.worker;
@@ -111,7 +111,7 @@ Result<ClaimResult> Gate::take(Claim claim, Duration wait) {
       return result;
     }
   }
-  // If this does not arrive, its lease ends soon enough.
+  // If this is lost, its lease ends soon enough.
   (void)jobs_.finish({.worker = worker, .results = {{job.id, job.token, Snooze{}}}});
   result.jobs.clear();
   return result;
@@ -138,7 +138,8 @@ Result<ClaimResult> Gate::claim(Claim claim, std::stop_token stop) {
     Claim request = claim;
     if (!step.kinds.empty()) request.kinds = step.kinds;
     MS_TRY_ASSIGN(ClaimResult result, take(std::move(request), step.wait));
-    if (!result.jobs.empty() || !result.cancel.empty()) return result;
+    const bool commanded = !result.cancel.empty() || result.command != WorkerCommand::none;
+    if (!result.jobs.empty() || commanded) return result;
     MutexLock lock(mutex_);
     if (end_ != SlotEnd::none) continue;
     step = plan_.nothing(clock_.now().instant);
@@ -152,7 +153,7 @@ SlotEnd Gate::wait() {
   MutexLock lock(mutex_);
   while (end_ == SlotEnd::none || (outstanding_ && end_ != SlotEnd::stopped)) {
     const Instant now = clock_.now().instant;
-    // The claimer may be waiting for a server that is away.
+    // The claimer may be waiting for an unreachable server.
     if (!outstanding_ && now >= plan_.end()) set_end(SlotEnd::full);
     if (end_ == SlotEnd::none || outstanding_) {
       changed_.wait_for(mutex_, now < plan_.end() ? plan_.end() - now : kLook);
@@ -197,7 +198,7 @@ void SlotRunner::on_any(Handler handler, KindOptions options) {
   on("", std::move(handler), std::move(options));
 }
 
-// An error of lease_held is no failure: another instance has the slot.
+// An error lease_held is not a failure: another instance has the slot.
 Result<AutoRenewLease> SlotRunner::State::acquire_slot(const std::stop_token& stop,
                                                        SlotSummary& summary,
                                                        std::stop_source& lost) {
@@ -205,10 +206,10 @@ Result<AutoRenewLease> SlotRunner::State::acquire_slot(const std::stop_token& st
   const std::string name = "slot/" + slot.name;
   auto lease = acquire(jobs, clock, random, name,
                        {.ttl = std::min(worker.lease, kDefaultNamedLease),
-                        .wait = slot.twin ? slot.length : Duration(0),
+                        .wait = slot.standby ? slot.length : Duration(0),
                         .on_lost = [&lost] { lost.request_stop(); },
                         .stop = stop});
-  summary.waited = slot.twin ? clock.now().instant - start : Duration(0);
+  summary.waited = slot.standby ? clock.now().instant - start : Duration(0);
   if (lease || lease.error().code != ErrorCode::lease_held) return lease;
   summary.end = stop.stop_requested() ? SlotEnd::stopped : SlotEnd::held;
   if (const auto held = jobs.get_lease(name)) summary.holder = held->holder;
@@ -244,7 +245,7 @@ Result<void> SlotRunner::State::work(AutoRenewLease& lease, Gate& gate, SlotSumm
   runtime.stop();
   summary.worker = runtime.stats();
   if (slot.rule == SlotRule::predict && !lease.lost()) {
-    // What is not kept is learnt again.
+    // If this fails, the next slots learn again.
     (void)lease.set_value(gate.plan().known().to_json());
   }
   (void)lease.release();
@@ -265,7 +266,7 @@ Result<SlotSummary> SlotRunner::run(std::stop_token stop) {
     if (auto read = SlotPredictor::from_json(lease->value())) {
       known = std::move(*read);
     } else {
-      s.log.warn("what the slot before has learnt cannot be read; beginning anew",
+      s.log.warn("cannot read the samples of the previous slot; starting from scratch",
                  {{"lease", lease->name()}, {"message", read.error().message}});
     }
   }
@@ -278,7 +279,7 @@ Result<SlotSummary> SlotRunner::run(std::stop_token stop) {
   if (any) kinds.clear();
   const Instant begin = s.clock.now().instant;
   Gate gate(s.jobs, s.clock, SlotPlan(s.slot, std::move(kinds), start, std::move(known)));
-  // Before anything is claimed: a stop that comes early must not let one more job through.
+  // Before any claim: after an early stop no further job may start.
   const std::stop_callback on_stop(stop, [&gate] { gate.end(SlotEnd::stopped); });
   const std::stop_callback on_lost(lost.get_token(), [&gate] { gate.end(SlotEnd::lease_lost); });
   MS_TRY(s.work(*lease, gate, summary));

@@ -1,4 +1,4 @@
-// Slots over a fake server: what the plan decides is what happens.
+// Slots over a fake server: the runner does what the plan decides.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -37,7 +37,7 @@ HandlerResult run_ended(const ClaimedJob&, Context&) {
 
 }  // namespace
 
-TEST_CASE("a slot runs what is there, waits parked, and ends before its time") {
+TEST_CASE("a slot runs available jobs, waits with a parked claim, and ends before its time") {
   SlotRunnerRig rig;
   for (int i = 0; i < 5; ++i) rig.jobs.add("k");
   const auto slot = rig.run({.length = 1s, .estimate = 100ms, .tolerance = 3}, run_ended);
@@ -46,11 +46,11 @@ TEST_CASE("a slot runs what is there, waits parked, and ends before its time") {
   CHECK(slot->worker.completed == 5);
   CHECK(slot->end == SlotEnd::full);
   CHECK(slot->ran > Duration(500ms));
-  CHECK(rig.jobs.with_lock([&] { return rig.jobs.claims.size(); }) < 12);  // it does not spin
+  CHECK(rig.jobs.with_lock([&] { return rig.jobs.claims.size(); }) < 12);  // it does not busy-wait
   CHECK(rig.jobs.lease_value("slot/default").find("\"k\"") != std::string::npos);
 }
 
-TEST_CASE("the seed's rule sleeps between looks, and ends when another sleep would not fit") {
+TEST_CASE("the original rule sleeps between claims, and ends when another sleep does not fit") {
   SlotRunnerRig rig;
   rig.jobs.add("k");
   const auto slot = rig.run(
@@ -63,7 +63,7 @@ TEST_CASE("the seed's rule sleeps between looks, and ends when another sleep wou
   CHECK(rig.jobs.lease_value("slot/default").empty());
 }
 
-TEST_CASE("P7 a second instance of a name ends at once and says who has the slot") {
+TEST_CASE("P7 a second instance of a name ends at once and names the holder of the slot") {
   SlotRunnerRig rig;
   std::latch began(1), go(1);
   rig.jobs.add("k");
@@ -86,7 +86,7 @@ TEST_CASE("P7 a second instance of a name ends at once and says who has the slot
   CHECK(first->handled == 1);
 }
 
-TEST_CASE("P7 a handler that takes longer than the slot is not cut") {
+TEST_CASE("P7 a handler that takes longer than the slot is not interrupted") {
   SlotRunnerRig rig;
   rig.jobs.add("k");
   bool cut = true;
@@ -103,7 +103,7 @@ TEST_CASE("P7 a handler that takes longer than the slot is not cut") {
   CHECK(slot->slack < Duration(0));
 }
 
-TEST_CASE("a twin waits for the first to end and goes on at once: no gap, no overlap") {
+TEST_CASE("a standby waits for the first run to end and continues at once: no gap, no overlap") {
   SlotRunnerRig rig;
   std::latch began(1), go(1);
   std::atomic<int> now = 0, most = 0;
@@ -127,8 +127,8 @@ TEST_CASE("a twin waits for the first to end and goes on at once: no gap, no ove
   });
   began.wait();
   Result<SlotSummary> second = SlotSummary{};
-  std::jthread twin([&] {
-    second = rig.run({.length = 60s, .estimate = 50ms, .twin = true},
+  std::jthread standby([&] {
+    second = rig.run({.length = 60s, .estimate = 50ms, .standby = true},
                      [&](const ClaimedJob& job, Context& context) {
                        rig.stop.request_stop();
                        return handler(job, context);
@@ -140,23 +140,23 @@ TEST_CASE("a twin waits for the first to end and goes on at once: no gap, no ove
   CHECK(most == 1);
   go.count_down();
   other.join();
-  twin.join();
+  standby.join();
   CHECK(first->end == SlotEnd::stopped);
   CHECK(first->handled == 1);
   CHECK(second->handled == 1);
   CHECK(most == 1);
 }
 
-TEST_CASE("a job that is claimed and does not fit is given back without an attempt, once") {
+TEST_CASE("a claimed job that does not fit is released without an attempt, once") {
   SlotRunnerRig rig;
-  // The claim takes longer than it should have.
+  // The claim takes longer than expected.
   rig.jobs.on_claim = [&]() -> std::optional<Error> {
     std::binary_semaphore never(0);
-    (void)never.try_acquire_for(800ms);
+    (void)never.try_acquire_for(3800ms);
     return std::nullopt;
   };
   const JobId id = rig.jobs.add("k");
-  const auto slot = rig.run({.length = 1s, .estimate = 100ms, .tolerance = 3}, run_ended);
+  const auto slot = rig.run({.length = 4s, .estimate = 100ms, .tolerance = 3}, run_ended);
   REQUIRE(slot.has_value());
   CHECK(slot->handled == 0);
   CHECK(slot->given_back == 1);
@@ -164,7 +164,7 @@ TEST_CASE("a job that is claimed and does not fit is given back without an attem
   CHECK(rig.jobs.with_lock([&] { return rig.jobs.claims.size(); }) == 1);
 }
 
-TEST_CASE("a slot whose lease is lost takes nothing more") {
+TEST_CASE("a slot whose lease is lost claims nothing more") {
   SlotRunnerRig rig;
   rig.jobs.on_renew_lease = [&](const RenewLease& request) -> std::optional<Error> {
     if (request.value) return std::nullopt;

@@ -1,5 +1,5 @@
-// Time slots in virtual time, for tests and for the table of docs/guides/slots.md: an endless (or
-// counted) backlog of jobs whose durations are drawn, no engine, no clock.
+// Time slots in virtual time, for tests and for the table of docs/guides/slots.md: an endless or
+// limited backlog of jobs with random durations, without an engine or a clock.
 #pragma once
 
 #include <cmath>
@@ -54,10 +54,10 @@ struct SimulatedSlots {
   Duration worst{0};       // the worst of them
   double used = 0;         // of the slots' time, in handlers
   double handled = 0;      // per slot
-  double worst_delay = 0;  // s: of a job that comes when the slot has just ended, or while it idles
+  double worst_delay = 0;  // s: of a job that arrives just after the slot's end, or while it idles
 };
 
-// One slot after the other, each knowing what the one before learnt.
+// Slots in sequence; each starts with the knowledge of the previous one.
 inline SimulatedSlots simulate_slots(const SlotOptions& options, int slots,
                                      const std::function<Duration()>& took) {
   SimulatedSlots out;
@@ -89,7 +89,7 @@ inline Duration seconds_of(double s) {
 inline Duration exponential(Random& random, Duration mean) {
   return seconds_of(-std::log(uniform(random)) * double(mean.count()) / 1e6);
 }
-// Shape `a`, smallest value `least`; capped at `most`, as everything that has a time limit is.
+// Shape `a`, smallest value `least`; capped at `most`, like every job with a time limit.
 inline Duration pareto(Random& random, double a, Duration least, Duration most) {
   const double s = double(least.count()) / 1e6 * std::pow(uniform(random), -1 / a);
   return std::min(seconds_of(s), most);

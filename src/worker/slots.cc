@@ -1,4 +1,4 @@
-// The slots: run handlers and weigh what they answer.
+// The slots: run handlers and convert their results to outcomes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace mainspring {
 namespace {
 
-// What a handler sees of its attempt.
+// A handler's view of its attempt.
 class AttemptContext final : public Context {
  public:
   AttemptContext(WorkerRuntime::State& state, Attempt& attempt)
@@ -26,10 +26,10 @@ class AttemptContext final : public Context {
 
   std::string idempotency_key() const override {
     if (std::string key = step_key_of(attempt_.job.headers); !key.empty()) return key;
-    // The id alone would be the same in two stores, so what the job is goes in too.
+    // The id alone could be the same in two stores, so other fields of the job are included.
     std::uint64_t h = kFnvBasis;
     const auto add = [&h](std::string_view text) {
-      h = fnv1a(std::string_view("\0", 1), fnv1a(text, h));  // where one text ends
+      h = fnv1a(std::string_view("\0", 1), fnv1a(text, h));  // separator
     };
     add(attempt_.job.queue);
     add(attempt_.job.kind);
@@ -41,7 +41,7 @@ class AttemptContext final : public Context {
   StopReason stop_reason() const override { return attempt_.reason.load(); }
 
   void progress(double value, std::string_view text) override {
-    Progress progress{value >= 0 ? std::min(value, 1.0) : 0,  // also what is not a number
+    Progress progress{value >= 0 ? std::min(value, 1.0) : 0,  // 0 also for NaN
                       std::string(cut_text(text, kMaxProgressTextBytes))};
     MutexLock lock(state_.mutex);
     attempt_.progress = std::move(progress);
@@ -132,7 +132,7 @@ AttemptPtr WorkerRuntime::State::take_ready() {
       continue;
     }
     AttemptPtr attempt = std::move(*it);
-    it = ready.erase(it);  // mostly the first
+    it = ready.erase(it);  // usually the first
     slots_ready -= attempt->slots;
     if (!attempt->lost) return attempt;
     leave(*attempt->kind);
@@ -141,8 +141,8 @@ AttemptPtr WorkerRuntime::State::take_ready() {
   return nullptr;
 }
 
-// One is woken at a time, and wakes the next when it has a job and there are more: jobs that take
-// microseconds are done by the first few, instead of all slots fighting over them.
+// Wakes one slot at a time. That slot wakes the next when it has taken a job and there are more:
+// jobs of microseconds are done by the first few slots, instead of all slots competing for them.
 void WorkerRuntime::State::wake_slot() {
   if (idle_slots == 0 || slot_waking || ready.empty()) return;
   slot_waking = true;
@@ -182,14 +182,14 @@ HandlerResult WorkerRuntime::State::call_alone(const AttemptPtr& attempt) {
   Result<Singletons::Entry> entry = singletons.enter(*name, on_lost, attempt->stop.get_token());
   if (!entry) return std::move(entry.error());
   if (const Duration* pause = std::get_if<Duration>(&*entry)) return Outcome(Snooze{*pause});
-  return call_handler(*attempt);  // the entry's end releases the lease
+  return call_handler(*attempt);  // the destructor of the entry releases the lease
 }
 
 Outcome WorkerRuntime::State::failure(const Attempt& attempt, std::string message,
                                       std::optional<Duration> after, const ProgramEnd& program) {
   switch (attempt.reason.load()) {
     case StopReason::cancelled:
-      return CancelJob{};  // for the reason that the canceller gave
+      return CancelJob{};  // the reason is that of the cancel request
     case StopReason::shutdown:
     case StopReason::lease_lost:
       return given_back(attempt.job);
@@ -213,7 +213,7 @@ std::optional<Outcome> WorkerRuntime::State::weigh(const Attempt& attempt, Handl
   if (attempt.confirmed) return std::nullopt;
   if (!result) return failure(attempt, std::move(result.error().message), {}, {});
   Outcome& outcome = *result;
-  // What was said must not be lost without a word.
+  // Refused messages must be reported.
   if (attempt.not_sent && std::holds_alternative<Complete>(outcome)) {
     return failure(attempt, "a message could not be sent: " + attempt.not_sent->message, {}, {});
   }

@@ -1,7 +1,7 @@
-// The inside of WorkerRuntime: its threads and what they share. Private to the module.
+// The internals of WorkerRuntime: its threads and shared state. Private to the module.
 //
-// One mutex guards all of it. Held for short steps only: never over a call of Jobs, a handler, or a
-// stop callback (those run on the watcher).
+// One mutex guards all of it. It is held for short steps only: never during a call of Jobs, a
+// handler, or a stop callback (callbacks run on the watcher).
 #pragma once
 
 #include <array>
@@ -17,11 +17,10 @@
 
 namespace mainspring {
 
-// Bodies of finish and renew are kept under what any server takes (a single larger item goes
+// Bodies of finish and renew are kept below the limit of any server (a single larger item is sent
 // alone).
 inline constexpr std::size_t kMaxCallBytes = 512 << 10;
-// A handler that is done sooner than this is fed from a store of claimed jobs: so much work per
-// slot is claimed ahead.
+// Handlers that are faster than this get jobs that were claimed ahead: this much work per slot.
 inline constexpr Duration kClaimAhead = std::chrono::milliseconds(2);
 inline constexpr Duration kFirstPause = std::chrono::milliseconds(50);
 inline constexpr Duration kLongestPause = std::chrono::seconds(5);
@@ -43,32 +42,32 @@ struct Attempt {
   std::stop_source stop;
   std::atomic<StopReason> reason{StopReason::none};  // the first one stays
 
-  std::atomic<bool> confirmed{false};  // lost, and the server said so
+  std::atomic<bool> confirmed{false};  // lost, confirmed by the server
 
   // Guarded by State::mutex.
   Instant renew_at;
-  Instant lease_end;  // the handler is told by then; a margin before the server
+  Instant lease_end;  // the handler is asked to stop by then; a margin before the server's end
   Instant time_limit = Instant::never();
   bool started = false;
   bool lost = false;  // not renewed any more
   std::optional<Progress> progress;
   std::optional<std::string> checkpoint;
-  std::optional<IgnoredRemarks> warning;  // with the counts that the server does not have
+  std::optional<IgnoredRemarks> warning;              // counts that the server does not have yet
   std::array<std::int64_t, kRemarkFaults> ignored{};  // of the whole attempt
   std::string warned;                                 // the first of these, with its attempt
-  std::optional<std::string> session_state;  // goes with an outcome that is no failure
-  std::optional<Error> refused;              // why the server will never take what was said last
+  std::optional<std::string> session_state;           // sent with an outcome that is not a failure
+  std::optional<Error> refused;              // why the server permanently refuses the last report
   std::uint64_t said = 0;                    // counts calls of progress, checkpoint and send
-  std::uint64_t stored = 0;                  // up to which of them the server has it
-  // Messages that the server has not answered for, in order, with what `said` was then.
+  std::uint64_t stored = 0;                  // the value of `said` that the server has stored
+  // Messages that the server has not acknowledged, in order, with the value of `said` then.
   struct Message {
     std::uint64_t said = 0;
     std::string json;
   };
   std::deque<Message> messages;
   std::int64_t next_seq = 1;      // of the first of them
-  std::optional<Error> not_sent;  // the server refused some for good: they are dropped
-  // Results of steps that the server has not answered for; whoever waits for one shares it.
+  std::optional<Error> not_sent;  // the server refused some permanently: they are dropped
+  // Step results that the server has not acknowledged; shared with the callers that wait.
   struct NewMemo {
     Memo memo;
     std::optional<Result<void>> answer;
@@ -105,25 +104,30 @@ struct WorkerRuntime::State {
   void run_claimer() MS_EXCLUDES(mutex);
   Claim next_claim() MS_REQUIRES(mutex);  // max 0 = nothing to claim for now
   int claim_ahead() const MS_REQUIRES(mutex);
-  // A job of `kind` is no longer in a slot, nor ready for one.
+  // A job of `kind` leaves its slot or `ready`.
   void leave(Kind& kind) MS_REQUIRES(mutex);
   void accept(ClaimResult&& result, Instant now) MS_REQUIRES(mutex);
   void admit(ClaimedJob&& job, Instant now) MS_REQUIRES(mutex);
   void tell_refused(const Error& error) MS_EXCLUDES(mutex);
   void pause_claims(const Error& error, Pauses& pauses) MS_REQUIRES(mutex);
   void give_back_ready() MS_REQUIRES(mutex);
-  // The next job, if it does not fit into the free slots: it waits, and so do those behind it.
+  // -- operator_commands.cc: what an operator asked for
+  void obey(WorkerCommand command) MS_REQUIRES(mutex);
+  // Waits while the worker is quiet, and asks the server from time to time whether it still is.
+  void stay_quiet() MS_REQUIRES(mutex);
+  void stop_on_command() MS_EXCLUDES(mutex);
+  // The next job, if it does not fit into the free slots: it waits, and so do the jobs after it.
   const Attempt* waits_for_slots() const MS_REQUIRES(mutex);
 
   // -- slots.cc: the slots
   void run_slot() MS_EXCLUDES(mutex);
   AttemptPtr take_ready() MS_REQUIRES(mutex);
   void wake_slot() MS_REQUIRES(mutex);
-  // The one place where handlers are called and their exceptions caught.
+  // The only place where handlers are called and their exceptions caught.
   HandlerResult call_handler(Attempt& attempt) MS_EXCLUDES(mutex);
-  // The same, under the lease that its kind asks for.
+  // The same, under the singleton lease of its kind.
   HandlerResult call_alone(const AttemptPtr& attempt) MS_EXCLUDES(mutex);
-  // nullopt = the server knows already that it is not ours: nothing to send.
+  // nullopt = the server knows that the job is lost: send nothing.
   std::optional<Outcome> weigh(const Attempt& attempt, HandlerResult&& result);
   Outcome failure(const Attempt& attempt, std::string message, std::optional<Duration> after,
                   const ProgramEnd& program);
@@ -135,7 +139,7 @@ struct WorkerRuntime::State {
   struct Sent {
     AttemptPtr attempt;
     std::uint64_t said = 0;
-    std::size_t memos = 0;  // the first of them
+    std::size_t memos = 0;  // how many of the first memos
     std::optional<IgnoredRemarks> warning{};
   };
   Renew gather_renew(bool all, std::vector<Sent>& sent) MS_REQUIRES(mutex);
@@ -148,7 +152,7 @@ struct WorkerRuntime::State {
   void run_watcher() MS_EXCLUDES(mutex);
   void look(Instant now) MS_REQUIRES(mutex);
   void look_after_standstill(Instant now) MS_REQUIRES(mutex);
-  // The server may be about to stop: renewing at once tells for how long the leases last then.
+  // The server may be about to stop: a renewal at once returns how long leases last then.
   void renew_soon() MS_REQUIRES(mutex);
   void set_lease(Attempt& attempt, Instant from, Duration lease) MS_REQUIRES(mutex);
   void wake_by(Attempt& attempt) MS_REQUIRES(mutex);
@@ -160,9 +164,9 @@ struct WorkerRuntime::State {
   void flush_last(Attempt& attempt, bool complete) MS_EXCLUDES(mutex);
   std::uint64_t take_messages(const Attempt& attempt, Renewal& renewal, std::size_t& bytes)
       MS_REQUIRES(mutex);
-  static void drop_messages(Attempt& attempt);  // that the server has, or refused
+  static void drop_messages(Attempt& attempt);  // that the server has stored or refused
 
-  // -- memos.cc: results of steps
+  // -- memos.cc: saved step results
   Result<std::optional<std::string>> recall(Attempt& attempt, std::string_view name)
       MS_EXCLUDES(mutex);
   Result<void> remember(Attempt& attempt, Memo memo) MS_EXCLUDES(mutex);
@@ -175,7 +179,7 @@ struct WorkerRuntime::State {
   void send(Finish batch) MS_EXCLUDES(mutex);
   void send_one_by_one(Finish batch) MS_EXCLUDES(mutex);
   bool bury(const JobOutcome& refused, const std::string& message) MS_REQUIRES(mutex);
-  void tally(const Finish& batch, const FinishResult& result) MS_EXCLUDES(mutex);
+  void count_outcomes(const Finish& batch, const FinishResult& result) MS_EXCLUDES(mutex);
   bool may_send_on() MS_EXCLUDES(mutex);
 
   Jobs& jobs;
@@ -187,51 +191,54 @@ struct WorkerRuntime::State {
   const std::shared_ptr<const WorkerFacts> facts;
   std::map<std::string, Kind, std::less<>> kinds;
   std::optional<Kind> any;
-  bool kinds_limited = false;  // some kind has a concurrency of its own
+  bool kinds_limited = false;  // some kind has its own concurrency limit
   Singletons singletons;
   ClaimCall claim_call;  // empty = jobs.claim
-  // Once it runs, under the lock; empty = nobody asks, or was told.
+  // Under the lock while it runs; empty = not set, or called already.
   std::function<void(const Error&)> when_refused;
 
   Mutex stop_mutex;  // one stop() at a time
   Mutex mutex;
   bool started MS_GUARDED_BY(mutex) = false;
   bool stopping MS_GUARDED_BY(mutex) = false;                  // no more claims
-  bool slots_end MS_GUARDED_BY(mutex) = false;                 // threads end when they have nothing
+  bool slots_end MS_GUARDED_BY(mutex) = false;                 // threads end when they have no work
   bool finisher_end MS_GUARDED_BY(mutex) = false;              //
   bool leases_end MS_GUARDED_BY(mutex) = false;                //
-  Instant tell_at MS_GUARDED_BY(mutex) = Instant::never();     // handlers are told of the shutdown
-  Instant give_up_at MS_GUARDED_BY(mutex) = Instant::never();  // outcomes are not sent any more
-  std::stop_source claim_stop MS_GUARDED_BY(mutex);            // of the claim under way
-  // That claim leaves out kinds that were full: it ends when one of them has room again.
+  Instant tell_at MS_GUARDED_BY(mutex) = Instant::never();     // handlers are asked to stop
+  Instant give_up_at MS_GUARDED_BY(mutex) = Instant::never();  // outcomes are no longer sent
+  std::stop_source claim_stop MS_GUARDED_BY(mutex);            // of the current claim
+  // The current claim leaves out kinds that were full: it ends when one of them has room again.
   bool claim_leaves_out MS_GUARDED_BY(mutex) = false;
   bool claim_ends MS_GUARDED_BY(mutex) = false;  // the watcher ends it
 
   CondVar claimer_cv, slots_cv, renewer_cv, watcher_cv, finisher_cv, stored_cv, ended_cv;
+  bool quiet MS_GUARDED_BY(mutex) = false;        // claims nothing until it is resumed
+  bool stop_wanted MS_GUARDED_BY(mutex) = false;  // the watcher stops it
+  bool stop_obeyed MS_GUARDED_BY(mutex) = false;  // once
   bool claimer_waits MS_GUARDED_BY(mutex) = false;
   bool finisher_waits MS_GUARDED_BY(mutex) = false;
   int idle_slots MS_GUARDED_BY(mutex) = 0;        // threads that wait for a job
-  bool slot_waking MS_GUARDED_BY(mutex) = false;  // one of them has been told that there is one
+  bool slot_waking MS_GUARDED_BY(mutex) = false;  // one of them has been notified of a job
   int running MS_GUARDED_BY(mutex) = 0;
-  int slots_taken MS_GUARDED_BY(mutex) = 0;     // by those
-  int slots_ready MS_GUARDED_BY(mutex) = 0;     // that those in `ready` will take
+  int slots_taken MS_GUARDED_BY(mutex) = 0;     // by running jobs
+  int slots_ready MS_GUARDED_BY(mutex) = 0;     // that the jobs in `ready` will take
   double handler_us MS_GUARDED_BY(mutex) = -1;  // moving average; -1 = not known
   bool server_away MS_GUARDED_BY(mutex) = false;
 
   std::deque<AttemptPtr> ready MS_GUARDED_BY(mutex);
-  std::unordered_map<JobId, AttemptPtr> active MS_GUARDED_BY(mutex);  // whose leases are renewed
+  std::unordered_map<JobId, AttemptPtr> active MS_GUARDED_BY(mutex);  // their leases are renewed
   std::deque<JobOutcome> done MS_GUARDED_BY(mutex);
-  std::vector<AttemptPtr> to_tell MS_GUARDED_BY(mutex);  // by the watcher
+  std::vector<AttemptPtr> to_tell MS_GUARDED_BY(mutex);  // the watcher asks these to stop
   Instant renewer_wake MS_GUARDED_BY(mutex) = Instant::never();
   Instant watcher_wake MS_GUARDED_BY(mutex) = Instant::never();
   Instant looked_at MS_GUARDED_BY(mutex) = Instant::never();  // by the watcher
-  Instant report_at MS_GUARDED_BY(mutex) = Instant::never();  // next renew that only reports
+  Instant report_at MS_GUARDED_BY(mutex) = Instant::never();  // next renew with reports only
   Instant reported_at MS_GUARDED_BY(mutex);
   int flushing MS_GUARDED_BY(mutex) = 0;
-  // The server refused messages or memos for now: the next renewal goes without them.
+  // The server refused messages or memos for now: the next renewal is sent without them.
   bool hold_messages MS_GUARDED_BY(mutex) = false;
   bool renewing_fails MS_GUARDED_BY(mutex) = false;  // logged once until it succeeds
-  bool no_room MS_GUARDED_BY(mutex) = false;  // it renews leases, and takes no messages
+  bool no_room MS_GUARDED_BY(mutex) = false;  // the server renews leases, but takes no messages
   WorkerStats stats MS_GUARDED_BY(mutex);
 
   std::thread claimer, renewer, watcher, finisher;

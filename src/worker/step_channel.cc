@@ -1,4 +1,4 @@
-// One line in, one line out.
+// Reads one line, writes one line.
 #include "worker/step_channel.h"
 
 #include <errno.h>
@@ -50,7 +50,7 @@ Result<void> StepChannel::refuse(const Error& error) {
 
 Result<void> StepChannel::write(std::string line) {
   line += '\n';
-  // Nobody waits for a program that does not read: what fits into the socket is far more than one.
+  // Do not block on a program that does not read; the socket buffer holds far more than one line.
   const ssize_t n = send(ours_.get(), line.data(), line.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   if (n == static_cast<ssize_t>(line.size())) return {};
   if (n >= 0) shutdown(ours_.get(), SHUT_WR);  // half a line: the program must not wait for more

@@ -1,13 +1,13 @@
-// StepChannel: how a program that runs for a job asks for its steps, and keeps their results.
+// StepChannel: how the program of a job reads and saves results of its steps.
 //
 //   program ──fd 3──▶ {"step":{"name":"pay","ask":"7"}}                 is there a result?
 //           ◀──fd 4── {"ask":"7","name":"pay","found":false}            no: run it
-//           ──fd 3──▶ {"step":{"name":"pay","ask":"8","result":{…}}}    this is it
-//           ◀──fd 4── {"ask":"8","name":"pay","found":true,"result":{…}}   it is kept, durably
+//           ──fd 3──▶ {"step":{"name":"pay","ask":"8","result":{…}}}    save it
+//           ◀──fd 4── {"ask":"8","name":"pay","found":true,"result":{…}}   it is saved, durably
 //
-// An answer may be {"ask":…,"name":…,"error":"…","code":"conflict"} instead. `ask` is any text: by
-// it several processes of one program tell their answers apart. Who does not hold fd 3's lock
-// (fcntl F_SETLKW) while it asks and reads may get the answer of another.
+// An answer may be {"ask":…,"name":…,"error":"…","code":"conflict"} instead. `ask` is any text:
+// several processes of one program use it to match their answers. A process must hold a lock on fd
+// 3 (fcntl F_SETLKW) while it asks and reads, else it may get the answer for another process.
 #pragma once
 
 #include <string>
@@ -23,9 +23,9 @@ class StepChannel {
   // Errors: io_error.
   static Result<StepChannel> open();
   int program_end() const { return theirs_.get(); }
-  // Answers one line. Errors: io_error (the answers before it were not read).
+  // Answers one line. Errors: io_error (the program has not read earlier answers).
   Result<void> answer(StepSaid& said, Context& context);
-  // Answers a line that could not be read, so that the program does not wait for ever.
+  // Answers an unreadable line, so that the program does not wait forever.
   Result<void> refuse(const Error& error);
 
  private:

@@ -12,7 +12,7 @@
 
 namespace mainspring {
 namespace {
-// How often stop() says whom it is waiting for.
+// How often stop() logs what it is waiting for.
 constexpr Duration kStopComplaint = std::chrono::seconds(5);
 }  // namespace
 
@@ -52,9 +52,9 @@ Result<void> WorkerRuntime::State::start() {
     started = true;
     reported_at = clock.now().instant;
   }
-  if (auto begun = start_threads(); !begun) {
-    stop();  // those that did start
-    return begun;
+  if (auto all = start_threads(); !all) {
+    stop();  // the threads that did start
+    return all;
   }
   return {};
 }
@@ -63,7 +63,7 @@ Result<void> WorkerRuntime::State::start_threads() {
   MutexLock stop_lock(stop_mutex);
   {
     MutexLock lock(mutex);
-    if (stopping) return {};  // stopped before it began
+    if (stopping) return {};  // stopped before it started
   }
   const auto limited = [](const Kind& kind) { return kind.options.concurrency > 0; };
   kinds_limited = (any && limited(*any)) || std::any_of(kinds.begin(), kinds.end(),

@@ -1,4 +1,4 @@
-// A worker over a fake of the server, with what a test wants to change before it starts.
+// A worker over a fake server, with options that a test can change before it starts.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// The worker keeps its promises to handlers and to the server, whatever either does.
+// The worker keeps its guarantees to handlers and to the server, whatever either does.
 #include "worker/worker.h"
 
 #include <doctest/doctest.h>
@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Blocks until the context is told to stop; says why.
+// Blocks until the context receives a stop; returns the reason.
 StopReason wait_for_stop(const Context& context) {
   std::binary_semaphore told(0);
   std::stop_callback wake(context.stop_token(), [&] { told.release(); });
@@ -40,7 +40,7 @@ TEST_CASE("an exception of a handler is logged, with its job") {
     CHECK_MESSAGE(log.find(part) != std::string::npos, log);
 }
 
-TEST_CASE("each outcome of a handler reaches the server as it is") {
+TEST_CASE("each outcome of a handler reaches the server unchanged") {
   WorkerRig rig;
   rig.start([](const ClaimedJob& job, Context&) -> HandlerResult {
     if (job.args == "1") return done("{\"n\":1}");
@@ -123,7 +123,7 @@ TEST_CASE("a job without a session has no state to set") {
   CHECK(rig.jobs.outcome<Complete>(1).result == "1");
 }
 
-TEST_CASE("results that no server would take are dead letters that say why") {
+TEST_CASE("results that no server accepts are dead letters with the reason") {
   WorkerRig rig;
   rig.start([](const ClaimedJob& job, Context&) {
     return done(job.args == "1" ? "{not json" : "\"" + std::string(kMaxResultBytes, 'x') + "\"");
@@ -179,7 +179,7 @@ TEST_CASE("leases are renewed while every handler is busy") {
   CHECK(rig.worker->stats().lease_lost == 0);
 }
 
-TEST_CASE("a handler hears that its lease is lost before the lease ends, though renew hangs") {
+TEST_CASE("a handler learns that its lease is lost before the lease ends, although renew hangs") {
   WorkerRig rig;
   rig.jobs.lease = 1s;
   rig.options.lease = 1s;
@@ -189,39 +189,39 @@ TEST_CASE("a handler hears that its lease is lost before the lease ends, though 
     renew_may_end.release();
     return Error{.code = ErrorCode::timeout, .message = "no answer"};
   };
-  std::atomic<std::int64_t> told_after_us = 0;
+  std::atomic<std::int64_t> stopped_after_us = 0;
   rig.start([&](const ClaimedJob&, Context& context) -> HandlerResult {
     const Instant begin = rig.clock.now().instant;
     CHECK(wait_for_stop(context) == StopReason::lease_lost);
-    told_after_us = (rig.clock.now().instant - begin).count();
+    stopped_after_us = (rig.clock.now().instant - begin).count();
     renew_may_end.release();
     return Error{.message = "gave up"};
   });
   rig.jobs.add("k");
   REQUIRE(rig.jobs.await_outcomes(1));
-  CHECK(told_after_us < 1'000'000);
-  CHECK(rig.jobs.ended_as<Snooze>(1));  // a lost server does not burn the attempt
+  CHECK(stopped_after_us < 1'000'000);
+  CHECK(rig.jobs.ended_as<Snooze>(1));  // a lost server does not use up the attempt
   rig.worker->stop();
   CHECK(rig.worker->stats().lease_lost == 1);
 }
 
-TEST_CASE("a job whose lease is all but over when its claim is answered is given back, not begun") {
+TEST_CASE("a job whose lease is almost over when it is claimed is released, not started") {
   WorkerRig rig;
-  std::atomic<int> begun = 0;
+  std::atomic<int> started = 0;
   rig.start([&](const ClaimedJob&, Context&) {
-    ++begun;
+    ++started;
     return done();
   });
   const JobId late = rig.jobs.add("k", "{}", [](ClaimedJob& job) { job.lease = 4s; });
   REQUIRE(rig.jobs.await_outcomes(1));
   CHECK(rig.jobs.ended_as<Snooze>(late));
-  CHECK(begun == 0);
+  CHECK(started == 0);
   const JobId early = rig.jobs.add("k", "{}", [](ClaimedJob& job) { job.lease = 20s; });
   REQUIRE(rig.jobs.await_outcomes(2));
   CHECK(rig.jobs.ended_as<Complete>(early));
 }
 
-TEST_CASE("what the server calls lost is stopped, and its outcome not even sent") {
+TEST_CASE("a job that the server reports as lost is stopped, and its outcome is not sent") {
   WorkerRig rig;
   rig.options.lease = 1s;
   rig.jobs.lease = 1s;
@@ -273,7 +273,7 @@ TEST_CASE("a cancel reaches the handler by a renewal") {
   };
   rig.start([&](const ClaimedJob&, Context& context) -> HandlerResult {
     CHECK(wait_for_stop(context) == StopReason::cancelled);
-    return done();  // it was done all the same
+    return done();  // it was done nevertheless
   });
   rig.jobs.add("k");
   REQUIRE(rig.jobs.await_outcomes(1));
@@ -318,7 +318,7 @@ TEST_CASE("progress and checkpoint go with one prompt renewal, and before the fa
   CHECK(first.checkpoint == "{\"at\":2}");
   rig.jobs.add("k");
   REQUIRE(rig.jobs.await_outcomes(2));
-  // It came with the failure, not a lease later: it was sent before.
+  // It arrived with the failure, not a lease later: it was sent before.
   const Renewal second = rig.jobs.with_lock([&] { return rig.jobs.renews.back().leases.at(0); });
   CHECK(second.id == 2);
   CHECK(second.checkpoint == "[2]");
@@ -345,7 +345,7 @@ TEST_CASE("a checkpoint is sent again after a renewal that failed, with a pause 
         "[1]");
 }
 
-// What the messages of all renewals were, each with its number.
+// The messages of all renewals, each with its number.
 std::string sent_to(FakeJobs& jobs) {
   return jobs.with_lock([&] {
     std::string all;
@@ -407,14 +407,13 @@ TEST_CASE("messages without an answer are sent again, with the same numbers") {
   });
   rig.jobs.add("k");
   REQUIRE(rig.jobs.await_outcomes(1));
-  const std::string all = sent_to(rig.jobs);  // the first renewal had one of them, or both
+  const std::string all = sent_to(rig.jobs);  // the first renewal contained one of them, or both
   const bool again = all == "1:1 1:1 2:2 " || all == "1:1 2:2 1:1 2:2 ";
   CHECK_MESSAGE(again, all);
   CHECK(rig.jobs.ended_as<Complete>(1));
 }
 
-TEST_CASE(
-    "where there is no room for messages the lease is kept without them, and they come later") {
+TEST_CASE("without room for messages the lease is renewed first, and the messages come later") {
   WorkerRig rig;
   std::atomic<int> refused = 0, without = 0;
   rig.options.lease = 1s;
@@ -436,7 +435,7 @@ TEST_CASE(
   CHECK(sent_to(rig.jobs) == "1:1 1:1 ");
 }
 
-TEST_CASE("a job whose message the server refuses has failed, whatever its handler says") {
+TEST_CASE("a job whose message the server refuses fails, whatever its handler returns") {
   WorkerRig rig;
   rig.jobs.on_renew = [&](const Renew& renew) -> Result<RenewResult> {
     if (!renew.leases.at(0).messages.empty())
@@ -454,7 +453,7 @@ TEST_CASE("a job whose message the server refuses has failed, whatever its handl
   CHECK(rig.jobs.outcome<Retry>(1).error == "a message could not be sent: unknown field");
 }
 
-TEST_CASE("a handler that says too much waits for room, but not when it is told to stop") {
+TEST_CASE("a handler that sends too many messages waits for room, but not after a stop") {
   WorkerRig rig;
   std::binary_semaphore go(0);
   rig.jobs.on_renew = [&](const Renew& renew) -> Result<RenewResult> {
@@ -480,7 +479,7 @@ TEST_CASE("a handler that says too much waits for room, but not when it is told 
   CHECK(rig.jobs.ended_as<Retry>(1));
 }
 
-TEST_CASE("a report that no server would take does not cost the lease") {
+TEST_CASE("a report that no server accepts does not cost the lease") {
   WorkerRig rig;
   rig.jobs.on_renew = [&](const Renew& renew) -> Result<RenewResult> {
     if (renew.leases.at(0).checkpoint) {
@@ -522,7 +521,7 @@ TEST_CASE("the handler sees the job, the last checkpoint, and a key that stays t
   rig.jobs.with_lock([&] { rig.jobs.outcomes.clear(); });
   rig.jobs.add("k", "{\"a\":1}", as(7, 3));
   REQUIRE(rig.jobs.await_outcomes(1));
-  // Of a step of a workflow it is what the workflow says.
+  // For a step of a workflow, the workflow sets it.
   rig.jobs.add("k", "{}", [&](ClaimedJob& job) {
     as(9, 4)(job);
     job.headers = R"({"mainspring-idempotency-key":"ms-w7-1-ab-undo"})";
@@ -537,7 +536,7 @@ TEST_CASE("the handler sees the job, the last checkpoint, and a key that stays t
 }
 
 TEST_CASE(
-    "how a program ended goes to the server, also with the last attempt, without what is wrong") {
+    "how a program ended goes to the server, also at the last attempt, without invalid parts") {
   WorkerRig rig;
   KindOptions kind;
   kind.retry.max_attempts = 2;
@@ -558,7 +557,7 @@ TEST_CASE(
   CHECK(rig.jobs.outcome<Retry>(3).program == ProgramEnd{.signal = 9, .oom = true});
 }
 
-TEST_CASE("a kind's retry policy says when, and when no more") {
+TEST_CASE("a kind's retry policy decides when, and when no more") {
   WorkerRig rig;
   KindOptions kind;
   kind.retry.first_delay = 10s;
@@ -579,7 +578,7 @@ TEST_CASE("a kind's retry policy says when, and when no more") {
   CHECK(rig.jobs.outcome<Dead>(3).description == "no");
 }
 
-TEST_CASE("outcomes are repeated until the server answers, and then go as one batch") {
+TEST_CASE("outcomes are retried until the server answers, and then go as one batch") {
   WorkerRig rig;
   std::atomic<int> calls = 0;
   rig.jobs.on_finish = [&](const Finish& finish) -> Result<FinishResult> {
@@ -598,7 +597,7 @@ TEST_CASE("outcomes are repeated until the server answers, and then go as one ba
   CHECK(rig.worker->stats().finishes <= 6);
 }
 
-TEST_CASE("an outcome that is refused for good does not hold up the others") {
+TEST_CASE("an outcome that is refused for good does not delay the others") {
   WorkerRig rig;
   std::latch all(3);
   rig.jobs.on_finish = [&](const Finish& finish) -> Result<FinishResult> {
@@ -630,7 +629,7 @@ TEST_CASE("stale outcomes are counted and dropped") {
   CHECK(rig.worker->stats().completed == 0);
 }
 
-TEST_CASE("claims go on after the server was away") {
+TEST_CASE("claims continue after the server was unavailable") {
   WorkerRig rig;
   std::atomic<int> failures = 3;
   rig.jobs.on_claim = [&]() -> std::optional<Error> {
@@ -642,7 +641,7 @@ TEST_CASE("claims go on after the server was away") {
   REQUIRE(rig.jobs.await_outcomes(1));
 }
 
-TEST_CASE("a worker that is refused says so, once, and not when the server is only away") {
+TEST_CASE("a refused worker logs that once, and not when the server is only unavailable") {
   WorkerRig rig;
   std::atomic<int> claims = 0, told = 0;
   rig.jobs.on_claim = [&]() -> std::optional<Error> {
@@ -663,7 +662,7 @@ TEST_CASE("a worker that is refused says so, once, and not when the server is on
   CHECK(told == 1);
 }
 
-TEST_CASE("stop lets handlers end and claims nothing more") {
+TEST_CASE("stop lets handlers finish and claims nothing more") {
   WorkerRig rig;
   std::latch running(2);
   std::counting_semaphore<> go(0);
@@ -688,7 +687,7 @@ TEST_CASE("stop lets handlers end and claims nothing more") {
   CHECK(rig.worker->stats().claimed == 2);
 }
 
-TEST_CASE("handlers that need longer than the grace are told, and their attempts given back") {
+TEST_CASE("handlers that exceed the grace period are stopped, and their attempts are refunded") {
   WorkerRig rig;
   std::latch running(1);
   rig.options.graceful_stop = 100ms;
@@ -723,11 +722,11 @@ TEST_CASE("stop before start, twice, and without a server that answers") {
   });
   lost.jobs.add("k");
   ran.wait();
-  lost.worker->stop();  // does not wait for ever
+  lost.worker->stop();  // does not wait forever
   CHECK(lost.worker->start().error().code == ErrorCode::conflict);
 }
 
-TEST_CASE("short handlers are fed in large batches") {
+TEST_CASE("jobs for short handlers are claimed in large batches") {
   WorkerRig rig;
   rig.options.slots = 2;
   for (int i = 0; i < 20'000; ++i) rig.jobs.add("k");
@@ -740,7 +739,7 @@ TEST_CASE("short handlers are fed in large batches") {
   CHECK(stats.finishes < 2'000);
 }
 
-TEST_CASE("all mistakes in the options are named at once") {
+TEST_CASE("all errors in the options are named at once") {
   WorkerOptions options;
   options.slots = 0;
   options.lease = 1ms;

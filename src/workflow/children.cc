@@ -1,8 +1,7 @@
-// The rules of workflows: steps that are workflows, and what these and their parents tell each
-// other.
+// Workflow rules: steps that are workflows, and the messages between a child and its parent.
 //
 //   parent ── begin · cancel · undo · retry · pause ──▶ child
-//          ◀────────── parked · goes on · ended ──────
+//          ◀────────── parked · goes_on · ended ──────
 #include <fmt/format.h>
 
 #include "api/json.h"
@@ -36,7 +35,7 @@ Result<void> WorkflowRules::begin_child(Open& w, int step, const StepDefinition&
       [&](std::string_view name) { return value(w, definition.plan.refs, status, name); },
       workflow::Missing::refuse, kMaxArgsBytes);
   const Result<void> checked = input ? check_json("input", *input) : input.error();
-  if (!checked) {  // nothing is there, too large, too deep
+  if (!checked) {  // not found, too large, too deep
     std::string reason = "its input: " + checked.error().message;
     return fail(w, step, std::string(cut_text(reason, kMaxChildReasonBytes)), false);
   }
@@ -54,7 +53,7 @@ Result<void> WorkflowRules::begin_child(Open& w, int step, const StepDefinition&
   return {};
 }
 
-// -- what is told ---------------------------------------------------------------------------------
+// -- messages -----------------------------------------------------------------------------------
 
 void WorkflowRules::tell_children(Open& w, Tell what) {
   for (const auto& [child, step] :
@@ -63,31 +62,31 @@ void WorkflowRules::tell_children(Open& w, Tell what) {
 }
 
 Result<void> WorkflowRules::settle() {
-  while (!told_.empty()) {
-    const Told told = std::move(told_.front());
-    told_.pop_front();
-    MS_TRY(hear(told));
+  while (!notices_.empty()) {
+    const Notice notice = std::move(notices_.front());
+    notices_.pop_front();
+    MS_TRY(hear(notice));
   }
   return {};
 }
 
-Result<void> WorkflowRules::hear(const Told& told) {
-  MS_TRY_ASSIGN(Open * child, open(told.child));
+Result<void> WorkflowRules::hear(const Notice& notice) {
+  MS_TRY_ASSIGN(Open * child, open(notice.child));
   if (child == nullptr) return {};
   const bool to_parent =
-      told.what == Tell::parked || told.what == Tell::goes_on || told.what == Tell::ended;
-  if (!to_parent) return child_does(*child, told);
+      notice.what == Tell::parked || notice.what == Tell::goes_on || notice.what == Tell::ended;
+  if (!to_parent) return child_does(*child, notice);
   MS_TRY_ASSIGN(Open * parent, open(child->summary.parent.workflow));
   if (parent == nullptr) return {};
-  return child_is(*parent, child->summary.parent_step, *child, told.what);
+  return child_is(*parent, child->summary.parent_step, *child, notice.what);
 }
 
-Result<void> WorkflowRules::child_does(Open& child, const Told& told) {
+Result<void> WorkflowRules::child_does(Open& child, const Notice& notice) {
   const WorkflowState state = child.record.state;
-  switch (told.what) {
+  switch (notice.what) {
     case Tell::begin: {
       MS_TRY_ASSIGN(const Open* parent, open(child.summary.parent.workflow));
-      // Of one that is undone meanwhile it is cancelled before it has begun.
+      // If the parent is being undone, the child is cancelled before it starts.
       if (parent == nullptr || !forward(*parent)) return {};
       MS_TRY(begin_ready(child));
       return go_on_undoing(child);
@@ -95,27 +94,27 @@ Result<void> WorkflowRules::child_does(Open& child, const Told& told) {
     case Tell::cancel:
       if (!forward(child) || (state == WorkflowState::parked && MS_MUTANT(parked_child_lives_on)))
         return {};
-      MS_TRY(undo(child, told.reason, true));
+      MS_TRY(undo(child, notice.reason, true));
       return go_on_undoing(child);
     case Tell::undo:
       if (state != WorkflowState::completed) return {};
       child.record.state = WorkflowState::undoing;
-      child.summary.reason = told.reason;
+      child.summary.reason = notice.reason;
       child.summary.ended_at = WallTime();
       child.summary.paused = false;
       child.changed = true;
       return go_on_undoing(child);
     case Tell::pause:
     case Tell::resume:
-      return is_terminal(state) ? Result<void>() : set_paused(child, told.what == Tell::pause);
+      return is_terminal(state) ? Result<void>() : set_paused(child, notice.what == Tell::pause);
     default:
       if (state != WorkflowState::parked && child.summary.parked == 0) return {};
-      MS_TRY(retry_steps(child, "", told.what == Tell::by_hand));
+      MS_TRY(retry_steps(child, "", notice.what == Tell::by_hand));
       return {};
   }
 }
 
-// A step whose child lives is counted by `running`, or if that is parked by `undo_failed`.
+// A step with a live child counts as `running`, or as `undo_failed` if the child is parked.
 Result<void> WorkflowRules::child_is(Open& w, int step, Open& child, Tell what) {
   MS_TRY_ASSIGN(StepStatus * status, this->status(w, step));
   if (status->workflow != child.record.id) return {};
@@ -126,7 +125,7 @@ Result<void> WorkflowRules::child_is(Open& w, int step, Open& child, Tell what) 
     return status->state == StepState::undoing ? child_undone(w, step) : Result<void>();
   }
   if (what == Tell::parked) {
-    if (MS_MUTANT(parked_child_not_told)) return {};
+    if (MS_MUTANT(parked_child_not_reported)) return {};
     --(lives ? w.summary.running : w.summary.undoing);
     if (lives) ++w.summary.parked;
     ++w.summary.undo_failed;

@@ -1,4 +1,4 @@
-// The rules of a workflow's definition.
+// Checks a workflow's definition.
 #include "workflow/definition.h"
 
 #include <fmt/format.h>
@@ -149,7 +149,8 @@ class Planner {
     return error;
   }
 
-  // `step` nullptr: of the workflow's result. Whatever it finds is a parent, but the step itself.
+  // `step` nullptr: references of the workflow's result. Every step that is found becomes a parent,
+  // except the step itself.
   Result<void> note_references(const std::string& field, std::string_view json,
                                const StepSpec* step, std::set<int>* parents, PlannedStep* into) {
     if (json.empty()) return {};
@@ -204,7 +205,7 @@ class Planner {
     if (step.only_if) {
       MS_TRY(note_name(field + ".if.ref", name_of(step.only_if->ref), nullptr, &parents, &planned));
     }
-    // When it is undone everything that its undo refers to has to be there too.
+    // The undo job needs every step that its definition refers to.
     if (step.undo) MS_TRY(note_undo(field, step, parents, planned));
     planned.parents.assign(parents.begin(), parents.end());
     edges_ += parents.size();
@@ -231,7 +232,7 @@ class Planner {
     return {};
   }
 
-  // Takes away, again and again, what waits for nothing.
+  // Repeatedly removes steps that wait for nothing; the rest is a cycle.
   Result<void> check_circles() {
     std::vector<std::size_t> open;
     std::vector<int> free;
@@ -272,7 +273,7 @@ Result<std::vector<PlannedStep>> plan(const WorkflowSpec& spec, int depth) {
 }
 
 std::size_t steps_in_all(const WorkflowSpec& spec) {
-  // Deeper ones than allowed are refused for that.
+  // Definitions nested deeper than allowed are refused by the depth check.
   std::vector<std::pair<const WorkflowSpec*, int>> left{{&spec, 1}};
   std::size_t steps = 0;
   while (!left.empty()) {

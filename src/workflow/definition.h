@@ -9,17 +9,17 @@
 
 namespace mainspring::workflow {
 
-// Numbers begin with 1, in the order of the definition.
+// Steps are numbered from 1, in the order of the definition.
 struct PlannedStep {
-  std::vector<int> parents;         // named, and referred to; ascending
+  std::vector<int> parents;         // named or referred to; ascending
   std::vector<int> children;        // ascending
   std::map<std::string, int> refs;  // steps that its JSON refers to
 };
-// One for each step. `depth`: how many workflows it is in, itself included. Errors: those of
+// One entry per step. `depth`: nesting of this workflow, itself included. Errors: those of
 // validate().
 Result<std::vector<PlannedStep>> plan(const WorkflowSpec& spec, int depth = 1);
 
-// With those of its sub-workflows.
+// Includes the steps of sub-workflows.
 std::size_t steps_in_all(const WorkflowSpec& spec);
 
 // The steps that the JSON of a workflow's result refers to.

@@ -1,4 +1,4 @@
-// The rules of definitions, each by the field that breaks it.
+// The rules of definitions, each with the field that violates it.
 #include "workflow/definition.h"
 
 #include <doctest/doctest.h>
@@ -25,7 +25,7 @@ const std::string kA = R"({"name":"a","job":{"kind":"k"}})";
 
 }  // namespace
 
-TEST_CASE("steps wait for those that they name and for those that they refer to") {
+TEST_CASE("steps wait for the steps that they name and those that they refer to") {
   const auto plan = workflow::plan(with_steps(
       kA + R"(,{"name":"b","job":{"kind":"k"}})"
            R"(,{"name":"c","after":["a"],"job":{"kind":"k","args":{"x":{"$ref":"b.y"}}},)"
@@ -38,7 +38,7 @@ TEST_CASE("steps wait for those that they name and for those that they refer to"
   CHECK(plan->at(3).parents == std::vector<int>{3});
 }
 
-TEST_CASE("what breaks a rule is refused by its field") {
+TEST_CASE("invalid values are refused by field") {
   CHECK(field_refused(kA) == "");
   CHECK(field_refused(R"({"name":"a b","job":{"kind":"k"}})") == "steps[0].name");
   CHECK(field_refused(R"({"name":"input","job":{"kind":"k"}})") == "steps[0].name");
@@ -66,14 +66,14 @@ TEST_CASE("what breaks a rule is refused by its field") {
   CHECK(validate(read(R"({"name":"","steps":[]})")).error().field == "name");
 }
 
-TEST_CASE("steps that wait for one another in a circle are refused") {
+TEST_CASE("steps that wait for one another in a cycle are refused") {
   CHECK(field_refused(R"({"name":"a","after":["c"],"job":{"kind":"k"}},)"
                       R"({"name":"b","after":["a"],"job":{"kind":"k"}},)"
                       R"({"name":"c","after":["b"],"job":{"kind":"k"}})") == "steps[0].after");
   CHECK(field_refused(R"({"name":"a","if":{"ref":"a.x"},"job":{"kind":"k"}})") != "");
 }
 
-TEST_CASE("a workflow in a workflow is held against the same rules, by the path of its field") {
+TEST_CASE("a child workflow is validated by the same rules, with the path of the field") {
   const auto in = [](const std::string& steps, const std::string& more = "") {
     return R"({"name":"a","workflow":{"name":"sub","steps":[)" + steps + "]" + more + "}}";
   };
@@ -102,14 +102,14 @@ TEST_CASE("a workflow in a workflow is held against the same rules, by the path 
   CHECK(field_refused(kA + sub + R"(,"input":{"$ref":"b"}}})") == "steps[1].workflow.input");
   CHECK(field_refused(kA + sub + R"(,"input":{"$ref":"item"}}})") == "steps[1].workflow.input");
   CHECK(field_refused(kA + sub + R"(,"input":{"$ref":"item"}},"each":[1]})") == "");
-  // What is around it it does not see.
+  // It does not see the workflow around it.
   CHECK(field_refused(kA + sub + R"(,"result":{"$ref":"s"}}})") == "steps[1].workflow.result");
   const auto plan = workflow::plan(with_steps(kA + sub + R"(,"input":{"$ref":"a.x"}}})"));
   REQUIRE(plan.has_value());
   CHECK(plan->at(1).parents == std::vector<int>{1});
 }
 
-TEST_CASE("the steps of all workflows in one another are bounded together") {
+TEST_CASE("the steps of all nested workflows are limited together") {
   WorkflowSpec inner{.name = "sub"}, outer{.name = "w"};
   for (int i = 0; i < 2500; ++i) {
     StepSpec step{.name = "s" + std::to_string(i)};
@@ -123,7 +123,7 @@ TEST_CASE("the steps of all workflows in one another are bounded together") {
   const auto refused = validate(outer);
   CHECK(refused.error().code == ErrorCode::too_large);
   CHECK(refused.error().field == "steps");
-  // As deep as nobody can be asked to look.
+  // Deeper than a reader can be expected to look.
   for (int i = 0; i < 1000; ++i) {
     WorkflowSpec next{.name = "w"};
     next.steps.push_back({.name = "a", .workflow = outer});
@@ -132,7 +132,7 @@ TEST_CASE("the steps of all workflows in one another are bounded together") {
   CHECK_FALSE(validate(outer).has_value());
 }
 
-TEST_CASE("a definition is the same after it was written and read") {
+TEST_CASE("a definition decodes to what was encoded") {
   const WorkflowSpec spec = read(
       R"({"name":"order","key":"o-1","input":{"n":1},"undo_order":"parallel","deadline":"1h",)"
       R"("result":{"$ref":"b"},"steps":[)"

@@ -1,10 +1,10 @@
-// The rules of workflows: one that has ended is forked, to be begun anew from a step.
+// Workflow rules: a fork copies an ended workflow and starts it again from a step.
 //
-//   a ─▶ b ─▶ c ─▶ e      forked from c: a and b are taken over as they ended, c and e begin anew;
-//    └──▶ d               d, which is not behind c, is taken over if it ended well
+//   a ─▶ b ─▶ c ─▶ e      forked from c: a and b are copied as they ended, c and e start again;
+//    └──▶ d               d does not follow c and is copied if it ended well
 //
-// What did not end well begins anew too, and so does whatever is behind it: its args came from
-// there.
+// Steps that did not end well start again too, and so do all steps after them, because their args
+// depend on the earlier results.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,18 +18,18 @@ namespace {
 using workflow::StepDefinition;
 using workflow::StepStatus;
 
-constexpr int kFirstResults = 64;  // are read; then twice as many, and again
+constexpr int kFirstResults = 64;  // read first; then twice as many, and so on
 
 std::size_t at(int step) {
   return static_cast<std::size_t>(step) - 1;
 }
 
-// The old one, as far as a new one is made of it. Steps of the definition come first.
+// What the fork needs of the original workflow. Steps of the definition come first.
 struct Source {
   WorkflowState state = WorkflowState::completed;
   std::vector<std::string> texts;  // of definitions
   std::vector<std::shared_ptr<const StepDefinition>> definitions;
-  std::vector<StepStatus> steps;                // jobs of `each` behind those of the definition
+  std::vector<StepStatus> steps;                // jobs of `each` come after the definition's steps
   std::map<std::int64_t, std::string> results;  // by step
 
   std::size_t size() const { return definitions.size(); }
@@ -39,7 +39,7 @@ Error damaged_fork(WorkflowId id, std::string_view what) {
   return Error{ErrorCode::internal, fmt::format("the store is damaged: workflow {}: {}", id, what)};
 }
 
-// `texts`: the definitions of a packed one.
+// `texts`: the definitions of a packed workflow.
 Result<Source> read_source(WorkflowRows& rows, const workflow::OpenWorkflow& old,
                            std::vector<std::string> texts) {
   constexpr auto kUp = WorkflowRows::Order::up;
@@ -80,8 +80,9 @@ Result<Source> read_source(WorkflowRows& rows, const workflow::OpenWorkflow& old
   }
 }
 
-// One that failed, and those behind it were begun all the same: it did not fail when all was over.
-bool went_on(const Source& of, int step) {
+// Whether the workflow continued after the failure of this step: the steps after it started, so it
+// did not fail because the whole workflow ended.
+bool continued(const Source& of, int step) {
   const StepDefinition& definition = *of.definitions[at(step)];
   if (definition.spec.on_failure != OnStepFailure::go_on) return false;
   const std::vector<int>& children = definition.plan.children;
@@ -93,10 +94,10 @@ bool went_on(const Source& of, int step) {
 bool ended_well(const Source& of, int step) {
   const StepStatus& status = of.steps[at(step)];
   if (status.state == StepState::skipped) return true;
-  if (status.state == StepState::failed) return went_on(of, step);
+  if (status.state == StepState::failed) return continued(of, step);
   if (MS_MUTANT(fork_takes_what_was_undone) && status.state == StepState::undone) return true;
   if (status.state != StepState::completed) return false;
-  // Of `each`: the step is completed, and some of its jobs may have been undone all the same.
+  // For `each`: the step is completed, but some of its jobs may have been undone.
   for (int i = 0; i < status.count; ++i) {
     const StepState one = of.steps[at(status.first + i)].state;
     if (one != StepState::completed && one != StepState::failed) return false;
@@ -104,9 +105,9 @@ bool ended_well(const Source& of, int step) {
   return true;
 }
 
-enum class Way { down, up };  // to what is behind it, to what is before it
+enum class Way { down, up };  // to the steps after it, to the steps before it
 
-// What can be reached from the steps that are marked; they stay so.
+// Marks all steps that can be reached from the marked steps.
 void spread(const Source& of, Way way, std::vector<bool>& marked) {
   std::vector<int> next;
   for (std::size_t i = 0; i < marked.size(); ++i) {
@@ -123,19 +124,19 @@ void spread(const Source& of, Way way, std::vector<bool>& marked) {
   }
 }
 
-// The steps that begin anew. Errors: conflict (one before `step` is among them).
+// The steps that start again. Errors: conflict (a step before `step` is one of them).
 Result<std::vector<bool>> to_begin(const Source& of, WorkflowId id, int step) {
-  std::vector<bool> bad(of.size()), behind_bad(of.size()), before(of.size());
+  std::vector<bool> bad(of.size()), after_bad(of.size()), before(of.size());
   for (std::size_t i = 0; i < of.size(); ++i) {
     bad[i] = !ended_well(of, static_cast<int>(i) + 1);
     if (!bad[i]) continue;
-    for (const int child : of.definitions[i]->plan.children) behind_bad[at(child)] = true;
+    for (const int child : of.definitions[i]->plan.children) after_bad[at(child)] = true;
   }
-  spread(of, Way::down, behind_bad);
+  spread(of, Way::down, after_bad);
   before[at(step)] = true;
   spread(of, Way::up, before);
   for (std::size_t i = 0; i < of.size(); ++i) {
-    if (i == at(step) || !before[i] || !bad[i] || behind_bad[i]) continue;
+    if (i == at(step) || !before[i] || !bad[i] || after_bad[i]) continue;
     const std::string& name = of.definitions[i]->spec.name;
     const StepState state = of.steps[i].state;
     const bool ended = state != StepState::waiting && state != StepState::running;
@@ -147,13 +148,15 @@ Result<std::vector<bool>> to_begin(const Source& of, WorkflowId id, int step) {
                     ended ? fmt::format("is {}", to_string(state)) : "had not ended", name),
         "step"};
   }
-  std::vector<bool> anew = behind_bad;
-  for (std::size_t i = 0; i < of.size(); ++i) anew[i] = anew[i] || bad[i] || i == at(step);
-  if (!MS_MUTANT(fork_begins_only_its_step)) spread(of, Way::down, anew);
-  return anew;
+  std::vector<bool> restarted = after_bad;
+  for (std::size_t i = 0; i < of.size(); ++i) {
+    restarted[i] = restarted[i] || bad[i] || i == at(step);
+  }
+  if (!MS_MUTANT(fork_begins_only_its_step)) spread(of, Way::down, restarted);
+  return restarted;
 }
 
-// As it stands in the new one: nothing of it is to be undone, or to be heard of any more.
+// The copied state: the fork neither undoes the step nor waits for its end.
 StepStatus taken(const StepStatus& old) {
   StepStatus out = old;
   out.pending = 0;
@@ -162,12 +165,12 @@ StepStatus taken(const StepStatus& old) {
   return out;
 }
 
-// One that begins anew.
-StepStatus begins_behind(const Source& of, int step, const std::vector<bool>& anew) {
+// The initial state of a step that starts again.
+StepStatus restarted_status(const Source& of, int step, const std::vector<bool>& restarted) {
   StepStatus out;
   for (const int parent : of.definitions[at(step)]->plan.parents) {
     const bool skipped = of.steps[at(parent)].state == StepState::skipped;
-    if (anew[at(parent)])
+    if (restarted[at(parent)])
       ++out.pending;
     else if (!skipped || MS_MUTANT(fork_counts_skipped_as_come))
       ++out.came;
@@ -198,7 +201,7 @@ void WorkflowRules::take_over(Open& w, int step, const StepStatus& old,
 
 Result<WorkflowStarted> WorkflowRules::fork(const ForkWorkflow& op) {
   MS_TRY_ASSIGN(Open * old, open_within(op.id, op.within));
-  // The first of its rows to go when its retention has ended.
+  // The input is the first row that is removed after the retention.
   const auto input = start_text(*old, workflow::kTextInput);
   if (!input)
     return Error{ErrorCode::expired, fmt::format("the retention of workflow {} has ended", op.id)};
@@ -219,7 +222,7 @@ Result<WorkflowStarted> WorkflowRules::fork(const ForkWorkflow& op) {
   MS_TRY(check_parents_ended(*old));
   workflow::StartText start;
   if (old->summary.packed()) {
-    MS_TRY_ASSIGN(start, read_start(*old));  // with all its definitions
+    MS_TRY_ASSIGN(start, read_start(*old));  // includes all definitions
   }
   MS_TRY_ASSIGN(Source source, read_source(rows_, *old, std::move(start.specs)));
   const auto named =
@@ -231,7 +234,7 @@ Result<WorkflowStarted> WorkflowRules::fork(const ForkWorkflow& op) {
                  "step"};
   }
   const int step = static_cast<int>(named - source.definitions.begin()) + 1;
-  MS_TRY_ASSIGN(const std::vector<bool> anew, to_begin(source, op.id, step));
+  MS_TRY_ASSIGN(const std::vector<bool> restarted, to_begin(source, op.id, step));
 
   Open& w = open_fork(*old, op);
   write_start(w,
@@ -243,7 +246,7 @@ Result<WorkflowStarted> WorkflowRules::fork(const ForkWorkflow& op) {
   for (std::size_t i = 0; i < source.size(); ++i) {
     const int number = static_cast<int>(i) + 1;
     w.known_definition(number) = source.definitions[i];
-    if (!anew[i]) {
+    if (!restarted[i]) {
       take_over(w, number, source.steps[i], source.results, number);
       StepStatus& group = w.known_status(number);
       group.first = group.count == 0 ? 0 : w.summary.steps + 1;
@@ -255,7 +258,7 @@ Result<WorkflowStarted> WorkflowRules::fork(const ForkWorkflow& op) {
       continue;
     }
     ++w.summary.open;
-    const StepStatus status = begins_behind(source, number, anew);
+    const StepStatus status = restarted_status(source, number, restarted);
     add_step(w, number, status);
     if (status.pending == 0) w.ready.push_back(number);
   }
@@ -266,7 +269,7 @@ Result<WorkflowStarted> WorkflowRules::fork(const ForkWorkflow& op) {
   return WorkflowStarted{.id = id};
 }
 
-// A new one that has no steps yet.
+// A new workflow that has no steps yet.
 WorkflowRules::Open& WorkflowRules::open_fork(const Open& old, const ForkWorkflow& op) {
   const WorkflowId id = rows_.new_workflow();
   Open& w = open_new(id);

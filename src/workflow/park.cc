@@ -1,5 +1,5 @@
-// The rules of workflows: one is parked, by an undo job that died or by a step that failed and may
-// not be undone for that, and goes on when somebody has seen to it.
+// Workflow rules: parking. An undo job that died, or a failed step that must not be undone for it,
+// parks its workflow. The workflow continues after an operator has intervened.
 #include <fmt/format.h>
 
 #include "base/mutant.h"
@@ -16,7 +16,7 @@ void WorkflowRules::park(Open& w) {
   if (w.summary.parent.workflow != 0) tell(Tell::parked, w.record.id);
 }
 
-// What runs goes on; what would begin is held: see begin_ready().
+// Running steps continue; steps that would start are held: see begin_ready().
 void WorkflowRules::park_for(Open& w, int step, const StepDefinition& definition) {
   const std::string& reason = w.known_status(step).reason;
   rows_.put(w.record.id, WorkflowRow::stuck, step, "");
@@ -29,7 +29,7 @@ void WorkflowRules::park_for(Open& w, int step, const StepDefinition& definition
   park(w);
 }
 
-// It is undone instead.
+// The workflow is undone instead.
 void WorkflowRules::forget_stuck(Open& w) {
   if (w.summary.stuck == 0) return;
   for (const auto& [step, nothing] :
@@ -39,7 +39,7 @@ void WorkflowRules::forget_stuck(Open& w) {
   if (w.summary.parent.workflow != 0) tell(Tell::goes_on, w.record.id);
 }
 
-// -- what people ask for --------------------------------------------------------------------------
+// -- operator actions -----------------------------------------------------------------------------
 
 Result<WorkflowInfo> WorkflowRules::retry(const RetryWorkflow& op) {
   MS_TRY_ASSIGN(Open * w, open_within(op.id, op.within));
@@ -55,7 +55,7 @@ Result<WorkflowInfo> WorkflowRules::retry(const RetryWorkflow& op) {
   }
   MS_TRY_ASSIGN(const bool stuck, retry_stuck(*w, op.step, op.by_hand, op.result));
   bool undos = false;
-  if (op.result.empty()) {  // what is undone, and a workflow that is a step, answer nothing
+  if (op.result.empty()) {  // undo jobs and sub-workflow steps have no result
     MS_TRY_ASSIGN(undos, retry_undos(*w, op.step, op.by_hand));
   }
   if (!stuck && !undos) {
@@ -86,7 +86,7 @@ Result<bool> WorkflowRules::retry_stuck(Open& w, const std::string& name, bool b
     if (!name.empty() && name != definition->spec.name) continue;
     found = true;
     rows_.remove(id, WorkflowRow::stuck, step);
-    rows_.remove(id, WorkflowRow::undo, status->seq);  // noted anew when it ends
+    rows_.remove(id, WorkflowRow::undo, status->seq);  // written again when the step ends
     --w.summary.stuck;
     --w.summary.failed;
     status->reason.clear();
@@ -147,10 +147,10 @@ Result<bool> WorkflowRules::retry_undos(Open& w, const std::string& name, bool b
   return found;
 }
 
-// When no undo of it has failed any more.
+// Called when no failed undo is left.
 Result<void> WorkflowRules::leave_park(Open& w) {
   if (w.record.state != WorkflowState::parked || w.summary.undo_failed > 0) return {};
-  if (w.summary.stuck > 0) return {};  // steps of it wait for somebody
+  if (w.summary.stuck > 0) return {};  // steps wait for an operator
   w.record.state = WorkflowState::undoing;
   w.changed = true;
   if (w.summary.parent.workflow != 0) tell(Tell::goes_on, w.record.id);

@@ -1,4 +1,4 @@
-// What people read of a workflow.
+// Reads of workflows.
 #include "workflow/reads.h"
 
 #include <fmt/format.h>
@@ -31,14 +31,14 @@ WorkflowInfo read_info(const WorkflowRecord& record, const ReadRow& read) {
 
 namespace {
 
-// Parts of a step with `each` have one each.
+// The jobs of a step with `each` have a deadline each.
 void add_deadline(WorkflowStep& step, const StepSpec& spec) {
   const bool lives = step.state == StepState::running && step.started_at;
   if (lives && spec.deadline && (spec.each.empty() || step.of != 0))
     step.complete_by = *step.started_at + *spec.deadline;
 }
 
-// 0 = it has none.
+// 0 = no live job.
 JobId live_job(const WorkflowStep& step) {
   if (step.state == StepState::running) return step.job;
   return step.state == StepState::undoing ? step.undo_job : 0;
@@ -48,7 +48,7 @@ JobId live_job(const WorkflowStep& step) {
 
 namespace {
 
-// The texts of the definitions of steps.
+// The texts of step definitions.
 class SpecTexts {
  public:
   SpecTexts(WorkflowId id, bool packed, const ReadRow& read) : id_(id), read_(read) {
@@ -74,7 +74,7 @@ class SpecTexts {
   std::vector<std::string> packed_;
 };
 
-// The states with numbers above `after`, with those that are packed.
+// The states of steps with numbers above `after`, including packed ones.
 Result<std::vector<std::pair<int, StepStatus>>> all_states(
     const Summary& summary, const std::vector<WorkflowRows::Row>& rows, int after) {
   std::vector<std::pair<int, StepStatus>> out;

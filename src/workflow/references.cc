@@ -1,4 +1,4 @@
-// References in JSON, found and replaced.
+// Finds and replaces references in JSON.
 #include "workflow/references.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kRef = "$ref";
 
-// A value that is an object with a member "$ref".
+// An object with a member "$ref".
 struct Reference {
   std::string text;
   std::optional<std::string> fallback;  // "default"
@@ -22,7 +22,7 @@ Error bad(std::string message) {
   return Error{ErrorCode::invalid_argument, std::move(message)};
 }
 
-// nullopt = the object is none. Every member is read.
+// nullopt = the object is not a reference. Reads every member.
 Result<std::optional<Reference>> read_reference(std::string_view json) {
   if (json.find("\"$ref\"") == std::string_view::npos) return std::optional<Reference>();
   JsonReader in(json, JsonReader::Unknown::skip);
@@ -40,12 +40,12 @@ Result<std::optional<Reference>> read_reference(std::string_view json) {
   if (in.failed()) return in.error();
   if (!is_text) return bad("\"$ref\" must be a string, for example \"charge.id\"");
   if (!text) return std::optional<Reference>();
-  if (others) return bad("beside \"$ref\" nothing but \"default\" may stand");
+  if (others) return bad("only \"default\" may be beside \"$ref\"");
   if (name_of(*text).empty()) return bad("\"$ref\" must begin with a name");
   return std::optional<Reference>({std::move(*text), std::move(fallback)});
 }
 
-// Into the value: nullopt = nothing is there.
+// Looks up one part in the value: nullopt = not found.
 std::optional<std::string> member(const std::string& json, std::string_view name) {
   JsonReader in(json, JsonReader::Unknown::skip);
   std::optional<std::string> out;
@@ -133,7 +133,7 @@ struct Resolver {
   }
 };
 
-// A scalar, or a container without blanks, so that texts of equal values are equal.
+// Compact JSON: a scalar, or a container without blanks, so that equal values have equal texts.
 std::string plain(std::string_view json) {
   const Names nothing = [](std::string_view) { return std::optional<std::string>(); };
   Resolver resolver{nothing, Missing::null, SIZE_MAX};
@@ -172,7 +172,7 @@ Result<void> for_each_reference(std::string_view field, std::string_view json,
     found(name);
     return std::optional<std::string>("null");
   };
-  // "default" has none in it, as it is taken as it is.
+  // "default" is used verbatim, so it must not contain references.
   auto checked = resolve(json, names, Missing::null, SIZE_MAX);
   if (checked) return {};
   Error error = std::move(checked).error();

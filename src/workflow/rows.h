@@ -1,7 +1,7 @@
-// What the rules of workflows ask of a store, inside the transaction of the operation under way.
+// The interface that the workflow rules need from a store, within the current transaction.
 //
-// A store keeps two tables: one row for each workflow, with what it is found by, and numbered rows
-// of text below each workflow, by kind. What stands in them is the rules' matter.
+// A store has two tables: one row per workflow, with the columns used to find it, and numbered text
+// rows of each workflow, by kind. Only the rules interpret their contents.
 //
 // Threads: those of Store::apply().
 #pragma once
@@ -18,50 +18,50 @@
 
 namespace mainspring {
 
-// So long ago that no retention is longer.
+// Earlier than any retention allows.
 inline constexpr WallTime kGoesWithParent = WallTime::from_us(-4'000'000'000'000'000'000);
 
 // The row of a workflow.
 struct WorkflowRecord {
   WorkflowId id = 0;
-  std::string name, key;  // unique together, where the key is not ""
+  std::string name, key;  // unique together, unless the key is ""
   WorkflowState state = WorkflowState::running;
   WallTime wake_at = WallTime::never();  // WakeWorkflows; part of the agenda
-  // Terminal: its retention begins here. Never of a child: whoever removes its parent sets it to
-  // kGoesWithParent, so that it goes too.
+  // For a terminal workflow: start of its retention. Not set for a child: the removal of its parent
+  // sets it to kGoesWithParent, so that the child is removed too.
   WallTime finished_at = WallTime::never();
   std::string data;  // the rest: see workflow/step_rows.h
   friend bool operator==(const WorkflowRecord&, const WorkflowRecord&) = default;
 };
 
-enum class WorkflowRow : std::uint8_t {  // and what their numbers are
-  text,                                  // of the whole: input, result (WorkflowText)
-  spec,                                  // of steps: definition, parents, children; step
-  state,                                 // of steps: what changes; step
+enum class WorkflowRow : std::uint8_t {  // and the meaning of their numbers
+  text,                                  // of the workflow: input, result (WorkflowText)
+  spec,                                  // by step: definition, parents, children
+  state,                                 // by step: mutable state
   result,                                // of steps; step
   item,                                  // of jobs of `each`; step
-  undo,        // what may have to be undone; in the order in which they ended
-  live,        // steps with a job, or an undo job, that has not ended; step
-  wake,        // steps to be woken; microseconds since 1970
-  signal,      // that no step has taken; in the order in which they came
-  listen,      // steps that wait for a signal; step
-  held,        // steps that begin when the pause ends; step
-  heard,       // signal ids; in the order in which they came
-  child,       // workflows that are steps of it: the step; the child's id
-  live_child,  // steps whose child has not ended: its id; step
-  stuck,       // steps that failed and wait for somebody, by `on_failure` park; step
+  undo,        // what may have to be undone, in order of the ends
+  live,        // by step: its job or undo job has not ended
+  wake,        // steps with a wake time, by microseconds since 1970
+  signal,      // signals not taken by a step, in order of arrival
+  listen,      // by step: waits for a signal
+  held,        // by step: starts when the pause ends
+  heard,       // signal ids, in order of arrival
+  child,       // by step: the id of its child workflow
+  live_child,  // by child id: the step whose child has not ended
+  stuck,       // by step: failed, waits for an operator (`on_failure` park)
 };
 inline constexpr int kWorkflowRowKinds = 15;
 
-// Whose job it is.
+// The step that a job belongs to.
 struct StepJob {
   WorkflowId workflow = 0;
   int step = 0;
   bool undo = false;
   friend bool operator==(const StepJob&, const StepJob&) = default;
 };
-// How it ended. `unknown`: an attempt ended without its worker's word, or it was cancelled while it
-// ran.
+// How a job of a step ended. `unknown`: its effect is unknown, because an attempt ended without a
+// report of its worker, or the job was cancelled while it was running.
 struct StepEnd {
   StepJob of;
   JobId job = 0;
@@ -77,9 +77,10 @@ class WorkflowRows {
   virtual ~WorkflowRows() = default;
 
   virtual WorkflowId new_workflow() = 0;
-  // Small new ones are packed (workflow::kMaxPackedSteps). False in tests of the other form.
+  // Whether small new workflows are packed (workflow::kMaxPackedSteps). False in tests of the other
+  // form.
   virtual bool may_pack() = 0;
-  // Also locks it, against other nodes, to the end of the transaction.
+  // Also locks the workflow against other nodes until the end of the transaction.
   virtual std::optional<WorkflowRecord> load(WorkflowId id) = 0;
   virtual std::optional<WorkflowId> by_key(const std::string& name, const std::string& key) = 0;
   virtual void save(const WorkflowRecord& record, bool is_new) = 0;
@@ -87,17 +88,17 @@ class WorkflowRows {
   virtual std::optional<std::string> row(WorkflowId id, WorkflowRow kind, std::int64_t number) = 0;
   virtual void put(WorkflowId id, WorkflowRow kind, std::int64_t number, std::string_view text) = 0;
   virtual void remove(WorkflowId id, WorkflowRow kind, std::int64_t number) = 0;
-  // From the lowest number (or down from the highest), at most `limit`.
+  // From the lowest number up, or from the highest down, at most `limit`.
   enum class Order { up, down };
   virtual std::vector<Row> rows(WorkflowId id, WorkflowRow kind, Order order, int limit) = 0;
 
-  // A job of a step: available, or what its session lets it be. Its end comes back as a StepEnd,
-  // behind the operation that ended it.
+  // Makes the job of a step: available, or as its session requires. Its end returns as a StepEnd,
+  // after the operation that ended it.
   virtual JobId make_job(const NewJob& job, const StepJob& of) = 0;
-  // As Cancel; one that ended is passed over. If it does not run, its StepEnd comes behind the
+  // Like Cancel, but skips an ended job. If the job is not running, its StepEnd follows the
   // operation.
   virtual void cancel_job(JobId job, const std::string& reason) = 0;
-  // Its end comes back no more.
+  // The end of this job is no longer reported.
   virtual void forget_job(JobId job) = 0;
 };
 

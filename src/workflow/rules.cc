@@ -1,4 +1,4 @@
-// The rules of workflows: steps begin, end, and begin others.
+// Workflow rules: steps start, end, and start others.
 #include "workflow/rules.h"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ std::string cut(std::string_view text) {
 
 }  // namespace
 
-// -- steps begin ----------------------------------------------------------------------------------
+// -- steps start ----------------------------------------------------------------------------------
 
 // "dead: max_attempts: no paper"
 std::string WorkflowRules::reason_of(const StepEnd& end) {
@@ -77,7 +77,7 @@ Result<bool> WorkflowRules::holds(Open& w, int step, const StepDefinition& defin
 Result<void> WorkflowRules::begin(Open& w, int step) {
   MS_TRY_ASSIGN(StepStatus * status, this->status(w, step));
   MS_TRY_ASSIGN(const auto definition, this->definition(w, step));
-  const bool part = status->of != 0;  // of `each`, and tried again
+  const bool part = status->of != 0;  // a job of `each` that is retried
   if (!part && !definition->plan.parents.empty() && status->came == 0)
     return skip(w, step, "every step before it was skipped");
   if (!part && definition->spec.only_if) {
@@ -205,7 +205,7 @@ Result<void> WorkflowRules::listen(Open& w, int step, const std::string& name) {
 
 void WorkflowRules::note_undo(Open& w, int step, const StepDefinition& definition) {
   const StepStatus& status = w.known_status(step);
-  if (!definition.spec.each.empty() && status.of == 0) return;  // its parts are undone
+  if (!definition.spec.each.empty() && status.of == 0) return;  // its jobs are undone one by one
   const bool child_did =
       status.workflow != 0 && !MS_MUTANT(child_not_undone) &&
       !rows_.rows(status.workflow, WorkflowRow::undo, WorkflowRows::Order::down, 1).empty();
@@ -237,9 +237,9 @@ Result<void> WorkflowRules::fail(Open& w, int step, std::string reason, bool unk
   ++w.summary.failed;
   const bool parks =
       definition->spec.on_failure == OnStepFailure::park && !MS_MUTANT(stuck_step_undone);
-  // Once it may have been done it stays so, whatever the job of one that is tried again says.
+  // Once its effect is unknown it stays unknown, whatever the job of a retry reports.
   unknown = unknown || (status->unknown && !MS_MUTANT(doubt_forgotten));
-  if (parks) status->unknown = unknown;  // nobody else's is read again
+  if (parks) status->unknown = unknown;  // read only for steps that park
   const bool undone = unknown && !MS_MUTANT(unknown_step_not_undone);
   if (undone || definition->spec.undo_if_failed) note_undo(w, step, *definition);
   if (!forward(w)) return {};
@@ -268,7 +268,7 @@ Result<void> WorkflowRules::no_more_waited_for(Open& w, int step, How how) {
     MS_TRY_ASSIGN(StepStatus * group, status(w, of));
     const bool first_is_all = MS_MUTANT(list_ends_with_its_first);
     if ((--group->pending > 0 && !first_is_all) || group->state != StepState::running) return {};
-    return complete(w, of, "");  // the results of its jobs are read when somebody refers to them
+    return complete(w, of, "");  // the results of its jobs are read when something refers to them
   }
   --w.summary.open;
   MS_TRY_ASSIGN(const auto definition, this->definition(w, step));
@@ -333,7 +333,7 @@ std::optional<std::string> WorkflowRules::result_of(Open& w, int step) {
     return std::nullopt;
   const auto definition = this->definition(w, step);
   if (!definition) return std::nullopt;
-  // One that could not begin, and was taken as done by hand, has what somebody said.
+  // A step that could not start and was marked as done by hand has the operator's result.
   const bool has_jobs = !(*definition)->spec.each.empty() && status.of == 0 &&
                         (status.count > 0 || !rows_.row(w.record.id, WorkflowRow::result, step));
   if (!has_jobs) {
@@ -346,7 +346,7 @@ std::optional<std::string> WorkflowRules::result_of(Open& w, int step) {
     const auto one = rows_.row(w.record.id, WorkflowRow::result, status.first + i);
     if (i != 0) all += ',';
     all += one ? *one : "null";
-    if (all.size() > kMaxArgsBytes) break;  // whoever asked is told that it is too large
+    if (all.size() > kMaxArgsBytes) break;  // the caller then reports that it is too large
   }
   return all + "]";
 }
@@ -373,7 +373,7 @@ std::optional<std::string> WorkflowRules::value(Open& w, const std::map<std::str
   }
   const auto found = refs.find(std::string(name));
   if (found == refs.end()) return std::nullopt;
-  // In a job of `each` the step's own name is that very job.
+  // In a job of `each`, the step's name refers to that job itself.
   return result_of(w, found->second);
 }
 
@@ -428,16 +428,16 @@ Result<void> WorkflowRules::wake_step(Open& w, int step) {
   MS_TRY_ASSIGN(const auto definition, this->definition(w, step));
   const auto limit = definition->spec.sleep ? definition->spec.sleep : definition->spec.deadline;
   const WallTime at = WallTime::from_us(status->started_at) + limit.value_or(Duration(0));
-  // That was of a time before it was tried again.
+  // The deadline is from before a retry.
   if (at > now_ && !MS_MUTANT(old_deadline_fails_retry)) return {};
   if (definition->spec.sleep) return complete(w, step, "");
   rows_.remove(w.record.id, WorkflowRow::listen, step);
-  if (status->workflow != 0) {  // it fails when its child is undone
+  if (status->workflow != 0) {  // the step fails when its child is undone
     tell(Tell::cancel, status->workflow, "its step was not done by its deadline");
     return {};
   }
   if (status->job != 0) {
-    // Whatever it says later is not heard any more.
+    // Later reports of the job are ignored.
     forget_live(w, step);
     rows_.forget_job(status->job);
     rows_.cancel_job(status->job, "its step was not done by its deadline");

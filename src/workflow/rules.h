@@ -1,7 +1,7 @@
-// The rules of workflows: what begins, ends and is undone when something happens.
+// WorkflowRules: what starts, ends and is undone in response to an event.
 //
-// One object for each transaction; it keeps what it has read until write(), which whoever runs an
-// operation calls behind it. store/workflow_operations.h has the rules in words.
+// One object per transaction. It caches rows until write(), which the store calls after each
+// operation. store/workflow_operations.h states the rules.
 #pragma once
 
 #include <deque>
@@ -12,13 +12,13 @@
 #include <vector>
 
 #include "store/workflow_operations.h"
-#include "workflow/in_hand.h"
+#include "workflow/loaded_workflows.h"
 
 namespace mainspring {
 
 class WorkflowRules {
  public:
-  // `kept`, `starts`: see there; nullptr = nothing is kept.
+  // `kept`, `starts`: see there; nullptr = no caching.
   WorkflowRules(WorkflowRows& rows, WallTime now, workflow::KeptWorkflows* kept = nullptr,
                 workflow::KeptStarts* starts = nullptr)
       : rows_(rows), now_(now), kept_(kept), starts_(starts) {}
@@ -29,45 +29,46 @@ class WorkflowRules {
   Result<WorkflowInfo> cancel(const CancelWorkflow& op);
   Result<WorkflowInfo> pause(const PauseWorkflow& op);
   Result<WorkflowInfo> retry(const RetryWorkflow& op);
-  // Steps of this workflow whose time has come, at most kMaxWoken; true: there are more.
+  // Wakes steps of this workflow that are due, at most kMaxWoken; true: there are more.
   Result<bool> wake(WorkflowId id);
-  // The job of a step has ended. Of one that its workflow does not wait for (any more): nothing.
+  // A job of a step has ended. Ignored if the workflow does not, or no longer, wait for the job.
   Result<void> ended(const StepEnd& end);
-  // What was changed, to the rows. True: something was.
+  // Writes changes to the rows. True: something was written.
   bool write();
-  // Those whose state is another one than before, since the last call.
+  // Workflows whose state changed since the last call.
   std::vector<WorkflowId> take_changed() { return std::exchange(changed_, {}); }
-  // What parked a workflow: "workflow 7, step charge: …", since the last call.
+  // Causes of parking since the last call: "workflow 7, step charge: …".
   std::vector<std::string> take_alarms() { return std::exchange(alarms_, {}); }
 
   static constexpr int kMaxWoken = 1000;
 
  private:
   using Open = workflow::OpenWorkflow;
-  enum class How { completed, went_on, skipped };  // how a step is no more waited for
-  // What a child has to do, or what its parent is to know of it.
+  enum class How { completed, went_on, skipped };  // why a step is no longer waited for
+  // A command to a child, or a report to its parent.
   enum class Tell { begin, cancel, undo, retry, by_hand, pause, resume, parked, goes_on, ended };
-  struct Told {
+  struct Notice {
     Tell what;
     WorkflowId child;
     std::string reason{};
   };
 
-  // -- what is in hand
-  Result<Open*> open(WorkflowId id);  // nullptr = there is none
+  // -- loaded workflows
+  Result<Open*> open(WorkflowId id);  // nullptr = not found
   Open& open_new(WorkflowId id);
   Result<Open*> open_within(WorkflowId id, const Within& within);
   Result<workflow::StepStatus*> status(Open& w, int step);
   Result<std::shared_ptr<const workflow::StepDefinition>> definition(Open& w, int step);
-  // What is written once, of a new one; from here on it is packed or not.
+  // Writes the start data of a new workflow, and decides whether it is packed.
   void write_start(Open& w, workflow::StartText start, std::string queues);
   std::optional<std::string> start_text(Open& w, workflow::Text text);  // input, asked, queues
   Result<workflow::Start*> start_of(Open& w);                           // packed
-  Result<workflow::StartText> read_start(Open& w);                      // the same, of its row
+  Result<workflow::StartText> read_start(Open& w);                      // the same, from its row
   void add_step(Open& w, int step, workflow::StepStatus status);
   void write_steps(Open& w);
   WorkflowInfo info(Open& w) const;
-  // One with all its steps, of which none has begun. `parent`: nullptr = it is no child.
+  // Creates a workflow with all its steps, none of which has started. `parent`: nullptr = not a
+  // child.
   Open& make(const WorkflowSpec& spec, const workflow::Prepared& prepared, const Open* parent,
              int step);
 
@@ -86,20 +87,20 @@ class WorkflowRules {
   Result<void> complete_workflow(Open& w);
   void note_undo(Open& w, int step, const workflow::StepDefinition& definition);
   Result<bool> holds(Open& w, int step, const workflow::StepDefinition& definition);
-  // The values that references of a step begin with. `item` of a job of `each`.
+  // The value that a step's reference starts with. `item`: that of a job of `each`.
   std::optional<std::string> value(Open& w, const std::map<std::string, int>& refs,
                                    const workflow::StepStatus* of, std::string_view name);
   std::optional<std::string> result_of(Open& w, int step);
   void note_live(Open& w, int step, JobId job);
   void forget_live(Open& w, int step);
-  std::vector<JobId> live_jobs(Open& w);  // by step; not those of undoing
+  std::vector<JobId> live_jobs(Open& w);  // by step; without undo jobs
   void wake_at(Open& w, int step, WallTime at);
   void write_wakes(Open& w);
   Result<void> wake_step(Open& w, int step);
 
-  // Its steps begin, or will: see goes_forward().
+  // Whether steps start now or later: see goes_forward().
   static bool forward(const Open& w) { return workflow::goes_forward(w.record.state, w.summary); }
-  // Those that were held: by a pause, or while it was parked.
+  // Starts the steps that were held by a pause or by parking.
   Result<void> release_held(Open& w);
 
   // -- undoing (undo.cc)
@@ -114,35 +115,35 @@ class WorkflowRules {
 
   // -- parking (park.cc)
   void park(Open& w);
-  // For a step that failed, by its `on_failure`.
+  // Parks for a failed step, by its `on_failure`.
   void park_for(Open& w, int step, const workflow::StepDefinition& definition);
   void forget_stuck(Open& w);
-  // Steps that parked it, all or those of this name; false: there is none.
+  // Retries the steps that parked it, all or those of this name; false: there are none.
   Result<bool> retry_steps(Open& w, const std::string& name, bool by_hand);
   Result<bool> retry_undos(Open& w, const std::string& name, bool by_hand);
   Result<bool> retry_stuck(Open& w, const std::string& name, bool by_hand,
                            const std::string& result);
   Result<void> leave_park(Open& w);
 
-  // -- children (children.cc). What is told between a child and its parent is done when the one
-  // that tells has come to rest, in the same transaction: every operation ends with settle().
+  // -- children (children.cc). Messages between a child and its parent are queued and handled after
+  // the sender has finished, in the same transaction: every operation ends with settle().
   void tell(Tell what, WorkflowId child, std::string reason = {}) {
-    told_.push_back({what, child, std::move(reason)});
+    notices_.push_back({what, child, std::move(reason)});
   }
-  void tell_children(Open& w, Tell what);  // every one that there ever was
+  void tell_children(Open& w, Tell what);  // every child, including ended ones
   Result<void> settle();
-  Result<void> hear(const Told& told);
-  Result<void> child_does(Open& child, const Told& told);
+  Result<void> hear(const Notice& notice);
+  Result<void> child_does(Open& child, const Notice& notice);
   Result<void> child_is(Open& w, int step, Open& child, Tell what);
   Result<void> begin_child(Open& w, int step, const workflow::StepDefinition& definition);
   Result<void> child_ended(Open& w, int step, Open& child);
   Result<void> child_undone(Open& w, int step);
-  // Errors: conflict (it is a step of one that has not ended, and may be undone with it).
+  // Errors: conflict (a child of a workflow that has not ended, and could still undo it).
   Result<void> check_parents_ended(Open& w);
 
   // -- forks (fork.cc)
   Open& open_fork(const Open& old, const ForkWorkflow& op);
-  // `was`: its number in the old one, whose results these are.
+  // `was`: the step's number in the original workflow, which `results` uses.
   void take_over(Open& w, int step, const workflow::StepStatus& old,
                  const std::map<std::int64_t, std::string>& results, int was);
 
@@ -153,7 +154,7 @@ class WorkflowRules {
   std::map<WorkflowId, std::unique_ptr<Open>> open_;
   std::vector<WorkflowId> changed_;
   std::vector<std::string> alarms_;
-  std::deque<Told> told_;
+  std::deque<Notice> notices_;
 };
 
 }  // namespace mainspring

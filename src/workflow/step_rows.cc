@@ -1,4 +1,4 @@
-// The rows of a workflow to and from text.
+// Converts the rows of a workflow to and from text.
 #include "workflow/step_rows.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@
 namespace mainspring::workflow {
 namespace {
 
-// How many values the enumerations in the rows have.
+// The number of values of each enumeration in the rows.
 constexpr std::int64_t count_of(StepState) {
   return kStepStateCount;
 }
@@ -25,7 +25,8 @@ constexpr std::int64_t count_of(UndoOrder) {
   return 2;
 }
 
-// What does not fit is refused: only a damaged row has it. Sums of two fit too.
+// Refuses values that do not fit: only damaged rows have them. The limit leaves room to add two
+// values.
 template <auto Member, class T>
 bool as_any(JsonReader& in, T& into) {
   using Field = std::remove_reference_t<decltype(into.*Member)>;
@@ -141,14 +142,14 @@ constexpr JsonField<StepDefinition> kDefinition[] = {
     {"refs", [](JsonReader& in, StepDefinition& d) { return read_refs(in, d.plan.refs); }},
 };
 
-// A program may have said U+0000, which no database reads from JSON.
+// A program's text may have U+0000, which no database accepts in JSON.
 void write_reason(JsonWriter& w, std::string reason) {
   if (reason.empty()) return;
   if (!MS_MUTANT(reason_kept_raw)) std::replace(reason.begin(), reason.end(), '\0', '?');
   w.key("reason").string(reason);
 }
 
-// Numbers that are 0 are left out.
+// Numbers that are 0 are omitted.
 class Numbers {
  public:
   explicit Numbers(JsonWriter& w) : w_(w) {}
@@ -194,7 +195,7 @@ void write_status(JsonWriter& w, const StepStatus& s) {
   w.end_object();
 }
 
-// A number at the beginning of `text`, which goes on behind it and one character more.
+// Takes a number at the start of `text`, and the one character after it.
 std::optional<std::size_t> take_number(std::string_view& text) {
   std::size_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -210,7 +211,7 @@ std::optional<WallTime> time_or_none(std::int64_t us) {
 
 }  // namespace
 
-// In a string its quotes would be escaped.
+// A quote within a string would be escaped, so the text can only be a member name.
 bool is_packed(std::string_view summary) {
   return summary.find("\"states\":[") != std::string_view::npos;
 }
@@ -305,8 +306,8 @@ Result<StepStatus> decode_status(std::string_view text) {
   return decode_request(text, kStatus);
 }
 
-// "2 9 0 31 40\n" and the texts behind one another: how many definitions there are, how long input
-// and result asked for are, and each definition.
+// A line "2 9 0 31 40\n", then the texts without separators. The numbers: the number of
+// definitions, the length of the input, of the requested result, and of each definition.
 std::string encode(const StartText& start) {
   std::string out =
       fmt::format("{} {} {}", start.specs.size(), start.input.size(), start.asked.size());
@@ -345,7 +346,7 @@ Result<StartText> decode_start(std::string_view text) {
 }
 
 std::string key_of(const WorkflowRecord& record, const Summary& summary, int step) {
-  // As of a job: Context::idempotency_key().
+  // Like the key of a job: Context::idempotency_key().
   const std::uint64_t hash =
       fnv1a(fmt::format("{}\n{}\n{}", record.name, record.key, summary.started_at.us()));
   return fmt::format("ms-w{}-{}-{:016x}", record.id, step, hash);
@@ -392,7 +393,7 @@ WorkflowStep step_of(int number, const StepStatus& status, const StepDefinition&
                    .taken_over = status.taken_over};
   if (status.of == 0) {
     out.after = definition.spec.after;
-    // And those that it refers to.
+    // Also the parents that it refers to.
     for (const auto& [name, parent] : definition.plan.refs) {
       const bool named = std::find(out.after.begin(), out.after.end(), name) != out.after.end();
       if (parent != number && !named) out.after.push_back(name);
@@ -400,7 +401,7 @@ WorkflowStep step_of(int number, const StepStatus& status, const StepDefinition&
   } else {
     out.name = fmt::format("{}[{}]", definition.spec.name, status.index);
   }
-  // Those that were waited for are not written again when all is over.
+  // At the end of the workflow, steps that wait for it are not written again.
   const bool jobless = status.job == 0 && status.workflow == 0 && status.count == 0;
   if (!goes_forward &&
       (status.state == StepState::waiting || (status.state == StepState::running && jobless))) {

@@ -1,11 +1,11 @@
-// What stands in the rows of a workflow, to text and back.
+// The rows of a workflow, to text and back.
 #include "workflow/step_rows.h"
 
 #include <doctest/doctest.h>
 
 namespace mainspring::workflow {
 
-TEST_CASE("what a workflow is started with comes back as it was, whatever is in it") {
+TEST_CASE("a start of a workflow decodes to what was encoded, whatever it contains") {
   const std::vector<StartText> starts = {
       {},
       {.input = "{}", .asked = "", .specs = {"a"}},
@@ -19,7 +19,7 @@ TEST_CASE("what a workflow is started with comes back as it was, whatever is in 
   }
 }
 
-TEST_CASE("what is cut off, longer than it says, or of more steps than are packed is refused") {
+TEST_CASE("rows that are truncated, too long or have too many packed steps are refused") {
   const std::string whole = encode(StartText{.input = "{}", .asked = "[1]", .specs = {"ab", "c"}});
   for (std::size_t length = 0; length < whole.size(); ++length) {
     CAPTURE(length);
@@ -32,7 +32,7 @@ TEST_CASE("what is cut off, longer than it says, or of more steps than are packe
   CHECK_FALSE(decode_start("-1 0 0\n").has_value());
 }
 
-TEST_CASE("a packed workflow has its states in its own row, another one none") {
+TEST_CASE("a packed workflow has its states in its own row, other workflows have none") {
   Summary summary{.steps = 3, .open = 2};
   CHECK_FALSE(summary.packed());
   CHECK(encode(summary).find("states") == std::string::npos);
@@ -45,7 +45,7 @@ TEST_CASE("a packed workflow has its states in its own row, another one none") {
   CHECK(*read == summary);
 }
 
-TEST_CASE("what only a damaged row has is refused") {
+TEST_CASE("values that only a damaged row has are refused") {
   CHECK_FALSE(decode_status(R"({"state":8})").has_value());
   CHECK_FALSE(decode_status(R"({"state":-1})").has_value());
   CHECK_FALSE(decode_status(R"({"first":2147483647})").has_value());
@@ -54,7 +54,7 @@ TEST_CASE("what only a damaged row has is refused") {
   CHECK(decode_status(R"({"state":7,"started_at":1795618726047336})").has_value());
 }
 
-TEST_CASE("a reason has no U+0000 in the rows, which no database would read") {
+TEST_CASE("a reason in the rows has no U+0000, which no database accepts") {
   const std::string said("core\0dumped", 11);
   const StepStatus failed{.state = StepState::failed, .reason = said};
   CHECK(encode(failed).find("u0000") == std::string::npos);

@@ -1,4 +1,4 @@
-// The rules of workflows: steps are undone.
+// Workflow rules: steps are undone.
 #include <fmt/format.h>
 
 #include "api/json.h"
@@ -12,7 +12,8 @@ namespace mainspring {
 using workflow::StepDefinition;
 using workflow::StepStatus;
 
-// No step begins any more; what lives is told to stop, and undoing goes on when it has ended.
+// Stops the workflow: no step starts, and live jobs are cancelled. Undoing continues after they
+// have ended.
 Result<void> WorkflowRules::undo(Open& w, std::string reason, bool cancelled) {
   if (!forward(w)) return {};
   forget_stuck(w);
@@ -26,7 +27,7 @@ Result<void> WorkflowRules::undo(Open& w, std::string reason, bool cancelled) {
        rows_.rows(w.record.id, WorkflowRow::live_child, WorkflowRows::Order::up, INT32_MAX)) {
     if (!MS_MUTANT(child_runs_on)) tell(Tell::cancel, std::stoll(child), "its parent is undone");
   }
-  // Timers and signals are not waited for any more.
+  // Timers and signals no longer matter.
   w.record.wake_at = WallTime::never();
   for (const auto& [step, name] :
        rows_.rows(w.record.id, WorkflowRow::listen, WorkflowRows::Order::up, INT32_MAX))
@@ -34,7 +35,7 @@ Result<void> WorkflowRules::undo(Open& w, std::string reason, bool cancelled) {
   return {};
 }
 
-// Those that ended last first; in reverse order one at a time.
+// The steps that ended last come first; in reverse order one at a time.
 Result<void> WorkflowRules::go_on_undoing(Open& w) {
   if (w.record.state != WorkflowState::undoing || w.summary.paused) return {};
   if (w.summary.live > w.summary.parked && !MS_MUTANT(undo_while_steps_run)) return {};
@@ -60,11 +61,11 @@ Result<void> WorkflowRules::go_on_undoing(Open& w) {
 Result<std::string> WorkflowRules::undo_args(Open& w, int step, const StepDefinition& definition) {
   MS_TRY_ASSIGN(const StepStatus* status, this->status(w, step));
   const workflow::Names names = [&](std::string_view name) {
-    // Its own name is what it answered itself, in a job of `each` too.
+    // The step's own name refers to its own result, also in a job of `each`.
     if (name == definition.spec.name) return rows_.row(w.record.id, WorkflowRow::result, step);
     return value(w, definition.plan.refs, status, name);
   };
-  constexpr auto kNull = workflow::Missing::null;  // nobody knows what a lost job answered
+  constexpr auto kNull = workflow::Missing::null;  // the result of a lost job is unknown
   if (definition.spec.undo->args != "{}")
     return workflow::resolve(definition.spec.undo->args, names, kNull, kMaxArgsBytes);
   MS_TRY_ASSIGN(const std::string args,
@@ -107,10 +108,10 @@ Result<void> WorkflowRules::undo_step(Open& w, int step) {
   }
   job.args = std::move(*args);
   if (job.correlation_id.empty()) job.correlation_id = fmt::format("workflow-{}", w.record.id);
-  // The same however often it is made: see RetryWorkflow.
+  // The same key for each undo job of the step: see RetryWorkflow.
   std::string key = workflow::key_of(w.record, w.summary, step);
   if (!MS_MUTANT(undo_has_key_of_step)) key += "-undo";
-  if (MS_MUTANT(undo_key_made_anew)) key += std::to_string(status->undo_job);
+  if (MS_MUTANT(undo_key_made_again)) key += std::to_string(status->undo_job);
   job.headers = with_step_key(std::move(job.headers), key);
   ++w.summary.undoing;
   status->undo_job = rows_.make_job(job, {.workflow = w.record.id, .step = step, .undo = true});
@@ -146,7 +147,7 @@ void WorkflowRules::finish(Open& w, WorkflowState state) {
   if (!MS_MUTANT(child_end_not_joined)) tell(Tell::ended, w.record.id);
 }
 
-// -- what people ask for --------------------------------------------------------------------------
+// -- operator actions -----------------------------------------------------------------------------
 
 Result<WorkflowInfo> WorkflowRules::cancel(const CancelWorkflow& op) {
   MS_TRY_ASSIGN(Open * w, open_within(op.id, op.within));

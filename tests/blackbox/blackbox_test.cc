@@ -1,5 +1,5 @@
-// The real binary from outside, in literal HTTP: what a user of curl would see, and what happens
-// when the process is killed, stopped, crowded, or its disk is full.
+// The real binary from outside, in literal HTTP, as with curl; also when the process is killed,
+// stopped or overloaded, or its disk is full.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <rapidjson/document.h>
@@ -49,7 +49,7 @@ TEST_CASE("a job that was completed is completed after kill -9") {
   CHECK(read.status == 200);
   CHECK(has(read.body, R"("state":"completed")"));
   CHECK(has(read.body, R"("result":{"w":200})"));
-  // To say it again is harmless; another token is refused.
+  // A repetition is harmless; another token is refused.
   CHECK(http.post("/v1/finish", finish).body == R"({"results":[{"id":1,"status":"ok"}]})");
   const Answer stale = http.post(
       "/v1/finish", R"({"worker":"w1","results":[{"id":1,"token":99,"outcome":"complete"}]})");
@@ -57,7 +57,7 @@ TEST_CASE("a job that was completed is completed after kill -9") {
   CHECK(server.stop() == 0);
 }
 
-TEST_CASE("bad input is refused at the door, and the message names field, value and rule") {
+TEST_CASE("bad input is refused, and the message names field, value and rule") {
   Served server;
   REQUIRE(server.start());
   HttpClient http(server.port());
@@ -72,7 +72,7 @@ TEST_CASE("bad input is refused at the door, and the message names field, value 
   CHECK(http.get("/v1/jobs/77").status == 404);
   CHECK(http.get("/nowhere").status == 404);
   CHECK(http.request("DELETE", "/v1/claim").status == 405);
-  CHECK(has(http.get("/v1/queues").body, R"("queues":[])"));  // nothing was half done
+  CHECK(has(http.get("/v1/queues").body, R"("queues":[])"));  // no partial effect
   const std::string huge(20'000, 'x');
   CHECK(
       has(http.raw("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + huge + "\r\n\r\n", 3000), " 431 "));
@@ -123,9 +123,9 @@ TEST_CASE("SIGTERM answers parked claims and ends well") {
   HttpClient http(server.port());
   while (!has(http.get("/v1/workers").body, "\"w19\"")) {
   }
-  const std::int64_t begun = now_us();
+  const std::int64_t started = now_us();
   CHECK(server.stop() == 0);
-  CHECK(now_us() - begun < 10'000'000);
+  CHECK(now_us() - started < 10'000'000);
   for (auto& client : parked) {
     const Answer answer = client->receive(1000);
     CHECK(answer.sent == Sent::answered);
@@ -158,7 +158,7 @@ TEST_CASE("ten thousand parked claims are cheap, and one enqueue serves them all
   HttpClient http(server.port());
   const std::string wanted = fmt::format("mainspring_parked_claims {}", kClaims);
   std::string metrics;
-  for (const std::int64_t begun = now_us(); now_us() - begun < 20'000'000;) {
+  for (const std::int64_t started = now_us(); now_us() - started < 20'000'000;) {
     metrics = http.get("/metrics").body;
     if (has(metrics, wanted)) break;
   }
@@ -167,7 +167,7 @@ TEST_CASE("ten thousand parked claims are cheap, and one enqueue serves them all
   MESSAGE("10,000 parked claims: the server grew by ", grown_kb, " KiB to ",
           server.process().rss_kb(), " KiB");
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  CHECK(grown_kb < kMaxKbPerClaim * kClaims);  // sanitizers need several times as much
+  CHECK(grown_kb < kMaxKbPerClaim * kClaims);  // sanitizers need several times that
 #endif
 
   std::string jobs = R"({"queue":"q","kind":"k"})";
@@ -202,7 +202,7 @@ TEST_CASE("on a full disk enqueue answers 507, finishing works, and it recovers 
   CHECK_MESSAGE(answer.status == 507, answer.status, " ", answer.body.substr(0, 300));
   CHECK(has(answer.body, R"("code":"storage_full")"));
 
-  // All that is there can be worked off while the disk is full.
+  // All jobs can be completed while the disk is full.
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const Answer claimed =
         http.post("/v1/claim", R"({"worker":"w","queues":["q"],"max":1,"wait":"0s"})");
@@ -217,15 +217,15 @@ TEST_CASE("on a full disk enqueue answers 507, finishing works, and it recovers 
     CHECK(has(finished.body, R"("status":"ok")"));
   }
 
-  // Space comes back: enqueue works again without anybody's doing.
+  // With free space enqueue works again by itself.
   std::filesystem::remove(filler);
-  const std::int64_t begun = now_us();
+  const std::int64_t started = now_us();
   do {
     answer = http.post("/v1/jobs", job);
-  } while (answer.status == 507 && now_us() - begun < 20'000'000);
+  } while (answer.status == 507 && now_us() - started < 20'000'000);
   CHECK(answer.status == 201);
 
-  // And through a kill -9 nothing of it is lost.
+  // A kill -9 loses none of it.
   server.kill();
   REQUIRE_MESSAGE(server.start(), server.log());
   for (const std::int64_t id : ids) {

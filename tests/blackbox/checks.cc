@@ -1,4 +1,4 @@
-// The checks. Each walks the stories of single jobs, so the cost is that of sorting the history.
+// The checks. Each walks through the events of single jobs; sorting the history dominates the cost.
 #include "checks.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 namespace blackbox {
 namespace {
 
-// All that is known of one job, each list in order of sending, grants in order of tokens.
+// All events of one job, each list in order of sending, grants in order of tokens.
 struct Story {
   std::vector<const EnqueueEvent*> enqueues;
   std::vector<const GrantEvent*> grants;
@@ -24,7 +24,7 @@ struct Story {
   std::vector<const RetryEvent*> retries;
   std::vector<const ReadEvent*> reads;
 
-  // Could an operator's retry have taken effect between `from` and `to`?
+  // True if an operator's retry could have taken effect between `from` and `to`.
   bool retried_between(Micros from, Micros to) const {
     return std::any_of(retries.begin(), retries.end(), [&](const RetryEvent* r) {
       return r->done != Done::no && r->at.ret > from && r->at.invoke < to;
@@ -267,8 +267,8 @@ class Checker {
     }
   }
 
-  // Is the job certainly not terminal at `until`? Only if nothing that could end it was sent. (Jobs
-  // with a unique key have attempts to spare, so that a lost lease does not end them.)
+  // True if the job is certainly not terminal at `until`: no request that could end it was sent.
+  // (Jobs with a unique key have spare attempts, so that a lost lease does not end them.)
   bool lives_until(Id id, Micros until) {
     const Story& story = stories_[id];
     const FinalJob* job = final_job(id);
@@ -374,7 +374,7 @@ class Checker {
     const EnqueueEvent& e = *story.enqueues.front();
     if (e.done != Done::yes || !e.unique.empty()) return;
     for (const EnqueuedItem& item : e.jobs) {
-      // A repeated request gives the job of the first, which may have been sent before.
+      // A repeated request returns the job of the first one, which may have been sent earlier.
       if (item.id != id || item.delay == 0 || item.duplicate) continue;
       expect(story.grants.front()->at.ret + kClockTolerance >= e.at.invoke + item.delay, [&] {
         return fmt::format("job {}: delayed for {} us at {}, given at {}", id, item.delay,
@@ -408,7 +408,7 @@ class Checker {
     }
     if (f.outcome == "defer") {
       expect(story.retried_between(f.at.invoke, next.at.ret), [&] {
-        return fmt::format("job {}: put aside at {}, and given again without a word at {}", id,
+        return fmt::format("job {}: deferred at {}, claimed again at {} without a retry", id,
                            f.at.invoke, next.at.ret);
       });
       return;
@@ -431,7 +431,7 @@ class Checker {
       const auto found = listed.find(id);
       const int times = found == listed.end() ? 0 : found->second;
       expect(times == (job.state == "dead" ? 1 : 0), [&] {
-        return fmt::format("job {} is {} and stands {} times in the dead letter", id, job.state,
+        return fmt::format("job {} is {} and is listed {} times in the dead letter", id, job.state,
                            times);
       });
       if (job.state != "dead") continue;
@@ -512,7 +512,7 @@ class Checker {
         if (c->state == "cancelled") {
           cancelled_stays(id, story, *c);
         } else {
-          holder_is_told(id, story, *c);
+          holder_learns(id, story, *c);
         }
       }
     }
@@ -539,8 +539,8 @@ class Checker {
     }
   }
 
-  // A running job: whoever renews it afterwards with the token of then hears of it.
-  void holder_is_told(Id id, const Story& story, const CancelEvent& c) {
+  // A running job: the next renewal with the token from before the cancel reports the cancel.
+  void holder_learns(Id id, const Story& story, const CancelEvent& c) {
     if (story.retried_after(c.at.invoke)) return;
     for (const RenewEvent* r : story.renews) {
       if (!r->accepted() || r->at.invoke <= c.at.ret) continue;
@@ -642,7 +642,7 @@ std::vector<std::string> not_met(const History& history) {
   need(t.stale, "a refused stale token");
   need(t.expired_leases, "an expired lease");
   need(t.dead, "a job in the dead letter");
-  need(t.deferred, "a job that was put aside");
+  need(t.deferred, "a deferred job");
   need(t.cancelled, "an acknowledged cancel");
   need(t.kills, "a kill -9");
   return missing;

@@ -45,7 +45,7 @@ History sound() {
   return h;
 }
 
-// Which invariants does it break, by the word before the space?
+// The invariants that it breaks, by the word before the space.
 std::vector<std::string> broken(const History& history) {
   std::vector<std::string> names;
   for (const Verdict& verdict : check(history)) {
@@ -152,7 +152,7 @@ TEST_CASE("canary: leases that overlap, also after a renewal") {
   CHECK(breaks(h, "LEASE"));
   RenewEvent later = h.renews[0];
   later.at = {600'000, 600'100};
-  later.lease = 100'000;  // shorter than what was left: so it was asked for
+  later.lease = 100'000;  // shorter than the remaining time, as requested
   h.renews.push_back(later);
   CHECK_FALSE(breaks(h, "LEASE"));
   h.renews[1].lease = 900'000;
@@ -201,7 +201,7 @@ TEST_CASE("canary: attempts and back-off") {
   CHECK(breaks(h, "DUR-2"));
 }
 
-TEST_CASE("canary: a job that was put aside, and was given again without a word") {
+TEST_CASE("canary: a deferred job that is claimed again without a retry") {
   History h = sound();
   h.finishes[0].token = 2;
   h.finishes[0].at = {3'000'000, 3'000'100};
@@ -292,6 +292,6 @@ TEST_CASE("canary: a lost checkpoint, a paused queue that gives") {
   CHECK_FALSE(breaks(h, "CTL-1"));
 }
 
-TEST_CASE("a run that met nothing says so") {
+TEST_CASE("a run without the required events is reported") {
   CHECK(not_met(sound()).size() >= 6);
 }

@@ -1,4 +1,4 @@
-// Joining the threads' histories, and writing one down for people.
+// Joins the threads' histories, and writes a history as text.
 #include "history.h"
 
 #include <fmt/format.h>

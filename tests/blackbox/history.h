@@ -1,5 +1,5 @@
-// What the clients of a run saw: every request with the moments it was sent and answered, and what
-// is known of its outcome. The checks read nothing else.
+// The observations of a run's clients: every request with the times of sending and answer, and its
+// known outcome. The checks read nothing else.
 //
 // All times are CLOCK_MONOTONIC of the one host, in microseconds. "A before B" means that A was
 // answered before B was sent; anything else may have happened in either order.
@@ -27,7 +27,7 @@ struct Span {
 };
 
 struct EnqueuedItem {
-  std::int64_t nonce = 0;  // stands in the job's args, so that a job can be recognised
+  std::int64_t nonce = 0;  // in the job's args, identifies the job
   Id id = 0;               // 0 = not known
   Micros delay = 0;        // as asked for
   bool duplicate = false;
@@ -48,7 +48,7 @@ struct EnqueueEvent {
 
 struct GrantEvent {
   Span at;
-  std::int64_t request = 0;  // which claim
+  std::int64_t request = 0;  // number of the claim
   Id id = 0;
   std::int64_t token = 0;
   int attempt = 0;
@@ -62,16 +62,16 @@ struct GrantEvent {
   std::int64_t hold = 0;  // the session's token that the claim carried or got; 0 = none
 };
 
-// Somebody holds a session.
+// A worker holds a session.
 struct SessionHold {
   Micros granted = 0;  // when the answer was there
   std::string queue;
   std::string session;
   std::int64_t token = 0;
-  Micros valid_until = 0;  // by what the holder knew
+  Micros valid_until = 0;  // as the holder knew
 };
 
-// A state that somebody wrote, perhaps in several requests; no other one writes the same.
+// A state that a worker wrote, perhaps in several requests. Each written state is unique.
 struct SessionWrite {
   std::string queue;
   std::string session;
@@ -147,7 +147,7 @@ struct CountsEvent {
   std::int64_t accounted = 0;  // kept in any state, expired, pruned
 };
 
-// Moments at which the server was down or stopped, and what the nemesis saw.
+// Times at which the server was down or stopped, with the nemesis' action.
 struct NemesisEvent {
   Span at;
   std::string what;  // kill, term, stop, second, calm
@@ -184,24 +184,24 @@ struct History {
   std::vector<CountsEvent> counts;
   std::vector<SessionHold> session_holds;
   std::vector<SessionWrite> session_writes;
-  bool sessions_are_forgotten = false;  // states of idle ones may have been, within this run
+  bool sessions_are_forgotten = false;  // states of idle sessions may have been pruned in this run
   std::vector<NemesisEvent> nemeses;
   std::int64_t unknown_claims = 0;
-  std::vector<std::string> unanswered;  // requests that the server held without end, in words
+  std::vector<std::string> unanswered;  // requests that the server never answered
 
-  // What was read back after all faults had ended and everything was drained.
-  bool complete = false;         // it was; without it what is missing proves nothing
+  // The data read back after all faults had ended and all jobs were drained.
+  bool complete = false;         // false: missing data proves nothing
   std::map<Id, FinalJob> jobs;   // by GET /v1/jobs/{id}
   std::vector<Id> dead_listing;  // ids of GET /v1/jobs?state=dead
   std::map<std::string, FinalQueue> queues;
-  std::vector<std::string> unreadable;  // what could not be read back, in words
+  std::vector<std::string> unreadable;  // data that could not be read back
 
   void append(History&& other);
   std::size_t operations() const;
 };
 
-// Until when a grant's lease runs at least, by the renewals of its token. The last one decides, for
-// it may be shorter than what was left; of one without an answer nobody knows how long it is.
+// The earliest time at which a grant's lease may end, from the renewals of its token. The last
+// renewal decides: it may shorten the lease. A renewal without an answer has an unknown length.
 Micros lease_end(const GrantEvent& grant, std::vector<const RenewEvent*> renews);
 
 // One JSON object per line, in order of sending.

@@ -22,7 +22,7 @@ struct HostedJobs {
     std::filesystem::create_directories(jobs);
     set_options({});
   }
-  // The first ones stay.
+  // Existing files stay.
   void set_options(std::vector<std::string> more) {
     std::vector<std::string> all = {"--jobs", jobs, "--folder-quiet", "200ms"};
     all.insert(all.end(), more.begin(), more.end());

@@ -1,4 +1,4 @@
-// A small HTTP/1.1 client on a raw socket that is honest about what it does not know.
+// A small HTTP/1.1 client on a raw socket that reports unknown outcomes as unknown.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace blackbox {
 
-// What a caller can know about a request.
+// The knowledge of a caller about a request.
 enum class Sent {
-  answered,  // there is a status
+  answered,  // it has a status
   never,     // it certainly did not reach the server: the connection was refused
-  unknown,   // it may have been done: the connection broke, or no answer came in time
+  unknown,   // it may have taken effect: the connection broke, or no answer came in time
 };
 
 struct Answer {
@@ -46,9 +46,9 @@ class HttpClient {
     return request("POST", target, body, headers, timeout_ms);
   }
 
-  // The bytes as they are, and whatever comes back until `timeout_ms` or the end of the connection.
+  // Sends the bytes unchanged and returns all data until `timeout_ms` or the end of the connection.
   std::string raw(std::string_view bytes, int timeout_ms);
-  // Connects and sends a request without waiting for the answer. False if the server is not there.
+  // Connects and sends a request without waiting for the answer. False if the server is down.
   bool send_only(std::string_view method, std::string_view target, std::string_view body);
   // The answer of send_only.
   Answer receive(int timeout_ms = 15'000);
@@ -58,7 +58,7 @@ class HttpClient {
   bool connect();
   bool stale() const;
   bool send_all(std::string_view bytes, std::int64_t deadline_us);
-  // Appends what arrives to buffer_. False at the end of the connection or the deadline.
+  // Appends received data to buffer_. False at the end of the connection or the deadline.
   bool fill(std::int64_t deadline_us);
   bool read_answer(Answer& answer, std::int64_t deadline_us);
   bool read_chunks(Answer& answer, std::int64_t deadline_us);

@@ -78,7 +78,7 @@ int lines_with(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("who waits for a job gets its result, however short its retention is") {
+TEST_CASE("a caller that waits for a job gets its result, even with a short retention") {
   constexpr int kJobs = 150;
   Served server({"--prune-interval", "100ms"});
   REQUIRE(server.start());
@@ -162,7 +162,7 @@ TEST_CASE("callers that do not read their answers cannot fill the memory") {
     return refused.status == 429 && has(refused.body, "bytes of answers") &&
            !refused.header("retry-after").empty();
   }));
-  CHECK(client.get("/v1/jobs?limit=100").status == 200);  // small answers go on
+  CHECK(client.get("/v1/jobs?limit=100").status == 200);  // small answers still work
   CHECK(server.process().rss_kb() < 300 * 1024);
   slow.clear();
   CHECK(eventually([&] { return client.get("/v1/jobs?limit=100&whole_args=true").status == 200; }));
@@ -256,7 +256,7 @@ TEST_CASE("the steps of a workflow are listed in pages of 8 MiB") {
   CHECK(rest["next"].IsNull());
 }
 
-TEST_CASE("an idempotency key of one queue says nothing about another") {
+TEST_CASE("an idempotency key of one queue does not affect another") {
   Served server;
   REQUIRE(server.start());
   HttpClient client(server.port());

@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Writes beside itself as jobs do, and counts its starts and its rounds elsewhere.
+// Writes into its own folder as jobs do, and counts its starts and its rounds elsewhere.
 std::string writes_in_place(const std::string& out) {
   return fmt::format(
       "#!/bin/bash\n"

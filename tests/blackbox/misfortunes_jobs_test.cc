@@ -241,7 +241,7 @@ TEST_CASE("run --wait reports the success of a run whose job was removed meanwhi
   const std::string go = t.served.scratch() + "/go";
   // Removed while it runs, it still ends well: it has its stopping_wait_time.
   t.file("triggered/w/run.sh",
-         fmt::format("echo begun\nuntil [ -e {} ]; do sleep 0.02; done\nexit 0\n", go));
+         fmt::format("echo script started\nuntil [ -e {} ]; do sleep 0.02; done\nexit 0\n", go));
   REQUIRE(t.served.start());
   REQUIRE(eventually([&] { return t.client.get("/v1/host/jobs/triggered/w").status == 200; }));
   Process waits;
@@ -250,7 +250,7 @@ TEST_CASE("run --wait reports the success of a run whose job was removed meanwhi
       {.args = {server_binary(), "jobs-host", "run", "w", "--wait", "--server", t.served.url()},
        .environment = {},
        .output = output}));
-  REQUIRE(eventually([&] { return has(read_file(output), "begun"); }));
+  REQUIRE(eventually([&] { return has(read_file(output), "script started"); }));
   Process removes;
   REQUIRE(removes.start(
       {.args = {server_binary(), "jobs-host", "remove", "w", "--server", t.served.url()},

@@ -1,4 +1,4 @@
-// Outcomes: what a program, a result or an error may look like without changing how a job ends.
+// Outcomes: unusual programs, results and errors that must not change how a job ends.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -332,14 +332,14 @@ TEST_CASE("a worker warns once about leases that it cannot renew, not twice a se
   Bench bench;
   bench.start();
   bench.enqueue(R"({"queue":"q","kind":"k"})");
-  const std::string begun = bench.server.scratch() + "/begun";
+  const std::string started = bench.server.scratch() + "/started";
   const std::string log = bench.server.scratch() + "/worker.log";
   Process worker;
   REQUIRE(worker.start(
       {.args = {server_binary(), "work", "--server", bench.server.url(), "--queue", "q", "--lease",
-                "6s", "--exec", "sh " + bench.script("run.sh", "touch " + begun + "; sleep 60")},
+                "6s", "--exec", "sh " + bench.script("run.sh", "touch " + started + "; sleep 60")},
        .output = log}));
-  REQUIRE(eventually([&] { return std::filesystem::exists(begun); }));
+  REQUIRE(eventually([&] { return std::filesystem::exists(started); }));
   bench.server.kill();
   CHECK(eventually([&] { return has(read_file(log), "lease lost"); }));
   const std::string said = read_file(log);

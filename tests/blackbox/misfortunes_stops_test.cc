@@ -1,4 +1,4 @@
-// Servers that stand still, stop and restart while others work: what it costs the work.
+// Servers that freeze, stop and restart while workers run: the cost for the jobs.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <rapidjson/document.h>
@@ -67,7 +67,7 @@ std::string complaints(const std::string& log) {
 
 }  // namespace
 
-TEST_CASE("a server that stood still for longer than its leases costs no attempt") {
+TEST_CASE("a server that was frozen for longer than its leases uses up no attempts") {
   Served server;
   const std::string jobs = server.scratch() + "/jobs";
   const std::string out = server.scratch() + "/out";
@@ -174,7 +174,7 @@ TEST_CASE("a worker can end its own waiting claim, and then gets no job") {
   CHECK(has(http.get("/v1/jobs/" + std::to_string(id)).body, R"("state":"available")"));
 }
 
-TEST_CASE("a clean stop logs no warnings, whatever runs and waits") {
+TEST_CASE("a clean stop logs no warnings, with running and waiting work") {
   Served server;
   const std::string jobs = server.scratch() + "/jobs";
   write_file(jobs + "/continuous/clock/run.sh",

@@ -26,7 +26,7 @@ int refused(Served& server) {
   return server.process().wait(20'000) ? server.process().exit_code() : -1;
 }
 
-// A store with one job, closed in good order.
+// A store with one job, closed cleanly.
 void fill(Served& server) {
   REQUIRE_MESSAGE(server.start(), server.log());
   HttpClient http(server.port());
@@ -51,7 +51,7 @@ std::string open_to_others(const std::string& directory) {
   return out;
 }
 
-// SQLite's names for what went wrong.
+// SQLite's names of errors.
 bool has_words_of_sqlite(const std::string& text) {
   for (const char* word : {"PRAGMA", "SQLite", "SELECT", "malformed", "unable to open", "disk I/O"})
     if (has(text, word)) return true;
@@ -144,7 +144,7 @@ TEST_CASE("a database that is cut off, of another program or without our tables 
   const auto with = [&](const std::string& content) {
     write_file(database_of(server), content);
     const int code = refused(server);
-    CHECK(read_file(database_of(server)) == content);  // it stays as it is
+    CHECK(read_file(database_of(server)) == content);  // unchanged
     CHECK_FALSE_MESSAGE(has_words_of_sqlite(server.log()), server.log());
     return code;
   };
@@ -185,7 +185,7 @@ TEST_CASE("a pipe or a directory in the place of a file of the store is refused"
   CHECK(server.stop() == 0);
 }
 
-TEST_CASE("files of the store and of backups are private, whatever directory and umask say") {
+TEST_CASE("files of the store and of backups are private, with any directory mode and umask") {
   Served server;
   fs::create_directory(server.store());
   fs::permissions(server.store(), fs::perms(0755));
@@ -253,7 +253,7 @@ TEST_CASE("a data directory that cannot be read is refused with its owner and it
   CHECK_MESSAGE(has(server.log(), "mainspring.db belongs to root and has mode 0600"), server.log());
   CHECK_FALSE_MESSAGE(has_words_of_sqlite(server.log()), server.log());
 
-  // A directory that cannot be looked into is no empty one.
+  // An unreadable directory is not an empty one.
   REQUIRE(chown(server.store().c_str(), 0, 0) == 0);
   Process other;
   for (const std::vector<std::string>& words :

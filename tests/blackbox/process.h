@@ -60,8 +60,8 @@ struct Finished {
 Finished run(const std::vector<std::string>& args, int milliseconds,
              const std::vector<std::pair<std::string, std::string>>& environment = {});
 
-// A port on 127.0.0.1 that nobody listens on, below the range the kernel picks from for outgoing
-// connections (a client that connects there while the server is down could meet itself).
+// A free port on 127.0.0.1, below the range from which the kernel picks ports of outgoing
+// connections (a client that connects while the server is down could connect to itself).
 std::uint16_t free_port();
 
 std::string read_file(const std::string& path);

@@ -1,4 +1,5 @@
-// The laws of sessions: grants of one session in the order of their tokens, compared in pairs.
+// The invariants of sessions: grants of one session in the order of their tokens, compared in
+// pairs.
 #include "session_checks.h"
 
 #include <fmt/format.h>
@@ -17,7 +18,7 @@ constexpr Micros kNever = std::numeric_limits<Micros>::max();
 
 using Key = std::pair<std::string_view, std::string_view>;  // queue, session
 
-// What of one grant was seen later.
+// Later observations of one grant.
 struct Tenure {
   const GrantEvent* grant = nullptr;
   std::vector<const RenewEvent*> renews;
@@ -85,7 +86,7 @@ class SessionChecker {
       if (found == tenures_.end() || !finish.possible()) continue;
       Tenure& t = found->second;
       t.may_end = std::min(t.may_end, finish.at.invoke);
-      // Who says again that a job is complete is told so, too.
+      // A repeated complete is accepted too.
       if (finish.accepted() && finish.outcome != "complete")
         t.last_running = std::max(t.last_running, finish.at.invoke);
     }
@@ -106,7 +107,7 @@ class SessionChecker {
     }
   }
 
-  // A job keeps the turn until it has ended: what is given after it is given after its end.
+  // A job stays the head until it has ended: later grants of the session come after its end.
   void alone(const std::vector<const GrantEvent*>& grants) {
     std::map<Id, std::size_t> last;
     for (std::size_t i = 0; i < grants.size(); ++i) {
@@ -132,11 +133,11 @@ class SessionChecker {
   }
 
   void in_order(const std::vector<const GrantEvent*>& grants) {
-    std::set<Id> begun;
+    std::set<Id> started;
     const GrantEvent* highest = nullptr;
     Micros latest_invoke = 0;  // of those before it
     for (const GrantEvent* g : grants) {
-      if (!begun.insert(g->id).second || revived_.contains(g->id)) continue;
+      if (!started.insert(g->id).second || revived_.contains(g->id)) continue;
       expect(highest == nullptr || highest->id < g->id, [&] {
         return fmt::format("job {} of session {} began after job {}", g->id, g->session,
                            highest->id);
@@ -169,13 +170,13 @@ class SessionChecker {
       return w->state == g.session_state;
     });
     if (found == writes.end() && (g.session_state.empty() && h_.sessions_are_forgotten)) return;
-    Micros from = 0;  // what was written wholly after it is later
+    Micros from = 0;  // states written entirely after it are later
     if (found != writes.end()) {
       expect((*found)->invoke <= g.at.ret, [&] { return told("before it was written"); });
       if ((*found)->acked == 0) return;  // it may have come late
       from = (*found)->acked;
     } else {
-      expect(g.session_state.empty(), [&] { return told("which nobody wrote"); });
+      expect(g.session_state.empty(), [&] { return told("which no worker wrote"); });
     }
     for (const SessionWrite* later : writes) {
       if (later->acked == 0 || later->invoke <= from || later->acked >= g.at.invoke) continue;

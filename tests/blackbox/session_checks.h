@@ -1,9 +1,8 @@
-// What holds of sessions, by what their clients saw:
+// The invariants of sessions, from the observations of their clients:
 //
-//   ORD-1  jobs of a session run one at a time, and begin in the order of their enqueue; one that
-//   an
-//          operator brought back may begin later
-//   ORD-2  the state that a claim reads is the one that was committed last
+//   ORD-1  jobs of a session run one at a time and start in the order of their enqueue; a job that
+//          an operator retried may start later
+//   ORD-2  a claim reads the last committed state
 //   ORD-3  while a session is held, only claims with its holder's token get its jobs
 #pragma once
 

@@ -1,4 +1,4 @@
-// The checks of sessions must catch a broken law in a hand-made history.
+// The checks of sessions must catch a broken invariant in a hand-made history.
 #include "session_checks.h"
 
 #include <doctest/doctest.h>
@@ -11,8 +11,8 @@ namespace {
 
 constexpr Micros kSecond = 1'000'000;
 
-// Jobs 1 and 2 of a session, enqueued one after the other; each is claimed, leaves a state, and
-// ends. Between them somebody holds the session for a while.
+// Jobs 1 and 2 of a session, enqueued one after the other. Each is claimed, leaves a state and
+// ends. Between them a worker holds the session for a while.
 History session_checks_sound() {
   History h;
   for (const std::int64_t n : {1, 2}) {
@@ -49,7 +49,7 @@ History session_checks_sound() {
   return h;
 }
 
-// The law that is broken by this change to the history; "" = none.
+// The invariant that is broken by this change to the history; "" = none.
 std::string broken_by(const std::function<void(History&)>& change) {
   History h = session_checks_sound();
   change(h);
@@ -59,7 +59,7 @@ std::string broken_by(const std::function<void(History&)>& change) {
   return "";
 }
 
-TEST_CASE("a sound history of a session breaks no law") {
+TEST_CASE("a sound history of a session breaks no invariant") {
   CHECK(broken_by([](History&) {}) == "");
   for (const Verdict& verdict : check_sessions(session_checks_sound())) CHECK(verdict.checked > 0);
 }

@@ -1,4 +1,4 @@
-// What the black-box tests share: search in text, JSON, waiting for a state, a small disk.
+// Shared by the black-box tests: search in text, JSON, waiting for a state, a small disk.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -32,7 +32,7 @@ int seconds_between(int from, int to) {
   return (to - from + 86'400) % 86'400;
 }
 
-// Waits for the next job and completes it; its nominal time.
+// Waits for the next job and completes it; returns its nominal time.
 std::string run_one(HttpClient& http) {
   const Answer claimed = http.post(
       "/v1/claim", R"({"worker":"w1","queues":["ticks"],"max":1,"wait":"20s","lease":"60s"})");
@@ -64,7 +64,7 @@ TEST_CASE("SCHED-1, SCHED-2: a schedule of each second loses and doubles no tick
     server.kill();
     REQUIRE(server.start());
   }
-  // What was fired and not run before a kill is there still.
+  // Ticks that fired before a kill but did not run still exist.
   for (int tick = 0; tick < 2; ++tick) CHECK(ran.insert(run_one(http)).second);
   CHECK(http.request("POST", "/v1/schedules/each%2Fsecond/pause").status == 200);
 

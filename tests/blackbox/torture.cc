@@ -6,10 +6,10 @@
 // A cycle: start the server, let the clients work for some random microseconds, then strike: mostly
 // kill -9, sometimes SIGTERM, a stop for longer than a lease, a calm in which leases run out, a
 // second server on the same directory, a kill while it starts. With --wander, also a move of the
-// store, to a schema of that database or to a directory, while clients work and the copy is killed
-// now and then; the server is started where it went. In the end: heal, drain, stop, start
-// once more, read everything back, check. Exit code: 0 all promises kept, 1 one was broken, 2 the
-// run proves nothing (it met too little, or the server did not work at all).
+// store, to a schema of that database or to a directory, while clients work and the copy is
+// sometimes killed; the server is then started on the target. In the end: heal, drain, stop, start
+// once more, read everything back, check. Exit code: 0 all promises were kept, 1 one was broken,
+// 2 the run proves nothing (too few faults, or the server did not work at all).
 #include <fmt/format.h>
 #include <rapidjson/document.h>
 #include <rapidjson/stringbuffer.h>
@@ -44,7 +44,7 @@ struct Options {
 constexpr int kStartLimitMs = 10'000;
 constexpr int kStopLimitMs = 30'000;
 constexpr int kDrainLimitMs = 60'000;
-constexpr int kSelfTestDrainLimitMs = 10'000;  // a defect may keep it from ever ending
+constexpr int kSelfTestDrainLimitMs = 10'000;  // a mutant may prevent it from ending
 constexpr int kMoveLimitMs = 60'000;
 constexpr int kReaders = 4;
 constexpr std::int64_t kJobsPerCycle = 150;
@@ -65,7 +65,7 @@ class Torture {
   }
 
   int run() {
-    const Micros begun = now_us();
+    const Micros started = now_us();
     const bool alive = start_server();
     if (alive) {
       start_clients();
@@ -76,7 +76,7 @@ class Torture {
       if (trouble_.empty()) verify_offline();
     }
     server_.kill();
-    return report(static_cast<double>(now_us() - begun) / 1e6);
+    return report(static_cast<double>(now_us() - started) / 1e6);
   }
 
  private:
@@ -90,7 +90,7 @@ class Torture {
     for (std::string& word : place()) command.args.push_back(std::move(word));
     return command;
   }
-  // Where the store is.
+  // The place of the store.
   std::vector<std::string> place() const {
     if (schema_.empty()) return {"--data", store_};
     return {"--store", options_.wander, "--store-schema", schema_};
@@ -102,15 +102,15 @@ class Torture {
   std::string log_path() const { return directory_ + "/server.log"; }
 
   bool start_server() {
-    const Micros begun = now_us();
+    const Micros started = now_us();
     if (!server_.start(serve(shared_.port))) {
       trouble_ = "cannot start " + options_.server;
       return false;
     }
     HttpClient probe(shared_.port);
-    while (now_us() - begun < kStartLimitMs * 1000LL) {
+    while (now_us() - started < kStartLimitMs * 1000LL) {
       if (probe.get("/readyz", 1000).status == 200) {
-        longest_start_us_ = std::max(longest_start_us_, now_us() - begun);
+        longest_start_us_ = std::max(longest_start_us_, now_us() - started);
         shared_.set_up(true);
         return true;
       }
@@ -124,7 +124,7 @@ class Torture {
     return false;
   }
 
-  // A promise is broken in a way that leaves nothing to go on with.
+  // A promise is broken so that the run cannot continue.
   void give_up(const std::string& what) {
     broken_.push_back(what);
     if (trouble_.empty()) trouble_ = "the run was cut short";
@@ -197,7 +197,7 @@ class Torture {
     });
   }
 
-  // Longer than a lease: when it goes on, every lease it granted is over.
+  // Longer than a lease: when the server continues, every lease that it granted is over.
   void strike_stop() {
     note("stop", [&] {
       server_.signal(SIGSTOP);
@@ -207,7 +207,7 @@ class Torture {
     pause_for(chance_.between(20'000, 110'000));
   }
 
-  // A second server on the same directory must refuse, and say who is there.
+  // A second server on the same directory must refuse to start and name the first.
   void strike_second() {
     note("second", [&] {
       const Command command = serve(free_port());
@@ -221,7 +221,7 @@ class Torture {
     });
   }
 
-  // To a place of the other kind, while everybody works. Copies that are killed are begun again.
+  // Moves the store to a place of the other kind while all clients work. Restarts killed copies.
   void strike_move() {
     const std::string number = std::to_string(++moves_);
     const bool to_schema = schema_.empty();
@@ -264,7 +264,7 @@ class Torture {
     if (trouble_.empty()) start_server();
   }
 
-  // Killed while it starts, that is while it recovers.
+  // Killed during its start, while it recovers.
   void strike_start() {
     note("kill while starting", [&] {
       if (!server_.start(serve(shared_.port))) return;
@@ -273,14 +273,14 @@ class Torture {
     });
   }
 
-  // Faults are over: everything must come to an end by itself.
+  // The faults are over: all jobs must end by themselves.
   void drain() {
     shared_.draining = true;
     HttpClient http(shared_.port);
-    const Micros begun = now_us();
+    const Micros started = now_us();
     std::string left;
     const int limit_ms = options_.must_break.empty() ? kDrainLimitMs : kSelfTestDrainLimitMs;
-    while (now_us() - begun < limit_ms * 1000LL) {
+    while (now_us() - started < limit_ms * 1000LL) {
       left = live_jobs(http);
       if (left.empty()) return;
       pause_for(20'000);
@@ -468,7 +468,7 @@ class Torture {
   std::vector<std::thread> threads_;
   History history_;
   std::vector<std::string> broken_;  // promises broken outside of the history
-  std::string trouble_;              // why the run cannot go on
+  std::string trouble_;              // why the run cannot continue
   Micros longest_start_us_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Simulated workers of a torture run: honest ones, ones that vanish, ones that come back too late.
+// Simulated workers of a torture run: correct ones, ones that vanish, ones that return too late.
 #include <fmt/format.h>
 #include <rapidjson/document.h>
 #include <rapidjson/stringbuffer.h>
@@ -29,7 +29,7 @@ class Worker final : public Client {
   struct Held {
     Id id = 0;
     std::int64_t token = 0;
-    Micros until = 0;  // when a late one comes back
+    Micros until = 0;  // when a late one returns
     std::string queue, session;
   };
   struct Result {
@@ -60,7 +60,7 @@ class Worker final : public Client {
     while (!jobs.empty() && !shared_.stop) jobs = work(jobs);
   }
 
-  // A new process: nobody knows it, and it knows nobody's jobs.
+  // A new process with a new name that holds no jobs.
   void reborn() { name_ = fmt::format("w{:016x}", chance_.next()); }
 
   std::string claim_body() {
@@ -106,7 +106,7 @@ class Worker final : public Client {
     return jobs;
   }
 
-  // Works on what was claimed; returns what the finish brought back, if it asked for more.
+  // Works on the claimed jobs; returns the jobs that the finish claimed, if it asked for more.
   std::vector<Held> work(const std::vector<Held>& jobs) {
     std::vector<Result> results;
     std::vector<Held> renewed;
@@ -114,7 +114,7 @@ class Worker final : public Client {
       const std::int64_t what = shared_.draining ? 100 : chance_.between(1, 100);
       if (what <= 5) continue;  // vanished: its lease must run out
       if (what <= 9) {
-        // Some soon after their lease, some when the job has been given to somebody else.
+        // Some soon after their lease, some when another worker has claimed the job.
         const Micros late = chance_.percent(40) ? 600'000 : 6'000'000;
         late_.push_back(job);
         late_.back().until = now_us() + kLease + chance_.between(50'000, late);
@@ -134,7 +134,7 @@ class Worker final : public Client {
     const bool more = !shared_.draining && chance_.percent(30);
     Done outcome = Done::no;
     std::vector<Held> next = finish(results, more, outcome);
-    // Not knowing whether it was done, an honest worker says it again.
+    // A correct worker repeats a request with an unknown outcome.
     if (outcome != Done::yes && chance_.percent(60)) {
       shared_.wait_up(300);
       next = finish(results, false, outcome);
@@ -183,7 +183,7 @@ class Worker final : public Client {
     return result;
   }
 
-  // With the finish: whoever gets the next job of the session reads it.
+  // With the finish: the claim of the session's next job returns this state.
   void leave_state(Result& result) {
     const std::string state = fmt::format("[{}]", shared_.next_nonce++);
     result.json.insert(result.json.size() - 1, ",\"session_state\":" + state);
@@ -212,7 +212,7 @@ class Worker final : public Client {
         event.status =
             document["results"][static_cast<rapidjson::SizeType>(i)]["status"].GetString();
         const bool lives = event.outcome == "retry" || event.outcome == "snooze";
-        if (event.status == "ok" && !lives) --shared_.backlog;  // also of one that is put aside
+        if (event.status == "ok" && !lives) --shared_.backlog;  // also for a deferred job
         if (event.status == "ok" && results[i].write)
           history_.session_writes[*results[i].write].acked = event.at.ret;
       }

@@ -1,4 +1,4 @@
-// What the threads share, and the producers and the operator.
+// The shared state of the threads, the producers and the operator.
 #include "workload.h"
 
 #include <fmt/format.h>
@@ -68,7 +68,7 @@ void Client::run() {
 Answer Client::send(std::string_view method, const std::string& target, const std::string& body,
                     const std::vector<std::string>& headers) {
   Answer answer = http_.request(method, target, body, headers, kAnswerLimitMs);
-  // A server that dies breaks the connection; one that is there must answer.
+  // A server that dies breaks the connection; a live one must answer.
   if (answer.sent == Sent::unknown &&
       answer.return_us - answer.invoke_us >= kAnswerLimitMs * 1000LL) {
     history_.unanswered.push_back(
@@ -81,7 +81,7 @@ Done Client::done(const Answer& answer) {
   if (answer.sent == Sent::never) return Done::no;
   if (answer.sent == Sent::unknown) return Done::unknown;
   if (answer.status >= 200 && answer.status < 300) return Done::yes;
-  // The error table says of 500 and 504: it may have been done.
+  // By the error table, 500 and 504 mean: it may have taken effect.
   return answer.status == 500 || answer.status == 504 ? Done::unknown : Done::no;
 }
 
@@ -100,7 +100,7 @@ class Producer final : public Client {
   void turn() override {
     if (shared_.draining || shared_.backlog > kMaxBacklog) {
       if (shared_.draining) return pause();
-      shared_.backlog -= 20;  // an estimate: jobs also end without our knowing
+      shared_.backlog -= 20;  // an estimate: jobs also end unnoticed
       read_something();
       return;
     }
@@ -129,7 +129,7 @@ class Producer final : public Client {
     std::string out = fmt::format(
         R"({{"queue":"{}","kind":"torture","args":{{"n":{}}},"priority":{},"max_attempts":{})",
         queue, item.nonce, chance_.between(0, 9), unique.empty() ? chance_.between(1, 4) : 20);
-    // Unique jobs often wait, so that a second one meets the first.
+    // Unique jobs often wait, so that a second one conflicts with the first.
     if (chance_.percent(unique.empty() ? 15 : 60)) {
       item.delay = chance_.between(1, 1500) * 1000;
       out += fmt::format(R"(,"delay":"{}ms")", item.delay / 1000);
@@ -209,7 +209,7 @@ class Producer final : public Client {
     }
   }
 
-  // The same key with another body must be refused, and nothing of it may appear.
+  // The same key with another body must be refused and have no effect.
   void post_other_body(const Request& request) {
     Request other = request;
     other.event.jobs.assign(1, {});
@@ -278,15 +278,15 @@ class Operator final : public Client {
     pause_for(5'000);
   }
 
-  // A queue of which lost attempts are set apart at once, one with a breaker, one with rates.
+  // One queue with quarantine after the first lost attempt, one with a breaker, one with rates.
   bool limit_queues() {
     const auto put = [this](const std::string& target, const std::string& body) {
       return done(send("PUT", target, body)) == Done::yes;
     };
-    return put("/v1/breakers/neighbour",
+    return put("/v1/breakers/peer",
                R"({"failures":10,"within":"1s","open_for":"1s","max_open_for":"2s"})") &&
            put("/v1/queues/alpha/limits", R"({"quarantine_after":1})") &&
-           put("/v1/queues/beta/limits", R"({"breaker":"neighbour"})") &&
+           put("/v1/queues/beta/limits", R"({"breaker":"peer"})") &&
            put("/v1/queues/gamma/limits", R"({"per_key":{"rate":{"count":20,"per":"1s"}}})");
   }
 

@@ -25,24 +25,24 @@
 namespace blackbox {
 
 inline constexpr Micros kLease = 1'000'000;
-inline constexpr std::int64_t kMaxBacklog = 1'500;  // producers rest beyond it
-// Longer than any wait that a client asks for and any stop of the server.
+inline constexpr std::int64_t kMaxBacklog = 1'500;  // producers pause above it
+// Longer than any wait of a client and any stop of the server.
 inline constexpr int kAnswerLimitMs = 5'000;
 inline constexpr std::size_t kMaxKnownIds = 4'096;
 
-// What the threads share.
+// The shared state of the threads.
 class Shared {
  public:
   explicit Shared(std::uint16_t port_number) : port(port_number) {}
 
-  // The server is answering, or it is not: clients wait instead of knocking.
+  // Whether the server answers: clients wait instead of polling.
   void set_up(bool up);
   // Waits until the server is up or the run stops, at most `milliseconds`.
   void wait_up(int milliseconds);
 
-  // Producers may enqueue so many more jobs: a long run must not become a large one.
+  // Lets producers enqueue up to `jobs` more jobs: a long run must not become a large one.
   void allow(std::int64_t jobs);
-  // Takes `jobs` of what is allowed; waits a little if there is nothing, then says no.
+  // Takes `jobs` from the allowance; waits briefly if there is none, then returns false.
   bool take(std::int64_t jobs);
 
   void remember(Id id);
@@ -50,7 +50,7 @@ class Shared {
 
   const std::uint16_t port;
   std::atomic<bool> stop{false};
-  std::atomic<bool> draining{false};  // no new work, no mischief: finish what is there
+  std::atomic<bool> draining{false};  // no new work, no faults: finish the remaining jobs
   std::atomic<std::int64_t> backlog{0};
   std::atomic<std::int64_t> next_nonce{1};
   std::atomic<std::int64_t> next_request{1};
@@ -73,7 +73,7 @@ class Client {
 
  protected:
   virtual void turn() = 0;
-  // Sends; if the server is not there, waits for it. yes = 2xx, no = refused, unknown = the rest.
+  // Sends; if the server is down, waits for it. yes = 2xx, no = refused, unknown = all else.
   Answer send(std::string_view method, const std::string& target, const std::string& body,
               const std::vector<std::string>& headers = {});
   static Done done(const Answer& answer);

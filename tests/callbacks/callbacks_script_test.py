@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Callbacks from outside: the program, a receiver, and signatures reckoned by Python alone.
+"""Callbacks end to end: the program, a receiver, and signatures computed by Python.
 
 Usage: callbacks_script_test.py PROGRAM
 """
@@ -22,7 +22,7 @@ LIMIT = 60  # seconds, for anything that is waited for
 
 
 class Receiver(http.server.BaseHTTPRequestHandler):
-    """Answers as it was told, and says what came."""
+    """Answers as configured and records the requests."""
 
     seen = queue.Queue()
     answers = queue.Queue()  # a status, or a function that is called before 200
@@ -111,7 +111,7 @@ def main():
         key = offline("callbacks", "key", "--data", store)
         assert key.startswith("whsec_") and len(base64.b64decode(key[6:])) == 32, key
 
-        # A job that completes is told, signed, once.
+        # A completed job makes one signed callback.
         made = server.run("enqueue", "mails", "send", '{"to":"a"}', "--callback", url).split()[0]
         server.run("work", "--queue", "mails", "--exec", "echo '{\"sent\":1}'", "--drain")
         path, headers, body = Receiver.seen.get(timeout=LIMIT)
@@ -157,7 +157,7 @@ def main():
         again = Receiver.seen.get(timeout=LIMIT)
         assert header(first[1], "webhook-id") == header(again[1], "webhook-id")
 
-        # Nobody but the engine puts jobs there or takes them out.
+        # Only the engine may enqueue or claim jobs of this queue.
         server.run("enqueue", "mainspring.callbacks", "callback", expect=64)
         server.run("enqueue", "m", "k", "--callback", "http://169.254.169.254/latest", expect=64)
 

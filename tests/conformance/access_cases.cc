@@ -35,7 +35,7 @@ std::vector<AuditRecord> records(const Bench& bench) {
   return page->records;
 }
 
-// The chain from its base to its end, as anybody can follow it.
+// Checks the chain from its base to its end, from the records alone.
 void check_chain(const Bench& bench) {
   const AuditState state = bench.store->audit_state();
   AuditMark at = state.base;
@@ -47,7 +47,7 @@ void check_chain(const Bench& bench) {
 
 TEST_SUITE_BEGIN("access");
 
-TEST_CASE("a token is there once it was created, and after a restart") {
+TEST_CASE("a created token is usable at once, and after a restart") {
   Bench bench;
   CHECK(bench.store->tokens()->empty());
   const std::int64_t version = bench.store->tokens_version();
@@ -75,7 +75,7 @@ TEST_CASE("a token is there once it was created, and after a restart") {
   CHECK_FALSE(bench.store->tokens()->at("ci").usable(bench.wall()));
 }
 
-TEST_CASE("a token that was revoked stays so after a restart") {
+TEST_CASE("a revoked token stays revoked after a restart") {
   Bench bench;
   bench.one<Done>(create("ci", "secret"));
   const std::int64_t version = bench.store->tokens_version();
@@ -91,10 +91,10 @@ TEST_CASE("a token that was revoked stays so after a restart") {
   bench.reopen();
   CHECK(bench.store->tokens()->at("ci").revoked_at == revoked);
   CHECK_FALSE(bench.store->tokens()->at("ci").usable(bench.wall()));
-  CHECK(bench.refused(RevokeToken{"nobody"}) == ErrorCode::not_found);
+  CHECK(bench.refused(RevokeToken{"unknown"}) == ErrorCode::not_found);
 }
 
-TEST_CASE("the name of a usable token is taken, that of another is free") {
+TEST_CASE("a usable token blocks its name, an expired or revoked one does not") {
   Bench bench;
   bench.one<Done>(create("ci", "one"));
   CHECK(bench.refused(create("ci", "two")) == ErrorCode::conflict);
@@ -112,7 +112,7 @@ TEST_CASE("the name of a usable token is taken, that of another is free") {
   CHECK(bench.store->tokens()->at("ci").digest == sha256("two"));
 }
 
-TEST_CASE("the text of a token comes back under no name, not even its own") {
+TEST_CASE("the secret of a token cannot be used again, under any name") {
   Bench bench;
   bench.one<Done>(create("ci", "one"));
   CHECK(bench.refused(create("other", "one")) == ErrorCode::conflict);
@@ -121,7 +121,7 @@ TEST_CASE("the text of a token comes back under no name, not even its own") {
   CHECK_FALSE(bench.store->tokens()->at("ci").usable(bench.wall()));
 }
 
-TEST_CASE("beyond kMaxTokens the oldest that nobody can use makes room, and no other") {
+TEST_CASE("beyond kMaxTokens a new token replaces the oldest unusable one, never a usable one") {
   Bench bench;
   std::vector<Operation> batch;
   for (std::size_t i = 0; i < kMaxTokens; ++i) {
@@ -139,7 +139,7 @@ TEST_CASE("beyond kMaxTokens the oldest that nobody can use makes room, and no o
   CHECK(bench.refused(create("again", "again")) == ErrorCode::overloaded);
 }
 
-TEST_CASE("a change and the record of it are one: who, what, before and after") {
+TEST_CASE("a change and its audit record are one commit: actor, action, state before and after") {
   Bench bench;
   bench.enqueue(bench.job("photos"));
   bench.apply({PauseQueue{"photos", true}, audit("queue/photos", "pause_queue")});
@@ -157,7 +157,7 @@ TEST_CASE("a change and the record of it are one: who, what, before and after") 
   check_chain(bench);
 }
 
-TEST_CASE("what changes nothing is not recorded, unless it is wanted") {
+TEST_CASE("an operation without a change is recorded only on request") {
   Bench bench;
   bench.one<Done>(PauseQueue{"photos", true});
   const std::int64_t commits = bench.store->commits();
@@ -171,7 +171,7 @@ TEST_CASE("what changes nothing is not recorded, unless it is wanted") {
   CHECK(records(bench)[0].before == records(bench)[0].after);
 }
 
-TEST_CASE("what was refused is not recorded, even if it is wanted") {
+TEST_CASE("a refused operation is not recorded, even on request") {
   Bench bench;
   Audit wanted = audit("job/77");
   wanted.always = true;
@@ -181,7 +181,7 @@ TEST_CASE("what was refused is not recorded, even if it is wanted") {
   CHECK(records(bench).empty());
 }
 
-TEST_CASE("a claim that gave nothing is not recorded, one that gave a job is") {
+TEST_CASE("a claim is recorded if it gave a job, not if it was empty") {
   Bench bench;
   Audit wanted = audit("queue/q", "claim");
   wanted.always = true;
@@ -193,7 +193,7 @@ TEST_CASE("a claim that gave nothing is not recorded, one that gave a job is") {
   CHECK(records(bench).size() == 1);
 }
 
-TEST_CASE("an audit that stands behind nothing is refused") {
+TEST_CASE("an audit record that follows no operation is refused") {
   Bench bench;
   CHECK(bench.refused(audit("queue/q")) == ErrorCode::invalid_argument);
   const auto results =
@@ -203,7 +203,7 @@ TEST_CASE("an audit that stands behind nothing is refused") {
   CHECK(records(bench).size() == 1);
 }
 
-TEST_CASE("each record of a batch has the image between its neighbours") {
+TEST_CASE("each audit record of a batch starts at the state that the previous one left") {
   Bench bench;
   bench.apply({PauseQueue{"q", true}, audit("queue/q", "first"), PauseQueue{"q", false},
                audit("queue/q", "second"), SetRetention{"q", seconds(1), std::nullopt},
@@ -249,7 +249,7 @@ TEST_CASE("jobs, schedules and tokens have images of their own, and a token's ha
   check_chain(bench);
 }
 
-TEST_CASE("the wish to cancel a running job is a change of it") {
+TEST_CASE("a cancel request for a running job is recorded as a change") {
   Bench bench;
   const JobId id = bench.enqueue();
   bench.claim_one();
@@ -260,7 +260,7 @@ TEST_CASE("the wish to cancel a running job is a change of it") {
   CHECK(all[0].after == job_image(JobState::running, "q", true));
 }
 
-TEST_CASE("what lies outside of the store is recorded as it is told") {
+TEST_CASE("an operation outside of the store is recorded as the caller describes it") {
   Bench bench;
   Audit op = audit("folder/continuous/x", "deploy");
   op.alone = true;
@@ -275,7 +275,7 @@ TEST_CASE("what lies outside of the store is recorded as it is told") {
   check_chain(bench);
 }
 
-TEST_CASE("the chain goes on after a restart") {
+TEST_CASE("the audit chain continues after a restart") {
   Bench bench;
   bench.apply({PauseQueue{"q", true}, audit("queue/q")});
   const AuditMark head = bench.store->audit_state().head;
@@ -287,7 +287,7 @@ TEST_CASE("the chain goes on after a restart") {
   check_chain(bench);
 }
 
-TEST_CASE("records are read in pages, in either order, by who, action and object") {
+TEST_CASE("records are read in pages, in either order, by actor, action and object") {
   Bench bench;
   for (int i = 0; i < 7; ++i) {
     Audit op = audit(i % 2 == 0 ? "folder/a" : "folder/b", i < 3 ? "deploy" : "remove");
@@ -317,10 +317,10 @@ TEST_CASE("records are read in pages, in either order, by who, action and object
         Seqs{3, 2, 1});
   CHECK(seqs({.who = "", .action = "remove", .object = "folder/b"}, AuditOrder::oldest_first) ==
         Seqs{4, 6});
-  CHECK(seqs({.who = "nobody", .action = "", .object = ""}, AuditOrder::oldest_first).empty());
+  CHECK(seqs({.who = "unknown", .action = "", .object = ""}, AuditOrder::oldest_first).empty());
 }
 
-TEST_CASE("records past their retention go, the oldest first, and the chain still fits") {
+TEST_CASE("records past their retention are pruned, oldest first, and the chain stays valid") {
   StoreOptions options;
   options.audit_retention = hours(2);
   Bench bench(options);

@@ -1,7 +1,7 @@
-// Bench: one store of the kind under test, on a clock of its own, with short names for operations.
+// Bench: one store of the kind under test, on its own clock, with short names for operations.
 //
 // A program that links the cases defines store_under_test(). Every batch checks that the counters
-// conserve; the end of every case runs verify().
+// add up; the end of every case runs verify().
 #pragma once
 
 #include <doctest/doctest.h>
@@ -18,13 +18,13 @@
 namespace mainspring {
 
 enum class OpenAs {
-  fresh,   // nothing was there before
-  reopen,  // what the last store of this factory left behind; that store has been destroyed
+  fresh,   // an empty place
+  reopen,  // the place of this factory's last store, which has been destroyed
 };
 // `now` is the time of opening. Never returns nullptr.
 using StoreFactory =
     std::function<std::unique_ptr<Store>(OpenAs how, const StoreOptions& options, Now now)>;
-// Defined by each program that runs the suite: a factory with a place of its own.
+// Defined by each program that runs the suite: a factory with its own place.
 StoreFactory store_under_test();
 
 namespace conformance {
@@ -44,7 +44,7 @@ class Bench {
   StoreOptions options;
 
  private:
-  StoreFactory open_;  // it keeps the place, so it outlives the store
+  StoreFactory open_;  // it owns the place, so it outlives the store
 
  public:
   std::unique_ptr<Store> store;
@@ -52,7 +52,7 @@ class Bench {
   WallTime wall() const { return clock.now().wall; }
   void reopen();
 
-  // -- operations; each is a batch of its own that must be accepted unless said otherwise ---------
+  // -- operations; each is a separate batch that must be accepted unless noted -------------------
   std::vector<OperationResult> apply(std::vector<Operation> batch);
   // The answer of one operation, of type T, or a failed test.
   template <class T>
@@ -71,7 +71,7 @@ class Bench {
   JobId enqueue(NewJob job);
   JobId enqueue() { return enqueue(job()); }
   std::vector<ClaimedJob> claim(int max = 1, std::vector<std::string> queues = {"q"});
-  ClaimedJob claim_one();  // there must be one
+  ClaimedJob claim_one();  // requires one
   FinishStatus finish(const ClaimedJob& job, Outcome outcome);
   FinishStatus finish(JobId id, Token token, Outcome outcome);
   RenewResult renew(const ClaimedJob& job, std::optional<Progress> progress = {},
@@ -82,7 +82,7 @@ class Bench {
   int rescue() { return one<StepResult>(RescueExpired{}).changed; }
   int expire() { return one<StepResult>(ExpireJobs{}).changed; }
   int prune() { return one<StepResult>(PruneJobs{}).changed; }
-  // The whole way of a job to an end.
+  // Enqueue, claim and finish a job.
   JobId completed(NewJob job);
   JobId dead(NewJob job);
 

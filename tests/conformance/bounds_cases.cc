@@ -1,5 +1,4 @@
-// What is bounded in bytes, and what belongs to one queue: pages, claims, idempotency keys, queues
-// that nothing uses any more.
+// Bounds in bytes, and properties of single queues: pages, claims, idempotency keys, unused queues.
 #include "conformance/bench.h"
 #include "store/bounds.h"
 
@@ -132,7 +131,7 @@ TEST_SUITE("store: bounds") {
           ErrorCode::conflict);
   }
 
-  TEST_CASE("a batch for several queues has a key of its own, whatever the order of its jobs") {
+  TEST_CASE("the idempotency key of a batch for several queues ignores the order of its jobs") {
     Bench b;
     const Enqueue one{.jobs = {b.job("a")}, .idempotency_key = "k", .fingerprint = "f"};
     const Enqueue both{
@@ -173,7 +172,7 @@ TEST_SUITE("store: bounds") {
     CHECK(has_queue(b, "q"));
   }
 
-  TEST_CASE("a removed queue is there again when it gets settings") {
+  TEST_CASE("a removed queue exists again when it gets settings") {
     Bench b;
     b.one<Done>(PauseQueue{"q", false});
     REQUIRE(has_queue(b, "q"));

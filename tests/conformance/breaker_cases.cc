@@ -42,11 +42,11 @@ int step(Bench& b) {
 Retry failed(std::optional<Duration> open_for = {}) {
   return {.error = "no answer", .after = hours(1), .open_breaker_for = open_for};
 }
-// So many attempts fail, one behind the other.
+// `attempts` attempts fail, one after the other.
 void fail(Bench& b, int attempts) {
   for (int i = 0; i < attempts; ++i) b.finish(b.claim_one(), failed());
 }
-// A breaker that has been opened by two failures, and its queue with `jobs` more.
+// A breaker opened by two failures, and its queue with `jobs` more jobs.
 void open_one(Bench& b, int jobs) {
   put(b);
   depends(b);
@@ -58,7 +58,7 @@ void open_one(Bench& b, int jobs) {
 }  // namespace
 
 TEST_SUITE("store: breakers") {
-  TEST_CASE("enough failures open it; while it is open nothing is given, and nothing is lost") {
+  TEST_CASE("enough failures open a breaker; while it is open no job is given and none is lost") {
     Bench b;
     put(b);
     depends(b);
@@ -76,7 +76,7 @@ TEST_SUITE("store: breakers") {
     CHECK_FALSE(b.store->has_available(kQueue));
     CHECK(b.count(JobState::available) == 3);
     CHECK(b.renew(running[1]).lost.empty());
-    b.finish(running[1], Complete{});  // of before: it says nothing
+    b.finish(running[1], Complete{});  // started earlier: it does not count
     CHECK(state(b) == BreakerState::open);
     b.reopen();
     CHECK(state(b) == BreakerState::open);
@@ -84,7 +84,7 @@ TEST_SUITE("store: breakers") {
     CHECK(b.store->agenda().next_opening == *info(b).open_until);
   }
 
-  TEST_CASE("failures of longer ago do not count, and settings that change keep the state") {
+  TEST_CASE("old failures do not count, and changed settings keep the state") {
     Bench b;
     put(b);
     depends(b);
@@ -132,7 +132,7 @@ TEST_SUITE("store: breakers") {
     CHECK(state(b) == BreakerState::open);
   }
 
-  TEST_CASE("when its time is over it lets its probes begin, and no more") {
+  TEST_CASE("after its open time a breaker lets only its probes start") {
     Bench b;
     open_one(b, 5);
     b.advance(seconds(29));
@@ -154,7 +154,7 @@ TEST_SUITE("store: breakers") {
     CHECK(state(b) == BreakerState::half_open);
   }
 
-  TEST_CASE("a claim finds it half open where nobody else has looked") {
+  TEST_CASE("a claim finds a breaker half open once its time is over, without another operation") {
     Bench b;
     open_one(b, 3);
     b.advance(seconds(31));
@@ -198,7 +198,7 @@ TEST_SUITE("store: breakers") {
     CHECK(info(b).opened == 4);
   }
 
-  TEST_CASE("what began before it was half open says nothing to it") {
+  TEST_CASE("outcomes of jobs started before the breaker was half open do not count") {
     Bench b;
     put(b);
     depends(b);
@@ -216,7 +216,7 @@ TEST_SUITE("store: breakers") {
     CHECK(info(b).room == 2);
   }
 
-  TEST_CASE("a probe that says nothing leaves its place to another") {
+  TEST_CASE("a probe without a verdict frees its place for another one") {
     Bench b;
     open_one(b, 5);
     b.advance(seconds(30));
@@ -233,7 +233,7 @@ TEST_SUITE("store: breakers") {
     CHECK(b.claim(9).size() == 1);
   }
 
-  TEST_CASE("queues that share one are open and half open together") {
+  TEST_CASE("queues that share a breaker are open and half open together") {
     Bench b;
     put(b);
     depends(b, "a");
@@ -256,7 +256,7 @@ TEST_SUITE("store: breakers") {
     CHECK(b.claim(9, {"a"}).empty());
   }
 
-  TEST_CASE("a handler may open it outright, and never for shorter") {
+  TEST_CASE("a handler may open a breaker at once, but never shorten its open time") {
     Bench b;
     put(b, settings(50));
     depends(b);
@@ -275,14 +275,14 @@ TEST_SUITE("store: breakers") {
     CHECK(b.claim(9).size() == 1);
   }
 
-  TEST_CASE("without a breaker a handler's wish does nothing") {
+  TEST_CASE("without a breaker a handler's open request has no effect") {
     Bench b;
     fill(b, 2);
     b.finish(b.claim_one(), failed(minutes(5)));
     CHECK(b.claim(9).size() == 1);
   }
 
-  TEST_CASE("by hand it is opened for a time, and closed") {
+  TEST_CASE("an operator can open a breaker for a time, and close it") {
     Bench b;
     put(b);
     depends(b);
@@ -296,11 +296,11 @@ TEST_SUITE("store: breakers") {
     CHECK(b.became_available(kQueue));
     CHECK(state(b) == BreakerState::closed);
     CHECK(b.claim(9).size() == 3);
-    CHECK(b.refused(OpenBreaker{"nobody"}) == ErrorCode::not_found);
-    CHECK(b.refused(CloseBreaker{"nobody"}) == ErrorCode::not_found);
+    CHECK(b.refused(OpenBreaker{"unknown"}) == ErrorCode::not_found);
+    CHECK(b.refused(CloseBreaker{"unknown"}) == ErrorCode::not_found);
   }
 
-  TEST_CASE("a queue names one that is there, which then stays there") {
+  TEST_CASE("a queue can only name an existing breaker, which then cannot be removed") {
     Bench b;
     const SetQueueLimits limits{kQueue, {.concurrency = {}, .rate = {}, .breaker = "geocoder"}};
     CHECK(b.refused(limits) == ErrorCode::invalid_argument);
@@ -319,7 +319,7 @@ TEST_SUITE("store: breakers") {
     CHECK(b.store->breakers(b.wall())->empty());
   }
 
-  TEST_CASE("a queue that names it no more is free of it, and leaves its probes' places") {
+  TEST_CASE("a queue that drops its breaker is not held back, and its probes free their places") {
     Bench b;
     open_one(b, 4);
     depends(b, "other");
@@ -334,7 +334,7 @@ TEST_SUITE("store: breakers") {
     CHECK(b.claim(9, {"other"}).size() == 1);
   }
 
-  TEST_CASE("it holds together with the queue's other limits") {
+  TEST_CASE("a breaker applies together with the queue's other limits") {
     Bench b;
     put(b);
     b.one<Done>(SetQueueLimits{
@@ -363,16 +363,16 @@ TEST_SUITE("store: breakers") {
     NewJob job = b.job();
     for (const char* session : {"a", "b", "c"}) job.session = session, b.enqueue(job);
     fail(b, 1);
-    CHECK(b.one<ClaimResult>(Claim{.worker = "w", .queues = {accept_line(kQueue)}}).jobs.empty());
+    CHECK(b.one<ClaimResult>(Claim{.worker = "w", .queues = {accept_queue(kQueue)}}).jobs.empty());
     b.advance(seconds(30));
-    const auto held = b.one<ClaimResult>(Claim{.worker = "w", .queues = {accept_line(kQueue)}});
+    const auto held = b.one<ClaimResult>(Claim{.worker = "w", .queues = {accept_queue(kQueue)}});
     REQUIRE(held.jobs.size() == 1);
-    CHECK(b.one<ClaimResult>(Claim{.worker = "w", .queues = {accept_line(kQueue)}}).jobs.empty());
+    CHECK(b.one<ClaimResult>(Claim{.worker = "w", .queues = {accept_queue(kQueue)}}).jobs.empty());
     b.finish(held.jobs[0], Complete{});
     CHECK(info(b).room == 2);
   }
 
-  TEST_CASE("the scheduler's step is bounded, and comes back for the rest") {
+  TEST_CASE("the scheduler's step is bounded, and continues with the rest later") {
     Bench b;
     for (const char* name : {"x", "y", "z"}) {
       put(b, settings(), name);

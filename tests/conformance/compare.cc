@@ -1,4 +1,4 @@
-// The comparisons, by text.
+// The comparisons, as text.
 #include "conformance/compare.h"
 
 #include <fmt/format.h>
@@ -100,11 +100,11 @@ std::string leases_differ(const Store& model, const Store& real) {
   return "";
 }
 
-// Jobs whose time to start is over count as available until they are cancelled; a store may know
-// better, after a claim that found nothing.
+// Expired jobs count as available until they are cancelled. A store may already know that they are
+// expired, after a claim that found nothing.
 namespace {
 
-// Its limit_key is at its bound, or closed.
+// Its limit_key is full or closed.
 bool waits_for_key(const Store& model, const std::vector<QueueStats>& queues, const Job& job) {
   const auto queue = std::find_if(queues.begin(), queues.end(),
                                   [&](const QueueStats& q) { return q.name == job.queue; });
@@ -117,15 +117,15 @@ bool waits_for_key(const Store& model, const std::vector<QueueStats>& queues, co
 }  // namespace
 
 bool only_expiring(const Store& model, const std::string& line) {
-  const std::string queue(queue_of_line(line));
-  const auto session = parse_session_line(line);
+  const std::string queue(base_queue_of(line));
+  const auto session = parse_session_queue(line);
   const JobState state = session ? JobState::waiting : JobState::available;
   const auto info = session ? model.session(*session, Instant()) : SessionInfo{};
   const auto jobs = model.list({.queue = queue, .state = state}, kAll, 0);
   const auto queues = model.queues();
   return std::all_of(jobs->jobs.begin(), jobs->jobs.end(), [&](const Job& job) {
     const bool of_line =
-        session ? info && job.id == info->turn : line == queue || !job.session.empty();
+        session ? info && job.id == info->head : line == queue || !job.session.empty();
     return !of_line || waits_for_key(model, *queues, job) ||
            (job.expires_at.has_value() && !job.started_at.has_value());
   });
@@ -150,7 +150,7 @@ std::string line_differs(const Store& model, const Store& real, const std::strin
   const bool misses = model.has_available(line) && !real.has_available(line);
   const auto queues = model.queues();
   const bool heavy = std::any_of(queues->begin(), queues->end(), [&](const QueueStats& q) {
-    return q.name == queue_of_line(line) && !q.limits.costs.empty();  // see differs()
+    return q.name == base_queue_of(line) && !q.limits.costs.empty();  // see differs()
   });
   return misses && !heavy && !only_expiring(model, line) ? "has_available of " + line : "";
 }
@@ -172,7 +172,8 @@ std::string sessions_differ(const Store& model, const Store& real) {
     if (!b) return "session: " + b.error().message;
     if (describe(*a) != describe(*b))
       return fmt::format("session:\n  model: {}\n  store: {}", describe(*a), describe(*b));
-    for (const std::string& line : {session_line(info.session), accept_line(info.session.queue)}) {
+    for (const std::string& line :
+         {session_queue(info.session), accept_queue(info.session.queue)}) {
       if (std::string why = line_differs(model, real, line); !why.empty()) return why;
     }
     const std::string& queue = info.session.queue;
@@ -291,8 +292,8 @@ std::string differs(const Store& model, const Store& real) {
     if (a != b) return fmt::format("queues:\n  model: {}\n  store: {}", a, b);
     const std::string& name = (*mine)[i].name;
     const bool has = real.has_available(name);
-    const KeyLimits& limits = (*mine)[i].limits.per_key;  // a key opens, and nobody is told yet
-    const bool heavy = !(*mine)[i].limits.costs.empty();  // whether the next one fits is not known
+    const KeyLimits& limits = (*mine)[i].limits.per_key;  // a key may be open but not yet announced
+    const bool heavy = !(*mine)[i].limits.costs.empty();  // whether the next job fits is unknown
     const bool excused = heavy || (has ? limits.any() : limits.rate || only_expiring(model, name));
     if (model.has_available(name) != has && !excused) return "has_available of " + name;
   }
@@ -332,7 +333,7 @@ std::string agenda_differs(const Agenda& model, const Agenda& real) {
 
 namespace {
 
-// The rows of a workflow whose retention has ended may go in several steps; the model's go at once.
+// A store may prune the rows of a workflow in several steps; the model prunes them at once.
 bool is_going(const Operation& operation, const OperationResult& model,
               const OperationResult& real) {
   const auto* mine = std::get_if<Error>(&model);

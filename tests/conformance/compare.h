@@ -1,4 +1,4 @@
-// Two stores side by side: what differs between them, in words.
+// Compares two stores and describes the differences.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace mainspring {
 
-// Everything that reads can tell: queues, every job, what is available; "" = equal. `model` is
-// asked for all of its jobs at once.
+// Compares all that reads return: queues, every job, available jobs; "" = equal. Reads all jobs of
+// `model` at once.
 std::string differs(const Store& model, const Store& real);
-// No job that this line of the model has could be started for ever.
+// All jobs in this ready queue of the model have an expiry time.
 bool only_expiring(const Store& model, const std::string& line);
-// Sessions, and which of their lines have something.
+// Compares sessions, and which of their ready queues have jobs.
 std::string sessions_differ(const Store& model, const Store& real);
 // Workflows and their steps.
 std::string workflows_differ(const Store& model, const Store& real);
@@ -22,7 +22,7 @@ std::string breakers_differ(const Store& model, const Store& real, WallTime now)
 std::string triggers_differ(const Store& model, const Store& real);
 // Leases by name, and when each ends.
 std::string leases_differ(const Store& model, const Store& real);
-// A store may look earlier than needed at what expires and what is pruned, never later.
+// A store may check for expiry and pruning earlier than needed, never later.
 std::string agenda_differs(const Agenda& model, const Agenda& real);
 // The answers to one batch.
 std::string answers_differ(const std::vector<Operation>& batch,

@@ -40,7 +40,7 @@ using Ids = std::vector<JobId>;
 }  // namespace
 
 TEST_SUITE("store: limits, costs") {
-  TEST_CASE("a heavy job takes its cost of the concurrency; light ones take what is left") {
+  TEST_CASE("a heavy job takes its cost of the concurrency; light jobs use the remaining slots") {
     Bench b;
     limit(b, at_once(6, 4));
     const JobId h1 = enqueue(b, "heavy"), l1 = enqueue(b, "light"), l2 = enqueue(b, "light");
@@ -60,7 +60,7 @@ TEST_SUITE("store: limits, costs") {
     CHECK(b.stats().limits == at_once(6, 4));
   }
 
-  TEST_CASE("what does not fit waits, and light jobs behind it do not overtake it") {
+  TEST_CASE("a job that does not fit waits, and light jobs after it do not overtake it") {
     Bench b;
     limit(b, at_once(6, 4));
     const JobId l1 = enqueue(b, "light"), l2 = enqueue(b, "light"), l3 = enqueue(b, "light");
@@ -68,7 +68,7 @@ TEST_SUITE("store: limits, costs") {
     CHECK(ids(running) == Ids{l1, l2, l3});
     const JobId h = enqueue(b, "heavy"), l4 = enqueue(b, "light");
     CHECK(b.claim(9).empty());
-    const JobId urgent = enqueue(b, "light", "", 0);  // before it in the line
+    const JobId urgent = enqueue(b, "light", "", 0);  // earlier in the ready queue
     CHECK(ids(b.claim(9)) == Ids{urgent});
     b.finish(running[0], Complete{});
     CHECK(b.claim(9).empty());
@@ -80,7 +80,7 @@ TEST_SUITE("store: limits, costs") {
     CHECK(ids(b.claim(9)) == Ids{l4});
   }
 
-  TEST_CASE("a claim for other kinds is not held up, and other queues of a claim go on") {
+  TEST_CASE("a job that does not fit does not block claims for other kinds or from other queues") {
     Bench b;
     limit(b, at_once(4, 4));
     enqueue(b, "light");
@@ -94,7 +94,7 @@ TEST_SUITE("store: limits, costs") {
     CHECK(ids(lights.jobs) == Ids{l});
   }
 
-  TEST_CASE("what costs more than there is takes all of it: it begins when nothing else runs") {
+  TEST_CASE("a job that costs more than the limit takes all slots and starts when no other runs") {
     Bench b;
     QueueLimits limits = at_once(3, 1000);
     limits.rate = RateLimit{2, seconds(10), RateKind::sliding, 0};
@@ -114,7 +114,7 @@ TEST_SUITE("store: limits, costs") {
     CHECK(ids(b.claim(9)) == Ids{l2});
   }
 
-  TEST_CASE("a heavy job begins for its cost under a rate, of each kind of rate") {
+  TEST_CASE("a rate counts the cost of a heavy job, for each kind of rate") {
     for (const RateKind kind : {RateKind::bucket, RateKind::sliding, RateKind::fixed}) {
       CAPTURE(to_string(kind));
       Bench b;
@@ -129,7 +129,7 @@ TEST_SUITE("store: limits, costs") {
     }
   }
 
-  TEST_CASE("whoever waits is told when the rate is enough for the next cost") {
+  TEST_CASE("a queue becomes available when its rate allows the cost of the next job") {
     Bench b;
     limit(b, rated({6, minutes(1), RateKind::bucket, 0}, 4));
     for (int i = 0; i < 3; ++i) enqueue(b, "light");
@@ -154,7 +154,7 @@ TEST_SUITE("store: limits, costs") {
     CHECK(b.store->agenda().next_opening == WallTime::never());
   }
 
-  TEST_CASE("costs hold at once: what runs counts by them, and is left alone above the limit") {
+  TEST_CASE("new costs apply at once: running jobs count by them, and continue above the limit") {
     Bench b;
     QueueLimits limits;
     limits.concurrency = 4;
@@ -181,7 +181,7 @@ TEST_SUITE("store: limits, costs") {
     CHECK(running[2].cost == 1);
   }
 
-  TEST_CASE("what runs keeps its cost over a restart") {
+  TEST_CASE("running jobs keep their cost over a restart") {
     Bench b;
     limit(b, at_once(6, 4));
     enqueue(b, "heavy"), enqueue(b, "heavy");
@@ -194,7 +194,7 @@ TEST_SUITE("store: limits, costs") {
     CHECK(b.claim(9).size() == 1);
   }
 
-  TEST_CASE("costs of a queue without limits are told to whoever claims, and bind nobody") {
+  TEST_CASE("costs of a queue without limits are returned by claims but do not limit them") {
     Bench b;
     limit(b, heavy(4));
     for (int i = 0; i < 3; ++i) enqueue(b, "heavy");
@@ -215,7 +215,7 @@ TEST_SUITE("store: limits, costs") {
     CHECK(ids(b.claim(2)) == Ids{l2});
   }
 
-  TEST_CASE("of a limit key: a heavy job waits for its key, and those of its key behind it") {
+  TEST_CASE("limit key: a heavy job waits for its key, and so do later jobs of that key") {
     Bench b;
     QueueLimits limits = heavy(2);
     limits.per_key.concurrency = 3;
@@ -239,7 +239,7 @@ TEST_SUITE("store: limits, costs") {
     CHECK(b.store->verify()->problems.empty());
   }
 
-  TEST_CASE("the rate of a key: costs, and openings one behind the other") {
+  TEST_CASE("the rate of a key counts costs, and keys open one after the other") {
     Bench b;
     QueueLimits limits = heavy(4);
     limits.per_key.rate = RateLimit{6, minutes(1), RateKind::bucket, 0};
@@ -264,7 +264,7 @@ TEST_SUITE("store: limits, costs") {
     CHECK(ids(b.claim(9)) == Ids{l});
   }
 
-  TEST_CASE("what costs more than its key may have takes all of it") {
+  TEST_CASE("a job that costs more than its key's limit takes all slots of the key") {
     Bench b;
     QueueLimits limits = heavy(50);
     limits.per_key.concurrency = 2;
@@ -279,7 +279,7 @@ TEST_SUITE("store: limits, costs") {
     CHECK(ids(b.claim(99)) == Ids{l});
   }
 
-  TEST_CASE("fair keys: a turn is as long as what it gave costs, and a heavy job keeps its turn") {
+  TEST_CASE("fair keys: costs count against the share of a key, and a heavy job is not skipped") {
     Bench b;
     QueueLimits limits = at_once(4, 3);
     limits.per_key.fair = true;
@@ -311,7 +311,7 @@ TEST_SUITE("store: limits, costs") {
     CHECK(ids(b.claim(9)) == Ids{l});
   }
 
-  TEST_CASE("jobs of sessions count by their cost, by whichever line they come") {
+  TEST_CASE("jobs of sessions count by their cost, claimed from any ready queue") {
     Bench b;
     limit(b, at_once(4, 3));
     NewJob job = b.job();
@@ -320,7 +320,7 @@ TEST_SUITE("store: limits, costs") {
     job.session = "t";
     b.enqueue(job);
     const auto accept = [&] {
-      return b.one<ClaimResult>(Claim{.worker = "w", .queues = {accept_line("q")}, .kinds = {}});
+      return b.one<ClaimResult>(Claim{.worker = "w", .queues = {accept_queue("q")}, .kinds = {}});
     };
     const ClaimResult got = accept();
     CHECK(ids(got.jobs) == Ids{first});
@@ -334,7 +334,7 @@ TEST_SUITE("store: limits, costs") {
     CHECK(ids(accept().jobs).size() == 1);
   }
 
-  TEST_CASE("a claim that names a heavy job is told that there is no room, and takes its cost") {
+  TEST_CASE("a claim by id of a heavy job is refused without room, and takes its cost") {
     Bench b;
     limit(b, at_once(4, 3));
     enqueue(b, "light"), enqueue(b, "light");
@@ -349,7 +349,7 @@ TEST_SUITE("store: limits, costs") {
     CHECK(b.claim(9).empty());
   }
 
-  TEST_CASE("when a heavy job that waits is cancelled, those behind it hear of it") {
+  TEST_CASE("cancelling a heavy job that waits makes the jobs after it available") {
     Bench b;
     limit(b, at_once(4, 4));
     enqueue(b, "light");
@@ -361,7 +361,7 @@ TEST_SUITE("store: limits, costs") {
     CHECK(ids(b.claim(9)) == Ids{l});
   }
 
-  TEST_CASE("a heavy job whose time to start is over holds up nobody") {
+  TEST_CASE("an expired heavy job does not block the jobs after it") {
     Bench b;
     limit(b, at_once(4, 4));
     enqueue(b, "light");
@@ -376,7 +376,7 @@ TEST_SUITE("store: limits, costs") {
     CHECK(ids(b.claim(9)) == Ids{l});
   }
 
-  TEST_CASE("a job of another kind by now costs what that does") {
+  TEST_CASE("removing the cost of a kind applies to its running jobs at once") {
     Bench b;
     QueueLimits limits = at_once(6, 4);
     limits.costs["huge"] = 6;

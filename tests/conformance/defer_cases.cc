@@ -1,4 +1,4 @@
-// Jobs that are put aside, and claims that name their job.
+// Deferred jobs, and claims by job id.
 #include "conformance/bench.h"
 
 namespace mainspring::conformance {
@@ -24,7 +24,7 @@ JobId deferred(Bench& b, NewJob job, std::string reason = "") {
 }  // namespace
 
 TEST_SUITE("defer") {
-  TEST_CASE("a deferred job waits until it is claimed by its id, and keeps what it left") {
+  TEST_CASE("a deferred job waits until it is claimed by its id, and keeps its checkpoint") {
     Bench b;
     const JobId id = b.enqueue();
     const ClaimedJob first = b.claim_one();
@@ -82,7 +82,7 @@ TEST_SUITE("defer") {
     CHECK(b.get(id).reason == "max_attempts");
   }
 
-  TEST_CASE("a deferred job goes back into the line by an operator, or is cancelled") {
+  TEST_CASE("an operator's retry makes a deferred job available, and a cancel cancels it") {
     Bench b;
     const JobId id = deferred(b, b.job(), "why");
     CHECK(b.retry(id).state == JobState::available);
@@ -98,7 +98,7 @@ TEST_SUITE("defer") {
     CHECK(b.claim_one().id == id);
   }
 
-  TEST_CASE("a job that somebody wants cancelled is cancelled instead of deferred") {
+  TEST_CASE("a job with a cancel request is cancelled instead of deferred") {
     Bench b;
     const JobId id = b.enqueue();
     const ClaimedJob c = b.claim_one();
@@ -126,7 +126,7 @@ TEST_SUITE("defer") {
     }
   }
 
-  TEST_CASE("a job of a session is not deferred, and nothing of the request is done") {
+  TEST_CASE("a job of a session is not deferred, and the whole request is refused") {
     Bench b;
     NewJob job = b.job();
     const JobId plain = b.enqueue(job);
@@ -139,7 +139,7 @@ TEST_SUITE("defer") {
     CHECK(b.refused(both) == ErrorCode::conflict);
     CHECK(b.state(plain) == JobState::running);
     CHECK(b.state(ordered) == JobState::running);
-    // Of a token that is not its own there is nothing to refuse.
+    // With another job's token there is nothing to refuse.
     CHECK(b.finish(ordered, jobs[0].token, Defer{}) == FinishStatus::stale);
     CHECK(b.finish(jobs[1], Complete{}) == FinishStatus::ok);
   }
@@ -157,7 +157,7 @@ TEST_SUITE("defer") {
     CHECK(b.finish(lost, Complete{}) == FinishStatus::stale);
   }
 
-  TEST_CASE("a deferred run holds up its schedule as one that runs does") {
+  TEST_CASE("a deferred run blocks its schedule like a running one") {
     Bench b;
     Schedule s{.name = "s", .every = seconds(10), .job = b.job()};
     s.overlap = Overlap::buffer_one;
@@ -175,7 +175,7 @@ TEST_SUITE("defer") {
     const JobId second = fire();
     CHECK(b.state(second) == JobState::waiting);
     CHECK_FALSE(b.get(second).deferred);
-    CHECK(refused_named(b, second) == ErrorCode::conflict);  // its turn has not come
+    CHECK(refused_named(b, second) == ErrorCode::conflict);  // the rate has no slot yet
     b.reopen();
     CHECK(b.claim().empty());
     b.finish(claim_named(b, first).jobs.at(0), Complete{});
@@ -184,14 +184,14 @@ TEST_SUITE("defer") {
 }
 
 TEST_SUITE("named claims") {
-  TEST_CASE("a claim that names its job gets that one, wherever it stands in the line") {
+  TEST_CASE("a claim by id gets that job, at any place in the ready queue") {
     Bench b;
     NewJob low = b.job();
     low.priority = 9;
     b.enqueue();
     const JobId id = b.enqueue(low);
     b.enqueue();
-    const auto got = claim_named(b, id).jobs;  // its kind is none of those that it asks for
+    const auto got = claim_named(b, id).jobs;  // its kind is not among the requested ones
     REQUIRE(got.size() == 1);
     CHECK(got[0].id == id);
     CHECK_FALSE(got[0].deferred);
@@ -199,7 +199,7 @@ TEST_SUITE("named claims") {
     CHECK(b.claim(5).size() == 2);
   }
 
-  TEST_CASE("a named job begins before its time, and its failures count") {
+  TEST_CASE("a claim by id starts a job before its run_at, and its failures count") {
     Bench b;
     NewJob job = b.job();
     job.delay = hours(1);
@@ -214,7 +214,7 @@ TEST_SUITE("named claims") {
     CHECK(b.state(id) == JobState::completed);
   }
 
-  TEST_CASE("what runs or has ended is not given, and says so") {
+  TEST_CASE("a claim by id of a running or ended job is refused with its state") {
     Bench b;
     const JobId id = b.enqueue();
     const ClaimedJob c = b.claim_one();
@@ -226,14 +226,14 @@ TEST_SUITE("named claims") {
     CHECK(refused_named(b, 9999) == ErrorCode::not_found);
   }
 
-  TEST_CASE("a job of another queue is not there") {
+  TEST_CASE("a claim by id of a job of another queue is not found") {
     Bench b;
     const JobId id = b.enqueue(b.job("other"));
     CHECK(refused_named(b, id) == ErrorCode::not_found);
     CHECK(claim_named(b, id, {"q", "other"}).jobs.at(0).id == id);
   }
 
-  TEST_CASE("a job of a session is not given by its id") {
+  TEST_CASE("a claim by id of a job of a session is refused") {
     Bench b;
     NewJob job = b.job();
     job.session = "s";
@@ -243,7 +243,7 @@ TEST_SUITE("named claims") {
     CHECK(b.claim_one().id == first);
   }
 
-  TEST_CASE("a job that expired before it began is not given by its id") {
+  TEST_CASE("a claim by id of an expired job is refused") {
     Bench b;
     NewJob job = b.job();
     job.expires_in = seconds(5);
@@ -253,7 +253,7 @@ TEST_SUITE("named claims") {
     CHECK(b.expire() == 1);
   }
 
-  TEST_CASE("a paused queue gives no job by its id either") {
+  TEST_CASE("a claim by id from a paused queue is refused") {
     Bench b;
     const JobId id = deferred(b, b.job());
     const JobId there = b.enqueue();
@@ -265,7 +265,7 @@ TEST_SUITE("named claims") {
     CHECK(claim_named(b, id).jobs.size() == 1);
   }
 
-  TEST_CASE("a named job counts against the limits of its queue") {
+  TEST_CASE("a claim by id counts against the limits of its queue") {
     Bench b;
     const JobId id = deferred(b, b.job());
     b.enqueue(), b.enqueue();
@@ -281,7 +281,7 @@ TEST_SUITE("named claims") {
     CHECK(b.claim().size() == 1);
   }
 
-  TEST_CASE("a named job counts against the rate of its queue") {
+  TEST_CASE("a claim by id counts against the rate of its queue") {
     Bench b;
     const JobId first = deferred(b, b.job()), second = deferred(b, b.job());
     b.one<Done>(SetQueueLimits{
@@ -292,7 +292,7 @@ TEST_SUITE("named claims") {
     CHECK(claim_named(b, second).jobs.size() == 1);
   }
 
-  TEST_CASE("a named job counts against the limit of its key") {
+  TEST_CASE("a claim by id counts against the limit of its key") {
     Bench b;
     NewJob job = b.job();
     job.limit_key = "acme";
@@ -303,7 +303,7 @@ TEST_SUITE("named claims") {
     const JobId first = b.enqueue(job), second = b.enqueue(job), third = b.enqueue(job);
     const ClaimedJob running = b.claim_one();
     CHECK(running.id == first);
-    CHECK(b.claim().empty());  // what waits for the key stands aside
+    CHECK(b.claim().empty());  // jobs that wait for the key are not claimable
     CHECK(refused_named(b, aside) == ErrorCode::conflict);
     CHECK(refused_named(b, third) == ErrorCode::conflict);
     b.finish(running, Complete{});

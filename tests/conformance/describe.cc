@@ -22,7 +22,7 @@ std::string shown(const std::string& text) {
   return fmt::format("{}…{}#{}", text.substr(0, 8), text.size(), std::hash<std::string>{}(text));
 }
 
-// Args; of those of a follow-up without the text of a rescue, which each store says in its own way.
+// Args; those of a follow-up without the text of a rescue, which stores may choose.
 std::string shown_args(std::string text) {
   constexpr std::string_view kText = R"("reason":"max_attempts","description":")";
   const std::size_t at = text.find(kText);
@@ -437,11 +437,11 @@ struct ResultText {
   std::string operator()(const FireResult& r) {
     return fmt::format("fired {} skipped {} jobs {}", r.fired, r.skipped, r.jobs);
   }
-  // `more` is a hint to call again: a store may say it once too often.
+  // `more` is a hint to call again: a store may set it once too often.
   std::string operator()(const StepResult& r) { return fmt::format("changed {}", r.changed); }
 };
 
-// Of a job of a workflow that is undone because a job was rescued: how is the store's own word.
+// For a workflow that is undone because a job was rescued: stores may choose the text.
 std::string_view without_rescue(std::string_view reason) {
   return reason.substr(0,
                        std::min(reason.find("lease expired"), reason.find("over its time limit")));
@@ -505,10 +505,10 @@ std::string describe(const LeaseInfo& l) {
 
 std::string describe(const SessionInfo& s) {
   std::string text =
-      fmt::format("session {} jobs={} turn={} stop={}/{} holder={}/{} for {} state={}/{}",
-                  line(s.session), s.jobs, s.turn, to_string(s.stop), s.stopped_by, s.worker,
+      fmt::format("session {} jobs={} head={} stop={}/{} holder={}/{} for {} state={}/{}",
+                  line(s.session), s.jobs, s.head, to_string(s.stop), s.stopped_by, s.worker,
                   s.token, length(s.expires_in), shown(s.state), s.state_bytes);
-  // What else counts as a change shows nowhere.
+  // Other changes are not visible.
   const bool idle = s.jobs == 0 && s.token == 0 && s.stop == SessionStop::none;
   if (idle) text += " changed=" + time(s.changed_at);
   return text;

@@ -8,9 +8,9 @@
 namespace mainspring {
 
 std::string describe(const Operation& operation);
-// Everything of an answer that two right stores must agree on; of errors only the code.
+// All parts of an answer that two correct stores must agree on; of errors only the code.
 std::string describe(const OperationResult& result);
-// Without version and the store's own words (rescue messages), which stores may choose.
+// Without the version and texts that stores may choose (rescue messages).
 std::string describe(const Job& job);
 std::string describe(const QueueStats& stats);
 std::string describe(const LeaseInfo& lease);

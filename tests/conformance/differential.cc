@@ -1,4 +1,4 @@
-// The two stores side by side, and the search for the shortest history on which they differ.
+// Runs the two stores, and searches for the shortest history on which they differ.
 #include "conformance/differential.h"
 
 #include <fmt/format.h>
@@ -41,7 +41,7 @@ class Pair {
     open();
   }
 
-  // What differs after this step; "" = nothing, or the history is over().
+  // The difference after this step; "" = none, or the history is over().
   std::string run(const Step& step) {
     std::string why = run_and_compare(step);
     over_ = !why.empty() && how_.skipped_numbers && how_.skipped_numbers();
@@ -60,7 +60,12 @@ class Pair {
     clock_was_set_back_ = clock_was_set_back_ || step.step_wall < Duration(0);
     if (step.reopen) open();
     if (!real_) return "the store does not open";
-    if (step.batch.empty()) return step.look ? look() : "";  // all of it was left out
+    if (step.batch.empty()) return step.look ? look() : "";  // all its operations were left out
+    for (const Operation& operation : step.batch) {
+      const auto* limits = std::get_if<SetQueueLimits>(&operation);
+      paths_declared_ =
+          paths_declared_ || (limits != nullptr && !limits->limits.searchable.empty());
+    }
     const auto mine = model_->apply(step.batch, clock_.now());
     const auto real = real_->apply(step.batch, clock_.now());
     if (!real) return "apply failed: " + real.error().message;
@@ -81,12 +86,14 @@ class Pair {
   std::string compare_agendas() const {
     const Agenda real = real_->agenda();
     Agenda mine = model_->agenda();
+    // The model has no index that needs steps.
+    if (paths_declared_) mine.next_prune = std::min(mine.next_prune, real.next_prune);
     if (how_.early_agenda) {  // an earlier one counts as equal
       mine.next_due = std::min(mine.next_due, real.next_due);
       mine.next_opening = std::min(mine.next_opening, real.next_opening);
-      // When keys open is told by claims and openings: not to one that was closed by the clock.
+      // Claims and openings report when keys open. A key that the clock closed is not reported.
       if (clock_was_set_back_) mine.next_opening = real.next_opening;
-      // What is due is due, since whenever.
+      // How long an opening has been due does not matter.
       const WallTime now = clock_.now().wall;
       if (mine.next_opening <= now && real.next_opening <= now)
         mine.next_opening = real.next_opening;
@@ -98,7 +105,7 @@ class Pair {
   bool has_key_rate(const std::string& line) const {
     const auto all = model_->queues();
     return std::any_of(all->begin(), all->end(), [&](const QueueStats& q) {
-      return q.name == queue_of_line(line) && q.limits.per_key.rate;
+      return q.name == base_queue_of(line) && q.limits.per_key.rate;
     });
   }
   bool has_key_limits(const std::string& queue) const {
@@ -108,7 +115,7 @@ class Pair {
     });
   }
 
-  // One that came and went within the batch may be told of, and need not be.
+  // A job that entered and left quarantine within the batch may be reported, but need not be.
   static std::string compare_quarantine(const Effects& mine, const Effects& real) {
     std::set<JobId> came(real.quarantined.begin(), real.quarantined.end()), left;
     for (const JobId id : real.quarantine_left) {
@@ -123,7 +130,7 @@ class Pair {
   bool has_costs(const std::string& line) const {
     const auto all = model_->queues();
     return std::any_of(all->begin(), all->end(), [&](const QueueStats& q) {
-      return q.name == queue_of_line(line) && !q.limits.costs.empty();
+      return q.name == base_queue_of(line) && !q.limits.costs.empty();
     });
   }
 
@@ -131,7 +138,7 @@ class Pair {
     for (const std::string& queue : mine.available) {
       // A key that the clock has closed again opens for the next claim that looks.
       if (clock_was_set_back_ && how_.early_agenda && has_key_rate(queue)) continue;
-      // A claim behind it in the batch has seen that the next one does not fit.
+      // A later claim of the batch has seen that the next job does not fit.
       if (how_.eager_lines && has_costs(queue)) continue;
       if (std::find(real.available.begin(), real.available.end(), queue) == real.available.end() &&
           !only_expiring(*model_, queue))
@@ -139,7 +146,7 @@ class Pair {
     }
     for (const std::string& queue : real.available) {
       const bool eager =
-          how_.eager_lines && (parse_accept_line(queue) || parse_session_line(queue) ||
+          how_.eager_lines && (parse_accept_queue(queue) || parse_session_queue(queue) ||
                                has_key_limits(queue) || has_costs(queue));
       if (!model_->has_available(queue) && !eager) return "effects.available has " + queue;
     }
@@ -208,7 +215,7 @@ class Pair {
   }
 
   const Differential& how_;
-  bool clock_was_set_back_ = false, over_ = false;
+  bool clock_was_set_back_ = false, over_ = false, paths_declared_ = false;
   Differential::Place place_;
   ManualClock clock_;
   std::shared_ptr<ModelDisk> model_disk_ = make_model_disk();
@@ -231,7 +238,7 @@ std::string replay(const Differential& how, const std::vector<Step>& steps, std:
   return "";
 }
 
-// Leaves out whatever is not needed for a mismatch: halves, quarters, … single steps.
+// Leaves out all steps that a mismatch does not need: halves, quarters, … single steps.
 std::vector<Step> shrink(const Differential& how, std::vector<Step> steps, std::uint64_t seed) {
   int runs = 0;
   for (std::size_t chunk = steps.size() / 2; chunk > 0; chunk /= 2) {
@@ -295,7 +302,7 @@ void count(const std::vector<Operation>& batch, const std::vector<OperationResul
 // "" or the report of the first mismatch of this seed.
 std::string run_seed(const Differential& how, std::uint64_t seed, int operations,
                      Compared& compared) {
-  Generator generator(seed, true, how.keeps_turns);
+  Generator generator(seed, true, how.keeps_fair_keys);
   Pair pair(how, seed);
   std::vector<Step> steps;
   for (int done = 0; done < operations;) {
@@ -321,7 +328,7 @@ Compared compare_with_model(const Differential& how, std::int64_t operations) {
   const std::int64_t wanted = number_from("MS_DIFF_OPERATIONS", operations);
   auto seed = static_cast<std::uint64_t>(number_from("MS_DIFF_SEED", 1));
   Compared compared;
-  // A duplicate of a job that is gone is rare: more seeds are tried until one is met.
+  // A duplicate of a pruned job is rare: more seeds are tried until one occurs.
   const auto enough = [&] {
     return compared.operations >= (compared.windows > 0 ? wanted : kMostForWindows * wanted);
   };

@@ -1,5 +1,5 @@
-// What edits and deletes promise: they change what they name, keep the order, the counters and the
-// rules of sessions, keys and limits, and refuse what has begun or, of a delete, has not ended.
+// What edits and deletes promise: they change the named jobs and keep the order, the counters and
+// the rules of sessions, keys and limits. An edit refuses a started job, a delete a live one.
 #include <fmt/format.h>
 
 #include "conformance/bench.h"
@@ -80,7 +80,7 @@ TEST_SUITE("store: edit") {
     for (const ClaimedJob& job : claimed) CHECK(b.finish(job, Complete{}) == FinishStatus::ok);
   }
 
-  TEST_CASE("a run_at ahead schedules a job, one that has passed makes it available") {
+  TEST_CASE("a future run_at schedules a job, a past one makes it available") {
     Bench b;
     const JobId id = b.enqueue();
     CHECK(edit(b, {.id = id, .run_at = b.wall() + hours(1)}) == JobState::scheduled);
@@ -109,7 +109,7 @@ TEST_SUITE("store: edit") {
     CHECK(b.get(id).errors.size() == 1);
   }
 
-  TEST_CASE("other args drop the checkpoint and the saved step results") {
+  TEST_CASE("changed args drop the checkpoint and the saved step results") {
     Bench b;
     const JobId id = b.enqueue();
     const ClaimedJob c = b.claim_one();
@@ -127,7 +127,7 @@ TEST_SUITE("store: edit") {
     CHECK_FALSE(again.has_memos);
   }
 
-  TEST_CASE("what runs, has ended or is not there cannot be edited") {
+  TEST_CASE("running, ended and unknown jobs cannot be edited") {
     Bench b;
     const JobId running = b.enqueue();
     const ClaimedJob c = b.claim_one();
@@ -154,7 +154,7 @@ TEST_SUITE("store: edit") {
     CHECK(b.get(id).version == 1);
   }
 
-  TEST_CASE("a change that names another version than the job's is refused") {
+  TEST_CASE("an edit with an outdated job version is refused") {
     Bench b;
     const JobId id = b.enqueue();
     edit(b, {.id = id, .priority = 1, .version = 1});
@@ -169,7 +169,7 @@ TEST_SUITE("store: edit") {
     b.one<Done>(DeleteJob{.id = id, .version = b.get(id).version});
   }
 
-  TEST_CASE("jobs outside of the caller's queues are not there for an edit or a delete") {
+  TEST_CASE("jobs outside of the caller's queues are not found by an edit or a delete") {
     Bench b;
     const JobId id = b.enqueue();
     const Within none{.scopes = std::make_shared<const Scopes>(), .verb = Verb::admin};
@@ -222,7 +222,7 @@ TEST_SUITE("store: edit") {
     CHECK(again.jobs[0].duplicate);
   }
 
-  TEST_CASE("an edited job expires when it would have") {
+  TEST_CASE("an edited job keeps its expiry time") {
     Bench b;
     NewJob n = b.job();
     n.expires_in = seconds(10);
@@ -267,7 +267,7 @@ TEST_SUITE("store: delete") {
     CHECK(b.stats().pruned == 3);
   }
 
-  TEST_CASE("what has not ended cannot be deleted") {
+  TEST_CASE("live jobs cannot be deleted") {
     Bench b;
     const JobId available = b.enqueue();
     const JobId scheduled = later(b, hours(1));
@@ -301,7 +301,7 @@ TEST_SUITE("store: delete") {
     CHECK(b.get_refused(id) == ErrorCode::expired);
   }
 
-  TEST_CASE("a deleted queue's worth of jobs lets the queue be removed") {
+  TEST_CASE("a queue can be removed once all its jobs are deleted") {
     Bench b;
     const JobId id = b.completed(b.job("gone"));
     CHECK(b.refused(RemoveQueue{.queue = "gone"}) == ErrorCode::conflict);

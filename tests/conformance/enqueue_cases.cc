@@ -7,7 +7,7 @@ namespace mainspring::conformance {
 namespace {
 
 TEST_SUITE("store: enqueue") {
-  TEST_CASE("an enqueued job is kept byte for byte as it came") {
+  TEST_CASE("an enqueued job is stored byte for byte") {
     Bench b;
     NewJob n = b.job("photos");
     n.kind = "thumbnail";
@@ -55,7 +55,7 @@ TEST_SUITE("store: enqueue") {
     CHECK(b.claim_one().args == n.args);
   }
 
-  TEST_CASE("a job without a time limit keeps it: none") {
+  TEST_CASE("a job without a time limit stays without one") {
     Bench b;
     NewJob n = b.job();
     n.timeout = kForever;
@@ -63,7 +63,7 @@ TEST_SUITE("store: enqueue") {
     CHECK(b.claim_one().timeout == kForever);
   }
 
-  TEST_CASE("ids count from 1 and rise in request order") {
+  TEST_CASE("ids start at 1 and increase in request order") {
     Bench b;
     CHECK(b.enqueue() == 1);
     Enqueue many;
@@ -95,7 +95,7 @@ TEST_SUITE("store: enqueue") {
     CHECK(b.refused(Enqueue{.jobs = {b.job()}}) == ErrorCode::overloaded);
   }
 
-  TEST_CASE("an operation that is refused changes nothing; the others of its batch stand") {
+  TEST_CASE("a refused operation changes nothing; the other operations of its batch take effect") {
     Bench b;
     const JobId id = b.enqueue();
     const auto results = b.apply({Enqueue{.jobs = {b.job("x")}}, Cancel{.id = 999}, RetryJob{999},
@@ -119,7 +119,7 @@ TEST_SUITE("store: enqueue") {
     CHECK(std::get<ClaimResult>(results[3]).jobs.empty());
   }
 
-  TEST_CASE("a job with run_at ahead is scheduled, becomes available at run_at and not before") {
+  TEST_CASE("a job with a future run_at is scheduled and becomes available at run_at, not before") {
     Bench b;
     NewJob n = b.job();
     n.run_at = b.wall() + seconds(10);
@@ -250,7 +250,7 @@ TEST_SUITE("store: enqueue") {
     CHECK(b.store->agenda().next_expiry == WallTime::never());
   }
 
-  TEST_CASE("with on_expiry dead an expired job is dead, is followed as such, and can come back") {
+  TEST_CASE("with on_expiry dead an expired job is dead, with follow-ups, and can be retried") {
     Bench b;
     NewJob n = b.job();
     n.expires_in = minutes(1);
@@ -277,7 +277,7 @@ TEST_SUITE("store: enqueue") {
     CHECK(b.claim_one().id == id);
   }
 
-  TEST_CASE("what replaces a job brings its own on_expiry") {
+  TEST_CASE("a replacement brings its own on_expiry") {
     for (const OnExpiry last : {OnExpiry::cancel, OnExpiry::dead}) {
       Bench b;
       NewJob n = b.job();
@@ -324,8 +324,7 @@ TEST_SUITE("store: enqueue") {
   }
 }
 
-// -- uniqueness
-// -------------------------------------------------------------------------------------
+// -- uniqueness -----------------------------------------------------------------------------------
 
 NewJob unique_job(const Bench& b, OnConflict policy, Duration window = Duration(0)) {
   NewJob n = b.job();
@@ -379,7 +378,7 @@ TEST_SUITE("store: unique") {
     }
   }
 
-  TEST_CASE("within its window the key is taken in every state, also after the job has ended") {
+  TEST_CASE("a unique key with a window is taken in every state until the window is over") {
     for (const JobState state : kReachable) {
       for (const OnConflict policy : kPolicies) {
         CAPTURE(to_string(state));
@@ -404,7 +403,7 @@ TEST_SUITE("store: unique") {
   }
 
   TEST_CASE(
-      "without a window the key is free when the job has ended, also if the clock is set back") {
+      "a unique key without a window is free when its job ends, also with the clock set back") {
     Bench b;
     const JobId first = bring(b, JobState::completed, Duration(0));
     b.clock.step_wall(-hours(3));
@@ -534,7 +533,7 @@ TEST_SUITE("store: unique") {
     CHECK(b.get(first).unique_key == "customer-7");
   }
 
-  TEST_CASE("a window holds to its end when the record of the job has long been pruned") {
+  TEST_CASE("a window lasts to its end even if its job was pruned long before") {
     for (const JobState end : {JobState::completed, JobState::cancelled, JobState::dead}) {
       for (const OnConflict policy : kPolicies) {
         CAPTURE(to_string(end));
@@ -549,7 +548,7 @@ TEST_SUITE("store: unique") {
         b.advance(hours(1));
         CHECK(b.prune() == 1);
         CHECK(b.get_refused(first) == ErrorCode::expired);
-        CHECK(b.store->agenda().next_prune == until);  // there is nothing to do until then
+        CHECK(b.store->agenda().next_prune == until);  // no work until then
         CHECK(again());
         b.reopen();
         CHECK(b.store->agenda().next_prune == until);
@@ -562,7 +561,7 @@ TEST_SUITE("store: unique") {
     }
   }
 
-  TEST_CASE("after the window of a pruned job its key is free, and nothing is left of it") {
+  TEST_CASE("after the window of a pruned job its key is free and leaves no rows") {
     for (const bool pruned : {false, true}) {
       CAPTURE(pruned);
       Bench b(StoreOptions{.retention_completed = minutes(10)});
@@ -586,7 +585,7 @@ TEST_SUITE("store: unique") {
     }
   }
 
-  TEST_CASE("a window holds when the bound of ended jobs takes the record at once") {
+  TEST_CASE("a window lasts even if the bound of ended jobs prunes its job at once") {
     Bench b(StoreOptions{.max_finished_jobs = 0});
     const JobId first = bring(b, JobState::completed, minutes(1));
     b.prune();
@@ -621,7 +620,7 @@ TEST_SUITE("store: unique") {
     CHECK(add(b, keyed(5, Duration(0))).duplicate);
   }
 
-  TEST_CASE("a dead job that is retried takes its key back from one that is gone") {
+  TEST_CASE("a retried dead job gets its unique key back if its later owner is gone") {
     Bench b(StoreOptions{.retention_completed = minutes(1)});
     const JobId first = bring(b, JobState::dead, Duration(0));
     const JobId second = bring(b, JobState::completed, hours(2));

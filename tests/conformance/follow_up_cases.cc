@@ -1,5 +1,5 @@
-// What follow-ups promise: each end of a job is followed by what it was asked to be followed by,
-// once, in the same batch.
+// What follow-ups promise: each end of a job makes its requested follow-ups once, in the same
+// batch.
 #include <fmt/format.h>
 
 #include "api/follow_ups.h"
@@ -43,7 +43,7 @@ std::string followed_in(const Bench& b) {
 }
 
 TEST_SUITE("store: follow-ups") {
-  TEST_CASE("a completed job is followed, and its follow-up is told everything") {
+  TEST_CASE("a completed job makes a follow-up with all its details") {
     Bench b;
     NewJob n =
         followed(b, {{.queue = "then", .kind = "mail", .priority = 2, .data = R"({"a": 1})"}});
@@ -75,10 +75,10 @@ TEST_SUITE("store: follow-ups") {
     CHECK(claimed[0].args == next.args);
     CHECK(b.finish(claimed[0], Complete{}) == FinishStatus::ok);
     CHECK(b.get(id).follow_ups == n.follow_ups);
-    CHECK(b.stats("then").enqueued == 1);  // a follow-up is not followed
+    CHECK(b.stats("then").enqueued == 1);  // a follow-up has no follow-ups
   }
 
-  TEST_CASE("a reply is a follow-up on every end, and the last of them") {
+  TEST_CASE("a reply is a follow-up on every end, after the other follow-ups") {
     Bench b;
     NewJob n = followed(b);
     n.reply_to = "answers";
@@ -102,7 +102,7 @@ TEST_SUITE("store: follow-ups") {
                       second));
   }
 
-  TEST_CASE("a job is followed on the ends that were asked for, whichever way it comes to them") {
+  TEST_CASE("follow-ups are made for the requested ends, however a job reaches them") {
     const auto after = [](auto&& end) {
       Bench b;
       NewJob n = followed(b, one_for_each_end());
@@ -151,7 +151,7 @@ TEST_SUITE("store: follow-ups") {
           }) == "on-cancelled then ");
   }
 
-  TEST_CASE("what is not an end is not followed") {
+  TEST_CASE("outcomes that do not end the job make no follow-ups") {
     Bench b;
     const JobId id = b.enqueue(followed(b));
     b.finish(b.claim_one(), Snooze{});
@@ -164,7 +164,7 @@ TEST_SUITE("store: follow-ups") {
     CHECK(number(b) == 0);
   }
 
-  TEST_CASE("reason, description and attempt of a dead job are told") {
+  TEST_CASE("the follow-up of a dead job has its reason, description and attempt") {
     Bench b;
     const JobId id = b.enqueue(followed(b));
     b.finish(b.claim_one(), Retry{"first", seconds(0)});
@@ -176,7 +176,7 @@ TEST_SUITE("store: follow-ups") {
                       id));
   }
 
-  TEST_CASE("a finish that is stale, repeated or not found is not followed") {
+  TEST_CASE("a stale, repeated or unknown finish makes no follow-ups") {
     Bench b;
     b.enqueue(followed(b));
     const ClaimedJob first = b.claim_one();
@@ -196,7 +196,7 @@ TEST_SUITE("store: follow-ups") {
     CHECK(number(b) == 2);
   }
 
-  TEST_CASE("a claim behind the end in the same batch gets the follow-up") {
+  TEST_CASE("a claim after the end in the same batch gets the follow-up") {
     Bench b;
     b.enqueue(followed(b));
     const JobId cancelled = b.enqueue(followed(b));
@@ -215,7 +215,7 @@ TEST_SUITE("store: follow-ups") {
     CHECK_FALSE(b.store->has_available("then"));
   }
 
-  TEST_CASE("many ends in one batch are followed in their order, once each") {
+  TEST_CASE("many ends in one batch make their follow-ups in order, once each") {
     Bench b;
     std::vector<JobId> all;
     for (int i = 0; i < 6; ++i) all.push_back(b.enqueue(i % 2 == 0 ? followed(b) : b.job()));
@@ -229,7 +229,7 @@ TEST_SUITE("store: follow-ups") {
                                          std::to_string(all[4])});
   }
 
-  TEST_CASE("a job that an operator retries is followed again when it ends again") {
+  TEST_CASE("a retried job makes its follow-ups again when it ends again") {
     Bench b;
     const JobId id = b.enqueue(followed(b));
     b.finish(b.claim_one(), Dead{"poison", ""});
@@ -249,7 +249,7 @@ TEST_SUITE("store: follow-ups") {
                                      id));
   }
 
-  TEST_CASE("a reopen keeps what a job is followed by, also under a lease") {
+  TEST_CASE("a reopen keeps the follow-ups of a job, also of a running one") {
     Bench b;
     const JobId waiting = b.enqueue(followed(b, one_for_each_end()));
     const ClaimedJob c = b.claim_one();
@@ -264,7 +264,7 @@ TEST_SUITE("store: follow-ups") {
     CHECK(b.claim(9, {"on-completed"}).size() == 2);
   }
 
-  TEST_CASE("a replaced job is followed by what replaced it") {
+  TEST_CASE("a replaced job has the follow-ups of its replacement") {
     Bench b;
     NewJob n = followed(b, {to("old")});
     n.unique = Unique{.key = "k", .on_conflict = OnConflict::replace};
@@ -289,7 +289,7 @@ TEST_SUITE("store: follow-ups") {
     CHECK(number(b, "late") == 1);
   }
 
-  TEST_CASE("no bound refuses a follow-up, for an end is never refused") {
+  TEST_CASE("no bound refuses a follow-up, because an end is never refused") {
     StoreOptions options;
     options.max_live_jobs = 1;
     Bench b(options);
@@ -302,7 +302,7 @@ TEST_SUITE("store: follow-ups") {
     b.enqueue();
   }
 
-  TEST_CASE("each job of a schedule is followed, also one that the next one replaces") {
+  TEST_CASE("each job of a schedule makes its follow-ups, also a replaced one") {
     ScheduleBench b;
     Schedule s = b.definition("s", Overlap::cancel_other);
     s.job.follow_ups = one_for_each_end();

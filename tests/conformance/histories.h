@@ -1,4 +1,4 @@
-// Random histories of operations, from a seed: what the differential tests run.
+// Random histories of operations from a seed, for the differential tests.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 
 namespace mainspring {
 
-// A batch, and what happens before it.
+// A batch, and the events before it.
 struct Step {
   Duration advance{0};
   Duration step_wall{0};
@@ -24,7 +24,7 @@ struct Step {
   std::vector<Operation> batch;
 };
 
-// Makes one step after the other. Refers to what came out of those before: see learn().
+// Makes one step after the other. Steps refer to the results of earlier ones: see learn().
 class Generator {
   using hours = std::chrono::hours;
   using milliseconds = std::chrono::milliseconds;
@@ -33,8 +33,8 @@ class Generator {
 
  public:
   // `limits`: queues have some.
-  explicit Generator(std::uint64_t seed, bool limits = true, bool turns = true)
-      : random_(seed), limits_(limits), turns_(turns) {}
+  explicit Generator(std::uint64_t seed, bool limits = true, bool fair = true)
+      : random_(seed), limits_(limits), fair_(fair) {}
 
   Step next(Now now, const Store& model) {
     now_ = now;
@@ -57,7 +57,7 @@ class Generator {
     return step;
   }
 
-  // Remembers what later operations may refer to.
+  // Records the results that later operations may refer to.
   void learn(const std::vector<Operation>& batch, const std::vector<OperationResult>& results) {
     for (std::size_t at = 0; at < batch.size(); ++at) {
       const OperationResult& result = results[at];
@@ -175,13 +175,13 @@ class Generator {
   void into_session(NewJob& j) {
     j.session = some_session().key;
     j.on_dead = static_cast<OnDead>(below(3));
-    // Keys of their own, lest a job without a session replaces them.
+    // Separate keys, so that no job without a session replaces them.
     if (j.unique) j.unique = Unique{.key = fmt::format("v{}", below(4))};
   }
   SessionKey some_session() {
     return {pick({"a", "b", "c"}), pick({"s0", "s1", "a longer \xc3\xa4 one"})};
   }
-  // A session and a token of it: of its holder, of its running job, or of neither any more.
+  // A session and a token: of its holder, of its running job, or an outdated one.
   std::pair<SessionKey, Token> some_grant() {
     if (grants_.empty()) return {some_session(), 1};
     auto grant = grants_[grants_.size() - 1 - below(std::min<std::size_t>(grants_.size(), 8))];
@@ -200,14 +200,14 @@ class Generator {
     if (dice < 6) return AcceptSession{worker, some_session(), seconds(1 + below(60))};
     if (dice < 11) {
       return Claim{.worker = worker,
-                   .queues = {accept_line(pick({"a", "b", "c"}))},
+                   .queues = {accept_queue(pick({"a", "b", "c"}))},
                    .kinds = {},
                    .lease = seconds(1 + below(60))};
     }
     const auto [of, token] = some_grant();
     if (dice < 19) {
       return Claim{.worker = worker,
-                   .queues = {session_line(of)},
+                   .queues = {session_queue(of)},
                    .kinds = {},
                    .lease = seconds(1 + below(60)),
                    .session_token = token};
@@ -236,7 +236,7 @@ class Generator {
     return u;
   }
 
-  // Many that differ in nothing but their arguments, as a store may keep them together.
+  // Many jobs that differ only in their args: a store may store them together.
   Operation enqueue_alike() {
     NewJob like;
     like.queue = pick({"a", "b", "c"});
@@ -292,7 +292,7 @@ class Generator {
     return r;
   }
 
-  // Of some attempts; told by what was drawn for them.
+  // Of some attempts, from the values drawn for them.
   static ProgramEnd program(int n) {
     if (n % 3 == 0) return {};
     if (n % 3 == 1) return {.signal = 9, .oom = n % 2 == 1, .peak_memory = std::int64_t{n} << 20};
@@ -326,7 +326,7 @@ class Generator {
     return done;
   }
 
-  // A job is put aside, or asked for by its id.
+  // Defers a job, or claims one by id.
   Operation named() {
     const auto [id, token] = some_lease();
     if (chance(2))
@@ -413,7 +413,7 @@ class Generator {
     WallTime at = info.next == WallTime::never() ? now_.wall : info.next;
     if (f.source == TickSource::backfill) at = at - seconds(10 * below(20));
     const auto n = below(chance(6) ? 8 : 3);
-    const bool early = chance(8);  // refused, if its time has not come
+    const bool early = chance(8);  // refused before its time
     if (!early) at = std::min(at, now_.wall - seconds(10 * static_cast<int>(n)));
     for (std::uint64_t i = 0; i < n; ++i, at = at + seconds(10)) {
       Tick& t = f.ticks.emplace_back(Tick{.nominal = at});
@@ -477,7 +477,7 @@ class Generator {
     t.ended->on = static_cast<std::uint8_t>(1 + below(FollowUp::kEveryEnd));
     t.job = job();
     t.job.run_at.reset();
-    // Neither result nor error as a whole: of a rescue each store speaks in its own words.
+    // Neither the whole result nor the whole error: stores may choose the text of a rescue.
     t.job.args = R"({"of":{"$ref":"job.id"},"how":{"$ref":"job.outcome"}})";
     if (chance(2)) t.job.args = R"([{"$ref":"job.result.0","default":0},{"$ref":"trigger.event"}])";
     if (chance(4)) t.job.args = R"([{"$ref":"job.result.0"}])";
@@ -516,7 +516,7 @@ class Generator {
     return create;
   }
 
-  // Now and then whoever asks may not touch every queue.
+  // Some callers may not access every queue.
   void restrict(Operation& operation) {
     if (!chance(4)) return;
     const auto scopes = std::make_shared<const Scopes>(
@@ -531,7 +531,7 @@ class Generator {
         operation);
   }
 
-  // Of the object that the operation is about, most times.
+  // Mostly for the object of the operation.
   Audit audit(const Operation& about) {
     Audit a{.who = pick({"ops", "ci"}),
             .from = "",
@@ -562,7 +562,7 @@ class Generator {
     return a;
   }
 
-  // Steps s0, s1, …, each behind some of those before it.
+  // Steps s0, s1, …, each after some of the earlier ones.
   // NOLINTNEXTLINE(misc-no-recursion): two deep
   StepSpec step(int number, int depth = 0) {
     StepSpec s{.name = fmt::format("s{}", number)};
@@ -642,15 +642,18 @@ class Generator {
     if (chance(3)) s.limits.ageing = seconds(1 + below(60));
     if (chance(2)) s.limits.quarantine_after = static_cast<int>(below(4));
     if (chance(2)) {
-      s.limits.per_key.fair = turns_;
-      if (chance(2) && turns_) s.limits.per_key.weights["x"] = 0.5 + static_cast<double>(below(4));
+      s.limits.per_key.fair = fair_;
+      if (chance(2) && fair_) s.limits.per_key.weights["x"] = 0.5 + static_cast<double>(below(4));
     }
     if (chance(2)) s.limits.rate = rate();
     if (chance(2)) s.limits.per_key.rate = rate();
     for (const char* kind : {"k0", "k1", "k2"}) {
       if (chance(4)) s.limits.costs[kind] = 2 + static_cast<int>(below(5));
     }
-    if (chance(2)) s.limits.breaker = pick({"b0", "b0", "b1", "nobody"});
+    if (chance(2)) s.limits.breaker = pick({"b0", "b0", "b1", "unknown"});
+    for (const char* path : {"0", "of", "state"}) {
+      if (chance(4)) s.limits.searchable.emplace_back(path);
+    }
     return s;
   }
 
@@ -699,7 +702,7 @@ class Generator {
 
   SeededRandom random_;
   const bool limits_;
-  const bool turns_;  // queues with fair keys
+  const bool fair_;  // queues with fair keys
   Now now_{};
   std::vector<JobId> jobs_;
   std::vector<std::pair<JobId, Token>> leases_;

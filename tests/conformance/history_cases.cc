@@ -40,7 +40,7 @@ struct HistoryWhich {
   std::string queue{}, kind{};
   Within within{};
 };
-// The whole hour that is under way, and as many before it.
+// The current hour, and the earlier ones.
 HistoryCounts counts_of(const Bench& b, const HistoryWhich& which = {},
                         Duration step = kHistoryHour, int steps = 1) {
   const WallTime end = step_start(b.wall(), step) + step;
@@ -184,7 +184,7 @@ TEST_SUITE("store: history") {
     CHECK(counts_of(b, {}, kHistoryHour, 100).enqueued == 14);
     CHECK(counts_of(b, {"old"}, kHistoryHour, 100).enqueued == 0);
   }
-  TEST_CASE("names that are not used any more make room for others") {
+  TEST_CASE("unused names make room for new ones") {
     StoreOptions options;
     options.history = {.minutes = hours(2), .hours = hours(48)};
     Bench b(options);
@@ -201,7 +201,7 @@ TEST_SUITE("store: history") {
     CHECK(write_counts(b, {counted(b, 1, "new")}));
     CHECK(counts_of(b, {"new"}).enqueued == 1);
   }
-  TEST_CASE("a read that would look at too many rows is refused, and says what to change") {
+  TEST_CASE("a read of too many rows is refused with a hint what to change") {
     Bench b;
     HistoryRows rows;
     for (int i = 0; i < 300; ++i) rows.push_back(counted(b, 1, fmt::format("q{:04}", i)));
@@ -214,7 +214,7 @@ TEST_SUITE("store: history") {
     CHECK(refused.error().field == "from");
     CHECK(refused.error().message.find("must be at most 500000") != std::string::npos);
   }
-  TEST_CASE("counts of a commit that is refused a job are written all the same") {
+  TEST_CASE("a commit writes its counts even if one of its jobs is refused") {
     StoreOptions options;
     options.max_live_jobs = 1;
     Bench b(options);
@@ -223,7 +223,7 @@ TEST_SUITE("store: history") {
     CHECK(apply_offered(b, {Enqueue{.jobs = {b.job()}}, PauseQueue{.queue = "q"}}));
     CHECK(counts_of(b).enqueued == 3);
   }
-  TEST_CASE("facts say of many jobs at once what the history must know of them") {
+  TEST_CASE("facts() returns the data that the history needs, for many jobs at once") {
     Bench b;
     const JobId waits = b.enqueue(), done = b.completed(b.job("other"));
     const auto facts = b.store->facts({waits, done, done + 1000});

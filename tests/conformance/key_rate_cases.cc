@@ -36,7 +36,7 @@ void key_rate_open(Bench& b) {
 }  // namespace
 
 TEST_SUITE("store: limits per key, rates") {
-  TEST_CASE("of each key no more begin in the time than may; those of others are not held up") {
+  TEST_CASE("each key starts no more jobs than its rate allows and does not block other keys") {
     Bench b;
     set_key_rates(b, key_rate(2, minutes(1)));
     const JobId a1 = key_rate_enqueue(b, "a"), a2 = key_rate_enqueue(b, "a"),
@@ -73,7 +73,7 @@ TEST_SUITE("store: limits per key, rates") {
     CHECK(ids(b.claim(9)) == std::vector<JobId>{other});
   }
 
-  TEST_CASE("whoever waits hears when the first key with jobs opens, and then of the next") {
+  TEST_CASE("a queue becomes available when its first key with jobs opens, then at the next one") {
     Bench b;
     set_key_rates(b, key_rate(1, seconds(10)));
     key_rate_fill(b, "a", 3);
@@ -99,7 +99,7 @@ TEST_SUITE("store: limits per key, rates") {
     CHECK(b.store->agenda().next_opening == a_opens + seconds(10));
   }
 
-  TEST_CASE("a key that opened while others worked is told of at the next opening") {
+  TEST_CASE("a key that opened during other operations is reported at the next opening") {
     Bench b;
     set_key_rates(b, key_rate(1, seconds(10)));
     key_rate_fill(b, "a", 2);
@@ -113,7 +113,7 @@ TEST_SUITE("store: limits per key, rates") {
     CHECK(b.claim(9).size() == 1);
   }
 
-  TEST_CASE("what has begun of each key is kept over a restart") {
+  TEST_CASE("the jobs started per key are kept over a restart") {
     Bench b;
     set_key_rates(b, key_rate(2, minutes(1), RateKind::sliding));
     key_rate_fill(b, "a", 4), key_rate_fill(b, "b", 3);
@@ -127,7 +127,7 @@ TEST_SUITE("store: limits per key, rates") {
     CHECK(b.claim(9).size() == 3);
   }
 
-  TEST_CASE("a fixed window gives each key its count, and all of them again at the next") {
+  TEST_CASE("a fixed window gives each key its count, and again in the next window") {
     Bench b;
     set_key_rates(b, key_rate(2, hours(1), RateKind::fixed));
     key_rate_fill(b, "a", 5), key_rate_fill(b, "b", 3);
@@ -141,7 +141,7 @@ TEST_SUITE("store: limits per key, rates") {
     CHECK(b.claim(99).size() == 3);
   }
 
-  TEST_CASE("it holds together with how many of a key run, and with the limits of the queue") {
+  TEST_CASE("a key's rate applies together with its concurrency and the limits of the queue") {
     Bench b;
     QueueLimits limits = key_rate(3, minutes(1), RateKind::sliding);
     limits.per_key.concurrency = 2;
@@ -160,7 +160,7 @@ TEST_SUITE("store: limits per key, rates") {
     CHECK(b.stats().limits == limits);
   }
 
-  TEST_CASE("fair keys take turns as far as their rates let them") {
+  TEST_CASE("fair keys are served as far as their rates allow") {
     Bench b;
     QueueLimits limits = key_rate(2, minutes(1));
     limits.per_key.fair = true;
@@ -177,7 +177,7 @@ TEST_SUITE("store: limits per key, rates") {
     CHECK(b.claim(9).empty());
   }
 
-  TEST_CASE("an old job of a low priority waits for its key as others do") {
+  TEST_CASE("an aged job of a low priority waits for its key like others") {
     Bench b;
     QueueLimits limits = key_rate(1, minutes(1));
     limits.ageing = seconds(10);
@@ -192,7 +192,7 @@ TEST_SUITE("store: limits per key, rates") {
     CHECK(ids(b.claim(9)) == std::vector<JobId>{urgent});
   }
 
-  TEST_CASE("another rate counts anew, none lifts it, and other limits leave it as it is") {
+  TEST_CASE("a changed rate resets the count, removing it lifts the limit, other limits keep it") {
     Bench b;
     set_key_rates(b, key_rate(1, hours(1)));
     key_rate_fill(b, "a", 9);
@@ -212,7 +212,7 @@ TEST_SUITE("store: limits per key, rates") {
     CHECK(b.store->verify()->problems.empty());
   }
 
-  TEST_CASE("a claim that names a job of a closed key is told so, and counts where it may begin") {
+  TEST_CASE("a claim by id of a closed key is refused; one that starts counts against the rate") {
     Bench b;
     set_key_rates(b, key_rate(1, minutes(1)));
     const JobId first = key_rate_enqueue(b, "a"), second = key_rate_enqueue(b, "a");
@@ -228,7 +228,7 @@ TEST_SUITE("store: limits per key, rates") {
     CHECK(std::get<ClaimResult>(named(first)).jobs.size() == 1);
   }
 
-  TEST_CASE("a meter that says nothing any more is forgotten, and nobody notices") {
+  TEST_CASE("dropping an unused key meter changes nothing for callers") {
     Bench b;
     set_key_rates(b, key_rate(1, seconds(10)));
     for (int i = 0; i < 150; ++i) key_rate_enqueue(b, "k" + std::to_string(i));
@@ -244,7 +244,7 @@ TEST_SUITE("store: limits per key, rates") {
     CHECK(b.store->verify()->problems.empty());
   }
 
-  TEST_CASE("how many jobs of a key are before one, and of its whole queue") {
+  TEST_CASE("ahead_of_key() counts the earlier jobs of a job's key, up to a limit") {
     Bench b;
     set_key_rates(b, key_rate(1, minutes(1)));
     const JobId a1 = key_rate_enqueue(b, "a");
@@ -258,7 +258,7 @@ TEST_SUITE("store: limits per key, rates") {
     CHECK(*b.store->ahead_of_key(b.get(a3), 10) == 1);
   }
 
-  TEST_CASE("a long line of a closed key holds up nobody") {
+  TEST_CASE("many jobs of a closed key do not block jobs of other keys") {
     Bench b;
     set_key_rates(b, key_rate(2, hours(1)));
     constexpr int kMany = 3000;
@@ -275,7 +275,7 @@ TEST_SUITE("store: limits per key, rates") {
     CHECK(b.store->verify()->problems.empty());
   }
 
-  TEST_CASE("a key that opens because the clock is set back is told of at once") {
+  TEST_CASE("a key that opens because the clock is set back is reported at once") {
     Bench b;
     set_key_rates(b, key_rate(1, minutes(60)));
     key_rate_fill(b, "a", 2);
@@ -289,7 +289,7 @@ TEST_SUITE("store: limits per key, rates") {
     CHECK(b.claim(9).size() == 1);
   }
 
-  TEST_CASE("what begins by a clock that is set back counts again when that comes near, reopened") {
+  TEST_CASE("starts before a clock step back count again when the clock returns, after a reopen") {
     Bench b;
     set_key_rates(b, key_rate(1, seconds(25), RateKind::sliding));
     key_rate_fill(b, "a", 2);

@@ -26,7 +26,7 @@ TEST_SUITE("store: claim") {
     CHECK(ids(b.claim(100, {"a", "b", "c"})) == std::vector<JobId>{a, b2, c, d, e, f, g});
   }
 
-  TEST_CASE("one at a time gives the same order as all at once") {
+  TEST_CASE("single claims give the same order as one large claim") {
     Bench b;
     std::vector<JobId> want;
     for (int p = 9; p >= 0; --p) {
@@ -63,7 +63,7 @@ TEST_SUITE("store: claim") {
     CHECK(b.claim(100).size() == 50);
   }
 
-  TEST_CASE("a claimed job is told everything, and is kept as running with its holder") {
+  TEST_CASE("a claim returns the whole job and stores it as running with its holder") {
     Bench b;
     NewJob n = b.job();
     n.args = "[1]";
@@ -123,13 +123,13 @@ TEST_SUITE("store: claim") {
       last = c.token;
       b.finish(c, Complete{});
       b.advance(hours(25));
-      b.prune();  // nothing is left that would remember the highest id or token
+      b.prune();  // no row is left with the highest id or token
       CHECK(b.listed({}).empty());
       b.reopen();
     }
   }
 
-  TEST_CASE("has_available tells what a claim would find") {
+  TEST_CASE("has_available is true exactly when a claim would find a job") {
     Bench b;
     CHECK_FALSE(b.store->has_available("q"));
     NewJob later = b.job();
@@ -284,8 +284,7 @@ TEST_SUITE("store: leases") {
     CHECK(b.renew(c).lost == std::vector<JobId>{c.id});
   }
 
-  TEST_CASE(
-      "what a worker ignored is kept with the job, the last report counts, also when it ends") {
+  TEST_CASE("the last warning about ignored remarks is kept with the job, also when it ends") {
     Bench b;
     const JobId id = b.enqueue();
     const ClaimedJob c = b.claim_one();
@@ -373,7 +372,7 @@ TEST_SUITE("store: leases") {
     CHECK(b.rescue() == 1);
   }
 
-  TEST_CASE("a batch of renewals answers each") {
+  TEST_CASE("a batch of renewals has an answer for each") {
     Bench b;
     for (int i = 0; i < 3; ++i) b.enqueue();
     const auto jobs = b.claim(3);
@@ -402,7 +401,7 @@ TEST_SUITE("store: leases") {
     CHECK(b.rescue() == 1);
   }
 
-  TEST_CASE("after a reopen every lease begins anew") {
+  TEST_CASE("a reopen restarts every lease") {
     Bench b;
     b.enqueue();
     const ClaimedJob c = b.claim_one();
@@ -416,7 +415,7 @@ TEST_SUITE("store: leases") {
     CHECK(b.rescue() == 1);
   }
 
-  TEST_CASE("a lease that was renewed for longer begins anew at that length after a reopen") {
+  TEST_CASE("a reopen restarts a lease with the longest length it was renewed for") {
     Bench b;
     b.enqueue();
     const auto jobs = b.one<ClaimResult>(
@@ -429,7 +428,7 @@ TEST_SUITE("store: leases") {
     CHECK(b.rescue() == 1);
   }
 
-  TEST_CASE("a renewal after the lease's end is lost, rescued or not: it may be at any moment") {
+  TEST_CASE("a renewal after the lease's end is lost, whether or not the job was rescued yet") {
     Bench b;
     b.enqueue();
     const ClaimedJob c = b.claim_one();
@@ -439,7 +438,7 @@ TEST_SUITE("store: leases") {
     CHECK(b.rescue() == 1);
   }
 
-  TEST_CASE("however often a job is claimed, only its last token is good") {
+  TEST_CASE("only the token of the last claim of a job is valid") {
     Bench b;
     const JobId id = b.enqueue();
     std::set<Token> tokens;
@@ -577,7 +576,7 @@ TEST_SUITE("store: finish") {
     }
   }
 
-  TEST_CASE("snooze for no time gives the job back at once") {
+  TEST_CASE("a snooze of zero makes the job available at once") {
     Bench b;
     const JobId id = b.enqueue();
     b.finish(b.claim_one(), Snooze{});
@@ -595,7 +594,7 @@ TEST_SUITE("store: finish") {
     CHECK(b.stats().expired == 0);
   }
 
-  TEST_CASE("a handler's cancel for the reason \"expired\" is a cancel in the counters' sum too") {
+  TEST_CASE("a handler's cancel with the reason \"expired\" counts once in the counters' sum") {
     Bench b;
     b.enqueue();
     b.finish(b.claim_one(), CancelJob{"expired"});
@@ -642,8 +641,7 @@ TEST_SUITE("store: finish") {
     }
   }
 
-  TEST_CASE(
-      "finishing a job that is not there is not_found, and the others are answered in order") {
+  TEST_CASE("finishing an unknown job is not_found, and the others are answered in order") {
     Bench b;
     b.enqueue();
     b.enqueue();
@@ -668,7 +666,7 @@ TEST_SUITE("store: finish") {
     CHECK(b.finish(c, Complete{}) == FinishStatus::not_found);
   }
 
-  TEST_CASE("a late finish counts while nobody has rescued the job") {
+  TEST_CASE("a late finish counts as long as the job was not rescued") {
     Bench b;
     const JobId id = b.enqueue();
     const ClaimedJob c = b.claim_one();

@@ -25,7 +25,7 @@ int limit_open(Bench& b) {
 }  // namespace
 
 TEST_SUITE("store: limits of queues") {
-  TEST_CASE("no more run at once than the limit says; the end of one lets the next begin") {
+  TEST_CASE("no more jobs run at once than the limit; the end of one lets the next start") {
     Bench b;
     set_limits(b, limit_at_once(2));
     fill_queue(b, 5);
@@ -58,7 +58,7 @@ TEST_SUITE("store: limits of queues") {
     CHECK(b.claim(9).size() == 1);
   }
 
-  TEST_CASE("other queues of the same claim give what they have, in order over all") {
+  TEST_CASE("other queues of the same claim still give their jobs, in order over all queues") {
     Bench b;
     set_limits(b, limit_at_once(1), "a");
     const JobId a1 = b.enqueue(b.job("a"));
@@ -69,7 +69,7 @@ TEST_SUITE("store: limits of queues") {
     CHECK(b.claim(3, {"a", "b"}).empty());
   }
 
-  TEST_CASE("a limit that is lowered leaves alone what runs; one that is lifted opens the queue") {
+  TEST_CASE("a lowered limit does not stop running jobs; a removed limit opens the queue") {
     Bench b;
     fill_queue(b, 7);
     const auto running = b.claim(3);
@@ -123,24 +123,24 @@ TEST_SUITE("store: limits of queues") {
     CHECK(b.store->has_available("q"));
     CHECK(b.claim(9).size() == 1);
     b.advance(minutes(1));
-    CHECK(b.claim(9).size() == 2);  // also where nobody has opened it
+    CHECK(b.claim(9).size() == 2);  // even before an opening
     CHECK(b.claim(9).empty());
   }
 
-  TEST_CASE("a claim that finds a closed queue open again opens it for those who wait") {
+  TEST_CASE("a claim that finds a queue open again opens it for waiting claims") {
     Bench b;
     set_limits(b, rate(6, minutes(1), RateKind::bucket, 2));
     fill_queue(b, 6);
     CHECK(b.claim(9).size() == 2);
     b.advance(seconds(20));
-    CHECK(b.claim(1).size() == 1);  // before anybody has opened it
+    CHECK(b.claim(1).size() == 1);  // before an opening
     CHECK(b.became_available("q"));
     CHECK(b.store->has_available("q"));
     CHECK(b.claim(1).size() == 1);
     CHECK_FALSE(b.became_available("q"));
     CHECK_FALSE(b.store->has_available("q"));
     b.advance(seconds(20));
-    CHECK(b.claim(2).size() == 2);  // and leaves nothing to the others
+    CHECK(b.claim(2).size() == 2);  // and leaves none to the others
     CHECK_FALSE(b.became_available("q"));
   }
 
@@ -163,16 +163,17 @@ TEST_SUITE("store: limits of queues") {
     Bench b;
     set_limits(b, rate(4, seconds(50), RateKind::sliding));
     fill_queue(b, 40);
-    std::vector<WallTime> begun;
+    std::vector<WallTime> started;
     for (int second = 0; second < 200; ++second) {
-      for (std::size_t n = b.claim(9).size(); n > 0; --n) begun.push_back(b.wall());
+      for (std::size_t n = b.claim(9).size(); n > 0; --n) started.push_back(b.wall());
       b.advance(seconds(1));
     }
-    CHECK(begun.size() >= 14);
-    for (std::size_t i = 4; i < begun.size(); ++i) CHECK(begun[i] - begun[i - 4] >= seconds(50));
+    CHECK(started.size() >= 14);
+    for (std::size_t i = 4; i < started.size(); ++i)
+      CHECK(started[i] - started[i - 4] >= seconds(50));
   }
 
-  TEST_CASE("every attempt counts against the rate, and what has begun counts while it stays") {
+  TEST_CASE("every attempt counts against the rate, and only a changed rate resets the count") {
     Bench b;
     set_limits(b, rate(2, minutes(1), RateKind::fixed));
     fill_queue(b, 1);
@@ -183,11 +184,11 @@ TEST_SUITE("store: limits of queues") {
     more.concurrency = 5;
     set_limits(b, more);
     CHECK(b.claim(9).empty());
-    set_limits(b, rate(3, minutes(1), RateKind::fixed));  // another rate begins anew
+    set_limits(b, rate(3, minutes(1), RateKind::fixed));  // a changed rate resets the count
     CHECK(b.claim(9).size() == 1);
   }
 
-  TEST_CASE("a claim after a clock was set back far gets what the rate gives anew") {
+  TEST_CASE("after a large clock step back a claim gets the full rate again") {
     Bench b;
     for (const RateKind kind : {RateKind::bucket, RateKind::sliding, RateKind::fixed}) {
       set_limits(b, rate(1, minutes(1), kind));
@@ -208,22 +209,22 @@ TEST_SUITE("store: limits of queues") {
       b.enqueue(n);
     }
     const auto accept = [&] {
-      return b.one<ClaimResult>(Claim{.worker = "w", .queues = {accept_line("q")}, .kinds = {}});
+      return b.one<ClaimResult>(Claim{.worker = "w", .queues = {accept_queue("q")}, .kinds = {}});
     };
     const ClaimResult x = accept();
     REQUIRE(x.session);
     CHECK(accept().jobs.empty());
-    CHECK_FALSE(b.store->has_available(accept_line("q")));
+    CHECK_FALSE(b.store->has_available(accept_queue("q")));
     const JobId other = b.enqueue(b.job("other"));
     CHECK(b.claim(1, {"other"})[0].id == other);
     b.finish(x.jobs[0], Complete{});
-    CHECK(b.became_available(accept_line("q")));
-    CHECK(b.became_available(session_line({"q", "x"})));
+    CHECK(b.became_available(accept_queue("q")));
+    CHECK(b.became_available(session_queue({"q", "x"})));
     const ClaimResult y = accept();
     REQUIRE(y.session);
     CHECK(y.session->session.key == "y");
     const Claim of_x{.worker = "w",
-                     .queues = {session_line({"q", "x"})},
+                     .queues = {session_queue({"q", "x"})},
                      .kinds = {},
                      .session_token = x.session->token};
     CHECK(b.one<ClaimResult>(of_x).jobs.empty());
@@ -231,7 +232,7 @@ TEST_SUITE("store: limits of queues") {
     CHECK(b.one<ClaimResult>(of_x).jobs.size() == 1);
   }
 
-  TEST_CASE("limits stand in the records of the audit") {
+  TEST_CASE("audit records contain the limits") {
     Bench b;
     b.apply({SetQueueLimits{"q", limit_at_once(3)},
              Audit{.who = "ops", .from = "", .action = "limit", .object = "queue/q"}});
@@ -240,7 +241,7 @@ TEST_SUITE("store: limits of queues") {
     CHECK(page->records.at(0).after.find(R"("concurrency":3)") != std::string::npos);
   }
 
-  TEST_CASE("OpenQueues of a leader that is none any more opens nothing") {
+  TEST_CASE("OpenQueues of a former leader opens nothing") {
     Bench b;
     CHECK(b.refused(OpenQueues{.limit = 10, .fence = {"mainspring/leader", 77}}) ==
           ErrorCode::lease_lost);

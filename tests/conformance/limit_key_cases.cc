@@ -28,7 +28,7 @@ std::int64_t running(Bench& b, const std::string& key) {
 }  // namespace
 
 TEST_SUITE("store: limits per key") {
-  TEST_CASE("no more jobs of a key run at once than its bound; those of others are not held up") {
+  TEST_CASE("no more jobs of a key run at once than its limit, and other keys are not blocked") {
     Bench b;
     limit_keys(b, 1);
     const JobId a1 = limit_key_enqueue(b, "a"), a2 = limit_key_enqueue(b, "a"),
@@ -54,7 +54,7 @@ TEST_SUITE("store: limits per key") {
     CHECK(b.get(a3).limit_key == "a");
   }
 
-  TEST_CASE("one claim takes of a key as many as it has room for, in order over all") {
+  TEST_CASE("a claim takes no more of a key than its free slots, in the order of the whole queue") {
     Bench b;
     limit_keys(b, 2);
     const JobId a1 = limit_key_enqueue(b, "a"), a2 = limit_key_enqueue(b, "a");
@@ -64,7 +64,7 @@ TEST_SUITE("store: limits per key") {
     CHECK(b.get(a2).state == JobState::available);
   }
 
-  TEST_CASE("what comes later with a higher priority goes first when its key has room") {
+  TEST_CASE("a later job of a higher priority goes first when its key has a free slot") {
     Bench b;
     limit_keys(b, 1);
     limit_key_enqueue(b, "a");
@@ -80,7 +80,7 @@ TEST_SUITE("store: limits per key") {
     CHECK(ids(b.claim(9)) == std::vector<JobId>{a2});
   }
 
-  TEST_CASE("what runs is counted over a restart") {
+  TEST_CASE("running jobs count over a restart") {
     Bench b;
     limit_keys(b, 1);
     limit_key_enqueue(b, "a"), limit_key_enqueue(b, "a");
@@ -92,7 +92,7 @@ TEST_SUITE("store: limits per key") {
     CHECK(b.claim(9).size() == 1);
   }
 
-  TEST_CASE("a limit counts what runs already; a lower one stops nothing, none opens all") {
+  TEST_CASE("a new limit counts running jobs; a lower one stops none, removing it opens all keys") {
     Bench b;
     for (int i = 0; i < 6; ++i) limit_key_enqueue(b, "a");
     const auto first = b.claim(2);
@@ -124,7 +124,7 @@ TEST_SUITE("store: limits per key") {
     CHECK(b.claim(9).size() == 1);
   }
 
-  TEST_CASE("a key's limit and its queue's hold together, and kinds share a key's room") {
+  TEST_CASE("the limits of key and queue apply together, and kinds share the slots of a key") {
     Bench b;
     QueueLimits limits{.concurrency = 3, .rate = {}};
     limits.per_key.concurrency = 2;
@@ -148,7 +148,7 @@ TEST_SUITE("store: limits per key") {
     CHECK(b.stats().limits == limits);
   }
 
-  TEST_CASE("queues and unlimited jobs beside it are as before; a key is of one queue") {
+  TEST_CASE("other queues and jobs without a key are not limited; a key belongs to one queue") {
     Bench b;
     limit_keys(b, 1);
     limit_key_enqueue(b, "a"), limit_key_enqueue(b, "a");
@@ -158,7 +158,7 @@ TEST_SUITE("store: limits per key") {
     CHECK(b.claim(9, {"q", "r"}).empty());
   }
 
-  TEST_CASE("cancelled, expired, postponed and replaced jobs leave their key's line") {
+  TEST_CASE("cancelled, expired, postponed and replaced jobs leave the ready queue of their key") {
     Bench b;
     limit_keys(b, 1);
     limit_key_enqueue(b, "a");
@@ -184,7 +184,7 @@ TEST_SUITE("store: limits per key") {
     CHECK(b.claim(9).empty());
   }
 
-  TEST_CASE("a long line of one key behind its bound holds up nobody") {
+  TEST_CASE("many jobs of a full key do not block jobs of other keys") {
     Bench b;
     limit_keys(b, 2);
     constexpr int kMany = 3000;

@@ -100,7 +100,7 @@ TEST_SUITE("store: marks and saved views") {
     CHECK(marks_of(b).marks.empty());
   }
 
-  TEST_CASE("the earliest mark makes room for a new one") {
+  TEST_CASE("a new mark over the bound removes the earliest one") {
     Bench b;
     for (std::int64_t i = 0; i < kMaxMarks; i += 1000) {
       std::vector<Operation> batch;
@@ -152,7 +152,7 @@ TEST_SUITE("store: marks and saved views") {
     CHECK(b.store->views()->size() == kMaxViews);
   }
 
-  TEST_CASE("the counts of the last minutes are there by queue, all kinds together") {
+  TEST_CASE("the counts of the last minutes are available by queue, over all kinds") {
     Bench b;
     HistoryRows rows;
     const WallTime minute = step_start(b.wall(), kHistoryMinute);

@@ -1,5 +1,5 @@
-// What memos promise: the result of a step is kept with the renewal that brings it, by the holder
-// alone, once, and every later attempt finds it.
+// What saved step results promise: a result is stored with its renewal, by the holder alone, once,
+// and every later attempt finds it.
 #include <fmt/format.h>
 
 #include "conformance/bench.h"
@@ -42,7 +42,7 @@ std::vector<Memo> numbered(int from, int n) {
 const std::vector<Memo> kTwo = {{"load", "[1]"}, {"pay", R"({"id":"c1"})"}};
 
 TEST_SUITE("store: memos") {
-  TEST_CASE("memos are there when the renewal is, and every later attempt finds them") {
+  TEST_CASE("saved step results are committed with their renewal and found by later attempts") {
     Bench b;
     const JobId id = b.enqueue();
     const ClaimedJob c = b.claim_one();
@@ -76,7 +76,7 @@ TEST_SUITE("store: memos") {
       b.advance(hours(1));
       b.move_due();
     }
-    SUBCASE("after its death, when somebody tries it again") {
+    SUBCASE("after its death, when an operator retries it") {
       b.finish(c, Dead{"poison", ""});
       CHECK(memos_of(b, id) == kTwo);
       b.retry(id);
@@ -85,7 +85,7 @@ TEST_SUITE("store: memos") {
       b.finish(c, Dead{"poison", ""});
       b.one<RedriveResult>(Redrive{});
     }
-    SUBCASE("after it was cancelled and tried again") {
+    SUBCASE("after it was cancelled and retried") {
       b.cancel(id);
       b.finish(c, CancelJob{});
       b.retry(id);
@@ -99,7 +99,7 @@ TEST_SUITE("store: memos") {
     CHECK(b.finish(again, Complete{}) == FinishStatus::ok);
   }
 
-  TEST_CASE("the first result of a name stays") {
+  TEST_CASE("the first saved result of a name is kept") {
     Bench b;
     const JobId id = b.enqueue();
     const ClaimedJob c = b.claim_one();
@@ -116,7 +116,7 @@ TEST_SUITE("store: memos") {
     CHECK(memos_of(b, id) == std::vector<Memo>{{"pay", "1"}, {"ship", "5"}});
   }
 
-  TEST_CASE("who does not hold the job keeps no memo") {
+  TEST_CASE("a worker that does not hold the job cannot save step results") {
     Bench b;
     const JobId id = b.enqueue();
     const ClaimedJob old = b.claim_one();
@@ -133,7 +133,7 @@ TEST_SUITE("store: memos") {
     CHECK(memos_of(b, id) == std::vector<Memo>{{"pay", "1"}});
   }
 
-  TEST_CASE("memos go with the job's success, with other args, and with the job") {
+  TEST_CASE("saved step results are removed on success, with changed args, and with the job") {
     Bench b;
     NewJob n = b.job();
     n.unique = Unique{.key = "u"};
@@ -168,7 +168,7 @@ TEST_SUITE("store: memos") {
     CHECK(b.store->memos(12345, "", 10).error().code == ErrorCode::not_found);
   }
 
-  TEST_CASE("a job has so many memos and no more; what it has stays") {
+  TEST_CASE("a job has at most kMaxMemos saved step results; further ones are refused") {
     Bench b;
     const JobId id = b.enqueue();
     const ClaimedJob c = b.claim_one();
@@ -181,7 +181,7 @@ TEST_SUITE("store: memos") {
     CHECK(memos_of(b, id) == numbered(0, most));
   }
 
-  TEST_CASE("a page ends where it has enough, and the next one goes on") {
+  TEST_CASE("a page ends at its limit, and the next page continues") {
     Bench b;
     const JobId id = b.enqueue();
     const ClaimedJob c = b.claim_one();

@@ -1,5 +1,5 @@
-// What messages of running jobs promise: each one that a renewal says is made for whoever asked for
-// messages, in order, in the same batch, and by nobody who has lost the job.
+// What messages of running jobs promise: each message of a renewal becomes a job for every
+// follow-up on messages, in order, in the same batch. A worker that lost the job cannot send any.
 #include <fmt/format.h>
 
 #include "api/follow_ups.h"
@@ -26,14 +26,14 @@ NewJob with(const Bench& b, std::vector<FollowUp> all) {
   return n;
 }
 
-// The member of args behind "message": up to "data".
+// The value of the member "message" of args, which ends at "data".
 std::string message_of(const std::string& args) {
   const std::string name = "\"message\":";
   const std::size_t at = args.find(name) + name.size();
   return args.substr(at, args.find(",\"data\":", at) - at);
 }
 
-// What a queue was told, in the order in which it is claimed.
+// The messages in a queue, in the order in which they are claimed.
 std::string told(Bench& b, const std::string& queue) {
   std::string all;
   for (const ClaimedJob& c : b.claim(100, {queue})) {
@@ -48,7 +48,7 @@ std::size_t message_number(const Bench& b, const std::string& queue) {
 }
 
 TEST_SUITE("store: messages") {
-  TEST_CASE("a message is a job for whoever asked for messages, and is told everything") {
+  TEST_CASE("a message is a job for each follow-up on messages, with all details") {
     Bench b;
     NewJob n = with(b, {{.queue = "then",
                          .kind = "show",
@@ -85,7 +85,7 @@ TEST_SUITE("store: messages") {
     CHECK(message_number(b, "then") == 1);  // it was not on ends
   }
 
-  TEST_CASE("messages are made in order, behind the progress of their renewal, the reply last") {
+  TEST_CASE("messages are made in order, after the progress of their renewal, the reply last") {
     Bench b;
     NewJob n = with(b, {on_messages("first"), on_messages("second")});
     n.reply_to = "answers";
@@ -107,7 +107,7 @@ TEST_SUITE("store: messages") {
     CHECK(answers[0].correlation_id == std::to_string(id));
     CHECK(answers[0].args.find(R"("seq":10,"message":1,"data":null)") != std::string::npos);
     CHECK(answers[2].args.find(R"("seq":12,"message":[3],"data":null)") != std::string::npos);
-    // Of each message: what is on it in the order of the job, then the reply; then the next one.
+    // For each message: its follow-ups in the job's order, then the reply; then the next message.
     CHECK(answers[0].id == b.listed({.queue = "second"}).at(2) + 1);
     CHECK(b.listed({.queue = "first"}).at(1) == answers[0].id + 1);
     CHECK(told(b, "first") == "1 2 [3] ");
@@ -117,7 +117,7 @@ TEST_SUITE("store: messages") {
     CHECK(end[0].kind == "reply");
   }
 
-  TEST_CASE("who asked for ends alone gets no message, and who asked for both gets both") {
+  TEST_CASE("a follow-up on ends gets no messages, a follow-up on both gets both") {
     Bench b;
     FollowUp both = on_messages("both");
     both.on |= FollowUp::kCompleted;
@@ -131,7 +131,7 @@ TEST_SUITE("store: messages") {
     CHECK(message_number(b, "both") == 2);
   }
 
-  TEST_CASE("messages of a job that nobody listens to are dropped, and its lease is kept") {
+  TEST_CASE("messages of a job without listeners are dropped, and its lease is renewed") {
     Bench b;
     const JobId id = b.enqueue();
     const ClaimedJob c = b.claim_one();
@@ -144,7 +144,7 @@ TEST_SUITE("store: messages") {
     CHECK(message_number(b, "ends") == 0);
   }
 
-  TEST_CASE("who has lost the job sends nothing") {
+  TEST_CASE("a worker that has lost the job sends nothing") {
     Bench b;
     b.enqueue(with(b, {on_messages("then")}));
     const ClaimedJob first = b.claim_one();
@@ -171,7 +171,7 @@ TEST_SUITE("store: messages") {
     CHECK(message_number(b, "then") == 0);
   }
 
-  TEST_CASE("a renewal that is repeated sends again, with the same numbers") {
+  TEST_CASE("a repeated renewal sends its messages again, with the same numbers") {
     Bench b;
     b.enqueue(with(b, {on_messages("then")}));
     const ClaimedJob c = b.claim_one();
@@ -188,7 +188,7 @@ TEST_SUITE("store: messages") {
                       c.token));
   }
 
-  TEST_CASE("the progress that a message is told is that of its renewal, or else the last one") {
+  TEST_CASE("a message has the progress of its renewal, or else the last progress") {
     Bench b;
     const JobId id = b.enqueue(with(b, {on_messages("then")}));
     const ClaimedJob c = b.claim_one();
@@ -236,7 +236,7 @@ TEST_SUITE("store: messages") {
     CHECK(told(b, "then") == "2 \"2\" 0 \"0\" 1 \"1\" ");
   }
 
-  TEST_CASE("a claim behind the renewal in the same batch gets the message, the end comes after") {
+  TEST_CASE("a claim after the renewal in the same batch gets the message, the end comes later") {
     Bench b;
     NewJob n = b.job();
     n.reply_to = "answers";
@@ -255,7 +255,7 @@ TEST_SUITE("store: messages") {
     CHECK(rest[1].kind == "reply");
   }
 
-  TEST_CASE("a renewal with messages is refused where there is no room; without them it is not") {
+  TEST_CASE("a renewal with messages is refused in a full store, a renewal without is not") {
     StoreOptions options;
     options.max_live_jobs = 1;
     Bench b(options);

@@ -1,4 +1,4 @@
-// Tokens and audit of the model: a map, a list, and the whole of each walked through.
+// Tokens and audit of the model: a map and a list, each read as a whole.
 #include "conformance/model_access.h"
 
 #include <algorithm>

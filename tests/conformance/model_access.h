@@ -35,7 +35,7 @@ class ModelAccess {
   ModelDisk& disk_;
   bool wrote_ = false;
   std::int64_t tokens_version_ = 0;
-  std::string before_;                    // of what the next Audit is about
+  std::string before_;                    // the state before, of the object of the next Audit
   std::optional<OperationResult> about_;  // its answer
 };
 

@@ -27,7 +27,7 @@ concept BreakerOperation = std::is_same_v<T, PutBreaker> || std::is_same_v<T, Re
 
 class ModelBreakers {
  public:
-  // `opened` is told of queues that may give what they could not.
+  // `opened` is called for queues that can give jobs again.
   ModelBreakers(ModelDisk& disk, std::function<void(const std::string&)> opened)
       : disk_(disk), opened_(std::move(opened)) {
     (void)take_changed(WallTime());
@@ -60,7 +60,7 @@ class ModelBreakers {
     return Done{};
   }
 
-  // Before the limits of a queue are others.
+  // Called before the limits of a queue change.
   void leave(const SetQueueLimits& op, WallTime now) {
     const std::string name = disk_.queues[op.queue].limits.breaker;
     if (name.empty() || name == op.limits.breaker) return;
@@ -74,7 +74,7 @@ class ModelBreakers {
   }
   void claimed_from(const std::vector<std::string>& lines, WallTime now) {
     for (const std::string& line : lines) {
-      const auto queue = disk_.queues.find(std::string(queue_of_line(line)));
+      const auto queue = disk_.queues.find(std::string(base_queue_of(line)));
       if (queue != disk_.queues.end()) step(queue->second.limits.breaker, now);
     }
   }
@@ -93,7 +93,7 @@ class ModelBreakers {
     }
     return changed;
   }
-  void begun(const Job& job) {
+  void started(const Job& job) {
     const std::string& name = disk_.queues[job.queue].limits.breaker;
     if (has(name)) disk_.breakers[name].meter.begin({job.id, job.token});
   }
@@ -116,7 +116,7 @@ class ModelBreakers {
     return next;
   }
 
-  // Those that came to another state since it was asked last; made ones are closed at first.
+  // The breakers whose state changed since the last call; new ones start closed.
   std::vector<BreakerInfo> take_changed(WallTime now) {
     std::vector<BreakerInfo> changed;
     std::map<std::string, BreakerState> states;

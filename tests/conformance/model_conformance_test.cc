@@ -1,4 +1,4 @@
-// The conformance suite over the model store: the suite and the model keep each other honest.
+// The conformance suite over the model store: the suite and the model check each other.
 #include "conformance/bench.h"
 #include "conformance/model_store.h"
 

@@ -1,4 +1,4 @@
-// Deferred jobs, named claims and failed attempts of the model store.
+// Deferred jobs, claims by id and failed attempts of the model store.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 
 namespace mainspring {
 
-// It goes on, or ends.
+// The job continues or ends.
 inline void undefer(Job& job) {
   if (!job.deferred) return;
   job.deferred = false;
@@ -38,7 +38,7 @@ inline Result<void> may_begin(const NamedJob& named, const Job& j, const ModelLi
                             .cost = limits.cost(j)});
 }
 
-// Of the attempt under way, which failed.
+// For the current attempt, which failed.
 inline AttemptError error_of(const Record& r, std::string message, const ProgramEnd& program,
                              Now now) {
   return {.attempt = r.job.attempt,
@@ -49,7 +49,7 @@ inline AttemptError error_of(const Record& r, std::string message, const Program
           .program = program};
 }
 
-// It has just begun.
+// For a job that has just started.
 inline ClaimedJob as_claimed(const Record& r, Duration lease, std::string session_state, int cost) {
   const Job& j = r.job;
   return {.id = j.id,
@@ -80,7 +80,7 @@ inline Error missing(const ModelDisk& disk, JobId id) {
   return Error{.code = ErrorCode::not_found, .message = fmt::format("no job {}", id)};
 }
 
-// Of an outcome whose token is not that of a lease.
+// For an outcome whose token is not that of a lease.
 inline FinishStatus status_without_lease(const ModelDisk& disk, const JobOutcome& o) {
   const auto found = disk.jobs.find(o.id);
   if (found == disk.jobs.end()) return FinishStatus::not_found;

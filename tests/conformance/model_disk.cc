@@ -1,4 +1,4 @@
-// What outlives a model store: its disk, made and copied.
+// The disk, the state that survives a model store: made and copied.
 #include "conformance/model_state.h"
 #include "conformance/model_store.h"
 

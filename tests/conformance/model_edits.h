@@ -1,4 +1,4 @@
-// What the model store changes of a record: from a new job, and by edits and deletes.
+// Changes of a record in the model store: by a new job, by edits and by deletes.
 #pragma once
 
 #include "conformance/model_deferred.h"

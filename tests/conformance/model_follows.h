@@ -1,4 +1,4 @@
-// What the model store tells of a job to what follows it.
+// The details of a job that the model store puts into its follow-ups.
 #pragma once
 
 #include <vector>

@@ -72,7 +72,7 @@ class ModelHistory : public Store {
 
  protected:
   explicit ModelHistory(const ModelDisk& disk) : history_(disk) {}
-  // Whether there is a commit.
+  // True if there is something to commit.
   bool add_history(bool wrote, BatchReport& report, Now now, ModelDisk& disk) {
     const HistoryRowsPtr rows = std::exchange(offered_, nullptr);
     report.history_written = rows != nullptr && (wrote || when_ == HistoryWrite::always);

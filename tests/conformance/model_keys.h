@@ -8,7 +8,7 @@
 
 namespace mainspring {
 
-// What is known of the idempotency key of an enqueue; nullptr = nothing, or it has none.
+// The record of an enqueue's idempotency key; nullptr = none, or the enqueue has no key.
 inline const KeyRecord* known_key(const ModelDisk& disk, const Enqueue& op, WallTime now) {
   if (op.idempotency_key.empty()) return nullptr;
   const auto key = disk.keys.find(scoped_idempotency_key(op));
@@ -48,15 +48,15 @@ inline Record* unique_holder(ModelDisk& disk, const NewJob& job, WallTime now) {
   return holder;
 }
 
-// The same of one that is gone.
+// The same for a pruned job.
 inline const WindowRecord* open_window(const ModelDisk& disk, const NewJob& job, WallTime now) {
   if (!job.unique) return nullptr;
   const auto found = disk.windows.find({job.queue, job.unique->key});
   return found != disk.windows.end() && now < found->second.until ? &found->second : nullptr;
 }
 
-// A new job is to have the key of `job`: no window of an earlier one counts any more, wherever the
-// clock is set to.
+// A new job gets the key of `job`: the window of an earlier job no longer counts, at any clock
+// setting.
 inline void take_key(ModelDisk& disk, const NewJob& job) {
   if (!job.unique) return;
   disk.windows.erase({job.queue, job.unique->key});
@@ -66,7 +66,7 @@ inline void take_key(ModelDisk& disk, const NewJob& job) {
   }
 }
 
-// An ended job that is retried takes its key back, with the window that it has by now.
+// A retried job gets its key back, with its current window.
 inline void take_key_back(ModelDisk& disk, Record& r) {
   if (r.job.unique_key.empty()) return;
   for (auto& [id, other] : disk.jobs) {
@@ -80,13 +80,13 @@ inline void take_key_back(ModelDisk& disk, Record& r) {
   disk.windows.erase(open);
 }
 
-// Of a job that is pruned.
+// For a pruned job.
 inline void keep_window(ModelDisk& disk, const Record& r, WallTime now) {
   if (r.job.unique_key.empty() || r.unique_until <= now) return;
   disk.windows[{r.job.queue, r.job.unique_key}] = {r.job.id, r.job.state, r.unique_until};
 }
 
-// How many were over.
+// The number of windows that were over.
 inline int prune_windows(ModelDisk& disk, int limit, WallTime now) {
   int over = 0;
   std::erase_if(disk.windows, [&](const auto& entry) {

@@ -1,4 +1,4 @@
-// Leases of the model: each answer by looking at the record.
+// Leases of the model: each answer comes from the record.
 #include "conformance/model_leases.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ bool ModelLeases::holds(const Fence& fence, Instant now) const {
          found->second.token == fence.token;
 }
 
-// Is it longer than what the disk knows?
+// True if it is longer than the stored length.
 bool ModelLeases::extend(const std::string& name, LeaseRecord& lease, Duration ttl, Instant now) {
   const bool longer = ttl > lease.kept;
   end_at(lease, name == kLeadershipLease ? now + ttl : std::max(now + ttl, disk_.allowed_until));
@@ -139,7 +139,7 @@ ModelLeases::Answer ModelLeases::run(const ReleaseLease& op, Now now) {
   return {Done{}, true};
 }
 
-void ModelLeases::begin_anew(Instant now, ModelOpening how) {
+void ModelLeases::start_over(Instant now, ModelOpening how) {
   if (how == ModelOpening::process) disk_.leases.erase(std::string(kLeadershipLease));
   for (auto& [name, lease] : disk_.leases) {
     lease.ttl = lease.kept;

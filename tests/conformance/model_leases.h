@@ -25,7 +25,7 @@ class ModelLeases {
   bool holds(const Fence& fence, Instant now) const;
   static Error lost() { return {.code = ErrorCode::lease_lost, .message = "the lease is lost"}; }
 
-  void begin_anew(Instant now, ModelOpening how);
+  void start_over(Instant now, ModelOpening how);
   std::vector<std::string> take_released(Instant now);
   Instant free_at(const std::string& name, Instant now) const;
   Result<LeaseInfo> read(const std::string& name, Instant now) const;
@@ -38,7 +38,7 @@ class ModelLeases {
   void sweep(Instant now);
 
   ModelDisk& disk_;
-  Instant first_end_;               // nothing is to be swept before
+  Instant first_end_;               // no sweep is needed before
   std::set<std::string> released_;  // in this batch
 };
 

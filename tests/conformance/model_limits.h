@@ -1,4 +1,4 @@
-// Limits of queues in the model: what runs, and what it costs, is counted each time.
+// Limits of queues in the model: running jobs and their costs are counted each time.
 #pragma once
 
 #include <set>
@@ -8,11 +8,19 @@
 
 namespace mainspring {
 
+inline bool has_room_for_searchable(const ModelDisk& disk, const SetQueueLimits& op) {
+  if (op.limits.searchable.empty()) return true;
+  int others = 0;
+  for (const auto& [name, queue] : disk.queues)
+    others += name != op.queue && !queue.limits.searchable.empty() ? 1 : 0;
+  return others < kMaxSearchableQueues;
+}
+
 class ModelLimits {
  public:
   ModelLimits(ModelDisk& disk, WallTime now) : disk_(disk), now_(now) {}
 
-  // To the time of the batch that comes.
+  // Sets the time of the next batch.
   void advance(WallTime now) {
     for (const auto& [id, r] : disk_.jobs) {
       const Job& j = r.job;
@@ -24,7 +32,7 @@ class ModelLimits {
     }
     now_ = now;
   }
-  // How many may begin now.
+  // How many jobs may start now.
   Room room(const std::string& queue, WallTime now) const {
     const QueueStats* q = find(queue);
     if (q == nullptr || q->paused) return Room::none();
@@ -35,14 +43,14 @@ class ModelLimits {
     return q == nullptr ? 1 : q->limits.cost_of(job.kind);
   }
   bool fits(const Job& job, WallTime now) const { return room(job.queue, now).fits(cost(job)); }
-  // Whether it may have held up others; it is not available any more.
+  // True if the job may have blocked others; it is no longer available.
   bool leaves_line(Job& job) const {
     if (job.state != JobState::available) return false;
     job.state = JobState::waiting;
     return cost(job) > 1;
   }
   bool fits_key(const Job& job) const { return room_of_key(job).fits(cost(job)); }
-  // Of its concurrency, by what runs.
+  // The taken slots of its concurrency, from the running jobs.
   std::int64_t slots_taken(const std::string& queue) const {
     const QueueStats* q = find(queue);
     return q == nullptr
@@ -59,9 +67,9 @@ class ModelLimits {
     const QueueStats* q = find(queue);
     return q != nullptr && q->paused;
   }
-  // As far as its key is concerned, some job of it may begin.
+  // The limits of its key allow some job of it to start.
   bool has_room(const Job& job) const { return room_of_key(job).jobs() > 0; }
-  // By the rate per key.
+  // The same by the rate per key.
   std::optional<WallTime> closed_until(const std::string& queue, const std::string& key) const {
     const auto next = key_opening(queue, key);
     return next && next->begins == 1 ? std::optional(next->at) : std::nullopt;
@@ -70,13 +78,13 @@ class ModelLimits {
     const auto meter = disk_.key_meters.find({queue, key});
     return meter == disk_.key_meters.end() ? RateMeter() : meter->second;
   }
-  // A concurrency per key is for it.
+  // True if a concurrency per key applies to it.
   bool counts(const Job& job) const {
     const QueueStats* q = find(job.queue);
     return q != nullptr && q->limits.per_key.concurrency && !job.limit_key.empty();
   }
-  // Of these available jobs the one that is given next: of each queue its first, and of those the
-  // first by what its priority counts as, run_at and id. nullptr = none may begin.
+  // The next of these available jobs: the first job of each queue, and of those the first by
+  // effective priority, run_at and id. nullptr = none may start.
   Record* next(const std::vector<Record*>& available, WallTime now) const {
     std::map<std::string, std::vector<Record*>> lines;
     for (Record* r : available) {
@@ -89,14 +97,15 @@ class ModelLimits {
     }
     return next;
   }
-  // Of the jobs of a queue. One that does not fit waits, and those of its key behind it, or all.
+  // The first claimable job of a queue. A job that does not fit blocks the later jobs of its key,
+  // or of the whole queue.
   Record* first_of(const std::vector<Record*>& line, WallTime now) const {
     std::set<std::string> waiting;  // keys
     for (;;) {
       Record* first = nullptr;
       for (Record* r : line) {
         if (waiting.contains(r->job.limit_key)) continue;
-        if (first == nullptr || turn(r->job, now) < turn(first->job, now)) first = r;
+        if (first == nullptr || head(r->job, now) < head(first->job, now)) first = r;
       }
       if (first == nullptr) return nullptr;
       if (fits_key(first->job)) return fits(first->job, now) ? first : nullptr;
@@ -107,10 +116,10 @@ class ModelLimits {
     const QueueStats* q = find(queue);
     return q != nullptr && q->limits.per_key.fair;
   }
-  // It was given by a claim of its queue.
-  void count_turn(const Job& job) {
+  // A claim of its queue gave it.
+  void count_fair(const Job& job) {
     if (is_fair(job.queue))
-      disk_.turns[job.queue].give(job.limit_key, find(job.queue)->limits.per_key, cost(job));
+      disk_.fair_keys[job.queue].give(job.limit_key, find(job.queue)->limits.per_key, cost(job));
   }
   using Place = std::tuple<int, WallTime, JobId>;
   Place place(const Job& job, WallTime now) const {
@@ -118,15 +127,15 @@ class ModelLimits {
     const auto ageing = q == nullptr ? std::nullopt : q->limits.ageing;
     return {effective_priority(job.priority, job.run_at, ageing, now), job.run_at, job.id};
   }
-  // As far as one knows without a look at the clock.
+  // As far as it is known without reading the clock.
   bool is_closed(const std::string& queue) const {
     const QueueStats* q = find(queue);
     if (q == nullptr || q->paused || under_breaker(*q) == 0) return true;
     if (mainspring::closed_until(q->limits, meter(queue), q->opens_at)) return true;
     return q->limits.concurrency && slots_taken(queue) >= *q->limits.concurrency;
   }
-  // A job of it has begun. True: it had been closed, and is not.
-  bool begun(const Job& job, WallTime now) {
+  // A job of the queue has started. True: the queue was closed, and now is not.
+  bool started(const Job& job, WallTime now) {
     const std::string& queue = job.queue;
     QueueStats& q = disk_.queues[queue];
     const auto& of_key = q.limits.per_key.rate;
@@ -145,7 +154,7 @@ class ModelLimits {
   void set(const SetQueueLimits& op, WallTime now) {
     QueueStats& q = disk_.queues[op.queue];
     if (q.limits.rate != op.limits.rate) disk_.meters.erase(op.queue);
-    if (q.limits.per_key.fair != op.limits.per_key.fair) disk_.turns.erase(op.queue);
+    if (q.limits.per_key.fair != op.limits.per_key.fair) disk_.fair_keys.erase(op.queue);
     if (q.limits.per_key.rate != op.limits.per_key.rate) forget_keys(op.queue);
     q.limits = op.limits;
     note(op.queue, now);
@@ -154,7 +163,7 @@ class ModelLimits {
     std::erase_if(disk_.key_meters, [&](const auto& m) { return m.first.first == queue; });
     opened_keys_.erase(queue);
   }
-  // Those of which a key has opened since they were asked for last.
+  // The queues with a key that opened since the last call.
   std::map<std::string, WallTime> open_keys() { return std::exchange(opened_keys_, {}); }
   // The queues that are open now.
   std::vector<std::string> open(int limit, WallTime now) {
@@ -224,12 +233,12 @@ class ModelLimits {
     if (q == nullptr) return std::nullopt;
     return next_key_opening(q->limits, key_meter(queue, key), now_);
   }
-  // Where a job stands within its queue.
-  std::tuple<int, std::int64_t, WallTime, JobId> turn(const Job& job, WallTime now) const {
+  // The place of a job within its queue.
+  std::tuple<int, std::int64_t, WallTime, JobId> head(const Job& job, WallTime now) const {
     const auto [priority, run_at, id] = place(job, now);
-    const auto turns = disk_.turns.find(job.queue);
-    const bool counts = is_fair(job.queue) && turns != disk_.turns.end();
-    return {priority, counts ? turns->second.start(job.limit_key) : 0, run_at, id};
+    const auto fair = disk_.fair_keys.find(job.queue);
+    const bool counts = is_fair(job.queue) && fair != disk_.fair_keys.end();
+    return {priority, counts ? fair->second.start(job.limit_key) : 0, run_at, id};
   }
   void note(const std::string& queue, WallTime now) {
     QueueStats& q = disk_.queues[queue];

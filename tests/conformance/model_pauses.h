@@ -9,7 +9,7 @@
 
 namespace mainspring {
 
-// False: the queue was paused so before, or not at all.
+// False: nothing changed.
 inline bool set_pause(QueueStats& q, const PauseQueue& op, bool is_new, WallTime now) {
   std::optional<QueuePause> pause;
   if (op.paused) pause = QueuePause{op.reason, op.by, now, op.until};
@@ -30,7 +30,7 @@ inline WallTime next_resume(const ModelDisk& disk) {
   return next;
 }
 
-// Resumes queues whose pause is over, at most `limit`, and records it; answers which.
+// Resumes up to `limit` queues whose pause is over and records it. Returns the queues.
 inline std::vector<std::string> resume_queues(ModelDisk& disk, ModelAccess& access, Now now,
                                               int limit) {
   std::set<std::pair<WallTime, std::string>> due;

@@ -1,4 +1,4 @@
-// The quarantine of each queue in the model: looked for among all jobs each time.
+// The quarantine of each queue in the model: found by a walk through all jobs each time.
 #pragma once
 
 #include <set>
@@ -11,7 +11,7 @@ class ModelQuarantine {
  public:
   explicit ModelQuarantine(ModelDisk& disk) : disk_(disk), told_(all()) {}
 
-  // Its attempt was lost, and it will be tried again.
+  // Its attempt was lost, and it will be retried.
   void lost(Record& r, WallTime now) {
     r.lost = std::min(r.lost + 1, kMaxLost);
     const int after = disk_.queues[r.job.queue].limits.lost_before_quarantine();
@@ -25,14 +25,14 @@ class ModelQuarantine {
     r.lost = 0;
     r.job.quarantined.reset();
   }
-  // Another one of its queue is released.
+  // True if another job of its queue is released.
   bool is_taken(const std::string& queue) const {
     return std::any_of(disk_.jobs.begin(), disk_.jobs.end(), [&](const auto& entry) {
       const Job& j = entry.second.job;
       return j.queue == queue && j.quarantined && j.quarantined->released;
     });
   }
-  // Those whose turn has come, by queue.
+  // The jobs to release next, by queue.
   std::vector<Record*> next(WallTime now) {
     const std::set<std::string> taken = taken_queues();
     std::map<std::string, Record*> firsts;
@@ -54,7 +54,7 @@ class ModelQuarantine {
     return next;
   }
 
-  // Of a batch: those that it put there, and those that it let out, and that have not ended in it.
+  // The jobs that entered quarantine in a batch, and those that left it without ending.
   void tell(Effects& effects) {
     const std::set<JobId> now = all();
     for (const JobId id : now) {
@@ -73,7 +73,7 @@ class ModelQuarantine {
   static std::tuple<int, WallTime, JobId> place(const Job& j) {
     return {j.priority, j.run_at, j.id};
   }
-  // Of one that waits: those of its queue that are released, or wait before it.
+  // For a waiting job: the jobs of its queue that are released or wait before it.
   static std::int64_t ahead(const ModelDisk& disk, const Job& job) {
     return std::count_if(disk.jobs.begin(), disk.jobs.end(), [&](const auto& entry) {
       const Job& j = entry.second.job;

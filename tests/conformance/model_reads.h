@@ -1,6 +1,7 @@
-// What reads of the model store need no more than its disk, or its parts, for.
+// Reads of the model store that need only its disk or its parts.
 #pragma once
 
+#include "api/search_keys.h"
 #include "conformance/model_access.h"
 #include "conformance/model_breakers.h"
 #include "conformance/model_history.h"
@@ -42,6 +43,26 @@ class ModelReads : public ModelHistory {
       bytes += listed_bytes(job);
     }
     return page;
+  }
+
+  // Reads every job.
+  Result<std::optional<IndexPage>> indexed(const IndexRead& read) const override {
+    const auto queue = disk_.queues.find(read.queue);
+    if (queue == disk_.queues.end() || read.value == "null") return std::optional<IndexPage>();
+    const auto& paths = queue->second.limits.searchable;
+    if (std::find(paths.begin(), paths.end(), read.path) == paths.end())
+      return std::optional<IndexPage>();
+    const std::vector<std::string> names = split_path(read.path);
+    IndexPage page;
+    for (auto it = disk_.jobs.rbegin(); it != disk_.jobs.rend(); ++it) {
+      const Job& job = it->second.job;
+      if (job.queue != read.queue || (read.before != 0 && job.id >= read.before)) continue;
+      const ScalarsAt scalars(job.args, {&names});
+      if (scalars.at(0) == nullptr || !is_value(*scalars.at(0), read.value)) continue;
+      page.ids.push_back(job.id);
+      if (std::ssize(page.ids) == read.limit) break;
+    }
+    return std::optional(std::move(page));
   }
 
   Result<std::vector<QueueStats>> queues() const override {
@@ -172,7 +193,7 @@ class ModelReads : public ModelHistory {
   AuditState audit_state() const override { return of_.access->state(); }
 
  protected:
-  // They belong to whoever is derived from this, and are made after it.
+  // They belong to the derived class and are constructed after this base.
   struct Parts {
     const ModelLeases* leases;
     const ModelSessions* sessions;

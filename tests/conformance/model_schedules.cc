@@ -1,4 +1,4 @@
-// Schedules of the model: which of its jobs live, the jobs themselves say.
+// Schedules of the model: its live jobs are found among all jobs.
 #include "conformance/model_schedules.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ std::optional<std::int64_t> limit_of(const Schedule& schedule) {
 
 }  // namespace
 
-// By id: in the order in which they were made.
+// By id: in order of creation.
 std::vector<Record*> ModelSchedules::jobs_of(const ScheduleRecord& schedule, bool waiting) const {
   std::vector<Record*> found;
   for (auto& [id, r] : disk_.jobs) {
@@ -198,8 +198,9 @@ std::string ModelSchedules::why_not(ScheduleRecord& schedule, const FireSchedule
   if (op.source == TickSource::wake && info.paused) return "paused";
   if (info.remaining == 0) return "no runs remain";
   if (op.source == TickSource::wake)
-    return jobs_of(schedule, false).size() + jobs_of(schedule, true).size() >= 2 ? "a twin is there"
-                                                                                 : "";
+    return jobs_of(schedule, false).size() + jobs_of(schedule, true).size() >= 2
+               ? "the next run is already queued"
+               : "";
   return overlap(schedule, op.overlap.value_or(info.schedule.overlap), begins);
 }
 
@@ -251,8 +252,7 @@ void ModelSchedules::job_ended(const Record& record, Now now) {
   }
 }
 
-// -- reads
-// -----------------------------------------------------------------------------------------
+// -- reads ----------------------------------------------------------------------------------------
 
 WallTime ModelSchedules::next_fire() const {
   const std::vector<ScheduleInfo> all = due(WallTime::never(), 1);

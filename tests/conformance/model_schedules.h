@@ -7,7 +7,7 @@
 
 namespace mainspring {
 
-// What schedules do to jobs.
+// The effects of schedules on jobs.
 class ModelJobs {
  public:
   virtual ~ModelJobs() = default;

@@ -1,4 +1,4 @@
-// Sessions of the model: whoever waits is found by walking through all jobs.
+// Sessions of the model: waiting jobs are found by a walk through all jobs.
 #include "conformance/model_sessions.h"
 
 #include <algorithm>
@@ -22,9 +22,9 @@ bool is_session_held(const SessionRecord& s) {
   return s.token != 0;
 }
 
-// Without jobs too: where nobody has the turn of a session that goes on, nobody waits for it.
+// Also true without jobs: a session that is not stopped and has no head has no waiting jobs.
 bool is_idle(const SessionRecord& s) {
-  return !is_session_held(s) && s.stop == SessionStop::none && s.turn == 0;
+  return !is_session_held(s) && s.stop == SessionStop::none && s.head == 0;
 }
 
 bool is_of(const SessionKey& session, const Job& job) {
@@ -33,7 +33,7 @@ bool is_of(const SessionKey& session, const Job& job) {
 
 }  // namespace
 
-void ModelSessions::begin_anew(Instant now) {
+void ModelSessions::start_over(Instant now) {
   for (auto& [key, s] : disk_.sessions) {
     if (!is_session_held(s)) continue;
     s.lease = s.kept;
@@ -49,8 +49,8 @@ void ModelSessions::changed(Entry entry) {
   entry->second.changed_at = now_.wall;
 }
 
-Record* ModelSessions::turn_of(const SessionRecord& s) const {
-  return s.turn == 0 ? nullptr : &disk_.jobs.at(s.turn);
+Record* ModelSessions::head_of(const SessionRecord& s) const {
+  return s.head == 0 ? nullptr : &disk_.jobs.at(s.head);
 }
 
 std::int64_t ModelSessions::jobs_of(const SessionKey& session) const {
@@ -66,18 +66,18 @@ void ModelSessions::place(Record& record) {
   const Entry entry = find_or_make(session_of(job));
   SessionRecord& s = entry->second;
   const bool unblocks = s.stop == SessionStop::blocked && s.stopped_by == job.id;
-  if (s.turn == 0 && (s.stop == SessionStop::none || unblocks)) {
-    s.turn = job.id;
+  if (s.head == 0 && (s.stop == SessionStop::none || unblocks)) {
+    s.head = job.id;
     s.stop = SessionStop::none;
     s.stopped_by = 0;
   }
   changed(entry);
-  if (s.turn != job.id || (job.state == JobState::available && is_session_held(s)))
+  if (s.head != job.id || (job.state == JobState::available && is_session_held(s)))
     job.state = JobState::waiting;
-  if (s.turn == job.id) offer(entry->first, s);
+  if (s.head == job.id) offer(entry->first, s);
 }
 
-// Behind each operation: of many jobs that end at once none gets the turn that ends too.
+// After each operation: when many jobs end at once, none that ends becomes the head.
 void ModelSessions::settle() {
   std::set<SessionKey> left;
   for (const JobId id : std::exchange(ended_, {})) {
@@ -86,8 +86,8 @@ void ModelSessions::settle() {
     SessionRecord& s = entry->second;
     changed(entry);
     left.insert(entry->first);
-    if (s.turn != id) continue;
-    s.turn = 0;
+    if (s.head != id) continue;
+    s.head = 0;
     if (job.state != JobState::dead || job.on_dead == OnDead::skip) continue;
     s.stop = job.on_dead == OnDead::block ? SessionStop::blocked : SessionStop::parked;
     s.stopped_by = id;
@@ -99,10 +99,10 @@ void ModelSessions::settle() {
   }
 }
 
-// To the one that waits with the lowest id.
+// To the waiting job with the lowest id.
 void ModelSessions::pass_on(Entry entry) {
   SessionRecord& s = entry->second;
-  if (s.turn != 0 || s.stop != SessionStop::none) return;
+  if (s.head != 0 || s.stop != SessionStop::none) return;
   for (auto& [id, r] : disk_.jobs) {
     if (r.job.state != JobState::waiting || !is_of(entry->first, r.job)) continue;
     r.job.state = r.job.run_at > now_.wall ? JobState::scheduled : JobState::available;
@@ -111,14 +111,14 @@ void ModelSessions::pass_on(Entry entry) {
   }
 }
 
-// Says who could claim the job with the turn now.
+// Reports the ready queue in which the head can be claimed now.
 void ModelSessions::offer(const SessionKey& session, const SessionRecord& s) {
-  const Record* r = turn_of(s);
+  const Record* r = head_of(s);
   if (r == nullptr) return;
-  if (r->job.state == JobState::waiting) gained_.insert(session_line(session));
+  if (r->job.state == JobState::waiting) gained_.insert(session_queue(session));
   if (r->job.state != JobState::available) return;
   gained_.insert(session.queue);
-  gained_.insert(accept_line(session.queue));
+  gained_.insert(accept_queue(session.queue));
 }
 
 void ModelSessions::forget_if_empty(Entry entry) {
@@ -153,7 +153,7 @@ SessionGrant ModelSessions::hold(Entry entry, const std::string& worker, Duratio
   s.lease = s.kept = lease;
   s.ends = now_.instant + lease;
   changed(entry);
-  Record* r = turn_of(s);
+  Record* r = head_of(s);
   if (r != nullptr && r->job.state == JobState::available) {
     r->job.state = JobState::waiting;
     ++r->job.version;
@@ -162,12 +162,12 @@ SessionGrant ModelSessions::hold(Entry entry, const std::string& worker, Duratio
   return {.session = entry->first, .token = s.token, .lease = lease, .state = s.state};
 }
 
-void ModelSessions::let_go(Entry entry) {
+void ModelSessions::end_hold(Entry entry) {
   SessionRecord& s = entry->second;
   s.worker.clear();
   s.token = 0;
   changed(entry);
-  Record* r = turn_of(s);
+  Record* r = head_of(s);
   if (r != nullptr && r->job.state == JobState::waiting) {
     r->job.state = JobState::available;
     ++r->job.version;
@@ -225,7 +225,7 @@ ModelSessions::Answer ModelSessions::run(const RenewSession& op) {
 
 ModelSessions::Answer ModelSessions::run(const ReleaseSession& op) {
   if (held(op.session, op.token) == nullptr) return {lost()};
-  let_go(disk_.sessions.find(op.session));
+  end_hold(disk_.sessions.find(op.session));
   return {Done{}, true};
 }
 
@@ -234,7 +234,7 @@ ModelSessions::Answer ModelSessions::run(const PutSessionState& op) {
     return {Error{.code = ErrorCode::too_large, .message = "the state is too large"}};
   const auto found = disk_.sessions.find(op.session);
   if (found == disk_.sessions.end()) return {lost()};
-  const Record* r = turn_of(found->second);
+  const Record* r = head_of(found->second);
   const bool runs = r != nullptr && r->job.state == JobState::running && r->job.token == op.token;
   if (!runs && held(op.session, op.token) == nullptr) return {lost()};
   found->second.state = op.state;
@@ -260,7 +260,7 @@ bool ModelSessions::rescue() {
   for (auto it = disk_.sessions.begin(); it != disk_.sessions.end();) {
     const auto entry = it++;
     if (!is_session_held(entry->second) || now_.instant < entry->second.ends) continue;
-    let_go(entry);
+    end_hold(entry);
     any = true;
   }
   return any;
@@ -273,9 +273,9 @@ bool ModelSessions::prune(Duration retention) {
          }) > 0;
 }
 
-// -- claims of lines ------------------------------------------------------------------------------
+// -- claims ---------------------------------------------------------------------------------------
 
-bool ModelSessions::is_of_line(const Claim& op) {
+bool ModelSessions::is_of_queue(const Claim& op) {
   return op.queues[0].starts_with('~');
 }
 
@@ -287,20 +287,20 @@ bool ModelSessions::fits(const Record& r) const {
 }
 
 bool ModelSessions::may_claim(const Claim& op) {
-  const auto session = is_of_line(op) ? parse_session_line(op.queues[0]) : std::nullopt;
+  const auto session = is_of_queue(op) ? parse_session_queue(op.queues[0]) : std::nullopt;
   return !session || held(*session, op.session_token) != nullptr;
 }
 
 Result<Record*> ModelSessions::pick(const Claim& op, std::optional<SessionGrant>& accepted) {
-  if (const auto session = parse_session_line(op.queues[0])) {
+  if (const auto session = parse_session_queue(op.queues[0])) {
     const SessionRecord* s = held(*session, op.session_token);
     if (s == nullptr) return lost();
-    Record* r = turn_of(*s);
+    Record* r = head_of(*s);
     const bool found =
         r != nullptr && r->job.state == JobState::waiting && fits(*r) && !is_over(*r);
     return found ? r : nullptr;
   }
-  const std::string queue(*parse_accept_line(op.queues[0]));
+  const std::string queue(*parse_accept_queue(op.queues[0]));
   Record* first = nullptr;
   const auto rank = [](const Record& r) {
     return std::tie(r.job.priority, r.job.run_at, r.job.id);
@@ -317,13 +317,13 @@ Result<Record*> ModelSessions::pick(const Claim& op, std::optional<SessionGrant>
 }
 
 bool ModelSessions::has_available(const std::string& line) const {
-  if (ModelLimits(disk_, now_.wall).is_closed(std::string(queue_of_line(line)))) return false;
-  if (const auto session = parse_session_line(line)) {
+  if (ModelLimits(disk_, now_.wall).is_closed(std::string(base_queue_of(line)))) return false;
+  if (const auto session = parse_session_queue(line)) {
     const auto found = disk_.sessions.find(*session);
-    const Record* r = found == disk_.sessions.end() ? nullptr : turn_of(found->second);
+    const Record* r = found == disk_.sessions.end() ? nullptr : head_of(found->second);
     return r != nullptr && r->job.state == JobState::waiting;
   }
-  const std::string_view queue = queue_of_line(line);
+  const std::string_view queue = base_queue_of(line);
   return std::any_of(disk_.jobs.begin(), disk_.jobs.end(), [&](const auto& entry) {
     const Job& job = entry.second.job;
     return job.queue == queue && !job.session.empty() && job.state == JobState::available;
@@ -331,7 +331,7 @@ bool ModelSessions::has_available(const std::string& line) const {
 }
 
 void ModelSessions::queue_opened(const std::string& queue) {
-  gained_.insert(accept_line(queue));
+  gained_.insert(accept_queue(queue));
   for (const auto& [key, s] : disk_.sessions) {
     if (key.queue == queue) offer(key, s);
   }
@@ -359,7 +359,7 @@ SessionInfo ModelSessions::shown(const SessionKey& session, const SessionRecord&
                                  Instant now) const {
   SessionInfo info{.session = session,
                    .jobs = jobs_of(session),
-                   .turn = s.turn,
+                   .head = s.head,
                    .stop = s.stop,
                    .stopped_by = s.stopped_by,
                    .state = s.state,

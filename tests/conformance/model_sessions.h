@@ -1,4 +1,4 @@
-// The sessions of the model store: whose turn it is, who holds them, what they remember.
+// The sessions of the model store: their heads, holders and states.
 #pragma once
 
 #include <functional>
@@ -16,18 +16,18 @@ concept OperationOnSession = std::is_same_v<T, RenewSession> || std::is_same_v<T
 
 class ModelSessions {
  public:
-  // `gained` collects the lines, queues among them, that may give a job now.
+  // `gained` collects the ready queues that may give a job now.
   ModelSessions(ModelDisk& disk, std::set<std::string>& gained) : disk_(disk), gained_(gained) {}
 
   void begin_batch(Now now) { now_ = now; }
-  void begin_anew(Instant now);  // at open
+  void start_over(Instant now);  // at open
 
   // -- jobs of sessions change
-  // One that has not ended is to be in its present state: it has the turn, or gets it, or waits.
+  // Places a live job in its session: it is the head, becomes the head, or waits.
   void place(Record& record);
   void ended(const Record& record) { ended_.push_back(record.job.id); }
   void settle();
-  // By the job with the turn.
+  // By the session's head.
   void put_state(const Record& record, const std::string& state);
   std::string state_of(const Job& job) const;
 
@@ -40,8 +40,8 @@ class ModelSessions {
   Answer run(const ReleaseSession& op);
   Answer run(const PutSessionState& op);
   Answer run(const ResumeSession& op);
-  // A claim of a line that is no queue: the job that it starts, or nullptr, and what it accepted.
-  static bool is_of_line(const Claim& op);
+  // A claim of a session or an accept queue: the job that it starts, or nullptr, and the grant.
+  static bool is_of_queue(const Claim& op);
   bool may_claim(const Claim& op);  // not without the token of the session's holder
   Result<Record*> pick(const Claim& op, std::optional<SessionGrant>& accepted);
   bool rescue();  // ends holdings that are over
@@ -59,13 +59,13 @@ class ModelSessions {
   Entry find_or_make(const SessionKey& session);
   SessionRecord* held(const SessionKey& session, Token token);
   SessionGrant hold(Entry entry, const std::string& worker, Duration lease);
-  void let_go(Entry entry);
+  void end_hold(Entry entry);
   void pass_on(Entry entry);
   void offer(const SessionKey& session, const SessionRecord& s);
   void changed(Entry entry);
   void forget_if_empty(Entry entry);
-  Record* turn_of(const SessionRecord& s) const;
-  bool is_over(const Record& record) const;  // its time to start
+  Record* head_of(const SessionRecord& s) const;
+  bool is_over(const Record& record) const;  // its expiry
   bool fits(const Record& record) const;     // into the limits of its queue
   std::int64_t jobs_of(const SessionKey& session) const;
   SessionInfo shown(const SessionKey& session, const SessionRecord& s, Instant now) const;

@@ -1,4 +1,4 @@
-// What ExtendLeases and AllowRestart do to the leases of the model store.
+// The effects of ExtendLeases and AllowRestart on the leases of the model store.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ inline Instant lease_limit(const Record& r) {
   return r.claimed + r.job.timeout + kTimeoutGrace;
 }
 
-inline void begin_jobs_anew(ModelDisk& disk, Instant now) {  // at open
+inline void reset_jobs(ModelDisk& disk, Instant now) {  // at open
   disk.allowed_until = Instant();
   disk.allowance_over = now + disk.allowance;
   for (auto& [id, r] : disk.jobs) {
@@ -34,7 +34,7 @@ struct StandstillAnswer {
   bool wrote = false;
 };
 
-// Calls `end(name, instant, length)` with the end of each lease that is given; "" = it has no name.
+// Calls `end(name, instant, length)` for each granted lease; "" = a lease without a name.
 template <class End>
 void for_each_model_lease(ModelDisk& disk, End end) {
   for (auto& [id, r] : disk.jobs) {

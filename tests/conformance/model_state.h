@@ -1,4 +1,4 @@
-// What a model store keeps: plain records in maps.
+// The state of a model store: plain records in maps.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 #include "conformance/model_store.h"
 #include "model/breaker.h"
+#include "model/fair_keys.h"
 #include "model/rate.h"
-#include "model/turns.h"
 #include "trigger/rules.h"
 #include "workflow/rows.h"
 
@@ -19,17 +19,17 @@ namespace mainspring {
 struct Record {
   Job job;
   Instant lease_expiry = Instant::never();  // running
-  Instant claimed;                          // a restart begins anew
-  std::string cancel_reason;                // of a wish to cancel
+  Instant claimed;                          // a restart resets it
+  std::string cancel_reason;                // of a cancel request
   int budget = 20;                          // max_attempts as enqueued
   Duration lease{0};                        // of the claim
   Duration retention{0};                    // from finished_at
   WallTime unique_until;                    // created_at + window, as long as it has its key
-  bool expired = false;                     // cancelled because nobody started it in time
-  std::int64_t schedule = 0;                // that made it; 0 = none did
+  bool expired = false;                     // cancelled because no worker started it in time
+  std::int64_t schedule = 0;                // that made the job; 0 = none
   bool step = false;                        // of a workflow
-  int lost = 0;                             // attempts one behind the other
-  bool unknown = false;                     // nobody knows what it did
+  int lost = 0;                             // consecutive lost attempts
+  bool unknown = false;                     // its effects are unknown
   std::map<std::string, std::string> memos;
 };
 
@@ -51,12 +51,12 @@ struct LeaseRecord {
   std::string holder;
   Token token = 0;
   Duration ttl{0};
-  Duration kept{0};  // the longest of this holding: what a restart begins anew with
+  Duration kept{0};  // the longest of this holding: used again after a restart
   Instant ends;
   WallTime since;
   std::string value;
   bool released = false;
-  bool expired = false;  // seen to be; has a value
+  bool expired = false;  // found expired; has a value
 };
 
 struct ScheduleRecord {
@@ -66,15 +66,15 @@ struct ScheduleRecord {
   std::int64_t last_seq = 0;
 };
 
-// Its holder holds it until `ends`, or until somebody takes it away from then on.
+// Its holder keeps it until `ends`; after that, until another holder takes it.
 struct SessionRecord {
-  JobId turn = 0;  // 0 = nobody's
+  JobId head = 0;  // 0 = none
   SessionStop stop = SessionStop::none;
   JobId stopped_by = 0;
   std::string worker;  // its holder
   Token token = 0;     // of the holder; 0 = none
   Duration lease{0};   // as asked for last
-  Duration kept{0};    // the longest of this holding: what a restart begins anew with
+  Duration kept{0};    // the longest of this holding: used again after a restart
   Instant ends;
   std::string state;
   WallTime changed_at;
@@ -94,10 +94,10 @@ struct EmptyMark {
 
 struct ModelDisk {
   std::map<JobId, Record> jobs;
-  std::map<std::string, QueueStats> queues;                             // what cannot be recounted
+  std::map<std::string, QueueStats> queues;                             // counters, settings
   std::map<std::string, EmptyMark> empty;                               // by queue
   std::map<std::string, RateMeter> meters;                              // of queues with a rate
-  std::map<std::string, KeyTurns> turns;                                // of queues with fair keys
+  std::map<std::string, FairKeys> fair_keys;                            // of queues with fair keys
   std::map<std::pair<std::string, std::string>, RateMeter> key_meters;  // of queues and limit keys
   std::map<std::string, BreakerRecord> breakers;
   std::map<std::string, KeyRecord> keys;
@@ -109,7 +109,7 @@ struct ModelDisk {
   std::int64_t last_schedule = 0;
   std::map<WorkflowId, WorkflowRecord> workflows;
   std::map<std::tuple<WorkflowId, WorkflowRow, std::int64_t>, std::string> workflow_rows;
-  std::map<JobId, StepJob> steps;  // whose jobs these are
+  std::map<JobId, StepJob> steps;  // the steps of workflow jobs
   WorkflowId last_workflow = 0;
   std::map<std::string, TriggerRecord> triggers;
   std::map<std::string, std::vector<TriggerEvent>> trigger_events;
@@ -128,7 +128,7 @@ struct ModelDisk {
   JobId last_id = 0;
   Token last_token = 0;
 
-  // Made if new; a removed one is there again.
+  // Creates the queue if it is new or was removed.
   QueueStats& queue_to_set(const std::string& name) {
     empty[name].removed = false;
     return queues[name];

@@ -50,9 +50,9 @@ class ModelStore final : public ModelReads, private ModelJobs {
         breakers_(*disk_, [this](const std::string& queue) { opened(queue); }) {
     kept_ = options_.history;
     if (!now) return;
-    leases_.begin_anew(now->instant, how);
-    sessions_.begin_anew(now->instant);
-    begin_jobs_anew(*disk_, now->instant);
+    leases_.start_over(now->instant, how);
+    sessions_.start_over(now->instant);
+    reset_jobs(*disk_, now->instant);
   }
 
   Result<BatchReport> apply(std::span<const Operation> batch, Now now) override {
@@ -138,7 +138,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     return missing(*disk_, id);
   }
 
-  Result<VerifyReport> verify() const override {  // nothing here could disagree with anything
+  Result<VerifyReport> verify() const override {  // the model has no redundant data
     return VerifyReport{.jobs = static_cast<std::int64_t>(disk_->jobs.size()), .problems = {}};
   }
 
@@ -245,7 +245,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     workflows_.ended(r);
   }
 
-  // Behind each operation.
+  // After each operation.
   void settle() {
     do {
       sessions_.settle();
@@ -341,7 +341,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     ClaimResult result;
     if (op.job != 0) return claim_named(op);
     if (sessions_.may_claim(op)) breakers_.claimed_from(op.queues, now_.wall);
-    if (ModelSessions::is_of_line(op)) {
+    if (ModelSessions::is_of_queue(op)) {
       const auto picked = sessions_.pick(op, result.session);
       if (!picked) return picked.error();
       if (*picked != nullptr) result.jobs.push_back(start(**picked, op));
@@ -355,7 +355,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
       if (next == nullptr || slots > op.max) break;
       result.jobs.push_back(start(*next, op));
       bytes += claimed_bytes(result.jobs.back());
-      limits_.count_turn(next->job);
+      limits_.count_fair(next->job);
     }
     return result;
   }
@@ -390,8 +390,8 @@ class ModelStore final : public ModelReads, private ModelJobs {
     r.claimed = now_.instant;
     r.lease_expiry = now_.instant + op.lease;
     touch(r);
-    if (limits_.begun(j, now_.wall)) opened(j.queue);
-    breakers_.begun(j);
+    if (limits_.started(j, now_.wall)) opened(j.queue);
+    breakers_.started(j);
     return as_claimed(r, op.lease, sessions_.state_of(j), limits_.cost(j));
   }
 
@@ -431,7 +431,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     r.job.errors.push_back(error_of(r, std::move(message), program, now_));
   }
 
-  // A failed attempt: tried again, given up, or stopped if somebody asked.
+  // A failed attempt: retried, dead, or cancelled if that was requested.
   void fail(Record& r, const std::string& message, std::optional<Duration> after,
             const ProgramEnd& program) {
     add_error(r, message, program);
@@ -541,7 +541,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     const auto told = gained_;
     const bool known = r.job.state == JobState::available;
     set_waiting(r, JobState::available, now_.wall);
-    if (known) gained_ = told;  // whoever waits for such a one knows of it
+    if (known) gained_ = told;  // waiting claims know of it already
   }
   OperationResult run(const RetryJob& op) {
     const auto found = find_record(*disk_, op.id, op.within);
@@ -613,7 +613,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
 
   OperationResult run(const WriteProbe&) { return dirty_ = true, Done{}; }
 
-  // It may give what it could not.
+  // The queue may give jobs again.
   void opened(const std::string& name) {
     gained_.insert(name);
     sessions_.queue_opened(name);
@@ -622,6 +622,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
   OperationResult run(const SetQueueLimits& op) {
     if (!op.limits.breaker.empty() && !breakers_.has(op.limits.breaker))
       return unknown_breaker(op.limits.breaker);
+    if (!has_room_for_searchable(*disk_, op)) return too_many_searchable(op.queue);
     breakers_.leave(op, now_.wall);
     disk_->queue_to_set(op.queue);
     limits_.set(op, now_.wall);
@@ -775,10 +776,10 @@ class ModelStore final : public ModelReads, private ModelJobs {
   ModelLimits limits_;
   ModelQuarantine quarantine_;
   ModelBreakers breakers_;
-  OperationResult run_one(const Operation& one);  // behind the class: in it clang 14 makes no run()
+  OperationResult run_one(const Operation& one);  // after the class: clang 14 finds run() there
   Now now_{};
   bool dirty_ = false;
-  std::vector<JobId> ended_, followed_;  // these by the operation under way
+  std::vector<JobId> ended_, followed_;  // by the current operation
   std::vector<NewJob> posted_;           // by its completions
   std::int64_t commits_ = 0;
 };

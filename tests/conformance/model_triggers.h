@@ -1,5 +1,5 @@
-// The triggers of the model store: rows in maps. What follows from them the rules say, which are
-// the same for every store; the conformance cases hold them to what they promise.
+// The triggers of the model store: rows in maps. All stores share the rules of their effects; the
+// conformance cases test these rules.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ class ModelTriggers final : private TriggerRows {
  public:
   struct Make {
     std::function<OperationResult(const NewJob&)> enqueue;
-    std::function<EnqueuedJob(const NewJob&)> add;  // without asking for room
+    std::function<EnqueuedJob(const NewJob&)> add;  // without a check of the bounds
   };
   ModelTriggers(ModelDisk& disk, Make make) : disk_(disk), make_(std::move(make)) {}
 
@@ -28,7 +28,7 @@ class ModelTriggers final : private TriggerRows {
     return TriggerRules(*this, now.wall).run(op);
   }
   void note_end(const EndedJob& ended);
-  // Behind the last operation of a batch.
+  // After the last operation of a batch.
   void fire_ends(Now now);
   bool take_wrote() { return std::exchange(wrote_, false); }
   Result<TriggerInfo> read(const std::string& name) const;

@@ -1,5 +1,5 @@
-// The workflows of the model store: rows in maps. What follows from what the rules say, which are
-// the same for every store; the conformance cases hold them to what they promise.
+// The workflows of the model store: rows in maps. All stores share the rules of their effects; the
+// conformance cases test these rules.
 #pragma once
 
 #include <concepts>
@@ -30,13 +30,13 @@ class ModelWorkflows final : private WorkflowRows {
 
   void begin_batch(Now now) { now_ = now; }
   bool is_step(JobId id) const { return disk_.steps.contains(id); }
-  // The completion of a step's job that its workflow has given up.
+  // The completion of a step's job that its workflow no longer waits for.
   bool is_late(const Record& record, const Outcome& outcome) const {
     return record.step && record.job.cancel_requested && !is_step(record.job.id) &&
            std::holds_alternative<Complete>(outcome);
   }
   void ended(const Record& record);
-  bool settle();  // behind each operation; true: something ended or was made
+  bool settle();  // after each operation; true: a job ended or was made
   // Errors of operations are answers.
   OperationResult run(const StartWorkflow& op);
   OperationResult run(const SignalWorkflow& op);
@@ -44,7 +44,7 @@ class ModelWorkflows final : private WorkflowRows {
   OperationResult run(const PauseWorkflow& op);
   OperationResult run(const RetryWorkflow& op);
   OperationResult run(const ForkWorkflow& op);
-  // Of the workflow that it makes.
+  // For the workflow that it makes.
   std::int64_t steps_of(const StartWorkflow& op) const {
     return static_cast<std::int64_t>(workflow::steps_in_all(op.spec));
   }
@@ -63,7 +63,7 @@ class ModelWorkflows final : private WorkflowRows {
 
  private:
   WorkflowId new_workflow() override { return ++disk_.last_workflow; }
-  bool may_pack() override { return false; }  // stores do: comparisons hold one against the other
+  bool may_pack() override { return false; }  // stores pack: the comparison covers both forms
   std::optional<WorkflowRecord> load(WorkflowId id) override;
   std::optional<WorkflowId> by_key(const std::string& name, const std::string& key) override;
   void save(const WorkflowRecord& record, bool is_new) override;

@@ -1,4 +1,4 @@
-// What leases by name promise: one holder at a time, tokens that only grow, and fences that hold.
+// What named locks promise: one holder at a time, tokens that only grow, and fencing.
 #include <set>
 
 #include "conformance/bench.h"
@@ -42,7 +42,7 @@ std::vector<std::string> names(const Bench& b) {
 }
 
 TEST_SUITE("store: leases by name") {
-  TEST_CASE("LEASE: while somebody holds it, nobody else gets it, and is told for how long") {
+  TEST_CASE("LEASE: while a holder has it, others are refused with the remaining time") {
     Bench b;
     acquire(b, "a", "h1");
     b.advance(milliseconds(9'500));
@@ -59,7 +59,7 @@ TEST_SUITE("store: leases by name") {
     CHECK(read(b, "a").holder == "h2");
   }
 
-  TEST_CASE("LEASE: the holder who asks again gets its own, renewed, with the same token") {
+  TEST_CASE("LEASE: a repeated acquire of the holder renews its lease and keeps the token") {
     Bench b;
     const LeaseGrant first = acquire(b, "a", "h1");
     b.advance(seconds(8));
@@ -71,7 +71,7 @@ TEST_SUITE("store: leases by name") {
     CHECK(b.refused(AcquireLease{.name = "a", .holder = "h2"}) == ErrorCode::lease_held);
   }
 
-  TEST_CASE("LEASE: a renewal extends it, for as long as before or as asked, and says so") {
+  TEST_CASE("LEASE: a renewal extends it by the old or a requested length and returns the end") {
     Bench b;
     const Token token = acquire(b, "a", "h1").token;
     b.advance(seconds(9));
@@ -83,7 +83,7 @@ TEST_SUITE("store: leases by name") {
     CHECK(renew(b, "a", "h1", token).ttl == seconds(40));
   }
 
-  TEST_CASE("LEASE: a renewal without a value writes nothing, one that is longer does") {
+  TEST_CASE("LEASE: a renewal writes only with a value or a longer length") {
     Bench b;
     const Token token = acquire(b, "a", "h1").token;
     const auto commits = b.store->commits();
@@ -97,7 +97,7 @@ TEST_SUITE("store: leases by name") {
     CHECK(read(b, "a").holder == "h1");
   }
 
-  TEST_CASE("LEASE: what was lost cannot be renewed or released") {
+  TEST_CASE("LEASE: a lost lease cannot be renewed or released") {
     Bench b;
     const Token token = acquire(b, "a", "h1").token;
     CHECK(renew_refused(b, "a", "h2", token) == ErrorCode::lease_lost);
@@ -132,7 +132,7 @@ TEST_SUITE("store: leases by name") {
     CHECK(read(b, "a").holder == "h2");
   }
 
-  TEST_CASE("LEASE: released and acquired in one batch, nobody hears that it is free") {
+  TEST_CASE("LEASE: released and acquired in one batch, it is not reported as free") {
     Bench b;
     const Token token = acquire(b, "a", "h1").token;
     const auto answers =
@@ -183,7 +183,7 @@ TEST_SUITE("store: leases by name") {
     CHECK(read(b, "a").value == most);
   }
 
-  TEST_CASE("LEASE: after a reopen every lease begins anew with its whole length") {
+  TEST_CASE("LEASE: a reopen restarts every lease with its full length") {
     Bench b;
     const Token token = acquire(b, "a", "h1", seconds(20)).token;
     b.advance(seconds(19));
@@ -195,7 +195,7 @@ TEST_SUITE("store: leases by name") {
   }
 
   TEST_CASE(
-      "LEASE: the leadership is free after a reopen: the lock says that no other node lives") {
+      "LEASE: the leadership is free after a reopen: the file lock proves that no node lives") {
     Bench b;
     const Token token = acquire(b, kLeader, "n1").token;
     acquire(b, "mainspring/other", "n1");
@@ -206,7 +206,7 @@ TEST_SUITE("store: leases by name") {
     CHECK(read(b, "mainspring/other").holder == "n1");
   }
 
-  TEST_CASE("LEASE: the wall clock moves no lease") {
+  TEST_CASE("LEASE: setting the wall clock does not change a lease") {
     Bench b;
     const Token token = acquire(b, "a", "h1").token;
     b.clock.step_wall(hours(5));
@@ -217,7 +217,7 @@ TEST_SUITE("store: leases by name") {
     CHECK(acquire(b, "a", "h2").token > token);
   }
 
-  TEST_CASE("leases are listed by name, page by page, without those that are gone") {
+  TEST_CASE("leases are listed by name, page by page, without removed ones") {
     Bench b;
     for (const char* name : {"c", "a", "b", "e"}) acquire(b, name, "h", seconds(30));
     acquire(b, "d", "h", seconds(1));
@@ -231,8 +231,7 @@ TEST_SUITE("store: leases by name") {
     CHECK((*page)[0].expires_in == seconds(28));
   }
 
-  TEST_CASE(
-      "leases are bounded: beyond that acquires are refused, and room is made of what expired") {
+  TEST_CASE("leases are bounded: acquires beyond are refused, and expired leases make room") {
     Bench b;
     std::vector<Operation> batch;
     for (int i = 0; i < kMaxLeases; ++i) {
@@ -252,7 +251,7 @@ TEST_SUITE("store: leases by name") {
 }
 
 TEST_SUITE("store: fencing") {
-  TEST_CASE("FENCE-1: of one lease, each holder's token is larger than the one before, for ever") {
+  TEST_CASE("FENCE-1: each holder's token is larger than every earlier token of the lease") {
     Bench b;
     Token last = 0;
     for (int round = 0; round < 12; ++round) {
@@ -280,7 +279,7 @@ TEST_SUITE("store: fencing") {
     }
   }
 
-  TEST_CASE("FENCE-3: with a token that is lost, every fenced operation is refused, nothing done") {
+  TEST_CASE("FENCE-3: with a lost token every fenced operation is refused and changes nothing") {
     Bench b;
     const Token old = acquire(b, kLeader, "n1").token;
     NewJob later = b.job();
@@ -301,7 +300,7 @@ TEST_SUITE("store: fencing") {
       CHECK(b.count(JobState::running) == 1);
       CHECK(b.stats().enqueued == 2);
     };
-    refused_all({kLeader, old});  // it has expired, and nobody else leads yet
+    refused_all({kLeader, old});  // it has expired, and there is no new leader yet
     const Token now = acquire(b, kLeader, "n2").token;
     refused_all({kLeader, old});
     refused_all({kLeader, now + 1});
@@ -326,7 +325,7 @@ TEST_SUITE("store: fencing") {
     CHECK(b.stats().enqueued == 1);
   }
 
-  TEST_CASE("FENCE-4: tokens never repeat after a reopen, whatever was removed in between") {
+  TEST_CASE("FENCE-4: tokens never repeat after a reopen, also after removals in between") {
     Bench b;
     Token last = acquire(b, "a", "h1").token;
     release(b, "a", "h1", last);

@@ -1,4 +1,4 @@
-// What jobs promise that a completion posts: they are there if it counts, once, in its transaction.
+// What jobs posted by a completion promise: they exist once, in its transaction, if it is accepted.
 #include <fmt/format.h>
 
 #include "conformance/bench.h"
@@ -19,7 +19,7 @@ std::size_t next_number(const Bench& b, const std::string& queue = "after") {
 }
 
 TEST_SUITE("store: jobs that a completion posts") {
-  TEST_CASE("what a completion posts is made with it, in order, as it was asked for") {
+  TEST_CASE("a completion makes its posted jobs in the same commit, in order, as requested") {
     Bench b;
     const JobId id = b.enqueue();
     NewJob first = next_to("after", R"({"page":1})");
@@ -67,7 +67,7 @@ TEST_SUITE("store: jobs that a completion posts") {
     CHECK(next_number(b) == 1);
   }
 
-  TEST_CASE("a claim behind the completion in the same batch gets what it posts") {
+  TEST_CASE("a claim after the completion in the same batch gets the posted job") {
     Bench b;
     b.enqueue();
     const ClaimedJob c = b.claim_one();
@@ -80,7 +80,7 @@ TEST_SUITE("store: jobs that a completion posts") {
     CHECK(jobs[0].args == "[1]");
   }
 
-  TEST_CASE("many completions of one request post each its own") {
+  TEST_CASE("each of many completions in one request posts its own jobs") {
     Bench b;
     for (int i = 0; i < 4; ++i) b.enqueue();
     Finish f{.worker = "w1", .results = {}};
@@ -99,7 +99,7 @@ TEST_SUITE("store: jobs that a completion posts") {
     CHECK(got == wanted);
   }
 
-  TEST_CASE("what is posted for later waits for its time, and what is posted stays over a reopen") {
+  TEST_CASE("posted jobs survive a reopen, and those for later wait until they are due") {
     Bench b;
     b.enqueue();
     NewJob later = next_to("after", "[2]");
@@ -125,7 +125,7 @@ TEST_SUITE("store: jobs that a completion posts") {
     CHECK(b.refused(Enqueue{.jobs = {b.job()}}) == ErrorCode::overloaded);
   }
 
-  TEST_CASE("a completion is followed as it was asked, beside what it posts") {
+  TEST_CASE("a completion makes its follow-ups as well as its posted jobs") {
     Bench b;
     NewJob n = b.job();
     n.follow_ups = {{.queue = "then", .kind = "told", .data = ""}};
@@ -135,7 +135,7 @@ TEST_SUITE("store: jobs that a completion posts") {
     CHECK(next_number(b, "after") == 1);
   }
 
-  TEST_CASE("other outcomes of the same job post nothing later") {
+  TEST_CASE("later outcomes of the same job post nothing") {
     Bench b;
     b.enqueue();
     const ClaimedJob c = b.claim_one();

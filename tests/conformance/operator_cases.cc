@@ -1,4 +1,4 @@
-// What operators and the scheduler are promised: cancel, retry, redrive, pause, retention, reads.
+// Promises to operators and the scheduler: cancel, retry, redrive, pause, retention, reads.
 #include "conformance/bench.h"
 
 namespace mainspring::conformance {
@@ -28,7 +28,7 @@ TEST_SUITE("store: cancel") {
     CHECK(b.get(retryable).errors.size() == 1);
   }
 
-  TEST_CASE("of a running job the wish is noted, and its worker learns at its next renewal") {
+  TEST_CASE("cancelling a running job notes a request that its worker gets with its next renewal") {
     Bench b;
     const JobId id = b.enqueue();
     const ClaimedJob c = b.claim_one();
@@ -46,7 +46,7 @@ TEST_SUITE("store: cancel") {
     CHECK(b.state(id) == JobState::cancelled);
   }
 
-  TEST_CASE("a job whose cancel is wished is not tried again") {
+  TEST_CASE("a job with a cancel request is not retried") {
     Bench b;
     const JobId id = b.enqueue();
     const ClaimedJob c = b.claim_one();
@@ -69,9 +69,9 @@ TEST_SUITE("store: cancel") {
     CHECK(b.state(id) == JobState::cancelled);
   }
 
-  TEST_CASE("cancel against complete: one wins, and both see the same") {
+  TEST_CASE("cancel against complete: one wins, and both answers agree") {
     Bench b;
-    SUBCASE("complete after the wish") {
+    SUBCASE("complete after the cancel request") {
       const JobId id = b.enqueue();
       const ClaimedJob c = b.claim_one();
       CHECK(b.cancel(id).cancel_requested);
@@ -114,7 +114,7 @@ TEST_SUITE("store: cancel") {
 }
 
 TEST_SUITE("store: retry and redrive") {
-  TEST_CASE("retry of a dead job makes it available with its attempts anew on top of those used") {
+  TEST_CASE("retry of a dead job makes it available with fresh attempts on top of those used") {
     Bench b;
     NewJob n = b.job();
     n.max_attempts = 2;
@@ -142,7 +142,7 @@ TEST_SUITE("store: retry and redrive") {
     CHECK(b.state(id) == JobState::completed);
   }
 
-  TEST_CASE("retry of a cancelled job makes it available and forgets the wish to cancel") {
+  TEST_CASE("retry of a cancelled job makes it available and drops the cancel request") {
     Bench b;
     const JobId id = b.enqueue();
     const ClaimedJob c = b.claim_one();
@@ -235,7 +235,7 @@ TEST_SUITE("store: retry and redrive") {
     CHECK(b.one<RedriveResult>(Redrive{}).redriven == 0);
   }
 
-  TEST_CASE("a redrive names the jobs that live again, and none that it passed over") {
+  TEST_CASE("a redrive returns the retried jobs, and none that it skipped") {
     Bench b;
     const JobId first = b.dead(b.job());
     NewJob keyed = b.job();
@@ -255,7 +255,7 @@ TEST_SUITE("store: retry and redrive") {
 }
 
 TEST_SUITE("store: queues") {
-  TEST_CASE("a paused queue gives nothing, goes on collecting, and stays paused over a reopen") {
+  TEST_CASE("a paused queue gives no jobs, accepts new ones, and stays paused over a reopen") {
     Bench b;
     b.enqueue();
     b.one<Done>(PauseQueue{.queue = "q", .paused = true});
@@ -274,7 +274,7 @@ TEST_SUITE("store: queues") {
     CHECK_FALSE(b.stats().paused);
   }
 
-  TEST_CASE("pausing touches neither the other queues nor what runs") {
+  TEST_CASE("pausing affects neither other queues nor running jobs") {
     Bench b;
     b.enqueue();
     const ClaimedJob c = b.claim_one();
@@ -311,7 +311,7 @@ TEST_SUITE("store: queues") {
     CHECK(b.refused(PauseQueue{"typo", true, false}) == ErrorCode::not_found);
   }
 
-  TEST_CASE("counters know every state, per queue, and the oldest available") {
+  TEST_CASE("counters cover every state, per queue, and the oldest available job") {
     Bench b;
     CHECK(b.store->queues()->empty());
     NewJob old = b.job();
@@ -388,7 +388,7 @@ TEST_SUITE("store: retention") {
     CHECK(b.listed({}).size() == 3);
   }
 
-  TEST_CASE("a job that was retried is not pruned for its former end") {
+  TEST_CASE("a retried job is not pruned for its earlier end") {
     Bench b;
     const JobId id = b.enqueue();
     b.cancel(id);
@@ -404,7 +404,7 @@ TEST_SUITE("store: retention") {
     CHECK(b.finish(running.at(0), Complete{}) == FinishStatus::ok);
   }
 
-  TEST_CASE("a queue's own retention counts for jobs that finish later, also after a reopen") {
+  TEST_CASE("a queue's own retention applies to jobs that finish later, also after a reopen") {
     Bench b;
     const JobId before = b.completed(b.job());
     b.one<Done>(SetRetention{.queue = "q", .completed = minutes(1), .dead = minutes(2)});
@@ -440,7 +440,7 @@ TEST_SUITE("store: retention") {
     CHECK_FALSE(b.one<StepResult>(PruneJobs{.limit = 2}).more);
   }
 
-  TEST_CASE("over the cap by count the oldest ended jobs go first") {
+  TEST_CASE("over the bound by count the oldest ended jobs are pruned first") {
     Bench b(StoreOptions{.max_finished_jobs = 3});
     std::vector<JobId> done;
     for (int i = 0; i < 6; ++i) {
@@ -456,7 +456,7 @@ TEST_SUITE("store: retention") {
     CHECK(b.store->agenda().next_prune > b.wall());
   }
 
-  TEST_CASE("a pruned job of a queue leaves its counters conserved") {
+  TEST_CASE("pruning a job keeps the counters of its queue") {
     Bench b;
     NewJob n = b.job();
     n.expires_in = seconds(1);
@@ -506,8 +506,7 @@ TEST_SUITE("store: steps") {
     CHECK(b.one<StepResult>(ExpireJobs{.limit = 10}).changed == 3);
   }
 
-  TEST_CASE(
-      "an empty store has an empty agenda, and a job that ends leaves nothing but its prune") {
+  TEST_CASE("an empty store has an empty agenda, and an ended job adds only its pruning") {
     Bench b;
     Agenda a = b.store->agenda();
     CHECK(a.next_due == WallTime::never());
@@ -521,7 +520,7 @@ TEST_SUITE("store: steps") {
     b.move_due();
     b.finish(b.claim_one(), Complete{});
     b.advance(hours(1));
-    b.expire();  // it may be called once too often, not for ever
+    b.expire();  // one superfluous call is allowed, a loop is not
     a = b.store->agenda();
     CHECK(a.next_due == WallTime::never());
     CHECK(a.next_lease_expiry == Instant::never());
@@ -676,7 +675,7 @@ TEST_SUITE("store: reads") {
     CHECK(b.store->verify()->jobs == 4);
   }
 
-  TEST_CASE("before an available job stand those of its queue that are claimed sooner") {
+  TEST_CASE("ahead of an available job are the jobs of its queue that are claimed sooner") {
     Bench b;
     const auto with = [&](int priority, Duration delay, const std::string& queue = "q") {
       NewJob job = b.job(queue);

@@ -38,7 +38,7 @@ void enqueue_many(Bench& b, const std::string& key, int n) {
   }
   b.one<EnqueueResult>(all);
 }
-// The keys of the next jobs, a letter each; "-" = it has none. They are completed.
+// Completes the next jobs and returns their keys, a letter each; "-" = no key.
 std::string keys(Bench& b, int n, int at_once = 1) {
   std::string out;
   while (static_cast<int>(out.size()) < n) {
@@ -56,7 +56,7 @@ std::string keys(Bench& b, int n, int at_once = 1) {
 }  // namespace
 
 TEST_SUITE("store: order") {
-  TEST_CASE("a job rises by one priority for each time of ageing that it has waited") {
+  TEST_CASE("a job gains one priority level per ageing interval that it has waited") {
     Bench b;
     age(b, minutes(1));
     const JobId old = order_enqueue(b, 7);
@@ -67,7 +67,7 @@ TEST_SUITE("store: order") {
     CHECK(ids(b.claim(9)) == std::vector<JobId>{mine, young});
   }
 
-  TEST_CASE("nothing counts as better than 0, and then the older goes first") {
+  TEST_CASE("ageing ends at priority 0, and then the older job goes first") {
     Bench b;
     age(b, seconds(1));
     const JobId low = order_enqueue(b, 9);
@@ -78,7 +78,7 @@ TEST_SUITE("store: order") {
     CHECK(ids(b.claim(9)) == std::vector<JobId>{low, high, urgent});
   }
 
-  TEST_CASE("without ageing priority is as it was given; set and lifted, it holds at once") {
+  TEST_CASE("without ageing the given priority counts; setting and removing it applies at once") {
     Bench b;
     const JobId low = order_enqueue(b, 9);
     b.advance(hours(1));
@@ -104,7 +104,7 @@ TEST_SUITE("store: order") {
     CHECK(ids(b.claim(9, {"a", "b"})) == std::vector<JobId>{a, b5, a6, plain});
   }
 
-  TEST_CASE("ageing holds together with limits per key") {
+  TEST_CASE("ageing applies together with limits per key") {
     Bench b;
     QueueLimits limits;
     limits.ageing = minutes(1);
@@ -137,7 +137,7 @@ TEST_SUITE("store: order") {
     CHECK(ids(b.one<ClaimResult>(claim).jobs) == std::vector<JobId>{mine, young});
   }
 
-  TEST_CASE("fair keys get shares by their weights, at every moment") {
+  TEST_CASE("fair keys get shares by their weights, at any time") {
     Bench b;
     set(b, fair({{"b", 3}}));
     enqueue_many(b, "a", 110), enqueue_many(b, "b", 310);
@@ -152,7 +152,7 @@ TEST_SUITE("store: order") {
     CHECK(of_a == 100);
   }
 
-  TEST_CASE("a key that comes late is served within one round, however long others' backlog is") {
+  TEST_CASE("a new key is served within one round, even with long backlogs of other keys") {
     Bench b;
     set(b, fair());
     enqueue_many(b, "a", 500);
@@ -163,7 +163,7 @@ TEST_SUITE("store: order") {
     CHECK(keys(b, 4).find('c') == std::string::npos);
   }
 
-  TEST_CASE("a key that was idle has saved nothing up, and one that was served owes nothing") {
+  TEST_CASE("an idle key gains no credit, and a key served alone has no debt") {
     Bench b;
     set(b, fair());
     enqueue_many(b, "a", 40);
@@ -173,7 +173,7 @@ TEST_SUITE("store: order") {
     CHECK(keys(b, 8) == "babababa");
   }
 
-  TEST_CASE("jobs without a key take turns as one key; within a key the older goes first") {
+  TEST_CASE("jobs without a key count as one key; within a key the older job goes first") {
     Bench b;
     set(b, fair());
     enqueue_many(b, "a", 4);
@@ -182,7 +182,7 @@ TEST_SUITE("store: order") {
     CHECK(keys(b, 12, 5) == "a-ba-ba-a---");
   }
 
-  TEST_CASE("turns are taken within a priority, and what has aged counts") {
+  TEST_CASE("fairness applies within a priority level, including aged jobs") {
     Bench b;
     QueueLimits limits = fair();
     limits.ageing = minutes(1);
@@ -196,7 +196,7 @@ TEST_SUITE("store: order") {
     CHECK(keys(b, 4, 4) == "cabb");
   }
 
-  TEST_CASE("fair keys hold together with limits per key and of the queue") {
+  TEST_CASE("fair keys apply together with limits per key and of the queue") {
     Bench b;
     QueueLimits limits = fair({{"a", 1000}});
     limits.per_key.concurrency = 2;
@@ -214,7 +214,7 @@ TEST_SUITE("store: order") {
     CHECK(b.claim(9).empty());
   }
 
-  TEST_CASE("weights and turns are kept over a restart; weights change while jobs wait") {
+  TEST_CASE("weights and shares are kept over a restart; weights can change while jobs wait") {
     Bench b;
     set(b, fair({{"a", 0.5}}));
     enqueue_many(b, "a", 30), enqueue_many(b, "b", 30);
@@ -230,7 +230,7 @@ TEST_SUITE("store: order") {
     CHECK(keys(b, 5, 5) == "aaaaa");
   }
 
-  TEST_CASE("jobs that were cancelled, and those of other kinds, take no turn") {
+  TEST_CASE("cancelled jobs and jobs of other kinds do not count against a key's share") {
     Bench b;
     set(b, fair());
     std::vector<JobId> of_a;

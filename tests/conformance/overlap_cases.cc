@@ -1,5 +1,4 @@
-// What schedules promise of their jobs: what happens when one has not ended, waits, fails, or an
-// operator steps in.
+// What schedules promise about their jobs: overlap, waiting jobs, failures, and operators' actions.
 #include "conformance/schedule_bench.h"
 
 namespace mainspring::conformance {
@@ -10,7 +9,7 @@ std::string text(JobId id) {
 }
 
 TEST_SUITE("store: overlap") {
-  TEST_CASE("skip: no tick fires while a job of an earlier one has not ended, whatever it does") {
+  TEST_CASE("skip: no tick fires while a job of an earlier tick is live, in any state") {
     ScheduleBench b;
     b.put(b.definition("a", Overlap::skip));
     const JobId first = b.trigger("a");
@@ -27,7 +26,7 @@ TEST_SUITE("store: overlap") {
     CHECK(b.trigger("a") != 0);
   }
 
-  TEST_CASE("buffer_one: one job waits, and begins in the transaction that ends the other") {
+  TEST_CASE("buffer_one: one job waits, and starts in the transaction that ends the other") {
     ScheduleBench b;
     b.put(b.definition("a", Overlap::buffer_one));
     const JobId first = b.trigger("a");
@@ -49,7 +48,7 @@ TEST_SUITE("store: overlap") {
     CHECK(b.state(b.trigger("a")) == JobState::waiting);
   }
 
-  TEST_CASE("buffer_all: they begin one by one, in the order of their ticks") {
+  TEST_CASE("buffer_all: jobs start one by one, in the order of their ticks") {
     ScheduleBench b;
     b.put(b.definition("a", Overlap::buffer_all));
     FireSchedule fill{.name = "a", .source = TickSource::backfill};
@@ -78,7 +77,7 @@ TEST_SUITE("store: overlap") {
     CHECK(b.info("a").buffered == kMaxBuffered);
   }
 
-  TEST_CASE("cancel_other: the others are asked to stop, and the new one waits for their end") {
+  TEST_CASE("cancel_other: other jobs get a cancel request, and the new one waits for their end") {
     ScheduleBench b;
     b.put(b.definition("a", Overlap::allow));
     const JobId running = b.trigger("a");
@@ -99,7 +98,7 @@ TEST_SUITE("store: overlap") {
     CHECK(b.info("a").live == std::vector<JobId>{next});
   }
 
-  TEST_CASE("cancel_other: where nothing runs, the new one begins at once") {
+  TEST_CASE("cancel_other: without a running job the new one starts at once") {
     ScheduleBench b;
     b.put(b.definition("a", Overlap::cancel_other));
     const JobId first = b.trigger("a");
@@ -108,7 +107,7 @@ TEST_SUITE("store: overlap") {
     CHECK(b.state(second) == JobState::available);
   }
 
-  TEST_CASE("terminate_other: their leases end now, what they still say is stale, and it begins") {
+  TEST_CASE("terminate_other: the leases of other jobs end at once, and the new one starts") {
     ScheduleBench b;
     b.put(b.definition("a", Overlap::terminate_other));
     const JobId first = b.trigger("a");
@@ -128,7 +127,7 @@ TEST_SUITE("store: overlap") {
     }
   }
 
-  TEST_CASE("allow: side by side; an operation may ask for another policy than the schedule's") {
+  TEST_CASE("allow: jobs run in parallel; an operation may ask for another policy") {
     ScheduleBench b;
     b.put(b.definition("a", Overlap::allow));
     CHECK(b.trigger("a") != 0);
@@ -138,7 +137,7 @@ TEST_SUITE("store: overlap") {
     CHECK(b.count(JobState::available) == 2);
   }
 
-  TEST_CASE("jobs of other schedules and of nobody hold no schedule up") {
+  TEST_CASE("jobs of other schedules or of no schedule do not block a schedule") {
     ScheduleBench b;
     b.put("a");
     b.put("b");
@@ -196,7 +195,7 @@ TEST_SUITE("store: jobs of schedules") {
     }
   }
 
-  TEST_CASE("a waiting job that an operator cancels is gone from the line") {
+  TEST_CASE("a waiting job that an operator cancels is skipped, and the next one starts") {
     ScheduleBench b;
     b.put(b.definition("a", Overlap::buffer_all));
     const JobId first = b.trigger("a");
@@ -210,7 +209,7 @@ TEST_SUITE("store: jobs of schedules") {
     CHECK(b.count(JobState::waiting) == 0);
   }
 
-  TEST_CASE("a waiting job that an operator retries begins now, beside the other") {
+  TEST_CASE("a waiting job that an operator retries starts now, in parallel to the other") {
     ScheduleBench b;
     b.put(b.definition("a", Overlap::buffer_all));
     const JobId first = b.trigger("a");
@@ -221,7 +220,7 @@ TEST_SUITE("store: jobs of schedules") {
     CHECK(b.claim(9).size() == 2);
   }
 
-  TEST_CASE("a dead job that an operator retries lives again, and holds the next ticks up") {
+  TEST_CASE("a dead job that an operator retries is live again and blocks the next ticks") {
     ScheduleBench b;
     b.put(b.definition("a", Overlap::skip));
     const JobId id = b.trigger("a");
@@ -256,7 +255,7 @@ TEST_SUITE("store: jobs of schedules") {
     CHECK(b.info("a").buffered == 0);
   }
 
-  TEST_CASE("its jobs that ended are pruned, and nothing of them is left but the ledger") {
+  TEST_CASE("ended jobs of a schedule are pruned and leave only the ledger") {
     ScheduleBench b;
     b.put(b.definition("a", Overlap::skip));
     const JobId id = b.trigger("a");
@@ -269,7 +268,7 @@ TEST_SUITE("store: jobs of schedules") {
     CHECK(b.trigger("a") != 0);
   }
 
-  TEST_CASE("a removed schedule leaves its jobs: those that waited begin, and nothing ties them") {
+  TEST_CASE("jobs of a removed schedule stay: waiting ones start, and they are independent") {
     ScheduleBench b;
     b.put(b.definition("a", Overlap::buffer_all));
     const JobId first = b.trigger("a");
@@ -288,7 +287,7 @@ TEST_SUITE("store: jobs of schedules") {
     CHECK(b.trigger("a") != 0);
   }
 
-  TEST_CASE("removed and put again in one batch, it knows nothing of the jobs of before") {
+  TEST_CASE("a schedule removed and put again in one batch has no link to earlier jobs") {
     ScheduleBench b;
     b.put(b.definition("a", Overlap::allow));
     const FireSchedule fire{.name = "a", .source = TickSource::trigger, .ticks = {Tick{}}};

@@ -19,7 +19,7 @@ int resume_due(Bench& b) {
 }  // namespace
 
 TEST_SUITE("store: pauses of queues") {
-  TEST_CASE("a pause carries reason, author, begin and end, also after a restart") {
+  TEST_CASE("a pause has a reason, author, start and end, also after a restart") {
     Bench b;
     b.enqueue();
     const WallTime at = b.wall();
@@ -57,7 +57,7 @@ TEST_SUITE("store: pauses of queues") {
     CHECK(resume_due(b) == 0);
   }
 
-  TEST_CASE("a pause whose end passes while nothing runs is over at the next start") {
+  TEST_CASE("a pause that ends while no server runs is over at the next start") {
     Bench b;
     b.enqueue();
     b.one<Done>(paused_for(b, minutes(5)));
@@ -71,7 +71,7 @@ TEST_SUITE("store: pauses of queues") {
     CHECK_FALSE(b.stats().paused);
   }
 
-  TEST_CASE("another pause replaces reason, author and end; the same one changes nothing") {
+  TEST_CASE("a new pause replaces reason, author and end; the same one changes nothing") {
     Bench b;
     b.one<Done>(paused_for(b, hours(2)));
     const WallTime first = b.wall();
@@ -91,7 +91,7 @@ TEST_SUITE("store: pauses of queues") {
     CHECK(b.stats().paused);
   }
 
-  TEST_CASE("pauses end in order of their ends, as many at once as are asked for") {
+  TEST_CASE("pauses end in order of their ends, up to the given number at once") {
     Bench b;
     b.one<Done>(paused_for(b, minutes(3), "c"));
     b.one<Done>(paused_for(b, minutes(1), "b"));
@@ -103,7 +103,7 @@ TEST_SUITE("store: pauses of queues") {
     CHECK(b.effects().resumed == std::vector<std::string>{"c"});
   }
 
-  TEST_CASE("the audit says who paused, why and until when, and that the pause ended by itself") {
+  TEST_CASE("the audit has the author, reason and end of a pause, and that it ended by itself") {
     Bench b;
     const PauseQueue pause = paused_for(b, hours(1));
     b.apply({pause, Audit{.who = "ops", .action = "pause_queue", .object = "queue/q"}});

@@ -1,5 +1,5 @@
-// What follow-ups on progress promise: each renewal that brings another progress than the last one
-// makes one job for each entry that is on it, in the same batch, before its messages.
+// What follow-ups on progress promise: each renewal with a changed progress makes one job for each
+// entry on progress, in the same batch, before its messages.
 #include <fmt/format.h>
 
 #include "conformance/bench.h"
@@ -31,8 +31,8 @@ Renew one_renewal(Renewal renewal) {
   return Renew{.worker = "w1", .leases = {std::move(renewal)}};
 }
 
-// What a queue was told, in the order in which it is claimed: the progress, and messages.
-std::string progress_told(Bench& b, const std::string& queue) {
+// The progress and messages in a queue, in the order in which they are claimed.
+std::string progress_reported(Bench& b, const std::string& queue) {
   const auto member = [](const std::string& args, const std::string& name) {
     const std::size_t at = args.find(name);
     return at == std::string::npos ? "" : args.substr(at, args.find_first_of(",}", at) - at) + " ";
@@ -51,7 +51,7 @@ std::size_t progress_number(const Bench& b, const std::string& queue) {
 }
 
 TEST_SUITE("store: progress that is followed") {
-  TEST_CASE("another progress is a job for whoever asked for progress, and is told everything") {
+  TEST_CASE("a changed progress is a job for each follow-up on progress, with all details") {
     Bench b;
     NewJob n = progress_with(b, {{.queue = "then",
                                   .kind = "show",
@@ -86,7 +86,7 @@ TEST_SUITE("store: progress that is followed") {
     CHECK(progress_number(b, "then") == 1);  // it was not on ends
   }
 
-  TEST_CASE("the same progress again makes nothing, another value or text makes one") {
+  TEST_CASE("repeated progress makes no job, a changed value or text makes one") {
     Bench b;
     b.enqueue(progress_with(b, {on_progress("then")}));
     const ClaimedJob c = b.claim_one();
@@ -96,16 +96,16 @@ TEST_SUITE("store: progress that is followed") {
     CHECK_FALSE(b.became_available("then"));
     b.renew(c);
     CHECK(progress_number(b, "then") == 1);
-    b.renew(c, Progress{0, "begun"});
+    b.renew(c, Progress{0, "started"});
     CHECK(progress_number(b, "then") == 2);
-    b.renew(c, Progress{0.25, "begun"});
-    b.renew(c, Progress{0.25, "begun"});
+    b.renew(c, Progress{0.25, "started"});
+    b.renew(c, Progress{0.25, "started"});
     CHECK(progress_number(b, "then") == 3);
-    b.renew(c, Progress{0, "begun"});  // also one that was there before the last
+    b.renew(c, Progress{0, "started"});  // also a value that was reported before
     CHECK(progress_number(b, "then") == 4);
   }
 
-  TEST_CASE("several renewals of a job in one request are compared one behind the other") {
+  TEST_CASE("several renewals of a job in one request are compared one after the other") {
     Bench b;
     const JobId id = b.enqueue(progress_with(b, {on_progress("then")}));
     const ClaimedJob c = b.claim_one();
@@ -115,11 +115,12 @@ TEST_SUITE("store: progress that is followed") {
       renew.leases.push_back(progress_report(c, {value, ""}));
     b.one<RenewResult>(renew);
     b.apply({one_renewal(progress_report(c, {1, ""})), one_renewal(progress_report(c, {1, ""}))});
-    CHECK(progress_told(b, "then") == "\"value\":0.5 \"value\":0.75 \"value\":0.5 \"value\":1 ");
+    CHECK(progress_reported(b, "then") ==
+          "\"value\":0.5 \"value\":0.75 \"value\":0.5 \"value\":1 ");
     CHECK(b.get(id).progress == Progress{1, ""});
   }
 
-  TEST_CASE("only entries on progress are made, and reply_to is told of messages and ends alone") {
+  TEST_CASE("progress makes jobs only for follow-ups on progress, and none for reply_to") {
     Bench b;
     FollowUp both = on_progress("both");
     both.on |= FollowUp::kMessage;
@@ -145,7 +146,7 @@ TEST_SUITE("store: progress that is followed") {
     CHECK(progress_number(b, "both") == 2);
   }
 
-  TEST_CASE("what the progress of a renewal makes comes before its messages") {
+  TEST_CASE("jobs for the progress of a renewal come before those for its messages") {
     Bench b;
     FollowUp on_messages = on_progress("then");
     on_messages.on = FollowUp::kMessage;
@@ -153,12 +154,12 @@ TEST_SUITE("store: progress that is followed") {
     const ClaimedJob c = b.claim_one();
     b.one<RenewResult>(one_renewal(progress_report(c, {0.25, ""}, {"1", "2"})));
     b.one<RenewResult>(one_renewal(progress_report(c, {0.75, ""}, {"3"})));
-    CHECK(progress_told(b, "then") ==
+    CHECK(progress_reported(b, "then") ==
           "\"value\":0.25 \"value\":0.25 \"message\":1 \"message\":2 \"value\":0.75 "
           "\"value\":0.75 \"message\":3 ");
   }
 
-  TEST_CASE("progress that nobody listens to makes nothing") {
+  TEST_CASE("progress without listeners makes no jobs") {
     Bench b;
     const JobId plain = b.enqueue();
     const JobId followed = b.enqueue(
@@ -169,7 +170,7 @@ TEST_SUITE("store: progress that is followed") {
     CHECK(b.get(followed).progress == Progress{0.5, ""});
   }
 
-  TEST_CASE("who has lost the job makes nothing by its progress, and changes none") {
+  TEST_CASE("the progress of a worker that has lost the job is ignored") {
     Bench b;
     const JobId id = b.enqueue(progress_with(b, {on_progress("then")}));
     const ClaimedJob first = b.claim_one();
@@ -209,7 +210,7 @@ TEST_SUITE("store: progress that is followed") {
     CHECK(claimed[1].args.find(fmt::format(R"("token":{},)", second.token)) != std::string::npos);
   }
 
-  TEST_CASE("what was made and what it is compared with outlive a restart") {
+  TEST_CASE("the jobs made and the last progress survive a restart") {
     Bench b;
     b.enqueue(progress_with(b, {on_progress("then")}));
     const ClaimedJob c = b.claim_one();
@@ -223,7 +224,7 @@ TEST_SUITE("store: progress that is followed") {
     CHECK(progress_number(b, "then") == 2);
   }
 
-  TEST_CASE("no bound refuses what follows progress, for a renewal with it is never refused") {
+  TEST_CASE("no bound refuses a follow-up on progress, because its renewal is never refused") {
     StoreOptions options;
     options.max_live_jobs = 1;
     Bench b(options);
@@ -233,7 +234,7 @@ TEST_SUITE("store: progress that is followed") {
     CHECK(b.renew(c, Progress{0.5, ""}).renewed.size() == 1);
     CHECK(progress_number(b, "then") == 1);
     CHECK(b.refused(Enqueue{.jobs = {b.job()}}) == ErrorCode::overloaded);
-    // Messages may be refused, and then nothing of the renewal is done.
+    // Messages may be refused, and then the renewal has no effect.
     CHECK(b.refused(one_renewal(progress_report(c, {0.75, ""}, {"1"}))) == ErrorCode::overloaded);
     CHECK(progress_number(b, "then") == 1);
     CHECK(b.get(c.id).progress == Progress{0.5, ""});
@@ -250,7 +251,7 @@ TEST_SUITE("store: progress that is followed") {
     const ClaimedJob c = b.claim_one();
     b.renew(c, Progress{0.5, ""});
     CHECK(progress_number(b, "then") == 1);
-    // What follows it is not followed by others.
+    // A follow-up has no follow-ups.
     const auto next = b.claim(1, {"then"});
     REQUIRE(next.size() == 1);
     b.renew(next[0], Progress{0.5, ""});

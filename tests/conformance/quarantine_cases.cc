@@ -1,4 +1,4 @@
-// Quarantine: jobs that take their workers down run one at a time.
+// Quarantine: jobs that kill their workers run one at a time.
 #include "conformance/bench.h"
 
 namespace mainspring::conformance {
@@ -8,7 +8,7 @@ int quarantine_open(Bench& b) {
   return b.one<StepResult>(OpenQueues{}).changed;
 }
 
-// What can be claimed is, and nothing is heard of its worker.
+// Claims all available jobs, and lets their leases expire.
 std::vector<JobId> lose(Bench& b, std::vector<std::string> queues = {"q"}) {
   const auto lost = ids(b.claim(9, std::move(queues)));
   b.advance(kDefaultLease + seconds(1));
@@ -16,7 +16,7 @@ std::vector<JobId> lose(Bench& b, std::vector<std::string> queues = {"q"}) {
   return lost;
 }
 
-// All that is there, twice; then its back-off is over.
+// All jobs, twice; then waits for the back-off.
 void lose_twice(Bench& b, std::vector<std::string> queues = {"q"}) {
   for (int i = 0; i < 2; ++i) {
     CHECK_FALSE(lose(b, queues).empty());
@@ -47,7 +47,7 @@ ErrorCode quarantine_refused_named(Bench& b, JobId id) {
 }  // namespace
 
 TEST_SUITE("quarantine") {
-  TEST_CASE("a job whose last two attempts were lost waits apart until it is released") {
+  TEST_CASE("a job whose last two attempts were lost waits in quarantine until it is released") {
     Bench b;
     const JobId id = b.enqueue();
     CHECK(lose(b) == std::vector<JobId>{id});
@@ -89,7 +89,7 @@ TEST_SUITE("quarantine") {
     CHECK(quarantine_open(b) == 0);
   }
 
-  TEST_CASE("of the quarantine of a queue one at a time is released, of each queue its own") {
+  TEST_CASE("one quarantined job at a time is released per queue") {
     Bench b;
     NewJob first = b.job();
     first.priority = 1;
@@ -120,7 +120,7 @@ TEST_SUITE("quarantine") {
     CHECK(b.store->ahead(b.get(last), 9) == 1);
   }
 
-  TEST_CASE("those in quarantine are listed alone, also behind many others, in one page") {
+  TEST_CASE("jobs in quarantine can be listed alone, in one page, also after many other jobs") {
     Bench b;
     NewJob tagged = b.job();
     tagged.tags = {"t"};
@@ -161,7 +161,7 @@ TEST_SUITE("quarantine") {
     CHECK(b.listed({.quarantined = true}) == Ids{other, a});
   }
 
-  TEST_CASE("one that is lost again goes back, and those that wait have their turn") {
+  TEST_CASE("a released job that is lost again goes back, and the waiting ones come first") {
     Bench b;
     const JobId a = b.enqueue(), c = b.enqueue();
     lose_twice(b);
@@ -183,7 +183,7 @@ TEST_SUITE("quarantine") {
     CHECK(ids(b.claim(9)) == first);
   }
 
-  TEST_CASE("any outcome takes a job out of quarantine, and begins the count anew") {
+  TEST_CASE("any outcome takes a job out of quarantine and resets the count") {
     const std::vector<Outcome> outcomes = {Retry{"no", Duration(0)}, Retry{"no", minutes(1)},
                                            Snooze{}, Snooze{minutes(1)}, Defer{}};
     for (const Outcome& outcome : outcomes) {
@@ -204,7 +204,7 @@ TEST_SUITE("quarantine") {
     }
   }
 
-  TEST_CASE("lost attempts count that no word parts") {
+  TEST_CASE("only lost attempts in a row count; an outcome in between resets the count") {
     Bench b;
     const JobId id = b.enqueue();
     for (const Outcome& outcome : {Outcome(Retry{"no", Duration(0)}), Outcome(Snooze{})}) {
@@ -222,7 +222,7 @@ TEST_SUITE("quarantine") {
     CHECK(b.get(id).quarantined->lost == 2);
   }
 
-  TEST_CASE("max_attempts and a wish to cancel end it all the same, and the next is released") {
+  TEST_CASE("max_attempts and a cancel request still end the job, and the next one is released") {
     Bench b;
     NewJob job = b.job();
     job.max_attempts = 3;
@@ -250,7 +250,7 @@ TEST_SUITE("quarantine") {
     CHECK(b.stats().quarantined == 1);
   }
 
-  TEST_CASE("quarantine_after of its queue says how many lost attempts it takes") {
+  TEST_CASE("quarantine_after of the queue sets the number of lost attempts") {
     Bench b;
     const JobId id = b.enqueue();
     set_after(b, 0);
@@ -277,7 +277,7 @@ TEST_SUITE("quarantine") {
     CHECK(b.stats().quarantined == 2);
     b.advance(hours(1));
     CHECK(quarantine_open(b) == 1);
-    set_after(b, 0);  // nothing new goes in; those that are there have their turns
+    set_after(b, 0);  // no new jobs enter; the present ones are still released in order
     const auto released = lose(b);
     REQUIRE(released.size() == 1);
     CHECK_FALSE(b.get(released[0]).quarantined);
@@ -287,7 +287,7 @@ TEST_SUITE("quarantine") {
     CHECK(b.stats().limits == QueueLimits{});
   }
 
-  TEST_CASE("an operator's retry takes the one that is released out, and begins the count anew") {
+  TEST_CASE("an operator's retry takes the released job out of quarantine and resets the count") {
     Bench b;
     const JobId id = quarantined(b), next = quarantined(b);
     CHECK(quarantine_open(b) == 1);
@@ -301,7 +301,7 @@ TEST_SUITE("quarantine") {
     CHECK(b.claim(9).size() == 2);
   }
 
-  TEST_CASE("an operator's retry of one that waits in line begins the count anew") {
+  TEST_CASE("an operator's retry of an available job resets the count") {
     Bench b;
     const JobId id = b.enqueue();
     CHECK(lose(b) == std::vector<JobId>{id});
@@ -316,7 +316,7 @@ TEST_SUITE("quarantine") {
     CHECK_FALSE(b.get(id).quarantined);
   }
 
-  TEST_CASE("an operator's retry puts it back in line; a cancelled one is gone") {
+  TEST_CASE("an operator's retry makes a quarantined job available; a cancel ends it") {
     Bench b;
     const JobId id = quarantined(b), gone = quarantined(b), next = quarantined(b);
     CHECK(b.retry(id).state == JobState::available);
@@ -333,7 +333,7 @@ TEST_SUITE("quarantine") {
     CHECK_FALSE(b.get(id).quarantined);
   }
 
-  TEST_CASE("an enqueue with its unique key leaves it as it is") {
+  TEST_CASE("an enqueue with the unique key of a quarantined job leaves it as it is") {
     for (const OnConflict policy : {OnConflict::replace, OnConflict::postpone}) {
       Bench b;
       NewJob job = b.job();
@@ -347,7 +347,7 @@ TEST_SUITE("quarantine") {
     }
   }
 
-  TEST_CASE("a claim that names it gets it while no other one is released") {
+  TEST_CASE("a claim by id gets a quarantined job while no other one is released") {
     Bench b;
     const JobId id = quarantined(b), other = quarantined(b);
     const auto named = b.one<ClaimResult>(Claim{.worker = "w", .queues = {"q"}, .job = other});
@@ -361,7 +361,7 @@ TEST_SUITE("quarantine") {
     CHECK(b.stats().quarantined == 1);
   }
 
-  TEST_CASE("in quarantine a job keeps the turn of its session") {
+  TEST_CASE("a quarantined job stays the head of its session") {
     Bench b;
     NewJob job = b.job();
     job.session = "s";
@@ -388,7 +388,7 @@ TEST_SUITE("quarantine") {
     CHECK(b.claim_one().id == id);
   }
 
-  TEST_CASE("an ended one is pruned like any other") {
+  TEST_CASE("a quarantined job that ended is pruned like any other") {
     Bench b;
     const JobId id = quarantined(b);
     CHECK(quarantine_open(b) == 1);

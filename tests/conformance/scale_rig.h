@@ -1,4 +1,4 @@
-// What scale tests over the SQLite store share: a store, and what SQLite counts while it works.
+// Shared by scale tests over the SQLite store: a store, and the counters of SQLite.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -19,15 +19,15 @@
 
 namespace mainspring::scale_testing {
 
-// -- what SQLite did ------------------------------------------------------------------------------
+// -- counters of SQLite ---------------------------------------------------------------------------
 
 struct Counted {
   std::int64_t statements = 0;
   std::int64_t steps = 0;    // of SQLite's virtual machine
-  std::int64_t scanned = 0;  // rows that a scan of a whole table went through
+  std::int64_t scanned = 0;  // rows read by full table scans
 };
 
-// Of every connection of this process, each statement when it has ended.
+// For every connection of this process, each statement when it has ended.
 class Meter {
  public:
   Meter() { sqlite3_auto_extension(reinterpret_cast<void (*)()>(&Meter::opened)); }
@@ -123,20 +123,20 @@ class Place {
   std::unique_ptr<Store> store_;
 };
 
-// What must not grow, by name.
+// The costs that must not grow, by name.
 using Costs = std::vector<std::pair<std::string, Counted>>;
 
 inline void check_bounded(const Costs& few, const Costs& many) {
-  // A tree of a hundred times as many rows is a page or two deeper, and no more.
+  // A tree with a hundred times the rows is one or two pages deeper.
   constexpr std::int64_t kSlack = 200;
   REQUIRE(few.size() == many.size());
   for (std::size_t i = 0; i < few.size(); ++i) {
-    const auto& name = few[i].first;  // no bindings: clang 14 lets no lambda have one
+    const auto& name = few[i].first;  // clang 14 cannot capture structured bindings
     const auto& a = few[i].second;
     const auto& b = many[i].second;
     MESSAGE(fmt::format("{}: {} statements, {} steps, then {}, {}", name, a.statements, a.steps,
                         b.statements, b.steps));
-    CHECK_MESSAGE(b.steps <= a.steps + a.steps / 4 + kSlack, name << " grows with what there is");
+    CHECK_MESSAGE(b.steps <= a.steps + a.steps / 4 + kSlack, name << " grows with the store");
     CHECK_MESSAGE(b.scanned <= a.scanned + kSlack, name << " scans a table");
   }
 }

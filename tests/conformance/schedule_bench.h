@@ -33,7 +33,7 @@ class ScheduleBench : public Bench {
     if (!found) FAIL("schedule " << name << ": " << found.error().message);
     return *found;
   }
-  // The next tick, whether it is due or not.
+  // The next tick, due or not.
   FireSchedule plan(const std::string& name) const {
     const ScheduleInfo now = info(name);
     return {.name = name,
@@ -49,7 +49,7 @@ class ScheduleBench : public Bench {
     now.overlap = overlap;
     return one<FireResult>(std::move(now)).jobs.at(0);
   }
-  // Claims until it has this one, and completes it.
+  // Claims until it gets this job, and completes it.
   void end(JobId id, Outcome outcome = Complete{}) { finish(start(id), std::move(outcome)); }
   ClaimedJob start(JobId id) {
     const ClaimedJob job = claim_one();

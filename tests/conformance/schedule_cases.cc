@@ -1,5 +1,4 @@
-// What schedules promise: a tick is neither lost nor doubled, and the ledger says what became of
-// it.
+// What schedules promise: a tick is neither lost nor doubled, and the ledger records its outcome.
 #include "conformance/schedule_bench.h"
 
 namespace mainspring::conformance {
@@ -55,7 +54,7 @@ TEST_SUITE("store: schedules") {
     CHECK(b.info("a").updated_at == before.updated_at);
   }
 
-  TEST_CASE("the same definition pauses and resumes where that is asked for") {
+  TEST_CASE("a put of the same definition pauses and resumes on request") {
     ScheduleBench b;
     b.put("a");
     PutSchedule put = b.planned(b.definition("a"));
@@ -86,7 +85,7 @@ TEST_SUITE("store: schedules") {
     CHECK(none.error().code == ErrorCode::not_found);
   }
 
-  TEST_CASE("pausing keeps the reason; pausing what is paused changes nothing") {
+  TEST_CASE("pausing keeps the reason; pausing a paused schedule changes nothing") {
     ScheduleBench b;
     b.put("a");
     b.one<Done>(PauseSchedule{"a", true, "holiday"});
@@ -139,7 +138,7 @@ TEST_SUITE("store: ticks") {
     CHECK(b.count(JobState::available) == 2);
   }
 
-  TEST_CASE("T2: what is due now is due, inclusive, earliest first, and nothing before its time") {
+  TEST_CASE("T2: ticks due exactly now fire, earliest first, and none before its time") {
     ScheduleBench b;
     const WallTime start = b.wall();
     for (const int m : {3, 1, 2}) {
@@ -188,7 +187,7 @@ TEST_SUITE("store: ticks") {
     }
   }
 
-  TEST_CASE("T6: another definition loses no tick and doubles none") {
+  TEST_CASE("T6: a changed definition loses no tick and doubles none") {
     ScheduleBench b;
     b.put("a");
     b.advance(minutes(1));
@@ -226,7 +225,7 @@ TEST_SUITE("store: ticks") {
     }
   }
 
-  TEST_CASE("SCHED-1: a plan is carried out once: again, it is refused and changes nothing") {
+  TEST_CASE("SCHED-1: a plan is executed once: a repetition is refused and changes nothing") {
     ScheduleBench b;
     b.put("a");
     b.advance(minutes(1));
@@ -239,7 +238,7 @@ TEST_SUITE("store: ticks") {
     CHECK(b.stats().enqueued == 1);
   }
 
-  TEST_CASE("SCHED-1: a plan for another version, another next, or a paused one is refused") {
+  TEST_CASE("SCHED-1: a plan for another version or next tick, or a paused schedule, is refused") {
     ScheduleBench b;
     b.put("a");
     b.advance(minutes(1));
@@ -261,7 +260,7 @@ TEST_SUITE("store: ticks") {
     CHECK(b.ledger("a").empty());
   }
 
-  TEST_CASE("SCHED-1: what a backfill has run runs never again, by the clock or another backfill") {
+  TEST_CASE("SCHED-1: a tick that a backfill ran never runs again, by the clock or a backfill") {
     ScheduleBench b;
     b.put(b.definition("a", Overlap::allow));
     b.advance(minutes(1));
@@ -340,7 +339,7 @@ TEST_SUITE("store: ticks") {
     CHECK_FALSE(row.until.has_value());
   }
 
-  TEST_CASE("SCHED-2: with the last run no tick is next; a trigger then is skipped, and says why") {
+  TEST_CASE("SCHED-2: the last run leaves no next tick, and a trigger is skipped with a reason") {
     ScheduleBench b;
     Schedule s = b.definition("a", Overlap::allow);
     s.max_runs = 2;
@@ -390,7 +389,7 @@ TEST_SUITE("store: ticks") {
     CHECK(b.one<FireResult>(b.plan("a")).fired == 1);
   }
 
-  TEST_CASE("a trigger, a wake and a backfill leave the next tick; only a wake minds the pause") {
+  TEST_CASE("a trigger, a wake and a backfill keep the next tick; only a wake respects the pause") {
     ScheduleBench b;
     b.put(b.definition("a", Overlap::allow));
     const WallTime next = b.info("a").next;
@@ -409,22 +408,22 @@ TEST_SUITE("store: ticks") {
     CHECK(b.info("a").paused);
   }
 
-  TEST_CASE("C10: a wake overlaps one living job and no more, whatever the policy") {
+  TEST_CASE("C10: a wake overlaps at most one live job, with any policy") {
     ScheduleBench b;
     b.put(b.definition("a", Overlap::skip));
     FireSchedule wake{.name = "a", .source = TickSource::wake, .ticks = {Tick{}}};
     const JobId first = b.one<FireResult>(wake).jobs.at(0);
-    const JobId twin = b.one<FireResult>(wake).jobs.at(0);
-    CHECK(b.state(twin) == JobState::available);
+    const JobId standby = b.one<FireResult>(wake).jobs.at(0);
+    CHECK(b.state(standby) == JobState::available);
     CHECK(b.one<FireResult>(wake).jobs.at(0) == 0);
-    CHECK(b.last_row("a").reason == "a twin is there");
+    CHECK(b.last_row("a").reason == "the next run is already queued");
     b.reopen();
     CHECK(b.one<FireResult>(wake).jobs.at(0) == 0);
     b.end(first);
     CHECK(b.one<FireResult>(wake).jobs.at(0) != 0);
   }
 
-  TEST_CASE("the ledger is read page by page, with the state of each job now") {
+  TEST_CASE("the ledger is read page by page, with the current state of each job") {
     ScheduleBench b;
     b.put(b.definition("a", Overlap::allow));
     std::vector<JobId> made;
@@ -473,7 +472,7 @@ TEST_SUITE("store: ticks") {
     CHECK(b.ledger("b").size() == 1);
   }
 
-  TEST_CASE("ticks fire also where max_live_jobs refuses enqueues") {
+  TEST_CASE("ticks fire even while max_live_jobs refuses enqueues") {
     StoreOptions few;
     few.max_live_jobs = 2;
     ScheduleBench b(few);

@@ -45,7 +45,7 @@ std::vector<JobId> found(const Bench& b, const JobFilter& filter) {
 }  // namespace
 
 TEST_SUITE("store: search") {
-  TEST_CASE("a list takes several states, with what runs apart from what is available") {
+  TEST_CASE("a list filters by several states, running apart from available") {
     Bench b;
     const JobId done = b.completed(b.job()), dead = b.dead(b.job());
     const JobId running = b.enqueue();
@@ -69,7 +69,7 @@ TEST_SUITE("store: search") {
     CHECK(found(b, none).empty());
   }
 
-  TEST_CASE("a list takes a time window of created_at, with its begin and without its end") {
+  TEST_CASE("a list filters by a half-open time window of created_at") {
     Bench b;
     std::vector<JobId> ids;
     const WallTime start = b.wall();
@@ -107,7 +107,7 @@ TEST_SUITE("store: search") {
     CHECK(found(b, filter) == std::vector<JobId>{early});
   }
 
-  TEST_CASE("a list by ids gives those that are there and match, newest first") {
+  TEST_CASE("a list by ids returns the existing jobs that match, newest first") {
     Bench b;
     const JobId a = b.enqueue(), c = b.enqueue(), d = b.enqueue(b.job("other"));
     JobFilter filter;
@@ -126,7 +126,7 @@ TEST_SUITE("store: search") {
     CHECK(found(b, filter) == std::vector<JobId>{a});
   }
 
-  TEST_CASE("record terms are looked at in each record, and pages continue") {
+  TEST_CASE("record terms are matched against each record, and pages continue") {
     Bench b;
     std::vector<JobId> sessions, tagged;
     for (int i = 0; i < 12; ++i) {
@@ -147,7 +147,7 @@ TEST_SUITE("store: search") {
     CHECK(found(b, both).size() == 2);
   }
 
-  TEST_CASE("the worker, the waiting time and the running time of what runs are found") {
+  TEST_CASE("running jobs are found by worker, waiting time and running time") {
     Bench b;
     const JobId id = b.enqueue();
     b.advance(seconds(40));
@@ -160,7 +160,7 @@ TEST_SUITE("store: search") {
     CHECK(found(b, by_query(b, "run>10s")).empty());
   }
 
-  TEST_CASE("a page says how many records it read, and the counters how many there are") {
+  TEST_CASE("a page returns the number of records it read, the counters the total") {
     Bench b;
     for (int i = 0; i < 5; ++i) b.enqueue();
     b.enqueue(b.job("other"));
@@ -177,7 +177,7 @@ TEST_SUITE("store: search") {
     CHECK(*b.store->count_jobs(two) == 7);
   }
 
-  TEST_CASE("whole records come with their results and errors, of those that are there") {
+  TEST_CASE("whole records include their results and errors; missing jobs are left out") {
     Bench b;
     const JobId id = b.enqueue();
     b.finish(b.claim_one(), Retry{"refused", seconds(0)});

@@ -1,4 +1,4 @@
-// SessionBench: a Bench with short names for sessions, their holders and the lines of claims.
+// SessionBench: a Bench with short names for sessions, their holders and ready queues.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,7 @@ class SessionBench : public Bench {
     return all;
   }
   void complete(const ClaimedJob& job) { CHECK(finish(job, Complete{}) == FinishStatus::ok); }
-  // Claims, and demands that it is this one.
+  // Claims and requires this job.
   ClaimedJob start(JobId id) {
     const ClaimedJob job = claim_one();
     REQUIRE(job.id == id);
@@ -83,7 +83,7 @@ class SessionBench : public Bench {
   void release(const SessionGrant& g) {
     one<Done>(ReleaseSession{.session = g.session, .token = g.token});
   }
-  // Everything that needs its token.
+  // All operations that need its token.
   bool lost(const SessionGrant& g) {
     const ErrorCode lost = ErrorCode::lease_lost;
     return refused(RenewSession{.session = g.session, .token = g.token}) == lost &&
@@ -93,7 +93,7 @@ class SessionBench : public Bench {
   }
   static Claim line_claim(const SessionGrant& g) {
     return {.worker = "h1",
-            .queues = {session_line(g.session)},
+            .queues = {session_queue(g.session)},
             .kinds = {},
             .max = 1,
             .session_token = g.token};
@@ -108,23 +108,23 @@ class SessionBench : public Bench {
   }
   ClaimResult accept_next(std::string worker = "h1", Duration lease = seconds(30)) {
     return one<ClaimResult>(Claim{.worker = std::move(worker),
-                                  .queues = {accept_line("q")},
+                                  .queues = {accept_queue("q")},
                                   .kinds = {},
                                   .max = 1,
                                   .lease = lease});
   }
 
   // -- lines ----------------------------------------------------------------------------------
-  // What the last batch made available, sorted: "q" is the queue, "~" its accept line, "?…" another
-  // name, and all else the key of a session of q.
+  // The ready queues that the last batch made available, sorted: "q" is the queue, "~" its accept
+  // queue, "?…" another name, and anything else the key of a session of q.
   std::string lines() const {
     std::vector<std::string> all;
     for (const std::string& name : effects().available) {
-      const auto session = parse_session_line(name);
+      const auto session = parse_session_queue(name);
       if (session) {
         all.push_back(session->key);
       } else {
-        all.push_back(name == "q" ? "q" : name == accept_line("q") ? "~" : "?" + name);
+        all.push_back(name == "q" ? "q" : name == accept_queue("q") ? "~" : "?" + name);
       }
     }
     std::sort(all.begin(), all.end());
@@ -133,9 +133,9 @@ class SessionBench : public Bench {
     return text;
   }
   bool has_line(const std::string& key) const {
-    return store->has_available(session_line(key_of(key)));
+    return store->has_available(session_queue(key_of(key)));
   }
-  bool has_next() const { return store->has_available(accept_line("q")); }
+  bool has_next() const { return store->has_available(accept_queue("q")); }
 };
 
 }  // namespace mainspring::conformance

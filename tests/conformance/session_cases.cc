@@ -1,5 +1,5 @@
-// What sessions promise: jobs of one key run one at a time, in the order of their enqueue, whatever
-// becomes of them.
+// What sessions promise: jobs of one key run one at a time, in the order of their enqueue, with any
+// outcomes.
 #include "conformance/schedule_bench.h"
 #include "conformance/session_bench.h"
 
@@ -19,7 +19,7 @@ TEST_SUITE("store: sessions") {
     CHECK(b.lines() == "q ~");
     CHECK(b.count(JobState::waiting) == 2);
     CHECK(b.info("s").jobs == 3);
-    CHECK(b.info("s").turn == made[0].id);
+    CHECK(b.info("s").head == made[0].id);
     CHECK(b.info("s").changed_at == b.wall());
     for (const EnqueuedJob& job : made) {
       const auto claimed = b.claim(10);
@@ -33,7 +33,7 @@ TEST_SUITE("store: sessions") {
     CHECK(b.count(JobState::waiting) == 0);
   }
 
-  TEST_CASE("ORD: what comes to a session later waits, too") {
+  TEST_CASE("ORD: later jobs of a session wait, too") {
     SessionBench b;
     const JobId first = b.put("s");
     const ClaimedJob running = b.start(first);
@@ -48,7 +48,7 @@ TEST_SUITE("store: sessions") {
     CHECK(b.state(third) == JobState::available);
   }
 
-  TEST_CASE("ORD: a claim behind the end in the same batch gets the next, and only that") {
+  TEST_CASE("ORD: a claim after the end in the same batch gets the next job, and only that") {
     SessionBench b;
     const Ids all = b.put("s", 3);
     const ClaimedJob c = b.start(all[0]);
@@ -60,7 +60,7 @@ TEST_SUITE("store: sessions") {
     CHECK(std::get<ClaimResult>(results[3]).jobs.empty());
   }
 
-  TEST_CASE("ORD: sessions run beside each other, and beside jobs without one") {
+  TEST_CASE("ORD: sessions run in parallel with each other and with jobs without a session") {
     SessionBench b;
     Ids heads;
     for (const char* key : {"a", "b", "c", "d", "e"}) {
@@ -78,16 +78,16 @@ TEST_SUITE("store: sessions") {
     CHECK(b.claim(100).size() == 5);
   }
 
-  TEST_CASE("ORD: a session is of one queue: the same key in another one is another session") {
+  TEST_CASE("ORD: a session belongs to one queue: the same key in two queues is two sessions") {
     SessionBench b;
     b.put("s");
     const JobId other = b.enqueue(b.in("s", "r"));
     CHECK(b.state(other) == JobState::available);
-    CHECK(b.info("s", "r").turn == other);
+    CHECK(b.info("s", "r").head == other);
     CHECK(b.claim(9, {"q", "r"}).size() == 2);
   }
 
-  TEST_CASE("ORD: priority orders sessions among each other, and never the jobs of one") {
+  TEST_CASE("ORD: priority orders sessions among each other, never the jobs of one session") {
     SessionBench b;
     const auto with = [&](const char* key, int priority) {
       NewJob n = b.in(key);
@@ -104,7 +104,7 @@ TEST_SUITE("store: sessions") {
     b.start(behind);
   }
 
-  TEST_CASE("a job knows its session, and so does who claims it") {
+  TEST_CASE("a job has its session, and a claim returns it") {
     SessionBench b;
     NewJob n = b.in("customer 7 äöü", OnDead::park);
     n.reply_to = "answers";
@@ -124,8 +124,8 @@ TEST_SUITE("store: sessions") {
   }
 }
 
-TEST_SUITE("store: the turn of a session") {
-  TEST_CASE("ORD: a job whose time is ahead keeps the turn") {
+TEST_SUITE("store: the head of a session") {
+  TEST_CASE("ORD: a scheduled job stays the head of its session") {
     SessionBench b;
     NewJob later = b.in("s");
     later.delay = minutes(10);
@@ -141,7 +141,7 @@ TEST_SUITE("store: the turn of a session") {
     b.start(second);
   }
 
-  TEST_CASE("ORD: when its turn comes a job is scheduled if its time is ahead, else available") {
+  TEST_CASE("ORD: a job that becomes the head is scheduled before its run_at, else available") {
     SessionBench b;
     NewJob later = b.in("s");
     later.delay = minutes(10);
@@ -162,7 +162,7 @@ TEST_SUITE("store: the turn of a session") {
     CHECK(b.state(fourth) == JobState::waiting);
   }
 
-  TEST_CASE("ORD: a job keeps the turn through its retries, snoozes and lost leases") {
+  TEST_CASE("ORD: a job stays the head through its retries, snoozes and lost leases") {
     SessionBench b;
     const JobId first = b.put("s");
     const JobId second = b.put("s");
@@ -184,11 +184,11 @@ TEST_SUITE("store: the turn of a session") {
     CHECK(b.rescue() == 1);
     CHECK(b.state(first) == JobState::retryable);
     CHECK(b.state(second) == JobState::waiting);
-    CHECK(b.info("s").turn == first);
+    CHECK(b.info("s").head == first);
     CHECK(b.info("s").jobs == 2);
   }
 
-  TEST_CASE("ORD: a finish that is stale or repeated passes no turn") {
+  TEST_CASE("ORD: a stale or repeated finish does not change the head") {
     SessionBench b;
     const Ids all = b.put("s", 3);
     const ClaimedJob first = b.start(all[0]);
@@ -200,10 +200,10 @@ TEST_SUITE("store: the turn of a session") {
     const ClaimedJob next = b.start(all[1]);
     CHECK(b.finish(c, Complete{}) == FinishStatus::ok);
     CHECK(b.claim(9).empty());
-    CHECK(b.info("s").turn == next.id);
+    CHECK(b.info("s").head == next.id);
   }
 
-  TEST_CASE("a waiting job that is cancelled leaves the line, one with the turn passes it") {
+  TEST_CASE("a cancelled waiting job leaves its session, and a cancelled head is replaced") {
     SessionBench b;
     const Ids all = b.put("s", 4);
     b.cancel(all[1]);
@@ -212,7 +212,7 @@ TEST_SUITE("store: the turn of a session") {
     CHECK(b.info("s").jobs == 3);
     b.cancel(all[0]);
     CHECK(b.lines() == "q ~");
-    CHECK(b.info("s").turn == all[2]);
+    CHECK(b.info("s").head == all[2]);
     const ClaimedJob c = b.start(all[2]);
     CHECK(b.cancel(all[2]).state == JobState::running);
     CHECK(b.state(all[3]) == JobState::waiting);
@@ -221,7 +221,7 @@ TEST_SUITE("store: the turn of a session") {
     CHECK(b.gone("s"));
   }
 
-  TEST_CASE("a waiting job that expires leaves the line, one with the turn passes it") {
+  TEST_CASE("an expired waiting job leaves its session, and an expired head is replaced") {
     SessionBench b;
     NewJob brief = b.in("s");
     brief.expires_in = minutes(1);
@@ -292,7 +292,7 @@ TEST_SUITE("store: the turn of a session") {
 }
 
 TEST_SUITE("store: dead jobs of a session") {
-  TEST_CASE("skip: the next job gets its turn") {
+  TEST_CASE("skip: the next job becomes the head") {
     SessionBench b;
     const JobId first = b.enqueue(b.in("s", OnDead::skip));
     const JobId second = b.put("s");
@@ -302,7 +302,7 @@ TEST_SUITE("store: dead jobs of a session") {
     CHECK(b.gone("s"));
   }
 
-  TEST_CASE("block: nothing of it runs until the dead job is retried") {
+  TEST_CASE("block: no job of the session runs until the dead job is retried") {
     SessionBench b;
     NewJob n = b.in("s", OnDead::block);
     n.max_attempts = 1;
@@ -313,7 +313,7 @@ TEST_SUITE("store: dead jobs of a session") {
     CHECK(b.lines() == "");
     CHECK(b.info("s").stop == SessionStop::blocked);
     CHECK(b.info("s").stopped_by == first);
-    CHECK(b.info("s").turn == 0);
+    CHECK(b.info("s").head == 0);
     CHECK(b.info("s").jobs == 1);
     const JobId third = b.put("s");
     CHECK(b.state(third) == JobState::waiting);
@@ -325,7 +325,7 @@ TEST_SUITE("store: dead jobs of a session") {
     for (const JobId id : {first, second, third}) b.complete(b.start(id));
   }
 
-  TEST_CASE("block: a session that is resumed goes on without the dead job, which may come back") {
+  TEST_CASE("block: a resumed session continues without the dead job, which may be retried") {
     SessionBench b;
     const JobId first = b.enqueue(b.in("s", OnDead::block));
     const Ids rest = b.put("s", 2);
@@ -366,7 +366,7 @@ TEST_SUITE("store: dead jobs of a session") {
     CHECK(b.claim(9).empty());
   }
 
-  TEST_CASE("park: nothing of it runs until it is resumed, the dead job if retried neither") {
+  TEST_CASE("park: no job of the session runs until it is resumed, not even the retried dead job") {
     SessionBench b;
     const JobId first = b.enqueue(b.in("s", OnDead::park));
     const JobId second = b.put("s");
@@ -380,7 +380,7 @@ TEST_SUITE("store: dead jobs of a session") {
     b.complete(b.start(second));
   }
 
-  TEST_CASE("a stopped session is kept without jobs, and what comes to it waits") {
+  TEST_CASE("a stopped session is kept without jobs, and new jobs wait in it") {
     SessionBench b;
     b.die(b.enqueue(b.in("s", OnDead::park)));
     CHECK(b.info("s").jobs == 0);
@@ -392,7 +392,7 @@ TEST_SUITE("store: dead jobs of a session") {
     CHECK(b.gone("s"));
   }
 
-  TEST_CASE("what is cancelled or expires stops no session") {
+  TEST_CASE("cancelled and expired jobs do not stop a session") {
     SessionBench b;
     NewJob n = b.in("s", OnDead::block);
     n.expires_in = minutes(1);
@@ -405,7 +405,7 @@ TEST_SUITE("store: dead jobs of a session") {
     b.start(third);
   }
 
-  TEST_CASE("what dies of its expiry stops its session like any dead job") {
+  TEST_CASE("a job that is dead by its expiry stops its session like any dead job") {
     SessionBench b;
     NewJob n = b.in("s", OnDead::block);
     n.expires_in = minutes(1);
@@ -421,12 +421,12 @@ TEST_SUITE("store: dead jobs of a session") {
     b.start(first);
   }
 
-  TEST_CASE("resume: one that is not stopped goes on already, one that is not there is not found") {
+  TEST_CASE("resume: no effect on a session that is not stopped; an unknown session is not found") {
     SessionBench b;
     const Ids all = b.put("s", 2);
     b.resume("s");
     CHECK(b.lines() == "");
-    CHECK(b.info("s").turn == all[0]);
+    CHECK(b.info("s").head == all[0]);
     CHECK(b.refused(ResumeSession{.session = b.key_of("t")}) == ErrorCode::not_found);
     CHECK(b.refused(ResumeSession{.session = b.key_of("s", "r")}) == ErrorCode::not_found);
     const auto scopes = std::make_shared<const Scopes>(*Scopes::parse("work=r"));
@@ -451,7 +451,7 @@ TEST_SUITE("store: dead jobs of a session") {
     CHECK(b.count(JobState::waiting) == 1);
   }
 
-  TEST_CASE("retry of a waiting job is a conflict, of one with the turn it is not") {
+  TEST_CASE("retry of a waiting job is a conflict, of a head it is not") {
     SessionBench b;
     NewJob later = b.in("s");
     later.delay = minutes(10);
@@ -470,13 +470,13 @@ TEST_SUITE("store: dead jobs of a session") {
     CHECK(b.retry(second).state == JobState::available);
   }
 
-  TEST_CASE("a cancelled job that is retried makes its session anew") {
+  TEST_CASE("a retry of a cancelled job creates its session again") {
     SessionBench b;
     const JobId first = b.put("s");
     b.cancel(first);
     CHECK(b.gone("s"));
     CHECK(b.retry(first).state == JobState::available);
-    CHECK(b.info("s").turn == first);
+    CHECK(b.info("s").head == first);
     const JobId second = b.put("s");
     b.cancel(second);
     CHECK(b.retry(second).state == JobState::waiting);
@@ -497,7 +497,7 @@ TEST_SUITE("store: the state of a session") {
     CHECK(b.finish_with(second, Retry{"again", seconds(0)}, "2") == FinishStatus::ok);
     const ClaimedJob again = b.start(all[1]);
     CHECK(again.session_state == "2");
-    b.complete(again);  // says nothing of the state
+    b.complete(again);  // without a state
     CHECK(b.info("s").state == "2");
     CHECK(b.finish_with(b.start(all[2]), Dead{"x", ""}, "3") == FinishStatus::ok);
     const ClaimedJob last = b.start(all[3]);
@@ -506,7 +506,7 @@ TEST_SUITE("store: the state of a session") {
     CHECK(b.gone("s"));
   }
 
-  TEST_CASE("a stale finish leaves no state, and one without a session nowhere") {
+  TEST_CASE("a stale finish or a job without a session writes no session state") {
     SessionBench b;
     const JobId id = b.put("s");
     const ClaimedJob first = b.start(id);
@@ -515,7 +515,7 @@ TEST_SUITE("store: the state of a session") {
     CHECK(b.finish_with(first, Complete{}, "1") == FinishStatus::stale);
     CHECK(b.info("s").state.empty());
     CHECK(b.finish_with(c, Complete{}, "2") == FinishStatus::ok);
-    CHECK(b.finish_with(c, Complete{}, "3") == FinishStatus::ok);  // said again
+    CHECK(b.finish_with(c, Complete{}, "3") == FinishStatus::ok);  // repeated
     CHECK(b.info("s").state == "2");
     CHECK(b.finish_with(b.start(b.enqueue()), Complete{}, "4") == FinishStatus::ok);
   }
@@ -610,10 +610,10 @@ TEST_SUITE("store: sessions, all of them") {
     CHECK(page("q", {}, 10).sessions.size() == 3);
     CHECK(page("q", b.key_of("a"), 10).sessions.size() == 2);
     CHECK(page("p", {}, 1).sessions.size() == 1);
-    CHECK(page("nobody", {}, 10).sessions.empty());
+    CHECK(page("unknown", {}, 10).sessions.empty());
   }
 
-  TEST_CASE("replies and follow-ups go into the session that was asked for") {
+  TEST_CASE("replies and follow-ups go into the requested session") {
     SessionBench b;
     NewJob n = b.job();
     n.reply_to = "answers";
@@ -633,7 +633,7 @@ TEST_SUITE("store: sessions, all of them") {
     }
   }
 
-  TEST_CASE("what follows progress goes into the session that was asked for, in order") {
+  TEST_CASE("follow-ups on progress go into the requested session, in order") {
     SessionBench b;
     NewJob n = b.job();
     n.follow_ups = {
@@ -651,7 +651,7 @@ TEST_SUITE("store: sessions, all of them") {
     CHECK(b.claim(5, {"next"}).empty());
   }
 
-  TEST_CASE("a follow-up into its own session waits for those before it") {
+  TEST_CASE("a follow-up into its own session waits for the earlier jobs") {
     SessionBench b;
     NewJob n = b.in("s");
     n.follow_ups = {{.queue = "q", .kind = "step", .session = "s"}};
@@ -664,7 +664,7 @@ TEST_SUITE("store: sessions, all of them") {
     CHECK(b.gone("s"));
   }
 
-  TEST_CASE("a reopen keeps the order, the turn, what is stopped and the states") {
+  TEST_CASE("a reopen keeps the order, the heads, stopped sessions and the states") {
     SessionBench b;
     const Ids all = b.put("s", 3);
     const JobId running = b.put("r");
@@ -677,10 +677,10 @@ TEST_SUITE("store: sessions, all of them") {
     b.finish(claimed[2], Dead{"x", ""});
     b.complete(claimed[0]);
     b.reopen();
-    CHECK(b.info("s").turn == all[1]);
+    CHECK(b.info("s").head == all[1]);
     CHECK(b.info("d").stop == SessionStop::blocked);
     CHECK(b.info("d").stopped_by == dead);
-    CHECK(b.info("r").turn == running);
+    CHECK(b.info("r").head == running);
     CHECK(ids(b.claim(9)) == Ids{all[1]});
     CHECK(b.finish_with(claimed[1], Complete{}, "8") == FinishStatus::ok);
     CHECK(b.claim_one().session_state == "8");
@@ -691,7 +691,7 @@ TEST_SUITE("store: sessions, all of them") {
     CHECK(b.state(all[2]) == JobState::waiting);
   }
 
-  TEST_CASE("a request that is repeated answers what became of its jobs") {
+  TEST_CASE("a repeated request returns the current states of its jobs") {
     SessionBench b;
     const Enqueue e{.jobs = {b.in("s"), b.in("s")}, .idempotency_key = "k", .fingerprint = "f"};
     b.one<EnqueueResult>(e);
@@ -702,7 +702,7 @@ TEST_SUITE("store: sessions, all of them") {
     CHECK(b.info("s").jobs == 2);
   }
 
-  TEST_CASE("many sessions whose jobs end in one batch each pass their turn") {
+  TEST_CASE("many sessions whose heads end in one batch each get their next head") {
     SessionBench b;
     constexpr int kSessions = 300;
     Enqueue e;

@@ -1,5 +1,5 @@
-// What holding a session promises: nobody else gets its jobs, those to come included, until it is
-// released or its lease ends; and which lines of claims a batch wakes.
+// What holding a session promises: no other worker gets its jobs, including later ones, until it is
+// released or its lease ends. Also: which ready queues a batch wakes.
 #include "conformance/session_bench.h"
 
 namespace mainspring::conformance {
@@ -8,7 +8,7 @@ namespace {
 using Ids = std::vector<JobId>;
 
 TEST_SUITE("store: holders of sessions") {
-  TEST_CASE("ORD: who accepts a session gets its jobs, those to come included, and nobody else") {
+  TEST_CASE("ORD: the worker that accepts a session gets all its jobs, including later ones") {
     SessionBench b;
     const Ids all = b.put("s", 2);
     const SessionGrant g = b.accept("s");
@@ -18,7 +18,7 @@ TEST_SUITE("store: holders of sessions") {
     CHECK(b.info("s").worker == "h1");
     CHECK(b.info("s").token == g.token);
     CHECK(b.info("s").expires_in == seconds(30));
-    CHECK(b.info("s").turn == all[0]);
+    CHECK(b.info("s").head == all[0]);
     CHECK(b.state(all[0]) == JobState::waiting);
     CHECK_FALSE(b.store->has_available("q"));
     CHECK_FALSE(b.has_next());
@@ -49,7 +49,7 @@ TEST_SUITE("store: holders of sessions") {
     CHECK(b.gone("s"));
   }
 
-  TEST_CASE("ORD: who waits in sessions, and for holders, is known after a reopen") {
+  TEST_CASE("ORD: jobs that wait in sessions and for holders keep waiting after a reopen") {
     SessionBench b;
     Ids free = b.put("free", 4);
     const Ids held = b.put("held", 2);
@@ -64,7 +64,7 @@ TEST_SUITE("store: holders of sessions") {
     CHECK(b.gone("free"));
   }
 
-  TEST_CASE("ORD: a session stays held however many others come and go") {
+  TEST_CASE("ORD: a session stays held while many other sessions come and go") {
     SessionBench b;
     const Ids held = b.put("held", 2);
     const SessionGrant g = b.accept("held");
@@ -85,14 +85,14 @@ TEST_SUITE("store: holders of sessions") {
     SessionBench b;
     const SessionGrant g = b.accept("s");
     CHECK(b.info("s").jobs == 0);
-    CHECK(b.info("s").turn == 0);
+    CHECK(b.info("s").head == 0);
     const JobId id = b.put("s");
     const JobId other = b.put("t");
     CHECK(ids(b.claim(9)) == Ids{other});
     b.start_held(g, id);
   }
 
-  TEST_CASE("ORD: one that runs when its session is accepted is left to run, and then the next") {
+  TEST_CASE("ORD: accepting a session lets its running job finish before the next one") {
     SessionBench b;
     const Ids all = b.put("s", 2);
     const ClaimedJob running = b.start(all[0]);
@@ -106,7 +106,7 @@ TEST_SUITE("store: holders of sessions") {
     CHECK(b.start_held(g, all[1]).session_state == "1");
   }
 
-  TEST_CASE("while somebody holds a session nobody else does, and is told for how long") {
+  TEST_CASE("while a session is held, others are refused with the remaining time") {
     SessionBench b;
     const SessionGrant g = b.accept("s", "h1", seconds(10));
     b.advance(milliseconds(9'500));
@@ -120,7 +120,7 @@ TEST_SUITE("store: holders of sessions") {
     CHECK(b.accept("t", "h2").token > g.token);
   }
 
-  TEST_CASE("the holder who accepts again gets its own, renewed, with the same token") {
+  TEST_CASE("a repeated accept of the holder renews its lease and keeps the token") {
     SessionBench b;
     b.put("s");
     const SessionGrant g = b.accept("s", "h1", seconds(10));
@@ -136,7 +136,7 @@ TEST_SUITE("store: holders of sessions") {
     CHECK(b.refused(b.accepting("s", "h2")) == ErrorCode::lease_held);
   }
 
-  TEST_CASE("a renewal extends it, for as long as before or as asked, and says so") {
+  TEST_CASE("a renewal extends the lease by the old or a requested length and returns the end") {
     SessionBench b;
     const SessionGrant g = b.accept("s", "h1", seconds(10));
     b.advance(seconds(9));
@@ -164,7 +164,7 @@ TEST_SUITE("store: holders of sessions") {
     CHECK(b.renew_hold(g).token == g.token);
   }
 
-  TEST_CASE("what is not held with this token is lost") {
+  TEST_CASE("a renewal with a wrong token or session is reported as lost") {
     SessionBench b;
     const JobId id = b.put("s");
     const SessionGrant g = b.accept("s");
@@ -182,7 +182,7 @@ TEST_SUITE("store: holders of sessions") {
     b.start_held(g, id);
   }
 
-  TEST_CASE("a release gives its jobs back to all, and ends the token") {
+  TEST_CASE("a release gives the session's jobs back to all claims and ends the token") {
     SessionBench b;
     const Ids all = b.put("s", 2);
     const SessionGrant g = b.accept("s");
@@ -214,7 +214,7 @@ TEST_SUITE("store: holders of sessions") {
     CHECK(b.start(all[1]).session_state == "2");
   }
 
-  TEST_CASE("the lease of a dead holder ends, and its session is everybody's") {
+  TEST_CASE("when the lease of a dead holder ends, its session is open to all claims") {
     SessionBench b;
     const Ids all = b.put("s", 2);
     const SessionGrant g = b.accept("s", "h1", seconds(20));
@@ -240,7 +240,7 @@ TEST_SUITE("store: holders of sessions") {
     CHECK(b.gone("s"));
   }
 
-  TEST_CASE("a rescue makes the job with the turn available to all") {
+  TEST_CASE("a rescue makes the head of the session available to all claims") {
     SessionBench b;
     const JobId id = b.put("s");
     b.accept("s", "h1", seconds(20));
@@ -266,7 +266,7 @@ TEST_SUITE("store: holders of sessions") {
     CHECK(b.claim(5).size() == 3);
   }
 
-  TEST_CASE("one whose lease has ended can be accepted at once, with another token") {
+  TEST_CASE("a session whose lease has ended can be accepted at once, with a new token") {
     SessionBench b;
     const JobId id = b.put("s");
     const SessionGrant g = b.accept("s", "h1", seconds(20));
@@ -284,7 +284,7 @@ TEST_SUITE("store: holders of sessions") {
     CHECK(own.token > next.token);
   }
 
-  TEST_CASE("the wall clock moves no holder") {
+  TEST_CASE("setting the wall clock does not change a holder's lease") {
     SessionBench b;
     const SessionGrant g = b.accept("s");
     b.clock.step_wall(hours(5));
@@ -294,7 +294,7 @@ TEST_SUITE("store: holders of sessions") {
     CHECK(b.info("s").worker == "h1");
   }
 
-  TEST_CASE("a reopen keeps holders: each lease begins anew with its whole length") {
+  TEST_CASE("a reopen keeps holders: each lease restarts with its full length") {
     SessionBench b;
     const Ids all = b.put("s", 2);
     const SessionGrant g = b.accept("s", "h1", seconds(20));
@@ -336,7 +336,7 @@ TEST_SUITE("store: holders of sessions") {
 }
 
 TEST_SUITE("store: the next free session") {
-  TEST_CASE("a claim of the accept line holds the next free session and gives its job") {
+  TEST_CASE("a claim of the accept queue holds the next free session and gives its job") {
     SessionBench b;
     b.enqueue();
     const JobId held = b.put("held");
@@ -348,7 +348,7 @@ TEST_SUITE("store: the next free session") {
     b.put("urgent");
     CHECK(b.has_next());
     const ClaimResult got = b.one<ClaimResult>(Claim{.worker = "h2",
-                                                     .queues = {accept_line("q")},
+                                                     .queues = {accept_queue("q")},
                                                      .kinds = {"nothing"},
                                                      .max = 50,
                                                      .lease = seconds(40)});
@@ -374,7 +374,7 @@ TEST_SUITE("store: the next free session") {
     b.start_held(other, held);
   }
 
-  TEST_CASE("behind a job that expired with the turn the next one can be accepted") {
+  TEST_CASE("after the head of a session expired the next job can be accepted") {
     SessionBench b;
     NewJob short_lived = b.in("s");
     short_lived.expires_in = seconds(20);
@@ -402,7 +402,7 @@ TEST_SUITE("store: the next free session") {
     CHECK(b.accept("s").token == got.session->token);
   }
 
-  TEST_CASE("a session whose job runs, is ahead, or has expired is not the next") {
+  TEST_CASE("a session whose head runs, is scheduled or has expired is not the next free one") {
     SessionBench b;
     b.start(b.put("running"));
     NewJob later = b.in("later");
@@ -421,7 +421,7 @@ TEST_SUITE("store: the next free session") {
   TEST_CASE("sessions that are accepted one after the other in a batch are not given twice") {
     SessionBench b;
     const Ids all = {b.put("a"), b.put("b")};
-    const Claim next{.worker = "h1", .queues = {accept_line("q")}, .kinds = {}};
+    const Claim next{.worker = "h1", .queues = {accept_queue("q")}, .kinds = {}};
     const auto results = b.apply({next, next, next});
     CHECK(ids(std::get<ClaimResult>(results[0]).jobs) == Ids{all[0]});
     CHECK(ids(std::get<ClaimResult>(results[1]).jobs) == Ids{all[1]});
@@ -430,7 +430,7 @@ TEST_SUITE("store: the next free session") {
 }
 
 TEST_SUITE("store: the jobs of a held session") {
-  TEST_CASE("ORD: what would be available waits for the holder, whichever way it came to that") {
+  TEST_CASE("ORD: every job that would become available waits for the holder instead") {
     SessionBench b;
     NewJob later = b.in("s");
     later.delay = minutes(1);
@@ -462,7 +462,7 @@ TEST_SUITE("store: the jobs of a held session") {
     CHECK(b.lines() == "");
   }
 
-  TEST_CASE("a held session passes its turn as others do") {
+  TEST_CASE("a held session gets its next head like other sessions") {
     SessionBench b;
     NewJob brief = b.in("s");
     brief.expires_in = minutes(1);
@@ -475,7 +475,7 @@ TEST_SUITE("store: the jobs of a held session") {
     const SessionGrant g = b.accept("s", "h1", hours(1));
     b.cancel(first);
     CHECK(b.lines() == "s");
-    CHECK(b.info("s").turn == second);
+    CHECK(b.info("s").head == second);
     CHECK(b.refused(RetryJob{third}) == ErrorCode::conflict);
     b.advance(minutes(1));
     CHECK(b.claim_held(g).empty());  // too late for it
@@ -489,7 +489,7 @@ TEST_SUITE("store: the jobs of a held session") {
     CHECK(b.state(fourth) == JobState::scheduled);
   }
 
-  TEST_CASE("a held session that is blocked gives nothing, resumed or retried it goes on") {
+  TEST_CASE("a held session that is blocked gives no jobs until it is resumed or retried") {
     SessionBench b;
     const JobId first = b.enqueue(b.in("s", OnDead::block));
     const JobId second = b.enqueue(b.in("s", OnDead::park));
@@ -514,7 +514,7 @@ TEST_SUITE("store: the jobs of a held session") {
     b.start_held(next, third);
   }
 
-  TEST_CASE("a session of a paused queue can be held, and gives nothing") {
+  TEST_CASE("a session of a paused queue can be held, but gives no jobs") {
     SessionBench b;
     const JobId id = b.put("s");
     b.put("t");
@@ -531,7 +531,7 @@ TEST_SUITE("store: the jobs of a held session") {
     b.start_held(g, id);
   }
 
-  TEST_CASE("a batch wakes those lines whose claims could find something that was not there") {
+  TEST_CASE("a batch wakes exactly the ready queues in which claims may find new jobs") {
     SessionBench b;
     b.enqueue();
     CHECK(b.lines() == "q");
@@ -559,9 +559,9 @@ TEST_SUITE("store: the jobs of a held session") {
     CHECK(b.lines() == "");
     b.complete(next.jobs[0]);
     CHECK(b.lines() == "q ~");
-    // Given and taken in one batch: nothing is left to find.
+    // Made available and claimed in one batch: no job is left.
     const SessionGrant again = b.accept("s");
-    const JobId last = b.info("s").turn;
+    const JobId last = b.info("s").head;
     const auto results = b.apply({ReleaseSession{.session = again.session, .token = again.token},
                                   Claim{.worker = "w1", .queues = {"q"}, .kinds = {}, .max = 9}});
     CHECK(std::get<ClaimResult>(results[1]).jobs.back().id == last);

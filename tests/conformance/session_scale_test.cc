@@ -1,5 +1,5 @@
-// Sessions at scale over the SQLite store: with a hundred times as many sessions, or as long a line
-// in one of them, an operation costs what it cost before, by what SQLite counts.
+// Sessions at scale over the SQLite store: with a hundred times the sessions, or a hundred times
+// the jobs in one session, an operation costs the same, by SQLite's counters.
 //
 // MS_SESSION_SCALE sets how many sessions and jobs there are in the end (20,000).
 #include <cstdlib>
@@ -30,7 +30,7 @@ TEST_CASE("ORD: a claim costs the same among many sessions of one job each as am
     all.emplace_back("finish", meter.during([&] { p.complete(jobs); }));
     std::optional<SessionGrant> grant;
     all.emplace_back("accept the next", meter.during([&] {
-      grant = p.one<ClaimResult>(Claim{.worker = "w", .queues = {accept_line("q")}, .kinds = {}})
+      grant = p.one<ClaimResult>(Claim{.worker = "w", .queues = {accept_queue("q")}, .kinds = {}})
                   .session;
     }));
     REQUIRE(grant.has_value());
@@ -47,7 +47,7 @@ TEST_CASE("ORD: a claim costs the same among many sessions of one job each as am
   };
   const std::int64_t few = 1'000;
   p.enqueue(0, few, key);
-  p.complete(p.claim(kAtOnce));  // what is prepared once, is
+  p.complete(p.claim(kAtOnce));  // prepares all statements
   const Costs small = costs();
   p.enqueue(few, scale(), key);
   check_bounded(small, costs());
@@ -70,7 +70,7 @@ TEST_CASE("ORD: a claim costs the same in a session of many jobs as in one of fe
       grant = p.one<SessionGrant>(AcceptSession{.worker = "w", .session = session});
     }));
     all.emplace_back("claim of its line",
-                     meter.during([&] { jobs = p.claim(1, session_line(session), grant.token); }));
+                     meter.during([&] { jobs = p.claim(1, session_queue(session), grant.token); }));
     REQUIRE(jobs.size() == 1);
     p.complete(jobs);
     const JobId waiting = jobs[0].id + 100;

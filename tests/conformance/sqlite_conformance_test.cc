@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A directory that goes away with its last user.
+// A directory that is removed with its last user.
 class TempDirectory {
  public:
   TempDirectory() {
@@ -76,7 +76,7 @@ void fill_sessions(const Apply& apply, NewJob job) {
   const auto next =
       std::get<SessionGrant>(apply(AcceptSession{.worker = "w", .session = {"s", "blocked"}}));
   const auto claimed = std::get<ClaimResult>(apply(Claim{.worker = "w",
-                                                         .queues = {session_line(next.session)},
+                                                         .queues = {session_queue(next.session)},
                                                          .kinds = {},
                                                          .session_token = next.token}));
   Finish f{.worker = "w", .results = {}};
@@ -89,7 +89,7 @@ void fill_sessions(const Apply& apply, NewJob job) {
   apply(ReleaseSession{.session = alone.session, .token = alone.token});
 }
 
-// A store with some of everything, closed.
+// A store with all kinds of data, closed.
 void fill(const std::string& directory, const ManualClock& clock) {
   const auto store = open_at(directory, {}, clock.now());
   const auto apply = [&](Operation operation) {
@@ -123,6 +123,11 @@ void fill(const std::string& directory, const ManualClock& clock) {
   apply(PutSchedule{.schedule = {.name = "old"}, .next = start, .next_fire = start});
   apply(RemoveSchedule{"old"});
   fill_sessions(apply, plain);
+  apply(SetQueueLimits{.queue = "searched", .limits = {.searchable = {"order"}}});
+  NewJob searched = plain;
+  searched.queue = "searched";
+  searched.args = R"({"order":4711})";
+  apply(Enqueue{.jobs = {searched}});
   CHECK(store->verify()->problems.empty());
 }
 
@@ -140,21 +145,26 @@ void run_sql(const std::string& directory, const std::string& sql) {
 TEST_SUITE("sqlite store: verify") {
   TEST_CASE("verify finds planted damage") {
     const std::vector<std::string> damages = {
-        "UPDATE tallies SET f = f + 1 WHERE id = 1",           // available counted wrong
-        "UPDATE tallies SET a = a + 1 WHERE id = 1",           // enqueued counted wrong
-        "UPDATE tallies SET a = a + 1 WHERE id > 4294967295",  // live jobs of a block
-        "DELETE FROM bodies WHERE id = 1",                     // half a job
-        "DELETE FROM jobs WHERE id = 6",                       // a lost job
-        "DELETE FROM due",                                     // would never be moved
-        "DELETE FROM finished",                                // would never be pruned
-        "DELETE FROM dead_letter",                             // would never be listed
-        "UPDATE jobs SET state = 7 WHERE id = 1",              // completed made dead
-        "UPDATE jobs SET queue = 77 WHERE id = 6",             // of no queue
+        "UPDATE job_counts SET f = f + 1 WHERE id = 1",           // available counted wrong
+        "UPDATE job_counts SET a = a + 1 WHERE id = 1",           // enqueued counted wrong
+        "UPDATE job_counts SET a = a + 1 WHERE id > 4294967295",  // live jobs of a block
+        "DELETE FROM bodies WHERE id = 1",                        // half a job
+        "DELETE FROM jobs WHERE id = 6",                          // a lost job
+        "DELETE FROM due",                                        // would never be moved
+        "DELETE FROM finished",                                   // would never be pruned
+        "DELETE FROM dead_letter",                                // would never be listed
+        "UPDATE dead_letter SET kind = 77",                       // in no group
+        "DELETE FROM search_values",                              // would not be found
+        "UPDATE search_values SET value = x'73'",                 // found by another value
+        "INSERT INTO search_values VALUES (1, x'73', 1)",         // of another queue
+        "UPDATE search_values SET path = 77",                     // of no path
+        "UPDATE jobs SET state = 7 WHERE id = 1",                 // completed made dead
+        "UPDATE jobs SET queue = 77 WHERE id = 6",                // of no queue
         "INSERT INTO grants (token, worker, claimed_at, lease, ids) "
         "VALUES (2, 'w', 0, 30000000, '[3]')",         // a second lease of a running job
         "UPDATE jobs SET priority = 12 WHERE id = 6",  // out of range
         "DELETE FROM uniques",                         // a key that no longer holds
-        "UPDATE uniques SET ended = 4",                // of a job that is there
+        "UPDATE uniques SET ended = 4",                // of an existing job
         "INSERT INTO uniques (queue, key, id, until) VALUES (1, 'x', 1000, 1)",  // of none
         "UPDATE named_leases SET token = 1000",  // would be given again
         "DELETE FROM ledger WHERE seq = 2; UPDATE schedules SET fired = 0",
@@ -165,28 +175,28 @@ TEST_SUITE("sqlite store: verify") {
         "UPDATE schedules SET next_seq = 1",                           // would be given again
         "UPDATE schedules SET remaining = 0",                          // no runs, and a next one
         "UPDATE removed_schedules SET name = 's'",                     // a version given twice
-        "DELETE FROM schedule_jobs WHERE job = 7",                     // a living one forgotten
-        "DELETE FROM schedule_jobs WHERE job = 8",                     // one that nobody will begin
+        "DELETE FROM schedule_jobs WHERE job = 7",                     // a live one is missing
+        "DELETE FROM schedule_jobs WHERE job = 8",                     // one that will never start
         "UPDATE schedule_jobs SET schedule = 77 WHERE job = 7",        // of no schedule
         "INSERT INTO schedule_jobs (job, schedule) VALUES (1, 1)",     // one that has ended
-        "UPDATE jobs SET state = 0 WHERE id = 7",                      // all wait, nobody lives
+        "UPDATE jobs SET state = 0 WHERE id = 7",                      // all wait, none is live
         "UPDATE jobs SET flags = flags - 64 WHERE id = 9",             // of no session
-        "UPDATE jobs SET state = 2 WHERE id = 10",                     // without having the turn
-        "UPDATE bodies SET session = 'blocked' WHERE id = 10",         // in the line of another one
-        "UPDATE bodies SET session = 'none' WHERE id = 10",            // of one that is not there
-        "UPDATE sessions SET turn = 12 WHERE id = 3",                  // the turn of a dead job
-        "UPDATE sessions SET turn = 0 WHERE id = 1",                   // stands still
-        "UPDATE sessions SET stop = 0 WHERE id = 3",                   // stands still, too
-        "UPDATE sessions SET stop = 2 WHERE id = 1",                   // parked, and goes on
+        "UPDATE jobs SET state = 2 WHERE id = 10",                     // without being the head
+        "UPDATE bodies SET session = 'blocked' WHERE id = 10",         // waits in another session
+        "UPDATE bodies SET session = 'none' WHERE id = 10",            // of an unknown session
+        "UPDATE sessions SET head = 12 WHERE id = 3",                  // a dead job as head
+        "UPDATE sessions SET head = 0 WHERE id = 1",                   // no head
+        "UPDATE sessions SET stop = 0 WHERE id = 3",                   // no head, either
+        "UPDATE sessions SET stop = 2 WHERE id = 1",                   // parked, yet has a head
         "UPDATE sessions SET jobs = 7 WHERE id = 1",                   // counted wrong
-        "UPDATE sessions SET token = 0 WHERE id = 2",                  // nobody will claim its job
+        "UPDATE sessions SET token = 0 WHERE id = 2",                  // its job is never claimed
         "UPDATE sessions SET token = 1 WHERE id = 1",                  // open to all, and held
         "UPDATE sessions SET token = 1000 WHERE id = 2",               // would be given again
         "UPDATE sessions SET key = 'x' WHERE id = 2",                  // of another key
         "DELETE FROM sessions WHERE id = 1",                           // forgotten
         "DELETE FROM session_states WHERE session = 4",                // a state lost
         "UPDATE session_states SET state = '[10]' WHERE session = 1",  // another one
-        "UPDATE tallies SET d = 4 WHERE id = 0",                       // would be given again
+        "UPDATE job_counts SET d = 4 WHERE id = 0",                    // would be given again
         "UPDATE jobs SET flags = flags | 2 WHERE id = 2",  // dead, and counted as expired
     };
     for (const std::string& damage : damages) {
@@ -215,8 +225,8 @@ TEST_SUITE("sqlite store: verify") {
     }
     const auto restored = open_at(copy.string(), {}, clock.now());
     CHECK(restored->verify()->problems.empty());
-    CHECK(restored->verify()->jobs == 13);
-    CHECK(restored->queues()->size() == 3);
+    CHECK(restored->verify()->jobs == 14);
+    CHECK(restored->queues()->size() == 4);
     CHECK(restored->schedule("s")->buffered == 1);
     CHECK(restored->ledger("s", 9, 0)->rows.size() == 2);
     CHECK(restored->lease("l", clock.now().instant)->holder == "h");

@@ -1,4 +1,4 @@
-// What a server that stood still, or restarts, does for the holders of leases.
+// Leases over a standstill or a restart of the server.
 #include "conformance/bench.h"
 
 namespace mainspring::conformance {
@@ -14,7 +14,7 @@ Duration left_of(const Bench& b, const std::string& name) {
 }
 
 TEST_SUITE("store: standstill") {
-  TEST_CASE("a lease that was alive when the server stopped outlives the standstill") {
+  TEST_CASE("a lease that was live when the server stopped survives the standstill") {
     Bench b;
     const JobId id = b.enqueue();
     const ClaimedJob job = b.claim_one();
@@ -51,7 +51,7 @@ TEST_SUITE("store: standstill") {
     CHECK(b.rescue() == 1);
   }
 
-  TEST_CASE("however long the gap is said to be, a lease gets no more than its length from now") {
+  TEST_CASE("with any reported gap a lease gets at most its length from now") {
     Bench b;
     b.enqueue();
     (void)b.claim_one();
@@ -64,7 +64,7 @@ TEST_SUITE("store: standstill") {
     CHECK(b.rescue() == 1);
   }
 
-  TEST_CASE("leases of many jobs and claims are extended, those that ended are not given back") {
+  TEST_CASE("leases of many jobs and claims are extended, ended ones are not restored") {
     Bench b;
     for (int i = 0; i < 50; ++i) b.enqueue();
     const auto early = b.claim(25);
@@ -113,7 +113,7 @@ TEST_SUITE("store: standstill") {
 }
 
 TEST_SUITE("store: restart allowance") {
-  TEST_CASE("leases last for the allowance, and the last renewals say so") {
+  TEST_CASE("leases last for the allowance, and the last renewals return that end") {
     Bench b;
     b.enqueue(), b.enqueue();
     const ClaimedJob told = b.claim_one(), not_told = b.claim_one();
@@ -144,7 +144,7 @@ TEST_SUITE("store: restart allowance") {
     CHECK(b.rescue() == 2);
   }
 
-  TEST_CASE("once it has passed, another open knows nothing of the allowance") {
+  TEST_CASE("once the allowance has passed, a later open ignores it") {
     Bench b;
     b.enqueue();
     (void)b.claim_one();

@@ -1,5 +1,5 @@
-// What workflows promise of steps that are workflows: they begin once, their end is the step's, and
-// what happens to the parent reaches them.
+// What workflows promise about child workflows: they start once, their end ends the step, and
+// changes of the parent reach them.
 #include "conformance/workflow_bench.h"
 
 namespace mainspring::conformance {
@@ -7,7 +7,7 @@ namespace {
 
 using B = WorkflowBench;
 
-// A step that is a workflow of these steps.
+// A step with a child workflow of these steps.
 std::string child(const std::string& name, const std::string& steps, const std::string& more = "",
                   const std::string& more_of_it = "") {
   return R"({"name":")" + name + R"(","workflow":{"name":"sub")" + more_of_it + R"(,"steps":[)" +
@@ -28,7 +28,7 @@ WorkflowId child_of(const WorkflowBench& b, WorkflowId id, const std::string& st
 }
 
 TEST_SUITE("store: workflows in workflows") {
-  TEST_CASE("WF-1: a step that is a workflow begins it, once, and its end is the step's") {
+  TEST_CASE("WF-1: a workflow step starts its child once, and the child's end ends the step") {
     WorkflowBench b;
     const std::string gets = R"(,"input":{"n":{"$ref":"a.n"},"w":{"$ref":"input.w"}},)"
                              R"("result":{"y":{"$ref":"y"},"n":{"$ref":"input.n"}})";
@@ -44,16 +44,16 @@ TEST_SUITE("store: workflows in workflows") {
     CHECK(b.info(sub).name == "sub");
     CHECK_FALSE(b.info(id).parent.has_value());
     CHECK(b.store->workflows({}, 10, 0)->workflows.size() == 2);
-    CHECK(b.begun() == "x");
+    CHECK(b.started() == "x");
     b.reopen();
     b.done("x");
-    CHECK(b.begun() == "y");
+    CHECK(b.started() == "y");
     b.done("y", R"({"k":"end"})");
     CHECK(b.effects().workflows == std::vector<WorkflowId>{sub});
     CHECK(b.state_of(sub) == WorkflowState::completed);
     CHECK(b.info(sub).finished_at.has_value());
     CHECK(b.step_of(id, "sub").result == R"({"y":{"k":"end"},"n":1})");
-    CHECK(b.begun() == "z");
+    CHECK(b.started() == "z");
     b.done("z");
     CHECK(b.state_of(id) == WorkflowState::completed);
     CHECK(b.info(id).result == R"("end")");
@@ -64,27 +64,27 @@ TEST_SUITE("store: workflows in workflows") {
       WorkflowBench b;
       const WorkflowId id = b.start(B::step("a") + "," + child("sub", B::step("x")) + "," +
                                     B::step("join", B::after(R"("a","sub")")));
-      CHECK(b.begun() == "a x");
+      CHECK(b.started() == "a x");
       b.done(job_first ? "a" : "x");
-      CHECK(b.begun() == "");
+      CHECK(b.started() == "");
       b.done(job_first ? "x" : "a");
-      CHECK(b.begun() == "join");
+      CHECK(b.started() == "join");
       b.done("join");
       CHECK(b.state_of(id) == WorkflowState::completed);
     }
   }
 
-  TEST_CASE("a workflow that does nothing ends with its begin, and its parent goes on") {
+  TEST_CASE("a child workflow without work ends at once, and its parent continues") {
     WorkflowBench b;
     const std::string skipped = B::step("x", R"(,"if":{"ref":"input.no"})");
     const WorkflowId id =
         b.start(child("sub", child("sub", skipped)) + "," + B::step("z", B::after(R"("sub")")));
-    CHECK(b.begun() == "z");
+    CHECK(b.started() == "z");
     b.done("z");
     CHECK(b.state_of(id) == WorkflowState::completed);
   }
 
-  TEST_CASE("WF-2: one that fails undoes itself, then its parent does what it did before") {
+  TEST_CASE("WF-2: a failed child undoes itself, then its parent undoes its earlier steps") {
     WorkflowBench b;
     const WorkflowId id = b.start(whole());
     b.done("a");
@@ -92,11 +92,11 @@ TEST_SUITE("store: workflows in workflows") {
     b.die("y");
     const WorkflowId sub = child_of(b, id);
     CHECK(b.state_of(id) == WorkflowState::running);
-    CHECK(b.begun() == "undo-x");
+    CHECK(b.started() == "undo-x");
     b.done("undo-x");
     CHECK(b.state_of(sub) == WorkflowState::undone);
     CHECK(b.state_of(id) == WorkflowState::undoing);
-    CHECK(b.begun() == "undo-a");
+    CHECK(b.started() == "undo-a");
     b.done("undo-a");
     CHECK(b.state_of(id) == WorkflowState::undone);
     CHECK(b.states(id) == "a:undone sub:failed z:skipped");
@@ -104,17 +104,17 @@ TEST_SUITE("store: workflows in workflows") {
           "workflow 2 is undone: step y: dead: broken: it is broken");
   }
 
-  TEST_CASE("its parent goes on without one that failed, if it is told to") {
+  TEST_CASE("with on_failure continue the parent continues after a failed child") {
     WorkflowBench b;
     const WorkflowId id = b.start(child("sub", two(), R"(,"on_failure":"continue")") + "," +
                                   B::step("z", B::after(R"("sub")")));
     b.die("x");
-    CHECK(b.begun() == "z");
+    CHECK(b.started() == "z");
     b.done("z");
     CHECK(b.state_of(id) == WorkflowState::completed);
   }
 
-  TEST_CASE("WF-2: one that completed is undone with its parent, at its place in the order") {
+  TEST_CASE("WF-2: a completed child is undone with its parent, at its place in the order") {
     WorkflowBench b;
     const WorkflowId id = b.start(whole());
     b.done("a");
@@ -125,21 +125,21 @@ TEST_SUITE("store: workflows in workflows") {
     CHECK(b.state_of(sub) == WorkflowState::undoing);
     CHECK_FALSE(b.info(sub).finished_at.has_value());
     CHECK(b.step_of(id, "sub").state == StepState::undoing);
-    CHECK(b.begun() == "undo-y");
+    CHECK(b.started() == "undo-y");
     b.done("undo-y");
     b.reopen();
-    CHECK(b.begun() == "undo-x");
+    CHECK(b.started() == "undo-x");
     CHECK(b.of("undo-x").args == R"({"step":"x","args":{},"result":{"n":1}})");
     b.done("undo-x");
     CHECK(b.state_of(sub) == WorkflowState::undone);
-    CHECK(b.begun() == "undo-a");
+    CHECK(b.started() == "undo-a");
     b.done("undo-a");
     CHECK(b.state_of(id) == WorkflowState::undone);
     CHECK(b.states(id) == "a:undone sub:undone z:failed");
     CHECK(b.info(id).undone == 2);
   }
 
-  TEST_CASE("one in which nothing can be undone stays completed") {
+  TEST_CASE("a child without undo steps stays completed") {
     WorkflowBench b;
     const WorkflowId id =
         b.start(child("sub", B::step("x")) + "," + B::step("z", B::after(R"("sub")")));
@@ -164,7 +164,7 @@ TEST_SUITE("store: workflows in workflows") {
         CHECK(b.state_of(sub) == WorkflowState::parked);
         CHECK(b.state_of(id) == WorkflowState::parked);
         CHECK(b.states(id) == "a:completed sub:undo_failed z:failed");
-        CHECK(b.begun() == "");
+        CHECK(b.started() == "");
         b.one<WorkflowInfo>(RetryWorkflow{from_above ? id : sub, "", by_hand, {}});
         CHECK(b.state_of(sub) == WorkflowState::undoing);
         CHECK(b.state_of(id) == WorkflowState::undoing);
@@ -177,7 +177,7 @@ TEST_SUITE("store: workflows in workflows") {
     }
   }
 
-  TEST_CASE("one that parks by itself: its step shows it, and what stands beside goes on") {
+  TEST_CASE("a child that parks shows in its step, and parallel steps continue") {
     WorkflowBench b;
     const WorkflowId id =
         b.start(child("sub", two()) + "," + B::step("b") + "," + B::step("c", B::after(R"("b")")));
@@ -189,11 +189,11 @@ TEST_SUITE("store: workflows in workflows") {
     CHECK(b.state_of(id) == WorkflowState::running);
     CHECK(b.step_of(id, "sub").state == StepState::undo_failed);
     b.done("b");
-    CHECK(b.begun() == "c");
+    CHECK(b.started() == "c");
     b.one<WorkflowInfo>(RetryWorkflow{id, "sub", false, {}});
     CHECK(b.step_of(id, "sub").state == StepState::running);
     b.die("undo-x");
-    b.die("c");  // nothing else lives any more
+    b.die("c");  // no other job is live
     CHECK(b.state_of(id) == WorkflowState::parked);
     b.one<WorkflowInfo>(RetryWorkflow{id, "", true, {}});
     CHECK(b.state_of(sub) == WorkflowState::undone);
@@ -201,7 +201,7 @@ TEST_SUITE("store: workflows in workflows") {
     CHECK(b.states(id) == "sub:failed b:completed c:failed");
   }
 
-  TEST_CASE("WF-2: a cancel reaches what runs below, and is over when that is undone") {
+  TEST_CASE("WF-2: a cancel reaches running children and ends when they are undone") {
     WorkflowBench b;
     const WorkflowId id = b.start(
         child("sub", B::step("w", B::undo("w")) + "," + child("sub", two(), B::after(R"("w")"))));
@@ -210,7 +210,7 @@ TEST_SUITE("store: workflows in workflows") {
     const WorkflowId sub = child_of(b, id), deepest = child_of(b, sub);
     b.one<WorkflowInfo>(CancelWorkflow{id, "unwanted", {}});  // y waits
     CHECK(b.state_of(deepest) == WorkflowState::undoing);
-    CHECK(b.begun() == "undo-x");
+    CHECK(b.started() == "undo-x");
     CHECK(b.state_of(sub) == WorkflowState::undoing);
     b.done("undo-x");
     CHECK(b.state_of(deepest) == WorkflowState::cancelled);
@@ -220,7 +220,7 @@ TEST_SUITE("store: workflows in workflows") {
     CHECK(b.count(JobState::cancelled) == 1);
   }
 
-  TEST_CASE("one that is cancelled itself fails its step") {
+  TEST_CASE("a child that is cancelled by itself fails its step") {
     WorkflowBench b;
     const WorkflowId id = b.start(whole());
     b.done("a");
@@ -232,34 +232,34 @@ TEST_SUITE("store: workflows in workflows") {
     CHECK(b.info(id).reason == "step sub: workflow 2 is cancelled: unwanted");
   }
 
-  TEST_CASE("what begins in the moment in which its parent fails is cancelled before it begins") {
+  TEST_CASE("a child that would start just as its parent fails is cancelled before it starts") {
     WorkflowBench b;
     const std::string bad = R"({"name":"bad","after":["a"],"job":{"queue":"q","kind":"bad",)"
                             R"("args":{"$ref":"a.nothing"}}})";
     const WorkflowId id =
         b.start(B::step("a") + "," + child("sub", two(), B::after(R"("a")")) + "," + bad);
     b.done("a", "{}");
-    CHECK(b.begun() == "");
+    CHECK(b.started() == "");
     CHECK(b.state_of(child_of(b, id)) == WorkflowState::cancelled);
     CHECK(b.state_of(id) == WorkflowState::failed);
   }
 
-  TEST_CASE("a pause reaches what runs below, and a resume too") {
+  TEST_CASE("pause and resume reach running children") {
     WorkflowBench b;
     const WorkflowId id = b.start(child("sub", child("sub", two())));
-    CHECK(b.begun() == "x");
+    CHECK(b.started() == "x");
     const WorkflowId sub = child_of(b, id), deepest = child_of(b, sub);
     b.one<WorkflowInfo>(PauseWorkflow{id, true, {}});
     CHECK(b.info(deepest).paused);
     b.done("x");
-    CHECK(b.begun() == "");
+    CHECK(b.started() == "");
     b.one<WorkflowInfo>(PauseWorkflow{id, false, {}});
     CHECK_FALSE(b.info(deepest).paused);
     b.done("y");
     CHECK(b.state_of(id) == WorkflowState::completed);
   }
 
-  TEST_CASE("a deadline of the step cancels its workflow; it fails when that is undone") {
+  TEST_CASE("the deadline of a step cancels its child; the step fails when the child is undone") {
     WorkflowBench b;
     const WorkflowId id = b.start(whole(R"(,"deadline":"1m")"));
     b.done("a");
@@ -275,7 +275,7 @@ TEST_SUITE("store: workflows in workflows") {
     CHECK(b.state_of(id) == WorkflowState::undone);
   }
 
-  TEST_CASE("one has a deadline and timers of its own, and takes signals by its own number") {
+  TEST_CASE("a child has its own deadline and timers, and takes signals by its own id") {
     WorkflowBench b;
     const std::string waits = R"({"name":"s","sleep":"10s"},)"
                               R"({"name":"go","signal":"go","after":["s"]})";
@@ -286,14 +286,14 @@ TEST_SUITE("store: workflows in workflows") {
     CHECK(b.info(sub).deadline_at.has_value());
     b.advance(seconds(10));
     CHECK(b.wake() == 1);
-    b.one<Done>(SignalWorkflow{id, "go", "", "1", {}});  // nobody there waits for it
-    CHECK(b.begun() == "");
+    b.one<Done>(SignalWorkflow{id, "go", "", "1", {}});  // no step waits for it
+    CHECK(b.started() == "");
     b.one<Done>(SignalWorkflow{sub, "go", "", "2", {}});
     CHECK(b.step_of(id, "sub").result == "2");
-    CHECK(b.begun() == "z");
+    CHECK(b.started() == "z");
   }
 
-  TEST_CASE("WF-1: a workflow for each element of a list, undone one by one") {
+  TEST_CASE("WF-1: a child for each element of a list, undone one by one") {
     WorkflowBench b;
     const WorkflowId id =
         b.start(child("sub", B::step("x", B::undo("x")), R"(,"each":[5,6])",
@@ -306,7 +306,7 @@ TEST_SUITE("store: workflows in workflows") {
     CHECK(b.state_of(second) == WorkflowState::completed);
     CHECK(b.of("z").args == "{}");
     b.die("z");
-    CHECK(b.begun() == "undo-x");
+    CHECK(b.started() == "undo-x");
     b.done("undo-x");
     CHECK(b.state_of(second) == WorkflowState::undone);
     CHECK(b.state_of(first) == WorkflowState::undoing);
@@ -314,7 +314,7 @@ TEST_SUITE("store: workflows in workflows") {
     CHECK(b.state_of(id) == WorkflowState::undone);
   }
 
-  TEST_CASE("a list that would begin more steps than allowed fails its step") {
+  TEST_CASE("a list that would start more steps than allowed fails its step") {
     WorkflowBench b;
     std::string steps = B::step("s0"), items = "[0";
     for (int i = 1; i < 100; ++i) steps += "," + B::step("s" + std::to_string(i));
@@ -324,7 +324,7 @@ TEST_SUITE("store: workflows in workflows") {
     CHECK(b.step_of(id, "sub").reason == "its each has more than 1000 elements");
   }
 
-  TEST_CASE("its input refers to what is not there: the step fails, and nothing is started") {
+  TEST_CASE("an input that refers to a missing value fails the step, and no child starts") {
     WorkflowBench b;
     const WorkflowId id =
         b.start(child("sub", B::step("x"), "", R"(,"input":{"$ref":"input.no"})"));
@@ -333,7 +333,7 @@ TEST_SUITE("store: workflows in workflows") {
     CHECK(b.store->workflows({}, 10, 0)->workflows.size() == 1);
   }
 
-  TEST_CASE("FORK-1: a fork takes over the result of one before its step, and never undoes it") {
+  TEST_CASE("FORK-1: a fork keeps the result of an earlier child and never undoes it") {
     WorkflowBench b;
     const WorkflowId old = b.start(whole("", R"(,"result":{"$ref":"y"})"));
     b.done("a");
@@ -351,13 +351,13 @@ TEST_SUITE("store: workflows in workflows") {
     CHECK(b.state_of(sub) == WorkflowState::completed);
     const WorkflowId anew = b.one<WorkflowStarted>(ForkWorkflow{old, "sub", {}, "", {}}).id;
     CHECK(child_of(b, anew) > anew);
-    CHECK(b.begun() == "x");
+    CHECK(b.started() == "x");
     const WorkflowId of_sub = b.one<WorkflowStarted>(ForkWorkflow{sub, "y", {}, "", {}}).id;
     CHECK_FALSE(b.info(of_sub).parent.has_value());
-    CHECK(b.begun() == "y");
+    CHECK(b.started() == "y");
   }
 
-  TEST_CASE("it goes with its parent, and not before") {
+  TEST_CASE("a child is pruned with its parent, and not before") {
     StoreOptions options;
     options.retention_completed = hours(1);
     options.retention_dead = hours(5);
@@ -383,7 +383,7 @@ TEST_SUITE("store: workflows in workflows") {
     }
   }
 
-  TEST_CASE("it is there for whoever may touch its own queues, its parent for those of all") {
+  TEST_CASE("a child needs access to its own queues only, its parent to all queues") {
     WorkflowBench b;
     const std::string elsewhere = R"({"name":"e","job":{"queue":"else","kind":"e"}})";
     const WorkflowId id = b.start(B::step("a") + "," + child("sub", elsewhere));

@@ -66,7 +66,7 @@ TEST_SUITE("store: triggers") {
     CHECK(info.last_fired == b.wall());
   }
 
-  TEST_CASE("an event that has fired makes nothing again, also after a restart") {
+  TEST_CASE("a repeated event makes no second job, also after a restart") {
     TriggerBench b;
     b.put(hook());
     const JobId job = b.fire("e1").job;
@@ -93,7 +93,7 @@ TEST_SUITE("store: triggers") {
     CHECK(b.rows().size() == 2);
   }
 
-  TEST_CASE("ids are a trigger's own") {
+  TEST_CASE("event ids belong to one trigger") {
     TriggerBench b;
     b.put(hook());
     b.put(hook("u"));
@@ -101,7 +101,7 @@ TEST_SUITE("store: triggers") {
     CHECK_FALSE(b.one<TriggerFired>(FireTrigger{.name = "u", .event = "e"}).duplicate);
   }
 
-  TEST_CASE("a job that is refused leaves no row: the event may come again") {
+  TEST_CASE("a refused job leaves no row: the event may be repeated") {
     StoreOptions options;
     options.max_live_jobs = 1;
     TriggerBench b(options);
@@ -114,7 +114,7 @@ TEST_SUITE("store: triggers") {
     CHECK_FALSE(b.fire("e1").duplicate);
   }
 
-  TEST_CASE("a paused trigger fires nothing; what had fired is still known") {
+  TEST_CASE("a paused trigger does not fire; earlier events are still known") {
     TriggerBench b;
     b.put(hook());
     b.fire("e1");
@@ -131,7 +131,7 @@ TEST_SUITE("store: triggers") {
     CHECK_FALSE(b.fire("e2").duplicate);
   }
 
-  TEST_CASE("the same definition changes nothing, another one is the next version") {
+  TEST_CASE("the same definition changes nothing, a changed one is the next version") {
     TriggerBench b;
     CHECK(b.put(hook()).outcome == PutOutcome::created);
     b.fire("e1");
@@ -150,7 +150,7 @@ TEST_SUITE("store: triggers") {
     CHECK(b.get(b.fire("e2").job).kind == "k2");
   }
 
-  TEST_CASE("a fire for another version than the present one is refused") {
+  TEST_CASE("a fire for an outdated version is refused") {
     TriggerBench b;
     b.put(hook());
     CHECK(b.refused(FireTrigger{.name = "t", .event = "e", .version = 2}) == ErrorCode::conflict);
@@ -158,7 +158,7 @@ TEST_SUITE("store: triggers") {
         b.one<TriggerFired>(FireTrigger{.name = "t", .event = "e", .version = 1}).duplicate);
   }
 
-  TEST_CASE("a secret is kept until another one is given, and a made one is only for a new one") {
+  TEST_CASE("a secret is kept until it is replaced, and is generated only for a new trigger") {
     TriggerBench b;
     CHECK(b.refused(PutTrigger{.trigger = hook()}) == ErrorCode::invalid_argument);
     CHECK(b.put(hook()).secret_taken);
@@ -177,7 +177,7 @@ TEST_SUITE("store: triggers") {
     CHECK(b.info().trigger == folder);
   }
 
-  TEST_CASE("a removed trigger is gone with its ledger") {
+  TEST_CASE("a trigger is removed with its ledger") {
     TriggerBench b;
     b.put(hook());
     b.fire("e1");
@@ -192,7 +192,7 @@ TEST_SUITE("store: triggers") {
     CHECK_FALSE(b.fire("e1").duplicate);
   }
 
-  TEST_CASE("triggers of queues outside are not there") {
+  TEST_CASE("triggers of queues outside the scope are not found") {
     TriggerBench b;
     b.put(hook());
     const Within other = trigger_only("other");
@@ -226,7 +226,7 @@ TEST_SUITE("store: triggers") {
     CHECK_FALSE(rest->next.has_value());
   }
 
-  TEST_CASE("the ledger is bounded, and what came to be before its oldest row fires no more") {
+  TEST_CASE("the ledger is bounded, and events older than its oldest row do not fire") {
     TriggerBench b;
     b.put(hook());
     const WallTime begin = b.wall();

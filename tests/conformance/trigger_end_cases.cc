@@ -1,5 +1,5 @@
 // What triggers on the ends of jobs promise: each end fires once, in the transaction that ends the
-// job, whoever ends it; and no chain of them goes on for ever.
+// job, however it ends. Chains of triggers are bounded.
 #include <fmt/format.h>
 
 #include "conformance/bench.h"
@@ -53,7 +53,7 @@ class EndBench : public Bench {
 };
 
 TEST_SUITE("store: triggers on ends") {
-  TEST_CASE("a completion makes a job of the template, told of the one that ended, and a row") {
+  TEST_CASE("a completion makes a job of the template, with the ended job's data, and a row") {
     EndBench b;
     Trigger trigger = on_ends();
     trigger.job.priority = 2;
@@ -89,7 +89,7 @@ TEST_SUITE("store: triggers on ends") {
     CHECK(claimed[0].args == next.args);
   }
 
-  TEST_CASE("without args the job gets all that is known of the one that ended") {
+  TEST_CASE("without args the job gets all data of the ended job") {
     EndBench b;
     b.put(on_ends());
     const JobId id = b.dead(b.job());
@@ -100,7 +100,7 @@ TEST_SUITE("store: triggers on ends") {
                       id));
   }
 
-  TEST_CASE("only the ends, the kinds and the queues that it is on fire it") {
+  TEST_CASE("only the configured ends, kinds and queues fire a trigger") {
     EndBench b;
     Trigger trigger = on_ends(FollowUp::kDead);
     trigger.ended->kind = "work";
@@ -116,7 +116,7 @@ TEST_SUITE("store: triggers on ends") {
     CHECK(b.number() == 1);
   }
 
-  TEST_CASE("one of every queue hears of every queue, but for the engine's own") {
+  TEST_CASE("a trigger on every queue fires for all queues except the engine's own") {
     EndBench b;
     Trigger trigger = on_ends(FollowUp::kCompleted);
     trigger.ended->queue.clear();
@@ -131,7 +131,7 @@ TEST_SUITE("store: triggers on ends") {
     CHECK(b.number() == 3);
   }
 
-  TEST_CASE("every way to an end fires: cancelled, dead, expired, rescued for the last time") {
+  TEST_CASE("every kind of end fires: cancelled, dead, expired, rescued for the last time") {
     EndBench b;
     Trigger trigger = on_ends();
     trigger.job.args = R"({"$ref":"job.outcome"})";
@@ -164,7 +164,7 @@ TEST_SUITE("store: triggers on ends") {
     CHECK(last() == "\"cancelled\"");
   }
 
-  TEST_CASE("an attempt that is tried again is no end") {
+  TEST_CASE("a retried attempt is not an end") {
     EndBench b;
     b.put(on_ends());
     b.enqueue();
@@ -176,7 +176,7 @@ TEST_SUITE("store: triggers on ends") {
     CHECK(b.number() == 0);
   }
 
-  TEST_CASE("a job fires once for an outcome, however often it is ended; also after a restart") {
+  TEST_CASE("a job fires once for an outcome, even if its end is repeated, also after a restart") {
     EndBench b;
     b.put(on_ends());
     const JobId id = b.dead(b.job());
@@ -219,7 +219,7 @@ TEST_SUITE("store: triggers on ends") {
     CHECK(b.number("dead-then") == 1);
   }
 
-  TEST_CASE("a paused trigger does not fire, and does not make up for it") {
+  TEST_CASE("a paused trigger does not fire, and does not catch up later") {
     EndBench b;
     b.put(on_ends());
     b.one<Done>(PauseTrigger{.name = "t", .paused = true});
@@ -232,7 +232,7 @@ TEST_SUITE("store: triggers on ends") {
     CHECK(b.number() == 1);
   }
 
-  TEST_CASE("a trigger counts from its definition on, in the same batch too, up to its removal") {
+  TEST_CASE("a trigger is active from its definition to its removal, also within a batch") {
     EndBench b;
     b.completed(b.job());
     b.enqueue();
@@ -254,7 +254,7 @@ TEST_SUITE("store: triggers on ends") {
     CHECK(b.number() == 2);
   }
 
-  TEST_CASE("what a batch changes of triggers counts for what it ends behind that") {
+  TEST_CASE("a batch that changes a trigger applies the change to jobs that it ends afterwards") {
     EndBench b;
     b.put(on_ends());
     Trigger elsewhere = on_ends();
@@ -274,7 +274,7 @@ TEST_SUITE("store: triggers on ends") {
     CHECK(b.number() == 2);
   }
 
-  TEST_CASE("what its args refer to and is not there makes a row with the reason, and no job") {
+  TEST_CASE("args that refer to a missing value make a row with the reason, and no job") {
     EndBench b;
     Trigger trigger = on_ends();
     trigger.job.args = R"({"order":{"$ref":"job.result.order"}})";
@@ -293,7 +293,7 @@ TEST_SUITE("store: triggers on ends") {
     CHECK(b.info().refused == 1);
   }
 
-  TEST_CASE("no bound of live jobs refuses what an end fires") {
+  TEST_CASE("no bound of live jobs refuses the job of a trigger") {
     StoreOptions options;
     options.max_live_jobs = 1;
     EndBench b(options);
@@ -305,7 +305,7 @@ TEST_SUITE("store: triggers on ends") {
     CHECK(b.number() == 2);
   }
 
-  TEST_CASE("a chain that would feed itself ends, and its last row says why") {
+  TEST_CASE("an endless chain of triggers is stopped, and its last row has the reason") {
     EndBench b;
     Trigger back = on_ends();
     b.put(back);
@@ -330,7 +330,7 @@ TEST_SUITE("store: triggers on ends") {
     CHECK(row.reason.find("16") != std::string::npos);
   }
 
-  TEST_CASE("what follows a job, and what its completion posts, is as deep in the chain as it") {
+  TEST_CASE("follow-ups and posted jobs have the same chain depth as their job") {
     EndBench b;
     Trigger trigger = on_ends();
     trigger.job.follow_ups = {{.queue = "followed", .kind = "k", .data = ""}};
@@ -349,7 +349,7 @@ TEST_SUITE("store: triggers on ends") {
     CHECK(b.get(id).trigger_depth == 0);
   }
 
-  TEST_CASE("a unique job that is there already is what the end made") {
+  TEST_CASE("an existing job with the unique key counts as the job of the end") {
     EndBench b;
     Trigger trigger = on_ends();
     trigger.job.unique = Unique{.key = "one"};
@@ -361,7 +361,7 @@ TEST_SUITE("store: triggers on ends") {
     CHECK(b.rows()[0].job == b.rows()[1].job);
   }
 
-  TEST_CASE("what it makes may belong to a session") {
+  TEST_CASE("the job of a trigger may belong to a session") {
     EndBench b;
     Trigger trigger = on_ends();
     trigger.job.session = "s";

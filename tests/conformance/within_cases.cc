@@ -1,4 +1,4 @@
-// What lies outside of the queues that a caller may touch is not there for it.
+// Jobs and schedules outside of the caller's queues do not exist for the caller.
 #include "conformance/bench.h"
 
 namespace mainspring::conformance {
@@ -23,7 +23,7 @@ PutSchedule within_put(const Bench& bench, const std::string& name, const std::s
 
 TEST_SUITE_BEGIN("within");
 
-TEST_CASE("a lease outside cannot be finished, whoever knows its token") {
+TEST_CASE("a lease outside cannot be finished, even with its token") {
   Bench bench;
   const JobId id = bench.enqueue(bench.job("theirs"));
   const ClaimedJob job = bench.claim(1, {"theirs"}).at(0);
@@ -38,7 +38,7 @@ TEST_CASE("a lease outside cannot be finished, whoever knows its token") {
         std::vector{FinishStatus::not_found, FinishStatus::not_found});  // also once it has ended
 }
 
-TEST_CASE("a lease inside is finished, beside one that is outside") {
+TEST_CASE("a lease inside the scope is finished although another one is outside") {
   Bench bench;
   const JobId mine = bench.enqueue(bench.job("mine/too"));
   const JobId theirs = bench.enqueue(bench.job("theirs"));
@@ -63,7 +63,7 @@ TEST_CASE("a lease outside cannot be renewed") {
   CHECK(bench.renew(job).renewed.size() == 1);
 }
 
-TEST_CASE("jobs outside are neither cancelled nor retried, whatever their state") {
+TEST_CASE("jobs outside are neither cancelled nor retried, in any state") {
   Bench bench;
   const JobId waits = bench.enqueue(bench.job("theirs"));
   const JobId dead = bench.dead(bench.job("other"));
@@ -83,7 +83,7 @@ TEST_CASE("jobs outside are neither cancelled nor retried, whatever their state"
   CHECK(bench.state(mine) == JobState::available);
 }
 
-TEST_CASE("the refusal for a job outside is that for one that never was") {
+TEST_CASE("a job outside is refused like one that does not exist") {
   Bench bench;
   const JobId id = bench.enqueue(bench.job("theirs"));
   const auto told = bench.apply({Cancel{.id = id, .reason = "", .within = kAdmin},
@@ -94,7 +94,7 @@ TEST_CASE("the refusal for a job outside is that for one that never was") {
   CHECK(outside.message.find("theirs") == std::string::npos);
 }
 
-TEST_CASE("a redrive passes over what is outside, and its pages reach what lies behind") {
+TEST_CASE("a redrive skips jobs outside the scope, and its pages reach the jobs after them") {
   Bench bench;
   std::vector<JobId> mine, theirs;
   for (int i = 0; i < 3; ++i) {
@@ -119,7 +119,7 @@ TEST_CASE("a redrive passes over what is outside, and its pages reach what lies 
   CHECK(bench.one<RedriveResult>(redrive).redriven == 0);
 }
 
-TEST_CASE("lists show what is inside, in every state") {
+TEST_CASE("lists show only jobs inside the scope, in every state") {
   Bench bench;
   const JobId dead = bench.dead(bench.job("mine"));
   bench.dead(bench.job("theirs"));
@@ -132,7 +132,7 @@ TEST_CASE("lists show what is inside, in every state") {
   CHECK(bench.listed({.state = JobState::running, .within = kRead}) == std::vector<JobId>{waits});
 }
 
-TEST_CASE("schedules of jobs for other queues are not there") {
+TEST_CASE("schedules of jobs for other queues are not found") {
   Bench bench;
   bench.one<PutScheduleResult>(within_put(bench, "s", "theirs"));
   CHECK(bench.refused(RemoveSchedule{"s", kSchedule}) == ErrorCode::not_found);
@@ -147,7 +147,7 @@ TEST_CASE("schedules of jobs for other queues are not there") {
   CHECK(info->fired == 0);
 }
 
-TEST_CASE("a schedule is not taken over by one of the same name for another queue") {
+TEST_CASE("a schedule cannot be replaced by one of the same name for another queue") {
   Bench bench;
   bench.one<PutScheduleResult>(within_put(bench, "s", "theirs"));
   PutSchedule mine = within_put(bench, "s", "mine");
@@ -166,7 +166,7 @@ TEST_CASE("a schedule is not taken over by one of the same name for another queu
   bench.one<Done>(RemoveSchedule{"m", kSchedule});
 }
 
-TEST_CASE("a change that was kept out is not recorded, even if it is wanted") {
+TEST_CASE("a change refused by its scope is not recorded, even on request") {
   Bench bench;
   const JobId id = bench.enqueue(bench.job("theirs"));
   const ClaimedJob job = bench.claim(1, {"theirs"}).at(0);

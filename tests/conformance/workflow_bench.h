@@ -15,7 +15,7 @@ class WorkflowBench : public Bench {
  public:
   using Bench::Bench;
 
-  // A step of a job of its name's kind in queue "q"; `more` are further members, with a comma.
+  // A step with a job of the kind `name` in queue "q"; `more` has further members, with a comma.
   static std::string step(const std::string& name, const std::string& more = "") {
     return R"({"name":")" + name + R"(","job":{"queue":"q","kind":")" + name +
            R"(","max_attempts":1})" + more + "}";
@@ -35,7 +35,7 @@ class WorkflowBench : public Bench {
     return one<WorkflowStarted>(StartWorkflow{spec(steps, more)}).id;
   }
 
-  // -- what is there --------------------------------------------------------------------------
+  // -- reads ----------------------------------------------------------------------------------
   WorkflowInfo info(WorkflowId id) const {
     auto found = store->workflow(id);
     if (!found) FAIL("workflow " << id << ": " << found.error().message);
@@ -67,7 +67,7 @@ class WorkflowBench : public Bench {
 
   // -- the jobs of steps ----------------------------------------------------------------------
   // The kinds of all jobs that can be claimed, in order; they are claimed.
-  std::string begun() {
+  std::string started() {
     std::string out;
     for (const ClaimedJob& job : claim(1000)) {
       if (!out.empty()) out += ' ';
@@ -77,7 +77,7 @@ class WorkflowBench : public Bench {
     return out;
   }
   ClaimedJob& of(const std::string& kind) {
-    if (!running.contains(kind)) begun();
+    if (!running.contains(kind)) started();
     if (!running.contains(kind)) FAIL("no job of kind " << kind << " runs");
     return running[kind];
   }

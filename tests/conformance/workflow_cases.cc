@@ -1,5 +1,5 @@
-// What workflows promise: steps begin when what is before them has ended, each once, with what they
-// refer to.
+// What workflows promise: each step starts once, when its parents have ended, with the values that
+// it refers to.
 #include "conformance/workflow_bench.h"
 #include "workflow/step_rows.h"
 
@@ -7,18 +7,18 @@ namespace mainspring::conformance {
 namespace {
 
 TEST_SUITE("store: workflows") {
-  TEST_CASE("a chain goes on in the transaction that ends a step, and its end ends it") {
+  TEST_CASE("the next step of a chain starts in the transaction that ends a step") {
     WorkflowBench b;
     const WorkflowId id =
         b.start(b.step("a") + "," + b.step("b", b.after(R"("a")")), R"(,"result":{"$ref":"b.n"})");
     CHECK(b.effects().workflows.empty());
     CHECK(b.became_available("q"));
-    CHECK(b.begun() == "a");
+    CHECK(b.started() == "a");
     CHECK(b.states(id) == "a:running b:waiting");
     b.done("a");
     CHECK(b.became_available("q"));
     CHECK(b.states(id) == "a:completed b:running");
-    CHECK(b.begun() == "b");
+    CHECK(b.started() == "b");
     b.done("b", R"({"n":7})");
     CHECK(b.effects().workflows == std::vector<WorkflowId>{id});
     const WorkflowInfo info = b.info(id);
@@ -27,41 +27,41 @@ TEST_SUITE("store: workflows") {
     CHECK(info.completed == 2);
     CHECK(info.running == 0);
     CHECK(info.finished_at == b.wall());
-    CHECK(b.begun() == "");
+    CHECK(b.started() == "");
   }
 
-  TEST_CASE("WF-3: a join begins once, with the last of the steps before it") {
+  TEST_CASE("WF-3: a join starts once, when the last of its parents ends") {
     WorkflowBench b;
     const WorkflowId id = b.start(b.step("a") + "," + b.step("b") + "," + b.step("c") + "," +
                                   b.step("join", b.after(R"("a","b","c")")));
-    CHECK(b.begun() == "a b c");
+    CHECK(b.started() == "a b c");
     b.done("b");
     b.done("a");
-    CHECK(b.begun() == "");
+    CHECK(b.started() == "");
     b.done("c");
-    CHECK(b.begun() == "join");
+    CHECK(b.started() == "join");
     b.done("join");
     CHECK(b.state_of(id) == WorkflowState::completed);
     CHECK(b.stats().enqueued == 4);
   }
 
-  TEST_CASE("WF-3: parents that end in one batch begin their join once") {
+  TEST_CASE("WF-3: parents that end in one batch start their join once") {
     WorkflowBench b;
     b.start(b.step("a") + "," + b.step("b") + "," + b.step("join", b.after(R"("a","b")")));
-    CHECK(b.begun() == "a b");
+    CHECK(b.started() == "a b");
     Finish both{.worker = "w1", .results = {}};
     for (const char* kind : {"a", "b"})
       both.results.push_back({b.of(kind).id, b.of(kind).token, Complete{}});
     b.one<FinishResult>(both);
-    CHECK(b.begun() == "join");
+    CHECK(b.started() == "join");
     CHECK(b.stats().enqueued == 3);
   }
 
   TEST_CASE(
-      "a join is begun by parents that were before it in the batch, and claimed behind them") {
+      "a join starts when its parents end earlier in the batch, and can be claimed later in it") {
     WorkflowBench b;
     b.start(b.step("a") + "," + b.step("b", b.after(R"("a")")));
-    CHECK(b.begun() == "a");
+    CHECK(b.started() == "a");
     const Operation done =
         Finish{.worker = "w1", .results = {{b.of("a").id, b.of("a").token, Complete{}}}};
     const Operation claim = Claim{.worker = "w1", .queues = {"q"}, .kinds = {}, .max = 5};
@@ -70,7 +70,7 @@ TEST_SUITE("store: workflows") {
     CHECK(std::get<ClaimResult>(results[2]).jobs.size() == 1);
   }
 
-  TEST_CASE("args refer to the input and to results of steps before, which are kept") {
+  TEST_CASE("args can refer to the input and to saved results of earlier steps") {
     WorkflowBench b;
     const WorkflowId id =
         b.start(b.step("a") + R"(,{"name":"b","job":{"queue":"q","kind":"b","args":)"
@@ -86,7 +86,7 @@ TEST_SUITE("store: workflows") {
     CHECK(b.step_of(id, "a").result == R"({"price":12.50})");
   }
 
-  TEST_CASE("a reference to nothing fails its step, and says which") {
+  TEST_CASE("a reference to a missing value fails its step and is named") {
     WorkflowBench b;
     const WorkflowId id =
         b.start(b.step("a") +
@@ -98,23 +98,24 @@ TEST_SUITE("store: workflows") {
     CHECK(b.info(id).reason.find("step b") != std::string::npos);
   }
 
-  TEST_CASE("a step whose condition does not hold is skipped, and what has only such before it") {
+  TEST_CASE(
+      "a step with a false condition is skipped, and so are steps with only skipped parents") {
     WorkflowBench b;
     const WorkflowId id = b.start(
         b.step("a") + "," + b.step("yes", R"(,"if":{"ref":"a.n","equals":1})") + "," +
         b.step("no", R"(,"if":{"ref":"a.n","equals":1,"negate":true})") + "," +
-        b.step("behind", b.after(R"("no")")) + "," + b.step("both", b.after(R"("yes","no")")));
+        b.step("next", b.after(R"("no")")) + "," + b.step("both", b.after(R"("yes","no")")));
     b.done("a", R"({"n":1.0})");
-    CHECK(b.begun() == "yes");
-    CHECK(b.states(id) == "a:completed yes:running no:skipped behind:skipped both:waiting");
+    CHECK(b.started() == "yes");
+    CHECK(b.states(id) == "a:completed yes:running no:skipped next:skipped both:waiting");
     b.done("yes");
-    CHECK(b.begun() == "both");
+    CHECK(b.started() == "both");
     b.done("both");
     CHECK(b.state_of(id) == WorkflowState::completed);
     CHECK(b.info(id).skipped == 2);
   }
 
-  TEST_CASE("a list makes a job for each element, and the results come together in order") {
+  TEST_CASE("a list makes a job for each element, and collects their results in order") {
     WorkflowBench b;
     const WorkflowId id = b.start(
         R"({"name":"list","job":{"queue":"q","kind":"list"}},)"
@@ -130,7 +131,7 @@ TEST_SUITE("store: workflows") {
         "list:completed each:running sum:waiting each[0]:running each[1]:running each[2]:running");
     CHECK(b.finish(jobs[2], Complete{"30"}) == FinishStatus::ok);
     CHECK(b.finish(jobs[0], Complete{"10"}) == FinishStatus::ok);
-    CHECK(b.begun() == "");
+    CHECK(b.started() == "");
     CHECK(b.finish(jobs[1], Complete{""}) == FinishStatus::ok);
     CHECK(b.of("sum").args == R"({"all":[10,null,30]})");
     b.done("sum");
@@ -138,19 +139,19 @@ TEST_SUITE("store: workflows") {
     CHECK(b.info(id).steps == 6);
   }
 
-  TEST_CASE("a list of nothing is done at once; what is no list fails") {
+  TEST_CASE("an empty list is done at once; a value that is no list fails") {
     WorkflowBench b;
     const std::string each =
         R"({"name":"each","each":{"$ref":"input"},"job":{"queue":"q","kind":"each"}},)" +
         b.step("then", b.after(R"("each")"));
     b.start(each, R"(,"input":[])");
-    CHECK(b.begun() == "then");
+    CHECK(b.started() == "then");
     const WorkflowId other = b.start(each, R"(,"input":{"a":1})");
     CHECK(b.state_of(other) == WorkflowState::failed);
     CHECK(b.info(other).reason.find("no array") != std::string::npos);
   }
 
-  TEST_CASE("a timer begins what is behind it when its time has come, also after a restart") {
+  TEST_CASE("a timer starts the steps after it when it is due, also after a restart") {
     WorkflowBench b;
     const WorkflowId id =
         b.start(R"({"name":"pause","sleep":"10m"},)" + b.step("then", b.after(R"("pause")")));
@@ -161,14 +162,13 @@ TEST_SUITE("store: workflows") {
     CHECK(b.store->agenda().next_workflow == b.wall() + minutes(1));
     b.advance(minutes(1));
     CHECK(b.wake() == 1);
-    CHECK(b.begun() == "then");
+    CHECK(b.started() == "then");
     CHECK(b.store->agenda().next_workflow == WallTime::never());
     b.done("then");
     CHECK(b.state_of(id) == WorkflowState::completed);
   }
 
-  TEST_CASE(
-      "signals are taken in the order in which they came, before or after their step begins") {
+  TEST_CASE("signals are taken in order of arrival, before or after their step starts") {
     WorkflowBench b;
     const WorkflowId id =
         b.start(R"({"name":"one","signal":"go"},{"name":"two","signal":"go","after":["one"]},)"
@@ -179,7 +179,7 @@ TEST_SUITE("store: workflows") {
     send("stop", "0");
     CHECK(b.states(id) == "one:running two:waiting no:completed");
     send("go", "1", "s-1");
-    send("go", "1", "s-1");  // said again: nothing
+    send("go", "1", "s-1");  // repeated: no effect
     CHECK(b.states(id) == "one:completed two:running no:completed");
     CHECK(b.step_of(id, "one").result == "1");
     const WorkflowId early =
@@ -209,20 +209,20 @@ TEST_SUITE("store: workflows") {
     CHECK(b.one<WorkflowStarted>(StartWorkflow{other}).id == first.id + 1);
   }
 
-  TEST_CASE("while it is paused no step begins, and what was held begins when it goes on") {
+  TEST_CASE("a paused workflow starts no step; held steps start when it is resumed") {
     WorkflowBench b;
     const WorkflowId id = b.start(b.step("a") + "," + b.step("b", b.after(R"("a")")));
-    b.begun();
+    b.started();
     CHECK(b.one<WorkflowInfo>(PauseWorkflow{id, true, {}}).paused);
     b.done("a");
-    CHECK(b.begun() == "");
+    CHECK(b.started() == "");
     b.reopen();
     CHECK(b.info(id).paused);
     CHECK_FALSE(b.one<WorkflowInfo>(PauseWorkflow{id, false, {}}).paused);
-    CHECK(b.begun() == "b");
+    CHECK(b.started() == "b");
   }
 
-  TEST_CASE("a step whose job lives says its state, its attempt, who has it, and by when it ends") {
+  TEST_CASE("a step with a live job shows its state, attempt, worker and deadline") {
     WorkflowBench b;
     const WorkflowId id =
         b.start(R"({"name":"a","deadline":"90s","job":{"queue":"q","kind":"a","timeout":"1m",)"
@@ -262,13 +262,13 @@ TEST_SUITE("store: workflows") {
     check(std::nullopt, 0, "", std::nullopt);
   }
 
-  TEST_CASE("one of any size is run, read and forked alike") {
+  TEST_CASE("workflows of any size are run, read and forked alike") {
     const int few = static_cast<int>(workflow::kMaxPackedSteps);
     struct Size {
       int steps;
       std::size_t input, args, asked;
     };
-    // At the edges of what is packed: the number of steps, the definitions, the input, the result.
+    // At the limits of packing: the number of steps, the definitions, the input, the result.
     for (const auto& [count, input, args, asked] :
          std::initializer_list<Size>{{few, 10, 10, 10},
                                      {few + 1, 10, 10, 10},
@@ -313,7 +313,7 @@ TEST_SUITE("store: workflows") {
     }
   }
 
-  TEST_CASE("steps are read in pages, jobs of a list behind the others") {
+  TEST_CASE("steps are read in pages, jobs of a list after the other steps") {
     WorkflowBench b;
     const WorkflowId id = b.start(b.step("a") + "," +
                                   R"({"name":"e","each":[1,2,3],"job":{"queue":"q","kind":"e"}},)" +
@@ -335,7 +335,7 @@ TEST_SUITE("store: workflows") {
     }
   }
 
-  TEST_CASE("a reason with any bytes in it harms no workflow") {
+  TEST_CASE("a reason may contain any bytes") {
     WorkflowBench b;
     const std::string said("core\0 \xff\xfe \"states\":[ dumped", 27);
     const WorkflowId id = b.start(b.step("a", R"(,"on_failure":"continue")") + "," + b.step("b") +
@@ -349,7 +349,7 @@ TEST_SUITE("store: workflows") {
     CHECK(b.states(id) == "a:failed b:failed c:skipped");
     CHECK(b.info(id).reason.find("core? ") != std::string::npos);
     const WorkflowId other = b.start(b.step("x") + "," + b.step("y"));
-    b.begun();
+    b.started();
     b.one<WorkflowInfo>(CancelWorkflow{.id = other, .reason = said});
     b.reopen();
     CHECK(b.state_of(other) != WorkflowState::running);
@@ -357,18 +357,18 @@ TEST_SUITE("store: workflows") {
     CHECK(b.store->verify()->problems.empty());
   }
 
-  TEST_CASE("a failed step may be gone on without") {
+  TEST_CASE("a workflow can continue without a failed step") {
     WorkflowBench b;
     const WorkflowId id =
         b.start(b.step("a", R"(,"on_failure":"continue")") + "," + b.step("b", b.after(R"("a")")));
     b.die("a");
-    CHECK(b.begun() == "b");
+    CHECK(b.started() == "b");
     b.done("b");
     CHECK(b.states(id) == "a:failed b:completed");
     CHECK(b.state_of(id) == WorkflowState::completed);
   }
 
-  TEST_CASE("a job of a step is not retried by hand, and its end is heard once") {
+  TEST_CASE("a job of a step cannot be retried by hand, and its end counts once") {
     WorkflowBench b;
     const WorkflowId id = b.start(b.step("a"));
     const ClaimedJob job = b.of("a");
@@ -379,7 +379,7 @@ TEST_SUITE("store: workflows") {
     CHECK(b.state(job.id) == JobState::dead);
   }
 
-  TEST_CASE("a terminal workflow goes when its retention has ended") {
+  TEST_CASE("a terminal workflow is pruned when its retention has ended") {
     StoreOptions options;
     options.retention_completed = hours(1);
     options.retention_dead = hours(5);
@@ -400,7 +400,7 @@ TEST_SUITE("store: workflows") {
     CHECK(b.store->workflow(bad).error().code == ErrorCode::not_found);
   }
 
-  TEST_CASE("lists of workflows go by name and state, newest first, in pages") {
+  TEST_CASE("lists of workflows filter by name and state, newest first, in pages") {
     WorkflowBench b;
     std::vector<WorkflowId> all;
     for (int i = 0; i < 5; ++i) all.push_back(b.start(b.step("a")));
@@ -418,7 +418,7 @@ TEST_SUITE("store: workflows") {
               ->workflows.size() == 4);
   }
 
-  TEST_CASE("a thousand steps in a row and a thousand beside each other end") {
+  TEST_CASE("a thousand steps in a row and a thousand in parallel end") {
     WorkflowBench b;
     std::string steps = b.step("s0");
     for (int i = 1; i < 300; ++i)
@@ -439,7 +439,7 @@ TEST_SUITE("store: workflows") {
     CHECK(b.info(wide).completed == 1002);
   }
 
-  TEST_CASE("what is pruned is gone for whatever comes behind it in the batch") {
+  TEST_CASE("a pruned workflow is gone for later operations of the batch") {
     WorkflowBench b;
     const WorkflowId id = b.start(b.step("a"));
     b.done("a");

@@ -1,4 +1,4 @@
-// What workflows promise when one that has ended is begun anew from a step.
+// What workflows promise when an ended one is restarted from a step (a fork).
 #include "conformance/workflow_bench.h"
 
 namespace mainspring::conformance {
@@ -6,7 +6,7 @@ namespace {
 
 using B = WorkflowBench;
 
-// a ▶ b ▶ c, and d behind a
+// a ▶ b ▶ c, and a ▶ d
 std::string four() {
   return B::step("a") + "," + B::step("b", B::after(R"("a")")) + "," +
          R"({"name":"c","job":{"queue":"q","kind":"c","max_attempts":1,)"
@@ -25,7 +25,7 @@ Error refusal(WorkflowBench& b, WorkflowId of, const std::string& step, Within w
 }
 
 TEST_SUITE("store: workflows forked") {
-  TEST_CASE("FORK-1: its step and what is behind it begin anew, all else is taken over") {
+  TEST_CASE("FORK-1: the chosen step and the steps after it start again, all others are kept") {
     WorkflowBench b;
     const WorkflowId old = b.start(four(), R"(,"input":{"x":1},"result":{"$ref":"c"},"key":"k")");
     b.done("a", R"({"n":1})");
@@ -37,7 +37,7 @@ TEST_SUITE("store: workflows forked") {
     CHECK(id > old);
     CHECK(b.states(id) == "a:completed b:running c:waiting d:completed");
     CHECK(b.became_available("q"));
-    CHECK(b.begun() == "b");
+    CHECK(b.started() == "b");
     CHECK(b.step_of(id, "a").taken_over);
     CHECK(b.step_of(id, "a").result == R"({"n":1})");
     CHECK(b.step_of(id, "a").job == b.step_of(old, "a").job);
@@ -58,7 +58,7 @@ TEST_SUITE("store: workflows forked") {
     CHECK(listed->workflows[0].forked_from == ForkedFrom{old, "b"});
   }
 
-  TEST_CASE("a fork may have another input, and a key that is its own") {
+  TEST_CASE("a fork may have another input and its own key") {
     WorkflowBench b;
     const WorkflowId old = b.start(four(), R"(,"input":{"x":1},"key":"k")");
     for (const char* kind : {"a", "b", "c", "d"}) b.done(kind, R"({"n":1})");
@@ -72,10 +72,10 @@ TEST_SUITE("store: workflows forked") {
     CHECK(b.of("c").args == R"({"b":1,"in":{"x":2}})");
     CHECK(b.info(first.id).input == R"({"x":2})");
     CHECK(b.info(first.id).key == "k-2");
-    CHECK(b.begun() == "");
+    CHECK(b.started() == "");
   }
 
-  TEST_CASE("FORK-2: what was taken over is never undone by the fork") {
+  TEST_CASE("FORK-2: a fork never undoes the steps that it kept") {
     WorkflowBench b;
     const WorkflowId old =
         b.start(B::step("a", B::undo("a")) + "," + B::step("b", B::after(R"("a")") + B::undo("b")) +
@@ -86,9 +86,9 @@ TEST_SUITE("store: workflows forked") {
     const WorkflowId id = fork(b, old, "b");
     b.done("b");
     b.die("c");
-    CHECK(b.begun() == "undo-b");
+    CHECK(b.started() == "undo-b");
     b.done("undo-b");
-    CHECK(b.begun() == "");
+    CHECK(b.started() == "");
     CHECK(b.state_of(id) == WorkflowState::undone);
     CHECK(b.states(id) == "a:completed b:undone c:failed");
     CHECK(b.states(old) == "a:completed b:completed c:completed");
@@ -96,7 +96,7 @@ TEST_SUITE("store: workflows forked") {
   }
 
   TEST_CASE(
-      "FORK-3: what its step waits for has to have ended well; the first that did not is named") {
+      "FORK-3: all parents of the chosen step must have completed; the first other is named") {
     WorkflowBench b;
     const WorkflowId old =
         b.start(B::step("a", B::undo("a")) + "," + B::step("b", B::after(R"("a")")) + "," +
@@ -114,13 +114,13 @@ TEST_SUITE("store: workflows forked") {
     }
     const WorkflowId id = fork(b, old, "a");
     CHECK(b.states(id) == "a:running b:waiting c:waiting");
-    // Of one that was not reached.
+    // For a step that was not reached.
     b.die("a");
     REQUIRE(b.state_of(id) == WorkflowState::failed);
     CHECK(refusal(b, id, "c").message.find(R"(fork from "a" instead)") != std::string::npos);
   }
 
-  TEST_CASE("steps beside it that did not end well begin anew, with what is behind them") {
+  TEST_CASE("parallel steps that failed start again, with the steps after them") {
     WorkflowBench b;
     const WorkflowId old = b.start(
         B::step("a") + "," + B::step("u", B::undo("u")) + "," + B::step("v", B::after(R"("u")")) +
@@ -131,12 +131,12 @@ TEST_SUITE("store: workflows forked") {
     REQUIRE(b.states(old) == "a:completed u:undone v:completed c:failed end:skipped");
     const WorkflowId id = fork(b, old, "c");
     CHECK(b.states(id) == "a:completed u:running v:waiting c:running end:waiting");
-    CHECK(b.begun() == "u c");
+    CHECK(b.started() == "u c");
     for (const char* kind : {"u", "c", "v", "end"}) b.done(kind);
     CHECK(b.state_of(id) == WorkflowState::completed);
   }
 
-  TEST_CASE("FORK-4: only of one that has ended: what may still be undone is no ground") {
+  TEST_CASE("FORK-4: only an ended workflow can be forked, not one that may still be undone") {
     WorkflowBench b;
     const WorkflowId old = b.start(four());
     CHECK(refusal(b, old, "a").code == ErrorCode::conflict);
@@ -155,7 +155,7 @@ TEST_SUITE("store: workflows forked") {
     CHECK(b.states(fork(b, parked, "a")) == "a:running b:waiting");
   }
 
-  TEST_CASE("a list is taken over as a whole, or begun anew as a whole") {
+  TEST_CASE("a list is kept as a whole, or started again as a whole") {
     WorkflowBench b;
     const std::string steps =
         R"({"name":"each","each":{"$ref":"input"},"job":{"queue":"q","kind":"each",)"
@@ -185,7 +185,7 @@ TEST_SUITE("store: workflows forked") {
     CHECK(b.state_of(some) == WorkflowState::completed);
   }
 
-  TEST_CASE("a list of which a job was undone begins anew") {
+  TEST_CASE("a list with an undone job starts again") {
     WorkflowBench b;
     const WorkflowId old = b.start(R"({"name":"e","each":[1,2],"job":{"queue":"q","kind":"e",)"
                                    R"("max_attempts":1},"undo":{"queue":"q","kind":"un"}},)" +
@@ -199,42 +199,42 @@ TEST_SUITE("store: workflows forked") {
     CHECK(b.states(fork(b, old, "e")) == "e:running x:waiting e[0]:running e[1]:running");
   }
 
-  TEST_CASE("a step that was skipped stays so, and does not let those behind it begin alone") {
+  TEST_CASE("a skipped step stays skipped, and the steps after it do not start alone") {
     WorkflowBench b;
     const WorkflowId old =
         b.start(B::step("a") + "," + B::step("no", R"(,"if":{"ref":"a.go"})") + "," +
-                B::step("behind", B::after(R"("no")")) + "," + B::step("end", B::after(R"("a")")));
+                B::step("next", B::after(R"("no")")) + "," + B::step("end", B::after(R"("a")")));
     b.done("a", "{}");
     b.done("end");
-    REQUIRE(b.states(old) == "a:completed no:skipped behind:skipped end:completed");
-    const WorkflowId id = fork(b, old, "behind");
-    CHECK(b.states(id) == "a:completed no:skipped behind:skipped end:completed");
+    REQUIRE(b.states(old) == "a:completed no:skipped next:skipped end:completed");
+    const WorkflowId id = fork(b, old, "next");
+    CHECK(b.states(id) == "a:completed no:skipped next:skipped end:completed");
     CHECK(b.state_of(id) == WorkflowState::completed);
     CHECK(b.info(id).skipped == 2);
-    // From the one that was skipped it is asked again.
-    CHECK(b.states(fork(b, old, "a")) == "a:running no:waiting behind:waiting end:waiting");
+    // A fork from an earlier step evaluates the condition again.
+    CHECK(b.states(fork(b, old, "a")) == "a:running no:waiting next:waiting end:waiting");
   }
 
-  TEST_CASE("a failed step that its workflow went on without is taken over as it is") {
+  TEST_CASE("a failed step with on_failure continue is kept as it is") {
     WorkflowBench b;
     const WorkflowId old = b.start(B::step("a", R"(,"on_failure":"continue")") + "," +
                                    B::step("b", B::after(R"("a")")) + "," +
                                    B::step("c", R"(,"on_failure":"continue")"));
     b.die("a");
-    b.begun();
+    b.started();
     b.one<WorkflowInfo>(CancelWorkflow{old, "", {}});
     b.die("b");
     b.die("c");
     REQUIRE(b.states(old) == "a:failed b:failed c:failed");
     const WorkflowId id = fork(b, old, "b");
-    CHECK(b.states(id) == "a:failed b:running c:running");  // c ended when all was over
+    CHECK(b.states(id) == "a:failed b:running c:running");  // c ended after the workflow
     CHECK(b.info(id).failed == 1);
     b.done("b");
     b.done("c");
     CHECK(b.state_of(id) == WorkflowState::completed);
   }
 
-  TEST_CASE("signals and timers that were taken over are; those behind its step are waited for") {
+  TEST_CASE("kept signals and timers are not repeated; those after the chosen step are") {
     WorkflowBench b;
     const WorkflowId old =
         b.start(R"({"name":"one","signal":"go"},{"name":"two","signal":"go","after":["one"]},)"
@@ -257,7 +257,7 @@ TEST_SUITE("store: workflows forked") {
     CHECK(b.step_of(id, "two").result == "3");
   }
 
-  TEST_CASE("whoever may not touch its queues finds nothing to fork, or may not make its jobs") {
+  TEST_CASE("without access to its queues a workflow is not found, or its jobs are forbidden") {
     WorkflowBench b;
     const WorkflowId old = b.start(B::step("a"));
     b.done("a");
@@ -268,10 +268,10 @@ TEST_SUITE("store: workflows forked") {
     CHECK(refusal(b, old, "a", within("enqueue=other admin")).code == ErrorCode::forbidden);
     CHECK(b.stats().enqueued == 1);
     b.one<WorkflowStarted>(ForkWorkflow{old, "a", {}, "", within("enqueue=q admin=q")});
-    CHECK(b.begun() == "a");
+    CHECK(b.started() == "a");
   }
 
-  TEST_CASE("a workflow of many steps is forked in one go, and outlives the one that it is of") {
+  TEST_CASE("a workflow of many steps is forked in one batch, and the fork outlives its original") {
     StoreOptions options;
     options.retention_completed = hours(1);
     WorkflowBench b(options);

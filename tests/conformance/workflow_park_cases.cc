@@ -1,5 +1,5 @@
-// Conformance: a step that fails parks its workflow, by `on_failure` park, and somebody has it
-// tried again, takes it as done, or has all undone.
+// Conformance: a failed step with `on_failure` park parks its workflow. An operator then retries
+// the step, marks it as done, or undoes the workflow.
 #include <doctest/doctest.h>
 
 #include "api/step_key.h"
@@ -14,7 +14,7 @@ using std::chrono::seconds;
 
 const std::string kPark = R"(,"on_failure":"park")";
 
-// a, then b that parks, then c; beside them d, that nobody waits for.
+// a, then b that parks, then c; in parallel d, which has no successor.
 std::string workflow_park_four() {
   return B::step("a", B::undo("a")) + "," +
          B::step("b", B::after(R"("a")") + kPark + B::undo("b")) + "," +
@@ -31,7 +31,7 @@ WorkflowInfo by_hand(WorkflowBench& b, WorkflowId id, const std::string& step = 
 }
 
 TEST_SUITE("workflows that a step parks") {
-  TEST_CASE("a step that fails parks: nothing is undone, and tried again it has its key again") {
+  TEST_CASE("a failed step parks: nothing is undone, and its retry has the same key") {
     WorkflowBench b;
     const WorkflowId id = b.start(workflow_park_four());
     b.done("a");
@@ -58,7 +58,7 @@ TEST_SUITE("workflows that a step parks") {
     CHECK(b.info(id).completed == 4);
   }
 
-  TEST_CASE("while it is parked what runs ends, what would begin is held, and signals are taken") {
+  TEST_CASE("while parked, running steps end, no step starts, and signals are taken") {
     WorkflowBench b;
     const WorkflowId id =
         b.start(b.step("x", kPark) + "," + b.step("y") + "," + b.step("z", b.after(R"("y")")) +
@@ -66,23 +66,23 @@ TEST_SUITE("workflows that a step parks") {
                 b.step("last", b.after(R"("t","s")")));
     b.die("x");
     b.done("y");
-    CHECK(b.begun() == "");
+    CHECK(b.started() == "");
     CHECK(b.states(id) == "x:failed y:completed z:waiting t:running s:running last:waiting");
     b.advance(seconds(6));
     CHECK(b.wake() == 1);
     b.one<Done>(SignalWorkflow{id, "go", "", "1", {}});
     b.reopen();
-    CHECK(b.begun() == "");
+    CHECK(b.started() == "");
     CHECK(b.states(id) == "x:failed y:completed z:waiting t:completed s:completed last:waiting");
     retry(b, id);
-    b.begun();
+    b.started();
     for (const std::string kind : {"z", "last"}) b.done(kind);
     CHECK(b.state_of(id) == WorkflowState::running);
     b.done("x");
     CHECK(b.state_of(id) == WorkflowState::completed);
   }
 
-  TEST_CASE("taken as done by hand, with what it answered, it is undone as others when one fails") {
+  TEST_CASE("a step marked as done with a result is undone like others when a later step fails") {
     WorkflowBench b;
     const WorkflowId id = b.start(b.step("a", kPark + b.undo("a")) + "," +
                                   R"({"name":"c","job":{"queue":"q","kind":"c","max_attempts":1,)"
@@ -99,7 +99,7 @@ TEST_SUITE("workflows that a step parks") {
     CHECK(b.state_of(id) == WorkflowState::undone);
   }
 
-  TEST_CASE("the last step, taken as done by hand, completes its workflow") {
+  TEST_CASE("marking the last step as done completes its workflow") {
     WorkflowBench b;
     const WorkflowId id = b.start(b.step("a", kPark), R"(,"result":{"$ref":"a"})");
     b.die("a");
@@ -118,7 +118,7 @@ TEST_SUITE("workflows that a step parks") {
     CHECK(b.state_of(id) == WorkflowState::parked);
   }
 
-  TEST_CASE("it goes on when none is left that parked it") {
+  TEST_CASE("it continues when the last step that parked it is resolved") {
     WorkflowBench b;
     const WorkflowId id = b.start(b.step("x", kPark) + "," + b.step("y", kPark) + "," +
                                   b.step("z", b.after(R"("x")")));
@@ -127,14 +127,14 @@ TEST_SUITE("workflows that a step parks") {
     CHECK(b.info(id).failed == 2);
     CHECK(by_hand(b, id, "x").state == WorkflowState::parked);
     b.reopen();
-    CHECK(b.begun() == "");
+    CHECK(b.started() == "");
     CHECK(retry(b, id, "y").state == WorkflowState::running);
     b.done("y");
     b.die("z");
     CHECK(b.state_of(id) == WorkflowState::failed);
   }
 
-  TEST_CASE("cancelled, late, or with another step that fails it is undone") {
+  TEST_CASE("a parked workflow is undone by a cancel, a deadline or another failed step") {
     for (const int how : {0, 1, 2}) {
       CAPTURE(how);
       WorkflowBench b;
@@ -153,18 +153,18 @@ TEST_SUITE("workflows that a step parks") {
         b.done("undo-d");
       }
       b.done("undo-a");
-      CHECK(b.begun() == "");
+      CHECK(b.started() == "");
       CHECK(b.state_of(id) == (how == 0 ? WorkflowState::cancelled : WorkflowState::undone));
       CHECK(b.refused(RetryWorkflow{.id = id}) == ErrorCode::conflict);
     }
   }
 
-  TEST_CASE("WF-2: what may have been done once is undone, though the job tried again says no") {
+  TEST_CASE("WF-2: a step that may have taken effect is undone, even if its retry fails") {
     WorkflowBench b;
     const WorkflowId id = b.start(workflow_park_four());
     b.done("a");
-    b.begun();
-    b.end("b", CancelJob{""});  // while it ran: nobody knows
+    b.started();
+    b.end("b", CancelJob{""});  // while it ran: its effects are unknown
     CHECK(b.state_of(id) == WorkflowState::parked);
     retry(b, id);
     b.die("b");
@@ -176,7 +176,7 @@ TEST_SUITE("workflows that a step parks") {
     CHECK(b.state_of(id) == WorkflowState::cancelled);
   }
 
-  TEST_CASE("a deadline counts from when the step was tried again") {
+  TEST_CASE("a deadline counts from the retry of the step") {
     WorkflowBench b;
     const WorkflowId id = b.start(b.step("a", kPark + R"(,"deadline":"10s")"));
     b.die("a");
@@ -192,7 +192,7 @@ TEST_SUITE("workflows that a step parks") {
     CHECK(b.info(id).reason == "step a: it was not done by its deadline");
   }
 
-  TEST_CASE("of `each` the jobs that failed are tried again, with their elements") {
+  TEST_CASE("the failed jobs of an `each` step are retried, with their elements") {
     WorkflowBench b;
     const WorkflowId id =
         b.start(R"({"name":"e","each":[5,6,7],"on_failure":"park","job":{"queue":"q","kind":"e",)"
@@ -216,19 +216,19 @@ TEST_SUITE("workflows that a step parks") {
     CHECK(b.state_of(id) == WorkflowState::completed);
   }
 
-  TEST_CASE("tried again while it is paused, the step begins when the pause ends") {
+  TEST_CASE("a step retried during a pause starts when the pause ends") {
     WorkflowBench b;
     const WorkflowId id = b.start(b.step("a", kPark));
     b.die("a");
     b.one<WorkflowInfo>(PauseWorkflow{id, true, {}});
     CHECK(retry(b, id).state == WorkflowState::running);
-    CHECK(b.begun() == "");
+    CHECK(b.started() == "");
     b.one<WorkflowInfo>(PauseWorkflow{id, false, {}});
     b.done("a");
     CHECK(b.state_of(id) == WorkflowState::completed);
   }
 
-  TEST_CASE("one that cannot begin parks again") {
+  TEST_CASE("a step that cannot start parks again") {
     WorkflowBench b;
     const WorkflowId id =
         b.start(b.step("a") + R"(,{"name":"c","on_failure":"park","job":{"queue":"q","kind":"c",)"
@@ -239,7 +239,7 @@ TEST_SUITE("workflows that a step parks") {
     CHECK(by_hand(b, id, "c").state == WorkflowState::completed);
   }
 
-  TEST_CASE("a list that nobody could make is taken as done with what somebody says it is") {
+  TEST_CASE("a list that cannot be built can be marked as done with a given result") {
     WorkflowBench b;
     const WorkflowId id =
         b.start(b.step("a") + R"(,{"name":"e","each":{"$ref":"a.parts"},"on_failure":"park",)"
@@ -252,7 +252,7 @@ TEST_SUITE("workflows that a step parks") {
     CHECK(b.of("c").args == R"({"of":[1,2]})");
   }
 
-  TEST_CASE("a result is not taken for a workflow that is a step, and nothing happens to it") {
+  TEST_CASE("a result for a child workflow's step is refused and changes nothing") {
     WorkflowBench b;
     const WorkflowId id = b.start(R"({"name":"sub","workflow":{"name":"v","steps":[)" +
                                   b.step("x", kPark) + "]}}," + b.step("y", kPark));
@@ -264,7 +264,7 @@ TEST_SUITE("workflows that a step parks") {
     CHECK(by_hand(b, id).state == WorkflowState::completed);
   }
 
-  TEST_CASE("a child that is parked shows in its parent, and goes on by a retry of either") {
+  TEST_CASE("a parked child shows in its parent, and a retry of either continues it") {
     for (const bool of_parent : {true, false}) {
       CAPTURE(of_parent);
       WorkflowBench b;
@@ -284,7 +284,7 @@ TEST_SUITE("workflows that a step parks") {
     }
   }
 
-  TEST_CASE("a parked child of one that is undone is undone, and not waited for for ever") {
+  TEST_CASE("a parked child is undone with its parent, which does not wait forever") {
     WorkflowBench b;
     const WorkflowId id =
         b.start(R"({"name":"sub","workflow":{"name":"v","steps":[)" + b.step("w", b.undo("w")) +
@@ -298,7 +298,7 @@ TEST_SUITE("workflows that a step parks") {
     CHECK(b.state_of(id) == WorkflowState::failed);
   }
 
-  TEST_CASE("a workflow that was undone is a step that is begun anew as another workflow") {
+  TEST_CASE("a retry of a step whose child workflow was undone starts a new child workflow") {
     WorkflowBench b;
     const WorkflowId id =
         b.start(R"({"name":"sub","on_failure":"park","workflow":{"name":"v",)"

@@ -1,5 +1,5 @@
-// Workflows at scale over the SQLite store: the end of a step costs the same in one of 10,000 steps
-// and beside 10,000 others, and the memory for those that are open is bounded.
+// Workflows at scale over the SQLite store: the end of a step costs the same in a workflow of
+// 10,000 steps and among 10,000 workflows, and the memory of open workflows is bounded.
 #include <algorithm>
 #include <fstream>
 
@@ -13,7 +13,7 @@ using namespace scale_testing;
 constexpr int kSteps = static_cast<int>(kMaxWorkflowSteps);
 constexpr int kWorkflows = 10'000;
 constexpr int kAtOnce = 10;
-// What 10,000 small workflows may take up in memory, with the 30,000 jobs below them.
+// The memory bound of 10,000 small workflows with their 30,000 jobs.
 constexpr std::int64_t kMaxGrowth = 96 << 20;
 
 StepSpec step(int number, std::vector<std::string> after = {}) {
@@ -22,7 +22,7 @@ StepSpec step(int number, std::vector<std::string> after = {}) {
   return out;
 }
 
-// One step behind the other.
+// A chain of steps.
 WorkflowSpec chain(int steps) {
   WorkflowSpec spec{.name = "chain"};
   for (int i = 0; i < steps; ++i) {
@@ -33,7 +33,7 @@ WorkflowSpec chain(int steps) {
   return spec;
 }
 
-// All beside each other, and one that waits for all.
+// Parallel steps, and one that waits for all of them.
 WorkflowSpec fan(int steps) {
   WorkflowSpec spec{.name = "fan"};
   std::vector<std::string> all;
@@ -81,7 +81,7 @@ TEST_CASE("the end of a step costs the same in a chain of 10,000 steps as in one
   Meter meter;
   Place p("long_chain");
   const WorkflowId small = start(p, chain(100));
-  (void)ends_of(meter, p, kAtOnce);  // what is prepared once, is
+  (void)ends_of(meter, p, kAtOnce);  // prepares all statements
   const Counted few = ends_of(meter, p, kAtOnce);
   drain(p);
   CHECK(state_of(p, small) == WorkflowState::completed);
@@ -92,7 +92,7 @@ TEST_CASE("the end of a step costs the same in a chain of 10,000 steps as in one
   CHECK(state_of(p, large) == WorkflowState::completed);
 }
 
-TEST_CASE("10,000 steps beside each other end, and the one that waits for all begins once") {
+TEST_CASE("10,000 parallel steps end, and the step that waits for all starts once") {
   Meter meter;
   Place p("wide_fan");
   const WorkflowId small = start(p, fan(100));
@@ -110,7 +110,7 @@ TEST_CASE("10,000 steps beside each other end, and the one that waits for all be
   CHECK(info->completed == kSteps);
 }
 
-TEST_CASE("10,000 workflows at once are in bounded memory, and each ends") {
+TEST_CASE("10,000 workflows at once need bounded memory, and each ends") {
   Meter meter;
   Place p("many_workflows");
   const auto costs = [&] {

@@ -1,4 +1,4 @@
-// What workflows promise when something fails: what was done is undone, in reverse, once.
+// What workflows promise after a failure: completed steps are undone, in reverse order, once.
 #include "api/step_key.h"
 #include "conformance/workflow_bench.h"
 
@@ -22,80 +22,80 @@ TEST_SUITE("store: workflows undone") {
     b.die("c");
     CHECK(b.effects().workflows == std::vector<WorkflowId>{id});
     CHECK(b.state_of(id) == WorkflowState::undoing);
-    CHECK(b.begun() == "undo-b");
+    CHECK(b.started() == "undo-b");
     b.done("undo-b");
-    CHECK(b.begun() == "undo-a");
+    CHECK(b.started() == "undo-a");
     CHECK(b.of("undo-a").args == R"({"step":"a","args":{},"result":{"n":1}})");
     b.done("undo-a");
-    CHECK(b.begun() == "");
+    CHECK(b.started() == "");
     CHECK(b.state_of(id) == WorkflowState::undone);
     CHECK(b.states(id) == "a:undone b:undone c:failed");
     CHECK(b.info(id).reason == "step c: dead: broken: it is broken");
     CHECK(b.info(id).undone == 2);
   }
 
-  TEST_CASE("WF-2: a step of which nobody knows what it did is undone, too") {
+  TEST_CASE("WF-2: a step whose effects are unknown is undone, too") {
     WorkflowBench b;
     const WorkflowId id = b.start(three());
     b.done("a");
     b.done("b");
     (void)b.of("c");
-    b.advance(minutes(10));  // its worker is not heard of any more
+    b.advance(minutes(10));  // its worker is gone
     CHECK(b.rescue() == 1);
     CHECK(b.state_of(id) == WorkflowState::undoing);
-    CHECK(b.begun() == "undo-c");
+    CHECK(b.started() == "undo-c");
     b.done("undo-c");
     b.done("undo-b");
     b.done("undo-a");
     CHECK(b.state_of(id) == WorkflowState::undone);
   }
 
-  TEST_CASE("a step that says itself that it failed is undone where its definition asks for it") {
+  TEST_CASE("a step that reports its failure is undone only if its definition asks for it") {
     WorkflowBench b;
     b.start(three(R"(,"undo_if_failed":true)"));
     b.done("a");
     b.done("b");
     b.die("c");
-    CHECK(b.begun() == "undo-c");
+    CHECK(b.started() == "undo-c");
   }
 
-  TEST_CASE("what runs beside a failed step is told to stop, and undone when it has ended") {
+  TEST_CASE("steps parallel to a failed one get a cancel request, and are undone once they ended") {
     WorkflowBench b;
     const WorkflowId id = b.start(b.step("a", b.undo("a")) + "," + b.step("b", b.undo("b")) + "," +
                                   b.step("c", b.undo("c")));
-    CHECK(b.begun() == "a b c");
+    CHECK(b.started() == "a b c");
     b.die("a");
     CHECK(b.get(b.of("b").id).cancel_requested);
-    CHECK(b.begun() == "");
-    b.done("b");  // it was done before it heard
-    CHECK(b.begun() == "");
+    CHECK(b.started() == "");
+    b.done("b");  // completed before it got the cancel request
+    CHECK(b.started() == "");
     b.end("c", CancelJob{""});  // in the middle of it
-    CHECK(b.begun() == "undo-c");
+    CHECK(b.started() == "undo-c");
     b.done("undo-c");
-    CHECK(b.begun() == "undo-b");
+    CHECK(b.started() == "undo-b");
     b.done("undo-b");
     CHECK(b.state_of(id) == WorkflowState::undone);
     CHECK(b.states(id) == "a:failed b:undone c:undone");
   }
 
-  TEST_CASE("a job that has not begun is cancelled with its workflow, and needs no undo") {
+  TEST_CASE("a job that has not started is cancelled with its workflow and needs no undo") {
     WorkflowBench b;
     const WorkflowId id = b.start(b.step("a", b.undo("a")) + "," + b.step("b", b.undo("b")));
     const auto first = b.claim(1);
     REQUIRE(first.size() == 1);
     CHECK(b.finish(first[0], Dead{"broken", ""}) == FinishStatus::ok);
-    CHECK(b.begun() == "");
+    CHECK(b.started() == "");
     CHECK(b.state_of(id) == WorkflowState::failed);
     CHECK(b.count(JobState::cancelled) == 1);
   }
 
-  TEST_CASE("undone all at once where the order does not matter") {
+  TEST_CASE("steps are undone in parallel if the order does not matter") {
     WorkflowBench b;
     const WorkflowId id = b.start(three(), R"(,"undo_order":"parallel")");
     b.done("a");
     b.done("b");
     b.die("c");
-    CHECK(b.begun() == "undo-b undo-a");
+    CHECK(b.started() == "undo-b undo-a");
     b.done("undo-a");
     CHECK(b.state_of(id) == WorkflowState::undoing);
     b.done("undo-b");
@@ -103,7 +103,7 @@ TEST_SUITE("store: workflows undone") {
   }
 
   TEST_CASE(
-      "WF-2: an undo that dies parks its workflow and alarms; it is tried again, or by hand") {
+      "WF-2: a dead undo parks its workflow with an alarm, until a retry or a result by hand") {
     WorkflowBench b;
     const WorkflowId id = b.start(three());
     b.done("a");
@@ -114,23 +114,23 @@ TEST_SUITE("store: workflows undone") {
     REQUIRE(b.effects().alarms.size() == 1);
     CHECK(b.effects().alarms[0].find("step b: its undo: dead: broken: it is broken") !=
           std::string::npos);
-    CHECK(b.begun() == "");
+    CHECK(b.started() == "");
     CHECK(b.step_of(id, "b").state == StepState::undo_failed);
     CHECK(b.step_of(id, "b").reason == "its undo: dead: broken: it is broken");
     CHECK(b.refused(RetryWorkflow{id, "a", false, {}}) == ErrorCode::not_found);
     CHECK(b.one<WorkflowInfo>(RetryWorkflow{id, "", false, {}}).state == WorkflowState::undoing);
-    CHECK(b.begun() == "undo-b");
+    CHECK(b.started() == "undo-b");
     b.die("undo-b");
     CHECK(b.state_of(id) == WorkflowState::parked);
     b.reopen();
     CHECK(b.one<WorkflowInfo>(RetryWorkflow{id, "b", true, {}}).undone == 1);
-    CHECK(b.begun() == "undo-a");
+    CHECK(b.started() == "undo-a");
     b.done("undo-a");
     CHECK(b.state_of(id) == WorkflowState::undone);
     CHECK(b.refused(RetryWorkflow{id, "", false, {}}) == ErrorCode::conflict);
   }
 
-  TEST_CASE("WF-2: all jobs that undo a step have one idempotency key, made of the step's own") {
+  TEST_CASE("WF-2: all undo jobs of a step have one idempotency key, derived from the step's key") {
     WorkflowBench b;
     const WorkflowId id = b.start(three());
     const std::string key = step_key_of(b.of("a").headers);
@@ -153,8 +153,7 @@ TEST_SUITE("store: workflows undone") {
     CHECK(step_key_of(b.of("a").headers) != key);
   }
 
-  TEST_CASE(
-      "the key of a step is beside the headers that its job asks for, and its reply has none") {
+  TEST_CASE("the key of a step is added to the headers of its job, and its reply has none") {
     WorkflowBench b;
     b.start(R"({"name":"e","each":[5,6],"job":{"queue":"q","kind":"e","headers":{"t":"1"},)"
             R"("reply_to":"answers"}})");
@@ -170,7 +169,7 @@ TEST_SUITE("store: workflows undone") {
     WorkflowBench b;
     const WorkflowId id = b.start(three());
     b.done("a");
-    b.begun();
+    b.started();
     CHECK(b.one<WorkflowInfo>(CancelWorkflow{id, "not wanted", {}}).state ==
           WorkflowState::undoing);
     CHECK(b.get(b.of("b").id).cancel_requested);
@@ -193,7 +192,7 @@ TEST_SUITE("store: workflows undone") {
     CHECK(b.refused(PauseWorkflow{id, true, {}}) == ErrorCode::conflict);
   }
 
-  TEST_CASE("a step that is not done by its deadline has failed, and late answers are not taken") {
+  TEST_CASE("a step that is not done by its deadline has failed, and late answers are ignored") {
     WorkflowBench b;
     const WorkflowId id = b.start(b.step("a", R"(,"deadline":"1s")" + b.undo("a")) + "," +
                                   b.step("b", b.after(R"("a")")));
@@ -209,7 +208,7 @@ TEST_SUITE("store: workflows undone") {
     CHECK(b.get(late.id).reason.find("deadline") != std::string::npos);
     CHECK(b.finish(late, Complete{"1"}) == FinishStatus::stale);
     CHECK(b.states(id) == "a:undoing b:skipped");
-    CHECK(b.begun() == "undo-a");
+    CHECK(b.started() == "undo-a");
     b.done("undo-a");
     CHECK(b.state_of(id) == WorkflowState::undone);
   }
@@ -223,7 +222,7 @@ TEST_SUITE("store: workflows undone") {
     CHECK(b.info(id).deadline_at == b.wall() + hours(1));
     b.advance(hours(1));
     CHECK(b.wake() == 1);
-    CHECK(b.begun() == "undo-a");
+    CHECK(b.started() == "undo-a");
     b.done("undo-a");
     CHECK(b.state_of(id) == WorkflowState::undone);
     CHECK(b.store->agenda().next_workflow == WallTime::never());
@@ -247,19 +246,19 @@ TEST_SUITE("store: workflows undone") {
     CHECK(b.state_of(id) == WorkflowState::undone);
   }
 
-  TEST_CASE("undoing waits while it is paused") {
+  TEST_CASE("a pause stops undoing") {
     WorkflowBench b;
     const WorkflowId id = b.start(three());
     b.done("a");
-    b.begun();
+    b.started();
     b.one<WorkflowInfo>(PauseWorkflow{id, true, {}});
     b.die("b");
-    CHECK(b.begun() == "");
+    CHECK(b.started() == "");
     b.one<WorkflowInfo>(PauseWorkflow{id, false, {}});
-    CHECK(b.begun() == "undo-a");
+    CHECK(b.started() == "undo-a");
   }
 
-  TEST_CASE("an undo goes on after a restart where it was") {
+  TEST_CASE("an undo continues after a restart where it was") {
     WorkflowBench b;
     const WorkflowId id = b.start(three());
     b.done("a");
@@ -268,7 +267,7 @@ TEST_SUITE("store: workflows undone") {
     const ClaimedJob job = b.of("undo-b");
     b.reopen();
     CHECK(b.finish(job, Complete{}) == FinishStatus::ok);
-    CHECK(b.begun() == "undo-a");
+    CHECK(b.started() == "undo-a");
     b.done("undo-a");
     CHECK(b.state_of(id) == WorkflowState::undone);
     CHECK(b.stats().enqueued == 5);

@@ -45,7 +45,7 @@ JobId id_of(const Json& request) {
   return std::stoll(string_of(request, "id"));
 }
 
-// What one case opened. Calls come from several threads.
+// The objects opened by one case. Calls come from several threads.
 class Case {
  public:
   static Result<std::unique_ptr<Case>> open(const std::string& url, const Json& options) {

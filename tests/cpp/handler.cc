@@ -139,7 +139,7 @@ Result<void> Acting::go_on(const std::string& name, const Json& value) {
     const bool told = context_.stop_requested();
     runs_.note(run_, Object().string("stop", told ? to_string(context_.stop_reason()) : "").text());
   } else if (name == "block_ms") {
-    std::binary_semaphore never(0);  // a handler that heeds nothing
+    std::binary_semaphore never(0);  // a handler that ignores everything
     (void)never.try_acquire_for(std::chrono::milliseconds(value.GetInt()));
   } else if (name == "progress") {
     context_.progress(value[0].GetDouble(), value[1].GetString());

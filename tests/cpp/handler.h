@@ -1,4 +1,4 @@
-// Runs the actions that a conformance case wants of a handler, and keeps notes of them.
+// Runs the handler actions of a conformance case and keeps notes of them.
 #pragma once
 
 #include <condition_variable>
@@ -12,7 +12,7 @@
 
 namespace conformance {
 
-// What the runs of one worker's handlers did.
+// The runs of one worker's handlers.
 class Runs {
  public:
   struct Run {
@@ -38,7 +38,7 @@ class Gates {
  public:
   void open(const std::string& gate);
   void close();
-  // False: the handler was told to stop before the gate opened.
+  // False: the handler received a stop request before the gate opened.
   bool wait(const std::string& gate, const std::stop_token& stop);
   // Until a stop, or the end of the time or of the case.
   void wait_stop(mainspring::Duration limit, const std::stop_token& stop);

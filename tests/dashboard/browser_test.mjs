@@ -8,6 +8,7 @@ import { join } from "node:path";
 
 import { FLOWS } from "./flows.mjs";
 import { call, check, fill, jobFolders, open, ready, results, setUp, startServer, stopServer, violations } from "./support.mjs";
+import { tasks } from "./tasks.mjs";
 
 const [work, mainspring, ...storeOptions] = process.argv.slice(2);
 const t = setUp(work, mainspring, storeOptions);
@@ -34,6 +35,8 @@ async function sweep(url, ids) {
       const label = `${name || "overview"} at ${width}, ${scheme}`;
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       check(wide <= 0, `${label}: the page is ${wide} pixels wider than the screen`);
+      const cut = await page.locator(".table-frame").evaluateAll((all) => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.scrollWidth - one.clientWidth));
+      check(cut.length === 0, `${label}: a table is ${cut} pixels wider than its frame`);
       for (const text of await violations(t, page)) check(false, `${label}: ${text}`);
       check(await page.evaluate(() => window.hacked === undefined), `${label}: a hostile value was executed`);
       await page.screenshot({ path: join(t.screenshots, `${(name || "overview").replace(/\W+/g, "_")}_${width}_${scheme}.png`), fullPage: true });
@@ -53,6 +56,10 @@ async function sweep(url, ids) {
     await opened("completion");
     await page.getByRole("button", { name: "New job" }).click();
     await opened("dialog");
+    await page.getByRole("button", { name: "New job" }).click();
+    await page.locator("dialog textarea").fill('{"order":4711,"note":"a","express":true,"lines":[1,2]}');
+    await page.getByRole("button", { name: "Edit as fields" }).click();
+    await opened("fields");
     await page.getByText("Columns").click();
     await opened("menu");
     for (const text of problems) check(false, `${width}: ${text}`);
@@ -122,7 +129,7 @@ try {
       check(true, "");
     } catch (problem) {
       await page.screenshot({ path: join(t.screenshots, `failed_${name}.png`) });
-      check(false, `${name}: ${problem.message.split("\n").slice(0, 3).join(" ")}`);
+      check(false, `${name}: ${problem.message.split("\n").slice(0, 12).join(" ")}`);
       await page.keyboard.press("Escape");
     }
   }
@@ -150,6 +157,39 @@ async function signIn(page, token) {
   await page.getByRole("heading", { name: "Overview" }).waitFor();
 }
 
+// A reader cannot press a button that the server would refuse; each of these says which scope it needs.
+const HARMLESS = /^(Copy|Search|Filter|Compare|Refresh|Show as table|Hide table|Try again)$/;
+async function nothingToChange(page, name) {
+  check(await page.getByText("Read only").isVisible(), `${name}: a reader sees that the token is read-only`);
+  const buttons = await page.locator("main button.button").evaluateAll((all) =>
+    all.map((one) => ({ text: one.textContent.trim(), off: one.disabled, title: one.title })));
+  for (const { text, off, title } of buttons) {
+    if (off) check(/needs the scope/.test(title), `${name}: "${text}" says which scope it needs: ${title}`);
+    else check(HARMLESS.test(text), `${name}: "${text}" is enabled for a reader`);
+  }
+}
+
+// A token for one queue may change that queue alone.
+async function oneQueueOnly(url, token) {
+  const { context, page, go } = await open(browser, url);
+  await context.request.post(`${url}/v1/session`, { headers: { Authorization: `Bearer ${token}` } });
+  await go("queues");
+  await ready(page);
+  check(await page.getByRole("button", { name: "Pause mails" }).isEnabled(), "admin=mails may pause mails");
+  const other = page.getByRole("button", { name: "Pause photos" });
+  check((await other.isDisabled()) && (await other.getAttribute("title")) === "Your token needs the scope admin for photos.", "but not photos");
+  for (const [queue, allowed] of [["mails", true], ["photos", false]]) {
+    await go(`queues/${queue}`);
+    await page.getByRole("heading", { name: queue, level: 1 }).waitFor();
+    await page.keyboard.press("Control+k");
+    await page.getByRole("combobox", { name: /Go to/ }).fill("retention");
+    await page.getByRole("option", { name: /Search jobs/ }).waitFor();
+    check(((await page.getByRole("option", { name: "Edit retention" }).count()) > 0) === allowed, `the palette offers to change ${queue}: ${allowed}`);
+    await page.keyboard.press("Escape");
+  }
+  await context.close();
+}
+
 // Each page shows its data, or that the token does not allow it; no page breaks.
 async function everyPageAs(url, token, who) {
   const { context, page, problems, go } = await open(browser, url);
@@ -159,6 +199,7 @@ async function everyPageAs(url, token, who) {
     await go(name);
     await page.waitForFunction(() => !document.querySelector(".loading"));
     check((await page.locator("main").textContent()).length > 10, `${name} for ${who}: the page is not empty`);
+    if (who === "reader") await nothingToChange(page, name);
   }
   for (const text of problems) check(false, `${who}: ${text}`);
   await context.close();
@@ -168,6 +209,7 @@ async function withTokens() {
   const reader = newToken("anna", "read");
   const admin = newToken("carla", "admin", "read", "read:payload", "enqueue", "schedule", "work", "lease");
   const producer = newToken("dora", "enqueue=mails");
+  const support = newToken("emil", "read", "admin=mails");
   const guarded = await startServer(t, "tokens", ["--require-token"]);
   try {
     await call(guarded.url, "POST", "/v1/jobs", { queue: "mails", kind: "k", args: { secret: "xyzzy" } }, { Authorization: `Bearer ${admin}` });
@@ -190,12 +232,15 @@ async function withTokens() {
     await page.getByLabel("Access token").waitFor();
     check((await context.cookies()).every((one) => one.name !== "mainspring_session"), "signing out removes the cookie");
     await context.close();
+    await call(guarded.url, "POST", "/v1/jobs", { queue: "photos", kind: "k" }, { Authorization: `Bearer ${admin}` });
+    await oneQueueOnly(guarded.url, support);
     for (const [who, token] of Object.entries({ reader, admin, producer })) await everyPageAs(guarded.url, token, who);
   } finally {
     await stopServer(guarded);
   }
 }
 if (whole) await withTokens();
+if (whole) await tasks(t, browser);
 
 await browser.close();
 t.cleanUp();

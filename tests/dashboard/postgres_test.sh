@@ -1,5 +1,5 @@
 #!/bin/bash
-# postgres_test.sh WORK MAINSPRING: what a viewer does in the dashboard, with PostgreSQL as the store.
+# postgres_test.sh WORK MAINSPRING: the viewer's actions in the dashboard, with PostgreSQL as the store.
 set -euo pipefail
 work=$1 program=$2
 here=$(dirname "$(readlink -f "$0")")

@@ -74,7 +74,13 @@ export async function open(browser, url, { width = 1280, scheme = "light" } = {}
     const expected = /status of (401|403|404)|ERR_CONNECTION|ERR_INCOMPLETE/.test(text); // the page shows these itself
     if (message.type() === "error" && !expected) problems.push(`console at ${page.url()}: ${text}`);
   });
-  return { context, page, problems, go: (hash) => page.goto(`${url}/ui/#/${hash}`) };
+  // Until the new view is drawn, the old one would answer what a test asks next.
+  const drawn = () => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+  const go = async (hash) => {
+    await page.goto(`${url}/ui/#/${hash}`);
+    await page.evaluate(drawn);
+  };
+  return { context, page, problems, go };
 }
 
 export const ready = (page) =>
@@ -108,6 +114,12 @@ export async function fill(url) {
   const known = (await call(url, "GET", "/openapi.json")).components.schemas.ClaimRequest.properties;
   const facts = known.host && { host: HOSTILE, pid: 17, version: "1.4", language: "python", slots: 8 };
   const claimed = await call(url, "POST", "/v1/claim", { worker: "w-1", queues: ["photos"], max: 4, lease: "10m", ...facts });
+  // Names as long as real ones.
+  const queue = "customer-notifications.transactional.high-priority.eu-central-1";
+  await call(url, "POST", "/v1/jobs", { jobs: Array.from({ length: 4 }, () => ({ queue, kind: "SendTransactionalEmailToCustomerJob" })) });
+  await call(url, "PUT", `/v1/queues/${queue}/limits`, { concurrency: 200 });
+  const host = "ip-10-0-34-117.eu-central-1.compute.internal";
+  await call(url, "POST", "/v1/claim", { worker: `${host}-48211`, queues: [queue, "mails"], max: 2, lease: "10m", ...(known.host && { host, pid: 48211, version: "2026.11.26", language: "TypeScript", slots: 32 }) });
   const [first, second, third] = claimed.jobs;
   await call(url, "POST", "/v1/finish", {
     worker: "w-1",
@@ -125,7 +137,8 @@ export async function fill(url) {
   await call(url, "PUT", "/v1/schedules/nightly", {
     cron: "30 2 * * *", time_zone: "Europe/Berlin", job: { queue: "reports", kind: "report" },
   });
-  await call(url, "PUT", "/v1/schedules/hourly", { every: "1h", job: { queue: "reports", kind: "hourly" } });
+  const halfAnHourFromNow = (new Date().getUTCMinutes() + 30) % 60; // no tick while the test runs
+  await call(url, "PUT", "/v1/schedules/hourly", { cron: `${halfAnHourFromNow} * * * *`, job: { queue: "reports", kind: "hourly" } });
   await call(url, "POST", "/v1/schedules/nightly/trigger");
   await call(url, "PUT", "/v1/breakers/api", { failures: 3 });
   await call(url, "POST", "/v1/breakers/api/open", {});

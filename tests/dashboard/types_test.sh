@@ -1,12 +1,12 @@
 #!/bin/bash
-# types_test.sh SOURCE WORK MAINSPRING: the dashboard's TypeScript is sound, and its API types are those of the server.
+# types_test.sh SOURCE WORK MAINSPRING: the dashboard's TypeScript compiles, and its API types match the server.
 set -euo pipefail
 source=$1 work=$2 mainspring=$3
 scratch=$(mktemp -d /tmp/mainspring-types-XXXXXX)
 server=
 trap '[[ -z $server ]] || kill "$server" 2>/dev/null; wait 2>/dev/null; rm -rf "$scratch"' EXIT
 
-# A copy beside node_modules, which is not in the source tree.
+# A copy next to node_modules, which is not in the source tree.
 mkdir -p "$work/check"
 rm -rf "$work/check/src"
 cp -r "$source/web/src" "$source/web/tsconfig.json" "$source/web/types.mjs" "$source/web/package.json" "$work/check/"

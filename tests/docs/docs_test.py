@@ -10,9 +10,9 @@ Checked, in README.md and docs/**/*.md:
              lines after "$ command" are the expected output, where … stands for any text, and a line that
              is only … for any number of lines. A command must end with 0 unless it shows "exit code N".
              In blocks marked `console eventually` a command is repeated until it says what is shown.
-  cpp        blocks marked `cpp file=PATH` stand in that file, line for line
+  cpp        blocks marked `cpp file=PATH` occur in that file, line for line
   names      commands and flags of `mainspring …` lines, metrics, settings and error codes exist; every
-             route of /openapi.json stands in docs/reference/http.md or host_api.md
+             route of /openapi.json is listed in docs/reference/http.md or host_api.md
   generated  sections between <!-- generated: NAME --> and <!-- end --> are up to date
 """
 
@@ -163,7 +163,7 @@ class Server:
 
 
 def commands(lines):
-    """A console block: (offset, command, expected lines). Lines after "> " go on with the command."""
+    """A console block: (offset, command, expected lines). Lines after "> " continue the command."""
     found = []
     for offset, line in enumerate(lines):
         if line.startswith("$ "):
@@ -233,7 +233,7 @@ def check_cpp(document, text):
             continue
         where = f"{document.relative_to(ROOT)}:{start}"
         match = re.fullmatch(r"cpp file=(\S+)", info)
-        expect(match, where, "C++ must say where it stands: ```cpp file=examples/…")
+        expect(match, where, "C++ must name its file: ```cpp file=examples/…")
         if not match:
             continue
         file = ROOT / match.group(1)
@@ -241,7 +241,7 @@ def check_cpp(document, text):
         if file.exists():
             source = "\n".join(line.strip() for line in file.read_text().split("\n"))
             snippet = "\n".join(line.strip() for line in lines)
-            expect(snippet in source, where, f"this does not stand in {match.group(1)}:\n{snippet}")
+            expect(snippet in source, where, f"not found in {match.group(1)}:\n{snippet}")
 
 
 # -- names
@@ -292,7 +292,7 @@ def check_names(document, text, metrics, errors, settings):
                     "mainspring_owner", "mainspring_enqueue"):  # roles of databases
             continue
         # Of other programs, of TLS, or of a store that several servers share.
-        if name.startswith(("mainspring_role", "mainspring_tls", "mainspring_bell",
+        if name.startswith(("mainspring_role", "mainspring_tls", "mainspring_peer",
                             "mainspring_notify", "mainspring_store_oldest",
                             "mainspring_store_dead")):
             expect(f'"{name}"' in sources(".cc"), where, f"there is no metric {name}")

@@ -153,8 +153,8 @@ const std::string& sound_database() {
   return bytes;
 }
 
-// Input: "P" + place (3 bytes) + a count + so many bytes to put there, again and again; "C" + place
-// cuts the file off; anything else is the whole file.
+// Input: any number of "P" + offset (3 bytes) + count + `count` bytes to write there; "C" + offset
+// truncates the file; anything else is the whole file.
 std::string changed_database(std::string_view bytes, std::string& name) {
   const std::string& sound = sound_database();
   name = sound.substr(0, sound.find('\n'));

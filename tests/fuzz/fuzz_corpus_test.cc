@@ -13,7 +13,7 @@
 namespace fs = std::filesystem;
 using namespace mainspring::fuzz;
 
-TEST_CASE("every file of the corpus is survived by its target") {
+TEST_CASE("every target survives every file of its corpus") {
   for (const Target& target : kTargets) {
     const fs::path folder = fs::path(MAINSPRING_SOURCE_DIR) / "tests/fuzz/corpus" / target.name;
     REQUIRE_MESSAGE(fs::is_directory(folder), folder.string());

@@ -1,4 +1,4 @@
-// Fuzz target: what stands between a socket and a plan.
+// Fuzz target: from the bytes of a socket to a request plan.
 #include "http/parser.h"
 #include "http/path.h"
 #include "http/routes.h"

@@ -17,7 +17,7 @@ void times(std::string_view bytes);            // durations and points in time
 void schedules(std::string_view bytes);        // cron expressions, schedules and their ticks
 void names(std::string_view bytes);            // names, scopes, tokens, cursors, addresses, URLs
 void job_settings(std::string_view bytes);     // settings.job, host.json
-void workflow_rows(std::string_view bytes);    // what stands of a workflow in the store
+void workflow_rows(std::string_view bytes);    // the rows of a workflow in the store
 void zip(std::string_view bytes);              // deployments
 void store_file(std::string_view bytes);       // a database with bytes of it exchanged
 void backup(std::string_view bytes);           // the same, copied and looked into from outside

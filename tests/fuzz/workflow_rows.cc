@@ -41,7 +41,7 @@ void workflow_rows(std::string_view bytes) {
   if (const auto summary = there_and_back<workflow::Summary>(bytes, workflow::decode_summary))
     FUZZ_CHECK(summary->states.size() <= workflow::kMaxPackedSteps);
   (void)there_and_back<workflow::StartText>(bytes, workflow::decode_start);
-  // As one workflow: its own row, and behind the separator what it was started with.
+  // As one workflow: its own row, and after the separator its start text.
   const std::size_t own = bytes.find('\x1e');
   const auto row = [&](WorkflowRow kind, std::int64_t number) {
     const bool is_it = kind == WorkflowRow::text && number == workflow::kTextStart;

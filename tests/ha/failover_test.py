@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Two nodes and a fleet of clients go on while the PostgreSQL under them changes its primary.
+"""Two nodes and a fleet of clients keep working while their PostgreSQL cluster changes its primary.
 
   failover_test.py PROGRAM                  a switchover and a killed postmaster
   failover_test.py PROGRAM FAULT…           others, in this order: switch, kill, power, cut
@@ -146,7 +146,7 @@ class Test:
         return all(times and max(times) > moment
                    for times in (self.probe_times(), list(self.fleet.enqueue_times), list(self.fleet.finish_times)))
 
-    # -- faults: each returns a condition for its having happened, and what mends it
+    # -- faults: each returns a condition that is true once the fault has happened, and a repair function
 
     def fault(self, name):
         await_true(f"three members before {name}", lambda: cluster("settled")[0])
@@ -175,9 +175,9 @@ class Test:
         if mend:
             cluster(mend, leader)
         if name == "cut":
-            await_true("a client that was cut off to go on", lambda: max(insider) > changed)
+            await_true("a client that was cut off to continue", lambda: max(insider) > changed)
             inside = [at for at in insider if began + 1 < at < changed]
-            check(not inside, f"{len(inside)} enqueues were acknowledged beside a primary that nobody copies")
+            check(not inside, f"{len(inside)} enqueues were acknowledged by a primary without a standby")
         self.compare(name)
 
     @staticmethod
@@ -199,7 +199,7 @@ class Test:
                 for times in (self.probe_times(), list(self.fleet.enqueue_times), list(self.fleet.finish_times))]
         print(f"{name}: longest time without an acknowledgement: PostgreSQL {gaps[0]:.2f} s, enqueue "
               f"{gaps[1]:.2f} s, finish {gaps[2]:.2f} s", flush=True)
-        check(max(gaps[1:]) <= gaps[0] + ALLOWANCE_S, f"{name}: more than {ALLOWANCE_S} s behind PostgreSQL")
+        check(max(gaps[1:]) <= gaps[0] + ALLOWANCE_S, f"{name}: more than {ALLOWANCE_S} s longer than PostgreSQL")
 
     def compare(self, name):
         """The history so far with the store."""
@@ -210,8 +210,8 @@ class Test:
         _, _, asked = self.fleet.seen()
         stored = {int(nonce): job for job, _, nonce, _ in rows}
         states = {job: (state, result) for job, state, _, result in rows}
-        check(len(stored) == len(rows), f"{name}: {len(rows) - len(stored)} jobs are there twice")
-        check(asked.issuperset(stored), f"{name}: jobs are there that nobody asked for")
+        check(len(stored) == len(rows), f"{name}: {len(rows) - len(stored)} jobs are stored twice")
+        check(asked.issuperset(stored), f"{name}: jobs are stored that no client enqueued")
         lost = [nonce for nonce, job in acknowledged.items() if stored.get(nonce) != job]
         check(not lost, f"{name}: {len(lost)} of {len(acknowledged)} acknowledged enqueues are lost: {lost[:5]}")
         undone = [job for job, token in completed.items() if states.get(job) != ("completed", str(token))]
@@ -240,7 +240,7 @@ class Test:
         strict = Node(self.program, self.directory, "strict", self.url_file, "--require-rpo0")
         check(strict.port is not None, "--require-rpo0 refused although a standby is synchronous")
         cluster("mode", "synchronous_mode", "false")
-        await_true("a node that says that nobody waits", lambda: self.durability()["standbys"] == 0)
+        await_true("a node that reports no standbys", lambda: self.durability()["standbys"] == 0)
         if strict.port is not None:
             await_true("an unready node", lambda: strict.ready()[0] == 503)
             check("require_rpo0" in json.dumps(strict.ready()[1]), f"the reason: {strict.ready()}")
@@ -251,7 +251,7 @@ class Test:
         cluster("mode", "synchronous_mode", "true")
         if strict.port is not None:
             await_true("a node that is ready again", lambda: strict.ready()[0] == 200)
-            check(strict.stop() == 0, "a node with --require-rpo0 stops in good order")
+            check(strict.stop() == 0, "a node with --require-rpo0 stops cleanly")
 
     def drain(self):
         self.fleet.stop_enqueues()
@@ -270,7 +270,7 @@ class Test:
         for probe in self.probes:
             probe.ended.set()
         for node in self.nodes:
-            check(node.stop() == 0, f"node {node.name} stops in good order")
+            check(node.stop() == 0, f"node {node.name} stops cleanly")
 
 
 def run(program, faults):

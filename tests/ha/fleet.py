@@ -1,7 +1,7 @@
-"""Clients and workers that keep a history: what they asked for, what they were told, and when.
+"""Clients and workers that keep a history of their requests, the answers, and the times.
 
-They do what docs/guides/protocol.md asks of every client: repeat what got no answer, an enqueue under its
-Idempotency-Key, and wait as long as a refusal says.
+They do what docs/guides/protocol.md asks of every client: repeat a request without an answer (an enqueue with
+its Idempotency-Key), and wait as long as a refusal says.
 """
 import ctypes
 import http.client

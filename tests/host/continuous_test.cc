@@ -11,7 +11,7 @@ namespace {
 constexpr JobType kContinuous = JobType::continuous;
 constexpr std::string_view kLoop =
     "#!/bin/bash\n"
-    "echo begun in $PWD\n"
+    "echo hello in $PWD\n"
     "while [ ! -e \"$WEBJOBS_SHUTDOWN_FILE\" ]; do sleep 0.02; done\n"
     "echo told to end\n";
 
@@ -31,7 +31,7 @@ TEST_CASE("restarts: 60 s, at once after two good minutes, longer when it fails 
   for (int i = 0; i < 50; ++i) CHECK(strict.after(false, 119s) == 60s);
 }
 
-TEST_CASE("a continuous job runs in its working copy, with what WebJobs tells a job") {
+TEST_CASE("a continuous job runs in its working copy with the WebJobs environment") {
   HostTest t;
   t.script("continuous/a/run.sh",
            "#!/bin/bash\necho \"$WEBJOBS_NAME $WEBJOBS_TYPE [$WEBJOBS_RUN_ID] $WEBSITE_NAME "
@@ -80,7 +80,7 @@ TEST_CASE("a job that fails is retried as its engine job, and started at once wh
   }));
 }
 
-TEST_CASE("a job that ends well runs again, and burns no attempt") {
+TEST_CASE("a job that succeeds runs again and uses up no attempt") {
   HostTest t;
   t.script("continuous/w/run.sh", "#!/bin/bash\necho one more\n");
   t.settings("continuous/w", R"({"restart_time":"0s"})");
@@ -123,14 +123,14 @@ TEST_CASE("the log has each status, and the status is stopped after the end") {
         "SYS INFO] Status changed to Stopped\n");
   const fs::path data = job_data_path(t.options, kContinuous, "l");
   CHECK(await([&] { return read_all(data / "status_abcdef") == R"({"Status":"Stopped"})"; }));
-  CHECK_FALSE(fs::exists(data / "status_before"));  // what the instance was called before
+  CHECK_FALSE(fs::exists(data / "status_before"));  // the file of the previous instance name
   CHECK(fs::exists(data / "status_mailed"));
 }
 
 TEST_CASE("a job whose engine job is cancelled is started again after the restart time") {
   HostTest t;
   t.script("continuous/c/run.sh", kLoop);
-  t.options.lease = 3s;  // a cancel is told by a renewal
+  t.options.lease = 3s;  // a cancel arrives with a renewal
   t.start();
   REQUIRE(t.await_status("c", ContinuousStatus::running));
   REQUIRE(t.node->broker().cancel({t.host->find(kContinuous, "c")->job, "by hand"}).has_value());
@@ -151,7 +151,7 @@ TEST_CASE("stop disables a job for good, start enables it") {
   CHECK(await([&] { return t.node->broker().get(engine)->state == JobState::cancelled; }));
 
   t.host.reset();
-  t.start();  // it stays so
+  t.start();  // it stays disabled
   CHECK(t.host->find(kContinuous, "s")->folder.disabled);
   CHECK(t.await_status("s", ContinuousStatus::stopped));
   REQUIRE(t.host->start_job("s").has_value());
@@ -160,7 +160,7 @@ TEST_CASE("stop disables a job for good, start enables it") {
   CHECK(t.host->stop_job("nobody").error().code == ErrorCode::not_found);
 }
 
-TEST_CASE("a program that handles TERM gets it, another one is given its time") {
+TEST_CASE("a program that handles TERM gets it, others get their grace period") {
   HostTest t;
   t.script("continuous/handles/run.sh",
            "#!/bin/bash\ntrap 'echo caught; exit 0' TERM\necho ready\n"
@@ -178,11 +178,11 @@ TEST_CASE("a program that handles TERM gets it, another one is given its time") 
   CHECK(t.log_of(kContinuous, "file").find("finished my work") != std::string::npos);
 }
 
-TEST_CASE("a folder that changes is started anew, one that goes away is ended") {
+TEST_CASE("a changed folder is restarted, a removed folder is stopped") {
   HostTest t;
   t.start();
   t.script("continuous/c/run.sh", kLoop);
-  REQUIRE(t.await_log(kContinuous, "c", "begun"));
+  REQUIRE(t.await_log(kContinuous, "c", "hello"));
   t.script("continuous/c/run.sh", "#!/bin/bash\necho version two\nsleep 1000\n");
   t.settings("continuous/c", R"({"stopping_wait_time":0})");
   REQUIRE(t.await_log(kContinuous, "c", "version two"));
@@ -192,10 +192,10 @@ TEST_CASE("a folder that changes is started anew, one that goes away is ended") 
   CHECK(await([&] { return is_terminal(t.node->broker().get(engine)->state); }));
 }
 
-TEST_CASE("a job that takes its time to end keeps nobody waiting") {
+TEST_CASE("a job that is slow to stop does not delay other jobs") {
   HostTest t;
   const std::string slow =
-      "#!/bin/bash\ntrap '' TERM\necho begun\nuntil [ -e \"$WEBJOBS_DATA_PATH/go\" ]; do sleep "
+      "#!/bin/bash\ntrap '' TERM\necho hello\nuntil [ -e \"$WEBJOBS_DATA_PATH/go\" ]; do sleep "
       "0.02; "
       "done\necho ended at last\n";
   for (const std::string name : {"back", "removed"}) {
@@ -203,8 +203,8 @@ TEST_CASE("a job that takes its time to end keeps nobody waiting") {
     t.settings("continuous/" + name, R"({"stopping_wait_time":600})");
   }
   t.start();
-  REQUIRE(t.await_log(kContinuous, "back", "begun"));
-  REQUIRE(t.await_log(kContinuous, "removed", "begun"));
+  REQUIRE(t.await_log(kContinuous, "back", "hello"));
+  REQUIRE(t.await_log(kContinuous, "removed", "hello"));
   const auto file = [&](const std::string& name) {
     return fs::path(job_data_path(t.options, kContinuous, name)) / "go";
   };
@@ -213,7 +213,7 @@ TEST_CASE("a job that takes its time to end keeps nobody waiting") {
   t.script("continuous/other/run.sh", kLoop);
   REQUIRE(t.await_status("other", ContinuousStatus::running));
   REQUIRE(t.host->stop_job("other").has_value());
-  // A folder of its name begins when it has ended.
+  // A new folder of its name starts when the job has ended.
   t.script("continuous/back/run.sh", "#!/bin/bash\necho version two\nsleep 1000\n");
   t.settings("continuous/back", R"({"stopping_wait_time":0})");
   REQUIRE(await([&] { return !t.host->find(kContinuous, "back")->missing; }));
@@ -222,7 +222,7 @@ TEST_CASE("a job that takes its time to end keeps nobody waiting") {
   REQUIRE(t.await_log(kContinuous, "back", "version two"));
   const std::string log = t.log_of(kContinuous, "back");
   CHECK(log.find("ended at last") < log.find("version two"));
-  // One that is removed with its data takes the data along when it has ended.
+  // Removing a job with its data deletes the data when the job has ended.
   std::thread remover([&] { CHECK(t.host->remove(kContinuous, "removed").has_value()); });
   CHECK(await([&] { return !t.host->find(kContinuous, "removed").has_value(); }));
   CHECK(fs::exists(file("removed").parent_path()));
@@ -231,7 +231,7 @@ TEST_CASE("a job that takes its time to end keeps nobody waiting") {
   CHECK(await([&] { return !fs::exists(file("removed").parent_path()); }));
 }
 
-TEST_CASE("of a directory of jobs that is made late nothing is run before it is quiet") {
+TEST_CASE("a jobs directory that is created late runs nothing before its quiet period") {
   HostTest t;
   t.options.quiet = 24h;
   t.start();
@@ -239,7 +239,7 @@ TEST_CASE("of a directory of jobs that is made late nothing is run before it is 
   write_script(made / "continuous/c/run.sh", kLoop);
   fs::create_directories(made / "continuous/nothing_to_run");
   fs::rename(made, t.directory / "jobs");
-  REQUIRE(await([&] {  // it was looked at
+  REQUIRE(await([&] {  // the host has read it
     const auto problems = t.host->view().problems;
     return problems.size() == 1 && problems[0].find("nothing_to_run") != std::string::npos;
   }));
@@ -248,7 +248,7 @@ TEST_CASE("of a directory of jobs that is made late nothing is run before it is 
   CHECK(t.await_status("c", ContinuousStatus::running));
 }
 
-TEST_CASE("the engine jobs of an earlier life are cancelled, their process is gone") {
+TEST_CASE("engine jobs of an earlier host process are cancelled, and their processes are gone") {
   HostTest t;
   t.start();
   const std::string node = t.read_id().substr(0, 8);
@@ -256,7 +256,7 @@ TEST_CASE("the engine jobs of an earlier life are cancelled, their process is go
   const auto made = t.node->broker().enqueue({.jobs = {{.queue = "host", .kind = kind}}});
   REQUIRE(made.has_value());
   const JobId left = made->jobs[0].id;
-  // Somebody claimed it, and died.
+  // Another worker claimed it and died.
   const auto claimed = t.node->broker().claim(
       {.worker = "dead", .queues = {"host"}, .kinds = {kind}, .lease = 1s}, 0s, {});
   REQUIRE(claimed->jobs.size() == 1);
@@ -284,7 +284,7 @@ TEST_CASE("of two hosts one runs a singleton, and the other takes over when it e
   CHECK(t.await_status(*second, "one", ContinuousStatus::running));
 }
 
-TEST_CASE("a singleton that is disabled on one host goes on at the other, undisturbed") {
+TEST_CASE("a singleton that is disabled on one host keeps running on the other") {
   HostTest t;
   t.script("continuous/d/run.sh", kLoop);
   t.settings("continuous/d", R"({"is_singleton":true})");
@@ -303,12 +303,12 @@ TEST_CASE("a singleton that is disabled on one host goes on at the other, undist
   const auto engine = t.node->broker().get(second->find(kContinuous, "d")->job);
   REQUIRE(engine.has_value());
   CHECK((engine->state == JobState::running && !engine->cancel_requested));
-  // And when nobody wants it any more, its engine job is ended.
+  // When no host wants it any more, its engine job ends.
   REQUIRE(second->stop_job("d").has_value());
   CHECK(await([&] { return t.node->broker().get(engine->id)->state == JobState::cancelled; }));
 }
 
-TEST_CASE("what is frozen or stopped as a whole does not run") {
+TEST_CASE("a frozen job does not run, and a stopped host runs no jobs") {
   HostTest t;
   t.script("continuous/z/run.sh", kLoop);
   t.settings("continuous/z", R"({"freeze":true})");
@@ -328,7 +328,7 @@ TEST_CASE("what is frozen or stopped as a whole does not run") {
   CHECK(t.host->find(kContinuous, "z")->status != ContinuousStatus::running);
 }
 
-TEST_CASE("a job of a pool that is not defined says so") {
+TEST_CASE("a job of an undefined pool reports it") {
   HostTest t;
   t.script("continuous/p/run.sh", kLoop);
   t.settings("continuous/p", R"({"pool":"nowhere"})");

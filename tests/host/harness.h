@@ -1,4 +1,4 @@
-// A job host over an engine of this process, in a directory of its own.
+// A job host over an engine of this process, in its own directory.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -35,7 +35,7 @@ bool await(F&& done) {
 
 inline void write_script(const fs::path& path, std::string_view text) {
   fs::create_directories(path.parent_path());
-  // Beside it first: a host that looks at this moment must not find half a script.
+  // First under another name: a host that reads the folder now must not find half a script.
   const fs::path part = path.string() + ".part";
   std::ofstream(part) << text;
   fs::permissions(part, fs::perms(0755));

@@ -14,8 +14,8 @@ check() {
     echo "FAILED: $*"
   fi
 }
-says() { ms logs "$1" --all "${@:3}" | grep -q -- "$2"; }
-status_is() { ms jobs-host show "$1" | grep -q "^status *$2"; }
+says() { ms logs "$1" --all "${@:3}" | contains -- "$2"; }
+status_is() { ms jobs-host show "$1" | contains "^status *$2"; }
 gone() { ! kill -0 "$1"; }
 # No process was started with this text in its command line.
 none() { ! pgrep -f -- "$1"; }
@@ -49,7 +49,7 @@ serve --webjobs-api
 install_job continuous/sweeper
 await says sweeper 'sweep 1 done'
 check status_is sweeper Running
-expect 0 'sweeper is told to stop' ms jobs-host stop sweeper
+expect 0 'sweeper is stopping' ms jobs-host stop sweeper
 await status_is sweeper Stopped
 check says sweeper 'told to end after .* sweeps; bye'
 check test -e jobs/continuous/sweeper/disable.job
@@ -71,14 +71,14 @@ check bash -c "'$mainspring' dead list --queue host --json | grep -q 'triggered/
 if command -v node >/dev/null; then
   stop_server
   rm -f server.json
-  # It has to know the address before there is one.
+  # It needs the address before the server starts.
   port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
   MAILBOX_SERVER=http://127.0.0.1:$port serve --webjobs-api
   port=0
   install_job continuous/mailbox
   expect 0 '{"sent":"ann"}…' ms enqueue mailbox mail '{"to":"ann"}' --wait=60s
   await says mailbox 'mail to ann'
-  expect 0 'mailbox is told to stop' ms jobs-host stop mailbox
+  expect 0 'mailbox is stopping' ms jobs-host stop mailbox
   await status_is mailbox Stopped
   check says mailbox 'INFO\] ending'
 else
@@ -97,7 +97,7 @@ if [[ $pids_limited == 1 && $memory_limited == 1 ]]; then
   check grep -q 'Status changed to' bomb.log
   await none triggered/fork-bomb
   expect 1 '…Job failed due to killed by SIGKILL (out of memory…Status changed to Failed…' ms jobs-host run memory-hog --wait
-  # A queue folder's program is fenced in as well, and its job says it.
+  # A queue folder's program has the same limits, and its job reports them.
   mkdir -p jobs/queues/hog
   echo '{"limits": {"memory": "80MiB"}}' >jobs/queues/hog/settings.job
   cp "$folders/triggered/memory-hog/run.py" jobs/queues/hog/
@@ -115,7 +115,7 @@ install_job continuous/stubborn
 await says stubborn 'you cannot stop me'
 stubborn=$(ms logs stubborn --all | sed -n 's/.*I am \([0-9]*\).*/\1/p')
 check kill -0 "$stubborn"
-expect 0 'stubborn is told to stop' ms jobs-host stop stubborn
+expect 0 'stubborn is stopping' ms jobs-host stop stubborn
 await status_is stubborn Stopped
 check gone "$stubborn"
 check none continuous/stubborn
@@ -135,14 +135,14 @@ check test "$rss" -lt 300000
 echo "a log of $(stat -c %s "$log") bytes; the server's memory was at most $rss KiB"
 expect 0 'chatty is removed, with its data' ms jobs-host remove chatty
 check test ! -e "$log"
-# Output that is no text does not end the reading of a log.
+# Binary output does not stop the reading of a log.
 mkdir -p binary jobs/triggered
 printf '%s\n' '#!/bin/bash' "printf 'a\\0b\\n\\377\\n'" 'echo "after it"' >binary/run.sh
 mv binary jobs/triggered/binary
 await ms jobs-host show binary
 expect 0 '…INFO] a?b…INFO] after it…' ms jobs-host run binary --wait
 
-# -- 7. one that exits at once for ever -------------------------------------------------------------------
+# -- 7. a job that always exits at once -------------------------------------------------------------------
 install_job continuous/flapping
 await status_is flapping PendingRestart
 check says flapping 'Process went down, waiting for 60 seconds'
@@ -201,7 +201,7 @@ await status_is leader Running
 "$mainspring" host --jobs jobs2 --host-data host2 --log-level warn >second.out 2>second.log &
 second=$!
 await bash -c "grep -q InactiveInstance host2/data/jobs/continuous/leader/status_*"
-expect 0 'leader is told to stop' ms jobs-host stop leader
+expect 0 'leader is stopping' ms jobs-host stop leader
 await bash -c "grep -q Running host2/data/jobs/continuous/leader/status_*"
 await test -s host2/data/jobs/continuous/leader/leader
 follower=$(cat host2/data/jobs/continuous/leader/leader)
@@ -212,7 +212,7 @@ await gone "$follower"
 expect 0 'leader is started' ms jobs-host start leader
 await status_is leader Running   # when the dead host's lease has ended
 
-# -- 12. a killed server leaves nothing running, and goes on where it was ---------------------------------------
+# -- 12. a killed server leaves nothing running, and continues where it was -------------------------------------
 await says sweeper 'sweep 1 done'
 pids=$(pgrep -f 'tmp/jobs/continuous' | tr '\n' ' ')
 kill -KILL "$server"
@@ -223,7 +223,7 @@ await status_is sweeper Running
 expect 0 '…"layers":[{"name":"process_group","active":true…' curl -s "$MAINSPRING_SERVER/healthz"
 stop_server
 check none "$work/data/host"
-# The second host was killed and never came back: this one has removed its groups, and now its own.
+# The second host was killed and did not return: this host has removed its groups, and now its own.
 check test -s host2/id
 for id in host2/id data/host/id; do
   check test -z "$(find /sys/fs/cgroup -maxdepth 4 -name "mainspring-host.$(cat $id)" 2>/dev/null)"

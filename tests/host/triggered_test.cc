@@ -9,7 +9,7 @@ namespace {
 
 constexpr JobType kTriggered = JobType::triggered;
 constexpr std::string_view kWaits =
-    "#!/bin/bash\necho begun\nwhile [ ! -e \"$WEBJOBS_SHUTDOWN_FILE\" ]; do sleep 0.02; done\n"
+    "#!/bin/bash\necho hello\nwhile [ ! -e \"$WEBJOBS_SHUTDOWN_FILE\" ]; do sleep 0.02; done\n"
     "exit 4\n";
 
 }  // namespace
@@ -63,7 +63,7 @@ TEST_CASE("a second run is refused while one is under way, and nothing is queued
   t.start();
   const auto first = t.host->run("b", "", "External - one");
   REQUIRE(first.has_value());
-  REQUIRE(t.await_log(kTriggered, "b", "begun"));
+  REQUIRE(t.await_log(kTriggered, "b", "hello"));
   const auto second = t.host->run("b", "", "External - two");
   REQUIRE_FALSE(second.has_value());
   CHECK(second.error().code == ErrorCode::conflict);
@@ -74,7 +74,7 @@ TEST_CASE("a second run is refused while one is under way, and nothing is queued
   CHECK(t.await_run("b", *first).status == RunStatus::stopped);
   CHECK(await([&] { return t.engine_jobs("triggered/b")[0].state == JobState::cancelled; }));
   CHECK(t.host->cancel_run("b").error().code == ErrorCode::conflict);
-  // And then there is room again.
+  // Then there is space again.
   CHECK(await([&] { return t.host->run("b", "", "External - three").has_value(); }));
 }
 
@@ -116,16 +116,16 @@ TEST_CASE("histories are trimmed") {
   CHECK(t.host->history("h")->front().id == last);
 }
 
-TEST_CASE("a run that waits for its slot stays in the history, whoever asks for another one") {
+TEST_CASE("a run that waits for a slot stays in the history when another run is requested") {
   HostTest t;
   t.script("triggered/busy/run.sh", kWaits);
   t.script("triggered/w/run.sh", "#!/bin/bash\necho done\n");
   t.script("host.json", R"({"pools":{"default":{"concurrency":1}}})");
   t.options.variables.history_size = 1;
-  t.options.lease = 3s;  // a cancel is told by a renewal
+  t.options.lease = 3s;  // a cancel arrives with a renewal
   t.start();
   REQUIRE(t.host->run("busy", "", "x").has_value());
-  REQUIRE(t.await_log(kTriggered, "busy", "begun"));
+  REQUIRE(t.await_log(kTriggered, "busy", "hello"));
   const auto id = t.host->run("w", "", "x");
   REQUIRE(id.has_value());
   CHECK(t.host->run("w", "", "y").error().code == ErrorCode::conflict);
@@ -136,18 +136,18 @@ TEST_CASE("a run that waits for its slot stays in the history, whoever asks for 
   CHECK(t.await_run("w", *id).status == RunStatus::success);
 }
 
-TEST_CASE("a run that waits behind a tick is not trimmed by it") {
+TEST_CASE("a run that waits after a tick is not trimmed by it") {
   HostTest t;
   t.script("triggered/busy/run.sh", kWaits);
   t.script(
       "triggered/w/run.sh",
-      "#!/bin/bash\necho begun\nuntil [ -e \"$WEBJOBS_DATA_PATH/go\" ]; do sleep 0.02; done\n");
+      "#!/bin/bash\necho hello\nuntil [ -e \"$WEBJOBS_DATA_PATH/go\" ]; do sleep 0.02; done\n");
   t.script("host.json", R"({"pools":{"default":{"concurrency":1}}})");
   t.options.variables.history_size = 1;
-  t.options.lease = 3s;  // a cancel is told by a renewal
+  t.options.lease = 3s;  // a cancel arrives with a renewal
   t.start();
   REQUIRE(t.host->run("busy", "", "x").has_value());
-  REQUIRE(t.await_log(kTriggered, "busy", "begun"));
+  REQUIRE(t.await_log(kTriggered, "busy", "hello"));
   const auto tick = t.node->broker().enqueue({.jobs = {{.queue = "host",
                                                         .kind = "triggered/w",
                                                         .args = R"({"trigger":"Schedule - x"})",
@@ -156,21 +156,21 @@ TEST_CASE("a run that waits behind a tick is not trimmed by it") {
   const auto id = t.host->run("w", "", "x");
   REQUIRE(id.has_value());
   REQUIRE(t.host->cancel_run("busy").has_value());
-  REQUIRE(t.await_log(kTriggered, "w", "begun"));
+  REQUIRE(t.await_log(kTriggered, "w", "hello"));
   CHECK(t.engine_jobs("triggered/w").size() == 2);
   CHECK(t.host->run_of("w", *id).has_value());
   write_script(fs::path(job_data_path(t.options, kTriggered, "w")) / "go", "");
   CHECK(t.await_run("w", *id).status == RunStatus::success);
 }
 
-TEST_CASE("a run that another host took is seen as it is there") {
+TEST_CASE("a run that another host took shows its state there") {
   HostTest t;
   t.script("triggered/busy/run.sh", kWaits);
   t.script("triggered/w/run.sh", "#!/bin/bash\nexit \"$1\"\n");
   t.script("host.json", R"({"pools":{"default":{"concurrency":1}}})");
   t.start();
   REQUIRE(t.host->run("busy", "", "x").has_value());
-  REQUIRE(t.await_log(kTriggered, "busy", "begun"));
+  REQUIRE(t.await_log(kTriggered, "busy", "hello"));
   HostOptions other = t.options;
   other.data = (t.directory / "host2").string();
   other.roots = {(t.directory / "jobs2").string()};
@@ -179,7 +179,7 @@ TEST_CASE("a run that another host took is seen as it is there") {
   const auto second = t.make(other);
   second->start();
   for (const auto& end : {std::pair{"0", RunStatus::success}, {"3", RunStatus::failed}}) {
-    const char* const code = end.first;  // no binding: clang 14 lets no lambda have one
+    const char* const code = end.first;  // clang 14 cannot capture structured bindings
     const RunStatus status = end.second;
     Result<std::string> id = Error{};
     REQUIRE(await([&] {
@@ -193,7 +193,7 @@ TEST_CASE("a run that another host took is seen as it is there") {
   }
 }
 
-TEST_CASE("a run that says nothing and does nothing is ended") {
+TEST_CASE("a run without output and CPU use is ended") {
   HostTest t;
   t.script("triggered/i/run.sh", "#!/bin/bash\nread -r never < <(sleep 1000)\n");
   t.options.variables.idle_timeout = 200ms;
@@ -212,7 +212,7 @@ TEST_CASE("the host's stop ends a run, which is aborted") {
   t.start();
   const auto id = t.host->run("a", "", "x");
   REQUIRE(id.has_value());
-  REQUIRE(t.await_log(kTriggered, "a", "begun"));
+  REQUIRE(t.await_log(kTriggered, "a", "hello"));
   t.host.reset();
   CHECK(await([&] { return t.engine_jobs("triggered/a")[0].state == JobState::dead; }));
   CHECK(t.engine_jobs("triggered/a")[0].reason == "aborted");
@@ -220,7 +220,7 @@ TEST_CASE("the host's stop ends a run, which is aborted") {
   CHECK(t.host->run_of("a", *id)->status == RunStatus::aborted);
 }
 
-TEST_CASE("a run whose host died is aborted when it is looked at") {
+TEST_CASE("a run whose host died is shown as aborted") {
   HostTest t;
   t.script("triggered/d/run.sh", "#!/bin/bash\n");
   const std::string data = job_data_path(t.options, kTriggered, "d");
@@ -232,7 +232,7 @@ TEST_CASE("a run whose host died is aborted when it is looked at") {
 }
 
 TEST_CASE(
-    "a folder's schedule is the engine's, is paused without it, and goes when the job is removed") {
+    "a folder's schedule is in the engine, paused without the folder, and removed with the job") {
   HostTest t;
   t.script("triggered/s/run.sh", "#!/bin/bash\necho tick\n");
   t.settings("triggered/s", R"({"schedule":"* * * * * *"})");
@@ -248,7 +248,7 @@ TEST_CASE(
   CHECK(ledger->rows.front().state == TickState::fired);
   t.host.reset();
   fs::remove_all(t.directory / "jobs/triggered/s");
-  t.start();  // it remembers which schedules were its own
+  t.start();  // it knows its own schedules
   const auto kept = t.node->broker().get_schedule("host/s");
   REQUIRE(kept.has_value());
   CHECK(kept->paused);
@@ -266,12 +266,12 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a tick that falls into a run is dropped") {
+TEST_CASE("a tick during a run is dropped") {
   HostTest t;
   t.script("triggered/o/run.sh", kWaits);
   t.start();
   REQUIRE(t.host->run("o", "", "x").has_value());
-  REQUIRE(t.await_log(kTriggered, "o", "begun"));
+  REQUIRE(t.await_log(kTriggered, "o", "hello"));
   const auto made = t.node->broker().enqueue({.jobs = {{.queue = "host",
                                                         .kind = "triggered/o",
                                                         .args = R"({"trigger":"Schedule - x"})",
@@ -333,7 +333,7 @@ TEST_CASE("a persistent child takes job after job") {
   CHECK(t.host->find(JobType::queue, "words")->children == 1);
 }
 
-TEST_CASE("a job of another user has a home and a directory to write in, which go with it") {
+TEST_CASE("a job of another user has a home and a data directory, which are removed with it") {
   if (geteuid() != 0) {
     MESSAGE("not root: jobs of other users were not run");
     return;
@@ -374,7 +374,7 @@ TEST_CASE("a job of another user has a home and a directory to write in, which g
   }
 }
 
-TEST_CASE("the host names what is not obeyed in host.json and in settings of each type") {
+TEST_CASE("the host names ignored settings of host.json and of each job type") {
   HostTest t;
   t.script("host.json", R"({"pools":{"a":{"concurrency":"2"}}})");
   for (const char* type : {"triggered", "queues", "continuous"}) {
@@ -390,7 +390,7 @@ TEST_CASE("the host names what is not obeyed in host.json and in settings of eac
     CHECK(view.problems[i].starts_with("j: stopping_wait_time \"60\""));
 }
 
-TEST_CASE("a run whose folder is removed is ended; what is kept of it goes with the command only") {
+TEST_CASE("a run whose folder is removed is ended; only the command removes its data") {
   HostTest t;
   const std::string bye = (t.directory / "bye").string();
   t.script("triggered/r/run.sh",
@@ -408,7 +408,7 @@ TEST_CASE("a run whose folder is removed is ended; what is kept of it goes with 
     CHECK(fs::exists(bye + "2"));
     CHECK_FALSE(fs::exists(data));
   }
-  SUBCASE("by hand: what is kept stays, also over a start of the host") {
+  SUBCASE("by hand: the data stays, also over a restart of the host") {
     fs::remove_all(t.directory / "jobs/triggered/r");
     REQUIRE(await([&] { return job() == JobState::cancelled; }));
     CHECK(fs::exists(bye));
@@ -420,7 +420,7 @@ TEST_CASE("a run whose folder is removed is ended; what is kept of it goes with 
     CHECK(t.host->history("r")->size() == 1);
   }
   // The name is free again.
-  t.script("triggered/r/run.sh", "#!/bin/bash\necho anew\n");
+  t.script("triggered/r/run.sh", "#!/bin/bash\necho new script\n");
   REQUIRE(await([&] { return t.host->run("r", "", "x").has_value(); }));
-  CHECK(t.await_log(JobType::triggered, "r", "anew"));
+  CHECK(t.await_log(JobType::triggered, "r", "new script"));
 }

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Installs a build and uses what is installed: the program with its debug information, and the library by find_package
-# and by pkg-config. Needs gdb. With --limit the installed program has at most so many bytes.
+# Installs a build and uses the installed files: the program with its debug information, and the library by
+# find_package and by pkg-config. Needs gdb. With --limit the installed program has at most BYTES bytes.
 # Usage: prefix_test.sh [--limit BYTES] BUILD SOURCES COMPILER
 set -euo pipefail
 limit=
@@ -16,17 +16,17 @@ prefix="$place/a prefix"
 die() { printf 'prefix_test: %s\n' "$*"; exit 1; }
 # quiet COMMAND…: shows its output if it fails.
 quiet() { "$@" >output 2>&1 || { cat output; die "failed: $*"; }; }
-# refused TEXT COMMAND…: it fails, and says TEXT.
+# refused TEXT COMMAND…: it fails and prints TEXT.
 refused() {
   local text=$1
   shift
   if "$@" >output 2>&1; then cat output; die "did not fail: $*"; fi
-  tr -s '\n ' ' ' <output | grep -qF -- "$text" || { cat output; die "does not say \"$text\": $*"; }
+  grep -qF -- "$text" <<<"$(tr -s '\n ' ' ' <output)" || { cat output; die "does not say \"$text\": $*"; }
 }
 install() { quiet cmake --install "$build" --prefix "$@"; }
 files() { (cd "$1" && find . -type f | sort); }
 
-# -- what installs nothing fails, and changes nothing
+# -- a refused install changes nothing
 if grep -q '^MAINSPRING_MUTANTS:BOOL=ON' "$build/CMakeCache.txt"; then
   MAINSPRING_INSTALL_ANYWAY='' refused "built for tests. Build a release first" \
     cmake --install "$build" --prefix "$prefix"
@@ -41,7 +41,7 @@ if ((EUID != 0)); then
   refused "$place/read-only" cmake --install "$build" --prefix "$place/read-only"
 fi
 
-# -- all of it
+# -- a full install
 install "$prefix"
 mapfile -t headers < <(cd "$sources/include" && ls mainspring/*.h mainspring/*.def)
 {
@@ -64,7 +64,8 @@ readelf -WS "$program" >sections
 ! grep -qE ' \.(symtab|debug_)' sections || die "the installed program is not stripped"
 gdb -nx -batch -ex 'info address main' "$program" >output 2>&1
 grep -qE 'Symbol "main(\(.*\))?" is' output || { cat output; die "gdb does not find the symbols"; }
-if readelf -WS "$build/mainspring" | grep -q ' \.debug_line'; then
+readelf -WS "$build/mainspring" >sections
+if grep -q ' \.debug_line' sections; then
   gdb -nx -batch -ex 'info line main' "$program" >output 2>&1
   grep -q 'Line [0-9]* of ".*main.cc"' output || { cat output; die "gdb does not find the lines"; }
 fi
@@ -105,6 +106,6 @@ if grep -E -e '(^| )-(D|W|std)' <<<"$flags"; then die "pkg-config adds flags of 
 eval "quiet $compiler -std=c++20 '$sources/examples/embed/main.cc' $flags -o by-pkg-config"
 example pkg-config ./by-pkg-config
 
-# -- a prefix that lacks something is not taken
+# -- an incomplete prefix is refused
 rm "$place/moved prefix/lib/libmainspring.a"
 refused "libmainspring.a" "${configure[@]}" -B partial "-DCMAKE_PREFIX_PATH=$place/moved prefix"

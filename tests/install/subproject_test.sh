@@ -16,7 +16,7 @@ refused() {
   local text=$1
   shift
   if "$@" >output 2>&1; then cat output; die "did not fail: $*"; fi
-  tr -s '\n ' ' ' <output | grep -qF -- "$text" || { cat output; die "does not say \"$text\": $*"; }
+  grep -qF -- "$text" <<<"$(tr -s '\n ' ' ' <output)" || { cat output; die "does not say \"$text\": $*"; }
 }
 # The block of the guide that has TEXT in it.
 guide() {
@@ -25,7 +25,7 @@ guide() {
     inside { block = block $0 "\n" }' "$sources/docs/guides/cpp.md"
 }
 
-# outer NAME CMAKE…: a project whose program is linked with what the lines give it.
+# outer NAME CMAKE…: creates a project whose program is linked by the given lines.
 outer() {
   local name=$1
   shift
@@ -77,7 +77,8 @@ configure() { # NAME OPTION…
   if grep '"command".*my_program' "$name/build/compile_commands.json" | grep -E ' -[DW]|/src[ "/]'; then
     die "flags of ours reach the other project's program"
   fi
-  ctest --test-dir "$name/build" -N | grep -qx 'Total Tests: 0' || die "tests of ours are the other project's"
+  ctest --test-dir "$name/build" -N >output 2>&1
+  grep -qx 'Total Tests: 0' output || die "tests of ours are the other project's"
   quiet cmake --install "$name/build" --prefix "$place/$name-prefix"
   [[ ! -e $name-prefix ]] || die "the other project installs something of ours"
 }
@@ -93,7 +94,7 @@ without=(-DMAINSPRING_POSTGRES=OFF -DMAINSPRING_CALLBACKS=OFF)
 for package in PostgreSQL CURL LibArchive; do without+=("-DCMAKE_DISABLE_FIND_PACKAGE_$package=ON"); done
 configure added "${without[@]}"
 
-# By itself it is built as a whole, or as an engine. What is not built is not installed.
+# Standalone it is built as a whole or as an engine. Parts that are not built are not installed.
 alone=(cmake -G Ninja -S "$sources" -B alone "-DCMAKE_CXX_COMPILER=$compiler" "${without[@]}")
 refused "only an embedded engine can be built without PostgreSQL" "${alone[@]}"
 quiet "${alone[@]}" -DMAINSPRING_PROGRAM=OFF -DMAINSPRING_TESTS=OFF
@@ -126,7 +127,7 @@ CPP
 quiet cmake --build added/build --target my_program -j 2
 refused "callback_slots: must be 0" "$program" "$place/jobs"
 
-# Installed from there, it needs no more than it was built with.
+# The installed engine needs only the libraries that it was built with.
 quiet cmake added/build -DMAINSPRING_INSTALL=ON
 quiet cmake --install added/build --prefix "$place/small"
 embed=(cmake -G Ninja -S "$sources/examples/embed" -B embed "-DCMAKE_CXX_COMPILER=$compiler" "-DCMAKE_PREFIX_PATH=$place/small")

@@ -1,17 +1,17 @@
 #!/usr/bin/python3
-"""Compares the ticks of cron schedules with those of programs that no one here wrote.
+"""Compares the ticks of cron schedules with those of independent programs.
 
   oracle_test.py --binary build/dev/cron_oracle            a seeded sample, a few seconds
   oracle_test.py --binary build/dev/cron_oracle --full     2,000 expressions x 10 years x 40 zones
 
 The calendar is croniter's (Debian's python3-croniter), over naive local times; the zones are those of
-Python's zoneinfo; between them stands the rule of docs/guides/schedules.md, in real_times() below.
+Python's zoneinfo; real_times() below connects them by the rule of docs/guides/schedules.md.
 Expressions with at most SPARSE ticks in ten years are compared over all of them; denser ones around every
 clock change of every zone and on random days, because croniter takes about 20 us for a tick.
 
 Where croniter understands an expression differently, its input is translated in calendar_of(), and the
-reason stands there. What it cannot say at all (L-n, a list of weekdays with and without #) is not generated:
-src/model/cron_test.cc has it.
+reason is given there. What it cannot express (L-n, a list of weekdays with and without #) is not generated:
+src/model/cron_test.cc covers it.
 """
 
 import argparse
@@ -36,7 +36,7 @@ America/Havana America/Sao_Paulo America/Santiago America/Asuncion America/Mexic
 America/Caracas Asia/Kolkata Asia/Kathmandu Asia/Tehran Asia/Gaza Asia/Amman Asia/Tokyo Asia/Pyongyang
 Australia/Sydney Australia/Lord_Howe Pacific/Auckland Pacific/Chatham Pacific/Apia Pacific/Kiritimati
 Antarctica/Troll""".split()
-# Ten years each: the missing day of Apia and many changes of law; today; after the end of what the
+# Ten years each: the missing day of Apia and many changes of invariant; today; after the end of what the
 # compiled zones list.
 FIRST_YEARS = (2006, 2021, 2034)
 YEARS = 10
@@ -168,7 +168,7 @@ def calendar_of(expression):
     second = [fields.pop(0)] if len(fields) == 6 else []  # croniter has seconds last
     minute, hour, day, month, weekday = fields
     # croniter takes "1/3" in day-of-week to 7, which is Sunday once more. The week ends with 6: by POSIX
-    # the field has the values 0 to 6 (7 is a guest from vixie cron, and only where somebody wrote it).
+    # the field has the values 0 to 6 (7 comes from vixie cron and only counts where it is written).
     if "/" in weekday and weekday[0].isdigit() and "-" not in weekday:
         start, step = weekday.split("/")
         weekday = f"{start}-6/{step}"
@@ -201,7 +201,7 @@ def calendar_of(expression):
 def local_times(calendar, begin, end, limit=None):
     """Sorted naive local times in [begin, end]; None = more than limit."""
     # croniter overshoots February: for "1,31" it goes from 22 February by 31 - 22 days to 3 March and loses the
-    # 1st. Asked anew from every 1 March, it is right.
+    # 1st. Started again from every 1 March, it is right.
     firsts = [int(datetime.datetime(year, 3, 1, tzinfo=datetime.timezone.utc).timestamp())
               for year in range(2000, 2100)]
     borders = [begin] + [t for t in firsts if begin < t <= end] + [end + 1]

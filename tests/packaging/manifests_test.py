@@ -3,6 +3,7 @@
 
 Read as text: nothing here needs a cluster or a parser of YAML. With kubectl, kustomize builds the manifests too.
 """
+import json
 import os
 import pathlib
 import re
@@ -55,6 +56,14 @@ for place in places:
     if "kind: Deployment" in text or "kind: StatefulSet" in text:
         for rule in ("runAsNonRoot: true", "readOnlyRootFilesystem: true", "drop: [ALL]", "allowPrivilegeEscalation: false", "automountServiceAccountToken: false", "seccompProfile"):
             check(rule in text, f"{name}: {rule}")
+compose = (PACKAGING / "container/compose.yaml").read_text()
+for rule in ('user: "${RUN_AS_UID:-65532}:${RUN_AS_GID:-65532}"', "read_only: true", "cap_drop: [ALL]", "security_opt: [no-new-privileges:true]"):
+    check(rule in compose, f"compose.yaml: {rule}")
+check(compose.count("<<: *secure") == 2, "compose.yaml: server and workers have the settings of x-secure")
+check(re.findall(r"stop_grace_period: (\w+)", compose) == ["60s", "60s"], "compose.yaml: a stop may take longer than stop_timeout and graceful_stop")
+check(set(re.findall(r"/credentials/(\w+)", compose)) == {"store_file", "tls_cert", "tls_key", "first_token_file", "ca_file", "token_file"}, "compose.yaml names each secret")
+postgresql = (PACKAGING / "kubernetes/postgresql/deployment.yaml").read_text()
+check("MAINSPRING_STORE_FILE, value: /credentials/store_file" in postgresql, "kubernetes/postgresql: no server starts without store_file")
 for file in re.findall(r"--from-file=(\w+)=", "".join(place.read_text() for place in manifests)):
     check(file in settings or file == "token", f"the secret's file {file} is a setting")
 for file in re.findall(r"secrets/(?:server|worker)/(\w+)", (PACKAGING / "container/setup.sh").read_text()):
@@ -100,9 +109,33 @@ for name in re.findall(r"^#?(\w+) = ", config.read_text(), re.M):
 
 pages = subprocess.run([sys.executable, PACKAGING / "man_pages.py", PACKAGING / "mainspring.1", "/dev/null/none"], capture_output=True)
 check(pages.returncode != 0, "man pages cannot be written to a place that is none")
+
+
+def lost(given, kept, path=""):
+    """Fields of `given` that `kept` lacks."""
+    if isinstance(given, dict):
+        missing = [f"{path}.{key}" for key in given if not isinstance(kept, dict) or key not in kept]
+        return missing + [one for key in given if key in (kept or {}) for one in lost(given[key], kept[key], f"{path}.{key}")]
+    if isinstance(given, list):
+        return [one for at, each in enumerate(given) for one in lost(each, kept[at], f"{path}[{at}]")]
+    return []
+
+
+def known_to_kubernetes(manifest):
+    """kubectl drops fields that the API does not have when it reads an object with a pod template."""
+    given = subprocess.run(["kubectl", "annotate", "--local", "-f", "-", "-o", "json", "a=b"], input=manifest, capture_output=True, text=True)
+    kept = subprocess.run(["kubectl", "set", "env", "--local", "-f", "-", "-o", "json", "A=B"], input=manifest, capture_output=True, text=True)
+    return lost(json.loads(given.stdout)["spec"], json.loads(kept.stdout)["spec"])
+
+
 if shutil.which("kubectl"):
     for place in ("directory", "postgresql", "workers", "monitoring"):
         done = subprocess.run(["kubectl", "kustomize", PACKAGING / "kubernetes" / place], capture_output=True, text=True)
         check(done.returncode == 0, f"kustomize builds kubernetes/{place} {done.stderr}")
+        for manifest in done.stdout.split("\n---\n"):
+            if "kind: StatefulSet" in manifest or "kind: Deployment" in manifest:
+                check(known_to_kubernetes(manifest) == [], f"kubernetes/{place}: Kubernetes knows each field of the pod: {known_to_kubernetes(manifest)}")
+                wrong = manifest.replace("readOnlyRootFilesystem", "readOnlyRoot")
+                check(len(known_to_kubernetes(wrong)) == 1, f"kubernetes/{place}: an unknown field is detected")
 print(f"{len(failures)} failed")
 sys.exit(1 if failures else 0)

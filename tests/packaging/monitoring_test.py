@@ -23,7 +23,8 @@ PATIENCE = 60
 # Metrics that only other servers have: over PostgreSQL, with TLS, with job folders; or that need hours.
 ELSEWHERE = {"mainspring_store_oldest_snapshot_seconds", "mainspring_tls_certificate_expiry_seconds", "mainspring_host_runs_total"}
 # What this server does not do while it is looked at.
-NOT_HERE = {"mainspring_callbacks_total"}
+NOT_HERE = {"mainspring_callbacks_total", "mainspring_queue_drain_seconds", "mainspring_workers"}
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 failures = []
 
 
@@ -101,9 +102,11 @@ def queries():
 def work(url):
     """A little of everything: jobs that end well, fail and die, a schedule that fires, a breaker."""
     run = lambda *words: subprocess.run([PROGRAM, *words, "--server", url], check=True, capture_output=True, text=True)
+    run("enqueue", "good", "k", "--header", f"traceparent=00-{TRACE}-00f067aa0ba902b7-01")
     for queue in ("good", "bad"):
         for _ in range(3):
             run("enqueue", queue, "k", "--max-attempts", "1")
+    run("queues", "limit", "good", "--concurrency", "5")
     run("breaker", "set", "mail", "--failures", "3")
     run("schedules", "set", "tick", "--every", "1s", "--queue", "good", "--kind", "tick")
     run("work", "--queue", "good", "--exec", "true", "--once")
@@ -120,7 +123,7 @@ def live_checks(directory):
             "global: {scrape_interval: 500ms, evaluation_interval: 500ms}\n"
             f"rule_files: ['{PACKAGING}/prometheus/mainspring.rules.yml']\n"
             f"scrape_configs:\n  - job_name: mainspring\n    static_configs: [{{targets: ['{url.removeprefix('http://')}']}}]\n")
-        prometheus = subprocess.Popen(["prometheus", f"--config.file={directory}/prometheus.yml", f"--storage.tsdb.path={directory}/tsdb", f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"])
+        prometheus = subprocess.Popen(["prometheus", f"--config.file={directory}/prometheus.yml", f"--storage.tsdb.path={directory}/tsdb", f"--web.listen-address=127.0.0.1:{port}", "--log.level=error", "--enable-feature=exemplar-storage"])
 
         def ask(query):
             parameters = urllib.parse.urlencode({"query": query})
@@ -138,6 +141,10 @@ def live_checks(directory):
         eventually(lambda: isinstance(found := ask("min(count_over_time(mainspring_attempts_total[1m]))"), list) and found and float(found[0]["value"][1]) >= 3, "three scrapes of the work")
         work(url)
         eventually(lambda: (found := ask("sum(rate(mainspring_attempts_total[1m]))")) and isinstance(found, list) and float(found[0]["value"][1]) > 0, "a rate")
+        traced = urllib.parse.urlencode({"query": "mainspring_job_wait_seconds_bucket", "start": time.time() - 3600, "end": time.time() + 60})
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query_exemplars?{traced}", timeout=PATIENCE) as answer:
+            found = json.load(answer)["data"]
+        check(any(one["labels"] == {"trace_id": TRACE} for series in found for one in series["exemplars"]), f"Prometheus keeps the exemplar of a traced job: {found}")
         for where, query in queries():
             asked = query.replace("$__rate_interval", "1m").replace('"$job"', '"mainspring"').replace('"$instance"', '".*"').replace('"$queue"', '".*"')
             found = ask(asked)

@@ -86,7 +86,7 @@ def starting_and_stopping(directory):
     manager.server.send_signal(signal.SIGTERM)
     expect("STATUS" in manager.until("STOPPING")[-1], "a stop is reported")
     code, _ = manager.stop(signal.SIGCONT)
-    expect(code == 0, "the server stops in good order")
+    expect(code == 0, "the server stops cleanly")
 
 
 def after_a_crash(directory):
@@ -129,7 +129,7 @@ def credentials(directory):
     manager.until("RELOADING")
     expect(manager.until("READY")[-1]["STATUS"] == "certificate reloaded", "READY follows when the certificate is reloaded")
     code, _ = manager.stop()
-    expect(code == 0, "the server with credentials stops in good order")
+    expect(code == 0, "the server with credentials stops cleanly")
     explained = subprocess.run([PROGRAM, "config", "--explain"], env=dict(os.environ, **environment), capture_output=True, text=True).stdout
     expect("credential tls_key" in explained, "config --explain says which settings are credentials")
 

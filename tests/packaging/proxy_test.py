@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The files of packaging/nginx and packaging/caddy, with a real server behind them. Usage: proxy_test.py PROGRAM
+"""The files of packaging/nginx and packaging/caddy, in front of a real server. Usage: proxy_test.py PROGRAM
 
 Only addresses, certificates and time-outs are replaced. Caddy is tested where it is installed.
 """

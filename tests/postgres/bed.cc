@@ -1,4 +1,4 @@
-// Bed's bodies.
+// The bodies of Bed.
 #include "postgres/bed.h"
 
 #include <doctest/doctest.h>
@@ -126,7 +126,7 @@ std::vector<int> Bed::numbers() const {
   return found;
 }
 
-void Bed::must_match(const Told& told) const {
+void Bed::must_match(const Seen& told) const {
   const std::vector<int> there = numbers();
   for (const int number : told.done) {
     CAPTURE(number);

@@ -1,4 +1,4 @@
-// Bed: one PostgreSQL store on a server that a test may break, with a proxy between them if wanted.
+// Bed: one PostgreSQL store on a server that a test may break, with an optional proxy between them.
 #pragma once
 
 #include <future>
@@ -32,29 +32,29 @@ class Bed {
   SystemClock clock;
   std::unique_ptr<SharedStore> store;
 
-  // Of a call while the server cannot be reached: a round trip without an answer, a connection
-  // without one and some patience, and as long again to learn what became of a commit.
+  // The longest call while the server cannot be reached: a round trip and a connection attempt
+  // without an answer, some patience, and the same again to learn the outcome of a commit.
   Duration longest_call() const;
 
   std::unique_ptr<SharedStore> open_another();
   Result<OperationResult> apply(Operation operation);
-  // The same on a thread of its own.
+  // The same on another thread.
   std::future<Result<OperationResult>> begin(Operation operation);
-  // The answer, which must come in time, however long the server needs to come back.
+  // The answer, which must come in time, even if the server needs longer to come back.
   static Result<OperationResult> end(std::future<Result<OperationResult>>& call);
 
   Result<JobId> enqueue(int number);  // a job with the args [number]
   std::future<Result<OperationResult>> begin_enqueue(int number);
-  ClaimedJob claim();  // must give one
+  ClaimedJob claim();  // requires one
   FinishStatus complete(const ClaimedJob& job);
   // The apply() must be refused as `unavailable`, in time.
   void must_be_unavailable(Operation operation);
-  // Until it is not refused as `unavailable` any more: the store finds the server by itself.
+  // Waits until calls are no longer refused as `unavailable`: the store reconnects by itself.
   void must_come_back();
-  // The args of all jobs there are, in order.
+  // The args of all jobs, in order.
   std::vector<int> numbers() const;
-  // What enqueue() was told. Unknown ones may be there or not, but at most once.
-  struct Told {
+  // The answers to enqueue(). Jobs with an unknown outcome may exist, but at most once.
+  struct Seen {
     std::vector<int> done, unknown;
     int refused = 0;
     template <class T>
@@ -68,11 +68,11 @@ class Bed {
       }
     }
   };
-  // What was acknowledged is there once, what was refused is not.
-  void must_match(const Told& told) const;
+  // Acknowledged jobs exist once, refused ones do not.
+  void must_match(const Seen& told) const;
   void must_be_sound() const;
-  // Waits for a backend that commits: by COMMIT, or behind the last statement of a batch that needs
-  // none. `stage` is what the server says behind it, such as " waiting"; 0 = there was none.
+  // Waits for a backend that commits: by COMMIT, or after the last statement of a batch without
+  // one. `stage` is the suffix of its process title, such as " waiting"; 0 = there was none.
   int await_commit(const std::string& stage) const;
 
  private:

@@ -42,7 +42,7 @@ Error os_error(const std::string& what) {
 std::string read_text(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   std::ostringstream text;
-  text << in.rdbuf();  // of a process that goes while it is read: nothing, and no exception
+  text << in.rdbuf();  // if the process ends meanwhile: empty, and no exception
   return text.str();
 }
 
@@ -59,7 +59,7 @@ Result<void> give_to_server(const fs::path& path) {
   return {};
 }
 
-// Directories of processes that are no more.
+// Directories of processes that have ended.
 void remove_leftovers(const fs::path& in) {
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(in, ignored)) {
@@ -84,7 +84,7 @@ void copy_tree(const fs::path& from, const fs::path& to, std::error_code& error)
 
 }  // namespace
 
-// Debian's place, then that of others.
+// Debian's path, then those of other systems.
 std::string server_program(const std::string& name) {
   for (int version = 30; version >= 15; --version) {
     const std::string path = fmt::format("/usr/lib/postgresql/{}/bin/{}", version, name);
@@ -99,7 +99,7 @@ std::string server_user() {
 
 Result<std::string> make_server_directory() {
   static std::atomic<int> count{0};
-  // Short, whatever TMPDIR says: the path of a socket has at most 107 bytes.
+  // Short, without TMPDIR: the path of a socket has at most 107 bytes.
   const fs::path parent = "/tmp";
   remove_leftovers(parent);
   const fs::path path = parent / fmt::format("{}{}.{}", kPrefix, getpid(), ++count);
@@ -139,7 +139,7 @@ Result<std::unique_ptr<PgCluster>> PgCluster::make(ClusterOptions options) {
 }
 
 PgCluster::~PgCluster() {
-  // Not by SIGKILL: that would leave its piece of System V shared memory behind.
+  // Not by SIGKILL: that would leak its System V shared memory.
   resume();
   server_.signal(SIGQUIT);
   if (!server_.await_end(seconds(10))) server_.kill();
@@ -148,14 +148,14 @@ PgCluster::~PgCluster() {
   fs::remove_all(directory_, ignored);
 }
 
-// The cache: made once by whoever is first, in the build's directory; the others wait for it.
+// The cache in the build directory: the first process makes it, the others wait for it.
 Result<void> PgCluster::init_data() {
   const fs::path cached = fs::path(MAINSPRING_BINARY_DIR) / "pg_template";
   const Fd lock(open((cached.string() + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock || flock(lock.get(), LOCK_EX) != 0) return os_error("locking " + cached.string());
   std::error_code error;
   const std::string wanted =
-      server_program("postgres") + " 1\n";  // raise it when what is cached changes
+      server_program("postgres") + " 1\n";  // increase it when the cached content changes
   if (read_text(cached / "made_by") != wanted) {
     fs::remove_all(cached, error);
     const std::string fresh = directory_ + "/fresh";
@@ -170,7 +170,7 @@ Result<void> PgCluster::init_data() {
   return give_to_server(data_);
 }
 
-// A certificate of its own for localhost, which is also its authority.
+// A self-signed certificate for localhost.
 Result<void> PgCluster::use_tls() {
   MS_TRY(run_program({"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
                       "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=localhost",
@@ -204,15 +204,15 @@ Result<void> PgCluster::prepare() {
        << fmt::format("unix_socket_directories = '{}'\n", directory_)
        << fmt::format("max_connections = {}\n", options_.max_connections)
        << fmt::format("fsync = {}\n", options_.fsync ? "on" : "off")
-       // Files that go with the directory, not in /dev/shm.
+       // Files in the directory, which are removed with it, not in /dev/shm.
        << "dynamic_shared_memory_type = mmap\n"
        << "shared_buffers = 32MB\n"
        << fmt::format("ssl = {}\n", options_.tls ? "on" : "off")
-       << "jit = off\n"  // as the guide says; else reads behind a pooler compile for 40 ms
-       // What was copied was never synced: each file by itself would take seconds.
+       << "jit = off\n"  // as the guide says; else reads through a pooler compile for 40 ms
+       // The copied files were never synced: syncing each one would take seconds.
        << "recovery_init_sync_method = syncfs\n"
        << "log_line_prefix = '%m [%p] '\n"
-       // A killed backend is followed by a start anew at once, also the tenth.
+       // The server restarts at once after a killed backend, also the tenth time.
        << "restart_after_crash = on\n";
   for (const std::string& setting : options_.settings) conf << setting << "\n";
   return conf ? Result<void>() : Result<void>(os_error("writing postgresql.conf"));
@@ -220,7 +220,7 @@ Result<void> PgCluster::prepare() {
 
 Result<void> PgCluster::start() {
   std::error_code ignored;
-  // Of one that was killed; no other server has this directory.
+  // Left by a killed server; no other server uses this directory.
   fs::remove(data_ + "/postmaster.pid", ignored);
   MS_TRY(server_.start({.argv = {server_program("postgres"), "-D", data_},
                         .directory = directory_,
@@ -248,7 +248,7 @@ std::vector<int> PgCluster::children() const {
 }
 
 void PgCluster::signal_all(int number) const {
-  // The postmaster first: it makes no more children then.
+  // The postmaster first: then it starts no more children.
   server_.signal(number);
   for (const int child : children()) ::kill(child, number);
 }

@@ -1,4 +1,4 @@
-// PgConnection by libpq.
+// PgConnection, with libpq.
 #include <fmt/format.h>
 #include <libpq-fe.h>
 
@@ -56,8 +56,8 @@ Result<Rows> PgConnection::answer() {
     }
   }
   if (failed.empty()) return rows;
-  // A server that ends a connection may say why first. One that has gone says nothing, and libpq
-  // may still call the connection good: an error without SQLSTATE is libpq's own.
+  // A server that ends a connection may send the reason first. A dead server sends nothing, and
+  // libpq may still report the connection as good: an error without SQLSTATE is libpq's own.
   const bool lost = PQstatus(connection_.get()) != CONNECTION_OK || failed.front() == ' ';
   return Error{lost ? ErrorCode::unavailable : ErrorCode::internal, failed};
 }

@@ -16,12 +16,12 @@ namespace {
 using pg_testing::CopyPlace;
 using pg_testing::PlaceKind;
 
-// Where a history is, and where it has been: the places stay until its end.
+// The current and earlier places of a history: they stay until its end.
 struct Wanderer {
   std::vector<std::unique_ptr<CopyPlace>> places;
   int moves = 0;
 
-  // A copy gives tokens from far ahead, which the model does not: set back, so that every answer
+  // A copy continues with tokens far ahead, the model does not: set them back, so that all answers
   // can be compared.
   void move(const StoreOptions& options, Now now) {
     constexpr PlaceKind kRoute[] = {PlaceKind::schema, PlaceKind::directory, PlaceKind::directory,
@@ -29,14 +29,14 @@ struct Wanderer {
     const CopyPlace& from = *places.back();
     auto to = std::make_unique<CopyPlace>(kRoute[static_cast<std::size_t>(moves++) % 5], options);
     const std::int64_t token =
-        from.ask("SELECT b FROM tallies WHERE id = 0",
+        from.ask("SELECT b FROM job_counts WHERE id = 0",
                  "SELECT last_value + is_called::integer FROM $schema.tokens_given");
     pg_testing::must_copy(from, *to, pg_testing::StandingClock(now));
     const std::int64_t raised =
-        to->ask("SELECT b FROM tallies WHERE id = 0",
+        to->ask("SELECT b FROM job_counts WHERE id = 0",
                 "SELECT last_value + is_called::integer FROM $schema.tokens_given");
     CHECK(raised > token);
-    to->change(fmt::format("UPDATE tallies SET b = {} WHERE id = 0", token),
+    to->change(fmt::format("UPDATE job_counts SET b = {} WHERE id = 0", token),
                fmt::format("SELECT setval('$schema.tokens_given', {}, {})",
                            std::max<std::int64_t>(1, token - 1), token > 1));
     places.push_back(std::move(to));
@@ -48,7 +48,7 @@ TEST_CASE("a store that moves at every restart answers every operation as the mo
   Differential how;
   how.early_agenda = true;
   how.eager_lines = true;
-  how.keeps_turns = false;
+  how.keeps_fair_keys = false;
   how.max_shrink_runs = 20;
   how.new_place = [&](std::uint64_t) -> Differential::Place {
     auto wanderer = std::make_shared<Wanderer>();

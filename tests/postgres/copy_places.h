@@ -13,10 +13,10 @@ namespace mainspring::pg_testing {
 
 enum class PlaceKind : bool { directory, schema };
 
-// A place that nobody has used.
+// An unused place.
 class CopyPlace {
  public:
-  // `options`: as it will be opened with; what a copy keeps for a time counts from them.
+  // `options`: those of the later open; a copy uses their retention times.
   explicit CopyPlace(PlaceKind kind, const StoreOptions& options = {});
   ~CopyPlace();
   CopyPlace(const CopyPlace&) = delete;
@@ -28,8 +28,7 @@ class CopyPlace {
                                       IfMoved if_moved = IfMoved::refuse) const;
   Result<std::unique_ptr<TransferSource>> source(SourceGoesOn goes_on = SourceGoesOn::no) const;
   Result<std::unique_ptr<TransferTarget>> target() const;
-  // One statement of its own language: `sqlite` in a directory, `postgres` with $schema in a
-  // schema.
+  // Runs one statement: `sqlite` in a directory, `postgres` with $schema in a schema.
   void change(const std::string& sqlite, const std::string& postgres) const;
   std::int64_t ask(const std::string& sqlite, const std::string& postgres) const;
 
@@ -42,11 +41,11 @@ class CopyPlace {
 // Opens both ends and copies.
 Result<CopyReport> copy_between(const CopyPlace& from, const CopyPlace& to, const Clock& clock,
                                 CopyOptions options = {});
-// The same; it must be done, and sound at both ends.
+// The same; it must succeed and be sound at both ends.
 CopyReport must_copy(const CopyPlace& from, const CopyPlace& to, const Clock& clock,
                      CopyOptions options = {});
 
-// Time that stands.
+// A clock that does not advance.
 class StandingClock final : public Clock {
  public:
   explicit StandingClock(Now now) : now_(now) {}

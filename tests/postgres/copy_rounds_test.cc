@@ -1,5 +1,5 @@
-// Copies of stores that change between the looks of a copy: random histories, in which sessions
-// come, go and pass their turns, applied before every look and before every fence.
+// Copies of stores that change between the rounds of a copy: random histories, in which sessions
+// start, end and change their heads, are applied before every round and every fence.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -23,11 +23,11 @@ using pg_testing::must;
 using pg_testing::PlaceKind;
 
 constexpr int kFirst = 120;        // steps before the copy
-constexpr int kBetween = 12;       // steps before each look
-constexpr int kRefusedFences = 3;  // each of them asks for one round more
+constexpr int kBetween = 12;       // steps before each round
+constexpr int kRefusedFences = 3;  // each of them needs one more round
 constexpr int kTooManyFences = 4;  // the copy gives up
 
-// A source in which something happens before every look at it, and whose first fences are refused.
+// A source that changes before every round, and whose first fences are refused.
 class BusySource final : public TransferSource {
  public:
   BusySource(std::unique_ptr<TransferSource> source, int refused_fences,
@@ -43,7 +43,7 @@ class BusySource final : public TransferSource {
   Result<void> fence(Duration patience) override {
     meanwhile_();
     if (--refused_fences_ < 0) return source_->fence(patience);
-    return Error{.code = ErrorCode::unavailable, .message = "somebody is writing"};
+    return Error{.code = ErrorCode::unavailable, .message = "a transaction is writing"};
   }
   TransferPlace place() const override { return source_->place(); }
   Result<std::optional<TransferPlace>> moved() override { return source_->moved(); }
@@ -94,7 +94,7 @@ class BusySource final : public TransferSource {
   std::function<void()> meanwhile_;
 };
 
-// A store in which a random history goes on.
+// A store with a random history of operations.
 class Life {
  public:
   Life(const CopyPlace& place, std::uint64_t seed)
@@ -123,7 +123,7 @@ class Life {
   std::unique_ptr<Store> store_;
 };
 
-// Counters, jobs and sessions, but for the ends of leases, which begin anew.
+// Counters, jobs and sessions, without the ends of leases, which restart.
 std::vector<std::string> lines_of(const Store& store) {
   constexpr int kAll = 100'000;
   std::vector<std::string> lines;
@@ -165,7 +165,7 @@ std::string moved_while_it_lives(PlaceKind kind, PlaceKind into, std::uint64_t s
   return verified.problems.empty() ? "" : verified.problems[0];
 }
 
-TEST_CASE("a copy is sound and equal whatever happens to jobs and sessions between its looks") {
+TEST_CASE("a copy is sound and equal despite changes to jobs and sessions between its rounds") {
   const char* asked = std::getenv("MS_COPY_SEEDS");
   const auto seeds =
       static_cast<std::uint64_t>(asked == nullptr ? by_scale(1, 3, 8) : std::atoi(asked));

@@ -1,4 +1,4 @@
-// Copies and moves of stores: what ends them, what they refuse, and what they keep.
+// Copies and moves of stores: interruptions, refusals, and the copied data.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -31,7 +31,7 @@ PlaceKind other(PlaceKind kind) {
   return kind == PlaceKind::schema ? PlaceKind::directory : PlaceKind::schema;
 }
 
-// A store that is open at a place, and what a test does with it.
+// A store that is open at a place, with the operations of a test.
 class Server {
  public:
   explicit Server(const CopyPlace& place) : store_(must(place.open(clock_.now()))) {}
@@ -105,7 +105,7 @@ void fill(Server& server, int batches) {
   }
 }
 
-// Equal but for the leases, which begin anew, and what numbers come next.
+// Equal except for the leases, which restart, and the next numbers.
 void must_be_equal(const CopyPlace& from, const CopyPlace& to, Now now) {
   const auto a = must(from.open(now, {}, IfMoved::open)), b = must(to.open(now));
   const std::string why = differs(*a, *b);
@@ -114,7 +114,7 @@ void must_be_equal(const CopyPlace& from, const CopyPlace& to, Now now) {
   if (!verified.problems.empty()) FAIL(verified.problems[0]);
 }
 
-// What the copy is refused with.
+// The error of the copy.
 std::string refusal(const CopyPlace& from, const CopyPlace& to) {
   const auto report = copy_between(from, to, SystemClock());
   REQUIRE(!report);
@@ -122,8 +122,8 @@ std::string refusal(const CopyPlace& from, const CopyPlace& to) {
   return report.error().message;
 }
 
-// Runs the copy in a process of its own that is killed at its `steps`-th sign of progress. False:
-// it came to its end.
+// Runs the copy in a process that is killed at its `steps`-th progress report. False: it
+// completed.
 bool copy_and_kill(const CopyPlace& from, const CopyPlace& to, Now now, int steps) {
   const pid_t child = fork();
   REQUIRE(child >= 0);
@@ -142,7 +142,7 @@ bool copy_and_kill(const CopyPlace& from, const CopyPlace& to, Now now, int step
   return WIFSIGNALED(status);
 }
 
-TEST_CASE("a copy that is killed at any moment leaves the source as it was, and is gone on with") {
+TEST_CASE("a copy that is killed at any moment leaves the source intact and can be continued") {
   for (const PlaceKind kind : kKinds) {
     const CopyPlace from(kind), to(other(kind));
     Now now;
@@ -150,8 +150,8 @@ TEST_CASE("a copy that is killed at any moment leaves the source as it was, and 
     {
       Server server(from);
       fill(server, 25);
-      // Each time a little later, until one is not killed. Meanwhile the source changes: jobs come,
-      // end, and go.
+      // Each time a little later, until one completes. Meanwhile the source changes: jobs are
+      // added, end, and are pruned.
       for (int steps = 1; copy_and_kill(from, to, server.clock().now(), steps); ++steps) {
         ++kills;
         CHECK(!to.open(server.clock().now()));
@@ -217,11 +217,11 @@ TEST_CASE(
     const Token next = after.claim().token;
     CHECK(next > second.token);
     CHECK(next > lease.token);
-    CHECK(next > 1'000'000);  // of another time altogether
+    CHECK(next > 1'000'000);  // of another range
   }
 }
 
-TEST_CASE("what becomes of a job when it expires goes with it") {
+TEST_CASE("on_expiry of a job moves with it") {
   for (const PlaceKind kind : kKinds) {
     const CopyPlace from(kind), to(other(kind));
     Server server(from);
@@ -275,7 +275,7 @@ TEST_CASE("a window that is open moves also when its job has been pruned") {
   }
 }
 
-TEST_CASE("a window is not lost where its job is pruned while a copy goes on") {
+TEST_CASE("a window is not lost if its job is pruned during a copy") {
   for (const PlaceKind kind : kKinds) {
     const CopyPlace from(kind), to(other(kind));
     Server server(from);
@@ -415,7 +415,7 @@ TEST_CASE("a deferred job moves as it is, and is claimed by its id there") {
   }
 }
 
-TEST_CASE("sessions move with their lines, holders and states") {
+TEST_CASE("sessions move with their waiting jobs, holders and states") {
   const CopyPlace from(PlaceKind::directory), to(PlaceKind::directory);
   Server server(from);
   const auto put = [&](const char* key, OnDead on_dead) {
@@ -446,7 +446,7 @@ TEST_CASE("sessions move with their lines, holders and states") {
   CHECK(claimed.id == running);
   CHECK(after.claim().id == next);
   const Claim line{
-      .worker = "h", .queues = {session_line(held)}, .kinds = {}, .session_token = grant.token};
+      .worker = "h", .queues = {session_queue(held)}, .kinds = {}, .session_token = grant.token};
   for (const JobId id : {first, second}) {
     const auto jobs = after.must_apply<ClaimResult>(line).jobs;
     REQUIRE(jobs.size() == 1);
@@ -459,7 +459,7 @@ TEST_CASE("sessions move with their lines, holders and states") {
   CHECK(must(after.store().verify()).problems.empty());
 }
 
-// What people see of it.
+// The visible data of a workflow.
 std::string shown(Store& store, WorkflowId id) {
   const WorkflowInfo info = must(store.workflow(id));
   std::string out = fmt::format("{} {} v{} {} {}", info.name, to_string(info.state), info.version,
@@ -471,7 +471,7 @@ std::string shown(Store& store, WorkflowId id) {
   return out;
 }
 
-TEST_CASE("workflows move with their steps, timers and signals, and go on where they were") {
+TEST_CASE("workflows move with their steps, timers and signals, and continue where they were") {
   std::optional<pg_testing::UnpackedWorkflows> unpacked;
   SUBCASE("packed") {}
   SUBCASE("unpacked") {
@@ -552,7 +552,7 @@ TEST_CASE("workflows in workflows move, and the end of one is the end of its ste
   }
 }
 
-TEST_CASE("a copy that keeps the source goes on with numbers from far ahead") {
+TEST_CASE("a copy that keeps the source continues with numbers far ahead") {
   for (const PlaceKind kind : kKinds) {
     const CopyPlace from(kind), to(other(kind));
     Server server(from);
@@ -566,7 +566,7 @@ TEST_CASE("a copy that keeps the source goes on with numbers from far ahead") {
   }
 }
 
-TEST_CASE("what holds anything is no target, and says what it holds") {
+TEST_CASE("a store that holds anything is refused as target, with what it holds") {
   for (const PlaceKind kind : kKinds) {
     const CopyPlace from(PlaceKind::directory), jobs(kind), lease(kind), paused(kind);
     Server server(from);
@@ -617,14 +617,14 @@ TEST_CASE("triggers move with their secrets, their state and what has fired") {
   }
 }
 
-TEST_CASE("an unfinished copy is of one store, and nobody serves it") {
+TEST_CASE("an unfinished copy belongs to one store and cannot be served") {
 #if defined(MAINSPRING_MUTANTS)
   for (const PlaceKind kind : kKinds) {
     const CopyPlace from(PlaceKind::directory), another(PlaceKind::schema), to(kind);
     Server server(from);
     fill(server, 1);
     Server(another).enqueue();
-    // Unsound, so that it is not finished: that too leaves the source as it was.
+    // Unsound, so that it is not finished: that also leaves the source unchanged.
     set_mutant("copy_drops_unique_keys");
     const CopyReport unsound = must(copy_between(from, to, SystemClock()));
     set_mutant("");
@@ -637,7 +637,7 @@ TEST_CASE("an unfinished copy is of one store, and nobody serves it") {
 #endif
 }
 
-// Steady time that can be moved while a copy looks at it.
+// Steady time that can be moved while a copy reads it.
 class PushedClock final : public Clock {
  public:
   Now now() const override {
@@ -652,7 +652,7 @@ class PushedClock final : public Clock {
   Duration pushed_{0};
 };
 
-TEST_CASE("a fence that stands too long is lifted, and another one is put up later") {
+TEST_CASE("a fence that lasts too long is removed, and a later fence works") {
   for (const PlaceKind kind : kKinds) {
     for (const int slow_fences : {1, 100}) {
       const CopyPlace from(kind), to(other(kind));
@@ -680,7 +680,7 @@ TEST_CASE("a fence that stands too long is lifted, and another one is put up lat
   }
 }
 
-TEST_CASE("who writes while the fence stands waits, is told where to, and nothing of it happened") {
+TEST_CASE("a write during the fence waits, is refused with the new place, and has no effect") {
   for (const PlaceKind kind : kKinds) {
     const CopyPlace from(kind), to(other(kind));
     auto server = std::make_unique<Server>(from);
@@ -702,7 +702,7 @@ TEST_CASE("who writes while the fence stands waits, is told where to, and nothin
   }
 }
 
-TEST_CASE("a transaction of somebody's own that stays open keeps the fence from being put up") {
+TEST_CASE("an open transaction of another client prevents the fence") {
   const CopyPlace from(PlaceKind::schema), to(PlaceKind::directory);
   Server server(from);
   server.enqueue();
@@ -714,7 +714,7 @@ TEST_CASE("a transaction of somebody's own that stays open keeps the fence from 
   const auto refused = copy_between(from, to, SystemClock(), options);
   REQUIRE(!refused);
   CHECK(refused.error().code == ErrorCode::unavailable);
-  CHECK(refused.error().message.find("no fence could be put up") != std::string::npos);
+  CHECK(refused.error().message.find("cannot fence the source") != std::string::npos);
   must(open.sql("COMMIT"));
   server.enqueue();
   const auto keyed = [&](const char* delay) {
@@ -733,7 +733,7 @@ TEST_CASE("a transaction of somebody's own that stays open keeps the fence from 
   CHECK(late.error().message.find("MS001") != std::string::npos);
 }
 
-TEST_CASE("a store that has moved is refused wherever it is asked for") {
+TEST_CASE("a moved store is refused everywhere, also by a running server") {
   for (const PlaceKind kind : kKinds) {
     const CopyPlace from(kind), to(other(kind)), third(kind);
     {
@@ -741,7 +741,7 @@ TEST_CASE("a store that has moved is refused wherever it is asked for") {
       server.enqueue();
       server.claim();
       must_copy(from, to, SystemClock());
-      // Also where nothing is written, after a while.
+      // Also without writes, after a while.
       server.clock().advance(std::chrono::seconds(5));
       if (auto* shared = dynamic_cast<SharedStore*>(&server.store()))
         CHECK(!shared->refresh(server.clock().now()));

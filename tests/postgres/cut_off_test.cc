@@ -23,12 +23,12 @@ using namespace std::chrono_literals;
 constexpr Duration kLimit = 60s;
 constexpr Duration kLease = 3s;
 
-// What handlers saw, in the time of the database.
+// The observations of handlers, in the time of the database.
 struct Seen {
   JobId id = 0;
   Token token = 0;
-  std::int64_t begun = 0;        // when its handler was called
-  std::int64_t told = 0;         // when it was told to stop; 0 = it was not
+  std::int64_t started = 0;      // when its handler was called
+  std::int64_t told = 0;         // when it received a stop request; 0 = none
   std::int64_t lease_until = 0;  // as the database had it last
   StopReason why = StopReason::none;
   bool still_its_own = false;  // by the token, then
@@ -63,8 +63,8 @@ class Notes {
     const auto found = seen_.find(who);
     return found == seen_.end() ? std::vector<Seen>() : found->second;
   }
-  // Whether jobs that were told to stop may end. What a worker did until then may arrive although
-  // it hears nothing any more, and its job has ended well then.
+  // Whether jobs with a stop request may end. A worker's results from before may still arrive
+  // although it receives nothing any more. Its job has then completed.
   void let_end(bool may) {
     MutexLock lock(mutex_);
     may_end_ = may;
@@ -76,7 +76,7 @@ class Notes {
     MutexLock lock(mutex_);
     while (!may_end_ && clock.now().instant < end) changed_.wait_for(mutex_, 100ms);
   }
-  // Waits until there are so many; those.
+  // Waits until there are `count` entries and returns them.
   std::vector<Seen> await(const std::string& who, std::size_t count) {
     const SystemClock clock;
     const Instant end = clock.now().instant + kLimit;
@@ -94,7 +94,7 @@ class Notes {
   bool may_end_ MS_GUARDED_BY(mutex_) = true;
 };
 
-// Jobs of the kind "long" go on until they are told to stop, others end at once. Notes WHO-begun
+// Jobs of the kind "long" run until a stop request, others end at once. Adds the notes WHO-started
 // and WHO-told.
 struct TestWorker {
   TestWorker(Jobs& jobs, std::vector<std::string> queues, std::string who, Notes& notes)
@@ -106,8 +106,8 @@ struct TestWorker {
                  .claim_wait = 2s}) {
     runtime.on_any([who, &notes](const ClaimedJob& job, Context& context) -> HandlerResult {
       Seen seen{.id = job.id, .token = job.token};
-      notes.read(seen, seen.begun);
-      notes.add(who + "-begun", seen);
+      notes.read(seen, seen.started);
+      notes.add(who + "-started", seen);
       if (job.kind != "long") return Complete{};
       Mutex mutex;
       CondVar stopped;
@@ -161,8 +161,8 @@ struct TestNode {
   std::unique_ptr<HttpServer> http;
 };
 
-// A node behind a proxy, with a worker in its process and one that talks to it over HTTP; and
-// another node that nothing happens to.
+// A node that is connected through a proxy, with a worker in its process and one over HTTP; and
+// another node without faults.
 struct Two {
   Two()
       : database(must(the_cluster().new_database())),
@@ -194,7 +194,7 @@ void must_have_stopped_in_time(const Seen& told) {
 
 }  // namespace
 
-TEST_CASE("a node cut off from the database ends its jobs before another one begins them") {
+TEST_CASE("a node cut off from the database ends its jobs before another node starts them") {
   struct How {
     std::string name;
     TcpProxy::Mode mode;
@@ -209,10 +209,9 @@ TEST_CASE("a node cut off from the database ends its jobs before another one beg
     std::map<std::string, JobId> jobs;
     for (const std::string& who : kWorkers) {
       jobs[who] = two.other.enqueue(who, "long");
-      two.notes.await(who + "-begun", 1);
+      two.notes.await(who + "-started", 1);
     }
-    const TestWorker neighbour(two.other.node->broker(), {"embedded", "remote"}, "other",
-                               two.notes);
+    const TestWorker peer(two.other.node->broker(), {"embedded", "remote"}, "other", two.notes);
     two.proxy->set(how.mode);
     if (how.cut) two.proxy->cut();
     const std::int64_t cut_at = two.notes.now();
@@ -226,35 +225,35 @@ TEST_CASE("a node cut off from the database ends its jobs before another one beg
       must_have_stopped_in_time(seen);
       told[seen.id] = seen;
     }
-    for (const Seen& begun : two.notes.await("other-begun", 2)) {
-      REQUIRE(told.contains(begun.id));
-      CHECK(begun.token > told[begun.id].token);
-      CHECK(begun.begun >= told[begun.id].lease_until);
+    for (const Seen& started : two.notes.await("other-started", 2)) {
+      REQUIRE(told.contains(started.id));
+      CHECK(started.token > told[started.id].token);
+      CHECK(started.started >= told[started.id].lease_until);
     }
     two.notes.let_end(true);
-    // It claims nothing while it is away, and all that waits for it when it is back.
+    // It claims nothing while it is cut off, and all waiting jobs when it is back.
     for (const std::string& who : kWorkers) {
       two.other.enqueue(who, "short");
       two.other.enqueue(who + "-only", "short");
     }
-    (void)two.notes.await("other-begun", 4);
-    for (const std::string& who : kWorkers) CHECK(two.notes.of(who + "-begun").size() == 1);
+    (void)two.notes.await("other-started", 4);
+    for (const std::string& who : kWorkers) CHECK(two.notes.of(who + "-started").size() == 1);
     two.proxy->set(TcpProxy::Mode::pass);
-    for (const std::string& who : kWorkers) (void)two.notes.await(who + "-begun", 2);
-    CHECK_FALSE(two.cut.node->neighbours()->not_ready().has_value());
+    for (const std::string& who : kWorkers) (void)two.notes.await(who + "-started", 2);
+    CHECK_FALSE(two.cut.node->peers()->not_ready().has_value());
   }
 }
 
-TEST_CASE("a lease is reckoned from its commit's beginning, however late its answer comes") {
+TEST_CASE("a lease is measured from the start of its commit, even if the answer is late") {
   Two two;
   for (const std::string& who : kWorkers) {
     CAPTURE(who);
-    two.other.enqueue(who, "short");  // so that nothing is done for the first time
-    two.notes.await(who + "-begun", 1);
+    two.other.enqueue(who, "short");  // so that all caches are warm
+    two.notes.await(who + "-started", 1);
     // A claim takes two round trips or three: half of the lease is over when its answer is here.
     two.proxy->delay(250ms);
     two.other.enqueue(who, "long");
-    two.notes.await(who + "-begun", 2);
+    two.notes.await(who + "-started", 2);
     two.proxy->set(TcpProxy::Mode::hold);
     const Seen told = two.notes.await(who + "-told", 1)[0];
     MESSAGE(who, ": ", (told.lease_until - told.told) / 1000, " ms were left");
@@ -264,7 +263,7 @@ TEST_CASE("a lease is reckoned from its commit's beginning, however late its ans
   }
 }
 
-TEST_CASE("a job is not begun if its lease is over when the claim is answered") {
+TEST_CASE("a job is not started if its lease is over when the claim is answered") {
   Two two;
   two.proxy->delay(600ms);
   const auto claims = [&] {
@@ -277,8 +276,8 @@ TEST_CASE("a job is not begun if its lease is over when the claim is answered") 
   while (claims() < 3) REQUIRE_MESSAGE(clock.now().instant < limit, "was not claimed");
   two.proxy->delay(0ms);
   for (const std::string& who : kWorkers) {
-    const Seen seen = two.notes.await(who + "-begun", 1)[0];
-    CHECK(seen.begun < seen.lease_until);
+    const Seen seen = two.notes.await(who + "-started", 1)[0];
+    CHECK(seen.started < seen.lease_until);
     CHECK(seen.still_its_own);
   }
 }

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The document pipeline of the examples over PostgreSQL: each version of each file fires once, though server and workers are killed.
+# The document pipeline of the examples over PostgreSQL: each version of each file fires once, even if server and workers are killed.
 set -eu
 program=$1/mainspring
 # shellcheck source=tests/postgres/served_database.sh

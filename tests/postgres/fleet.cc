@@ -94,16 +94,16 @@ struct FleetNode::Body {
   };
   struct Held {
     Token token = 0;
-    Instant until;       // what it does then: finish, or nothing at all
+    Instant until;       // its action then: finish, or nothing
     SessionKey session;  // without a key: none
     bool careless = false;
     int beats = 0;
     bool told = false;  // to stop
-    // Of a finish that may have happened: it is repeated as it was.
+    // Of a finish that may have taken effect: it is repeated unchanged.
     std::optional<Said> said;
   };
   std::map<JobId, Held> held;
-  // A session that is this node's alone.
+  // A session that this node holds.
   struct Hold {
     SessionKey session;
     Token token = 0;
@@ -111,18 +111,17 @@ struct FleetNode::Body {
     std::size_t event = 0;  // in the history
   };
   std::optional<Hold> hold;
-  bool limited = false;                              // the queues have what is special of them
-  std::vector<std::pair<JobId, std::string>> aside;  // put aside, and their queues
+  bool limited = false;                              // the queues have their limits
+  std::vector<std::pair<JobId, std::string>> aside;  // deferred jobs and their queues
   std::deque<Enqueue> again;                         // refused ones with a key, to be repeated
-  std::vector<std::pair<JobId, Token>> old;          // that it once held
+  std::vector<std::pair<JobId, Token>> old;          // formerly held
   std::int64_t requests = 0;
   std::int64_t flows_counted = 0;  // of the board's unsent ones
   int keys = 0;
   Instant refresh_at, step_at;
 
   std::vector<Operation> batch;
-  // The answer; nullptr = the batch was refused, and nothing of it happened. `sure` is then false
-  // if it may have happened.
+  // The answer; nullptr = the batch failed. `sure` = it had no effect; false = it may have had one.
   using Handler = std::function<void(const OperationResult*, bool sure, Span)>;
   std::vector<Handler> handlers;
   FlowSide flows{board.flows(), chance, [this](Operation operation, FlowSide::Handler handler) {
@@ -190,7 +189,7 @@ bool FleetNode::Body::open() {
     return false;
   }
   store = std::move(*opened);
-  // Those of the process before are nobody's now.
+  // The jobs of the previous process have no holder now.
   for (const auto& [id, mine] : held) old.emplace_back(id, mine.token);
   held.clear();
   hold.reset();
@@ -286,7 +285,7 @@ void FleetNode::Body::apply() {
       return !board.flows().has_claimed(id);
     }));
   }
-  // Some news are lost on their way: refresh() must find them.
+  // Some notices are lost: refresh() must find the changes.
   if (!percent(20)) board.post(number, news);
 }
 
@@ -397,7 +396,7 @@ void FleetNode::Body::send(Enqueue request) {
 
 void FleetNode::Body::claim() {
   Claim c{.worker = worker, .queues = {}, .kinds = {}};
-  // What a broker does: it asks when there may be something.
+  // As a broker does: it claims when there may be jobs.
   for (int q = 0; q < kQueues; ++q) {
     if (store->has_available(queue_name(q))) c.queues.push_back(queue_name(q));
   }
@@ -423,15 +422,15 @@ void FleetNode::Body::send(Claim request) {
   });
 }
 
-// One session at a time: its jobs are its own until it gives it back, or forgets it.
+// Holds one session at a time, until it releases or forgets it.
 void FleetNode::Body::hold_session() {
   if (!hold) {
-    const std::string line = accept_line(queue_name(chance.between(0, kQueues - 1)));
+    const std::string line = accept_queue(queue_name(chance.between(0, kQueues - 1)));
     if (!storm() || !percent(20) || !store->has_available(line)) return;
     return send(Claim{
         .worker = worker, .queues = {line}, .lease = milliseconds(chance.between(250, 1500))});
   }
-  const std::string line = session_line(hold->session);
+  const std::string line = session_queue(hold->session);
   if (storm() && now().instant < hold->until) {
     if (!store->has_available(line)) return;
     return send(Claim{.worker = worker,
@@ -509,7 +508,7 @@ Outcome FleetNode::Body::draw_outcome(const Held& mine) {
   return Complete{fmt::format("[\"{}\"]", text())};
 }
 
-// Whoever gets the next job of its session reads the state that goes with it.
+// The claim of the next job of its session returns this state.
 FleetNode::Body::Said FleetNode::Body::decide(const Held& mine) {
   Said says{.outcome = mine.told ? Outcome(CancelJob{"told to stop"}) : draw_outcome(mine),
             .write = std::nullopt};
@@ -568,7 +567,7 @@ void FleetNode::Body::finish(JobId id, const Held& mine) {
   });
 }
 
-// Of a job that it does not hold any more: refused, unless it repeats its completion.
+// For a job that it no longer holds: refused, except for a repeated completion.
 void FleetNode::Body::finish_with_old_token() {
   if (old.empty()) return;
   const auto [id, token] = old[chance.next() % old.size()];
@@ -669,9 +668,9 @@ void FleetNode::Body::pause(const std::string& queue, bool paused) {
       });
 }
 
-// One of which lost attempts are set apart at once, one with a breaker, one with rates per key.
+// One queue with quarantine after the first lost attempt, one with a breaker, one with key rates.
 void FleetNode::Body::limit_queues() {
-  add(PutBreaker{.name = "neighbour",
+  add(PutBreaker{.name = "peer",
                  .settings = {.failures = 4,
                               .within = seconds(1),
                               .open_for = seconds(1),
@@ -679,7 +678,7 @@ void FleetNode::Body::limit_queues() {
       [](const OperationResult*, bool, Span) {});
   const QueueLimits limits[kQueues] = {
       {.quarantine_after = 1},
-      {.breaker = "neighbour"},
+      {.breaker = "peer"},
       {.per_key = {.rate = RateLimit{.count = 10, .per = seconds(1)}}}};
   for (int q = 0; q < kQueues; ++q) {
     add(SetQueueLimits{.queue = queue_name(q), .limits = limits[q]},
@@ -690,7 +689,7 @@ void FleetNode::Body::limit_queues() {
   }
 }
 
-// A word that lets a job go on, whatever kept it.
+// Notes a request that lets a deferred or quarantined job continue.
 void FleetNode::Body::note_word(JobId id, const OperationResult* result, bool sure, Span at) {
   const auto* error = result == nullptr ? nullptr : std::get_if<Error>(result);
   history().retries.push_back({.at = at,
@@ -708,8 +707,8 @@ void FleetNode::Body::retry(JobId id) {
   });
 }
 
-// What is put aside is taken by its name now and then. In the end an operator looks for that, and
-// for what is in quarantine.
+// Claims some deferred jobs by id. In the end an operator retries the remaining ones and the jobs
+// in quarantine.
 void FleetNode::Body::take_up_again() {
   if (storm() && !aside.empty() && percent(20) && static_cast<int>(held.size()) < kMaxHeld) {
     const std::size_t at = chance.next() % aside.size();

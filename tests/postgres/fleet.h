@@ -1,6 +1,6 @@
-// Several nodes over one schema, each a thread with a store of its own, which enqueue, claim,
-// renew, finish and rescue while somebody breaks the server; and what they saw, for the checks of
-// the black box.
+// Several nodes over one schema, each a thread with its own store. They enqueue, claim, renew,
+// finish and rescue while the nemesis breaks the server, and record a history for the checks of
+// tests/blackbox.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@
 
 namespace mainspring::pg_testing {
 
-// The system's time, which can be set forward, for all nodes at once.
+// The system's time, which can be moved forward for all nodes at once.
 class JumpingClock final : public Clock {
  public:
   Now now() const override {
@@ -36,12 +36,12 @@ class JumpingClock final : public Clock {
   std::atomic<std::int64_t> ahead_us_{0};
 };
 
-// What nodes share.
+// The shared state of the nodes.
 class Board {
  public:
   enum class Phase {
     storm,  // new work, and mistakes: leases that run out, old tokens
-    drain,  // what is there is brought to its end
+    drain,  // all jobs are brought to their end
     stop,
   };
   explicit Board(int nodes) : mail_(static_cast<std::size_t>(nodes)) {}
@@ -54,8 +54,8 @@ class Board {
   void post(int from, const Heard& news);
   Heard take_mail(int node);
   void note_job(JobId id);
-  JobId some_job(std::uint64_t dice) const;  // 0 = there is none yet
-  // About how many jobs have not ended, and how many requests are still to be repeated.
+  JobId some_job(std::uint64_t dice) const;  // 0 = none yet
+  // Roughly the number of live jobs, and of requests still to be repeated.
   std::int64_t live() const { return live_; }
   void count_live(std::int64_t more) { live_ += more; }
   std::int64_t unsent() const { return unsent_; }
@@ -73,21 +73,21 @@ class Board {
   std::size_t next_job_ MS_GUARDED_BY(mutex_) = 0;
 };
 
-// What a node did, and what it must not have done.
+// The actions of a node, and its violations.
 struct NodeReport {
   blackbox::History history;
   std::int64_t batches = 0, unavailable = 0, refreshes = 0, reopened = 0;
-  std::int64_t quarantined = 0;  // jobs that were set apart
+  std::int64_t quarantined = 0;  // jobs that went into quarantine
   Duration longest_call{0};
-  std::map<std::string, int> refusals;  // what apply() said, and how often
-  std::vector<std::string> broken;      // in words; the first few
+  std::map<std::string, int> refusals;  // errors of apply(), and how often
+  std::vector<std::string> broken;      // violations; the first few
 };
 
 class FleetNode {
  public:
   // Opens its store when it runs. `board` outlives it.
   FleetNode(Board& board, int number, PostgresOptions options, std::uint64_t seed);
-  ~FleetNode();  // ends when the board says stop
+  ~FleetNode();  // ends when the board stops it
   void start();
   // Asks it to close its store and to open another one, as a new process would.
   void restart() { restart_ = true; }
@@ -100,10 +100,10 @@ class FleetNode {
   std::thread thread_;
 };
 
-// Of the args of a job of the fleet.
+// The number in the args of a job of the fleet.
 std::int64_t nonce_of(const std::string& args);
 
-// Everything that is in the store in the end but the jobs of workflows, read through `store`.
+// All data of the store at the end except jobs of workflows, read through `store`.
 void read_back(const Store& store, blackbox::History& history);
 
 }  // namespace mainspring::pg_testing

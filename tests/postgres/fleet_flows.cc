@@ -1,4 +1,4 @@
-// What nodes do with workflows.
+// The actions of nodes on workflows.
 #include "postgres/fleet_flows.h"
 
 #include <fmt/format.h>
@@ -7,7 +7,7 @@
 
 namespace mainspring::pg_testing {
 
-using simulation::FlowLaw;
+using simulation::FlowInvariant;
 using simulation::kFlowQueue;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
@@ -15,7 +15,7 @@ using std::chrono::seconds;
 namespace {
 
 constexpr std::size_t kMaxHeldSteps = 6;
-constexpr int kTended = 30;  // in one turn: a batch has a second to be done
+constexpr int kTended = 30;  // in one round: a batch has a second to complete
 constexpr int kPage = 500;
 constexpr int kMaxPages = 1000;
 
@@ -23,7 +23,7 @@ constexpr int kMaxPages = 1000;
 
 std::int64_t Flows::next(std::set<int> jobs) {
   MutexLock lock(mutex_);
-  return law_.next({.jobs = std::move(jobs)});
+  return invariant_.next({.jobs = std::move(jobs)});
 }
 
 void Flows::started(WorkflowId id) {
@@ -40,7 +40,7 @@ WorkflowId Flows::some(std::uint64_t dice) const {
 
 void Flows::accepted(JobId id) {
   MutexLock lock(mutex_);
-  law_.accepted(id);
+  invariant_.accepted(id);
 }
 
 void Flows::claimed(JobId id) {
@@ -53,7 +53,7 @@ bool Flows::has_claimed(JobId id) const {
   return claimed_.contains(id);
 }
 
-FlowLaw::Verdict Flows::judge(const Store& store) {
+FlowInvariant::Verdict Flows::judge(const Store& store) {
   MutexLock lock(mutex_);
   JobId before = 0;
   for (int page = 0; page < kMaxPages; ++page) {
@@ -62,7 +62,7 @@ FlowLaw::Verdict Flows::judge(const Store& store) {
     for (const Job& listed : jobs->jobs) {
       const auto job = store.get(listed.id);
       if (!job) return {.broken = job.error().message};
-      law_.add(*job);
+      invariant_.add(*job);
     }
     if (!jobs->next) break;
     before = *jobs->next;
@@ -71,11 +71,11 @@ FlowLaw::Verdict Flows::judge(const Store& store) {
   for (int page = 0; page < kMaxPages; ++page) {
     const auto workflows = store.workflows({}, kPage, before);
     if (!workflows) return {.broken = workflows.error().message};
-    for (const WorkflowInfo& info : workflows->workflows) law_.add(info);
+    for (const WorkflowInfo& info : workflows->workflows) invariant_.add(info);
     if (!workflows->next) break;
     before = *workflows->next;
   }
-  return law_.check();
+  return invariant_.check();
 }
 
 // -- a node's part --------------------------------------------------------------------------------
@@ -102,16 +102,16 @@ void FlowSide::turn(const Store& store, const std::string& worker, bool storm, N
 // `step`: its number in the flow, by which it is judged.
 void FlowSide::give_job(StepSpec& of, int step) {
   of.job = NewJob{.queue = kFlowQueue, .kind = "step"};
-  of.job->args = FlowLaw::step_args(step);
+  of.job->args = FlowInvariant::step_args(step);
   of.job->max_attempts = static_cast<int>(chance_.between(1, 3));
   of.undo = NewJob{.queue = kFlowQueue, .kind = "undo"};
-  of.undo->args = FlowLaw::undo_args(step);
+  of.undo->args = FlowInvariant::undo_args(step);
   of.undo->max_attempts = static_cast<int>(chance_.between(1, 3));
 }
 
-// One job behind the other.
+// A chain of jobs.
 WorkflowSpec FlowSide::draw_child(int first, int jobs) {
-  WorkflowSpec spec{.name = "child", .input = FlowLaw::kInputOfChild};
+  WorkflowSpec spec{.name = "child", .input = FlowInvariant::kInputOfChild};
   for (int i = 0; i < jobs; ++i) {
     StepSpec step{.name = fmt::format("s{}", i)};
     if (i > 0) step.after = {fmt::format("s{}", i - 1)};
@@ -121,8 +121,8 @@ WorkflowSpec FlowSide::draw_child(int first, int jobs) {
   return spec;
 }
 
-// A few steps, each behind one or two of those before it, and the last behind all that nobody
-// follows.
+// A few steps, each after one or two earlier ones. The last one is after all steps without a
+// successor.
 WorkflowSpec FlowSide::draw() {
   WorkflowSpec spec{.name = "flow"};
   const auto n = chance_.between(2, 5);
@@ -160,14 +160,14 @@ WorkflowSpec FlowSide::draw() {
   }
   for (const auto& [i, count] : children) {
     StepSpec& step = spec.steps[static_cast<std::size_t>(i)];
-    const int first = FlowLaw::first_of_child(static_cast<int>(i));
+    const int first = FlowInvariant::first_of_child(static_cast<int>(i));
     step.workflow = draw_child(first, count);
     for (int job = 0; job < count; ++job) jobs.insert(first + job);
     if (chance_.percent(10)) step.deadline = milliseconds(chance_.between(20, 1500));
   }
   const std::int64_t flow = flows_.next(std::move(jobs));
-  spec.key = FlowLaw::key(flow);
-  spec.input = FlowLaw::input(flow);
+  spec.key = FlowInvariant::key(flow);
+  spec.input = FlowInvariant::input(flow);
   return spec;
 }
 
@@ -198,7 +198,7 @@ void FlowSide::change() {
   tell(SignalWorkflow{id, "go", fmt::format("g{}", chance_.between(0, 1)), "true", {}});
 }
 
-// Whatever waits for somebody gets it.
+// Retries parked workflows and resumes paused ones.
 void FlowSide::tend(const Store& store) {
   int tended = 0;
   WorkflowId before = 0;

@@ -1,5 +1,5 @@
-// Workflows among the work of the nodes: each node starts some, runs their steps and undos,
-// signals, stops and cancels; the law of workflows judges what is there in the end.
+// Workflows of the nodes: each node starts some, runs their steps and undos, signals, pauses and
+// cancels them. The invariant of workflows judges the final state.
 #pragma once
 
 #include <functional>
@@ -11,26 +11,26 @@
 
 #include "base/mutex.h"
 #include "blackbox/random.h"
-#include "simulation/flow_law.h"
+#include "simulation/flow_invariant.h"
 #include "store/store.h"
 
 namespace mainspring::pg_testing {
 
-// What the nodes know together of the workflows that they started.
+// The shared knowledge of the nodes about the workflows that they started.
 class Flows {
  public:
   std::int64_t next(std::set<int> jobs) MS_EXCLUDES(mutex_);
   void started(WorkflowId id) MS_EXCLUDES(mutex_);
-  WorkflowId some(std::uint64_t dice) const MS_EXCLUDES(mutex_);  // 0 = there is none yet
+  WorkflowId some(std::uint64_t dice) const MS_EXCLUDES(mutex_);  // 0 = none yet
   void accepted(JobId id) MS_EXCLUDES(mutex_);
   void claimed(JobId id) MS_EXCLUDES(mutex_);
   bool has_claimed(JobId id) const MS_EXCLUDES(mutex_);
-  // Reads what is there in the end, and judges it.
-  simulation::FlowLaw::Verdict judge(const Store& store) MS_EXCLUDES(mutex_);
+  // Reads and judges the final state.
+  simulation::FlowInvariant::Verdict judge(const Store& store) MS_EXCLUDES(mutex_);
 
  private:
   mutable Mutex mutex_;
-  simulation::FlowLaw law_ MS_GUARDED_BY(mutex_);
+  simulation::FlowInvariant invariant_ MS_GUARDED_BY(mutex_);
   std::vector<WorkflowId> started_ MS_GUARDED_BY(mutex_);
   std::set<JobId> claimed_ MS_GUARDED_BY(mutex_);
 };
@@ -38,15 +38,16 @@ class Flows {
 // One node's part.
 class FlowSide {
  public:
-  // Adds an operation to the node's batch. The answer; nullptr = refused, `sure` or perhaps not.
+  // Adds an operation to the node's batch. Gets the answer; nullptr = it failed, and `sure` = it
+  // certainly had no effect.
   using Handler = std::function<void(const OperationResult*, bool sure)>;
   using Add = std::function<void(Operation, Handler)>;
   FlowSide(Flows& flows, blackbox::Chance& chance, Add add)
       : flows_(flows), chance_(chance), add_(std::move(add)) {}
 
-  // A turn: `storm` = mistakes are made, and new ones started.
+  // One round: `storm` = it makes mistakes and starts new workflows.
   void turn(const Store& store, const std::string& worker, bool storm, Now now);
-  // The node is another process now.
+  // The node restarted as a new process.
   void forget() { held_.clear(); }
   std::size_t unsent() const { return again_.size(); }
 
@@ -55,7 +56,7 @@ class FlowSide {
     Token token = 0;
     Instant until;
     bool undoes = false;
-    std::optional<Outcome> said{};  // in a finish that may have happened: it is repeated as it was
+    std::optional<Outcome> said{};  // of a finish to be repeated unchanged
   };
   void start();
   void send(const WorkflowSpec& spec);
@@ -67,7 +68,7 @@ class FlowSide {
   void claim(const std::string& worker, bool storm, Now now);
   void finish(JobId id, Held& mine, const std::string& worker, bool storm);
   Outcome draw_outcome(bool undoes, bool storm);
-  void tell(Operation operation);  // whatever the answer is
+  void tell(Operation operation);  // ignores the answer
 
   Flows& flows_;
   blackbox::Chance& chance_;

@@ -1,5 +1,5 @@
-// Three real servers over one database, of which the one that leads is killed while work is due:
-// nothing is lost, and another one starts it before long.
+// Three real servers over one database. The leader is killed while work is due: no work is lost,
+// and another server starts it soon.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <rapidjson/document.h>
@@ -22,8 +22,8 @@ using blackbox::Answer;
 using blackbox::HttpClient;
 using blackbox::now_us;
 
-// How long a leader that is gone is waited for: the lease of LeaderOptions, and what a crowded
-// machine needs to notice and to begin.
+// The longest takeover from a dead leader: the lease of LeaderOptions, and some time for a busy
+// machine.
 constexpr std::int64_t kLeadership = 10'000'000;
 constexpr std::int64_t kMargin = 4'000'000;
 constexpr std::int64_t kLimit = 60'000'000;
@@ -36,7 +36,7 @@ rapidjson::Document parse(const std::string& body) {
   return document;
 }
 
-// Waits until it is so; asks again and again, with a bound. For what nothing tells of.
+// Polls until `done` or the limit. For conditions without a notification.
 template <class Done>
 bool eventually(Done done, std::int64_t limit = kLimit) {
   for (const std::int64_t end = now_us() + limit; !done(); blackbox::pause_for(5'000)) {
@@ -60,7 +60,7 @@ class Servers {
     for (const auto& server : servers_) all.push_back(server->port());
     return all;
   }
-  // Whose process holds the lease of the leadership, as any server tells it.
+  // The server that holds the leader lease, as the first server reports it.
   int leader() {
     int found = -1;
     REQUIRE(eventually([&] {
@@ -82,7 +82,7 @@ class Servers {
     return found;
   }
   Rows sql(const std::string& text) { return must(the_cluster().sql(text, database_)); }
-  // What a command says to the store when no server runs.
+  // The output of a command on the store while no server runs.
   std::string verify() {
     return blackbox::run(
                {blackbox::server_binary(), "verify", "--store", the_cluster().url(database_)},
@@ -101,7 +101,7 @@ struct Grant {
   std::int64_t token = 0;
 };
 
-// Takes jobs of a queue from whichever server answers, and completes them.
+// Claims jobs of a queue from any server that answers, and completes them.
 class Worker {
  public:
   Worker(std::vector<std::uint16_t> ports, std::string queue)
@@ -130,12 +130,12 @@ class Worker {
   void run() {
     for (std::size_t at = 0; !stop_; ++at) {
       HttpClient http(ports_[at % ports_.size()]);
-      while (!stop_ && turn(http)) continue;
+      while (!stop_ && head(http)) continue;
       blackbox::pause_for(20'000);
     }
   }
   // False: ask another server.
-  bool turn(HttpClient& http) {
+  bool head(HttpClient& http) {
     const Answer claimed =
         http.post("/v1/claim", fmt::format(R"({{"worker":"w","queues":["{}"],"max":50,)"
                                            R"("wait":"500ms","lease":"5s"}})",
@@ -189,7 +189,7 @@ TEST_CASE("delayed jobs are started by another server when the one that leads is
   const std::int64_t killed = servers[leader].kill();
   REQUIRE(eventually([&] { return worker.jobs() == due.size(); }));
   std::int64_t latest = 0;
-  for (const auto& granted : worker.grants()) {  // no binding: clang 14 lets no lambda have one
+  for (const auto& granted : worker.grants()) {  // clang 14 cannot capture structured bindings
     const auto id = granted.first;
     const auto& grants = granted.second;
     CAPTURE(id);
@@ -223,7 +223,7 @@ TEST_CASE("a schedule has every tick once though the server that fires it is kil
     REQUIRE(eventually([&] { return worker.jobs() >= before + 2; }));
     blackbox::pause_for(wait);
     const std::int64_t killed = servers[leader].kill();
-    // What it had committed may still be on its way.
+    // Its committed data may still be in flight.
     REQUIRE(eventually([&] { return worker.first_after(killed + kLeadership / 2) != 0; }));
     const std::int64_t took = worker.first_after(killed + kLeadership / 2) - killed;
     MESSAGE("the next tick fired ", took / 1000, " ms after the kill");
@@ -251,7 +251,7 @@ TEST_CASE("a schedule has every tick once though the server that fires it is kil
 
 TEST_CASE("expired leases are rescued by another server when the first is killed in the middle") {
   constexpr int kJobs = 2000;
-  // Small commits, so that there is a middle.
+  // Small commits, so that the work takes several of them.
   Servers servers({"--scheduler-batch", "10"});
   const int leader = servers.leader();
   HttpClient http(servers[(leader + 1) % kServers].port());
@@ -259,7 +259,7 @@ TEST_CASE("expired leases are rescued by another server when the first is killed
   for (int i = 0; i < kJobs; ++i)
     jobs += fmt::format(R"({}{{"queue":"q","kind":"k"}})", i == 0 ? "" : ",");
   REQUIRE(http.post("/v1/jobs", fmt::format(R"({{"jobs":[{}]}})", jobs)).status == 201);
-  std::map<JobId, Grant> lost;  // by a worker that is never heard of again
+  std::map<JobId, Grant> lost;  // by a worker that vanishes
   while (lost.size() < kJobs) {
     const Answer claimed = http.post(
         "/v1/claim", R"({"worker":"gone","queues":["q"],"max":1000,"lease":"3s","wait":"1s"})");
@@ -279,7 +279,7 @@ TEST_CASE("expired leases are rescued by another server when the first is killed
   const Worker worker(servers.ports(), "q");
   REQUIRE(eventually([&] { return worker.jobs() == kJobs; }));
   int in_time = 0;
-  for (const auto& granted : worker.grants()) {  // no binding: clang 14 lets no lambda have one
+  for (const auto& granted : worker.grants()) {  // clang 14 cannot capture structured bindings
     const auto id = granted.first;
     const auto& grants = granted.second;
     CAPTURE(id);

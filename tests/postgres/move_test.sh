@@ -6,7 +6,7 @@ torture=$2
 # shellcheck source=tests/postgres/served_database.sh
 source "$(dirname "$0")/served_database.sh"
 
-# CODE of the refusal, what it says, the command
+# CODE of the refusal, its text, the command
 refused() {
   local code=$1 says=$2 got=0
   shift 2
@@ -29,25 +29,25 @@ refused 64 "must be a directory" "$program" store copy "mysql://x" "$url"
 refused 64 "max-fence" "$program" store copy "$dir/one" "$url" --max-fence 0s
 "$program" enqueue mail greet '{"n":4}' --server "$first" >/dev/null || fail "refusals changed the source"
 
-# A copy that leaves the source as it is.
+# A copy that leaves the source unchanged.
 "$program" store copy --keep-source "$dir/one" "$dir/kept" 2>/dev/null | grep -q "copied to" || fail "keep-source"
 "$program" verify --data "$dir/kept" | grep -q "4 jobs examined: sound" || fail "verify of the copy"
-"$program" enqueue mail greet '{"n":5}' --server "$first" >/dev/null || fail "the source does not go on"
+"$program" enqueue mail greet '{"n":5}' --server "$first" >/dev/null || fail "the source does not continue"
 refused 65 "holds 4 jobs" "$program" store copy "$dir/one" "$dir/kept"
 
-# The move. The server is not stopped, and says where the store went.
+# The move. The server keeps running and reports the new place of the store.
 "$program" store copy "$dir/one" "$url" --json >"$dir/moved.said" 2>/dev/null || fail "the move"
 grep -q '"moved":true,"jobs":5' "$dir/moved.said" || fail "what the move says"
 ! grep -q hunter2 "$dir/moved.said" || fail "a password was shown"
 refused 69 "has moved to postgres" "$program" enqueue mail greet '{"n":6}' --server "$first"
 curl -s "$first/readyz" | grep -q "has moved to" || fail "readyz"
 kill -TERM "${pids[0]}"
-wait "${pids[0]}" || fail "server 1 did not end in good order"
+wait "${pids[0]}" || fail "server 1 did not stop cleanly"
 refused 65 "has moved to postgres" "$program" serve --listen 127.0.0.1:0 --data "$dir/one"
 ! grep hunter2 "$dir/1.err" "$dir/refused.said" || fail "a password was shown"
 "$program" verify --data "$dir/one" | grep -q "5 jobs examined: sound" || fail "verify of the source"
 
-# What was begun there is finished here, and again, two servers later.
+# A job started on the source is finished on the target, and once more two servers later.
 serve 2 --store "$url"; second=$server
 serve 3 --store "$url"; third=$server
 curl -s "$second/v1/renew" -d "{\"worker\":\"w\",\"leases\":[{\"id\":$id,\"token\":$token}]}" >"$dir/renew.said"
@@ -61,12 +61,12 @@ refused 65 "has moved to" "$program" store copy "$url" "$dir/three"
 refused 65 "has moved to" "$program" store copy "$dir/two" "$url"
 refused 65 "has moved to $dir/two" "$program" serve --listen 127.0.0.1:0 --store "$url"
 if as psql -q -h "$dir/pg" -U postgres -c "SELECT mainspring.enqueue('mail', 'greet')" 2>"$dir/sql.said"; then
-  fail "enqueue() by SQL goes on"
+  fail "enqueue() by SQL still works"
 fi
 grep -q "has moved to $dir/two" "$dir/sql.said" || fail "what enqueue() by SQL says"
 "$program" verify --store "$url" | grep -q "5 jobs examined: sound" || fail "verify of the database"
 kill -TERM "${pids[1]}" "${pids[2]}"
-for n in 1 2; do wait "${pids[$n]}" || fail "server $((n + 1)) did not end in good order"; done
+for n in 1 2; do wait "${pids[$n]}" || fail "server $((n + 1)) did not stop cleanly"; done
 serve 4 --data "$dir/two"
 curl -s "$server/v1/finish" -d "{\"worker\":\"w\",\"results\":[{\"id\":$id,\"token\":$token,\"outcome\":\"complete\"}]}" >"$dir/finish.said"
 grep -q '"status":"ok"' "$dir/finish.said" || fail "finish: $(cat "$dir/finish.said")"

@@ -1,4 +1,4 @@
-// The channel of a node over a real server: who is there, NOTIFY, half-open connections, poolers.
+// The channel of a node over a real server: presence, NOTIFY, half-open connections, poolers.
 #include "store_postgres/node_channel.h"
 
 #include <doctest/doctest.h>
@@ -123,7 +123,7 @@ std::int64_t transactions(const std::string& database) {
 
 }  // namespace
 
-TEST_CASE("nodes hear each other by NOTIFY, and not themselves") {
+TEST_CASE("nodes receive the notices of other nodes by NOTIFY, not their own") {
   const std::string url = cluster().url(new_store());
   Node a(1, url), b(2, url);
   REQUIRE(a.connected());
@@ -136,7 +136,7 @@ TEST_CASE("nodes hear each other by NOTIFY, and not themselves") {
   CHECK_FALSE(a.queues.contains("mail"));
 }
 
-TEST_CASE("nodes know who else is there, and who has left") {
+TEST_CASE("nodes know which other nodes are present and which have left") {
   const std::string url = cluster().url(new_store());
   Node a(1, url);
   {
@@ -147,7 +147,7 @@ TEST_CASE("nodes know who else is there, and who has left") {
   CHECK(a.wait([&] { return a.peers.empty(); }));
 }
 
-TEST_CASE("a node that has not been seen for 15 s is not rung") {
+TEST_CASE("a node that has not been seen for 15 s is not notified") {
   const std::string database = new_store();
   (void)must(cluster().sql(
       "INSERT INTO mainspring.nodes SELECT n, 'dead', '127.0.0.1:1', '1.0', 0, mainspring.now_us() "
@@ -157,7 +157,7 @@ TEST_CASE("a node that has not been seen for 15 s is not rung") {
   CHECK(c.wait([&] { return c.peers == std::set<std::int64_t>{1}; }));
 }
 
-TEST_CASE("a client rings by SQL; what cannot be read means that something happened") {
+TEST_CASE("a client notifies by SQL; an unreadable notice means that anything may have changed") {
   const std::string database = new_store();
   Node a(1, cluster().url(database));
   REQUIRE(a.connected());
@@ -168,7 +168,7 @@ TEST_CASE("a client rings by SQL; what cannot be read means that something happe
   CHECK(a.wait([&] { return a.everything > before; }));
 }
 
-TEST_CASE("what is said in a hurry goes in few NOTIFY") {
+TEST_CASE("many notices in a short time are sent in few NOTIFY") {
   const std::string database = new_store();
   const std::string url = cluster().url(database);
   Node a(1, url), b(2, url);
@@ -199,12 +199,12 @@ TEST_CASE("a half-open connection is noticed within 10 s, and nothing is lost ov
   CHECK(a.clock.now().instant - cut < 10s);
   proxy->cut();
   proxy->set(TcpProxy::Mode::pass);
-  CHECK(a.connected(2));  // it is told that everything may have changed
+  CHECK(a.connected(2));  // it reports that everything may have changed
   a.channel->say({.queues = {"again"}});
   CHECK(b.wait([&] { return b.queues.contains("again"); }));
 }
 
-TEST_CASE("where a pooler swallows LISTEN the node says so once and goes on") {
+TEST_CASE("with a pooler that swallows LISTEN the node reports it once and continues") {
   const std::string database = new_store();
   const auto pooler = must(PgBouncer::make(cluster()));
   const std::string url = pooler->url(database);
@@ -237,13 +237,13 @@ TEST_CASE("all nodes have one key, made by the first") {
   SystemClock clock;
   SystemRandom random;
   const NodeChannelOptions options{.url = Secret(url)};
-  const Secret first = must(shared_bell_key(options, clock, random));
-  const Secret second = must(shared_bell_key(options, clock, random));
+  const Secret first = must(shared_peer_key(options, clock, random));
+  const Secret second = must(shared_peer_key(options, clock, random));
   CHECK(first.reveal().size() == 64);
   CHECK((first.reveal() == second.reveal()));
 }
 
-TEST_CASE("a notice is read as it was written, and one that is too long says everything") {
+TEST_CASE("a notice is read as written, and one that is too long means that anything changed") {
   const Heard what{.queues = {"a\"b", "c"},
                    .released = {"l"},
                    .cancels = {{.job = 9, .worker = "w \"1\""}},

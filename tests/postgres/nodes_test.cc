@@ -1,5 +1,5 @@
-// Several nodes over one database: what one does is served by another at once, the leadership
-// moves, and an outage of the database or of a node is waited out.
+// Several nodes over one database: each one serves the work of the others at once, the leadership
+// moves, and nodes survive an outage of the database or of another node.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -51,11 +51,11 @@ struct TestNode {
   }
   bool leads() { return node->scheduler().leads(clock.now().instant); }
   bool says(const std::string& what) {
-    return node->neighbours()->describe().find(what) != std::string::npos;
+    return node->peers()->describe().find(what) != std::string::npos;
   }
-  int bell_reaches() {
-    const std::string text = node->neighbours()->describe();
-    const std::string key = "\"bell_reaches\":";
+  int peers_reached() {
+    const std::string text = node->peers()->describe();
+    const std::string key = "\"peers_reached\":";
     return std::stoi(text.substr(text.find(key) + key.size()));
   }
 
@@ -65,7 +65,7 @@ struct TestNode {
   std::unique_ptr<Node> node;
 };
 
-// Waits until it is so; asks again and again, with a bound. For what nothing tells of.
+// Polls until `done` or the limit. For conditions without a notification.
 template <class Done>
 bool eventually(Done done, Duration limit = kLimit) {
   const SystemClock clock;
@@ -84,10 +84,10 @@ struct Three {
   explicit Three(const NodeOptions& options = {})
       : database(must(cluster().new_database())), url(cluster().url(database)) {
     for (auto& node : nodes) node = std::make_unique<TestNode>(url, options);
-    if (options.neighbours.wake != Wake::automatic) return;
+    if (options.peers.wake != Wake::automatic) return;
     REQUIRE(eventually([&] {
       return std::all_of(std::begin(nodes), std::end(nodes),
-                         [](const auto& node) { return node->bell_reaches() == 2; });
+                         [](const auto& node) { return node->peers_reached() == 2; });
     }));
   }
   int leader() {
@@ -101,7 +101,7 @@ struct Three {
   std::unique_ptr<TestNode> nodes[3];
 };
 
-// A claim that waits on a thread of its own.
+// A claim that waits on its own thread.
 struct Waiting {
   Waiting(TestNode& node, const std::string& queue, Duration wait = 30s)
       : thread([this, &node, queue, wait] {
@@ -131,13 +131,13 @@ TEST_CASE("a job enqueued on one node is handed to a claim that is parked on ano
     const Instant begin = three.nodes[0]->clock.now().instant;
     three.nodes[0]->enqueue("q");
     CHECK(waiting.jobs() == 1);
-    CHECK(waiting.answered - begin < 2s);  // by the bell, not by the poll
+    CHECK(waiting.answered - begin < 2s);  // by the notifier, not by the poll
   }
 }
 
 TEST_CASE("where nodes may not connect to each other NOTIFY wakes them") {
   NodeOptions options;
-  options.neighbours.wake = Wake::notify;
+  options.peers.wake = Wake::notify;
   Three three(options);
   REQUIRE(eventually([&] { return three.nodes[0]->says("\"others\":2"); }));
   for (const auto& node : three.nodes)
@@ -149,8 +149,7 @@ TEST_CASE("where nodes may not connect to each other NOTIFY wakes them") {
   CHECK(waiting.answered - begin < 2s);
 }
 
-TEST_CASE(
-    "what an application enqueues and completes by SQL wakes whoever waits, with its commit") {
+TEST_CASE("the commit of an enqueue or complete by SQL wakes waiting claims and callers") {
   Three three;
   for (const auto& node : three.nodes)
     REQUIRE(eventually([&] { return node->says("\"listen\":\"works\""); }));
@@ -180,7 +179,7 @@ TEST_CASE(
 TEST_CASE("a cancel on one node reaches the worker of another over its parked claim") {
   for (const Wake wake : {Wake::automatic, Wake::notify}) {
     NodeOptions options;
-    options.neighbours.wake = wake;
+    options.peers.wake = wake;
     Three three(options);
     for (const auto& node : three.nodes)
       REQUIRE(eventually([&] { return node->says("\"listen\":\"works\""); }));
@@ -212,9 +211,51 @@ TEST_CASE("a node knows the workers that wait at another, so that it can say why
   CHECK(waiting.jobs() == 1);
 }
 
+TEST_CASE("a command for a worker reaches the node that the worker asks") {
+  for (const Wake wake : {Wake::automatic, Wake::notify}) {
+    NodeOptions options;
+    options.peers.wake = wake;
+    Three three(options);
+    for (const auto& node : three.nodes)
+      REQUIRE(eventually([&] { return node->says("\"listen\":\"works\""); }));
+    REQUIRE(eventually([&] { return three.nodes[0]->says("\"others\":2"); }));
+    Waiting waiting(*three.nodes[1], "q");
+    Broker& asked = three.nodes[0]->broker();
+    std::optional<Result<WorkerInfo>> quiet;
+    REQUIRE(eventually([&] {
+      quiet = asked.command_worker({.worker = "w", .command = WorkerCommand::quiet});
+      return quiet->has_value();
+    }));
+    CHECK((*quiet)->command == WorkerCommand::quiet);
+    CHECK(waiting.jobs() == 0);
+    CHECK((*waiting.result)->command == WorkerCommand::quiet);
+    CHECK(must(three.nodes[1]->broker().renew({.worker = "w"})).command == WorkerCommand::quiet);
+    REQUIRE(asked.command_worker({.worker = "w"}));
+    CHECK(eventually([&] {
+      return must(three.nodes[1]->broker().renew({.worker = "w"})).command == WorkerCommand::none;
+    }));
+  }
+}
+
+TEST_CASE("a worker version makes one mark, whichever nodes its workers ask") {
+  Three three;
+  for (int node = 0; node < 3; ++node) {
+    Claim claim{.worker = fmt::format("w{}", node), .queues = {"q"}};
+    claim.facts = std::make_shared<const WorkerFacts>(
+        WorkerFacts{.version = "1.4", .language = "Python 3.11.2"});
+    (void)must(three.nodes[node]->broker().claim(std::move(claim), 0s, {}));
+  }
+  const auto marks = [&] { return must(three.nodes[0]->broker().marks({})).marks; };
+  REQUIRE(eventually([&] { return !marks().empty(); }));
+  for (const auto& node : three.nodes) REQUIRE(node->broker().probe_write());
+  REQUIRE(marks().size() == 1);
+  CHECK(marks()[0].text == "Python worker 1.4");
+  CHECK(marks()[0].source == MarkSource::worker);
+}
+
 TEST_CASE("where nothing wakes them the poll does") {
   NodeOptions options;
-  options.neighbours.wake = Wake::poll;
+  options.peers.wake = Wake::poll;
   Three three(options);
   Waiting waiting(*three.nodes[1], "q");
   three.nodes[0]->enqueue("q");
@@ -232,10 +273,10 @@ TEST_CASE("one node leads; another one does as soon as it stops") {
   three.nodes[leader].reset();
   three.nodes[leader] = std::make_unique<TestNode>(three.url);
   CHECK(three.leader() != -1);
-  CHECK(clock.now().instant - begin < 5s);  // it was released: nobody waited for its end
+  CHECK(clock.now().instant - begin < 5s);  // it was released: no node waited for its end
 }
 
-TEST_CASE("a delayed job of any node runs when it is due, whoever leads") {
+TEST_CASE("a delayed job of any node runs when it is due, with any leader") {
   Three three;
   (void)three.leader();
   Waiting waiting(*three.nodes[2], "later");
@@ -251,7 +292,7 @@ TEST_CASE("a delayed job of any node runs when it is due, whoever leads") {
   CHECK(waiting.answered - begin < 3s);
 }
 
-TEST_CASE("who waits for a job hears its end from another node") {
+TEST_CASE("a caller that waits for a job learns its end from another node") {
   Three three;
   const JobId id = three.nodes[0]->enqueue("q");
   std::optional<Result<Job>> ended;
@@ -266,7 +307,7 @@ TEST_CASE("who waits for a job hears its end from another node") {
   CHECK((*ended)->state == JobState::completed);
 }
 
-TEST_CASE("who follows the events of one node hears those of all, and goes on at another") {
+TEST_CASE("an event stream of one node has the events of all nodes and continues at another") {
   NodeOptions options;
   options.broker.events.memory = 1s;
   Three three(options);
@@ -275,7 +316,7 @@ TEST_CASE("who follows the events of one node hears those of all, and goes on at
   three.nodes[1]->enqueue("before");
   auto listener = events(0).listen(1);
   REQUIRE(eventually([&] { return wanted(1) && wanted(2); }));
-  // Every node knows where the events of every other one begin.
+  // Every node knows the start of every other node's events.
   REQUIRE(eventually([&] {
     return std::all_of(std::begin(three.nodes), std::end(three.nodes), [](const auto& node) {
       return node->broker().events().newest_place().marks.all().size() == 3;
@@ -296,20 +337,20 @@ TEST_CASE("who follows the events of one node hears those of all, and goes on at
       }
       return told.size() >= 3;
     }));
-    // By different connections: which of the first two comes first nobody says.
+    // By different connections: the order of the first two is not defined.
     std::sort(told.begin(), told.end());
     CHECK(told == std::vector<std::string>{fmt::format("completed {}", id),
                                            fmt::format("enqueued {}", id),
                                            fmt::format("started {}", id)});
   }
-  const Events::Place there = events(1).place_behind(events(0).newest_place().marks);
+  const Events::Place there = events(1).place_after(events(0).newest_place().marks);
   CHECK(there.gap.empty());
   CHECK(there.position == events(1).newest());
-  // A node that stops takes its leave: nothing is missing.
+  // A node that stops announces it: no event is missing.
   const std::uint64_t before = events(0).newest();
   three.nodes[2]->enqueue("last");
   three.nodes[2].reset();
-  REQUIRE(eventually([&] { return three.nodes[0]->bell_reaches() == 1; }));
+  REQUIRE(eventually([&] { return three.nodes[0]->peers_reached() == 1; }));
   REQUIRE(eventually([&] { return events(0).newest() > before; }));
   for (const EventPtr& event : events(0).read(before, 100).events)
     CHECK(event->type == EventType::enqueued);
@@ -339,8 +380,8 @@ TEST_CASE("an idle cluster of 3 nodes and 100 queues makes fewer than 2 transact
   // The server's own housekeeping counts too, and what was done before is published late.
   REQUIRE(cluster().set("autovacuum", "off").has_value());
   (void)eventually([] { return false; }, 11s);
-  // The server publishes up to a minute late what some connection did, if others publish then, too:
-  // what is there all the time is there in each of three looks.
+  // The server may publish the counts of a connection up to a minute late: constant load shows in
+  // each of three samples.
   double rate = 2.0;
   for (int look = 0; look < 3 && rate >= 2.0; ++look) {
     const auto before = transactions();
@@ -360,11 +401,11 @@ TEST_CASE("a node that is cut off from the database says so, claims nothing, and
   const auto proxy = must(TcpProxy::make(cluster().socket_path()));
   TestNode cut(PgCluster::tcp_url(proxy->port(), database));
   Waiting waiting(cut, "q", 60s);
-  REQUIRE_FALSE(cut.node->neighbours()->not_ready().has_value());
+  REQUIRE_FALSE(cut.node->peers()->not_ready().has_value());
   proxy->set(TcpProxy::Mode::refuse);
   proxy->cut();
   other.enqueue("q");
-  CHECK(eventually([&] { return cut.node->neighbours()->not_ready().has_value(); }));
+  CHECK(eventually([&] { return cut.node->peers()->not_ready().has_value(); }));
   CHECK_FALSE(waiting.result.has_value());
   Enqueue request;
   request.jobs.push_back(NewJob{.queue = "q", .kind = "work"});
@@ -374,10 +415,10 @@ TEST_CASE("a node that is cut off from the database says so, claims nothing, and
   CHECK(refused.error().retry_after_ms > 0);
   proxy->set(TcpProxy::Mode::pass);
   CHECK(waiting.jobs() == 1);  // all that it needed was waiting
-  CHECK_FALSE(cut.node->neighbours()->not_ready().has_value());
+  CHECK_FALSE(cut.node->peers()->not_ready().has_value());
 }
 
-TEST_CASE("the database restarts under three nodes: they go on by themselves") {
+TEST_CASE("three nodes continue by themselves after a restart of the database") {
   Three three;
   Waiting waiting(*three.nodes[1], "q", 60s);
   auto own = must(PgCluster::make({}));
@@ -385,7 +426,7 @@ TEST_CASE("the database restarts under three nodes: they go on by themselves") {
   TestNode a(own->url(database)), b(own->url(database));
   a.enqueue("x");
   own->kill9();
-  (void)eventually([&] { return a.node->neighbours()->not_ready().has_value(); }, 10s);
+  (void)eventually([&] { return a.node->peers()->not_ready().has_value(); }, 10s);
   REQUIRE(own->start().has_value());
   CHECK(eventually([&] {
     Enqueue request;
@@ -401,7 +442,7 @@ TEST_CASE("the database restarts under three nodes: they go on by themselves") {
 TEST_CASE("require_rpo0 refuses a server without a synchronous standby, and says what is missing") {
   NodeOptions options;
   options.postgres = PostgresOptions{.url = Secret(cluster().url(must(cluster().new_database())))};
-  options.neighbours.require_rpo0 = true;
+  options.peers.require_rpo0 = true;
   SystemClock clock;
   NullLog log;
   Registry registry;
@@ -434,7 +475,7 @@ TEST_CASE("while no standby is synchronous, require_rpo0 refuses changes and say
   };
   REQUIRE(eventually([&] { return synchronous() == 1; }));
   NodeOptions options;
-  options.neighbours.require_rpo0 = true;
+  options.peers.require_rpo0 = true;
   TestNode node(own->url(database), options);
   node.enqueue("q");
   const auto running = must(node.claim("q"));
@@ -445,7 +486,7 @@ TEST_CASE("while no standby is synchronous, require_rpo0 refuses changes and say
   };
 
   REQUIRE(own->set("synchronous_standby_names", "").has_value());
-  REQUIRE(eventually([&] { return node.node->neighbours()->not_ready().has_value(); }));
+  REQUIRE(eventually([&] { return node.node->peers()->not_ready().has_value(); }));
   REQUIRE(eventually([&] {
     return node.broker().claim({.worker = "v", .queues = {"z"}}, 0s, {}).has_value() == false;
   }));

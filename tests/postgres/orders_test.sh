@@ -1,5 +1,5 @@
 #!/bin/bash
-# The order system of the examples over PostgreSQL: killed now and then, and its books are right.
+# The order system of the examples over PostgreSQL: it is killed several times, and its books are right.
 set -eu
 program=$1/mainspring
 # shellcheck source=tests/postgres/served_database.sh

@@ -1,4 +1,4 @@
-// The servers that tests of the PostgreSQL store stand on: what the others rely on.
+// The PostgreSQL servers that the tests of the store use.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-// PgBouncer: a connection pooler of a test's own in front of a PgCluster, in transaction mode.
+// PgBouncer: a private connection pooler in front of a PgCluster, in transaction mode.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@ namespace mainspring::pg_testing {
 
 class PgBouncer {
  public:
-  // Made and started, with at most `pool` connections to the server. Errors: unavailable, internal;
-  // not_found (pgbouncer is not installed).
+  // Creates and starts one, with at most `pool` connections to the server. Errors: unavailable,
+  // internal; not_found (pgbouncer is not installed).
   static Result<std::unique_ptr<PgBouncer>> make(const PgCluster& cluster, int pool = 10);
   ~PgBouncer();
   PgBouncer(const PgBouncer&) = delete;

@@ -1,5 +1,5 @@
-// The program's server and its schemas; with MAINSPRING_TEST_POOLER=on in the environment, behind a
-// pooler that mixes transactions.
+// The program's server and its schemas. With MAINSPRING_TEST_POOLER=on in the environment, clients
+// connect through a transaction pooler.
 #include "postgres/places.h"
 
 #include <doctest/doctest.h>
@@ -54,7 +54,7 @@ struct EmptiedPlace {
   std::string emptying;  // SQL
   int uses = 0;
 };
-// Emptied tables keep their dead rows until they are vacuumed: a schema is made again now and then.
+// Emptied tables keep their dead rows until they are vacuumed: after some uses make a new schema.
 constexpr int kMostUses = 100;
 
 // Of a schema that no store has used yet. Triggers are off: they would write into emptied tables.
@@ -67,7 +67,13 @@ std::string emptying_of(const std::string& schema) {
                     what, schema, kind),
         the_database()));
   };
-  std::string sql = "BEGIN; SET LOCAL session_replication_role = replica;";
+  // Triggers of searchable paths belong to the store that declared them.
+  std::string sql = fmt::format(
+      "BEGIN; SET LOCAL session_replication_role = replica; DO $$ DECLARE name text; BEGIN FOR "
+      "name "
+      "IN SELECT tgname FROM pg_trigger WHERE tgrelid = '{0}.jobs'::regclass AND tgname LIKE "
+      "'search%' LOOP EXECUTE format('DROP TRIGGER %I ON {0}.jobs', name); END LOOP; END $$;",
+      schema);
   for (const auto& row : ask("relname", 'r')) {
     const std::string table = fmt::format("{}.{}", schema, row[0]);
     sql += fmt::format("DELETE FROM {};", table);
@@ -147,7 +153,7 @@ PostgresOptions new_place(const StoreOptions& options) {
   o.lease_clock = PostgresOptions::LeaseClock::instant;
   o.ids_ahead = false;
   o.packed_workflows = packs_workflows();
-  o.least_of_bundle = 2, o.most_of_bundle = 3;  // few jobs make many
+  o.least_of_pack = 2, o.most_of_pack = 3;  // few jobs make many
   return o;
 }
 

@@ -1,4 +1,4 @@
-// Where the stores of a test program live: one server for all, a schema for each.
+// The places of a test program's stores: one server for all, a schema for each.
 #pragma once
 
 #include <memory>
@@ -14,30 +14,30 @@ template <class T>
 T must(Result<T> result);
 void must(const Result<void>& result);
 
-// The program's server, made at the first call, and a database of it.
+// The program's server, created by the first call, and one of its databases.
 PgCluster& the_cluster();
 const std::string& the_database();
 
-// Options of a store in a new schema of that database: leases on the steady time that the caller
-// gives.
+// Options of a store in a new schema of that database: leases use the steady time that the caller
+// passes.
 PostgresOptions new_place(const StoreOptions& options = {});
 
-// The same for an empty store whose schema an earlier holder may have used: emptying a schema takes
-// a tenth of the time of making one. No other holder gets it while the pointer lives; the store
-// must be gone before the pointer.
+// The same for an empty store whose schema may be reused: emptying a schema takes a tenth of the
+// time of creating one. It is not reused while the pointer lives; destroy the store before the
+// pointer.
 std::shared_ptr<PostgresOptions> reused_place();
 
-// MAINSPRING_TEST_POOLER=on: the stores' connections go through a pooler that mixes transactions.
+// MAINSPRING_TEST_POOLER=on: the stores' connections go through a transaction pooler.
 bool through_pooler();
 
-// While one exists, new places store every workflow as they store large ones. So do all places if
-// MAINSPRING_TEST_UNPACKED is in the environment.
+// While one exists, new places store every workflow in the form for large ones. With
+// MAINSPRING_TEST_UNPACKED in the environment all places do.
 struct UnpackedWorkflows {
   UnpackedWorkflows();
   ~UnpackedWorkflows();
   UnpackedWorkflows(const UnpackedWorkflows&) = delete;
 };
-bool packs_workflows();  // new places do
+bool packs_workflows();  // true if new places pack workflows
 
 // -- inside ---------------------------------------------------------------------------------------
 [[noreturn]] void fail_test(const std::string& why);

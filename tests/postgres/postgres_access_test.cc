@@ -1,4 +1,4 @@
-// Tokens and the audit of nodes that share one store: they take turns, and make one chain.
+// Tokens and the audit of nodes that share one store: their changes are serialized into one chain.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -42,7 +42,7 @@ std::vector<AuditRecord> records(const Store& store) {
   return must(store.audit({}, AuditOrder::oldest_first, kMaxAuditPage, 0)).records;
 }
 
-// Runs `work(store, number)` on nodes of their own, all beginning at the same time.
+// Runs `work(store, number)` on separate nodes, all starting at the same time.
 template <class Work>
 void on_nodes(int nodes, const PostgresOptions& place, Now now, Work work) {
   std::latch ready(nodes);
@@ -56,7 +56,22 @@ void on_nodes(int nodes, const PostgresOptions& place, Now now, Work work) {
   }
 }
 
-TEST_CASE("of nodes that make a token of one name at the same time, one does") {
+// As servers do that start at once with the same first token.
+TEST_CASE("a node that lost the race for a token knows the other's token after a refresh") {
+  const ManualClock clock;
+  const PostgresOptions place = pg_testing::new_place();
+  const auto late = open(place, clock.now());
+  const auto early = open(place, clock.now());
+  apply(*early, {create("admin", "first")}, clock.now());
+  const auto refused = apply(*late, {create("admin", "first")}, clock.now());
+  REQUIRE(std::holds_alternative<Error>(refused[0]));
+  CHECK(std::get<Error>(refused[0]).code == ErrorCode::conflict);
+  late->heard({.everything = true});
+  must(late->refresh(clock.now()));
+  CHECK(late->tokens()->size() == 1);
+}
+
+TEST_CASE("of nodes that create a token of one name at the same time, one succeeds") {
   const PostgresOptions place = pg_testing::new_place();
   const ManualClock clock;
   constexpr int kNames = 40, kNodes = 3;
@@ -77,7 +92,7 @@ TEST_CASE("of nodes that make a token of one name at the same time, one does") {
   CHECK(open(place, clock.now())->tokens()->size() == kNames);
 }
 
-TEST_CASE("what one node does to a token, the others know when they hear of it, or look") {
+TEST_CASE("other nodes learn of a token change by a notice or a refresh") {
   const PostgresOptions place = pg_testing::new_place();
   ManualClock clock;
   const auto one = open(place, clock.now());
@@ -99,7 +114,7 @@ TEST_CASE("what one node does to a token, the others know when they hear of it, 
   CHECK_FALSE(must(other->refresh(clock.now())).catalog);  // it knows
 }
 
-TEST_CASE("a node decides about tokens on what the others did, heard or not") {
+TEST_CASE("a node decides about tokens on the stored state, even without a notice") {
   const PostgresOptions place = pg_testing::new_place();
   const ManualClock clock;
   const auto one = open(place, clock.now());
@@ -111,7 +126,7 @@ TEST_CASE("a node decides about tokens on what the others did, heard or not") {
   CHECK(std::holds_alternative<Done>(apply(*one, {create("ci", "c")}, clock.now())[0]));
 }
 
-TEST_CASE("a queue is paused and kept as was said last, whatever a node believes of it") {
+TEST_CASE("the last pause or retention of a queue applies, even if a node's copy is outdated") {
   const PostgresOptions place = pg_testing::new_place();
   const ManualClock clock;
   const auto one = open(place, clock.now());
@@ -119,16 +134,16 @@ TEST_CASE("a queue is paused and kept as was said last, whatever a node believes
   apply(*one, {PauseQueue{"q", true}}, clock.now());
   apply(*other, {PauseQueue{"q", true}}, clock.now());
   apply(*one, {PauseQueue{"q", false}}, clock.now());
-  apply(*other, {PauseQueue{"q", true}}, clock.now());  // it believes that this is so
+  apply(*other, {PauseQueue{"q", true}}, clock.now());  // its copy has this state already
   CHECK(must(one->queues()).at(0).paused);
-  apply(*one, {SetRetention{"q", seconds(5), {}}}, clock.now());  // it believes that it is not
+  apply(*one, {SetRetention{"q", seconds(5), {}}}, clock.now());  // its copy has the old state
   apply(*other, {PauseQueue{"q", false}}, clock.now());
   const auto queues = must(one->queues());
   CHECK_FALSE(queues.at(0).paused);
   CHECK(queues.at(0).retention_completed == seconds(5));
 }
 
-TEST_CASE("the records of all nodes form one chain, each with what the one before it left") {
+TEST_CASE("the audit records of all nodes form one chain of states") {
   const PostgresOptions place = pg_testing::new_place();
   const ManualClock clock;
   constexpr int kNodes = 3, kBatches = 40;
@@ -138,7 +153,7 @@ TEST_CASE("the records of all nodes form one chain, each with what the one befor
       own.alone = true;
       Audit shared = audit(fmt::format("n{}", node), "queue/q");
       shared.always = true;
-      // Every other batch has nothing but the chain that could make nodes take turns.
+      // In every other batch only the chain can serialize the nodes.
       apply(store, {own}, clock.now());
       apply(store, {SetRetention{"q", seconds(100 * node + i), {}}, shared}, clock.now());
     }

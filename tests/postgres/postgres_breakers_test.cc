@@ -18,7 +18,7 @@ void finish(Store& store, const ClaimedJob& job, Outcome outcome, const Clock& c
 }
 const Outcome kFailed = Retry{.error = "no answer", .after = hours(1)};
 
-// A breaker that three failures open, and a queue of so many jobs that names it.
+// A breaker that three failures open, and a queue with `jobs` jobs that names it.
 void depend(Place& place, int jobs) {
   BreakerSettings settings;
   settings.failures = 3;
@@ -34,7 +34,7 @@ BreakerInfo info(Place& place) {
 
 }  // namespace
 
-TEST_CASE("failures at several nodes open a breaker together, and then none gives anything") {
+TEST_CASE("failures at several nodes open a breaker together, and then no node gives jobs") {
   Place one;
   depend(one, 9);
   const auto two = one.open(), three = one.open();
@@ -49,10 +49,10 @@ TEST_CASE("failures at several nodes open a breaker together, and then none give
   CHECK(claim(*two, 9, one.clock).size() == 1);
   CHECK(claim(*three, 9, one.clock).empty());
   CHECK(claim(*one.store, 9, one.clock).empty());
-  one.check_laws();
+  one.check_invariants();
 }
 
-TEST_CASE("a node with the end of a probe tells those that wait at others") {
+TEST_CASE("the end of a probe at one node wakes claims that wait at others") {
   Place one;
   depend(one, 4);
   const auto two = one.open();
@@ -74,7 +74,7 @@ TEST_CASE("a node with the end of a probe tells those that wait at others") {
   CHECK(claim(*two, 9, one.clock).size() == 2);
 }
 
-TEST_CASE("a claim waits for who has the lock of a breaker, and sees what he did") {
+TEST_CASE("a claim waits for the lock of a breaker and sees the changes of its last holder") {
   Place place;
   depend(place, 3);
   auto other = Place::connect();
@@ -99,7 +99,7 @@ TEST_CASE("a claim waits for who has the lock of a breaker, and sees what he did
   CHECK(info(place).state == BreakerState::open);
 }
 
-TEST_CASE("nodes that claim and complete at once close it after as many successes as it wants") {
+TEST_CASE("nodes that claim and complete at once close a breaker after enough successes") {
   constexpr int kNodes = 3, kJobs = 60, kSuccesses = 31;  // 1 + 2 + 4 + 8 + 16
   Place place;
   depend(place, kJobs / 2);
@@ -136,7 +136,7 @@ TEST_CASE("nodes that claim and complete at once close it after as many successe
   CHECK(done == kJobs);
   CHECK(most <= kBreakerFullRoom / 2);
   CHECK(info(place).state == BreakerState::closed);
-  place.check_laws();
+  place.check_invariants();
 }
 
 TEST_CASE("a job that is completed by SQL counts as a probe that succeeded") {
@@ -154,7 +154,7 @@ TEST_CASE("a job that is completed by SQL counts as a probe that succeeded") {
   CHECK(claim(*place.store, 9, place.clock).size() == 2);
 }
 
-TEST_CASE("what ends while somebody has the breaker's lock is counted by the next claim") {
+TEST_CASE("an end during another transaction's breaker lock is counted by the next claim") {
   Place place;
   depend(place, 9);
   const auto running = claim(*place.store, 3, place.clock);

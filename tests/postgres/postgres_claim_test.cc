@@ -25,7 +25,7 @@ void enqueue(Store& store, const std::string& kind, const Clock& clock) {
   one(store, Enqueue{.jobs = {job}}, clock);
 }
 
-TEST_CASE("a claim for a kind that another node made finds it, also beside one known before") {
+TEST_CASE("a claim finds a kind that another node created, also along with a known kind") {
   const ManualClock clock;
   const PostgresOptions options = pg_testing::new_place();
   const auto a = node(options, clock);
@@ -56,7 +56,7 @@ std::string rows_in_leased(const PostgresOptions& options) {
   return rows[0][0];
 }
 
-TEST_CASE("nobody has to look at claims whose jobs have all ended") {
+TEST_CASE("claims whose jobs have all ended need no further check") {
   const ManualClock clock;
   const PostgresOptions options = pg_testing::new_place();
   const auto store = node(options, clock);
@@ -68,7 +68,7 @@ TEST_CASE("nobody has to look at claims whose jobs have all ended") {
   CHECK(rows_in_leased(options) == "1");
 }
 
-TEST_CASE("a job that is left of a claim is rescued, though others of it have ended") {
+TEST_CASE("the remaining job of a claim is rescued although its other jobs have ended") {
   ManualClock clock;
   const PostgresOptions options = pg_testing::new_place();
   const auto store = node(options, clock);

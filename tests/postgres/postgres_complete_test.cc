@@ -1,4 +1,4 @@
-// complete() by SQL, in transactions of others; and both functions among the operations of nodes.
+// complete() by SQL, in the caller's transaction; and both functions among operations of nodes.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -33,7 +33,7 @@ FinishStatus finish(Place& place, JobId id, Token token, Outcome outcome) {
   return place.apply<FinishResult>(op).results.at(0);
 }
 
-// One that runs.
+// A running job.
 ClaimedJob running(Place& place, const std::string& more = "") {
   place.enqueue("'q', 'k'" + more);
   place.store->heard({.queues = {"q"}});
@@ -52,7 +52,7 @@ TEST_CASE("a job is completed with the worker's own rows, or neither is") {
   place.sql(work + "ROLLBACK");
   CHECK(state_of(place, job.id) == JobState::running);
   CHECK(place.sql("SELECT count(*) FROM ms.done").at(0).at(0) == "0");
-  place.check_laws();
+  place.check_invariants();
   place.sql(work + "COMMIT");
   const Job done = must(place.store->get(job.id));
   CHECK(done.state == JobState::completed);
@@ -62,8 +62,8 @@ TEST_CASE("a job is completed with the worker's own rows, or neither is") {
   REQUIRE(done.finished_at);
   CHECK(*done.finished_at >= place.clock.now().wall);
   CHECK(place.sql("SELECT count(*) FROM ms.done").at(0).at(0) == "1");
-  place.check_laws();
-  // The node that gave it out learns of it when it is asked.
+  place.check_invariants();
+  // The node that gave the job finds out when it is asked.
   CHECK(finish(place, job.id, job.token, Complete{}) == FinishStatus::ok);
   CHECK(finish(place, job.id, job.token, Retry{}) == FinishStatus::stale);
   const auto renewed = place.apply<RenewResult>(
@@ -71,10 +71,10 @@ TEST_CASE("a job is completed with the worker's own rows, or neither is") {
   CHECK(renewed.lost == std::vector<JobId>{job.id});
   place.clock.advance(hours(1));
   CHECK(place.apply<StepResult>(RescueExpired{}).changed == 0);
-  place.check_laws();
+  place.check_invariants();
 }
 
-TEST_CASE("who does not hold the job any more completes nothing") {
+TEST_CASE("a worker that has lost the job cannot complete it") {
   Place place;
   const ClaimedJob job = running(place);
   CHECK(complete(place, job.id, job.token + 1) == "stale");
@@ -92,7 +92,7 @@ TEST_CASE("who does not hold the job any more completes nothing") {
   CHECK(must(place.store->get(job.id)).version == 5);
   const JobId waiting = place.enqueue("'q', 'k', delay => '1 h'");
   CHECK(complete(place, waiting, 0) == "stale");
-  place.check_laws();
+  place.check_invariants();
 }
 
 TEST_CASE("a result that a node would refuse is refused") {
@@ -110,10 +110,10 @@ TEST_CASE("a result that a node would refuse is refused") {
   }
   CHECK(state_of(place, job.id) == JobState::running);
   CHECK(complete(place, job.id, job.token, ", to_json(repeat('x', 1048574))") == "ok");
-  place.check_laws();
+  place.check_invariants();
 }
 
-TEST_CASE("what was completed by SQL is kept as long as the queue says, or the nodes' option") {
+TEST_CASE("a job completed by SQL is kept for its queue's retention, or the nodes' default") {
   StoreOptions options;
   options.retention_completed = hours(7);
   Place place(options);
@@ -131,10 +131,10 @@ TEST_CASE("what was completed by SQL is kept as long as the queue says, or the n
   place.clock.advance(hours(7));
   CHECK(place.apply<StepResult>(PruneJobs{}).changed == 1);
   CHECK(complete(place, first.id, first.token) == "not_found");
-  place.check_laws();
+  place.check_invariants();
 }
 
-TEST_CASE("the end of a job is told to the nodes when it is committed") {
+TEST_CASE("the nodes receive the end of a job when it is committed") {
   Place place;
   Listener node(place.options);
   const ClaimedJob silent = running(place), undone = running(place), told = running(place);
@@ -160,7 +160,7 @@ TEST_CASE("a role that was granted complete can do that, and nothing else") {
   CHECK_FALSE(worker.sql(place.named("SELECT ms.enqueue('q', 'k')")).has_value());
   CHECK_FALSE(worker.sql(place.named("SELECT * FROM ms.jobs")).has_value());
   CHECK_FALSE(worker.sql(place.named("SELECT ms.begin_waiting(1, 1, true)")).has_value());
-  CHECK_FALSE(worker.sql(place.named("SELECT ms.end_tie(1, 1, 1, true)")).has_value());
+  CHECK_FALSE(worker.sql(place.named("SELECT ms.end_link(1, 1, 1, true)")).has_value());
 }
 
 // -- schedules ------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ std::vector<JobId> fire(Place& place, Store& node, int first, int ticks,
   return std::get<FireResult>(must(node.apply({&operation, 1}, place.clock.now())).results[0]).jobs;
 }
 
-TEST_CASE("of a schedule whose jobs wait for each other the next begins with the commit") {
+TEST_CASE("the commit of a completion starts the next waiting job of a schedule") {
   Place place;
   Listener node(place.options);
   put_schedule(place, Overlap::buffer_all);
@@ -199,17 +199,17 @@ TEST_CASE("of a schedule whose jobs wait for each other the next begins with the
     CHECK(claimed[0].id == jobs[i]);
     place.sql(
         fmt::format("BEGIN; SELECT ms.complete({}, {}); ROLLBACK", jobs[i], claimed[0].token));
-    place.check_laws();
+    place.check_invariants();
     CHECK(place.claim("q").empty());
     CHECK(complete(place, jobs[i], claimed[0].token) == "ok");
-    place.check_laws();
+    place.check_invariants();
     CHECK(node.wait([&] { return node.ended.contains(jobs[i]); }));
     if (i + 1 < jobs.size()) CHECK(node.hears("q"));
   }
   CHECK(place.sql("SELECT count(*) FROM ms.schedule_jobs").at(0).at(0) == "0");
 }
 
-TEST_CASE("a schedule's job is not completed on an old view of who waits") {
+TEST_CASE("a schedule's job is not completed on an outdated view of the waiting job") {
   Place place;
   put_schedule(place, Overlap::buffer_all);
   fire(place, *place.store, 0, 1);
@@ -234,7 +234,7 @@ TEST_CASE("a schedule's job is not completed on an old view of who waits") {
   }();
   CHECK(complete(place, other.id, other.token) == "ok");
   place.sql("COMMIT");
-  place.check_laws();
+  place.check_invariants();
 }
 
 TEST_CASE("a tick that fires while its predecessor is being completed is not left waiting") {
@@ -259,20 +259,20 @@ TEST_CASE("a tick that fires while its predecessor is being completed is not lef
       while (round % 3 != 0 && !fired && !node_waits()) std::this_thread::yield();
       place.sql(round % 4 == 3 ? "ROLLBACK" : "COMMIT");
     }
-    place.check_laws();
-    // Whatever came first: one after the other they all run.
+    place.check_invariants();
+    // In any order of events: all jobs run one after the other.
     if (round % 4 == 3) CHECK(complete(place, job.id, job.token) == "ok");
     for (int left = 1 + round % 2; left > 0; --left) {
       const auto next = place.claim("q", 9);
       REQUIRE(next.size() == 1);
       CHECK(complete(place, next[0].id, next[0].token) == "ok");
-      place.check_laws();
+      place.check_invariants();
     }
     CHECK(place.claim("q").empty());
   }
 }
 
-TEST_CASE("who waits is not left to a predecessor whose end is not committed yet") {
+TEST_CASE("a waiting job is not forgotten while the end of a predecessor is uncommitted") {
   Place place;
   put_schedule(place, Overlap::allow);
   fire(place, *place.store, 0, 2);
@@ -281,7 +281,7 @@ TEST_CASE("who waits is not left to a predecessor whose end is not committed yet
   const auto call = [&](const ClaimedJob& job) {
     return place.named(fmt::format("SELECT ms.complete({}, {})", job.id, job.token));
   };
-  place.sql("BEGIN; " + call(live[1]));  // nobody waits yet
+  place.sql("BEGIN; " + call(live[1]));  // no job waits yet
   const JobId waits = fire(place, *place.store, 30, 1, Overlap::buffer_one).at(0);
   CHECK(state_of(place, waits) == JobState::waiting);
   PgConnection other = Place::connect();
@@ -295,7 +295,7 @@ TEST_CASE("who waits is not left to a predecessor whose end is not committed yet
   place.sql("COMMIT");
   CHECK(must(other.answer()).at(0).at(0) == "ok");
   CHECK(state_of(place, waits) == JobState::available);
-  place.check_laws();
+  place.check_invariants();
 }
 
 // -- a mix ----------------------------------------------------------------------------------------
@@ -370,8 +370,8 @@ class Mix {
       CHECK(a[i].counts == b[i].counts);
       CHECK(a[i].enqueued == b[i].enqueued);
     }
-    plain.check_laws();
-    mixed.check_laws();
+    plain.check_invariants();
+    mixed.check_invariants();
   }
 
   Place plain, mixed;
@@ -455,7 +455,7 @@ class Mix {
   JobId last_ = 0;
 };
 
-TEST_CASE("a job that is completed by SQL is followed as one that a node completes") {
+TEST_CASE("a job completed by SQL makes its follow-ups like one that a node completes") {
   Place place;
   NewJob job{.queue = "q", .kind = "k", .args = "[]"};
   job.tags = {"red", "\x01z", "a \"b\""};
@@ -496,7 +496,7 @@ TEST_CASE("a job that is completed by SQL is followed as one that a node complet
         CHECK(finish(place, one.id, one.token, Complete{}) == FinishStatus::ok);
       }
     }
-    place.check_laws();
+    place.check_invariants();
   }
   REQUIRE(made[0].size() == 3);
   REQUIRE(made[1].size() == 3);
@@ -516,7 +516,7 @@ TEST_CASE("a job that is completed by SQL is followed as one that a node complet
   CHECK(place.sql("SELECT count(*) FROM ms.queues WHERE name = 'never'").at(0).at(0) == "0");
 }
 
-TEST_CASE("a job from SQL is replied to, whoever ends it, and so is what replaced it") {
+TEST_CASE("a job from SQL gets its reply with any kind of end, and so does its replacement") {
   Place place;
   const ClaimedJob first = running(place, ", reply_to => 'r'");
   CHECK(finish(place, first.id, first.token, Dead{"bad", ""}) == FinishStatus::ok);
@@ -537,10 +537,10 @@ TEST_CASE("a job from SQL is replied to, whoever ends it, and so is what replace
   CHECK(place.apply<CancelResult>(Cancel{.id = without, .reason = "no"}).state ==
         JobState::cancelled);
   CHECK(place.claim("r", 9).empty());
-  place.check_laws();
+  place.check_invariants();
 }
 
-TEST_CASE("a mix of functions and nodes comes to the same as nodes alone") {
+TEST_CASE("a mix of SQL functions and nodes has the same effect as nodes alone") {
   for (std::uint32_t seed = 1; seed <= 6; ++seed) {
     CAPTURE(seed);
     Mix mix(seed);

@@ -24,7 +24,7 @@ NewJob of_kind(const std::string& kind, const std::string& key = "") {
   return job;
 }
 
-// What nodes that claim and complete at the same time have seen.
+// The observations of nodes that claim and complete at the same time.
 struct Seen {
   std::atomic<int> slots{0}, most{0}, done{0};
 
@@ -49,7 +49,7 @@ struct Seen {
 
 }  // namespace
 
-TEST_CASE("what runs over three nodes never costs more than the queue's slots") {
+TEST_CASE("running jobs of three nodes never cost more than the queue's slots") {
   constexpr int kNodes = 3, kJobs = 210, kSlots = 6;
   Place place;
   const char* kinds[] = {"heavy", "light", "middling"};
@@ -67,7 +67,7 @@ TEST_CASE("what runs over three nodes never costs more than the queue's slots") 
   }
   CHECK(seen.done == kJobs);
   CHECK(seen.most <= kSlots);
-  place.check_laws();
+  place.check_invariants();
 }
 
 TEST_CASE("costs count what other nodes run, also what they claimed before they were set") {
@@ -82,16 +82,16 @@ TEST_CASE("costs count what other nodes run, also what they claimed before they 
   CHECK(must(other->limit_key("q", "a")).slots_taken == 4);
   CHECK(one.claim("q", 9).empty());
   one.apply<Done>(SetQueueLimits{"q", costs(8)});
-  CHECK(claim(*other, 9, one.clock).empty());  // it has not heard of them
+  CHECK(claim(*other, 9, one.clock).empty());  // it does not know them yet
   other->heard({.queues = {"q"}, .catalog = true});
   CHECK(claim(*other, 9, one.clock).size() == 1);
   CHECK(one.sql("SELECT count(*) FROM ms.running_keys WHERE key = ''").at(0).at(0) == "2");
   one.apply<Done>(SetQueueLimits{"q", {}});
   CHECK(one.sql("SELECT count(*) FROM ms.running_keys").at(0).at(0) == "0");
-  one.check_laws();
+  one.check_invariants();
 }
 
-TEST_CASE("nothing is left of the costs of jobs that have been pruned") {
+TEST_CASE("costs of pruned jobs leave no rows") {
   Place place;
   place.apply<Done>(SetQueueLimits{"q", costs(8)});
   for (int i = 0; i < 2; ++i) place.enqueue(of_kind("heavy"));
@@ -100,7 +100,7 @@ TEST_CASE("nothing is left of the costs of jobs that have been pruned") {
   place.clock.advance(std::chrono::hours(48));
   CHECK(place.apply<StepResult>(PruneJobs{}).changed == 2);
   CHECK(place.sql("SELECT count(*) FROM ms.running_keys").at(0).at(0) == "0");
-  place.check_laws();
+  place.check_invariants();
 }
 
 TEST_CASE("costs, and what runs for them, go with a copy between all kinds of places") {

@@ -1,5 +1,5 @@
-// What the PostgreSQL store had answered and the server lost in a crash: renewals, which do not
-// wait for the disk. Nobody may lose a lease for it that he was told he has.
+// Renewals do not wait for the disk, so a crash of the server can lose acknowledged ones. A worker
+// must not lose its lease because of that.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -25,7 +25,7 @@ class Nodes {
   T at_other(Operation operation, Duration when) {
     return apply<T>(*other_, std::move(operation), when);
   }
-  // What is left of the job's lease then, as the database has it.
+  // The remaining time of the job's lease then, as the database has it.
   Duration left(JobId id, Duration when) {
     const Rows rows = must(bed_.cluster->sql(
         fmt::format("SELECT lease_until FROM {}.jobs WHERE id = {}", bed_.options.schema, id),
@@ -82,7 +82,7 @@ class Nodes {
   std::unique_ptr<SharedStore> other_;
 };
 
-TEST_CASE("a renewal that a crash takes with it does not end the lease before it was told to end") {
+TEST_CASE("a renewal that a crash loses does not end the lease before its acknowledged end") {
   Nodes nodes;
   bool lost = false;
   Duration when(0);
@@ -93,7 +93,7 @@ TEST_CASE("a renewal that a crash takes with it does not end the lease before it
     nodes.renew(first, when + seconds(8));
     nodes.crash();
     lost = nodes.left(first.id, when + seconds(8)) < seconds(10);
-    // Its session's next job would begin beside it.
+    // A rescue would start the next job of its session in parallel.
     CHECK(nodes.rescue(when + seconds(12)) == 0);
     CHECK(nodes.complete(first, when + seconds(15)) == FinishStatus::ok);
     const ClaimedJob second = nodes.claim(when + seconds(16));
@@ -104,7 +104,7 @@ TEST_CASE("a renewal that a crash takes with it does not end the lease before it
   nodes.must_be_sound();
 }
 
-TEST_CASE("behind a crash every lease begins anew, once, and ends all the same") {
+TEST_CASE("after a crash every lease restarts once, and still ends") {
   Nodes nodes;
   nodes.enqueue("", seconds(0));
   nodes.claim(seconds(0));
@@ -114,7 +114,7 @@ TEST_CASE("behind a crash every lease begins anew, once, and ends all the same")
   const auto lease = nodes.at_renewer<LeaseGrant>(
       AcquireLease{.name = "l", .holder = "h", .ttl = seconds(10)}, seconds(0));
   nodes.crash();
-  // The first that is heard of it behind the end of all.
+  // The first operation after the crash, later than the end of all leases.
   CHECK(nodes.rescue(seconds(12)) == 0);
   CHECK(
       nodes.at_other<SessionGrant>(RenewSession{key, grant.token, seconds(1)}, seconds(21)).token ==
@@ -128,7 +128,7 @@ TEST_CASE("behind a crash every lease begins anew, once, and ends all the same")
   nodes.must_be_sound();
 }
 
-TEST_CASE("a server that was stopped in good order has lost nothing: leases end when they end") {
+TEST_CASE("a server that was stopped cleanly has lost nothing: leases keep their ends") {
   Nodes nodes;
   nodes.enqueue("", seconds(0));
   const ClaimedJob job = nodes.claim(seconds(0));

@@ -1,5 +1,5 @@
-// Servers, databases and roles whose defaults are not those of PostgreSQL: the store sets what it
-// needs, or says at the start which setting is in its way.
+// Servers, databases and roles with unusual defaults: the store sets what it needs, or reports the
+// conflicting setting at the start.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -20,7 +20,8 @@ T answer(Bed& bed, Operation operation) {
   return std::get<T>(std::move(*result));
 }
 
-// Each kind of statement once: plain batches and others, reads, functions, and the check of all.
+// Each kind of statement once: fast-path batches and others, reads, functions, and the check of
+// all.
 void use(Bed& bed, const std::string& setting) {
   const auto id = bed.enqueue(1);
   if (!id) FAIL(id.error().message);
@@ -61,7 +62,7 @@ void use(Bed& bed, const std::string& setting) {
 
 }  // namespace
 
-TEST_CASE("the store works whatever the defaults of its role are") {
+TEST_CASE("the store works with any defaults of its role") {
   BedOptions slow;
   slow.statement_timeout = slow.patience = seconds(20);
   Bed bed(slow);
@@ -128,7 +129,7 @@ TEST_CASE("a database that is read-only by default is refused by the setting's n
   const std::size_t command = said.find("ALTER ROLE");
   REQUIRE(command != std::string::npos);
   CHECK(said.find("default_transaction_read_only is on") == 0);
-  must(bed.cluster->sql(said.substr(command)));  // what it says helps
+  must(bed.cluster->sql(said.substr(command)));  // the suggested command helps
   bed.store = bed.open_another();
   CHECK(bed.enqueue(1).has_value());
 }
@@ -145,7 +146,7 @@ TEST_CASE("a database of another encoding is refused") {
   CHECK(refused.error().message.find("encoding is LATIN1") != std::string::npos);
 }
 
-TEST_CASE("behind a pooler that mixes transactions a setting in the way is refused by its name") {
+TEST_CASE("with a transaction pooler a conflicting setting is refused by its name") {
   Bed bed;
   NullLog log;
   for (const std::string setting :
@@ -175,7 +176,7 @@ TEST_CASE("behind a pooler that mixes transactions a setting in the way is refus
   }
 }
 
-TEST_CASE("behind a pooler the store works with standard_conforming_strings off") {
+TEST_CASE("with a pooler the store works with standard_conforming_strings off") {
   BedOptions slow;
   slow.statement_timeout = slow.patience = seconds(20);
   Bed bed(slow);

@@ -1,5 +1,5 @@
-// The PostgreSQL store and one fault at a time: what was acknowledged is there once, what was
-// refused is not, no call hangs, and the store goes on by itself.
+// The PostgreSQL store under one fault at a time: acknowledged jobs exist once, refused ones do
+// not, no call hangs, and the store recovers by itself.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <sched.h>
@@ -33,14 +33,14 @@ PauseQueue something() {
   return PauseQueue{.queue = "something", .paused = true};
 }
 
-TEST_CASE("a connection that was lost while it lay idle costs nobody anything") {
+TEST_CASE("a connection that is lost while idle does not fail any call") {
   Bed bed;
   CHECK(bed.enqueue(1).has_value());
   for (int i = 2; i < 12; ++i) {
     for (const auto& backend : bed.cluster->backends())
       must(bed.cluster->sql(fmt::format("SELECT pg_terminate_backend({}, 5000)", backend.pid)));
     CAPTURE(i);
-    // The first that it would do on it is to read its copies anew.
+    // Its first statement would be to read its copies again.
     if (i % 2 == 0) bed.store->heard({.catalog = true});
     const auto id = bed.enqueue(i);
     if (!id) FAIL_CHECK(id.error().message);
@@ -65,7 +65,7 @@ TEST_CASE("a commit that the server made and did not answer is answered as done"
   const auto result = Bed::end(call);
   const bool told = accepted(result);
   if (!told) {
-    // It may not have waited that long; then it must say so, and do it when it is asked again.
+    // The store may give up earlier; then it must report that, and a repeated call must succeed.
     REQUIRE_FALSE(result.has_value());
     CHECK(result.error().code == ErrorCode::timeout);
   }
@@ -74,7 +74,7 @@ TEST_CASE("a commit that the server made and did not answer is answered as done"
   bed.must_be_sound();
 }
 
-TEST_CASE("a commit whose answer was lost is answered with the ids that it gave") {
+TEST_CASE("a commit whose answer was lost is answered with its assigned ids") {
   BedOptions options;
   options.statement_timeout = options.patience = seconds(20);
   Bed bed(options);
@@ -113,7 +113,7 @@ TEST_CASE("a commit that never reached the disk is made again, once") {
   options.patience = seconds(20);
   options.statement_timeout = seconds(20);
   Bed bed(options);
-  Bed::Told told;
+  Bed::Seen told;
   const int rounds = by_scale(1, 2, 5);
   for (int i = 1; i <= rounds; ++i) {
     const int ready = bed.cluster->times_ready();
@@ -130,18 +130,18 @@ TEST_CASE("a commit that never reached the disk is made again, once") {
   bed.must_be_sound();
 }
 
-TEST_CASE("an answer that is lost on its way: what is refused has not happened, what has is told") {
+TEST_CASE("a lost answer: refused calls have no effect, calls with an effect are acknowledged") {
   BedOptions options;
   options.proxy = true;
   Bed bed(options);
-  Bed::Told told;
+  Bed::Seen told;
   const int rounds = by_scale(2, 4, 8);
   for (int i = 1; i <= rounds; ++i) {
     const std::int64_t lost = bed.proxy->bytes_lost();
     bed.proxy->set(TcpProxy::Mode::deaf);
     auto call = bed.begin_enqueue(i);
     CHECK(bed.proxy->await_lost(lost + 1, seconds(20)));
-    // Some are cut at once, some when the store has waited long enough, and nobody can know.
+    // Some are cut at once, some when the store has waited long enough: their outcome is unknown.
     if (i % 2 == 0) bed.proxy->set(TcpProxy::Mode::pass);
     const auto result = Bed::end(call);
     if (i % 2 == 0) CHECK(result.has_value());
@@ -153,7 +153,7 @@ TEST_CASE("an answer that is lost on its way: what is refused has not happened, 
   bed.must_be_sound();
 }
 
-TEST_CASE("a network that drops everything: calls end in time, and go on when it is back") {
+TEST_CASE("a network that drops everything: calls end in time and succeed when it is back") {
   BedOptions options;
   options.proxy = true;
   Bed bed(options);
@@ -174,9 +174,9 @@ TEST_CASE("a network that drops everything: calls end in time, and go on when it
 }
 
 TEST_CASE(
-    "a server that stands still: calls end in time, nothing refused happens when it goes on") {
+    "a frozen server: calls end in time, and refused calls have no effect when it continues") {
   Bed bed;
-  Bed::Told told;
+  Bed::Seen told;
   for (int i = 1; i < 5; ++i) {
     told.note(i, bed.enqueue(i));
     bed.cluster->pause();
@@ -191,14 +191,14 @@ TEST_CASE(
   bed.must_be_sound();
 }
 
-TEST_CASE("a batch that is still on its way when the store has given it up is not done any more") {
+TEST_CASE("a batch still in the network when the store gives up has no effect later") {
   BedOptions options;
   options.proxy = true;
   Bed bed(options);
-  Bed::Told told;
+  Bed::Seen told;
   for (int i = 1; i < 4; ++i) {
     told.note(i, bed.enqueue(i));
-    // The batch waits in the network; then the store asks on another connection what became of it.
+    // The batch waits in the network; then the store asks for its outcome on another connection.
     bed.proxy->set(TcpProxy::Mode::stall);
     auto call = bed.begin_enqueue(100 + i);
     told.note(100 + i, Bed::end(call));
@@ -227,13 +227,13 @@ TEST_CASE("a server that is down, and that is stopped at once") {
   bed.must_be_sound();
 }
 
-TEST_CASE("a table that somebody locks: refused in time, and not done when the lock is gone") {
+TEST_CASE("a locked table: the call is refused in time and has no effect when the lock is gone") {
   Bed bed;
   CHECK(bed.enqueue(1).has_value());
   auto other = must(PgConnection::open(bed.cluster->url(bed.database, "postgres")));
   must(other.sql("BEGIN; LOCK TABLE " + bed.options.schema + ".jobs"));
   const Instant before = bed.clock.now().instant;
-  Bed::Told told;
+  Bed::Seen told;
   told.done = {1};
   told.note(2, bed.enqueue(2));
   CHECK(bed.clock.now().instant - before < bed.longest_call());
@@ -271,7 +271,7 @@ TEST_CASE("a statement_timeout of the server's own refuses nothing") {
   bed.must_be_sound();
 }
 
-TEST_CASE("a deadlock with somebody else is tried again") {
+TEST_CASE("a deadlock with another client is retried") {
   BedOptions options;
   options.statement_timeout = seconds(20);
   Bed bed(options);
@@ -287,7 +287,7 @@ TEST_CASE("a deadlock with somebody else is tried again") {
     const std::vector<Operation> batch = {Cancel{one, "x"}, Cancel{two, "y"}};
     return bed.store->apply(batch, bed.clock.now());
   });
-  // Its backend is the one that finds the deadlock: it has the shorter timeout.
+  // Its backend detects the deadlock: it has the shorter timeout.
   must(other.send(lock + std::to_string(one)));
   must(other.answer());
   must(other.sql("COMMIT"));
@@ -321,7 +321,7 @@ TEST_CASE("a server without room for another connection") {
   bed.must_be_sound();
 }
 
-TEST_CASE("a server that takes no writes any more is away, and can be read") {
+TEST_CASE("a read-only server is reported as unavailable for writes and can be read") {
   Bed bed;
   CHECK(bed.enqueue(1).has_value());
   must(bed.cluster->set("default_transaction_read_only", "on"));
@@ -336,8 +336,8 @@ TEST_CASE("a server that takes no writes any more is away, and can be read") {
   bed.must_be_sound();
 }
 
-// A file system of the given size that only this process sees and that is gone with it, or "" if it
-// cannot be had.
+// A file system of the given size that only this process sees and that ends with it, or "" if it
+// cannot be created.
 std::string small_disk(const std::string& size) {
   static int count = 0;
   if (geteuid() != 0 || unshare(CLONE_NEWNS) != 0) return "";
@@ -348,7 +348,7 @@ std::string small_disk(const std::string& size) {
   return mount("mainspring", path.c_str(), "tmpfs", 0, data.c_str()) == 0 ? path : "";
 }
 
-// Takes all the space that is left.
+// Uses up the remaining space.
 void fill_disk(const std::string& path) {
   std::ofstream out(path + "/filler");
   const std::string block(4096, 'x');
@@ -375,7 +375,7 @@ TEST_CASE("a full disk refuses new work only, and what was acknowledged stays") 
   big.args = "\"" + std::string(900'000, 'x') + "\"";
   int refused = 0;
   for (int i = 0; i < 40 && refused == 0; ++i) {
-    for (std::size_t at = 1; at + 1 < big.args.size(); ++at)  // nothing that can be compressed
+    for (std::size_t at = 1; at + 1 < big.args.size(); ++at)  // not compressible
       big.args[at] =
           static_cast<char>('a' + (at * at * 31 + at * static_cast<std::size_t>(i)) % 26);
     const auto result = bed.apply(Enqueue{.jobs = {big, big, big}});
@@ -395,7 +395,7 @@ TEST_CASE("a full disk refuses new work only, and what was acknowledged stays") 
   bed.must_be_sound();
 }
 
-TEST_CASE("of several hosts one that answers is found, past one that does not") {
+TEST_CASE("of several hosts the one that answers is used") {
   BedOptions options;
   options.proxy = true;
   Bed bed(options);
@@ -411,7 +411,7 @@ TEST_CASE("of several hosts one that answers is found, past one that does not") 
   CHECK(bed.numbers() == Numbers{1, 2});
 }
 
-TEST_CASE("hosts that do not answer are waited for side by side") {
+TEST_CASE("connections to silent hosts are attempted in parallel") {
   BedOptions options;
   options.proxy = true;
   Bed bed(options);
@@ -473,7 +473,7 @@ TEST_CASE("a connection on which nothing can be written any more is replaced") {
   bed.must_be_sound();
 }
 
-TEST_CASE("behind a pooler that mixes transactions the store does all it does without") {
+TEST_CASE("with a transaction pooler the store has its full function") {
   Bed bed;
   const auto bouncer = must(PgBouncer::make(*bed.cluster, 2));
   bed.options.url = Secret(bouncer->url(bed.database));

@@ -1,4 +1,4 @@
-// enqueue() by SQL, in transactions of others: as a node would do it, or not at all.
+// enqueue() by SQL, in the caller's transaction: with the same effect as by a node, or none.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -29,12 +29,12 @@ NewJob new_job(const std::string& queue = "default") {
   return job;
 }
 
-// -- what is refused ------------------------------------------------------------------------------
+// -- refused calls --------------------------------------------------------------------------------
 
 struct Refused {
   std::string arguments;
   std::string message;
-  std::optional<NewJob> job = std::nullopt;  // the same for a node, which says the same words
+  std::optional<NewJob> job = std::nullopt;  // the same for a node, which gives the same error
 };
 
 void check_refused(const std::vector<Refused>& cases) {
@@ -185,7 +185,7 @@ TEST_CASE("SQL is refused what the API's reader refuses, by field, value and rul
   });
 }
 
-// -- what is accepted -----------------------------------------------------------------------------
+// -- accepted calls -------------------------------------------------------------------------------
 
 TEST_CASE("a job from SQL is the job that a node would have made") {
   struct Same {
@@ -250,7 +250,7 @@ TEST_CASE("a job from SQL is the job that a node would have made") {
     CHECK(sql.on_expiry == node.on_expiry);
     CHECK(sql.limit_key == node.limit_key);
   }
-  place.check_laws();
+  place.check_invariants();
 }
 
 TEST_CASE("delay and expiry count from the database's time") {
@@ -274,16 +274,16 @@ TEST_CASE("delay and expiry count from the database's time") {
   place.clock.advance(hours(30));
   CHECK(place.apply<StepResult>(ExpireJobs{}).changed == 1);
   CHECK(must(place.store->get(job.id)).reason == "expired");
-  place.check_laws();
+  place.check_invariants();
 }
 
 // -- with the caller's transaction ----------------------------------------------------------------
 
-TEST_CASE("a job is there with the caller's rows, or neither is") {
+TEST_CASE("a job is committed with the caller's rows, or neither is") {
   Place place;
   place.sql("CREATE TABLE ms.orders (id int PRIMARY KEY)");
   place.sql("BEGIN; INSERT INTO ms.orders VALUES (1); SELECT ms.enqueue('mail', 'send'); ROLLBACK");
-  for (const char* table : {"jobs", "ready", "tallies", "queues", "kinds", "orders"})
+  for (const char* table : {"jobs", "ready", "job_counts", "queues", "kinds", "orders"})
     CHECK(place.sql(fmt::format("SELECT count(*) FROM ms.{}", table)).at(0).at(0) == "0");
   place.store->heard({.queues = {"mail"}});
   CHECK(place.claim("mail").empty());
@@ -299,17 +299,17 @@ TEST_CASE("a job is there with the caller's rows, or neither is") {
   REQUIRE(claimed.size() == 1);
   CHECK(claimed[0].id == id);
   CHECK(claimed[0].args == "{\"order\":1}");
-  place.check_laws();
+  place.check_invariants();
 }
 
-TEST_CASE("of a savepoint that was rolled back nothing is left") {
+TEST_CASE("a savepoint that was rolled back leaves no jobs") {
   Place place;
   place.sql("BEGIN; SAVEPOINT s; SELECT ms.enqueue('q', 'k', unique_key => 'a'); ROLLBACK TO s");
   const JobId kept = place.enqueue("'q', 'k', unique_key => 'a'");
   place.sql("COMMIT");
   CHECK(must(place.store->get(kept)).unique_key == "a");
   CHECK(place.sql("SELECT count(*) FROM ms.jobs").at(0).at(0) == "1");
-  place.check_laws();
+  place.check_invariants();
 }
 
 TEST_CASE(
@@ -334,7 +334,7 @@ TEST_CASE(
   CHECK(heard.next_due != WallTime::never());
 }
 
-TEST_CASE("a job whose transaction was long does not wait for all that was enqueued meanwhile") {
+TEST_CASE("a job of a long transaction does not wait for all jobs enqueued meanwhile") {
   Place place;
   NewJob filler = new_job("q");
   std::vector<NewJob> many(50, filler);
@@ -344,12 +344,12 @@ TEST_CASE("a job whose transaction was long does not wait for all that was enque
   place.apply<EnqueueResult>(Enqueue{.jobs = many});
   place.clock.advance(minutes(1));
   place.apply<EnqueueResult>(Enqueue{.jobs = many});
-  CHECK(place.claim("q", 60).size() == 60);  // the line is believed to begin behind these
+  CHECK(place.claim("q", 60).size() == 60);  // the read position of the ready queue is after these
   const JobId old = place.enqueue("'q', 'send', run_at => now() - interval '1 h'");
   const SystemClock clock;
   const Instant limit = clock.now().instant + pg_testing::kHearLimit;
   for (bool found = false; !found && clock.now().instant < limit;) {
-    place.apply<EnqueueResult>(Enqueue{.jobs = {filler, filler}});  // the line is never short
+    place.apply<EnqueueResult>(Enqueue{.jobs = {filler, filler}});  // many ready jobs
     for (const ClaimedJob& job : place.claim("q")) found = found || job.id == old;
   }
   CHECK(must(place.store->get(old)).state == JobState::running);
@@ -357,12 +357,12 @@ TEST_CASE("a job whose transaction was long does not wait for all that was enque
 
 // -- wake-ups -------------------------------------------------------------------------------------
 
-TEST_CASE("nodes that listen hear of the commit, and of nothing else") {
+TEST_CASE("listening nodes receive the commit, and nothing else") {
   Place place;
   Listener node(place.options);
   place.sql("BEGIN; SELECT ms.enqueue('undone', 'k'); ROLLBACK");
   place.enqueue("'silent', 'k', wake => false");
-  place.enqueue("'far', 'k', delay => '1 h'");  // they look by themselves before it is due
+  place.enqueue("'far', 'k', delay => '1 h'");  // nodes check by themselves before it is due
   place.sql("BEGIN");
   place.enqueue("'heard', 'k'");
   place.enqueue("'heard', 'k'");
@@ -376,7 +376,7 @@ TEST_CASE("nodes that listen hear of the commit, and of nothing else") {
 
 // -- unique keys ----------------------------------------------------------------------------------
 
-TEST_CASE("a unique key has one job, whoever enqueues") {
+TEST_CASE("a unique key has one job, enqueued by SQL or by a node") {
   Place place;
   NewJob job = new_job("q");
   job.unique = Unique{.key = "k"};
@@ -395,10 +395,10 @@ TEST_CASE("a unique key has one job, whoever enqueues") {
   const JobId second = place.enqueue("'q', 'send', unique_key => 'k', unique_for => '1 h'");
   CHECK(second > first);
   CHECK(place.enqueue(job) == second);
-  place.check_laws();
+  place.check_invariants();
 }
 
-TEST_CASE("results of steps go with other args, and with the completion by SQL") {
+TEST_CASE("saved step results are removed by changed args and by a completion by SQL") {
   Place place;
   const auto keep_one = [&] {
     const ClaimedJob job = place.claim("q").at(0);
@@ -416,13 +416,13 @@ TEST_CASE("results of steps go with other args, and with the completion by SQL")
   place.apply<FinishResult>(finish);
   CHECK(place.enqueue("'q', 'send', '[2]', unique_key => 'k', on_conflict => 'replace'") == id);
   CHECK(must(place.store->memos(id, "", 10)).memos.empty());
-  place.check_laws();
+  place.check_invariants();
   place.store->heard({.queues = {"q"}});
   const ClaimedJob again = keep_one();
   CHECK_FALSE(again.has_memos);
   place.sql(fmt::format("SELECT ms.complete({}, {})", again.id, again.token));
   CHECK(must(place.store->memos(id, "", 10)).memos.empty());
-  place.check_laws();
+  place.check_invariants();
 }
 
 TEST_CASE("a unique key with a window holds after its job has ended") {
@@ -434,17 +434,17 @@ TEST_CASE("a unique key with a window holds after its job has ended") {
   CHECK(place.enqueue("'q', 'send', unique_key => 'k'") == first);
   place.sql("UPDATE ms.uniques SET until = until - 3600000000");
   CHECK(place.enqueue("'q', 'send', unique_key => 'k'") > first);
-  place.check_laws();
+  place.check_invariants();
 }
 
-TEST_CASE("a window holds for SQL too when its job has been pruned, whoever enqueued it") {
+TEST_CASE("a window holds for SQL too when its job has been pruned, enqueued by SQL or a node") {
   Place place;
   place.apply<Done>(SetRetention{.queue = "q", .completed = Duration(0), .dead = {}});
   const auto end = [&](JobId id) {
     place.apply<CancelResult>(Cancel{.id = id, .reason = ""});
     CHECK(place.apply<StepResult>(PruneJobs{}).changed == 1);
     CHECK(place.store->get(id).error().code == ErrorCode::expired);
-    place.check_laws();
+    place.check_invariants();
   };
   const JobId first = place.enqueue("'q', 'send', unique_key => 'k', unique_for => '1 h'");
   end(first);
@@ -460,15 +460,15 @@ TEST_CASE("a window holds for SQL too when its job has been pruned, whoever enqu
   const JobId second = place.enqueue("'q', 'send', unique_key => 'k'");
   CHECK(second > first);
   CHECK(place.sql("SELECT count(*) FROM ms.uniques WHERE ended IS NOT NULL").at(0).at(0) == "0");
-  place.check_laws();
-  end(second);  // without a window nothing is left
+  place.check_invariants();
+  end(second);  // without a window no row is left
   CHECK(place.sql("SELECT count(*) FROM ms.uniques").at(0).at(0) == "0");
   const JobId third = place.enqueue(job);
   end(third);
   CHECK(place.enqueue("'q', 'send', unique_key => 'k'") == third);
 }
 
-TEST_CASE("replace and postpone change the job that has the key, in every line it stands in") {
+TEST_CASE("replace and postpone change the job with the key, in every ready queue that has it") {
   const std::vector<std::string> times = {
       "delay => '0 s'", "delay => '1 h', limit_key => 'acme'",
       "delay => '1 h', expires_in => '2 h', limit_key => 'globex'",
@@ -500,7 +500,7 @@ TEST_CASE("replace and postpone change the job that has the key, in every line i
         const bool keyed = from.find("limit_key") != std::string::npos;
         CHECK(now.limit_key == (!keyed ? "" : from.find("acme") != from.npos ? "acme" : "globex"));
         CHECK((now.on_expiry == OnExpiry::dead) == (from.find("on_expiry") != std::string::npos));
-        place.check_laws();
+        place.check_invariants();
       }
     }
   }
@@ -519,7 +519,7 @@ TEST_CASE("of callers that enqueue one key at the same time, one makes the job")
         PgConnection connection = Place::connect();
         ready.arrive_and_wait();
         for (int key = 0; key < kKeys; ++key) {
-          // New queues and kinds on the way, too.
+          // Also with new queues and kinds.
           const auto rows = must(connection.sql(place.named(
               fmt::format("SELECT ms.enqueue('q{}', 'k{}', unique_key => 'u{}', "
                           "on_conflict => '{}')",
@@ -533,10 +533,10 @@ TEST_CASE("of callers that enqueue one key at the same time, one makes the job")
   CHECK(ids.size() == kKeys);
   for (const auto& [key, one] : ids) CHECK(one.size() == 1);
   CHECK(place.sql("SELECT count(*) FROM ms.jobs").at(0).at(0) == std::to_string(kKeys));
-  place.check_laws();
+  place.check_invariants();
 }
 
-// -- who may --------------------------------------------------------------------------------------
+// -- permissions ----------------------------------------------------------------------------------
 
 TEST_CASE("a role that was granted enqueue can do that, and nothing else") {
   Place place;
@@ -554,16 +554,16 @@ TEST_CASE("a role that was granted enqueue can do that, and nothing else") {
   for (const char* text :
        {"SELECT * FROM ms.jobs", "SELECT * FROM ms.job", "DELETE FROM ms.ready",
         "INSERT INTO ms.queues (name) VALUES ('x')", "SELECT nextval('ms.job_ids')",
-        "SELECT ms.queue_of('x')", "SELECT ms.tally(1, 1, NULL, 2)", "SELECT * FROM ms.secrets",
+        "SELECT ms.queue_of('x')", "SELECT ms.count_job(1, 1, NULL, 2)", "SELECT * FROM ms.secrets",
         "SELECT ms.kind_of('x')", "CREATE TABLE ms.mine (a int)",
         "CREATE FUNCTION ms.now_us() RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'"}) {
     CAPTURE(text);
     CHECK_FALSE(may(text));
   }
-  place.check_laws();
+  place.check_invariants();
 }
 
-TEST_CASE("what a caller has made does not run with the owner's rights") {
+TEST_CASE("objects that a caller created do not run with the owner's rights") {
   Place place;
   const std::string role = "evil_" + place.options.schema;
   must(the_cluster().sql(fmt::format("CREATE ROLE {} LOGIN", role)));

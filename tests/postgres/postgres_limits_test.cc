@@ -40,7 +40,7 @@ NewJob keyed(const std::string& key) {
   return job;
 }
 
-// How many jobs of each key run, as workers see it, and the most that ever did.
+// The running jobs of each key, as workers see them, and the maximum so far.
 class KeyCounts {
  public:
   void begin(const std::string& key) {
@@ -64,7 +64,7 @@ class KeyCounts {
 
 }  // namespace
 
-TEST_CASE("a node that has not heard of a limit gives nothing, and then no more than the limit") {
+TEST_CASE("a node that does not know a new limit gives nothing, then no more than the limit") {
   Place one;
   fill(one, 5);
   const auto other = one.open();
@@ -103,7 +103,7 @@ TEST_CASE("nodes that claim and complete at the same time never run more than th
   }
   CHECK(done == kJobs);
   CHECK(most <= kLimit);
-  place.check_laws();
+  place.check_invariants();
 }
 
 TEST_CASE("nodes that claim and complete at the same time never run more of a key than its bound") {
@@ -137,10 +137,10 @@ TEST_CASE("nodes that claim and complete at the same time never run more of a ke
   }
   CHECK(done == kJobs);
   CHECK(counts.most() == kLimit);
-  place.check_laws();
+  place.check_invariants();
 }
 
-TEST_CASE("nodes that claim at the same time begin no more of a key than its rate") {
+TEST_CASE("nodes that claim at the same time start no more of a key than its rate") {
   constexpr int kNodes = 3, kKeys = 4, kJobs = 100, kRate = 5, kRounds = 3;
   Place place;
   place.apply<Done>(SetQueueLimits{"q", rate_of_each_key(kRate, std::chrono::hours(1))});
@@ -149,7 +149,7 @@ TEST_CASE("nodes that claim at the same time begin no more of a key than its rat
     const std::string key = "customer " + std::to_string(i % kKeys);
     key_of[place.enqueue(keyed(key))] = key;
   }
-  std::map<std::string, int> begun;
+  std::map<std::string, int> started;
   std::mutex mutex;
   for (int round = 1; round <= kRounds; ++round) {
     {
@@ -160,19 +160,19 @@ TEST_CASE("nodes that claim at the same time begin no more of a key than its rat
           for (auto jobs = claim(*store, 2, place.clock); !jobs.empty();
                jobs = claim(*store, 2, place.clock)) {
             const std::lock_guard lock(mutex);
-            for (const ClaimedJob& job : jobs) ++begun[key_of.at(job.id)];
+            for (const ClaimedJob& job : jobs) ++started[key_of.at(job.id)];
           }
         });
       }
     }
-    CHECK(begun.size() == kKeys);
-    for (const auto& one : begun) CHECK_MESSAGE(one.second == round * kRate, one.first);
+    CHECK(started.size() == kKeys);
+    for (const auto& one : started) CHECK_MESSAGE(one.second == round * kRate, one.first);
     place.clock.advance(std::chrono::hours(2));
   }
-  place.check_laws();
+  place.check_invariants();
 }
 
-TEST_CASE("the leader hears from other nodes when a key opens, and tells whoever waits there") {
+TEST_CASE("the leader learns from other nodes when a key opens, and wakes waiting claims") {
   Place one;
   one.apply<Done>(SetQueueLimits{"q", rate_of_each_key(1, seconds(10))});
   for (int i = 0; i < 3; ++i) one.enqueue(keyed("a"));
@@ -187,7 +187,7 @@ TEST_CASE("the leader hears from other nodes when a key opens, and tells whoever
   CHECK(report.effects.available == std::vector<std::string>{"q"});
   CHECK(claim(*leader, 9, one.clock).size() == 1);
   CHECK(one.claim("q", 9).empty());
-  one.check_laws();
+  one.check_invariants();
 }
 
 TEST_CASE("only a queue with a rate per key has rows for its keys, and they go when they are old") {
@@ -206,7 +206,7 @@ TEST_CASE("only a queue with a rate per key has rows for its keys, and they go w
   CHECK(place.sql("SELECT key FROM ms.key_meters").at(0).at(0) == "a");
   place.apply<Done>(SetQueueLimits{"q", {}});
   CHECK(place.sql("SELECT count(*) FROM ms.key_meters").at(0).at(0) == "0");
-  place.check_laws();
+  place.check_invariants();
 }
 
 TEST_CASE("a limit per key counts what other nodes run, also what they claimed before it was set") {
@@ -225,10 +225,10 @@ TEST_CASE("a limit per key counts what other nodes run, also what they claimed b
   apply<FinishResult>(*other, finish, one.clock);
   CHECK(claim(*other, 9, one.clock).size() == 1);
   CHECK(one.claim("q", 9).empty());
-  one.check_laws();
+  one.check_invariants();
 }
 
-TEST_CASE("a claim sets aside what its key has no room for, and the next does not walk past it") {
+TEST_CASE("a claim moves jobs of a full key out of the way, so the next claim does not read them") {
   Place place;
   place.apply<Done>(SetQueueLimits{"q", of_each_key(1)});
   for (int i = 0; i < 300; ++i) place.enqueue(keyed("a"));
@@ -246,10 +246,10 @@ TEST_CASE("a claim sets aside what its key has no room for, and the next does no
                  "ms.running_keys)")
             .at(0)
             .at(0) == "0");
-  place.check_laws();
+  place.check_invariants();
 }
 
-TEST_CASE("fair keys take turns over all nodes, and what waits is found by its key") {
+TEST_CASE("fair keys are served over all nodes, and what waits is found by its key") {
   Place place;
   QueueLimits limits;
   limits.per_key.fair = true;
@@ -269,11 +269,11 @@ TEST_CASE("fair keys take turns over all nodes, and what waits is found by its k
   }
   CHECK(of_a == 15);
   CHECK(place.sql("SELECT count(*) FROM ms.held_back").at(0).at(0) == "60");
-  place.check_laws();
+  place.check_invariants();
   place.apply<Done>(SetQueueLimits{"q", {}});
   CHECK(place.sql("SELECT count(*) FROM ms.ready").at(0).at(0) == "60");
-  CHECK(place.sql("SELECT count(*) FROM ms.turns").at(0).at(0) == "0");
-  place.check_laws();
+  CHECK(place.sql("SELECT count(*) FROM ms.fair_keys").at(0).at(0) == "0");
+  place.check_invariants();
 }
 
 TEST_CASE("ageing and fair keys go with a copy") {
@@ -287,7 +287,7 @@ TEST_CASE("ageing and fair keys go with a copy") {
   CHECK(must(must(to.open(clock.now()))->queues()).at(0).limits == limits);
 }
 
-TEST_CASE("nothing is left of the keys of jobs that have been pruned") {
+TEST_CASE("keys of pruned jobs leave no rows") {
   Place place;
   place.apply<Done>(SetQueueLimits{"q", of_each_key(1)});
   const JobId cancelled = place.enqueue(keyed("b"));
@@ -306,7 +306,7 @@ TEST_CASE("nothing is left of the keys of jobs that have been pruned") {
             .at(0) == "0");
 }
 
-TEST_CASE("what has begun at one node counts against the rate at the others") {
+TEST_CASE("jobs started at one node count against the rate at the others") {
   Place one;
   fill(one, 9);
   one.apply<Done>(SetQueueLimits{"q", bucket(6, std::chrono::minutes(1), 3)});
@@ -327,7 +327,7 @@ TEST_CASE("an opening that another node has made already does not keep the leade
   CHECK(claim(*leader, 9, one.clock).size() == 3);
   CHECK(leader->agenda().next_opening == one.clock.now().wall + seconds(1));
   one.clock.advance(seconds(3));
-  CHECK(one.claim("q", 1).size() == 1);  // which leaves room
+  CHECK(one.claim("q", 1).size() == 1);  // which leaves a slot
   CHECK(apply<StepResult>(*leader, OpenQueues{}, one.clock).changed == 0);
   CHECK(leader->agenda().next_opening == WallTime::never());
   CHECK(leader->has_available("q"));
@@ -344,7 +344,7 @@ TEST_CASE("limits go with a copy") {
   CHECK(must(must(to.open(clock.now()))->queues()).at(0).limits == at_once(1));
 }
 
-TEST_CASE("what has begun of each key goes with a copy, between all kinds of places") {
+TEST_CASE("the jobs started per key move with a copy, between all kinds of places") {
   const PlaceKind kinds[] = {PlaceKind::directory, PlaceKind::schema, PlaceKind::directory};
   ManualClock clock;
   std::vector<std::unique_ptr<CopyPlace>> places;

@@ -1,5 +1,5 @@
-// Nodes that do everything to the same jobs at once never deadlock: all take their locks in one
-// order, or do not wait for them.
+// Nodes that run all operations on the same jobs at once never deadlock: all take their locks in
+// one order, or do not wait for them.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -20,11 +20,11 @@ using namespace std::chrono_literals;
 
 constexpr int kNodes = 3;
 constexpr int kBatches = 1500;        // of each
-constexpr int kLargeBatches = 500;    // of each, where they enqueue and take many at once
-constexpr std::size_t kKnown = 24;    // the newest jobs, which all fight about
+constexpr int kLargeBatches = 500;    // of each, with large enqueues and claims
+constexpr std::size_t kKnown = 24;    // the newest jobs, which all nodes use
 constexpr std::int64_t kMostOps = 6;  // of a batch
 
-// Which jobs there are.
+// The known jobs.
 class Known {
  public:
   void add(JobId id) {
@@ -47,7 +47,7 @@ struct Counts {
       accepted{0}, messages{0};
 };
 
-enum class Jobs : unsigned char { plain, in_bundles, of_sessions };
+enum class Jobs : unsigned char { plain, in_packs, of_sessions };
 constexpr std::array<std::string_view, 4> kKeys = {"d", "a", "c", "b"};
 
 class Node {
@@ -60,20 +60,20 @@ class Node {
         counts_(counts),
         store_(must(open_postgres_store(place, clock_.now(), log_))) {}
   void run() {
-    for (int left = many() ? kLargeBatches : kBatches; left > 0; --left) turn();
+    for (int left = many() ? kLargeBatches : kBatches; left > 0; --left) head();
   }
   std::vector<std::string> refused;
 
  private:
-  bool many() const { return jobs_ == Jobs::in_bundles; }
-  void turn() {
+  bool many() const { return jobs_ == Jobs::in_packs; }
+  void head() {
     std::vector<Operation> batch;
     for (std::int64_t left = chance_.between(1, kMostOps); left > 0; --left)
       batch.push_back(some_operation());
     const auto report = store_->apply(batch, clock_.now());
     if (!report) return refused.push_back(report.error().message);
     for (std::size_t i = 0; i < batch.size(); ++i) note(batch[i], report->results[i]);
-    // As if told by the others.
+    // As if other nodes had sent a notice.
     store_->heard({.queues = {"q"}, .everything = chance_.percent(5)});
   }
   Operation some_operation() {
@@ -101,11 +101,11 @@ class Node {
     if (dice < 25) return AcceptSession{.worker = name_, .session = some_session(), .lease = 1s};
     if (dice < 35) return ResumeSession{.session = some_session()};
     if (dice < 45 || !holds)
-      return Claim{.worker = name_, .queues = {accept_line("q")}, .max = 1, .lease = 1s};
+      return Claim{.worker = name_, .queues = {accept_queue("q")}, .max = 1, .lease = 1s};
     const SessionGrant grant = grants_.back();
     if (dice < 70) {
       return Claim{.worker = name_,
-                   .queues = {session_line(grant.session)},
+                   .queues = {session_queue(grant.session)},
                    .max = 1,
                    .lease = 1s,
                    .session_token = grant.token};
@@ -142,7 +142,7 @@ class Node {
     }
     return enqueue;
   }
-  // Of what it has, and of what others have by now.
+  // Of its own jobs, and of jobs that others have by now.
   Operation some_finish() {
     Finish finish{.worker = name_};
     for (std::int64_t i = chance_.between(1, many() ? 40 : 5); i > 0 && !held_.empty(); --i) {
@@ -212,12 +212,12 @@ class Node {
 };
 
 void run_all(Jobs jobs, Counts& counts) {
-  // Found soon, should there be one.
+  // A deadlock would be detected soon.
   must(the_cluster().set("deadlock_timeout", "20ms"));
   const PostgresOptions place = new_place();
   Known known;
   {
-    // A queue is made once.
+    // A queue is created once.
     const SystemClock clock;
     NullLog log;
     const auto first = must(open_postgres_store(place, clock.now(), log));
@@ -240,7 +240,7 @@ void run_all(Jobs jobs, Counts& counts) {
       counts.expired.load(), counts.rescued.load(), counts.accepted.load()));
   CHECK(counts.claimed > 100);
   CHECK(counts.cancelled > 100);
-  // What is not counted yet is logged already.
+  // A deadlock that is not counted yet is already in the log.
   const Rows rows = must(the_cluster().sql(
       "SELECT sum(deadlocks) FROM pg_stat_database WHERE datname = current_database()",
       the_database()));
@@ -269,9 +269,9 @@ TEST_CASE("nodes that claim, cancel, finish, renew, move and rescue the same job
 }
 
 TEST_CASE(
-    "nodes that take whole bundles, and cancel and bring back what is in them, never deadlock") {
+    "nodes that take whole packs, and cancel and bring back what is in them, never deadlock") {
   Counts counts;
-  run_all(Jobs::in_bundles, counts);
+  run_all(Jobs::in_packs, counts);
   CHECK(counts.claimed > 1000);
 }
 

@@ -21,7 +21,7 @@ void complete(Store& store, const ClaimedJob& job, const Clock& clock) {
   CHECK(apply<FinishResult>(store, finish, clock).results.at(0) == FinishStatus::ok);
 }
 
-// So many jobs whose workers died twice.
+// `jobs` jobs whose workers died twice.
 std::vector<JobId> quarantine(Store& leader, ManualClock& clock, int jobs) {
   std::vector<JobId> ids;
   for (int i = 0; i < jobs; ++i) {
@@ -40,7 +40,7 @@ std::vector<JobId> quarantine(Store& leader, ManualClock& clock, int jobs) {
 
 }  // namespace
 
-TEST_CASE("what ends at another node lets the next one be released by whoever leads") {
+TEST_CASE("when a released job ends at another node, any leader releases the next one") {
   Place one;
   const auto two = one.open(), three = one.open();
   quarantine(*one.store, one.clock, 3);
@@ -53,8 +53,8 @@ TEST_CASE("what ends at another node lets the next one be released by whoever le
   CHECK(one.store->agenda().next_opening <= one.clock.now().wall + seconds(1));
   complete(*three, first[0], one.clock);
   CHECK(must(one.store->queues()).at(0).quarantined == 2);
-  one.check_laws();
-  // Who leads next knows of it by the versions of its copies, or since it was opened.
+  one.check_invariants();
+  // The next leader knows of it from the versions of its copies, or from its start.
   const auto next = one.open();
   CHECK(next->agenda().next_opening <= one.clock.now().wall);
   (void)must(two->refresh(one.clock.now()));
@@ -64,10 +64,10 @@ TEST_CASE("what ends at another node lets the next one be released by whoever le
   one.store->heard(two->take_news());
   CHECK(claim(*one.store, 9, one.clock).size() == 1);
   CHECK(release(*one.store, one.clock) == 0);
-  one.check_laws();
+  one.check_invariants();
 }
 
-TEST_CASE("of claims that name their job at several nodes and a leader one releases") {
+TEST_CASE("of concurrent claims by id and a leader, exactly one releases a job") {
   Place one;
   const auto two = one.open(), three = one.open();
   for (int round = 0; round < 5; ++round) {
@@ -82,11 +82,11 @@ TEST_CASE("of claims that name their job at several nodes and a leader one relea
     std::thread b([&] { name(*three, jobs[1]); });
     granted += release(*one.store, one.clock);
     a.join(), b.join();
-    CHECK(granted >= 1);  // who is released by the leader may be claimed by its name
+    CHECK(granted >= 1);  // a job released by the leader may be claimed by id
     int released = 0;
     for (const JobId id : jobs) released += must(one.store->get(id)).quarantined->released ? 1 : 0;
     CHECK(released == 1);
-    one.check_laws();
+    one.check_invariants();
     for (const JobId id : jobs) one.apply<CancelResult>(Cancel{id, "", {}});
     for (const ClaimedJob& job : claim(*one.store, 9, one.clock)) complete(*two, job, one.clock);
     one.clock.advance(minutes(1));
@@ -101,7 +101,7 @@ TEST_CASE("claims need not lock a queue that sets nothing but quarantine_after")
   CHECK(place.sql("SELECT limits IS NULL FROM ms.queues").at(0).at(0) == "t");
 }
 
-TEST_CASE("quarantine moves as it is, with who is released and what was lost once") {
+TEST_CASE("quarantine moves unchanged, with the released job and single losses") {
   for (const PlaceKind kind : {PlaceKind::directory, PlaceKind::schema}) {
     const CopyPlace from(kind),
         to(kind == PlaceKind::schema ? PlaceKind::directory : PlaceKind::schema);

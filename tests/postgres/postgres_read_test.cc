@@ -65,7 +65,7 @@ TEST_CASE("a read whose connection was cut is made again on a new one") {
   CHECK(place.store->queues()->size() == 1);
 }
 
-TEST_CASE("more readers than connections wait for their turn, and few connections are kept") {
+TEST_CASE("more readers than connections wait, and few connections are kept") {
   PostgresOptions options = pg_testing::new_place();
   options.readers = 2;
   Place place(options);
@@ -95,7 +95,7 @@ TEST_CASE("more readers than connections wait for their turn, and few connection
   CHECK(left <= options.readers);
 }
 
-TEST_CASE("while the server is away reads are refused as unavailable; then they go on") {
+TEST_CASE("while the server is down reads are refused as unavailable; then they work again") {
   Place place;
   const JobId id = place.enqueue(1, "k");
   REQUIRE(place.store->get(id).has_value());
@@ -104,12 +104,12 @@ TEST_CASE("while the server is away reads are refused as unavailable; then they 
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().code == ErrorCode::unavailable);
   CHECK(refused.error().retry_after_ms > 0);
-  CHECK(place.store->audit_state().records == 0);  // what it knew last
+  CHECK(place.store->audit_state().records == 0);  // the last known value
   must(the_cluster().start());
   CHECK(must(place.store->get(id)).kind == "k");
 }
 
-TEST_CASE("a page looks at a bounded number of jobs, and says where to go on") {
+TEST_CASE("a page reads a bounded number of jobs and returns where to continue") {
   Place place;
   const JobId rare = place.enqueue(1, "rare", "small");
   const JobId runs = place.enqueue(1, "k", "running");
@@ -127,8 +127,8 @@ TEST_CASE("a page looks at a bounded number of jobs, and says where to go on") {
     before = *page.next;
   }
   CHECK(found == std::vector<JobId>{rare});
-  CHECK(pages == 2);
-  // States that have a table of their own are found at once, however many others there are.
+  CHECK(pages == 5);
+  // States with their own table are found at once, among any number of other jobs.
   const JobPage running = must(place.store->list({.state = JobState::running}, 10, 0));
   REQUIRE(running.jobs.size() == 1);
   CHECK(running.jobs[0].id == runs);
@@ -137,7 +137,7 @@ TEST_CASE("a page looks at a bounded number of jobs, and says where to go on") {
       must(place.store->list({.queue = "small", .state = JobState::available}, 10, 0));
   REQUIRE(available.jobs.size() == 1);
   CHECK(available.jobs[0].id == rare);
-  // A line too long to sort goes by windows, and is whole all the same.
+  // A ready queue too long to sort is read in windows, and still complete.
   std::int64_t seen = 0;
   before = 0;
   for (int i = 0; i < 20; ++i) {
@@ -150,12 +150,26 @@ TEST_CASE("a page looks at a bounded number of jobs, and says where to go on") {
   CHECK(seen == 5 * kMany);
 }
 
-TEST_CASE("an id that was given and is not there has expired, one that was not is not found") {
+TEST_CASE("an id that was assigned and is gone has expired, any other id is not found") {
   Place place;
   const JobId id = place.enqueue(1, "k");
   CHECK(place.store->get(id + 1).error().code == ErrorCode::not_found);
   CHECK(place.store->get(0).error().code == ErrorCode::not_found);
   CHECK(place.store->get(-1).error().code == ErrorCode::not_found);
+}
+
+TEST_CASE("what another node reports is as old as the last heartbeat of that node") {
+  const PostgresOptions options = pg_testing::new_place();
+  Place place(options);
+  must(the_cluster().sql(
+      fmt::format("INSERT INTO {0}.nodes (id, incarnation, address, program, started_at, seen_at) "
+                  "VALUES (99, 'x', '', 'v', 0, {0}.now_us() - 3000000)",
+                  options.schema),
+      pg_testing::the_database()));
+  const auto said = must(place.store->others_say());
+  REQUIRE(said.size() == 1);
+  CHECK(said[0].ago >= std::chrono::seconds(3));
+  CHECK(said[0].ago < std::chrono::seconds(60));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The guide's way to set up a database: nodes need no more rights than it gives them.
+// The guide's setup of a database: nodes need only the rights that it grants.
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -31,7 +31,7 @@ std::string block(const std::string& name) {
   return sql;
 }
 
-// One statement after the other: CREATE DATABASE stands in no transaction.
+// One statement after the other: CREATE DATABASE cannot run in a transaction.
 void run_each(const std::string& sql, const std::string& database) {
   std::stringstream text(sql);
   std::string line, statement;
@@ -84,6 +84,12 @@ TEST_CASE("the guide's roles: the owner makes the tables, nodes live with rows a
   Audit audit{
       .who = "ops", .from = "", .action = "a", .object = "token/ci", .before = "", .after = ""};
   apply({token, audit, AcquireLease{.name = "l", .holder = "h"}, PruneJobs{}});
+  apply({SetQueueLimits{.queue = "default", .limits = {.searchable = {"order"}}}});
+  while (store->agenda().next_prune <= clock.now().wall) apply({PruneJobs{}});
+  const auto indexed = must(
+      store->indexed({.queue = "default", .path = "order", .value = "1", .before = 0, .limit = 9}));
+  REQUIRE(indexed);
+  CHECK(indexed->complete_from == 0);
   CHECK(must(store->verify()).problems.empty());
   CHECK(must(store->durability()).synchronous_commit == "on");
 
@@ -109,7 +115,8 @@ TEST_CASE("the guide's role for applications enqueues by a trigger, and can do n
   auto shop = must(pg_testing::PgConnection::open(the_cluster().url(std::string(kOurs), "shop")));
   must(shop.sql("INSERT INTO orders VALUES (17, 'anna')"));
   must(shop.sql("BEGIN; INSERT INTO orders VALUES (18, 'bert'); ROLLBACK"));
-  for (const char* text : {"SELECT * FROM guided.jobs", "DELETE FROM guided.ready"}) {
+  for (const char* text : {"SELECT * FROM guided.jobs", "DELETE FROM guided.ready",
+                           "SELECT guided.step_search(9000000000000000000, 1)"}) {
     CAPTURE(text);
     CHECK_FALSE(shop.sql(text).has_value());
   }
@@ -124,7 +131,7 @@ TEST_CASE("the guide's role for applications enqueues by a trigger, and can do n
   CHECK(must(store->verify()).problems.empty());
 }
 
-TEST_CASE("the guide's words for a restored copy: what was given is not given again") {
+TEST_CASE("the guide's steps for a restored copy: assigned numbers are not assigned again") {
   const ManualClock clock;
   const auto store = must(open_postgres_store(place("guided"), clock.now(), no_log));
   NewJob job;

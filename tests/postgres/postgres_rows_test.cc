@@ -1,4 +1,4 @@
-// enqueue_row(): jobs that the rows of a table make, in the writer's transaction.
+// enqueue_row(): rows of a table make jobs, in the writer's transaction.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -81,7 +81,7 @@ TEST_CASE("enqueue_row() refuses to be called otherwise than after each row, wit
   CHECK(place.sql("SELECT count(*) FROM ms.orders").at(0).at(0) == "0");
 }
 
-TEST_CASE("enqueue_row() is nobody's who was not granted it") {
+TEST_CASE("enqueue_row() needs a grant") {
   Place place;
   CHECK(place
             .sql("SELECT count(*) FROM pg_proc p CROSS JOIN aclexplode(p.proacl) a WHERE p.proname "

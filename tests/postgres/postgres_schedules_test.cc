@@ -1,7 +1,7 @@
-// Leases by name and schedules where several nodes change them at once.
+// Named locks and schedules that several nodes change at once.
 //
-// Where the order of two transactions matters, one of them is held up in its middle: its last
-// operation asks for a row that a connection of the test's own has locked.
+// Where the order of two transactions matters, one of them is stopped in the middle: its last
+// operation needs a row that a connection of the test has locked.
 #include <doctest/doctest.h>
 
 #include <fmt/format.h>
@@ -62,7 +62,7 @@ class Nodes {
     REQUIRE(std::holds_alternative<Error>(result));
     return std::get<Error>(result).code;
   }
-  // On a thread of its own.
+  // On another thread.
   std::future<std::vector<OperationResult>> begin(std::size_t node, std::vector<Operation> batch) {
     return std::async(std::launch::async,
                       [this, node, batch = std::move(batch)] { return apply(node, batch); });
@@ -104,7 +104,7 @@ class Nodes {
 
   PgConnection connect() { return must(PgConnection::open(place_.url.reveal())); }
   std::string table(const std::string& name) const { return place_.schema + "." + name; }
-  // Until so many transactions of this store wait for a lock.
+  // Until `count` transactions of this store wait for a lock.
   void await_waiting(int count) {
     auto look = connect();
     const auto until = SystemClock().now().instant + kLimit;
@@ -125,7 +125,7 @@ class Nodes {
   std::vector<std::unique_ptr<SharedStore>> stores_;
 };
 
-// While it lives, whoever asks for these rows waits.
+// While it lives, transactions that lock these rows wait.
 class Held {
  public:
   Held(Nodes& nodes, const std::string& table, const std::string& which)
@@ -133,7 +133,7 @@ class Held {
     must(connection_.sql(
         fmt::format("BEGIN; SELECT FROM {} WHERE {} FOR UPDATE", nodes.table(table), which)));
   }
-  void let_go() { must(connection_.sql("COMMIT")); }
+  void release() { must(connection_.sql("COMMIT")); }
 
  private:
   PgConnection connection_;
@@ -153,7 +153,7 @@ AcquireLease acquire(const std::string& holder, Duration ttl = seconds(10)) {
 }
 
 TEST_SUITE("leases by name, of several nodes") {
-  TEST_CASE("what one node gives, another refuses, shows, and waits for") {
+  TEST_CASE("a lease granted at one node is refused, shown and waited for at another") {
     Nodes nodes(2);
     const Token token = nodes.one<LeaseGrant>(0, acquire("a")).token;
     CHECK(nodes.refused(1, acquire("b")) == ErrorCode::lease_held);
@@ -187,13 +187,13 @@ TEST_SUITE("leases by name, of several nodes") {
     auto next = nodes.begin(1, {acquire("b")});
     nodes.await_waiting(2);
     CHECK_FALSE(is_done(next));
-    held.let_go();
+    held.release();
     CHECK(std::get<FireResult>(end(slow)[0]).fired == 1);
     CHECK(std::get<LeaseGrant>(end(next)[0]).token > token);
     CHECK(nodes.refused(0, fire) == ErrorCode::lease_lost);
   }
 
-  TEST_CASE("one of many gets it, each time, and no token is given twice") {
+  TEST_CASE("one of many gets the lease each time, and no token is given twice") {
     Nodes nodes(3);
     std::set<Token> tokens;
     for (int round = 0; round < 20; ++round) {
@@ -217,7 +217,7 @@ TEST_SUITE("leases by name, of several nodes") {
 }
 
 TEST_SUITE("schedules of several nodes") {
-  TEST_CASE("SCHED-1: of two that carry out one plan, one is refused, and knows better then") {
+  TEST_CASE("SCHED-1: of two leaders with the same plan one is refused and refreshes its view") {
     Nodes nodes(2);
     nodes.put("s");
     nodes.compare(1);
@@ -236,7 +236,7 @@ TEST_SUITE("schedules of several nodes") {
     CHECK(nodes[1].agenda().next_schedule == plan.next);
   }
 
-  TEST_CASE("what others did is found by the next comparison, whatever it was") {
+  TEST_CASE("the next comparison finds any change by other nodes") {
     Nodes nodes(2);
     nodes.put("a", Overlap::buffer_all);
     nodes.put("b");
@@ -276,7 +276,7 @@ TEST_SUITE("schedules of several nodes") {
     nodes.await_waiting(1);
     auto waits = nodes.begin(1, {Nodes::trigger("s")});
     nodes.await_waiting(2);
-    held.let_go();
+    held.release();
     end(ends);
     const JobId job = std::get<FireResult>(end(waits)[0]).jobs.at(0);
     CHECK(nodes.state(job) == JobState::available);
@@ -293,7 +293,7 @@ TEST_SUITE("schedules of several nodes") {
     nodes.await_waiting(1);
     auto ends = nodes.begin(0, {Nodes::complete(last)});
     nodes.await_waiting(2);
-    held.let_go();
+    held.release();
     const JobId job = std::get<FireResult>(end(waits)[0]).jobs.at(0);
     end(ends);
     CHECK(nodes.state(job) == JobState::available);
@@ -313,13 +313,13 @@ TEST_SUITE("schedules of several nodes") {
     auto second = nodes.begin(1, {Nodes::complete(other)});
     nodes.await_waiting(2);
     CHECK_FALSE(is_done(second));
-    held.let_go();
+    held.release();
     end(first);
     end(second);
     CHECK(nodes.state(job) == JobState::available);
   }
 
-  TEST_CASE("of a schedule where nobody waits, ends on two nodes do not wait for each other") {
+  TEST_CASE("two nodes end jobs of a schedule without a waiting job and do not block each other") {
     Nodes nodes(2);
     nodes.put("s", Overlap::allow);
     nodes.put("z");
@@ -331,7 +331,7 @@ TEST_SUITE("schedules of several nodes") {
     nodes.await_waiting(1);
     nodes.one<FinishResult>(1, Nodes::complete(other));
     CHECK_FALSE(is_done(first));
-    held.let_go();
+    held.release();
     end(first);
     nodes.compare(0);
     CHECK(nodes[0].schedule("s")->live.empty());
@@ -341,7 +341,7 @@ TEST_SUITE("schedules of several nodes") {
     Nodes nodes(2);
     nodes.put("s", Overlap::skip, true);
     const JobId job = nodes.fire(0, "s");
-    nodes.compare(1);  // it has never heard of the queue
+    nodes.compare(1);  // it does not know the queue
     Finish finish = Nodes::complete(nodes.claim(1));
     finish.results[0].outcome = Dead{"r", ""};
     nodes.one<FinishResult>(1, finish);
@@ -355,7 +355,7 @@ TEST_SUITE("schedules of several nodes") {
 
 const std::vector<std::string> kNames = {"skip", "one", "all", "cancel", "terminate", "allow"};
 
-// What a node does next, at random, with jobs that it has claimed.
+// A random next operation of a node, with jobs that it has claimed.
 std::vector<Operation> any_batch(std::mt19937_64& random, std::vector<ClaimedJob>& mine,
                                  JobId newest) {
   const auto below = [&](std::uint64_t n) { return random() % n; };
@@ -385,9 +385,9 @@ std::vector<Operation> any_batch(std::mt19937_64& random, std::vector<ClaimedJob
   return batch;
 }
 
-TEST_CASE("whatever nodes do at once, nothing waits for ever, and every tick has its row") {
+TEST_CASE("with any concurrent operations of nodes no job waits forever, and each tick has a row") {
   constexpr int kNodes = 3, kBatches = 150;
-  // Batches at random lock the same things in every order: what of them is undone is done again.
+  // Random batches lock the same rows in every order: rolled back batches are repeated.
   must(the_cluster().set("deadlock_timeout", "10ms"));
   Nodes nodes(kNodes);
   const auto put_all = [&] {

@@ -1,4 +1,4 @@
-// The schema: how it is created, what is refused, and how migrations are applied.
+// The schema: creation, refusals, and migrations.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kShipped = 1;  // migrations of this program
 
-// As a later version would have it: those of this program and one more.
+// The migrations of a later version: those of this program and one more.
 std::vector<pg::Migration> with_one_more(std::string_view sql, std::int64_t compatible) {
   const auto shipped = pg::migrations();
   std::vector<pg::Migration> all(shipped.begin(), shipped.end());
@@ -77,7 +77,7 @@ struct EmptyPlace {
   PostgresOptions options;
 };
 
-// Every command that opens a place, and what it answers.
+// Every command that opens a place, and its answer.
 std::vector<Error> refusals(const EmptyPlace& place) {
   std::vector<Error> out;
   const auto add = [&](const auto& result) {
@@ -213,7 +213,7 @@ TEST_CASE("a schema that is too old is refused by a program that may not migrate
                                      place.options.schema));
 }
 
-TEST_CASE("a migration that fails leaves nothing behind, and can be repeated") {
+TEST_CASE("a migration that fails leaves no trace and can be repeated") {
   const EmptyPlace place;
   place.migrate(pg::migrations());
   const std::string before = place.tables();
@@ -227,7 +227,7 @@ TEST_CASE("a migration that fails leaves nothing behind, and can be repeated") {
   CHECK(place.version().version == kShipped + 1);
 }
 
-TEST_CASE("a schema of a development build is refused with one sentence, whatever its version") {
+TEST_CASE("a schema of a development build is refused with one sentence, for any version") {
   for (const int version : {1, 29, 1000}) {
     CAPTURE(version);
     const EmptyPlace place;

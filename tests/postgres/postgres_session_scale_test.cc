@@ -1,5 +1,5 @@
-// Sessions at scale over PostgreSQL: with twenty times as many sessions, or as long a line in one
-// of them, operations read no more rows than before, by what the server counts.
+// Sessions at scale over PostgreSQL: with twenty times the sessions, or twenty times the jobs in
+// one session, operations read no more rows, by the server's counters.
 //
 // MS_SESSION_SCALE sets how many sessions and jobs there are in the end (10,000).
 #include <cstdlib>
@@ -20,8 +20,8 @@ std::int64_t scale() {
 
 class Counting : public Place {
  public:
-  // Rows and entries of indexes that `work` read, beside those of opening a store. The server knows
-  // of them when the connections have ended.
+  // Rows and index entries that `work` reads, without those of opening a store. The server counts
+  // them when the connections have ended.
   std::int64_t during(const std::function<void()>& work) {
     const std::int64_t opening = session([] {});
     return session(work) - opening;
@@ -73,7 +73,7 @@ class Counting : public Place {
 void check_bounded(const std::string& what, std::int64_t few, std::int64_t many) {
   MESSAGE(what << ": " << few << " rows read, then " << many);
   CHECK(few > 0);
-  CHECK_MESSAGE(many <= few + few / 4 + kSlack, what << " grows with what there is");
+  CHECK_MESSAGE(many <= few + few / 4 + kSlack, what << " grows with the store");
 }
 
 }  // namespace
@@ -81,22 +81,22 @@ void check_bounded(const std::string& what, std::int64_t few, std::int64_t many)
 TEST_CASE("ORD: claims among many sessions of one job each read no more rows than among few") {
   Counting p;
   const auto key = [](std::int64_t i) { return fmt::format("session {}", i); };
-  const auto turn = [&] {
+  const auto head = [&] {
     const auto jobs = p.claim("q", kAtOnce);
     REQUIRE(jobs.size() == kAtOnce);
     p.complete(jobs);
   };
   p.enqueue_all(0, kFew, key);
-  const std::int64_t few = p.during(turn);
+  const std::int64_t few = p.during(head);
   p.store = p.open();
   p.enqueue_all(kFew, scale(), key);
-  check_bounded("claim and finish", few, p.during(turn));
+  check_bounded("claim and finish", few, p.during(head));
 }
 
 TEST_CASE("ORD: claims in a session of many jobs read no more rows than in one of few") {
   Counting p;
   const auto key = [](std::int64_t) { return std::string("the one"); };
-  const auto turn = [&] {
+  const auto head = [&] {
     for (int i = 0; i < 5; ++i) {
       const auto jobs = p.claim("q", kAtOnce);
       REQUIRE(jobs.size() == 1);
@@ -104,10 +104,10 @@ TEST_CASE("ORD: claims in a session of many jobs read no more rows than in one o
     }
   };
   p.enqueue_all(0, kFew, key);
-  const std::int64_t few = p.during(turn);
+  const std::int64_t few = p.during(head);
   p.store = p.open();
   p.enqueue_all(kFew, scale(), key);
-  check_bounded("claim and finish", few, p.during(turn));
+  check_bounded("claim and finish", few, p.during(head));
 }
 
 }  // namespace mainspring::pg_testing

@@ -1,5 +1,5 @@
-// Sessions that several nodes share: one job of each at a time, in the order of enqueue over all of
-// them, whoever takes it.
+// Sessions that several nodes share: one job of each at a time, in the order of enqueue over all
+// nodes.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -18,10 +18,10 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kNodes = 3;
-constexpr int kTurns = 300;  // of each
+constexpr int kHeads = 300;  // of each
 constexpr Duration kMostDraining = std::chrono::seconds(60);
 
-// What was claimed of each session, by all nodes.
+// The claims of each session, by all nodes.
 class History {
  public:
   void claimed(const ClaimedJob& job) {
@@ -30,11 +30,11 @@ class History {
     if (line.running != 0)
       wrong_.push_back(fmt::format("{} runs beside {} in {}", job.id, line.running, job.session));
     if (job.id <= line.last)
-      wrong_.push_back(fmt::format("{} behind {} in {}", job.id, line.last, job.session));
+      wrong_.push_back(fmt::format("{} after {} in {}", job.id, line.last, job.session));
     line.running = line.last = job.id;
     ++claims_;
   }
-  // Before it is finished: somebody else may have the next one before this node hears of it.
+  // Called before the finish: another node may get the next job before this node has the answer.
   void finishing(const ClaimedJob& job) {
     MutexLock lock(mutex_);
     lines_[job.session].running = 0;
@@ -71,20 +71,20 @@ class Node {
         store_(must(open_postgres_store(place, clock_.now(), log_))) {}
 
   void run() {
-    for (int i = 0; i < kTurns && refused.empty(); ++i) {
+    for (int i = 0; i < kHeads && refused.empty(); ++i) {
       std::vector<Operation> batch;
-      // In this order it is a plain batch, unless a session is held or accepted in it.
+      // In this order it takes the fast path, unless a session is held or accepted in it.
       if (chance_.percent(60)) add_finish(batch);
       if (chance_.percent(70)) batch.push_back(some_enqueue());
       add_finish(batch);
       add_claim(batch);
       apply(batch);
     }
-    while (!held_.empty() || grant_) end_turn();
+    while (!held_.empty() || grant_) end_head();
   }
-  // A claim may find nothing although there is something: lines are not looked through each time.
-  // And a batch that waited may pass a turn to a job that came meanwhile, behind its own time: that
-  // job is scheduled until the leader moves it, as here.
+  // A claim may find nothing although there are jobs: it does not read all ready queues each time.
+  // A batch that waited may make a job the head whose run_at is later than the batch's own time.
+  // That job is scheduled until the leader moves it, as here.
   void drain() {
     std::vector<Operation> batch;
     add_finish(batch);
@@ -95,7 +95,7 @@ class Node {
   std::string refused;
 
  private:
-  void end_turn() {
+  void end_head() {
     std::vector<Operation> batch;
     add_finish(batch);
     if (grant_) batch.push_back(ReleaseSession{.session = grant_->session, .token = grant_->token});
@@ -126,12 +126,13 @@ class Node {
       grant_.reset();
     } else if (grant_) {
       batch.push_back(Claim{.worker = name_,
-                            .queues = {session_line(grant_->session)},
+                            .queues = {session_queue(grant_->session)},
                             .max = 1,
                             .lease = 60s,
                             .session_token = grant_->token});
     } else if (chance_.percent(25)) {
-      batch.push_back(Claim{.worker = name_, .queues = {accept_line("q")}, .max = 1, .lease = 60s});
+      batch.push_back(
+          Claim{.worker = name_, .queues = {accept_queue("q")}, .max = 1, .lease = 60s});
     } else {
       batch.push_back(Claim{.worker = name_, .queues = {"q"}, .max = 2, .lease = 60s});
     }
@@ -181,11 +182,11 @@ TEST_CASE("ORD: nodes that share sessions run one job of each at a time, in the 
     std::vector<std::thread> threads;
     for (const auto& node : nodes) threads.emplace_back([&node] { node->run(); });
     for (std::thread& thread : threads) thread.join();
-    // Not so many times: a loaded machine looks through the lines less often.
+    // A loaded machine reads the ready queues less often.
     const SystemClock clock;
     const Instant until = clock.now().instant + kMostDraining;
     while (clock.now().instant < until && history.left() > 0) nodes[0]->drain();
-    nodes[0]->drain();  // ends what it claimed last
+    nodes[0]->drain();  // ends its last claimed jobs
     for (const auto& node : nodes) CHECK(node->refused == "");
   }
   CHECK(history.first_wrong() == "");

@@ -1,8 +1,8 @@
-// Three nodes over one schema while the server, its processes and its connections are killed, over
-// and over; then everything drains, and the history of all is checked. Some work is steps of
-// workflows.
+// Three nodes over one schema while the server, its processes and its connections are killed
+// repeatedly. Then all jobs drain, and the combined history is checked. Some jobs are workflow
+// steps.
 //
-// MS_PG_KILLS says how many kills, MS_PG_SEED which, MS_PG_HISTORY where to write what was seen.
+// MS_PG_KILLS sets the number of kills, MS_PG_SEED the seed, MS_PG_HISTORY a file for the history.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr int kNodes = 3;
-// Of one call while the server is away: a round trip that is not answered, and a new connection.
+// The longest call while the server is down: an unanswered round trip and a new connection.
 constexpr Duration kLongestCall = seconds(10);
 constexpr Duration kDrainLimit = seconds(120);
 constexpr Duration kMaxJump = std::chrono::minutes(20);
@@ -33,7 +33,7 @@ std::int64_t number_from(const char* name, std::int64_t otherwise) {
   return value == nullptr ? otherwise : std::strtoll(value, nullptr, 10);
 }
 
-// Whoever breaks things.
+// Injects the faults.
 class Nemesis {
  public:
   Nemesis(PgCluster& cluster, const std::string& database, std::uint64_t seed)
@@ -67,7 +67,7 @@ class Nemesis {
     nodes[static_cast<std::size_t>(chance_.between(0, kNodes - 1))]->restart();
   }
 
-  // All is well again.
+  // No more faults.
   void heal() {
     for (const auto& proxy : proxies_) proxy->set(TcpProxy::Mode::pass);
     must(cluster_.sql("SELECT 1"));
@@ -172,7 +172,7 @@ PostgresOptions node_options(const std::string& url) {
   return o;
 }
 
-// True when everything has ended. Time is made to pass, for what waits for its back-off.
+// True when all jobs have ended. Moves time forward for jobs that wait for their back-off.
 bool drain(PgCluster& cluster, const std::string& database, Board& board) {
   const SystemClock clock;
   const Instant end = clock.now().instant + kDrainLimit;
@@ -205,7 +205,7 @@ void must_hold(const blackbox::History& history, const std::vector<NodeReport>& 
         fmt::format("{}: {} of {} violated", verdict.invariant, verdict.violated, verdict.checked);
     for (const std::string& witness : verdict.witnesses) text += "\n  " + witness;
     CHECK_MESSAGE(verdict.violated == 0, text);
-    // A batch with an unknown outcome is not met in every run.
+    // Not every run has a batch with an unknown outcome.
     const bool rare = verdict.invariant.starts_with("ATOM");
     CHECK_MESSAGE((rare || verdict.checked > 0), verdict.invariant);
   }
@@ -222,7 +222,7 @@ void must_hold(const blackbox::History& history, const std::vector<NodeReport>& 
   CHECK(unavailable > 0);
 }
 
-// What the queues are limited by was met, and what is put aside.
+// The run must have reached the limits of the queues, and deferred jobs.
 void must_have_met_limits(const Store& store, const blackbox::History& history,
                           const std::vector<NodeReport>& reports) {
   const auto breakers = must(store.breakers(SystemClock().now().wall));
@@ -242,7 +242,7 @@ TEST_CASE(
   const std::int64_t kills = number_from("MS_PG_KILLS", by_scale<std::int64_t>(40, 100, 210));
   const auto seed = static_cast<std::uint64_t>(number_from("MS_PG_SEED", 1));
   ClusterOptions options;
-  // Commits take longer, so that kills fall into them.
+  // Slower commits, so that kills hit them.
   options.fsync = true;
   options.settings = {"commit_delay = 2000", "commit_siblings = 0"};
   const auto cluster = must(PgCluster::make(options));

@@ -94,7 +94,7 @@ TEST_CASE("a trigger that one node defines is fired by the next completion on an
   for (int i = 0; i < 2; ++i) two.enqueue("q");
   const auto jobs = two.claim("q", 2);
   REQUIRE(jobs.size() == 2);
-  must(two.try_batch({Node::done(jobs[0])}));  // plainly: one statement
+  must(two.try_batch({Node::done(jobs[0])}));  // one statement
   one.apply<PutTriggerResult>(watch("t", "q", "then"));
   const BatchReport report = must(two.try_batch({Node::done(jobs[1])}));
   CHECK(std::get<FinishResult>(report.results[0]).results[0] == FinishStatus::ok);

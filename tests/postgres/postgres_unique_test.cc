@@ -1,5 +1,5 @@
-// A unique key whose row goes while somebody waits for it: that of a pruned job whose window is
-// over.
+// A unique key whose row is deleted while another transaction waits for it: the key of a pruned job
+// whose window is over.
 #include <future>
 
 #include "postgres/sql_place.h"
@@ -7,7 +7,7 @@
 namespace mainspring::pg_testing {
 namespace {
 
-// A store with a key whose job has been pruned, and somebody who has the key's row.
+// A store with a key whose job has been pruned, and a transaction that holds the key's row.
 struct PrunedKey : Place {
   PrunedKey() {
     job.unique = Unique{.key = "k", .window = std::chrono::hours(50)};
@@ -43,7 +43,7 @@ TEST_CASE_FIXTURE(PrunedKey, "an enqueue that waits for a key which is pruned me
   CHECK_FALSE(got.duplicate);
   CHECK(got.id != first);
   CHECK(apply<EnqueueResult>(Enqueue{.jobs = {job}}).jobs.at(0).id == got.id);
-  check_laws();
+  check_invariants();
 }
 
 TEST_CASE_FIXTURE(PrunedKey, "enqueue() that waits for a key which is pruned meanwhile gets it") {
@@ -59,7 +59,7 @@ TEST_CASE_FIXTURE(PrunedKey, "enqueue() that waits for a key which is pruned mea
   const JobId got = made.get();
   CHECK(got != first);
   CHECK(apply<EnqueueResult>(Enqueue{.jobs = {job}}).jobs.at(0).id == got);
-  check_laws();
+  check_invariants();
 }
 
 }  // namespace mainspring::pg_testing

@@ -1,5 +1,5 @@
-// verify() of the PostgreSQL store: every damage that is planted is found, and nothing is found
-// while other nodes write.
+// verify() of the PostgreSQL store: it finds all planted damage, and reports nothing while other
+// nodes write.
 #include <doctest/doctest.h>
 
 #include <thread>
@@ -40,7 +40,7 @@ class Place {
   PostgresOptions options_;
 };
 
-// A store with some of everything.
+// A store with all kinds of data.
 std::unique_ptr<SharedStore> filled(const Place& place) {
   auto store = place.open();
   NewJob plain;
@@ -103,6 +103,18 @@ void check(const std::vector<Damage>& damages) {
   }
 }
 
+TEST_CASE("a verification reports each check that is done, and their number") {
+  const Place place;
+  const auto store = filled(place);
+  std::vector<std::pair<int, int>> seen;
+  const VerifyReport report =
+      must(store->verify_showing([&](int done, int of) { seen.emplace_back(done, of); }));
+  CHECK(report.problems.empty());
+  REQUIRE(seen.size() > 10);
+  for (std::size_t i = 0; i < seen.size(); ++i)
+    CHECK(seen[i] == std::pair(static_cast<int>(i + 1), static_cast<int>(seen.size())));
+}
+
 TEST_CASE("verify finds planted damage of workflows") {
   const std::vector<Damage> packed = {
       {"UPDATE schema.workflows SET data = replace(data, '\"live\":1', '\"live\":2') WHERE id = 2",
@@ -122,9 +134,9 @@ TEST_CASE("verify finds planted damage of workflows") {
   };
   const std::vector<Damage> of_both = {
       {"DELETE FROM schema.workflow_jobs", "living jobs of steps that no workflow waits for"},
-      {"UPDATE schema.workflow_jobs SET workflow = 99", "nobody will tell"},
-      {"DELETE FROM schema.workflows", "nobody will tell"},
-      {"INSERT INTO schema.workflow_jobs VALUES (99, 1, 1, false)", "nobody will tell"},
+      {"UPDATE schema.workflow_jobs SET workflow = 99", "a workflow still waits for"},
+      {"DELETE FROM schema.workflows", "a workflow still waits for"},
+      {"INSERT INTO schema.workflow_jobs VALUES (99, 1, 1, false)", "a workflow still waits for"},
       {"UPDATE schema.workflows SET finished_at = 1", "have ended without a time"},
       {"DELETE FROM schema.workflow_rows WHERE kind = 13", "count their living jobs wrong"},
       {"UPDATE schema.workflows SET state = 3 WHERE id = 1", "sub-workflows that live while"},
@@ -157,13 +169,13 @@ TEST_CASE("verify finds planted damage of workflows") {
 
 TEST_CASE("verify finds planted damage of jobs") {
   check({
-      {"UPDATE schema.tallies SET available = available + 1 WHERE ctid = (SELECT min(ctid) FROM "
-       "schema.tallies WHERE queue = 1)",
+      {"UPDATE schema.job_counts SET available = available + 1 WHERE ctid = (SELECT min(ctid) FROM "
+       "schema.job_counts WHERE queue = 1)",
        "the counter of available"},
-      {"UPDATE schema.tallies SET enqueued = enqueued + 1 WHERE ctid = (SELECT min(ctid) FROM "
-       "schema.tallies WHERE queue = 1)",
+      {"UPDATE schema.job_counts SET enqueued = enqueued + 1 WHERE ctid = (SELECT min(ctid) FROM "
+       "schema.job_counts WHERE queue = 1)",
        "do not conserve jobs"},
-      {"INSERT INTO schema.tallies (node, batch, at, queue) VALUES (1, 99, 0, 77)",
+      {"INSERT INTO schema.job_counts (node, batch, at, queue) VALUES (1, 99, 0, 77)",
        "counters of an unknown queue"},
       {"DELETE FROM schema.jobs WHERE id = 6", "the counter of available"},
       {"DELETE FROM schema.due", "that nothing will move"},
@@ -174,12 +186,20 @@ TEST_CASE("verify finds planted damage of jobs") {
        "0, 1, 0)",
        "entries of a line"},
       {"DELETE FROM schema.finished", "that nothing will prune"},
-      {"DELETE FROM schema.leased", "whose lease nobody will look at"},
+      {"DELETE FROM schema.leased", "whose lease is never checked"},
       {"DELETE FROM schema.expiring", "that nothing will expire"},
       {"UPDATE schema.jobs SET flags = flags | 2 WHERE id = 2", "counted as expired"},
       {"DELETE FROM schema.dead_letter", "not in the dead letter"},
       {"UPDATE schema.jobs SET state = 7 WHERE id = 1", "not in the dead letter"},
-      {"INSERT INTO schema.dead_letter VALUES (6)", "that are not dead"},
+      {"INSERT INTO schema.dead_letter VALUES (6, 1, 1, 0)", "that are not dead"},
+      {"UPDATE schema.dead_letter SET kind = 77", "with another queue or kind"},
+      {"INSERT INTO schema.search_values VALUES (1, 's', 1)", "that no job has"},
+      {"INSERT INTO schema.search_paths (queue, path, stage, above) VALUES (1, 'x', 1, 0); INSERT "
+       "INTO schema.search_values VALUES (1, 's', 1)",
+       "that no job has"},
+      {"UPDATE schema.jobs SET args = '{\"x\":1}'; INSERT INTO schema.search_paths (queue, path, "
+       "stage, above) VALUES (1, 'x', 1, 0)",
+       "that the index of a searchable path does not have"},
       {"UPDATE schema.jobs SET queue = 77 WHERE id = 6", "of an unknown queue"},
       {"UPDATE schema.jobs SET kind = 77 WHERE id = 6", "of an unknown kind"},
       {"UPDATE schema.jobs SET state = 9 WHERE id = 6", "in an unknown state"},
@@ -220,7 +240,7 @@ TEST_CASE("verify finds planted damage of leases and schedules") {
       {"DELETE FROM schema.schedule_jobs WHERE job = 8", "that wait for nothing"},
       {"UPDATE schema.schedule_jobs SET schedule = 77 WHERE job = 7", "or to no schedule"},
       {"INSERT INTO schema.schedule_jobs (job, schedule, waits) VALUES (1, 1, false)",
-       "ties of jobs that have ended"},
+       "links of jobs that have ended"},
       {"UPDATE schema.jobs SET state = 0 WHERE id = 7", "that wait for nothing"},
       {"UPDATE schema.schedule_jobs SET waits = NOT waits", "that they do not wait"},
   });

@@ -72,7 +72,7 @@ void must_be_sound(Node& node) {
   CHECK_MESSAGE(report.problems.empty(), report.problems.at(0));
 }
 
-// Both at the same time, each on a node of its own.
+// Both at the same time, each on its own node.
 template <class First, class Second>
 void at_once(First first, Second second) {
   std::barrier together(2);
@@ -87,7 +87,7 @@ void at_once(First first, Second second) {
 
 }  // namespace
 
-TEST_CASE("WF-3: parents that end on two nodes at the same time begin their join once") {
+TEST_CASE("WF-3: parents that end on two nodes at the same time start their join once") {
   const PostgresOptions place = new_place();
   Node one(place), two(place);
   const WorkflowSpec spec =
@@ -152,8 +152,8 @@ TEST_CASE("two nodes that start a workflow of one key at the same time start one
   CHECK(value(place, "SELECT count(*) FROM schema.jobs") == std::to_string(kRounds / 4));
 }
 
-TEST_CASE("numbers that a batch has reserved and not used are of no use behind it") {
-  // A server that crashes may give them again, to somebody else.
+TEST_CASE("numbers that a batch reserved but did not use are not used by later batches") {
+  // A server that crashes may assign them again, to another node.
   PostgresOptions place = new_place();
   place.ids_ahead = true;
   Node node(place);
@@ -170,7 +170,7 @@ TEST_CASE("packed workflows and others work in one store") {
   place.packed_workflows = false;
   PostgresOptions with = place;
   with.packed_workflows = true;
-  // Those that are packed, and those that are not.
+  // Packed workflows and others.
   const auto counts = [&] {
     return value(place,
                  "SELECT (SELECT count(*) FROM schema.workflow_rows WHERE kind = 0 AND number = 4) "
@@ -225,7 +225,7 @@ TEST_CASE("two nodes that fork a workflow with one key at the same time fork it 
   must_be_sound(two);
 }
 
-TEST_CASE("the job of a step is not completed by SQL, which begins nothing behind it") {
+TEST_CASE("the job of a step is not completed by SQL, which cannot start the next steps") {
   const PostgresOptions place = new_place();
   Node node(place);
   node.apply<WorkflowStarted>(StartWorkflow{workflow(step("a"))});

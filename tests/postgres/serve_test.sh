@@ -29,7 +29,7 @@ if "$program" serve --listen 127.0.0.1:0 --store-file "$dir/url" --require-rpo0 
 fi
 grep -q "no standby is synchronous" "$dir/rpo0.err" || fail "what rpo0 lacks"
 
-# A stream of one server tells what all of them do, and goes on at another one.
+# An event stream of one server has the events of all servers, and continues at another server.
 curl -sN "$third/v1/events?type=enqueued,completed,gap" >"$dir/stream" &
 stream=$!
 pids+=("$stream")
@@ -50,7 +50,7 @@ told '"queue":"away"' "$dir/stream2"
 kill "$stream"
 ! grep -E '"mail"|"gap"' "$dir/stream2" || fail "told again, or a gap"
 
-# A token that is made in the database, beside the servers: they know it, and its end, by themselves.
+# A token created directly in the database: the servers detect it, and its revocation, by themselves.
 "$program" token create here --scope read --store-file "$dir/url" >"$dir/token" || fail "token create"
 answers() { # STATUS: of the token, on every server, within some seconds
   local status server
@@ -74,6 +74,6 @@ grep -q "only one of them" "$dir/both.err" || fail "both are named"
 kill -9 "${pids[0]}"
 wait "${pids[0]}" 2>/dev/null || true
 kill -TERM "${pids[1]}" "${pids[2]}"
-for n in 1 2; do wait "${pids[$n]}" || fail "server $((n + 1)) did not end in good order"; done
+for n in 1 2; do wait "${pids[$n]}" || fail "server $((n + 1)) did not stop cleanly"; done
 "$program" verify --store-file "$dir/url" | grep -q sound || fail "verify"
 echo "all well"

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # A PostgreSQL server and any number of ours, for scripts that source this with $program set: a directory
-# $dir, a database $url whose password nothing may show, and all of it ended and removed at the end.
+# $dir and a database $url whose password must not leak. All of it is stopped and removed at the end.
 bin=$(ls -d /usr/lib/postgresql/*/bin | tail -1)
 dir=$(mktemp -d /tmp/mainspring_served_XXXXXX)
 pids=()
@@ -33,7 +33,7 @@ else
   options="$options -c listen_addresses="
 fi
 as "$bin/pg_ctl" -D "$dir/pg/data" -w -l "$dir/pg/log" -o "$options" start >/dev/null
-# MAINSPRING_TEST_POOLER=on: through a pooler that mixes transactions.
+# MAINSPRING_TEST_POOLER=on: through a transaction pooler.
 if [ "${MAINSPRING_TEST_POOLER:-off}" = on ]; then
   cat >"$dir/pg/pgbouncer.ini" <<INI
 [databases]
@@ -56,7 +56,7 @@ INI
 fi
 export XDG_CONFIG_HOME=$dir
 
-# serve NUMBER FLAG…: starts a server and sets $server to where it listens, once it says so.
+# serve NUMBER FLAG…: starts a server and sets $server to its address once it is ready.
 serve() {
   local n=$1
   : >"$dir/$n.out"

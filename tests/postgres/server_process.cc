@@ -1,4 +1,4 @@
-// ServerProcess: a thread that runs the program by SystemProcesses and reads what it writes.
+// ServerProcess: a thread that runs the program with SystemProcesses and reads its output.
 #include "postgres/server_process.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ struct ServerProcess::State {
   int ready MS_GUARDED_BY(mutex) = 0;
   int pid MS_GUARDED_BY(mutex) = 0;
   bool running MS_GUARDED_BY(mutex) = false;
-  std::string refused MS_GUARDED_BY(mutex);  // why it could not be run
+  std::string refused MS_GUARDED_BY(mutex);  // why it did not start
   std::string ready_text;
   std::stop_source stop;
   std::thread thread;
@@ -136,7 +136,7 @@ bool ServerProcess::await_end(Duration limit) {
 
 void ServerProcess::kill() {
   signal(SIGKILL);
-  // Should it not have been started yet, or its end not be noticed: the keeper kills what there is.
+  // If it was not started yet, or its end goes unnoticed, the keeper kills the remaining processes.
   if (!await_end(std::chrono::seconds(5))) state_->stop.request_stop();
   if (state_->thread.joinable()) state_->thread.join();
 }

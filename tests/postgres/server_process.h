@@ -1,7 +1,7 @@
 // A server of a test: a program that is watched, signalled and never outlives the test.
 //
-// SystemProcesses' keeper is above it: whatever way this process ends, the server and all that it
-// started end too, stopped ones as well.
+// The keeper of SystemProcesses is its parent: however this process ends, the server and all its
+// children end too, also stopped ones.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ struct ServerSpec {
   std::vector<std::string> argv;
   std::string directory;
   std::string user;             // "" = as this process
-  std::string ready;            // a line that contains this says that the server can be used
+  std::string ready;            // a line that contains this means that the server is ready
   std::int64_t file_bytes = 0;  // RLIMIT_FSIZE; 0 = none
 };
 
@@ -33,13 +33,13 @@ class ServerProcess {
   // within `limit`, and has been killed): with the end of its output.
   Result<void> start(const ServerSpec& spec, Duration limit);
   void signal(int number) const;
-  // True if it does not run any more; waits up to `limit`.
+  // True if it has ended; waits up to `limit`.
   bool await_end(Duration limit);
-  // SIGKILL to it, and then to what it leaves behind; waits.
+  // Sends SIGKILL to it and then to its remaining children; waits.
   void kill();
 
   int pid() const;          // 0 = it does not run
-  int times_ready() const;  // since start(): more than one for a server that starts itself anew
+  int times_ready() const;  // since start(): more than one for a server that restarts itself
   // Waits until times_ready() is at least `times`; false at its end or after `limit`.
   bool await_ready(int times, Duration limit);
   std::string log() const;  // the end of its output

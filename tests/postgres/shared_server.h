@@ -12,7 +12,7 @@ namespace mainspring::pg_testing {
 
 class SharedServer {
  public:
-  // The store's URL goes by a file, as operators give it.
+  // The store's URL is passed in a file, as operators do.
   explicit SharedServer(const std::string& url, std::vector<std::string> options = {})
       : options_(std::move(options)), port_(blackbox::free_port()) {
     char path[] = "/tmp/mainspring-shared-XXXXXX";

@@ -1,4 +1,4 @@
-// A store and a client of its functions by SQL; and a listener that is told what nodes are told.
+// A store, a client of its SQL functions, and a listener that receives the notices to nodes.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -20,17 +20,17 @@ inline WallTime database_time() {
   return WallTime::from_us(std::stoll(rows.at(0).at(0)));
 }
 
-// Until a transaction of a node waits for somebody's.
+// Until a transaction of a node waits for a lock.
 inline void await_waiting_for_a_lock() {
   const auto until = SystemClock().now().instant + kHearLimit;
   while (must(the_cluster().sql("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND "
                                 "application_name LIKE 'mainspring%'"))
              .empty()) {
-    if (SystemClock().now().instant >= until) FAIL("nobody waits");
+    if (SystemClock().now().instant >= until) FAIL("no transaction waits");
   }
 }
 
-// One operation of that store, which must not be refused.
+// One operation of that store, which must succeed.
 template <class Answer>
 Answer apply(Store& store, const Operation& operation, const Clock& clock) {
   auto results = must(store.apply({&operation, 1}, clock.now())).results;
@@ -45,7 +45,7 @@ inline std::vector<ClaimedJob> claim(Store& store, int max, const Clock& clock,
       .jobs;
 }
 
-// A store in a schema of its own. `ms.` in SQL stands for the schema.
+// A store in its own schema. `ms.` in SQL stands for the schema.
 class Place {
  public:
   explicit Place(const StoreOptions& store_options = {})
@@ -79,7 +79,7 @@ class Place {
   std::vector<ClaimedJob> claim(const std::string& queue, int max = 1) {
     return pg_testing::claim(*store, max, clock, {queue});
   }
-  void check_laws() {
+  void check_invariants() {
     const auto report = must(store->verify());
     CHECK_MESSAGE(report.problems.empty(), report.problems.at(0));
   }
@@ -95,7 +95,7 @@ class Place {
 
 struct Listener {
   explicit Listener(const PostgresOptions& place)
-      // Straight to the server: a pooler passes no notifications on.
+      // Directly to the server: a pooler does not forward notifications.
       : channel({.url = Secret(the_cluster().url(the_database())),
                  .schema = place.schema,
                  .node = 77,

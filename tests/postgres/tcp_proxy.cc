@@ -1,4 +1,4 @@
-// TcpProxy: a poll loop over pairs of sockets, with what waits to be passed on between them.
+// TcpProxy: a poll loop over pairs of sockets, with buffers between them.
 #include "postgres/tcp_proxy.h"
 
 #include <arpa/inet.h>
@@ -35,7 +35,7 @@ struct Chunk {
 struct Way {
   std::deque<Chunk> chunks;
   std::size_t bytes = 0;
-  bool ended = false;  // nothing more comes
+  bool ended = false;  // no more data
 };
 
 struct Link {
@@ -91,7 +91,7 @@ struct TcpProxy::State {
   }
 };
 
-// What to wait for; returns for how long at most.
+// Fills in the events to wait for; returns the longest wait.
 Duration TcpProxy::State::prepare(std::vector<pollfd>& fds) {
   fds.clear();
   fds.push_back({wake.get(), POLLIN, 0});
@@ -111,7 +111,7 @@ Duration TcpProxy::State::prepare(std::vector<pollfd>& fds) {
         limit = std::min(limit, left);
       }
     }
-    // One without events would still report its hang-up, again and again.
+    // A socket without requested events would still report its hang-up repeatedly.
     fds.push_back({hold || link.stalled || events == 0 ? -1 : fd.get(), events, 0});
   };
   for (const Link& link : links) {
@@ -176,7 +176,7 @@ void TcpProxy::State::handle(const std::vector<pollfd>& fds) {
     if ((server & (POLLIN | POLLHUP | POLLERR)) != 0) read_from(link, link.down);
     if ((client & POLLOUT) != 0) write_to(link, link.down);
     if ((server & POLLOUT) != 0) write_to(link, link.up);
-    // Neither side of this protocol goes on alone.
+    // Neither side of this protocol continues alone.
     for (const Way* way : {&link.up, &link.down}) {
       if (way->ended && way->chunks.empty()) link.dead = true;
     }
@@ -198,7 +198,7 @@ void TcpProxy::State::run() {
     poll(fds.data(), fds.size(), static_cast<int>(ms));
     MutexLock lock(mutex);
     if (fds[0].revents != 0) {
-      // Something was changed by hand: what poll said may be of connections that are gone.
+      // A method changed the state: the results of poll() may refer to closed connections.
       std::uint64_t count = 0;
       (void)!read(wake.get(), &count, sizeof count);
       continue;

@@ -1,4 +1,4 @@
-// TcpProxy: stands between a client and a server's socket and spoils the connection on demand.
+// TcpProxy: sits between a client and a server's socket and breaks the connection on demand.
 //
 // One thread, which poll()s; every method may be called from every thread and has taken effect when
 // it returns.
@@ -14,7 +14,7 @@ namespace mainspring::pg_testing {
 
 class TcpProxy {
  public:
-  // Listens on a port of 127.0.0.1 and hands on to the unix socket `target`. Errors: internal.
+  // Listens on a port of 127.0.0.1 and forwards to the unix socket `target`. Errors: internal.
   static Result<std::unique_ptr<TcpProxy>> make(const std::string& target);
   ~TcpProxy();
   TcpProxy(const TcpProxy&) = delete;
@@ -24,20 +24,20 @@ class TcpProxy {
   enum class Mode {
     pass,
     hold,    // nothing passes, nothing is closed: as if packets were dropped. New ones wait too
-    deaf,    // requests pass, answers vanish: whoever has lost one is cut when the mode changes
-    stall,   // as hold, for the connections that there are; new ones pass
+    deaf,    // requests pass, answers vanish: a client that lost one is cut when the mode changes
+    stall,   // as hold, for existing connections; new ones pass
     refuse,  // new connections are closed at once; old ones pass
   };
   void set(Mode mode);
-  // Whatever arrives from now on is that late, both ways. 0 = at once.
+  // Delays all later data by this time, both ways. 0 = no delay.
   void delay(Duration late);
   // Ends all connections, by a reset.
   void cut();
   int connections() const;          // now
   std::int64_t accepted() const;    // ever
   std::int64_t bytes_lost() const;  // while deaf, ever
-  // Waits until the connections that were stalled are closed, and all that was sent on them has
-  // been handed on; false after `limit`.
+  // Waits until the stalled connections are closed and all their data is forwarded; false after
+  // `limit`.
   bool await_gone(Duration limit) const;
   // Waits until bytes_lost() is at least this; false after `limit`.
   bool await_lost(std::int64_t bytes, Duration limit) const;

@@ -1,5 +1,4 @@
-// A worker that some of its jobs take down: "good" ones are done, a "poison" one aborts the
-// process.
+// A worker that some of its jobs kill: "good" ones complete, a "poison" one aborts the process.
 //   crashing_worker URL
 #include <fmt/format.h>
 

@@ -84,7 +84,7 @@ TEST_CASE("a remote engine groups and redrives the dead") {
 
 TEST_CASE("a remote engine follows events, and learns of a gap when the server comes back") {
   GroupsRig rig;
-  Told heard;
+  EventLog heard;
   auto events = rig.engine->follow({.queues = {"photos"}}, heard.listener());
   REQUIRE_MESSAGE(events.has_value(), events.error().message);
   rig.add("films", "cut");

@@ -112,7 +112,7 @@ TEST_CASE("a job's life by the client's calls, field by field") {
   CHECK(rig.client->get(4711).error().code == ErrorCode::not_found);
 }
 
-TEST_CASE("what follows a job goes through the client and comes back") {
+TEST_CASE("follow-ups of a job go through the client and come back") {
   Rig rig;
   NewJob job{.queue = "q", .kind = "k", .args = "{}"};
   job.follow_ups = {
@@ -181,22 +181,22 @@ TEST_CASE("the same idempotency key is the same job over HTTP too") {
   CHECK(rig.client->enqueue(enqueue).error().code == ErrorCode::conflict);
 }
 
-TEST_CASE("a worker's jobs go on where they were when the server is stopped and started again") {
+TEST_CASE("a worker's jobs continue where they were when the server is stopped and started again") {
   Rig rig;
   NullLog log;
-  std::latch begun(2);
+  std::latch started(2);
   std::latch go(1);
   WorkerRuntime worker(*rig.client, rig.server.clock, rig.random, log, rig.worker_options());
   worker.on("k", [&](const ClaimedJob& job, Context&) -> HandlerResult {
     if (job.args == "1") {
-      begun.count_down();
+      started.count_down();
       go.wait();
     }
     return Outcome(Complete{job.args});
   });
   const JobId ids[] = {rig.add("k", "1"), rig.add("k", "1"), rig.add("k", "2")};
   REQUIRE(worker.start().has_value());
-  begun.wait();
+  started.wait();
   rig.server.stop();
   go.count_down();
   rig.server.start();
@@ -213,10 +213,10 @@ TEST_CASE("a worker's jobs go on where they were when the server is stopped and 
 TEST_CASE("a cancel reaches a remote handler at once, over its worker's parked claim") {
   Rig rig;
   NullLog log;
-  std::latch begun(1);
+  std::latch started(1);
   WorkerRuntime worker(*rig.client, rig.server.clock, rig.random, log, rig.worker_options());
   worker.on("k", [&](const ClaimedJob&, Context& context) -> HandlerResult {
-    begun.count_down();
+    started.count_down();
     std::latch told(1);
     std::stop_callback wake(context.stop_token(), [&] { told.count_down(); });
     told.wait();
@@ -224,7 +224,7 @@ TEST_CASE("a cancel reaches a remote handler at once, over its worker's parked c
   });
   REQUIRE(worker.start().has_value());
   const JobId id = rig.add();
-  begun.wait();
+  started.wait();
   CHECK(rig.client->cancel({id, "not needed"})->cancel_requested);
   const auto job = rig.client->wait(id, 5s, {});  // a renewal would come after 10 s
   CHECK(job->state == JobState::cancelled);
@@ -243,14 +243,14 @@ TEST_CASE("a claim that is stopped leaves nothing parked and takes no job with i
       CHECK(result.has_value());
       claimed += static_cast<std::int64_t>(result->jobs.size());
     });
-    // The stop and the hand-over of a job meet in every order.
+    // The stop and the hand-over of a job occur in every order.
     std::thread adder([&] { rig.add(); });
     if (i % 2 == 0) adder.join();
     stop.request_stop();
     claimer.join();
     if (adder.joinable()) adder.join();
   }
-  // A job whose claimer had gone when it came is given back by the server, a moment later.
+  // The server releases a job whose claimer was gone when it arrived, a moment later.
   const auto count = [&](JobState state) {
     return rig.client->queues()->at(0).counts[static_cast<std::size_t>(state)];
   };
@@ -261,7 +261,7 @@ TEST_CASE("a claim that is stopped leaves nothing parked and takes no job with i
   while (rig.server.node->broker().parked_claims() > 0) std::this_thread::yield();
 }
 
-TEST_CASE("messages of a handler reach whoever waits for the answer of a remote job, in order") {
+TEST_CASE("messages of a handler reach the caller that waits for a remote job, in order") {
   Rig rig;
   EngineOptions options = rig.server.engine_options();
   options.log = [](std::string_view, std::string_view) {};

@@ -17,11 +17,11 @@
 
 namespace mainspring::test {
 
-enum class Door { plain, tls, unix_socket };
-inline Door door_of_environment() {
+enum class Endpoint { plain, tls, unix_socket };
+inline Endpoint endpoint_of_environment() {
   const char* const name = std::getenv("MAINSPRING_TEST_DOOR");
-  if (name == nullptr) return Door::plain;
-  return std::string_view(name) == "tls" ? Door::tls : Door::unix_socket;
+  if (name == nullptr) return Endpoint::plain;
+  return std::string_view(name) == "tls" ? Endpoint::tls : Endpoint::unix_socket;
 }
 
 // A server in a directory of its own, which can be stopped and started again on the same port.
@@ -33,17 +33,17 @@ struct Server {
   std::unique_ptr<Node> node;
   std::unique_ptr<HttpServer> http;
   std::uint16_t port = 0;
-  const Door door;
+  const Endpoint endpoint;
   bool asks_certificate = false;
   std::unique_ptr<mainspring::testing::Certificates> certificates;
   std::unique_ptr<TlsServer> tls;
 
-  explicit Server(Door through = door_of_environment(), bool certificate_needed = false)
-      : door(through), asks_certificate(certificate_needed) {
+  explicit Server(Endpoint through = endpoint_of_environment(), bool certificate_needed = false)
+      : endpoint(through), asks_certificate(certificate_needed) {
     std::string name = (std::filesystem::temp_directory_path() / "remote-test-XXXXXX").string();
     REQUIRE(mkdtemp(name.data()) != nullptr);
     directory = name;
-    if (door == Door::tls) make_tls();
+    if (endpoint == Endpoint::tls) make_tls();
     start();
   }
   ~Server() {
@@ -61,7 +61,7 @@ struct Server {
     HttpOptions http_options;
     http_options.port = port;
     http_options.tls = tls.get();
-    if (door == Door::unix_socket) http_options.unix_path = socket();
+    if (endpoint == Endpoint::unix_socket) http_options.unix_path = socket();
     http = std::make_unique<HttpServer>(http_options, node->broker(), node->store(), clock, log,
                                         *registry);
     REQUIRE(http->start().has_value());
@@ -85,13 +85,13 @@ struct Server {
   }
   std::string socket() const { return (directory / "api.sock").string(); }
   std::string url() const {
-    if (door == Door::unix_socket) return "unix:" + socket();
-    return fmt::format("{}://127.0.0.1:{}", door == Door::tls ? "https" : "http", port);
+    if (endpoint == Endpoint::unix_socket) return "unix:" + socket();
+    return fmt::format("{}://127.0.0.1:{}", endpoint == Endpoint::tls ? "https" : "http", port);
   }
   ClientOptions client_options() const {
     ClientOptions options;
     options.url = url();
-    if (door == Door::tls) options.ca_file = certificates->path("ca.pem");
+    if (endpoint == Endpoint::tls) options.ca_file = certificates->path("ca.pem");
     return options;
   }
   EngineOptions engine_options() const {

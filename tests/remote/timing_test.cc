@@ -84,7 +84,7 @@ TEST_CASE("a lease by the client's calls, and over a restart of the server") {
         ErrorCode::invalid_argument);
 }
 
-TEST_CASE("a schedule is told by the client as by the broker, field by field") {
+TEST_CASE("the client reports a schedule as the broker does, field by field") {
   TimingRig rig;
   Jobs& here = rig.server.node->broker();
   Schedule schedule = yearly("s/1");
@@ -161,7 +161,7 @@ TEST_CASE("T8: a delay of the enqueue itself is the other way to run later") {
   CHECK(rig.server.clock.now().wall >= before + 100ms);
 }
 
-TEST_CASE("T5: the jobs of a schedule are shared by all who consume, each is run once") {
+TEST_CASE("T5: all consumers share the jobs of a schedule, and each job runs once") {
   TimingRig rig;
   NullLog log;
   Schedule schedule = yearly("s");

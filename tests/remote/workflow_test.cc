@@ -87,10 +87,10 @@ TEST_CASE("a remote workflow is started once per key, signalled, waited for and 
 TEST_CASE("a remote workflow is paused, cancelled, parked, retried and taken as done") {
   WorkflowRig rig;
   const WorkflowId id = rig.start(two_steps());
-  const auto begun = rig.client->workflow_steps(id, 0, 1);
-  REQUIRE(begun.has_value());
-  CHECK(begun->steps.at(0).job_state == JobState::available);
-  CHECK(begun->steps.at(0).max_attempts > 0);
+  const auto started = rig.client->workflow_steps(id, 0, 1);
+  REQUIRE(started.has_value());
+  CHECK(started->steps.at(0).job_state == JobState::available);
+  CHECK(started->steps.at(0).max_attempts > 0);
   rig.end(Complete{"1"});
   CHECK(rig.client->pause_workflow({.id = id, .paused = true, .within = {}})->paused);
   CHECK_FALSE(rig.client->pause_workflow({.id = id, .paused = false, .within = {}})->paused);
@@ -112,7 +112,7 @@ TEST_CASE("a remote workflow is paused, cancelled, parked, retried and taken as 
   CHECK(rig.client->workflows({}, 10, id)->workflows.empty());
 }
 
-TEST_CASE("a remote workflow is parked by a step, and told what somebody did by hand answered") {
+TEST_CASE("a step parks a remote workflow, and an operator gives its result by hand") {
   WorkflowRig rig;
   WorkflowSpec spec = two_steps();
   spec.steps[0].on_failure = OnStepFailure::park;
@@ -126,7 +126,7 @@ TEST_CASE("a remote workflow is parked by a step, and told what somebody did by 
   CHECK(rig.client->workflow_steps(id, 0, 1)->steps.at(0).result == "7");
 }
 
-TEST_CASE("a remote workflow is forked, and says what it is a fork of") {
+TEST_CASE("a remote workflow is forked and shows its original") {
   WorkflowRig rig;
   const WorkflowId id = rig.start(two_steps());
   ForkWorkflow fork{.id = id, .step = "first", .input = {}, .key = "again", .within = {}};
@@ -151,7 +151,7 @@ TEST_CASE("a remote workflow is forked, and says what it is a fork of") {
   CHECK_FALSE(rig.client->workflow_steps(info->id, 0, 1)->steps.at(0).taken_over);
 }
 
-TEST_CASE("who waits for a remote workflow goes on when told to stop") {
+TEST_CASE("a caller that waits for a remote workflow returns on a stop request") {
   WorkflowRig rig;
   const WorkflowId id = rig.start(two_steps());
   std::stop_source stop;

@@ -1,21 +1,22 @@
 // scenario FILE: runs a text scenario on the real store, broker and scheduler under simulated time.
 //
-//   # comment                         each line is a command; what follows -> is what must come
-//   back enqueue KIND [queue=q] [priority=] [delay=] [run_at=+D] [max_attempts=] [expires_in=]
-//   [timeout=]
-//           [unique=K] [window=D] [on_conflict=keep] [key=K] [args=JSON] [tag=T] [times=N]
+//   # comment                         each line is a command; after -> is the expected answer
+//   enqueue KIND [queue=q] [priority=] [delay=] [run_at=+D] [max_attempts=] [expires_in=]
+//           [timeout=] [unique=K] [window=D] [on_conflict=keep] [key=K] [args=JSON] [tag=T]
+//           [times=N]
 //                                     -> jobs 1 2 | jobs 1 duplicate | refused conflict
 //   claim WORKER QUEUE,QUEUE [max=N] [kinds=a,b] [lease=D]    -> jobs 1 2 | nothing
 //   park WORKER QUEUE wait=D [kinds=a,b]     a claim that waits; see `expect WORKER`
 //   renew WORKER JOB [progress=0.5] [checkpoint=JSON]         -> 30s | lost | cancel
-//   finish WORKER JOB complete [JSON] | retry ERROR [after=D] | snooze D | cancel REASON | dead
-//   REASON
-//                                     -> ok | stale | not_found     (with the token it was given)
-//   cancel JOB -> cancelled | running | refused conflict      retry JOB -> available | refused CODE
-//   redrive [queue=q] [kind=k] -> 3   pause QUEUE   resume QUEUE   retention QUEUE [completed=D]
-//   [dead=D] advance D                         time passes; whatever is due happens when it is due
-//   set_wall +D                       somebody sets the wall clock
-//   restart | kill | power_cut        the server ends, well or not, and starts again
+//   finish WORKER JOB complete [JSON] | retry ERROR [after=D] | snooze D | cancel REASON |
+//                     dead REASON     -> ok | stale | not_found     (with the token of its claim)
+//   cancel JOB                        -> cancelled | running | refused conflict
+//   retry JOB                         -> available | refused CODE
+//   redrive [queue=q] [kind=k]        -> 3
+//   pause QUEUE   resume QUEUE   retention QUEUE [completed=D] [dead=D]
+//   advance D                         time passes; due work happens when it is due
+//   set_wall +D                       the wall clock is set
+//   restart | kill | power_cut        the server stops or dies, and starts again
 //   disk full | disk free
 //   schedule NAME every=D | cron=0_30_2_*_*_* | at=+D [zone=Z] [misfire=P] [window=D] [cap=N]
 //            [overlap=P] [jitter=D] [max_runs=N] [pause_on_failure=yes] [kind=K]
@@ -28,8 +29,9 @@
 //   expect job N STATE|pruned|unknown [attempt=] [errors=] [reason=] [result=] [checkpoint=]
 //   expect queue QUEUE [available=2] [dead=1] [enqueued=5] …
 //   expect schedule NAME [fired=3] [rows=5] [last=fired|skipped] [reason=WORD] [next=D]
-//   [paused=yes] expect lease NAME HOLDER|free expect WORKER waits | got jobs 1 2 | got nothing |
-//   told to stop 1
+//                        [paused=yes]
+//   expect lease NAME HOLDER|free
+//   expect WORKER waits | got jobs 1 2 | got nothing | told to stop 1
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -52,7 +54,7 @@ namespace {
 
 using simulation::SimDisk;
 
-// A line taken apart: words, and name=value pairs.
+// A parsed line: words, and name=value pairs.
 struct Line {
   std::vector<std::string> words;
   std::map<std::string, std::string> named;
@@ -107,7 +109,7 @@ std::string job_list(const std::vector<ClaimedJob>& jobs) {
   return text;
 }
 
-// The engine of a scenario: everything real but the clock and the disk.
+// The engine of a scenario: all parts are real except the clock and the disk.
 class Engine {
  public:
   Engine() { start(); }
@@ -172,7 +174,7 @@ class Engine {
     parked_.clear();
   }
 
-  // Steps broker and scheduler until they rest; says when they want to be called next.
+  // Steps broker and scheduler until they are idle; returns the time of the next call.
   Instant settle() {
     constexpr int kMaxRounds = 1000;
     for (int round = 0; round < kMaxRounds; ++round) {
@@ -416,7 +418,7 @@ class Engine {
         [this, &answer, told, name, holder](const OperationResult& r) {
           const auto* grant = std::get_if<LeaseGrant>(&r);
           if (grant != nullptr) lease_tokens_[{name, holder}] = grant->token;
-          if (!*told) return;  // it waited, and this line is over
+          if (!*told) return;  // it waited, and this line has ended
           answer =
               grant != nullptr ? "granted" : fmt::format("refused {}", std::get<Error>(r).name());
         });

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "simulation/follow_law.h"
+#include "simulation/follow_invariant.h"
 
 namespace mainspring::simulation {
 namespace {
@@ -31,7 +31,7 @@ const char* status_text(FinishStatus s) {
   return s == FinishStatus::ok ? "ok" : s == FinishStatus::stale ? "stale" : "not_found";
 }
 
-// The outcome's name and words, as the history keeps them.
+// The outcome's name and data, as the history stores them.
 void note_outcome(const Outcome& outcome, blackbox::FinishEvent& event, bool wall_is_steady) {
   if (const auto* c = std::get_if<Complete>(&outcome)) {
     event.outcome = "complete";
@@ -59,8 +59,7 @@ std::int64_t nonce_of(const std::string& args) {
   return at == std::string::npos ? -1 : std::strtoll(args.c_str() + at + 4, nullptr, 10);
 }
 
-// -- workers
-// ----------------------------------------------------------------------------------------
+// -- workers --------------------------------------------------------------------------------------
 
 SimWorker::SimWorker(World& world, int number) : world_(world), number_(number) {
   for (const std::string& q : kQueues) {
@@ -128,7 +127,7 @@ void SimWorker::send_claim(Claim claim, Duration wait) {
                 if (result) answered(*result, sent, claim);
                 if (got != nullptr) {
                   const Token hold = got->session ? got->session->token : claim.session_token;
-                  // A paused worker finds the answer when it goes on; the store gave it before.
+                  // A paused worker finds the answer when it continues; the store gave it before.
                   later(Duration(1), [this, got = *got, at, lease = claim.lease, hold] {
                     granted(got, at, lease, hold);
                   });
@@ -241,7 +240,7 @@ void SimWorker::renewed(const std::vector<Renewal>& sent, blackbox::Span at,
       e.cancel = in(r->cancel);
       world_.met.stale += e.lost ? 1 : 0;
     }
-    using Fate = MessageLaw::Fate;
+    using Fate = MessageInvariant::Fate;
     const auto* error = result ? std::get_if<Error>(&*result) : nullptr;
     const bool full = error != nullptr && (error->code == ErrorCode::storage_full ||
                                            error->code == ErrorCode::overloaded);
@@ -303,7 +302,7 @@ void SimWorker::send_finish(JobId id, Token token, Outcome outcome) {
                   world_.met.completed += e.status == "ok" && e.outcome == "complete" ? 1 : 0;
                   if (write != kNone && e.status == "ok")
                     world_.history.session_writes[write].acked = micros(world_.now());
-                  // Stale may be the answer to the second copy of a request whose first took
+                  // The second copy of a request may be answered as stale if the first took
                   // effect.
                   if (e.status != "ok" && (tried || world_.faults.duplicates))
                     e.done = Done::unknown;
@@ -325,8 +324,7 @@ void SimWorker::send_finish(JobId id, Token token, Outcome outcome) {
               });
 }
 
-// -- producers
-// --------------------------------------------------------------------------------------
+// -- producers ------------------------------------------------------------------------------------
 
 void Producer::next() {
   world_.after(world_.between(milliseconds(10), milliseconds(1500)), [this] {
@@ -386,7 +384,7 @@ void Producer::enqueue() {
     NewJob& j = e.jobs[0];
     j.unique = Unique{.key = fmt::format("{}-{}", queue, world_.below(5))};
     j.unique->on_conflict = static_cast<OnConflict>(world_.below(3));
-    j.session.clear();  // what replaces a job cannot be of a session
+    j.session.clear();  // a replacement cannot belong to a session
     j.max_attempts = 20;
     j.expires_in.reset();
     j.on_expiry = OnExpiry::cancel;
@@ -432,7 +430,7 @@ void Producer::send(Enqueue request, blackbox::EnqueueEvent event, int tries) {
                   const Error& error = std::get<Error>(*result);
                   event.status = info(error.code).http_status;
                   world_.met.full += error.code == ErrorCode::storage_full ? 1 : 0;
-                  // Another copy of a repeatable request may have taken effect all the same.
+                  // Another copy of a repeatable request may still have taken effect.
                   if (world_.faults.duplicates && error.code != ErrorCode::conflict)
                     event.done = Done::unknown;
                 }
@@ -498,7 +496,7 @@ void Producer::retry() {
 }
 
 void Producer::pause() {
-  if (!world_.faults.queue_pauses || number_ != 0) return;  // one operator: its wishes are in order
+  if (!world_.faults.queue_pauses || number_ != 0) return;  // one operator, in order
   const std::string queue = pick(world_, kQueues);
   const bool paused = world_.chance(3);
   const Duration sent = world_.now();

@@ -1,6 +1,6 @@
 // The clients of a simulated world: workers that run jobs, producers that make and manage them.
 //
-// Small state machines over World::call(); whatever they see goes into the world's history.
+// Small state machines over World::call(). All that they observe goes into the world's history.
 #pragma once
 
 #include <map>
@@ -35,14 +35,14 @@ class SimWorker {
     std::int64_t said = 0;               // messages
     std::optional<Progress> progress{};  // that it reported last
   };
-  // Runs `action` later, unless this incarnation is dead by then; while it is paused, after that.
+  // Runs `action` later, or after a pause; not if this incarnation has died by then.
   void later(Duration delay, std::function<void()> action);
   template <class... Args>
   auto alive(std::function<void(Args...)> action);
   void plan_faults();
   virtual void claim();
   void send_claim(Claim claim, Duration wait);
-  // The answer of a claim, if the worker lives to see it.
+  // The answer of a claim, if the worker is still alive.
   virtual void answered(const OperationResult& result, Duration sent, const Claim& claim) {
     (void)result, (void)sent, (void)claim;
   }

@@ -1,5 +1,4 @@
-// ClaimLoop: how a simulated worker comes by its jobs, over and over; it dies over some, and is
-// late with some.
+// ClaimLoop: a simulated worker claims jobs in a loop. It dies during some and is late with some.
 #pragma once
 
 #include <functional>
@@ -15,13 +14,13 @@ class ClaimLoop {
   struct Habits {
     std::string worker;
     std::vector<std::string> queues;
-    std::uint64_t max = 4;          // a claim asks for up to so many,
-    Duration wait{0};               // and parks for up to so long
+    std::uint64_t max = 4;          // jobs per claim
+    Duration wait{0};               // how long a claim parks at most
     Duration lease{0};              // that is not renewed
-    Duration work{0};               // a job takes up to so long,
-    std::uint64_t late_one_in = 0;  // or three leases, one in so many; 0 = none does
+    Duration work{0};               // how long a job takes at most
+    std::uint64_t late_one_in = 0;  // one in N jobs lasts for up to three leases; 0 = none
     Duration rest = std::chrono::milliseconds(500);  // between two claims
-    std::uint64_t dies_with_one_in = 12;             // of whose end nothing is heard
+    std::uint64_t dies_with_one_in = 12;             // one in N jobs is never finished
     std::vector<std::string> kinds{};                // empty = every kind
   };
   // `finish` is called when a job's work is over.

@@ -1,4 +1,4 @@
-// What those who live by the clock do, and what must hold of it.
+// The bodies of clockwork.h: the actions of its clients and the checks.
 #include "simulation/clockwork.h"
 
 #include <fmt/format.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "model/schedule.h"
-#include "simulation/follow_law.h"
+#include "simulation/follow_invariant.h"
 
 namespace mainspring::simulation {
 namespace {
@@ -20,8 +20,7 @@ const std::string kLeaseName = "report/eu";
 
 }  // namespace
 
-// -- schedules
-// --------------------------------------------------------------------------------------
+// -- schedules ------------------------------------------------------------------------------------
 
 ScheduleOperator::ScheduleOperator(World& world, int number) : world_(world) {
   const auto count = 1 + world.below(3);
@@ -142,7 +141,7 @@ void ScheduleOperator::check() {
 
 void ScheduleOperator::check_one(const std::string& name) {
   const auto info = world_.store().schedule(name);
-  if (!info) return;  // no put of it got through
+  if (!info) return;  // no put of it took effect
   std::vector<LedgerRow> rows;
   std::int64_t before = 0;
   constexpr int kMaxPages = 1000;
@@ -183,7 +182,7 @@ void ScheduleOperator::check_coverage(const std::string& name, const Schedule& s
   WallTime expected = rows.front().nominal;
   for (const LedgerRow& row : rows) {
     if (row.nominal != expected) {
-      return world_.broken(fmt::format("SCHED-2: the ledger of {} goes on at {} instead of {}",
+      return world_.broken(fmt::format("SCHED-2: the ledger of {} continues at {} instead of {}",
                                        name, format_wall_time(row.nominal),
                                        format_wall_time(expected)));
     }
@@ -197,8 +196,7 @@ void ScheduleOperator::check_coverage(const std::string& name, const Schedule& s
   }
 }
 
-// -- workers of ticks
-// -------------------------------------------------------------------------------
+// -- workers of ticks -----------------------------------------------------------------------------
 
 TickWorker::TickWorker(World& world, int number)
     : world_(world),
@@ -220,8 +218,7 @@ void TickWorker::finish(const ClaimedJob& job) {
               World::Delivery::prompt, Duration(0), [](const std::optional<OperationResult>&) {});
 }
 
-// -- leases
-// -----------------------------------------------------------------------------------------
+// -- leases ---------------------------------------------------------------------------------------
 
 void LeaseHolder::later(Duration delay, std::function<void()> action) {
   world_.after(delay, [this, action = std::move(action)] {
@@ -326,7 +323,7 @@ void LeaseHistory::check(World& world) const {
       if (a.token == b.token) return world.broken("FENCE-2: a token was granted twice");
       if (a.ret < b.invoke && a.token > b.token)
         return world.broken("FENCE-1: a later holder got a smaller token");
-      // All of b's grant lies where a may rely on its lease.
+      // All of b's grant is within the time in which a may rely on its lease.
       if (a.ret < b.invoke && b.ret < a.valid_until)
         return world.broken("LEASE: granted to " + b.holder + " while " + a.holder + " had it");
     }

@@ -1,11 +1,11 @@
-// The part of a simulated world that lives by the clock: operators of schedules, workers of their
-// jobs, and holders of leases that stop and go on; and what must hold of them in the end.
+// The part of a simulated world that depends on the clock: operators of schedules, workers of their
+// jobs, holders of leases that pause and continue, and their invariants.
 //
 //   SCHED-1  per schedule and version a nominal time has at most one job
 //   SCHED-2  the ledger covers every nominal time between the first and the next, without a gap
 //   SCHED-3  no tick is decided before its time
-//   LEASE    while a holder may rely on its lease nobody else is granted it
-//   FENCE    tokens grow; what carries an older token than one that was seen is refused
+//   LEASE    while a holder may rely on its lease, no other holder is granted it
+//   FENCE    tokens grow; a write with an older token than one seen before is refused
 #pragma once
 
 #include <map>
@@ -48,7 +48,7 @@ class ScheduleOperator {
   bool stopped_ = false;
 };
 
-// Claims jobs of kTickQueue and kFencedQueue and ends them, now and then by dying.
+// Claims jobs of kTickQueue and kFencedQueue and ends them, sometimes by dying.
 class TickWorker {
  public:
   TickWorker(World& world, int number);
@@ -61,13 +61,13 @@ class TickWorker {
   ClaimLoop loop_;
 };
 
-// Everything that was granted and written under one lease name.
+// All grants and writes under one lease name.
 struct LeaseHistory {
   struct Grant {
     std::string holder;
     Token token = 0;
     Duration invoke{0}, ret{0};
-    Duration valid_until{0};  // by what the holder knew
+    Duration valid_until{0};  // as the holder knew
   };
   struct Write {
     Token token = 0;
@@ -79,8 +79,8 @@ struct LeaseHistory {
   void check(World& world) const;
 };
 
-// Acquires, renews, writes fenced jobs, releases; pauses longer than its lease and goes on as if
-// nothing had happened.
+// Acquires, renews, writes fenced jobs, releases; pauses longer than its lease and then continues
+// as if nothing had happened.
 class LeaseHolder {
  public:
   LeaseHolder(World& world, LeaseHistory& history, int number)
@@ -102,7 +102,7 @@ class LeaseHolder {
   const int number_;
   int holdings_ = 0;
   std::string holder_;
-  Token token_ = 0;        // 0 = it believes to hold nothing
+  Token token_ = 0;        // 0 = it believes that it holds none
   std::size_t grant_ = 0;  // its place in the history
   Duration paused_until_{0};
   bool stopped_ = false;

@@ -1,4 +1,4 @@
-// What clients of workflows do.
+// The actions of the workflow clients.
 #include "simulation/flow_actors.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr Duration kJobLease = seconds(8);
-// Nobody asks again later: the first answer's key may have been forgotten then.
+// No retries later: the idempotency key may have been forgotten by then.
 constexpr Duration kAsksFor = seconds(30);
 constexpr int kMaxFlows = 1000;
 
@@ -25,18 +25,18 @@ void give_args(WorkflowSpec& spec, int first, std::set<int>& jobs) {
     const int number = first + static_cast<int>(i);
     if (step.workflow) {
       WorkflowSpec child = *step.workflow;
-      child.input = FlowLaw::kInputOfChild;
-      give_args(child, FlowLaw::first_of_child(number), jobs);
+      child.input = FlowInvariant::kInputOfChild;
+      give_args(child, FlowInvariant::first_of_child(number), jobs);
       step.workflow = child;
     }
     if (!step.job) continue;
-    step.job->args = FlowLaw::step_args(number);
-    step.undo->args = FlowLaw::undo_args(number);
+    step.job->args = FlowInvariant::step_args(number);
+    step.undo->args = FlowInvariant::undo_args(number);
     jobs.insert(number);
   }
 }
 
-// By number: the steps behind each.
+// By number: the steps after each.
 std::vector<std::set<int>> followers(const WorkflowSpec& spec) {
   std::vector<std::set<int>> out(spec.steps.size());
   for (std::size_t i = 0; i < spec.steps.size(); ++i) {
@@ -68,7 +68,7 @@ StepSpec FlowStarter::draw_job(const std::string& name) {
   return step;
 }
 
-// One, two or three jobs, of which the others are behind the first, or a workflow is.
+// A job, followed by up to two jobs or workflows.
 // NOLINTNEXTLINE(misc-no-recursion): two deep
 WorkflowSpec FlowStarter::draw_child(int depth) {
   WorkflowSpec spec{.name = "child"};
@@ -85,8 +85,8 @@ WorkflowSpec FlowStarter::draw_child(int depth) {
   return spec;
 }
 
-// A few steps, each behind one or two of those before it, and the last behind all that nobody
-// follows.
+// A few steps, each after one or two earlier ones. The last one is after all steps without a
+// successor.
 WorkflowSpec FlowStarter::draw() {
   WorkflowSpec spec{.name = "flow"};
   const auto n = 3 + world_.below(kMaxFlowSteps - 2);
@@ -114,28 +114,28 @@ WorkflowSpec FlowStarter::draw() {
       step.job = std::move(drawn.job), step.undo = std::move(drawn.undo);
       if (world_.chance(10)) step.deadline = world_.between(seconds(2), seconds(40)), order = false;
     }
-    // Not by the dice: seeds that found something find it still.
+    // Without a random draw: existing seeds keep their behaviour.
     const bool parks =
-        step.job && !step.deadline && (law_.last() + std::ssize(spec.steps)) % 3 == 0;
+        step.job && !step.deadline && (invariant_.last() + std::ssize(spec.steps)) % 3 == 0;
     if (parks) step.on_failure = OnStepFailure::park;
     spec.steps.push_back(std::move(step));
   }
   if (world_.chance(4)) spec.undo_order = UndoOrder::parallel, order = false;
-  FlowLaw::Shape shape{.order = order, .times = !world_.faults.wall_steps};
+  FlowInvariant::Shape shape{.order = order, .times = !world_.faults.wall_steps};
   give_args(spec, 0, shape.jobs);
   for (std::size_t i = 0; i < spec.steps.size(); ++i) {
     if (spec.steps[i].on_failure == OnStepFailure::park) shape.parks.insert(static_cast<int>(i));
   }
   shape.followers = followers(spec);
-  const std::int64_t flow = law_.next(std::move(shape));
-  spec.key = FlowLaw::key(flow);
-  spec.input = FlowLaw::input(flow);
+  const std::int64_t flow = invariant_.next(std::move(shape));
+  spec.key = FlowInvariant::key(flow);
+  spec.input = FlowInvariant::input(flow);
   return spec;
 }
 
 void FlowStarter::begin() {
   WorkflowSpec spec = draw();
-  send(StartWorkflow{std::move(spec)}, law_.last(), world_.now());
+  send(StartWorkflow{std::move(spec)}, invariant_.last(), world_.now());
 }
 
 void FlowStarter::send(const Operation& operation, std::int64_t flow, Duration first_sent) {
@@ -150,15 +150,15 @@ void FlowStarter::send(const Operation& operation, std::int64_t flow, Duration f
               });
 }
 
-// Most are refused: it has not ended, or what is before the step is not there any more.
+// Most are refused: the workflow has not ended, or its earlier steps are pruned.
 void FlowStarter::fork() {
   const Known& of = known_[world_.below(known_.size())];
   const auto step = static_cast<int>(world_.below(kMaxFlowSteps));
-  const std::int64_t flow = law_.fork(of.flow, step);
+  const std::int64_t flow = invariant_.fork(of.flow, step);
   send(ForkWorkflow{.id = of.id,
                     .step = fmt::format("s{}", step),
-                    .input = FlowLaw::input(flow),
-                    .key = FlowLaw::key(flow)},
+                    .input = FlowInvariant::input(flow),
+                    .key = FlowInvariant::key(flow)},
        flow, world_.now());
 }
 
@@ -179,9 +179,9 @@ void FlowStarter::change() {
               [](const std::optional<OperationResult>&) {});
 }
 
-FlowWorker::FlowWorker(World& world, FlowLaw& law, KeyLaw& keys, int number)
+FlowWorker::FlowWorker(World& world, FlowInvariant& invariant, KeyInvariant& keys, int number)
     : world_(world),
-      law_(law),
+      invariant_(invariant),
       keys_(keys),
       loop_(world,
             {.worker = fmt::format("flower{}", number),
@@ -195,7 +195,7 @@ FlowWorker::FlowWorker(World& world, FlowLaw& law, KeyLaw& keys, int number)
             [this](const ClaimedJob& job) { finish(job); }) {}
 
 void FlowWorker::finish(const ClaimedJob& job) {
-  // An early retention forgets flows, and a late request starts one again, with other keys.
+  // Early retention prunes workflows, and a late request starts one again, with other keys.
   if (!world_.faults.prunes || !world_.faults.wall_steps) {
     if (std::string why = keys_.begins(job); !why.empty()) return world_.broken(why);
   }
@@ -210,7 +210,7 @@ void FlowWorker::finish(const ClaimedJob& job) {
               [this, id = job.id, completes](const std::optional<OperationResult>& result) {
                 const auto* r = result ? std::get_if<FinishResult>(&*result) : nullptr;
                 if (completes && r != nullptr && r->results.at(0) == FinishStatus::ok)
-                  law_.accepted(id);
+                  invariant_.accepted(id);
               });
 }
 

@@ -5,17 +5,17 @@
 #include <vector>
 
 #include "simulation/claim_loop.h"
-#include "simulation/flow_law.h"
-#include "simulation/key_law.h"
+#include "simulation/flow_invariant.h"
+#include "simulation/key_invariant.h"
 #include "simulation/world.h"
 
 namespace mainspring::simulation {
 
-// Starts small workflows, asks again where no answer came, and cancels, stops, lets go on and forks
-// some.
+// Starts small workflows, repeats requests without an answer, and cancels, pauses, resumes and
+// forks some.
 class FlowStarter {
  public:
-  FlowStarter(World& world, FlowLaw& law) : world_(world), law_(law) {}
+  FlowStarter(World& world, FlowInvariant& invariant) : world_(world), invariant_(invariant) {}
   void start() { next(); }
   void stop() { stopped_ = true; }
 
@@ -25,38 +25,37 @@ class FlowStarter {
   WorkflowSpec draw();
   StepSpec draw_job(const std::string& name);
   WorkflowSpec draw_child(int depth);
-  // Starts one, or forks one: until an answer has come.
+  // Starts or forks one, and repeats the request until it is answered.
   void send(const Operation& operation, std::int64_t flow, Duration first_sent);
   void change();
   void fork();
 
   World& world_;
-  FlowLaw& law_;
+  FlowInvariant& invariant_;
   bool stopped_ = false;
   struct Known {
     WorkflowId id = 0;
-    std::int64_t flow = 0;  // its number under the law
+    std::int64_t flow = 0;  // its number under the invariant
   };
   std::vector<Known> known_;
 };
 
-// Runs the jobs of steps and undos; dies, is late, and fails at some.
+// Runs the jobs of steps and undos; with some it dies, is late or fails.
 class FlowWorker {
  public:
-  FlowWorker(World& world, FlowLaw& law, KeyLaw& keys, int number);
+  FlowWorker(World& world, FlowInvariant& invariant, KeyInvariant& keys, int number);
   void start() { loop_.start(); }
 
  private:
   void finish(const ClaimedJob& job);
 
   World& world_;
-  FlowLaw& law_;
-  KeyLaw& keys_;
+  FlowInvariant& invariant_;
+  KeyInvariant& keys_;
   ClaimLoop loop_;
 };
 
-// Whoever looks after the faults: what is parked is tried again, what is paused goes on. True = all
-// have ended.
+// After the faults: retries parked workflows and resumes paused ones. True = all have ended.
 bool tend_workflows(World& world);
 
 }  // namespace mainspring::simulation

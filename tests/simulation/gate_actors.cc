@@ -1,4 +1,4 @@
-// What clients of limits and triggers do.
+// The actions of the clients of limits and triggers.
 #include "simulation/gate_actors.h"
 
 #include <fmt/format.h>
@@ -47,8 +47,9 @@ void Feeder::enqueue() {
 }
 
 void Feeder::fire(std::int64_t event, Duration first_sent) {
-  FireTrigger request{
-      .name = kTrigger, .event = TriggerLaw::id(event), .args = TriggerLaw::args(event)};
+  FireTrigger request{.name = kTrigger,
+                      .event = TriggerInvariant::id(event),
+                      .args = TriggerInvariant::args(event)};
   const bool known = world_.events.knows(event);
   const auto answered = [this, event, first_sent,
                          known](const std::optional<OperationResult>& result) {
@@ -74,7 +75,7 @@ void GateOperator::start() {
 }
 
 void GateOperator::watch_ends() {
-  world_.call(EndLaw::definition(kLimitQueue), World::Delivery::repeatable, Duration(0),
+  world_.call(EndInvariant::definition(kLimitQueue), World::Delivery::repeatable, Duration(0),
               [this](const std::optional<OperationResult>& result) {
                 if (result && std::holds_alternative<PutTriggerResult>(*result)) {
                   world_.ends.defined = true;
@@ -157,7 +158,7 @@ void check_trigger(World& world) {
   if (!trigger) return;  // no definition of it ever arrived
   const auto page = world.store().trigger_events(kTrigger, 1'000'000, 0);
   if (!page) return world.broken("read-back: " + page.error().message);
-  const TriggerLaw::Verdict verdict = world.events.check(*trigger, page->rows);
+  const TriggerInvariant::Verdict verdict = world.events.check(*trigger, page->rows);
   world.met.events_fired += verdict.jobs;
   world.met.events_repeated += verdict.duplicates;
   if (!verdict.broken.empty()) world.broken(verdict.broken);

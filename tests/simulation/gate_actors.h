@@ -1,18 +1,17 @@
-// The clients of a simulated world that live with limits and triggers: jobs come into one limited
-// queue by enqueues and by events, an operator changes its limits and the trigger, workers run
-// them.
+// The clients of a simulated world with limits and triggers: enqueues and events add jobs to one
+// limited queue, an operator changes its limits and the trigger, and workers run the jobs.
 #pragma once
 
 #include <string>
 
 #include "simulation/claim_loop.h"
-#include "simulation/limit_law.h"
-#include "simulation/trigger_law.h"
+#include "simulation/limit_invariant.h"
+#include "simulation/trigger_invariant.h"
 #include "simulation/world.h"
 
 namespace mainspring::simulation {
 
-// Sends jobs and events; repeats events that have no answer, and some that have, later.
+// Sends jobs and events; later repeats events without an answer, and some with one.
 class Feeder {
  public:
   explicit Feeder(World& world) : world_(world) {}
@@ -29,7 +28,7 @@ class Feeder {
   std::int64_t sent_ = 0;
 };
 
-// Sets, changes and takes away limits; defines the trigger, pauses it and lets it go on.
+// Sets, changes and removes limits; defines, pauses and resumes the trigger.
 class GateOperator {
  public:
   explicit GateOperator(World& world) : world_(world) {}
@@ -40,14 +39,14 @@ class GateOperator {
   void next();
   void set_limits();
   void define();
-  void watch_ends();  // until it is known that they are
+  void watch_ends();  // until that is acknowledged
   void send(Operation operation);
 
   World& world_;
   bool stopped_ = false;
 };
 
-// Runs the jobs; dies, is late, and fails at some.
+// Runs the jobs; with some it dies, is late or fails.
 class GateWorker {
  public:
   GateWorker(World& world, int number);

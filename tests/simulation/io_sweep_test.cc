@@ -1,5 +1,5 @@
-// The store under every single failure of its disk: a fixed script, and for each I/O call of it a
-// run in which just that call crashes, kills, fails to sync, or finds the disk full.
+// The store under every single failure of its disk: a fixed script, and for each of its I/O calls a
+// run in which this call crashes, kills, fails to sync, or finds the disk full.
 //
 // Source: SQLite's own fail-the-k-th-call loops, https://www.sqlite.org/testing.html
 #include <doctest/doctest.h>
@@ -18,7 +18,7 @@ using std::chrono::seconds;
 constexpr int kBatches = 24;
 constexpr int kMaxOpens = 10;
 
-// Of the calls of a sweep, each n-th: a prime, so that the sample meets each kind of call.
+// A sample of the calls of a sweep: every n-th, a prime, so that each kind of call is included.
 int each_nth() {
   return by_scale(29, 7, 1);
 }
@@ -30,8 +30,8 @@ class Run {
     if (store_) store_->die();
   }
 
-  // Opens, again if the power goes while it recovers. `crash_in`: at which call of the first
-  // opening.
+  // Opens, again if the power fails during recovery. `crash_in`: the call of the first opening that
+  // crashes.
   bool open(std::int64_t crash_in = kNoFault) {
     disk_.crash_after(crash_in);
     for (int i = 0; i < kMaxOpens && why_.empty(); ++i) {
@@ -81,7 +81,7 @@ class Run {
     disk_.reboot(loss);
   }
 
-  // Opens, plays to the end, and everything agrees. "" or what is wrong.
+  // Opens, runs the script to its end and compares all. "" or the difference.
   std::string finish(std::int64_t crash_in = kNoFault) {
     if (open(crash_in) && !play() && why_.empty()) why_ = "the store died without a fault";
     if (why_.empty()) store_->look();
@@ -265,7 +265,7 @@ class DueTick {
     REQUIRE(store_->apply({&operation, 1}, clock_.now()));
   }
 
-  // Fires with a fault at the k-th call; then the next process opens. Was it acknowledged?
+  // Fires with a fault at the k-th call; then the next process opens. True if it was acknowledged.
   bool fire_and_die(std::int64_t k) {
     const Operation fire = FireSchedule{.name = "s",
                                         .version = 1,
@@ -300,7 +300,7 @@ class DueTick {
   bool died_ = false;
 };
 
-TEST_CASE("T4: whichever call of a fire fails, its row, its job and the next time agree") {
+TEST_CASE("T4: if any call of a fire fails, its row, its job and the next time still agree") {
   bool died = true;
   int lost = 0, kept = 0;
   constexpr std::int64_t kMaxCalls = 200;
@@ -324,7 +324,7 @@ TEST_CASE("T4: whichever call of a fire fails, its row, its job and the next tim
   CHECK(kept >= 1);
 }
 
-TEST_CASE("the end of a step that a full disk refuses is as if it had not been") {
+TEST_CASE("the end of a step that a full disk refuses has no effect") {
   SimDisk disk("full_step", 1);
   ManualClock clock;
   NullLog log;

@@ -1,6 +1,6 @@
-// Kills the leader at every batch that holds a write of its duties: before the store sees it, or
-// after the commit and before the answer. Whatever the moment, another one goes on, nothing is lost
-// and no tick is doubled.
+// Kills the leader at every batch with a write of its duties: before the store sees the batch, or
+// after the commit and before the answer. Each time another leader continues, no job is lost and no
+// tick is doubled.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -33,7 +33,7 @@ const Fence* fence_of(const Operation& operation) {
 
 enum class Moment : std::uint8_t { before_the_store, after_the_commit };
 
-// A store behind a gate that counts the batches with duties, and loses those of one.
+// A store that counts the batches with duties, and loses the duties of one batch.
 class Sluice final : public Store {
  public:
   Sluice(std::unique_ptr<Store> real, std::int64_t kill_at, Moment moment)
@@ -58,7 +58,7 @@ class Sluice final : public Store {
     if (!report) return report;
     std::vector<OperationResult> results;
     for (std::size_t i = 0, next = 0; i < batch.size(); ++i) {
-      if (is_duty[i]) {  // nobody hears it: whoever asked is dead
+      if (is_duty[i]) {  // lost: the caller is dead
         results.emplace_back(Error{.code = ErrorCode::unavailable, .message = "lost"});
       } else {
         results.push_back(std::move(report->results[next++]));

@@ -1,4 +1,4 @@
-// What clients of the world of lines do.
+// The actions of the clients of the world of lines.
 #include "simulation/line_actors.h"
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr Duration kLineJobLease = seconds(8);
-constexpr std::size_t kMaxAside = 100;  // ids that a client keeps
+constexpr std::size_t kMaxDeferred = 100;  // ids that a client keeps
 
 void send(World& world, Operation operation) {
   world.call(std::move(operation), World::Delivery::repeatable, Duration(0),
@@ -47,8 +47,7 @@ void LineActor::next() {
   });
 }
 
-// -- breakers
-// ---------------------------------------------------------------------------------------
+// -- breakers -------------------------------------------------------------------------------------
 
 BreakerOperator::BreakerOperator(World& world)
     : world_(world),
@@ -148,8 +147,7 @@ void CallWorker::finish(const ClaimedJob& job) {
   end(world_, loop_.worker(), job, std::move(outcome));
 }
 
-// -- order
-// ------------------------------------------------------------------------------------------
+// -- order ----------------------------------------------------------------------------------------
 
 Crowd::Crowd(World& world)
     : world_(world),
@@ -228,28 +226,27 @@ void LineWorker::finish(const ClaimedJob& job) {
   end(world_, loop_.worker(), job, std::move(outcome));
 }
 
-// -- deferred jobs
-// ----------------------------------------------------------------------------------
+// -- deferred jobs --------------------------------------------------------------------------------
 
-AsideOperator::AsideOperator(World& world)
+DeferOperator::DeferOperator(World& world)
     : world_(world),
       jobs_(world, seconds(1), seconds(10), [this] { send_jobs(); }),
       changes_(world, seconds(2), seconds(25), [this] { change(); }) {}
 
-void AsideOperator::start() {
+void DeferOperator::start() {
   jobs_.start();
   changes_.start();
 }
 
-void AsideOperator::stop() {
+void DeferOperator::stop() {
   jobs_.stop();
   changes_.stop();
 }
 
-void AsideOperator::send_jobs() {
+void DeferOperator::send_jobs() {
   Enqueue request;
   for (auto left = 1 + world_.below(3); left > 0; --left) {
-    NewJob job{.queue = kAsideQueue, .kind = "later"};
+    NewJob job{.queue = kDeferQueue, .kind = "later"};
     job.max_attempts = 1 + static_cast<int>(world_.below(4));
     job.priority = static_cast<int>(world_.below(3));
     if (world_.chance(5)) {
@@ -268,16 +265,16 @@ void AsideOperator::send_jobs() {
                 const auto* done = result ? std::get_if<EnqueueResult>(&*result) : nullptr;
                 if (done == nullptr || done->jobs.empty()) return;
                 known_.push_back(done->jobs.back().id);
-                if (known_.size() > kMaxAside) known_.erase(known_.begin());
+                if (known_.size() > kMaxDeferred) known_.erase(known_.begin());
               });
 }
 
-void AsideOperator::change() {
+void DeferOperator::change() {
   switch (world_.below(5)) {
     case 0:
-      return send(world_, PauseQueue{kAsideQueue, world_.chance(2)});
+      return send(world_, PauseQueue{kDeferQueue, world_.chance(2)});
     case 1: {
-      SetQueueLimits limit{.queue = kAsideQueue, .limits = {}};
+      SetQueueLimits limit{.queue = kDeferQueue, .limits = {}};
       if (world_.chance(2)) limit.limits.concurrency = 1 + static_cast<int>(world_.below(4));
       if (world_.chance(3)) limit.limits.per_key.concurrency = 1;
       if (world_.chance(3)) limit.limits.per_key.fair = true;
@@ -292,18 +289,18 @@ void AsideOperator::change() {
   }
 }
 
-void AsideOperator::retry_or_cancel() {
+void DeferOperator::retry_or_cancel() {
   if (known_.empty()) return;
   const JobId id = known_[world_.below(known_.size())];
   if (world_.chance(2)) return send(world_, RetryJob{.id = id});
   send(world_, Cancel{.id = id, .reason = "unwanted"});
 }
 
-AsideWorker::AsideWorker(World& world, int number)
+DeferWorker::DeferWorker(World& world, int number)
     : world_(world),
       loop_(world,
             {.worker = fmt::format("aside{}", number),
-             .queues = {kAsideQueue},
+             .queues = {kDeferQueue},
              .max = 3,
              .wait = seconds(10),
              .lease = kLineJobLease,
@@ -314,30 +311,30 @@ AsideWorker::AsideWorker(World& world, int number)
             [this](const ClaimedJob& job) { finish(job); }),
       comes_back_(world, milliseconds(500), seconds(8), [this] { come_back(); }) {}
 
-void AsideWorker::start() {
+void DeferWorker::start() {
   loop_.start();
   comes_back_.start();
 }
 
-void AsideWorker::finish(const ClaimedJob& job) {
+void DeferWorker::finish(const ClaimedJob& job) {
   Outcome outcome = Complete{};
   if (!world_.healed()) {
     if (world_.chance(8)) outcome = Retry{.error = "no", .after = seconds(world_.below(5))};
     if (world_.chance(2)) outcome = Defer{world_.chance(2) ? "waits for a letter" : ""};
   }
-  if (std::holds_alternative<Defer>(outcome)) aside_.push_back(job.id);
-  if (aside_.size() > kMaxAside) aside_.pop_front();
+  if (std::holds_alternative<Defer>(outcome)) deferred_.push_back(job.id);
+  if (deferred_.size() > kMaxDeferred) deferred_.pop_front();
   end(world_, loop_.worker(), job, std::move(outcome));
 }
 
-void AsideWorker::come_back() {
-  if (aside_.empty()) return;
-  const bool last = world_.chance(3);  // one that has just been put aside
-  const JobId id = last ? aside_.back() : aside_.front();
-  if (!world_.chance(4)) last ? aside_.pop_back() : aside_.pop_front();
+void DeferWorker::come_back() {
+  if (deferred_.empty()) return;
+  const bool last = world_.chance(3);  // one that has just been deferred
+  const JobId id = last ? deferred_.back() : deferred_.front();
+  if (!world_.chance(4)) last ? deferred_.pop_back() : deferred_.pop_front();
   const Duration sent = world_.now();
   world_.call(
-      Claim{.worker = loop_.worker(), .queues = {kAsideQueue}, .lease = kLineJobLease, .job = id},
+      Claim{.worker = loop_.worker(), .queues = {kDeferQueue}, .lease = kLineJobLease, .job = id},
       World::Delivery::prompt, world_.between(milliseconds(1), seconds(20)),
       [this, id, sent](const std::optional<OperationResult>& result) {
         if (!result) return;
@@ -351,9 +348,9 @@ void AsideWorker::come_back() {
 }
 
 void tend_deferred(World& world) {
-  send(world, PauseQueue{kAsideQueue, false});
+  send(world, PauseQueue{kDeferQueue, false});
   constexpr int kAll = 1000;
-  const auto page = world.store().list({.queue = kAsideQueue, .state = JobState::waiting}, kAll, 0);
+  const auto page = world.store().list({.queue = kDeferQueue, .state = JobState::waiting}, kAll, 0);
   for (const Job& job : page ? page->jobs : std::vector<Job>{}) {
     if (job.deferred) send(world, RetryJob{.id = job.id});
   }

@@ -1,5 +1,5 @@
-// The clients of the world of lines, where jobs wait for more than a worker: for a service that is
-// down, for their turn, or for somebody who names them.
+// The clients of the world of lines, where jobs also wait for other reasons than a free worker: a
+// service that is down, their place in the order, or a claim by id.
 #pragma once
 
 #include <deque>
@@ -12,7 +12,7 @@
 
 namespace mainspring::simulation {
 
-// Somebody who does something now and then, until it is stopped.
+// A client that acts at random intervals until it is stopped.
 class LineActor {
  public:
   LineActor(World& world, Duration shortest, Duration longest, std::function<void()> act)
@@ -29,10 +29,9 @@ class LineActor {
   bool stopped_ = false;
 };
 
-// -- breakers
-// ---------------------------------------------------------------------------------------
+// -- breakers -------------------------------------------------------------------------------------
 
-// What the jobs of kBreakerQueues call: it goes down and comes back; it is well after the faults.
+// The service that jobs of kBreakerQueues call: it fails and recovers; after the faults it works.
 class Service {
  public:
   explicit Service(World& world)
@@ -76,11 +75,10 @@ class CallWorker {
   ClaimLoop loop_;
 };
 
-// -- order
-// ------------------------------------------------------------------------------------------
+// -- order ----------------------------------------------------------------------------------------
 
-// Sends more jobs at once than the workers of kAgedQueue and kFairQueue can take, and changes how
-// they are ordered.
+// Sends more jobs at once than the workers of kAgedQueue and kFairQueue can run, and changes their
+// order.
 class Crowd {
  public:
   explicit Crowd(World& world);
@@ -108,13 +106,12 @@ class LineWorker {
   ClaimLoop loop_;
 };
 
-// -- deferred jobs
-// ----------------------------------------------------------------------------------
+// -- deferred jobs --------------------------------------------------------------------------------
 
-// Sends the jobs of kAsideQueue, pauses and limits it, retries and cancels some.
-class AsideOperator {
+// Sends the jobs of kDeferQueue, pauses and limits it, retries and cancels some.
+class DeferOperator {
  public:
-  explicit AsideOperator(World& world);
+  explicit DeferOperator(World& world);
   void start();
   void stop();
 
@@ -128,10 +125,10 @@ class AsideOperator {
   std::vector<JobId> known_;
 };
 
-// Puts jobs aside, and comes back for them by their ids; asks for others too.
-class AsideWorker {
+// Defers jobs and claims them by their ids later; claims others by id, too.
+class DeferWorker {
  public:
-  AsideWorker(World& world, int number);
+  DeferWorker(World& world, int number);
   void start();
 
  private:
@@ -141,10 +138,10 @@ class AsideWorker {
   World& world_;
   ClaimLoop loop_;
   LineActor comes_back_;
-  std::deque<JobId> aside_;
+  std::deque<JobId> deferred_;
 };
 
-// Whoever looks after the faults: what is still put aside is retried, the queue goes on.
+// After the faults: retries deferred jobs and resumes the queue.
 void tend_deferred(World& world);
 
 }  // namespace mainspring::simulation

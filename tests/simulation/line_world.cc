@@ -15,11 +15,11 @@ using std::chrono::hours;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-// Until everything has ended: the longest breaker is open for 40 s, the jobs are few. What waits
-// for a time of the wall clock waits for longer where that was set back.
+// Until all jobs have ended: a breaker is open for at most 40 s, and there are few jobs. Jobs that
+// wait for a wall time wait longer if the clock was set back.
 constexpr Duration kDrain = minutes(15), kDrainBySetClock = hours(48);
 
-// One that has not ended.
+// A job that has not ended.
 std::string left_over(const Store& store) {
   constexpr int kAll = 100'000;
   const auto page = store.list({}, kAll, 0);
@@ -53,7 +53,7 @@ void tally(World& world) {
   met.deferred += world.deferred.deferred();
   met.named += world.deferred.named();
   met.named_refused += world.deferred.refused();
-  met.named_at_bound += world.aside_limits.at_bound();
+  met.named_at_bound += world.defer_limits.at_bound();
 }
 
 }  // namespace
@@ -62,10 +62,10 @@ void run_lines(World& world) {
   Service service(world);
   BreakerOperator breakers(world);
   Crowd crowd(world);
-  AsideOperator aside(world);
+  DeferOperator aside(world);
   std::vector<std::unique_ptr<CallWorker>> callers;
   std::vector<std::unique_ptr<LineWorker>> line_workers;
-  std::vector<std::unique_ptr<AsideWorker>> aside_workers;
+  std::vector<std::unique_ptr<DeferWorker>> defer_workers;
   service.start();
   breakers.start();
   crowd.start();
@@ -73,8 +73,8 @@ void run_lines(World& world) {
   for (int i = 0; i < 2; ++i) {
     callers.push_back(std::make_unique<CallWorker>(world, service, i));
     callers.back()->start();
-    aside_workers.push_back(std::make_unique<AsideWorker>(world, i));
-    aside_workers.back()->start();
+    defer_workers.push_back(std::make_unique<DeferWorker>(world, i));
+    defer_workers.back()->start();
   }
   for (const std::string& queue : {kAgedQueue, kFairQueue}) {
     line_workers.push_back(std::make_unique<LineWorker>(world, queue));

@@ -1,4 +1,4 @@
-// The mirror's bodies.
+// The bodies of MirrorStore.
 #include "simulation/mirror_store.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ MirrorStore::MirrorStore(std::unique_ptr<Store> real, MirrorMemory& memory, cons
   recover(now);
 }
 
-// Which of the two states is it: before the batch that was under way, or after it?
+// Decides which state the store is in: before the batch in progress, or after it.
 void MirrorStore::recover(Now now) {
   const auto with = copy_of(*memory_.model);
   auto after = open_model_store(with, options_, std::nullopt);
@@ -65,14 +65,14 @@ void MirrorStore::note_pruned(const Store& before, const Store& after) {
   }
 }
 
-// Both states look alike where only an idempotency key or a token makes the difference: sends those
-// enqueues again, as their clients will, and takes a lease. False if the store died of it.
+// Both states look alike if only an idempotency key or a token differs. Then this repeats the
+// enqueues, as their clients will, and acquires a lease. False if the store crashed meanwhile.
 bool MirrorStore::ask_keys(Store& after, Now now, bool& is_after) {
   std::vector<Operation> probe;
   for (const Operation& op : memory_.open_batch) {
     const auto* enqueue = std::get_if<Enqueue>(&op);
     if (enqueue != nullptr && !enqueue->idempotency_key.empty()) probe.push_back(op);
-    // The leadership is forgotten at open: only the next token tells whether it was granted.
+    // The leadership is forgotten at open: only the next token shows whether it was granted.
     const auto* acquire = std::get_if<AcquireLease>(&op);
     if (acquire != nullptr && acquire->name == kLeadershipLease)
       probe.push_back(AcquireLease{.name = fmt::format("probe/{}", memory_.open_at.wall.us()),
@@ -107,8 +107,8 @@ Result<BatchReport> MirrorStore::apply(std::span<const Operation> batch, Now now
     observer_(batch, nullptr, now);
     return report;
   }
-  // A store that cannot commit for a full disk reads itself anew, and its leases begin anew; one
-  // that only could not fold its log does not.
+  // A store that cannot commit because of a full disk reads its data again and restarts its leases.
+  // A store that only could not fold its log does not.
   if (!report) {
     open_model(now, ModelOpening::reread);
     return report;
@@ -136,7 +136,7 @@ std::string MirrorStore::follow(std::span<const Operation> batch, const BatchRep
     const Error* error = std::get_if<Error>(&report.results[i]);
     if (error != nullptr && error->code == ErrorCode::storage_full) {
       const auto* audit = i + 1 < batch.size() ? std::get_if<Audit>(&batch[i + 1]) : nullptr;
-      if (audit != nullptr && !audit->alone) ++i;  // of what was refused nothing is recorded
+      if (audit != nullptr && !audit->alone) ++i;  // a refused operation is not recorded
       continue;
     }
     taken.push_back(batch[i]);
@@ -151,8 +151,8 @@ std::string MirrorStore::follow(std::span<const Operation> batch, const BatchRep
   return agenda_differs(model_agenda(now.wall), real_->agenda());
 }
 
-// A store that read itself anew, after a write that failed, does not know whether it has told of
-// the limit keys that opened: where keys have rates it tells once more, at once.
+// A store that read its data again after a failed write does not know whether it has reported the
+// limit keys that opened. Where keys have rates it reports them once more, at once.
 Agenda MirrorStore::model_agenda(WallTime now) const {
   Agenda agenda = model_->agenda();
   const WallTime opening = real_->agenda().next_opening;

@@ -1,6 +1,6 @@
-// MirrorStore: the store under test, with the model beside it. Every batch goes to both, every
-// answer is compared; after a crash the store must be the model before or after the batch that was
-// under way, nothing else (DUR-4).
+// MirrorStore: runs the store under test and the model in parallel. Every batch goes to both, and
+// every answer is compared. After a crash the store must equal the model before or after the batch
+// in progress (DUR-4).
 #pragma once
 
 #include <functional>
@@ -13,17 +13,17 @@
 
 namespace mainspring::simulation {
 
-// The model and the batch whose outcome a crash left open: what outlives one opening of the store.
+// The state that survives a reopen: the model, and the batch whose outcome a crash left unknown.
 struct MirrorMemory {
   std::shared_ptr<ModelDisk> model = make_model_disk();
   std::vector<Operation> open_batch;
   Now open_at{};
-  std::map<JobId, Job> pruned;  // as they were last
+  std::map<JobId, Job> pruned;  // in their last state
 };
 
 class MirrorStore final : public Store {
  public:
-  // `memory`, `disk` outlive it. `broken` is told what differs.
+  // `memory`, `disk` outlive it. `broken` receives each difference.
   MirrorStore(std::unique_ptr<Store> real, MirrorMemory& memory, const SimDisk& disk,
               const StoreOptions& options, Now now, std::function<void(std::string)> broken,
               std::function<void(const std::string&)> trace);
@@ -121,10 +121,10 @@ class MirrorStore final : public Store {
   std::int64_t commits() const override { return real_->commits(); }
   std::int64_t reads() const override { return real_->reads(); }
 
-  // The process is gone: whatever is still applied fails and changes nothing.
+  // The process is gone: later batches fail and change nothing.
   void die() { dead_ = true; }
   std::int64_t batches() const { return batches_; }
-  // Told of each batch behind it: its answers, or nullptr where nobody knows whether it happened.
+  // Called after each batch with its answers, or nullptr if its outcome is unknown.
   using Observer = std::function<void(std::span<const Operation>, const BatchReport*, Now)>;
   void observe(Observer observer) { observer_ = std::move(observer); }
   // Compares everything and verifies.
@@ -139,7 +139,7 @@ class MirrorStore final : public Store {
   void note_pruned(const Store& before, const Store& after);
   bool ask_keys(Store& after, Now now, bool& is_after);
   Agenda model_agenda(WallTime now) const;
-  // "" or what differs.
+  // "" or the difference.
   std::string follow(std::span<const Operation> batch, const BatchReport& report, Now now);
 
   std::unique_ptr<Store> real_;

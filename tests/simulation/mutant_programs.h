@@ -29,7 +29,7 @@ inline std::string breakers() {
 inline std::string quarantine() {
   return kPrograms + "/sqlite_conformance_test --abort-after=1 --test-suite=*quarantine*";
 }
-// Some of these wait for what a defect keeps from happening: that is a failure too.
+// Some of these wait for an event that a mutant prevents: a timeout is a failure too.
 inline std::string unit(const std::string& program, const std::string& test_case) {
   return fmt::format("timeout 15 {}/{} --abort-after=1 -tc='{}'", kPrograms, program, test_case);
 }
@@ -60,7 +60,7 @@ inline std::string io_sweep(const std::string& test_case) {
 inline std::string scenario(const std::string& name) {
   return kPrograms + "/scenario " + kScenarios + name + ".test";
 }
-// Of the first world of each seed alone: most of these defects are met there or nowhere.
+// Only the first world of each seed: most of these mutants show there or nowhere.
 inline std::string seeds(int first, int n) {
   return fmt::format("{}/sim --no-vacuity-check --world first --first {} --seeds {}", kPrograms,
                      first, n);
@@ -75,16 +75,17 @@ inline std::string slots(int first, int n) {
                      first, n);
 }
 
-// By the laws alone: most of these defects the model beside the store would tell too.
+// With the invariants alone: the model would catch most of these mutants too.
 inline std::string once(int first, int n) {
-  return fmt::format("{}/sim --no-vacuity-check --laws-only --world once --first {} --seeds {}",
-                     kPrograms, first, n);
+  return fmt::format(
+      "{}/sim --no-vacuity-check --invariants-only --world once --first {} --seeds {}", kPrograms,
+      first, n);
 }
-inline std::string by_laws(std::string sim) {
-  return std::regex_replace(sim, std::regex(" --world"), " --laws-only --world");
+inline std::string by_invariants(std::string sim) {
+  return std::regex_replace(sim, std::regex(" --world"), " --invariants-only --world");
 }
 inline std::string with_model(std::string sim) {
-  return std::regex_replace(sim, std::regex(" --laws-only"), "");
+  return std::regex_replace(sim, std::regex(" --invariants-only"), "");
 }
 
 }  // namespace mutants

@@ -1,4 +1,4 @@
-// What clients of the world of what happens once do.
+// The actions of the clients of the once world.
 #include "simulation/once_actors.h"
 
 #include <fmt/format.h>
@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "model/callback.h"
-#include "simulation/key_law.h"
-#include "simulation/quarantine_law.h"
+#include "simulation/key_invariant.h"
+#include "simulation/quarantine_invariant.h"
 
 namespace mainspring::simulation {
 namespace {
@@ -19,7 +19,7 @@ constexpr Duration kOnceJobLease = seconds(8), kPoisonLease = seconds(3);
 constexpr std::size_t kMaxKnown = 60;  // ids that are kept
 constexpr std::uint64_t kMaxSteps = 3, kMaxPosts = 3;
 constexpr int kOnceMaxTries = 12;       // of a request without an answer
-constexpr int kMaxPostsOfDelivery = 4;  // it is dead behind
+constexpr int kMaxPostsOfDelivery = 4;  // it is dead after that
 constexpr Duration kFirstDelay = seconds(1), kMaxDelay = seconds(8);
 constexpr const char* kForged = R"({"mainspring-idempotency-key":"forged","own":"1"})";
 
@@ -28,7 +28,7 @@ void once_send(World& world, Operation operation) {
              [](const std::optional<OperationResult>&) {});
 }
 
-// Tells the world what is wrong, if anything is.
+// Reports a violation to the world; "" = none.
 void judge(World& world, const std::string& why) {
   if (!why.empty()) world.broken(why);
 }
@@ -47,12 +47,11 @@ ClaimLoop::Habits habits(std::string worker, std::vector<std::string> queues) {
 
 }  // namespace
 
-// -- who sends
-// ------------------------------------------------------------------------------------
+// -- senders --------------------------------------------------------------------------------------
 
-OrderMaker::OrderMaker(World& world, OnceLaws& laws)
+OrderMaker::OrderMaker(World& world, OnceInvariants& invariants)
     : world_(world),
-      laws_(laws),
+      invariants_(invariants),
       orders_(world, milliseconds(500), seconds(6), [this] { send_orders(); }),
       poison_(world, seconds(4), seconds(15), [this] { send_poison(); }),
       changes_(world, seconds(2), seconds(15), [this] { change(); }),
@@ -77,7 +76,7 @@ NewJob OrderMaker::draw_order() {
   if (world_.chance(3)) job.headers = kForged;
   for (int i = 0; i < 2 && world_.chance(2); ++i) {
     const auto on = static_cast<std::uint8_t>(1 + world_.below(FollowUp::kEveryEnd));
-    job.follow_ups.push_back(laws_.callbacks.ask(on));
+    job.follow_ups.push_back(invariants_.callbacks.ask(on));
   }
   return job;
 }
@@ -105,7 +104,7 @@ void OrderMaker::send(Enqueue request, std::deque<JobId>& known) {
                 if (done == nullptr) return;
                 for (const auto& job : done->jobs) {
                   known.push_back(job.id);
-                  laws_.reads.enqueued(job.id);
+                  invariants_.reads.enqueued(job.id);
                 }
                 while (known.size() > kMaxKnown) known.pop_front();
               });
@@ -119,18 +118,18 @@ void OrderMaker::change() {
   const JobId id = known[world_.below(known.size())];
   if (!poison && world_.chance(3))
     return simulation::once_send(world_, Cancel{.id = id, .reason = "unwanted"});
-  laws_.callbacks.retries(id);
+  invariants_.callbacks.retries(id);
   simulation::once_send(world_, RetryJob{id});
 }
 
 void OrderMaker::read() {
   if (known_orders_.empty()) return;
   const JobId id = known_orders_[world_.below(known_orders_.size())];
-  if (const auto job = world_.read(id)) judge(world_, laws_.reads.read(id, *job, world_.now()));
+  if (const auto job = world_.read(id))
+    judge(world_, invariants_.reads.read(id, *job, world_.now()));
 }
 
-// -- who runs orders
-// ------------------------------------------------------------------------------------
+// -- workers of orders ----------------------------------------------------------------------------
 
 struct OrderWorker::Run {
   ClaimedJob job;
@@ -138,9 +137,9 @@ struct OrderWorker::Run {
   int steps = 0;
 };
 
-OrderWorker::OrderWorker(World& world, OnceLaws& laws, int number)
+OrderWorker::OrderWorker(World& world, OnceInvariants& invariants, int number)
     : world_(world),
-      laws_(laws),
+      invariants_(invariants),
       loop_(world, habits(fmt::format("order{}", number), {kOrderQueue, kPostedQueue}),
             [this](const ClaimedJob& job) { begin(job); }) {}
 
@@ -149,16 +148,16 @@ bool OrderWorker::dies() const {
 }
 
 void OrderWorker::begin(const ClaimedJob& job) {
-  judge(world_, KeyLaw::begins_without(job));
+  judge(world_, KeyInvariant::begins_without(job));
   if (job.queue != kOrderQueue) return send_finish(job, Complete{}, -1, 0);
-  laws_.memos.given(job.id, job.token);
+  invariants_.memos.given(job.id, job.token);
   auto run = std::make_shared<Run>(Run{.job = job, .memos = {}});
   run->steps = static_cast<int>(static_cast<std::uint64_t>(job.id) % (kMaxSteps + 1));
   recall(run);
 }
 
-// As Context::step does, which asks no further where the claim says that there is nothing. Who is
-// late finds what his successor kept, or nothing any more; the checkpoint is that of the claim.
+// As Context::step does: it reads no results if the claim reports none. A late attempt finds the
+// results of its successor, or none any more; the checkpoint is that of the claim.
 void OrderWorker::recall(const std::shared_ptr<Run>& run) {
   const JobId id = run->job.id;
   if (run->job.has_memos) {
@@ -171,9 +170,9 @@ void OrderWorker::recall(const std::shared_ptr<Run>& run) {
   const bool mine =
       now && *now && (*now)->token == run->job.token && (*now)->state == JobState::running;
   if (mine) {
-    judge(world_, laws_.memos.found(id, run->memos));
-    const std::string wanted = MemoLaw::checkpoint(run->memos.size());
-    if (MemoLaw::brings_checkpoints(id) && run->job.checkpoint != wanted)
+    judge(world_, invariants_.memos.found(id, run->memos));
+    const std::string wanted = MemoInvariant::checkpoint(run->memos.size());
+    if (MemoInvariant::brings_checkpoints(id) && run->job.checkpoint != wanted)
       world_.broken(fmt::format("EO-3d: job {} has {} results of steps, and checkpoint {}", id,
                                 run->memos.size(), run->job.checkpoint));
   }
@@ -186,7 +185,7 @@ void OrderWorker::next_step(const std::shared_ptr<Run>& run) {
   if (done >= run->steps) return end(run);
   const bool late = !world_.healed() && world_.chance(12);
   world_.after(world_.between(milliseconds(1), late ? kOnceJobLease * 2 : Duration(seconds(2))),
-               [this, run, done] { keep(run, laws_.memos.next(static_cast<int>(done)), 0); });
+               [this, run, done] { keep(run, invariants_.memos.next(static_cast<int>(done)), 0); });
 }
 
 void OrderWorker::keep(const std::shared_ptr<Run>& run, const Memo& memo, int tries) {
@@ -194,11 +193,11 @@ void OrderWorker::keep(const std::shared_ptr<Run>& run, const Memo& memo, int tr
   const JobId id = run->job.id;
   Renewal renewal{.id = id, .token = run->job.token};
   renewal.memos = {memo};
-  if (!run->memos.empty() && world_.chance(3))  // it matters not how often
+  if (!run->memos.empty() && world_.chance(3))  // repetitions do not matter
     renewal.memos.insert(renewal.memos.begin(), {run->memos.back().name, "0"});
-  const bool checkpoint = MemoLaw::brings_checkpoints(id);
-  if (checkpoint) renewal.checkpoint = MemoLaw::checkpoint(run->memos.size() + 1);
-  const bool late = laws_.memos.is_late(id, run->job.token);
+  const bool checkpoint = MemoInvariant::brings_checkpoints(id);
+  if (checkpoint) renewal.checkpoint = MemoInvariant::checkpoint(run->memos.size() + 1);
+  const bool late = invariants_.memos.is_late(id, run->job.token);
   const auto copies = std::make_shared<int>(0);
   *copies = world_.call(
       Renew{.worker = loop_.worker(), .leases = {renewal}, .lease = kOnceJobLease},
@@ -209,10 +208,10 @@ void OrderWorker::keep(const std::shared_ptr<Run>& run, const Memo& memo, int tr
       });
 }
 
-// `sure` = nothing else of this renewal is under way.
+// `sure` = no other copy of this renewal is in flight.
 void OrderWorker::kept(const std::shared_ptr<Run>& run, const Memo& memo, int tries,
                        const std::optional<OperationResult>& result, bool late, bool sure) {
-  using Fate = MemoLaw::Fate;
+  using Fate = MemoInvariant::Fate;
   const auto* answer = result ? std::get_if<RenewResult>(&*result) : nullptr;
   if (answer == nullptr) {
     if (tries < kOnceMaxTries)
@@ -222,7 +221,7 @@ void OrderWorker::kept(const std::shared_ptr<Run>& run, const Memo& memo, int tr
   }
   const bool renewed = !answer->renewed.empty();
   const Fate refused = sure ? Fate::not_made : Fate::unknown;
-  judge(world_, laws_.memos.told(run->job.id, memo, renewed ? Fate::made : refused, late));
+  judge(world_, invariants_.memos.told(run->job.id, memo, renewed ? Fate::made : refused, late));
   if (!renewed) return;  // its lease is lost
   run->memos.push_back(memo);
   next_step(run);
@@ -238,10 +237,10 @@ void OrderWorker::end(const std::shared_ptr<Run>& run) {
 
 void OrderWorker::complete(const std::shared_ptr<Run>& run) {
   const auto posts = static_cast<int>(world_.below(kMaxPosts + 1));
-  const std::int64_t number = laws_.posts.next(run->job.id, posts);
-  Complete outcome{.result = NextLaw::result(number), .next = {}};
+  const std::int64_t number = invariants_.posts.next(run->job.id, posts);
+  Complete outcome{.result = NextInvariant::result(number), .next = {}};
   for (int post = 0; post < posts; ++post) {
-    NewJob job{.queue = kPostedQueue, .kind = "posted", .args = NextLaw::args(number, post)};
+    NewJob job{.queue = kPostedQueue, .kind = "posted", .args = NextInvariant::args(number, post)};
     job.headers = kForged;
     if (world_.chance(4)) job.delay = world_.between(seconds(1), seconds(10));
     outcome.next.push_back(std::move(job));
@@ -270,27 +269,27 @@ void OrderWorker::ended(const ClaimedJob& job, const FinishResult& answer,
                         std::int64_t completion) {
   if (completion < 0) return;
   const FinishStatus status = answer.results.at(0);
-  // One that took effect may have been pruned before it was asked again.
+  // A completed job may have been pruned before the request was repeated.
   if (status == FinishStatus::not_found) return;
   const bool ok = status == FinishStatus::ok;
-  laws_.posts.told(completion, ok ? NextLaw::Fate::made : NextLaw::Fate::not_made);
+  invariants_.posts.told(completion,
+                         ok ? NextInvariant::Fate::made : NextInvariant::Fate::not_made);
   if (!ok) return;
-  laws_.reads.completed(job.id, NextLaw::result(completion), sent_.at(completion));
+  invariants_.reads.completed(job.id, NextInvariant::result(completion), sent_.at(completion));
   if (const auto now = world_.read(job.id))
-    judge(world_, laws_.reads.read(job.id, *now, world_.now()));
+    judge(world_, invariants_.reads.read(job.id, *now, world_.now()));
 }
 
-// -- callbacks
-// ------------------------------------------------------------------------------------
+// -- callbacks ------------------------------------------------------------------------------------
 
-Poster::Poster(World& world, OnceLaws& laws, int number)
+Poster::Poster(World& world, OnceInvariants& invariants, int number)
     : world_(world),
-      laws_(laws),
+      invariants_(invariants),
       loop_(world, habits(fmt::format("poster{}", number), {std::string(kCallbackQueue)}),
             [this](const ClaimedJob& job) { post(job); }) {}
 
 void Poster::post(const ClaimedJob& claimed) {
-  judge(world_, KeyLaw::begins_without(claimed));
+  judge(world_, KeyInvariant::begins_without(claimed));
   const auto job = world_.read(claimed.id);
   if (job && *job) return receive(claimed, **job);
   if (!job) world_.after(milliseconds(500), [this, claimed] { post(claimed); });
@@ -300,12 +299,14 @@ void Poster::receive(const ClaimedJob& claimed, const Job& job) {
   const auto delivery = delivery_of(job);
   if (!delivery)
     return world_.broken(fmt::format("RES-1: job {} is no delivery: {}", job.id, job.args));
-  const OutgoingRequest request = request_of(*delivery, laws_.callbacks.keys(), world_.wall());
-  judge(world_, laws_.callbacks.posted(job, claimed.token, request,
-                                       world_.read(CallbackLaw::of(job)), world_.wall()));
+  const OutgoingRequest request =
+      request_of(*delivery, invariants_.callbacks.keys(), world_.wall());
+  judge(world_,
+        invariants_.callbacks.posted(job, claimed.token, request,
+                                     world_.read(CallbackInvariant::of(job)), world_.wall()));
   const OutgoingResponse response = draw_answer();
-  laws_.callbacks.answered(job.id, response.status);
-  if (!world_.healed() && world_.chance(10)) return;  // it dies over the answer
+  invariants_.callbacks.answered(job.id, response.status);
+  if (!world_.healed() && world_.chance(10)) return;  // it dies before the answer
   const Duration back_off = std::min(kMaxDelay, kFirstDelay * (1 << std::min(job.attempt, 4)));
   Outcome outcome =
       response.status == 0 ? Outcome(Retry{"no answer", back_off}) : outcome_of(response, back_off);
@@ -321,14 +322,14 @@ void Poster::receive(const ClaimedJob& claimed, const Job& job) {
                dead](const std::optional<OperationResult>& result) {
                 const auto* answer = result ? std::get_if<FinishResult>(&*result) : nullptr;
                 if (!ends || answer == nullptr || answer->results.at(0) != FinishStatus::ok) return;
-                laws_.callbacks.ended(id, token);
+                invariants_.callbacks.ended(id, token);
                 if (!world_.chance(3)) return;
-                // Somebody tries the dead again; those that were taken or are not wanted stay.
-                if (dead) laws_.callbacks.retries(id), once_send(world_, RetryJob{id});
+                // An operator retries dead deliveries; delivered and unwanted ones stay.
+                if (dead) invariants_.callbacks.retries(id), once_send(world_, RetryJob{id});
               });
 }
 
-// Status 0: nothing comes.
+// Status 0: no answer.
 OutgoingResponse Poster::draw_answer() {
   const auto dice = world_.healed() ? 99 : world_.below(100);
   if (dice < 20) return {.status = 500, .reason = "Oh", .body = "", .cut = ""};
@@ -340,8 +341,7 @@ OutgoingResponse Poster::draw_answer() {
   return {.status = 200 + static_cast<int>(dice % 5), .reason = "OK", .body = "", .cut = ""};
 }
 
-// -- poison
-// ---------------------------------------------------------------------------------------
+// -- poison ---------------------------------------------------------------------------------------
 
 PoisonWorker::PoisonWorker(World& world, const OrderMaker& jobs, int number)
     : world_(world),

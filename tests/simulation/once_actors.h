@@ -1,5 +1,5 @@
-// The clients of the world of what happens once: jobs with steps, completions that post jobs,
-// callbacks and the one who gets them, and jobs that take their workers down.
+// The clients of the once world: jobs with steps, completions that post jobs, callbacks and their
+// receiver, and jobs that kill their workers.
 #pragma once
 
 #include <deque>
@@ -7,33 +7,33 @@
 #include <string>
 #include <vector>
 
-#include "simulation/callback_law.h"
+#include "simulation/callback_invariant.h"
 #include "simulation/claim_loop.h"
 #include "simulation/line_actors.h"
-#include "simulation/memo_law.h"
-#include "simulation/next_law.h"
-#include "simulation/read_law.h"
+#include "simulation/memo_invariant.h"
+#include "simulation/next_invariant.h"
+#include "simulation/read_invariant.h"
 #include "simulation/world.h"
 
 namespace mainspring::simulation {
 
-// What the clients write down.
-struct OnceLaws {
-  explicit OnceLaws(std::optional<Duration> retention) : reads(retention) {}
-  MemoLaw memos;
-  NextLaw posts;
-  CallbackLaw callbacks;
-  ReadLaw reads;
+// The records of the clients.
+struct OnceInvariants {
+  explicit OnceInvariants(std::optional<Duration> retention) : reads(retention) {}
+  MemoInvariant memos;
+  NextInvariant posts;
+  CallbackInvariant callbacks;
+  ReadInvariant reads;
 };
 
-// Sends orders, some with callbacks and with a step's key that is not theirs, and poison; cancels
-// some, tries others again, and reads.
+// Sends orders, some with callbacks and a forged step key, and poison jobs; cancels some, retries
+// others, and reads.
 class OrderMaker {
  public:
-  OrderMaker(World& world, OnceLaws& laws);
+  OrderMaker(World& world, OnceInvariants& invariants);
   void start();
   void stop();
-  JobId some_poison() const;  // that was enqueued; 0 = none was
+  JobId some_poison() const;  // an enqueued one; 0 = none
 
  private:
   NewJob draw_order();
@@ -44,16 +44,16 @@ class OrderMaker {
   void read();
 
   World& world_;
-  OnceLaws& laws_;
+  OnceInvariants& invariants_;
   LineActor orders_, poison_, changes_, reads_;
   std::deque<JobId> known_orders_, known_poison_;
 };
 
-// Runs orders, step by step, and what they post. Its lease is renewed by the results of steps
-// alone: it is late now and then, and dies.
+// Runs orders, step by step, and the jobs that they post. Only the results of steps renew its
+// lease: sometimes it is late, and it dies.
 class OrderWorker {
  public:
-  OrderWorker(World& world, OnceLaws& laws, int number);
+  OrderWorker(World& world, OnceInvariants& invariants, int number);
   void start() { loop_.start(); }
 
  private:
@@ -72,15 +72,15 @@ class OrderWorker {
   bool dies() const;
 
   World& world_;
-  OnceLaws& laws_;
+  OnceInvariants& invariants_;
   ClaimLoop loop_;
-  std::map<std::int64_t, Duration> sent_;  // completions, when they were first
+  std::map<std::int64_t, Duration> sent_;  // completions, when they were first sent
 };
 
-// Posts callbacks as the nodes' own workers do, to a receiver that takes, refuses or loses them.
+// Posts callbacks as the nodes' own workers do, to a receiver that accepts, refuses or loses them.
 class Poster {
  public:
-  Poster(World& world, OnceLaws& laws, int number);
+  Poster(World& world, OnceInvariants& invariants, int number);
   void start() { loop_.start(); }
 
  private:
@@ -89,11 +89,11 @@ class Poster {
   OutgoingResponse draw_answer();
 
   World& world_;
-  OnceLaws& laws_;
+  OnceInvariants& invariants_;
   ClaimLoop loop_;
 };
 
-// Dies of every other job; now and then it asks for one by its id.
+// Every other job kills it; sometimes it claims a job by its id.
 class PoisonWorker {
  public:
   PoisonWorker(World& world, const OrderMaker& jobs, int number);

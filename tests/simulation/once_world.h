@@ -1,16 +1,14 @@
-// The world of what happens once: a fourth, small world of each seed, for results of steps, what
-// completions post, callbacks, what reads say of jobs that are over, and quarantine.
+// The once world: a fourth, small world of each seed, for step results, jobs that completions post,
+// callbacks, reads of ended jobs, and quarantine.
 //
-// A world of its own for the reason of line_world.h: seeds of the others go on meeting what they
-// met.
+// A separate world for the reason in line_world.h: seeds of the other worlds keep their behaviour.
 #pragma once
 
 #include "simulation/world.h"
 
 namespace mainspring::simulation {
 
-// Chaos, heal, liveness, a cold restart, read-back: until all has been looked at, or something is
-// broken.
+// Chaos, heal, liveness, a cold restart, read-back: until all is checked, or a violation is found.
 void run_once(World& world);
 
 }  // namespace mainspring::simulation

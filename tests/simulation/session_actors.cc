@@ -1,4 +1,4 @@
-// What holders of sessions do.
+// The actions of session holders.
 #include "simulation/session_actors.h"
 
 #include <fmt/format.h>
@@ -32,12 +32,12 @@ void SessionHolder::claim() {
   if (token_ == 0 && world_.chance(2))
     return accept({queue, fmt::format("s{}", world_.below(kSessions))});
   if (token_ == 0) {
-    return send_claim({.worker = id_, .queues = {accept_line(queue)}, .kinds = {}, .lease = kHold},
+    return send_claim({.worker = id_, .queues = {accept_queue(queue)}, .kinds = {}, .lease = kHold},
                       wait);
   }
   if (world_.chance(3)) put_state();
   send_claim({.worker = id_,
-              .queues = {session_line(session_)},
+              .queues = {session_queue(session_)},
               .kinds = {},
               .lease = kSessionJobLease,
               .session_token = token_},
@@ -105,7 +105,7 @@ void SessionHolder::renew() {
               });
 }
 
-// Never late: a state that overtakes a later one would be the last.
+// Never late: a delayed state would overwrite a later one.
 void SessionHolder::put_state() {
   const std::string state = fmt::format("[{},{}]", token_, ++states_);
   auto& writes = world_.history.session_writes;

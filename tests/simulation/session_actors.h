@@ -8,13 +8,13 @@
 
 namespace mainspring::simulation {
 
-// Accepts a session, runs its jobs one after the other, leaves states, and lets go of it, if it
-// does not crash or is not paused for longer than its lease.
+// Accepts a session, runs its jobs one after the other, writes states and releases the session,
+// unless it crashes or is paused for longer than its lease.
 class SessionHolder final : public SimWorker {
  public:
   using SimWorker::SimWorker;
   void start() override;
-  // No more sessions; lets go of the one it has.
+  // Accepts no more sessions; releases the current one.
   void stop() { stopped_ = true; }
 
  private:
@@ -30,9 +30,9 @@ class SessionHolder final : public SimWorker {
 
   bool stopped_ = false;
   SessionKey session_;
-  Token token_ = 0;       // 0 = it believes to hold nothing
+  Token token_ = 0;       // 0 = it believes that it holds none
   std::size_t hold_ = 0;  // its place in the history
-  // A release may come late, when the same token has been given again: no relying on that.
+  // A release may arrive late, when the same token has been given again.
   std::set<Token> given_up_;
   int states_ = 0;
 };

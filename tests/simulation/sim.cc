@@ -1,10 +1,10 @@
 // sim: runs seeds of the simulated world and checks every promise. `sim --seeds N --first S`.
 //
-// A seed has four worlds, the first with all that there is, and those of lines (line_world.h), of
-// slots (slot_world.h) and of what happens once (once_world.h); its phases in each: chaos, heal,
-// liveness (everything ends, counters conserve), cold restart after a power cut, full read-back and
-// verify. Every kTwice-th seed runs twice and must leave the same trace. A failing seed prints its
-// number, its last events and what is wrong; put its number into seeds.txt, which always run.
+// A seed has four worlds: the first with all features, and those of lines (line_world.h), slots
+// (slot_world.h) and once (once_world.h). The phases in each: chaos, heal, liveness (all jobs end,
+// counters add up), cold restart after a power cut, full read-back and verify. Every kTwice-th seed
+// runs twice and must leave the same trace. A failing seed prints its number, its last events and
+// the violation. Add its number to seeds.txt, whose seeds always run.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 #include "simulation/actors.h"
 #include "simulation/clockwork.h"
 #include "simulation/flow_actors.h"
-#include "simulation/follow_law.h"
+#include "simulation/follow_invariant.h"
 #include "simulation/gate_actors.h"
 #include "simulation/line_world.h"
 #include "simulation/once_world.h"
@@ -44,7 +44,7 @@ struct Options {
   double max_seconds = 0;  // 0 = until all seeds have run
   std::string seed_file;
   std::string world;  // by name; "" = each
-  Judges judges = Judges::laws_and_model;
+  Judges judges = Judges::invariants_and_model;
   bool anti_vacuity = true;
   bool verbose = false;
   bool trace = false;
@@ -57,7 +57,7 @@ struct Verdict {
   Met met;
 };
 
-// So that a broken assertion says which seed it was, and what went before.
+// A failed assertion prints the seed and the last events.
 std::uint64_t current_seed = 0;
 const World* current_world = nullptr;
 void on_abort(int) {
@@ -87,7 +87,7 @@ bool by_the_clock(const std::string& queue) {
          queue == kFlowQueue || queue == kLimitQueue;
 }
 
-// Everything that is there in the end, by paging; what was pruned, as it was last.
+// All jobs of the store at the end, by paging, and pruned jobs in their last state.
 void sim_read_back(World& world) {
   blackbox::History& h = world.history;
   const Store& store = world.store();
@@ -118,7 +118,7 @@ void sim_read_back(World& world) {
           q.counts[static_cast<std::size_t>(s)];
     }
   }
-  // The checks count a pruned job as if it were still there.
+  // The checks count a pruned job as if it still existed.
   for (const auto& [id, j] : world.pruned()) {
     if (by_the_clock(j.queue)) continue;
     h.jobs.emplace(id, final_job(j));
@@ -133,7 +133,7 @@ void sim_read_back(World& world) {
   }
 }
 
-void sim_tally(World& world) {
+void sim_job_counts(World& world) {
   for (const auto& [id, j] : world.history.jobs) {
     world.met.dead += j.state == "dead" ? 1 : 0;
     world.met.expired += j.reason == "expired" ? 1 : 0;
@@ -152,14 +152,14 @@ void sim_tally(World& world) {
 }
 
 // WF-1 to WF-7; `flows` has the jobs.
-void check_flows(World& world, FlowLaw& flows) {
+void check_flows(World& world, FlowInvariant& flows) {
   constexpr int kAll = 10'000;
   const auto page = world.store().workflows({}, kAll, 0);
   if (!page) return world.broken("read-back: " + page.error().message);
   for (const WorkflowInfo& info : page->workflows) flows.add(info);
-  // An early retention forgets keys, and a late request starts its workflow again.
+  // Early retention prunes keys, and a late request starts its workflow again.
   if (world.faults.prunes && world.faults.wall_steps) return;
-  const FlowLaw::Verdict verdict = flows.check();
+  const FlowInvariant::Verdict verdict = flows.check();
   world.met.flows_completed += verdict.completed;
   world.met.flows_undone += verdict.undone;
   world.met.child_flows += verdict.children;
@@ -168,11 +168,11 @@ void check_flows(World& world, FlowLaw& flows) {
   if (!verdict.broken.empty()) world.broken(verdict.broken);
 }
 
-// EO-1, EO-2 and EO-6, and what is known of workflows and events.
-void check_follow_ups(World& world, FlowLaw& flows) {
-  FollowLaw law;
+// EO-1, EO-2 and EO-6, and the checks of workflows and events.
+void check_follow_ups(World& world, FlowInvariant& flows) {
+  FollowInvariant invariant;
   const auto add = [&](const Job& job) {
-    law.add(job);
+    invariant.add(job);
     flows.add(job);
     world.events.add(job);
     world.ends.add(job);
@@ -188,21 +188,21 @@ void check_follow_ups(World& world, FlowLaw& flows) {
     if (!got->next) break;
     before = *got->next;
   }
-  const FollowLaw::Verdict verdict = law.check(world.history.retries);
+  const FollowInvariant::Verdict verdict = invariant.check(world.history.retries);
   world.met.followed += verdict.ends;
   if (!verdict.broken.empty()) world.broken(verdict.broken);
-  const MessageLaw::Verdict said = world.messages.check();
+  const MessageInvariant::Verdict said = world.messages.check();
   world.met.messages += said.messages;
   world.met.progress += said.progress;
   if (!said.broken.empty()) world.broken(said.broken);
   check_flows(world, flows);
   check_trigger(world);
-  const EndLaw::Verdict heard = world.ends.check();
+  const EndInvariant::Verdict heard = world.ends.check();
   world.met.ends_heard += heard.ends;
   if (!heard.broken.empty()) world.broken(heard.broken);
 }
 
-// Nobody else does, after the faults.
+// No other client resumes them after the faults.
 void resume_sessions(World& world) {
   const auto page = world.store().sessions("", {}, 1000, Instant());
   for (const SessionInfo& info : page ? page->sessions : std::vector<SessionInfo>{}) {
@@ -222,7 +222,7 @@ void check_history(World& world) {
   }
 }
 
-// After the faults: everything must come to an end in bounded time (LIVE-2).
+// After the faults all jobs must end in bounded time (LIVE-2).
 void sim_live(World& world) {
   for (const std::string& queue : kQueues) {
     const Duration sent = world.now();
@@ -261,8 +261,8 @@ void run_first(World& world) {
   std::vector<std::unique_ptr<LeaseHolder>> holders;
   std::vector<std::unique_ptr<TickWorker>> tickers;
   std::vector<std::unique_ptr<SessionHolder>> keepers;
-  FlowLaw flows;
-  KeyLaw keys;
+  FlowInvariant flows;
+  KeyInvariant keys;
   FlowStarter flow_starter(world, flows);
   std::vector<std::unique_ptr<FlowWorker>> flow_workers;
   Feeder feeder(world);
@@ -304,7 +304,7 @@ void run_first(World& world) {
   if (world.why().empty()) check_follow_ups(world, flows);
   world.met.step_keys += keys.keys();
   world.met.jobs_remade += keys.remade();
-  sim_tally(world);
+  sim_job_counts(world);
 }
 
 // Each draws from its own random numbers.
@@ -344,12 +344,12 @@ Verdict run_seed(std::uint64_t seed, const Options& o) {
   return all;
 }
 
-// Says so, unless `n` is more than nothing.
+// Reports `what` as missing if `n` is 0.
 using Need = std::function<void(std::int64_t n, const char* what)>;
 
 void need_once(const Met& met, const Need& need) {
   need(met.step_keys, "a step with its key");
-  need(met.jobs_remade, "a job that was made anew, with its key");
+  need(met.jobs_remade, "a job that was made again, with its key");
   need(met.memos_kept, "a result of a step");
   need(met.memos_recalled, "a result that a later attempt found");
   need(met.memos_refused, "a result of a lost lease");
@@ -471,9 +471,10 @@ int run(const Options& o) {
       "rate, {} "
       "events fired, {} repeated, {} by ends of jobs; {} breakers opened, {} by probes, {} closed, "
       "{} claims up to their room, {} orders judged, {} by age, {} turns of keys, {} deferred, {} "
-      "claimed by id, {} refused; {} heavy jobs begun, {} capped, {} claims up to the slots, {} to "
+      "claimed by id, {} refused; {} heavy jobs started, {} capped, {} claims up to the slots, {} "
+      "to "
       "those of a key, {} to its rate, {} heavy jobs passed over; "
-      "{} keys of steps, {} jobs made anew, {} results of steps, {} found, {} refused, {} jobs "
+      "{} keys of steps, {} jobs made again, {} results of steps, {} found, {} refused, {} jobs "
       "posted, {} completions refused, {} callbacks delivered, {} posts repeated, {} gone, {} "
       "dead, "
       "{} completed read, {} expired, {} attempts in quarantine\n",
@@ -502,7 +503,7 @@ int usage() {
   fmt::print(
       "usage: sim [--seeds N] [--first S] [--seed-file FILE] [--max-seconds S] "
       "[--no-vacuity-check] "
-      "[--verbose] [--trace] [--laws-only] [--world first|lines|slots|once]\n"
+      "[--verbose] [--trace] [--invariants-only] [--world first|lines|slots|once]\n"
       "  sim --seeds 1000 --first 5000   runs seeds 5000 to 5999\n"
       "  sim --seeds 1 --first 4711      repeats a failing seed; --trace prints all of it\n");
   return 64;
@@ -520,8 +521,8 @@ int main(int argc, char** argv) {
       o.anti_vacuity = false;
     } else if (name == "--trace") {
       o.trace = true;
-    } else if (name == "--laws-only") {
-      o.judges = mainspring::simulation::Judges::laws;
+    } else if (name == "--invariants-only") {
+      o.judges = mainspring::simulation::Judges::invariants;
     } else if (name == "--verbose") {
       o.verbose = true;
     } else if (value == nullptr) {

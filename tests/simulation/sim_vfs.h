@@ -57,7 +57,7 @@ class SimDisk {
   void reboot(Loss loss = Loss::unsynced);
   // The `calls`-th sync from now fails, and what it should have synced never reaches the disk.
   void fail_sync_after(std::int64_t calls) { fail_sync_in_ = calls; }
-  // Files may not grow beyond so many bytes together; overwriting always works.
+  // All files together may not grow beyond `bytes`; overwriting always works.
   void set_capacity(std::int64_t bytes) { capacity_ = bytes; }
   std::int64_t used() const;
 

@@ -1,4 +1,4 @@
-// The simulated disk itself: real SQLite on it, and the faults do what they say.
+// The simulated disk itself: real SQLite runs on it, and the faults work as specified.
 #include "simulation/sim_vfs.h"
 
 #include <doctest/doctest.h>
@@ -51,7 +51,7 @@ TEST_CASE("a writer and a reader share a database in WAL mode") {
   CHECK(writer.text("PRAGMA integrity_check") == "ok");
 }
 
-// The promise under test: what COMMIT acknowledged is there after any crash, in order.
+// The promise under test: acknowledged commits survive any crash, in order.
 TEST_CASE("with synchronous=FULL an acknowledged commit survives a crash at every call") {
   std::int64_t lost = 0;
   for (std::int64_t k = 1; k < 400; ++k) {

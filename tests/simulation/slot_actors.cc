@@ -1,4 +1,4 @@
-// What clients of the world of slots do.
+// The actions of the clients of the world of slots.
 #include "simulation/slot_actors.h"
 
 #include <fmt/format.h>
@@ -119,7 +119,7 @@ void SlotOperator::draw(QueueLimits& limits, std::uint64_t which) {
     case 4:
       limits.per_key.rate = some_rate();
       break;
-    default:  // mostly in the order of the line, which can be judged
+    default:  // mostly in the order of the ready queue, which can be judged
       limits.per_key.fair = world_.chance(6);
       limits.ageing.reset();
       if (world_.chance(8)) limits.ageing = world_.between(seconds(1), seconds(10));

@@ -32,7 +32,7 @@ class SlotOperator {
   std::deque<JobId> known_;
 };
 
-// Claims one queue or both; now and then it asks for a job by its id.
+// Claims one queue or both; sometimes it claims a job by its id.
 class SlotWorker {
  public:
   SlotWorker(World& world, const SlotOperator& jobs, int number);

@@ -16,8 +16,7 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 
 constexpr int kSlotWorkers = 4;
-// Until everything has ended: the slowest rate lets one job begin in 20 s, and there are at most
-// 400.
+// Until all jobs have ended: the slowest rate starts one job per 20 s, and there are at most 400.
 constexpr Duration kSlotDrain = hours(6);
 
 void slot_live(World& world) {
@@ -29,18 +28,18 @@ void slot_live(World& world) {
   if (world.why().empty()) world.broken("LIVE-4: long after the faults not all has ended");
 }
 
-void slot_tally(World& world) {
+void slot_job_counts(World& world) {
   Met& met = world.met;
-  for (const LimitLaw& law : world.heavy_limits) {
-    met.heavy += law.heavy();
-    met.capped += law.capped();
-    met.slots_used_up += law.at_bound();
-    met.keys_used_up += law.keys_at_bound();
-    met.key_rates_used_up += law.keys_closed();
+  for (const LimitInvariant& invariant : world.heavy_limits) {
+    met.heavy += invariant.heavy();
+    met.capped += invariant.capped();
+    met.slots_used_up += invariant.at_bound();
+    met.keys_used_up += invariant.keys_at_bound();
+    met.key_rates_used_up += invariant.keys_closed();
   }
-  for (const HeadLaw& law : world.heads) {
-    met.heads_judged += law.judged();
-    met.heads_waited += law.waited();
+  for (const HeadInvariant& invariant : world.heads) {
+    met.heads_judged += invariant.judged();
+    met.heads_waited += invariant.waited();
   }
 }
 
@@ -58,7 +57,7 @@ void run_slots(World& world) {
   world.run_until(world.between(minutes(2), minutes(5)));
   jobs.stop();
   world.come_to_rest(slot_live);
-  slot_tally(world);
+  slot_job_counts(world);
 }
 
 }  // namespace mainspring::simulation

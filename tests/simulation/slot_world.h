@@ -1,7 +1,7 @@
 // The world of slots: a third, small world of each seed, for kinds with costs and rates per key.
 //
-// A world of its own for the reason of line_world.h: seeds of the others go on meeting what they
-// met. Nobody sets the wall clock here.
+// A separate world for the reason in line_world.h: seeds of the other worlds keep their behaviour.
+// The wall clock is never set here.
 #pragma once
 
 #include "simulation/world.h"

@@ -1,10 +1,10 @@
-// timer_report: how long nobody processes when one run of a continuous timer hands over to the
+// timer_report: how long no run processes when one run of a continuous timer hands over to the
 // next.
 //
-//   build/dev/timer_report [HANDOVERS] [twin|self]     on an engine in a new directory
+//   build/dev/timer_report [HANDOVERS] [standby|self]     on an engine in a new directory
 //
-// Short timeouts: a run of 400 ms, its twin woken 150 ms before the end; `self`: no twin, the timer
-// wakes itself at the end.
+// Short timeouts: a run of 400 ms, its standby woken 150 ms before the end; `self`: no standby, the
+// timer wakes itself at the end.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -59,7 +59,7 @@ int fail(const Error& error) {
   return 1;
 }
 
-int run(const std::string& directory, std::size_t handovers, bool twin) {
+int run(const std::string& directory, std::size_t handovers, bool standby) {
   Seen seen;
   auto engine = Engine::open(directory);
   if (!engine) return fail(engine.error());
@@ -73,7 +73,7 @@ int run(const std::string& directory, std::size_t handovers, bool twin) {
   schedule.job.timeout = kForever;
   schedule.job.max_attempts = kTimerAttempts;
   schedule.continuous = Continuous{
-      .timeout = 500ms, .margin = 100ms, .handoff = twin ? Duration(150ms) : Duration(0)};
+      .timeout = 500ms, .margin = 100ms, .handoff = standby ? Duration(150ms) : Duration(0)};
   if (auto put = engine->schedules().put(schedule); !put) return fail(put.error());
   if (auto first = engine->schedules().trigger("report"); !first) return fail(first.error());
   std::vector<Duration> gaps;
@@ -94,8 +94,8 @@ int run(const std::string& directory, std::size_t handovers, bool twin) {
     const auto at = static_cast<std::size_t>(part * double(gaps.size() - 1));
     return fmt::format("{:.1f} ms", double(gaps[at].count()) / 1e3);
   };
-  fmt::print("| {} | {} | {} | {} | {} | {} | {} |\n", twin ? "twin" : "self-wake", gaps.size(),
-             ms(0.5), ms(0.99), ms(1), batches, most);
+  fmt::print("| {} | {} | {} | {} | {} | {} | {} |\n", standby ? "standby" : "self-wake",
+             gaps.size(), ms(0.5), ms(0.99), ms(1), batches, most);
   return most == 1 && backwards == 0 ? 0 : 1;
 }
 
@@ -103,10 +103,10 @@ int run(const std::string& directory, std::size_t handovers, bool twin) {
 
 int main(int argc, char** argv) {
   const std::size_t handovers = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 200;
-  const bool twin = argc <= 2 || std::string_view(argv[2]) == "twin";
+  const bool standby = argc <= 2 || std::string_view(argv[2]) == "standby";
   std::string name = (std::filesystem::temp_directory_path() / "timer-report-XXXXXX").string();
   if (mkdtemp(name.data()) == nullptr) return 1;
-  const int code = run(name + "/jobs", std::max<std::size_t>(handovers, 1), twin);
+  const int code = run(name + "/jobs", std::max<std::size_t>(handovers, 1), standby);
   std::filesystem::remove_all(name);
   return code;
 }

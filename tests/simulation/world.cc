@@ -26,29 +26,29 @@ constexpr int kMaxStarts = 50;
 constexpr Duration kMaxLate = seconds(1);
 constexpr Duration kMaxSkew = seconds(2);
 constexpr std::int64_t kMaxLiveJobs = 400;
-// Until another scheduler leads when one is silent: its lease, and those of two others which were
-// stopped while they waited, and got it.
+// How long a takeover of the leadership can take: the lease of a silent leader, and the leases of
+// two others that were stopped while they waited and then got it.
 constexpr Duration kTakeover = seconds(31);
 constexpr std::uint64_t kLookAtTurns = 64;
 constexpr WallTime kWallStart = WallTime::from_ms(1'767'225'600'000);
 
-// ORD-4: no session has jobs and no turn, unless it is stopped. "" = it holds.
+// ORD-4: every session with jobs has a head, unless it is stopped. "" = it holds.
 std::string check_turns(const Store& store) {
   constexpr int kMaxSessions = 1000;
   const auto all = store.sessions("", {}, kMaxSessions, Instant());
   if (!all) return "";  // the server is dying
   for (const SessionInfo& info : all->sessions) {
-    if (info.jobs > 0 && info.turn == 0 && info.stop == SessionStop::none)
-      return fmt::format("ORD-4: session {} of {} has {} jobs, and it is nobody's turn",
-                         info.session.key, info.session.queue, info.jobs);
+    if (info.jobs > 0 && info.head == 0 && info.stop == SessionStop::none)
+      return fmt::format("ORD-4: session {} of {} has {} jobs and no head", info.session.key,
+                         info.session.queue, info.jobs);
   }
   return "";
 }
 
 enum class Leader { leads, may_be_gone };
 
-// With costs the first job of a queue may not fit, although it has room for others; and of a limit
-// key that its rate closed only the leader tells that it has opened.
+// With costs the first job of a queue may not fit although there is room for others. Only the
+// leader reports that a limit key, closed by its rate, has opened.
 bool may_wait(const Store& store, const std::string& name, Leader leader) {
   const auto queues = store.queues();
   if (!queues) return true;  // the server is dying
@@ -155,7 +155,7 @@ void Met::add(const Met& o) {
   for (const auto count : kCounts) this->*count += o.*count;
 }
 
-// One request on its way: its copies share who is answered first.
+// A request in flight: its copies share which one is answered first.
 struct World::Request {
   Operation operation;
   Duration wait{0};
@@ -186,8 +186,8 @@ World::World(std::uint64_t seed, std::string vfs_name, Judges judges)
         &faults.small_log, &faults.node_deaths, &faults.node_pauses}) {
     draw(*fault);
   }
-  // What was pruned is told by the model, which goes its own way behind a defect of the store's.
-  if (judges == Judges::laws) faults.prunes = false;
+  // The model reports pruned jobs, but it differs from the store after a mutant's effect.
+  if (judges == Judges::invariants) faults.prunes = false;
   start_server();
   plan_server_fault();
   plan_node_fault();
@@ -213,8 +213,7 @@ StoreOptions World::store_options() const {
   return o;
 }
 
-// -- time
-// -------------------------------------------------------------------------------------------
+// -- time -----------------------------------------------------------------------------------------
 
 void World::after(Duration delay, std::function<void()> action) {
   events_.push({now_ + std::max(delay, Duration(1)), next_order_++, std::move(action)});
@@ -253,8 +252,7 @@ std::string World::last_lines() const {
   return out;
 }
 
-// -- network
-// ----------------------------------------------------------------------------------------
+// -- network --------------------------------------------------------------------------------------
 
 bool World::lost(Delivery delivery) {
   return !healed_ && faults.losses && delivery != Delivery::sure && chance(20);
@@ -283,7 +281,7 @@ int World::call(Operation operation, Delivery delivery, Duration wait, Answer an
   return request->copies;
 }
 
-// What the door of a server records: who changed what.
+// The audit record that a server's endpoint adds: actor and change.
 std::optional<Audit> World::audit_of(const Operation& operation) {
   Audit audit{
       .who = "operator", .from = "sim", .action = "", .object = "", .before = "", .after = ""};
@@ -305,8 +303,8 @@ std::optional<Audit> World::audit_of(const Operation& operation) {
   return audit;
 }
 
-// One token after the other is made, and revoked later. Nobody waits for the answers: the mirror
-// compares what the store then has.
+// Makes one token after the other, and revokes each later. The answers are ignored: the mirror
+// compares the stores.
 void World::change_tokens() {
   const std::int64_t number = next_token_change_++;
   const std::string name = fmt::format("t{}", number / 2 % 3);
@@ -346,7 +344,7 @@ void World::deliver(const std::shared_ptr<Request>& request) {
   } else if (const auto* acquire = std::get_if<AcquireLease>(&request->operation)) {
     server_->broker->submit_acquire(*acquire, request->wait, answered);
   } else if (const auto* put = std::get_if<PutSchedule>(&request->operation)) {
-    // What the door of a server does, at its own time.
+    // The work of a server's endpoint, at its own time.
     if (auto plan = plan_put(put->schedule, put->paused, clock_.now().wall)) {
       server_->broker->submit(std::move(*plan), answered);
     } else {
@@ -369,7 +367,7 @@ void World::reply(const std::shared_ptr<Request>& request, std::uint64_t epoch,
   if (lost(request->delivery)) return;
   if (std::holds_alternative<Error>(result) &&
       std::get<Error>(result).code == ErrorCode::io_error) {
-    return;  // such a server stops before it answers
+    return;  // the server stops before it answers
   }
   after(network_delay(request->delivery),
         [request, result = std::move(result)] { request->finish(result); });
@@ -389,8 +387,7 @@ std::optional<Result<MemoPage>> World::memos(JobId id) {
   return page;
 }
 
-// -- the server
-// -------------------------------------------------------------------------------------
+// -- the server -----------------------------------------------------------------------------------
 
 void World::start_server() {
   fatal_ = false;
@@ -411,7 +408,7 @@ void World::start_server() {
       server_->store = std::make_unique<MirrorStore>(
           std::move(*opened), memory_, disk_, store_options(), clock_.now(),
           [this](std::string what) {
-            if (judges_ == Judges::laws_and_model) broken(std::move(what));
+            if (judges_ == Judges::invariants_and_model) broken(std::move(what));
           },
           [this](const std::string& line) { trace(line); });
       server_->store->observe([this](auto batch, const BatchReport* report, Now now) {
@@ -430,10 +427,9 @@ void World::start_server() {
       if (opened) opened->reset();
       disk_.reboot(chance(3) ? SimDisk::Loss::nothing : SimDisk::Loss::unsynced);
     } else if (opened.error().code == ErrorCode::storage_full) {
-      disk_.set_capacity(kNoFault);  // somebody makes space
+      disk_.set_capacity(kNoFault);  // space becomes free
     } else if (faults.failed_syncs && opened.error().code == ErrorCode::io_error) {
-      disk_.fail_sync_after(
-          kNoFault);  // the sync that failed was one of the start: it is started again
+      disk_.fail_sync_after(kNoFault);  // the failed sync was one of the start: start again
     } else {
       return broken("the store does not open: " + opened.error().message);
     }
@@ -441,22 +437,22 @@ void World::start_server() {
   broken("the server does not start");
 }
 
-// The laws of what a batch does. "" = they hold.
+// The invariants of a batch. "" = they hold.
 std::string World::judge(std::span<const Operation> batch, const BatchReport* report,
                          WallTime now) {
   const bool steady = !faults.wall_steps;
-  for (LimitLaw* law : {&limits, &aside_limits}) {
-    if (std::string why = law->applied(batch, report, store(), now, steady); !why.empty())
+  for (LimitInvariant* invariant : {&limits, &defer_limits}) {
+    if (std::string why = invariant->applied(batch, report, store(), now, steady); !why.empty())
       return why;
   }
-  for (LimitLaw& law : heavy_limits) {
-    if (std::string why = law.applied(batch, report, store(), now, steady); !why.empty())
+  for (LimitInvariant& invariant : heavy_limits) {
+    if (std::string why = invariant.applied(batch, report, store(), now, steady); !why.empty())
       return why;
   }
-  for (HeadLaw& law : heads) {
-    if (std::string why = law.applied(batch, report, store(), now); !why.empty()) return why;
+  for (HeadInvariant& invariant : heads) {
+    if (std::string why = invariant.applied(batch, report, store(), now); !why.empty()) return why;
   }
-  if (std::string why = TriggerLaw::applied(batch, report, store()); !why.empty()) return why;
+  if (std::string why = TriggerInvariant::applied(batch, report, store()); !why.empty()) return why;
   if (std::string why = breakers.applied(batch, report, store(), now, steady); !why.empty())
     return why;
   if (std::string why = lines.applied(batch, report, store(), now); !why.empty()) return why;
@@ -480,14 +476,14 @@ void World::end_server(End how) {
   });
 }
 
-// Every few seconds to minutes something happens to the server or its disk.
+// Every few seconds to minutes a fault hits the server or its disk.
 void World::plan_server_fault() {
   after(between(seconds(1), seconds(90)), [this] {
     if (healed_) return;
     plan_server_fault();
     if (faults.wall_steps && chance(4)) {
       wall_offset_ += between(-minutes(60), minutes(60));
-      trace("somebody sets the wall clock");
+      trace("the wall clock is set");
       if (server_) wake_server(Duration(1));
     }
     if (!server_) return;
@@ -509,8 +505,7 @@ void World::plan_server_fault() {
   });
 }
 
-// -- the nodes
-// --------------------------------------------------------------------------------------
+// -- the nodes ------------------------------------------------------------------------------------
 
 void World::add_node() {
   SchedulerOptions options{.incarnation = fmt::format("node{}", ++nodes_made_)};
@@ -543,7 +538,7 @@ void World::plan_node_fault() {
   });
 }
 
-// Dies, stops in good order, or is stopped for longer than its lease and goes on.
+// Dies, stops cleanly, or pauses for longer than its lease and continues.
 void World::fault_node(Node& node) {
   const std::uint64_t epoch = server_->epoch;
   const auto later = [this, epoch](Duration delay, auto action) {
@@ -575,7 +570,7 @@ void World::fill_disk() {
   const Duration full_for = between(seconds(1), seconds(40));
   disk_.set_capacity(disk_.used() + static_cast<std::int64_t>(below(20'000)));
   disk_good_from_ = std::max(disk_good_from_, now_ + full_for + kMaxLate * 3);
-  // A release that finds no space is one that never came.
+  // A release that fails for a full disk has no effect.
   leader_good_from_ = std::max(leader_good_from_, now_ + full_for + kTakeover);
   after(full_for, [this] { disk_.set_capacity(kNoFault); });
 }
@@ -593,7 +588,7 @@ void World::step_server() {
   settle();
 }
 
-// Steps broker and scheduler until neither has anything to do now, as their threads would.
+// Steps broker and scheduler until neither has work now, as their threads would.
 void World::settle() {
   for (int round = 0; round < kMaxSettleRounds; ++round) {
     const Now at = clock_.now();
@@ -612,7 +607,7 @@ void World::settle() {
   broken("LIVE: broker and scheduler do not come to rest");
 }
 
-// No tick fires while the store holds as many live jobs as it may.
+// No tick fires while the store is at its limit of live jobs.
 bool World::has_room_for_jobs() const {
   std::int64_t live = 0;
   const auto queues = server_->store->queues();
@@ -624,7 +619,7 @@ bool World::has_room_for_jobs() const {
   return live < kMaxLiveJobs / 2;
 }
 
-// Nothing that is due may be left lying by a server that has come to rest.
+// A server at rest has no overdue work.
 void World::check_live() {
   if (now_ < disk_good_from_) return;
   const Now at = clock_.now();
@@ -632,7 +627,7 @@ void World::check_live() {
   const bool settled = now_ >= leader_good_from_ && now_ - server_->started > kMaxLate * 2;
   if (now_ >= leader_good_from_ && agenda.next_lease_expiry + kMaxLate < at.instant)
     broken("LIVE-1: an expired lease is not rescued");
-  const WallTime late = at.wall - kMaxLate - kMaxSkew;  // the leader's clock may be behind
+  const WallTime late = at.wall - kMaxLate - kMaxSkew;  // the leader's clock may be late
   if (settled && agenda.next_due < late) broken("LIVE-2: a due job is not moved");
   if (settled && agenda.next_opening < late) broken("LIVE-2: a queue is not opened");
   if (settled && agenda.next_schedule < late && has_room_for_jobs())
@@ -640,7 +635,7 @@ void World::check_live() {
   if (++looks_ % kLookAtTurns == 0) {
     if (std::string why = check_turns(*server_->store); !why.empty()) return broken(why);
   }
-  // Without a leader, what should have started by now is still there, and no claim gives it.
+  // Without a leader, expired jobs remain in the store, but no claim gives them.
   if (now_ < leader_good_from_ && agenda.next_expiry <= at.wall) return;
   const Leader leader = settled ? Leader::leads : Leader::may_be_gone;
   for (const auto& [number, parked] : server_->claims) {
@@ -652,8 +647,7 @@ void World::check_live() {
   }
 }
 
-// -- the end of faults
-// ------------------------------------------------------------------------------
+// -- the end of faults ----------------------------------------------------------------------------
 
 void World::heal() {
   std::vector<Node> none;

@@ -21,17 +21,17 @@
 #include "env/clock.h"
 #include "env/random.h"
 #include "scheduler/scheduler.h"
-#include "simulation/breaker_law.h"
-#include "simulation/defer_law.h"
-#include "simulation/end_law.h"
-#include "simulation/head_law.h"
-#include "simulation/limit_law.h"
-#include "simulation/message_law.h"
+#include "simulation/breaker_invariant.h"
+#include "simulation/defer_invariant.h"
+#include "simulation/end_invariant.h"
+#include "simulation/head_invariant.h"
+#include "simulation/limit_invariant.h"
+#include "simulation/message_invariant.h"
 #include "simulation/mirror_store.h"
-#include "simulation/order_law.h"
-#include "simulation/quarantine_law.h"
+#include "simulation/order_invariant.h"
+#include "simulation/quarantine_invariant.h"
 #include "simulation/sim_vfs.h"
-#include "simulation/trigger_law.h"
+#include "simulation/trigger_invariant.h"
 #include "store_sqlite/sqlite_store.h"
 
 namespace mainspring::simulation {
@@ -90,13 +90,13 @@ struct Met {
   void add(const Met& other);
 };
 
-// Who tells that something is wrong. By the laws alone it shows what they are worth: a defect that
-// store and model share is caught by nobody else. Then nothing is pruned.
-enum class Judges { laws_and_model, laws };
+// What detects violations. A run with the invariants alone shows their worth: only they catch a
+// defect that store and model share. In such a run nothing is pruned.
+enum class Judges { invariants_and_model, invariants };
 
 class World {
  public:
-  World(std::uint64_t seed, std::string vfs_name, Judges judges = Judges::laws_and_model);
+  World(std::uint64_t seed, std::string vfs_name, Judges judges = Judges::invariants_and_model);
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -131,7 +131,7 @@ class World {
   // -- the end of faults --------------------------------------------------------------------------
   void heal();          // no more faults; the server lives
   void cold_restart();  // stops it well, cuts the power, and starts it again
-  // Heals, lets all end by `live`, and looks at the store before and behind a cold restart.
+  // Heals, lets all end by `live`, and checks the store before and after a cold restart.
   void come_to_rest(void (*live)(World&));
   bool healed() const { return healed_; }
   MirrorStore& store() { return *server_->store; }
@@ -152,17 +152,17 @@ class World {
   Faults faults;
   Met met;
   blackbox::History history;
-  MessageLaw messages;
-  LimitLaw limits{kLimitQueue};
-  LimitLaw aside_limits{kAsideQueue};
-  std::vector<LimitLaw> heavy_limits{kHeavyQueues.begin(), kHeavyQueues.end()};
-  std::vector<HeadLaw> heads{kHeavyQueues.begin(), kHeavyQueues.end()};
-  BreakerLaw breakers;
-  OrderLaw lines;
-  DeferLaw deferred;
-  QuarantineLaw quarantine;
-  TriggerLaw events;
-  EndLaw ends;
+  MessageInvariant messages;
+  LimitInvariant limits{kLimitQueue};
+  LimitInvariant defer_limits{kDeferQueue};
+  std::vector<LimitInvariant> heavy_limits{kHeavyQueues.begin(), kHeavyQueues.end()};
+  std::vector<HeadInvariant> heads{kHeavyQueues.begin(), kHeavyQueues.end()};
+  BreakerInvariant breakers;
+  OrderInvariant lines;
+  DeferInvariant deferred;
+  QuarantineInvariant quarantine;
+  TriggerInvariant events;
+  EndInvariant ends;
 
  private:
   struct Event {
@@ -173,7 +173,7 @@ class World {
       return when != o.when ? when > o.when : order > o.order;
     }
   };
-  // Steady time begins anew with every boot of the machine; the wall clock is set by people.
+  // Steady time restarts with every boot of the machine; people can set the wall clock.
   class SimClock final : public Clock {
    public:
     explicit SimClock(const World& world) : world_(world) {}

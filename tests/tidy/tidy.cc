@@ -16,13 +16,13 @@ const std::map<std::string_view, int> kFloors = {
     {"base", 0},      {"dashboard", 0}, {"env", 1},          {"model", 2},
     {"telemetry", 2}, {"tls", 2},       {"outgoing", 2},     {"store", 3},
     {"api", 4},       {"workflow", 5},  {"trigger", 5},      {"tracing", 5},
-    {"bell", 7},      {"broker", 7},    {"store_sqlite", 6}, {"store_postgres", 6},
+    {"peer", 7},      {"broker", 7},    {"store_sqlite", 6}, {"store_postgres", 6},
     {"scheduler", 8}, {"worker", 8},    {"client", 8},       {"callbacks", 9},
     {"folders", 9},   {"host", 9},      {"redrive", 9},      {"engine", 10},
     {"http", 11},     {"roles", 12},    {"cli", 12},         {"test_server", 9},
     {"testing", 12}};
 
-// A public header stands on the floor of the module whose face it is.
+// A public header is on the floor of the module whose interface it is.
 struct PublicHeader {
   std::string_view module;
   int floor;
@@ -45,7 +45,8 @@ const std::map<std::string_view, PublicHeader> kPublicHeaders = {
     {"mainspring/sessions.h", {"engine", 10}},    {"mainspring/workflows.h", {"engine", 10}},
     {"mainspring/triggers.h", {"engine", 10}},    {"mainspring/search.h", {"model", 2}},
     {"mainspring/bulk.h", {"engine", 10}},        {"mainspring/history.h", {"model", 2}},
-    {"mainspring/backlog.h", {"model", 2}},       {"mainspring/marks.h", {"model", 2}}};
+    {"mainspring/backlog.h", {"model", 2}},       {"mainspring/marks.h", {"model", 2}},
+    {"mainspring/workers.h", {"model", 2}}};
 
 bool starts_with(std::string_view text, std::string_view start) {
   return text.substr(0, start.size()) == start;
@@ -141,11 +142,10 @@ class Checker {
     if (starts_with(file_.path, "tests/") || starts_with(file_.path, "benchmarks/")) return;
     const std::string_view from = module_of(file_.path);
     if (starts_with(file_.path, "examples/")) {
-      const bool neighbour = target.find('/') == std::string_view::npos;
-      if (!starts_with(target, "mainspring/") && !neighbour) {
+      const bool peer = target.find('/') == std::string_view::npos;
+      if (!starts_with(target, "mainspring/") && !peer) {
         report(line, "floors",
-               fmt::format("an example includes only mainspring/… and its neighbours, not {}",
-                           target));
+               fmt::format("an example includes only mainspring/… and its peers, not {}", target));
       }
       return;
     }
@@ -172,7 +172,7 @@ class Checker {
     }
   }
 
-  // Finds bodies that stand directly in a namespace or a class and follow a parameter list.
+  // Finds bodies that are directly in a namespace or a class and follow a parameter list.
   void check_functions() {
     struct Scope {
       bool function;

@@ -3,7 +3,7 @@
 //   check_file({"src/model/job.cc", text})  ->  {{"src/model/job.cc", 12, "floors", "…"}, …}
 //
 // It reads text, not a syntax tree: comments and literals are blanked out first, so that a rule
-// about code does not see prose, and braces are counted. docs/internals/floors.md tells people the
+// about code does not see prose, and braces are counted. docs/internals/floors.md documents the
 // same rules.
 #pragma once
 

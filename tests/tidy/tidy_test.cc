@@ -80,7 +80,7 @@ std::string long_function(int lines) {
 
 }  // namespace
 
-TEST_CASE("the source tree keeps the rules of the house") {
+TEST_CASE("the source tree follows the project's rules") {
   int files = 0;
   std::vector<Finding> findings = check_tree(MAINSPRING_SOURCE_DIR, files);
   CHECK(files > 30);

@@ -1,22 +1,22 @@
-// graphile-worker, as its page on performance advises: jobs are added a thousand at a time, fetched
+// graphile-worker, as its performance page recommends: jobs are added a thousand at a time, fetched
 // 500 ahead into a local queue and completed in batches.
 import { Logger, makeWorkerUtils, run, runMigrations } from "graphile-worker";
 import { fileURLToPath } from "node:url";
-import { BATCH, PAYLOAD, inLanes, main } from "./harness.mjs";
+import { BATCH, PAYLOAD, inWriters, main } from "./harness.mjs";
 
 const logger = new Logger(() => () => {});
-const lanes = 2; // calls of addJobs at a time
+const writers = 2; // calls of addJobs at a time
 
 const peer = {
   async install(connectionString) {
     await runMigrations({ connectionString, logger });
   },
   async open(connectionString) {
-    const utils = await makeWorkerUtils({ connectionString, logger, maxPoolSize: lanes });
+    const utils = await makeWorkerUtils({ connectionString, logger, maxPoolSize: writers });
     const jobs = Array.from({ length: BATCH }, () => ({ identifier: "bench", payload: PAYLOAD }));
     let runner;
     return {
-      enqueue: (total) => inLanes(total, lanes, (count) => utils.addJobs(jobs.slice(0, count))),
+      enqueue: (total) => inWriters(total, writers, (count) => utils.addJobs(jobs.slice(0, count))),
       async work(ran) {
         runner = await run({
           connectionString,

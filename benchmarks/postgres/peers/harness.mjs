@@ -1,28 +1,28 @@
-// What the peers' measurements share: JOBS jobs of 200 bytes through PROCS processes, each of which
-// enqueues and runs its part; `together` does both at once, `in-turn` first all enqueues.
+// Shared by the measurements of peers: JOBS jobs of 200 bytes through PROCS processes. Each process
+// enqueues and runs its part: `together` does both at once, `in-turn` first all enqueues.
 //
 //   node graphile.mjs URL JOBS together|in-turn PROCS
 //
-// A peer is { install(url), open(url) -> { enqueue(jobs), work(ran), stop() } }: enqueue() puts
-// that many jobs in, work() begins to run jobs and calls ran(count), stop() returns when all that
-// ran is durably completed. The time ends when every process has stopped.
+// A peer is { install(url), open(url) -> { enqueue(jobs), work(ran), stop() } }: enqueue() adds
+// that many jobs, work() starts to run jobs and calls ran(count), stop() returns when all jobs that
+// ran are durably completed. The time ends when every process has stopped.
 import { fork } from "node:child_process";
 
 export const BATCH = 1000; // jobs in one call of the peer's batch enqueue
 export const PAYLOAD = { data: "x".repeat(200 - '{"data":""}'.length) };
 const REPORT_MS = 5;
 
-// Calls step(jobs) until `total` jobs are in, `lanes` calls at a time.
-export async function inLanes(total, lanes, step) {
+// Calls step(jobs) until `total` jobs are in, `writers` calls at a time.
+export async function inWriters(total, writers, step) {
   let left = total;
-  const lane = async () => {
+  const writer = async () => {
     while (left > 0) {
       const now = Math.min(BATCH, left);
       left -= now;
       await step(now);
     }
   };
-  await Promise.all(Array.from({ length: lanes }, lane));
+  await Promise.all(Array.from({ length: writers }, writer));
 }
 
 async function child(peer) {

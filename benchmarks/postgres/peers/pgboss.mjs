@@ -1,14 +1,14 @@
-// pg-boss: jobs are inserted, fetched and completed a thousand at a time, in a table of their
-// queue's own; its maintenance is off, so that nothing else runs meanwhile.
+// pg-boss: jobs are inserted, fetched and completed a thousand at a time, in a table per queue. Its
+// maintenance is off, so that nothing else runs meanwhile.
 import { PgBoss } from "pg-boss";
 import { fileURLToPath } from "node:url";
-import { BATCH, PAYLOAD, inLanes, main } from "./harness.mjs";
+import { BATCH, PAYLOAD, inWriters, main } from "./harness.mjs";
 
 const QUEUE = "bench";
-const lanes = 2; // of calls at a time, for either side
+const writers = 2; // of calls at a time, for either side
 
 function boss(connectionString) {
-  const made = new PgBoss({ connectionString, max: 2 * lanes, supervise: false, schedule: false });
+  const made = new PgBoss({ connectionString, max: 2 * writers, supervise: false, schedule: false });
   made.on("error", (error) => {
     console.error(error);
     process.exit(1);
@@ -30,7 +30,7 @@ const peer = {
     let stopping = false;
     let loops = [];
     return {
-      enqueue: (total) => inLanes(total, lanes, (count) => one.insert(QUEUE, jobs.slice(0, count))),
+      enqueue: (total) => inWriters(total, writers, (count) => one.insert(QUEUE, jobs.slice(0, count))),
       async work(ran) {
         const loop = async () => {
           while (!stopping) {
@@ -43,7 +43,7 @@ const peer = {
             ran(got.length);
           }
         };
-        loops = Array.from({ length: lanes }, loop);
+        loops = Array.from({ length: writers }, loop);
       },
       async stop() {
         stopping = true;

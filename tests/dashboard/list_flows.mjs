@@ -1,0 +1,241 @@
+// Lists: which columns they have, which rows are found, and what an older page shows.
+import { call, check, ready } from "./support.mjs";
+
+const names = (page, prefix) =>
+  page.locator("tbody tr td:not(.select):first-of-type, tbody td.select + td").evaluateAll(
+    (cells, start) => [...new Set(cells.map((cell) => cell.textContent.trim()))].filter((name) => name.startsWith(start)).join(" "), prefix);
+
+// Columns are chosen per page; the choice survives a reload.
+export async function columns({ page, go, url }) {
+  await call(url, "PUT", "/v1/queues/photos/limits", { concurrency: 8 });
+  await go(""); // a page that is open already would not read the limits again
+  await go("queues");
+  await ready(page);
+  await page.locator("tr", { hasText: "photos" }).getByText("of 8").waitFor();
+  check((await page.getByRole("columnheader", { name: "Completed" }).count()) === 0, "not every column is shown at first");
+  await page.locator("summary", { hasText: "Columns" }).click();
+  await page.getByLabel("Completed", { exact: true }).check();
+  await page.getByRole("columnheader", { name: "Completed" }).waitFor();
+  await page.reload();
+  await page.getByRole("columnheader", { name: "Completed" }).waitFor();
+  await go("workers");
+  await ready(page);
+  await page.getByRole("columnheader", { name: "Running jobs" }).first().waitFor();
+  await go("queues");
+  await page.locator("summary", { hasText: "Columns" }).click();
+  await page.getByRole("button", { name: "Show the usual columns" }).click();
+  await page.getByRole("columnheader", { name: "Completed" }).waitFor({ state: "detached" });
+}
+
+// A long list is filtered by name; the text is in the address.
+export async function finding({ page, go, url }) {
+  await call(url, "POST", "/v1/jobs", { jobs: Array.from({ length: 12 }, (_, i) => ({ queue: `tenant-${i}`, kind: "k" })) });
+  await go("queues");
+  await ready(page);
+  const box = page.getByLabel("Find a queue");
+  await box.fill("NANT-1");
+  await page.waitForURL(/find=NANT-1/);
+  await page.getByText(/^3 of \d+$/).waitFor();
+  check((await names(page, "")) === "tenant-1 tenant-10 tenant-11", `rows are found by a part of their name: ${await names(page, "")}`);
+  await page.getByRole("link", { name: "tenant-10" }).click();
+  await page.getByRole("heading", { name: "tenant-10" }).waitFor();
+  await page.goBack();
+  await page.getByRole("heading", { name: "Queues", level: 1 }).waitFor();
+  check((await page.getByLabel("Find a queue").inputValue()) === "NANT-1", "the filter is there after going back");
+}
+
+// The columns of the workers and of their jobs sort, each table by its own parameter.
+export async function workerSorting({ page, go, url }) {
+  for (const [worker, max] of [["sorted-1", 1], ["sorted-2", 3], ["sorted-3", 2]]) {
+    await call(url, "POST", "/v1/jobs", { jobs: Array.from({ length: max }, () => ({ queue: "sorted", kind: worker })) });
+    await call(url, "POST", "/v1/claim", { worker, queues: ["sorted"], max, lease: "10m" });
+  }
+  await go("workers?sort=-jobs");
+  await ready(page);
+  check((await names(page, "sorted-")) === "sorted-2 sorted-3 sorted-1", `workers are sorted by their jobs: ${await names(page, "sorted-")}`);
+  await page.getByRole("table", { name: "Running jobs" }).getByRole("link", { name: /^Kind/ }).click();
+  await page.waitForURL(/sort=-jobs&jobs=kind|jobs=kind&sort=-jobs/);
+}
+
+// A schedule that does not fire looks different, and says why. Its ledger can be read to its start.
+export async function scheduleStates({ page, go, url }) {
+  const job = { queue: "reports", kind: "report" };
+  await call(url, "PUT", "/v1/schedules/switched-off", { cron: "0 4 * * *", job });
+  await call(url, "POST", "/v1/schedules/switched-off/pause", { reason: "month end" });
+  await call(url, "PUT", "/v1/schedules/over", { cron: "0 4 * * *", end_at: "2020-01-01T00:00:00Z", job });
+  await go("schedules");
+  await ready(page);
+  const row = (name) => page.locator("tbody tr", { hasText: name });
+  check(/paused/.test(await row("switched-off").textContent()) && /month end/.test(await row("switched-off").textContent()), "a paused schedule says so, with the reason");
+  check((await row("switched-off").getAttribute("class")) === "off", "its row looks different");
+  check(/ended/.test(await row("over").textContent()), "a schedule without a further tick is not shown as active");
+  check(/active/.test(await row("nightly").textContent()), "the others are active");
+  await go("schedules/switched-off");
+  await page.getByText("It is paused: ticks are skipped until you resume it.", { exact: false }).waitFor();
+  await go("schedules/over");
+  await page.getByText("It has no further tick.").waitFor();
+  await call(url, "PUT", "/v1/schedules/often", { cron: "0 4 1 1 *", overlap: "allow", job });
+  const made = [];
+  for (let i = 0; i < 55; ++i) made.push((await call(url, "POST", "/v1/schedules/often/trigger")).job);
+  await go("schedules/often");
+  await page.getByRole("link", { name: "Older", exact: true }).click();
+  await page.waitForURL(/cursor=/);
+  const ledger = page.getByRole("table", { name: "Ledger" });
+  await ledger.getByRole("link", { name: String(made[0]), exact: true }).waitFor();
+  await page.getByRole("link", { name: "Newest", exact: true }).click();
+  await ledger.getByRole("link", { name: String(made.at(-1)), exact: true }).waitFor();
+}
+
+// A bulk action that ends after the viewer chose another filter refreshes what is shown now.
+export async function bulkThenFilter({ page, go, url }) {
+  await call(url, "POST", "/v1/jobs", { jobs: Array.from({ length: 3 }, () => ({ queue: "slow-bulk", kind: "k" })) });
+  await go("jobs?queue=slow-bulk&state=available");
+  await ready(page);
+  await page.getByLabel("Select all jobs of this page").check();
+  await page.getByRole("toolbar").getByRole("button", { name: "Cancel", exact: true }).click();
+  await page.getByRole("dialog").getByLabel("Rate").fill("2/s");
+  await page.getByRole("dialog").getByRole("button", { name: "Cancel (3)" }).click();
+  await page.getByRole("button", { name: "Stop", exact: true }).waitFor();
+  await page.getByRole("link", { name: /^cancelled/ }).click();
+  await page.waitForFunction(() => /3 of 3/.test(document.body.textContent));
+  await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 3);
+  check((await page.locator("tbody .state-cancelled").count()) === 3, "the list of the current filter is complete");
+}
+
+// From a job back to the list with its filters, also after the job was deleted.
+export async function backToList({ page, go, url }) {
+  const made = await call(url, "POST", "/v1/jobs", { jobs: Array.from({ length: 3 }, () => ({ queue: "kept/filters:1", kind: "k" })) });
+  for (const { id } of made.jobs) await call(url, "POST", `/v1/jobs/${id}/cancel`);
+  await go("jobs?queue=kept%2Ffilters%3A1&state=cancelled");
+  await ready(page);
+  await page.getByRole("link", { name: String(made.jobs[0].id), exact: true }).click();
+  await page.getByRole("link", { name: "Back to the list" }).click();
+  await page.waitForURL(/#\/jobs\?queue=kept%2Ffilters%3A1&state=cancelled$/);
+  await ready(page);
+  await page.getByRole("link", { name: String(made.jobs[1].id), exact: true }).click();
+  await page.getByRole("button", { name: "Delete", exact: true }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Delete", exact: true }).click();
+  await page.waitForURL(/#\/jobs\?queue=kept%2Ffilters%3A1&state=cancelled$/);
+  await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 2);
+  check(!(await page.getByRole("link", { name: String(made.jobs[1].id), exact: true }).count()), "the deleted job has left the list");
+  // An action on selected rows keeps the filters too.
+  await page.locator("tbody input").first().check();
+  await page.getByRole("toolbar").getByRole("button", { name: "Delete", exact: true }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Delete (1)" }).click();
+  await page.waitForFunction(() => /1 of 1/.test(document.body.textContent));
+  check(/queue=kept%2Ffilters%3A1&state=cancelled$/.test(page.url()), "a bulk action keeps the filters");
+}
+
+// With a filter for which no count is kept, the server counts when it is asked.
+export async function counting({ page, go, url }) {
+  const jobs = [...Array.from({ length: 4 }, () => ({ queue: "counted", kind: "a" })), { queue: "counted", kind: "b" }];
+  const made = await call(url, "POST", "/v1/jobs", { jobs });
+  await call(url, "POST", `/v1/jobs/${made.jobs[0].id}/cancel`);
+  await go("jobs?queue=counted");
+  await ready(page);
+  await page.getByRole("link", { name: /^any state\s*5$/ }).waitFor();
+  check((await page.getByRole("button", { name: "Count the jobs that match" }).count()) === 0, "an exact count needs no button");
+  await page.locator(".filters").getByLabel("Kind").fill("a");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/queue=counted&kind=a/);
+  await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 4);
+  check((await page.locator(".tab-count").count()) === 0, "no count is shown that ignores the filter");
+  await page.getByRole("button", { name: "Count the jobs that match" }).click();
+  await page.getByText(/^4 jobs match,/).waitFor();
+  await page.getByRole("link", { name: /^cancelled/ }).click();
+  await page.getByRole("button", { name: "Count the jobs that match" }).click();
+  await page.getByText(/^1 job matches,/).waitFor();
+}
+
+// A filter shows only the dead jobs of the last night, not those of last month.
+export async function errorsSince({ page, go }) {
+  await page.route("**/v1/dead/groups*", async (route) => {
+    const answer = await route.fetch();
+    const body = await answer.json();
+    for (const group of body.groups) group.last.at = new Date(Date.now() - 30 * 3_600_000).toISOString();
+    await route.fulfill({ response: answer, json: body });
+  });
+  await go("errors");
+  await ready(page);
+  const rows = page.getByRole("table", { name: "Errors" }).locator("tbody tr");
+  const all = await rows.count();
+  check(all > 0, "without a window all groups are listed");
+  await page.getByRole("combobox", { name: /^Died/ }).selectOption("24h");
+  await page.waitForURL(/since=24h/);
+  await page.getByText(`0 of ${all} groups have a job that died in this time.`, { exact: false }).waitFor();
+  await page.getByRole("combobox", { name: /^Died/ }).selectOption("7d");
+  await page.getByText(`${all} of ${all} groups`, { exact: false }).waitFor();
+  check((await rows.count()) === all, "a window that reaches back lists them again");
+  await page.unroute("**/v1/dead/groups*");
+}
+
+// A job that failed often shows its newest attempts first, and all of them on demand.
+export async function manyAttempts({ page, go, url }) {
+  const { id } = await call(url, "POST", "/v1/jobs", { queue: "failing", kind: "k", max_attempts: 100 });
+  for (let i = 1; i <= 45; ++i) {
+    const { jobs } = await call(url, "POST", "/v1/claim", { worker: "w-failing", queues: ["failing"], job: id, lease: "10m" });
+    await call(url, "POST", "/v1/finish", { worker: "w-failing", results: [{ id, token: jobs[0].token, outcome: "retry", error: `error of attempt ${i}`, after: "0s" }] });
+  }
+  await go(`jobs/${id}`);
+  await ready(page);
+  const errors = page.getByRole("region", { name: "Errors (45)" });
+  await errors.getByText("error of attempt 45").waitFor();
+  check((await errors.locator("details").count()) === 20, "the newest 20 attempts are shown");
+  await page.getByText("25 earlier attempts failed, since").waitFor();
+  await errors.getByRole("button", { name: "Show all 45" }).click();
+  check((await errors.locator("details").count()) === 45, "all attempts are shown on demand");
+}
+
+// Passwords and the like are covered until the viewer asks for them, in the list and on the page.
+export async function covered({ page, go, url }) {
+  const args = { user: "anna", password: "hunter2", nested: { api_key: "k-123", list: [1] }, credentials: { login: "root" }, tokens_used: 12, secret: "" };
+  const { id } = await call(url, "POST", "/v1/jobs", { queue: "covered", kind: "k", args });
+  await go("jobs?queue=covered");
+  await ready(page);
+  check(!/hunter2|k-123|root/.test(await page.locator("table").innerHTML()), "the list covers secrets, also in its tooltips");
+  check(/anna/.test(await page.locator("table").textContent()), "but not other values");
+  await go(`jobs/${id}`);
+  const panel = page.getByRole("region", { name: "Args" }).first();
+  await panel.getByText("hunter2").waitFor({ state: "detached" });
+  check(/"tokens_used": 12/.test(await panel.textContent()), "a number is not a secret");
+  await panel.getByLabel("Show 3 covered values").check();
+  await panel.getByText(/hunter2[^]*k-123[^]*root/).first().waitFor();
+}
+
+// The jobs of a rare error are listed, also if hundreds of other errors are newer.
+export async function rareError({ page, go, url }) {
+  const die = async (n, description) => {
+    await call(url, "POST", "/v1/jobs", { jobs: Array.from({ length: n }, () => ({ queue: "dying", kind: "k" })) });
+    const { jobs } = await call(url, "POST", "/v1/claim", { worker: "w-dying", queues: ["dying"], max: n, lease: "10m" });
+    const results = jobs.map(({ id, token }) => ({ id, token, outcome: "dead", reason: "failed", description }));
+    await call(url, "POST", "/v1/finish", { worker: "w-dying", results });
+    return jobs;
+  };
+  const [rare] = await die(1, "RareError: once in a while");
+  await die(450, "CommonError: again and again");
+  await go("errors?queue=dying");
+  await page.getByRole("link", { name: "RareError: once in a while" }).click();
+  await page.locator("#group").getByRole("link", { name: String(rare.id), exact: true }).waitFor();
+  await go("errors?queue=dying");
+  await page.getByRole("link", { name: "CommonError: again and again" }).click();
+  await page.getByRole("heading", { name: "k: 450 dead" }).waitFor();
+  await page.waitForFunction(() => document.querySelectorAll("#group li").length === 50);
+}
+
+// While many jobs die, an open page asks for their groups every 2 seconds at most; the last one still shows.
+export async function burst({ page, go, url }) {
+  await go("errors?queue=bursting");
+  await ready(page);
+  await page.getByText("Live").waitFor();
+  let requests = 0;
+  page.on("request", (request) => void (requests += request.url().includes("/v1/dead/groups") ? 1 : 0));
+  const from = performance.now();
+  for (let i = 1; i <= 30; ++i) {
+    const { id } = await call(url, "POST", "/v1/jobs", { queue: "bursting", kind: "k" });
+    const { jobs } = await call(url, "POST", "/v1/claim", { worker: "w-bursting", queues: ["bursting"], job: id, lease: "10m" });
+    await call(url, "POST", "/v1/finish", { worker: "w-bursting", results: [{ id, token: jobs[0].token, outcome: "dead", reason: "failed", description: "Burst" }] });
+  }
+  await page.getByRole("table", { name: "Errors" }).locator("tbody td.numeric", { hasText: /^30$/ }).first().waitFor();
+  const most = (performance.now() - from) / 2_000 + 2;
+  check(requests >= 1 && requests <= most, `${requests} requests for groups, at most ${most.toFixed(1)}`);
+}
