@@ -34,7 +34,7 @@ SAFE = (1 << 53) - 1
 
 
 def encode(value: Any) -> Any:
-    """Integers that not every language can read, marked."""
+    """Marks integers that some languages cannot read."""
     if isinstance(value, dict):
         return {name: encode(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
@@ -269,7 +269,7 @@ class Driver:
         self.tickets: dict[int, tuple[threading.Thread, list[Any]]] = {}
 
     def hello(self) -> Any:
-        return {"language": "python", "has": ["wide_args", "quiet"]}
+        return {"language": "python", "has": ["wide_args"]}
 
     def open(self, url: str, options: dict[str, Any]) -> Any:
         for worker in self.workers.values():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import os
 import re
 import signal
@@ -41,7 +42,7 @@ def never(ctx: Context) -> None:
 
 @ms.job(queue=QUEUE)
 def block(ctx: Context, length: int) -> float:
-    """One regular expression: no other thread of this process runs meanwhile."""
+    """Runs one regular expression. No other thread of this process runs meanwhile."""
     began = time.monotonic()
     re.match("(a+)+$", "a" * length + "b")
     return time.monotonic() - began
@@ -53,8 +54,16 @@ def slow(ctx: Context, how: str) -> Any:
         return Snooze("1h")
     path = os.environ["HELPER_FILE"]
     with open(path, "a") as file:
-        file.write("begun\n")
+        file.write("started\n")
     if how == "deaf":
         time.sleep(30)
     ctx.sleep(30)
     return None
+
+
+@ms.job(queue=QUEUE, max_attempts=1)
+def count(ctx: Context, text: str) -> Any:
+    counts: dict[str, int] = collections.defaultdict(lambda: 0)  # JSON, but it cannot be pickled
+    for letter in text:
+        counts[letter] += 1
+    return counts

@@ -1,4 +1,4 @@
-"""The Python code of the documents is run, in order, as a reader would."""
+"""Runs the Python code of the documents, in order, as a reader would."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_the_guide_is_short_and_has_its_headings() -> None:
     assert len(text.split()) <= 1200
 
 
-def test_the_guide_names_what_there_is() -> None:
+def test_the_guide_names_existing_things() -> None:
     import mainspring
     from mainspring._worker import WorkerOptions
 

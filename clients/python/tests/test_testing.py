@@ -1,4 +1,4 @@
-"""The tools for tests that users get, and the integrations."""
+"""The testing tools for users, and the integrations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types: those of the API follow the server's document, those of users reach their code."""
+"""Types: API types match the server's OpenAPI document, and users' code is typed."""
 
 from __future__ import annotations
 

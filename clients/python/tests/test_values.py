@@ -1,4 +1,4 @@
-"""Durations, JSON, outcomes, answers: what needs no server."""
+"""Durations, JSON, outcomes and responses, without a server."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_an_error_of_the_server_has_its_class_code_field_and_time() -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"error":7}', b'{"error":{}}', b"\xff"])
-def test_an_error_that_is_not_the_servers_is_an_error_all_the_same(body: bytes) -> None:
+def test_an_error_that_is_not_the_servers_is_an_error_too(body: bytes) -> None:
     error = error_of(Answer(503, {}, body))
     assert isinstance(error, MainspringError) and error.code == "unavailable"
 

@@ -72,7 +72,7 @@ def clients_of(modules: list[str]) -> list[Mainspring]:
 
 
 def warn_of_unused(ms: Mainspring, queues: list[str]) -> None:
-    """A typing error in --queue would wait for ever."""
+    """Warns of a mistyped --queue, which would wait forever."""
     for queue in queues:
         call = Call("GET", f"/v1/queues/{path_part(queue)}", answer_within=2.0)
         try:

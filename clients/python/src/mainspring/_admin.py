@@ -64,7 +64,7 @@ class Queues(_Group):
 
             ms.queues.limit("mail", concurrency=5, rate={"count": 100, "per": "1m"})
 
-        Fields: concurrency, rate, per_key, ageing, breaker, quarantine_after, costs.
+        Fields: concurrency, rate, per_key, ageing, breaker, quarantine_after, costs, searchable.
         """
         document: dict[str, Any] = self._ask("PUT", f"/v1/queues/{path_part(name)}/limits", limits)
         return document
@@ -140,7 +140,7 @@ class Schedules(_Group):
         return ticks
 
     def ledger(self, name: str, limit: int = 50) -> list[dict[str, Any]]:
-        """What became of the newest ticks."""
+        """The outcomes of the newest ticks."""
         path = f"/v1/schedules/{path_part(name)}/ledger" + query({"limit": limit})
         ticks: list[dict[str, Any]] = require(self._ask("GET", path), "ticks", list)
         return ticks

@@ -81,7 +81,7 @@ class Attempt:
 
 
 def failure(attempt: Attempt, message: str, retry: Retry | None = None) -> Outcome:
-    """The outcome of an attempt that failed, or was told to end and raised."""
+    """The outcome of an attempt that failed, or raised after a stop request."""
     if attempt.reason == "cancelled":
         return Cancel()  # for the reason that the canceller gave
     if attempt.reason in ("shutdown", "lease_lost"):

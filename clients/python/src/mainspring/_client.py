@@ -12,6 +12,7 @@ from typing import (
     Awaitable,
     Callable,
     Concatenate,
+    Iterable,
     Iterator,
     ParamSpec,
     Protocol,
@@ -130,7 +131,7 @@ class Mainspring:
         """Makes a function `handler(ctx, …)` a kind of job, named after it unless `kind` is given.
 
         `aliases` are older names that this handler takes too; `concurrency` is how many jobs of
-        the kind this worker runs at once (0: as many as there are slots). The other options are
+        the kind this worker runs at once (0: the number of slots). The other options are
         those of `Options`, such as queue, timeout and max_attempts.
         """
 
@@ -200,17 +201,19 @@ class Mainspring:
         return self._enqueued_one(await self.requests.arun(self._enqueue_call(job)))
 
     def enqueue_many(
-        self, jobs: Sequence[NewJob[R]], *, idempotency_key: str | None = None
+        self, jobs: Iterable[NewJob[R]], *, idempotency_key: str | None = None
     ) -> list[Job[R]]:
         """Enqueues up to 10,000 jobs in one transaction: all of them or none."""
+        jobs = list(jobs)
         if not jobs:
             return []
         call = self._enqueue_many_call(jobs, idempotency_key)
         return self._enqueued_many(self.requests.run(call), len(jobs))
 
     async def aenqueue_many(
-        self, jobs: Sequence[NewJob[R]], *, idempotency_key: str | None = None
+        self, jobs: Iterable[NewJob[R]], *, idempotency_key: str | None = None
     ) -> list[Job[R]]:
+        jobs = list(jobs)
         if not jobs:
             return []
         call = self._enqueue_many_call(jobs, idempotency_key)
@@ -404,7 +407,7 @@ class Mainspring:
         return Worker(self, WorkerOptions(**options))
 
     def work(self, **options: Any) -> None:
-        """Works until SIGTERM or SIGINT, then finishes and gives back what is left."""
+        """Works until SIGTERM or SIGINT, then finishes and returns the remaining jobs."""
         from ._worker import run_until_signal
 
         run_until_signal(self.worker(**options))

@@ -47,7 +47,8 @@ class Done:
             state = b',"session_state":' + attempt.session_state
         self.data = b'{"id":%d,"token":%d,%s%s}' % (attempt.id, attempt.token, ready.data, state)
         self.until = now() + HELD_FOR
-        self.refusals = 0
+        self.alone = False  # sent in a request of its own: a request with it was refused
+        self.replaced = False  # the server refused the handler's outcome; this one is sent instead
 
 
 class Finisher:
@@ -88,7 +89,7 @@ class Finisher:
             time.sleep(0.01)  # a wait for `_changed` could take the thread's notification
 
     def end(self) -> None:
-        """Sends what is left, until the worker's graceful time is over."""
+        """Sends the remaining outcomes, until the worker's graceful time is over."""
         with self._worker.mutex:
             self._end = True
             self._changed.notify()
@@ -141,11 +142,11 @@ class Finisher:
         while self._done and len(batch) < MAX_RESULTS:
             if batch and size + len(self._done[0].data) > MAX_CALL_BYTES:
                 break
-            if batch and self._done[0].refusals:
+            if batch and self._done[0].alone:
                 break
             batch.append(self._done.popleft())
             size += len(batch[-1].data)
-            if batch[-1].refusals:  # alone: others must not suffer for it
+            if batch[-1].alone:  # alone: others must not suffer for it
                 break
         return batch
 
@@ -175,9 +176,9 @@ class Finisher:
                 raise ServerError(f"finish: {len(answers)} answers to {len(batch)} outcomes")
         except MainspringError as error:
             return self._failed(batch, error)
-        again = self._read(batch, answers)
+        again, unread = self._read(batch, answers)
         self._worker.accept(document, now(), before)
-        if any(not done.refusals for done in again):
+        if unread:
             return again, ServerError("finish: an answer that is not one of the server's")
         if self._fails:
             log.info("reporting outcomes again")
@@ -193,14 +194,26 @@ class Finisher:
         if error.status in (400, 409, 413):
             if len(batch) > 1:
                 for done in batch:
-                    done.refusals = max(done.refusals, 1)
+                    done.alone = True
                 return batch, ServerError("finish: refused; sending one by one")
+            # Only the server itself names the outcome: a proxy may answer otherwise next time.
+            if error.field.startswith("results[0]") and not batch[0].replaced:
+                return [self._dead_instead(batch[0], error.message)], None
             self._forget(batch[0], f"refused: {error}")
             return [], None
         late = [done for done in batch if done.until < now()]
         if late:
             worker.link.remove([(done.attempt.id, done.attempt.token) for done in late])
         return batch, error
+
+    def _dead_instead(self, done: Done, why: str) -> Done:
+        """The next attempt would have the same outcome: the job is dead instead of run again."""
+        log.error("the server refuses an outcome; the job is dead: %s", why,
+                  extra={"job": done.attempt.id})
+        done.attempt.session_state = None
+        dead = Done(done.attempt, ready(Dead("outcome_refused", why)))
+        dead.alone = dead.replaced = True
+        return dead
 
     def _forget(self, done: Done, why: str) -> None:
         """The server will never take this outcome. The job runs again when its lease is over."""
@@ -212,9 +225,10 @@ class Finisher:
             extra={"job": done.attempt.id},
         )
 
-    def _read(self, batch: list[Done], answers: list[Any]) -> list[Done]:
-        """Outcomes whose answer is none: they are sent again."""
+    def _read(self, batch: list[Done], answers: list[Any]) -> tuple[list[Done], bool]:
+        """What must be sent again, and whether an answer could not be read."""
         again: list[Done] = []
+        unread = False
         over: list[tuple[int, int]] = []
         for done, answer in zip(batch, answers):
             attempt = done.attempt
@@ -226,21 +240,19 @@ class Finisher:
             elif status in ("stale", "not_found"):
                 self._worker.stats["stale"] += 1
                 log.warning("an outcome came too late: %s", status, extra={"job": attempt.id})
-            elif status == "refused" and not done.refusals:
+            elif status == "refused" and not done.replaced:
                 error = answer.get("error") or {}
                 text = str(error.get("message", "")) if isinstance(error, dict) else ""
-                attempt.session_state = None
-                dead = Done(attempt, ready(Dead("outcome_refused", text)))
-                dead.refusals = 1
-                again.append(dead)
+                again.append(self._dead_instead(done, text))
                 continue
             elif status == "refused":
                 self._forget(done, str(answer.get("error")))
                 continue
             else:
                 again.append(done)
+                unread = True
                 continue
             over.append((attempt.id, attempt.token))
         if over:
             self._worker.link.remove(over)
-        return again
+        return again, unread

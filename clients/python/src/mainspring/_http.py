@@ -1,25 +1,35 @@
-"""A connection for the worker: the standard library only, so that the process that renews leases
-starts in a few milliseconds. One request at a time; not safe for threads."""
+"""A connection for the worker and for calls that block. Not safe for threads.
+
+It needs the standard library only, so that the process that renews leases starts in milliseconds.
+`http.client` reads the answers. Coroutines use httpx: see `_httpx`.
+"""
 
 from __future__ import annotations
 
-import http.client
 import select
 import socket
 import ssl
+from contextlib import contextmanager
+from http.client import HTTPException, HTTPResponse
+from typing import Iterator
 from urllib.parse import urlsplit
 
 from ._server import Server
 from ._wire import Answer, Call, Unanswered, document_of, error_of
 
-MAX_ANSWER = 64 * 1024 * 1024
+MAX_ANSWER = 64 * 1024 * 1024  # http.client limits a head to 100 lines of 64 KiB
+PIECE = 64 * 1024
+
+
+class Closed(Exception):
+    """The connection was closed before its answer began."""
 
 
 class Connection:
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, context: ssl.SSLContext | None = None) -> None:
         self.server = server
+        self.context = context  # None: made with the first connection over TLS
         self._socket: socket.socket | None = None
-        self._context: ssl.SSLContext | None = None
         parts = urlsplit(server.base_url)
         self._host = parts.hostname or "localhost"
         self._port = parts.port or (443 if server.tls else 80)
@@ -41,9 +51,9 @@ class Connection:
         try:
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self.server.tls:
-                if self._context is None:
-                    self._context = self.server.ssl_context()
-                made = self._context.wrap_socket(made, server_hostname=self._host)
+                if self.context is None:
+                    self.context = self.server.ssl_context()
+                made = self.context.wrap_socket(made, server_hostname=self._host)
         except OSError:
             made.close()
             raise
@@ -57,7 +67,7 @@ class Connection:
         try:
             poll = select.poll()  # select() takes no descriptor above 1023
             poll.register(kept, select.POLLIN)
-            closed = bool(poll.poll(0)) and not self.server.tls
+            closed = bool(poll.poll(0)) and not (self.server.tls and _is_open(kept))
         except (OSError, ValueError):
             closed = True
         if closed:
@@ -82,8 +92,31 @@ class Connection:
     def send(self, call: Call) -> Answer:
         """Sends the call. Raises Unanswered if no whole answer comes.
 
-        A kept connection that the server closed before it read the request is replaced once.
+        A kept connection that the server closed before it answered is replaced once, if the call
+        may be sent twice.
         """
+        response = self._begin(call)
+        keep = False
+        try:
+            answer = whole(response)
+            keep = not response.will_close
+        finally:
+            response.close()
+            if not keep:
+                self.close()
+        return answer
+
+    @contextmanager
+    def stream(self, call: Call) -> Iterator[HTTPResponse]:
+        """The head of an answer that does not end. `body` gives what follows, as it comes."""
+        try:
+            with self._begin(call) as response:
+                yield response
+        finally:
+            self.close()
+
+    def _begin(self, call: Call) -> HTTPResponse:
+        """Sends the call and reads the head of its answer."""
         within = self.server.timeout
         if call.answer_within is not None:
             within = min(within, call.answer_within)
@@ -91,19 +124,21 @@ class Connection:
         if kept is not None:
             try:
                 return self._exchange(kept, call, within + call.wait)
-            except _ClosedBeforeAnswer:
+            except Closed as error:
                 self.close()
+                if call.repeat != "yes":
+                    raise Unanswered(str(error), sent=True) from error
         try:
             self._socket = self._open(min(self.server.connect_timeout, within))
         except (OSError, ValueError) as error:
-            raise Unanswered(f"no connection to {self.server.url}: {error}", sent=False) from error
+            raise _unreachable(self.server.url, error) from error
         try:
             return self._exchange(self._socket, call, within + call.wait)
-        except _ClosedBeforeAnswer as error:
+        except Closed as error:
             self.close()
             raise Unanswered(str(error), sent=True) from error
 
-    def _exchange(self, to: socket.socket, call: Call, timeout: float) -> Answer:
+    def _exchange(self, to: socket.socket, call: Call, timeout: float) -> HTTPResponse:
         request = b"%s %s HTTP/1.1\r\n%s" % (
             call.method.encode(),
             call.path.encode(),
@@ -120,29 +155,12 @@ class Connection:
             # Head and body in one piece: in two, the second would wait for an acknowledgement.
             to.sendall(request + b"\r\n" + call.body)
         except OSError as error:
-            raise _ClosedBeforeAnswer(f"sending: {error}") from error
-        response = http.client.HTTPResponse(to, method=call.method)
+            raise Closed(f"sending: {error}") from error
         try:
-            response.begin()
-            body = response.read(MAX_ANSWER + 1)
-            whole = len(body) <= MAX_ANSWER and (not response.length)
-        except http.client.RemoteDisconnected as error:
-            raise _ClosedBeforeAnswer("the server closed the connection") from error
-        except ConnectionResetError as error:
-            raise _ClosedBeforeAnswer(str(error)) from error
-        except (OSError, http.client.HTTPException, ValueError) as error:
+            return head(to, call.method)
+        except BaseException:
             self.close()
-            timed_out = isinstance(error, TimeoutError)
-            text = "no answer in time" if timed_out else f"reading the answer: {error!r}"
-            raise Unanswered(text, sent=True, timed_out=timed_out) from error
-        if not whole:
-            self.close()
-            raise Unanswered("the answer is cut off or too large", sent=True)
-        headers = {name.lower(): value for name, value in response.getheaders()}
-        if response.will_close:
-            self.close()
-        response.close()
-        return Answer(response.status, headers, body)
+            raise
 
     def run(self, call: Call) -> dict[str, object]:
         """The JSON object of the answer; MainspringError if there is none. Repeats nothing."""
@@ -156,7 +174,86 @@ class Connection:
         return document
 
 
-class _ClosedBeforeAnswer(Exception):
-    pass
+def head(source: socket.socket, method: str) -> HTTPResponse:
+    """Reads the head of an answer. The response holds the socket open: close it."""
+    response = HTTPResponse(source, method=method)
+    try:
+        with _reading():
+            try:
+                response.begin()
+                while response.status < 200:  # http.client skips 100, but not 103 Early Hints
+                    response.headers = None  # type: ignore[assignment]
+                    response.begin()
+            except ConnectionResetError as error:  # RemoteDisconnected is one, too
+                raise Closed(str(error)) from error
+            _check(response)
+    except BaseException:
+        response.close()
+        raise
+    return response
 
 
+def _check(response: HTTPResponse) -> None:
+    """Refuses heads that http.client reads as if the body ended with the connection."""
+    headers = response.headers
+    if headers.defects:  # a line without a colon, which ends the headers
+        raise HTTPException(str(headers.defects[0]))
+    if response.length is None and not response.chunked:
+        for name in ("Transfer-Encoding", "Content-Length"):
+            if name in headers:
+                raise HTTPException(f"{name} {headers[name][:40]}")
+
+
+def body(response: HTTPResponse) -> Iterator[bytes]:
+    """The body, as it comes."""
+    with _reading():
+        while piece := response.read1(PIECE):
+            yield piece
+        if response.length:
+            raise HTTPException(f"cut off {response.length} bytes before its end")
+
+
+def whole(response: HTTPResponse) -> Answer:
+    """The answer with its whole body."""
+    pieces, size = [], 0
+    for piece in body(response):
+        pieces.append(piece)
+        size += len(piece)
+        if size > MAX_ANSWER:
+            raise Unanswered(f"the answer is larger than {MAX_ANSWER} bytes", sent=True)
+    headers = {name.lower(): value.strip() for name, value in response.getheaders()}
+    return Answer(response.status, headers, b"".join(pieces))
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    try:
+        yield
+    except HTTPException as error:
+        raise Unanswered(f"the answer is cut off or not HTTP: {error!r}", sent=True) from error
+    except (OSError, ValueError) as error:
+        timed_out = isinstance(error, TimeoutError)
+        text = "no answer in time" if timed_out else f"reading the answer: {error!r}"
+        raise Unanswered(text, sent=True, timed_out=timed_out) from error
+
+
+def _is_open(kept: socket.socket) -> bool:
+    """Whether a TLS connection with bytes to read is open: the bytes may be session tickets."""
+    timeout = kept.gettimeout()
+    try:
+        kept.settimeout(0)
+        kept.recv(1)
+        return False  # its end, or an answer to nothing
+    except (ssl.SSLWantReadError, BlockingIOError):
+        return True
+    except OSError:
+        return False
+    finally:
+        kept.settimeout(timeout)
+
+
+def _unreachable(url: str, error: Exception) -> Unanswered:
+    text = f"no connection to {url}: {error}"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return Unanswered(text, sent=False, final=True)
+    return Unanswered(f"{text}. Is `mainspring serve` running?", sent=False)

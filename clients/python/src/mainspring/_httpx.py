@@ -1,4 +1,5 @@
-"""Requests of the public API through httpx, which is loaded with the first request."""
+"""Requests of the public API. Calls that block use connections of `_http`. Coroutines use httpx,
+which is loaded with the first of them."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import time
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, AsyncIterator, Iterator
 
+from ._http import Connection, body, whole
 from ._server import Server
 from ._wire import Answer, Call, Repeats, Unanswered, document_of, error_of
 from .errors import MainspringError
@@ -17,6 +19,7 @@ from .errors import MainspringError
 if TYPE_CHECKING:
     import httpx
 
+MAX_IDLE = 64  # connections kept for the next calls
 _UNSENT = ("ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol")
 
 
@@ -38,7 +41,8 @@ class Requests:
     def __init__(self, server: Server) -> None:
         self.server = server
         self._mutex = threading.Lock()
-        self._client: httpx.Client | None = None
+        self._idle: list[Connection] = []
+        self._context: ssl.SSLContext | None = None  # of the first connection, for all others
         self._async: dict[int, tuple[asyncio.AbstractEventLoop, httpx.AsyncClient]] = {}
         self._pid = os.getpid()
 
@@ -57,7 +61,7 @@ class Requests:
 
         options: dict[str, Any] = {
             "trust_env": False,
-            "limits": httpx.Limits(max_connections=None, max_keepalive_connections=64),
+            "limits": httpx.Limits(max_connections=None, max_keepalive_connections=MAX_IDLE),
         }
         if self.server.tls:
             options["verify"] = self.server.ssl_context()
@@ -70,18 +74,8 @@ class Requests:
         if self._pid != os.getpid():
             self._pid = os.getpid()
             self._mutex = threading.Lock()
-            self._client = None
+            self._idle = []
             self._async = {}
-
-    def client(self) -> httpx.Client:
-        self._after_fork()
-        with self._mutex:
-            if self._client is None:
-                import httpx
-
-                transport = httpx.HTTPTransport(**self._transport_options())
-                self._client = httpx.Client(**self._options(transport))
-            return self._client
 
     def async_client(self) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()
@@ -118,13 +112,23 @@ class Requests:
         }
 
     def once(self, call: Call) -> Answer:
-        import httpx
-
+        self._after_fork()
+        with self._mutex:
+            connection = (
+                self._idle.pop() if self._idle else Connection(self.server, self._context)
+            )
+        kept = False
         try:
-            response = self.client().request(**self._arguments(call))
-        except (httpx.TransportError, OSError) as error:
-            raise _unanswered(error) from error
-        return Answer(response.status_code, response.headers, response.content)
+            answer = connection.send(call)
+            self._context = connection.context
+            with self._mutex:
+                kept = len(self._idle) < MAX_IDLE
+                if kept:
+                    self._idle.append(connection)
+        finally:
+            if not kept:  # also after an interrupt: the next answer would be that of this call
+                connection.close()
+        return answer
 
     async def aonce(self, call: Call) -> Answer:
         import httpx
@@ -167,18 +171,13 @@ class Requests:
     @contextmanager
     def stream(self, call: Call) -> Iterator[Iterator[str]]:
         """The lines of an answer that does not end."""
-        import httpx
-
-        arguments = self._arguments(call)
         try:
-            with self.client().stream(**arguments) as response:
-                if response.status_code != 200:
-                    raise error_of(
-                        Answer(response.status_code, response.headers, response.read())
-                    )
-                yield _lines(response.iter_bytes())
-        except (httpx.TransportError, OSError) as error:
-            raise _unanswered(error).error() from error
+            with Connection(self.server, self._context).stream(call) as response:
+                if response.status != 200:
+                    raise error_of(whole(response))
+                yield _lines(body(response))
+        except Unanswered as unanswered:
+            raise unanswered.error() from unanswered
 
     @asynccontextmanager
     async def astream(self, call: Call) -> AsyncIterator[AsyncIterator[str]]:
@@ -196,9 +195,9 @@ class Requests:
 
     def close(self) -> None:
         with self._mutex:
-            client, self._client = self._client, None
-        if client is not None:
-            client.close()
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
 
     async def aclose(self) -> None:
         self.close()

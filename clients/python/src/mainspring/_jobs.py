@@ -325,6 +325,11 @@ def encoded(jobs: Sequence[NewJob[Any]]) -> list[dict[str, Any]]:
     out = []
     for i, job in enumerate(jobs):
         where = "args" if len(jobs) == 1 else f"jobs[{i}].args"
+        if not isinstance(job, NewJob):
+            name = "job" if len(jobs) == 1 else f"jobs[{i}]"
+            raise InvalidArgument(
+                f"{name} {job!r:.80}: must be a new job, such as greet.new(…)", field=name
+            )
         encode(job.args, where, MAX_PAYLOAD)
         out.append(job.fields())
     return out

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ._attempt import Attempt, limit_text
 from ._context import Context
 from .errors import Interrupted, MainspringError, ServerError
-from .outcomes import Ready, Snooze, ready
+from .outcomes import Ready, Retry, Snooze, ready, text
 
 if TYPE_CHECKING:
     from ._run import LocalPort
@@ -114,6 +114,19 @@ class PipePort:
         self._ask("remember", name, data)
 
 
+def without_values(result: Ready) -> Ready:
+    """The same outcome for another process.
+
+    Its JSON is made. The handler's values may be JSON and yet not fit through a pipe, such as a
+    `defaultdict` with a lambda.
+    """
+    outcome = result.outcome
+    if isinstance(outcome, Retry):  # the worker may add to its text
+        kept = Retry(text(outcome.error), outcome.after, outcome.open_breaker_for)
+        return Ready(kept, result.data)
+    return Ready(type(outcome)(), result.data)
+
+
 def child_main(pipe: Any, modules: list[str], kinds: dict[str, str]) -> None:
     """The child: imports the modules that define the handlers, then runs job after job."""
     from ._jobs import definitions
@@ -132,7 +145,7 @@ def child_main(pipe: Any, modules: list[str], kinds: dict[str, str]) -> None:
     while (job := port.next_job()) is not None:
         definition = definitions[kinds[job["kind"]]]
         result = run_sync(definition, Context(job, port))
-        port.send("done", result)
+        port.send("done", result if isinstance(result, str) else without_values(result))
 
 
 class Pool:

@@ -21,7 +21,7 @@ _START = "import sys; sys.path.insert(0, sys.argv[1]); from mainspring._renewer 
 
 
 class RenewalLink:
-    """Keeps a renewing process alive and tells it which leases there are.
+    """Keeps a renewing process alive and sends it the list of leases.
 
     If no process can be started, a thread renews instead.
     """

@@ -1,8 +1,8 @@
 """Renews leases, by default in a process of its own.
 
 A handler in C code can hold the interpreter's lock for minutes: no thread of that process runs
-then, and no lease would be renewed. This process shares no lock with handlers. It is told on
-standard input which leases there are, and answers on standard output, one JSON object a line. It
+then, and no lease would be renewed. This process shares no lock with handlers. It reads the
+list of leases from standard input, and answers on standard output, one JSON object a line. It
 ends when its parent does, so that the leases of a dead worker run out.
 """
 

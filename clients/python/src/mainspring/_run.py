@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import inspect
 import logging
 import os
@@ -114,13 +115,22 @@ def outcome_of(value: Any) -> Ready:
 def raised(job: dict[str, Any], error: BaseException) -> str:
     """The text of an exception of a handler; logs it with its stack."""
     if isinstance(error, Interrupted):
-        return str(error) or error.reason
+        return text_of(error) or error.reason
     extra = {name: job.get(name) for name in ("queue", "kind", "attempt")}
-    log.error("a handler raised an exception; the attempt failed",
-              extra={"job": job["id"], **extra}, exc_info=error)
+    with contextlib.suppress(Exception):  # a logging filter is code of the user
+        log.error("a handler raised an exception; the attempt failed",
+                  extra={"job": job["id"], **extra}, exc_info=error)
     last = traceback.extract_tb(error.__traceback__)[-1:]
     where = f" ({os.path.basename(last[0].filename)}:{last[0].lineno})" if last else ""
-    return f"{type(error).__name__}: {error}{where}"
+    return f"{type(error).__name__}: {text_of(error)}{where}"
+
+
+def text_of(error: BaseException) -> str:
+    """The message of an exception. Its `__str__` is code of the user and may raise, too."""
+    try:
+        return str(error)
+    except BaseException as second:
+        return f"(its __str__ raised {type(second).__name__})"
 
 
 def run_sync(definition: Any, context: Context) -> Ready | str:
@@ -168,10 +178,14 @@ def slot(worker: Worker) -> None:
         if attempt is None:
             break
         port = LocalPort(worker, attempt)
-        if process is not None:
-            result = process.run(attempt, port)
-        else:
-            result = run_sync(attempt.definition, Context(attempt.job, port))
+        result: Ready | str
+        try:
+            if process is not None:
+                result = process.run(attempt, port)
+            else:
+                result = run_sync(attempt.definition, Context(attempt.job, port))
+        except BaseException as error:  # of the worker's own code; the slot must not end
+            result = f"{type(error).__name__}: {text_of(error)}"
         settle(worker, attempt, result)
     if process is not None:
         process.end()

@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 from . import _run
 from ._attempt import Attempt
@@ -49,6 +49,7 @@ LOOK = 1.0
 START_RENEWER = 5.0
 STANDSTILL = 0.25  # the watcher should have looked this long ago
 CATCH_UP = 1.0
+QUIET_LOOK = 5.0  # how often a quiet worker asks whether it may claim again
 
 
 @dataclass
@@ -62,7 +63,7 @@ class WorkerOptions:
     lease: Duration = "30s"
     graceful_stop: Duration = "25s"
     claim_wait: Duration = "20s"
-    claim_ahead: int | None = None  # jobs beyond idle slots; None: as many as short handlers need
+    claim_ahead: int | None = None  # jobs beyond idle slots; None: measured for short handlers
     renewals: str = "process"  # or "thread"
     kinds: Sequence[str] | None = None  # None: those with a handler
     version: str = ""  # of your program, up to 100 bytes; `mainspring workers` shows it
@@ -75,7 +76,8 @@ class WorkerOptions:
         self.graceful_seconds = seconds(self.graceful_stop, "graceful_stop")
         self.wait_seconds = seconds(self.claim_wait, "claim_wait")
         for name, good, rule in (
-            ("slots", 1 <= self.slots <= MAX_SLOTS, f"must be 1 to {MAX_SLOTS}"),
+            ("slots", isinstance(self.slots, int) and 1 <= self.slots <= MAX_SLOTS,
+             f"must be a whole number from 1 to {MAX_SLOTS}"),
             ("lease", 1 <= self.lease_seconds <= 43200, "must be 1s to 12h"),
             ("claim_wait", self.wait_seconds <= 60, "must be 0s to 60s"),
             ("version", fits(self.version, MAX_FACT), f"must have at most {MAX_FACT} bytes, "
@@ -223,7 +225,7 @@ class Worker:
         self._threads.append(thread)
 
     def request_stop(self) -> None:
-        """Claims nothing more. Handlers may go on for four fifths of the graceful time."""
+        """Claims nothing more. Handlers may run for four fifths of the graceful time."""
         with self.mutex:
             if self.stopping:
                 return
@@ -340,14 +342,21 @@ class Worker:
         while True:
             with self.mutex:
                 most, kinds = self.room()
-                while not self.stopping and (most <= 0 or self.finisher.busy):
+                while not self.stopping and not self.quiet and (most <= 0 or self.finisher.busy):
                     self.claimer_changed.wait()
                     most, kinds = self.room()
+                quiet = self.quiet
+                if quiet:
+                    self._sleep(QUIET_LOOK, lambda: not self.quiet)
                 if self.stopping:
                     break
-                self.parked = True
-                self._parked_kinds = set(kinds)
-                self._claim_number += 1
+                if not quiet:
+                    self.parked = True
+                    self._parked_kinds = set(kinds)
+                    self._claim_number += 1
+            if quiet:
+                self._ask_if_quiet()
+                continue
             pause = self._claim_once(most, kinds, pauses)
             with self.mutex:
                 self.parked = False
@@ -355,10 +364,20 @@ class Worker:
                     self._sleep(pause)
         self._claims.close()
 
-    def _sleep(self, pause: float) -> None:
+    def _sleep(self, pause: float, early: Callable[[], bool] = lambda: False) -> None:
         until = time.monotonic() + pause
-        while not self.stopping and (left := until - time.monotonic()) > 0:
+        while not self.stopping and not early() and (left := until - time.monotonic()) > 0:
             self.claimer_changed.wait(left)
+
+    def _ask_if_quiet(self) -> None:
+        """A renewal of no leases says whether this worker may claim again."""
+        body = encode({"worker": self.incarnation, "leases": []})
+        try:
+            document = self._claims.run(Call("POST", "/v1/renew", body, answer_within=QUIET_LOOK))
+        except MainspringError:
+            return
+        with self.mutex:
+            self._obey(document.get("quiet") is True, document.get("terminate") is True)
 
     def _claim_once(self, most: int, kinds: list[str], pauses: Pauses) -> float:
         """One claim that waits. Returns how long to pause before the next."""
@@ -388,7 +407,7 @@ class Worker:
         self.accept(document, after, before)
         asked_again = self._ending_claim == self._claim_number
         early = after - before < wait / 10 and not asked_again
-        if not jobs and not document.get("cancel") and early:
+        if not jobs and not document.get("cancel") and not document.get("quiet") and early:
             return pauses.next()  # a server that does not let claims wait
         pauses.reset()
         return 0.0
@@ -413,6 +432,8 @@ class Worker:
             for attempt in admitted:
                 self.ready.append(attempt)
             self._cancel_wanted(document.get("cancel"))
+            if document.get("quiet") is True:  # only a renewal ends it
+                self._obey(True, document.get("terminate") is True)
             self.dispatch()
 
     def _attempt(self, job: Any) -> Attempt | None:
@@ -577,10 +598,22 @@ class Worker:
                 if attempt is not None and attempt.token == token:
                     self._lose(attempt, "the server gave it away")
             self._cancel_wanted(answer["cancel"])
-            if answer["quiet"]:
-                self.quiet = True
-            if answer["terminate"]:
-                self.terminate.set()
+            self._obey(answer["quiet"], answer["terminate"])
+
+    def _obey(self, quiet: bool, terminate: bool) -> None:
+        """What an operator asked for, as an answer of the server says it. Needs the mutex."""
+        if self.stopping:
+            return
+        if quiet != self.quiet:
+            self.quiet = quiet
+            log.info("quiet: claiming no more jobs until resumed" if quiet else "claiming again")
+            self.claimer_changed.notify_all()
+            if quiet and self.parked:  # a claim at another node of the server could still get jobs
+                threading.Thread(target=self._end_claims, daemon=True).start()
+        if terminate and not self.terminate.is_set():
+            log.info("stopping: an operator asked for it")
+            self.terminate.set()
+            threading.Thread(target=self.request_stop, daemon=True).start()
 
     def _lose(self, attempt: Attempt, why: str) -> None:
         if attempt.lost:

@@ -231,6 +231,8 @@ class _ClaimResponse(TypedDict):
 
 class ClaimResponse(_ClaimResponse, total=False):
     cancel: List[int]
+    quiet: bool
+    terminate: bool
 
 
 class _OutcomeFields(TypedDict):
@@ -285,6 +287,8 @@ class _FinishResponse(TypedDict):
 class FinishResponse(_FinishResponse, total=False):
     jobs: List["ClaimedJob"]
     cancel: List[int]
+    quiet: bool
+    terminate: bool
 
 
 class _SessionGrant(TypedDict):
@@ -306,6 +310,8 @@ class _AcceptResponse(TypedDict):
 
 class AcceptResponse(_AcceptResponse, total=False):
     cancel: List[int]
+    quiet: bool
+    terminate: bool
 
 
 class _Session(TypedDict):
@@ -317,7 +323,7 @@ class _Session(TypedDict):
 
 
 class Session(_Session, total=False):
-    turn: int
+    head: int
     stopped_by: int
     worker: str
     token: int
@@ -733,6 +739,7 @@ class QueueLimits(TypedDict, total=False):
     breaker: Union[str, None]
     quarantine_after: Union[int, None]
     costs: Union[Dict[str, int], None]
+    searchable: Union[List[str], None]
 
 
 class _Why(TypedDict):
@@ -745,7 +752,7 @@ class _Why(TypedDict):
         "deferred",
         "time",
         "earlier_run",
-        "session_turn",
+        "session_head",
         "session_stopped",
         "session_held",
         "queue_paused",

@@ -6,7 +6,7 @@ from typing import Any, Mapping
 
 
 class MainspringError(Exception):
-    """A call failed. `maybe_done` says whether the server may have done it all the same."""
+    """A call failed. `maybe_done` says whether the server may still have done it."""
 
     code = "internal"
 

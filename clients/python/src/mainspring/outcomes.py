@@ -83,24 +83,24 @@ def fields(outcome: Outcome) -> dict[str, Any]:
     if isinstance(outcome, (Retry, Snooze)):
         out = {"outcome": "retry" if isinstance(outcome, Retry) else "snooze"}
         if isinstance(outcome, Retry):
-            out["error"] = _text(outcome.error)
+            out["error"] = text(outcome.error)
         if outcome.after is not None:
             out["after"] = duration(outcome.after, "after")
         if outcome.open_breaker_for is not None:
             out["open_breaker_for"] = _breaker(outcome.open_breaker_for)
         return out
     if isinstance(outcome, Defer):
-        return {"outcome": "defer", "reason": _text(outcome.reason)}
+        return {"outcome": "defer", "reason": text(outcome.reason)}
     if isinstance(outcome, Cancel):
-        return {"outcome": "cancel", "reason": _text(outcome.reason)}
+        return {"outcome": "cancel", "reason": text(outcome.reason)}
     return {
         "outcome": "dead",
-        "reason": _text(outcome.reason),
-        "description": _text(outcome.description),
+        "reason": text(outcome.reason),
+        "description": text(outcome.description),
     }
 
 
-def _text(value: object) -> str:
+def text(value: object) -> str:
     """Text for people: it must never make an outcome fail."""
     return str(value).encode("utf-8", "replace").decode()[:16384].replace("\0", "�")
 

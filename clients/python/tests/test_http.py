@@ -1,0 +1,242 @@
+"""Responses of servers, proxies and broken networks."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import Callable, Iterator
+
+import pytest
+
+from mainspring import AnswerTimeout, Mainspring, MainspringError, Unavailable
+from mainspring._http import Closed, Connection, head, whole
+from mainspring._wire import Answer, Call, Unanswered
+
+OK = b"HTTP/1.1 200 OK\r\n"
+
+
+def read(data: bytes, step: int = 0) -> tuple[Answer, bool]:
+    """Reads an answer that comes in pieces of `step` bytes, then the end of the connection."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        pieces = [data[i : i + step] for i in range(0, len(data), step)] if step else [data]
+
+        def send() -> None:
+            for piece in pieces:
+                theirs.sendall(piece)
+            theirs.shutdown(socket.SHUT_WR)
+
+        thread = threading.Thread(target=send)
+        thread.start()
+        ours.settimeout(10)
+        try:
+            with head(ours, "GET") as response:
+                return whole(response), not response.will_close
+        finally:
+            thread.join()
+
+
+@pytest.mark.parametrize("step", [0, 1, 7])
+@pytest.mark.parametrize(
+    "data, status, body, keep",
+    [
+        (OK + b"Content-Length: 5\r\n\r\nhello", 200, b"hello", True),
+        (OK + b"content-length:0\r\n\r\n", 200, b"", True),
+        (b"HTTP/1.1 404\r\nContent-Length: 2\r\n\r\n{}", 404, b"{}", True),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", 204, b"", True),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" + OK + b"Content-Length: 1\r\n\r\nx", 200, b"x", True),
+        (b"HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n" * 2 + OK + b"Content-Length: 1\r\n\r\nx",
+         200, b"x", True),
+        (OK + b"Connection: Close\r\nContent-Length: 1\r\n\r\nx", 200, b"x", False),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx", 200, b"x", False),
+        (b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 1\r\n\r\nx", 200, b"x",
+         True),
+        (OK + b"\r\nuntil the end", 200, b"until the end", False),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\n\r\n",
+         200, b"abc0123456789", True),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nTrailer: a\r\n\r\n", 200, b"x",
+         True),
+    ],
+)  # fmt: skip
+def test_an_answer_is_read_however_it_comes(
+    data: bytes, status: int, body: bytes, keep: bool, step: int
+) -> None:
+    answer, kept = read(data, step)
+    assert (answer.status, answer.body, kept) == (status, body, keep)
+
+
+def test_an_answer_may_be_large() -> None:
+    size = 300_000
+    answer, keep = read(OK + b"Content-Length: %d\r\n\r\n%s" % (size, b"x" * size))
+    assert (len(answer.body), keep) == (size, True)
+
+
+def test_header_names_are_in_lower_case() -> None:
+    answer, _ = read(OK + b"RETRY-After:  7 \r\nX-Odd: \xe9\r\nContent-Length: 0\r\n\r\n")
+    assert answer.headers == {"retry-after": "7", "x-odd": "\xe9", "content-length": "0"}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"HTTP/1.1 2",
+        OK + b"Content-Len",
+        OK + b"Content-Length: 5\r\n",
+        OK + b"Content-Length: 5\r\n\r\nhell",
+        OK + b"Content-Length: 5\r\n\r\n",
+        OK + b"Content-Length: -1\r\n\r\n",
+        OK + b"Content-Length: \xb2\r\n\r\n",
+        OK + b"no colon\r\n\r\n",
+        b"SSH-2.0-OpenSSH\r\n\r\n",
+        b"HTTP/1.1 abc\r\n\r\n",
+        b"HTTP/1.1 2000\r\n\r\n",
+        OK + b"X: " + b"x" * 100_000 + b"\r\n\r\n",
+        OK + b"X: x\r\n" * 200 + b"\r\n",
+        OK + b"Transfer-Encoding: gzip\r\n\r\n",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nab",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n0\r\n\r\n",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n-3\r\nabc\r\n0\r\n\r\n",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n-1\r\nabc\r\n0\r\n\r\n",
+    ],
+)
+def test_an_answer_that_is_cut_off_or_not_http_is_refused(data: bytes) -> None:
+    with pytest.raises(Unanswered, match="cut off or not HTTP"):
+        read(data)
+
+
+def test_an_answer_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mainspring._http.MAX_ANSWER", 10)
+    chunked = b"Transfer-Encoding: chunked\r\n\r\nb\r\n"
+    for headers in (b"Content-Length: 11\r\n\r\n", chunked, b"\r\n"):
+        with pytest.raises(Unanswered, match="larger than 10 bytes"):
+            read(OK + headers + b"x" * 11)
+
+
+def test_the_end_of_an_idle_connection_is_known() -> None:
+    with pytest.raises(Closed):
+        read(b"")
+
+
+Serve = Callable[..., tuple[str, list[bytes]]]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Starts a server that sends one answer for each request, and closes where the answer is empty.
+    Returns its URL and the requests so far."""
+    listeners: list[socket.socket] = []
+
+    def start(*answers: bytes) -> tuple[str, list[bytes]]:
+        listener = socket.create_server(("127.0.0.1", 0))
+        listeners.append(listener)
+        requests: list[bytes] = []
+        left = list(answers)
+
+        def run() -> None:
+            while left:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                with connection:
+                    while left and (request := connection.recv(65536)):
+                        requests.append(request)
+                        answer = left.pop(0)
+                        if not answer:
+                            break
+                        connection.sendall(answer)
+
+        threading.Thread(target=run, daemon=True).start()
+        return f"http://127.0.0.1:{listener.getsockname()[1]}", requests
+
+    yield start
+    for listener in listeners:
+        listener.close()
+
+
+GOOD = OK + b"Content-Length: 2\r\n\r\n{}"
+
+
+def test_bytes_after_an_answer_are_not_the_next_answer(serve: Serve) -> None:
+    other = OK + b'Content-Length: 7\r\n\r\n{"a":1}'
+    url, _ = serve(GOOD + other, GOOD)
+    with Mainspring(url, token="", retry_for="0s") as ms:
+        for _ in range(2):
+            assert ms.request("GET", "/v1/queues", repeat=True) == {}
+
+
+def test_a_call_that_may_be_sent_twice_is_sent_again_on_a_new_connection(serve: Serve) -> None:
+    url, requests = serve(GOOD, b"", GOOD)
+    with Mainspring(url, token="", retry_for="0s") as ms:
+        for _ in range(2):
+            assert ms.request("GET", "/v1/queues", repeat=True) == {}
+    assert len(requests) == 3
+
+
+def test_a_call_that_may_not_be_sent_twice_fails_when_its_connection_ends(serve: Serve) -> None:
+    url, requests = serve(GOOD, b"", GOOD)
+    with Mainspring(url, token="") as ms:
+        assert ms.request("POST", "/v1/x") == {}
+        with pytest.raises(Unavailable) as raised:
+            ms.request("POST", "/v1/x")
+        assert raised.value.maybe_done
+    assert len(requests) == 2
+
+
+def test_threads_have_connections_of_their_own(serve: Serve) -> None:
+    slow = threading.Event()
+    listener = socket.create_server(("127.0.0.1", 0))
+    with listener:
+
+        def answer(connection: socket.socket) -> None:
+            with connection:
+                while request := connection.recv(65536):
+                    if b"/slow" in request:
+                        slow.wait(10)
+                    name = request.split(b" ")[1]
+                    body = b'{"path":"%s"}' % name
+                    connection.sendall(OK + b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+
+        def run() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+        threading.Thread(target=run, daemon=True).start()
+        with Mainspring(f"http://127.0.0.1:{listener.getsockname()[1]}", token="") as ms:
+            found: list[str] = []
+            waiting = threading.Thread(
+                target=lambda: found.append(ms.request("GET", "/slow")["path"])
+            )
+            waiting.start()
+            for i in range(20):
+                assert ms.request("GET", f"/{i}")["path"] == f"/{i}"
+            slow.set()
+            waiting.join(10)
+            assert found == ["/slow"]
+
+
+def test_a_time_out_closes_the_connection_and_the_late_answer_is_not_read() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    with listener:
+        connection = Connection(Mainspring(f"http://127.0.0.1:{listener.getsockname()[1]}").server)
+        accepted: list[socket.socket] = []
+        threading.Thread(target=lambda: accepted.append(listener.accept()[0]), daemon=True).start()
+        with pytest.raises(MainspringError) as raised:
+            connection.run(Call("GET", "/late", answer_within=0.05))
+        assert isinstance(raised.value, AnswerTimeout)
+        assert connection._socket is None
+
+
+def test_no_connection_says_what_to_do() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    with Mainspring(url, token="", retry_for="0s") as ms:
+        with pytest.raises(Unavailable, match="Is `mainspring serve` running") as raised:
+            ms.request("GET", "/v1/queues")
+    assert not raised.value.maybe_done
