@@ -143,7 +143,7 @@ export class Attempt {
   row: { index: number; generation: number } | undefined;
   slots = 1;
   started = false;
-  /** Why the handler was told to stop; the first reason stays. */
+  /** Why the handler was asked to stop; the first reason stays. */
   stopReason: Error | undefined;
   /** The lease is gone: nothing of the attempt counts any more. */
   lost = false;
@@ -276,8 +276,8 @@ export class Attempt {
   }
 }
 
-// A promise without a handler must not end the process when it fails: the signal tells the
-// handler.
+// A promise without a handler must not end the process when it fails: the signal notifies
+// the handler.
 function quiet<T>(promise: Promise<T>): Promise<T> {
   promise.catch(() => undefined);
   return promise;

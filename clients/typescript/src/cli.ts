@@ -32,7 +32,7 @@ units and containers run node_modules/.bin/mainspring, not npx, which does not w
   --help            print this
   --version         print the version
 
-The access token comes from MAINSPRING_ACCESS_TOKEN.
+The access token comes from MAINSPRING_ACCESS_TOKEN. Exit code 77: the server refuses it.
 `;
 
 const OPTIONS = {
@@ -51,6 +51,7 @@ const SOURCE = /\.([mc]?[jt]sx?|json)$/;
 const SKIPPED = /^(node_modules|\..*)$/;
 const MAX_WATCHED = 20_000;
 const LOOK_MS = 300;
+const EXIT_REFUSED = 77; // EX_NOPERM, as the worker of the program mainspring
 
 function fail(message: string): never {
   process.stderr.write(`mainspring: ${message}\n`);
@@ -113,7 +114,13 @@ async function work(file: string, values: Values): Promise<void> {
   const end = new AbortController();
   stopWithNpm(() => end.abort());
   const running = { giveBack: true, signal: end.signal };
-  await Promise.all([...workers].map((worker) => worker.run(running)));
+  try {
+    await Promise.all([...workers].map((worker) => worker.run(running)));
+  } catch (error) {
+    if (!(error instanceof MainspringError)) throw error;
+    process.stderr.write(`mainspring: ${error.message}\n`);
+    process.exit(EXIT_REFUSED);
+  }
   process.exit(0);
 }
 
@@ -125,7 +132,7 @@ function loadTypeScript(): void {
   nodeModule.register(new URL("./ts_hooks.js", import.meta.url), { data: { native } });
 }
 
-// npm and npx do not pass SIGTERM on to the program that they run: they end, and leave it behind.
+// npm and npx do not pass SIGTERM on to the program that they run: they end, and it keeps running.
 function stopWithNpm(stop: () => void): void {
   const parent = process.ppid;
   const byNpm = ["npm_command", "npm_execpath", "npm_lifecycle_event"].some(
@@ -141,7 +148,7 @@ function stopWithNpm(stop: () => void): void {
   timer.unref();
 }
 
-// A typing error in --queue would wait for ever.
+// Warns of a mistyped --queue, which would wait forever.
 async function warnOfUnused(client: Mainspring, queues: string[]): Promise<void> {
   for (const queue of queues) {
     const path = `/v1/queues/${encodeURIComponent(queue)}`;

@@ -67,6 +67,7 @@ export interface JobFilter {
 }
 
 const MAX_JOBS = 10_000;
+const VISIBLE = /^[\x20-\x7e]+$/; // what a header can carry; the server says the exact rule
 
 export class Mainspring {
   readonly schedules: Schedules;
@@ -115,24 +116,20 @@ export class Mainspring {
   /** Makes up to 10,000 jobs in one transaction: all or none. */
   async enqueueMany<In, R>(
     job: JobDefinition<In, unknown, R>,
-    args: readonly NoInfer<In>[],
+    args: Iterable<NoInfer<In>>,
     options?: EnqueueCall,
   ): Promise<JobHandle<R>[]>;
-  async enqueueMany(jobs: readonly NewJob[], options?: EnqueueCall): Promise<JobHandle<unknown>[]>;
+  async enqueueMany(jobs: Iterable<NewJob>, options?: EnqueueCall): Promise<JobHandle<unknown>[]>;
   async enqueueMany(
-    first: JobDefinition | readonly NewJob[],
-    second?: readonly unknown[] | EnqueueCall,
+    first: JobDefinition | Iterable<NewJob>,
+    second?: Iterable<unknown> | EnqueueCall,
     third?: EnqueueCall,
   ): Promise<JobHandle<unknown>[]> {
-    const many = Array.isArray(first) as boolean;
+    const many = Symbol.iterator in first;
     const options = (many ? (second as EnqueueCall) : third) ?? {};
     const jobs = many
-      ? (first as readonly NewJob[])
-      : (second as readonly unknown[]).map((args): NewJob => ({
-          job: first as JobDefinition,
-          args,
-          options,
-        }));
+      ? Array.from(first)
+      : Array.from(second as Iterable<unknown>, (args): NewJob => ({ job: first, args, options }));
     if (jobs.length === 0) return [];
     if (jobs.length > MAX_JOBS) {
       throw makeError("too_large", `jobs: ${jobs.length}: must be at most ${MAX_JOBS}`, {
@@ -140,7 +137,7 @@ export class Mainspring {
       });
     }
     const all: string[] = [];
-    for (const job of jobs) all.push(await this.prepare(job));
+    for (const [i, job] of jobs.entries()) all.push(await this.prepare(job, `jobs[${i}].args`));
     const body = `{"jobs":[${all.join(",")}]${fenceOf(options)}}`;
     const answer = await this.core.callText(postJobs(options), body);
     const made = answer["jobs"];
@@ -172,7 +169,7 @@ export class Mainspring {
     return new Worker(this.core, options);
   }
 
-  /** What becomes of jobs and queues, until the loop is left or `signal` is aborted. */
+  /** Streams job and queue events until the loop is left or `signal` is aborted. */
   events(filter: EventFilter = {}): AsyncGenerator<JobEvent, void, undefined> {
     return events(this.core, filter);
   }
@@ -224,14 +221,15 @@ export class Mainspring {
     this.close();
   }
 
-  private async prepare({ job, args, options = {} }: NewJob): Promise<string> {
+  private async prepare({ job, args, options = {} }: NewJob, where = "args"): Promise<string> {
     const definition = definitionOf(job);
-    await check(definition.args, args, `args of ${definition.kind}`);
+    await check(definition.args, args, `${where} of ${definition.kind}`);
     const headers = { ...traceHeaders(), ...definition.options.headers, ...options.headers };
     return jobJson(
       definition,
       args,
       Object.keys(headers).length === 0 ? options : { ...options, headers },
+      where,
     );
   }
 
@@ -245,6 +243,10 @@ export class Mainspring {
 
 function postJobs(options: EnqueueCall): Call {
   const idempotencyKey = options.idempotencyKey ?? `auto-${randomName()}`;
+  if (!VISIBLE.test(idempotencyKey)) {
+    const text = `idempotencyKey ${JSON.stringify(idempotencyKey)}: must be visible ASCII`;
+    throw makeError("invalid_argument", text, { field: "idempotencyKey" });
+  }
   return { method: "POST", path: "/v1/jobs", idempotencyKey, signal: options.signal };
 }
 

@@ -5,7 +5,7 @@ import { formatJson } from "./json.js";
 import type { Outcome } from "./outcomes.js";
 import { type StandardSchema, type } from "./schema.js";
 
-/** What becomes of a job's end, message or progress: a job of `kind` in `queue`. */
+/** A job of `kind` in `queue`, created by a job's end, message or progress. */
 export interface FollowUp {
   queue: string;
   kind: string;
@@ -43,10 +43,10 @@ export interface JobOptions {
 
 export interface UniqueKey {
   key: string;
-  /** Also for so long after the first job was enqueued. */
+  /** Also for this long after the first job was enqueued. */
   for?: Duration;
   /**
-   * What becomes of the job that has the key: stays, gets the new arguments, or also the new time.
+   * What happens to the job with the key: keep it, replace its arguments, or change its time.
    */
   onConflict?: "keep" | "replace" | "postpone";
 }
@@ -142,12 +142,17 @@ export function definitionOf(job: JobDefinition | string): JobDefinition {
 const MAX_ARGS_BYTES = 1 << 20;
 
 /** The text of a job as `POST /v1/jobs` takes it. @internal */
-export function jobJson(definition: JobDefinition, args: unknown, options: EnqueueOptions): string {
-  const json = asArgument("args", () => formatJson(args === undefined ? {} : args, "args"));
+export function jobJson(
+  definition: JobDefinition,
+  args: unknown,
+  options: EnqueueOptions,
+  where = "args",
+): string {
+  const json = asArgument(where, () => formatJson(args === undefined ? {} : args, where));
   const bytes = json.length > MAX_ARGS_BYTES / 4 ? Buffer.byteLength(json) : 0;
   if (bytes > MAX_ARGS_BYTES) {
-    throw makeError("too_large", `args have ${bytes} bytes: must be at most ${MAX_ARGS_BYTES}`, {
-      field: "args",
+    throw makeError("too_large", `${where}: ${bytes} bytes, must be at most ${MAX_ARGS_BYTES}`, {
+      field: where,
     });
   }
   const { args: _, ...rest } = wireJob(definition, undefined, options);

@@ -21,7 +21,8 @@ export interface FinisherHost {
   stopSignal: AbortSignal;
   /** The claim that goes with a finish; undefined: none. */
   nextClaim(): Record<string, unknown> | undefined;
-  accept(jobs: unknown, cancel: unknown): void;
+  /** Jobs and words that came with the results. */
+  accept(answer: Record<string, unknown>): void;
   changed(): void;
 }
 
@@ -95,6 +96,12 @@ export class Finisher {
             for (const one of batch) await this.sendUntilAnswered([one], undefined);
             return;
           }
+          const [only] = batch;
+          // Only the server itself names the outcome: a proxy may answer otherwise next time.
+          if (only !== undefined && error.field?.startsWith("results[0]")) {
+            this.refusedPart(only, error.message);
+            return;
+          }
           this.host.stats.refused += 1;
           this.host.core.log.error(
             "the server refuses an outcome; the job will be run again",
@@ -123,7 +130,7 @@ export class Finisher {
   // The outcomes are taken: what is wrong with the jobs must not send them again.
   private acceptCarried(answer: Record<string, unknown>): void {
     try {
-      this.host.accept(answer["jobs"] ?? [], answer["cancel"]);
+      this.host.accept({ ...answer, jobs: answer["jobs"] ?? [] });
     } catch (error) {
       this.host.core.log.error("the claim of a finish has a bad answer", { error: String(error) });
     }
@@ -180,7 +187,7 @@ export class Finisher {
     });
   }
 
-  // A payload is over its limit, and will be next time: the job is dead instead of run for ever.
+  // The next attempt would have the same outcome: the job is dead instead of run again.
   private refusedPart(sent: Done, message: string): void {
     this.host.stats.refused += 1;
     this.host.core.log.error("the server refuses a part of an outcome", {

@@ -14,7 +14,7 @@ export type Why = Camel<Schemas["Why"]>;
 export type JobInfo = Omit<Camel<Schemas["Job"]>, "headers"> & { headers?: Record<string, string> };
 
 export interface WaitOptions {
-  /** Throws WaitTimeout after it. Default: waits for ever. */
+  /** Throws WaitTimeout after it. Default: waits forever. */
   timeout?: Duration | undefined;
   signal?: AbortSignal | undefined;
 }

@@ -3,6 +3,7 @@
 // An integer of 16 digits or more may need a bigint. Most texts have none and take the fast way.
 const LONG_NUMBER = /\d{16}/;
 const MAX_DEPTH = 512;
+const NOT_JSON = [Map, Set, WeakMap, WeakSet, ArrayBuffer, RegExp, Number, String, Boolean];
 
 /** Parses JSON. Integers beyond 2^53 become `bigint`. Throws `SyntaxError`. */
 export function parseJson(text: string): unknown {
@@ -37,9 +38,11 @@ function write(value: unknown, path: string, depth: number): string {
 }
 
 function writeObject(value: object, path: string, depth: number): string {
-  if (depth >= MAX_DEPTH) refuse(path, `nested deeper than ${MAX_DEPTH}`);
+  if (depth >= MAX_DEPTH) refuse(`${path.slice(0, 80)}…`, `nested deeper than ${MAX_DEPTH}`);
   if (Array.isArray(value)) {
-    return "[" + value.map((item, i) => write(item, `${path}[${i}]`, depth + 1)).join(",") + "]";
+    // Array.from: map() leaves out holes.
+    const items = Array.from(value, (item, i) => write(item, `${path}[${i}]`, depth + 1));
+    return `[${items.join(",")}]`;
   }
   const proto: unknown = Object.getPrototypeOf(value);
   if (value instanceof Date) {
@@ -48,7 +51,9 @@ function writeObject(value: object, path: string, depth: number): string {
   if (proto !== Object.prototype && proto !== null) {
     const { toJSON } = value as { toJSON?: unknown };
     if (typeof toJSON === "function") return write(toJSON.call(value), path, depth + 1);
-    if (value instanceof Map || value instanceof Set || ArrayBuffer.isView(value)) {
+    if (value instanceof Promise) refuse(path, "a Promise cannot be sent as JSON: await it");
+    if (value instanceof Error) refuse(path, "an Error cannot be sent as JSON: send its message");
+    if (NOT_JSON.some((one) => value instanceof one) || ArrayBuffer.isView(value)) {
       refuse(path, `a ${value.constructor.name} cannot be sent as JSON`);
     }
   }

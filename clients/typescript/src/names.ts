@@ -31,7 +31,7 @@ const OPAQUE = new Set([
 const IDS = new Set([
   "id",
   "job",
-  "turn",
+  "head",
   "stopped_by",
   "last_job",
   "undo_job",
@@ -40,7 +40,7 @@ const IDS = new Set([
 ]);
 const TOKENS = new Set(["token"]);
 
-type IdKey = "id" | "job" | "turn" | "stopped_by" | "last_job" | "undo_job" | "workflow" | "live";
+type IdKey = "id" | "job" | "head" | "stopped_by" | "last_job" | "undo_job" | "workflow" | "live";
 type OpaqueKey =
   "args" | "result" | "checkpoint" | "input" | "data" | "payload" | "value" | "equals" | "each";
 

@@ -1,6 +1,7 @@
 // Outcomes as they go into a finish.
 import type { Attempt } from "./attempt.js";
 import { definitionOf, jobJson } from "./define.js";
+import { MainspringError, textOf } from "./errors.js";
 import { formatJson } from "./json.js";
 import type { Outcome } from "./outcomes.js";
 
@@ -14,9 +15,29 @@ export interface Done {
   json: string;
 }
 
+// Texts for people never make an outcome fail: the server takes no half of a surrogate pair.
+const TEXTS = new Set(["error", "reason", "description"]);
+const MAX_TEXT = 16_000;
+const LONE_SURROGATE = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+
+function people(value: unknown): string {
+  const text = typeof value === "string" ? value : textOf(value);
+  return text.slice(0, MAX_TEXT).replace(LONE_SURROGATE, "\ufffd");
+}
+
 function encode(id: string, token: bigint, fields: Record<string, unknown>, more = ""): string {
-  const rest = formatJson(fields).slice(1, -1);
+  const sent = Object.entries(fields).map(([name, value]) => [
+    name,
+    TEXTS.has(name) ? people(value) : value,
+  ]);
+  const rest = formatJson(Object.fromEntries(sent)).slice(1, -1);
   return `{"id":${id},"token":${token},${rest}${more}}`;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof MainspringError || error instanceof TypeError
+    ? error.message
+    : textOf(error);
 }
 
 export function encodeDead(id: string, token: bigint, reason: string, description: string): Done {
@@ -41,7 +62,7 @@ export function encodeOutcome(attempt: Attempt, outcome: Outcome<unknown>): Done
       }
       if (result !== "") more += `,"result":${result}`;
     } catch (error) {
-      return dead("bad_result", error instanceof Error ? error.message : String(error));
+      return dead("bad_result", messageOf(error));
     }
     try {
       const next = outcome.next.map(({ job, args, options }) =>
@@ -49,7 +70,7 @@ export function encodeOutcome(attempt: Attempt, outcome: Outcome<unknown>): Done
       );
       if (next.length > 0) more += `,"next":[${next.join(",")}]`;
     } catch (error) {
-      return dead("bad_next", error instanceof Error ? error.message : String(error));
+      return dead("bad_next", messageOf(error));
     }
   }
   if (outcome.kind === "defer" && attempt.claimed.job.session !== undefined) {

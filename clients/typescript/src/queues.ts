@@ -31,7 +31,7 @@ export class Queues {
     await this.core.call({ method: "POST", path: pathOf(queue, "/resume") });
   }
 
-  /** All limits at once: what is left out has no limit. */
+  /** Replaces all limits; an omitted one is no limit. */
   async setLimits(queue: string, limits: QueueLimits): Promise<void> {
     await this.core.call({ method: "PUT", path: pathOf(queue, "/limits"), body: toWire(limits) });
   }

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 // Helpers for tests: a server of one's own (`mainspring serve --test`), and questions about its jobs.
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomInt } from "node:crypto";
@@ -59,7 +60,7 @@ export class TestServer {
     return client;
   }
 
-  /** Ends the server: at once with SIGKILL, in good order with SIGTERM. */
+  /** Ends the server: at once with SIGKILL, cleanly with SIGTERM. */
   stop(signal: "SIGTERM" | "SIGKILL" = "SIGKILL"): Promise<void> {
     this.stopping ??= this.stopNow(signal);
     return this.stopping;
@@ -74,7 +75,7 @@ export class TestServer {
     if (this.process.exitCode === null && this.process.signalCode === null) {
       this.process.ref(); // or Node.js would end before it
       const ended = new Promise((resolve) => this.process.once("exit", resolve));
-      // A test server that is told so by its input removes its data.
+      // A test server whose input is closed removes its data.
       if (signal === "SIGKILL" && this.directory === undefined) this.process.stdin?.end();
       else this.process.kill(signal);
       await ended;

@@ -20,6 +20,7 @@ import {
   Shutdown,
   TimeLimit,
   ValidationError,
+  textOf,
 } from "./errors.js";
 import { LeaseTable } from "./lease_table.js";
 import { Outcome } from "./outcomes.js";
@@ -76,7 +77,7 @@ export interface WorkerOptions {
    * Default: by their time.
    */
   claimAhead?: number;
-  /** How long `stop()` takes at most. Handlers are told after four fifths of it. Default: 25s. */
+  /** Time limit of `stop()`. Handlers are asked to stop after four fifths of it. Default: 25s. */
   gracefulStop?: Duration;
   /** Version of your program, up to 100 bytes. `mainspring workers` shows it. */
   version?: string;
@@ -120,10 +121,12 @@ interface Kind {
 
 const MAX_CLAIM = 1000;
 const MAX_TIMER_MS = 0x7fffffff;
-// Handlers that are done sooner are fed from claimed jobs that wait: so much work for each slot.
+// Faster handlers get jobs that were claimed ahead: this much work for each slot.
 const CLAIM_AHEAD_MS = 2;
 const AHEAD_PER_CLAIM = 250;
 const AFTER_STOP_MS = 250;
+/** How often a quiet worker asks whether it may claim again. */
+const QUIET_LOOK_MS = 5000;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 5000;
 const WAIT_FOR_REPORTS_MS = 10_000;
@@ -193,6 +196,8 @@ export class Worker {
   private parkedWithoutKind = false;
   private endedByUs = false;
   private pumping = false;
+  private refused: MainspringError | undefined; // the token is no good: `run` ends
+  private stopRun = () => undefined as void;
   private serverAway = false;
   private quiet = false;
 
@@ -214,7 +219,7 @@ export class Worker {
     this.id = held?.id ?? randomName();
     this.slots = options.slots ?? 10;
     if (!Number.isInteger(this.slots) || this.slots < 1 || this.slots > 1024) {
-      throw new TypeError(`slots ${this.slots}: must be 1 to 1024`);
+      throw new TypeError(`slots ${this.slots}: must be a whole number from 1 to 1024`);
     }
     this.leaseMs = durationMs(options.lease ?? "30s", "lease");
     if (this.leaseMs < 1000 || this.leaseMs > 43_200_000) {
@@ -235,7 +240,7 @@ export class Worker {
       stats: this.stats,
       stopSignal: this.stopSignal.signal,
       nextClaim: () => (this.parked ? undefined : this.nextClaim("0s")),
-      accept: (jobs, cancel) => void this.accept(jobs, cancel),
+      accept: (answer) => void this.accept(answer),
       changed: () => {
         this.pump();
         this.changed();
@@ -293,7 +298,7 @@ export class Worker {
 
   /**
    * Works until SIGTERM, SIGINT, `signal` or the server's order, then stops. A second signal ends
-   * the process.
+   * the process. Rejects with `AccessDenied` if the server refuses the worker's token.
    */
   async run(options: { signal?: AbortSignal; giveBack?: boolean } = {}): Promise<void> {
     const end = new AbortController();
@@ -302,7 +307,8 @@ export class Worker {
     process.once("SIGINT", stop);
     options.signal?.addEventListener("abort", stop);
     this.stopSignal.signal.addEventListener("abort", stop);
-    if (options.signal?.aborted !== true && !this.stopping) {
+    this.stopRun = stop;
+    if (options.signal?.aborted !== true && !this.stopping && !this.refused) {
       // Holds the process while the worker waits for its first claim.
       const hold = setInterval(() => undefined, MAX_TIMER_MS);
       await new Promise<void>((resolve) => end.signal.addEventListener("abort", () => resolve()));
@@ -311,11 +317,12 @@ export class Worker {
     process.removeListener("SIGTERM", stop);
     process.removeListener("SIGINT", stop);
     await this.stop({ giveBack: options.giveBack ?? false });
+    if (this.refused) throw this.refused;
   }
 
   /**
-   * Claims no more, lets handlers end, gives back what has not begun. Handlers that still run at
-   * the end are abandoned: their jobs are run again when their leases end, or at once with
+   * Claims no more, lets handlers finish, returns jobs that have not started. Handlers that still
+   * run at the end are abandoned: their jobs are run again when their leases end, or at once with
    * `giveBack`, for a process that exits.
    */
   stop(options: { timeout?: Duration; giveBack?: boolean } = {}): Promise<{ abandoned: number }> {
@@ -339,11 +346,11 @@ export class Worker {
       {
         lost: (rows) => this.rowsLost(rows),
         cancel: (ids) => this.cancelWanted(ids),
-        quiet: () => (this.quiet = true),
-        terminate: () => void this.stop(),
+        quiet: () => this.obey(true, false),
+        terminate: () => this.obey(true, true),
       },
     );
-    if (this.held) this.accept(this.held.first, undefined);
+    if (this.held) this.accept({ jobs: this.held.first });
     this.claimer = this.runClaimer();
   }
 
@@ -401,6 +408,15 @@ export class Worker {
       timeoutMs: AFTER_STOP_MS,
     } as const;
     await this.core.call({ ...call, body: { worker: this.id } }).catch(() => undefined);
+  }
+
+  /** Ends the waiting claim. Asks again while it waits: a request to end may overtake its claim. */
+  private async endParkedClaim(): Promise<void> {
+    const claim = this.stats.claims;
+    for (let pause = 20; this.parked && this.stats.claims === claim && !this.stopping; pause *= 2) {
+      await this.askToEndClaims();
+      await sleep(Math.min(pause, 1000), this.stopSignal.signal);
+    }
   }
 
   private tellAll(reason: Error): void {
@@ -465,9 +481,56 @@ export class Worker {
     return { queues: [...this.queues], kinds, max, wait, lease, ...this.facts };
   }
 
+  /** What an operator asked for, as an answer of the server says it. */
+  private obey(quiet: boolean, terminate: boolean): void {
+    if (this.stopping) return;
+    if (quiet !== this.quiet) {
+      this.quiet = quiet;
+      this.core.log.info(quiet ? "quiet: claiming no more jobs until resumed" : "claiming again");
+      // A claim at another node of the server could still get jobs.
+      if (quiet) void this.endParkedClaim();
+      this.wakeClaimer();
+    }
+    if (!terminate) return;
+    this.core.log.info("stopping: an operator asked for it");
+    void this.stop();
+  }
+
+  /** Waits while the worker is quiet. A renewal of no leases says whether it still is. */
+  private async stayQuiet(): Promise<void> {
+    const until = now() + QUIET_LOOK_MS;
+    while (this.quiet && !this.stopping && now() < until) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, bounded(until - now()) + 1);
+        this.wakeClaimer = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    }
+    if (!this.quiet || this.stopping) return;
+    try {
+      const answer = await this.core.call({
+        method: "POST",
+        path: "/v1/renew",
+        body: { worker: this.id, leases: [] },
+        timeoutMs: QUIET_LOOK_MS,
+        repeat: "no",
+        signal: this.claimAbort.signal,
+      });
+      this.obey(answer["quiet"] === true, answer["terminate"] === true);
+    } catch {
+      // The server is away: the worker stays quiet and asks again.
+    }
+  }
+
   private async runClaimer(): Promise<void> {
     const pauses = new Pauses(FIRST_PAUSE_MS, LONGEST_PAUSE_MS);
     while (!this.stopping && !this.core.closed) {
+      if (this.quiet) {
+        await this.stayQuiet();
+        continue;
+      }
       const claim = this.finisher.carrying
         ? undefined
         : this.nextClaim(durationText(this.claimWaitMs));
@@ -490,7 +553,7 @@ export class Worker {
           signal: this.claimAbort.signal,
         });
         this.parked = false;
-        const got = this.accept(answer["jobs"], answer["cancel"]);
+        const got = this.accept(answer);
         if (this.serverAway) this.core.log.info("claiming again");
         this.serverAway = false;
         // A server that does not let claims wait must not be asked in a loop.
@@ -507,6 +570,10 @@ export class Worker {
   }
 
   private async claimFailed(error: MainspringError, pauses: Pauses): Promise<void> {
+    if (error.code === "unauthenticated" || error.code === "forbidden") {
+      this.refused ??= error;
+      this.stopRun();
+    }
     if (!this.serverAway) {
       const fields = { code: error.code, error: error.message };
       this.core.log.warn("cannot claim; trying again with growing pauses", fields);
@@ -518,7 +585,8 @@ export class Worker {
   }
 
   /** Takes the jobs of a claim; how many things the answer had. */
-  private accept(jobs: unknown, cancel: unknown): number {
+  private accept(answer: Record<string, unknown>): number {
+    const { jobs, cancel } = answer;
     const list = need(jobs as unknown[], Array.isArray(jobs), "list of jobs");
     for (const wire of list) {
       try {
@@ -531,8 +599,10 @@ export class Worker {
     }
     const wanted = Array.isArray(cancel) ? cancel.map(String) : [];
     this.cancelWanted(wanted);
+    const quiet = answer["quiet"] === true; // only a renewal ends it
+    if (quiet) this.obey(true, answer["terminate"] === true);
     this.pump();
-    return list.length + wanted.length;
+    return list.length + wanted.length + (quiet ? 1 : 0);
   }
 
   private admit(attempt: Attempt): void {
@@ -669,7 +739,7 @@ export class Worker {
     this.release(attempt);
     if (this.parkedWithoutKind && kind.concurrency !== undefined) {
       this.parkedWithoutKind = false;
-      void this.askToEndClaims();
+      void this.endParkedClaim();
     }
     this.pump();
     if (this.stats.running === 0) this.changed();
@@ -702,12 +772,8 @@ export class Worker {
     const told = attempt.stopReason;
     if (told instanceof Cancelled) return new Outcome("cancel", {}); // for the canceller's reason
     if (told instanceof Shutdown || told instanceof LeaseLost) return givenBack(attempt);
-    const text =
-      thrown instanceof Error
-        ? (thrown.stack ?? `${thrown.name}: ${thrown.message}`)
-        : String(thrown);
-    const whole = told instanceof TimeLimit ? `${told.message}: ${text}` : text;
-    const error = whole.slice(0, 16_000);
+    const text = textOf(thrown);
+    const error = told instanceof TimeLimit ? `${told.message}: ${text}` : text;
     const { id, queue, kind, attempt: number } = attempt.claimed.job;
     const where = { job: id, queue, kind, attempt: number };
     this.core.log.error("a handler threw an exception; the attempt failed", { ...where, error });

@@ -8,7 +8,7 @@ import { after, before, test } from "node:test";
 
 import { useServer, waitFor } from "mainspring/testing";
 
-import { eventually } from "./fake.js";
+import { eventually, fakeServer, json } from "./fake.js";
 
 const server = useServer({ before, after });
 const root = dirname(dirname(createRequire(import.meta.url).resolve("mainspring")));
@@ -56,7 +56,7 @@ const program = (answer: string, queue: string) => `
   export const jobs = [handle(greet, async ({ args }): Promise<string> => ${answer} + args.name + suffix)];
 `;
 
-test("work: runs the handlers of a TypeScript file, and SIGTERM ends it in good order", async () => {
+test("work: runs the handlers of a TypeScript file and stops cleanly at SIGTERM", async () => {
   mkdirSync(join(directory, "lib"), { recursive: true });
   writeFileSync(join(directory, "lib", "suffix.ts"), `export const suffix: string = "!";`);
   writeFileSync(join(directory, "greet.ts"), program('"hello "', "greetings"));
@@ -67,7 +67,7 @@ test("work: runs the handlers of a TypeScript file, and SIGTERM ends it in good 
   assert.equal(await ended, 0);
 });
 
-test("work: SIGTERM gives the job of a stubborn handler back", async () => {
+test("work: SIGTERM releases the job of a stubborn handler", async () => {
   const text = `
     import { defineJob, handle } from "mainspring";
     export const job = handle(defineJob("hang", { queue: "hangs" }), () => new Promise<void>(() => {}));`;
@@ -81,7 +81,7 @@ test("work: SIGTERM gives the job of a stubborn handler back", async () => {
   assert.deepEqual([info.state, info.attempt], ["available", 0]);
 });
 
-// As npx does: a shell between it and the program, and SIGTERM ends the shell alone.
+// As with npx: a shell is between npm and the program, and SIGTERM ends only the shell.
 test("work: ends with the npm that started it, and finishes its job", async () => {
   const text = `
     import { defineJob, handle } from "mainspring";
@@ -109,7 +109,7 @@ test("work: a queue that has never been used is named", async () => {
   assert.equal(await ended, 0);
 });
 
-test("work --watch: a changed file is taken up", async () => {
+test("work --watch: loads a changed file", async () => {
   const ms = server.client();
   writeFileSync(join(directory, "watched.ts"), program('"one "', "watched"));
   const { child, ended, output } = run(["work", "watched.ts", "--watch"]);
@@ -124,7 +124,17 @@ test("work --watch: a changed file is taken up", async () => {
   await ended;
 });
 
-test("work: mistakes are named", async () => {
+test("work: ends with exit code 77 when the server refuses its token", async () => {
+  const error = { code: "unauthenticated", message: "the token is not valid" };
+  const fake = await fakeServer((_, response) => json(response, 401, { error }));
+  writeFileSync(join(directory, "refused.ts"), program('"hello "', "greetings"));
+  const { ended, output } = run(["work", "refused.ts", "--server", fake.url]);
+  assert.equal(await ended, 77, output());
+  assert.match(output(), /^mainspring: the token is not valid$/m);
+  fake.close();
+});
+
+test("work: errors name the invalid argument", async () => {
   writeFileSync(join(directory, "empty.ts"), "export const x: number = 1;");
   for (const [args, text] of [
     [["work", "empty.ts"], /exports no handler/],

@@ -22,7 +22,7 @@ import { eventually, fakeServer, json } from "./fake.js";
 const server = useServer({ before, after });
 const quick = { log: silent, retryFor: "5s" };
 
-test("enqueue: options, unique key, and the job as the server has it", async () => {
+test("enqueue: options, unique key, and the job as the server stores it", async () => {
   const ms = server.client();
   const mail = defineJob("mail", {
     queue: "mails",
@@ -79,6 +79,26 @@ test("enqueue: arguments that do not fit the schema are refused before they are 
   await assert.rejects(ms.enqueue("x", { at: new Date() }), /Date/);
 });
 
+test("enqueueMany: takes generators and other iterables", async () => {
+  const ms = server.client();
+  const job = defineJob("iterated", { queue: "iterated", args: type<{ n: number }>() });
+  function* args() {
+    for (let n = 0; n < 3; n += 1) yield { n };
+  }
+  assert.equal((await ms.enqueueMany(job, args())).length, 3);
+  assert.equal((await ms.enqueueMany(new Set([newJob(job, { n: 1 })]))).length, 1);
+});
+
+test("enqueue: an idempotency key that a header cannot carry is refused by name", async () => {
+  for (const idempotencyKey of ["a\nb", "\u65e5", ""]) {
+    await assert.rejects(
+      server.client().enqueue("x", {}, { idempotencyKey }),
+      (error: MainspringError) =>
+        error.code === "invalid_argument" && error.field === "idempotencyKey",
+    );
+  }
+});
+
 test("enqueueMany: 10,000 jobs in one request, all or none", async () => {
   const ms = server.client();
   const job = defineJob("many", { queue: "many", args: type<{ n: number }>() });
@@ -95,6 +115,7 @@ test("enqueueMany: 10,000 jobs in one request, all or none", async () => {
   const { counts } = await ms.queues.get("many");
   assert.equal((counts as Record<string, number>)["available"], 10_000);
   assert.deepEqual(await ms.enqueueMany([]), []);
+  await assert.rejects(ms.enqueueMany(job, [{ n: 1 }, { n: NaN }]), /^.*jobs\[1\]\.args\.n: NaN/);
   let seen = 0;
   for await (const one of ms.jobs({ queue: "many", limit: 1000 })) {
     assert.equal(one.kind, "many");
@@ -103,7 +124,7 @@ test("enqueueMany: 10,000 jobs in one request, all or none", async () => {
   assert.equal(seen, 10_000);
 });
 
-test("result: waits, and says so when the time is over", async () => {
+test("result: waits, and reports a timeout", async () => {
   const job = await server.client().enqueue("slow", {}, { queue: "unserved" });
   await assert.rejects(
     job.result({ timeout: "50ms" }),
@@ -115,7 +136,7 @@ test("result: waits, and says so when the time is over", async () => {
   assert.throws(() => server.client().job("7x"), /whole number/);
 });
 
-test("a server that is away: what is tried again is logged once", async () => {
+test("an unavailable server: retries are logged once", async () => {
   const lines: string[] = [];
   const log = { ...silent, warn: (text: string, fields?: object) => void lines.push(`${text} ${JSON.stringify(fields)}`) };
   const ms = new Mainspring("http://127.0.0.1:1", { retryFor: "1s", log });
@@ -124,7 +145,7 @@ test("a server that is away: what is tried again is logged once", async () => {
   assert.match(lines[0] ?? "", /trying again.*POST \/v1\/jobs.*127\.0\.0\.1:1/);
 });
 
-test("a lost answer: the enqueue is repeated with its key, and there is one job", async () => {
+test("a lost response: the enqueue is retried with its key, and there is one job", async () => {
   const keys: unknown[] = [];
   const fake = await fakeServer((asked, response, count) => {
     keys.push(asked.headers["idempotency-key"]);
@@ -163,7 +184,7 @@ test("Retry-After: the client waits as long as the server asks", async () => {
   fake.close();
 });
 
-test("errors: typed by code; answers of a proxy are no verdict", async () => {
+test("errors: typed by code; a response of a proxy is not an outcome", async () => {
   let status = 401;
   let body: unknown = { error: { code: "unauthenticated", message: "a valid token is needed" } };
   const fake = await fakeServer((_, response) => json(response, status, body));
@@ -213,7 +234,7 @@ test("a connection that the server closes while it is idle costs no error", asyn
   fake.close();
 });
 
-test("a request is ended by its signal, and by a silent server", async () => {
+test("a request ends by its signal, and by the timeout of a silent server", async () => {
   const fake = await fakeServer(() => undefined);
   const ms = new Mainspring(fake.url, { ...quick, readTimeout: "100ms", retryFor: 0 });
   await assert.rejects(ms.enqueue("k"), (error: MainspringError) => error.code === "timeout");
@@ -230,7 +251,7 @@ test("a request is ended by its signal, and by a silent server", async () => {
   fake.close();
 });
 
-test("a trigger of a schedule is never repeated", async () => {
+test("a trigger of a schedule is never retried", async () => {
   const fake = await fakeServer((_, response) => void response.destroy());
   const ms = new Mainspring(fake.url, quick);
   await assert.rejects(ms.schedules.trigger("nightly"));
@@ -319,7 +340,7 @@ test("events: a filtered stream, continued after an id", async () => {
     }
   })();
   await eventually(async () => {
-    // The stream has begun when it shows a job that was made after it.
+    // The stream has started when it shows a job that was enqueued after it.
     if (!connected) await ms.enqueue("k", {}, { queue: "watched" });
     connected = types.length > 0;
     return connected;

@@ -374,7 +374,7 @@ class Driver {
     const text = (name: string) => f[name] as string;
     switch (op) {
       case "hello":
-        return { language: "typescript", has: ["wide_args", "quiet"] };
+        return { language: "typescript", has: ["wide_args"] };
       case "open":
         return await this.open(text("url"), (f["options"] ?? {}) as Fields);
       case "enqueue": {

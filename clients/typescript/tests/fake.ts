@@ -1,4 +1,4 @@
-// A server whose answers a test makes up.
+// A server with responses that a test sets.
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 

@@ -1,4 +1,4 @@
-// Answers that are lost, broken or unknown: they say nothing, and never become an outcome.
+// Responses that are lost, broken or unknown: they never become an outcome.
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { test } from "node:test";
@@ -77,7 +77,7 @@ const finishes = (fake: Fake) => fake.asked.filter(({ path }) => path === "/v1/f
 const results = (asked: Asked | undefined) =>
   (JSON.parse(asked?.body ?? "{}") as { results: unknown }).results;
 
-test("a finish is sent again, unchanged, until its answer makes sense", async () => {
+test("a finish is sent again, unchanged, until its response is valid", async () => {
   const broken: Answer[] = [
     (_, response) => void response.destroy(),
     (_, response) => json(response, 404, "<html>no such page</html>"),
@@ -151,7 +151,60 @@ test("a part that is over its limit makes the job dead, once", async () => {
   });
 });
 
-test("claims: answers without sense are no jobs, and the worker asks again", async () => {
+test("an outcome that the server refuses by name makes the job dead, once", async () => {
+  const finish: Answer = (asked, response) => {
+    const sent = results(asked) as { id: number; outcome: string }[];
+    const at = sent.findIndex(({ id, outcome }) => id === 2 && outcome !== "dead");
+    if (at >= 0) {
+      const error = { code: "invalid_argument", message: "too deep", field: `results[${at}].result` };
+      return json(response, 400, { error });
+    }
+    json(response, 200, { results: sent.map(({ id }) => ({ id, status: "ok" })) });
+  };
+  await withWorker({ finish, jobs: [claimed(1), claimed(2), claimed(3)] }, async (fake, worker) => {
+    await eventually(
+      () => worker.stats.completed === 2 && worker.stats.dead === 1,
+      "two are done and one is dead",
+    );
+    assert.match(
+      finishes(fake).at(-1)?.body ?? "",
+      /"id":2,.*"reason":"result_refused","description":"too deep"/,
+    );
+  });
+});
+
+test("whatever a handler throws ends its attempt as failed and frees its slot", async () => {
+  const odd: unknown[] = [
+    Object.create(null),
+    { toString: () => Object.create(null) as string },
+    Object.defineProperty(new Error("x"), "stack", { get: () => assert.fail("no stack") }),
+    Object.assign(new Error("x"), { stack: 5 }),
+    Symbol("s"),
+    undefined,
+    "\ud800 \udc00 \ud83d\ude00",
+    "a" + "\ud83d\ude00".repeat(20_000),
+  ];
+  const sent: { outcome: string; error: string }[] = [];
+  const finish: Answer = (asked, response) => {
+    const some = results(asked) as { id: number; outcome: string; error: string }[];
+    sent.push(...some);
+    json(response, 200, { results: some.map(({ id }) => ({ id, status: "ok" })) });
+  };
+  const handler = ({ job }: { job: { id: string } }) => {
+    throw odd[Number(job.id) - 1];
+  };
+  const jobs = odd.map((_, i) => claimed(i + 1));
+  await withWorker({ finish, handler, jobs }, async (_, worker) => {
+    await eventually(() => worker.stats.failed === odd.length, "each attempt has failed");
+    assert.equal(worker.stats.running, 0);
+    for (const { outcome, error } of sent) {
+      assert.equal(outcome, "retry");
+      assert.equal(Buffer.from(error).toString(), error); // no half of a surrogate pair
+    }
+  });
+});
+
+test("claims: an invalid response gives no jobs, and the worker claims again", async () => {
   const claim: Answer = (_, response, count) => {
     if (count === 1) return json(response, 200, "[]");
     if (count === 2) return json(response, 200, { jobs: "none" });
@@ -170,7 +223,7 @@ test("claims: answers without sense are no jobs, and the worker asks again", asy
   });
 });
 
-test("renewals: a broken answer loses nothing at once; without any the lease ends, and the handler is told", async () => {
+test("renewals: one broken response loses nothing; without any response the lease ends and the handler is aborted", async () => {
   let reason: unknown;
   let told = 0;
   const begin = performance.now();
@@ -191,7 +244,7 @@ test("renewals: a broken answer loses nothing at once; without any the lease end
   await withWorker(
     { renew, handler, jobs: [claimed(1, { lease_expires_in_ms: 1000 })] },
     async (fake, worker) => {
-      await eventually(() => reason !== undefined, "the handler is told");
+      await eventually(() => reason !== undefined, "the handler is aborted");
       assert.match(String(reason), /LeaseLost: job 1: .*could not be renewed in time/);
       assert.ok(
         told > 700 && told < 1000,
@@ -203,7 +256,7 @@ test("renewals: a broken answer loses nothing at once; without any the lease end
   );
 });
 
-test("renewals: their thread may end; another one asks the server first", async () => {
+test("renewals: a thread that ends is replaced, and the new one renews the leases", async () => {
   let release: () => void = () => undefined;
   const renew: Answer = (_, response) =>
     json(response, 200, { renewed: [{ id: 1, lease_expires_in_ms: 1000 }], lost: [], cancel: [] });

@@ -16,7 +16,7 @@ test("JSON: integers beyond 2^53 keep all their digits, both ways", () => {
   );
 });
 
-test("JSON: the reader for long numbers reads like JSON.parse", () => {
+test("JSON: the parser for long numbers agrees with JSON.parse", () => {
   const long = "1234567890123456"; // makes the text take the slow way; a safe integer
   for (const text of [
     `{"x":[${long},"\\u00e9\\n\\"\\\\",{},[],true,false,null,-0.5e-3],"__proto__":{"y":1},"":" "}`,
@@ -46,7 +46,7 @@ test("JSON: the reader for long numbers reads like JSON.parse", () => {
   }
 });
 
-test("JSON: what would come back as something else is refused by name", () => {
+test("JSON: values that do not survive a round trip are refused by name", () => {
   assert.throws(
     () => formatJson({ at: [new Date()] }, "args"),
     /args\.at\[0\]: a Date .*toISOString/,
@@ -54,6 +54,13 @@ test("JSON: what would come back as something else is refused by name", () => {
   assert.throws(() => formatJson({ n: NaN }, "args"), /args\.n: NaN/);
   assert.throws(() => formatJson(new Map(), "args"), /Map/);
   assert.throws(() => formatJson({ f: () => 1 }, "args"), /args\.f: a function/);
+  const holes: unknown[] = [];
+  holes[1] = 1;
+  assert.throws(() => formatJson({ holes }, "args"), /args\.holes\[0\]: a undefined/);
+  assert.throws(() => formatJson({ p: Promise.resolve(1) }, "args"), /args\.p: a Promise .*await/);
+  assert.throws(() => formatJson({ e: new Error("x") }, "args"), /args\.e: an Error/);
+  for (const value of [/x/, new Number(1), new ArrayBuffer(1), new Uint8Array(1)])
+    assert.throws(() => formatJson([value], "args"), /args\[0\]: a \w+ cannot be sent/);
   const loop: unknown[] = [];
   loop.push(loop);
   assert.throws(() => formatJson(loop), /nested deeper/);

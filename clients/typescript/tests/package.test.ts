@@ -55,7 +55,7 @@ test("package: no `any` in the public types", () => {
   }
 });
 
-test("package: programs in all module kinds compile, and wrong ones do not", () => {
+test("package: programs in all module kinds compile, and invalid ones do not", () => {
   const directory = mkdtempSync(join(tmpdir(), "mainspring-types-"));
   try {
     const modules = join(directory, "node_modules");
@@ -114,6 +114,12 @@ test("package: programs in all module kinds compile, and wrong ones do not", () 
       cwd: directory,
     });
     assert.equal(status, 0, stdout);
+    // A project without @types/node and esnext.disposable, as `tsc --init` makes it.
+    rmSync(join(modules, "@types"));
+    writeFileSync(join(directory, "plain.mts"), `import { Mainspring } from "mainspring";\nvoid Mainspring;`);
+    const plain = [...options.slice(0, 6), join(directory, "plain.mts")];
+    const second = spawnSync(process.execPath, [tsc, ...plain], { encoding: "utf8", cwd: directory });
+    assert.equal(second.status, 0, second.stdout);
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }

@@ -1,4 +1,4 @@
-// The code of the recipes compiles and does what it says.
+// The code of the recipes compiles and works as described.
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import {
@@ -96,7 +96,7 @@ async function run(...args: string[]): Promise<string> {
   return output;
 }
 
-test("the recipes: their code compiles and does what it says", { skip }, async () => {
+test("the recipes: their code compiles and works as described", { skip }, async () => {
   compile();
   assert.match(await run("moved.js"), /{ width: 400 }/);
   const env = { ...process.env, MAINSPRING_SERVER: server.url };

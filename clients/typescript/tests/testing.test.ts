@@ -1,4 +1,4 @@
-// The helpers for tests of users, against the real program.
+// The testing helpers for users, against the real program.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
@@ -30,7 +30,7 @@ const server = useServer({ before, after });
 
 const mail = defineJob("mail", { args: type<{ to: string }>(), result: type<number>() });
 
-test("what is enqueued can be asserted, refuted and listed", async () => {
+test("enqueued jobs can be asserted, refuted and listed", async () => {
   const ms = server.client();
   const space = await namespace(ms);
   const queue = space.queue("mail");
@@ -72,7 +72,7 @@ test("perform runs a handler without a server", async () => {
   await assert.rejects(stopped, /enough/);
 });
 
-test("an advance fires what is due, and the workers have done it after a drain", async () => {
+test("an advance fires due jobs, and the workers have run them after a drain", async () => {
   const ms = server.client();
   const space = await namespace(ms);
   const queue = space.queue("mail");
@@ -139,7 +139,7 @@ test("assertIdempotent catches a handler that adds, and passes one with a saved 
   await assert.rejects(assertIdempotent(ms, mail, failing, { to: "c" }, observe), /failed in run 1/);
 });
 
-test("a server has its seed, and crashes and is there again", async () => {
+test("a server has its seed, and restarts after a crash", async () => {
   await using own = await startServer({ seed: 3 });
   assert.equal(own.seed, 3);
   const ms = own.client();

@@ -99,7 +99,7 @@ test("outcomes: retry, snooze, cancel, dead, and complete with the next jobs", a
   assert.deepEqual([worker.stats.stale, worker.stats.refused, worker.stats.running], [0, 0, 0]);
 });
 
-test("args and results that do not fit: dead, with what is wrong", async () => {
+test("args and results that do not match: dead, with the error", async () => {
   const ms = server.client();
   const strict = defineJob("strict", {
     queue: "strict",
@@ -158,7 +158,7 @@ test("cancel: the signal is aborted with Cancelled, progress() throws it, the jo
   await worker.stop();
 });
 
-test("a time limit: the signal says so, and the attempt has failed", async () => {
+test("a time limit: the signal is aborted, and the attempt fails", async () => {
   const ms = server.client();
   const slow = defineJob("slow", { queue: "limits", timeout: "1s", maxAttempts: 1 });
   let reason: unknown;
@@ -193,7 +193,7 @@ test("a blocked event loop loses no lease", async () => {
   await worker.stop();
 });
 
-test("a lease that is lost aborts the signal, and the outcome does not count", async () => {
+test("a lost lease aborts the signal, and the outcome is ignored", async () => {
   const ms = server.client();
   const lost = defineJob("lost", { queue: "lost", result: type<string>() });
   let reason: unknown;
@@ -219,12 +219,12 @@ test("a lease that is lost aborts the signal, and the outcome does not count", a
       return "first";
     });
   assert.equal(await (await ms.enqueue(lost, {})).result({ timeout: "20s" }), "second");
-  await eventually(() => reason instanceof LeaseLost, "the loss is told");
+  await eventually(() => reason instanceof LeaseLost, "the handler receives LeaseLost");
   await eventually(() => worker.stats.stale === 1, "the first outcome is dropped");
   await worker.stop();
 });
 
-test("stop: running handlers end, what has not begun is given back at once without an attempt", async () => {
+test("stop: running handlers finish; jobs that have not started are released at once without an attempt", async () => {
   const ms = server.client();
   const gentle = defineJob("gentle", { queue: "gentle" });
   let release: () => void = () => undefined;
@@ -279,7 +279,7 @@ test("stop: a parked claim is ended at the server", async () => {
   assert.equal((await job.get()).state, "available");
 });
 
-test("stop: handlers are told after four fifths, and their jobs are given back without an attempt", async () => {
+test("stop: handlers are aborted after four fifths of the grace, and their jobs are released without an attempt", async () => {
   const ms = server.client();
   const stubborn = defineJob("stubborn", { queue: "stubborn" });
   const worker = ms.worker().on(stubborn, async ({ signal, checkpoint }) => {
@@ -295,7 +295,7 @@ test("stop: handlers are told after four fifths, and their jobs are given back w
   assert.deepEqual([info.state, info.attempt, info.checkpoint], ["available", 0, { page: 3 }]);
 });
 
-test("steps: what is kept is not run again, a checkpoint comes back", async () => {
+test("steps: a saved step does not run again, a checkpoint is returned", async () => {
   const ms = server.client();
   const steps = defineJob("steps", { queue: "steps", result: type<unknown>() });
   let charged = 0;
@@ -404,7 +404,7 @@ test("workflows: steps in order, a signal, and the result", async () => {
   await worker.stop();
 });
 
-test("traceparent: passed from the job to those that its handler makes", async () => {
+test("traceparent: passed from the job to the jobs that its handler enqueues", async () => {
   const ms = server.client();
   const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
   const outer = defineJob("outer", { queue: "traced" });
@@ -417,7 +417,7 @@ test("traceparent: passed from the job to those that its handler makes", async (
   await worker.stop();
 });
 
-test("kinds: aliases, a concurrency of their own, costs in slots", async () => {
+test("kinds: aliases, their own concurrency, costs in slots", async () => {
   const ms = server.client();
   let running = 0;
   let most = 0;

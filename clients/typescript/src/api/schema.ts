@@ -73,7 +73,7 @@ export interface components {
             /** @description If it has not started by then it ends: see on_expiry. */
             expires_in?: components["schemas"]["Duration"];
             /**
-             * @description What becomes of it then: cancelled, or dead with reason expired.
+             * @description What happens then: cancelled, or dead with reason expired.
              * @default cancel
              * @enum {unknown}
              */
@@ -96,7 +96,7 @@ export interface components {
             /** @description Jobs of a queue with the same one run one at a time, in order. */
             session?: components["schemas"]["SessionName"] | null;
             /**
-             * @description What becomes of its session when it dies.
+             * @description What happens to its session when it dies.
              * @default skip
              * @enum {unknown}
              */
@@ -190,7 +190,7 @@ export interface components {
              * @enum {unknown}
              */
             on_expiry?: "cancel" | "dead";
-            /** @description Triggers on ends of jobs that fired one behind the other up to this one. */
+            /** @description Number of triggers on job ends in the chain that led to this job. */
             trigger_depth?: number;
             /** Format: date-time */
             created_at?: string;
@@ -244,9 +244,9 @@ export interface components {
             jobs: number;
             /**
              * Format: int64
-             * @description The job whose turn it is.
+             * @description The job that may run.
              */
-            turn?: number;
+            head?: number;
             /** @enum {unknown} */
             stop: "none" | "blocked" | "parked";
             /**
@@ -523,7 +523,7 @@ export interface components {
              */
             margin?: components["schemas"]["Duration"];
             /**
-             * @description The twin is started so long before that; 0s: no twin.
+             * @description The standby is started so long before that; 0s: no standby.
              * @default 30s
              */
             handoff?: components["schemas"]["Duration"];
@@ -569,7 +569,7 @@ export interface components {
             /** @description What each tick enqueues; without run_at, delay and unique. */
             job: components["schemas"]["NewJob"];
             /**
-             * @description What happens to ticks that nobody could fire in time.
+             * @description What happens to ticks that could not fire in time.
              * @default once
              * @enum {unknown}
              */
@@ -580,7 +580,7 @@ export interface components {
              */
             misfire_window?: components["schemas"]["Duration"];
             /**
-             * @description Of misfire all: the last so many.
+             * @description For misfire all: how many of the last ticks fire.
              * @default 100
              */
             misfire_cap?: number;
@@ -602,7 +602,7 @@ export interface components {
              */
             end_at?: string;
             /**
-             * @description Ends after so many jobs; 0: no limit.
+             * @description Ends after this many jobs; 0: no limit.
              * @default 0
              */
             max_runs?: number;
@@ -680,7 +680,7 @@ export interface components {
             /** @description What each tick enqueues; without run_at, delay and unique. */
             job: components["schemas"]["NewJob"];
             /**
-             * @description What happens to ticks that nobody could fire in time.
+             * @description What happens to ticks that could not fire in time.
              * @default once
              * @enum {unknown}
              */
@@ -691,7 +691,7 @@ export interface components {
              */
             misfire_window?: components["schemas"]["Duration"];
             /**
-             * @description Of misfire all: the last so many.
+             * @description For misfire all: how many of the last ticks fire.
              * @default 100
              */
             misfire_cap?: number;
@@ -713,7 +713,7 @@ export interface components {
              */
             end_at?: string;
             /**
-             * @description Ends after so many jobs; 0: no limit.
+             * @description Ends after this many jobs; 0: no limit.
              * @default 0
              */
             max_runs?: number;
@@ -789,7 +789,7 @@ export interface components {
              * @enum {string}
              */
             kind?: "bucket" | "sliding" | "fixed";
-            /** @description Of a bucket; 0 = as many as count. */
+            /** @description Of a bucket; 0 = count. */
             burst?: number | null;
         } | null;
         QueueLimits: {
@@ -810,7 +810,7 @@ export interface components {
             ageing?: components["schemas"]["Duration"] | null;
             /** @description That it depends on; null = none. */
             breaker?: string | null;
-            /** @description So many lost attempts one behind the other set a job apart; 0 = never, null = 2. */
+            /** @description Consecutive lost attempts that quarantine a job; 0 = never, null = 2. */
             quarantine_after?: number | null;
             /**
              * @description Slots that a job of a heavy kind takes of each limit; others take 1.
@@ -821,13 +821,21 @@ export interface components {
             costs?: {
                 [key: string]: number;
             } | null;
+            /**
+             * @description Paths in args that are indexed: q=args.PATH=VALUE finds jobs by them.
+             * @example [
+             *       "order",
+             *       "customer.id"
+             *     ]
+             */
+            searchable?: string[] | null;
         };
         Why: {
             /** Format: int64 */
             id: number;
             state: components["schemas"]["JobState"];
             /** @enum {unknown} */
-            gate: "ended" | "running" | "quarantine" | "deferred" | "time" | "earlier_run" | "session_turn" | "session_stopped" | "session_held" | "queue_paused" | "breaker" | "concurrency" | "rate" | "key_concurrency" | "key_rate" | "no_worker" | "busy_workers" | "claim";
+            gate: "ended" | "running" | "quarantine" | "deferred" | "time" | "earlier_run" | "session_head" | "session_stopped" | "session_held" | "queue_paused" | "breaker" | "concurrency" | "rate" | "key_concurrency" | "key_rate" | "no_worker" | "busy_workers" | "claim";
             why: string;
             /**
              * Format: date-time
