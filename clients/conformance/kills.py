@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Kills a client's worker and its server with SIGKILL, again and again, and checks what is left.
+"""Kills a client's worker and its server with SIGKILL, repeatedly, and checks the remaining state.
 
   kills.py --binary PATH --driver COMMAND [--cycles 20] [--seed N]
 
@@ -79,7 +79,7 @@ class Torture:
             time.sleep(self.random.uniform(0.0, 0.2))
             self.server.start()
         if what == "server":
-            self.enqueue()  # the same client goes on
+            self.enqueue()  # the same client continues
 
     def finish(self) -> None:
         """A worker without faults does the rest; back-offs are cut short."""
