@@ -7,6 +7,8 @@ import { listen, type ServerEvent } from "./api/events";
 // A change is visible soon after it happened; while changes keep coming, they cause at most one read per COALESCE_MS.
 const FIRST_MS = 40;
 const COALESCE_MS = 250;
+// For answers that cost the server more than a page of jobs: long lists, groups of dead jobs.
+export const COSTLY_MS = 2_000;
 
 export interface Loaded<T> {
   data?: T; // the last good answer; stays while the next one is read or failed
@@ -23,8 +25,7 @@ export function useData<T>(
   coalesceMs = COALESCE_MS,
 ): Loaded<T> {
   const [state, setState] = useState<{ key: string; data?: T; error?: ApiError; loading: boolean }>({ key, loading: true });
-  const latest = useRef({ read, concerns });
-  latest.current = { read, concerns };
+  const latest = useRef({ read, concerns, load: () => {} });
   const running = useRef<AbortController | undefined>(undefined);
 
   const again = useRef(false); // something changed while a read was under way
@@ -51,6 +52,10 @@ export function useData<T>(
       },
     );
   }, [key]);
+
+  latest.current = { read, concerns, load };
+  // The same function for every key: a caller that kept it reads what is shown now, not what was shown then.
+  const reload = useCallback(() => latest.current.load(), []);
 
   useEffect(() => {
     load();
@@ -79,5 +84,5 @@ export function useData<T>(
     };
   }, [load, concerns !== undefined]);
 
-  return { data: state.key === key ? state.data : undefined, error: state.error, loading: state.loading, reload: load };
+  return { data: state.key === key ? state.data : undefined, error: state.error, loading: state.loading, reload };
 }

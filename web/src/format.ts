@@ -29,6 +29,11 @@ export function duration(ms: number): string {
   return sign + parts.join(" ");
 }
 
+// Without a fraction of zero: 500 ms, 2 s, 15 m.
+export const shortDuration = (ms: number): string => duration(ms).replace(".0 ", " ");
+
+export const capital = (text: string): string => text.slice(0, 1).toUpperCase() + text.slice(1);
+
 const numbers = new Intl.NumberFormat("en");
 export const count = (n: number | bigint): string => numbers.format(n);
 const compactNumbers = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
@@ -67,8 +72,21 @@ export function dateTime(at: string | Date, zone?: string): string {
 export function relative(at: string | Date, now = Date.now()): string {
   const ms = new Date(at).getTime() - now;
   if (Math.abs(ms) < 1_000) return t.now;
-  return ms > 0 ? t.inTime(duration(ms)) : t.ago(duration(-ms));
+  const span = shortDuration(Math.round(Math.abs(ms) / 1_000) * 1_000);
+  return ms > 0 ? t.inTime(span) : t.ago(span);
 }
+
+// What <input type="datetime-local"> holds, in the viewer's choice of zone; undefined: it is empty.
+export function instantOf(text: string): string | undefined {
+  return text ? new Date(currentZone() === "utc" ? `${text}Z` : text).toISOString() : undefined;
+}
+export function inputOf(instant: string): string {
+  const date = new Date(instant);
+  if (Number.isNaN(date.getTime())) return "";
+  const ahead = currentZone() === "utc" ? 0 : date.getTimezoneOffset() * 60_000;
+  return new Date(date.getTime() - ahead).toISOString().slice(0, 16);
+}
+export const zoneName = (): string => (currentZone() === "utc" ? t.utcShort : "");
 
 // Labels of time axes.
 export const axisTime = {
@@ -96,7 +114,7 @@ export const axisTime = {
     const format = (options: Intl.DateTimeFormatOptions) => new Intl.DateTimeFormat("en", { ...options, hourCycle: "h23", timeZone }).format(time);
     try {
       const clock = format({ hour: "2-digit", minute: "2-digit" });
-      return days || clock === "00:00" ? format({ weekday: "short", day: "numeric" }) : clock;
+      return days || clock === "00:00" ? `${format({ weekday: "short" })} ${format({ day: "numeric" })}` : clock;
     } catch {
       return "";
     }

@@ -30,6 +30,7 @@ import { WorkersPage } from "./pages/workers/page";
 import { WorkflowPage } from "./pages/workflows/one";
 import { WorkflowsPage } from "./pages/workflows/page";
 import { useRoute, type Route } from "./router";
+import { setSession as setScopes } from "./session";
 import { applyTheme } from "./settings";
 import "./styles.css";
 import { t } from "./texts";
@@ -124,6 +125,7 @@ function App() {
     );
   }
   if (!session) return <Loading />;
+  setScopes(session);
   const signOut = async () => {
     await remove("/v1/session").catch(() => {});
     setSession(undefined);

@@ -39,6 +39,11 @@ export function navigate(hash: string, replace = false): void {
   }
 }
 
+// The list of jobs that the viewer saw last, with its filters.
+let jobList = "";
+export const rememberJobList = (hash: string): void => void (jobList = hash);
+export const lastJobList = (): string => jobList;
+
 export function useRoute(): Route {
   const [hash, setHash] = useState(location.hash);
   useEffect(() => {

@@ -6,11 +6,11 @@ export type Zone = "local" | "utc";
 export interface Settings {
   theme: Theme;
   zone: Zone;
-  jobColumns?: string[]; // undefined: the usual ones
+  columns: Record<string, string[] | undefined>; // by page; undefined: the usual ones
 }
 
 const KEY = "mainspring-ui";
-const DEFAULTS: Settings = { theme: "auto", zone: "local" };
+const DEFAULTS: Settings = { theme: "auto", zone: "local", columns: {} };
 const listeners = new Set<() => void>();
 let settings: Settings = read();
 
@@ -20,11 +20,16 @@ function read(): Settings {
     return {
       theme: stored.theme === "light" || stored.theme === "dark" ? stored.theme : "auto",
       zone: stored.zone === "utc" ? "utc" : "local",
-      jobColumns: Array.isArray(stored.jobColumns) ? stored.jobColumns.map(String) : undefined,
+      columns: columnsOf(stored.columns),
     };
   } catch {
     return DEFAULTS; // no storage, or what another program wrote there
   }
+}
+
+function columnsOf(stored: unknown): Settings["columns"] {
+  const pages = Object.entries(typeof stored === "object" && stored !== null ? stored : {});
+  return Object.fromEntries(pages.filter(([, keys]) => Array.isArray(keys)).map(([page, keys]) => [page, (keys as unknown[]).map(String)]));
 }
 
 export function applyTheme(): void {

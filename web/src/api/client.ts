@@ -1,7 +1,7 @@
 // Requests to the server's HTTP API. The same API that every other client uses.
 import { formatJson, parseJson } from "./json";
 import type { components } from "./schema";
-import type { Queue } from "./shapes";
+import type { JobPage, Queue } from "./shapes";
 
 export type Schemas = components["schemas"];
 
@@ -139,6 +139,38 @@ export async function getJobs(query: Query, limit: number, signal?: AbortSignal)
   }
   return all;
 }
+
+// Longer than this a page of search results does not wait for its next row.
+const SEARCH_MS = 1500;
+// One page of jobs. A request of a search ends at its limit of work, perhaps without a row: continue until the page is
+// full, nothing is left, or the time is over. The cursor then continues where the search stopped.
+export async function getJobPage(query: Query, limit: number, signal?: AbortSignal): Promise<JobPage> {
+  const until = performance.now() + SEARCH_MS;
+  const all = await get<JobPage>("/v1/jobs", { ...query, limit }, signal);
+  while (all.next_cursor !== null && all.jobs.length < limit && performance.now() < until) {
+    const page = await get<JobPage>("/v1/jobs", { ...query, limit: limit - all.jobs.length, cursor: all.next_cursor }, signal);
+    all.jobs.push(...page.jobs);
+    all.next_cursor = page.next_cursor;
+    if (page.examined !== undefined) all.examined = (all.examined ?? 0) + page.examined;
+  }
+  return all;
+}
+
+const GROUP_PAGE = 200;
+// The newest jobs of a group of dead jobs, up to `limit`. The server leaves out jobs of other groups from each page: read
+// on until there are enough, nothing is left, or the time is over.
+export async function getGroup(query: Query, limit: number, signal?: AbortSignal): Promise<Schemas["Job"][]> {
+  const until = performance.now() + SEARCH_MS;
+  const jobs: Schemas["Job"][] = [];
+  let cursor: string | null | undefined;
+  do {
+    const page: Schemas["JobPage"] = await get("/v1/dead", { ...query, limit: GROUP_PAGE, cursor }, signal);
+    jobs.push(...page.jobs);
+    cursor = page.next_cursor;
+  } while (cursor !== null && jobs.length < limit && performance.now() < until);
+  return jobs.slice(0, limit);
+}
+
 export const post = <T>(path: string, body?: unknown): Promise<T> => request<T>("POST", path, { body });
 export const patch = <T>(path: string, body?: unknown): Promise<T> => request<T>("PATCH", path, { body });
 export const put = <T>(path: string, body?: unknown): Promise<T> => request<T>("PUT", path, { body });

@@ -16,12 +16,14 @@ const TYPES = [
   "queue_paused", "queue_resumed", "quarantined", "quarantine_left",
   "breaker_opened", "breaker_half_open", "breaker_closed", "gap",
 ];
+const CLOSE_MS = 1_000;
 const RETRY_MS = [500, 1_000, 2_000, 5_000, 10_000];
 
 const listeners = new Set<(event: ServerEvent) => void>();
 const stateListeners = new Set<(state: StreamState) => void>();
 let source: EventSource | undefined;
 let retryTimer: ReturnType<typeof setTimeout> | undefined;
+let closeTimer: ReturnType<typeof setTimeout> | undefined;
 let failures = 0;
 let streamState: StreamState = "off";
 
@@ -41,11 +43,10 @@ function open(): void {
   setState(failures === 0 ? "connecting" : "lost");
   source = new EventSource(apiUrl("v1/events"));
   source.onopen = () => {
-    // What happened while there was no stream is unknown: pages read again.
-    const again = failures > 0;
+    // What happened while there was no stream is unknown, also between the first read of a page and now.
     failures = 0;
     setState("open");
-    if (again) emit({ type: "gap" });
+    emit({ type: "gap" });
   };
   source.onerror = () => {
     close();
@@ -78,14 +79,18 @@ document.addEventListener("visibilitychange", () => {
 
 // Calls `listener` for each event until the returned function is called.
 export function listen(listener: (event: ServerEvent) => void): () => void {
+  clearTimeout(closeTimer);
   listeners.add(listener);
   open();
   return () => {
     listeners.delete(listener);
-    if (listeners.size === 0) {
+    if (listeners.size > 0) return;
+    // The next page keeps the stream, so that it misses nothing.
+    clearTimeout(closeTimer);
+    closeTimer = setTimeout(() => {
       close();
       setState("off");
-    }
+    }, CLOSE_MS);
   };
 }
 

@@ -73,7 +73,7 @@ export interface components {
             /** @description If it has not started by then it ends: see on_expiry. */
             expires_in?: components["schemas"]["Duration"];
             /**
-             * @description What becomes of it then: cancelled, or dead with reason expired.
+             * @description What happens then: cancelled, or dead with reason expired.
              * @default cancel
              * @enum {unknown}
              */
@@ -96,7 +96,7 @@ export interface components {
             /** @description Jobs of a queue with the same one run one at a time, in order. */
             session?: components["schemas"]["SessionName"] | null;
             /**
-             * @description What becomes of its session when it dies.
+             * @description What happens to its session when it dies.
              * @default skip
              * @enum {unknown}
              */
@@ -135,7 +135,7 @@ export interface components {
             /** @description If it has not started by then it ends: see on_expiry. */
             expires_in?: components["schemas"]["Duration"];
             /**
-             * @description What becomes of it then: cancelled, or dead with reason expired.
+             * @description What happens then: cancelled, or dead with reason expired.
              * @default cancel
              * @enum {unknown}
              */
@@ -158,7 +158,7 @@ export interface components {
             /** @description Jobs of a queue with the same one run one at a time, in order. */
             session?: components["schemas"]["SessionName"] | null;
             /**
-             * @description What becomes of its session when it dies.
+             * @description What happens to its session when it dies.
              * @default skip
              * @enum {unknown}
              */
@@ -275,7 +275,7 @@ export interface components {
              * @enum {unknown}
              */
             on_expiry?: "cancel" | "dead";
-            /** @description Triggers on ends of jobs that fired one behind the other up to this one. */
+            /** @description Number of triggers on job ends in the chain that led to this job. */
             trigger_depth?: number;
             /** Format: date-time */
             created_at?: string;
@@ -405,6 +405,10 @@ export interface components {
             jobs: components["schemas"]["ClaimedJob"][];
             /** @description Running jobs of this worker that are to be stopped. */
             cancel?: number[];
+            /** @description Claim no more jobs; left out: false. */
+            quiet?: boolean;
+            /** @description End when the running jobs have finished; left out: false. */
+            terminate?: boolean;
         };
         Outcome: {
             /** Format: int64 */
@@ -463,6 +467,8 @@ export interface components {
             }[];
             jobs?: components["schemas"]["ClaimedJob"][];
             cancel?: number[];
+            quiet?: boolean;
+            terminate?: boolean;
         };
         AcceptSessionRequest: {
             worker: components["schemas"]["Name"];
@@ -495,6 +501,8 @@ export interface components {
             /** @description Its first one, of a session that was not named. */
             jobs: components["schemas"]["ClaimedJob"][];
             cancel?: number[];
+            quiet?: boolean;
+            terminate?: boolean;
         };
         RenewSessionRequest: {
             /** Format: int64 */
@@ -539,9 +547,9 @@ export interface components {
             jobs: number;
             /**
              * Format: int64
-             * @description The job whose turn it is.
+             * @description The job that may run.
              */
-            turn?: number;
+            head?: number;
             /** @enum {unknown} */
             stop: "none" | "blocked" | "parked";
             /**
@@ -647,7 +655,9 @@ export interface components {
                     field?: string;
                 };
             }[];
+            /** @description Claim no more jobs until it is false again. */
             quiet?: boolean;
+            /** @description End when the running jobs have finished. */
             terminate?: boolean;
         };
         Retention: {
@@ -703,20 +713,6 @@ export interface components {
             queues: components["schemas"]["Queue"][];
             /** @description Pass as after. */
             next?: string | null;
-        };
-        WorkerList: {
-            workers: {
-                id?: string;
-                queues?: string[];
-                running?: number;
-                last_seen_ms?: number;
-                parked?: boolean;
-                host?: string;
-                pid?: number;
-                version?: string;
-                language?: string;
-                slots?: number;
-            }[];
         };
         AuditPage: {
             records: {
@@ -863,7 +859,7 @@ export interface components {
             /** @description Left out: every step that needs it. */
             step?: string | null;
             /**
-             * @description Somebody has done or undone it: it is taken so.
+             * @description The step was done or undone by hand: mark it so.
              * @default false
              */
             by_hand: boolean;
@@ -871,7 +867,7 @@ export interface components {
             result?: unknown;
         };
         WorkflowFork: {
-            /** @description This one begins anew, and what is behind it; all else is taken over as it ended. */
+            /** @description This step and later steps run again; all others are taken over as they ended. */
             step: string;
             /** @description Any JSON value, up to 1 MiB of text; left out: that of the old one. */
             input?: unknown;
@@ -995,7 +991,7 @@ export interface components {
              * @default 15s
              */
             ttl: components["schemas"]["Duration"];
-            /** @description While somebody else has it; at most 60s. */
+            /** @description How long to wait while another holder has it; at most 60s. */
             wait?: components["schemas"]["Duration"];
         };
         RenewLeaseRequest: {
@@ -1067,7 +1063,7 @@ export interface components {
              */
             margin: components["schemas"]["Duration"];
             /**
-             * @description The twin is started so long before that; 0s: no twin.
+             * @description The standby is started so long before that; 0s: no standby.
              * @default 30s
              */
             handoff: components["schemas"]["Duration"];
@@ -1098,7 +1094,7 @@ export interface components {
             /** @description What each tick enqueues; without run_at, delay and unique. */
             job?: components["schemas"]["NewJob"];
             /**
-             * @description What happens to ticks that nobody could fire in time.
+             * @description What happens to ticks that could not fire in time.
              * @default once
              * @enum {unknown}
              */
@@ -1109,7 +1105,7 @@ export interface components {
              */
             misfire_window: components["schemas"]["Duration"];
             /**
-             * @description Of misfire all: the last so many.
+             * @description For misfire all: how many of the last ticks fire.
              * @default 100
              */
             misfire_cap: number;
@@ -1131,7 +1127,7 @@ export interface components {
              */
             end_at?: string;
             /**
-             * @description Ends after so many jobs; 0: no limit.
+             * @description Ends after this many jobs; 0: no limit.
              * @default 0
              */
             max_runs: number;
@@ -1183,7 +1179,7 @@ export interface components {
             /** @description What each tick enqueues; without run_at, delay and unique. */
             job: components["schemas"]["NewJob"];
             /**
-             * @description What happens to ticks that nobody could fire in time.
+             * @description What happens to ticks that could not fire in time.
              * @default once
              * @enum {unknown}
              */
@@ -1194,7 +1190,7 @@ export interface components {
              */
             misfire_window: components["schemas"]["Duration"];
             /**
-             * @description Of misfire all: the last so many.
+             * @description For misfire all: how many of the last ticks fire.
              * @default 100
              */
             misfire_cap: number;
@@ -1216,7 +1212,7 @@ export interface components {
              */
             end_at?: string;
             /**
-             * @description Ends after so many jobs; 0: no limit.
+             * @description Ends after this many jobs; 0: no limit.
              * @default 0
              */
             max_runs: number;
@@ -1294,7 +1290,7 @@ export interface components {
             /** @description What each tick enqueues; without run_at, delay and unique. */
             job: components["schemas"]["NewJob"];
             /**
-             * @description What happens to ticks that nobody could fire in time.
+             * @description What happens to ticks that could not fire in time.
              * @default once
              * @enum {unknown}
              */
@@ -1305,7 +1301,7 @@ export interface components {
              */
             misfire_window: components["schemas"]["Duration"];
             /**
-             * @description Of misfire all: the last so many.
+             * @description For misfire all: how many of the last ticks fire.
              * @default 100
              */
             misfire_cap: number;
@@ -1327,7 +1323,7 @@ export interface components {
              */
             end_at?: string;
             /**
-             * @description Ends after so many jobs; 0: no limit.
+             * @description Ends after this many jobs; 0: no limit.
              * @default 0
              */
             max_runs: number;
@@ -1655,7 +1651,7 @@ export interface components {
             /** @description Not here: PUT /v1/schedules/{name} defines what the clock fires. */
             schedule?: unknown;
             job: components["schemas"]["NewJob"];
-            /** @description What whoever calls has. Left out: as it is; of a new one it is made. */
+            /** @description Secret that callers use. Left out: unchanged; generated for a new trigger. */
             secret?: string | null;
             paused?: boolean | null;
         };
@@ -1760,7 +1756,7 @@ export interface components {
              * @enum {string}
              */
             kind: "bucket" | "sliding" | "fixed";
-            /** @description Of a bucket; 0 = as many as count. */
+            /** @description Of a bucket; 0 = count. */
             burst?: number | null;
         } | null;
         QueueLimits: {
@@ -1781,7 +1777,7 @@ export interface components {
             ageing?: components["schemas"]["Duration"] | null;
             /** @description That it depends on; null = none. */
             breaker?: string | null;
-            /** @description So many lost attempts one behind the other set a job apart; 0 = never, null = 2. */
+            /** @description Consecutive lost attempts that quarantine a job; 0 = never, null = 2. */
             quarantine_after?: number | null;
             /**
              * @description Slots that a job of a heavy kind takes of each limit; others take 1.
@@ -1792,6 +1788,14 @@ export interface components {
             costs?: {
                 [key: string]: number;
             } | null;
+            /**
+             * @description Paths in args that are indexed: q=args.PATH=VALUE finds jobs by them.
+             * @example [
+             *       "order",
+             *       "customer.id"
+             *     ]
+             */
+            searchable?: string[] | null;
         };
         LimitsOfQueue: {
             name?: string;
@@ -1802,7 +1806,7 @@ export interface components {
             id: number;
             state: components["schemas"]["JobState"];
             /** @enum {unknown} */
-            gate: "ended" | "running" | "quarantine" | "deferred" | "time" | "earlier_run" | "session_turn" | "session_stopped" | "session_held" | "queue_paused" | "breaker" | "concurrency" | "rate" | "key_concurrency" | "key_rate" | "no_worker" | "busy_workers" | "claim";
+            gate: "ended" | "running" | "quarantine" | "deferred" | "time" | "earlier_run" | "session_head" | "session_stopped" | "session_held" | "queue_paused" | "breaker" | "concurrency" | "rate" | "key_concurrency" | "key_rate" | "no_worker" | "busy_workers" | "claim";
             why: string;
             /**
              * Format: date-time
@@ -1822,7 +1826,7 @@ export interface components {
          */
         BreakerSettings: {
             /**
-             * @description So many failed attempts open it,
+             * @description Failed attempts that open it,
              * @default 5
              */
             failures: number;
@@ -1904,7 +1908,7 @@ export interface components {
             }[];
             /**
              * Format: int64
-             * @description So many were looked at.
+             * @description Number of jobs examined.
              */
             jobs: number;
             /** @description There are more. */
@@ -2125,7 +2129,7 @@ export interface components {
                 /** Format: int64 */
                 node?: number;
                 others?: number;
-                bell_reaches?: number;
+                peers_reached?: number;
                 /** @enum {unknown} */
                 listen?: "not_yet" | "works" | "does_not_work" | "away";
             };
@@ -2372,6 +2376,88 @@ export interface components {
         };
         ViewList: {
             views: components["schemas"]["SavedView"][];
+        };
+        Worker: {
+            id: string;
+            queues: string[];
+            running: number;
+            last_seen_ms: number;
+            parked: boolean;
+            host?: string;
+            pid?: number;
+            version?: string;
+            language?: string;
+            slots?: number;
+            /**
+             * @description What an operator asked for.
+             * @enum {unknown}
+             */
+            command: "quiet" | "stop" | null;
+        };
+        WorkerList: {
+            workers: components["schemas"]["Worker"][];
+        };
+        Settings: {
+            settings: {
+                /** @example retention_dead */
+                name: string;
+                /**
+                 * @description In effect. Passwords are shown as ***.
+                 * @example 90d
+                 */
+                value: string;
+                /** @example 30d */
+                default: string;
+                /** @enum {unknown} */
+                source: "default" | "file" | "credential" | "environment" | "flag";
+                /** @example file /etc/mainspring/config.toml */
+                where?: string;
+                /**
+                 * @description A part of the value is hidden.
+                 * @constant
+                 */
+                secret?: true;
+            }[];
+        };
+        StoreState: {
+            /** @enum {unknown} */
+            kind: "sqlite" | "postgresql";
+            /**
+             * Format: int64
+             * @description Tables and indexes, free pages included.
+             */
+            bytes: number;
+            /**
+             * Format: int64
+             * @description The write-ahead log's file.
+             */
+            wal_bytes?: number;
+            /**
+             * Format: int64
+             * @description Free pages of bytes: reused before the file grows.
+             */
+            free_bytes?: number;
+            /** Format: int64 */
+            disk_free_bytes?: number;
+            /**
+             * Format: int64
+             * @description live and finished.
+             */
+            jobs: number;
+            /** Format: int64 */
+            live: number;
+            /**
+             * Format: int64
+             * @description Completed, cancelled and dead jobs that are kept.
+             */
+            finished: number;
+            /**
+             * Format: int64
+             * @description Version of the schema.
+             */
+            schema: number;
+            /** @description The data directory, for callers with admin. */
+            path?: string;
         };
     };
     responses: never;

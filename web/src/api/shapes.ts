@@ -40,6 +40,29 @@ export interface QueuePause {
   until?: string | null;
 }
 export type Queue = Schemas["Queue"] & { backlog?: Backlog; pause?: QueuePause | null };
+export interface Setting {
+  name: string;
+  value?: string | number | boolean | null; // secrets as ***
+  default?: string | number | boolean | null;
+  source: string; // default, file, credential, environment or flag
+  where?: string; // with the source: file /etc/mainspring/config.toml
+  secret?: boolean;
+}
+export interface SettingList {
+  settings: Setting[];
+}
+export interface StoreFacts {
+  kind: string;
+  bytes: number; // with free_bytes
+  free_bytes?: number;
+  wal_bytes?: number;
+  disk_free_bytes?: number;
+  jobs: number;
+  live: number;
+  finished: number;
+  schema?: number;
+  path?: string;
+}
 export interface View {
   name: string;
   page: string;

@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 
 import { ApiError } from "../api/client";
 import { dateTime, relative } from "../format";
+import { may, type Need } from "../session";
 import { useSettings } from "../settings";
 import { t } from "../texts";
 
@@ -39,15 +40,17 @@ export function Panel(props: { title?: string; actions?: ComponentChildren; chil
   );
 }
 
-type ButtonProps = JSX.IntrinsicElements["button"] & { kind?: "primary" | "danger" | "plain"; disabled?: boolean };
-export function Button({ kind = "plain", class: extra, ...rest }: ButtonProps) {
-  return <button type="button" class={`button ${kind} ${extra ?? ""}`} {...rest} />;
+type ButtonProps = JSX.IntrinsicElements["button"] & { kind?: "primary" | "danger" | "plain"; disabled?: boolean; needs?: Need };
+// `needs`: without that scope the button is disabled, and says which scope is missing.
+export function Button({ kind = "plain", class: extra, needs, ...rest }: ButtonProps) {
+  const refused = needs !== undefined && !may(needs);
+  return <button type="button" class={`button ${kind} ${extra ?? ""}`} {...rest} {...(refused && { disabled: true, title: t.needs(needs) })} />;
 }
 
 // State, by colour and by word: colour alone says nothing to some readers.
 export function StateBadge(props: { state: string; detail?: string }) {
   return (
-    <span class={`badge state-${props.state.replace(/[^a-z_]/g, "")}`}>
+    <span class={`badge state-${props.state.toLowerCase().replace(/[^a-z_]/g, "")}`}>
       {t.states[props.state] ?? props.state}
       {props.detail && <span class="badge-detail"> {props.detail}</span>}
     </span>
@@ -165,7 +168,7 @@ export function Field(props: { label: string; hint?: string; error?: string; chi
     <label class="field">
       <span class="field-label">{props.label}</span>
       {props.children}
-      {props.hint && <span class="field-hint">{props.hint}</span>}
+      {props.hint && !props.error && <span class="field-hint">{props.hint}</span>}
       {props.error && (
         <span class="field-error" role="alert">
           {props.error}

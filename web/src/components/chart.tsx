@@ -16,20 +16,60 @@ export interface ChartMark {
   text: string;
 }
 
-// The top of an axis and the distance of its lines: 1, 2 or 5 times a power of ten.
-export function niceScale(max: number): { top: number; step: number } {
-  if (!(max > 0)) return { top: 1, step: 1 };
-  const rough = max / 3;
+export interface Scale {
+  top: number;
+  step: number; // distance of the grid lines
+}
+const GRID_LINES = 3;
+
+function decimalStep(rough: number): number {
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough) ?? rough;
-  return { top: Math.ceil(max / step) * step, step };
+  return [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough) ?? rough;
+}
+
+const scaleOf = (max: number, step: number): Scale => ({ top: Math.ceil(max / step) * step, step });
+
+// Steps of 1, 2 or 5 times a power of ten.
+export const countScale = (max: number): Scale => (max > 0 ? scaleOf(max, Math.max(1, decimalStep(max / GRID_LINES))) : { top: 1, step: 1 });
+
+const [SECOND, MINUTE, HOUR, DAY] = [1_000, 60_000, 3_600_000, 86_400_000];
+const TIME_STEPS_MS = [
+  ...[1, 2, 5, 10, 15, 20, 30].map((n) => n * SECOND),
+  ...[1, 2, 5, 10, 15, 20, 30].map((n) => n * MINUTE),
+  ...[1, 2, 3, 6, 12].map((n) => n * HOUR),
+];
+
+// Steps of whole seconds, minutes, hours or days, for values in milliseconds.
+export function timeScale(max: number): Scale {
+  if (!(max > 0)) return { top: 1, step: 1 };
+  const rough = max / GRID_LINES;
+  if (rough <= SECOND / 2) return scaleOf(max, Math.max(1, decimalStep(rough)));
+  return scaleOf(max, TIME_STEPS_MS.find((step) => step >= rough) ?? Math.ceil(decimalStep(rough / DAY)) * DAY);
 }
 
 const HEIGHT = 150;
-const PAD = { left: 52, right: 12, top: 22, bottom: 22 };
+const PAD = { right: 12, top: 22, bottom: 22 };
+const LABEL_GAP_PX = 6;
+const LABEL_CHARACTER_PX = 7.2; // of the axis font, rounded up
+const MIN_LEFT_PX = 50; // charts below each other align
 const LABEL_PX = 76;
 const MARK_CHARACTERS = 20;
 const CHARACTER_PX = 7;
+
+interface Axis extends Scale {
+  labels: { value: number; text: string }[];
+  left: number; // room for the labels
+}
+
+function axisOf(props: { series: Series[]; times: string[]; scale?: (max: number) => Scale; format: (value: number) => string }): Axis {
+  const bars = props.series.filter((one) => one.shape === "bars");
+  const sums = props.times.map((_, i) => bars.reduce((sum, one) => sum + (one.values[i] ?? 0), 0));
+  const lines = props.series.filter((one) => one.shape !== "bars").flatMap((one) => one.values.map((value) => value ?? 0));
+  const scale = (props.scale ?? countScale)(Math.max(0, ...sums, ...lines));
+  const labels = Array.from({ length: Math.round(scale.top / scale.step) + 1 }, (_, i) => i * scale.step).map((value) => ({ value, text: props.format(value) }));
+  const widest = Math.max(...labels.map((label) => label.text.length));
+  return { ...scale, labels, left: Math.max(MIN_LEFT_PX, Math.ceil(widest * LABEL_CHARACTER_PX) + LABEL_GAP_PX) };
+}
 
 function useWidth() {
   const frame = useRef<HTMLDivElement>(null);
@@ -48,9 +88,12 @@ export function TimeChart(props: {
   end: string;
   series: Series[];
   format: (value: number) => string;
+  axisFormat?: (value: number) => string; // of the axis; left out: format
+  scale?: (max: number) => Scale;
   marks?: ChartMark[];
 }) {
   const { times, series, format } = props;
+  const axis = axisOf({ ...props, format: props.axisFormat ?? format });
   useSettings();
   const { frame, width } = useWidth();
   const [at, setAt] = useState<number>();
@@ -91,46 +134,45 @@ export function TimeChart(props: {
         role="group"
         aria-label={t.chart.keys(props.label)}
         onKeyDown={onKeyDown}
-        onPointerMove={(event) => setAt(indexAt(event, times, props.end, width))}
+        onPointerMove={(event) => setAt(indexAt(event, times, props.end, axis.left, width))}
         onPointerLeave={() => setAt(undefined)}
       >
-        {width > 0 && times.length > 0 && <Plot {...props} width={width} cursor={cursor} />}
+        {width > 0 && times.length > 0 && <Plot {...props} axis={axis} width={width} cursor={cursor} />}
       </div>
       {table && <ChartTable {...props} />}
     </figure>
   );
 }
 
-function indexAt(event: PointerEvent, times: string[], end: string, width: number): number | undefined {
+function indexAt(event: PointerEvent, times: string[], end: string, left: number, width: number): number | undefined {
   const box = (event.currentTarget as HTMLElement).getBoundingClientRect();
   const from = Date.parse(times[0] ?? end);
-  const share = (event.clientX - box.left - PAD.left) / Math.max(1, width - PAD.left - PAD.right);
+  const share = (event.clientX - box.left - left) / Math.max(1, width - left - PAD.right);
   const time = from + share * (Date.parse(end) - from);
   if (share < 0 || share > 1) return undefined;
   const next = times.findIndex((one) => Date.parse(one) > time);
   return next < 0 ? times.length - 1 : Math.max(0, next - 1);
 }
 
-function Plot(props: Parameters<typeof TimeChart>[0] & { width: number; cursor?: number }) {
-  const { times, series, width, cursor } = props;
+function Plot(props: Parameters<typeof TimeChart>[0] & { axis: Axis; width: number; cursor?: number }) {
+  const { axis, times, series, width, cursor } = props;
   const from = Date.parse(times[0]!);
   const to = Date.parse(props.end);
-  const x = (time: number) => PAD.left + ((time - from) / Math.max(1, to - from)) * (width - PAD.left - PAD.right);
+  const plotWidth = width - axis.left - PAD.right;
+  const x = (time: number) => axis.left + ((time - from) / Math.max(1, to - from)) * plotWidth;
   const bars = series.filter((one) => one.shape === "bars");
   const lines = series.filter((one) => one.shape !== "bars");
-  const sums = times.map((_, i) => bars.reduce((sum, one) => sum + (one.values[i] ?? 0), 0));
-  const { top, step } = niceScale(Math.max(...sums, ...lines.flatMap((one) => one.values.map((value) => value ?? 0))));
   const base = HEIGHT - PAD.bottom;
-  const y = (value: number) => base - (value / top) * (base - PAD.top);
+  const y = (value: number) => base - (value / axis.top) * (base - PAD.top);
   const xs = times.map((one) => x(Date.parse(one)));
-  const slot = xs.length > 1 ? xs[1]! - xs[0]! : width - PAD.left - PAD.right;
+  const slot = xs.length > 1 ? xs[1]! - xs[0]! : plotWidth;
   return (
     <svg width={width} height={HEIGHT} aria-hidden="true">
-      {Array.from({ length: Math.round(top / step) + 1 }, (_, i) => i * step).map((value) => (
+      {axis.labels.map(({ value, text }) => (
         <g key={value} class="grid">
-          <line x1={PAD.left} x2={width - PAD.right} y1={y(value)} y2={y(value)} />
-          <text x={PAD.left - 6} y={y(value) + 4} text-anchor="end">
-            {props.format(value)}
+          <line x1={axis.left} x2={width - PAD.right} y1={y(value)} y2={y(value)} />
+          <text x={axis.left - LABEL_GAP_PX} y={y(value) + 4} text-anchor="end">
+            {text}
           </text>
         </g>
       ))}
@@ -266,7 +308,7 @@ export function Sparkline(props: { values: number[]; label: string; tone?: Serie
     return `${x.toFixed(1)},${(height - 2 - (value / top) * (height - 4)).toFixed(1)}`;
   });
   return (
-    <svg class={`sparkline tone-${props.tone ?? "accent"}`} width={width} height={height} role="img" aria-label={props.label}>
+    <svg class={`sparkline tone-${props.tone ?? "accent"}`} width={width} height={height} viewBox={`0 0 ${width} ${height}`} preserveAspectRatio="none" role="img" aria-label={props.label}>
       <title>{props.label}</title>
       <polyline points={points.join(" ")} />
     </svg>

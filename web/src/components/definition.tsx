@@ -7,6 +7,7 @@ import { typedJson } from "../api/typed_json";
 import { t } from "../texts";
 import { Field } from "./basics";
 import { FormDialog, notify } from "./feedback";
+import { JsonField } from "./json_field";
 
 export function DefinitionDialog(props: {
   title: string;
@@ -29,9 +30,7 @@ export function DefinitionDialog(props: {
       <Field label={t.name}>
         <input required disabled={props.name !== undefined} value={name} onInput={(e) => setName(e.currentTarget.value)} />
       </Field>
-      <Field label={t.definition.label} hint={props.hint}>
-        <textarea rows={10} spellcheck={false} value={text} onInput={(e) => setText(e.currentTarget.value)} />
-      </Field>
+      <JsonField label={t.definition.label} hint={props.hint} rows={10} value={text} onInput={setText} />
     </FormDialog>
   );
 }

@@ -4,12 +4,12 @@ import { useState } from "preact/hooks";
 import { getIfThere, post, remove, segment } from "../api/client";
 import type { History, HistoryPoint, Mark } from "../api/shapes";
 import { useData } from "../data";
-import { axisNumber, compact, count, duration } from "../format";
+import { axisNumber, compact, count, duration, shortDuration } from "../format";
 import { useRoute, withQuery } from "../router";
 import { t } from "../texts";
 import { At, Button, Empty, Field, Panel, Show, Tabs } from "./basics";
-import { Sparkline, TimeChart, type Series } from "./chart";
-import { act, FormDialog, notify } from "./feedback";
+import { Sparkline, timeScale, TimeChart, type Series } from "./chart";
+import { act, confirm, FormDialog, notify } from "./feedback";
 
 export const RANGES = {
   "1h": { ms: 3_600_000, step: "1m", refreshMs: 5_000 },
@@ -65,7 +65,7 @@ export function HistoryPanel(props: { queue?: string; kind?: string; only?: "fai
       actions={
         <>
           <RangeTabs range={range} />
-          <Button onClick={() => setMarking(true)}>{t.chart.addMark}</Button>
+          <Button needs={["admin", "*"]} onClick={() => setMarking(true)}>{t.chart.addMark}</Button>
         </>
       }
     >
@@ -90,14 +90,17 @@ function Charts(props: { history: History; marks: Mark[]; only?: "failures" }) {
     name, tone, values: points.map(value), shape,
   });
   const common = { times, end: history.to, marks };
+  // The last step is not over: a count below the one before it would look like a drop.
+  const soFar = (value: (point: HistoryPoint) => number) => (point: HistoryPoint) =>
+    point === points.at(-1) && points.length > 1 && value(point) < value(points.at(-2)!) ? null : value(point);
   const throughput = (
     <TimeChart
       {...common}
       label={t.chart.throughput(history.step)}
       format={axisNumber}
       series={[
-        of(t.chart.enqueued, "muted", (point) => point.enqueued),
-        of(t.chart.completed, "good", (point) => point.completed),
+        of(t.chart.enqueued, "muted", soFar((point) => point.enqueued)),
+        of(t.chart.completed, "good", soFar((point) => point.completed)),
       ]}
     />
   );
@@ -109,7 +112,7 @@ function Charts(props: { history: History; marks: Mark[]; only?: "failures" }) {
       series={[
         of(t.chart.failed, "warn", (point) => point.failed, "bars"),
         of(t.chart.dead, "bad", (point) => point.dead, "bars"),
-        of(t.chart.cancelled, "muted", (point) => point.cancelled, "bars"),
+        ...(sum.cancelled > 0 ? [of(t.chart.cancelled, "muted", (point) => point.cancelled, "bars")] : []),
       ]}
     />
   );
@@ -118,6 +121,8 @@ function Charts(props: { history: History; marks: Mark[]; only?: "failures" }) {
       {...common}
       label={label}
       format={duration}
+      axisFormat={shortDuration}
+      scale={timeScale}
       series={[
         of("p50", "accent", (point) => times(point).p50_ms),
         of("p95", "warn", (point) => times(point).p95_ms),
@@ -138,7 +143,8 @@ function Charts(props: { history: History; marks: Mark[]; only?: "failures" }) {
 
 function MarkList(props: { marks: Mark[]; reload: () => void }) {
   const drop = async (mark: Mark) => {
-    if (await act(() => remove(`/v1/marks/${segment(mark.id)}`), t.chart.markRemoved(mark.text))) props.reload();
+    const yes = await confirm({ title: t.chart.confirmRemoveMark(mark.text), text: t.chart.confirmRemoveMarkText, action: t.remove, danger: true });
+    if (yes && (await act(() => remove(`/v1/marks/${segment(mark.id)}`), t.chart.markRemoved(mark.text)))) props.reload();
   };
   return (
     <details>
@@ -149,7 +155,7 @@ function MarkList(props: { marks: Mark[]; reload: () => void }) {
             <span>{mark.text}</span>
             <span class="note">{mark.source === "worker" ? t.chart.byWorker : mark.by}</span>
             <At at={mark.at} />
-            <Button onClick={() => drop(mark)} aria-label={`${t.remove} ${mark.text}`}>
+            <Button needs={["admin", "*"]} onClick={() => drop(mark)} aria-label={`${t.remove} ${mark.text}`}>
               {t.remove}
             </Button>
           </li>

@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 
 import { onStreamState, type StreamState } from "../api/events";
 import { link, type Route } from "../router";
+import { readOnly } from "../session";
 import { change, useSettings, type Theme, type Zone } from "../settings";
 import { t } from "../texts";
 import { ConfirmDialog, Notes } from "./feedback";
@@ -37,15 +38,15 @@ export function Layout(props: { route: Route; children: ComponentChildren; who: 
           {t.product}
         </a>
         <Stream />
+        {readOnly() && (
+          <span class="badge" title={t.layout.readOnlyHint}>
+            {t.layout.readOnly}
+          </span>
+        )}
         <span class="spring" />
         <button type="button" class="button plain" onClick={openPalette}>
           {t.layout.palette} <kbd>{t.layout.paletteHint}</kbd>
         </button>
-        {props.who && (
-          <button type="button" class="button plain" onClick={props.onSignOut}>
-            {t.layout.signOut(props.who)}
-          </button>
-        )}
       </header>
       <nav id="menu" class={open ? "menu open" : "menu"} aria-label={t.layout.navigation}>
         {MENU.map(({ group, pages }) => (
@@ -60,6 +61,11 @@ export function Layout(props: { route: Route; children: ComponentChildren; who: 
         ))}
         <div class="choices">
           <Choices />
+          {props.who && (
+            <button type="button" class="button plain" onClick={props.onSignOut}>
+              <span class="long">{t.layout.signOut(props.who)}</span>
+            </button>
+          )}
         </div>
       </nav>
       <main id="main" tabIndex={-1}>

@@ -1,13 +1,17 @@
-// Ctrl-K: type a page, a queue, the id of a job or an action of the page; Enter goes there or runs it. / searches.
+// Ctrl-K: type a page, a queue, the id of a job, an action of the page or what to search for; Enter goes there or runs it.
 import { useEffect, useRef, useState } from "preact/hooks";
 
-import { getQueues } from "../api/client";
+import { getIfThere, getQueues } from "../api/client";
+import type { View } from "../api/shapes";
 import { link, navigate } from "../router";
+import { may, type Need } from "../session";
 import { t } from "../texts";
+import { viewLink } from "./views";
 
 export interface Command {
   text: string;
   run: () => void;
+  needs?: Need;
 }
 
 // Every button of the page is a command too; one in a table says of which row.
@@ -38,17 +42,21 @@ export const openPalette = (): void => show();
 
 const MAX_SHOWN = 12;
 
-function commandsFor(text: string, queues: string[], buttons: Command[]): Command[] {
+function commandsFor(text: string, queues: string[], views: View[], buttons: Command[]): Command[] {
   const word = text.trim().toLowerCase();
   const out: Command[] = [];
   if (/^\d{1,19}$/.test(word)) out.push({ text: t.palette.job(word), run: () => navigate(link(["jobs", word])) });
   const named = new Set(buttons.map((command) => command.text));
-  out.push(...buttons, ...pageCommands.filter((command) => !named.has(command.text)));
+  out.push(...buttons, ...pageCommands.filter((command) => !named.has(command.text) && (!command.needs || may(command.needs))));
   for (const [key, title] of Object.entries(t.pages)) {
     out.push({ text: title, run: () => navigate(link(key === "overview" ? [] : [key])) });
   }
   for (const name of queues) out.push({ text: t.palette.queue(name), run: () => navigate(link(["queues", name])) });
-  return out.filter((c, i) => (i === 0 && /^\d+$/.test(word)) || c.text.toLowerCase().includes(word)).slice(0, MAX_SHOWN);
+  for (const view of views) out.push({ text: t.palette.view(view.name), run: () => navigate(viewLink(view)) });
+  const fitting = out.filter((c, i) => (i === 0 && /^\d+$/.test(word)) || c.text.toLowerCase().includes(word)).slice(0, MAX_SHOWN);
+  const query = text.trim();
+  if (query !== "") fitting.push({ text: t.palette.search(query), run: () => navigate(link(["jobs"], { q: query })) });
+  return fitting;
 }
 
 export function Palette() {
@@ -57,6 +65,7 @@ export function Palette() {
   const [text, setText] = useState("");
   const [at, setAt] = useState(0);
   const [queues, setQueues] = useState<string[]>([]);
+  const [views, setViews] = useState<View[]>([]);
   const [buttons, setButtons] = useState<Command[]>([]);
   show = () => {
     setText("");
@@ -65,6 +74,10 @@ export function Palette() {
     setOpen(true);
     getQueues().then(
       (list) => setQueues(list.queues.map((queue) => queue.name)),
+      () => {},
+    );
+    getIfThere<{ views: View[] }>("/v1/views").then(
+      (list) => setViews(list?.views ?? []),
       () => {},
     );
   };
@@ -86,7 +99,7 @@ export function Palette() {
     if (open && !dialog.current?.open) dialog.current?.showModal();
   }, [open]);
   if (!open) return null;
-  const commands = commandsFor(text, queues, buttons);
+  const commands = commandsFor(text, queues, views, buttons);
   const chosen = Math.min(at, commands.length - 1);
   const close = () => {
     dialog.current?.close();
@@ -125,7 +138,7 @@ export function Palette() {
           </li>
         ))}
       </ul>
-      {commands.length === 0 && <p class="note">{t.palette.nothing}</p>}
+      <p class="note">{t.palette.keys}</p>
     </dialog>
   );
 }

@@ -5,12 +5,14 @@ import { formatJson } from "../api/json";
 import { t } from "../texts";
 import { Button, Panel } from "./basics";
 import { copyText } from "./feedback";
+import { cover } from "./secrets";
 
 // More than this is cut on screen; copying takes all of it.
 const MAX_SHOWN = 100_000;
 
 export function JsonPanel(props: { title: string; value: unknown; masked?: boolean }) {
   const [wrap, setWrap] = useState(false);
+  const [open, setOpen] = useState(false);
   if (props.value === undefined) return null;
   if (props.value === null && props.masked) {
     return (
@@ -19,20 +21,25 @@ export function JsonPanel(props: { title: string; value: unknown; masked?: boole
       </Panel>
     );
   }
-  const text = formatJson(props.value);
+  const { shown, covered } = cover(props.value);
   return (
     <Panel
       title={props.title}
       actions={
         <>
+          {covered > 0 && (
+            <label class="inline" title={t.job.coveredHint}>
+              <input type="checkbox" checked={open} onChange={() => setOpen(!open)} /> {t.job.showCovered(covered)}
+            </label>
+          )}
           <label class="inline">
             <input type="checkbox" checked={wrap} onChange={() => setWrap(!wrap)} /> {t.job.wrap}
           </label>
-          <Button onClick={() => copyText(text)}>{t.copy}</Button>
+          <Button onClick={() => copyText(formatJson(props.value))}>{t.copy}</Button>
         </>
       }
     >
-      <Pre text={text} wrap={wrap} label={props.title} />
+      <Pre text={formatJson(open ? props.value : shown)} wrap={wrap} label={props.title} />
     </Panel>
   );
 }
@@ -48,6 +55,6 @@ export function Pre(props: { text: string; wrap?: boolean; label: string }) {
 
 // A value in one short line, for lists.
 export function shortJson(value: unknown, max = 80): string {
-  const text = formatJson(value, 0);
+  const text = formatJson(cover(value).shown, 0);
   return text.length > max ? `${text.slice(0, max - 1)}…` : text;
 }

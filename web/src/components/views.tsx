@@ -5,10 +5,13 @@ import { getIfThere, put, remove, segment } from "../api/client";
 import type { View } from "../api/shapes";
 import { useData } from "../data";
 import { link, type Route } from "../router";
+import { may } from "../session";
 import { t } from "../texts";
 import { Button, Field, Show } from "./basics";
 import { act, confirm, FormDialog, notify } from "./feedback";
 import { usePageMenu } from "./menu";
+
+export const viewLink = (view: View): string => `${link([view.page])}?${view.query}`;
 
 export function Views(props: { page: string; route: Route }) {
   const { page, route } = props;
@@ -34,11 +37,13 @@ export function Views(props: { page: string; route: Route }) {
                   <ul class="plain-list">
                     {shown.map((view) => (
                       <li key={view.name}>
-                        <a href={`${link([page])}?${view.query}`}>{view.name}</a>
+                        <a href={viewLink(view)}>{view.name}</a>
                         <span class="note">{view.by}</span>
-                        <button type="button" class="link" aria-label={`${t.remove} ${view.name}`} onClick={() => drop(view)}>
-                          {t.remove}
-                        </button>
+                        {may(["admin", "*"]) && (
+                          <button type="button" class="link" aria-label={`${t.remove} ${view.name}`} onClick={() => drop(view)}>
+                            {t.remove}
+                          </button>
+                        )}
                       </li>
                     ))}
                   </ul>
@@ -46,7 +51,7 @@ export function Views(props: { page: string; route: Route }) {
               );
             }}
           </Show>
-          <Button onClick={() => setSaving(true)}>{t.views.save}</Button>
+          <Button needs={["admin", "*"]} onClick={() => setSaving(true)}>{t.views.save}</Button>
         </div>
       </details>
       {saving && <SaveDialog page={page} route={route} onClose={() => setSaving(false)} done={views.reload} />}
@@ -58,7 +63,7 @@ function SaveDialog(props: { page: string; route: Route; onClose: () => void; do
   const [name, setName] = useState("");
   const submit = async () => {
     const query = new URLSearchParams(props.route.query);
-    query.delete("cursor");
+    for (const place of ["cursor", "before"]) query.delete(place); // of one page, not of the view
     await put(`/v1/views/${segment(name.trim())}`, { page: props.page, query: query.toString() });
     notify(t.views.saved(name.trim()));
     props.done();

@@ -36,14 +36,15 @@ export function BreakersPage() {
     if (yes && (await act(() => remove(`/v1/breakers/${segment(breaker.name)}`), t.breakers.removed(breaker.name)))) breakers.reload();
   };
   const columns: Column<Breaker>[] = [
-    { key: "name", title: t.name, cell: (one) => one.name },
-    { key: "state", title: t.jobs.state, cell: (one) => <StateBadge state={one.state} /> },
-    { key: "until", title: t.breakers.until, cell: (one) => <Ago at={one.open_until} /> },
-    { key: "failures", title: t.breakers.failures, numeric: true, cell: (one) => `${one.failures ?? 0} / ${one.settings.failures}` },
-    { key: "opened", title: t.breakers.opened, numeric: true, cell: (one) => count(one.opened) },
+    { key: "name", title: t.name, cell: (one) => one.name, sort: (one) => one.name },
+    { key: "state", title: t.jobs.state, cell: (one) => <StateBadge state={one.state} />, sort: (one) => one.state },
+    { key: "until", title: t.breakers.until, cell: (one) => <Ago at={one.open_until} />, sort: (one) => one.open_until },
+    { key: "failures", title: t.breakers.failures, numeric: true, cell: (one) => `${one.failures ?? 0} / ${one.settings.failures}`, sort: (one) => one.failures ?? 0 },
+    { key: "opened", title: t.breakers.opened, numeric: true, cell: (one) => count(one.opened), sort: (one) => one.opened },
     {
       key: "queues",
       title: t.pages.queues,
+      sort: (one) => one.queues.length,
       cell: (one) =>
         one.queues.map((name) => (
           <a key={name} class="tag" href={link(["queues", name])}>
@@ -57,13 +58,13 @@ export function BreakersPage() {
       cell: (one) => (
         <span class="actions">
           {one.state === "closed" ? (
-            <Button onClick={() => change(one, "open")}>{t.breakers.open}</Button>
+            <Button needs={["admin", "*"]} onClick={() => change(one, "open")}>{t.breakers.open}</Button>
           ) : (
-            <Button onClick={() => change(one, "close")}>{t.breakers.close}</Button>
+            <Button needs={["admin", "*"]} onClick={() => change(one, "close")}>{t.breakers.close}</Button>
           )}
-          <Button onClick={() => setEditing(one)}>{t.job.edit}</Button>
+          <Button needs={["admin", "*"]} onClick={() => setEditing(one)}>{t.job.edit}</Button>
           {one.queues.length === 0 && (
-            <Button kind="danger" onClick={() => drop(one)}>
+            <Button kind="danger" needs={["admin", "*"]} onClick={() => drop(one)}>
               {t.remove}
             </Button>
           )}
@@ -76,7 +77,7 @@ export function BreakersPage() {
       title={t.pages.breakers}
       note={t.breakers.note}
       actions={
-        <Button kind="primary" onClick={() => setEditing("new")}>
+        <Button kind="primary" needs={["admin", "*"]} onClick={() => setEditing("new")}>
           {t.breakers.create}
         </Button>
       }

@@ -1,17 +1,19 @@
 // Dead jobs, grouped by what they died of; one group can be redriven at a rate, with a canary first.
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 
-import { get, post, type Schemas } from "../../api/client";
-import { HistoryPanel } from "../../components/history";
-import { Sparkline } from "../../components/chart";
+import { get, getGroup, post, type Schemas } from "../../api/client";
 import { Ago, Button, Empty, Facts, Field, Page, Panel, Show } from "../../components/basics";
+import { Sparkline } from "../../components/chart";
 import { FormDialog, notify } from "../../components/feedback";
+import { HistoryPanel } from "../../components/history";
 import { Table, type Column } from "../../components/table";
 import { Pre } from "../../components/values";
-import { useData } from "../../data";
+import { Views } from "../../components/views";
+import { COSTLY_MS, useData } from "../../data";
 import { count, duration } from "../../format";
 import { link, navigate, withQuery, type Route } from "../../router";
 import { t } from "../../texts";
+import { WINDOWS } from "../jobs/filter";
 
 type Group = Schemas["DeadGroups"]["groups"][number];
 
@@ -19,14 +21,16 @@ export function ErrorsPage(props: { route: Route }) {
   const { route } = props;
   const queue = route.query.get("queue") ?? "";
   const chosen = route.query.get("group");
+  const since = route.query.get("since") ?? "";
   const [redriving, setRedriving] = useState<Group>();
   const groups = useData(
     `groups ${queue}`,
     (signal) => get<Schemas["DeadGroups"]>("/v1/dead/groups", { queue }, signal),
     (event) => event.type === "dead" && (!queue || event.queue === queue),
+    COSTLY_MS,
   );
   return (
-    <Page title={t.pages.errors} note={t.errors.note}>
+    <Page title={t.pages.errors} note={t.errors.note} actions={<Views page="errors" route={route} />}>
       <form
         class="filters"
         onSubmit={(event) => {
@@ -41,6 +45,17 @@ export function ErrorsPage(props: { route: Route }) {
         <button type="submit" class="button primary">
           {t.jobs.filter}
         </button>
+        <label>
+          {t.errors.diedIn}{" "}
+          <select value={since} onChange={(e) => navigate(withQuery(route, { since: e.currentTarget.value || undefined, group: undefined }))}>
+            <option value="">{t.jobs.anyTime}</option>
+            {Object.keys(WINDOWS).map((one) => (
+              <option key={one} value={one}>
+                {t.jobs.last(one)}
+              </option>
+            ))}
+          </select>
+        </label>
       </form>
       <HistoryPanel queue={queue || undefined} only="failures" />
       <Show of={groups}>
@@ -50,7 +65,10 @@ export function ErrorsPage(props: { route: Route }) {
           ) : (
             <>
               {data.cut && <p class="note">{t.errors.cut(count(data.jobs))}</p>}
-              <Table label={t.pages.errors} columns={columns(route, queue, setRedriving)} rows={data.groups} id={(group) => group.fingerprint ?? ""} />
+              {since !== "" && <p class="note">{t.errors.since(shownOf(data.groups, since).length, data.groups.length)}</p>}
+              {shownOf(data.groups, since).length > 0 && (
+                <Table label={t.pages.errors} columns={columns(route, queue, shownOf(data.groups, since), setRedriving)} rows={shownOf(data.groups, since)} id={(group) => group.fingerprint ?? ""} />
+              )}
               {data.groups
                 .filter((group) => group.fingerprint === chosen)
                 .map((group) => (
@@ -65,22 +83,31 @@ export function ErrorsPage(props: { route: Route }) {
   );
 }
 
-function columns(route: Route, queue: string, redrive: (group: Group) => void): Column<Group>[] {
+// Groups with a job that died in the window. Their counts are of all their jobs.
+function shownOf(groups: Group[], since: string): Group[] {
+  const window = WINDOWS[since];
+  return window === undefined ? groups : groups.filter((group) => Date.now() - Date.parse(group.last?.at ?? "") < window);
+}
+
+function columns(route: Route, queue: string, rows: Group[], redrive: (group: Group) => void): Column<Group>[] {
+  const drawn = new Set(rows.slice(0, MAX_TRENDS).map((group) => group.fingerprint));
   return [
-    { key: "count", title: t.errors.count, numeric: true, cell: (group) => count(group.count ?? 0) },
+    { key: "count", title: t.errors.count, numeric: true, cell: (group) => count(group.count ?? 0), sort: (group) => group.count ?? 0 },
     {
       key: "message",
       title: t.errors.message,
+      wide: true,
+      sort: (group) => group.message ?? group.reason,
       cell: (group) => (
         <a class="long" href={withQuery(route, { group: group.fingerprint })}>{group.masked ? t.errors.masked : firstLine(group.message ?? group.reason)}</a>
       ),
     },
-    { key: "kind", title: t.jobs.kind, cell: (group) => group.kind },
-    { key: "reason", title: t.reason, cell: (group) => group.reason },
-    { key: "trend", title: t.errors.trend, cell: (group) => <Trend group={group} queue={queue} /> },
-    { key: "first", title: t.errors.first, cell: (group) => <Ago at={group.first?.at} /> },
-    { key: "last", title: t.errors.last, cell: (group) => <Ago at={group.last?.at} /> },
-    { key: "actions", title: t.actions, cell: (group) => <Button onClick={() => redrive(group)}>{t.errors.redrive}</Button> },
+    { key: "kind", title: t.jobs.kind, cell: (group) => group.kind, sort: (group) => group.kind },
+    { key: "reason", title: t.reason, cell: (group) => group.reason, sort: (group) => group.reason },
+    { key: "trend", title: t.errors.trend, cell: (group) => drawn.has(group.fingerprint) && <Trend group={group} queue={queue} /> },
+    { key: "first", title: t.errors.first, cell: (group) => <Ago at={group.first?.at} />, sort: (group) => group.first?.at },
+    { key: "last", title: t.errors.last, cell: (group) => <Ago at={group.last?.at} />, sort: (group) => group.last?.at },
+    { key: "actions", title: t.actions, cell: (group) => <Button needs={["admin", queue || undefined]} onClick={() => redrive(group)}>{t.errors.redrive}</Button> },
   ];
 }
 
@@ -88,6 +115,8 @@ function columns(route: Route, queue: string, redrive: (group: Group) => void): 
 const firstLine = (text = ""): string => text.split("\n").find((line) => line.trim() !== "") ?? text;
 
 const TREND_SAMPLE = 200;
+const MAX_TRENDS = 20; // each is one request
+const MAX_LISTED = 50; // jobs of a group
 const TREND_BINS = 24;
 
 // When the newest jobs of the group died, from the first of them until now.
@@ -107,11 +136,13 @@ function Trend(props: { group: Group; queue: string }) {
 
 function GroupPanel(props: { group: Group; queue: string }) {
   const { group, queue } = props;
+  // It is below the table, which may be long.
+  useEffect(() => document.getElementById("group")?.scrollIntoView({ block: "nearest" }), []);
   const jobs = useData(`dead ${group.fingerprint} ${queue}`, (signal) =>
-    get<Schemas["JobPage"]>("/v1/dead", { fingerprint: group.fingerprint, queue, kind: group.kind, limit: 50 }, signal),
+    getGroup({ fingerprint: group.fingerprint, queue, kind: group.kind }, MAX_LISTED, signal),
   );
   return (
-    <Panel title={t.errors.group(group.kind ?? "", count(group.count ?? 0))}>
+    <Panel id="group" title={t.errors.group(group.kind ?? "", count(group.count ?? 0))}>
       <Facts
         rows={[
           [t.errors.first, group.first && <a href={link(["jobs", group.first.id])}><Ago at={group.first.at} /></a>],
@@ -121,9 +152,9 @@ function GroupPanel(props: { group: Group; queue: string }) {
       {group.message && <Pre text={group.message} wrap label={t.errors.message} />}
       <h3>{t.errors.newest}</h3>
       <Show of={jobs}>
-        {(page) => (
+        {(list) => (
           <ul class="plain-list">
-            {page.jobs.map((job) => (
+            {list.map((job) => (
               <li key={String(job.id)}>
                 <a href={link(["jobs", job.id])}>{String(job.id)}</a>
                 <span class="note">{job.queue}</span>

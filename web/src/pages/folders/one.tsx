@@ -1,14 +1,16 @@
 // One job folder: start, stop, run, settings, deployment, runs and the log as it grows.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 
-import { ApiError, apiUrl, get, post, put, request, remove, segment, type Schemas } from "../../api/client";
+import { get, post, put, request, remove, segment, type Schemas } from "../../api/client";
 import { formatJson } from "../../api/json";
 import { typedJson } from "../../api/typed_json";
 import { Ago, Button, Facts, Field, Page, Panel, Show, StateBadge } from "../../components/basics";
 import { act, confirm, FormDialog, notify } from "../../components/feedback";
+import { JsonField } from "../../components/json_field";
+import { LogPanel } from "../../components/log";
 import { Table, type Column } from "../../components/table";
 import { useData } from "../../data";
-import { bytes, duration } from "../../format";
+import { bytes, capital, duration } from "../../format";
 import { link, navigate, withQuery, type Route } from "../../router";
 import { t } from "../../texts";
 import { statusOf, type HostJob } from "./page";
@@ -25,8 +27,13 @@ export function FolderPage(props: { type: string; name: string; route: Route }) 
 function FolderView(props: { job: HostJob; path: string; route: Route; reload: () => void }) {
   const { job, path, route, reload } = props;
   const [dialog, setDialog] = useState<"run" | "settings" | undefined>();
+  const name = `folder/${job.name}`; // of its scopes
   const upload = useRef<HTMLInputElement>(null);
   const run = async (verb: "start" | "stop") => {
+    if (verb === "stop") {
+      const yes = await confirm({ title: t.folders.confirmStop(job.name), text: t.folders.confirmStopText, action: t.folders.stop, danger: true });
+      if (!yes) return;
+    }
     if (await act(() => post(`${path}/${verb}`), t.schedules.done(job.name))) reload();
   };
   const deploy = async (file: File) => {
@@ -53,15 +60,15 @@ function FolderView(props: { job: HostJob; path: string; route: Route; reload: (
       actions={
         <>
           {job.type === "triggered" && (
-            <Button kind="primary" onClick={() => setDialog("run")}>
+            <Button kind="primary" needs={["enqueue", name]} onClick={() => setDialog("run")}>
               {t.folders.run}
             </Button>
           )}
-          {job.type === "continuous" && <Button onClick={() => run("start")}>{t.folders.start}</Button>}
-          {job.type !== "queue" && <Button onClick={() => run("stop")}>{t.folders.stop}</Button>}
-          <Button onClick={() => setDialog("settings")}>{t.folders.settings}</Button>
-          <Button onClick={() => upload.current?.click()}>{t.folders.deploy}</Button>
-          <Button kind="danger" onClick={drop}>
+          {job.type === "continuous" && <Button needs={["admin", name]} onClick={() => run("start")}>{t.folders.start}</Button>}
+          {job.type !== "queue" && <Button needs={["admin", name]} onClick={() => run("stop")}>{t.folders.stop}</Button>}
+          <Button needs={["define-exec", name]} onClick={() => setDialog("settings")}>{t.folders.settings}</Button>
+          <Button needs={["define-exec", name]} onClick={() => upload.current?.click()}>{t.folders.deploy}</Button>
+          <Button kind="danger" needs={["define-exec", name]} onClick={drop}>
             {t.remove}
           </Button>
           <input
@@ -98,12 +105,14 @@ function FolderView(props: { job: HostJob; path: string; route: Route; reload: (
         />
       </Panel>
       {job.type === "triggered" && <Runs job={job} path={path} route={route} />}
-      <Log path={path} run={route.query.get("run") ?? undefined} />
+      <LogPanel path={path} run={route.query.get("run") ?? undefined} />
       {dialog === "run" && <RunDialog job={job} path={path} onClose={() => setDialog(undefined)} />}
       {dialog === "settings" && <SettingsDialog path={path} onClose={() => setDialog(undefined)} done={reload} />}
     </Page>
   );
 }
+
+const ranMs = (run: Run): number | undefined => (run.ended ? Date.parse(run.ended) - Date.parse(run.started) : undefined);
 
 function Runs(props: { job: HostJob; path: string; route: Route }) {
   const runs = useData(
@@ -111,19 +120,20 @@ function Runs(props: { job: HostJob; path: string; route: Route }) {
     (signal) => get<Schemas["HostHistory"]>(`${props.path}/history`, {}, signal),
   );
   const columns: Column<Run>[] = [
-    { key: "id", title: t.folders.runId, cell: (run) => <a href={withQuery(props.route, { run: run.id })}>{run.id}</a> },
-    { key: "status", title: t.jobs.state, cell: (run) => <StateBadge state={run.status} /> },
-    { key: "started", title: t.folders.started, cell: (run) => <Ago at={run.started} /> },
+    { key: "id", title: t.folders.runId, cell: (run) => <a href={withQuery(props.route, { run: run.id })}>{run.id}</a>, sort: (run) => run.id },
+    { key: "status", title: t.jobs.state, cell: (run) => <StateBadge state={run.status} />, sort: (run) => run.status },
+    { key: "started", title: t.folders.started, cell: (run) => <Ago at={run.started} />, sort: (run) => run.started },
     {
       key: "took",
       title: t.folders.took,
       numeric: true,
-      cell: (run) => (run.ended ? duration(Date.parse(run.ended) - Date.parse(run.started)) : t.none),
+      sort: ranMs,
+      cell: (run) => (ranMs(run) === undefined ? t.none : duration(ranMs(run)!)),
     },
-    { key: "exit", title: t.folders.exit, numeric: true, cell: (run) => run.exit_code ?? t.none },
-    { key: "memory", title: t.job.memory, numeric: true, cell: (run) => (run.peak_memory ? bytes(run.peak_memory) : t.none) },
-    { key: "trigger", title: t.folders.trigger, cell: (run) => run.trigger },
-    { key: "job", title: t.jobs.id, numeric: true, cell: (run) => (run.job ? <a href={link(["jobs", run.job])}>{String(run.job)}</a> : t.none) },
+    { key: "exit", title: t.folders.exit, numeric: true, cell: (run) => run.exit_code ?? t.none, sort: (run) => run.exit_code },
+    { key: "memory", title: capital(t.job.memory), numeric: true, cell: (run) => (run.peak_memory ? bytes(run.peak_memory) : t.none), sort: (run) => run.peak_memory },
+    { key: "trigger", title: t.folders.trigger, cell: (run) => run.trigger, sort: (run) => run.trigger },
+    { key: "job", title: t.jobs.id, numeric: true, cell: (run) => (run.job ? <a href={link(["jobs", run.job])}>{String(run.job)}</a> : t.none), sort: (run) => run.job },
   ];
   return (
     <Panel title={t.folders.runs}>
@@ -136,62 +146,6 @@ function Runs(props: { job: HostJob; path: string; route: Route }) {
           )
         }
       </Show>
-    </Panel>
-  );
-}
-
-// More lines than this slow a browser down; the rest is in `mainspring jobs-host logs`.
-const MAX_LOG_CHARS = 400_000;
-const TAIL_BYTES = 65_536;
-
-// Follows the log by one stream. Text only: nothing in a log can become markup.
-function Log(props: { path: string; run?: string }) {
-  const { path, run } = props;
-  const [text, setText] = useState("");
-  const [find, setFind] = useState("");
-  const [error, setError] = useState("");
-  useEffect(() => {
-    const abort = new AbortController();
-    setText("");
-    setError("");
-    const follow = async () => {
-      const response = await fetch(apiUrl(`${path}/log`, { run, position: -TAIL_BYTES, follow: true }), {
-        credentials: "same-origin", signal: abort.signal,
-      });
-      if (!response.ok || !response.body) {
-        const body = await response.text();
-        throw new ApiError(response.status, "http", response.status === 404 ? "" : body);
-      }
-      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-      for (;;) {
-        const { done, value } = await reader.read();
-        if (done) return;
-        setText((old) => (old + value).slice(-MAX_LOG_CHARS));
-      }
-    };
-    follow().catch((problem) => {
-      if (!abort.signal.aborted) setError(problem instanceof ApiError ? problem.message : String(problem));
-    });
-    return () => abort.abort();
-  }, [path, run]);
-  const lines = find === "" ? text : text.split("\n").filter((line) => line.toLowerCase().includes(find.toLowerCase())).join("\n");
-  return (
-    <Panel
-      title={run ? t.folders.logOf(run) : t.folders.log}
-      actions={
-        <label class="inline">
-          {t.folders.find} <input value={find} onInput={(e) => setFind(e.currentTarget.value)} />
-        </label>
-      }
-    >
-      {error && <p class="field-error">{error}</p>}
-      {lines === "" ? (
-        <p class="note">{t.folders.logEmpty}</p>
-      ) : (
-        <pre class="value log" tabIndex={0} role="log" aria-label={t.folders.log}>
-          {lines}
-        </pre>
-      )}
     </Panel>
   );
 }
@@ -224,9 +178,7 @@ function SettingsDialog(props: { path: string; onClose: () => void; done: () => 
   return (
     <FormDialog title={t.folders.settings} action={t.save} onClose={props.onClose} onSubmit={submit} wide>
       {settings.error && <p class="field-error">{settings.error.message}</p>}
-      <Field label="settings.job" hint={t.folders.settingsHint}>
-        <textarea rows={12} spellcheck={false} value={shown} onInput={(e) => setText(e.currentTarget.value)} />
-      </Field>
+      <JsonField label="settings.job" hint={t.folders.settingsHint} rows={12} value={shown} onInput={setText} />
     </FormDialog>
   );
 }

@@ -2,7 +2,7 @@
 import { get, type Schemas } from "../../api/client";
 import { Ago, Empty, Page, Panel, Show, StateBadge } from "../../components/basics";
 import { Table, type Column } from "../../components/table";
-import { useData } from "../../data";
+import { COSTLY_MS, useData } from "../../data";
 import { link } from "../../router";
 import { t } from "../../texts";
 
@@ -14,13 +14,15 @@ export function statusOf(job: HostJob): string {
   return job.status ?? job.latest_run?.status ?? t.folders.neverRan;
 }
 
+const problemOf = (job: HostJob): string | undefined => job.error ?? job.warnings?.join("; ");
+
 const COLUMNS: Column<HostJob>[] = [
-  { key: "name", title: t.name, cell: (job) => <a href={link(["folders", job.type, job.name])}>{job.name}</a> },
-  { key: "type", title: t.folders.type, cell: (job) => job.type },
-  { key: "status", title: t.jobs.state, cell: (job) => <StateBadge state={statusOf(job)} /> },
-  { key: "file", title: t.folders.file, cell: (job) => <code>{job.run_file}</code> },
-  { key: "last", title: t.folders.lastRun, cell: (job) => <Ago at={job.latest_run?.started} /> },
-  { key: "why", title: t.folders.problem, cell: (job) => job.error ?? job.warnings?.join("; ") },
+  { key: "name", title: t.name, cell: (job) => <a href={link(["folders", job.type, job.name])}>{job.name}</a>, sort: (job) => job.name },
+  { key: "type", title: t.folders.type, cell: (job) => job.type, sort: (job) => job.type },
+  { key: "status", title: t.jobs.state, cell: (job) => <StateBadge state={statusOf(job)} />, sort: statusOf },
+  { key: "file", title: t.folders.file, cell: (job) => <code>{job.run_file}</code>, sort: (job) => job.run_file },
+  { key: "last", title: t.folders.lastRun, cell: (job) => <Ago at={job.latest_run?.started} />, sort: (job) => job.latest_run?.started },
+  { key: "why", title: t.folders.problem, cell: problemOf, sort: problemOf, wide: true },
 ];
 
 export function FoldersPage() {
@@ -29,6 +31,7 @@ export function FoldersPage() {
     "host jobs",
     (signal) => get<Schemas["HostJobList"]>("/v1/host/jobs", {}, signal),
     (event) => event.queue !== undefined,
+    COSTLY_MS,
   );
   if (host.error?.status === 404) {
     return (

@@ -70,7 +70,7 @@ function Rows(props: { rows: Row[]; left: string; right: string }) {
         <tbody>
           {shown.map(([name, a, b]) => (
             <tr key={name}>
-              <td data-title={t.compare.fact}>{name}</td>
+              <td class="wide" data-title={t.compare.fact}>{name}</td>
               <td data-title={props.left}>{a ?? t.none}</td>
               <td data-title={props.right}>{b ?? t.none}</td>
             </tr>

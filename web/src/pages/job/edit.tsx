@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { patch, segment, type Schemas } from "../../api/client";
 import { formatJson } from "../../api/json";
 import { typedJson } from "../../api/typed_json";
+import { ArgsField } from "../../components/args_field";
 import { Field } from "../../components/basics";
 import { FormDialog, notify } from "../../components/feedback";
 import { t } from "../../texts";
@@ -34,9 +35,7 @@ export function EditJobDialog(props: { job: Schemas["Job"]; onClose: () => void;
       {hidden ? (
         <p class="note">{t.job.hidden}</p>
       ) : (
-        <Field label={t.job.args} hint={t.jobs.argsHint}>
-          <textarea rows={8} spellcheck={false} value={args} onInput={(e) => setArgs(e.currentTarget.value)} />
-        </Field>
+        <ArgsField label={t.job.args} rows={8} value={args} onInput={setArgs} />
       )}
       <div class="form-row">
         <Field label={t.jobs.priority} hint={t.jobs.priorityHint}>

@@ -5,11 +5,13 @@ import { get, post, remove, segment, type Schemas } from "../../api/client";
 import { Ago, At, Button, Facts, Page, Panel, Show, StateBadge, useNow } from "../../components/basics";
 import { CopyAs } from "../../components/copy_as";
 import { act, confirm, messageOf, notify } from "../../components/feedback";
-import { usePageCommands } from "../../components/palette";
+import { LogPanel } from "../../components/log";
+import { usePageCommands, type Command } from "../../components/palette";
 import { JsonPanel, Pre } from "../../components/values";
 import { useData } from "../../data";
-import { bytes, count, duration } from "../../format";
-import { link, navigate } from "../../router";
+import { bytes, capital, count, duration } from "../../format";
+import { lastJobList, link, navigate } from "../../router";
+import { may, type Need } from "../../session";
 import { t } from "../../texts";
 import { NewJobDialog } from "../jobs/new_job";
 import { quoted } from "../jobs/search";
@@ -17,9 +19,10 @@ import { LimitsDialog } from "../queues/limits";
 import { CompareAttempts } from "./compare";
 import { copyChoices } from "./copy_as";
 import { EditJobDialog } from "./edit";
+import { headerOf, WhyPanel } from "./why";
 
 type Job = Schemas["Job"];
-const FOLDER_QUEUE = "host"; // of job folders, whose page has the log
+const FOLDER_QUEUE = "host"; // of job folders
 const ENDED = new Set(["completed", "cancelled", "dead"]);
 
 export function JobPage(props: { id: string }) {
@@ -55,16 +58,18 @@ function JobView(props: { job: Job; reload: () => void }) {
   };
   const drop = async () => {
     const yes = await confirm({ title: t.job.confirmDelete(id), text: t.job.confirmDeleteText, action: t.job.delete, danger: true });
-    if (yes && (await act(() => remove(`/v1/jobs/${id}`), t.job.deleted(id)))) navigate(link(["jobs"], { queue: job.queue }));
+    if (yes && (await act(() => remove(`/v1/jobs/${id}`), t.job.deleted(id)))) navigate(lastJobList() || link(["jobs"], { queue: job.queue }));
   };
-  const commands = [
-    { text: t.job.clone, run: () => setDialog("clone") },
-    { text: t.queues.edit, run: () => setDialog("limits") },
+  const change: Need = ["admin", job.queue];
+  const enqueue: Need = ["enqueue", job.queue];
+  const commands: Command[] = [
+    { text: t.job.clone, run: () => setDialog("clone"), needs: enqueue },
+    { text: t.queues.edit, run: () => setDialog("limits"), needs: change },
     { text: t.job.compareWith, run: () => navigate(link(["jobs", id, "compare"])) },
-    ...(editable ? [{ text: t.job.edit, run: () => setDialog("edit") }] : []),
-    ...(ended ? [{ text: t.job.delete, run: drop }] : []),
-    ...(job.state !== "running" && job.state !== "completed" ? [{ text: t.job.retry, run: retry }] : []),
-    ...(ended ? [] : [{ text: t.job.cancel, run: cancel }]),
+    ...(editable ? [{ text: t.job.edit, run: () => setDialog("edit"), needs: change }] : []),
+    ...(ended ? [{ text: t.job.delete, run: drop, needs: change }] : []),
+    ...(job.state !== "running" && job.state !== "completed" ? [{ text: t.job.retry, run: retry, needs: change }] : []),
+    ...(ended ? [] : [{ text: t.job.cancel, run: cancel, needs: change }]),
   ];
   usePageCommands(commands);
   return (
@@ -73,27 +78,33 @@ function JobView(props: { job: Job; reload: () => void }) {
       note={
         <>
           <StateBadge state={job.state} /> {job.kind} · <a href={link(["queues", job.queue])}>{job.queue}</a>
+          {lastJobList() && (
+            <>
+              {" · "}
+              <a href={lastJobList()}>{t.job.backToList}</a>
+            </>
+          )}
         </>
       }
       actions={
         <>
           {(job.state === "dead" || job.state === "cancelled" || job.state === "retryable" || job.state === "scheduled") && (
-            <Button kind="primary" onClick={retry}>
+            <Button kind="primary" needs={change} onClick={retry}>
               {job.state === "scheduled" || job.state === "retryable" ? t.job.runNow : t.job.retry}
             </Button>
           )}
           {!ended && (
-            <Button kind="danger" onClick={cancel}>
+            <Button kind="danger" needs={change} onClick={cancel}>
               {t.job.cancel}
             </Button>
           )}
-          {editable && <Button onClick={() => setDialog("edit")}>{t.job.edit}</Button>}
-          <Button onClick={() => setDialog("clone")}>{t.job.clone}</Button>
+          {editable && <Button needs={change} onClick={() => setDialog("edit")}>{t.job.edit}</Button>}
+          <Button needs={enqueue} onClick={() => setDialog("clone")}>{t.job.clone}</Button>
           <a class="button plain" href={link(["jobs", id, "compare"])}>
             {t.job.compareWith}
           </a>
           {ended && (
-            <Button kind="danger" onClick={drop}>
+            <Button kind="danger" needs={change} onClick={drop}>
               {t.job.delete}
             </Button>
           )}
@@ -102,8 +113,8 @@ function JobView(props: { job: Job; reload: () => void }) {
       }
     >
       {job.reason && (
-        <p class="message error">
-          <strong>{job.reason}</strong> {job.description}
+        <p class={`message outcome ${job.state === "dead" ? "error" : "warning"}`}>
+          <strong>{capital(job.reason)}:</strong> <span class="long">{job.description}</span>
         </p>
       )}
       {!ended && <WhyPanel job={job} />}
@@ -118,6 +129,7 @@ function JobView(props: { job: Job; reload: () => void }) {
         </Panel>
       )}
       <Errors job={job} />
+      <FolderLogs job={job} />
       {(job.errors?.length ?? 0) > 1 && <CompareAttempts errors={job.errors!} />}
       <JsonPanel title={t.job.args} value={job.args} masked />
       <JsonPanel title={t.job.result} value={job.result} masked />
@@ -132,71 +144,42 @@ function JobView(props: { job: Job; reload: () => void }) {
   );
 }
 
-// Which gate holds the job, from the server, as of now. Any event of its queue may open the gate.
-function WhyPanel({ job }: { job: Job }) {
-  const why = useData(
-    `${job.id} ${job.version ?? 0}`,
-    (signal) => get<Schemas["Why"]>(`/v1/jobs/${segment(job.id)}/why`, {}, signal),
-    (event) => event.queue === job.queue || event.type.startsWith("queue_") || event.type.startsWith("breaker_"),
-  );
-  return (
-    <Panel title={job.state === "running" ? t.job.whyRunning : t.job.why}>
-      <Show of={why}>
-        {(data) => (
-          <>
-            <p class="why">
-              {data.why} {related(job, data.gate) && <a href={related(job, data.gate)}>{t.job.related[data.gate]}</a>}
-            </p>
-            <p class="note">
-              {data.until && (
-                <>
-                  {t.job.until} <Ago at={data.until} />.{" "}
-                </>
-              )}
-              {data.ahead !== undefined && data.ahead > 0 && <>{t.job.ahead(data.ahead)}. </>}
-              {data.estimated_start && (
-                <>
-                  {t.job.estimated} <Ago at={data.estimated_start} />.
-                </>
-              )}
-            </p>
-          </>
-        )}
-      </Show>
-    </Panel>
-  );
-}
-
-// Where the one that holds the job back is shown.
-function related(job: Job, gate: Schemas["Why"]["gate"]): string | undefined {
-  const { queue } = job;
-  const key = job.limit_key;
-  const schedule = headerOf(job, "mainspring-schedule");
-  switch (gate) {
-    case "concurrency": return link(["jobs"], { queue, state: "running" });
-    case "key_concurrency": return key ? link(["jobs"], { queue, state: "running", q: `limit_key:${JSON.stringify(key)}` }) : undefined;
-    case "key_rate": return key ? link(["queues", queue, "keys", key]) : undefined;
-    case "rate": case "queue_paused": return link(["queues", queue]);
-    case "session_turn": case "session_held": case "session_stopped": return link(["sessions"], { queue });
-    case "breaker": return link(["breakers"]);
-    case "no_worker": case "busy_workers": return link(["workers"]);
-    case "quarantine": return link(["quarantine"]);
-    case "earlier_run": return schedule ? link(["schedules", schedule]) : undefined;
-    default: return undefined;
-  }
-}
-
-function headerOf(job: Job, name: string): string | undefined {
-  const value = (job.headers as Record<string, unknown> | undefined)?.[name];
-  return value === undefined || value === null ? undefined : String(value);
-}
-
 // Of the W3C header traceparent: VERSION-TRACE-SPAN-FLAGS.
 const traceOf = (job: Job): string | undefined => /^[0-9a-f]{2}-([0-9a-f]{32})-/.exec(headerOf(job, "traceparent") ?? "")?.[1];
 
 function LimitsOf(props: { queue: string; onClose: () => void }) {
   const queue = useData(`limits ${props.queue}`, (signal) => get<Schemas["Queue"]>(`/v1/queues/${segment(props.queue)}`, {}, signal));
   return queue.data ? <LimitsDialog queue={queue.data} onClose={props.onClose} done={() => {}} /> : null;
+}
+
+const folderOf = (job: Job): string | undefined => (job.queue === FOLDER_QUEUE ? /^triggered\/(.+)$/.exec(job.kind)?.[1] : undefined);
+
+// What each run of a job folder wrote: the newest run's log, and links to the others. A viewer without read:payload sees none.
+function FolderLogs({ job }: { job: Job }) {
+  const folder = folderOf(job);
+  const path = `/v1/host/jobs/triggered/${segment(folder ?? "")}`;
+  const runs = useData(`runs ${job.id} ${job.version} ${job.state}`, async (signal) => {
+    if (folder === undefined || !may(["read:payload", `folder/${folder}`])) return [];
+    const history = await get<Schemas["HostHistory"]>(`${path}/history`, {}, signal).catch(() => undefined);
+    return history?.runs.filter((run) => run.job !== undefined && BigInt(run.job) === BigInt(job.id)) ?? [];
+  });
+  const [newest, ...others] = [...(runs.data ?? [])].sort((a, b) => Date.parse(b.started) - Date.parse(a.started));
+  if (!newest) return null;
+  return (
+    <>
+      <LogPanel path={path} run={newest.id} />
+      {others.length > 0 && (
+        <p class="note">
+          {t.job.earlierRuns}:{" "}
+          {others.map((run) => (
+            <a key={run.id} class="tag" href={link(["folders", "triggered", folder!], { run: run.id })}>
+              {run.id}
+            </a>
+          ))}
+        </p>
+      )}
+    </>
+  );
 }
 
 // Saved step results. A viewer who may not read payloads sees none.
@@ -214,7 +197,7 @@ function FactsPanel({ job }: { job: Job }) {
   const ran = started !== undefined && job.finished_at ? Date.parse(job.finished_at) - started : undefined;
   const schedule = headerOf(job, "mainspring-schedule");
   const copied = headerOf(job, "cloned_from");
-  const folder = job.queue === FOLDER_QUEUE ? /^triggered\/(.+)$/.exec(job.kind)?.[1] : undefined;
+  const folder = folderOf(job);
   return (
     <Panel title={t.job.facts}>
       <Facts
@@ -245,15 +228,21 @@ function FactsPanel({ job }: { job: Job }) {
 
 const search = (token: string, value: string, queue?: string): string => link(["jobs"], { queue, q: `${token}:${quoted(value)}` });
 
+// A job may have failed a thousand times: the newest attempts are shown, the others on demand.
+const MAX_ERRORS = 20;
+
 function Timeline({ job }: { job: Job }) {
   const rows: [string, string | undefined, string?, string?][] = [[t.job.created, job.created_at]];
-  for (const error of job.errors ?? []) {
+  const errors = job.errors ?? [];
+  const hidden = errors.length - MAX_ERRORS;
+  if (hidden > 0) rows.push([t.job.earlierAttempts(count(hidden)), errors[0]!.at, undefined, "bad"]);
+  for (const error of errors.slice(-MAX_ERRORS)) {
     const after = error.after_ms === undefined || error.after_ms === null ? undefined : t.job.after(duration(error.after_ms));
     rows.push([t.job.failed(error.attempt ?? 0), error.at, after, "bad"]);
   }
   if (job.started_at && (job.state === "running" || job.state === "completed")) rows.push([t.job.started, job.started_at]);
   if (job.state === "scheduled" || job.state === "retryable") rows.push([t.job.scheduledFor, job.run_at]);
-  if (job.finished_at) rows.push([t.states[job.state] ?? job.state, job.finished_at, undefined, job.state === "completed" ? "good" : "bad"]);
+  if (job.finished_at) rows.push([capital(t.states[job.state] ?? job.state), job.finished_at, undefined, job.state === "completed" ? "good" : "bad"]);
   return (
     <Panel title={t.job.timeline}>
       <Phases job={job} />
@@ -285,25 +274,30 @@ function Phases({ job }: { job: Job }) {
   }
   const x = (time: number) => (100 * Math.min(Math.max(time - from, 0), to - from)) / (to - from);
   const ran = runs.reduce((sum, run) => sum + Math.max(0, run.to - run.from), 0);
+  const text = t.job.phases(duration(to - from - ran), runs.length === 0 && !job.finished_at ? undefined : duration(ran));
   return (
     <div class="phases">
-      <svg width="100%" height="10" role="img" aria-label={t.job.phases(duration(to - from - ran), duration(ran))}>
+      <svg width="100%" height="10" role="img" aria-label={text}>
         <rect class="phase-wait" width="100%" height="10" />
         {runs.map((run, i) => (
           <rect key={i} class={`phase-${run.tone}`} x={`${x(run.from)}%`} width={`${Math.max(0.5, x(run.to) - x(run.from))}%`} height="10" />
         ))}
       </svg>
-      <p class="note">{t.job.phases(duration(to - from - ran), duration(ran))}</p>
+      <p class="note">{text}</p>
     </div>
   );
 }
 
 function Errors({ job }: { job: Job }) {
+  const [all, setAll] = useState(false);
   const errors = [...(job.errors ?? [])].reverse();
   if (errors.length === 0) return null;
   return (
-    <Panel title={`${t.job.errors} (${count(errors.length)})`}>
-      {errors.map((error, i) => (
+    <Panel
+      title={`${t.job.errors} (${count(errors.length)})`}
+      actions={errors.length > MAX_ERRORS && !all && <Button onClick={() => setAll(true)}>{t.job.showAll(count(errors.length))}</Button>}
+    >
+      {errors.slice(0, all ? undefined : MAX_ERRORS).map((error, i) => (
         <details key={error.attempt ?? i} open={i === 0}>
           <summary>
             <strong>{t.job.failed(error.attempt ?? 0)}</strong> <Ago at={error.at} />

@@ -120,11 +120,11 @@ export function BulkPanel(props: { version: number; ended: () => void }) {
                 <span class="actions">
                   <progress max={Math.max(1, one.matched ?? 1)} value={handled} aria-label={t.bulk.panel} />
                   {one.state === "waiting" && (
-                    <Button kind="primary" onClick={() => run(one, "continue")}>
+                    <Button kind="primary" needs={["admin"]} onClick={() => run(one, "continue")}>
                       {t.bulk.continue}
                     </Button>
                   )}
-                  <Button kind="danger" onClick={() => run(one, "stop")}>
+                  <Button kind="danger" needs={["admin"]} onClick={() => run(one, "stop")}>
                     {t.bulk.stop}
                   </Button>
                 </span>

@@ -1,21 +1,51 @@
 // A form that enqueues one job; also "run again with changed args".
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
-import { post, segment, type Schemas } from "../../api/client";
+import { get, post, segment, type Schemas } from "../../api/client";
 import { formatJson } from "../../api/json";
 import { typedJson } from "../../api/typed_json";
+import { ArgsField } from "../../components/args_field";
 import { Field } from "../../components/basics";
 import { FormDialog, notify } from "../../components/feedback";
 import { link, navigate } from "../../router";
 import { t } from "../../texts";
 
-export function NewJobDialog(props: { queue?: string; like?: Schemas["Job"]; onClose: () => void }) {
+type Job = Schemas["Job"];
+
+const LOOK_AFTER_MS = 300; // after the last key
+
+// The newest job of the queue, and of the kind if one was typed: its kind and args are a good start.
+function useExample(queue: string, kind: string, wanted: boolean): Job | undefined {
+  const [example, setExample] = useState<Job>();
+  useEffect(() => {
+    if (!wanted || queue.trim() === "") return;
+    const abort = new AbortController();
+    const look = () =>
+      get<Schemas["JobPage"]>("/v1/jobs", { queue: queue.trim(), kind: kind.trim(), limit: 1 }, abort.signal).then(
+        (page) => setExample(page.jobs[0]),
+        () => {}, // no example: the form works without
+      );
+    const timer = setTimeout(look, LOOK_AFTER_MS);
+    return () => (clearTimeout(timer), abort.abort());
+  }, [queue, kind, wanted]);
+  return wanted ? example : undefined;
+}
+
+export function NewJobDialog(props: { queue?: string; queues?: string[]; like?: Job; onClose: () => void }) {
   const { like } = props;
   const [queue, setQueue] = useState(like?.queue ?? (props.queue || "default"));
   const [kind, setKind] = useState(like?.kind ?? "");
   const [priority, setPriority] = useState(String(like?.priority ?? 5));
   const [delay, setDelay] = useState("");
   const [args, setArgs] = useState(like ? (like.args == null ? "" : formatJson(like.args)) : "{}");
+  // Fields that the viewer typed into are not filled.
+  const typed = useRef({ kind: false, args: false });
+  const example = useExample(queue, typed.current.kind ? kind : "", like === undefined);
+  useEffect(() => {
+    if (!example) return;
+    if (!typed.current.kind) setKind(example.kind);
+    if (!typed.current.args && example.args != null && !example.args_omitted) setArgs(formatJson(example.args));
+  }, [example]);
   // Without read:payload the args of `like` are hidden: the copy gets them on the server.
   const hidden = like !== undefined && (like.args === null || like.args === undefined);
   const submit = async () => {
@@ -36,15 +66,40 @@ export function NewJobDialog(props: { queue?: string; like?: Schemas["Job"]; onC
     <FormDialog title={like ? t.job.clone : t.jobs.create} action={t.jobs.createAction} onClose={props.onClose} onSubmit={submit} wide>
       <div class="form-row">
         <Field label={t.jobs.queue}>
-          <input required value={queue} onInput={(e) => setQueue(e.currentTarget.value)} />
+          <input required list="new-job-queues" value={queue} onInput={(e) => setQueue(e.currentTarget.value)} />
         </Field>
+        <datalist id="new-job-queues">
+          {props.queues?.map((name) => (
+            <option key={name} value={name} />
+          ))}
+        </datalist>
         <Field label={t.jobs.kind}>
-          <input required disabled={like !== undefined} value={kind} onInput={(e) => setKind(e.currentTarget.value)} />
+          <input
+            required
+            disabled={like !== undefined}
+            value={kind}
+            onInput={(e) => {
+              typed.current.kind = e.currentTarget.value !== "";
+              setKind(e.currentTarget.value);
+            }}
+          />
         </Field>
       </div>
-      <Field label={t.jobs.args} hint={hidden ? t.job.hidden : t.jobs.argsHint}>
-        <textarea rows={8} spellcheck={false} value={args} onInput={(e) => setArgs(e.currentTarget.value)} />
-      </Field>
+      {example && (!typed.current.kind || !typed.current.args) && (
+        <p class="note">
+          {t.jobs.filledFrom} <a href={link(["jobs", example.id])}>{t.job.title(String(example.id))}</a>.
+        </p>
+      )}
+      <ArgsField
+        label={t.jobs.args}
+        hint={hidden ? t.job.hidden : undefined}
+        rows={8}
+        value={args}
+        onInput={(text) => {
+          typed.current.args = text.trim() !== "";
+          setArgs(text);
+        }}
+      />
       <div class="form-row">
         <Field label={t.jobs.priority} hint={t.jobs.priorityHint}>
           <input type="number" min={0} max={9} value={priority} onInput={(e) => setPriority(e.currentTarget.value)} />

@@ -1,21 +1,26 @@
 // Jobs: search and filter; act on the selected ones or on everything that matches.
 import { useEffect, useMemo, useState } from "preact/hooks";
 
-import { get, getQueues, type Query, type Schemas } from "../../api/client";
+import { get, getJobPage, getQueues, post, type Query, type Schemas } from "../../api/client";
 import { listen } from "../../api/events";
-import type { JobPage } from "../../api/shapes";
+import type { BulkPreview, JobPage } from "../../api/shapes";
 import { Button, Empty, Page, Show } from "../../components/basics";
+import { ColumnMenu, useColumns } from "../../components/columns";
 import { CopyAs } from "../../components/copy_as";
+import { messageOf, notify } from "../../components/feedback";
+import { Pager } from "../../components/pager";
 import { usePageCommands } from "../../components/palette";
-import { sortRows, Table } from "../../components/table";
+import { useSelection } from "../../components/selection";
+import { Table } from "../../components/table";
 import { Views } from "../../components/views";
 import { useData } from "../../data";
-import { count } from "../../format";
-import { link, navigate, withQuery, type Route } from "../../router";
+import { count, inputOf, instantOf, zoneName } from "../../format";
+import { link, navigate, rememberJobList, withQuery, type Route } from "../../router";
+import { useSettings } from "../../settings";
 import { t } from "../../texts";
 import { copyFilterChoices } from "../job/copy_as";
 import { BULK_ACTIONS, BulkDialog, BulkPanel, type BulkAction } from "./bulk";
-import { ColumnMenu, useColumns } from "./columns";
+import { ALL_COLUMNS, usualColumns } from "./columns";
 import { apiQuery, bulkFilter, countedExactly, filterOf, STATES, toggled, WINDOWS, type Filter } from "./filter";
 import { NewJobDialog } from "./new_job";
 import { SearchBox } from "./search";
@@ -30,13 +35,15 @@ export function JobsPage(props: { route: Route }) {
   const filter = filterOf(route);
   const cursor = route.query.get("cursor") ?? "";
   const key = JSON.stringify([filter, cursor]);
-  const jobs = useData(key, (signal) => get<JobPage>("/v1/jobs", { ...apiQuery(filter), cursor, limit: PAGE_SIZE }, signal));
+  const jobs = useData(key, (signal) => getJobPage({ ...apiQuery(filter), cursor }, PAGE_SIZE, signal));
   const queues = useData("queues", getQueues, (event) => event.job !== undefined);
   const names = useMemo(() => queues.data?.queues.map((queue) => queue.name) ?? [], [queues.data]);
+  const kinds = useMemo(() => [...new Set(jobs.data?.jobs.map((job) => job.kind))].sort(), [jobs.data]);
   const [creating, setCreating] = useState(false);
   const [bulks, setBulks] = useState(0);
+  useEffect(() => rememberJobList(withQuery(route, {})), [route]);
   usePageCommands([
-    { text: t.jobs.create, run: () => setCreating(true) },
+    { text: t.jobs.create, run: () => setCreating(true), needs: ["enqueue"] },
     { text: t.search.label, run: () => document.getElementById("job-search")?.focus() },
   ]);
   return (
@@ -46,9 +53,9 @@ export function JobsPage(props: { route: Route }) {
       actions={
         <>
           <Views page="jobs" route={route} />
-          <ColumnMenu />
+          <ColumnMenu page="jobs" all={ALL_COLUMNS} usual={usualColumns(filter.states)} />
           <CopyAs choices={() => copyFilterChoices(queryPairs(apiQuery(filter)))} />
-          <Button kind="primary" onClick={() => setCreating(true)}>
+          <Button kind="primary" needs={["enqueue"]} onClick={() => setCreating(true)}>
             {t.jobs.create}
           </Button>
         </>
@@ -60,8 +67,9 @@ export function JobsPage(props: { route: Route }) {
         queues={names}
         onSearch={(q) => navigate(withQuery(route, { q, cursor: undefined }))}
       />
-      <Filters filter={filter} route={route} queues={names} />
+      <Filters filter={filter} route={route} queues={names} kinds={kinds} />
       <States filter={filter} route={route} queues={queues.data} />
+      {!countedExactly(filter) && <CountMatches key={key} filter={filter} />}
       <BulkPanel version={bulks} ended={jobs.reload} />
       <Show of={jobs}>
         {(page) => (
@@ -71,13 +79,13 @@ export function JobsPage(props: { route: Route }) {
       {jobs.data?.examined !== undefined && (filter.q !== "" || jobs.data.jobs.length < PAGE_SIZE) && jobs.data.next_cursor && (
         <p class="note">{t.search.looked(count(jobs.data.examined), count(jobs.data.of ?? 0))}</p>
       )}
-      <nav class="pager" aria-label={t.jobs.note}>
-        {cursor !== "" && <a href={withQuery(route, { cursor: undefined })}>{t.newer}</a>}
-        {jobs.data?.next_cursor && (
-          <a href={withQuery(route, { cursor: jobs.data.next_cursor })}>{jobs.data.jobs.length < PAGE_SIZE ? t.search.continue : t.older}</a>
-        )}
-      </nav>
-      {creating && <NewJobDialog queue={filter.queue} onClose={() => setCreating(false)} />}
+      <Pager
+        label={t.jobs.note}
+        parameter="cursor"
+        next={jobs.data?.next_cursor}
+        older={jobs.data && jobs.data.jobs.length < PAGE_SIZE ? t.search.continue : t.older}
+      />
+      {creating && <NewJobDialog queue={filter.queue} queues={names} onClose={() => setCreating(false)} />}
     </Page>
   );
 }
@@ -136,13 +144,46 @@ function States(props: { filter: Filter; route: Route; queues?: Schemas["QueueLi
   );
 }
 
-function Filters(props: { filter: Filter; route: Route; queues: string[] }) {
+const ENDED = new Set(["completed", "cancelled", "dead"]);
+
+// With these filters no count is kept: the server counts when it is asked, as before a bulk action.
+function CountMatches({ filter }: { filter: Filter }) {
+  const [result, setResult] = useState<string>();
+  const [busy, setBusy] = useState(false);
+  const run = async () => {
+    setBusy(true);
+    try {
+      // One action takes the jobs that have ended, the other one all others.
+      const of = async (action: BulkAction, ended: boolean): Promise<BulkPreview> => {
+        const states = filter.states.filter((state) => ENDED.has(state) === ended);
+        if (states.length === 0 && filter.states.length > 0) return { matched: 0 };
+        return post("/v1/bulk", { action, filter: bulkFilter({ ...filter, states }), dry_run: true });
+      };
+      const parts = await Promise.all([of("cancel", false), of("delete", true)]);
+      const exact = parts.every((part) => part.exact !== false);
+      setResult(t.jobs.matching((exact ? "" : t.bulk.atLeast) + count(parts[0].matched + parts[1].matched)));
+    } catch (problem) {
+      notify(messageOf(problem), true);
+    }
+    setBusy(false);
+  };
+  return (
+    <p class="note count" role="status">
+      {result ?? (
+        <Button needs={["admin", filter.queue || undefined]} disabled={busy} onClick={run}>
+          {busy ? t.bulk.counting : t.jobs.countMatches}
+        </Button>
+      )}
+    </p>
+  );
+}
+
+function Filters(props: { filter: Filter; route: Route; queues: string[]; kinds: string[] }) {
   const { filter, route } = props;
   const [custom, setCustom] = useState(filter.from !== "" || filter.to !== "");
   const set = (changes: Record<string, string | undefined>) => navigate(withQuery(route, { ...changes, cursor: undefined }));
-  const chips = (["kind", "tag"] as const).filter((name) => filter[name] !== "");
-  const any = chips.length > 0 || filter.queue || filter.q || filter.within || filter.from || filter.to || filter.states.length > 0;
-  const clock = (text: string) => (text ? localInput(text) : "");
+  const any = filter.kind || filter.tag || filter.queue || filter.q || filter.within || filter.from || filter.to || filter.states.length > 0;
+  useSettings(); // the fields show times in the chosen zone
   return (
     <div class="filters">
       <label>
@@ -151,6 +192,15 @@ function Filters(props: { filter: Filter; route: Route; queues: string[] }) {
       </label>
       <datalist id="queue-names">
         {props.queues.map((name) => (
+          <option key={name} value={name} />
+        ))}
+      </datalist>
+      <label>
+        {t.jobs.kind}{" "}
+        <input key={filter.kind} list="kind-names" value={filter.kind} onChange={(e) => set({ kind: e.currentTarget.value.trim() || undefined })} />
+      </label>
+      <datalist id="kind-names">
+        {props.kinds.map((name) => (
           <option key={name} value={name} />
         ))}
       </datalist>
@@ -176,28 +226,21 @@ function Filters(props: { filter: Filter; route: Route; queues: string[] }) {
       {custom && (
         <>
           <label>
-            {t.jobs.from} <input type="datetime-local" value={clock(filter.from)} onChange={(e) => set({ from: instantOf(e.currentTarget.value), within: undefined })} />
+            {t.jobs.from} {zoneName()} <input type="datetime-local" value={inputOf(filter.from)} onChange={(e) => set({ from: instantOf(e.currentTarget.value), within: undefined })} />
           </label>
           <label>
-            {t.jobs.to} <input type="datetime-local" value={clock(filter.to)} onChange={(e) => set({ to: instantOf(e.currentTarget.value), within: undefined })} />
+            {t.jobs.to} {zoneName()} <input type="datetime-local" value={inputOf(filter.to)} onChange={(e) => set({ to: instantOf(e.currentTarget.value), within: undefined })} />
           </label>
         </>
       )}
-      {chips.map((name) => (
-        <a key={name} class="chip" href={withQuery(route, { [name]: undefined, cursor: undefined })} aria-label={`${t.remove} ${t.jobs[name]} ${filter[name]}`}>
-          {t.jobs[name]}: {filter[name]} ×
+      {filter.tag && (
+        <a class="chip" href={withQuery(route, { tag: undefined, cursor: undefined })} aria-label={`${t.remove} ${t.jobs.tag} ${filter.tag}`}>
+          {t.jobs.tag}: {filter.tag} ×
         </a>
-      ))}
+      )}
       {any && <a href={link(["jobs"])}>{t.jobs.clear}</a>}
     </div>
   );
-}
-
-// Of <input type="datetime-local">, in this browser's zone.
-const instantOf = (text: string): string | undefined => (text ? new Date(text).toISOString() : undefined);
-function localInput(instant: string): string {
-  const date = new Date(instant);
-  return Number.isNaN(date.getTime()) ? "" : new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }
 
 function JobRows(props: {
@@ -205,25 +248,22 @@ function JobRows(props: {
 }) {
   const { filter, first, reload, route } = props;
   const [rows, setRows] = useState(props.page.jobs);
-  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const { selected, onSelect, clear } = useSelection();
   const [all, setAll] = useState(false);
   const [fresh, setFresh] = useState(0);
-  const columns = useColumns();
-  const sort = route.query.get("sort") ?? "";
+  const columns = useColumns("jobs", ALL_COLUMNS, usualColumns(filter.states));
   useEffect(() => {
     setRows(props.page.jobs);
     setFresh(0);
   }, [props.page]);
   useRowRefresh(rows, setRows, first ? (event) => matches(event, filter) : () => false, () => setFresh((n) => n + 1), reload);
 
-  const onSelect = (ids: string[], on: boolean) => {
-    const next = new Set(selected);
-    for (const id of ids) on ? next.add(id) : next.delete(id);
-    setSelected(next);
+  const select = (ids: string[], on: boolean) => {
+    onSelect(ids, on);
     if (!on) setAll(false);
   };
   const done = () => {
-    setSelected(new Set());
+    clear();
     setAll(false);
     props.started();
     reload();
@@ -242,6 +282,7 @@ function JobRows(props: {
       {selected.size > 0 && (
         <Selection
           text={all ? t.jobs.allSelected(props.total === undefined ? "" : count(props.total)) : t.jobs.selected(selected.size)}
+          queue={filter.queue || undefined}
           filter={all ? bulkFilter(filter) : { ids: [...selected].map((id) => BigInt(id)) }}
           extend={whole && more && !all ? () => setAll(true) : undefined}
           extendText={t.jobs.selectMatching(props.total === undefined ? "" : count(props.total))}
@@ -254,17 +295,15 @@ function JobRows(props: {
         <Table
           label={t.pages.jobs}
           columns={columns}
-          rows={sortRows(rows, columns, sort)}
+          rows={rows}
           id={(job) => String(job.id)}
-          sort={sort}
-          sortHref={(next) => withQuery(route, { sort: next })}
           selected={selected}
-          onSelect={onSelect}
+          onSelect={select}
           selectAllLabel={t.jobs.selectAll}
           selectLabel={(job) => t.jobs.select(String(job.id))}
         />
       )}
-      {sort !== "" && rows.length > 0 && more && <p class="note">{t.jobs.sortedPage}</p>}
+      {route.query.has("sort") && rows.length > 0 && more && <p class="note">{t.jobs.sortedPage}</p>}
     </>
   );
 }
@@ -317,7 +356,7 @@ function matches(event: { queue?: string; kind?: string }, filter: Filter): bool
   );
 }
 
-function Selection(props: { text: string; filter: Record<string, unknown>; extend?: () => void; extendText: string; done: () => void }) {
+function Selection(props: { text: string; queue?: string; filter: Record<string, unknown>; extend?: () => void; extendText: string; done: () => void }) {
   const [action, setAction] = useState<BulkAction>();
   return (
     <div class="selection" role="toolbar" aria-label={props.text}>
@@ -328,7 +367,7 @@ function Selection(props: { text: string; filter: Record<string, unknown>; exten
         </button>
       )}
       {BULK_ACTIONS.map((one) => (
-        <Button key={one} kind={one === "cancel" || one === "delete" ? "danger" : "plain"} onClick={() => setAction(one)}>
+        <Button key={one} kind={one === "cancel" || one === "delete" ? "danger" : "plain"} needs={["admin", props.queue]} onClick={() => setAction(one)}>
           {t.bulk.actions[one]}
         </Button>
       ))}

@@ -23,15 +23,15 @@ export function LocksPage(props: { route: Route }) {
     if (await act(() => post(`/v1/leases/${segment(lease.name)}/release`, body), t.locks.released(lease.name))) locks.reload();
   };
   const columns: Column<Lease>[] = [
-    { key: "name", title: t.name, cell: (lease) => <span class="long">{lease.name}</span> },
-    { key: "holder", title: t.locks.holder, cell: (lease) => (lease.holder ? <span class="long">{lease.holder}</span> : t.locks.free) },
-    { key: "token", title: t.locks.token, numeric: true, cell: (lease) => String(lease.token) },
-    { key: "expires", title: t.locks.expires, cell: (lease) => (lease.holder ? t.inTime(duration(lease.expires_in_ms)) : t.none) },
-    { key: "value", title: t.locks.value, cell: (lease) => (lease.value === undefined ? t.none : <code class="args">{shortJson(lease.value)}</code>) },
+    { key: "name", title: t.name, cell: (lease) => <span class="long">{lease.name}</span>, sort: (lease) => lease.name, wide: true },
+    { key: "holder", title: t.locks.holder, cell: (lease) => (lease.holder ? <span class="long">{lease.holder}</span> : t.locks.free), sort: (lease) => lease.holder, wide: true },
+    { key: "token", title: t.locks.token, numeric: true, cell: (lease) => String(lease.token), sort: (lease) => lease.token },
+    { key: "expires", title: t.locks.expires, numeric: true, cell: (lease) => (lease.holder ? t.inTime(duration(lease.expires_in_ms)) : t.none), sort: (lease) => (lease.holder ? lease.expires_in_ms : undefined) },
+    { key: "value", title: t.locks.value, cell: (lease) => (lease.value === undefined ? t.none : <code class="args">{shortJson(lease.value)}</code>), wide: true },
     {
       key: "actions",
       title: t.actions,
-      cell: (lease) => lease.holder !== "" && <Button onClick={() => release(lease)}>{t.locks.release}</Button>,
+      cell: (lease) => lease.holder !== "" && <Button needs={["lease", lease.name]} onClick={() => release(lease)}>{t.locks.release}</Button>,
     },
   ];
   return (

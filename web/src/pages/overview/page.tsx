@@ -5,12 +5,13 @@ import { get, getNamed, getQueues, type Schemas } from "../../api/client";
 import { listen } from "../../api/events";
 import type { Queue } from "../../api/shapes";
 import { Ago, Button, Empty, Facts, Page, Panel, Show, StateBadge } from "../../components/basics";
-import { HistoryPanel } from "../../components/history";
-import { useData, type Loaded } from "../../data";
+import { HistoryPanel, useHistory } from "../../components/history";
+import { Table, type Column } from "../../components/table";
+import { COSTLY_MS, useData, type Loaded } from "../../data";
 import { count } from "../../format";
 import { link } from "../../router";
 import { t } from "../../texts";
-import { byLateness, Drain, fallsBehind } from "../queues/backlog";
+import { byLateness, Drain, drainSeconds, fallsBehind } from "../queues/backlog";
 import { PauseBadge } from "../queues/pause";
 import { checkStore, lastCheck } from "../system/check";
 
@@ -61,6 +62,7 @@ function Numbers({ queues }: { queues: Queues }) {
                 <span>{t.overview[state]}</span>
               </a>
             ))}
+            <CompletedLately />
             <a class="number" href={link(["workers"])}>
               <span class="number-value">{workers.data ? t.overview.ofWorkers(busy, workers.data.workers.length) : t.none}</span>
               <span>{t.overview.busyWorkers}</span>
@@ -69,6 +71,18 @@ function Numbers({ queues }: { queues: Queues }) {
         );
       }}
     </Show>
+  );
+}
+
+// From the history: jobs so short that none is seen running are counted.
+function CompletedLately() {
+  const history = useHistory({}, "1h");
+  const done = history.data?.history?.total.completed;
+  return done === undefined ? null : (
+    <a class="number" href={link(["jobs"], { state: "completed" })}>
+      <span class="number-value">{count(done)}</span>
+      <span>{t.overview.completedLastHour}</span>
+    </a>
   );
 }
 
@@ -114,7 +128,9 @@ function Activity() {
           <ul class="plain-list">
             {latest.map((one, i) => (
               <li key={`${one.job} ${one.type} ${i}`}>
-                <StateBadge state={one.type} /> <a href={link(["jobs", one.job])}>{one.kind || one.job}</a>{" "}
+                <span>
+                  <StateBadge state={one.type} /> <a href={link(["jobs", one.job])}>{one.kind || one.job}</a>
+                </span>
                 <span class="note">{one.queue}</span>
               </li>
             ))}
@@ -125,28 +141,33 @@ function Activity() {
   );
 }
 
+const BEHIND_COLUMNS: Column<Queue>[] = [
+  {
+    key: "name",
+    title: t.jobs.queue,
+    sort: (queue) => queue.name,
+    cell: (queue) => (
+      <>
+        <a class="name" href={link(["queues", queue.name])}>{queue.name}</a> <PauseBadge queue={queue} />
+      </>
+    ),
+  },
+  { key: "available", title: t.overview.available, numeric: true, cell: (queue) => count(queue.counts.available ?? 0), sort: (queue) => queue.counts.available },
+  { key: "oldest", title: t.overview.oldest, cell: (queue) => <Ago at={queue.oldest_available_at} />, sort: (queue) => queue.oldest_available_at },
+  { key: "backlog", title: t.queues.backlog, cell: (queue) => <Drain queue={queue} />, sort: drainSeconds, wide: true },
+];
+
 // Queues whose oldest job waits, or whose backlog needs longer than BEHIND_MS to drain.
 function Behind({ queues }: { queues: Queues }) {
   return (
     <Show of={queues}>
       {({ queues: all }) => {
-        const late = all.filter(fallsBehind).sort(byLateness).slice(0, MAX_ROWS);
+        const late = all.filter(fallsBehind).sort(byLateness);
         if (late.length === 0) return null;
         return (
           <Panel title={t.overview.behind}>
-            <ul class="plain-list">
-              {late.map((queue) => (
-                <li key={queue.name}>
-                  <span>
-                    <a href={link(["queues", queue.name])}>{queue.name}</a> <PauseBadge queue={queue} />
-                  </span>
-                  <span>
-                    {t.overview.oldest} <Ago at={queue.oldest_available_at} />
-                    {queue.backlog && <> · <Drain queue={queue} /></>}
-                  </span>
-                </li>
-              ))}
-            </ul>
+            <Table label={t.overview.behind} columns={BEHIND_COLUMNS} rows={late.slice(0, MAX_ROWS)} id={(queue) => queue.name} />
+            <More n={late.length - MAX_ROWS} href={link(["queues"])} />
           </Panel>
         );
       }}
@@ -154,11 +175,19 @@ function Behind({ queues }: { queues: Queues }) {
   );
 }
 
+// A short list says that it is short.
+function More(props: { n: number; href: string; inList?: boolean }) {
+  if (props.n <= 0) return null;
+  const more = <a href={props.href}>{t.overview.moreOf(count(props.n))}</a>;
+  return props.inList ? <li>{more}</li> : <p class="note">{more}</p>;
+}
+
 function DeadGroups() {
   const groups = useData(
     "groups",
     (signal) => get<Schemas["DeadGroups"]>("/v1/dead/groups", {}, signal),
     (event) => event.type === "dead",
+    COSTLY_MS,
   );
   return (
     <Panel title={t.overview.errorGroups}>
@@ -177,6 +206,7 @@ function DeadGroups() {
                   <span>{count(group.count ?? 0)}</span>
                 </li>
               ))}
+              <More inList n={data.groups.length - MAX_ROWS} href={link(["errors"])} />
             </ul>
           )
         }
@@ -200,17 +230,17 @@ function NextTicks() {
           const limit = Date.now() + HOUR_MS;
           const soon = data.schedules
             .filter((one) => !one.paused && one.next_fire && Date.parse(one.next_fire) < limit)
-            .sort((a, b) => Date.parse(a.next_fire!) - Date.parse(b.next_fire!))
-            .slice(0, MAX_ROWS);
+            .sort((a, b) => Date.parse(a.next_fire!) - Date.parse(b.next_fire!));
           if (soon.length === 0) return <Empty title={t.overview.ticksEmpty} />;
           return (
             <ul class="plain-list">
-              {soon.map((one) => (
+              {soon.slice(0, MAX_ROWS).map((one) => (
                 <li key={one.name}>
                   <a href={link(["schedules", one.name ?? ""])}>{one.name}</a>
                   <Ago at={one.next_fire} />
                 </li>
               ))}
+              <More inList n={soon.length - MAX_ROWS} href={link(["schedules"])} />
             </ul>
           );
         }}
@@ -229,15 +259,16 @@ function OpenBreakers() {
     <Panel title={t.overview.openBreakers}>
       <Show of={breakers}>
         {(data) => {
-          const open = data.breakers.filter((one) => one.state !== "closed").slice(0, MAX_ROWS);
+          const open = data.breakers.filter((one) => one.state !== "closed");
           if (open.length === 0) return <Empty title={t.overview.breakersEmpty} />;
           return (
             <ul class="plain-list">
-              {open.map((one) => (
+              {open.slice(0, MAX_ROWS).map((one) => (
                 <li key={one.name}>
                   <a href={link(["breakers"])}>{one.name}</a> <StateBadge state={one.state} />
                 </li>
               ))}
+              <More inList n={open.length - MAX_ROWS} href={link(["breakers"])} />
             </ul>
           );
         }}
@@ -253,7 +284,7 @@ function Conservation({ queues }: { queues: Queues }) {
   return (
     <Panel
       title={t.overview.conservation}
-      actions={<Button onClick={() => void checkStore().finally(() => redraw((n) => n + 1))}>{t.system.verifyRun}</Button>}
+      actions={<Button needs={["admin", "*"]} onClick={() => void checkStore().finally(() => redraw((n) => n + 1))}>{t.system.verifyRun}</Button>}
     >
       <Show of={queues}>
         {({ queues: all }) => {

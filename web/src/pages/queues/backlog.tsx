@@ -1,6 +1,6 @@
 // The backlog of a queue: the time it needs to work off its waiting jobs.
 import type { Queue } from "../../api/shapes";
-import { duration } from "../../format";
+import { count, duration } from "../../format";
 import { t } from "../../texts";
 
 // A queue that needs longer, or whose oldest job waits longer, is listed as falling behind.
@@ -23,18 +23,43 @@ export function byLateness(a: Queue, b: Queue): number {
   return x === y ? oldestMs(b) - oldestMs(a) : y - x;
 }
 
+// To sort by: Infinity if nothing completes.
+export const drainSeconds = ({ backlog }: Queue): number | undefined =>
+  backlog === undefined ? undefined : backlog.jobs === 0 ? 0 : (backlog.drain_seconds ?? Infinity);
+
 export function Drain(props: { queue: Queue }) {
   const { backlog } = props.queue;
   if (!backlog) return <span class="note">{t.none}</span>;
   if (backlog.jobs === 0) return <span class="note">{t.queues.empties}</span>;
   const slower = backlog.arrivals_per_second > backlog.completions_per_second;
-  const text = backlog.drain_seconds === null ? t.queues.drainUnknown : t.queues.drain(duration(backlog.drain_seconds * 1000));
+  const text = backlog.drain_seconds === null ? t.queues.drainUnknown : duration(backlog.drain_seconds * 1000);
   return (
-    <span class={slower || backlog.drain_seconds === null ? "behind" : undefined} title={t.queues.rates(perSecond(backlog.arrivals_per_second), perSecond(backlog.completions_per_second))}>
+    <span class={slower || backlog.drain_seconds === null ? "lagging" : undefined} title={t.queues.rates(perSecond(backlog.arrivals_per_second), perSecond(backlog.completions_per_second))}>
       {text}
-      {slower && ` ${t.queues.grows}`}
+      {slower && backlog.drain_seconds !== null && `, ${t.queues.grows}`}
     </span>
   );
 }
 
 export const perSecond = (n: number): string => (n >= 10 ? String(Math.round(n)) : n.toFixed(n >= 1 ? 1 : 2).replace(/\.?0+$/, ""));
+
+const slotsTaken = (queue: Queue): number => queue.slots_taken ?? queue.counts.running ?? 0;
+// The taken share of the queue's concurrency; undefined: it has no limit.
+export const utilisation = (queue: Queue): number | undefined =>
+  queue.limits?.concurrency ? slotsTaken(queue) / queue.limits.concurrency : undefined;
+
+export function Utilisation(props: { queue: Queue }) {
+  const share = utilisation(props.queue);
+  return share === undefined ? <span class="note">{t.none}</span> : <>{`${Math.round(share * 100)} %`}</>;
+}
+
+export function Slots(props: { queue: Queue }) {
+  const most = props.queue.limits?.concurrency;
+  if (!most) return <span class="note">{t.none}</span>;
+  const taken = slotsTaken(props.queue);
+  return (
+    <span class="spark">
+      <meter min={0} max={most} value={taken} aria-label={t.queues.slots} /> {t.queues.slotsOf(count(taken), count(most))}
+    </span>
+  );
+}

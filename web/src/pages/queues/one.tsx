@@ -9,10 +9,12 @@ import { HistoryPanel } from "../../components/history";
 import { usePageCommands } from "../../components/palette";
 import { Table, type Column } from "../../components/table";
 import { useData } from "../../data";
-import { count, duration } from "../../format";
+import { capital, count, duration } from "../../format";
 import { link, navigate } from "../../router";
+import type { Need } from "../../session";
 import { t } from "../../texts";
-import { Drain, perSecond } from "./backlog";
+import { WhyPanel } from "../job/why";
+import { Drain, perSecond, Slots } from "./backlog";
 import { LimitsDialog, RetentionDialog } from "./limits";
 import { PauseBadge, PauseDialog, resumeQueue } from "./pause";
 
@@ -40,11 +42,12 @@ function QueueView(props: { queue: Queue; reload: () => void }) {
     const yes = await confirm({ title: t.queues.confirmRemove(queue.name), text: t.queues.confirmRemoveText, action: t.remove, danger: true });
     if (yes && (await act(() => remove(`/v1/queues/${segment(queue.name)}`), t.queues.removed(queue.name)))) navigate(link(["queues"]));
   };
+  const needs: Need = ["admin", queue.name];
   const empty = Object.values(queue.counts).every((n) => n === 0);
   usePageCommands([
-    { text: queue.paused ? t.queues.resume : t.queues.pause, run: toggle },
-    { text: t.queues.edit, run: () => setDialog("limits") },
-    { text: t.queues.editRetention, run: () => setDialog("retention") },
+    { text: queue.paused ? t.queues.resume : t.queues.pause, run: toggle, needs },
+    { text: t.queues.edit, run: () => setDialog("limits"), needs },
+    { text: t.queues.editRetention, run: () => setDialog("retention"), needs },
     { text: t.queues.showJobs, run: () => navigate(link(["jobs"], { queue: queue.name })) },
   ]);
   const close = () => setDialog(undefined);
@@ -54,12 +57,12 @@ function QueueView(props: { queue: Queue; reload: () => void }) {
       note={queue.paused ? <PauseBadge queue={queue} /> : undefined}
       actions={
         <>
-          <Button onClick={toggle}>{queue.paused ? t.queues.resume : t.queues.pause}</Button>
+          <Button needs={needs} onClick={toggle}>{queue.paused ? t.queues.resume : t.queues.pause}</Button>
           <a class="button plain" href={link(["jobs"], { queue: queue.name })}>
             {t.queues.showJobs}
           </a>
           {empty && (
-            <Button kind="danger" onClick={drop}>
+            <Button kind="danger" needs={needs} onClick={drop}>
               {t.remove}
             </Button>
           )}
@@ -81,12 +84,12 @@ function Counts(props: { queue: Queue; edit: () => void }) {
   const { queue } = props;
   const { backlog } = queue;
   return (
-    <Panel title={t.queues.states} actions={<Button onClick={props.edit}>{t.queues.editRetention}</Button>}>
+    <Panel title={t.queues.states} actions={<Button needs={["admin", props.queue.name]} onClick={props.edit}>{t.queues.editRetention}</Button>}>
       <div class="numbers">
         {Object.keys(queue.counts).map((state) => (
           <a key={state} class="number" href={link(["jobs"], { queue: queue.name, state })}>
             <span class="number-value">{count(queue.counts[state] ?? 0)}</span>
-            <span>{t.states[state] ?? state}</span>
+            <span>{capital(t.states[state] ?? state)}</span>
           </a>
         ))}
       </div>
@@ -97,7 +100,7 @@ function Counts(props: { queue: Queue; edit: () => void }) {
           [t.queues.completions, backlog && perSecond(backlog.completions_per_second)],
           [t.queues.service, backlog?.service_ms != null && duration(backlog.service_ms)],
           [t.queues.oldest, queue.oldest_available_at && <Ago at={queue.oldest_available_at} />],
-          [t.queues.slots, slotsOf(queue)],
+          [t.queues.slots, queue.limits?.concurrency && <Slots queue={queue} />],
           [t.queues.opens, queue.opens_at && <Ago at={queue.opens_at} />],
           [t.pages.quarantine, queue.quarantined && <a href={link(["quarantine"])}>{count(queue.quarantined)}</a>],
           [t.queues.enqueued, count(queue.enqueued ?? 0)],
@@ -109,18 +112,6 @@ function Counts(props: { queue: Queue; edit: () => void }) {
   );
 }
 
-// Running jobs against the queue's concurrency, as a bar.
-function slotsOf(queue: Queue) {
-  const most = queue.limits?.concurrency;
-  if (!most) return undefined;
-  const taken = queue.slots_taken ?? queue.counts.running ?? 0;
-  return (
-    <>
-      <meter min={0} max={most} value={taken} aria-label={t.queues.slots} /> {t.queues.slotsOf(count(taken), count(most))}
-    </>
-  );
-}
-
 const rateText = (rate: Schemas["RateLimit"] | undefined | null): string | undefined =>
   rate ? `${rate.count} ${t.queues.ratePer} ${rate.per}` : undefined;
 const mapText = (map: Record<string, number> | undefined | null): string | undefined =>
@@ -129,7 +120,7 @@ const mapText = (map: Record<string, number> | undefined | null): string | undef
 function LimitsPanel(props: { queue: Queue; edit: () => void }) {
   const limits = props.queue.limits;
   return (
-    <Panel title={t.queues.limits} actions={<Button onClick={props.edit}>{t.queues.edit}</Button>}>
+    <Panel title={t.queues.limits} actions={<Button needs={["admin", props.queue.name]} onClick={props.edit}>{t.queues.edit}</Button>}>
       {limits ? (
         <Facts
           rows={[
@@ -191,10 +182,10 @@ function KeyTable({ queue }: { queue: Queue }) {
   });
   const weights = queue.limits?.per_key?.weights ?? {};
   const columns: Column<KeyRow>[] = [
-    { key: "key", title: t.job.limitKey, cell: (row) => <a href={link(["queues", queue.name, "keys", row.key])}>{row.key}</a> },
-    { key: "running", title: t.states.running!, numeric: true, cell: (row) => count(row.running) },
-    { key: "available", title: t.states.available!, numeric: true, cell: (row) => count(row.available) },
-    { key: "weight", title: t.queues.weight, numeric: true, cell: (row) => weights[row.key] ?? 1 },
+    { key: "key", title: t.job.limitKey, cell: (row) => <a href={link(["queues", queue.name, "keys", row.key])}>{row.key}</a>, sort: (row) => row.key },
+    { key: "running", title: capital(t.states.running!), numeric: true, cell: (row) => count(row.running), sort: (row) => row.running },
+    { key: "available", title: capital(t.states.available!), numeric: true, cell: (row) => count(row.available), sort: (row) => row.available },
+    { key: "weight", title: t.queues.weight, numeric: true, cell: (row) => weights[row.key] ?? 1, sort: (row) => weights[row.key] ?? 1 },
   ];
   return (
     <Show of={jobs}>
@@ -214,6 +205,7 @@ function KeyTable({ queue }: { queue: Queue }) {
 
 const KEY_STATES = ["running", "available", "scheduled", "retryable", "dead"] as const;
 const KEY_JOBS = 100;
+const KEY_SHOWN = 10;
 
 // One limit key of a queue: for example one customer.
 export function KeyPage(props: { queue: string; limitKey: string }) {
@@ -268,19 +260,27 @@ function KeyJobs(props: { queue: string; q: string; state: string }) {
     <Show of={jobs}>
       {(page) =>
         page.jobs.length === 0 ? null : (
-          <Panel title={`${t.states[state]} (${page.next_cursor === null ? "" : "≥ "}${count(page.jobs.length)})`}>
-            <ul class="plain-list">
-              {page.jobs.slice(0, 10).map((job) => (
-                <li key={String(job.id)}>
-                  <a href={link(["jobs", job.id])}>
-                    {String(job.id)} {job.kind}
-                  </a>
-                  <StateBadge state={job.state} />
-                  <Ago at={job.started_at ?? job.created_at} />
-                </li>
-              ))}
-            </ul>
-          </Panel>
+          <>
+            {state === "available" && <WhyPanel job={page.jobs.at(-1)!} title={t.queues.whyOldest(String(page.jobs.at(-1)!.id))} />}
+            <Panel title={`${capital(t.states[state]!)} (${page.next_cursor === null ? "" : "≥ "}${count(page.jobs.length)})`}>
+              <ul class="plain-list">
+                {page.jobs.slice(0, KEY_SHOWN).map((job) => (
+                  <li key={String(job.id)}>
+                    <a href={link(["jobs", job.id])}>
+                      {String(job.id)} {job.kind}
+                    </a>
+                    <StateBadge state={job.state} />
+                    <Ago at={job.started_at ?? job.created_at} />
+                  </li>
+                ))}
+              </ul>
+              {page.jobs.length > KEY_SHOWN && (
+                <p class="note">
+                  <a href={link(["jobs"], { queue, q, state })}>{t.queues.allKeyJobs}</a>
+                </p>
+              )}
+            </Panel>
+          </>
         )
       }
     </Show>

@@ -1,22 +1,22 @@
 // All queues: those that fall behind first.
-import { useRef } from "preact/hooks";
-
 import { getQueues } from "../../api/client";
 import type { ServerEvent } from "../../api/events";
 import type { Queue } from "../../api/shapes";
 import { Empty, Page, Show, useNow } from "../../components/basics";
+import { ColumnMenu, useColumns } from "../../components/columns";
+import { FindRows, findIn, useFind } from "../../components/find";
 import { QueueSparkline } from "../../components/history";
 import { Table, type Column } from "../../components/table";
+import { Views } from "../../components/views";
 import { useData } from "../../data";
-import { count, dateTime, duration } from "../../format";
-import { link } from "../../router";
+import { capital, count, dateTime, duration } from "../../format";
+import { link, useRoute } from "../../router";
 import { t } from "../../texts";
-import { byLateness, Drain } from "./backlog";
+import { byLateness, Drain, drainSeconds, perSecond, Slots, Utilisation, utilisation } from "./backlog";
 import { PauseBadge, PauseButton } from "./pause";
 
 // Sparklines are read for the first queues only: each is one request.
 const MAX_SPARKLINES = 40;
-const COUNTED = ["available", "running", "dead"] as const;
 // Jobs that are not ready yet, in one column.
 const LATER = ["scheduled", "retryable", "waiting"];
 
@@ -24,14 +24,32 @@ const concernsQueues = (event: ServerEvent): boolean => event.queue !== undefine
 
 export function QueuesPage() {
   const queues = useData("queues", getQueues, concernsQueues);
+  const route = useRoute();
+  const all = queues.data?.queues ?? [];
+  const found = findIn(all, (queue) => queue.name, useFind());
+  const rows = [...found].sort((a, b) => byLateness(a, b) || (a.name < b.name ? -1 : 1));
+  const columns = columnsOf(queues.reload, rows);
+  const shown = useColumns("queues", columns, USUAL);
   return (
-    <Page title={t.pages.queues} note={t.queues.note}>
+    <Page
+      title={t.pages.queues}
+      note={t.queues.note}
+      actions={
+        <>
+          <Views page="queues" route={route} />
+          <ColumnMenu page="queues" all={columns} usual={USUAL} />
+        </>
+      }
+    >
       <Show of={queues}>
-        {({ queues: rows }) =>
-          rows.length === 0 ? (
+        {() =>
+          all.length === 0 ? (
             <Empty title={t.queues.empty}>{t.queues.emptyHint}</Empty>
           ) : (
-            <QueueTable queues={rows} reload={queues.reload} />
+            <>
+              {all.length > FIND_FROM && <FindRows label={t.queues.find} shown={found.length} all={all.length} />}
+              <Table label={t.pages.queues} columns={shown} rows={rows} id={(queue) => queue.name} />
+            </>
           )
         }
       </Show>
@@ -39,9 +57,14 @@ export function QueuesPage() {
   );
 }
 
+const FIND_FROM = 10;
+const USUAL = ["name", "available", "running", "dead", "later", "backlog", "trend", "oldest"];
+
+const laterCount = (queue: Queue): number => LATER.reduce((sum, state) => sum + (queue.counts[state] ?? 0), 0);
+
 function Later({ queue }: { queue: Queue }) {
   const counts = LATER.map((state) => queue.counts[state] ?? 0);
-  const sum = counts.reduce((a, b) => a + b, 0);
+  const sum = laterCount(queue);
   if (sum === 0) return <span class="note">0</span>;
   const detail = LATER.map((state, i) => `${counts[i]} ${t.states[state]}`).join(", ");
   return (
@@ -51,44 +74,53 @@ function Later({ queue }: { queue: Queue }) {
   );
 }
 
-// Those that fall behind first. Rows keep their places while the pointer is over the table.
-function useSorted(queues: Queue[]): Queue[] {
-  const places = useRef(new Map<string, number>());
-  const known = queues.every((queue) => places.current.has(queue.name));
-  if (!known || !document.querySelector(".table-frame:hover, .table-frame:focus-within")) {
-    const order = [...queues].sort((a, b) => byLateness(a, b) || (a.name < b.name ? -1 : 1));
-    places.current = new Map(order.map((queue, i) => [queue.name, i]));
-  }
-  return [...queues].sort((a, b) => places.current.get(a.name)! - places.current.get(b.name)!);
-}
+const stateColumn = (state: string): Column<Queue> => ({
+  key: state,
+  title: capital(t.states[state]!),
+  numeric: true,
+  sort: (queue) => queue.counts[state] ?? 0,
+  cell: (queue) => <StateCount queue={queue} state={state} />,
+});
 
-function QueueTable(props: { queues: Queue[]; reload: () => void }) {
-  const rows = useSorted(props.queues);
-  return <Table label={t.pages.queues} columns={columns(props.reload, rows)} rows={rows} id={(queue) => queue.name} />;
-}
+const rateColumn = (key: string, title: string, value: (queue: Queue) => number | null | undefined, show: (n: number) => string): Column<Queue> => ({
+  key, title, numeric: true, sort: value,
+  cell: (queue) => (value(queue) == null ? <span class="note">{t.none}</span> : show(value(queue)!)),
+});
 
-function columns(reload: () => void, rows: Queue[]): Column<Queue>[] {
+function columnsOf(reload: () => void, rows: Queue[]): Column<Queue>[] {
   const drawn = new Set(rows.slice(0, MAX_SPARKLINES).map((queue) => queue.name));
   return [
     {
       key: "name",
       title: t.jobs.queue,
+      sort: (queue) => queue.name,
       cell: (queue) => (
         <>
-          <a href={link(["queues", queue.name])}>{queue.name}</a> <PauseBadge queue={queue} />
+          <a class="name" href={link(["queues", queue.name])}>{queue.name}</a> <PauseBadge queue={queue} />
         </>
       ),
     },
-    ...COUNTED.map((state) => ({
-      key: state,
-      title: t.states[state]!,
-      numeric: true,
-      cell: (queue: Queue) => <StateCount queue={queue} state={state} />,
-    })),
-    { key: "later", title: t.queues.later, numeric: true, cell: (queue) => <Later queue={queue} /> },
-    { key: "backlog", title: t.queues.backlog, cell: (queue) => <Drain queue={queue} /> },
+    stateColumn("available"),
+    {
+      ...stateColumn("running"),
+      cell: (queue) => (
+        <>
+          <StateCount queue={queue} state="running" />
+          {queue.limits?.concurrency && <div><Slots queue={queue} /></div>}
+        </>
+      ),
+    },
+    { key: "slots", title: t.queues.utilisation, numeric: true, cell: (queue) => <Utilisation queue={queue} />, sort: utilisation },
+    stateColumn("dead"),
+    stateColumn("completed"),
+    stateColumn("cancelled"),
+    { key: "later", title: t.queues.later, numeric: true, cell: (queue) => <Later queue={queue} />, sort: laterCount },
+    { key: "backlog", title: t.queues.backlog, cell: (queue) => <Drain queue={queue} />, sort: drainSeconds, wide: true },
+    rateColumn("arrivals", t.queues.arrivals, (queue) => queue.backlog?.arrivals_per_second, perSecond),
+    rateColumn("completions", t.queues.completions, (queue) => queue.backlog?.completions_per_second, perSecond),
+    rateColumn("service", t.queues.service, (queue) => queue.backlog?.service_ms, duration),
     { key: "trend", title: t.queues.trend, cell: (queue) => drawn.has(queue.name) && <QueueSparkline queue={queue.name} /> },
-    { key: "oldest", title: t.queues.oldest, numeric: true, cell: (queue) => <Waiting at={queue.oldest_available_at} /> },
+    { key: "oldest", title: t.queues.oldest, numeric: true, cell: (queue) => <Waiting at={queue.oldest_available_at} />, sort: (queue) => queue.oldest_available_ms },
     { key: "actions", title: t.actions, cell: (queue) => <PauseButton queue={queue} reload={reload} /> },
   ];
 }

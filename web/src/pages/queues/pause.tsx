@@ -74,7 +74,7 @@ export function PauseButton(props: { queue: Queue; reload: () => void }) {
   };
   return (
     <>
-      <Button onClick={run} aria-label={`${queue.paused ? t.queues.resume : t.queues.pause} ${queue.name}`}>
+      <Button needs={["admin", queue.name]} onClick={run} aria-label={`${queue.paused ? t.queues.resume : t.queues.pause} ${queue.name}`}>
         {queue.paused ? t.queues.resume : t.queues.pause}
       </Button>
       {open && <PauseDialog name={queue.name} onClose={() => setOpen(false)} done={reload} />}

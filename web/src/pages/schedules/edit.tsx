@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { post, put, segment, type Schemas } from "../../api/client";
 import { formatJson } from "../../api/json";
 import { typedJson } from "../../api/typed_json";
+import { ArgsField } from "../../components/args_field";
 import { At, Button, Field } from "../../components/basics";
 import { FormDialog, messageOf, notify } from "../../components/feedback";
 import { t } from "../../texts";
@@ -83,9 +84,7 @@ export function ScheduleDialog(props: { of?: Schedule; onClose: () => void; done
           <input required value={kind} onInput={(e) => setKind(e.currentTarget.value)} />
         </Field>
       </div>
-      <Field label={t.jobs.args} hint={t.jobs.argsHint}>
-        <textarea rows={4} spellcheck={false} value={args} onInput={(e) => setArgs(e.currentTarget.value)} />
-      </Field>
+      <ArgsField label={t.jobs.args} rows={4} value={args} onInput={setArgs} />
       <div class="form-row">
         <Field label={t.schedules.overlap} hint={t.schedules.overlapHint}>
           <select value={overlap} onChange={(e) => setOverlap(e.currentTarget.value)}>

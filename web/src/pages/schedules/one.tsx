@@ -4,15 +4,17 @@ import { useState } from "preact/hooks";
 import { get, post, remove, segment, type Schemas } from "../../api/client";
 import { Ago, At, Button, Facts, Field, Page, Panel, Show, StateBadge } from "../../components/basics";
 import { act, confirm, FormDialog, notify } from "../../components/feedback";
+import { Pager } from "../../components/pager";
 import { usePageCommands } from "../../components/palette";
 import { Table, type Column } from "../../components/table";
 import { JsonPanel } from "../../components/values";
 import { useData } from "../../data";
-import { count } from "../../format";
-import { link, navigate } from "../../router";
+import { count, instantOf, zoneName } from "../../format";
+import { link, navigate, useRoute } from "../../router";
+import type { Need } from "../../session";
 import { t } from "../../texts";
 import { ScheduleDialog } from "./edit";
-import type { Schedule } from "./page";
+import { StatusBadge, type Schedule } from "./page";
 import { describe } from "./words";
 
 type Row = Schemas["LedgerRow"];
@@ -36,29 +38,30 @@ function ScheduleView(props: { schedule: Schedule; path: string; reload: () => v
     const yes = await confirm({ title: t.schedules.confirmRemove(name), text: t.schedules.confirmRemoveText, action: t.remove, danger: true });
     if (yes && (await act(() => remove(path), t.schedules.removed(name)))) navigate(link(["schedules"]));
   };
+  const needs: Need = ["schedule", schedule.job?.queue];
   usePageCommands([
-    { text: t.schedules.trigger, run: () => run("trigger") },
-    { text: schedule.paused ? t.queues.resume : t.queues.pause, run: () => run(schedule.paused ? "resume" : "pause") },
-    { text: t.schedules.edit, run: () => setEditing(true) },
-    { text: t.schedules.backfill, run: () => setBackfilling(true) },
+    { text: t.schedules.trigger, run: () => run("trigger"), needs },
+    { text: schedule.paused ? t.queues.resume : t.queues.pause, run: () => run(schedule.paused ? "resume" : "pause"), needs },
+    { text: t.schedules.edit, run: () => setEditing(true), needs },
+    { text: t.schedules.backfill, run: () => setBackfilling(true), needs },
   ]);
   return (
     <Page
       title={name}
       note={
         <>
-          {describe(schedule)} {schedule.time_zone} {schedule.paused && <StateBadge state={t.queues.paused} detail={schedule.paused_reason} />}
+          <StatusBadge schedule={schedule} /> {describe(schedule)} {schedule.cron && schedule.time_zone}
         </>
       }
       actions={
         <>
-          <Button kind="primary" onClick={() => run("trigger")}>
+          <Button kind="primary" needs={needs} onClick={() => run("trigger")}>
             {t.schedules.trigger}
           </Button>
-          <Button onClick={() => run(schedule.paused ? "resume" : "pause")}>{schedule.paused ? t.queues.resume : t.queues.pause}</Button>
-          <Button onClick={() => setEditing(true)}>{t.schedules.edit}</Button>
-          <Button onClick={() => setBackfilling(true)}>{t.schedules.backfill}</Button>
-          <Button kind="danger" onClick={drop}>
+          <Button needs={needs} onClick={() => run(schedule.paused ? "resume" : "pause")}>{schedule.paused ? t.queues.resume : t.queues.pause}</Button>
+          <Button needs={needs} onClick={() => setEditing(true)}>{t.schedules.edit}</Button>
+          <Button needs={needs} onClick={() => setBackfilling(true)}>{t.schedules.backfill}</Button>
+          <Button kind="danger" needs={needs} onClick={drop}>
             {t.remove}
           </Button>
         </>
@@ -75,8 +78,8 @@ function ScheduleView(props: { schedule: Schedule; path: string; reload: () => v
               [t.schedules.fired, count(schedule.fired ?? 0)],
               [t.jobs.queue, schedule.job && <a href={link(["queues", schedule.job.queue])}>{schedule.job.queue}</a>],
               [t.jobs.kind, schedule.job?.kind],
-              [t.schedules.overlap, typeof schedule.overlap === "string" ? schedule.overlap : undefined],
-              [t.schedules.misfire, schedule.misfire],
+              [t.schedules.overlap, typeof schedule.overlap === "string" ? t.schedules.overlaps[schedule.overlap] : undefined],
+              [t.schedules.misfire, t.schedules.misfires[schedule.misfire as keyof typeof t.schedules.misfires]],
               [t.schedules.jitter, schedule.jitter],
               [
                 t.schedules.live,
@@ -103,10 +106,10 @@ function BackfillDialog(props: { path: string; onClose: () => void; done: () => 
   const [from, setFrom] = useState("");
   const [to, setTo] = useState("");
   const submit = async () => {
-    let next: string | null | undefined = new Date(from).toISOString();
+    let next: string | null | undefined = instantOf(from);
     let [fired, skipped] = [0, 0];
     while (next) {
-      const answer: Schemas["BackfillResponse"] = await post(`${props.path}/backfill`, { from: next, to: new Date(to).toISOString() });
+      const answer: Schemas["BackfillResponse"] = await post(`${props.path}/backfill`, { from: next, to: instantOf(to) });
       fired += answer.fired ?? 0;
       skipped += answer.skipped ?? 0;
       next = answer.next;
@@ -118,10 +121,10 @@ function BackfillDialog(props: { path: string; onClose: () => void; done: () => 
     <FormDialog title={t.schedules.backfill} action={t.schedules.backfill} onClose={props.onClose} onSubmit={submit}>
       <p class="note">{t.schedules.backfillText}</p>
       <div class="form-row">
-        <Field label={t.jobs.from}>
+        <Field label={`${t.jobs.from} ${zoneName()}`}>
           <input type="datetime-local" required value={from} onInput={(e) => setFrom(e.currentTarget.value)} />
         </Field>
-        <Field label={t.jobs.to}>
+        <Field label={`${t.jobs.to} ${zoneName()}`}>
           <input type="datetime-local" required value={to} onInput={(e) => setTo(e.currentTarget.value)} />
         </Field>
       </div>
@@ -138,14 +141,18 @@ function Upcoming(props: { schedule: Schedule; path: string }) {
     <Panel title={t.schedules.upcoming}>
       <Show of={ticks}>
         {(data) => (
-          <ul class="plain-list">
-            {data.ticks?.map((tick) => (
-              <li key={tick.nominal}>
-                <At at={tick.fires_at ?? tick.nominal} zone={schedule.time_zone} />
-                <span class="note">{tick.note ?? <Ago at={tick.fires_at ?? tick.nominal} />}</span>
-              </li>
-            ))}
-          </ul>
+          <>
+            {!data.ticks?.length && <p class="note">{t.schedules.noUpcoming}</p>}
+            {schedule.paused && !!data.ticks?.length && <p class="note">{t.schedules.upcomingPaused}</p>}
+            <ul class="plain-list">
+              {data.ticks?.map((tick) => (
+                <li key={tick.nominal}>
+                  <At at={tick.fires_at ?? tick.nominal} zone={schedule.time_zone} />
+                  <span class="note">{tick.note ?? <Ago at={tick.fires_at ?? tick.nominal} />}</span>
+                </li>
+              ))}
+            </ul>
+          </>
         )}
       </Show>
     </Panel>
@@ -154,15 +161,18 @@ function Upcoming(props: { schedule: Schedule; path: string }) {
 
 function Ledger(props: { name: string; path: string; zone: string }) {
   const { name, path, zone } = props;
+  const route = useRoute();
+  const cursor = route.query.get("cursor") ?? "";
   const ledger = useData(
-    `ledger ${name}`,
-    (signal) => get<Schemas["Ledger"]>(`${path}/ledger`, { limit: 50 }, signal),
-    (event) => event.type === "enqueued",
+    `ledger ${name} ${cursor}`,
+    (signal) => get<Schemas["Ledger"]>(`${path}/ledger`, { limit: 50, cursor }, signal),
+    (event) => cursor === "" && event.type === "enqueued",
   );
   const columns: Column<Row>[] = [
     {
       key: "nominal",
       title: t.schedules.tick,
+      sort: (row) => row.nominal,
       cell: (row) => (
         <>
           <At at={row.nominal} zone={zone} />
@@ -175,10 +185,11 @@ function Ledger(props: { name: string; path: string; zone: string }) {
         </>
       ),
     },
-    { key: "state", title: t.jobs.state, cell: (row) => <StateBadge state={row.state ?? ""} detail={row.past_due ? t.schedules.late : undefined} /> },
+    { key: "state", title: t.jobs.state, cell: (row) => <StateBadge state={row.state ?? ""} detail={row.past_due ? t.schedules.late : undefined} />, sort: (row) => row.state },
     {
       key: "job",
       title: t.jobs.id,
+      sort: (row) => row.job,
       cell: (row) =>
         row.job ? (
           <>
@@ -188,9 +199,9 @@ function Ledger(props: { name: string; path: string; zone: string }) {
           (row.reason ?? t.none)
         ),
     },
-    { key: "source", title: t.schedules.source, cell: (row) => row.source },
-    { key: "count", title: t.schedules.ticks, numeric: true, cell: (row) => (row.count === null ? t.schedules.many : count(row.count ?? 1)) },
-    { key: "decided", title: t.schedules.decided, cell: (row) => <Ago at={row.decided_at} /> },
+    { key: "source", title: t.schedules.source, cell: (row) => row.source, sort: (row) => row.source },
+    { key: "count", title: t.schedules.ticks, numeric: true, cell: (row) => (row.count === null ? t.schedules.many : count(row.count ?? 1)), sort: (row) => row.count ?? (row.count === null ? Infinity : 1) },
+    { key: "decided", title: t.schedules.decided, cell: (row) => <Ago at={row.decided_at} />, sort: (row) => row.decided_at },
   ];
   return (
     <Panel title={t.schedules.ledger}>
@@ -199,7 +210,10 @@ function Ledger(props: { name: string; path: string; zone: string }) {
           data.ticks.length === 0 ? (
             <p class="note">{t.schedules.ledgerEmpty}</p>
           ) : (
-            <Table label={t.schedules.ledger} columns={columns} rows={data.ticks} id={(row) => String(row.seq)} />
+            <>
+              <Table label={t.schedules.ledger} columns={columns} rows={data.ticks} id={(row) => String(row.seq)} />
+              <Pager label={t.schedules.ledger} parameter="cursor" next={data.next_cursor} />
+            </>
           )
         }
       </Show>

@@ -10,7 +10,7 @@ import { axisTime, count, dateTime } from "../../format";
 import { link, useRoute, withQuery } from "../../router";
 import { useSettings } from "../../settings";
 import { t } from "../../texts";
-import type { Schedule } from "./page";
+import { statusOf, type Schedule } from "./page";
 
 // Each drawn schedule needs its ledger: one request.
 const MAX_ROWS = 40;
@@ -152,7 +152,7 @@ function Chart(props: { data: Data; span: number }) {
       </div>
       {rows.map(({ schedule, ticks }) => (
         <div class="swim-row" key={schedule.name}>
-          <a class={`swim-name ${schedule.paused ? "off" : ""}`} href={link(["schedules", schedule.name])} title={schedule.name}>
+          <a class={`swim-name ${statusOf(schedule) === "active" ? "" : "off"}`} href={link(["schedules", schedule.name])} title={schedule.name}>
             {schedule.name}
           </a>
           <div>{width > 0 && <Track name={schedule.name} ticks={ticks} x={x} width={width} lines={lines} />}</div>

@@ -31,27 +31,29 @@ export function SessionsPage(props: { route: Route }) {
     if (await act(() => post(path), t.sessions.resumed(one.key))) sessions.reload();
   };
   const columns: Column<Session>[] = [
-    { key: "key", title: t.sessions.key, cell: (one) => <a href={withQuery(route, { key: one.key })}>{one.key}</a> },
+    { key: "key", title: t.sessions.key, cell: (one) => <a href={withQuery(route, { key: one.key })}>{one.key}</a>, sort: (one) => one.key },
     {
       key: "state",
       title: t.jobs.state,
+      sort: (one) => `${one.stop} ${one.worker ?? ""}`,
       cell: (one) => <StateBadge state={one.stop === "none" ? (one.worker ? "running" : t.workers.idle) : one.stop} />,
     },
-    { key: "jobs", title: t.pages.jobs, numeric: true, cell: (one) => count(one.jobs) },
+    { key: "jobs", title: t.pages.jobs, numeric: true, cell: (one) => count(one.jobs), sort: (one) => one.jobs },
     {
-      key: "turn",
-      title: t.sessions.turn,
+      key: "head",
+      title: t.sessions.head,
       numeric: true,
-      cell: (one) => (one.turn ? <a href={link(["jobs", one.turn])}>{String(one.turn)}</a> : t.none),
+      sort: (one) => one.head,
+      cell: (one) => (one.head ? <a href={link(["jobs", one.head])}>{String(one.head)}</a> : t.none),
     },
-    { key: "worker", title: t.locks.holder, cell: (one) => (one.worker ? <code>{one.worker}</code> : t.none) },
-    { key: "expires", title: t.locks.expires, cell: (one) => (one.expires_in_ms ? t.inTime(duration(one.expires_in_ms)) : t.none) },
-    { key: "bytes", title: t.sessions.state, numeric: true, cell: (one) => bytes(one.state_bytes) },
-    { key: "changed", title: t.sessions.changed, cell: (one) => <Ago at={one.changed_at} /> },
+    { key: "worker", title: t.locks.holder, cell: (one) => (one.worker ? <code>{one.worker}</code> : t.none), sort: (one) => one.worker },
+    { key: "expires", title: t.locks.expires, cell: (one) => (one.expires_in_ms ? t.inTime(duration(one.expires_in_ms)) : t.none), sort: (one) => one.expires_in_ms },
+    { key: "bytes", title: t.sessions.stateSize, numeric: true, cell: (one) => bytes(one.state_bytes), sort: (one) => one.state_bytes },
+    { key: "changed", title: t.sessions.changed, cell: (one) => <Ago at={one.changed_at} />, sort: (one) => one.changed_at },
     {
       key: "actions",
       title: t.actions,
-      cell: (one) => one.stop !== "none" && <Button onClick={() => resume(one)}>{t.queues.resume}</Button>,
+      cell: (one) => one.stop !== "none" && <Button needs={["admin", queue]} onClick={() => resume(one)}>{t.queues.resume}</Button>,
     },
   ];
   return (

@@ -1,14 +1,24 @@
-// The server: version, store, job host, and the check of the store's counts.
+// The server: version, node, store, settings, job host, and the check of the store's counts.
 import { useState } from "preact/hooks";
 
 import { get, type Schemas } from "../../api/client";
 import { Ago, Button, Facts, Page, Panel, Show } from "../../components/basics";
+import { Table, type Column } from "../../components/table";
 import { JsonPanel } from "../../components/values";
 import { useData } from "../../data";
 import { bytes, count } from "../../format";
 import { t } from "../../texts";
 import { checkStore, lastCheck } from "./check";
 import { parseMetrics } from "./metrics";
+import { SettingsPanel, StorePanel } from "./settings";
+
+type Layer = NonNullable<NonNullable<Schemas["Health"]["host"]>["layers"]>[number];
+
+const LAYER_COLUMNS: Column<Layer>[] = [
+  { key: "name", title: t.system.layer, cell: (layer) => <code>{layer.name}</code>, sort: (layer) => layer.name },
+  { key: "active", title: t.system.active, cell: (layer) => (layer.active ? t.yes : t.no), sort: (layer) => Number(layer.active) },
+  { key: "detail", title: t.system.detail, cell: (layer) => <span class="note">{layer.detail}</span>, wide: true },
+];
 
 export function SystemPage() {
   const version = useData("version", (signal) => get<Schemas["Version"]>("/v1/version", {}, signal));
@@ -32,18 +42,12 @@ export function SystemPage() {
         </Show>
       </Panel>
       <Node />
-      <JsonPanel title={t.system.store} value={ready.data?.store} />
+      <StorePanel />
+      <SettingsPanel />
+      <JsonPanel title={t.system.cluster} value={ready.data?.store} />
       {health.data?.host?.layers && (
         <Panel title={t.system.isolation}>
-          <ul class="plain-list">
-            {health.data.host.layers.map((layer) => (
-              <li key={layer.name}>
-                <span>{layer.name}</span>
-                <span>{layer.active ? t.yes : t.no}</span>
-                <span class="note">{layer.detail}</span>
-              </li>
-            ))}
-          </ul>
+          <Table label={t.system.isolation} columns={LAYER_COLUMNS} rows={health.data.host.layers} id={(layer) => layer.name ?? ""} parameter="layers" />
         </Panel>
       )}
       <Verify />
@@ -90,7 +94,7 @@ function Verify() {
     <Panel
       title={t.system.verify}
       actions={
-        <Button onClick={run} disabled={busy}>
+        <Button needs={["admin", "*"]} onClick={run} disabled={busy}>
           {t.system.verifyRun}
         </Button>
       }

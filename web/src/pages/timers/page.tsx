@@ -5,7 +5,7 @@ import { getNamed, post, put, segment, type Schemas } from "../../api/client";
 import { Ago, Button, Empty, Field, Page, Show, StateBadge } from "../../components/basics";
 import { act, FormDialog, notify } from "../../components/feedback";
 import { Table, type Column } from "../../components/table";
-import { useData } from "../../data";
+import { COSTLY_MS, useData } from "../../data";
 import { count } from "../../format";
 import { link } from "../../router";
 import { t } from "../../texts";
@@ -17,6 +17,7 @@ export function TimersPage() {
     "timers",
     (signal) => getNamed<Schemas["ScheduleList"]>("/v1/schedules", "schedules", signal),
     (event) => event.type === "started" || event.type === "completed" || event.type === "enqueued",
+    COSTLY_MS,
   );
   const run = async (timer: Schedule, verb: "wake" | "pause" | "resume") => {
     if (await act(() => post(`/v1/schedules/${segment(timer.name ?? "")}/${verb}`), t.schedules.done(timer.name ?? ""))) timers.reload();
@@ -25,19 +26,21 @@ export function TimersPage() {
     {
       key: "name",
       title: t.name,
+      sort: (one) => one.name,
       cell: (one) => (
         <>
-          <a href={link(["schedules", one.name ?? ""])}>{one.name}</a> {one.paused && <StateBadge state={t.queues.paused} />}
+          <a class="name" href={link(["schedules", one.name ?? ""])}>{one.name}</a> {one.paused && <StateBadge state={t.queues.paused} detail={one.paused_reason} />}
         </>
       ),
     },
     {
       key: "state",
       title: t.jobs.state,
+      sort: (one) => one.live_count ?? 0,
       cell: (one) => ((one.live_count ?? 0) > 0 ? <StateBadge state="running" /> : <StateBadge state={t.workers.idle} />),
     },
     { key: "timeout", title: t.timers.timeout, cell: (one) => one.timeout_override ?? one.continuous?.timeout },
-    { key: "handoff", title: t.timers.handoff, cell: (one) => one.continuous?.handoff },
+    { key: "handoff", title: t.timers.handoff, cell: (one) => one.continuous?.handoff, sort: (one) => one.continuous?.handoff },
     {
       key: "live",
       title: t.timers.runs,
@@ -48,16 +51,16 @@ export function TimersPage() {
           </a>
         )),
     },
-    { key: "fired", title: t.timers.total, numeric: true, cell: (one) => count(one.fired ?? 0) },
-    { key: "last", title: t.schedules.last, cell: (one) => <Ago at={one.last_fired} /> },
+    { key: "fired", title: t.timers.total, numeric: true, cell: (one) => count(one.fired ?? 0), sort: (one) => one.fired ?? 0 },
+    { key: "last", title: t.schedules.last, cell: (one) => <Ago at={one.last_fired} />, sort: (one) => one.last_fired },
     {
       key: "actions",
       title: t.actions,
       cell: (one) => (
         <span class="actions">
-          <Button onClick={() => run(one, "wake")}>{t.timers.wake}</Button>
-          <Button onClick={() => setChanging(one)}>{t.timers.setTimeout}</Button>
-          <Button onClick={() => run(one, one.paused ? "resume" : "pause")}>{one.paused ? t.queues.resume : t.queues.pause}</Button>
+          <Button needs={["schedule", one.job?.queue]} onClick={() => run(one, "wake")}>{t.timers.wake}</Button>
+          <Button needs={["schedule", one.job?.queue]} onClick={() => setChanging(one)}>{t.timers.setTimeout}</Button>
+          <Button needs={["schedule", one.job?.queue]} onClick={() => run(one, one.paused ? "resume" : "pause")}>{one.paused ? t.queues.resume : t.queues.pause}</Button>
         </span>
       ),
     },
@@ -68,7 +71,7 @@ export function TimersPage() {
         {(data) => {
           const rows = data.schedules.filter((one) => one.continuous);
           if (rows.length === 0) return <Empty title={t.timers.empty}>{t.timers.emptyHint}</Empty>;
-          return <Table label={t.pages.timers} columns={columns} rows={rows} id={(one) => one.name ?? ""} />;
+          return <Table label={t.pages.timers} columns={columns} rows={rows} id={(one) => one.name ?? ""} rowClass={(one) => (one.paused ? "off" : undefined)} />;
         }}
       </Show>
       {changing && <TimeoutDialog timer={changing} onClose={() => setChanging(undefined)} done={timers.reload} />}

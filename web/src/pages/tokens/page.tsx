@@ -10,6 +10,8 @@ import { t } from "../../texts";
 
 type Token = Schemas["Token"];
 
+const stateOf = (token: Token): string => (token.usable ? t.tokens.usable : token.revoked_at ? t.tokens.isRevoked : t.tokens.expired);
+
 export function TokensPage() {
   const tokens = useData("tokens", (signal) => get<Schemas["TokenList"]>("/v1/tokens", {}, signal));
   const [creating, setCreating] = useState(false);
@@ -19,20 +21,20 @@ export function TokensPage() {
     if (yes && (await act(() => remove(`/v1/tokens/${segment(token.name)}`), t.tokens.revoked(token.name)))) tokens.reload();
   };
   const columns: Column<Token>[] = [
-    { key: "name", title: t.name, cell: (one) => one.name },
-    { key: "state", title: t.jobs.state, cell: (one) => <StateBadge state={one.usable ? t.tokens.usable : one.revoked_at ? t.tokens.isRevoked : t.tokens.expired} /> },
-    { key: "scopes", title: t.tokens.scopes, cell: (one) => one.scopes.map((scope) => <code key={scope} class="tag">{scope}</code>) },
-    { key: "by", title: t.tokens.createdBy, cell: (one) => one.created_by },
-    { key: "at", title: t.job.created, cell: (one) => <Ago at={one.created_at} /> },
-    { key: "expires", title: t.tokens.expires, cell: (one) => (one.expires_at ? <Ago at={one.expires_at} /> : t.tokens.never) },
-    { key: "actions", title: t.actions, cell: (one) => one.usable && <Button kind="danger" onClick={() => revoke(one)}>{t.tokens.revoke}</Button> },
+    { key: "name", title: t.name, cell: (one) => one.name, sort: (one) => one.name },
+    { key: "state", title: t.jobs.state, cell: (one) => <StateBadge state={stateOf(one)} />, sort: stateOf },
+    { key: "scopes", title: t.tokens.scopes, cell: (one) => one.scopes.map((scope) => <code key={scope} class="tag">{scope}</code>), sort: (one) => one.scopes.join(" ") },
+    { key: "by", title: t.tokens.createdBy, cell: (one) => one.created_by, sort: (one) => one.created_by },
+    { key: "at", title: t.job.created, cell: (one) => <Ago at={one.created_at} />, sort: (one) => one.created_at },
+    { key: "expires", title: t.tokens.expires, cell: (one) => (one.expires_at ? <Ago at={one.expires_at} /> : t.tokens.never), sort: (one) => one.expires_at },
+    { key: "actions", title: t.actions, cell: (one) => one.usable && <Button kind="danger" needs={["admin", "*"]} onClick={() => revoke(one)}>{t.tokens.revoke}</Button> },
   ];
   return (
     <Page
       title={t.pages.tokens}
       note={t.tokens.note}
       actions={
-        <Button kind="primary" onClick={() => setCreating(true)}>
+        <Button kind="primary" needs={["admin", "*"]} onClick={() => setCreating(true)}>
           {t.tokens.create}
         </Button>
       }

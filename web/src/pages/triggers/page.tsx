@@ -5,11 +5,12 @@ import { get, getNamed, post, remove, segment, type Schemas } from "../../api/cl
 import { Ago, Button, Empty, Facts, Page, Panel, Show, StateBadge } from "../../components/basics";
 import { DefinitionDialog } from "../../components/definition";
 import { act, confirm, copyText } from "../../components/feedback";
+import { Pager } from "../../components/pager";
 import { Table, type Column } from "../../components/table";
 import { JsonPanel } from "../../components/values";
-import { useData } from "../../data";
+import { COSTLY_MS, useData } from "../../data";
 import { count } from "../../format";
-import { link, navigate } from "../../router";
+import { link, navigate, useRoute } from "../../router";
 import { t } from "../../texts";
 
 type Trigger = Schemas["Trigger"];
@@ -28,28 +29,30 @@ export function TriggersPage() {
     "triggers",
     (signal) => getNamed<Schemas["TriggerList"]>("/v1/triggers", "triggers", signal),
     (event) => event.type === "enqueued",
+    COSTLY_MS,
   );
   const columns: Column<Trigger>[] = [
     {
       key: "name",
       title: t.name,
+      sort: (one) => one.name,
       cell: (one) => (
         <>
-          <a href={link(["triggers", one.name])}>{one.name}</a> {one.paused && <StateBadge state={t.queues.paused} />}
+          <a class="name" href={link(["triggers", one.name])}>{one.name}</a> {one.paused && <StateBadge state={t.queues.paused} detail={one.paused_reason} />}
         </>
       ),
     },
-    { key: "source", title: t.triggers.source, cell: sourceOf },
-    { key: "queue", title: t.jobs.queue, cell: (one) => one.job.queue },
-    { key: "fired", title: t.triggers.fired, numeric: true, cell: (one) => count(one.fired) },
-    { key: "last", title: t.schedules.last, cell: (one) => <Ago at={one.last_fired} /> },
+    { key: "source", title: t.triggers.source, cell: sourceOf, sort: sourceOf },
+    { key: "queue", title: t.jobs.queue, cell: (one) => one.job.queue, sort: (one) => one.job.queue },
+    { key: "fired", title: t.triggers.fired, numeric: true, cell: (one) => count(one.fired), sort: (one) => one.fired },
+    { key: "last", title: t.schedules.last, cell: (one) => <Ago at={one.last_fired} />, sort: (one) => one.last_fired },
   ];
   return (
     <Page
       title={t.pages.triggers}
       note={t.triggers.note}
       actions={
-        <Button kind="primary" onClick={() => setCreating(true)}>
+        <Button kind="primary" needs={["schedule"]} onClick={() => setCreating(true)}>
           {t.triggers.create}
         </Button>
       }
@@ -67,7 +70,7 @@ export function TriggersPage() {
           data.triggers.length === 0 ? (
             <Empty title={t.triggers.empty}>{t.triggers.emptyHint}</Empty>
           ) : (
-            <Table label={t.pages.triggers} columns={columns} rows={data.triggers} id={(one) => one.name} />
+            <Table label={t.pages.triggers} columns={columns} rows={data.triggers} id={(one) => one.name} rowClass={(one) => (one.paused ? "off" : undefined)} />
           )
         }
       </Show>
@@ -89,10 +92,11 @@ export function TriggerPage(props: { name: string }) {
   const [editing, setEditing] = useState(false);
   const path = `/v1/triggers/${segment(props.name)}`;
   const trigger = useData(props.name, (signal) => get<Trigger>(path, {}, signal), (event) => event.type === "enqueued");
+  const before = useRoute().query.get("before") ?? "";
   const ledger = useData(
-    `ledger ${props.name}`,
-    (signal) => get<Schemas["TriggerLedger"]>(`${path}/ledger`, { limit: 50 }, signal),
-    (event) => event.type === "enqueued",
+    `ledger ${props.name} ${before}`,
+    (signal) => get<Schemas["TriggerLedger"]>(`${path}/ledger`, { limit: 50, before }, signal),
+    (event) => before === "" && event.type === "enqueued",
   );
   const run = async (verb: "pause" | "resume" | "fire") => {
     if (await act(() => post(`${path}/${verb}`), t.schedules.done(props.name))) trigger.reload();
@@ -109,10 +113,10 @@ export function TriggerPage(props: { name: string }) {
           note={one.paused ? <StateBadge state={t.queues.paused} detail={one.paused_reason} /> : sourceOf(one)}
           actions={
             <>
-              <Button onClick={() => run("fire")}>{t.triggers.fire}</Button>
-              <Button onClick={() => run(one.paused ? "resume" : "pause")}>{one.paused ? t.queues.resume : t.queues.pause}</Button>
-              <Button onClick={() => setEditing(true)}>{t.job.edit}</Button>
-              <Button kind="danger" onClick={drop}>
+              <Button needs={["schedule", one.job.queue]} onClick={() => run("fire")}>{t.triggers.fire}</Button>
+              <Button needs={["schedule", one.job.queue]} onClick={() => run(one.paused ? "resume" : "pause")}>{one.paused ? t.queues.resume : t.queues.pause}</Button>
+              <Button needs={["schedule", one.job.queue]} onClick={() => setEditing(true)}>{t.job.edit}</Button>
+              <Button kind="danger" needs={["schedule", one.job.queue]} onClick={drop}>
                 {t.remove}
               </Button>
             </>
@@ -147,6 +151,7 @@ export function TriggerPage(props: { name: string }) {
                 )
               }
             </Show>
+            <Pager label={t.schedules.ledger} parameter="before" next={ledger.data?.next} />
           </Panel>
           <JsonPanel title={t.job.args} value={one.job.args} masked />
           {editing && <TriggerDialog title={t.job.edit} name={one.name} value={one} onClose={() => setEditing(false)} done={trigger.reload} />}

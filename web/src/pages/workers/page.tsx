@@ -1,12 +1,17 @@
 // Workers that are connected: where they run, what version they are, and what they run now.
+
 import { get, getJobs, type Schemas } from "../../api/client";
 import type { Worker } from "../../api/shapes";
 import { Empty, Page, Panel, Show, StateBadge, useNow } from "../../components/basics";
+import { ColumnMenu, useColumns } from "../../components/columns";
+import { FindRows, findIn, useFind } from "../../components/find";
+import { SelectionBar, useSelection } from "../../components/selection";
 import { Table, type Column } from "../../components/table";
 import { useData } from "../../data";
 import { count, duration } from "../../format";
 import { link } from "../../router";
 import { t } from "../../texts";
+import { CommandButtons, verbsOf } from "./commands";
 
 type Job = Schemas["Job"];
 const MAX_JOBS = 500;
@@ -17,9 +22,32 @@ export function WorkersPage() {
   const changes = (event: { type: string }) => event.type === "started" || event.type === "completed" || event.type === "retrying" || event.type === "dead";
   const workers = useData("workers", (signal) => get<{ workers: Worker[] }>("/v1/workers", {}, signal), changes, 1_000);
   const running = useData("running", (signal) => getJobs({ state: "running" }, MAX_JOBS, signal), changes, 1_000);
+  const { selected, onSelect, clear } = useSelection();
   const jobs = running.data?.jobs ?? [];
+  const found = findIn(workers.data?.workers ?? [], searchText, useFind());
+  const chosen = (workers.data?.workers ?? []).filter((worker) => selected.has(worker.id));
+  const done = () => {
+    clear();
+    workers.reload();
+  };
+  const all: Column<Worker>[] = [
+    ...columns(jobs),
+    {
+      key: "actions",
+      title: t.actions,
+      cell: (worker) => (
+        <span class="actions">
+          <CommandButtons workers={[worker]} verbs={verbsOf(worker)} done={done} />
+        </span>
+      ),
+    },
+  ];
+  const shownColumns = useColumns("workers", all, USUAL);
   return (
-    <Page title={t.pages.workers} note={t.workers.note}>
+    <Page title={t.pages.workers} note={t.workers.note} actions={<ColumnMenu page="workers" all={all} usual={USUAL} />}>
+      <SelectionBar rows={chosen.length}>
+        <CommandButtons workers={chosen} verbs={["quiet", "stop", "resume"]} done={done} />
+      </SelectionBar>
       <Show of={workers}>
         {(data) =>
           data.workers.length === 0 ? (
@@ -27,7 +55,17 @@ export function WorkersPage() {
           ) : (
             <>
               <Drift workers={data.workers} />
-              <Table label={t.pages.workers} columns={columns(jobs)} rows={byName(data.workers)} id={(worker) => worker.id ?? ""} />
+              {data.workers.length > FIND_FROM && <FindRows label={t.workers.find} shown={found.length} all={data.workers.length} />}
+              <Table
+                label={t.pages.workers}
+                columns={shownColumns}
+                rows={byName(found)}
+                id={(worker) => worker.id}
+                selected={selected}
+                onSelect={onSelect}
+                selectAllLabel={t.workers.selectAll}
+                selectLabel={(worker) => t.workers.select(worker.id)}
+              />
             </>
           )
         }
@@ -38,7 +76,7 @@ export function WorkersPage() {
             page.jobs.length === 0 ? (
               <Empty title={t.workers.noJobs} />
             ) : (
-              <Table label={t.workers.jobs} columns={JOB_COLUMNS} rows={longestFirst(page.jobs).slice(0, MAX_SHOWN)} id={(job) => String(job.id)} />
+              <Table label={t.workers.jobs} columns={JOB_COLUMNS} rows={longestFirst(page.jobs).slice(0, MAX_SHOWN)} id={(job) => String(job.id)} parameter="jobs" />
             )
           }
         </Show>
@@ -47,7 +85,12 @@ export function WorkersPage() {
   );
 }
 
-const byName = (workers: Worker[]): Worker[] => [...workers].sort((a, b) => ((a.id ?? "") < (b.id ?? "") ? -1 : 1));
+const USUAL = ["id", "state", "version", "queues", "slots", "jobs"];
+const SILENT_MS = 30_000; // longer than a claim waits
+
+const FIND_FROM = 10;
+const searchText = (worker: Worker): string => [worker.id, worker.host, worker.version, worker.language, ...(worker.queues ?? [])].join(" ");
+const byName = (workers: Worker[]): Worker[] => [...workers].sort((a, b) => (a.id < b.id ? -1 : 1));
 const longestFirst = (jobs: Job[]): Job[] => [...jobs].sort((a, b) => ((a.started_at ?? "") < (b.started_at ?? "") ? -1 : 1));
 
 function Elapsed(props: { since?: string }) {
@@ -56,11 +99,11 @@ function Elapsed(props: { since?: string }) {
 }
 
 const JOB_COLUMNS: Column<Job>[] = [
-  { key: "id", title: t.jobs.id, numeric: true, cell: (job) => <a href={link(["jobs", job.id])}>{String(job.id)}</a> },
-  { key: "kind", title: t.jobs.kind, cell: (job) => job.kind },
-  { key: "queue", title: t.jobs.queue, cell: (job) => <a href={link(["queues", job.queue])}>{job.queue}</a> },
-  { key: "worker", title: t.job.worker, cell: (job) => <code>{job.worker}</code> },
-  { key: "elapsed", title: t.workers.elapsed, numeric: true, cell: (job) => <Elapsed since={job.started_at} /> },
+  { key: "id", title: t.jobs.id, numeric: true, cell: (job) => <a href={link(["jobs", job.id])}>{String(job.id)}</a>, sort: (job) => job.id },
+  { key: "kind", title: t.jobs.kind, cell: (job) => <span class="name">{job.kind}</span>, sort: (job) => job.kind },
+  { key: "queue", title: t.jobs.queue, cell: (job) => <a class="name" href={link(["queues", job.queue])}>{job.queue}</a>, sort: (job) => job.queue },
+  { key: "worker", title: t.job.worker, cell: (job) => <code class="name">{job.worker}</code>, sort: (job) => job.worker },
+  { key: "elapsed", title: t.workers.elapsed, numeric: true, cell: (job) => <Elapsed since={job.started_at} />, sort: (job) => (job.started_at ? -Date.parse(job.started_at) : undefined) },
   { key: "progress", title: t.job.progress, cell: (job) => job.progress?.text ?? t.none },
 ];
 
@@ -93,17 +136,24 @@ function Drift({ workers }: { workers: Worker[] }) {
 
 function columns(jobs: Job[]): Column<Worker>[] {
   return [
-    { key: "id", title: t.workers.id, cell: (worker) => <a href={link(["jobs"], { q: `worker:${JSON.stringify(worker.id)}` })}><code>{worker.id}</code></a> },
+    { key: "id", title: t.workers.idAndHost, sort: (worker) => worker.id, cell: (worker) => <NameOf worker={worker} /> },
     {
       key: "state",
       title: t.jobs.state,
-      cell: (worker) => <StateBadge state={(worker.running ?? 0) > 0 ? "running" : t.workers.idle} />,
+      sort: (worker) => `${worker.command ?? ""} ${worker.running > 0}`,
+      cell: (worker) => (
+        <>
+          <StateBadge state={worker.running > 0 ? "running" : t.workers.idle} />{" "}
+          {worker.command && <StateBadge state={t.workers.commands[worker.command]} />}
+          {(worker.last_seen_ms ?? 0) > SILENT_MS && <div class="note">{t.workers.lastSeen(duration(worker.last_seen_ms ?? 0))}</div>}
+        </>
+      ),
     },
-    { key: "host", title: t.workers.host, cell: (worker) => (worker.host ? `${worker.host}${worker.pid ? ` (${worker.pid})` : ""}` : t.none) },
-    { key: "version", title: t.workers.version, cell: (worker) => [worker.language, worker.version].filter(Boolean).join(" ") || t.none },
+    { key: "version", title: t.workers.version, sort: (worker) => [worker.language, worker.version].join(" "), cell: (worker) => [worker.language, worker.version].filter(Boolean).join(" ") || t.none },
     {
       key: "queues",
       title: t.pages.queues,
+      sort: (worker) => worker.queues?.join(" "),
       cell: (worker) =>
         worker.queues?.map((name) => (
           <a key={name} class="tag" href={link(["queues", name])}>
@@ -114,6 +164,7 @@ function columns(jobs: Job[]): Column<Worker>[] {
     {
       key: "slots",
       title: t.workers.slots,
+      sort: (worker) => worker.running / (worker.slots ?? 1),
       cell: (worker) =>
         worker.slots ? (
           <span class="spark">
@@ -124,9 +175,24 @@ function columns(jobs: Job[]): Column<Worker>[] {
           count(worker.running ?? 0)
         ),
     },
-    { key: "jobs", title: t.workers.jobs, cell: (worker) => <JobsOf jobs={jobs.filter((job) => job.worker === worker.id)} worker={worker} /> },
-    { key: "seen", title: t.workers.seen, cell: (worker) => t.ago(duration(worker.last_seen_ms ?? 0)) },
+    { key: "jobs", title: t.workers.jobs, sort: (worker) => worker.running, cell: (worker) => <JobsOf jobs={jobs.filter((job) => job.worker === worker.id)} worker={worker} /> },
+    { key: "seen", title: t.workers.seen, sort: (worker) => worker.last_seen_ms, cell: (worker) => t.ago(duration(worker.last_seen_ms ?? 0)) },
   ];
+}
+
+function NameOf({ worker }: { worker: Worker }) {
+  return (
+    <>
+      <a class="name" href={link(["jobs"], { q: `worker:${JSON.stringify(worker.id)}` })}>
+        <code>{worker.id}</code>
+      </a>
+      {worker.host && (
+        <div>
+          <span class="name note">{worker.pid ? t.workers.hostAndPid(worker.host, worker.pid) : worker.host}</span>
+        </div>
+      )}
+    </>
+  );
 }
 
 function JobsOf(props: { jobs: Job[]; worker: Worker }) {
@@ -136,7 +202,7 @@ function JobsOf(props: { jobs: Job[]; worker: Worker }) {
     <>
       {longestFirst(jobs).slice(0, JOBS_PER_WORKER).map((job) => (
         <div key={String(job.id)}>
-          <a href={link(["jobs", job.id])}>{job.kind}</a> <Elapsed since={job.started_at} />
+          <a class="name short" href={link(["jobs", job.id])}>{job.kind}</a> <Elapsed since={job.started_at} />
         </div>
       ))}
       {jobs.length > JOBS_PER_WORKER && (

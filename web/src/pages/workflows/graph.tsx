@@ -72,6 +72,7 @@ export function Graph(props: { steps: Step[] }) {
           const box = (
             <>
               <rect class={`node step-${step.state}`} x={x} y={y} width={WIDTH} height={HEIGHT} rx={8} />
+              <title>{step.name}</title>
               <text x={x + 10} y={y + 20}>
                 {cut(step.name)}
               </text>
@@ -93,4 +94,4 @@ export function Graph(props: { steps: Step[] }) {
   );
 }
 
-const cut = (name: string): string => (name.length > 24 ? `${name.slice(0, 23)}…` : name);
+const cut = (name: string): string => (name.length > 21 ? `${name.slice(0, 20)}…` : name);

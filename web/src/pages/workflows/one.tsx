@@ -6,9 +6,10 @@ import { formatJson } from "../../api/json";
 import { typedJson } from "../../api/typed_json";
 import { Ago, Button, Facts, Field, Page, Panel, Show, StateBadge } from "../../components/basics";
 import { act, confirm, FormDialog, notify } from "../../components/feedback";
+import { JsonField } from "../../components/json_field";
 import { Table, type Column } from "../../components/table";
 import { JsonPanel, shortJson } from "../../components/values";
-import { useData } from "../../data";
+import { COSTLY_MS, useData } from "../../data";
 import { duration } from "../../format";
 import { link, navigate } from "../../router";
 import { t } from "../../texts";
@@ -22,7 +23,7 @@ export function WorkflowPage(props: { id: string }) {
   const path = `/v1/workflows/${segment(props.id)}`;
   const relevant = (event: { job?: unknown }) => event.job !== undefined;
   const workflow = useData(path, (signal) => get<Workflow>(path, {}, signal), relevant);
-  const steps = useData(`${path} steps`, (signal) => get<Schemas["WorkflowStepList"]>(`${path}/steps`, { limit: 1000 }, signal), relevant);
+  const steps = useData(`${path} steps`, (signal) => get<Schemas["WorkflowStepList"]>(`${path}/steps`, { limit: 1000 }, signal), relevant, COSTLY_MS);
   return (
     <Show of={workflow}>
       {(data) => <WorkflowView workflow={data} steps={steps.data?.steps ?? []} more={steps.data?.next != null} path={path} reload={workflow.reload} />}
@@ -52,21 +53,21 @@ function WorkflowView(props: { workflow: Workflow; steps: Step[]; more: boolean;
       actions={
         <>
           {(workflow.state === "failed" || workflow.state === "parked") && (
-            <Button kind="primary" onClick={() => run("retry")}>
+            <Button kind="primary" needs={["admin"]} onClick={() => run("retry")}>
               {t.job.retry}
             </Button>
           )}
-          {workflow.state === "parked" && <Button onClick={() => setDialog("hand")}>{t.workflows.byHand}</Button>}
+          {workflow.state === "parked" && <Button needs={["admin"]} onClick={() => setDialog("hand")}>{t.workflows.byHand}</Button>}
           {!ENDED.has(workflow.state) && (
             <>
-              <Button onClick={() => run(workflow.paused ? "resume" : "pause")}>{workflow.paused ? t.queues.resume : t.queues.pause}</Button>
-              <Button onClick={() => setDialog("signal")}>{t.workflows.signal}</Button>
-              <Button kind="danger" onClick={cancel}>
+              <Button needs={["admin"]} onClick={() => run(workflow.paused ? "resume" : "pause")}>{workflow.paused ? t.queues.resume : t.queues.pause}</Button>
+              <Button needs={["admin"]} onClick={() => setDialog("signal")}>{t.workflows.signal}</Button>
+              <Button kind="danger" needs={["admin"]} onClick={cancel}>
                 {t.job.cancel}
               </Button>
             </>
           )}
-          {ENDED.has(workflow.state) && <Button onClick={() => setDialog("fork")}>{t.workflows.fork}</Button>}
+          {ENDED.has(workflow.state) && <Button needs={["admin"]} onClick={() => setDialog("fork")}>{t.workflows.fork}</Button>}
         </>
       }
     >
@@ -148,20 +149,22 @@ function ByHandDialog(props: { steps: Step[]; path: string; onClose: () => void;
           ))}
         </select>
       </Field>
-      <Field label={t.job.result} hint={t.jobs.argsHint}>
-        <textarea rows={3} spellcheck={false} value={result} onInput={(e) => setResult(e.currentTarget.value)} />
-      </Field>
+      <JsonField label={t.job.result} rows={3} value={result} onInput={setResult} />
     </FormDialog>
   );
 }
 
+const tookMs = (step: Step): number | undefined =>
+  step.started_at && step.ended_at ? Date.parse(step.ended_at) - Date.parse(step.started_at) : undefined;
+
 const STEP_COLUMNS: Column<Step>[] = [
-  { key: "name", title: t.workflows.step, cell: (step) => step.name },
-  { key: "state", title: t.jobs.state, cell: (step) => <StateBadge state={step.state} detail={step.taken_over ? t.workflows.takenOver : undefined} /> },
+  { key: "name", title: t.workflows.step, cell: (step) => step.name, sort: (step) => step.name },
+  { key: "state", title: t.jobs.state, cell: (step) => <StateBadge state={step.state} detail={step.taken_over ? t.workflows.takenOver : undefined} />, sort: (step) => step.state },
   {
     key: "job",
     title: t.jobs.id,
     numeric: true,
+    sort: (step) => step.workflow ?? step.job,
     cell: (step) =>
       step.workflow ? (
         <a href={link(["workflows", step.workflow])}>{`${t.workflows.child} ${step.workflow}`}</a>
@@ -175,10 +178,11 @@ const STEP_COLUMNS: Column<Step>[] = [
     key: "took",
     title: t.folders.took,
     numeric: true,
-    cell: (step) => (step.started_at && step.ended_at ? duration(Date.parse(step.ended_at) - Date.parse(step.started_at)) : t.none),
+    sort: tookMs,
+    cell: (step) => (tookMs(step) === undefined ? t.none : duration(tookMs(step)!)),
   },
-  { key: "result", title: t.job.result, cell: (step) => (step.result == null ? t.none : <code class="args">{shortJson(step.result)}</code>) },
-  { key: "reason", title: t.reason, cell: (step) => step.reason },
+  { key: "result", title: t.job.result, cell: (step) => (step.result == null ? t.none : <code class="args" title={shortJson(step.result, 1000)}>{shortJson(step.result, 200)}</code>), wide: true },
+  { key: "reason", title: t.reason, cell: (step) => step.reason, sort: (step) => step.reason, wide: true },
   { key: "undo", title: t.workflows.undo, numeric: true, cell: (step) => (step.undo_job ? <a href={link(["jobs", step.undo_job])}>{String(step.undo_job)}</a> : t.none) },
 ];
 
@@ -196,9 +200,7 @@ function SignalDialog(props: { path: string; onClose: () => void; done: () => vo
       <Field label={t.name}>
         <input required value={name} onInput={(e) => setName(e.currentTarget.value)} />
       </Field>
-      <Field label={t.workflows.payload} hint={t.jobs.argsHint}>
-        <textarea rows={4} spellcheck={false} value={payload} onInput={(e) => setPayload(e.currentTarget.value)} />
-      </Field>
+      <JsonField label={t.workflows.payload} rows={4} value={payload} onInput={setPayload} />
     </FormDialog>
   );
 }
@@ -224,9 +226,7 @@ function ForkDialog(props: { workflow: Workflow; steps: Step[]; path: string; on
           ))}
         </select>
       </Field>
-      <Field label={t.workflows.input} hint={t.jobs.argsHint}>
-        <textarea rows={6} spellcheck={false} value={input} onInput={(e) => setInput(e.currentTarget.value)} />
-      </Field>
+      <JsonField label={t.workflows.input} rows={6} value={input} onInput={setInput} />
     </FormDialog>
   );
 }

@@ -4,10 +4,13 @@ import { useState } from "preact/hooks";
 import { get, post, type Schemas } from "../../api/client";
 import { formatJson } from "../../api/json";
 import { typedJson } from "../../api/typed_json";
-import { Ago, Button, Empty, Field, Page, Show, StateBadge, Tabs } from "../../components/basics";
+import { Ago, Button, Empty, Page, Show, StateBadge, Tabs } from "../../components/basics";
 import { FormDialog, notify } from "../../components/feedback";
+import { JsonField } from "../../components/json_field";
+import { Pager } from "../../components/pager";
 import { Table, type Column } from "../../components/table";
-import { useData } from "../../data";
+import { Views } from "../../components/views";
+import { COSTLY_MS, useData } from "../../data";
 import { count } from "../../format";
 import { link, navigate, withQuery, type Route } from "../../router";
 import { t } from "../../texts";
@@ -16,13 +19,14 @@ export type Workflow = Schemas["Workflow"];
 const STATES = ["running", "undoing", "parked", "completed", "failed", "undone", "cancelled"] as const;
 
 const COLUMNS: Column<Workflow>[] = [
-  { key: "id", title: t.workflows.id, numeric: true, cell: (one) => <a href={link(["workflows", one.id])}>{String(one.id)}</a> },
-  { key: "name", title: t.name, cell: (one) => <a href={link(["workflows", one.id])}>{one.name}</a> },
-  { key: "key", title: t.workflows.key, cell: (one) => one.key },
-  { key: "state", title: t.jobs.state, cell: (one) => <StateBadge state={one.state} detail={one.paused ? t.queues.paused : undefined} /> },
+  { key: "id", title: t.workflows.id, numeric: true, cell: (one) => <a href={link(["workflows", one.id])}>{String(one.id)}</a>, sort: (one) => one.id },
+  { key: "name", title: t.name, cell: (one) => <a href={link(["workflows", one.id])}>{one.name}</a>, sort: (one) => one.name },
+  { key: "key", title: t.workflows.key, cell: (one) => one.key, sort: (one) => one.key },
+  { key: "state", title: t.jobs.state, cell: (one) => <StateBadge state={one.state} detail={one.paused ? t.queues.paused : undefined} />, sort: (one) => one.state },
   {
     key: "steps",
     title: t.workflows.progress,
+    sort: (one) => ((one.steps.completed ?? 0) + (one.steps.skipped ?? 0)) / (one.steps.all ?? 1),
     cell: (one) => (
       <>
         <progress max={one.steps.all ?? 1} value={(one.steps.completed ?? 0) + (one.steps.skipped ?? 0)} aria-label={t.workflows.progress} />
@@ -30,8 +34,8 @@ const COLUMNS: Column<Workflow>[] = [
       </>
     ),
   },
-  { key: "started", title: t.workflows.started, cell: (one) => <Ago at={one.started_at} /> },
-  { key: "reason", title: t.reason, cell: (one) => one.reason },
+  { key: "started", title: t.workflows.started, cell: (one) => <Ago at={one.started_at} />, sort: (one) => one.started_at },
+  { key: "reason", title: t.reason, cell: (one) => one.reason, sort: (one) => one.reason, wide: true },
 ];
 
 export function WorkflowsPage(props: { route: Route }) {
@@ -43,15 +47,19 @@ export function WorkflowsPage(props: { route: Route }) {
     `${state} ${before}`,
     (signal) => get<Schemas["WorkflowList"]>("/v1/workflows", { state, before, limit: 50 }, signal),
     (event) => event.type === "completed" || event.type === "dead" || event.type === "started",
+    COSTLY_MS,
   );
   return (
     <Page
       title={t.pages.workflows}
       note={t.workflows.note}
       actions={
-        <Button kind="primary" onClick={() => setStarting(true)}>
-          {t.workflows.start}
-        </Button>
+        <>
+          <Views page="workflows" route={route} />
+          <Button kind="primary" needs={["enqueue"]} onClick={() => setStarting(true)}>
+            {t.workflows.start}
+          </Button>
+        </>
       }
     >
       <Tabs
@@ -72,10 +80,7 @@ export function WorkflowsPage(props: { route: Route }) {
           )
         }
       </Show>
-      <nav class="pager" aria-label={t.pages.workflows}>
-        {before !== "" && <a href={withQuery(route, { before: undefined })}>{t.newer}</a>}
-        {workflows.data?.next != null && <a href={withQuery(route, { before: String(workflows.data.next) })}>{t.older}</a>}
-      </nav>
+      <Pager label={t.pages.workflows} parameter="before" next={workflows.data?.next} />
       {starting && <StartDialog onClose={() => setStarting(false)} />}
     </Page>
   );
@@ -99,9 +104,7 @@ function StartDialog(props: { onClose: () => void }) {
   };
   return (
     <FormDialog title={t.workflows.start} action={t.workflows.start} onClose={props.onClose} onSubmit={submit} wide>
-      <Field label={t.definition.label} hint={t.jobs.argsHint}>
-        <textarea rows={16} spellcheck={false} value={text} onInput={(e) => setText(e.currentTarget.value)} />
-      </Field>
+      <JsonField label={t.definition.label} rows={16} value={text} onInput={setText} />
     </FormDialog>
   );
 }
