@@ -28,7 +28,7 @@ installed() {
   tests/install/prefix_test.sh --limit 14000000 build/release . c++
 }
 licences() { diff <(packaging/sbom.sh --licences build/release/mainspring) docs/reference/licences.md; }
-check "hardening" tests/doors/hardening_test.sh build/release/mainspring
+check "hardening" tests/endpoints/hardening_test.sh build/release/mainspring
 check "list of what is linked" sbom
 check "docs/reference/licences.md" licences
 check "install" installed

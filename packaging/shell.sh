@@ -14,6 +14,13 @@ TEST_PACKAGES=(doctest-dev librapidcheck-dev imagemagick curl openssl python3 py
 
 say() { printf '%s\n' "$*" >&2; }
 die() { say "${0##*/}: $*"; exit 1; }
+# contains PATTERN…: like `grep -q` on standard input, but reads all of it. `grep -q` closes the pipe at the first match;
+# the writer then ends with SIGPIPE, and pipefail makes the pipeline fail.
+contains() {
+  local text
+  text=$(cat)
+  grep -q "$@" <<<"$text"
+}
 
 # need_node: the dashboard's build needs Node.js 18 or later and npm, Debian's or any other.
 need_node() {

@@ -156,7 +156,7 @@ JOB
 inside systemctl restart mainspring-host
 shows mainspring-host ActiveState active
 enqueue who
-completed() { inside mainspring jobs list --queue "$1" --json | grep -q '"completed"'; }
+completed() { [[ $(inside mainspring jobs list --queue "$1" --json) == *'"completed"'* ]]; }
 eventually completed who
 say "a script in a folder runs as a user who cannot read the store"
 

@@ -23,7 +23,7 @@ strip -o "$work/mainspring" "$build/mainspring"
 libraries=$(readelf -d "$build/mainspring" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
 needed=$(for library in $libraries; do
   path=$(ldd "$build/mainspring" | awk -v name="$library" '$1 == name { print $3 }')
-  [[ -z $path ]] || { dpkg -S "$(readlink -f "$path")" || dpkg -S "/usr$path" || dpkg -S "${path#/usr}"; } 2>/dev/null | head -n 1 | cut -d: -f1
+  [[ -z $path ]] || { dpkg -S "$(readlink -f "$path")" || dpkg -S "/usr$path" || dpkg -S "${path#/usr}"; } 2>/dev/null | sed -n '1s/:.*//p'
 done | sort -u | paste -sd,)
 # shellcheck disable=SC2016
 step "Debian with $needed" mmdebstrap --variant=minbase --mode=root --format=directory \

@@ -17,7 +17,7 @@ copy_library() {
   install -D -m 755 "$real" "$root$real"
   # By the name that programs ask for: libssl.so.3 is libssl.so.3.0.17.
   [[ ${1##*/} == "${real##*/}" ]] || ln -sf "${real##*/}" "$root${real%/*}/${1##*/}"
-  package=$({ dpkg -S "$real" || dpkg -S "${real#/usr}" || dpkg -S "$1"; } 2>/dev/null | head -n 1 | cut -d: -f1)
+  package=$({ dpkg -S "$real" || dpkg -S "${real#/usr}" || dpkg -S "$1"; } 2>/dev/null | sed -n '1s/:.*//p')
   copy_package "$package"
 }
 copy_package() {

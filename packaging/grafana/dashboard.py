@@ -28,7 +28,7 @@ ROWS = [
             (f"sum(rate(mainspring_jobs_claimed_total{{{SERVER}}}[$__rate_interval]))", "claimed"),
             (f"sum(rate(mainspring_attempts_total{{{SERVER}}}[$__rate_interval]))", "ended"),
         ]),
-        ("Attempts by outcome", "ops", "What came of the attempts.", [(f"sum by (outcome) (rate(mainspring_attempts_total{{{QUEUE}}}[$__rate_interval]))", "{{outcome}}")]),
+        ("Attempts by outcome", "ops", "Finished attempts by outcome.", [(f"sum by (outcome) (rate(mainspring_attempts_total{{{QUEUE}}}[$__rate_interval]))", "{{outcome}}")]),
         ("Jobs by state", "short", "Jobs kept, by state.", [(f"sum by (state) (max by (job, queue, state) (mainspring_queue_jobs{{{QUEUE}}}))", "{{state}}")]),
         ("Lost workers", "ops", "Jobs whose lease expired, jobs that expired before they started, and standstills of the server.", [
             (f"sum(rate(mainspring_jobs_rescued_total{{{SERVER}}}[$__rate_interval]))", "rescued"),
@@ -39,6 +39,9 @@ ROWS = [
     ("Queues", [
         ("Waiting jobs by queue", "short", "Jobs that are due and have no worker.", [(f'max by (queue) (mainspring_queue_jobs{{{QUEUE}, state="available"}})', "{{queue}}")]),
         ("Oldest due job by queue", "s", "How long the oldest due job has waited.", [(f"max by (queue) (mainspring_queue_oldest_available_seconds{{{QUEUE}}})", "{{queue}}")]),
+        ("Wait of jobs (p95)", "s", "From the time a job is due to its claim.", [(f"histogram_quantile(0.95, sum by (queue, le) (rate(mainspring_job_wait_seconds_bucket{{{QUEUE}}}[$__rate_interval])))", "{{queue}}")]),
+        ("Time to drain", "s", "How long the queue needs at the present rates.", [(f"max by (queue) (mainspring_queue_drain_seconds{{{QUEUE}}})", "{{queue}}")]),
+        ("Use of limits", "percentunit", "Slots taken, of queues with a limit of concurrency.", [(f"max by (queue) (mainspring_queue_limit_use_ratio{{{QUEUE}}})", "{{queue}}")]),
         ("Failing attempts by queue", "percentunit", "Share of attempts that are retried or dead.", [
             (f'sum by (queue) (rate(mainspring_attempts_total{{{QUEUE}, outcome=~"retry|dead"}}[$__rate_interval])) / (sum by (queue) (rate(mainspring_attempts_total{{{QUEUE}}}[$__rate_interval])) > 0)', "{{queue}}")]),
         ("Duration of attempts (p95)", "s", "From the claim to the outcome.", [(f"histogram_quantile(0.95, sum by (queue, le) (rate(mainspring_attempt_seconds_bucket{{{QUEUE}}}[$__rate_interval])))", "{{queue}}")]),
@@ -73,6 +76,13 @@ ROWS = [
             (f"sum(rate(mainspring_http_throttled_total{{{SERVER}}}[$__rate_interval]))", "throttled"),
             (f"sum(rate(mainspring_http_refused_connections_total{{{SERVER}}}[$__rate_interval]))", "connections"),
         ]),
+    ]),
+    ("Process and workers", [
+        ("CPU", "percentunit", "Cores that the server uses.", [(f"sum by (instance) (rate(process_cpu_seconds_total{{{SERVER}}}[$__rate_interval]))", "{{instance}}")]),
+        ("Memory", "bytes", "Resident memory of the server.", [(f"max by (instance) (process_resident_memory_bytes{{{SERVER}}})", "{{instance}}")]),
+        ("File descriptors", "percentunit", "Open, of those allowed.", [(f"process_open_fds{{{SERVER}}} / process_max_fds{{{SERVER}}}", "{{instance}}")]),
+        ("Workers by version", "short", "Workers that are connected.", [(f"sum by (language, version) (mainspring_workers{{{SERVER}}})", "{{language}} {{version}}")]),
+        ("Servers by version", "short", "A mixture is an upgrade under way.", [(f"count by (version) (mainspring_build_info{{{SERVER}}})", "{{version}}")]),
     ]),
     ("Around it", [
         ("Callbacks by outcome", "ops", "Requests to callback addresses.", [(f"sum by (outcome) (rate(mainspring_callbacks_total{{{SERVER}}}[$__rate_interval]))", "{{outcome}}")]),
