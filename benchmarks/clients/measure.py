@@ -1,0 +1,56 @@
+"""What the Python programs share: PROGRAM MEASURE COUNT prints one number as JSON. The measures are
+those of measure.mjs."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import threading
+import time
+from typing import Any, Callable
+
+
+class Rate:
+    """Jobs per second, from the first handler's start to the last completion."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.began: float | None = None
+        self.ended = 0.0
+
+    def handled(self) -> None:
+        if self.began is None:
+            self.began = time.perf_counter()
+
+    def value(self) -> float:
+        assert self.began is not None
+        return self.count / (self.ended - self.began)
+
+
+class Lag:
+    """The time from the call of an enqueue to the handler's first line, in ms."""
+
+    def __init__(self) -> None:
+        self.handled = threading.Event()
+        self.at = 0.0
+
+    def started(self) -> None:
+        self.at = time.perf_counter()
+        self.handled.set()
+
+    def value(self, count: int, enqueue: Callable[[], Any]) -> float:
+        times = []
+        for _ in range(count + 20):
+            self.handled.clear()
+            began = time.perf_counter()
+            enqueue()
+            self.handled.wait(30)
+            times.append((self.at - began) * 1000)
+            time.sleep(0.005)
+        return statistics.median(times[20:])  # the first ones warm up
+
+
+def main(measures: dict[str, Callable[[int], float]]) -> None:
+    measure, count = sys.argv[1:3]
+    print(json.dumps(measures[measure](int(count))), flush=True)
