@@ -3,10 +3,12 @@
 Usage: traces_test.py MAINSPRING [EXAMPLE_ORDERS]
 """
 
+import contextlib
 import http.server
 import json
 import os
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -217,12 +219,18 @@ class Traces(unittest.TestCase):
             worker.wait(LIMIT_S)
         server.process.terminate()  # sends what waits
         self.assertEqual(server.process.wait(LIMIT_S), 0)
+        with contextlib.closing(sqlite3.connect(books)) as shop:
+            cancelled, = shop.execute(
+                "SELECT count(*) FROM orders WHERE outcome = 'cancelled'").fetchone()
         starts = self.receiver.named("start order")
         self.assertEqual(len(starts), 20)
+        short = 0
         for start in starts:
             trace = [s for s in self.receiver.spans if s["traceId"] == start["traceId"]]
-            self.assertGreaterEqual(len(trace), 3)  # start, wait and process of the first step
+            short += len(trace) < 3  # start, wait and process of the first step
             self.assertEqual(connected(trace, start["spanId"]), [])
+        # A customer may cancel an order before its first step starts.
+        self.assertLessEqual(short, cancelled)
 
 
 if __name__ == "__main__":
