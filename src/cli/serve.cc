@@ -565,7 +565,8 @@ Result<int> serve_node(const Invocation& invocation, Io& io, const TestMode* tes
     return Error{.code = ErrorCode::io_error,
                  .message =
                      "the disk or the store failed, see the log line above. Acknowledged jobs are "
-                     "on disk. Check the disk, then restart"};
+                     "on disk, unless files of the data directory were removed. Check the disk, "
+                     "then restart"};
   }
   log.info("stopped");
   return kExitOk;
