@@ -84,6 +84,17 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+const std::string_view* nearest_name(std::string_view name,
+                                     std::span<const std::string_view> known) {
+  const std::string_view* nearest = nullptr;
+  std::size_t least = 3;
+  for (const std::string_view& one : known) {
+    const std::size_t distance = edit_distance(name, one);
+    if (distance < least) least = distance, nearest = &one;
+  }
+  return nearest;
+}
+
 JsonReader::JsonReader(std::string_view text, Unknown unknown)
     : text_(text), tape_(read_json_tape(text)), unknown_(unknown) {}
 
@@ -160,12 +171,7 @@ bool JsonReader::fail_too_many(std::size_t limit) {
 
 bool JsonReader::fail_unknown(std::string_view key, std::span<const std::string_view> known) {
   const std::string_view shown = cut_text(key, kShownBytes);
-  const std::string_view* best = nullptr;
-  std::size_t best_distance = 3;
-  for (const std::string_view& name : known) {
-    const std::size_t distance = edit_distance(shown, name);
-    if (distance < best_distance) best_distance = distance, best = &name;
-  }
+  const std::string_view* const best = nearest_name(shown, known);
   std::string message = fmt::format("\"{}\": no such field here; ", shown);
   if (best != nullptr) {
     message += fmt::format("did you mean \"{}\"?", *best);

@@ -198,6 +198,12 @@ Result<void> check_json(std::string_view field, std::string_view text);
 
 // The start of `text`, at most `limit` bytes, without cutting a UTF-8 character.
 std::string_view cut_text(std::string_view text, std::size_t limit);
+
+// The known name that a misspelt one most likely means: at most two letters apart; nullptr = none.
+// Points into `known`. Takes |name| × |known| steps for each, so cut a long name first.
+const std::string_view* nearest_name(std::string_view name,
+                                     std::span<const std::string_view> known);
+
 bool is_utf8(std::string_view text);
 
 // "text" with quotes, escaped; bytes that are not UTF-8 become U+FFFD, so that the document stays

@@ -91,6 +91,21 @@ Result<Members> members_of(std::string_view json, Case keys) {
   return members;
 }
 
+// WebJobs allows keys of others in its file, so only one that looks like a misspelt key is named.
+template <class T, std::size_t N>
+void remark_misspelt(const std::string& name, const Key<T> (&keys)[N], const Warnings& warnings) {
+  constexpr std::size_t kShortest = 5;  // two letters of a shorter name are too many
+  std::vector<std::string_view> known;
+  for (const Key<T>& key : keys) {
+    if (key.name.size() >= kShortest) known.push_back(key.name);
+  }
+  const std::string_view* meant =
+      name.size() < kShortest ? nullptr : nearest_name(cut_text(name, kShownBytes), known);
+  if (meant == nullptr) return;
+  warnings.remark(fmt::format("{}{}: unknown and ignored; did you mean {}?", warnings.prefix,
+                              cut_text(name, kShownBytes), *meant));
+}
+
 template <class T, std::size_t N>
 void obey(const Members& members, const Key<T> (&keys)[N], T& into, Others others,
           const Warnings& warnings) {
@@ -100,7 +115,10 @@ void obey(const Members& members, const Key<T> (&keys)[N], T& into, Others other
     const auto* const key =
         std::find_if(keys, keys + N, [&](const Key<T>& k) { return k.name == name; });
     if (key == keys + N) {
-      if (others == Others::pass_over) continue;
+      if (others == Others::pass_over) {
+        remark_misspelt(name, keys, warnings);
+        continue;
+      }
       std::string known;
       for (const Key<T>& k : keys) known += fmt::format("{}{}", known.empty() ? "" : ", ", k.name);
       std::string text = fmt::format("{}{}: no such key here; known are {}", warnings.prefix,

@@ -77,6 +77,15 @@ void check_no_setting(const JobSettings& s, const char* pair) {
 
 }  // namespace
 
+TEST_CASE("a key that looks misspelt is named and ignored; other unknown keys are not named") {
+  const auto read = parse_job_settings(R"({"is_singelton":true,"owner":"sam","mix":1,"tags":[]})");
+  REQUIRE(read.warnings.size() == 1);
+  CHECK(
+      read.warnings[0].ends_with("is_singelton: unknown and ignored; did you mean is_singleton?"));
+  CHECK(read.error.empty());
+  CHECK_FALSE(read.value.is_singleton);
+}
+
 TEST_CASE("an invalid value is an error of the file") {
   CHECK(warning_of(R"({"stopping_wait_time":"60"})") ==
         "stopping_wait_time \"60\": must be a whole number of seconds, 0 to 604800");
