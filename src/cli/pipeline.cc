@@ -88,6 +88,7 @@ Result<std::unique_ptr<WorkerRuntime>> worker_of(const Pipeline& pipeline, std::
   exec.argv = filter.argv;
   exec.directory = filter.directory;
   exec.access = shop.access;
+  exec.log = &shop.log;
   for (const auto& mistakes : {options.validate(), exec.validate()}) {
     if (!mistakes.empty()) return mistakes.front();
   }

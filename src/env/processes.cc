@@ -38,6 +38,7 @@ constexpr std::size_t kReadBytes = 64 << 10;
 constexpr int kReadsPerTurn = 16;  // of one pipe, before the other pipes are read
 
 Error os_error(ErrorCode code, std::string what, int number) {
+  if (is_shortage(number)) code = ErrorCode::overloaded;
   return Error{.code = code, .message = fmt::format("{}: {}", what, strerror(number))};
 }
 Error os_error(std::string what) {
@@ -486,7 +487,8 @@ Result<ProcessEnd> Run::finish(std::stop_token stop) {
     while (!((status_ || link_ended_) && !pipes_open()) && !deadline_passed()) {
       if (const int error = turn(); error != 0) {
         order(keeper::kKill);
-        return os_error(ErrorCode::io_error, "waiting for a program", error);
+        return Error{.code = ErrorCode::io_error,  // also for a shortage: the program has run
+                     .message = fmt::format("waiting for a program: {}", strerror(error))};
       }
     }
   }
@@ -581,6 +583,11 @@ Result<ProcessEnd> SystemProcesses::run(const ProcessSpec& spec,
   Run run(spec, message);
   MS_TRY(run.start());
   return run.finish(std::move(stop));
+}
+
+bool is_shortage(int number) {
+  return number == EMFILE || number == ENFILE || number == EAGAIN || number == ENOMEM ||
+         number == ENOSPC;
 }
 
 std::vector<std::string> inherited_environment(std::string_view without_prefix) {

@@ -143,6 +143,9 @@ class SystemProcesses final : public Processes {
                          std::stop_token stop) override;
 };
 
+// Whether this errno says that the machine is short of descriptors, processes, memory or space.
+bool is_shortage(int number);
+
 // This process's environment as "NAME=value", without those whose names begin with `prefix`
 // ("" = all of it).
 std::vector<std::string> inherited_environment(std::string_view without_prefix = "");

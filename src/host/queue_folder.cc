@@ -73,6 +73,7 @@ Handler QueueFolder::exec(const JobFolder& folder, std::shared_ptr<JobLog> log) 
   options.argv = {folder.run_file};
   options.kill_grace = stopping_wait_time(folder);
   options.access = host_.options.access;
+  options.log = &host_.log;
   options.prepare = [this, folder, log](ProcessSpec& spec) { return prepare(folder, spec, log); };
   return exec_handler(host_.processes, std::move(options));
 }

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <condition_variable>
+#include <mutex>
 #include <optional>
 
 #include "api/json.h"
@@ -16,6 +18,7 @@ namespace {
 constexpr std::size_t kErrorBytes = 4 << 10;  // of standard error in a job's error
 constexpr int kErrorLines = 20;
 constexpr Duration kServerAway = std::chrono::seconds(5);  // until the job is claimed again
+constexpr Duration kShortageDelay = std::chrono::seconds(5);
 
 std::vector<std::string> job_environment(const ClaimedJob& job, const std::string& key) {
   std::vector<std::string> out = inherited_environment("MAINSPRING_");
@@ -104,6 +107,21 @@ class Exec {
       : processes_(processes), options_(options), job_(job), context_(context) {}
 
   HandlerResult run() {
+    HandlerResult result = attempt();
+    // The job is not at fault: it would become dead on a machine that cannot start any program.
+    if (result || result.error().code != ErrorCode::overloaded) return result;
+    if (options_.log != nullptr) {
+      options_.log->warn("a program cannot be started; its job goes back to the queue",
+                         {{"job", fmt::to_string(job_.id)},
+                          {"queue", job_.queue},
+                          {"error", result.error().message}});
+    }
+    rest();
+    return Outcome(Snooze{kShortageDelay});
+  }
+
+ private:
+  HandlerResult attempt() {
     const std::string key = context_.idempotency_key();
     MS_TRY_ASSIGN(StepChannel steps, StepChannel::open());
     steps_.emplace(std::move(steps));
@@ -134,7 +152,14 @@ class Exec {
     return outcome(end);
   }
 
- private:
+  // Keeps the slot busy, or it would take and return the whole queue meanwhile.
+  void rest() {
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any stopped;
+    stopped.wait_for(lock, context_.stop_token(), options_.shortage_rest, [] { return false; });
+  }
+
   void listen(std::string_view line) {
     if (!without_trailing_space(line).empty()) take(parse_said(line, Speaker::program));
   }

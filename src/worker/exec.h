@@ -22,6 +22,9 @@
 // The program has its own session and process group. At its time limit, a cancel, a lost lease and
 // a shutdown it gets TERM, later KILL with all its descendants. Processes that it leaves running
 // are killed.
+//
+// A program that is missing or cannot be executed is a failed attempt. If this machine is short of
+// descriptors, processes or memory, the job goes back without counting the attempt.
 #pragma once
 
 #include <functional>
@@ -31,6 +34,7 @@
 
 #include "env/processes.h"
 #include "mainspring/worker.h"
+#include "telemetry/log.h"
 #include "worker/program_access.h"
 
 namespace mainspring {
@@ -47,6 +51,9 @@ struct ExecOptions {
   // as the program must end before another worker gets the job.
   Duration hurried_kill_grace = std::chrono::seconds(4);
   ProgramAccess access;  // to the server
+  // How long a slot rests after such a shortage before it takes another job.
+  Duration shortage_rest = std::chrono::seconds(1);
+  Log* log = nullptr;  // hears of shortages; nullptr = nobody
   // Called before each run; may change the spec. An error fails the attempt. nullptr = no change.
   std::function<Result<void>(ProcessSpec&)> prepare;
 

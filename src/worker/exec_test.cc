@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include "api/json.h"
 #include "worker/fake_jobs.h"
@@ -291,6 +292,18 @@ TEST_CASE("a program that cannot be started is a failed attempt with the reason"
   rig.exec.argv = {"no-such-program-anywhere"};
   rig.run();
   CHECK(rig.jobs.outcome<Retry>(1).error.find("not found") != std::string::npos);
+}
+
+TEST_CASE("a shortage of descriptors gives the job back without counting the attempt") {
+  ExecRig rig("exit 0");
+  rig.exec.shortage_rest = Duration(0);
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  rig.run();
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(rig.jobs.outcome<Snooze>(1).after == Duration(5s));
 }
 
 TEST_CASE("progress and checkpoints on fd 3 reach the server while the program runs") {

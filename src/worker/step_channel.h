@@ -20,7 +20,7 @@ namespace mainspring {
 
 class StepChannel {
  public:
-  // Errors: io_error.
+  // Errors: io_error, overloaded (see is_shortage).
   static Result<StepChannel> open();
   int program_end() const { return theirs_.get(); }
   // Answers one line. Errors: io_error (the program has not read earlier answers).
