@@ -29,9 +29,10 @@ whole() {
     fi
   done
 }
-# programs FILE…: those of --bin.
+# programs FILE…: those of --bin. With OPTIONS_ONLY=yes ./run only checks the options, before it builds them.
 programs() {
   local file
+  [[ -z ${OPTIONS_ONLY:-} ]] || exit 0
   for file in "$@"; do
     [[ -x $file ]] || refuse "--bin: there is no program $file"
   done
