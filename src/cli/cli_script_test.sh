@@ -260,8 +260,11 @@ a/2 unchanged, version 1' ms schedules set --file schedules.jsonl
 expect 64 'mainspring: bad.jsonl:2: …' bash -c "head -1 schedules.jsonl >bad.jsonl; echo '{\"name\":\"b\"}' >>bad.jsonl; '$mainspring' schedules set --file bad.jsonl"
 expect 0 '24 ticks fired, 0 skipped' ms schedules backfill a/1 --from 2026-01-01T00:00:00Z --to 2026-01-02T00:00:00Z --overlap allow
 expect 0 '{"fired":0,"skipped":24,"next":null}' ms schedules backfill a/1 --from 2026-01-01T00:00:00Z --to 2026-01-02T00:00:00Z --overlap allow --json
-expect 0 'a/1 removed
-a/2 removed' ms schedules remove a/1 a/2
+# An unknown name does not keep the others from their change.
+expect 66 'a/1 removed
+a/2 removed
+…a/4…
+…a/3…' ms schedules remove a/3 a/1 a/4 a/2
 expect 66 'mainspring: …a/1…' ms schedules remove a/1
 expect 0 'orders created, version 1' ms timers set orders --queue timers --kind orders --every 5m --timeout 20m --margin 60s --handoff 30s --stopped
 expect 0 'TIMER   QUEUE   KIND    TIMEOUT  FALLBACK  LAST RUN  RUNS  JOB  STATE

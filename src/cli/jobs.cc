@@ -268,25 +268,16 @@ Result<int> show(const Invocation& invocation, Io& io, std::optional<JobState> m
   return kExitOk;
 }
 
-// Calls `change` for each id and prints the result. Continues after an error, and returns the first
-// error.
+// Calls `change` for each id and prints the result.
 template <class F>
 Result<int> for_each_job(const Invocation& invocation, Io& io, F&& change) {
   MS_TRY_ASSIGN(const std::vector<JobId> ids, ids_of(invocation, "ID"));
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
-  std::optional<Error> first;
-  for (const JobId id : ids) {
-    Result<std::string> said = change(connection->jobs(), id);
-    if (said) {
-      print_line(io, *said);
-    } else if (!first) {
-      first = said.error();
-    } else {
-      io.err(fmt::format("mainspring: {}\n", said.error().message));
-    }
-  }
-  if (first) return *first;
-  return kExitOk;
+  return for_each_of(io, ids, [&](JobId id) -> Result<void> {
+    MS_TRY_ASSIGN(const std::string line, change(connection->jobs(), id));
+    print_line(io, line);
+    return {};
+  });
 }
 
 }  // namespace

@@ -81,20 +81,21 @@ Result<int> pause_queues(const Invocation& invocation, Io& io, bool paused) {
     MS_TRY(check_pause(request, SystemClock().now().wall));
   }
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
-  for (const std::string& name : invocation.all_arguments("QUEUE")) {
-    MS_TRY(check_name("QUEUE", name));
-    request.queue = name;
-    MS_TRY(changed(connection->jobs().pause_queue(request), name));
-    if (invocation.json) {
-      std::string line;
-      encode_paused(request, line);
-      print_line(io, line);
-    } else {
-      const std::string until = request.until ? " until " + shown_time(io, *request.until) : "";
-      print_line(io, fmt::format("{} {}{}", name, paused ? "paused" : "resumed", until));
-    }
-  }
-  return kExitOk;
+  return for_each_of(
+      io, invocation.all_arguments("QUEUE"), [&](const std::string& name) -> Result<void> {
+        MS_TRY(check_name("QUEUE", name));
+        request.queue = name;
+        MS_TRY(changed(connection->jobs().pause_queue(request), name));
+        if (invocation.json) {
+          std::string line;
+          encode_paused(request, line);
+          print_line(io, line);
+        } else {
+          const std::string until = request.until ? " until " + shown_time(io, *request.until) : "";
+          print_line(io, fmt::format("{} {}{}", name, paused ? "paused" : "resumed", until));
+        }
+        return {};
+      });
 }
 
 // nullopt = not given; a Duration, or nullopt inside for "default".
@@ -437,18 +438,19 @@ Result<int> run_queues_show(const Invocation& invocation, Io& io) {
 
 Result<int> run_queues_remove(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
-  for (const std::string& name : invocation.all_arguments("QUEUE")) {
-    MS_TRY(check_name("QUEUE", name));
-    MS_TRY(connection->jobs().remove_queue(name));
-    if (invocation.json) {
-      std::string line;
-      encode_queue_removed(name, line);
-      print_line(io, line);
-    } else {
-      print_line(io, fmt::format("{} removed", name));
-    }
-  }
-  return kExitOk;
+  return for_each_of(io, invocation.all_arguments("QUEUE"),
+                     [&](const std::string& name) -> Result<void> {
+                       MS_TRY(check_name("QUEUE", name));
+                       MS_TRY(connection->jobs().remove_queue(name));
+                       if (invocation.json) {
+                         std::string line;
+                         encode_queue_removed(name, line);
+                         print_line(io, line);
+                       } else {
+                         print_line(io, fmt::format("{} removed", name));
+                       }
+                       return {};
+                     });
 }
 
 Result<int> run_queues_pause(const Invocation& invocation, Io& io) {

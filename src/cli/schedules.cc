@@ -167,12 +167,15 @@ Result<int> pause_schedules(const Invocation& invocation, Io& io, bool paused) {
     return pause_schedule_set(invocation, io, connection->jobs(),
                               {.which = *set, .paused = paused, .reason = reason});
   }
-  for (const std::string& name : invocation.all_arguments("NAME")) {
-    MS_TRY(check_name("NAME", name));
-    MS_TRY(connection->jobs().pause_schedule({.name = name, .paused = paused, .reason = reason}));
-    MS_TRY(print_change(invocation, io, connection->jobs(), name, paused ? "paused" : "resumed"));
-  }
-  return kExitOk;
+  return for_each_of(
+      io, invocation.all_arguments("NAME"), [&](const std::string& name) -> Result<void> {
+        MS_TRY(check_name("NAME", name));
+        MS_TRY(
+            connection->jobs().pause_schedule({.name = name, .paused = paused, .reason = reason}));
+        MS_TRY(
+            print_change(invocation, io, connection->jobs(), name, paused ? "paused" : "resumed"));
+        return {};
+      });
 }
 
 }  // namespace
@@ -233,18 +236,19 @@ Result<JobId> run_now(Jobs& jobs, const std::string& name, TickSource source,
 
 Result<int> remove_schedules(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
-  for (const std::string& name : invocation.all_arguments("NAME")) {
-    MS_TRY(check_name("NAME", name));
-    MS_TRY(connection->jobs().remove_schedule(name));
-    if (invocation.json) {
-      std::string line;
-      encode_schedule_removed(name, line);
-      print_line(io, line);
-    } else {
-      print_line(io, fmt::format("{} removed", name));
-    }
-  }
-  return kExitOk;
+  return for_each_of(io, invocation.all_arguments("NAME"),
+                     [&](const std::string& name) -> Result<void> {
+                       MS_TRY(check_name("NAME", name));
+                       MS_TRY(connection->jobs().remove_schedule(name));
+                       if (invocation.json) {
+                         std::string line;
+                         encode_schedule_removed(name, line);
+                         print_line(io, line);
+                       } else {
+                         print_line(io, fmt::format("{} removed", name));
+                       }
+                       return {};
+                     });
 }
 
 std::string when_of(const Schedule& schedule, const Io& io) {

@@ -100,18 +100,19 @@ Result<int> run_sessions_show(const Invocation& invocation, Io& io) {
 Result<int> run_sessions_resume(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   const std::string queue = *invocation.argument("QUEUE");
-  for (const std::string& key : invocation.all_arguments("KEY")) {
-    const SessionKey session{queue, key};
-    MS_TRY(connection->jobs().resume_session({.session = session, .within = {}}));
-    std::string line;
-    if (invocation.json) {
-      encode_session_resumed(session, line);
-    } else {
-      line = key + " continues";
-    }
-    print_line(io, line);
-  }
-  return kExitOk;
+  return for_each_of(
+      io, invocation.all_arguments("KEY"), [&](const std::string& key) -> Result<void> {
+        const SessionKey session{queue, key};
+        MS_TRY(connection->jobs().resume_session({.session = session, .within = {}}));
+        std::string line;
+        if (invocation.json) {
+          encode_session_resumed(session, line);
+        } else {
+          line = key + " continues";
+        }
+        print_line(io, line);
+        return {};
+      });
 }
 
 }  // namespace mainspring::cli

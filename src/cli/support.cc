@@ -144,6 +144,11 @@ LogFormat log_format_of(const Options& options) {
   return options.log_format == "journal" ? LogFormat::journal : LogFormat::text;
 }
 
+bool stops_all(const Error& error) {
+  return error.code == ErrorCode::unavailable || error.code == ErrorCode::timeout ||
+         error.code == ErrorCode::unauthenticated;
+}
+
 Result<std::vector<JobId>> ids_of(const Invocation& invocation, const std::string& name) {
   std::vector<JobId> ids;
   for (const std::string& text : invocation.all_arguments(name)) {

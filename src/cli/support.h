@@ -1,7 +1,10 @@
 // Shared by several commands: the connection, ids, ages, reading files.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -44,6 +47,25 @@ bool is_flag(const Invocation& invocation, std::string_view setting);
 
 LogLevel log_level_of(const Options& options);
 LogFormat log_format_of(const Options& options);
+
+// Whether the error has nothing to do with one item: the server is away, or the token is wrong.
+bool stops_all(const Error& error);
+
+// Calls `change` for each item, also after an error about one of them. Returns the first error and
+// prints the others. Ends at an error that would meet all items: see stops_all.
+template <class Items, class Change>
+Result<int> for_each_of(Io& io, const Items& items, Change&& change) {
+  std::optional<Error> first;
+  for (const auto& item : items) {
+    const Result<void> good = change(item);
+    if (good) continue;
+    if (first) io.err(fmt::format("mainspring: {}\n", good.error().message));
+    if (!first) first = good.error();
+    if (stops_all(good.error())) break;
+  }
+  if (first) return *first;
+  return kExitOk;
+}
 
 // The job numbers of argument `name`. Errors: invalid_argument.
 Result<std::vector<JobId>> ids_of(const Invocation& invocation, const std::string& name);

@@ -132,24 +132,26 @@ Result<int> run_timers_show(const Invocation& invocation, Io& io) {
 Result<int> run_timers_start(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   Jobs& jobs = connection->jobs();
-  for (const std::string& name : invocation.all_arguments("NAME")) {
-    MS_TRY(find_timer(jobs, name));
-    MS_TRY(jobs.pause_schedule({.name = name, .paused = false, .reason = {}}));
-    MS_TRY(wake_and_print(invocation, io, jobs, name));
-  }
-  return kExitOk;
+  return for_each_of(io, invocation.all_arguments("NAME"),
+                     [&](const std::string& name) -> Result<void> {
+                       MS_TRY(find_timer(jobs, name));
+                       MS_TRY(jobs.pause_schedule({.name = name, .paused = false, .reason = {}}));
+                       MS_TRY(wake_and_print(invocation, io, jobs, name));
+                       return {};
+                     });
 }
 
 Result<int> run_timers_stop(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   Jobs& jobs = connection->jobs();
   const std::string reason = invocation.flag("reason").value_or("");
-  for (const std::string& name : invocation.all_arguments("NAME")) {
-    MS_TRY(find_timer(jobs, name));
-    MS_TRY(jobs.pause_schedule({.name = name, .paused = true, .reason = reason}));
-    MS_TRY(print_change(invocation, io, jobs, name, "stops after its batch"));
-  }
-  return kExitOk;
+  return for_each_of(
+      io, invocation.all_arguments("NAME"), [&](const std::string& name) -> Result<void> {
+        MS_TRY(find_timer(jobs, name));
+        MS_TRY(jobs.pause_schedule({.name = name, .paused = true, .reason = reason}));
+        MS_TRY(print_change(invocation, io, jobs, name, "stops after its batch"));
+        return {};
+      });
 }
 
 Result<int> run_timers_wake(const Invocation& invocation, Io& io) {

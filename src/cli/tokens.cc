@@ -186,24 +186,25 @@ Result<int> run_token_list(const Invocation& invocation, Io& io) {
 }
 
 Result<int> run_token_revoke(const Invocation& invocation, Io& io) {
-  for (const std::string& name : invocation.all_arguments("NAME")) {
-    MS_TRY(check_name("NAME", name));
-    if (offline(invocation)) {
-      MS_TRY_ASSIGN(const auto directory, Offline::open(invocation, false));
-      MS_TRY(directory->change(RevokeToken{name}, "revoke_token", name));
-    } else {
-      MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
-      MS_TRY(connection->client->request("DELETE", "/v1/tokens/" + percent_encode(name), ""));
-    }
-    if (invocation.json) {
-      std::string line;
-      encode_token_revoked(name, line);
-      print_line(io, line);
-    } else {
-      print_line(io, fmt::format("{} revoked", name));
-    }
-  }
-  return kExitOk;
+  return for_each_of(
+      io, invocation.all_arguments("NAME"), [&](const std::string& name) -> Result<void> {
+        MS_TRY(check_name("NAME", name));
+        if (offline(invocation)) {
+          MS_TRY_ASSIGN(const auto directory, Offline::open(invocation, false));
+          MS_TRY(directory->change(RevokeToken{name}, "revoke_token", name));
+        } else {
+          MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
+          MS_TRY(connection->client->request("DELETE", "/v1/tokens/" + percent_encode(name), ""));
+        }
+        if (invocation.json) {
+          std::string line;
+          encode_token_revoked(name, line);
+          print_line(io, line);
+        } else {
+          print_line(io, fmt::format("{} revoked", name));
+        }
+        return {};
+      });
 }
 
 }  // namespace mainspring::cli

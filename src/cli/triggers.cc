@@ -204,18 +204,19 @@ template <class Change>
 Result<int> for_each_name(const Invocation& invocation, Io& io, std::string_view what,
                           Change change) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
-  for (const std::string& name : invocation.all_arguments("NAME")) {
-    MS_TRY(change(connection->triggers(), name));
-    std::string line;
-    if (invocation.json) {
-      JsonWriter w(line);
-      w.begin_object().key("name").string(name).key(what).boolean(true).end_object();
-    } else {
-      line = fmt::format("{} {}", name, what);
-    }
-    print_line(io, line);
-  }
-  return kExitOk;
+  return for_each_of(
+      io, invocation.all_arguments("NAME"), [&](const std::string& name) -> Result<void> {
+        MS_TRY(change(connection->triggers(), name));
+        std::string line;
+        if (invocation.json) {
+          JsonWriter w(line);
+          w.begin_object().key("name").string(name).key(what).boolean(true).end_object();
+        } else {
+          line = fmt::format("{} {}", name, what);
+        }
+        print_line(io, line);
+        return {};
+      });
 }
 
 }  // namespace
