@@ -22,7 +22,8 @@ import { Schedules } from "./schedules.js";
 import { check } from "./schema.js";
 import { Sessions } from "./sessions.js";
 import { traceHeaders } from "./trace.js";
-import { Worker, type WorkerOptions } from "./worker.js";
+import { Worker } from "./worker.js";
+import type { WorkerOptions } from "./worker_options.js";
 import { Workflows } from "./workflows.js";
 
 export interface MainspringOptions {

@@ -4,7 +4,7 @@ import { type Core, need, Pauses, sleep } from "./core.js";
 import { isRecord, type MainspringError } from "./errors.js";
 import { formatJson } from "./json.js";
 import { type Done, encodeDead } from "./outcome_json.js";
-import type { WorkerStats } from "./worker.js";
+import type { WorkerStats } from "./worker_options.js";
 
 const MAX_FINISH = 1000;
 const MAX_CALL_BYTES = 512 << 10;

@@ -47,15 +47,15 @@ export type { QueueInfo, QueueLimits, Queues, Retention } from "./queues.js";
 export type { ScheduleInfo, ScheduleJob, ScheduleOptions, Schedules, Tick } from "./schedules.js";
 export { type SchemaIssue, type SchemaResult, type StandardSchema, type } from "./schema.js";
 export type { AcceptOptions, HeldSession, SessionInfo, Sessions } from "./sessions.js";
+export type { Worker } from "./worker.js";
 export {
   handle,
   type Handler,
   type HandlerOptions,
   type JobHandler,
-  type Worker,
   type WorkerOptions,
   type WorkerStats,
-} from "./worker.js";
+} from "./worker_options.js";
 export type {
   WorkflowDefinition,
   WorkflowInfo,

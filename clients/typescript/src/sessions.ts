@@ -6,7 +6,8 @@ import { asyncDispose } from "./dispose.js";
 import { type Duration, durationMs, durationText } from "./durations.js";
 import { isRecord, LeaseLost } from "./errors.js";
 import { type Camel, fromWire } from "./names.js";
-import { Worker, type WorkerOptions } from "./worker.js";
+import { Worker } from "./worker.js";
+import type { WorkerOptions } from "./worker_options.js";
 
 export type SessionInfo = Camel<components["schemas"]["Session"]>;
 

@@ -1,0 +1,102 @@
+// What the users of a worker say and see: handlers, options, counts; and what it tells the server.
+import { hostname } from "node:os";
+import type { JobContext } from "./attempt.js";
+import type { HandlerResult, JobDefinition } from "./define.js";
+import type { Duration } from "./durations.js";
+
+const MAX_HOST_BYTES = 255;
+const MAX_VERSION_BYTES = 100;
+
+export type Handler<Args, R> = (
+  context: JobContext<Args>,
+) => HandlerResult<R> | Promise<HandlerResult<R>>;
+
+/** A definition with its handler. `npx mainspring work FILE` runs those that FILE exports. */
+export interface JobHandler {
+  readonly definition: JobDefinition;
+  readonly handler: Handler<never, unknown>;
+  readonly options: HandlerOptions;
+}
+
+export interface HandlerOptions {
+  /** Jobs of this kind at once in this worker. Default: the slots. */
+  concurrency?: number;
+  /** Time limit of an attempt; the shorter of this and the job's own counts. */
+  timeout?: Duration;
+}
+
+/** Joins a definition and its handler. */
+export function handle<In, Args, R>(
+  definition: JobDefinition<In, Args, R>,
+  handler: Handler<NoInfer<Args>, NoInfer<R>>,
+  options: HandlerOptions = {},
+): JobHandler {
+  return {
+    definition,
+    handler: handler as Handler<never, unknown>,
+    options,
+  };
+}
+
+export interface WorkerOptions {
+  /** Queues beside those of the definitions. */
+  queues?: readonly string[];
+  /** Handlers that run at once. Default: 10. */
+  slots?: number;
+  /**
+   * How long the server waits for news of this worker before it gives its jobs away. Default: 30s.
+   */
+  lease?: Duration;
+  /** How long a claim waits at the server. Default: 20s. */
+  claimWait?: Duration;
+  /**
+   * Jobs claimed beyond the slots while handlers take less than 2 ms, up to 1000; 0 = none.
+   * Default: by their time.
+   */
+  claimAhead?: number;
+  /** Time limit of `stop()`. Handlers are asked to stop after four fifths of it. Default: 25s. */
+  gracefulStop?: Duration;
+  /** Version of your program, up to 100 bytes. `mainspring workers` shows it. */
+  version?: string;
+}
+
+export interface WorkerStats {
+  claimed: number;
+  completed: number;
+  failed: number;
+  snoozed: number;
+  deferred: number;
+  cancelled: number;
+  dead: number;
+  /** Outcomes that came too late: another worker had the job. */
+  stale: number;
+  /** Outcomes that the server did not take for another reason. */
+  refused: number;
+  leaseLost: number;
+  claims: number;
+  finishes: number;
+  running: number;
+  waiting: number;
+}
+
+// Whether the server takes the text for a worker's host or version.
+function fits(text: string, bytes: number): boolean {
+  return Buffer.byteLength(text) <= bytes && !/[\u0000-\u001f\u007f]/.test(text);
+}
+
+// What a claim says about this process.
+export function factsOf(slots: number, version: string | undefined): Record<string, unknown> {
+  if (version !== undefined && !fits(version, MAX_VERSION_BYTES)) {
+    throw new TypeError(
+      `version: must have at most ${MAX_VERSION_BYTES} bytes, without control characters`,
+    );
+  }
+  const host = hostname();
+  return {
+    pid: process.pid,
+    language: `Node.js ${process.versions.node}`,
+    slots,
+    ...(fits(host, MAX_HOST_BYTES) && host !== "" ? { host } : {}),
+    ...(version === undefined || version === "" ? {} : { version }),
+  };
+}
