@@ -79,6 +79,9 @@ struct ScheduleInfo {
   std::int64_t version = 1;  // never used twice for a name, even after a removal
   bool paused = false;       // the kill switch of a continuous timer
   std::string paused_reason;
+  // Why the server cannot compute its ticks, so that none fires: its time zone is unknown there;
+  // "" = it can. Filled in by the server for readers; never stored.
+  std::string problem;
   WallTime next = WallTime::never();       // nominal time of the first undecided tick; never = none
   WallTime next_fire = WallTime::never();  // when that tick is decided: with the jitter
   // Undecided ticks before this time are skipped with skip_reason: they passed while the schedule

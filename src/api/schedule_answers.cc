@@ -59,6 +59,7 @@ constexpr JsonField<ScheduleInfo> kScheduleState[] = {
     {"version", &as_id<&ScheduleInfo::version>},
     {"paused", &as_boolean<&ScheduleInfo::paused>},
     {"paused_reason", &as_string<&ScheduleInfo::paused_reason>},
+    {"problem", &as_string<&ScheduleInfo::problem>},
     {"next", &as_time_or_never<&ScheduleInfo::next>},
     {"next_fire", &as_time_or_never<&ScheduleInfo::next_fire>},
     {"remaining",
@@ -113,6 +114,7 @@ void write_schedule_info(JsonWriter& w, const ScheduleInfo& info, Payload payloa
   }
   w.key("version").number(info.version).key("paused").boolean(info.paused);
   if (!info.paused_reason.empty()) w.key("paused_reason").string(info.paused_reason);
+  if (!info.problem.empty()) w.key("problem").string(info.problem);
   write_time_or_never(w, "next", info.next);
   write_time_or_never(w, "next_fire", info.next_fire);
   if (info.remaining) w.key("remaining").number(*info.remaining);

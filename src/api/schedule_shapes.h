@@ -39,10 +39,10 @@ std::string_view to_string(PutOutcome outcome);  // "created", "replaced", "unch
 
 // -- the state of a schedule ----------------------------------------------------------------------
 
-// The definition and {"version", "paused", "paused_reason"?, "next": … | null, "next_fire": … |
-// null, "remaining"?, "fired", "last_fired"?, "last_job"?, "live": [ids], "live_count",
-// "buffered", "timeout_override"?, "created_at", "updated_at"}
-// "live" contains only the first kMaxLiveShown.
+// The definition and {"version", "paused", "paused_reason"?, "problem"?, "next": … | null,
+// "next_fire": … | null, "remaining"?, "fired", "last_fired"?, "last_job"?, "live": [ids],
+// "live_count", "buffered", "timeout_override"?, "created_at", "updated_at"} "live" contains only
+// the first kMaxLiveShown.
 inline constexpr std::size_t kMaxLiveShown = 100;
 void encode_schedule_info(const ScheduleInfo& info, std::string& out,
                           Payload payload = Payload::shown);

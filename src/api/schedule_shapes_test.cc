@@ -134,6 +134,7 @@ TEST_CASE("the state of a schedule decodes to what was encoded") {
   info.version = 3;
   info.paused = true;
   info.paused_reason = "for the audit";
+  info.problem = "time_zone: unknown";
   info.next = *parse_wall_time("2026-02-01T02:30:00Z");
   info.next_fire = info.next + 5s;
   info.remaining = 2;
@@ -154,6 +155,7 @@ TEST_CASE("the state of a schedule decodes to what was encoded") {
   CHECK(again == out);
   CHECK(back->schedule == info.schedule);
   CHECK(back->live == info.live);
+  CHECK(back->problem == info.problem);
   CHECK(back->timeout_override == 5min);
 
   ScheduleInfo ended;

@@ -75,11 +75,15 @@ Result<BackfillResult> Broker::backfill_schedule(Backfill request) {
 }
 
 Result<ScheduleInfo> Broker::get_schedule(const std::string& name) {
-  return store_.schedule(name);
+  MS_TRY_ASSIGN(ScheduleInfo info, store_.schedule(name));
+  info.problem = schedule_problem(info.schedule);
+  return info;
 }
 
 Result<std::vector<ScheduleInfo>> Broker::schedules(const std::string& after, int limit) {
-  return store_.schedules(after, limit);
+  MS_TRY_ASSIGN(std::vector<ScheduleInfo> page, store_.schedules(after, limit));
+  for (ScheduleInfo& info : page) info.problem = schedule_problem(info.schedule);
+  return page;
 }
 
 Result<LedgerPage> Broker::ledger(const std::string& name, int limit, std::int64_t before) {

@@ -278,8 +278,13 @@ std::string sheet_of_schedule(const ScheduleInfo& info, const Io& io) {
   sheet.add("name", s.name);
   sheet.add("when", when_of(s, io));
   if (!s.cron.empty()) sheet.add("time_zone", s.time_zone);
-  sheet.add("state", info.paused ? "paused" : info.next == WallTime::never() ? "ended" : "active");
+  const bool ended = info.next == WallTime::never();
+  sheet.add("state", info.paused             ? "paused"
+                     : !info.problem.empty() ? "invalid"
+                     : ended                 ? "ended"
+                                             : "active");
   sheet.add("paused_reason", info.paused_reason);
+  sheet.add("problem", info.problem);
   const auto given = [](WallTime t) {
     return t == WallTime::never() ? std::nullopt : std::optional(t);
   };
@@ -377,13 +382,15 @@ Result<int> run_schedules_list(const Invocation& invocation, Io& io) {
                {ended || info.paused ? "-" : relative_to(info.next_fire, now)},
                {info.last_fired ? relative_to(*info.last_fired, now) : "-"},
                {format_count(info.fired)},
-               {info.paused ? "paused"
-                : running   ? "running"
-                : ended     ? "ended"
-                            : "",
-                info.paused ? Colour::yellow
-                : running   ? Colour::blue
-                            : Colour::dim}});
+               {info.paused             ? "paused"
+                : !info.problem.empty() ? "invalid"
+                : running               ? "running"
+                : ended                 ? "ended"
+                                        : "",
+                info.paused             ? Colour::yellow
+                : !info.problem.empty() ? Colour::red
+                : running               ? Colour::blue
+                                        : Colour::dim}});
     return true;
   }));
   if (!invocation.json) io.out(table.empty() ? "no schedules\n" : table.render(io));

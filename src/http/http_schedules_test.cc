@@ -1,4 +1,6 @@
 // Schedules over real sockets: every route, accepted and refused.
+#include <future>
+
 #include "api/schedule_shapes.h"
 #include "http/http_test_support.h"
 
@@ -139,6 +141,27 @@ TEST_CASE("schedules are listed by name, page by page") {
   const Answer rest = peer.call("GET", "/v1/schedules?limit=2&after=b");
   CHECK(has(rest.body, R"("next":null)"));
   CHECK(decode_schedules(rest.body)->items.at(0).schedule.name == "c");
+}
+
+TEST_CASE("a schedule whose time zone has vanished since it was stored says why it does not fire") {
+  TestServer server;
+  Peer peer(server);
+  CHECK(peer.call("PUT", "/v1/schedules/sound", kYearly).status == 201);
+  CHECK(schedule(peer, "sound").problem.empty());
+  Schedule stored = schedule(peer, "sound").schedule;
+  stored.name = "lost";
+  stored.time_zone = "Europe/Atlantis";
+  const WallTime later = server.clock.now().wall + 24h;
+  std::promise<bool> stored_it;
+  server.broker->submit(PutSchedule{.schedule = stored, .next = later, .next_fire = later},
+                        [&](const OperationResult& done) {
+                          stored_it.set_value(std::holds_alternative<PutScheduleResult>(done));
+                        });
+  REQUIRE(stored_it.get_future().get());
+  CHECK(has(schedule(peer, "lost").problem, "Europe/Atlantis"));
+  CHECK(has(peer.call("GET", "/v1/schedules").body, R"("problem":")"));
+  CHECK(has(server.broker->get_schedule("lost")->problem, "Europe/Atlantis"));
+  CHECK(has(server.broker->schedules("", 10)->at(0).problem, "Europe/Atlantis"));
 }
 
 TEST_CASE("B1: on demand: a trigger makes the job now, also while the schedule is paused") {

@@ -31,6 +31,7 @@ Reply schedule_reply(const Services& services, const std::string& name, const Ca
   auto info = find_schedule(services, name, caller.within(verb));
   if (!info) return error_reply(info.error());
   Reply reply;
+  info->problem = schedule_problem(info->schedule);
   encode_schedule_info(*info, reply.body, payload_for(caller, info->schedule.job.queue));
   return reply;
 }
@@ -171,6 +172,7 @@ Plan plan_list_schedules(const Request& request, Services& services) {
         [](const ScheduleInfo& one) { return one.schedule.name; },
         [](const ScheduleInfo& one) { return payload_bytes(one.schedule.job); });
     if (!schedules) return error_reply(schedules.error());
+    for (ScheduleInfo& one : schedules->items) one.problem = schedule_problem(one.schedule);
     Reply reply;
     encode_schedules(schedules->items, schedules->more, reply.body,
                      caller->within(Verb::read_payload));

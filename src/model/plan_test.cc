@@ -149,6 +149,9 @@ TEST_CASE("a missing time zone decides nothing and is retried") {
   CHECK(plan.next.nominal == info.next);
   CHECK(plan.next.fires_at == now + kUnknownZoneRetry);
   CHECK(plan.next.note.find("Europe/Atlantis") != std::string::npos);
+  CHECK(schedule_problem(info.schedule) == plan.next.note);
+  info.schedule.time_zone = "Europe/Berlin";
+  CHECK(schedule_problem(info.schedule).empty());
 }
 
 TEST_CASE("ten years of a tick per second are skipped in a limited number of steps") {

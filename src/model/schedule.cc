@@ -121,6 +121,10 @@ Result<void> validate(const Schedule& schedule) {
   return check_continuous(schedule);
 }
 
+std::string schedule_problem(const Schedule& schedule) {
+  return schedule.cron.empty() ? "" : Ticks(schedule).problem();
+}
+
 NextTick next_tick(const Schedule& schedule, WallTime t) {
   return next_of(Ticks(schedule), schedule, t);
 }

@@ -25,6 +25,10 @@ namespace mainspring {
 // "time_zone", "job.kind"). Errors: invalid_argument, too_large.
 Result<void> validate(const Schedule& schedule);
 
+// Why no tick of a stored schedule can be computed on this machine: its time zone is unknown, as
+// after an update of the system's database; "" = nothing is wrong.
+std::string schedule_problem(const Schedule& schedule);
+
 struct NextTick {
   WallTime nominal = WallTime::never();
   WallTime fires_at = WallTime::never();

@@ -1236,6 +1236,8 @@ export interface components {
             version: number;
             paused: boolean;
             paused_reason?: string;
+            /** @description Why no tick can be computed here, so that none fires. */
+            problem?: string;
             /**
              * Format: date-time
              * @description Nominal time of the first undecided tick; null: none.

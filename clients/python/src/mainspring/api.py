@@ -637,6 +637,7 @@ class _Schedule(TypedDict):
 class Schedule(_Schedule, total=False):
     outcome: Literal["created", "replaced", "unchanged"]
     paused_reason: str
+    problem: str
     next_fire: Union[str, None]
     remaining: int
     fired: int

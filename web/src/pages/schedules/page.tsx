@@ -100,6 +100,7 @@ export function StatusBadge(props: { schedule: Schedule }) {
     <span title={t.schedules.statusMeaning[status]}>
       <StateBadge state={t.schedules.statuses[status]} />
       {schedule.paused && schedule.paused_reason && <span class="note"> {schedule.paused_reason}</span>}
+      {schedule.problem && <span class="verdict bad"> {schedule.problem}</span>}
     </span>
   );
 }
