@@ -26,8 +26,8 @@ struct DeadGroup {
   std::string fingerprint;  // 16 hex digits: of kind, reason and description
   std::string kind, reason;
   std::int64_t count = 0;
-  JobId first = 0, last = 0;  // the oldest and the newest
-  WallTime first_at, last_at;
+  JobId first = 0, last = 0;   // the oldest and the newest
+  WallTime first_at, last_at;  // of the earliest and the latest death, perhaps of other jobs
   std::string message;  // description of the newest job, truncated
   bool masked = false;  // the caller may not read the message: it is ""
 };

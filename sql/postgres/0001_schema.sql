@@ -260,7 +260,8 @@ CREATE TABLE $schema.dead_letter (
   id bigint PRIMARY KEY,
   queue integer NOT NULL,
   kind integer NOT NULL,
-  fingerprint bigint NOT NULL           -- of its kind, reason and description
+  fingerprint bigint NOT NULL,          -- of its kind, reason and description
+  at bigint NOT NULL                    -- finished_at
 );
 
 -- Searchable paths of queues, and the jobs by the values at these paths. Triggers on `jobs` write search_values, one pair

@@ -171,7 +171,8 @@ CREATE TABLE dead_letter (
   id INTEGER PRIMARY KEY,               -- of the job
   queue INTEGER NOT NULL,
   kind INTEGER NOT NULL,
-  fingerprint INTEGER NOT NULL          -- of its kind, reason and description, as a signed number
+  fingerprint INTEGER NOT NULL,         -- of its kind, reason and description, as a signed number
+  at INTEGER NOT NULL                   -- finished_at
 );
 
 -- Searchable paths of queues (queues.limits), and the jobs by the values at these paths.

@@ -37,12 +37,13 @@ void add(std::unordered_map<std::string, DeadGroup>& groups, const Job& job,
     group.kind = job.kind;
     group.reason = job.reason;
     group.last = job.id;
-    group.last_at = at;
+    group.first_at = group.last_at = at;
     group.masked = !payloads.has(job.queue);
     if (!group.masked) group.message = example_of(job.description);
   }
   group.first = job.id;  // they come newest first
-  group.first_at = at;
+  group.first_at = std::min(group.first_at, at);
+  group.last_at = std::max(group.last_at, at);
 }
 
 }  // namespace
@@ -89,8 +90,11 @@ Result<DeadGroups> group_counts(const Store& store, const JobFilter& filter) {
   for (const DeadCount& count : counts.counts) {
     if (!filter.kind.empty() && count.kind != filter.kind) continue;
     DeadGroup& group = groups[count.fingerprint];
-    group.first = group.count == 0 ? count.first : std::min(group.first, count.first);
+    const bool first = group.count == 0;
+    group.first = first ? count.first : std::min(group.first, count.first);
+    group.first_at = first ? count.first_at : std::min(group.first_at, count.first_at);
     group.last = std::max(group.last, count.last);
+    group.last_at = first ? count.last_at : std::max(group.last_at, count.last_at);
     group.fingerprint = count.fingerprint;
     group.kind = count.kind;
     group.count += count.count;
@@ -121,18 +125,13 @@ Result<void> describe(const Store& store, const JobFilter& filter, const Within&
     before = *page.next;
   }
   for (DeadGroup& group : groups) {
-    const auto last = jobs.find(group.last), first = jobs.find(group.first);
+    const auto last = jobs.find(group.last);
     if (last != jobs.end()) {
       const Job& job = last->second;
       group.reason = job.reason;
-      group.last_at = job.finished_at.value_or(job.created_at);
       group.masked = !payloads.has(job.queue);
       if (!group.masked) group.message = example_of(job.description);
     }
-    if (first != jobs.end())
-      group.first_at = first->second.finished_at.value_or(first->second.created_at);
-    if (last == jobs.end()) group.last_at = group.first_at;
-    if (first == jobs.end()) group.first_at = group.last_at;
   }
   std::erase_if(groups, [&](const DeadGroup& group) {
     return !jobs.contains(group.first) && !jobs.contains(group.last);

@@ -54,15 +54,20 @@ Result<DeadCounts> Store::dead_counts(const std::string& queue, std::int64_t lim
       ++out.examined;
       if (!within.has(job.queue)) continue;
       std::string fingerprint = fingerprint_of(job);
+      const WallTime at = job.finished_at.value_or(job.created_at);
       DeadCount& count = counts[{job.queue, job.kind, fingerprint}];
       if (count.count++ == 0) {
         count = {.queue = job.queue,
                  .kind = job.kind,
                  .fingerprint = std::move(fingerprint),
                  .count = 1,
-                 .last = job.id};
+                 .last = job.id,
+                 .first_at = at,
+                 .last_at = at};
       }
       count.first = job.id;
+      count.first_at = std::min(count.first_at, at);
+      count.last_at = std::max(count.last_at, at);
     }
     if (!page.next) break;
     before = *page.next;

@@ -119,6 +119,7 @@ struct DeadCount {
   std::string queue, kind, fingerprint;
   std::int64_t count = 0;
   JobId first = 0, last = 0;
+  WallTime first_at, last_at;  // of the earliest and the latest death, perhaps of other jobs
 };
 struct DeadCounts {
   std::vector<DeadCount> counts;

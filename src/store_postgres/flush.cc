@@ -239,7 +239,7 @@ void PostgresStore::flush_times(const std::vector<LoadedJob*>& all) {
 
 void PostgresStore::flush_ends(const std::vector<LoadedJob*>& all) {
   Ints not_dead;
-  std::array<Ints, 4> dead;
+  std::array<Ints, 5> dead;
   std::map<std::int64_t, Ints> finished;  // by prune_at
   for (const LoadedJob* job : all) {
     const std::optional<JobRow> now = job->removed ? std::nullopt : std::optional(job->row);
@@ -248,14 +248,14 @@ void PostgresStore::flush_ends(const std::vector<LoadedJob*>& all) {
     const bool died = is_dead && (!was_dead || job->fingerprint != 0);
     if (died) {
       dead[0].push_back(now->id), dead[1].push_back(now->queue), dead[2].push_back(now->kind);
-      dead[3].push_back(job->fingerprint);
+      dead[3].push_back(job->fingerprint), dead[4].push_back(now->finished_at);
     }
     if (was_dead && now && (!is_dead || died)) not_dead.push_back(now->id);
     if (now && job->prune_at != 0 && is_terminal(now->state))
       finished[job->prune_at].push_back(now->id);
   }
   if (!not_dead.empty()) write(sql_.delete_dead, params(not_dead));
-  if (!dead[0].empty()) write(sql_.insert_dead, params(dead[0], dead[1], dead[2], dead[3]));
+  if (!dead[0].empty()) write(sql_.insert_dead, params(dead[0], dead[1], dead[2], dead[3], dead[4]));
   for (const auto& [prune_at, ids] : finished) {
     write(sql_.insert_finished, params(prune_at, wall(), ids));
     after_.next_prune = std::min(after_.next_prune, WallTime::from_us(prune_at));

@@ -52,10 +52,11 @@ SearchStatements::SearchStatements(std::string_view s)
               "p.queue = q.id AND p.stage < 2 WHERE q.name = $1 AND p.path = $2"),
       dead_counts(
           s,
-          "SELECT q.name, k.name, g.fingerprint, g.n, g.first, g.last, g.examined FROM (SELECT "
-          "queue, kind, fingerprint, count(*) FILTER (WHERE place <= $2) AS n, min(id) FILTER "
-          "(WHERE place <= $2) AS first, max(id) AS last, sum(count(*)) OVER ()::bigint AS "
-          "examined FROM (SELECT id, queue, kind, fingerprint, row_number() OVER (ORDER BY id "
+          "SELECT q.name, k.name, g.fingerprint, g.n, g.first, g.last, g.examined, g.first_at, "
+          "g.last_at FROM (SELECT queue, kind, fingerprint, count(*) FILTER (WHERE place <= $2) AS "
+          "n, min(id) FILTER (WHERE place <= $2) AS first, max(id) AS last, min(at) AS first_at, "
+          "max(at) AS last_at, sum(count(*)) OVER ()::bigint AS examined FROM (SELECT id, queue, "
+          "kind, fingerprint, at, row_number() OVER (ORDER BY id "
           "DESC) AS place FROM $schema.dead_letter WHERE $1::text IS NULL OR queue = (SELECT id "
           "FROM $schema.queues WHERE name = $1::text) ORDER BY id DESC LIMIT $2::bigint + 1) d "
           "GROUP BY queue, kind, fingerprint) g JOIN $schema.queues q ON q.id = g.queue JOIN "
@@ -121,7 +122,9 @@ Result<DeadCounts> PostgresStore::dead_counts(const std::string& queue, std::int
                             .fingerprint = fingerprint_text(rows.integer(i, 2)),
                             .count = rows.integer(i, 3),
                             .first = rows.integer(i, 4),
-                            .last = rows.integer(i, 5)});
+                            .last = rows.integer(i, 5),
+                            .first_at = WallTime::from_us(rows.integer(i, 7)),
+                            .last_at = WallTime::from_us(rows.integer(i, 8))});
     }
     out.cut = out.examined > limit;
     out.examined = std::min(out.examined, limit);

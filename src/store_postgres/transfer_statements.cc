@@ -104,8 +104,8 @@ constexpr std::string_view kSession =
     "prune_at = excluded.prune_at, changed_at = excluded.changed_at, state_bytes = "
     "excluded.state_bytes, worker = excluded.worker, state = excluded.state";
 constexpr std::string_view kDead =
-    "INSERT INTO $schema.dead_letter (id, queue, kind, fingerprint) SELECT * FROM "
-    "unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[])";
+    "INSERT INTO $schema.dead_letter (id, queue, kind, fingerprint, at) SELECT * FROM "
+    "unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])";
 constexpr std::string_view kLinks =
     "INSERT INTO $schema.schedule_jobs (job, schedule, waits) SELECT job, schedule, waits <> "
     "0 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u(job, schedule, waits)";

@@ -350,14 +350,15 @@ void PostgresTarget::insert_extras(std::span<const TransferJob> jobs) {
 }
 
 void PostgresTarget::insert_dead(std::span<const TransferJob> jobs) {
-  Ints ids, queues, kinds, fingerprints;
+  Ints ids, queues, kinds, fingerprints, at;
   for (const TransferJob& j : jobs) {
     if (j.stamp.state != JobState::dead) continue;
     ids.push_back(j.stamp.id), queues.push_back(queues_.at(j.queue));
     kinds.push_back(kinds_.at(j.kind));
     fingerprints.push_back(fingerprint_number(fingerprint_of(dead_job(j))));
+    at.push_back(j.finished_at);
   }
-  if (!ids.empty()) tell(sql_->dead, params(ids, queues, kinds, fingerprints));
+  if (!ids.empty()) tell(sql_->dead, params(ids, queues, kinds, fingerprints, at));
 }
 
 void PostgresTarget::insert_lines(std::span<const TransferJob> jobs, Now now) {

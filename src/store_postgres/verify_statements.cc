@@ -125,9 +125,9 @@ constexpr Invariant kInvariants[] = {
     {"dead letter entries that are not dead",
      "SELECT count(*) FROM $schema.dead_letter d LEFT JOIN $schema.jobs j ON j.id = d.id WHERE "
      "j.state IS DISTINCT FROM 7"},
-    {"dead letter entries with another queue or kind than their jobs",
+    {"dead letter entries with another queue, kind or time than their jobs",
      "SELECT count(*) FROM $schema.dead_letter d JOIN $schema.jobs j ON j.id = d.id WHERE d.queue "
-     "<> j.queue OR d.kind <> j.kind"},
+     "<> j.queue OR d.kind <> j.kind OR d.at <> j.finished_at"},
     {"jobs that the index of a searchable path does not have",
      "SELECT count(*) FROM $schema.search_paths p JOIN $schema.jobs j ON j.queue = p.queue AND "
      "j.id >= p.above CROSS JOIN LATERAL (SELECT $schema.search_value(j.args, p.path) AS value) v "

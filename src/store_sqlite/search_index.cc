@@ -89,7 +89,7 @@ SearchReads::SearchReads(Database& db)
            "SELECT job FROM search_values WHERE path = ? AND value = ? AND job < ? ORDER BY job "
            "DESC LIMIT ?"),
       dead(db,
-           "SELECT id, queue, kind, fingerprint FROM dead_letter WHERE ?1 IS NULL OR queue = ?1 "
+           "SELECT id, queue, kind, fingerprint, at FROM dead_letter WHERE ?1 IS NULL OR queue = ?1 "
            "ORDER BY id DESC LIMIT ?2") {}
 
 void verify_search(Database& db, std::vector<std::string>& problems) {
@@ -261,7 +261,8 @@ void SqliteStore::list_dead(JobId id, const QueueState& queue) {
     job.reason = row.text(1);
     job.description = row.text(2);
   }
-  sql_->insert_dead.bind(id, queue.id, kind, fingerprint_number(fingerprint_of(job))).run();
+  const std::int64_t fingerprint = fingerprint_number(fingerprint_of(job));
+  sql_->insert_dead.bind(id, queue.id, kind, fingerprint, now_.wall.us()).run();
 }
 
 namespace {
@@ -276,6 +277,7 @@ struct HashDeadKey {
 struct DeadSummary {
   std::int64_t count = 0;
   JobId first = 0, last = 0;
+  std::int64_t first_at = INT64_MAX, last_at = INT64_MIN;
 };
 
 std::string name_of(Database& db, const char* sql, std::int64_t id) {
@@ -311,6 +313,8 @@ Result<DeadCounts> SqliteStore::dead_counts(const std::string& queue, std::int64
         const JobId id = rows.integer(0);
         if (group.count++ == 0) group.last = id;
         group.first = id;
+        group.first_at = std::min(group.first_at, rows.integer(4));
+        group.last_at = std::max(group.last_at, rows.integer(4));
       }
       std::unordered_map<std::int64_t, std::string> queues, kinds;
       const auto name = [&](auto& names, const char* sql, std::int64_t id) -> const std::string& {
@@ -327,7 +331,9 @@ Result<DeadCounts> SqliteStore::dead_counts(const std::string& queue, std::int64
                               .fingerprint = fingerprint_text(fingerprint),
                               .count = group.count,
                               .first = group.first,
-                              .last = group.last});
+                              .last = group.last,
+                              .first_at = WallTime::from_us(group.first_at),
+                              .last_at = WallTime::from_us(group.last_at)});
       }
     }
     give_back(std::move(reader));

@@ -40,7 +40,7 @@ struct SqliteTarget::Statements {
         quarantined(db, "INSERT INTO quarantine (id, since) VALUES (?, ?)"),
         due(db, "INSERT INTO due (run_at, id) VALUES (?, ?)"),
         expiring(db, "INSERT INTO expiring (expires_at, id) VALUES (?, ?)"),
-        dead(db, "INSERT INTO dead_letter (id, queue, kind, fingerprint) VALUES (?, ?, ?, ?)"),
+        dead(db, "INSERT INTO dead_letter (id, queue, kind, fingerprint, at) VALUES (?, ?, ?, ?, ?)"),
         unique(db, "INSERT OR REPLACE INTO uniques (queue, key, id, until) VALUES (?, ?, ?, ?)"),
         old(db,
             "SELECT j.state, j.run_at, j.expires_at, j.queue, b.unique_key FROM jobs j JOIN bodies "
@@ -310,7 +310,7 @@ void SqliteTarget::write_job(const TransferJob& job) {
     sql_->expiring.bind(job.expires_at, s.id).run();
   if (s.state == JobState::dead) {
     const std::int64_t fingerprint = fingerprint_number(fingerprint_of(dead_job(job)));
-    sql_->dead.bind(s.id, queue, id_of("kinds", job.kind), fingerprint).run();
+    sql_->dead.bind(s.id, queue, id_of("kinds", job.kind), fingerprint, job.finished_at).run();
   }
   if (job.unique_until && !MS_MUTANT(copy_drops_unique_keys))
     sql_->unique.bind(queue, job.unique_key, s.id, *job.unique_until).run();

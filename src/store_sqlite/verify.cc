@@ -69,9 +69,9 @@ constexpr Invariant kInvariants[] = {
      "SELECT count(*) FROM jobs WHERE state = 7 AND id NOT IN (SELECT id FROM dead_letter)"},
     {"dead letter entries that are not dead",
      "SELECT count(*) FROM dead_letter d LEFT JOIN jobs j ON j.id = d.id WHERE j.state IS NOT 7"},
-    {"dead letter entries with another queue or kind than their jobs",
+    {"dead letter entries with another queue, kind or time than their jobs",
      "SELECT count(*) FROM dead_letter d JOIN jobs j ON j.id = d.id WHERE d.queue <> j.queue OR "
-     "d.kind <> j.kind"},
+     "d.kind <> j.kind OR d.at <> j.finished_at"},
     {"values of searchable paths that are not there",
      "SELECT count(*) FROM search_values WHERE path NOT IN (SELECT id FROM search_paths)"},
     {"terminal jobs without a time of finishing",

@@ -307,6 +307,28 @@ TEST_SUITE("store: the dead letter by errors") {
     CHECK(newest->counts.size() == 2);
   }
 
+  TEST_CASE("the last death of an error is the latest one, also if that job is the oldest") {
+    Bench b;
+    const JobId older = died_of(b, "send", "timeout");
+    b.advance(std::chrono::minutes(2));
+    const JobId newer = died_of(b, "send", "timeout");
+    const WallTime first_at = b.wall();
+    b.advance(std::chrono::hours(72));
+    b.retry(older);
+    b.finish(b.claim_one(), Dead{.reason = "failed", .description = "timeout"});
+    for (const bool reopened : {false, true}) {
+      CAPTURE(reopened);
+      if (reopened) b.reopen();
+      const auto counts = b.store->dead_counts("", 10, {});
+      REQUIRE(counts);
+      REQUIRE(counts->counts.size() == 1);
+      CHECK(counts->counts[0].first == older);
+      CHECK(counts->counts[0].last == newer);
+      CHECK(counts->counts[0].first_at == first_at);
+      CHECK(counts->counts[0].last_at == b.wall());
+    }
+  }
+
   TEST_CASE("a retried job that dies of another error counts for the new error") {
     Bench b;
     const JobId id = died_of(b, "send", "timeout");

@@ -153,6 +153,7 @@ TEST_SUITE("sqlite store: verify") {
         "DELETE FROM due",                                        // would never be moved
         "DELETE FROM finished",                                   // would never be pruned
         "DELETE FROM dead_letter",                                // would never be listed
+        "UPDATE dead_letter SET at = at + 1",                     // last seen at another time
         "UPDATE dead_letter SET kind = 77",                       // in no group
         "DELETE FROM search_values",                              // would not be found
         "UPDATE search_values SET value = x'73'",                 // found by another value

@@ -191,8 +191,9 @@ TEST_CASE("verify finds planted damage of jobs") {
       {"UPDATE schema.jobs SET flags = flags | 2 WHERE id = 2", "counted as expired"},
       {"DELETE FROM schema.dead_letter", "not in the dead letter"},
       {"UPDATE schema.jobs SET state = 7 WHERE id = 1", "not in the dead letter"},
-      {"INSERT INTO schema.dead_letter VALUES (6, 1, 1, 0)", "that are not dead"},
-      {"UPDATE schema.dead_letter SET kind = 77", "with another queue or kind"},
+      {"INSERT INTO schema.dead_letter VALUES (6, 1, 1, 0, 0)", "that are not dead"},
+      {"UPDATE schema.dead_letter SET kind = 77", "with another queue, kind or time"},
+      {"UPDATE schema.dead_letter SET at = at + 1", "with another queue, kind or time"},
       {"INSERT INTO schema.search_values VALUES (1, 's', 1)", "that no job has"},
       {"INSERT INTO schema.search_paths (queue, path, stage, above) VALUES (1, 'x', 1, 0); INSERT "
        "INTO schema.search_values VALUES (1, 's', 1)",
