@@ -117,6 +117,19 @@ AuditRecord audit_record(const Audit& op, std::string before, std::string after,
   return record;
 }
 
+bool names_created_job(const Audit& op) {
+  return op.object == kCreatedJob;
+}
+
+AuditRecord audit_record(const Audit& op, const OperationResult& about, std::string before,
+                         std::string after, WallTime at) {
+  AuditRecord record = audit_record(op, std::move(before), std::move(after), at);
+  const auto* const made = std::get_if<EnqueueResult>(&about);
+  if (names_created_job(op) && made != nullptr && made->jobs.size() == 1)
+    record.object += fmt::to_string(made->jobs[0].id);
+  return record;
+}
+
 bool worth_a_record(const OperationResult& result) {
   if (std::holds_alternative<Error>(result)) return false;
   if (const auto* claimed = std::get_if<ClaimResult>(&result)) return !claimed->jobs.empty();

@@ -38,8 +38,16 @@ std::string content_image(std::string_view content);
 
 AuditObject parse_audit_object(std::string_view object);
 
+// An Audit::object without an id: the record names the job that the operation before it creates.
+// The record has the Audit's own images.
+inline constexpr std::string_view kCreatedJob = "job/";
+bool names_created_job(const Audit& op);
+
 // The record of an Audit, without seq and hash; texts and images cut to their limits.
 AuditRecord audit_record(const Audit& op, std::string before, std::string after, WallTime at);
+// The same for an Audit that follows an operation with the result `about`: see kCreatedJob.
+AuditRecord audit_record(const Audit& op, const OperationResult& about, std::string before,
+                         std::string after, WallTime at);
 // Returns whether the operation before an Audit changed anything that should be recorded.
 bool worth_a_record(const OperationResult& result);
 

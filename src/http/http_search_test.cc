@@ -365,6 +365,7 @@ TEST_CASE("a bulk operation is a job that is shown, stopped and recorded") {
   CHECK(has(peer.call("GET", "/v1/jobs/1").body, R"("state":"available")"));
   const std::string audit = peer.call("GET", "/v1/audit?action=start_bulk").body;
   CHECK(has(audit, R"("reason":"old")"));
+  CHECK(has(audit, R"("object":"job/2")"));
   CHECK(has(peer.call("GET", "/v1/audit?action=stop_bulk").body, R"("object":"job/2")"));
 }
 

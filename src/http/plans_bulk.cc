@@ -73,7 +73,7 @@ Plan plan_start_bulk(const Request& request, Services& services) {
   std::string text;
   encode_bulk_request(*asked, text);
   return DoRead{[&services, order = std::move(asked->order), by = request.caller->who,
-                 audit = audit_of_request(request, "", std::move(text))] {
+                 audit = audit_of_request(request, std::string(kCreatedJob), std::move(text))] {
     return bulk_reply(services.broker.start_bulk(order, by, audit), 201);
   }};
 }

@@ -121,9 +121,10 @@ OperationResult SqliteStore::operator()(const Audit& op) {
   }
   if (!worth_a_record(*about_)) return Done{};
   const AuditObject object = parse_audit_object(op.object);
-  std::string after = object.kind == AuditObject::Kind::other ? op.after : image_of(object);
+  const bool given = object.kind == AuditObject::Kind::other || names_created_job(op);
+  std::string after = given ? op.after : image_of(object);
   if (!op.always && after == image_before_) return Done{};
-  append_audit(audit_record(op, std::move(image_before_), std::move(after), now_.wall));
+  append_audit(audit_record(op, *about_, std::move(image_before_), std::move(after), now_.wall));
   return Done{};
 }
 

@@ -114,7 +114,7 @@ export function BulkPanel(props: { version: number; ended: () => void }) {
                 {one.error && <span class="field-error"> {one.error}</span>}
               </span>
               <span class="note">
-                {one.by} <Ago at={one.started_at} /> · <a href={link(["jobs", one.id])}>{t.job.title(String(one.id))}</a> · <a href={link(["audit"], { object: `bulk/${one.id}` })}>{t.pages.audit}</a>
+                {one.by} <Ago at={one.started_at} /> · <a href={link(["jobs", one.id])}>{t.job.title(String(one.id))}</a> · <a href={link(["audit"], { object: `job/${one.id}` })}>{t.pages.audit}</a>
               </span>
               {!ENDED.has(one.state) && (
                 <span class="actions">
