@@ -40,7 +40,7 @@ export interface HttpAnswer {
 
 const MAX_ANSWER_BYTES = 1 << 30; // 1000 jobs with 1 MiB each
 const MAX_FREE_SOCKETS = 64;
-const MAX_RETRY_AFTER_MS = 86_400_000;
+const MAX_RETRY_AFTER_MS = 60_000; // a server or proxy that says more is asked again
 const FORMS = "http://HOST:PORT, https://HOST:PORT or unix:PATH";
 
 // Thrown by one exchange: `unseen` = the server closed a kept connection before it took the
@@ -223,8 +223,9 @@ export class Transport {
 // differ.
 function retryAfter(header: string | undefined, date: string | undefined): number | undefined {
   if (header === undefined) return undefined;
-  if (/^\d{1,9}$/.test(header)) return Number(header) * 1000;
-  const wait = Date.parse(header) - Date.parse(date ?? "");
+  const wait = /^\d+$/.test(header)
+    ? Number(header) * 1000
+    : Date.parse(header) - Date.parse(date ?? "");
   return Number.isNaN(wait) ? undefined : Math.min(Math.max(wait, 0), MAX_RETRY_AFTER_MS);
 }
 

@@ -28,13 +28,17 @@ export class Reporter {
   private readonly waiting = new Set<Attempt>();
   private timer: NodeJS.Timeout | undefined;
   private sending = false;
+  private rest = new AbortController(); // of a pause in which only progress waits
   private stopped = false;
 
   constructor(private readonly options: ReporterOptions) {}
 
   soon(attempt: Attempt, atOnce: boolean): void {
     this.waiting.add(attempt);
-    if (this.sending) return;
+    if (this.sending) {
+      if (atOnce) this.rest.abort();
+      return;
+    }
     if (atOnce) {
       clearTimeout(this.timer);
       this.timer = undefined;
@@ -55,6 +59,7 @@ export class Reporter {
   stop(): void {
     this.stopped = true;
     clearTimeout(this.timer);
+    this.rest.abort();
   }
 
   private async send(): Promise<void> {
@@ -67,8 +72,7 @@ export class Reporter {
       try {
         this.answered(sent, await this.renew(sent));
         pauses.reset();
-        if ([...this.waiting].every((attempt) => attempt.reports.length === 0))
-          await sleep(PROGRESS_PAUSE_MS);
+        await this.restFromProgress();
       } catch (thrown) {
         const error = thrown as MainspringError;
         if (error.again !== "no") {
@@ -82,6 +86,14 @@ export class Reporter {
       }
     }
     this.sending = false;
+  }
+
+  // Progress may wait; a step, a checkpoint or a message ends the pause.
+  private async restFromProgress(): Promise<void> {
+    if (this.waiting.size === 0) return;
+    if ([...this.waiting].some((attempt) => attempt.reports.length > 0)) return;
+    this.rest = new AbortController();
+    await sleep(PROGRESS_PAUSE_MS, this.rest.signal);
   }
 
   private async sendAlone(one: Sent): Promise<void> {
