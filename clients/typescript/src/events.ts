@@ -49,6 +49,7 @@ export interface EventFilter {
 }
 
 const SILENCE_MS = 40_000; // the server sends a comment every 15 s
+const MAX_WAITING = 1000; // events for a slow reader; more stay at the server
 
 export async function* events(
   core: Core,
@@ -60,24 +61,32 @@ export async function* events(
   filter.signal?.addEventListener("abort", onAbort);
   const waiting: JobEvent[] = [];
   let wake: () => void = () => undefined;
+  let hasRoom: () => void = () => undefined;
   let failure: MainspringError | undefined;
-  const stream = new Stream(core, filter, (event) => {
+  end.signal.addEventListener("abort", () => {
+    wake();
+    hasRoom();
+  });
+  const emit = (event: JobEvent) => {
     waiting.push(event);
     wake();
-  });
+  };
+  const room = () =>
+    waiting.length < MAX_WAITING
+      ? undefined
+      : new Promise<void>((resolve) => (hasRoom = resolve));
+  const stream = new Stream(core, filter, emit, room);
   const reading = stream.read(end.signal).catch((error: MainspringError) => {
     failure = error;
     wake();
   });
-  const aborted = new Promise<void>((resolve) =>
-    end.signal.addEventListener("abort", () => resolve()),
-  );
   try {
     while (!end.signal.aborted) {
       const next = waiting.shift();
+      if (waiting.length === MAX_WAITING / 2) hasRoom();
       if (next !== undefined) yield next;
       else if (failure !== undefined) throw failure;
-      else await Promise.race([new Promise<void>((resolve) => (wake = resolve)), aborted]);
+      else await new Promise<void>((resolve) => (wake = resolve));
     }
   } finally {
     end.abort();
@@ -94,6 +103,7 @@ class Stream {
     private readonly core: Core,
     private readonly filter: EventFilter,
     private readonly emit: (event: JobEvent) => void,
+    private readonly room: () => Promise<void> | undefined,
   ) {
     this.lastId = filter.after;
   }
@@ -117,6 +127,7 @@ class Stream {
         const answer = await this.core.transport.stream(request, (text) => {
           pauses.reset();
           this.take(text);
+          return this.room();
         });
         if (answer.status !== 200)
           throw errorOfAnswer(answer.status, answer.body, answer.retryAfterMs);

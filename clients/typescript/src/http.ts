@@ -38,6 +38,9 @@ export interface HttpAnswer {
   body: string;
 }
 
+/** Takes a piece of a stream. Nothing more is read until a promise that it returns is kept. */
+export type OnText = (text: string) => Promise<void> | undefined;
+
 const MAX_ANSWER_BYTES = 1 << 30; // 1000 jobs with 1 MiB each
 const MAX_FREE_SOCKETS = 64;
 const MAX_RETRY_AFTER_MS = 60_000; // a server or proxy that says more is asked again
@@ -98,7 +101,7 @@ export class Transport {
   }
 
   /** Opens a stream: calls `onText` with its pieces until the server ends it. */
-  async stream(request: HttpRequest, onText: (text: string) => void): Promise<HttpAnswer> {
+  async stream(request: HttpRequest, onText: OnText): Promise<HttpAnswer> {
     return await this.exchange(request, true, onText);
   }
 
@@ -106,11 +109,7 @@ export class Transport {
     this.agent.destroy();
   }
 
-  private exchange(
-    request: HttpRequest,
-    fresh: boolean,
-    onText?: (text: string) => void,
-  ): Promise<HttpAnswer> {
+  private exchange(request: HttpRequest, fresh: boolean, onText?: OnText): Promise<HttpAnswer> {
     return new Promise((resolve, reject) => {
       if (request.signal?.aborted === true) {
         reject(makeError("aborted", `${request.method} ${request.path}: aborted`));
@@ -187,7 +186,15 @@ export class Transport {
           response.setEncoding("utf8");
           response.on("data", (text: string) => {
             timer.refresh();
-            onText(text);
+            const room = onText(text);
+            if (room === undefined) return;
+            response.pause();
+            clearTimeout(timer); // the reader is slow, not the server
+            void room.then(() => {
+              if (settled) return;
+              timer = setTimeout(silent, request.timeoutMs);
+              response.resume();
+            });
           });
         } else {
           response.on("data", (piece: Buffer) => {
