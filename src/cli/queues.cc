@@ -126,7 +126,7 @@ std::string limits_words(const QueueLimits& limits) {
   if (limits.rate) add(rate_words(*limits.rate));
   if (limits.per_key.rate) add(rate_words(*limits.per_key.rate) + " of each limit key");
   if (limits.per_key.fair) {
-    std::string words = "limit keys take turns";
+    std::string words = "limit keys alternate";
     std::vector<std::string> weights;
     for (const auto& [key, weight] : limits.per_key.weights)
       weights.push_back(fmt::format("{}: {}", key, weight));
@@ -188,8 +188,7 @@ Result<void> read_rate_flags(const Invocation& invocation, const std::string& pr
   const auto kind_text = invocation.flag(prefix + "rate-kind"),
              burst = invocation.flag(prefix + "burst");
   if ((kind_text || burst) && !limit) {
-    return invalid(rate,
-                   fmt::format("{} and {} are of a rate: give {} too", of_kind, of_burst, rate));
+    return invalid(rate, fmt::format("{} and {}: need {}", of_kind, of_burst, rate));
   }
   if (kind_text) {
     const auto kind = parse_rate_kind(*kind_text);

@@ -72,9 +72,9 @@ Result<int> run_tls_issue(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const Duration valid, days_of(invocation));
   const std::vector<std::string>& hosts = invocation.all_flags("host");
   if (!invocation.has("client") && hosts.empty()) {
-    return invalid("host",
-                   "--host: a server's certificate must have the names and addresses that "
-                   "clients call it by; for a client give --client");
+    return invalid(
+        "host",
+        "--host: must be given for a server certificate; for a client certificate use --client");
   }
   MS_TRY(Authority::issue(directory, name, hosts, invocation.has("client"), valid,
                           SystemClock().now().wall));
@@ -98,7 +98,7 @@ Result<int> run_tls_show(const Invocation& invocation, Io& io) {
     return kExitOk;
   }
   std::string hosts = fmt::format("{}", fmt::join(info.hosts, ", "));
-  if (hosts.empty()) hosts = "none: a client's, or an authority's";
+  if (hosts.empty()) hosts = "none (certificate of a client or an authority)";
   print_line(io, "subject  " + printable(info.subject));
   print_line(io, "issuer   " + printable(info.issuer));
   print_line(io, "hosts    " + printable(hosts));

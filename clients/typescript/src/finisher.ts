@@ -104,21 +104,21 @@ export class Finisher {
           }
           this.host.stats.refused += 1;
           this.host.core.log.error(
-            "the server refuses an outcome; the job will be run again",
+            "the server refuses an outcome; the job will run again",
             fields,
           );
           return;
         }
         if (first)
           this.host.core.log.warn(
-            "cannot report outcomes; trying again with growing pauses",
+            "cannot report outcomes; retrying with back-off",
             fields,
           );
         const pause = Math.min(pauses.next(error), Math.max(this.giveUpAt - now(), 0));
         await sleep(pause, this.host.stopSignal.aborted ? undefined : this.host.stopSignal);
         if (now() >= this.giveUpAt) {
           this.host.core.log.error(
-            "stopping without having reported outcomes; the jobs will be run again",
+            "stopping before all outcomes were reported; the jobs will run again",
             fields,
           );
           return;
@@ -180,7 +180,7 @@ export class Finisher {
         this.refusedPart(sent, isRecord(one["error"]) ? String(one["error"]["message"]) : "");
       } else {
         this.host.stats.stale += 1;
-        this.host.core.log.warn("an outcome came too late: the job belongs to another worker", {
+        this.host.core.log.warn("an outcome was too late: the job belongs to another worker", {
           job: sent.id,
         });
       }

@@ -492,7 +492,7 @@ export class Worker {
       this.wakeClaimer();
     }
     if (!terminate) return;
-    this.core.log.info("stopping: an operator asked for it");
+    this.core.log.info("stopping at the request of an operator");
     void this.stop();
   }
 
@@ -576,7 +576,7 @@ export class Worker {
     }
     if (!this.serverAway) {
       const fields = { code: error.code, error: error.message };
-      this.core.log.warn("cannot claim; trying again with growing pauses", fields);
+      this.core.log.warn("cannot claim; retrying with back-off", fields);
       // A server that is about to restart grants longer leases: a renewal learns of it.
       this.core.renewals.renewNow();
     }
@@ -647,7 +647,9 @@ export class Worker {
 
   private lose(attempt: Attempt, confirmed: boolean): void {
     if (attempt.lost) return;
-    const why = confirmed ? "the server has given it away" : "it could not be renewed in time";
+    const why = confirmed
+      ? "the server gave the job to another worker"
+      : "it could not be renewed in time";
     this.stats.leaseLost += 1;
     this.core.log.warn("a lease is lost", { job: attempt.id, why });
     attempt.lose(new LeaseLost(`job ${attempt.id}: its lease is lost: ${why}`));

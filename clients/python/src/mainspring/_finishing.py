@@ -133,7 +133,7 @@ class Finisher:
                 self._changed.wait(left)
             if now() < worker.give_up_at:
                 return True
-            log.error("stopping without having reported %d outcomes", len(self._done))
+            log.error("stopping before %d outcomes were reported", len(self._done))
             return False
 
     def _next_batch(self) -> list[Done]:
@@ -190,7 +190,7 @@ class Finisher:
         worker = self._worker
         worker._tell_refused(error)
         if not self._fails:
-            log.warning("cannot report outcomes; trying again: %s", error)
+            log.warning("cannot report outcomes; retrying: %s", error)
         if error.status in (400, 409, 413):
             if len(batch) > 1:
                 for done in batch:
@@ -220,7 +220,7 @@ class Finisher:
         self._worker.stats["refused"] += 1
         self._worker.link.remove([(done.attempt.id, done.attempt.token)])
         log.error(
-            "the server does not take an outcome; the job will be run again: %s",
+            "the server refuses an outcome; the job will run again: %s",
             why,
             extra={"job": done.attempt.id},
         )
@@ -239,7 +239,7 @@ class Finisher:
                 self._worker.stats[_COUNTERS[type(done.outcome)]] += 1
             elif status in ("stale", "not_found"):
                 self._worker.stats["stale"] += 1
-                log.warning("an outcome came too late: %s", status, extra={"job": attempt.id})
+                log.warning("an outcome was too late: %s", status, extra={"job": attempt.id})
             elif status == "refused" and not done.replaced:
                 error = answer.get("error") or {}
                 text = str(error.get("message", "")) if isinstance(error, dict) else ""

@@ -242,7 +242,7 @@ class Session(_Kept):
         status = require(require(document, "results", list)[0], "status", str)
         self._running = None
         if status != "ok":
-            raise Conflict(f"job {job['id']}: its outcome came too late: {status}")
+            raise Conflict(f"job {job['id']}: its outcome was too late: {status}")
         if session_state is not ...:
             self.state = session_state
 

@@ -201,7 +201,7 @@ class Worker:
 
     def start(self) -> None:
         if self._started:
-            raise InvalidArgument("worker: was started before; make another one")
+            raise InvalidArgument("worker: has already been started; create another one")
         self._started = True
         self.link.start()
         self.reports.start()
@@ -396,7 +396,7 @@ class Worker:
             self._tell_refused(error)
             if not self._away:
                 self._away = True
-                log.warning("cannot claim; trying again with growing pauses: %s", error)
+                log.warning("cannot claim; retrying with back-off: %s", error)
                 self.link.soon()
             return pauses.next(error)
         after = now()
@@ -578,7 +578,7 @@ class Worker:
         if "failed" in event:
             if not self._renewing_fails:
                 self._renewing_fails = True
-                log.warning("cannot renew leases; trying until they end: %s", event["message"])
+                log.warning("cannot renew leases; retrying until they expire: %s", event["message"])
             return
         if self._renewing_fails:
             self._renewing_fails = False
@@ -596,7 +596,7 @@ class Worker:
             for id, token in answer["lost"]:
                 attempt = self.active.get(id)
                 if attempt is not None and attempt.token == token:
-                    self._lose(attempt, "the server gave it away")
+                    self._lose(attempt, "the server gave the job to another worker")
             self._cancel_wanted(answer["cancel"])
             self._obey(answer["quiet"], answer["terminate"])
 
@@ -611,7 +611,7 @@ class Worker:
             if quiet and self.parked:  # a claim at another node of the server could still get jobs
                 threading.Thread(target=self._end_claims, daemon=True).start()
         if terminate and not self.terminate.is_set():
-            log.info("stopping: an operator asked for it")
+            log.info("stopping at the request of an operator")
             self.terminate.set()
             threading.Thread(target=self.request_stop, daemon=True).start()
 
