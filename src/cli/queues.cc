@@ -119,12 +119,12 @@ std::string limits_words(const QueueLimits& limits) {
   std::string out;
   if (limits.concurrency) out = fmt::format("{} at once", *limits.concurrency);
   if (limits.per_key.concurrency) {
-    out += fmt::format("{}{} at once of each limit key", out.empty() ? "" : ", ",
+    out += fmt::format("{}{} at once per limit key", out.empty() ? "" : ", ",
                        *limits.per_key.concurrency);
   }
   const auto add = [&](const std::string& words) { out += (out.empty() ? "" : ", ") + words; };
   if (limits.rate) add(rate_words(*limits.rate));
-  if (limits.per_key.rate) add(rate_words(*limits.per_key.rate) + " of each limit key");
+  if (limits.per_key.rate) add(rate_words(*limits.per_key.rate) + " per limit key");
   if (limits.per_key.fair) {
     std::string words = "limit keys alternate";
     std::vector<std::string> weights;
