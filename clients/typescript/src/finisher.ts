@@ -21,7 +21,7 @@ export interface FinisherHost {
   stopSignal: AbortSignal;
   /** The claim that goes with a finish; undefined: none. */
   nextClaim(): Record<string, unknown> | undefined;
-  /** Jobs and words that came with the results. */
+  /** Jobs and commands that came with the results. */
   accept(answer: Record<string, unknown>): void;
   changed(): void;
 }
@@ -127,7 +127,7 @@ export class Finisher {
     }
   }
 
-  // The outcomes are taken: what is wrong with the jobs must not send them again.
+  // The server has the outcomes: an invalid job in the answer must not repeat them.
   private acceptCarried(answer: Record<string, unknown>): void {
     try {
       this.host.accept({ ...answer, jobs: answer["jobs"] ?? [] });

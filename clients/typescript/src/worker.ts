@@ -67,7 +67,7 @@ export interface WorkerOptions {
   /** Handlers that run at once. Default: 10. */
   slots?: number;
   /**
-   * How long the server waits for news of this worker before it gives its jobs away. Default: 30s.
+   * Time without a renewal after which the server gives the jobs to other workers. Default: 30s.
    */
   lease?: Duration;
   /** How long a claim waits at the server. Default: 20s. */
@@ -138,7 +138,7 @@ function fits(text: string, bytes: number): boolean {
   return Buffer.byteLength(text) <= bytes && !/[\u0000-\u001f\u007f]/.test(text);
 }
 
-// What a claim says about this process.
+// Fields of a claim that describe this process.
 function factsOf(slots: number, version: string | undefined): Record<string, unknown> {
   if (version !== undefined && !fits(version, MAX_VERSION_BYTES)) {
     throw new TypeError(
@@ -481,7 +481,7 @@ export class Worker {
     return { queues: [...this.queues], kinds, max, wait, lease, ...this.facts };
   }
 
-  /** What an operator asked for, as an answer of the server says it. */
+  /** Applies the operator's command in an answer of the server. */
   private obey(quiet: boolean, terminate: boolean): void {
     if (this.stopping) return;
     if (quiet !== this.quiet) {
@@ -496,7 +496,7 @@ export class Worker {
     void this.stop();
   }
 
-  /** Waits while the worker is quiet. A renewal of no leases says whether it still is. */
+  /** Waits while the worker is quiet. A renewal without leases reports whether it still is. */
   private async stayQuiet(): Promise<void> {
     const until = now() + QUIET_LOOK_MS;
     while (this.quiet && !this.stopping && now() < until) {

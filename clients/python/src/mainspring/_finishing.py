@@ -1,4 +1,4 @@
-"""Sends outcomes, as many per request as there are, until the server has answered each."""
+"""Sends all waiting outcomes in one request, until the server has answered each."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Finisher:
                 return
 
     def _pause(self, pause: float) -> bool:
-        """Waits before the next try. False: the time to stop is over."""
+        """Waits before the next attempt. False: the stop timeout has passed."""
         worker = self._worker
         until = now() + pause
         with worker.mutex:
@@ -151,7 +151,7 @@ class Finisher:
         return batch
 
     def _claim(self) -> bytes:
-        """The claim that goes with a finish; empty if one waits at the server already."""
+        """The claim to send with a finish; empty if a claim already waits at the server."""
         worker = self._worker
         if worker.parked or self._fails:
             return b""
@@ -216,7 +216,7 @@ class Finisher:
         return dead
 
     def _forget(self, done: Done, why: str) -> None:
-        """The server will never take this outcome. The job runs again when its lease is over."""
+        """The server refused this outcome for good. The job runs again when its lease ends."""
         self._worker.stats["refused"] += 1
         self._worker.link.remove([(done.attempt.id, done.attempt.token)])
         log.error(

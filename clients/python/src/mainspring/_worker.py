@@ -96,7 +96,7 @@ def fits(text: str, size: int) -> bool:
 
 
 def facts_of(options: WorkerOptions) -> dict[str, Any]:
-    """What a claim says about this process."""
+    """The fields of a claim that describe this process."""
     version = ".".join(str(part) for part in sys.version_info[:3])
     facts: dict[str, Any] = {
         "pid": os.getpid(),
@@ -245,7 +245,7 @@ class Worker:
         threading.Thread(target=self._end_claims, daemon=True).start()
 
     def _end_claims(self) -> None:
-        """Ends the claim that waits. A proxy may not pass on that a worker hangs up."""
+        """Ends the waiting claim. A proxy may hide that the worker closed the connection."""
         connection = Connection(self.server)
         for _ in range(20):
             with self.mutex:
@@ -370,7 +370,7 @@ class Worker:
             self.claimer_changed.wait(left)
 
     def _ask_if_quiet(self) -> None:
-        """A renewal of no leases says whether this worker may claim again."""
+        """Asks, by a renewal without leases, whether this worker may claim again."""
         body = encode({"worker": self.incarnation, "leases": []})
         try:
             document = self._claims.run(Call("POST", "/v1/renew", body, answer_within=QUIET_LOOK))
@@ -437,7 +437,7 @@ class Worker:
             self.dispatch()
 
     def _attempt(self, job: Any) -> Attempt | None:
-        """A job of an answer; None if the answer is broken. No outcome is made up for it."""
+        """A job of an answer. None: the answer is invalid; no outcome is reported for it."""
         try:
             for name in ("id", "token"):
                 require(job, name, int)
@@ -537,7 +537,7 @@ class Worker:
             self.slots_taken -= attempt.slots
             self._leave(attempt)
             if attempt.lost:
-                self.stats["stale"] += 1  # the job is not ours any more: there is nothing to say
+                self.stats["stale"] += 1  # the worker lost the job: there is nothing to report
             else:
                 self.finisher.put(done)
             if self.running == 0:
@@ -601,7 +601,7 @@ class Worker:
             self._obey(answer["quiet"], answer["terminate"])
 
     def _obey(self, quiet: bool, terminate: bool) -> None:
-        """What an operator asked for, as an answer of the server says it. Needs the mutex."""
+        """Applies the operator's command in an answer of the server. Needs the mutex."""
         if self.stopping:
             return
         if quiet != self.quiet:
