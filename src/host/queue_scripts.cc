@@ -176,7 +176,7 @@ Result<void> PersistentPool::Impl::launch(const ChildPtr& child) {
         processes, std::move(*spec),
         [this, raw = child.get()](const Result<ProcessEnd>& end) { child_ends(*raw, end); },
         [this](const SaidFault& fault) {
-          log.warn("ignored messages of a script's child on fd 3 without a job",
+          log.warn("ignored output of a script's child on fd 3 without a job",
                    {{"reason", std::string(to_string(fault.fault))}, {"what", fault.text}});
         });
   } else {
@@ -212,7 +212,7 @@ void PersistentPool::Impl::child_ends(ScriptChild& child, const Result<ProcessEn
   }
   if (!tell) return;
   const std::string how = end ? how_it_ended(*end) : end.error().message;
-  log.warn(spoke_up ? "a script's child wrote a message without a job, and was ended"
+  log.warn(spoke_up ? "a script's child wrote to fd 3 without a job, and was ended"
                     : "a script's child ended unexpectedly",
            {{"how", how}});
 }

@@ -289,7 +289,7 @@ TEST_CASE("invalid remarks are reported and change neither the job nor the child
       {"bash", "-c"});
   rig.options.min_children = 1;
   rig.start();
-  REQUIRE(rig.log.await("ignored messages of a script's child on fd 3 without a job"));
+  REQUIRE(rig.log.await("ignored output of a script's child on fd 3 without a job"));
   for (JobId id = 1; id <= 2; ++id) {
     FakeContext context(id);
     CHECK(as<Complete>(rig.pool->handle(context.job(), context)).result == fmt::to_string(id));
@@ -331,7 +331,7 @@ TEST_CASE("a child that writes more than its answer is replaced, and its job com
              "  say(id=job['id'], result='again')\n"));
   rig.start();
   CHECK(as<Complete>(rig.run(1)).result == "1");
-  CHECK(rig.log.await("wrote a message without a job"));
+  CHECK(rig.log.await("wrote to fd 3 without a job"));
   CHECK(as<Complete>(rig.run(2)).result == "1");
 }
 

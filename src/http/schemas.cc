@@ -233,7 +233,7 @@ constexpr Schema kSchemas[] = {
       "finished_at":{"type":"string","format":"date-time"},
       "progress":{"$ref":"#/components/schemas/Progress"},
       "warning":{"type":"string",
-        "description":"Last message of the program that the worker ignored."},
+        "description":"Last output of the program that the worker ignored."},
       "checkpoint":{},"result":{},"reason":{"type":"string"},"description":{"type":"string"},
       "errors":{"type":"array","items":{"$ref":"#/components/schemas/AttemptError"},
         "description":"Failed attempts. Lists omit errors, checkpoint, result and warning."}}})"},
@@ -412,7 +412,7 @@ constexpr Schema kSchemas[] = {
         "description":"Step results for later attempts. The first result of a name is kept."},
       "warning":{"oneOf":[{"$ref":"#/components/schemas/IgnoredRemarks"},{"type":"null"}]}}})"},
     {"IgnoredRemarks", R"({"type":"object","additionalProperties":false,
-      "description":"Messages of a program that its worker ignored.","properties":{
+      "description":"Output of a program that its worker ignored.","properties":{
       "text":{"type":"string","description":"The job's warning. Truncated to 1 KiB."},
       "counts":{"type":"object","additionalProperties":false,"properties":{
         "progress":{"type":"integer"},"checkpoint":{"type":"integer"},

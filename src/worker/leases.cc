@@ -97,7 +97,7 @@ void WorkerRuntime::State::ignore(Attempt& attempt, RemarkFault fault, std::stri
     report(attempt);
   }
   if (!first) return;
-  log.warn("ignored a message of a program about its job",
+  log.warn("ignored invalid output of a program about its job",
            {{"job", fmt::to_string(attempt.job.id)},
             {"kind", attempt.job.kind},
             {"reason", std::string(to_string(fault))},

@@ -284,7 +284,7 @@ export interface components {
             /** Format: date-time */
             finished_at?: string;
             progress?: components["schemas"]["Progress"];
-            /** @description Last message of the program that the worker ignored. */
+            /** @description Last output of the program that the worker ignored. */
             warning?: string;
             checkpoint?: unknown;
             result?: unknown;
@@ -593,7 +593,7 @@ export interface components {
             memos?: components["schemas"]["Memo"][] | null;
             warning?: components["schemas"]["IgnoredRemarks"] | null;
         };
-        /** @description Messages of a program that its worker ignored. */
+        /** @description Output of a program that its worker ignored. */
         IgnoredRemarks: {
             /** @description The job's warning. Truncated to 1 KiB. */
             text?: string;

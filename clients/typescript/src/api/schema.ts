@@ -199,7 +199,7 @@ export interface components {
             /** Format: date-time */
             finished_at?: string;
             progress?: components["schemas"]["Progress"];
-            /** @description Last message of the program that the worker ignored. */
+            /** @description Last output of the program that the worker ignored. */
             warning?: string;
             checkpoint?: unknown;
             result?: unknown;
