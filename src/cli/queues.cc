@@ -134,7 +134,7 @@ std::string limits_words(const QueueLimits& limits) {
     add(words);
   }
   if (limits.ageing)
-    add(fmt::format("one priority better each {}", format_duration(*limits.ageing)));
+    add(fmt::format("one priority better every {}", format_duration(*limits.ageing)));
   if (!limits.breaker.empty()) add("breaker " + limits.breaker);
   if (limits.quarantine_after) {
     const int lost = *limits.quarantine_after;
