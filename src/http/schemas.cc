@@ -6,6 +6,7 @@
 #include "http/routes_history.h"
 #include "http/schemas_dead.h"
 #include "http/schemas_health.h"
+#include "http/schemas_host.h"
 #include "http/schemas_jobs.h"
 #include "http/schemas_limits.h"
 #include "http/schemas_operate.h"
@@ -722,68 +723,6 @@ constexpr Schema kSchemas[] = {
       "note":{"type":"string"},"decided_at":{"type":"string","format":"date-time"}}})"},
     {"Version", R"({"type":"object","properties":{"name":{"type":"string"},
       "version":{"type":"string"},"api":{"type":"string"}}})"},
-    {"HostLayers", R"({"type":"array","items":{"type":"object","properties":{
-      "name":{"type":"string"},"active":{"type":"boolean"},
-      "detail":{"type":"string","description":"Details, or why the layer is not active."}}}})"},
-    {"Host", R"({"type":"object","required":["instance","directory","layers"],"properties":{
-      "instance":{"type":"string","description":"Six characters, as in logs."},
-      "directory":{"type":"string"},
-      "stopped":{"type":"boolean","description":"WEBJOBS_STOPPED is set: nothing runs."},
-      "strict":{"type":"boolean","description":"--strict-webjobs is set."},
-      "continuous":{"type":"integer"},"triggered":{"type":"integer"},
-      "queues":{"type":"integer"},"running":{"type":"integer"},
-      "missing":{"type":"integer","description":"Jobs whose folders are missing."},
-      "layers":{"$ref":"#/components/schemas/HostLayers"},
-      "problems":{"type":"array","items":{"type":"string"},
-        "description":"Folders and settings that cannot be read, watched or applied."}}})"},
-    {"HostJob", R"({"type":"object","required":["type","name"],"properties":{
-      "type":{"enum":["continuous","triggered","queue"]},"name":{"type":"string"},
-      "directory":{"type":"string"},"run_file":{"type":"string"},
-      "host":{"type":"string","description":"Script host, such as BashScriptHost."},
-      "pool":{"type":"string"},"disabled":{"type":"boolean"},"frozen":{"type":"boolean"},
-      "error":{"type":"string","description":"Why the job cannot run."},
-      "missing":{"type":"object","description":"The folder is missing; its data is kept.",
-        "properties":{"seen":{"type":"string","format":"date-time"},
-          "kept_until":{"type":"string","format":"date-time"}}},
-      "status":{"type":"string","description":"Of a continuous job."},
-      "detailed_status":{"type":"string"},"port":{"type":"integer"},
-      "latest_run":{"$ref":"#/components/schemas/HostRun"},
-      "children":{"type":"integer","description":"Number of processes of a queue folder."},
-      "job":{"type":"integer","format":"int64",
-        "description":"Engine job of the current or last run."},
-      "settings":{"$ref":"#/components/schemas/HostSettings"},
-      "warnings":{"type":"array","items":{"type":"string"}}}})"},
-    {"HostJobList", R"({"type":"object","required":["jobs"],"properties":{
-      "jobs":{"type":"array","items":{"$ref":"#/components/schemas/HostJob"}}}})"},
-    {"HostJobRemoved", R"({"type":"object","properties":{"type":{"type":"string"},
-      "name":{"type":"string"},"removed":{"const":true}}})"},
-    {"HostFiles", R"({"type":"string","format":"binary",
-      "description":"A zip file, or with another content type a single file."})"},
-    {"HostSettings", R"({"type":"object",
-    "description":"The file settings.job. Unknown keys are kept."})"},
-    {"HostRunRequest", R"({"type":"object","additionalProperties":false,"properties":{
-      "arguments":{"type":"string","description":"Appended to the command. At most 64 KiB."}}})"},
-    {"HostRunStarted", R"({"type":"object","required":["run"],"properties":{
-      "run":{"type":"string","description":"Id of the run."},
-      "job":{"type":"integer","description":"Engine job of the run."}}})"},
-    {"HostRun", R"({"type":"object","required":["id","status","started"],"properties":{
-      "id":{"type":"string"},
-      "status":{"enum":["Initializing","Running","Success","Failed","Aborted","Stopped"]},
-      "trigger":{"type":"string"},"started":{"type":"string","format":"date-time"},
-      "ended":{"type":"string","format":"date-time","description":"Omitted while it runs."},
-      "job":{"type":"integer","format":"int64"},
-      "exit_code":{"type":"integer","description":"Omitted if a signal ended the run."},
-      "peak_memory":{"type":"integer","format":"int64","description":"Bytes, if known."}}})"},
-    {"HostHistory", R"({"type":"object","required":["runs"],"properties":{
-      "runs":{"type":"array","items":{"$ref":"#/components/schemas/HostRun"}}}})"},
-    {"HostLog", R"({"type":"object","required":["text","next","at_end","ended"],"properties":{
-      "text":{"type":"string"},
-      "next":{"type":"integer","format":"int64","description":"Pass as position."},
-      "skipped":{"type":"integer","format":"int64",
-        "description":"Number of bytes after position that are no longer kept."},
-      "at_end":{"type":"boolean","description":"There is no more output yet."},
-      "ended":{"type":"boolean","description":"There will be no more output."},
-      "run":{"type":"string"}}})"},
     {"Document", R"({"type":"object"})"},
     {"Error", R"({"type":"object","required":["error"],"properties":{"error":{"type":"object",
       "required":["code","message"],"properties":{"code":{"type":"string"},
@@ -793,13 +732,15 @@ constexpr Schema kSchemas[] = {
 };
 
 constexpr auto kAllSchemas = [] {
-  std::array<Schema, std::size(kSchemas) + std::size(kTriggerSchemas) + std::size(kLimitSchemas) +
-                         std::size(kDeadSchemas) + std::size(kTokenSchemas) +
-                         std::size(kUpcomingSchemas) + std::size(kHealthSchemas) +
-                         std::size(kJobSchemas) + std::size(kHistorySchemas) +
-                         std::size(kWorkerSchemas) + std::size(kOperateSchemas)>
+  std::array<Schema, std::size(kSchemas) + std::size(kHostSchemas) + std::size(kTriggerSchemas) +
+                         std::size(kLimitSchemas) + std::size(kDeadSchemas) +
+                         std::size(kTokenSchemas) + std::size(kUpcomingSchemas) +
+                         std::size(kHealthSchemas) + std::size(kJobSchemas) +
+                         std::size(kHistorySchemas) + std::size(kWorkerSchemas) +
+                         std::size(kOperateSchemas)>
       all{};
   auto* end = std::copy(std::begin(kSchemas), std::end(kSchemas), all.begin());
+  end = std::copy(std::begin(kHostSchemas), std::end(kHostSchemas), end);
   end = std::copy(std::begin(kTriggerSchemas), std::end(kTriggerSchemas), end);
   end = std::copy(std::begin(kLimitSchemas), std::end(kLimitSchemas), end);
   end = std::copy(std::begin(kDeadSchemas), std::end(kDeadSchemas), end);

@@ -1448,6 +1448,16 @@ export interface components {
             version?: string;
             api?: string;
         };
+        Document: Record<string, never>;
+        Error: {
+            error: {
+                code: string;
+                message: string;
+                /** @description Invalid field, such as jobs[3].priority. */
+                field?: string;
+                retry_after_ms?: number;
+            };
+        };
         HostLayers: {
             name?: string;
             active?: boolean;
@@ -1575,16 +1585,6 @@ export interface components {
             /** @description There will be no more output. */
             ended: boolean;
             run?: string;
-        };
-        Document: Record<string, never>;
-        Error: {
-            error: {
-                code: string;
-                message: string;
-                /** @description Invalid field, such as jobs[3].priority. */
-                field?: string;
-                retry_after_ms?: number;
-            };
         };
         /** @description Fires on POST /hooks/NAME. */
         HookSource: {
