@@ -51,7 +51,7 @@ std::string text_of_redrive(const RedriveStep& step) {
   add(step.dead - died, "died with another error");
   add(died, "died with the same error");
   add(step.again && died == 0 ? 1 : 0, "failed with the same error");
-  add(step.gone, "no longer exist");
+  add(step.gone, "removed meanwhile");
   return fmt::format("step {}: {} redriven{}", step.number, counted(step.redriven, "job"), ends);
 }
 
