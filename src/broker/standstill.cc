@@ -1,4 +1,4 @@
-// Periods in which the server could not accept renewals: it stood still, or is about to restart.
+// Periods in which the server could not accept renewals: it was suspended, or is about to restart.
 //
 // A stopped process, a suspended machine, a disk that does not answer and an unreachable database
 // look the same here: the time between two steps that reached the store is longer than the commit
