@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
   auto engine = mainspring::Engine::open((folder / "jobs").string());
   if (!engine) return fail(engine.error());
 
-  // However many processes do this at their start, the action is done once, ever.
+  // The action runs once, even if many processes start at the same time.
   for (int start = 1; start <= 2; ++start) {
     const auto once = engine->do_once("make-tables", [](const mainspring::AutoRenewLease&) {
       fmt::print("tables made\n");
@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
     if (*once == mainspring::Once::done_before) fmt::print("tables were there\n");
   }
 
-  // Two reports of one country never run at the same time, in no process.
+  // Two reports of one country never run at the same time, in any process.
   std::atomic<int> running = 0, most = 0;
   mainspring::HandlerOptions options;
   options.singleton = "report/{country}";

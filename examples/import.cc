@@ -29,7 +29,7 @@ struct Position {
 };
 BOOST_DESCRIBE_STRUCT(Position, (), (pages_done, rows))
 
-// Something outside that keeps what it is given, and refuses who comes late.
+// An external system that stores rows and refuses late writers by their token.
 class Destination {
  public:
   void write(int page, mainspring::Token token) {

@@ -39,7 +39,7 @@ export DOCUMENTS_OUT=$dir/out
 store=(--data "$dir/jobs")
 [[ -z $postgres ]] || store=(--store "$postgres" --store-schema "$(tr A-Z a-z <<<"documents_${dir##*.}")")
 
-# -- the processes: whatever has died is started again -----------------------------------------------
+# -- the processes: dead ones are started again ------------------------------------------------
 start_server() { start_serving "${store[@]}" --watch-root "$dir/in"; }
 keep_alive() {
   local i

@@ -36,8 +36,8 @@ class Books {
 
   // -- what the handlers do
   // ------------------------------------------------------------------------
-  // "" = done, or done before; else why it cannot be: for good, a later attempt would hear the
-  // same.
+  // "" = done now or earlier; else the reason of a permanent refusal, which is the same in later
+  // attempts.
   std::string reserve(const Order& order);
   std::string charge(const Order& order);
   std::string ship(const Order& order);

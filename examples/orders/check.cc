@@ -60,7 +60,7 @@ class Check {
     }
   }
 
-  // Each order is done as a whole or not at all, and nothing of it twice.
+  // Each order is processed completely or not at all, and no part of it twice.
   void orders() {
     Story all{};
     for (const auto& row : books_.numbers(kStories)) {

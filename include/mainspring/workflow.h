@@ -1,4 +1,4 @@
-// The types of a workflow: steps that are completed or undone as a whole.
+// The types of a workflow: steps that are all completed or all undone.
 //
 //   start ─▶ running ─▶ completed
 //               │

@@ -98,7 +98,7 @@ constexpr JsonField<BulkInfo> kBulkInfo[] = {
        std::string text;
        if (!in.string(text)) return false;
        const auto state = parse_bulk_state(text);
-       if (!state) return in.fail_value("is no state of a bulk operation");
+       if (!state) return in.fail_value("is not a state of a bulk operation");
        to.state = *state;
        return true;
      }},
@@ -300,7 +300,7 @@ Result<JobFilter> bulk_filter_of(const BulkOrder& order, WallTime now) {
 
 Result<BulkInfo> bulk_info_of(const Job& job) {
   if (job.queue != kRedriveQueue || job.kind != kBulkKind)
-    return Error{ErrorCode::not_found, fmt::format("job {}: it is not a bulk operation", job.id)};
+    return Error{ErrorCode::not_found, fmt::format("job {}: is not a bulk operation", job.id)};
   BulkInfo info{.id = job.id, .state = bulk_state_of(job), .started_at = job.created_at};
   info.finished_at = job.finished_at;
   if (auto args = decode_bulk_args(job.args)) {

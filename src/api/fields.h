@@ -98,7 +98,7 @@ inline bool read_state(JsonReader& in, JobState& out) {
   std::string text;
   if (!in.string(text)) return false;
   const auto state = parse_job_state(text);
-  if (!state) return in.fail_here("\"" + text.substr(0, 64) + "\" is no state of a job");
+  if (!state) return in.fail_here("\"" + text.substr(0, 64) + "\" is not a state of a job");
   out = *state;
   return true;
 }

@@ -223,7 +223,7 @@ std::vector<std::pair<FollowUp, NewJob>> wanted_by(const EndedJob& job, std::uin
 }  // namespace
 
 std::vector<NewJob> follow(const EndedJob& ended) {
-  MS_ASSERT(is_terminal(ended.state), "only an end is followed");
+  MS_ASSERT(is_terminal(ended.state), "follow-ups need an ended job");
   std::vector<NewJob> out;
   for (auto& [follow_up, job] : wanted_by(ended, occasion_of(ended.state), kReplyKind)) {
     out.push_back(std::move(job));
@@ -233,7 +233,7 @@ std::vector<NewJob> follow(const EndedJob& ended) {
 }
 
 std::vector<NewJob> follow_news(const News& news) {
-  MS_ASSERT(news.from.state == JobState::running, "only a running job has news");
+  MS_ASSERT(news.from.state == JobState::running, "only a running job sends messages and progress");
   std::vector<NewJob> out;
   const auto add = [&](const auto& all, std::optional<std::size_t> message) {
     for (const auto& [follow_up, job] : all) {

@@ -158,7 +158,7 @@ bool JsonReader::fail_bad() {
 bool JsonReader::fail_type(std::string_view wanted) {
   if (failed()) return false;
   const JsonType type = next().type;
-  if (type == JsonType::end) return fail_syntax("it ends too early", next().begin);
+  if (type == JsonType::end) return fail_syntax("unexpected end", next().begin);
   if (type == JsonType::bad) return fail_bad();
   return fail_here(fmt::format("must be {}, not {}", wanted, type_name(type)));
 }
@@ -403,7 +403,7 @@ bool JsonReader::end() {
   if (failed()) return false;
   if (next().type == JsonType::bad) return fail_bad();
   if (next_ + 1 == tape_.tokens.size()) return true;
-  return fail_syntax("something after its end", next().begin);
+  return fail_syntax("extra text after the end", next().begin);
 }
 
 Result<void> check_json(std::string_view field, std::string_view text) {

@@ -65,7 +65,7 @@ class TapeWriter : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TapeWr
     // Every escape is longer than what it stands for.
     if (token.end - token.begin == length + 2) return true;
     if (has_lone_surrogate({decoded, length})) {
-      tape_.problem = "half of a surrogate pair";
+      tape_.problem = "an unpaired surrogate";
       stopped_at_ = token.begin;
       tape_.tokens.pop_back();
       return false;
@@ -135,7 +135,7 @@ class TapeWriter : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TapeWr
   std::size_t stopped_at_ = 0;
 };
 
-constexpr std::string_view kControl = "a control character in a string, which must be escaped,";
+constexpr std::string_view kControl = "an unescaped control character in a string";
 
 // Our text for RapidJSON's error; `next` is the character at its position, 0 at the end. RapidJSON
 // takes a NUL byte for the end: `at_end` distinguishes the two.
@@ -144,11 +144,11 @@ std::string_view in_words(rapidjson::ParseErrorCode code, char next, bool at_end
     case rapidjson::kParseErrorStringUnicodeEscapeInvalidHex:
       return "a bad \\u escape";
     case rapidjson::kParseErrorStringUnicodeSurrogateInvalid:
-      return "half of a surrogate pair";
+      return "an unpaired surrogate";
     case rapidjson::kParseErrorStringEscapeInvalid:
       return next == '\\' ? "a bad escape" : kControl;
     case rapidjson::kParseErrorStringMissQuotationMark:
-      return at_end ? "a string does not end" : kControl;
+      return at_end ? "an unterminated string" : kControl;
     case rapidjson::kParseErrorStringInvalidEncoding:
       return "bytes that are not UTF-8";
     case rapidjson::kParseErrorNumberTooBig:
@@ -157,14 +157,14 @@ std::string_view in_words(rapidjson::ParseErrorCode code, char next, bool at_end
     case rapidjson::kParseErrorNumberMissExponent:
       return "a bad number";
     case rapidjson::kParseErrorDocumentRootNotSingular:
-      return "something after its end";
+      return "extra text after the end";
     default:
       break;
   }
-  if (at_end) return "it ends too early";
+  if (at_end) return "unexpected end";
   switch (code) {
     case rapidjson::kParseErrorObjectMissName:
-      return "no member name";
+      return "a missing member name";
     case rapidjson::kParseErrorObjectMissColon:
       return "no :";
     case rapidjson::kParseErrorObjectMissCommaOrCurlyBracket:

@@ -110,9 +110,9 @@ TEST_CASE("an invalid value is refused with field, value and rule") {
            {R"({"unheard":1})", "unheard",
             "\"unheard\": no such field here; known are name, size, list, on, part, any"},
            {"[]", "", "the body: must be an object, not an array"},
-           {"", "", "the body is not JSON: it ends too early at byte 0"},
-           {"{} x", "", "the body is not JSON: something after its end at byte 3"},
-           {"{}{}", "", "the body is not JSON: something after its end at byte 2"},
+           {"", "", "the body is not JSON: unexpected end at byte 0"},
+           {"{} x", "", "the body is not JSON: extra text after the end at byte 3"},
+           {"{}{}", "", "the body is not JSON: extra text after the end at byte 2"},
            {R"({"name":"a)", "name", "the body is not JSON: a string does not end at byte 10"},
            {R"({"name":"a" "size":1})", "", "the body is not JSON: no , or } at byte 12"},
            {R"({"name":tru})", "name", "the body is not JSON: no value at byte 8"},
@@ -120,7 +120,7 @@ TEST_CASE("an invalid value is refused with field, value and rule") {
            {"{\"name\":\"a\xff\"}", "name",
             "the body is not JSON: bytes that are not UTF-8 at byte 10"},
            {R"({"name":"\ud800x"})", "name",
-            "the body is not JSON: half of a surrogate pair at byte 9"},
+            "the body is not JSON: an unpaired surrogate at byte 9"},
        }) {
     CAPTURE(c.text);
     const Error error = refusal(c.text);
@@ -156,9 +156,9 @@ TEST_CASE("a NUL byte is not the end of the text") {
     CAPTURE(text.size());
     CHECK_FALSE(accepts(text));
   }
-  CHECK(refusal("{}\0"sv).message == "the body is not JSON: something after its end at byte 2");
+  CHECK(refusal("{}\0"sv).message == "the body is not JSON: extra text after the end at byte 2");
   CHECK(refusal("{\"name\":\"a\0b\"}"sv).message ==
-        "the body is not JSON: a control character in a string, which must be escaped, at byte 10");
+        "the body is not JSON: an unescaped control character in a string at byte 10");
 }
 
 TEST_CASE("the text need not end with a NUL byte, and bytes after the text are ignored") {
@@ -175,7 +175,7 @@ TEST_CASE("the first problem in the text is the one that is reported") {
   CHECK(refusal(R"({"list":[1,2,x]})").field == "list[2]");
   CHECK(refusal(R"({"any":[1,{"a":[2,}]})").field == "any");
   CHECK(refusal(R"({"size":1,"name")").message ==
-        "the body is not JSON: it ends too early at byte 16");
+        "the body is not JSON: unexpected end at byte 16");
   CHECK(refusal(R"({"any":1e999})").message ==
         "the body is not JSON: a number beyond what 64-bit floating point holds at byte 7");
 }

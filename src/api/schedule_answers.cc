@@ -38,7 +38,7 @@ bool read_schedule_outcome(JsonReader& in, PutAnswer& answer) {
     answer.outcome_given = true;
     return true;
   }
-  return in.fail_here("is no outcome");
+  return in.fail_here("is not an outcome");
 }
 constexpr JsonField<PutAnswer> kPutAnswer[] = {
     {"outcome", &read_schedule_outcome},
@@ -208,7 +208,7 @@ bool read_source(JsonReader& in, LedgerRow& row) {
   std::string text;
   if (!in.string(text)) return false;
   const auto source = parse_tick_source(text);
-  if (!source) return in.fail_here("is no source of ticks");
+  if (!source) return in.fail_here("is not a source of ticks");
   row.source = *source;
   return true;
 }
@@ -216,7 +216,7 @@ bool read_tick_state(JsonReader& in, LedgerRow& row) {
   std::string text;
   if (!in.string(text)) return false;
   const auto state = parse_tick_state(text);
-  if (!state) return in.fail_here("is no state of a tick");
+  if (!state) return in.fail_here("is not a state of a tick");
   row.state = *state;
   return true;
 }

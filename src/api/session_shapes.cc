@@ -28,7 +28,7 @@ bool read_key(JsonReader& in, AcceptRequest& r) {
   if (in.null()) return true;
   return in.string(r.session.key) &&
          (!r.session.key.empty() ||
-          in.fail_here("must not be empty; leave it out to be given one"));
+          in.fail_here("must not be empty; leave it out to accept any session"));
 }
 
 constexpr JsonField<AcceptRequest> kAccept[] = {
@@ -190,7 +190,7 @@ Result<AcceptRequest> decode_accept_request(std::string queue, std::string_view 
   if (!request.session.key.empty()) {
     MS_TRY(check_session_key("session", request.session.key));
     if (request.wait > Duration(0))
-      return invalid("wait", "wait: does not go with session, which is answered at once");
+      return invalid("wait", "wait: cannot be given with session, which is answered at once");
   }
   request.session.queue = std::move(queue);
   return request;

@@ -99,7 +99,7 @@ TEST_CASE("a bad job is refused with its field, its value and the rule") {
   };
   for (const Case& c : std::initializer_list<Case>{
            {"{}", "kind", "kind: must be given"},
-           {"", "", "the body is not JSON: it ends too early at byte 0"},
+           {"", "", "the body is not JSON: unexpected end at byte 0"},
            {R"({"jobs":[]})", "jobs", "jobs: must not be empty"},
            {R"({"jobs":[{"kind":"a"},{}]})", "jobs[1].kind", "kind: must be given"},
            {R"({"jobs":[{"kind":"a"},{"kind":"a","priority":12}]})", "jobs[1].priority",
@@ -132,7 +132,7 @@ TEST_CASE("a bad job is refused with its field, its value and the rule") {
             "headers: must be an object whose values are strings"},
            {R"({"kind":"a","tags":["x",7]})", "tags[1]", "tags[1]: must be a string, not a number"},
            {R"([{"kind":"a"}])", "", "the body: must be an object, not an array"},
-           {R"({"kind":"a"} ,)", "", "the body is not JSON: something after its end at byte 13"},
+           {R"({"kind":"a"} ,)", "", "the body is not JSON: extra text after the end at byte 13"},
        }) {
     CAPTURE(c.body);
     const Error error = shapes_refusal(decode_enqueue_request(c.body));

@@ -30,7 +30,7 @@ bool read_names(JsonReader& in, std::vector<std::string>& out, std::string_view 
   std::vector<std::string_view> sorted(out.begin(), out.end());
   std::sort(sorted.begin(), sorted.end());
   const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
-  return twice == sorted.end() || in.fail_here(fmt::format("\"{}\" is in it twice", *twice));
+  return twice == sorted.end() || in.fail_here(fmt::format("\"{}\": given twice", *twice));
 }
 
 // -- claim
@@ -81,10 +81,11 @@ bool check_named_claim(JsonReader& in, const ClaimRequest& r) {
   const auto refuse = [&](std::string_view field, std::string_view rule) {
     return in.fail(ErrorCode::invalid_argument, fmt::format("{}: {}", field, rule), in.path(field));
   };
-  if (!r.session.empty()) return refuse("session", "does not go with job");
-  if (!r.operation.kinds.empty()) return refuse("kinds", "does not go with job");
+  if (!r.session.empty()) return refuse("session", "cannot be given with job");
+  if (!r.operation.kinds.empty()) return refuse("kinds", "cannot be given with job");
   if (r.operation.max != 1) return refuse("max", "must be 1 with job");
-  return r.wait == Duration(0) || refuse("wait", "does not go with job, for which nothing waits");
+  return r.wait == Duration(0) ||
+         refuse("wait", "cannot be given with job, which is answered at once");
 }
 
 // Checks of a claim beyond its members.
@@ -95,8 +96,8 @@ bool check_claim(JsonReader& in, ClaimRequest& r) {
   const auto refuse = [&](std::string_view field, std::string_view rule) {
     return in.fail(ErrorCode::invalid_argument, fmt::format("{}: {}", field, rule), in.path(field));
   };
-  if (!claim.queues.empty()) return refuse("queues", "does not go with session");
-  if (!claim.kinds.empty()) return refuse("kinds", "does not go with session");
+  if (!claim.queues.empty()) return refuse("queues", "cannot be given with session");
+  if (!claim.kinds.empty()) return refuse("kinds", "cannot be given with session");
   if (claim.max != 1) return refuse("max", "must be 1 with session");
   claim.queues.push_back(std::move(r.session));
   return true;
@@ -315,7 +316,8 @@ bool read_next(JsonReader& in, WireOutcome& o) {
     if (!read_new_job(in, job)) return false;
     if (job.unique) {
       return in.fail(ErrorCode::invalid_argument,
-                     "unique: does not go with a job that a completion makes", in.path("unique"));
+                     "unique: cannot be given with a job that a completion makes",
+                     in.path("unique"));
     }
     bytes += job.args.size() + job.headers.size();
     if (bytes > kMaxNextBytes) {
@@ -383,7 +385,7 @@ bool check_outcome(JsonReader& in, const WireOutcome& o) {
   const auto allow = [&](bool given, bool allowed, std::string_view field) {
     return !given || allowed ||
            in.fail(ErrorCode::invalid_argument,
-                   fmt::format("{}: does not go with outcome \"{}\"", field, o.outcome),
+                   fmt::format("{}: cannot be given with outcome \"{}\"", field, o.outcome),
                    in.path(field));
   };
   return allow(o.result.has_value(), rule->result, "result") &&

@@ -62,9 +62,8 @@ constexpr JsonField<Trigger> kTrigger[] = {
      [](JsonReader& in, Trigger& t) { return in.null() || in.object(kEnded, t.ended.emplace()); }},
     {"schedule",
      [](JsonReader& in, Trigger&) {
-       return in.null() || in.fail_here(
-                               "what the clock fires are schedules: PUT "
-                               "/v1/schedules/{name} defines one");
+       return in.null() ||
+              in.fail_here("must not be given: create a schedule with PUT /v1/schedules/{name}");
      }},
     {"job", [](JsonReader& in, Trigger& t) { return read_kept_job(in, t.job); }},
 };

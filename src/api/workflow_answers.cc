@@ -52,7 +52,7 @@ bool read_workflow_state(JsonReader& in, WorkflowInfo& info) {
   std::string text;
   if (!in.string(text)) return false;
   const auto state = parse_workflow_state(text);
-  if (!state) return in.fail_here("is no state of a workflow");
+  if (!state) return in.fail_here("is not a state of a workflow");
   info.state = *state;
   return true;
 }
@@ -117,7 +117,7 @@ bool read_step_state(JsonReader& in, WorkflowStep& step) {
   std::string text;
   if (!in.string(text)) return false;
   const auto state = parse_step_state(text);
-  if (!state) return in.fail_here("is no state of a step");
+  if (!state) return in.fail_here("is not a state of a step");
   step.state = *state;
   return true;
 }

@@ -39,7 +39,7 @@ Error invalid(std::string field, std::string message) {
 void assertion_failed(const char* expression, const char* file, int line, const char* why) {
   std::fprintf(
       stderr,
-      "mainspring: broken promise at %s:%d: %s (%s). Stopping, so that nothing wrong is written.\n",
+      "mainspring: invariant violated at %s:%d: %s (%s). Stopping before wrong data is written.\n",
       file, line, expression, why);
   std::abort();
 }

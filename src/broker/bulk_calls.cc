@@ -73,7 +73,7 @@ Result<BulkInfo> get_bulk(const Store& store, JobId id) {
   if (job) return bulk_info_of(*job);
   Error error = job.error();
   if (error.code == ErrorCode::not_found)
-    error.message = fmt::format("bulk operation {}: there is none", id);
+    error.message = fmt::format("bulk operation {}: does not exist", id);
   return error;
 }
 

@@ -74,7 +74,7 @@ void Broker::register_gauges() {
 void Broker::register_worker_gauge() {
   registry_.gauges(
       "mainspring_workers",
-      "Workers that asked this server lately, by version and language; beyond 50 pairs as other.",
+      "Workers recently seen by this server, by version and language; after 50 pairs as other.",
       [this] {
         constexpr std::size_t kMaxPairs = 50;
         std::map<std::pair<std::string, std::string>, double> pairs;
@@ -131,17 +131,17 @@ void Broker::register_backlog_gauges() {
                        return static_cast<double>(queue.backlog->drain->count()) / 1e6;
                      });
                    });
-  registry_.gauges("mainspring_queue_limit_use_ratio",
-                   "Running jobs, or their slots, by the concurrency limit of a queue.", [largest] {
-                     return largest([](const QueueStats& queue) -> std::optional<double> {
-                       if (!queue.limits.concurrency) return std::nullopt;
-                       const auto running =
-                           queue.counts[static_cast<std::size_t>(JobState::running)];
-                       const auto taken = std::max(queue.slots_taken, running);
-                       return static_cast<double>(taken) /
-                              std::max(1.0, static_cast<double>(*queue.limits.concurrency));
-                     });
-                   });
+  registry_.gauges(
+      "mainspring_queue_limit_use_ratio",
+      "Ratio of running jobs, or of their slots, to the concurrency limit of a queue.", [largest] {
+        return largest([](const QueueStats& queue) -> std::optional<double> {
+          if (!queue.limits.concurrency) return std::nullopt;
+          const auto running = queue.counts[static_cast<std::size_t>(JobState::running)];
+          const auto taken = std::max(queue.slots_taken, running);
+          return static_cast<double>(taken) /
+                 std::max(1.0, static_cast<double>(*queue.limits.concurrency));
+        });
+      });
 }
 
 void Broker::drop_gauges() {

@@ -91,7 +91,7 @@ TEST_CASE("a key's share of the pace is its share of the running jobs") {
   Why why{Gate::key_concurrency, "full", {}};
   add_estimate(why, queue, 4, Pace::Seen{60, 30s}, kWall, {.running = 2, .opens_at = {}});
   CHECK(why.estimated_start == kWall + 10s);
-  CHECK(why.text.ends_with(" at its key's share in the pace of the last 30s"));
+  CHECK(why.text.ends_with(" at its key's share of the pace of the last 30s"));
 }
 
 TEST_CASE("at an open breaker the first job starts when it is half open, others at the pace") {

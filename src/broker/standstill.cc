@@ -1,4 +1,4 @@
-// Periods in which the server could not accept renewals: it stood still, or is about to restart.
+// Periods in which the server could not accept renewals: it was suspended, or is about to restart.
 //
 // A stopped process, a suspended machine, a disk that does not answer and an unreachable database
 // look the same here: the time between two steps that reached the store is longer than the commit
@@ -44,7 +44,7 @@ std::optional<Error> Broker::end_standstill(bool commits, Now now) {
   auto report = store_.apply({&extend, 1}, now);
   if (!report) return report.error();
   standstills_total_.add(1);
-  log_.warn("the server stood still, or did not reach its store: leases are extended",
+  log_.warn("the server was suspended or could not reach its store: leases are extended",
             {{"for", format_duration(gap)}});
   // The time of the extension itself is not another standstill.
   stepped_at_ = clock_.now().instant;

@@ -79,8 +79,8 @@ Why held_by_workers(const Job& job, const std::vector<WorkerInfo>& workers) {
   }
   if (std::any_of(theirs.begin(), theirs.end(), [](auto* worker) { return worker->parked; })) {
     return {Gate::claim,
-            fmt::format("a worker waits for jobs of queue {}: it is about to be claimed, or none "
-                        "of them takes jobs of kind {}",
+            fmt::format("workers wait for jobs of queue {}: the job is about to be claimed, or "
+                        "none of them takes jobs of kind {}",
                         job.queue, job.kind),
             {}};
   }
@@ -170,7 +170,7 @@ std::optional<Why> held_by_breaker(const Job& job, const BreakerInfo& breaker, W
                          "succeeded",
                          breaker.name, job.queue, breaker.probes,
                          breaker.probes == 1 ? "probe runs" : "probes run", breaker.room,
-                         breaker.room == 1 ? "one has" : "as many have"),
+                         breaker.room == 1 ? "one has" : "that many have"),
              {}};
 }
 
@@ -293,7 +293,7 @@ void add_estimate(Why& why, const QueueStats& queue, std::int64_t ahead,
     const bool opens = why.gate == Gate::breaker && why.until;
     why.estimated_start =
         after(opens ? ahead : ahead + 1, pace->in, ended, opens ? *why.until : now);
-    by = fmt::format(" at {} of the last {}", of_key ? "its key's share in the pace" : "the pace",
+    by = fmt::format(" at {} of the last {}", of_key ? "its key's share of the pace" : "the pace",
                      seconds_of(pace->in));
   }
   if (!why.estimated_start) return;

@@ -66,8 +66,9 @@ std::optional<Why> waits_for_heavy(const QueueStats& queue, WallTime now) {
   for (const auto& [kind, cost] : queue.limits.costs) {
     auto why = held(queue, cost, used_of(queue), now);
     if (!why) continue;
-    why->text =
-        fmt::format("a heavy job before it, as of kind {}, may wait for room; {}", kind, why->text);
+    why->text = fmt::format(
+        "a job before it that costs more slots, for example of kind {}, may be waiting; {}", kind,
+        why->text);
     why->until.reset();
     return why;
   }

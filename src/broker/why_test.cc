@@ -144,8 +144,8 @@ TEST_CASE("with costs, the job's cost and the used or free slots are shown") {
   REQUIRE(heavy);
   CHECK(heavy->gate == Gate::concurrency);
   CHECK(heavy->text ==
-        "a heavy job before it, as of kind render, may wait for room; it costs 4: 3 of the 6 slots "
-        "of queue photos are taken");
+        "a job before it that costs more slots, for example of kind render, may be waiting; it "
+        "costs 4: 3 of the 6 slots of queue photos are taken");
   job.kind = "light";
   CHECK(why().gate == Gate::claim);
   queue.slots_taken = 6;

@@ -38,7 +38,7 @@ Result<void> validate(const SignalWorkflow& request) {
 }
 
 Result<void> validate(const ForkWorkflow& request) {
-  if (request.step.empty()) return invalid("step", "step must be given: from where it is forked");
+  if (request.step.empty()) return invalid("step", "step must be given: the step to start from");
   if (request.step.size() > kMaxStepNameBytes)
     return invalid("step", fmt::format("step must have at most {} bytes", kMaxStepNameBytes));
   if (request.key.size() > kMaxKeyBytes || !is_utf8(request.key))
@@ -56,8 +56,7 @@ Result<void> validate(const RetryWorkflow& request) {
     return invalid("step", fmt::format("step must have at most {} bytes", kMaxStepNameBytes));
   if (request.result.empty()) return {};
   if (!request.by_hand || request.step.empty()) {
-    return invalid("result",
-                   "result is what a step that was done by hand answered: give step and by_hand");
+    return invalid("result", "result: needs step and by_hand");
   }
   MS_TRY(check_json("result", request.result));
   if (request.result.size() <= kMaxResultBytes) return {};

@@ -141,7 +141,7 @@ Result<void> verify_signature(const SigningKeys& keys, const SignedParts& parts,
   const bool signed_by_one = std::any_of(keys.begin(), keys.end(), [&](const Secret& key) {
     return has_signature(digest_of(key, parts), header);
   });
-  if (!signed_by_one) return wrong("no signature was made with this key of this request");
+  if (!signed_by_one) return wrong("no signature matches this key and request");
   const Duration apart = now - WallTime::from_us(seconds * 1'000'000);
   if (apart > kSignatureTolerance || apart < -kSignatureTolerance) {
     return wrong(fmt::format("the timestamp is more than {} away from now",

@@ -104,8 +104,8 @@ Result<std::string> follow(Client& client, const AuditState& state,
   }
   // The pages include records that were added meanwhile.
   if (mark.seq == state.head.seq && mark.hash != state.head.hash) {
-    return fmt::format("the head is said to be {}, and is {}", mark_text(state.head),
-                       mark_text(mark));
+    return fmt::format("the server reports head {}, but the records end with {}",
+                       mark_text(state.head), mark_text(mark));
   }
   if (!met) return fmt::format("record {} is missing: the chain ends before it", expected->seq);
   return std::string();
@@ -160,7 +160,7 @@ Result<int> run_audit_list(const Invocation& invocation, Io& io) {
   }
   if (!invocation.json && table.empty()) io.out("no records\n");
   if (!invocation.json && from && left == 0) {
-    io.err(fmt::format("These are the {} {}; --limit N or --all shows more.\n",
+    io.err(fmt::format("Showing the {} {}; use --limit N or --all for more.\n",
                        oldest_first ? "oldest" : "newest", limit.value_or(kDefaultRecords)));
   }
   return kExitOk;

@@ -50,9 +50,8 @@ Result<BulkOrder> order_of_bulk(const Invocation& invocation, const Io& io, Bulk
   }
   if (auto good = validate(order); !good) {
     if (good.error().field == "filter") {
-      return invalid("",
-                     "which jobs: give --queue, --kind, --tag, --state, --since, --until or "
-                     "--search");
+      return invalid(
+          "", "no filter: give --queue, --kind, --tag, --state, --since, --until or --search");
     }
     return with_search_flags(good.error());
   }

@@ -72,10 +72,10 @@ expect 64 'mainspring: --within 30d: must be …' ms breaker set b --within 30d
 expect 0 '1 available' ms enqueue mail welcome '{"to": "ann"}' --tag signup --header trace=abc --correlation-id c1
 expect 0 '2 scheduled' ms enqueue mail welcome --delay 1h --priority 2
 expect 0 '{"id":3,"state":"available"}' ms enqueue mail digest '[1,2]' --unique day --json
-expect 0 '3 available (was there already)' ms enqueue mail digest '[1,2]' --unique day
+expect 0 '3 available (already existed)' ms enqueue mail digest '[1,2]' --unique day
 expect 64 'mainspring: --unique-for 366d: must be 0s to 365d' ms enqueue mail digest --unique day --unique-for 366d
 expect 0 '4 available' ms enqueue mail digest --idempotency-key once
-expect 0 '4 available (was there already)' ms enqueue mail digest --idempotency-key once
+expect 0 '4 available (already existed)' ms enqueue mail digest --idempotency-key once
 expect 65 'mainspring: …idempotency…' ms enqueue mail digest '{"other":1}' --idempotency-key once
 expect 0 'ID  QUEUE  KIND     STATE      ATTEMPT  AGE  DETAIL
  4  mail   digest   available     0/20  …
@@ -86,7 +86,7 @@ expect 0 'ID  QUEUE  KIND     STATE      ATTEMPT  AGE  DETAIL
  1  mail   welcome  available     0/20  …' ms jobs list --tag signup
 expect 0 'ID  QUEUE  KIND    STATE      ATTEMPT  AGE  DETAIL
  4  mail   digest  available     0/20  …
-These are the newest 1; --limit N or --all shows more.' ms jobs list --limit 1
+Showing the newest 1; use --limit N or --all for more.' ms jobs list --limit 1
 expect 0 'id              1
 queue           mail
 kind            welcome
@@ -194,8 +194,8 @@ expect 64 'mainspring: --rate "fast": must be N/s, …' ms dead redrive --rate f
 expect 0 '1 job would be available again: 10' ms dead redrive --fingerprint "$fingerprint" --dry-run
 expect 0 '{"dry_run":true,"jobs":0,"first":[]}' ms dead redrive --queue mail --dry-run --json
 expect 0 '0 jobs available again' ms dead redrive --fingerprint 0123456789abcdef --rate 5/s
-expect 1 'step 1: 1 job redriven: 1 died again of the same
-mainspring: stopped: job 10 died again of '"$fingerprint"' (…broken…); 1 job available again, 0 left dead' \
+expect 1 'step 1: 1 job redriven: 1 died with the same error
+mainspring: stopped: job 10 died again with fingerprint '"$fingerprint"' (…broken…); 1 job available again, 0 left dead' \
   ms dead redrive --fingerprint "$fingerprint" --canary
 expect 1 '{"step":1,"redriven":1,"completed":0,"cancelled":0,"dead":1,"gone":0,"again":{"job":10,"fingerprint":"'"$fingerprint"'",…}}
 {"redriven":1,"left":0,"stopped":"died_again"}' ms dead redrive --queue calc --canary --json
@@ -209,7 +209,7 @@ expect 65 'mainspring: job 1 is completed, not dead; `mainspring jobs show 1` sh
 expect 0 '1 job available again' ms dead redrive --queue calc
 expect 0 '{"redriven":0}' ms dead redrive --json
 expect 64 'mainspring: --rate "fast": must be N/s, …' ms dead redrive --rate fast --background
-expect 64 'mainspring: --dry-run: not with --background…' ms dead redrive --dry-run --background
+expect 64 'mainspring: --dry-run: cannot be given together with --background…' ms dead redrive --dry-run --background
 expect 75 'job 11 is still scheduled after 10ms and continues: `mainspring jobs show 11`' ms enqueue calc sum --delay 1h --wait=10ms
 
 # -- schedules, timers, leases ----------------------------------------------------------------------
@@ -353,13 +353,13 @@ kill "$worker"
 wait "$worker"
 "$mainspring" work --queue flaky --exec "sh late.sh" >worker.log 2>&1 &
 worker=$!
-expect 1 'step 1: 1 job redriven: 1 failed again of the same
-mainspring: stopped: attempt 3 of 4 of job … failed again of … (broken); 1 job available again, 0 left dead' \
+expect 1 'step 1: 1 job redriven: 1 failed with the same error
+mainspring: stopped: attempt 3 of 4 of job … failed again with fingerprint … (broken); 1 job available again, 0 left dead' \
   ms dead redrive --queue flaky --canary
 kill "$worker"
 wait "$worker"
 expect 0 'job … redrives them
-how far it is: mainspring jobs show …' ms dead redrive --queue flaky --rate 5/m --background
+progress: mainspring jobs show …' ms dead redrive --queue flaky --rate 5/m --background
 await sh -c "'$mainspring' jobs list --queue mainspring.redrives --state completed | grep redrive"
 expect 0 '{"job":…,"duplicate":false}' ms dead redrive --queue flaky --background --json
 await sh -c "'$mainspring' jobs list --queue mainspring.redrives --state completed --json | grep -c redrive | grep 2"
@@ -377,7 +377,7 @@ expect 64 'mainspring: nothing to change: …' ms jobs edit "$order"
 expect 64 'mainspring: --priority "10": must be a number from 0 to 9' ms jobs edit "$order" --priority 10
 expect 65 "mainspring: job $order is scheduled: only a job that has ended can be deleted; …" ms jobs delete "$order"
 expect 0 '{"id":…,"state":"available","cloned_from":'"$order"'}' ms jobs clone "$order" --args '{"order":4713}' --json
-expect 64 'mainspring: which jobs: give --queue, …' ms bulk cancel
+expect 64 'mainspring: no filter: give --queue, …' ms bulk cancel
 expect 0 '2 jobs would be changed: …, '"$order" ms bulk cancel --search 'queue:shop kind:order' --dry-run
 expect 0 'bulk operation … started
 progress: mainspring bulk show …' ms bulk cancel --queue shop --reason 'wrong shop'

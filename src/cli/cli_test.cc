@@ -309,7 +309,7 @@ TEST_CASE("a bad command line names what is wrong and exits with 64") {
       {{"enqueue", "q", "k", "--callback", "https://a.b/", "--callback-on", "end"},
        "--callback-on \"end\": must be completed, cancelled, dead, message or progress, or "
        "several"},
-      {{"enqueue", "q", "k", "--reply-progress"}, "--reply-progress: goes with --reply-to QUEUE"},
+      {{"enqueue", "q", "k", "--reply-progress"}, "--reply-progress: needs --reply-to QUEUE"},
       {{"enqueue", "q", "k", "--header", "a"}, "--header \"a\": must be NAME=VALUE"},
       {{"enqueue", "q!", "k"}, "queue \"q!\": must be 1 to 128"},
       {{"enqueue", "q", "k", "--wait=soon"}, "--wait \"soon\": must be a time"},
@@ -319,7 +319,7 @@ TEST_CASE("a bad command line names what is wrong and exits with 64") {
       {{"work", "--queue", "q", "--exec", "cat 'x"}, "--exec \"cat 'x\": "},
       {{"work", "--queue", "q", "--exec", "cat", "--once", "--drain"}, "--once and --drain"},
       {{"work", "--queue", "q", "--exec", "no-such-program x"},
-       "--exec \"no-such-program x\": there is no program no-such-program that can be run"},
+       "--exec \"no-such-program x\": no executable program no-such-program"},
       {{"queues", "set", "q"}, "nothing to set"},
       {{"completion", "tcsh"}, "SHELL \"tcsh\": must be bash, zsh or fish"},
       {{"bench", "--only", "luck"}, "--only \"luck\": must be one of those that --list shows"},
@@ -651,7 +651,7 @@ TEST_CASE("invalid options of lease run, --slot and --timer are refused before t
   for (const char* flag : {"--name", "--estimate", "--tolerance", "--idle"}) {
     says({"work", flag, "5"}, fmt::format("{}: can be given with --slot only", flag));
   }
-  says({"work", "--slot", "60s", "--idle", "5s"}, "--idle: can be given with --poll only");
+  says({"work", "--slot", "60s", "--idle", "5s"}, "--idle: needs --poll");
   says({"work", "--slot", "10ms"}, "--slot 10ms: must be 1s to 24h");
   says({"work", "--slot", "60s", "--name", "a b"}, "--name \"a b\"");
   says({"work", "--slot", "60s", "--tolerance", "x"}, "--tolerance \"x\": must be a number");

@@ -15,20 +15,17 @@ Command serve_command() {
       .description =
           "Run the server: HTTP over the embedded store in a data directory, which is created if "
           "needed. Print the address when it is ready. SIGTERM and Ctrl-C stop it cleanly; a "
-          "second signal stops it at once. Acknowledged jobs are on disk in both cases.\n"
-          "\n"
-          "With --jobs it also runs job folders: scripts and programs that run always, on demand, "
-          "on a schedule, or for the jobs of a queue. See `mainspring jobs-host`.\n"
-          "\n"
-          "On a loopback address or a unix socket it needs nothing more. What other machines reach "
-          "must have TLS (--tls-cert, --tls-key; see `mainspring tls`) and a token; a server that "
-          "lacks one does not start. New certificates are loaded when their files change, or on "
-          "SIGHUP; connections stay.\n"
-          "\n"
-          "With --test it serves tests: on a free port, with a temporary store that is not synced, "
-          "and with routes below /v1/test that move the clock and make faults. It prints one line "
-          "of JSON with url, token and seed. It ends, and removes the store, on a signal, when "
-          "standard input is a pipe that closes, and when the process that started it ends.",
+          "second signal stops it at once. Acknowledged jobs are on disk in both cases.\n\nWith "
+          "--jobs it also runs job folders: scripts and programs that run continuously, on demand, "
+          "on a schedule, or for the jobs of a queue. See `mainspring jobs-host`.\n\nA loopback "
+          "address or a unix socket needs no TLS and no token. An address that other machines can "
+          "reach requires TLS (--tls-cert, --tls-key; see `mainspring tls`) and a token; without "
+          "them the server does not start. New certificates are loaded when their files change, or "
+          "on SIGHUP; connections stay open.\n\nWith --test it is a server for tests: on a free "
+          "port, with a temporary store that is not synced, and with routes below /v1/test that "
+          "move the clock and inject faults. It prints one line of JSON with url, token and seed. "
+          "It stops and removes the store on a signal, when standard input is a pipe that closes, "
+          "or when its parent process ends.",
       .flags = {{.name = "hints", .value = "", .help = "print three commands to try next"},
                 {.name = "test",
                  .value = "",
@@ -53,7 +50,7 @@ Command serve_command() {
 
 std::vector<Flag> enqueue_flags() {
   std::vector<Flag> flags = {
-      {.name = "delay", .value = "TIME", .help = "earliest start, measured from now"},
+      {.name = "delay", .value = "TIME", .help = "delay before the earliest start"},
       {.name = "run-at", .value = "INSTANT", .help = "earliest start: 2026-01-31T09:00:00Z"},
       {.name = "unique", .value = "KEY", .help = "unique key: one live job per queue and key"},
       {.name = "unique-for",
@@ -91,7 +88,7 @@ std::vector<Flag> enqueue_flags() {
 Command enqueue_command() {
   return {
       .name = "enqueue",
-      .summary = "put jobs into a queue",
+      .summary = "enqueue jobs",
       .description =
           "Put a job, or the jobs of a file, into a queue, and print their ids. They are on disk "
           "when the command returns. ARGS is JSON; @FILE reads a file, - standard input; the "
@@ -107,12 +104,12 @@ Command enqueue_command() {
                    {"mainspring enqueue mail welcome @user.json --delay 10m --tag signup", ""},
                    {"mainspring enqueue photos thumbnail --many photos.jsonl", ""},
                    {"mainspring enqueue reports monthly --wait=10m > report.json",
-                    "run it like a program"}},
+                    "wait for the result, as for a program"}},
       .exits = {{0, "enqueued; with --wait: completed"},
                 {1, "with --wait: dead"},
                 {2, "with --wait: cancelled"},
                 {64, "a flag or a field breaks a rule; nothing was enqueued"},
-                {65, "the idempotency key was used with other jobs, or too large"},
+                {65, "the idempotency key was used with other jobs, or the request is too large"},
                 {69, "the server is not reachable"},
                 {75, "refused for now, try again; with --wait: not ended in time"}},
       .run = run_enqueue};

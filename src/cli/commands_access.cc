@@ -11,8 +11,8 @@ constexpr unsigned kTokens = kClient | kStoreScope;
 
 std::string scopes_text() {
   std::string text =
-      "A token allows what its scopes say, nothing else. A scope is VERB or VERB=PATTERN; the "
-      "pattern is a queue's name, or a prefix and *. Verbs:\n";
+      "A token allows only what its scopes name. A scope is VERB or VERB=PATTERN; the pattern is a "
+      "queue's name, or a prefix and *. Verbs:\n";
   for (int i = 0; i < kVerbs; ++i) {
     const auto verb = static_cast<Verb>(i);
     text += std::string("\n  ").append(to_string(verb));
@@ -50,7 +50,7 @@ Command token_command() {
            .scopes = kTokens,
            .examples =
                {{"mainspring token create admin --scope admin --data data",
-                 "the first one, before the server starts"},
+                 "the first token, before the server starts"},
                 {"mainspring token create web --scope enqueue=mails --scope result=mails", ""},
                 {"mainspring token create photo-worker --scope 'work=photo*' --expires 90d", ""}},
            .exits = {{65, "a token with that name exists"},
@@ -82,7 +82,7 @@ Command audit_command() {
           "by hashes. Needs the scope admin.",
       .children = {
           {.name = "list",
-           .summary = "list records, newest first",
+           .summary = "list audit records, newest first",
            .description = "List audit records.",
            .flags = {{.name = "who", .value = "NAME", .help = "only this token; local = no token"},
                      {.name = "action",
@@ -95,7 +95,7 @@ Command audit_command() {
                               "queue/photos"},
                      {.name = "since",
                       .value = "TIME",
-                      .help = "from then on: 2h, 2026-01-31T09:00 or an instant [all]"},
+                      .help = "since this time: 2h, 2026-01-31T09:00 or an instant [all]"},
                      {.name = "limit", .value = "N", .help = "maximum [50]"},
                      {.name = "all", .value = "", .help = "all of them"},
                      {.name = "oldest-first", .value = "", .help = "oldest first"}},
@@ -106,11 +106,10 @@ Command audit_command() {
                          "one record per line"}},
            .run = run_audit_list},
           {.name = "verify",
-           .summary = "verify the chain of hashes",
-           .description =
-               "Read all records and recompute their hashes. Someone who can write to the store "
-               "could replace the whole chain: store a head elsewhere and check with --expect that "
-               "the chain still contains it.",
+           .summary = "verify the hash chain",
+           .description = "Read all records and recompute their hashes. An attacker who can write "
+                          "to the store could replace the whole chain: keep a head elsewhere, and "
+                          "check with --expect that the chain still contains it.",
            .flags = {{.name = "expect",
                       .value = "SEQ:HASH",
                       .help = "an earlier head that must be in the chain"}},
@@ -137,12 +136,11 @@ Command callbacks_command() {
       .children = {
           {.name = "key",
            .summary = "print the key for receivers",
-           .description =
-               "Print the store's signing key, whsec_ and base64; create it if needed. It is read "
-               "beside the store, also while the server runs.",
+           .description = "Print the store's signing key, whsec_ and base64; create it if needed. "
+                          "The server may be running.",
            .scopes = kStoreScope | kEverywhere,
            .examples = {{"mainspring callbacks key --data data", ""}},
-           .exits = {{66, "no store there"}},
+           .exits = {{66, "no store in that directory"}},
            .run = run_callbacks_key},
           {.name = "verify",
            .summary = "verify the signature of a request",
@@ -157,7 +155,7 @@ Command callbacks_command() {
            .examples = {{"mainspring callbacks verify --id msg_64a_7 --timestamp 1767225600 "
                          "--signature v1,… < body",
                          ""}},
-           .exits = {{0, "verified"}, {1, "it is not"}},
+           .exits = {{0, "verified"}, {1, "not verified"}},
            .run = run_callbacks_verify}}};
 }
 

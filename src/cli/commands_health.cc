@@ -7,13 +7,12 @@ namespace mainspring::cli {
 std::vector<Command> health_commands() {
   return {
       {.name = "top",
-       .summary = "watch queues as they work",
-       .description =
-           "Show rates, lag and running jobs of each queue and refreshes them until "
-           "Ctrl-C. The queue whose oldest job waits longest comes first. Without a terminal "
-           "it prints two looks.",
-       .flags = {{.name = "every", .value = "TIME", .help = "between two looks [2s]"},
-                 {.name = "count", .value = "N", .help = "stop after this many looks"}},
+       .summary = "show live rates of each queue",
+       .description = "Show rates, lag and running jobs of each queue, and refresh them until "
+                      "Ctrl-C. The queue whose oldest job waits longest comes first. Without a "
+                      "terminal, print two samples.",
+       .flags = {{.name = "every", .value = "TIME", .help = "interval between samples [2s]"},
+                 {.name = "count", .value = "N", .help = "stop after N samples"}},
        .scopes = kClientScope | kEverywhere,
        .examples = {{"mainspring top", ""}, {"mainspring top --every 10s --json", ""}},
        .run = run_top},
@@ -21,13 +20,13 @@ std::vector<Command> health_commands() {
        .summary = "check the server's health",
        .description = "Print one line: the state of the server, and each part that is not ok. "
                       "Use it as the health check of a container.",
-       .flags = {{.name = "ready", .value = "", .help = "only: does it take requests?"},
-                 {.name = "live", .value = "", .help = "only: do its loops turn?"},
-                 {.name = "timeout", .value = "TIME", .help = "how long to wait [5s]"}},
+       .flags = {{.name = "ready", .value = "", .help = "check only whether it accepts requests"},
+                 {.name = "live", .value = "", .help = "check only whether its threads respond"},
+                 {.name = "timeout", .value = "TIME", .help = "time limit [5s]"}},
        .scopes = kClientScope | kEverywhere,
        .examples = {{"mainspring health", ""},
                     {"mainspring health --ready", "as HEALTHCHECK of a container"}},
-       .exits = {{0, "ok, or a minor part warns"}, {1, "it fails, or gives no answer"}},
+       .exits = {{0, "ok, or a minor part warns"}, {1, "it fails or does not answer"}},
        .run = run_health},
       {.name = "doctor",
        .summary = "check the machine and the settings",
@@ -41,20 +40,20 @@ std::vector<Command> health_commands() {
        .exits = {{0, "nothing fails"}, {1, "something fails"}},
        .run = run_doctor},
       {.name = "support-bundle",
-       .summary = "collect what a report of a problem needs",
+       .summary = "collect diagnostics for a problem report",
        .description =
-           "Write a tar.gz with versions, settings, what the doctor found, facts about the "
-           "system and the store, and health, queues, workers and metrics of the server. It has "
-           "no args, results or errors of jobs, no tokens, keys or passwords.",
+           "Write a tar.gz with versions, settings, the findings of `mainspring doctor`, facts "
+           "about the system and the store, and health, queues, workers and metrics of the server. "
+           "It contains no args, results or errors of jobs, and no tokens, keys or passwords.",
        .flags = {{.name = "output",
                   .value = "FILE",
-                  .help = "where [mainspring-support-….tar.gz]"}},
+                  .help = "output file [mainspring-support-….tar.gz]"}},
        .scopes = kClientScope | kServeScope | kStoreScope | kHostScope | kEverywhere,
        .examples = {{"mainspring support-bundle --output bundle.tar.gz", ""}},
-       .exits = {{74, "the file is there already, or cannot be written"}},
+       .exits = {{74, "the file exists, or cannot be written"}},
        .run = run_support_bundle},
       {.name = "complete",
-       .summary = "names for the completion of shells",
+       .summary = "print names for shell completion",
        .description = "Print the names of queues or schedules, one per line.",
        .arguments = {{"WHAT", "queues or schedules", Argument::Count::one}},
        .scopes = kClientScope | kEverywhere,

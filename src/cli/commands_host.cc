@@ -132,7 +132,7 @@ std::vector<Command> doing() {
 Command jobs_host_command() {
   Command command{
       .name = "jobs-host",
-      .summary = "job folders: list, run, stop, deploy",
+      .summary = "manage job folders",
       .description = "Show and change the job folders of a server that runs with --jobs."};
   for (auto part : {looking(), doing()}) {
     command.children.insert(command.children.end(), part.begin(), part.end());

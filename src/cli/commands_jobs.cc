@@ -11,9 +11,9 @@ const Argument kJobIds = {"ID", "jobs' numbers", Argument::Count::many};
 const Argument kBulkId = {"ID", "the number of a bulk operation", Argument::Count::one};
 
 const Flag kArgsFlag = {
-    .name = "args", .value = "JSON", .help = "other args: JSON, @FILE or - (standard input)"};
+    .name = "args", .value = "JSON", .help = "new args: JSON, @FILE or - (standard input)"};
 const Flag kPriorityFlag = {.name = "priority", .value = "N", .help = "0 (first) to 9"};
-const Flag kRunAtFlag = {.name = "run-at", .value = "TIME", .help = "not before this instant"};
+const Flag kRunAtFlag = {.name = "run-at", .value = "TIME", .help = "earliest start"};
 
 std::vector<Flag> jobs_list_flags() {
   std::vector<Flag> flags = search_flags();
@@ -27,20 +27,17 @@ Command edit_command() {
           .summary = "change jobs that are not running",
           .description =
               "Change args, priority, run_at or tags of jobs that are not running and have not "
-              "ended. Other args drop the checkpoint and the saved step results.",
+              "ended. New args drop the checkpoint and the saved step results.",
           .arguments = {kJobIds},
           .flags = {kArgsFlag,
                     kPriorityFlag,
                     kRunAtFlag,
-                    {.name = "tag",
-                     .value = "TAG",
-                     .help = "these tags instead of the old ones",
-                     .repeated = true},
-                    {.name = "no-tags", .value = "", .help = "no tags"}},
+                    {.name = "tag", .value = "TAG", .help = "replace the tags", .repeated = true},
+                    {.name = "no-tags", .value = "", .help = "remove all tags"}},
           .scopes = kClient,
           .examples = {{"mainspring jobs edit 42 --priority 0", ""},
                        {"mainspring jobs edit 42 --args '{\"order\":4712}'", ""}},
-          .exits = {{65, "a job runs, has ended, or a rule forbids the change"},
+          .exits = {{65, "a job is running or has ended, or a rule forbids the change"},
                     {66, "there is no such job"}},
           .run = run_jobs_edit};
 }
@@ -61,13 +58,13 @@ Command clone_command() {
   return {.name = "clone",
           .summary = "run jobs again as new jobs",
           .description =
-              "Enqueue a new job like each given one, without its unique key and expiry, and "
-              "prints its id. The header cloned_from names the old job.",
+              "Enqueue a copy of each job, without its unique key and expiry, and print the new "
+              "id. The header cloned_from has the id of the original.",
           .arguments = {kJobIds},
           .flags = {kArgsFlag,
                     kPriorityFlag,
                     kRunAtFlag,
-                    {.name = "queue", .value = "QUEUE", .help = "into another queue"}},
+                    {.name = "queue", .value = "QUEUE", .help = "another queue"}},
           .scopes = kClient,
           .examples = {{"mainspring jobs clone 42", ""},
                        {"mainspring jobs clone 42 --args '{\"order\":4712}'", ""}},
@@ -78,20 +75,28 @@ Command clone_command() {
 std::vector<Flag> bulk_flags(const Flag* own) {
   std::vector<Flag> flags = search_flags();
   if (own != nullptr) flags.push_back(*own);
-  flags.push_back({.name = "dry-run", .value = "", .help = "print how many, and change nothing"});
-  flags.push_back({.name = "rate", .value = "N/s", .help = "at most this fast; N/m and N/h too"});
+  flags.push_back(
+      {.name = "dry-run", .value = "", .help = "print the number of jobs; change nothing"});
+  flags.push_back({.name = "rate", .value = "N/s", .help = "maximum speed; also N/m and N/h"});
   flags.push_back({.name = "canary",
                    .value = "N",
                    .help = "wait after N changes until `mainspring bulk continue`"});
   return flags;
 }
 
-Command bulk_action(std::string name, std::string summary, const Flag* own, std::string example,
-                    Run run) {
-  Command command{.name = std::move(name), .summary = std::move(summary)};
+// The summary as a sentence.
+std::string sentence(std::string summary) {
+  summary[0] = static_cast<char>(summary[0] - 'a' + 'A');
+  return summary + ".";
+}
+
+Command bulk_action(std::string name, const std::string& summary, const Flag* own,
+                    std::string example, Run run) {
+  Command command{.name = std::move(name), .summary = summary};
   command.description =
-      "The server does it in the background: it counts the jobs that match, then changes them. It "
-      "survives restarts. Jobs that change meanwhile and do not match any more are skipped.";
+      sentence(summary) +
+      " The server works in the background and continues after a restart. Jobs that no longer "
+      "match when it reaches them are skipped.";
   command.flags = bulk_flags(own);
   command.scopes = kClient;
   command.examples = {{std::move(example), ""}};
@@ -99,10 +104,9 @@ Command bulk_action(std::string name, std::string summary, const Flag* own, std:
   return command;
 }
 
-Command bulk_on_one(std::string name, std::string summary, Run run) {
+Command bulk_on_one(std::string name, const std::string& summary, Run run) {
   Command command{.name = std::move(name), .summary = summary};
-  command.description = summary + ".";
-  command.description[0] = static_cast<char>(command.description[0] - 'a' + 'A');
+  command.description = sentence(summary);
   command.arguments = {kBulkId};
   command.scopes = kClient;
   command.examples = {{"mainspring bulk " + command.name + " 42", ""}};
@@ -115,10 +119,10 @@ Command bulk_on_one(std::string name, std::string summary, Run run) {
 
 Command why_command() {
   return {.name = "why",
-          .summary = "why a job does not run",
+          .summary = "explain why a job does not run",
           .description =
-              "Name the gate that holds a job back: its time, a pause or a limit of its queue, "
-              "an earlier run of its schedule, workers that are missing or busy.",
+              "Explain what keeps a job from running: its start time, a pause or a limit of its "
+              "queue, an earlier run of its schedule, or missing or busy workers.",
           .arguments = {kJobIds},
           .scopes = kClient,
           .examples = {{"mainspring why 42", ""}},
@@ -133,7 +137,7 @@ Command jobs_command() {
       .description = "Show and change jobs.",
       .children = {
           {.name = "list",
-           .summary = "jobs, newest first",
+           .summary = "list jobs, newest first",
            .description = "List jobs, newest first. All flags must match.",
            .flags = jobs_list_flags(),
            .scopes = kClient,
@@ -143,7 +147,7 @@ Command jobs_command() {
                          "with --json: one job per line"}},
            .run = run_jobs_list},
           {.name = "show",
-           .summary = "everything about a job",
+           .summary = "show everything about a job",
            .description = "Show a job with its result, checkpoint and the error of each attempt.",
            .arguments = {kJobId},
            .scopes = kClient,
@@ -164,7 +168,7 @@ Command jobs_command() {
           {.name = "retry",
            .summary = "run jobs again, now",
            .description = "Make dead, cancelled, retryable and scheduled jobs available now. Dead "
-                          "and cancelled ones get their attempts again.",
+                          "and cancelled jobs get their full number of attempts again.",
            .arguments = {kJobIds},
            .scopes = kClient,
            .examples = {{"mainspring jobs retry 42", ""}},
@@ -179,8 +183,8 @@ Command bulk_command() {
   static const Flag kReason = {.name = "reason", .value = "TEXT", .help = "kept with the jobs"};
   Command command{.name = "bulk", .summary = "change all jobs that match a search"};
   command.description =
-      "Cancel, retries, deletes or reprioritises all jobs that match, in the background, and "
-      "shows how far it is. Start with --dry-run.";
+      "Cancel, retry, delete or reprioritise all jobs that match. The server does this in the "
+      "background and reports progress. Start with --dry-run.";
   command.children = {
       bulk_action("cancel", "cancel all jobs that match", &kReason,
                   "mainspring bulk cancel --search 'tag:import wait>1h' --dry-run",
@@ -197,13 +201,14 @@ Command bulk_command() {
                   "mainspring bulk reprioritise --queue mail --tag vip --priority 0",
                   run_bulk_reprioritise),
       {.name = "list",
-       .summary = "bulk operations, newest first",
+       .summary = "list bulk operations, newest first",
        .description = "List bulk operations with their progress, newest first, at most 100.",
        .scopes = kClient,
        .examples = {{"mainspring bulk list", ""}},
        .run = run_bulk_list},
       bulk_on_one("show", "show a bulk operation with its progress", run_bulk_show),
-      bulk_on_one("stop", "stop a bulk operation; what is changed stays changed", run_bulk_stop),
+      bulk_on_one("stop", "stop a bulk operation; jobs that it changed stay changed",
+                  run_bulk_stop),
       bulk_on_one("continue", "continue a bulk operation that waits after its canary",
                   run_bulk_continue)};
   return command;

@@ -10,7 +10,7 @@ using Count = Argument::Count;
 Command history_command() {
   return {
       .name = "history",
-      .summary = "counts and times of jobs per minute, hour or day",
+      .summary = "show counts and times of jobs per period",
       .description =
           "Show how many jobs were enqueued (NEW), completed (DONE), dead or cancelled, how many "
           "attempts failed, and the 50th and 95th percentile of wait and run time, one row per "
@@ -19,7 +19,7 @@ Command history_command() {
                 {.name = "kind", .value = "KIND", .help = "only of this kind"},
                 {.name = "since",
                  .value = "TIME",
-                 .help = "from then on: 2h, 2026-01-31T09:00 or an instant [24h]"},
+                 .help = "since this time: 2h, 2026-01-31T09:00 or an instant [24h]"},
                 {.name = "step",
                  .value = "TIME",
                  .help = "a row's length: whole minutes below 1h, else whole hours [1h]"}},
@@ -49,43 +49,42 @@ Command marks_command() {
       .name = "marks",
       .summary = "list and remove marks",
       .description = "List and remove marks on charts.",
-      .children = {
-          {.name = "list",
-           .summary = "list marks, latest first",
-           .description = "List marks, latest first: who made them, and at which time they are.",
-           .flags = {{.name = "since",
-                      .value = "TIME",
-                      .help = "from then on: 2h, 2026-01-31T09:00 or an instant [all]"},
-                     {.name = "limit", .value = "N", .help = "up to N marks [100]"}},
-           .scopes = kClient,
-           .examples = {{"mainspring marks list --since 7d", ""}},
-           .run = run_marks_list},
-          {.name = "remove",
-           .summary = "remove marks",
-           .description = "Remove marks by their numbers.",
-           .arguments = {{"MARK", "numbers of marks", Count::many}},
-           .scopes = kClient,
-           .examples = {{"mainspring marks remove 7", ""}},
-           .exits = {{66, "there is no such mark"}},
-           .run = run_marks_remove}}};
+      .children = {{.name = "list",
+                    .summary = "list marks, latest first",
+                    .description = "List marks, latest first, with their author and time.",
+                    .flags = {{.name = "since",
+                               .value = "TIME",
+                               .help = "since this time: 2h, 2026-01-31T09:00 or an instant [all]"},
+                              {.name = "limit", .value = "N", .help = "up to N marks [100]"}},
+                    .scopes = kClient,
+                    .examples = {{"mainspring marks list --since 7d", ""}},
+                    .run = run_marks_list},
+                   {.name = "remove",
+                    .summary = "remove marks",
+                    .description = "Remove marks by their numbers.",
+                    .arguments = {{"MARK", "numbers of marks", Count::many}},
+                    .scopes = kClient,
+                    .examples = {{"mainspring marks remove 7", ""}},
+                    .exits = {{66, "there is no such mark"}},
+                    .run = run_marks_remove}}};
 }
 
 Command views_command() {
   const Argument name = {"NAME", "the view's name", Count::one};
   return {
       .name = "views",
-      .summary = "saved views of the dashboard",
+      .summary = "list, save and remove saved views",
       .description = "List, save and remove the dashboard views that all users share.",
       .children = {
           {.name = "list",
            .summary = "list saved views",
-           .description = "List saved views by name: a page of the dashboard, and its query.",
+           .description = "List saved views by name, with their page and query.",
            .scopes = kClient,
            .examples = {{"mainspring views list", ""}},
            .run = run_views_list},
           {.name = "save",
            .summary = "save a view",
-           .description = "Save a view, or replace the one of this name. Needs the scope admin.",
+           .description = "Save a view, or replace the view of that name. Needs the scope admin.",
            .arguments = {name, {"PAGE", "path below /ui/", Count::one}},
            .flags = {{.name = "query", .value = "QUERY", .help = "query of the URL [none]"}},
            .scopes = kClient,

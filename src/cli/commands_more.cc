@@ -95,11 +95,11 @@ Command queue_limit_command(const Argument& name) {
 
 Command pause_queue_command(const Argument& names) {
   return {.name = "pause",
-          .summary = "give no more jobs of queues",
+          .summary = "stop claims from queues",
           .description =
-              "Pause queues: nothing of them is claimed until they are resumed, also "
-              "after a restart. Running jobs continue; enqueueing too. With --for or "
-              "--until the queues resume by themselves.",
+              "Pause queues: no job of them is claimed until you resume them, also after a "
+              "restart. Running jobs and enqueues continue. With --for or --until the queues "
+              "resume by themselves.",
           .arguments = {names},
           .flags = {kCreateQueue,
                     {.name = "reason", .value = "TEXT", .help = "shown while they are paused"},
@@ -119,57 +119,56 @@ Command queues_command() {
       .name = "queues",
       .summary = "list, pause, set and remove queues",
       .description = "Show and change queues.",
-      .children = {
-          {.name = "list",
-           .summary = "all queues with their counts",
-           .description = "List all queues with the number of jobs in each state.",
-           .scopes = kClient,
-           .examples = {{"mainspring queues list", ""}},
-           .run = run_queues_list},
-          {.name = "show",
-           .summary = "everything about a queue",
-           .description = "Show a queue's counters and settings.",
-           .arguments = {name},
-           .scopes = kClient,
-           .examples = {{"mainspring queues show photos", ""}},
-           .exits = {{66, "there is no such queue"}},
-           .run = run_queues_show},
-          pause_queue_command(names),
-          {.name = "resume",
-           .summary = "undo pause",
-           .description = "Resume paused queues.",
-           .arguments = {names},
-           .flags = {kCreateQueue},
-           .scopes = kClient,
-           .examples = {{"mainspring queues resume photos", ""}},
-           .exits = {{66, "there is no such queue"}},
-           .run = run_queues_resume},
-          {.name = "set",
-           .summary = "set a queue's retention",
-           .description = "Set how long the ended jobs of a queue stay readable, for jobs that end "
-                          "later. `default` goes back to the server's setting.",
-           .arguments = {name},
-           .flags = {kCreateQueue,
-                     {.name = "retention-completed",
-                      .value = "TIME",
-                      .help = "completed and cancelled jobs"},
-                     {.name = "retention-dead", .value = "TIME", .help = "dead jobs"}},
-           .scopes = kClient,
-           .examples = {{"mainspring queues set photos --retention-completed 1h", ""},
-                        {"mainspring queues set photos --retention-dead default", ""}},
-           .exits = {{66, "there is no such queue"}},
-           .run = run_queues_set},
-          {.name = "remove",
-           .summary = "remove empty queues",
-           .description =
-               "Remove queues that have no jobs, with their settings. Finished jobs "
-               "count as long as they are kept. A later enqueue creates the queue again.",
-           .arguments = {names},
-           .scopes = kClient,
-           .examples = {{"mainspring queues remove photos", ""}},
-           .exits = {{66, "there is no such queue"}},
-           .run = run_queues_remove},
-          queue_limit_command(name)}};
+      .children = {{.name = "list",
+                    .summary = "list queues with their counts",
+                    .description = "List all queues with the number of jobs in each state.",
+                    .scopes = kClient,
+                    .examples = {{"mainspring queues list", ""}},
+                    .run = run_queues_list},
+                   {.name = "show",
+                    .summary = "show a queue's counters and settings",
+                    .description = "Show a queue's counters and settings.",
+                    .arguments = {name},
+                    .scopes = kClient,
+                    .examples = {{"mainspring queues show photos", ""}},
+                    .exits = {{66, "there is no such queue"}},
+                    .run = run_queues_show},
+                   pause_queue_command(names),
+                   {.name = "resume",
+                    .summary = "resume paused queues",
+                    .description = "Resume paused queues.",
+                    .arguments = {names},
+                    .flags = {kCreateQueue},
+                    .scopes = kClient,
+                    .examples = {{"mainspring queues resume photos", ""}},
+                    .exits = {{66, "there is no such queue"}},
+                    .run = run_queues_resume},
+                   {.name = "set",
+                    .summary = "set a queue's retention",
+                    .description = "Set how long the ended jobs of a queue stay readable, for jobs "
+                                   "that end later. `default` restores the server's setting.",
+                    .arguments = {name},
+                    .flags = {kCreateQueue,
+                              {.name = "retention-completed",
+                               .value = "TIME",
+                               .help = "completed and cancelled jobs"},
+                              {.name = "retention-dead", .value = "TIME", .help = "dead jobs"}},
+                    .scopes = kClient,
+                    .examples = {{"mainspring queues set photos --retention-completed 1h", ""},
+                                 {"mainspring queues set photos --retention-dead default", ""}},
+                    .exits = {{66, "there is no such queue"}},
+                    .run = run_queues_set},
+                   {.name = "remove",
+                    .summary = "remove empty queues",
+                    .description =
+                        "Remove queues that have no jobs, with their settings. Finished jobs "
+                        "count as long as they are kept. A later enqueue creates the queue again.",
+                    .arguments = {names},
+                    .scopes = kClient,
+                    .examples = {{"mainspring queues remove photos", ""}},
+                    .exits = {{66, "there is no such queue"}},
+                    .run = run_queues_remove},
+                   queue_limit_command(name)}};
 }
 
 Command dead_command() {
@@ -179,14 +178,12 @@ Command dead_command() {
   redrive.push_back({.name = "rate", .value = "N/s", .help = "maximum speed; also N/m and N/h"});
   redrive.push_back({.name = "canary",
                      .value = "",
-                     .help = "1 job, then 10, then the rest, each after the previous ones have "
-                             "ended; stop if one fails the same way"});
-  redrive.push_back(
-      {.name = "background", .value = "", .help = "let the server do it in a job; print its id"});
-  redrive.push_back({.name = "dry-run",
+                     .help = "redrive 1 job, then 10, then the rest; wait for each group to end; "
+                             "stop if a job fails with the same error"});
+  redrive.push_back({.name = "background",
                      .value = "",
-                     .help = "print what would be done, change "
-                             "nothing"});
+                     .help = "let the server redrive them in a job; print its id"});
+  redrive.push_back({.name = "dry-run", .value = "", .help = "print the jobs; change nothing"});
   return {.name = "dead",
           .summary = "the dead letter: list, show, retry, redrive",
           .description = "Show dead jobs, which failed for good, and retry them.",
@@ -309,8 +306,8 @@ Command store_command() {
       .name = "store",
       .summary = "back up, migrate and check a store",
       .description =
-          "Works on a data directory, or on a database (--store, --store-file or URL). Only one "
-          "process can open a directory, but `backup` and `info` also work beside a server.",
+          "Manage a data directory or a database (--store, --store-file or URL). Only one process "
+          "can open a directory, but `backup` and `info` also work while a server runs.",
       .children = {
           {.name = "backup",
            .summary = "make a consistent copy, also while the server runs",
@@ -384,19 +381,20 @@ Command workers_command() {
       .scopes = kClient,
       .examples = {{"mainspring workers", ""}},
       .children = {{.name = "quiet",
-                    .summary = "stop claims of workers, for example before a deploy",
-                    .description = "Let workers claim no more jobs. Their running jobs finish. A "
-                                   "restart of the server ends it.",
+                    .summary = "stop workers from claiming, for example before a deploy",
+                    .description = "Stop workers from claiming jobs. Their running jobs finish. A "
+                                   "restart of the server resumes them.",
                     .arguments = {kWorkerNames},
                     .scopes = kClient,
                     .examples = {{"mainspring workers quiet 'web-*'", ""}},
                     .exits = {kMissingWorker},
                     .run = run_workers_quiet},
                    {.name = "stop",
-                    .summary = "end workers when their jobs have finished",
-                    .description = "Let workers claim no more jobs and end when their running jobs "
-                                   "have finished. After its stop timeout a worker releases the "
-                                   "remaining jobs. Workers of job folders only become quiet.",
+                    .summary = "end workers after their running jobs",
+                    .description =
+                        "Stop workers from claiming jobs, and end them when their running jobs "
+                        "have finished. After its stop timeout a worker releases the remaining "
+                        "jobs. Workers of job folders only become quiet.",
                     .arguments = {kWorkerNames},
                     .scopes = kClient,
                     .examples = {{"mainspring workers stop 3f2a91c07d1e", ""}},

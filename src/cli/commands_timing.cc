@@ -64,34 +64,32 @@ std::vector<Flag> template_flags(JobTimeout timeout) {
 }
 
 Command schedule_set_command() {
-  return {
-      .name = "set",
-      .summary = "create or change a schedule",
-      .description =
-          "Create or change a schedule: its ticks and the job that each enqueues. The same "
-          "definition again changes nothing; another one is the next version. Omitted options get "
-          "their default: `set` replaces the whole definition.\n"
-          "\n"
-          "--file reads the definition as JSON, as in PUT /v1/schedules/{name}. A file of many, "
-          "one {\"name\":…} per line, can be applied repeatedly: only changed schedules change.",
-      .arguments = {{"NAME", "the schedule's name", Count::optional}},
-      .flags =
-          joined(joined(joined(tick_flags(), policy_flags()), template_flags(JobTimeout::flag)),
-                 {{.name = "paused", .value = "", .help = "create it paused"},
-                  {.name = "file",
-                   .value = "FILE",
-                   .help = "one definition as JSON, or one per line; - = standard input"}}),
-      .scopes = kClient,
-      .examples =
-          {{"mainspring schedules set nightly --cron '30 2 * * *' --time-zone Europe/Berlin "
-            "--queue "
-            "reports --kind nightly",
-            ""},
-           {"mainspring schedules set poll --every 5m --queue feeds --kind poll --overlap skip",
-            ""},
-           {"mainspring schedules set --file schedules.jsonl", "a repository of schedules"}},
-      .exits = {{64, "an invalid flag or field; nothing was set"}},
-      .run = run_schedules_set};
+  return {.name = "set",
+          .summary = "create or change a schedule",
+          .description =
+              "Create or change a schedule: its ticks and the job that each enqueues. The same "
+              "definition again changes nothing; another one is the next version. Omitted options "
+              "get their default: `set` replaces the whole definition.\n\n--file reads the "
+              "definition as JSON, as in PUT /v1/schedules/{name}. A file with one {\"name\":…} "
+              "per line sets many; applying it again changes only schedules that differ.",
+          .arguments = {{"NAME", "the schedule's name", Count::optional}},
+          .flags =
+              joined(joined(joined(tick_flags(), policy_flags()), template_flags(JobTimeout::flag)),
+                     {{.name = "paused", .value = "", .help = "create it paused"},
+                      {.name = "file",
+                       .value = "FILE",
+                       .help = "one definition as JSON, or one per line; - = standard input"}}),
+          .scopes = kClient,
+          .examples =
+              {{"mainspring schedules set nightly --cron '30 2 * * *' --time-zone Europe/Berlin "
+                "--queue "
+                "reports --kind nightly",
+                ""},
+               {"mainspring schedules set poll --every 5m --queue feeds --kind poll --overlap skip",
+                ""},
+               {"mainspring schedules set --file schedules.jsonl", "a repository of schedules"}},
+          .exits = {{64, "an invalid flag or field; nothing was set"}},
+          .run = run_schedules_set};
 }
 
 Command preview_command() {
@@ -141,7 +139,7 @@ Command backfill_command() {
 
 Command trigger_command() {
   return {.name = "trigger",
-          .summary = "run its job now",
+          .summary = "run a schedule's job now",
           .description =
               "Run the schedule's job now, also while it is paused. Future ticks are unchanged.",
           .arguments = {{"NAME", "the schedule's name", Count::one}},
@@ -176,12 +174,14 @@ Command schedule_ledger_command() {
 
 Command upcoming_command() {
   return {.name = "upcoming",
-          .summary = "ticks of all schedules in the next hours",
+          .summary = "list the ticks of the next hours",
           .description =
               "List the ticks of every schedule that is not paused, in order of "
               "time, and how many scheduled and retryable jobs are due in each hour. "
               "Of a schedule with many ticks the first 100 are shown.",
-          .flags = {{.name = "within", .value = "TIME", .help = "how far, at most 7d [24h]"},
+          .flags = {{.name = "within",
+                     .value = "TIME",
+                     .help = "length of the period, at most 7d [24h]"},
                     {.name = "limit", .value = "N", .help = "at most this many ticks [1000]"}},
           .scopes = kClient,
           .examples = {{"mainspring schedules upcoming --within 24h", ""},
@@ -194,16 +194,16 @@ Command schedules_command() {
   const Argument names = {"NAME", "schedules' names", Count::many};
   const Argument some_names = {"NAME", "schedules' names", Count::any};
   const Flag prefix_flag = {
-      .name = "prefix", .value = "TEXT", .help = "schedules whose names begin so"};
+      .name = "prefix", .value = "TEXT", .help = "schedules whose names start with TEXT"};
   const Flag all_flag = {.name = "all", .value = "", .help = "every schedule"};
   const ExitCode missing = {66, "there is no such schedule"};
   return {.name = "schedules",
-          .summary = "jobs that are made by the clock",
+          .summary = "manage schedules",
           .description = "Define schedules, list them and show the outcomes of their ticks.",
           .children = {
               schedule_set_command(),
               {.name = "list",
-               .summary = "all schedules with their next ticks",
+               .summary = "list schedules with their next ticks",
                .description = "List schedules by name.",
                .flags = {{.name = "limit", .value = "N", .help = "at most N [1000]"},
                          {.name = "all", .value = "", .help = "all of them"}},
@@ -212,7 +212,7 @@ Command schedules_command() {
                             {"mainspring schedules list --all --json | jq -r .name", ""}},
                .run = run_schedules_list},
               {.name = "show",
-               .summary = "everything about a schedule",
+               .summary = "show a schedule",
                .description = "Show a schedule's definition and state.",
                .arguments = {name},
                .scopes = kClient,
@@ -223,7 +223,7 @@ Command schedules_command() {
               upcoming_command(),
               trigger_command(),
               {.name = "pause",
-               .summary = "fire no ticks",
+               .summary = "pause schedules",
                .description = "Pause schedules, also over a restart. Running jobs continue. The "
                               "ledger lists ticks of the pause as skipped.",
                .arguments = {some_names},
@@ -236,7 +236,7 @@ Command schedules_command() {
                .exits = {missing},
                .run = run_schedules_pause},
               {.name = "resume",
-               .summary = "undo pause",
+               .summary = "resume paused schedules",
                .description = "Resume paused schedules with their next tick.",
                .arguments = {some_names},
                .flags = {prefix_flag, all_flag},
@@ -249,8 +249,8 @@ Command schedules_command() {
               backfill_command(),
               {.name = "remove",
                .summary = "remove schedules and their ledgers",
-               .description = "Remove schedules. Their jobs stay, and those that waited for others "
-                              "begin.",
+               .description = "Remove schedules. Their jobs stay, and jobs that waited for earlier "
+                              "runs become available.",
                .arguments = {names},
                .scopes = kClient,
                .examples = {{"mainspring schedules remove nightly", ""}},
@@ -342,16 +342,16 @@ Command timers_command() {
            .run = run_timers_start},
           timers_stop_command(),
           {.name = "wake",
-           .summary = "run it now",
-           .description = "Start a timer before its fallback schedule does. If it runs, start its "
-                          "standby, which waits for its end.",
+           .summary = "start a timer now",
+           .description = "Start a timer now instead of at its next fallback time. If it is "
+                          "running, queue its standby.",
            .arguments = {name},
            .scopes = kClient,
            .examples = {{"mainspring timers wake orders", ""}},
            .exits = {{65, "it is stopped, or a standby is queued"}, missing},
            .run = run_timers_wake},
           {.name = "timeout",
-           .summary = "change the timeout while it runs",
+           .summary = "change the timeout of a timer",
            .description = "Change the timeout of a timer at once, also for the current run. `own` "
                           "restores that of its definition.",
            .arguments = {name, {"TIME", "such as 5m, or own", Count::one}},
@@ -393,36 +393,36 @@ Command leases_command() {
 Command sessions_command() {
   const Argument queue{"QUEUE", "the queue of its jobs", Count::one};
   const Argument key{"KEY", "session key, as in enqueue --session", Count::one};
-  return {
-      .name = "sessions",
-      .summary = "show and resume sessions",
-      .description = "Show sessions: the job with the turn, the holder, and why they are stopped.",
-      .children = {
-          {.name = "list",
-           .summary = "list sessions of a queue",
-           .description = "List the sessions of a queue that have jobs, a holder or a state.",
-           .arguments = {queue},
-           .scopes = kClient,
-           .examples = {{"mainspring sessions list orders", ""}},
-           .run = run_sessions_list},
-          {.name = "show",
-           .summary = "show a session and its state",
-           .description = "Show a session.",
-           .arguments = {queue, key},
-           .scopes = kClient,
-           .examples = {{"mainspring sessions show orders customer/7", ""}},
-           .exits = {{66, "no such session"}},
-           .run = run_sessions_show},
-          {.name = "resume",
-           .summary = "resume blocked or parked sessions",
-           .description =
-               "Continue a session that a dead job stopped with the next job. The dead job stays "
-               "dead; `mainspring jobs retry` runs it first instead.",
-           .arguments = {queue, {"KEY", "session key, as in enqueue --session", Count::many}},
-           .scopes = kClient,
-           .examples = {{"mainspring sessions resume orders customer/7", ""}},
-           .exits = {{66, "no such session"}},
-           .run = run_sessions_resume}}};
+  return {.name = "sessions",
+          .summary = "show and resume sessions",
+          .description =
+              "Show sessions: the job at the head, the holder, and why a session is stopped.",
+          .children = {
+              {.name = "list",
+               .summary = "list sessions of a queue",
+               .description = "List the sessions of a queue that have jobs, a holder or a state.",
+               .arguments = {queue},
+               .scopes = kClient,
+               .examples = {{"mainspring sessions list orders", ""}},
+               .run = run_sessions_list},
+              {.name = "show",
+               .summary = "show a session and its state",
+               .description = "Show a session.",
+               .arguments = {queue, key},
+               .scopes = kClient,
+               .examples = {{"mainspring sessions show orders customer/7", ""}},
+               .exits = {{66, "no such session"}},
+               .run = run_sessions_show},
+              {.name = "resume",
+               .summary = "resume blocked or parked sessions",
+               .description =
+                   "Continue a session that a dead job stopped. Its next job becomes available. "
+                   "The dead job stays dead; to run it first, use `mainspring jobs retry`.",
+               .arguments = {queue, {"KEY", "session key, as in enqueue --session", Count::many}},
+               .scopes = kClient,
+               .examples = {{"mainspring sessions resume orders customer/7", ""}},
+               .exits = {{66, "no such session"}},
+               .run = run_sessions_resume}}};
 }
 
 }  // namespace

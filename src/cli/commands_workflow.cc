@@ -17,9 +17,8 @@ Command start_command() {
       .name = "start",
       .summary = "start a workflow",
       .description =
-          "Start a workflow: steps that are completed or undone as a whole. FILE is its definition "
-          "as JSON, as in POST /v1/workflows. Print its id; it is on disk when the command "
-          "returns.",
+          "Start a workflow: steps that are all completed or all undone. FILE is its definition as "
+          "JSON, as in POST /v1/workflows. Print its id; it is on disk when the command returns.",
       .arguments = {{"FILE", "the definition; - = standard input", Count::one}},
       .flags = {{.name = "key",
                  .value = "KEY",
@@ -34,7 +33,7 @@ Command start_command() {
       .scopes = kClient,
       .examples = {{"mainspring workflow start order.json --key order-7", ""},
                    {"mainspring workflow start order.json --input '{\"order\":7}' --wait=10m",
-                    "run it like a program"}},
+                    "wait for the result, as for a program"}},
       .exits = {{0, "started; with --wait: completed"},
                 {1, "with --wait: failed, undone, cancelled or parked"},
                 {64, "invalid definition; nothing was started"},
@@ -71,8 +70,9 @@ Command retry_command() {
       .name = "retry",
       .summary = "retry a parked workflow",
       .description =
-          "A workflow is parked when a step with on_failure \"park\" failed, or an undo job died. "
-          "Run that job again; or do its work by hand and report that with --by-hand.",
+          "Run the failed step or the dead undo job of a parked workflow again. If you did its "
+          "work by hand, report that with --by-hand. A workflow is parked when a step with "
+          "on_failure \"park\" fails or an undo job dies.",
       .arguments = {{"ID", "the workflow's id", Count::one}},
       .flags = {{.name = "step", .value = "STEP", .help = "only this step [all that failed]"},
                 {.name = "by-hand", .value = "", .help = "the step was done, or undone, by hand"},
@@ -95,7 +95,7 @@ Command fork_command() {
       .description =
           "Start a new workflow of the same definition and print its id. STEP and the steps after "
           "it run again; other completed steps are kept with their results, and the new workflow "
-          "never undoes them. The steps before STEP must have ended well.",
+          "never undoes them. The steps before STEP must be completed.",
       .arguments = {{"ID", "id of an ended workflow", Count::one}},
       .flags = {{.name = "from", .value = "STEP", .help = "the step to start with; required"},
                 {.name = "input",
@@ -103,8 +103,7 @@ Command fork_command() {
                  .help = "input instead of the old one; JSON or @FILE"},
                 {.name = "key",
                  .value = "KEY",
-                 .help = "key of the new one; a repetition returns "
-                         "the first"},
+                 .help = "key of the new workflow; a repetition returns the first"},
                 {.name = "wait",
                  .value = "[=TIME]",
                  .help = "wait for the end [1h], print the result, exit with the outcome"}},
@@ -114,7 +113,7 @@ Command fork_command() {
       .exits = {{0, "started; with --wait: completed"},
                 {1, "with --wait: failed, undone, cancelled or parked"},
                 {64, "no such step; nothing was started"},
-                {65, "it has not ended, or a step before STEP did not end well"},
+                {65, "it has not ended, or a step before STEP is not completed"},
                 kMissingWorkflow,
                 {75, "refused for now, try again; with --wait: not ended in time"}},
       .run = run_workflow_fork};
@@ -127,7 +126,7 @@ Command signal_command() {
               "Send a signal. The step that waits for it, now or later, ends with the payload as "
               "its result.",
           .arguments = {{"ID", "the workflow's id", Count::one},
-                        {"NAME", "payload of the signal", Count::one}},
+                        {"NAME", "the signal's name", Count::one}},
           .flags = {{.name = "payload", .value = "JSON", .help = "JSON, or @FILE [null]"},
                     {.name = "id",
                      .value = "ID",
@@ -160,7 +159,7 @@ Command workflow_command() {
   const Argument ids{"ID", "ids of workflows", Count::many};
   return {
       .name = "workflow",
-      .summary = "run steps as a whole, with undo",
+      .summary = "manage workflows",
       .description = "Start, show, signal, pause, retry and cancel workflows.",
       .children = {
           start_command(),

@@ -124,7 +124,7 @@ Finding access_finding(const std::string& data) {
   if (stat(data.c_str(), &info) != 0) {
     const std::string above = existing(data);
     if (access(above.c_str(), W_OK | X_OK) == 0)
-      return finding("data directory", PartState::ok, data + " is made at the first start");
+      return finding("data directory", PartState::ok, data + " is created at the first start");
     return finding("data directory", PartState::fail, describe_access(above),
                    "create the directory for the user that runs the server");
   }
@@ -238,7 +238,8 @@ Finding files_finding(const Options& options) {
 
 Finding clock_finding() {
   const auto synchronised = clock_synchronised();
-  if (!synchronised) return finding("clock", PartState::warn, "whether it is right is not known");
+  if (!synchronised)
+    return finding("clock", PartState::warn, "it is not known whether it is synchronised");
   if (*synchronised) return finding("clock", PartState::ok, "synchronised");
   return finding("clock", PartState::warn, "not synchronised with a time server",
                  "run chrony or systemd-timesyncd; in a container, on the host");

@@ -186,7 +186,7 @@ Result<int> enqueue_one(const Invocation& invocation, Io& io) {
   } else {
     const EnqueuedJob& made = result.jobs.at(0);
     print_line(io, fmt::format("{} {}{}", made.id, to_string(made.state),
-                               made.duplicate ? " (was there already)" : ""));
+                               made.duplicate ? " (already existed)" : ""));
   }
   return kExitOk;
 }
@@ -200,9 +200,11 @@ Result<int> enqueue_many(const Invocation& invocation, Io& io) {
   for (const Flag& flag : invocation.command->flags) {
     const bool fits = flag.name == "many" || flag.name == "idempotency-key" || flag.name == "fence";
     if (!fits && invocation.has(flag.name)) {
-      return invalid(flag.name, fmt::format("--{}: cannot be given together with --many; say it in "
-                                            "the lines of the file",
-                                            flag.name));
+      return invalid(
+          flag.name,
+          fmt::format(
+              "--{}: cannot be given together with --many; put it into the lines of the file",
+              flag.name));
     }
   }
   const std::string file = *invocation.flag("many");

@@ -20,9 +20,7 @@ Result<void> check_tls_settings(const Options& options) {
                    "tls init` makes both");
   }
   if (given(options.tls_client_ca) && !has_tls(options)) {
-    return invalid("tls_client_ca",
-                   "--tls-client-ca: clients show certificates only where there is TLS: give "
-                   "--tls-cert and --tls-key too");
+    return invalid("tls_client_ca", "--tls-client-ca: needs --tls-cert and --tls-key");
   }
   return {};
 }
@@ -69,9 +67,11 @@ Result<void> check_exposure(const Options& options, bool has_token) {
   MS_TRY(check_tls_settings(options));
   MS_TRY_ASSIGN(const ListenOn listen, parse_listen(options.listen));
   if (!listen.unix_path.empty() && has_tls(options)) {
-    return invalid("listen", fmt::format("--listen \"{}\": a unix socket goes without TLS, nothing "
-                                         "of it leaves the machine",
-                                         options.listen));
+    return invalid(
+        "listen",
+        fmt::format(
+            "--listen \"{}\": a unix socket has no TLS, because its traffic stays on the machine",
+            options.listen));
   }
   if (listen.local() || (has_tls(options) && has_token)) return {};
   std::string missing;

@@ -33,7 +33,7 @@ Result<std::optional<HostOptions>> host_options(const Options& options, const st
   if (options.jobs != "none") host.roots.push_back(options.jobs);
   if (host.roots.empty()) {
     if (!options.webjobs_api) return std::nullopt;
-    return invalid("webjobs_api", "--webjobs-api: needs --jobs DIR, the folders that it is about");
+    return invalid("webjobs_api", "--webjobs-api: needs --jobs DIR");
   }
   host.data = options.host_data == "auto" ? data + "/host" : options.host_data;
   host.strict = options.strict_webjobs;
@@ -73,7 +73,7 @@ Result<int> run_host(const Invocation& invocation, Io& io) {
   print_line(io, invocation.json
                      ? fmt::format("{{\"instance\":\"{}\",\"pid\":{},\"version\":\"{}\"}}",
                                    view.instance, getpid(), kVersion)
-                     : fmt::format("The job folders in {} run for {}. Ctrl-C stops them.",
+                     : fmt::format("Running the job folders in {} for {}. Ctrl-C stops them.",
                                    view.directory, without_password(invocation.options.server)));
   signals.wait();
   log_stop(log, signals);

@@ -129,15 +129,16 @@ Result<HostJob> find_host_job(Connection& connection, const std::string& name,
     }
   }
   if (found.empty()) {
-    return Error{
-        .code = ErrorCode::not_found,
-        .message = fmt::format("{}job \"{}\": there is none; see mainspring jobs-host list",
-                               type.empty() ? "" : fmt::format("{} ", type), name)};
+    return Error{.code = ErrorCode::not_found,
+                 .message = fmt::format(
+                     "{}job \"{}\": does not exist; `mainspring jobs-host list` lists job folders",
+                     type.empty() ? "" : fmt::format("{} ", type), name)};
   }
   if (found.size() > 1) {
     std::string all;
     for (const HostJob& job : found) all += fmt::format(" {}/{}", job.type, job.name);
-    return invalid("NAME", fmt::format("NAME \"{}\": must say which of{}", name, all));
+    return invalid("NAME",
+                   fmt::format("NAME \"{}\": exists more than once; give one of{}", name, all));
   }
   return std::move(found.front());
 }

@@ -74,7 +74,7 @@ Result<std::vector<FollowUp>> follow_ups_of(const Invocation& invocation) {
 Result<void> read_callback_options(const Invocation& invocation, NewJob& job) {
   const auto url = invocation.flag("callback");
   const auto ends = invocation.flag("callback-on");
-  if (ends && !url) return invalid("callback-on", "--callback-on: goes with --callback URL");
+  if (ends && !url) return invalid("callback-on", "--callback-on: needs --callback URL");
   if (!url) return {};
   std::uint8_t on = ends ? 0 : FollowUp::kEveryEnd;
   for (const std::string& end : split_names(ends.value_or(""))) {
@@ -143,7 +143,7 @@ Result<void> read_job_options(const Invocation& invocation, NewJob& job) {
   MS_TRY(read_callback_options(invocation, job));
   if (!invocation.has("reply-progress")) return {};
   if (job.reply_to.empty())
-    return invalid("reply-progress", "--reply-progress: goes with --reply-to QUEUE");
+    return invalid("reply-progress", "--reply-progress: needs --reply-to QUEUE");
   job.follow_ups.push_back({.queue = job.reply_to,
                             .kind = "progress",
                             .on = FollowUp::kProgress,

@@ -152,7 +152,7 @@ Result<int> print_jobs(const Invocation& invocation, Io& io, const JobFilter& fi
     return kExitOk;
   }
   if (*more)
-    io.err(fmt::format("These are the newest {}; --limit N or --all shows more.\n", limit));
+    io.err(fmt::format("Showing the newest {}; use --limit N or --all for more.\n", limit));
   return kExitOk;
 }
 
@@ -393,7 +393,7 @@ Result<int> run_dead_list(const Invocation& invocation, Io& io) {
   if (problem) return *problem;
   if (table.empty()) io.out("no dead jobs\n");
   if (*more)
-    io.err(fmt::format("These are the newest {}; --limit N or --all shows more.\n", limit));
+    io.err(fmt::format("Showing the newest {}; use --limit N or --all for more.\n", limit));
   return kExitOk;
 }
 

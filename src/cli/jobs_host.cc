@@ -428,7 +428,9 @@ Result<int> run_host_deploy(const Invocation& invocation, Io& io) {
     MS_TRY_ASSIGN(content, read_file(source, limit));
   }
   if (name.find_first_of("\"\r\n\\") != std::string::npos) {
-    return invalid("SOURCE", fmt::format("file name \"{}\": must be plain", name));
+    return invalid(
+        "SOURCE",
+        fmt::format("file name \"{}\": must not contain quotes, backslashes or line breaks", name));
   }
   MS_TRY_ASSIGN(std::string body,
                 connection->client->upload(

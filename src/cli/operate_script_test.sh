@@ -144,14 +144,14 @@ expect 0 '…add_mark…' ms audit list --since 1h --oldest-first
 expect 0 'no records' ms audit list --since 0s
 expect 0 'no records' ms audit list --since 0s --oldest-first
 expect 0 '…
-These are the newest 1; --limit N or --all shows more.' ms audit list --since 1h --limit 1
+Showing the newest 1; use --limit N or --all for more.' ms audit list --since 1h --limit 1
 
 # -- doctor -----------------------------------------------------------------------------------------
 mkdir -m 700 good
 expect 0 'ok    kernel         Linux …data directory good…disk space…disk sync…open files…clock…sandbox…ok    server         version …' ms doctor --data good
 expect 0 '{"name":"kernel","status":"ok","message":"Linux …"}…' ms doctor --data good --json
 expect 0 '…ok    server         not asked: …' ms doctor --data good --server "$closed"
-expect 0 '…ok    data directory new is made at the first start…' ms doctor --data new
+expect 0 '…ok    data directory new is created at the first start…' ms doctor --data new
 expect 0 '' test ! -e new
 mkdir -m 755 open
 expect 0 '…warn  data directory open has mode 0755: other users can read jobs
@@ -207,7 +207,7 @@ secrets() {
   MAINSPRING_STORE="postgres://jobs:$canary-database@127.0.0.1:$(free_port)/jobs?password=$canary-parameter" \
     ms support-bundle --token-file token --output "$1"
 }
-expect 0 'bundle.tar.gz: … entries. Look through it before you send it.' secrets bundle.tar.gz
+expect 0 'bundle.tar.gz: … entries. Review it before you send it.' secrets bundle.tar.gz
 expect 0 '-rw-------' bash -c "ls -l bundle.tar.gz | cut -c1-10"
 mkdir unpacked && tar -xzf bundle.tar.gz -C unpacked
 expect 0 'doctor.jsonl

@@ -63,12 +63,13 @@ Result<std::vector<std::size_t>> chosen_steps(const Pipeline& pipeline,
     const Filter& filter = pipeline.filters[i];
     std::error_code error;  // an earlier filter may create it
     if (!filter.directory.empty() && !std::filesystem::is_directory(filter.directory, error)) {
-      io.err(fmt::format("filters[{}].directory \"{}\": is not there; its jobs fail until it is\n",
-                         i, filter.directory));
+      io.err(
+          fmt::format("filters[{}].directory \"{}\": does not exist; its jobs fail until it does\n",
+                      i, filter.directory));
     }
     if (program_exists(filter.argv[0], filter.directory, io)) continue;
-    return invalid("exec", fmt::format("filters[{}].exec: there is no program {} that can be run",
-                                       i, filter.argv[0]));
+    return invalid("exec",
+                   fmt::format("filters[{}].exec: no executable program {}", i, filter.argv[0]));
   }
   return out;
 }

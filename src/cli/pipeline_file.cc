@@ -119,15 +119,15 @@ Result<void> complete(Pipeline& pipeline, const std::string& folder) {
     for (std::size_t j = 0; j < i; ++j) {
       const Filter& before = pipeline.filters[j];
       if (before.name == filter.name) {
-        return invalid(at + "name", fmt::format("{}name \"{}\": is the name of filters[{}] too: "
-                                                "must be another one",
-                                                at, filter.name, j));
+        return invalid(at + "name",
+                       fmt::format("{}name \"{}\": is also the name of filters[{}]: must be unique",
+                                   at, filter.name, j));
       }
       if (before.queue == filter.queue) {
-        return invalid(at + "queue",
-                       fmt::format("{}queue \"{}\": is the queue of filters[{}] too: each filter "
-                                   "needs one of its own",
-                                   at, filter.queue, j));
+        return invalid(
+            at + "queue",
+            fmt::format("{}queue \"{}\": is also the queue of filters[{}]: must be unique", at,
+                        filter.queue, j));
       }
     }
   }

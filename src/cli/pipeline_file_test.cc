@@ -53,11 +53,10 @@ TEST_CASE("an error in a pipeline names the field, the value and the rule") {
   CHECK(mistake(with(R"("exec":"none","slot":1)")).find("slot") != std::string::npos);
   CHECK(mistake(
             R"({"name":"p","filters":[{"name":"a","exec":"none"},{"name":"a","exec":"none"}]})") ==
-        "filters[1].name \"a\": is the name of filters[0] too: must be another one");
+        "filters[1].name \"a\": is also the name of filters[0]: must be unique");
   CHECK(mistake(R"({"name":"p","filters":[{"name":"a","exec":"none"},)"
                 R"({"name":"b","queue":"p.a","exec":"none"}]})") ==
-        "filters[1].queue \"p.a\": is the queue of filters[0] too: each filter needs one of its "
-        "own");
+        "filters[1].queue \"p.a\": is also the queue of filters[0]: must be unique");
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ echo '{"name":"q","filters":[{"name":"a","exec":"none","slots":0}]}' >slots.json
 expect 64 '…slots.json: …slots…' ms pipeline check slots.json
 echo '{"name":"q","filters":[{"name":"a","exec":"./not-there"}]}' >program.json
 expect 0 'q: q.a' ms pipeline check program.json
-expect 64 '…filters[0].exec: there is no program ./not-there that can be run' ms pipeline run program.json
+expect 64 '…filters[0].exec: no executable program ./not-there' ms pipeline run program.json
 echo '{"name":"q","filters":[{"name":"a","exec":"none"}]}' >none.json
 expect 64 '…there is nothing to run here' ms pipeline run none.json
 expect 64 '…--filter "x": the file has no such filter' ms pipeline run bin/p.json --filter x

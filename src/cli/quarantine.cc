@@ -76,7 +76,7 @@ Command quarantine_command() {
                     .arguments = {{"ID", "jobs' ids", Argument::Count::many}},
                     .scopes = kClient,
                     .examples = {{"mainspring quarantine release 42", ""}},
-                    .exits = {{65, "a job is not quarantined, or runs"}, {66, "no such job"}},
+                    .exits = {{65, "a job is not quarantined, or is running"}, {66, "no such job"}},
                     .run = run_quarantine_release}}};
 }
 

@@ -120,14 +120,14 @@ std::string limits_words(const QueueLimits& limits) {
   std::string out;
   if (limits.concurrency) out = fmt::format("{} at once", *limits.concurrency);
   if (limits.per_key.concurrency) {
-    out += fmt::format("{}{} at once of each limit key", out.empty() ? "" : ", ",
+    out += fmt::format("{}{} at once per limit key", out.empty() ? "" : ", ",
                        *limits.per_key.concurrency);
   }
   const auto add = [&](const std::string& words) { out += (out.empty() ? "" : ", ") + words; };
   if (limits.rate) add(rate_words(*limits.rate));
-  if (limits.per_key.rate) add(rate_words(*limits.per_key.rate) + " of each limit key");
+  if (limits.per_key.rate) add(rate_words(*limits.per_key.rate) + " per limit key");
   if (limits.per_key.fair) {
-    std::string words = "limit keys take turns";
+    std::string words = "limit keys alternate";
     std::vector<std::string> weights;
     for (const auto& [key, weight] : limits.per_key.weights)
       weights.push_back(fmt::format("{}: {}", key, weight));
@@ -135,7 +135,7 @@ std::string limits_words(const QueueLimits& limits) {
     add(words);
   }
   if (limits.ageing)
-    add(fmt::format("one priority better each {}", format_duration(*limits.ageing)));
+    add(fmt::format("one priority better every {}", format_duration(*limits.ageing)));
   if (!limits.breaker.empty()) add("breaker " + limits.breaker);
   if (limits.quarantine_after) {
     const int lost = *limits.quarantine_after;
@@ -189,8 +189,7 @@ Result<void> read_rate_flags(const Invocation& invocation, const std::string& pr
   const auto kind_text = invocation.flag(prefix + "rate-kind"),
              burst = invocation.flag(prefix + "burst");
   if ((kind_text || burst) && !limit) {
-    return invalid(rate,
-                   fmt::format("{} and {} are of a rate: give {} too", of_kind, of_burst, rate));
+    return invalid(rate, fmt::format("{} and {}: need {}", of_kind, of_burst, rate));
   }
   if (kind_text) {
     const auto kind = parse_rate_kind(*kind_text);

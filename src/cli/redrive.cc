@@ -48,10 +48,10 @@ std::string text_of_redrive(const RedriveStep& step) {
   add(step.completed, "completed");
   add(step.cancelled, "cancelled");
   const int died = step.again && is_terminal(step.again->state) ? 1 : 0;
-  add(step.dead - died, "died of something else");
-  add(died, "died again of the same");
-  add(step.again && died == 0 ? 1 : 0, "failed again of the same");
-  add(step.gone, "not there any more");
+  add(step.dead - died, "died with another error");
+  add(died, "died with the same error");
+  add(step.again && died == 0 ? 1 : 0, "failed with the same error");
+  add(step.gone, "removed meanwhile");
   return fmt::format("step {}: {} redriven{}", step.number, counted(step.redriven, "job"), ends);
 }
 
@@ -82,9 +82,10 @@ int end_of(const Invocation& invocation, Io& io, const RedriveReport& report,
     print_line(io, fmt::format(R"({{"redriven":{},"left":{},"stopped":"{}"}})", report.redriven,
                                report.left, stopped));
   } else {
-    const std::string why = again ? fmt::format("stopped: {} again of {} ({})", who_of(*again),
-                                                fingerprint_of(*again), why_of(*again))
-                                  : "interrupted";
+    const std::string why =
+        again ? fmt::format("stopped: {} again with fingerprint {} ({})", who_of(*again),
+                            fingerprint_of(*again), why_of(*again))
+              : "interrupted";
     io.err(fmt::format("mainspring: {}; {} available again, {} left dead\n", why,
                        counted(report.redriven, "job"), report.left));
   }
@@ -142,7 +143,7 @@ Result<int> redrive_all(const Invocation& invocation, Io& io, Jobs& jobs, const 
 Result<RedriveOrder> order_of(const Invocation& invocation,
                               const std::optional<std::int64_t>& limit) {
   if (invocation.has("dry-run"))
-    return invalid("dry-run", "--dry-run: not with --background: it is answered here");
+    return invalid("dry-run", "--dry-run: cannot be given together with --background");
   RedriveOrder order;
   order.filter.queue = invocation.flag("queue").value_or("");
   order.filter.kind = invocation.flag("kind").value_or("");
@@ -167,11 +168,9 @@ Result<int> redrive_in_background(const Invocation& invocation, Io& io, const Re
     return kExitOk;
   }
   print_line(io, fmt::format("job {} {}", started.job,
-                             started.duplicate ? "redrives them already" : "redrives them"));
-  io.err(
-      fmt::format("how far it is: mainspring jobs show {0}; to stop it: mainspring jobs cancel "
-                  "{0}\n",
-                  started.job));
+                             started.duplicate ? "already redrives them" : "redrives them"));
+  io.err(fmt::format("progress: mainspring jobs show {0}; stop it: mainspring jobs cancel {0}\n",
+                     started.job));
   return kExitOk;
 }
 
@@ -188,7 +187,7 @@ Result<int> run_dead_redrive(const Invocation& invocation, Io& io) {
   }
   const std::string rate = invocation.flag("rate").value_or("");
   auto between = parse_rate(rate);
-  if (invocation.has("rate") && rate.empty()) between = invalid("rate", "rate: is missing");
+  if (invocation.has("rate") && rate.empty()) between = invalid("rate", "rate: must be given");
   if (!between) {
     between.error().message = "--" + between.error().message;
     return between.error();

@@ -56,8 +56,7 @@ Result<std::vector<PutScheduleRequest>> schedules_of_file(std::string_view file,
   }
   if (!name.empty()) {
     return invalid("name",
-                   fmt::format("{} has several schedules: each says its own name, leave out "
-                               "{}",
+                   fmt::format("{} has several schedules: name each in the file and leave out {}",
                                file, name));
   }
   std::vector<std::string_view> names;

@@ -50,9 +50,9 @@ Result<std::vector<PutScheduleRequest>> requests_of(const Invocation& invocation
   }
   for (const Flag& flag : invocation.command->flags) {
     if (flag.name == "file" || !invocation.has(flag.name)) continue;
-    return invalid(flag.name, fmt::format("--{}: cannot be given together with --file; say it in "
-                                          "the file",
-                                          flag.name));
+    return invalid(
+        flag.name,
+        fmt::format("--{}: cannot be given together with --file; put it into the file", flag.name));
   }
   MS_TRY_ASSIGN(const std::string text, read_file(*file, kMaxFileBytes));
   return schedules_of_file(*file, text, invocation.argument("NAME").value_or(""));
@@ -156,7 +156,7 @@ Result<std::string> why_skipped(Jobs& jobs, const std::string& name, TickSource 
   for (const LedgerRow& row : page.rows) {
     if (row.source == source && row.state == TickState::skipped) return row.reason;
   }
-  return std::string("its ledger says why");
+  return std::string("see its ledger");
 }
 
 Result<int> pause_schedules(const Invocation& invocation, Io& io, bool paused) {
@@ -483,7 +483,7 @@ Result<int> run_schedules_ledger(const Invocation& invocation, Io& io) {
   }
   if (invocation.json) return kExitOk;
   if (table.empty()) io.out("no ticks\n");
-  if (more) io.err("There are older ones; --limit N or --all shows more.\n");
+  if (more) io.err("There are older entries; use --limit N or --all to show them.\n");
   return kExitOk;
 }
 

@@ -362,7 +362,8 @@ Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Re
     http.durability.clear();
     http.store_state = [peers] { return peers->describe(); };
   }
-  if (test != nullptr) http.durability = "a test server does not sync; its store ends with it";
+  if (test != nullptr)
+    http.durability = "test server: writes are not synced, and the store is removed at the end";
   http.health_parts = health_parts({.directory = peers == nullptr ? options.data : "",
                                     .store = &store,
                                     .tls = wired.tls.get(),
@@ -556,7 +557,7 @@ Result<int> serve_node(const Invocation& invocation, Io& io, const TestMode* tes
 
   signals.wait();
   watchdog.release();
-  manager.stopping("waiting for workers and for replies under way");
+  manager.stopping("waiting for workers and pending replies");
   log_stop(log, signals);
   const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
   if (io.err_is_terminal) io.err("Stopping. Press Ctrl-C again to stop at once.\n");

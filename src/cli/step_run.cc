@@ -37,7 +37,7 @@ constexpr JsonField<StepAnswer> kAnswer[] = {
 
 Error no_worker() {
   return Error{.code = ErrorCode::unavailable,
-               .message = "the worker of this job does not answer any more"};
+               .message = "the worker of this job no longer answers"};
 }
 
 // The two file descriptors of a job's program.

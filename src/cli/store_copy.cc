@@ -171,8 +171,7 @@ int print_copy_report(Io& io, const Place& from, const Place& to, const CopyRepo
     return kExitProblems;
   }
   if (report.only_finished) {
-    print_line(io,
-               fmt::format("{} had moved to {} before: that is open now", from.shown, to.shown));
+    print_line(io, fmt::format("{} had already moved to {}: it is open now", from.shown, to.shown));
     return kExitOk;
   }
   print_line(io,

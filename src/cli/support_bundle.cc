@@ -204,8 +204,8 @@ Result<int> run_support_bundle(const Invocation& invocation, Io& io) {
     w.number(static_cast<std::int64_t>(entries.size())).end_object();
     print_line(io, line);
   } else {
-    print_line(io, fmt::format("{}: {} entries. Look through it before you send it.", file,
-                               entries.size()));
+    print_line(io,
+               fmt::format("{}: {} entries. Review it before you send it.", file, entries.size()));
   }
   return kExitOk;
 }

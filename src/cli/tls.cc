@@ -72,9 +72,9 @@ Result<int> run_tls_issue(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const Duration valid, days_of(invocation));
   const std::vector<std::string>& hosts = invocation.all_flags("host");
   if (!invocation.has("client") && hosts.empty()) {
-    return invalid("host",
-                   "--host: a server's certificate must have the names and addresses that "
-                   "clients call it by; for a client give --client");
+    return invalid(
+        "host",
+        "--host: must be given for a server certificate; for a client certificate use --client");
   }
   MS_TRY(Authority::issue(directory, name, hosts, invocation.has("client"), valid,
                           SystemClock().now().wall));
@@ -98,7 +98,7 @@ Result<int> run_tls_show(const Invocation& invocation, Io& io) {
     return kExitOk;
   }
   std::string hosts = fmt::format("{}", fmt::join(info.hosts, ", "));
-  if (hosts.empty()) hosts = "none: a client's, or an authority's";
+  if (hosts.empty()) hosts = "none (certificate of a client or an authority)";
   print_line(io, "subject  " + printable(info.subject));
   print_line(io, "issuer   " + printable(info.issuer));
   print_line(io, "hosts    " + printable(hosts));
@@ -109,53 +109,53 @@ Result<int> run_tls_show(const Invocation& invocation, Io& io) {
 }
 
 Command tls_command() {
-  const Flag dir = {.name = "dir", .value = "DIR", .help = "where the authority is [tls]"};
-  const Flag days = {.name = "days", .value = "N", .help = "how long it is good [365]"};
+  const Flag dir = {.name = "dir", .value = "DIR", .help = "directory of the authority [tls]"};
+  const Flag days = {.name = "days", .value = "N", .help = "days until it expires [365]"};
   return {
       .name = "tls",
-      .summary = "make and look at certificates",
+      .summary = "create and show certificates",
       .description =
-          "A private authority for HTTPS: for servers and clients of one's own. "
-          "Certificates of others, in PEM, do as well.",
+          "Run a private certificate authority for your own servers and clients. You can also use "
+          "certificates of another authority, in PEM.",
       .children = {
           {.name = "init",
-           .summary = "an authority and a server's certificate",
+           .summary = "create an authority and a server certificate",
            .description =
-               "Make a directory, open to its owner only, with an authority (ca.pem, ca.key, good "
-               "for ten years) and a certificate for a server (server.pem, server.key), all with "
-               "keys of curve P-256. The certificate is good for localhost and each --host. "
-               "ca.pem goes to those who connect; ca.key is to be kept away from the server.",
+               "Create a directory, readable by its owner only, with a certificate authority "
+               "(ca.pem, ca.key, valid for ten years) and a server certificate (server.pem, "
+               "server.key). All keys are on curve P-256. The certificate is valid for localhost "
+               "and each --host. Give ca.pem to the clients; do not keep ca.key on the server.",
            .flags = {dir,
                      {.name = "host",
                       .value = "NAME",
-                      .help = "a name or address that clients call the server by",
+                      .help = "host name or address of the server",
                       .repeated = true},
                      days},
            .examples = {{"mainspring tls init", ""},
                         {"mainspring tls init --host jobs.example.org --host 192.0.2.10", ""},
                         {"mainspring serve --tls-cert tls/server.pem --tls-key tls/server.key",
                          "then"}},
-           .exits = {{65, "there is an authority already"}},
+           .exits = {{65, "an authority exists"}},
            .run = run_tls_init},
           {.name = "issue",
-           .summary = "one more certificate",
-           .description = "Make NAME.pem and NAME.key in the authority's directory, for a server "
-                          "or, with --client, for a client. What was there by that name is "
-                          "replaced; a server that uses it takes it up by itself.",
-           .arguments = {{"NAME", "who it is for: letters, digits, '-', '_', '.'"}},
+           .summary = "issue a certificate",
+           .description = "Create NAME.pem and NAME.key in the authority's directory, for a server "
+                          "or, with --client, for a client. Existing files are replaced; a running "
+                          "server reloads them by itself.",
+           .arguments = {{"NAME", "name of the certificate: letters, digits, '-', '_', '.'"}},
            .flags = {dir,
                      {.name = "client", .value = "", .help = "for a client"},
                      {.name = "host",
                       .value = "NAME",
-                      .help = "of a server: a name or address that clients call it by",
+                      .help = "host name or address of a server",
                       .repeated = true},
                      days},
-           .examples = {{"mainspring tls issue server --host jobs.example.org", "a new one"},
+           .examples = {{"mainspring tls issue server --host jobs.example.org", "renew it"},
                         {"mainspring tls issue photo-worker --client --days 90", ""}},
-           .exits = {{66, "there is no authority in that directory"}},
+           .exits = {{66, "no authority in that directory"}},
            .run = run_tls_issue},
           {.name = "show",
-           .summary = "what a certificate says",
+           .summary = "show a certificate",
            .description = "Show the first certificate of a file in PEM.",
            .arguments = {{"FILE", "for example tls/server.pem"}},
            .examples = {{"mainspring tls show tls/server.pem", ""}},

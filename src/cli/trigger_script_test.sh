@@ -18,7 +18,7 @@ expect 0 'orders created, version 1' ms trigger set orders --http token --event-
   --secret-file secret --queue orders --kind import --args "$args"
 expect 0 'orders unchanged, version 1' ms trigger set orders --http token --event-id headers.x-id \
   --queue orders --kind import --args "$args"
-expect 0 '…made created, version 1…secret whsec_…shown this once…' ms trigger set made --http signature --kind k
+expect 0 '…made created, version 1…secret whsec_…shown only once…' ms trigger set made --http signature --kind k
 
 call() { curl -sS "$MAINSPRING_SERVER/hooks/orders" -H "Authorization: Bearer $1" -H "X-Id: $2" --json "$3"; }
 expect 0 '{"job":1,"duplicate":false}' call a-secret-of-many-letters e1 '{"order":7}'
@@ -26,7 +26,7 @@ expect 0 '{"job":1,"duplicate":true}' call a-secret-of-many-letters e1 '{"order"
 expect 0 '…"code":"unauthenticated"…' call another-secret-of-letters e2 '{"order":8}'
 expect 0 '…"code":"invalid_argument"…body.order…' call a-secret-of-many-letters e3 '{}'
 expect 0 '2' ms trigger fire orders --event by-hand --body '{"order":9}'
-expect 0 '2 (had fired already)' ms trigger fire orders --event by-hand --body '{"order":9}'
+expect 0 '2 (already fired)' ms trigger fire orders --event by-hand --body '{"order":9}'
 expect 0 '…{"order":9}…' ms jobs show 2
 expect 0 '…made…POST /hooks/made…active…orders…POST /hooks/orders…active…2…' ms trigger list
 expect 0 '…SEQ…2…by-hand…1…e1…' ms trigger ledger orders
@@ -38,8 +38,8 @@ expect 0 '…"code":"unavailable"…' call a-secret-of-many-letters e4 '{"order"
 expect 0 'orders resumed' ms trigger resume orders
 expect 0 '{"job":3,"duplicate":false}' call a-secret-of-many-letters e4 '{"order":7}'
 expect 0 '…"action":"put_trigger"…' ms audit list --json
-expect 64 '…--ended late: must be any, or of completed, cancelled and dead…' ms trigger set after --ended late --kind k
-expect 64 '…--of-queue: is of a trigger with --ended…' ms trigger set after --http token --of-queue q --kind k
+expect 64 '…--ended late: must be any, or completed, cancelled and dead…' ms trigger set after --ended late --kind k
+expect 64 '…--of-queue: needs --ended…' ms trigger set after --http token --of-queue q --kind k
 expect 64 '…would fire it again…' ms trigger set after --ended any --of-queue orders --queue orders --kind import
 expect 64 "…mainspring schedule set after --cron…" ms trigger set after --schedule '*/5 * * * *' --kind k
 # shellcheck disable=SC2016

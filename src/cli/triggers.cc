@@ -66,8 +66,7 @@ Result<void> read_hook(const Invocation& invocation, Trigger& trigger) {
   const auto auth = invocation.flag("http");
   if (!auth) {
     for (const char* flag : {"event-id", "rate", "secret-file"}) {
-      if (invocation.has(flag))
-        return invalid(flag, fmt::format("--{}: is of a trigger with --http", flag));
+      if (invocation.has(flag)) return invalid(flag, fmt::format("--{}: needs --http", flag));
     }
     return {};
   }
@@ -83,8 +82,7 @@ Result<void> read_folder(const Invocation& invocation, Trigger& trigger) {
   const auto path = invocation.flag("folder");
   if (!path) {
     for (const char* flag : {"pattern", "stable", "node"}) {
-      if (invocation.has(flag))
-        return invalid(flag, fmt::format("--{}: is of a trigger with --folder", flag));
+      if (invocation.has(flag)) return invalid(flag, fmt::format("--{}: needs --folder", flag));
     }
     return {};
   }
@@ -101,8 +99,7 @@ Result<void> read_ended(const Invocation& invocation, Trigger& trigger) {
   const auto given = invocation.flag("ended");
   if (!given) {
     for (const char* flag : {"of-queue", "of-kind"}) {
-      if (invocation.has(flag))
-        return invalid(flag, fmt::format("--{}: is of a trigger with --ended", flag));
+      if (invocation.has(flag)) return invalid(flag, fmt::format("--{}: needs --ended", flag));
     }
     return {};
   }
@@ -117,9 +114,11 @@ Result<void> read_ended(const Invocation& invocation, Trigger& trigger) {
     const auto* const end = std::find_if(std::begin(kEnds), std::end(kEnds),
                                          [&](const End& one) { return one.name == name; });
     if (end == std::end(kEnds)) {
-      return invalid("ended", fmt::format("--ended {}: must be any, or of completed, cancelled and "
-                                          "dead, with commas between",
-                                          *given));
+      return invalid(
+          "ended",
+          fmt::format(
+              "--ended {}: must be any, or completed, cancelled and dead, separated by commas",
+              *given));
     }
     ended.on |= end->bit;
   }
@@ -130,10 +129,9 @@ Result<void> read_ended(const Invocation& invocation, Trigger& trigger) {
 Result<void> refuse_schedule(const Invocation& invocation) {
   const auto given = invocation.flag("schedule");
   if (!given) return {};
-  return invalid("schedule",
-                 fmt::format("--schedule {}: what the clock fires are schedules, with a ledger of "
-                             "their own: mainspring schedule set {} --cron '{}' …",
-                             *given, *invocation.argument("NAME"), *given));
+  return invalid("schedule", fmt::format("--schedule {}: a trigger cannot fire by time; use "
+                                         "mainspring schedules set {} --cron '{}' …",
+                                         *given, *invocation.argument("NAME"), *given));
 }
 
 Result<PutTriggerRequest> request_of(const Invocation& invocation) {
@@ -240,7 +238,7 @@ Result<int> run_trigger_set(const Invocation& invocation, Io& io) {
                              answer.info.version));
   if (!answer.secret.empty()) {
     print_line(io, fmt::format("secret {}", answer.secret));
-    io.err("The secret is shown this once: who calls the hook needs it.\n");
+    io.err("The secret is shown only once. Give it to the callers of the hook.\n");
   }
   return kExitOk;
 }
@@ -300,9 +298,9 @@ Result<int> run_trigger_fire(const Invocation& invocation, Io& io) {
   if (invocation.json) {
     encode_trigger_fired(fired, line);
   } else if (fired.job == 0) {
-    line = "it may have fired before; no job was made";
+    line = "the event may have fired before; no job was created";
   } else {
-    line = fmt::format("{}{}", fired.job, fired.duplicate ? " (had fired already)" : "");
+    line = fmt::format("{}{}", fired.job, fired.duplicate ? " (already fired)" : "");
   }
   print_line(io, line);
   return kExitOk;

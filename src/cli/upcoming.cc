@@ -31,7 +31,7 @@ void print_upcoming(Io& io, const Upcoming& upcoming) {
     io.err(
         fmt::format("schedule {} has more ticks; the first {} are shown\n", name, kMaxTicksOfOne));
   }
-  if (upcoming.truncated) io.err("There is more. Ask for less time with --within.\n");
+  if (upcoming.truncated) io.err("There are more ticks; use a shorter --within.\n");
 }
 
 }  // namespace

@@ -80,19 +80,19 @@ bool Watchdog::has_turned(Watched& watched, Now now) {
   if (!first && !watched.ping->turned) {
     if (!watched.late) {
       log_.warn(
-          "a loop of the server does not turn; without it the service manager restarts the "
-          "server",
+          "a thread of the server does not respond; the service manager restarts the server unless "
+          "it recovers",
           {{"loop", watched.loop.name},
            {"seconds", fmt::to_string(seconds_of(now.instant - watched.asked_at))},
            {"limit_seconds", fmt::to_string(seconds_of(manager_.watchdog()))}});
-      manager_.status(watched.loop.name + " does not turn");
+      manager_.status(watched.loop.name + " does not respond");
     }
     watched.late = true;
     return false;
   }
   if (watched.late) {
-    log_.info("the loop turns again", {{"loop", watched.loop.name}});
-    manager_.status(watched.loop.name + " turns again");
+    log_.info("the thread responds again", {{"loop", watched.loop.name}});
+    manager_.status(watched.loop.name + " responds again");
     watched.late = false;
   }
   watched.ping = std::make_shared<Ping>();

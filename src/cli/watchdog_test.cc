@@ -183,18 +183,18 @@ TEST_CASE("a loop that hangs is logged once, and once when it runs again") {
                     clock, log);
   CHECK(watchdog.interval() == Duration(5s));
   for (int i = 0; i < 4; ++i) CHECK(!watchdog.step(clock.now()));
-  CHECK(notify.next() == "STATUS=the loop does not turn");
+  CHECK(notify.next() == "STATUS=the loop does not respond");
   CHECK(notify.next() == "");
   answer();
   CHECK(watchdog.step(clock.now()));
-  CHECK(notify.next() == "STATUS=the loop turns again");
+  CHECK(notify.next() == "STATUS=the loop responds again");
   CHECK(notify.next() == "WATCHDOG=1");
   answer();
   CHECK(watchdog.step(clock.now()));
-  CHECK(log.lines == std::vector<std::string>{
-                         "a loop of the server does not turn; without it the service manager "
-                         "restarts the server the loop",
-                         "the loop turns again the loop"});
+  CHECK(log.lines ==
+        std::vector<std::string>{"a thread of the server does not respond; the service manager "
+                                 "restarts the server unless it recovers the loop",
+                                 "the thread responds again the loop"});
 }
 
 TEST_CASE("a service that stops is not restarted because its loops end") {

@@ -33,8 +33,8 @@ Result<WorkPlan> plan_of(const Invocation& invocation, const Io& io) {
   plan.exec.argv = std::move(*words);
   plan.exec.directory = invocation.flag("directory").value_or("");
   if (!program_exists(plan.exec.argv[0], plan.exec.directory, io)) {
-    return invalid("exec", fmt::format("--exec \"{}\": there is no program {} that can be run",
-                                       *command, plan.exec.argv[0]));
+    return invalid("exec", fmt::format("--exec \"{}\": no executable program {}", *command,
+                                       plan.exec.argv[0]));
   }
 
   MS_TRY_ASSIGN(const auto timeout, invocation.duration("timeout"));
@@ -148,7 +148,7 @@ std::string stats_text(const WorkerStats& stats) {
   if (stats.cancelled > 0) line += fmt::format(", {} cancelled", format_count(stats.cancelled));
   if (stats.snoozed > 0) line += fmt::format(", {} given back", format_count(stats.snoozed));
   if (stats.deferred > 0) line += fmt::format(", {} deferred", format_count(stats.deferred));
-  if (stats.stale > 0) line += fmt::format(", {} taken over by others", format_count(stats.stale));
+  if (stats.stale > 0) line += fmt::format(", {} lost to other workers", format_count(stats.stale));
   return line;
 }
 
@@ -167,10 +167,10 @@ Result<int> run_work(const Invocation& invocation, Io& io) {
 
   if (plan.drain) MS_TRY(check_visible(*connection->client, plan.options.queues));
   for (const std::string& queue : unused_queues(*connection->client, plan.options.queues)) {
-    io.err(fmt::format(
-        "mainspring: warning: queue \"{}\" has never been used: check its name. Jobs that are "
-        "enqueued to it later are taken.\n",
-        queue));
+    io.err(
+        fmt::format("mainspring: warning: queue \"{}\" has never been used: check its name. Jobs "
+                    "that are enqueued to it later are claimed.\n",
+                    queue));
   }
 
   JobTokens job_tokens(*connection->client, clock);
@@ -204,11 +204,11 @@ Result<int> run_work(const Invocation& invocation, Io& io) {
   wait_for_reason(plan, connection->jobs(), runtime, clock, signals, io);
   log_stop(log, signals);
   if (refusal.stopped_by_operator() && !invocation.json)
-    io.err("Stopping: an operator asked for it. Running jobs finish first.\n");
+    io.err("Stopping at the request of an operator. Running jobs finish first.\n");
   if (signals.first() != 0 && io.err_is_terminal) {
     io.err(
-        "Stopping: running jobs may end. Ctrl-C again ends at once; then they are lost with their "
-        "leases and tried again.\n");
+        "Stopping: waiting for running jobs. Press Ctrl-C again to stop at once; their leases then "
+        "expire and the jobs are retried.\n");
   }
   const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
   runtime.stop();

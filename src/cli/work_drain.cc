@@ -21,7 +21,7 @@ Result<void> check_visible(Client& client, const std::vector<std::string>& queue
     const auto seen = client.request("GET", "/v1/queues/" + percent_encode(queue), "");
     if (seen || seen.error().code == ErrorCode::not_found) continue;
     Error error = seen.error();
-    error.message += "; --drain looks whether the queue is empty";
+    error.message += "; --drain must read the counts of the queue";
     return error;
   }
   return {};

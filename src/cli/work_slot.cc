@@ -42,7 +42,7 @@ std::string why(SlotEnd end) {
     case SlotEnd::full:
       return "no job would fit any more";
     case SlotEnd::empty:
-      return "the queue is empty, and no more time to wait";
+      return "the queue is empty, and no time is left to wait";
     case SlotEnd::stopped:
       return "stopped by a signal";
     case SlotEnd::lease_lost:
@@ -85,7 +85,7 @@ Result<std::optional<SlotOptions>> slot_of(const Invocation& invocation) {
   if (invocation.has("poll")) slot.rule = SlotRule::poll;
   slot.standby = invocation.has("standby");
   if (invocation.has("idle") && slot.rule != SlotRule::poll) {
-    return invalid("idle", "--idle: can be given with --poll only; else the slot waits on a push");
+    return invalid("idle", "--idle: needs --poll");
   }
   MS_TRY_ASSIGN(const auto length, invocation.duration("slot"));
   MS_TRY_ASSIGN(const auto estimate, invocation.duration("estimate"));

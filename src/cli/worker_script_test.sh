@@ -19,7 +19,7 @@ expect 7 'report/eu has a token: yes' ms lease run report/eu -- sh -c 'echo "$MA
 expect 0 'from its input' bash -c "echo 'from its input' | '$mainspring' lease run report/eu -- cat"
 expect 143 '' ms lease run a -- sh -c 'kill -TERM $$'
 expect 66 'mainspring: program "no-such-program": not found…' ms lease run a -- no-such-program
-expect 64 'mainspring: --exec "…": there is no program …' ms work --queue q --exec "$work"
+expect 64 'mainspring: --exec "…": no executable program …' ms work --queue q --exec "$work"
 expect 66 '…' ms leases show never
 
 mkfifo go
@@ -93,7 +93,7 @@ expect 64 'mainspring: …step run: must be run by the program of a job…' ms s
 expect 64 '…' ms step run 'no name' -- true
 
 # -- the queues that a worker reports ---------------------------------------------------------------
-expect 0 'mainspring: warning: queue "typo" has never been used: check its name. Jobs that are enqueued to it later are taken.
+expect 0 'mainspring: warning: queue "typo" has never been used: check its name. Jobs that are enqueued to it later are claimed.
 worker … takes jobs of typo from …0 completed, 0 failed attempts' ms work --queue typo --exec cat --drain
 ms enqueue failing k --max-attempts 2 >/dev/null
 expect 0 'worker …
@@ -115,7 +115,7 @@ expect 0 '…"command":null}' ms workers resume '*' --json
 await test -e ordered
 expect 0 '…: stopping…' ms workers stop "$("$mainspring" workers --json | grep '"ordered"' | sed 's/.*"id":"\([^"]*\)".*/\1/')"
 ended 0 $ordered
-expect 0 '…Stopping: an operator asked for it…' cat ordered.err
+expect 0 '…Stopping at the request of an operator…' cat ordered.err
 expect 0 '1 completed, 0 failed attempts' cat ordered.out
 expect 0 '…program worker 1.4…' ms marks list
 
@@ -124,7 +124,7 @@ for _ in 1 2 3; do ms enqueue mails send >/dev/null; done
 expect 0 '3 handled, … % busy in … s: no job would fit any more; … s left' ms work --queue mails --exec cat --slot 1s --estimate 50ms
 ms enqueue mails send >/dev/null
 expect 0 '{"end":"full","handled":1,"given_back":0,"completed":1,"failed":0,"dead":0,"busy_share":…,"waited_ms":0,"ran_ms":…,"slack_ms":…}' ms work --queue mails --exec cat --slot 1s --estimate 50ms --json
-expect 0 '0 handled, 0.0 % busy in … s: the queue is empty, and no more time to wait; … s left' ms work --queue mails --exec cat --slot 1s --estimate 50ms --tolerance 1 --poll --idle 400ms --name polled
+expect 0 '0 handled, 0.0 % busy in … s: the queue is empty, and no time is left to wait; … s left' ms work --queue mails --exec cat --slot 1s --estimate 50ms --tolerance 1 --poll --idle 400ms --name polled
 expect 0 '…"kinds":{"send":{"n":…' ms leases show slot/default
 "$mainspring" work --queue none --exec cat --slot 30s --name long >long.out 2>long.err &
 long=$!

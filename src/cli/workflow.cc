@@ -214,7 +214,7 @@ Result<int> print_started(const Invocation& invocation, Io& io, Connection& conn
   if (invocation.json) {
     encode_workflow_started(started, line);
   } else {
-    line = fmt::format("{}{}", started.id, started.duplicate ? " (was there already)" : " started");
+    line = fmt::format("{}{}", started.id, started.duplicate ? " (already existed)" : " started");
   }
   print_line(io, line);
   return kExitOk;
@@ -382,10 +382,7 @@ Result<int> run_workflow_retry(const Invocation& invocation, Io& io) {
   request.by_hand = invocation.has("by-hand");
   if (invocation.has("result")) {
     if (!request.by_hand || request.step.empty()) {
-      return Error{ErrorCode::invalid_argument,
-                   "--result is what a step answered that was done by hand: give --step and "
-                   "--by-hand too",
-                   "--result"};
+      return Error{ErrorCode::invalid_argument, "--result: needs --step and --by-hand", "--result"};
     }
     MS_TRY_ASSIGN(request.result, read_args(invocation.flag("result"), "--result"));
   }

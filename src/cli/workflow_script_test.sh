@@ -22,9 +22,9 @@ END
 expect 0 'order.json: order, 4 steps, queues pay, ship' ms workflow check order.json
 expect 0 '{"name":"order","steps":4,"queues":["pay","ship"]}' ms workflow check order.json --json
 echo '{"name":"w","steps":[{"name":"a","after":["b"],"sleep":"1s"},{"name":"b","after":["a"],"sleep":"1s"}]}' >circle.json
-expect 64 '…circle.json: steps[0].after waits, over others, for "a" itself' ms workflow check circle.json
+expect 64 '…circle.json: steps[0].after waits for itself through other steps: "a"' ms workflow check circle.json
 echo '{"name":"w","steps":[{"name":"a","job":{"kind":"k","args":{"$ref":"c.d"}}}]}' >unknown.json
-expect 64 '…unknown.json: steps[0].job.args refers to "c", which is no step' ms workflow check unknown.json
+expect 64 '…unknown.json: steps[0].job.args refers to "c", which is not a step' ms workflow check unknown.json
 echo '{"name":"w","steps":[{"name":"a","wait":"1s"}]}' >field.json
 expect 64 '…field.json: "wait": no such field here; …undo_if_failed (steps[0].wait)' ms workflow check field.json
 expect 66 '…' ms workflow check nothing.json
@@ -34,7 +34,7 @@ start_server
 # -- success ------------------------------------------------------------------------------------------
 expect 0 'no workflows' ms workflow list
 expect 0 '1 started' ms workflow start order.json --key o-1
-expect 0 '1 (was there already)' ms workflow start order.json --key o-1
+expect 0 '1 (already existed)' ms workflow start order.json --key o-1
 expect 0 '{"id":1,"duplicate":true}' ms workflow start order.json --key o-1 --json
 expect 0 '…state           running…▸ charge  running  job 1…  · pack  waiting…    · approved  waiting…      · ship  waiting  after approved, charge' ms workflow show 1
 expect 0 '…' ms work --queue pay --exec 'echo {\"id\":\"c1\"}' --drain
@@ -59,10 +59,10 @@ expect 64 '…ID "x": must be a workflow…' ms workflow show x
 expect 64 '…--from…' ms workflow fork 1
 expect 64 '…has none of this name…' ms workflow fork 1 --from sheep
 expect 0 '2 started' ms workflow fork 1 --from ship --key o-1b
-expect 0 '2 (was there already)' ms workflow fork 1 --from ship --key o-1b
+expect 0 '2 (already existed)' ms workflow fork 1 --from ship --key o-1b
 expect 0 '…forked from     1, step ship…✓ charge  completed (taken over)  job 1…▸ ship  running…' ms workflow show 2
 expect 0 '{"workflow":{"id":2,…"forked_from":{"id":1,"step":"ship"}},"steps":[…"taken_over":true…' ms workflow show 2 --json
-expect 65 '…it can be forked when it has ended…' ms workflow fork 2 --from ship
+expect 65 '…it can be forked after it has ended…' ms workflow fork 2 --from ship
 expect 0 '…' ms work --queue ship --exec 'echo {\"parcel\":\"p10\"}' --drain
 expect 0 '{"parcel":"p10"}' ms workflow fork 1 --from ship --key o-1b --wait
 expect 0 '…FORK OF…2…order…o-1b…completed…1…' ms workflow list
@@ -100,7 +100,7 @@ expect 0 'trip.json: trip, 3 steps, queues fly, mail' ms workflow check trip.jso
 expect 0 '4 started' ms workflow start trip.json
 expect 0 '…▸ book  running  workflow 5: 0 of 1…    ▸ flight  running  job …  · mail  waiting…' ms workflow show 4
 expect 0 '…parent          4, step book…input           {"to":"Rome"}…' ms workflow show 5
-expect 65 '…it can be forked when…' ms workflow fork 5 --from flight
+expect 65 '…it can be forked after…' ms workflow fork 5 --from flight
 expect 0 '…' ms work --queue fly --exec 'echo {\"seat\":\"1a\"}' --drain
 expect 0 '…✓ book  completed  workflow 5: 1 of 1…' ms workflow show 4
 expect 0 '…"result":{"seat":"1a"},…' ms workflow show 4 --json

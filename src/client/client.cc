@@ -50,7 +50,7 @@ Error error_of(const HttpResponse& response) {
 // `unavailable` promises that nothing was done. For a request that was sent this is not known.
 Error maybe_done_error(Error error) {
   error.code = ErrorCode::timeout;
-  error.message += "; the server may have done it";
+  error.message += "; the server may have executed the request";
   return error;
 }
 

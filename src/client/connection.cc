@@ -118,8 +118,8 @@ ExchangeError tls_refusal(const HttpUrl& url, SSL* ssl, const std::string& probl
                               X509_verify_cert_error_string(verdict)));
   }
   if (problem.find("wrong version number") != std::string::npos) {
-    return broken(fmt::format("TLS with {}: it does not speak TLS; use http:// if that is meant",
-                              url.authority));
+    return broken(fmt::format(
+        "TLS with {}: it does not speak TLS; use http:// for a server without TLS", url.authority));
   }
   return broken(fmt::format("TLS with {}: {}", url.authority, problem));
 }
@@ -220,7 +220,8 @@ tl::expected<void, ExchangeError> Connection::shake_hands(const HttpUrl& url, SS
       return tl::unexpected(broken(fmt::format("TLS with {}: no answer in time", url.authority)));
     }
   }
-  return tl::unexpected(broken(fmt::format("TLS with {}: it never ends", url.authority)));
+  return tl::unexpected(
+      broken(fmt::format("TLS with {}: the handshake does not finish", url.authority)));
 }
 
 Connection::~Connection() {
@@ -325,7 +326,7 @@ tl::expected<void, ExchangeError> Connection::send_all(const std::string& head,
       case Wait::stopped:
         return tl::unexpected(stopped());
       case Wait::timeout:
-        return tl::unexpected(timed_out("sending a request: no room in time"));
+        return tl::unexpected(timed_out("sending a request: timed out"));
     }
   }
   return {};

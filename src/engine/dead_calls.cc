@@ -32,7 +32,9 @@ Result<DeadPage> EngineDead::list(const DeadFilter& filter, int limit, JobId bef
 Result<DeadGroups> EngineDead::groups(const DeadFilter& filter) {
   MS_TRY(job_filter_of(filter));
   if (!filter.fingerprint.empty()) {
-    return invalid("fingerprint", "fingerprint: groups are what says them; list() takes one");
+    return invalid("fingerprint",
+                   "fingerprint: must not be given to groups(), which returns fingerprints; list() "
+                   "accepts one");
   }
   return questions_->dead_groups(filter);
 }

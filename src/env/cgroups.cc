@@ -386,8 +386,8 @@ Result<void> FileGroup::give_on(const Part& part) const {
                                           name_)};
     }
     if (error != 0) {
-      return file_error(error,
-                        fmt::format("control group \"{}\": giving \"{}\" on", name_, controller));
+      return file_error(error, fmt::format("control group \"{}\": enabling \"{}\" for its children",
+                                           name_, controller));
     }
   }
   return {};
@@ -402,7 +402,7 @@ Result<void> FileGroup::make_empty(const std::vector<Part>& parts, const std::st
     }
     io_->remove_all(part.directory);
     if (const int error = io_->make(part.directory); error != 0) {
-      return file_error(error, fmt::format("making the control group \"{}\"", part.directory));
+      return file_error(error, fmt::format("creating the control group \"{}\"", part.directory));
     }
   }
   return {};
@@ -444,7 +444,7 @@ class Opening {
     controllers_ = &controllers;
     if (!good_name(name_)) {
       for (CgroupController& controller : controllers) {
-        controller.detail = fmt::format("\"{}\" is no name of a group", name_);
+        controller.detail = fmt::format("\"{}\" is not a valid group name", name_);
       }
       return nullptr;
     }
@@ -505,9 +505,9 @@ class Opening {
     Part part{hierarchy.version, hierarchy.controllers, above + "/" + name_};
     Fd owner;
     if (hierarchy.own.empty()) {
-      problem = fmt::format("{}: this process's group is not below what is mounted", version);
+      problem = fmt::format("{}: this process's group is not below the mount point", version);
     } else if (const int error = cgroup::make_owned(part.directory, io_->make, owner); error != 0) {
-      problem = fmt::format("{}: making a group in {}: {}", version, above, strerror(error));
+      problem = fmt::format("{}: creating a group in {}: {}", version, above, strerror(error));
     }
     if (!problem.empty()) {
       for (const std::string& name : names) say(name, false, problem);
@@ -521,7 +521,7 @@ class Opening {
 
   // v2: the controllers of the new group; CPU time and freezing need none.
   void give_on(const std::string& above, Part& part) {
-    for (const char* name : {"memory", "pids", "cpu"}) say(name, false, "v2: not offered here");
+    for (const char* name : {"memory", "pids", "cpu"}) say(name, false, "v2: not available here");
     for (const std::string& name : cgroup::offered(above)) {
       int error = cgroup::write(above + "/cgroup.subtree_control", "+" + name);
       if (error == EBUSY && defer_one(above)) {
@@ -531,11 +531,12 @@ class Opening {
         part.controllers.push_back(name);
       } else if (error == EBUSY) {
         say(name, false,
-            fmt::format("v2: other processes are in this one's group, {}; start it in one of its "
-                        "own (systemd: a unit with Delegate=yes)",
+            fmt::format("v2: other processes share the group {}; start this process in its own "
+                        "group (systemd: a unit with Delegate=yes)",
                         above));
       } else {
-        say(name, false, fmt::format("v2: giving it on in {}: {}", above, strerror(error)));
+        say(name, false,
+            fmt::format("v2: enabling it for children of {}: {}", above, strerror(error)));
       }
     }
     if (cgroup::exists(part.file("cpu.stat"))) say("cpuacct", true, "v2");

@@ -153,12 +153,12 @@ Error PreparedLimits::error(const ProcessLimits& limits, const keeper::Record& r
                         record.value, "this process may not move a program there");
     case keeper::Report::nice_failed:
       return step_error("limits.nice", fmt::format("limits.nice {}", limits.nice.value_or(0)),
-                        record.value, "only root may set it below the present one");
+                        record.value, "only root may set it below the current one");
     case keeper::Report::limit_failed: {
       const keeper::ResourceLimit& limit = resources_[which];
       const std::string field = fmt::format("limits.{}", resource_field(limit.resource));
       return step_error(field, fmt::format("{} {}", field, limit.soft), record.value,
-                        "only root may set it above the present hard limit");
+                        "only root may set it above the current hard limit");
     }
     case keeper::Report::user_failed:
       return step_error(

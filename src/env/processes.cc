@@ -58,7 +58,7 @@ struct Pipe {
 };
 Result<Pipe> make_pipe(std::string_view what) {
   int fds[2];
-  if (pipe2(fds, O_CLOEXEC) != 0) return os_error(fmt::format("making the pipe of {}", what));
+  if (pipe2(fds, O_CLOEXEC) != 0) return os_error(fmt::format("creating the pipe of {}", what));
   Pipe pipe{Fd(fds[0]), Fd(fds[1])};
   fcntl(fds[0], F_SETFL, O_NONBLOCK);
   MS_TRY_ASSIGN(pipe.write, raised(std::move(pipe.write), what));
@@ -68,7 +68,7 @@ Result<Pipe> make_pipe(std::string_view what) {
 // A descriptor of this process, for a program too.
 Result<Fd> copied(int fd) {
   Fd high(fcntl(fd, F_DUPFD_CLOEXEC, kLowestFd));
-  if (!high) return os_error(fmt::format("handing on descriptor {}", fd));
+  if (!high) return os_error(fmt::format("passing on descriptor {}", fd));
   return high;
 }
 
@@ -87,11 +87,11 @@ Result<Pipe> own_stream(int fd) {
 
 Result<Fd> make_input(const std::string& text) {
   Fd fd(memfd_create("mainspring-stdin", MFD_CLOEXEC));
-  if (!fd) return os_error("making standard input");
+  if (!fd) return os_error("creating standard input");
   for (std::size_t done = 0; done < text.size();) {
     const ssize_t n = write(fd.get(), text.data() + done, text.size() - done);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return os_error("filling standard input");
+    if (n <= 0) return os_error("writing standard input");
     done += static_cast<std::size_t>(n);
   }
   lseek(fd.get(), 0, SEEK_SET);
@@ -304,12 +304,12 @@ Result<void> Run::start() {
   MS_TRY_ASSIGN(Pipe exec, make_pipe("the start"));
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-    return os_error("making the link to a program");
+    return os_error("creating the link to a program");
   }
   link_ = Fd(ends[0]);
   MS_TRY_ASSIGN(const Fd link, raised(Fd(ends[1]), "the link to a program"));
   stop_event_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!stop_event_) return os_error("making an event");
+  if (!stop_event_) return os_error("creating an event descriptor");
   Fd answers;
   if (spec_.answer_fd != -1) {
     MS_TRY_ASSIGN(answers, given("answer_fd", spec_.answer_fd));
@@ -511,8 +511,8 @@ Error Run::start_error() const {
       Error error = os_error(ErrorCode::invalid_argument,
                              fmt::format("directory \"{}\"", spec_.directory), failed_->value);
       if (!spec_.limits.user.empty() && failed_->value == EACCES) {
-        error.message += fmt::format("; user \"{}\" must be able to enter it and all above it",
-                                     spec_.limits.user);
+        error.message += fmt::format(
+            "; user \"{}\" must be able to enter it and its parent directories", spec_.limits.user);
       }
       return error;
     }

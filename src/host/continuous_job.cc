@@ -332,7 +332,7 @@ Outcome ContinuousJob::outcome(const JobFolder& folder, JobLog& log, RestartRule
                               std::chrono::duration_cast<std::chrono::seconds>(wait).count()));
   set_status(ContinuousStatus::pending_restart);
   if (rule.failures() == RestartRule::kPatience) {
-    host_.log.warn("a continuous job ends again and again", {{"job", folder.name}});
+    host_.log.warn("a continuous job keeps ending", {{"job", folder.name}});
   }
   look_again_in(wait + kSettled);
   if (succeeded && !MS_MUTANT(host_success_burns_attempt)) return Snooze{wait};

@@ -135,7 +135,9 @@ Result<void> exchange(const std::string& made, const std::string& directory) {
       }
     }
   }
-  return Error{ErrorCode::io_error, fmt::format("cannot replace {}: it comes and goes", directory)};
+  return Error{
+      ErrorCode::io_error,
+      fmt::format("cannot replace {}: it is being created and removed concurrently", directory)};
 }
 
 // A frozen job stays frozen, unless the new settings set `freeze`.

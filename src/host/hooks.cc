@@ -212,7 +212,8 @@ void Hooks::Impl::publish_to(const HookView& hook, const Event& event) {
         "hook failed",
         {{"id", hook.id}, {"status", fmt::to_string(outcome.status)}, {"reason", outcome.reason}});
   }
-  if (!updated) log.warn("hook's outcome not kept", {{"reason", updated.error().message}});
+  if (!updated)
+    log.warn("the outcome of a hook was not recorded", {{"reason", updated.error().message}});
 }
 
 Hooks::Hooks(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
@@ -257,7 +258,7 @@ Result<std::pair<HookView, bool>> Hooks::add(const std::string& url, const std::
                                    [&](const HookView& hook) { return hook.url == url; });
     if (same != hooks.end() && same->event != event) {
       return Error{ErrorCode::conflict,
-                   fmt::format("url: there is a hook with it already, for the event {}: {}",
+                   fmt::format("url: a hook with this URL exists, for the event {}: {}",
                                same->event, same->id),
                    "url"};
     }

@@ -83,11 +83,10 @@ Isolation::Isolation(const HostOptions& options, std::string id, Log& log)
     : options_(options), id_(std::move(id)), log_(log) {
   const auto ended = end_marked("MAINSPRING_HOST=" + id_, kLeftoversLimit);
   if (!ended) {
-    log_.warn("what an earlier host left running could not be ended",
-              {{"why", ended.error().message}});
+    log_.warn("processes of an earlier host could not be ended", {{"why", ended.error().message}});
   } else if (*ended > 0) {
     ended_leftovers_ = *ended;
-    log_.warn("ended what an earlier host left running", {{"processes", fmt::to_string(*ended)}});
+    log_.warn("ended processes of an earlier host", {{"processes", fmt::to_string(*ended)}});
   }
   cgroups_ = Cgroups::open("mainspring-host." + id_);
   if (cgroups_.dead_removed() > 0) {
@@ -212,10 +211,10 @@ Result<std::unique_ptr<Cgroup>> Isolation::fence(const JobFolder& folder, Proces
   const auto needs = [&](bool wanted, std::string_view controller,
                          std::string_view limit) -> Result<void> {
     if (!wanted || active(cgroups_, controller)) return {};
-    return Error{.code = ErrorCode::io_error,
-                 .message = fmt::format("limit {}: this system lets the server make no control "
-                                        "group for it; see /healthz",
-                                        limit)};
+    return Error{
+        .code = ErrorCode::io_error,
+        .message = fmt::format(
+            "limit {}: the server cannot create a control group for it; see /healthz", limit)};
   };
   MS_TRY(needs(first(own.memory_bytes, shared.memory_bytes).has_value(), "memory", "memory"));
   MS_TRY(needs(first(own.pids, shared.pids).has_value(), "pids", "pids"));

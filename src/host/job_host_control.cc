@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 Error no_job(JobType type, const std::string& name) {
   return Error{.code = ErrorCode::not_found,
-               .message = fmt::format("{} job \"{}\": there is none", to_string(type), name)};
+               .message = fmt::format("{} job \"{}\": does not exist", to_string(type), name)};
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ std::optional<JobView> JobHost::Impl::missing_view(const HostKey& key) const {
   view.folder.settings_json = "{}";
   view.status = ContinuousStatus::stopped;
   view.error =
-      fmt::format("its folder is missing since {}; what is kept of it stays until {}",
+      fmt::format("its folder has been missing since {}; its data is kept until {}",
                   format_wall_time(view.missing->seen), format_wall_time(view.missing->kept_until));
   if (key.first == JobType::triggered) add_latest_run(view);
   return view;
@@ -76,7 +76,7 @@ Result<void> JobHost::Impl::check_runnable(const JobFolder& folder) const {
     why = why_not(folder);
   }
   if (why.empty() && folder.settings.freeze) {
-    why = "is frozen; take \"freeze\" out of its settings";
+    why = "is frozen; remove \"freeze\" from its settings";
   }
   if (why.empty()) return {};
   return Error{
@@ -271,7 +271,7 @@ Result<int> JobHost::port(const std::string& name) {
   MS_TRY_ASSIGN(const JobView view, find(JobType::continuous, name));
   if (view.port != 0) return view.port;
   return Error{.code = ErrorCode::not_found,
-               .message = fmt::format("continuous job \"{}\": does not run", name)};
+               .message = fmt::format("continuous job \"{}\": is not running", name)};
 }
 
 // -- logs
@@ -377,7 +377,7 @@ Result<std::string> JobHost::data_file(std::string_view path, std::size_t max) {
   const fs::path wanted = fs::weakly_canonical(base / fs::path(path).relative_path(), problem);
   const auto none = [&] {
     return Error{.code = ErrorCode::not_found,
-                 .message = fmt::format("data file \"{}\": there is none", path.substr(0, 200))};
+                 .message = fmt::format("data file \"{}\": does not exist", path.substr(0, 200))};
   };
   const std::string inside = base.native() + "/";
   if (problem || !wanted.native().starts_with(inside)) return none();
@@ -386,7 +386,7 @@ Result<std::string> JobHost::data_file(std::string_view path, std::size_t max) {
   if (problem) return none();
   if (bytes > max) {
     return Error{.code = ErrorCode::too_large,
-                 .message = fmt::format("data file \"{}\" has {} bytes: at most {} are sent", path,
+                 .message = fmt::format("data file \"{}\" has {} bytes: must be at most {}", path,
                                         bytes, max)};
   }
   MS_TRY_ASSIGN(LogText text, read_log(wanted.native(), 0, max));

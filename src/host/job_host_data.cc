@@ -18,7 +18,7 @@ void JobHost::Impl::read_book() {
   MutexLock lock(mutex);
   book_is_read = true;
   if (auto good = book.read(now); !good) {
-    log_.warn("the list of job folders cannot be read; the retention of missing ones begins now",
+    log_.warn("the list of job folders cannot be read; the retention of missing folders starts now",
               {{"why", good.error().message}});
   }
   for (const JobType type : {JobType::continuous, JobType::triggered, JobType::queue}) {
@@ -66,7 +66,7 @@ void JobHost::Impl::delete_due() {
     // Only if the folder certainly does not exist.
     const Found found = discover_some(options.roots, {key}, script_hosts);
     if (!found.jobs.empty() || !found.left_out.empty()) continue;
-    log_.info("what was kept of a job whose folder is missing is deleted",
+    log_.info("the data of a job whose folder is missing was deleted",
               {{"job", key.second}, {"type", std::string(to_string(key.first))}});
     if (key.first == JobType::triggered) triggered.forget(key.second);
     remove_job_data(options, key.first, key.second);

@@ -193,8 +193,8 @@ void JobHost::Impl::ignore_file(HostEntry& entry, const std::string& file) {
   if (entry.deployed->paths.erase(file) == 0) return;
   entry.signature.entries.erase(file);
   log_.warn(
-      "a file of a job's folder changes again and again: the job seems to write it, and it "
-      "is ignored until the host restarts",
+      "a file in a job folder keeps changing, probably because the job writes it; it is ignored "
+      "until the host restarts",
       {{"job", entry.folder.name}, {"file", file}});
 }
 
@@ -314,7 +314,7 @@ void JobHost::Impl::absent(const HostKey& key, bool at_once) {
     }
     changed();
   }
-  log_.warn("a job folder is missing; what is kept of its job stays",
+  log_.warn("a job folder is missing; the data of its job is kept",
             {{"job", key.second},
              {"type", std::string(to_string(key.first))},
              {"at_least_for", format_duration(options.retention)}});
@@ -439,7 +439,7 @@ void JobHost::Impl::report(const Found& found, const ScanScope& scope) {
   }
   for (const auto& [why, unknown] : fresh) {
     log_.warn(unknown ? "job folders cannot be read: their jobs continue as they are"
-                      : "a folder is no job",
+                      : "a folder is not a job",
               {{"why", why}});
   }
 }

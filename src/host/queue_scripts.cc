@@ -51,11 +51,11 @@ void drop_misplaced(ProgramSaid& said, JobId id) {
   };
   const bool retries = said.error && !said.dead;
   if (said.retry_after && !retries) {
-    drop(RemarkFault::outcome, "retry_after: only goes with error");
+    drop(RemarkFault::outcome, "retry_after: needs error");
     said.retry_after.reset();
   }
   if (said.open_breaker_for && !retries && !said.snooze) {
-    drop(RemarkFault::outcome, "open_breaker_for: only goes with error and snooze");
+    drop(RemarkFault::outcome, "open_breaker_for: needs error or snooze");
     said.open_breaker_for.reset();
   }
   if (is_answer(said) || said.id == id) return;
@@ -176,7 +176,7 @@ Result<void> PersistentPool::Impl::launch(const ChildPtr& child) {
         processes, std::move(*spec),
         [this, raw = child.get()](const Result<ProcessEnd>& end) { child_ends(*raw, end); },
         [this](const SaidFault& fault) {
-          log.warn("ignored what a script's child wrote to fd 3 without a job",
+          log.warn("ignored output of a script's child on fd 3 without a job",
                    {{"reason", std::string(to_string(fault.fault))}, {"what", fault.text}});
         });
   } else {
@@ -212,8 +212,8 @@ void PersistentPool::Impl::child_ends(ScriptChild& child, const Result<ProcessEn
   }
   if (!tell) return;
   const std::string how = end ? how_it_ended(*end) : end.error().message;
-  log.warn(spoke_up ? "a script's child spoke without a job, and was ended"
-                    : "a script's child ended without being told to",
+  log.warn(spoke_up ? "a script's child wrote to fd 3 without a job, and was ended"
+                    : "a script's child ended unexpectedly",
            {{"how", how}});
 }
 

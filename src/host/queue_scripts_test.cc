@@ -289,7 +289,7 @@ TEST_CASE("invalid remarks are reported and change neither the job nor the child
       {"bash", "-c"});
   rig.options.min_children = 1;
   rig.start();
-  REQUIRE(rig.log.await("ignored what a script's child wrote to fd 3 without a job"));
+  REQUIRE(rig.log.await("ignored output of a script's child on fd 3 without a job"));
   for (JobId id = 1; id <= 2; ++id) {
     FakeContext context(id);
     CHECK(as<Complete>(rig.pool->handle(context.job(), context)).result == fmt::to_string(id));
@@ -331,7 +331,7 @@ TEST_CASE("a child that writes more than its answer is replaced, and its job com
              "  say(id=job['id'], result='again')\n"));
   rig.start();
   CHECK(as<Complete>(rig.run(1)).result == "1");
-  CHECK(rig.log.await("spoke without a job"));
+  CHECK(rig.log.await("wrote to fd 3 without a job"));
   CHECK(as<Complete>(rig.run(2)).result == "1");
 }
 
@@ -384,7 +384,7 @@ TEST_CASE("min children start at once, are replaced when they end, and are kept"
   REQUIRE(rig.await_children(2));
   for (int i = 0; i < 2000 && program == 0; ++i) poll(nullptr, 0, 5);
   kill(program, SIGKILL);
-  CHECK(rig.log.await("ended without being told to how=killed by SIGKILL"));
+  CHECK(rig.log.await("ended unexpectedly how=killed by SIGKILL"));
   for (int i = 0; i < 2000 && rig.pool->started() < 3; ++i) poll(nullptr, 0, 5);
   CHECK(rig.pool->started() == 3);
   CHECK(rig.pool->children() == 2);

@@ -29,14 +29,15 @@ Result<void> ScriptChild::start(Processes& processes, ProcessSpec spec,
                                 std::function<void(const SaidFault&)> at_remark) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) {
-    return Error{ErrorCode::io_error, fmt::format("making a child's input: {}", strerror(errno))};
+    return Error{ErrorCode::io_error, fmt::format("creating a child's input: {}", strerror(errno))};
   }
   read_ = Fd(ends[0]);
   write_ = Fd(ends[1]);
   fcntl(write_.get(), F_SETFL, O_NONBLOCK);
   wake_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) {
-    return Error{ErrorCode::io_error, fmt::format("making an event: {}", strerror(errno))};
+    return Error{ErrorCode::io_error,
+                 fmt::format("creating an event descriptor: {}", strerror(errno))};
   }
   spec.input_fd = read_.get();
   at_remark_ = std::move(at_remark);

@@ -232,7 +232,7 @@ Result<void> TriggeredJobs::cancel(const std::string& name) {
     return {};
   }
   return Error{.code = ErrorCode::conflict,
-               .message = fmt::format("triggered job \"{}\": does not run", name)};
+               .message = fmt::format("triggered job \"{}\": is not running", name)};
 }
 
 bool TriggeredJobs::active(const std::string& name, const std::string& id) const {

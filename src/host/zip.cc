@@ -130,7 +130,7 @@ class Reader {
     entry.directory = ::archive_entry_filetype(header) == AE_IFDIR;
     entry.mode = static_cast<unsigned>(::archive_entry_perm(header)) & 0777u;
     const std::int64_t bytes = ::archive_entry_size(header);
-    if (!::archive_entry_size_is_set(header) || bytes < 0) return bad(path, "its size is not told");
+    if (!::archive_entry_size_is_set(header) || bytes < 0) return bad(path, "its size is unknown");
     if (entry.directory && bytes != 0) return bad(path, "is a folder with content");
     if (bytes > limits_.max_file_bytes) {
       return too_large(fmt::format("\"{}\" has {} bytes, more than {}", shown_path(path), bytes,
@@ -217,7 +217,7 @@ Result<void> check_paths(const std::vector<ZipEntry>& entries) {
       }
     }
     const auto [known, added] = directories.emplace(path, entry.directory);
-    if (!added && !(known->second && entry.directory)) return bad(path, "is there twice");
+    if (!added && !(known->second && entry.directory)) return bad(path, "occurs twice");
   }
   return {};
 }
@@ -273,7 +273,7 @@ Result<void> unpack_zip(std::string_view zip, const DeployLimits& limits, const 
     // Writes only what was checked, even if the reader returns another entry now.
     if (!entry || entry->path != checked.path || entry->directory != checked.directory ||
         entry->bytes != checked.bytes) {
-      return bad(checked.path, "is damaged: it is another one when it is read again");
+      return bad(checked.path, "is damaged: two reads of it differ");
     }
     if (is_litter(checked.path)) continue;
     MS_TRY(visit(checked, [&](const TakePiece& take) { return reader.unpack(checked, take); }));

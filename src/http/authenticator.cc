@@ -232,7 +232,7 @@ Result<void> Authenticator::spend(const Entry& entry, Instant now) const {
 Error Authenticator::refuse(const PeerName& peer, std::string message, Instant now) {
   if (const auto wait = failures_.add(address_group(peer.text), now)) {
     throttled_.add();
-    return too_many("too many requests without a valid token came from this address", *wait);
+    return too_many("too many requests without a valid token from this address", *wait);
   }
   unauthenticated_.add();
   return {ErrorCode::unauthenticated, std::move(message)};

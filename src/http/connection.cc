@@ -334,7 +334,7 @@ void Connection::process(std::string_view window, bool owned) {
                     fmt::format("the head of the request is over {} bytes or {} lines",
                                 options.max_header_bytes, kMaxHeaderLines)});
     } else if (result.status == Parsed::bad) {
-      refuse_early(invalid("", fmt::format("not a good request: {}", result.problem)));
+      refuse_early(invalid("", fmt::format("malformed request: {}", result.problem)));
     } else {
       window.remove_prefix(result.bytes);
       begin_request(std::move(head), window);
@@ -527,11 +527,10 @@ void Connection::feed_body(std::string_view& rest) {
   const std::size_t limit = body_limit(*route_);
   const Parsed status = chunks_->feed(rest, body_);
   if (status == Parsed::done) return end_body();
-  if (status == Parsed::bad) return refuse_early(invalid("", "not a good chunked body"));
+  if (status == Parsed::bad) return refuse_early(invalid("", "malformed chunked body"));
   if (status == Parsed::too_large) {
     return refuse_early(
-        {ErrorCode::too_large,
-         fmt::format("the body is larger than {} bytes, the most it may be", limit)});
+        {ErrorCode::too_large, fmt::format("the body is larger than {} bytes", limit)});
   }
   if (body_.size() <= body_bytes_) return;
   const std::size_t more = body_.size() - body_bytes_;

@@ -105,7 +105,7 @@ std::string Health::stuck() {
     for (const std::shared_ptr<Loop>& loop : shared_->loops) {
       if (loop->under_way) {
         if (now - loop->asked >= kStuckAfter && why.empty())
-          why = fmt::format("{} has not turned for {}", loop->name, ago(now - loop->asked));
+          why = fmt::format("{} has not responded for {}", loop->name, ago(now - loop->asked));
       } else if (now - loop->asked >= kPingEvery || loop->asked == Instant()) {
         loop->asked = now;
         loop->under_way = true;

@@ -50,7 +50,7 @@ class Health {
   using Ping = std::function<void(std::function<void()> turned)>;
   void watch(std::string loop, Ping ping) MS_EXCLUDES(mutex_);
 
-  // The loop that does not turn, and since when; "" = none is known.
+  // The loop that does not respond, and since when; "" = none is known.
   std::string stuck() MS_EXCLUDES(mutex_);
   // Reads the store, and may wait up to a second for a commit: call it on a reader thread. `host`
   // may be nullptr.

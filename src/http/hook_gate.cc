@@ -16,17 +16,16 @@ namespace {
 Result<void> check_token(std::string_view secret, std::string_view authorization) {
   const auto presented = presented_token(authorization);
   if (!presented)
-    return Error{ErrorCode::unauthenticated,
-                 "this hook wants Authorization: Bearer and its secret"};
+    return Error{ErrorCode::unauthenticated, "this hook needs Authorization: Bearer SECRET"};
   const auto wanted = digest_from_hex(secret);
   if (wanted && equal_in_constant_time(sha256(presented->reveal()), *wanted)) return {};
-  return Error{ErrorCode::unauthenticated, "the secret is not that of this hook"};
+  return Error{ErrorCode::unauthenticated, "the secret is wrong for this hook"};
 }
 
 Result<void> check_signature(std::string_view secret, const HookCall& call, WallTime now) {
   if (call.id.empty() || call.timestamp.empty() || call.signature.empty()) {
     return Error{ErrorCode::unauthenticated,
-                 "this hook wants webhook-id, webhook-timestamp and webhook-signature"};
+                 "this hook needs webhook-id, webhook-timestamp and webhook-signature"};
   }
   MS_TRY_ASSIGN(Secret key, parse_signing_key(secret));
   const SigningKeys keys{std::move(key)};
@@ -46,7 +45,7 @@ Result<void> HookGate::admit(const Trigger& trigger, std::string_view secret, co
 Error HookGate::refuse(std::string_view peer, Error error, Instant now) {
   const auto wait = failures_.add(address_group(std::string(peer)), now);
   if (!wait) return error;
-  return too_many("too many requests that a hook refused came from this address", *wait);
+  return too_many("too many refused hook requests from this address", *wait);
 }
 
 // The burst is one second's worth of requests.

@@ -247,7 +247,7 @@ TEST_CASE("a heavy job waits for its slots; why, the queue and the claim show it
   };
   CHECK(why(3).starts_with(
       "concurrency: it costs 4: 5 of the 6 slots of queue q are taken; it is next"));
-  CHECK(why(4).starts_with("concurrency: a heavy job before it, as of kind render, may wait"));
+  CHECK(why(4).starts_with("concurrency: a job before it that costs more slots, for example of"));
 }
 
 TEST_CASE("a job that waits for a rate shows how many are before it and its estimated start") {

@@ -50,10 +50,10 @@ Result<void> clear_path(const std::string& path, const sockaddr_un& address) {
   const auto conflict = [&](std::string_view why) {
     return Error{ErrorCode::conflict, fmt::format("cannot listen on unix:{}: {}", path, why)};
   };
-  if (!S_ISSOCK(status.st_mode)) return conflict("a file is there that is no socket");
+  if (!S_ISSOCK(status.st_mode)) return conflict("the path is a file, not a socket");
   if (is_alive(address)) return conflict("another program uses it; give another path");
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
-    return conflict(std::string("what a dead server left cannot be removed: ") +
+    return conflict(std::string("the socket of a stopped server cannot be removed: ") +
                     std::strerror(errno));
   }
   return {};

@@ -68,7 +68,7 @@ Result<void> read_query(std::string_view text, const Route& route, Request& requ
       for (const QueryParameter& p : route.query) names.push_back(p.name);
       return invalid(
           *name, fmt::format("query parameter \"{}\": {}", cut_text(*name, 64),
-                             names.empty() ? "this path takes none"
+                             names.empty() ? "this path has no query parameters"
                                            : fmt::format("known are {}", fmt::join(names, ", "))));
     }
     for (const auto& earlier : request.query) {

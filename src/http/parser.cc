@@ -107,7 +107,7 @@ std::string check_fields(const HeadParser::value_type& request) {
   if (request.version() != 11 && request.version() != 10) return "the version: must be HTTP/1.1";
   if (request.count(field::transfer_encoding) != 0) {
     if (!iequals(request[field::transfer_encoding], "chunked")) {
-      return "Transfer-Encoding: only chunked is known";
+      return "Transfer-Encoding: must be chunked";
     }
     if (request.count(field::content_length) != 0) {
       return "Content-Length and Transfer-Encoding: must not be given both";
@@ -115,7 +115,7 @@ std::string check_fields(const HeadParser::value_type& request) {
     if (request.version() == 10) return "Transfer-Encoding: needs HTTP/1.1";
   }
   if (request.count(field::expect) != 0 && !iequals(request[field::expect], "100-continue")) {
-    return "Expect: only 100-continue is known";
+    return "Expect: must be 100-continue";
   }
   if (request.count(field::host) == 0 && request.version() == 11) return "Host: must be given";
   const auto target = request.target();

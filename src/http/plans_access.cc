@@ -118,7 +118,8 @@ Result<void> append_record(Services& services, Audit audit) {
     answered->set_value(error == nullptr ? std::nullopt : std::optional(std::move(*error)));
   });
   if (auto error = answer.get()) {
-    error->message = "it was done, and could not be recorded in the audit: " + error->message;
+    error->message =
+        "the change was made, but could not be recorded in the audit: " + error->message;
     return std::move(*error);
   }
   return {};
@@ -146,14 +147,14 @@ Plan plan_create_token(const Request& request, Services& services) {
       !MS_MUTANT(scopes_given_freely)) {
     return error_reply({.code = ErrorCode::forbidden,
                         .message = fmt::format(
-                            "scope {}: \"{}\" lacks it: a token can only give scopes that it has",
+                            "scope {}: \"{}\" lacks it: a token can only grant scopes that it has",
                             first_lacking(*caller.scopes, token->scopes), caller.who),
                         .field = "scopes"});
   }
   if (token->expires_at > caller.expires_at) {
     return error_reply(
         {.code = ErrorCode::forbidden,
-         .message = fmt::format("\"{}\" ends at {}, and cannot make a token that ends later",
+         .message = fmt::format("\"{}\" expires at {} and cannot create a token that expires later",
                                 caller.who, format_wall_time(caller.expires_at)),
          .field = "expires_in"});
   }

@@ -36,7 +36,7 @@ Reply bulk_reply(const Result<BulkInfo>& info, int status = 200) {
 Result<BulkInfo> seen_bulk(const Services& services, const Caller& caller, JobId id) {
   MS_TRY_ASSIGN(BulkInfo info, get_bulk(services.store, id));
   if (may_see(caller, info, services.clock.now().wall)) return info;
-  return Error{ErrorCode::not_found, fmt::format("bulk operation {}: there is none", id)};
+  return Error{ErrorCode::not_found, fmt::format("bulk operation {}: does not exist", id)};
 }
 
 using Change = Result<BulkInfo> (Broker::*)(JobId, std::optional<Audit>);

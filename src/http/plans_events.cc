@@ -141,9 +141,8 @@ StreamPiece EventStream::begin() {
   if (listener_ == nullptr) {
     return {.reply = error_reply(
                 {.code = ErrorCode::overloaded,
-                 .message = fmt::format("there are {} streams of events: must be at most that "
-                                        "(max_event_streams)",
-                                        most_),
+                 .message = fmt::format(
+                     "{} event streams are open, which is the limit (max_event_streams)", most_),
                  .retry_after_ms = 1000})};
   }
   StreamPiece piece{.bytes = "retry: 1000\n"};

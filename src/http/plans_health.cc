@@ -42,7 +42,7 @@ Plan plan_livez(const Request& request, Services& services) {
   if (why.empty()) return Reply{.body = R"({"status":"live"})"};
   const bool may_know = request.caller->may_all(Verb::read);
   return error_reply({.code = ErrorCode::unavailable,
-                      .message = may_know ? why : "a loop of the server does not turn"});
+                      .message = may_know ? why : "a thread of the server does not respond"});
 }
 
 // Details are for callers that may read everything.

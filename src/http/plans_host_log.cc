@@ -96,7 +96,7 @@ StreamPiece followed_piece(HostControl& host, LogRequest& log) {
   if (!got) return {.reply = error_reply(got.error())};
   StreamPiece piece;
   if (got->text.skipped > 0) {
-    piece.bytes = fmt::format("[{} bytes are not here: the log was rolled]\r\n", got->text.skipped);
+    piece.bytes = fmt::format("[{} bytes are missing: the log was rolled]\r\n", got->text.skipped);
   }
   piece.bytes += got->text.text;
   piece.ended = got->ended;

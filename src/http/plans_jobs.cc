@@ -222,7 +222,7 @@ Plan plan_enqueue(const Request& request, Services& services) {
     if (!may) return error_reply(may.error());
   }
   if (!single && query_value(request, "wait") != nullptr) {
-    return error_reply(invalid("wait", "wait: goes with one job, not with a batch"));
+    return error_reply(invalid("wait", "wait: needs a single job, not a batch"));
   }
   if (!request.idempotency_key.empty()) {
     auto key = check_idempotency_key(request.idempotency_key);

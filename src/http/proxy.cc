@@ -115,7 +115,7 @@ class Call : public std::enable_shared_from_this<Call> {
     const auto& response = parser_.get();
     Reply reply{.status = static_cast<int>(response.result_int()), .content_type = {}};
     if (reply.status < 200 || reply.status > 599) {
-      return done_(refusal_(404, "The program gave no good answer."));
+      return done_(refusal_(404, "The program sent an invalid answer."));
     }
     const std::string_view listed = response[beast::http::field::connection];
     for (const auto& field : response) {

@@ -24,7 +24,7 @@ namespace {
 constexpr std::string_view kText = R"({"type":"string"})";
 constexpr QueryParameter kWait[] = {
     {"wait", R"({"type":"string","example":"30s"})",
-     "How long to wait for the job's end, at most 60s. The answer is the job as it is then."}};
+     "Time to wait for the end of the job, at most 60s. Returns the job in its state then."}};
 constexpr QueryParameter kListJobs[] = {
     {"queue", kText, "Only jobs of this queue."},
     {"state", R"({"type":"string","example":"dead,retryable"})", "Only jobs in these states."},
@@ -32,7 +32,7 @@ constexpr QueryParameter kListJobs[] = {
     {"tag", kText, "Only jobs with this tag."},
     {"limit", R"({"type":"integer","minimum":1,"maximum":1000,"default":100})",
      "Maximum number of jobs. A page may be shorter and still not be the last."},
-    {"cursor", kText, "The next_cursor of the page before."},
+    {"cursor", kText, "next_cursor of the previous page."},
     {"quarantined", R"({"const":"true"})", "Only jobs in quarantine."},
     {"whole_args", R"({"const":"true"})", "Show args above 64 KiB, which a list leaves out."},
     {"from", R"({"type":"string","format":"date-time"})", "Only jobs created then or later."},
@@ -40,9 +40,9 @@ constexpr QueryParameter kListJobs[] = {
     {"ids", R"({"type":"string","example":"41,42"})", "Only these jobs, at most 1000."},
     {"q", R"({"type":"string","maxLength":2048})", "Only jobs that match these terms."}};
 constexpr QueryParameter kListNames[] = {
-    {"after", kText, "Begin after this name: the next of the page before."}, kListJobs[4]};
+    {"after", kText, "Start after this name: next of the previous page."}, kListJobs[4]};
 constexpr QueryParameter kListKeys[] = {
-    {"after", kText, "Begin after this key: the next of the page before."}, kListJobs[4]};
+    {"after", kText, "Start after this key: next of the previous page."}, kListJobs[4]};
 constexpr QueryParameter kPreviewQuery[] = {
     {"from", R"({"type":"string","format":"date-time"})", "Ticks after this instant [now]."},
     {"count", R"({"type":"integer","minimum":1,"maximum":1000,"default":10})", "Maximum number."}};
@@ -54,58 +54,60 @@ constexpr QueryParameter kAuditQuery[] = {
     {"order", R"({"enum":["newest_first","oldest_first"],"default":"newest_first"})", "Which way."},
     kListJobs[4],
     {"from", R"({"type":"integer","format":"int64","default":0})",
-     "Begin with this record: the next of the page before; 0: from the newest."}};
+     "Start with this record: next of the previous page. 0: the newest."}};
 
 constexpr QueryParameter kEventsQuery[] = {
-    {"queue", kText, "Only of these queues: a list, or given again.", true},
-    {"kind", kText, "Only of jobs of these kinds.", true},
+    {"queue", kText, "Only events of these queues: a comma-separated list, or repeated.", true},
+    {"kind", kText, "Only events of jobs of these kinds.", true},
     {"type",
      R"({"enum":["enqueued","started","completed","retrying","snoozed","deferred",)"
      R"("dead","cancelled","progress","queue_paused","queue_resumed","quarantined",)"
      R"("quarantine_left","breaker_opened","breaker_half_open","breaker_closed","gap"]})",
      "Only of these types, and gap.", true},
-    {"job", R"({"type":"integer","format":"int64","minimum":1})", "Only of these jobs.", true},
-    {"tag", kText, "Only of jobs that have one of these tags.", true},
+    {"job", R"({"type":"integer","format":"int64","minimum":1})", "Only events of these jobs.",
+     true},
+    {"tag", kText, "Only events of jobs with one of these tags.", true},
     {"after", kText, "Continue after the event with this id, or start with a gap."}};
 
-constexpr Success kEnqueued[] = {{201, "EnqueueResponse", "The jobs are on disk."},
-                                 {200, "EnqueueResponse",
-                                  "All of them had been there: found by unique or by the "
-                                  "Idempotency-Key."}};
+constexpr Success kEnqueued[] = {
+    {201, "EnqueueResponse", "The jobs are on disk."},
+    {200, "EnqueueResponse", "All jobs existed: found by unique or by the Idempotency-Key."}};
 constexpr Success kJobOk[] = {{200, "Job", "The job."}};
-constexpr Success kWhyOk[] = {{200, "Why", "The gate, in a word and in a sentence."}};
+constexpr Success kWhyOk[] = {{200, "Why", "The gate: its name and a sentence."}};
 constexpr Success kPageOk[] = {{200, "JobPage", "One page, newest first."}};
 constexpr Success kClaimOk[] = {
     {200, "ClaimResponse", "Up to max jobs; none when the wait is over."}};
-constexpr Success kClaimsEndedOk[] = {{200, "ClaimsEnded", "The worker gets no more jobs."}};
+constexpr Success kClaimsEndedOk[] = {{200, "ClaimsEnded", "The worker claims no more jobs."}};
 constexpr Success kFinishOk[] = {{200, "FinishResponse", "A status per result, in order."}};
-constexpr Success kRenewOk[] = {{200, "RenewResponse", "What was renewed, lost, to be stopped."}};
+constexpr Success kRenewOk[] = {
+    {200, "RenewResponse", "Renewed and lost leases, and jobs to stop."}};
 constexpr Success kAcceptedOk[] = {
-    {200, "AcceptResponse", "It is the worker's until it expires; null when the wait is over."}};
-constexpr Success kSessionRenewedOk[] = {{200, "SessionGrant", "It is kept."}};
-constexpr Success kSessionReleasedOk[] = {{200, "SessionReleased", "It is free."}};
+    {200, "AcceptResponse", "The worker holds the session until it expires. Null after the wait."}};
+constexpr Success kSessionRenewedOk[] = {{200, "SessionGrant", "Saved."}};
+constexpr Success kSessionReleasedOk[] = {{200, "SessionReleased", "Released."}};
 constexpr Success kSessionStateOk[] = {{200, "SessionStatePut", "The state is on disk."}};
 constexpr Success kSessionResumedOk[] = {{200, "SessionResumed", "The session continues."}};
 constexpr Success kSessionOk[] = {{200, "Session", "The session."}};
 constexpr Success kSessionsOk[] = {{200, "SessionList", "One page, by key, without states."}};
-constexpr Success kGrantOk[] = {{200, "LeaseGrant", "It is the caller's until it expires."}};
-constexpr Success kReleasedOk[] = {{200, "LeaseReleased", "It is free."}};
+constexpr Success kGrantOk[] = {
+    {200, "LeaseGrant", "The caller holds the lease until it expires."}};
+constexpr Success kReleasedOk[] = {{200, "LeaseReleased", "Released."}};
 constexpr Success kLeaseOk[] = {{200, "NamedLease", "The lease."}};
-constexpr Success kLeasesOk[] = {{200, "NamedLeaseList", "Held ones and those with a value."}};
-constexpr Success kPutOk[] = {{201, "Schedule", "It is new."},
-                              {200, "Schedule", "It was there: see its outcome."}};
-constexpr Success kScheduleOk[] = {{200, "Schedule", "The schedule as it is then."}};
+constexpr Success kLeasesOk[] = {{200, "NamedLeaseList", "Leases that are held or have a value."}};
+constexpr Success kPutOk[] = {{201, "Schedule", "Created."},
+                              {200, "Schedule", "It existed; see its outcome."}};
+constexpr Success kScheduleOk[] = {{200, "Schedule", "The schedule."}};
 constexpr Success kSchedulesOk[] = {{200, "ScheduleList", "One page, by name."}};
-constexpr Success kRemovedOk[] = {{200, "ScheduleRemoved", "It is gone; its jobs stay."}};
+constexpr Success kRemovedOk[] = {{200, "ScheduleRemoved", "Removed. Its jobs stay."}};
 constexpr Success kTriggerOk[] = {{201, "TriggerResponse", "The job."}};
-constexpr Success kBackfillOk[] = {{200, "BackfillResponse", "Up to 1000 ticks are decided."}};
-constexpr Success kPreviewOk[] = {{200, "Preview", "Ticks to come, in order."}};
+constexpr Success kBackfillOk[] = {{200, "BackfillResponse", "Outcome of up to 1000 ticks."}};
+constexpr Success kPreviewOk[] = {{200, "Preview", "Next ticks, in order."}};
 constexpr Success kLedgerOk[] = {{200, "Ledger", "One page, newest first."}};
-constexpr Success kVerifyOk[] = {{200, "VerifyReport", "What was found."}};
+constexpr Success kVerifyOk[] = {{200, "VerifyReport", "Result of the verification."}};
 constexpr Success kJobTokenOk[] = {{201, "JobToken", "The token."}};
 constexpr Success kTokenOk[] = {{201, "CreatedToken", "The token, with its text."}};
-constexpr Success kTokensOk[] = {{200, "TokenList", "Revoked and expired ones too."}};
-constexpr Success kRevokedOk[] = {{200, "TokenRevoked", "It is refused from now on."}};
+constexpr Success kTokensOk[] = {{200, "TokenList", "Including revoked and expired tokens."}};
+constexpr Success kRevokedOk[] = {{200, "TokenRevoked", "Revoked."}};
 constexpr Success kEventsOk[] = {{200, "",
                                   "Server-sent events, until the server or the client ends them.",
                                   "text/event-stream"}};
@@ -114,24 +116,23 @@ constexpr Success kAuditHeadOk[] = {{200, "AuditHead", "The newest mark, and the
 constexpr Success kVersionOk[] = {{200, "Version", "Name and version."}};
 constexpr Success kHostOk[] = {{200, "Host", "The job host."}};
 constexpr Success kHostJobsOk[] = {{200, "HostJobList", "By type, then name."}};
-constexpr Success kHostJobOk[] = {{200, "HostJob", "The job as it is then."}};
-constexpr Success kHostRemovedOk[] = {{200, "HostJobRemoved", "It is gone, or was not there."}};
+constexpr Success kHostJobOk[] = {{200, "HostJob", "The job."}};
+constexpr Success kHostRemovedOk[] = {{200, "HostJobRemoved", "Removed, or it did not exist."}};
 constexpr Success kHostSettingsOk[] = {{200, "HostSettings", "settings.job as it is."}};
-constexpr Success kHostStartedOk[] = {{202, "HostRunStarted", "It runs; see its history."}};
+constexpr Success kHostStartedOk[] = {{202, "HostRunStarted", "Started; see its history."}};
 constexpr Success kHostHistoryOk[] = {{200, "HostHistory", "Newest first."}};
 constexpr Success kHostRunOk[] = {{200, "HostRun", "The run."}};
 constexpr Success kHostLogOk[] = {
-    {200, "HostLog", "A part of the log; with follow=true text/plain, as it is written."}};
+    {200, "HostLog", "Part of the log. With follow=true: text/plain while it is written."}};
 constexpr QueryParameter kHostJobsQuery[] = {
     {"type", R"({"enum":["continuous","triggered","queue"]})", "Only jobs of this type."}};
 constexpr QueryParameter kHostLogQuery[] = {
-    {"run", kText, "Of a triggered job: which run [the latest]."},
+    {"run", kText, "Run of a triggered job [the latest]."},
     {"position", R"({"type":"integer","format":"int64","default":0})",
-     "From this byte on: the next of the answer before; below 0: from the end."},
+     "Start at this byte: next of the previous answer. Negative: from the end."},
     {"max", R"({"type":"integer","minimum":1,"maximum":1048576,"default":65536})",
      "Maximum number of bytes, in whole lines."},
-    {"wait", R"({"type":"string","example":"30s"})",
-     "How long to wait for more if there is none, at most 60s."},
+    {"wait", R"({"type":"string","example":"30s"})", "Time to wait for more output, at most 60s."},
     {"follow", R"({"type":"boolean","default":false})",
      "A stream of text/plain, until the log ends."}};
 constexpr Success kTextOk[] = {{200, "", "Prometheus' text format."}};
@@ -158,7 +159,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/jobs",
      .id = "enqueue",
-     .summary = "Enqueue one job, or up to 10,000, all or none",
+     .summary = "Enqueue one job, or up to 10,000, all or nothing",
      .plan = &plan_enqueue,
      .access = {Verb::enqueue, On::plan},
      .body = BodyRule::required,
@@ -171,7 +172,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/jobs/{id}",
      .id = "get_job",
-     .summary = "A job with its result and errors",
+     .summary = "Show a job with its result and errors",
      .plan = &plan_get_job,
      .access = {Verb::read, Verb::result, On::plan},
      .successes = kJobOk,
@@ -180,7 +181,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/jobs/{id}/why",
      .id = "why",
-     .summary = "Which gate holds a job back",
+     .summary = "Explain why a job does not run",
      .plan = &plan_why,
      .access = {Verb::read, On::plan},
      .successes = kWhyOk,
@@ -188,7 +189,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/claim",
      .id = "claim",
-     .summary = "Take jobs to run, waiting for them if there are none",
+     .summary = "Claim jobs, waiting for them if there are none",
      .plan = &plan_claim,
      .access = {Verb::work, On::plan},
      .body = BodyRule::required,
@@ -219,7 +220,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/renew",
      .id = "renew",
-     .summary = "Keep leases, report progress, keep checkpoints",
+     .summary = "Renew leases, report progress, save checkpoints",
      .plan = &plan_renew,
      .access = {Verb::work, On::plan},
      .body = BodyRule::required,
@@ -230,7 +231,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/jobs",
      .id = "list_jobs",
-     .summary = "Jobs, newest first, page by page",
+     .summary = "List jobs, newest first",
      .plan = &plan_list_jobs,
      .access = {Verb::read, On::plan},
      .successes = kPageOk,
@@ -238,7 +239,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/queues",
      .id = "list_queues",
-     .summary = "Every queue with its counters",
+     .summary = "List queues with their counters",
      .plan = &plan_list_queues,
      .access = {Verb::read, On::plan},
      .successes = kQueuesOk,
@@ -246,7 +247,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/queues/{name}",
      .id = "get_queue",
-     .summary = "One queue with its counters",
+     .summary = "Show a queue with its counters",
      .plan = &plan_get_queue,
      .access = {Verb::read, On::queue},
      .successes = kQueueOk,
@@ -265,7 +266,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "PUT",
      .pattern = "/v1/queues/{name}/limits",
      .id = "set_queue_limits",
-     .summary = "Set how many jobs of a queue run at once, and how many begin in a time",
+     .summary = "Set the concurrency and rate limits of a queue",
      .plan = &plan_set_queue_limits,
      .access = {Verb::admin, On::queue},
      .body = BodyRule::required,
@@ -284,7 +285,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/queues/{name}/pause",
      .id = "pause_queue",
-     .summary = "Give out no jobs of this queue, until it is resumed or for a time",
+     .summary = "Pause a queue, until it is resumed or for a time",
      .plan = &plan_pause_queue,
      .access = {Verb::admin, On::queue},
      .body = BodyRule::optional,
@@ -295,7 +296,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/queues/{name}/resume",
      .id = "resume_queue",
-     .summary = "Give out jobs of this queue again",
+     .summary = "Resume a queue",
      .plan = &plan_resume_queue,
      .access = {Verb::admin, On::queue},
      .successes = kPausedOk,
@@ -304,7 +305,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/queues/{name}/sessions/accept",
      .id = "accept_session",
-     .summary = "Hold a session: the one named, or the next free one with a job",
+     .summary = "Acquire a session: the named one, or the next free one with a job",
      .plan = &plan_accept_session,
      .access = {Verb::work, On::queue},
      .body = BodyRule::required,
@@ -324,7 +325,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/queues/{name}/sessions/{key}/release",
      .id = "release_session",
-     .summary = "Give a session back",
+     .summary = "Release a session",
      .plan = &plan_release_session,
      .access = {Verb::work, On::queue},
      .body = BodyRule::required,
@@ -334,7 +335,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "PUT",
      .pattern = "/v1/queues/{name}/sessions/{key}/state",
      .id = "put_session_state",
-     .summary = "Leave a state with a session",
+     .summary = "Set the state of a session",
      .plan = &plan_put_session_state,
      .access = {Verb::work, On::queue},
      .body = BodyRule::required,
@@ -352,7 +353,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/queues/{name}/sessions/{key}",
      .id = "get_session",
-     .summary = "A session: its turn, its holder, its state",
+     .summary = "Show a session",
      .plan = &plan_get_session,
      .access = {Verb::read, On::queue},
      .successes = kSessionOk,
@@ -360,7 +361,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/queues/{name}/sessions",
      .id = "list_sessions",
-     .summary = "Sessions of a queue by key, page by page",
+     .summary = "List sessions of a queue by key",
      .plan = &plan_list_sessions,
      .access = {Verb::read, On::queue},
      .successes = kSessionsOk,
@@ -368,7 +369,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/leases/{name}/acquire",
      .id = "acquire_lease",
-     .summary = "Take a lease, or wait for it",
+     .summary = "Acquire a lease, or wait for it",
      .plan = &plan_acquire_lease,
      .access = {Verb::lease, On::lease},
      .body = BodyRule::required,
@@ -378,7 +379,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/leases/{name}/renew",
      .id = "renew_lease",
-     .summary = "Keep a lease, leave a value with it",
+     .summary = "Renew a lease and set its value",
      .plan = &plan_renew_lease,
      .access = {Verb::lease, On::lease},
      .body = BodyRule::required,
@@ -388,7 +389,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/leases/{name}/release",
      .id = "release_lease",
-     .summary = "Give a lease back",
+     .summary = "Release a lease",
      .plan = &plan_release_lease,
      .access = {Verb::lease, On::lease},
      .body = BodyRule::required,
@@ -398,7 +399,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/leases/{name}",
      .id = "get_lease",
-     .summary = "Who holds a lease",
+     .summary = "Show a lease",
      .plan = &plan_get_lease,
      .access = {Verb::lease, On::lease},
      .successes = kLeaseOk,
@@ -406,7 +407,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/leases",
      .id = "list_leases",
-     .summary = "Leases by name, page by page",
+     .summary = "List leases by name",
      .plan = &plan_list_leases,
      .access = {Verb::lease, On::plan},
      .successes = kLeasesOk,
@@ -424,7 +425,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/schedules/{name}",
      .id = "get_schedule",
-     .summary = "A schedule and its state",
+     .summary = "Show a schedule and its state",
      .plan = &plan_get_schedule,
      .access = {Verb::read, On::plan},
      .successes = kScheduleOk,
@@ -432,7 +433,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/schedules",
      .id = "list_schedules",
-     .summary = "Schedules by name, page by page",
+     .summary = "List schedules by name",
      .plan = &plan_list_schedules,
      .access = {Verb::read, On::plan},
      .successes = kSchedulesOk,
@@ -448,7 +449,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/schedules/{name}/pause",
      .id = "pause_schedule",
-     .summary = "Fire no ticks; of a continuous timer the kill switch",
+     .summary = "Pause a schedule, or stop a continuous timer",
      .plan = &plan_pause_schedule,
      .access = {Verb::schedule, On::plan},
      .body = BodyRule::optional,
@@ -458,7 +459,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/schedules/{name}/resume",
      .id = "resume_schedule",
-     .summary = "Fire ticks again; those of the pause are skipped",
+     .summary = "Resume a schedule; ticks of the pause are skipped",
      .plan = &plan_resume_schedule,
      .access = {Verb::schedule, On::plan},
      .successes = kScheduleOk,
@@ -466,7 +467,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/schedules/{name}/trigger",
      .id = "trigger_schedule",
-     .summary = "Run its job now, also while it is paused",
+     .summary = "Run a schedule's job now, also while it is paused",
      .plan = &plan_trigger_schedule,
      .access = {Verb::schedule, On::plan},
      .body = BodyRule::optional,
@@ -484,7 +485,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/schedules/{name}/backfill",
      .id = "backfill_schedule",
-     .summary = "Run the ticks of a time that has passed",
+     .summary = "Run the ticks of a past period",
      .plan = &plan_backfill_schedule,
      .access = {Verb::schedule, On::plan},
      .body = BodyRule::required,
@@ -504,7 +505,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/schedules/{name}/preview",
      .id = "preview_schedule",
-     .summary = "Its ticks to come",
+     .summary = "List the next ticks of a schedule",
      .plan = &plan_preview_schedule,
      .access = {Verb::read, On::plan},
      .successes = kPreviewOk,
@@ -513,7 +514,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/schedules/preview",
      .id = "preview_definition",
-     .summary = "The ticks of a definition that is not stored",
+     .summary = "List the next ticks of a definition that is not stored",
      .plan = &plan_preview_definition,
      .access = On::signed_in,
      .body = BodyRule::required,
@@ -541,7 +542,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/host",
      .id = "host",
-     .summary = "The job host: its layers of isolation, its problems",
+     .summary = "Show the job host: isolation, problems",
      .plan = &plan_host,
      .access = {Verb::read, On::all},
      .successes = kHostOk,
@@ -558,7 +559,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/host/jobs/{type}/{name}",
      .id = "host_job",
-     .summary = "One job folder",
+     .summary = "Show a job folder",
      .plan = &plan_host_job,
      .access = {Verb::read, On::folder},
      .successes = kHostJobOk,
@@ -566,7 +567,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "PUT",
      .pattern = "/v1/host/jobs/{type}/{name}",
      .id = "deploy_host_job",
-     .summary = "Replace a job's files by a zip, or by the file that Content-Disposition names",
+     .summary = "Replace a job's files with a zip, or with the file in Content-Disposition",
      .plan = &plan_deploy_host_job,
      .access = {Verb::define_exec, On::folder},
      .body = BodyRule::bytes,
@@ -587,7 +588,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/host/jobs/{type}/{name}/settings",
      .id = "host_settings",
-     .summary = "Its settings.job",
+     .summary = "Show settings.job of a job folder",
      .plan = &plan_host_settings,
      .access = {Verb::read_payload, On::folder},
      .successes = kHostSettingsOk,
@@ -595,7 +596,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "PUT",
      .pattern = "/v1/host/jobs/{type}/{name}/settings",
      .id = "put_host_settings",
-     .summary = "Replace its settings.job",
+     .summary = "Replace settings.job of a job folder",
      .plan = &plan_put_host_settings,
      .access = {Verb::define_exec, On::folder},
      .body = BodyRule::required,
@@ -632,7 +633,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/host/jobs/{type}/{name}/history",
      .id = "host_history",
-     .summary = "The runs of a triggered job",
+     .summary = "List the runs of a triggered job",
      .plan = &plan_host_history,
      .access = {Verb::read, On::folder},
      .successes = kHostHistoryOk,
@@ -648,7 +649,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/host/jobs/{type}/{name}/log",
      .id = "host_log",
-     .summary = "What a job wrote: a part, or followed as it grows",
+     .summary = "Show or follow a job folder's log",
      .plan = &plan_host_log,
      .access = {Verb::read_payload, On::folder},
      .successes = kHostLogOk,
@@ -657,7 +658,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/queues/{name}/job_token",
      .id = "create_job_token",
-     .summary = "Make a short-lived token for a program that runs for a job of this queue",
+     .summary = "Create a short-lived token for the program of a job in this queue",
      .plan = &plan_create_job_token,
      .access = {Verb::work, On::queue},
      .body = BodyRule::required,
@@ -666,7 +667,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/tokens",
      .id = "create_token",
-     .summary = "Make a token; the answer is the only place where its text is",
+     .summary = "Create a token; only this answer has its text",
      .plan = &plan_create_token,
      .access = {Verb::admin, On::all},
      .body = BodyRule::required,
@@ -676,14 +677,14 @@ constexpr Route kMostRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/tokens",
      .id = "list_tokens",
-     .summary = "Tokens by name, without their text",
+     .summary = "List tokens by name, without their text",
      .plan = &plan_list_tokens,
      .access = {Verb::admin, On::all},
      .successes = kTokensOk},
     {.method = "DELETE",
      .pattern = "/v1/tokens/{name}",
      .id = "revoke_token",
-     .summary = "Refuse a token from now on; what waits with it ends",
+     .summary = "Revoke a token; its waiting requests end",
      .plan = &plan_revoke_token,
      .access = {Verb::admin, On::all},
      .successes = kRevokedOk,
@@ -691,7 +692,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/audit",
      .id = "audit",
-     .summary = "Who changed what: the records, page by page",
+     .summary = "List audit records",
      .plan = &plan_audit,
      .access = {Verb::admin, On::all},
      .successes = kAuditOk,
@@ -706,14 +707,14 @@ constexpr Route kMostRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/verify",
      .id = "verify",
-     .summary = "Recount the store and check its laws; slow",
+     .summary = "Recount the store and check its invariants; slow",
      .plan = &plan_verify,
      .access = {Verb::admin, On::all},
      .successes = kVerifyOk},
     {.method = "GET",
      .pattern = "/v1/version",
      .id = "version",
-     .summary = "What this server is",
+     .summary = "Show name and version of the server",
      .plan = &plan_version,
      .access = On::signed_in,
      .successes = kVersionOk},
@@ -728,7 +729,7 @@ constexpr Route kMostRoutes[] = {
     {.method = "GET",
      .pattern = "/openapi.json",
      .id = "openapi",
-     .summary = "This interface as OpenAPI 3.1",
+     .summary = "Show this API as OpenAPI 3.1",
      .plan = &plan_openapi,
      .access = On::signed_in,
      .successes = kDocumentOk},

@@ -7,7 +7,7 @@ namespace mainspring::http {
 
 inline constexpr Success kBreakerOk[] = {{200, "Breaker", "The breaker."}};
 inline constexpr Success kBreakersOk[] = {{200, "BreakerList", "All, by name."}};
-inline constexpr Success kBreakerRemovedOk[] = {{200, "BreakerRemoved", "It is gone."}};
+inline constexpr Success kBreakerRemovedOk[] = {{200, "BreakerRemoved", "Removed."}};
 inline constexpr ErrorCode kBreakerErrors[] = {ErrorCode::not_found};
 inline constexpr ErrorCode kRemoveBreakerErrors[] = {ErrorCode::not_found, ErrorCode::conflict};
 

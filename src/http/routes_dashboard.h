@@ -10,7 +10,7 @@ inline constexpr Success kDashboardPage[] = {{200, "", "The page.", "text/html"}
 inline constexpr Success kDashboardFile[] = {{200, "", "The file.", "application/octet-stream"}};
 inline constexpr ErrorCode kDashboardErrors[] = {ErrorCode::not_found};
 
-inline constexpr Success kSessionHere[] = {{200, "DashboardSession", "Who the caller is."}};
+inline constexpr Success kSessionHere[] = {{200, "DashboardSession", "The caller."}};
 inline constexpr Success kSessionEnded[] = {{200, "DashboardSession", "The cookie is removed."}};
 
 // Open to all: the files contain no data. The page reads its data from the API, as its viewer.
@@ -58,7 +58,7 @@ inline constexpr Route kDashboardRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/session",
      .id = "dashboard_session",
-     .summary = "Who sends this request, and with which scopes",
+     .summary = "Show the caller of this request and its scopes",
      .plan = &plan_show_session,
      .access = On::signed_in,
      .successes = kSessionHere},

@@ -21,7 +21,8 @@ inline constexpr QueryParameter kListDead[] = {
 
 inline constexpr Success kDeadPageOk[] = {{200, "JobPage", "One page, newest first."}};
 inline constexpr Success kDeadGroupsOk[] = {{200, "DeadGroups", "The largest group first."}};
-inline constexpr Success kRedriveOk[] = {{200, "RedriveResponse", "How many became available."}};
+inline constexpr Success kRedriveOk[] = {
+    {200, "RedriveResponse", "Number of jobs made available."}};
 inline constexpr Success kRedriveStarted[] = {
     {201, "EnqueueResponse", "The job that redrives them."},
     {200, "EnqueueResponse", "A redrive of the same jobs is running."}};

@@ -8,22 +8,22 @@ namespace mainspring::http {
 inline constexpr QueryParameter kHealthQuery[] = {
     {"verbose", R"({"type":"string"})",
      "Check each part: 503 when a core part fails. Needs no value."}};
-inline constexpr Success kLiveOk[] = {{200, "Live", "The loops turn."}};
+inline constexpr Success kLiveOk[] = {{200, "Live", "All server threads respond."}};
 inline constexpr Success kHealthOk[] = {{200, "Health", "The process is alive."}};
-inline constexpr Success kReadyOk[] = {{200, "Ready", "Requests are taken."}};
+inline constexpr Success kReadyOk[] = {{200, "Ready", "The server accepts requests."}};
 
 inline constexpr Route kHealthRoutes[] = {
     {.method = "GET",
      .pattern = "/livez",
      .id = "livez",
-     .summary = "Do the loops turn? 503 when one has not for 10 s: restart the server",
+     .summary = "Check liveness: 503 if a server thread has not responded for 10 s",
      .plan = &plan_livez,
      .access = On::open,
      .successes = kLiveOk},
     {.method = "GET",
      .pattern = "/healthz",
      .id = "healthz",
-     .summary = "Is the process alive? With verbose the state of each part",
+     .summary = "Check the process; with verbose show the state of each part",
      .plan = &plan_healthz,
      .access = On::open,
      .successes = kHealthOk,
@@ -31,7 +31,7 @@ inline constexpr Route kHealthRoutes[] = {
     {.method = "GET",
      .pattern = "/readyz",
      .id = "readyz",
-     .summary = "Does it take requests? 503 while it stops or when a core part failed",
+     .summary = "Check readiness: 503 while the server stops or after a core part failed",
      .plan = &plan_readyz,
      .access = On::open,
      .successes = kReadyOk},

@@ -21,7 +21,7 @@ inline constexpr QueryParameter kMarksQuery[] = {
     {"from", R"({"type":"string","format":"date-time"})", "Only marks at this time or later."},
     {"to", R"({"type":"string","format":"date-time"})", "Only marks before this time."},
     {"limit", R"({"type":"integer","minimum":1,"maximum":1000,"default":100})", "Up to N marks."},
-    {"cursor", R"({"type":"string"})", "The next_cursor of the page before."}};
+    {"cursor", R"({"type":"string"})", "next_cursor of the previous page."}};
 inline constexpr Success kMarksOk[] = {{200, "MarkList", "One page, latest first."}};
 inline constexpr Success kMarkAddedOk[] = {{201, "Mark", "The mark."}};
 inline constexpr Success kMarkRemovedOk[] = {{204, "", "The mark is removed."}};
@@ -34,7 +34,7 @@ inline constexpr Route kHistoryRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/history",
      .id = "history",
-     .summary = "Counts, wait and run times of jobs per minute, hour or day",
+     .summary = "Show counts, wait and run times of jobs per period",
      .plan = &plan_history,
      .access = {Verb::read, On::plan},
      .successes = kHistoryOk,
@@ -42,7 +42,7 @@ inline constexpr Route kHistoryRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/marks",
      .id = "list_marks",
-     .summary = "Marks on charts, such as deploys",
+     .summary = "List marks on charts",
      .plan = &plan_list_marks,
      .access = {Verb::read, On::plan},
      .successes = kMarksOk,
@@ -67,7 +67,7 @@ inline constexpr Route kHistoryRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/views",
      .id = "list_views",
-     .summary = "Saved views of the dashboard",
+     .summary = "List saved views of the dashboard",
      .plan = &plan_list_views,
      .access = {Verb::read, On::plan},
      .successes = kViewsOk},

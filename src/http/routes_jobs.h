@@ -7,14 +7,13 @@
 namespace mainspring::http {
 
 inline constexpr Success kCancelOk[] = {
-    {200, "CancelResponse", "Cancelled, or, of a running job, the wish is noted."}};
+    {200, "CancelResponse", "Cancelled. For a running job the worker is asked to stop."}};
 inline constexpr Success kRetryOk[] = {{200, "RetryResponse", "The job is available."}};
 inline constexpr Success kEditOk[] = {{200, "Job", "The job as it is now."}};
-inline constexpr Success kDeletedOk[] = {{204, "", "The job is gone."}};
+inline constexpr Success kDeletedOk[] = {{204, "", "The job was deleted."}};
 inline constexpr Success kClonedOk[] = {{201, "EnqueueResponse", "The new job is on disk."}};
-inline constexpr Success kBulkStartedOk[] = {
-    {201, "Bulk", "It is on disk, and runs in the background."},
-    {200, "BulkCount", "Of a dry run: what it would change."}};
+inline constexpr Success kBulkStartedOk[] = {{201, "Bulk", "On disk; it runs in the background."},
+                                             {200, "BulkCount", "Dry run: what would change."}};
 inline constexpr Success kBulkOk[] = {{200, "Bulk", "The bulk operation."}};
 inline constexpr Success kBulksOk[] = {{200, "BulkList", "Newest first, at most 100."}};
 
@@ -31,7 +30,7 @@ inline constexpr Route kJobRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/jobs/{id}/cancel",
      .id = "cancel_job",
-     .summary = "Cancel a job, also a running one",
+     .summary = "Cancel a job",
      .plan = &plan_cancel_job,
      .access = {Verb::admin, On::plan},
      .body = BodyRule::optional,
@@ -67,7 +66,7 @@ inline constexpr Route kJobRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/jobs/{id}/clone",
      .id = "clone_job",
-     .summary = "Enqueue a new job like this one, with some fields changed",
+     .summary = "Enqueue a copy of a job, with changed fields",
      .plan = &plan_clone_job,
      .access = {Verb::read, On::plan},
      .body = BodyRule::optional,
@@ -87,14 +86,14 @@ inline constexpr Route kJobRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/bulk",
      .id = "list_bulks",
-     .summary = "Bulk operations, newest first",
+     .summary = "List bulk operations, newest first",
      .plan = &plan_list_bulks,
      .access = {Verb::admin, On::plan},
      .successes = kBulksOk},
     {.method = "GET",
      .pattern = "/v1/bulk/{id}",
      .id = "get_bulk",
-     .summary = "A bulk operation with its progress",
+     .summary = "Show a bulk operation with its progress",
      .plan = &plan_get_bulk,
      .access = {Verb::admin, On::plan},
      .successes = kBulkOk,
@@ -102,7 +101,7 @@ inline constexpr Route kJobRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/bulk/{id}/stop",
      .id = "stop_bulk",
-     .summary = "Stop a bulk operation; what is changed stays changed",
+     .summary = "Stop a bulk operation; jobs that it changed stay changed",
      .plan = &plan_stop_bulk,
      .access = {Verb::admin, On::plan},
      .successes = kBulkOk,

@@ -14,16 +14,16 @@ inline constexpr QueryParameter kIfNewCreate[] = {
 
 inline constexpr int kMostListedQueues = 1000;
 inline constexpr QueryParameter kListQueues[] = {
-    {"after", R"({"type":"string"})", "Begin after this name: the next of the page before."},
+    {"after", R"({"type":"string"})", "Start after this name: next of the previous page."},
     {"limit", R"({"type":"integer","minimum":1,"maximum":1000,"default":1000})",
-     "At most this many queues."}};
+     "Maximum number of queues."}};
 inline constexpr Success kQueuesOk[] = {{200, "QueueList", "Queues by name."}};
 inline constexpr Success kQueueOk[] = {{200, "Queue", "The queue."}};
 inline constexpr Success kPausedOk[] = {{200, "QueuePaused", "The queue."}};
 inline constexpr Success kRetentionOk[] = {{200, "QueueRetention", "The queue's settings."}};
 inline constexpr Success kLimitsOk[] = {{200, "LimitsOfQueue", "The queue's settings."}};
 inline constexpr Success kQueueRemovedOk[] = {
-    {200, "QueueRemoved", "Removed until it is used again."}};
+    {200, "QueueRemoved", "Removed. A later enqueue creates it again."}};
 
 inline constexpr ErrorCode kQueueErrors[] = {ErrorCode::not_found};
 inline constexpr ErrorCode kRemoveQueueErrors[] = {ErrorCode::not_found, ErrorCode::conflict};

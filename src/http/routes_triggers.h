@@ -15,14 +15,14 @@ inline constexpr QueryParameter kTriggerEventsQuery[] = {
 
 inline constexpr Success kPutTriggerOk[] = {
     {201, "Trigger", "Created; with a generated secret, which is shown only here."},
-    {200, "Trigger", "It existed: see outcome."}};
+    {200, "Trigger", "It existed; see outcome."}};
 inline constexpr Success kGetTriggerOk[] = {{200, "Trigger", "The trigger, without its secret."}};
 inline constexpr Success kTriggersOk[] = {{200, "TriggerList", "One page, by name."}};
 inline constexpr Success kTriggerRemovedOk[] = {
-    {200, "TriggerRemoved", "Removed with its ledger; its jobs stay."}};
+    {200, "TriggerRemoved", "Removed with its ledger. Its jobs stay."}};
 inline constexpr Success kTriggerFiredOk[] = {
     {201, "TriggerFired", "The job is on disk."},
-    {200, "TriggerFired", "The event had fired: the existing job."}};
+    {200, "TriggerFired", "The event had already fired: the existing job."}};
 inline constexpr Success kTriggerEventsOk[] = {{200, "TriggerLedger", "One page, newest first."}};
 
 inline constexpr ErrorCode kTriggerErrors[] = {ErrorCode::not_found};

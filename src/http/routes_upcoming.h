@@ -9,16 +9,16 @@ inline constexpr QueryParameter kUpcomingQuery[] = {
     {"within", R"({"type":"string","default":"24h","example":"7d"})",
      "How far to look ahead, at most 168h."},
     {"limit", R"({"type":"integer","minimum":1,"maximum":10000,"default":1000})",
-     "At most this many ticks."}};
+     "Maximum number of ticks."}};
 inline constexpr Success kUpcomingOk[] = {{200, "Upcoming", "Ticks and due jobs."}};
 inline constexpr Success kScheduleChangesOk[] = {
-    {200, "ScheduleChanges", "What each schedule was."}};
+    {200, "ScheduleChanges", "Changed, unchanged and missing schedules."}};
 
 inline constexpr Route kUpcomingRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/upcoming",
      .id = "upcoming",
-     .summary = "Ticks of all schedules, and due jobs by hour",
+     .summary = "List ticks of all schedules, and due jobs by hour",
      .plan = &plan_upcoming,
      .access = {Verb::read, On::plan},
      .successes = kUpcomingOk,

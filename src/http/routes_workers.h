@@ -5,7 +5,7 @@
 
 namespace mainspring::http {
 
-inline constexpr Success kWorkersOk[] = {{200, "WorkerList", "Workers heard of lately."}};
+inline constexpr Success kWorkersOk[] = {{200, "WorkerList", "Recently seen workers."}};
 inline constexpr Success kWorkerOk[] = {{200, "Worker", "The worker with its command."}};
 inline constexpr ErrorCode kWorkerErrors[] = {ErrorCode::not_found};
 inline constexpr ErrorCode kResumeWorkerErrors[] = {ErrorCode::not_found, ErrorCode::conflict};
@@ -14,14 +14,14 @@ inline constexpr Route kWorkerRoutes[] = {
     {.method = "GET",
      .pattern = "/v1/workers",
      .id = "list_workers",
-     .summary = "Workers and what they hold",
+     .summary = "List workers with their jobs",
      .plan = &plan_list_workers,
      .access = {Verb::read, On::all},
      .successes = kWorkersOk},
     {.method = "POST",
      .pattern = "/v1/workers/{name}/quiet",
      .id = "quiet_worker",
-     .summary = "Let a worker claim no more jobs; running jobs finish",
+     .summary = "Stop a worker from claiming jobs; running jobs finish",
      .plan = &plan_quiet_worker,
      .access = {Verb::admin, On::plan},
      .successes = kWorkerOk,

@@ -7,7 +7,7 @@ namespace mainspring::http {
 
 inline constexpr QueryParameter kWorkflowWait[] = {
     {"wait", R"({"type":"string","example":"30s"})",
-     "How long to wait until it has ended or is parked, at most 60s."}};
+     "Time to wait until the workflow ends or is parked, at most 60s."}};
 inline constexpr QueryParameter kListWorkflows[] = {
     {"name", R"({"type":"string"})", "Only workflows of this name."},
     {"state", R"({"$ref":"#/components/schemas/WorkflowState"})", "Only workflows in this state."},
@@ -30,7 +30,7 @@ inline constexpr Success kWorkflowStateOk[] = {
     {200, "Workflow", "The workflow, without input and result."}};
 inline constexpr Success kStepsOk[] = {{200, "WorkflowStepList", "One page, by number."}};
 inline constexpr Success kSignalledOk[] = {
-    {200, "WorkflowSignalled", "On disk; a step receives it now or later."}};
+    {200, "WorkflowSignalled", "On disk. A step receives it now or later."}};
 
 inline constexpr Success kForkedOk[] = {
     {201, "WorkflowStarted", "The new workflow is on disk, with its first jobs."},
@@ -49,7 +49,7 @@ inline constexpr Route kWorkflowRoutes[] = {
     {.method = "POST",
      .pattern = "/v1/workflows",
      .id = "start_workflow",
-     .summary = "Start a workflow: steps that are completed or undone as a whole",
+     .summary = "Start a workflow: steps that are all completed or all undone",
      .plan = &plan_start_workflow,
      .access = {Verb::enqueue, On::plan},
      .body = BodyRule::required,

@@ -8,12 +8,13 @@ namespace mainspring::http {
 inline constexpr Schema kDeadSchemas[] = {
     {"DeadGroups", R"({"type":"object","required":["groups","jobs","cut"],"properties":{
       "groups":{"type":"array","items":{"type":"object","properties":{
-        "fingerprint":{"type":"string","description":"Of kind, reason and masked description."},
+        "fingerprint":{"type":"string",
+          "description":"Computed from kind, reason and masked description."},
         "kind":{"type":"string"},"reason":{"type":"string"},
         "count":{"type":"integer","format":"int64"},
         "first":{"$ref":"#/components/schemas/DeadJobRef"},
         "last":{"$ref":"#/components/schemas/DeadJobRef"},
-        "message":{"type":["string","null"],"description":"The description of the newest."},
+        "message":{"type":["string","null"],"description":"Description of the newest job."},
         "masked":{"type":"boolean"}}}},
       "jobs":{"type":"integer","format":"int64","description":"Number of jobs examined."},
       "cut":{"type":"boolean","description":"There are more."}}})"},
@@ -23,22 +24,22 @@ inline constexpr Schema kDeadSchemas[] = {
       "queue":{"$ref":"#/components/schemas/Name"},"kind":{"$ref":"#/components/schemas/Name"},
       "tag":{"type":"string"},
       "limit":{"type":"integer","minimum":1,"maximum":10000,"default":1000},
-      "after":{"type":"integer","format":"int64","description":"The next of the answer before."},
+      "after":{"type":"integer","format":"int64","description":"The next of the previous answer."},
       "dry_run":{"type":"boolean","default":false,
-        "description":"Change nothing: the answer is what would be done."}}})"},
+        "description":"Change nothing and report what would change."}}})"},
     {"RedriveOrder", R"({"type":"object","additionalProperties":false,"properties":{
       "queue":{"$ref":"#/components/schemas/Name"},"kind":{"$ref":"#/components/schemas/Name"},
       "tag":{"type":"string"},"fingerprint":{"type":"string","pattern":"^[0-9a-f]{16}$"},
       "rate":{"type":"string","pattern":"^[1-9][0-9]{0,6}/[smh]$",
-        "description":"At most so fast: 20/s."},
+        "description":"Maximum speed, such as 20/s."},
       "canary":{"type":"boolean","default":false},
       "limit":{"type":"integer","minimum":1,"maximum":1000000,"default":1000000}}})"},
     {"RedriveResponse", R"({"type":"object","required":["redriven","next","ids"],"properties":{
       "redriven":{"type":"integer"},
-      "next":{"type":["integer","null"],"description":"null: all have been seen."},
+      "next":{"type":["integer","null"],"description":"Null when all jobs have been examined."},
       "ids":{"type":"array","items":{"type":"integer","format":"int64"}},
       "dry_run":{"type":"boolean"},
-      "cut":{"type":"boolean","description":"Of a dry run: there are older ones."}}})"},
+      "cut":{"type":"boolean","description":"Of a dry run: there are older jobs."}}})"},
 };
 
 }  // namespace mainspring::http

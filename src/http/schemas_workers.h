@@ -14,7 +14,7 @@ inline constexpr Schema kWorkerSchemas[] = {
         "parked":{"type":"boolean"},"host":{"type":"string"},"pid":{"type":"integer"},
         "version":{"type":"string"},"language":{"type":"string"},
         "slots":{"type":"integer"},
-        "command":{"enum":["quiet","stop",null],"description":"What an operator asked for."}}})"},
+        "command":{"enum":["quiet","stop",null],"description":"Command of an operator."}}})"},
     {"WorkerList", R"({"type":"object","required":["workers"],"properties":{
       "workers":{"type":"array","items":{"$ref":"#/components/schemas/Worker"}}}})"},
 };

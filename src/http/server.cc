@@ -42,7 +42,7 @@ std::size_t possible_connections(std::size_t wanted, Log& log) {
   if (limit.rlim_cur >= needed) return wanted;
   const std::size_t possible = limit.rlim_cur > 2 * kOthers ? limit.rlim_cur - kOthers : kOthers;
   if (possible >= wanted) return wanted;
-  log.info("connections are bounded by the limit of open files",
+  log.info("connections are limited by the limit of open files",
            {{"max_connections", fmt::to_string(possible)}, {"wanted", fmt::to_string(wanted)}});
   return possible;
 }
@@ -64,7 +64,7 @@ std::vector<Error> HttpOptions::validate() const {
     mistakes.push_back(good.error());
   }
   demand(unix_path.empty() || tls == nullptr, "unix_path",
-         "a unix socket goes without TLS: nothing of it leaves the machine");
+         "a unix socket has no TLS, because its traffic stays on the machine");
   demand(io_threads >= 1 && io_threads <= 64, "io_threads", "must be 1 to 64");
   demand(reader_threads >= 1 && reader_threads <= 64, "reader_threads", "must be 1 to 64");
   demand(max_waiting_reads >= 1, "max_waiting_reads", "must be at least 1");

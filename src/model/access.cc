@@ -27,8 +27,8 @@ constexpr std::array<VerbRow, kVerbs> kTable{{
     {Verb::schedule, "schedule", "define and change schedules of jobs for these queues"},
     {Verb::metrics, "metrics", "see the metrics of the server"},
     {Verb::admin, "admin",
-     "pause, cancel, retry, edit, delete, redrive, retention; of everything: tokens, audit, "
-     "verify"},
+     "pause, cancel, retry, edit, delete, redrive, retention; for all queues also: tokens, "
+     "audit, verify"},
     {Verb::define_exec, "define-exec",
      "define what is executed: deploy, change and remove job folders"},
 }};

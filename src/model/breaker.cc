@@ -189,11 +189,11 @@ Error no_breaker(std::string_view name) {
 }
 
 Error unknown_breaker(std::string_view name) {
-  return Error{.code = ErrorCode::invalid_argument,
-               .message = fmt::format("breaker is \"{0}\", and there is no such breaker: make it "
-                                      "first, by `mainspring breaker set {0}`",
-                                      name),
-               .field = "breaker"};
+  return Error{
+      .code = ErrorCode::invalid_argument,
+      .message = fmt::format(
+          "breaker \"{0}\": does not exist; create it with `mainspring breaker set {0}`", name),
+      .field = "breaker"};
 }
 
 Error too_many_breakers() {
@@ -202,11 +202,11 @@ Error too_many_breakers() {
 }
 
 Error breaker_in_use(std::string_view name, const std::vector<std::string>& queues) {
-  return {ErrorCode::conflict,
-          fmt::format("breaker {} is named by the limits of {} {}: lift it there first, by "
-                      "`mainspring queues limit {} --breaker none`",
-                      name, queues.size() == 1 ? "queue" : "queues", fmt::join(queues, ", "),
-                      queues.front())};
+  return {
+      ErrorCode::conflict,
+      fmt::format(
+          "breaker {} is used by {} {}: detach it with `mainspring queues limit {} --breaker none`",
+          name, queues.size() == 1 ? "queue" : "queues", fmt::join(queues, ", "), queues.front())};
 }
 
 // -- the settings ---------------------------------------------------------------------------------

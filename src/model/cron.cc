@@ -241,7 +241,8 @@ struct Cron::Days {
       int nth = 0;
       if (!last_one) {
         const std::optional<int> k = cron_number(part.substr(hash + 1));
-        if (!k || *k < 1 || *k > 5) return wrong_cron(field, part, "what follows # must be 1 to 5");
+        if (!k || *k < 1 || *k > 5)
+          return wrong_cron(field, part, "the number after # must be 1 to 5");
         nth = *k;
       }
       cron.nth_weekdays_[static_cast<std::size_t>(value % 7)].set(static_cast<std::size_t>(nth));
@@ -299,7 +300,7 @@ Result<Cron> Cron::parse(std::string_view text) {
   const bool both = !fields[2].starts_with('*') && !fields[4].starts_with('*');
   cron.either_day_ = both && !cron.has_seconds_ && !MS_MUTANT(cron_days_both);
   if (!cron.next_after(kFirst - 1)) {
-    return wrong_cron(fmt::format("\"{}\" never comes true: no month of it has such a day", text));
+    return wrong_cron(fmt::format("\"{}\" never fires: none of its months has such a day", text));
   }
   return cron;
 }

@@ -226,7 +226,7 @@ Result<void> validate(const NewJob& job, std::string_view prefix) {
   }
   if (job.expires_in && job.delay && *job.expires_in <= *job.delay) {
     return invalid(at("expires_in"),
-                   fmt::format("expires_in {}: must be more than delay {}, or it never begins",
+                   fmt::format("expires_in {}: must be more than delay {}, or the job never starts",
                                format_duration(*job.expires_in), format_duration(*job.delay)));
   }
   if (job.on_expiry != OnExpiry::cancel && !job.expires_in) {
@@ -257,7 +257,7 @@ Result<void> validate_next(const std::vector<NewJob>& next, std::string_view pre
     const std::string at = fmt::format("{}next[{}].", prefix, i);
     MS_TRY(validate(next[i], at));
     if (next[i].unique) {
-      return invalid(at + "unique", "unique: does not go with a job that a completion makes");
+      return invalid(at + "unique", "unique: cannot be given with a job that a completion makes");
     }
     bytes += next[i].args.size() + next[i].headers.size();
   }

@@ -52,7 +52,7 @@ TEST_CASE("a bad job is refused with the field, the value and the rule") {
   bad.expires_in = 1s;
   CHECK(validate(bad).error().field == "expires_in");
   CHECK(validate(bad).error().message ==
-        "expires_in 1s: must be more than delay 3s, or it never begins");
+        "expires_in 1s: must be more than delay 3s, or the job never starts");
   bad.expires_in = 4s;
   CHECK(validate(bad));
   bad = good;

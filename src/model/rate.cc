@@ -221,9 +221,10 @@ Result<void> validate_keys(const KeyLimits& limits) {
                    "per_key.weights are given, but only fair keys have weights: set per_key.fair");
   }
   if (std::ssize(limits.weights) > kMaxWeights) {
-    return invalid("per_key.weights",
-                   fmt::format("per_key.weights has {} keys; it may have {}: others have weight {}",
-                               limits.weights.size(), kMaxWeights, kDefaultWeight));
+    return invalid(
+        "per_key.weights",
+        fmt::format("per_key.weights has {} keys: must be at most {}; other keys have weight {}",
+                    limits.weights.size(), kMaxWeights, kDefaultWeight));
   }
   for (const auto& [key, weight] : limits.weights) {
     MS_TRY(check_session_key("per_key.weights", key));  // the same bytes
@@ -238,8 +239,9 @@ Result<void> validate_keys(const KeyLimits& limits) {
 
 Result<void> validate_costs(const QueueLimits& limits) {
   if (std::ssize(limits.costs) > kMaxCosts) {
-    return invalid("costs", fmt::format("costs has {} kinds; it may have {}: others cost 1",
-                                        limits.costs.size(), kMaxCosts));
+    return invalid("costs",
+                   fmt::format("costs has {} kinds: must be at most {}; other kinds cost 1",
+                               limits.costs.size(), kMaxCosts));
   }
   for (const auto& [kind, cost] : limits.costs) {
     MS_TRY(check_name("costs", kind));

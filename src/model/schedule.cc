@@ -18,12 +18,12 @@ Result<void> check_template(const NewJob& job) {
   if (job.delay) return invalid("job.delay", "job.delay: must not be given: a tick has its time");
   if (job.unique) {
     return invalid("job.unique",
-                   "job.unique: must not be given: \"overlap\" says what happens "
-                   "while an earlier job lives");
+                   "job.unique: must not be given: \"overlap\" sets what happens while an earlier "
+                   "job has not ended");
   }
   if (!job.session.empty()) {
     return invalid("job.session",
-                   "job.session: must not be given: \"overlap\" says in which order its jobs run");
+                   "job.session: must not be given: \"overlap\" sets the order of its jobs");
   }
   return {};
 }

@@ -102,7 +102,8 @@ TEST_CASE("costs are per kind, 1 to a thousand, and a cost of 1 is not stored") 
   CHECK(validate(limits).error().field == "costs");
   limits.costs.clear();
   for (int i = 0; i <= kMaxCosts; ++i) limits.costs.emplace("k" + std::to_string(i), 2);
-  CHECK(validate(limits).error().message == "costs has 65 kinds; it may have 64: others cost 1");
+  CHECK(validate(limits).error().message ==
+        "costs has 65 kinds: must be at most 64; other kinds cost 1");
 }
 
 }  // namespace

@@ -98,13 +98,12 @@ Result<void> validate(const Trigger& trigger) {
   MS_TRY(check_name("name", trigger.name));
   const int sources = (trigger.http ? 1 : 0) + (trigger.folder ? 1 : 0) + (trigger.ended ? 1 : 0);
   if (sources != 1)
-    return invalid("http", "a trigger has one source: give http, folder or ended, and one of them");
+    return invalid("http", "a trigger has one source: give exactly one of http, folder and ended");
   if (trigger.http) MS_TRY(check_hook(*trigger.http));
   if (trigger.folder) MS_TRY(check_folder(*trigger.folder));
   MS_TRY(validate(trigger.job, "job."));
   if (trigger.ended) MS_TRY(check_ended(*trigger.ended, trigger.job));
-  if (trigger.job.run_at)
-    return invalid("job.run_at", "job.run_at: its jobs have many times; give delay");
+  if (trigger.job.run_at) return invalid("job.run_at", "job.run_at: must not be given; use delay");
   return check_not_reserved("job.queue", trigger.job.queue);
 }
 

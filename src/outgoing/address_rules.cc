@@ -168,8 +168,9 @@ std::optional<Forbidden> forbidden_range(const IpAddress& address) {
 Result<AllowList> AllowList::parse(const std::vector<std::string>& entries) {
   AllowList out;
   if (entries.size() > kMaxEntries) {
-    return invalid("outgoing_allow", fmt::format("outgoing_allow: {} entries, {} are the limit",
-                                                 entries.size(), kMaxEntries));
+    return invalid("outgoing_allow",
+                   fmt::format("outgoing_allow: has {} entries: must be at most {}", entries.size(),
+                               kMaxEntries));
   }
   for (const std::string& entry : entries) {
     if (const auto range = parse_range(entry)) {

@@ -106,7 +106,7 @@ Result<List> header_list(const OutgoingRequest& request) {
   std::size_t bytes = 0;
   if (request.headers.size() > OutgoingClient::kMaxHeaders) {
     return invalid("headers",
-                   fmt::format("headers: {} are the limit", OutgoingClient::kMaxHeaders));
+                   fmt::format("headers: must be at most {}", OutgoingClient::kMaxHeaders));
   }
   for (const OutgoingHeader& header : request.headers) {
     bytes += header.name.size() + header.value.size() + 4;

@@ -72,7 +72,7 @@ Result<std::vector<IpAddress>> SystemResolver::resolve(const std::string& host, 
     MutexLock lock(impl_->mutex);
     impl_->given_up.remove_if([](const auto& lookup) { return is_done(*lookup); });
     if (impl_->given_up.size() >= kMaxGivenUp) {
-      return Error{ErrorCode::overloaded, "too many lookups of names have not been answered"};
+      return Error{ErrorCode::overloaded, "too many DNS lookups are pending"};
     }
   }
   auto lookup = std::make_unique<Lookup>();

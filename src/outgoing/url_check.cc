@@ -51,7 +51,7 @@ Result<void> read_host(CheckedUrl& out) {
   }
   out.host = out.address ? to_string(*out.address) : lower_name(host);
   if (::curl_url_set(out.url.get(), CURLUPART_HOST, out.host.c_str(), 0) == CURLUE_OK) return {};
-  return bad_url("the host cannot be understood");
+  return bad_url("the host is invalid");
 }
 
 }  // namespace
@@ -90,7 +90,7 @@ Result<CheckedUrl> read_url(const std::string& text, Userinfo userinfo) {
   if (has_userinfo) {
     const auto user = part(url, CURLUPART_USER, CURLU_URLDECODE);
     const auto password = part(url, CURLUPART_PASSWORD, CURLU_URLDECODE);
-    if (!user && !password) return bad_url("the user and password cannot be understood");
+    if (!user && !password) return bad_url("the user and password are invalid");
     out.user = Secret(user.value_or(""));
     out.password = Secret(password.value_or(""));
     for (const CURLUPart which : {CURLUPART_USER, CURLUPART_PASSWORD, CURLUPART_OPTIONS}) {

@@ -71,7 +71,7 @@ void Dialer::hear_hello() {
 
 void Dialer::answer_hello() {
   const std::string_view hello(in_.data(), kHelloBytes);
-  if (!hello.starts_with(kGreeting)) return failed("it is no notifier");
+  if (!hello.starts_with(kGreeting)) return failed("it is not a peer notifier");
   talk_ = {.acceptor_nonce = std::string(hello.substr(kGreeting.size())),
            .dialer_nonce = core_.nonce(),
            .acceptor = peer_.node,
@@ -115,7 +115,7 @@ void Dialer::hear_acks() {
                      const Digest wanted = ack_mac(self->session_, self->number_);
                      if (!self->unheard_ || get_u64(ack) != self->number_ ||
                          !equal_in_constant_time(wanted, digest_of(ack.substr(8)))) {
-                       return self->failed("it acknowledged what was not said");
+                       return self->failed("it acknowledged a notification that was not sent");
                      }
                      self->deadline_.cancel();
                      self->unheard_ = false;

@@ -43,8 +43,9 @@ std::vector<Error> PeerOptions::validate() const {
   asio::ip::address address = asio::ip::address_v4::loopback();
   if (at && at->host != "localhost") address = asio::ip::make_address(at->host, problem);
   check(!problem, "peer_listen", listen, "be an IP address or localhost, and a port");
-  check(!address.is_unspecified() || !advertise.empty(), "peer_advertise", "\"\"",
-        fmt::format("say by which address others reach this node: peer_listen is {}", listen));
+  check(
+      !address.is_unspecified() || !advertise.empty(), "peer_advertise", "\"\"",
+      fmt::format("be the address at which other nodes reach this one: peer_listen is {}", listen));
   if (!advertise.empty()) {
     const auto as = notifier::parse_host_port("peer_advertise", advertise);
     if (!as) errors.push_back(as.error());

@@ -94,7 +94,7 @@ void Running::keep(const RedriveState& state, RedriveOptions::Turn turn) {
 }
 
 void Running::warn(const Job& again, const RedriveReport& report) {
-  log_.warn("a redrive has stopped: a job failed again of the same",
+  log_.warn("a redrive has stopped: a job failed with the same error",
             {{"redrive", fmt::to_string(context_.job().id)},
              {"job", fmt::to_string(again.id)},
              {"fingerprint", fingerprint_of(again)},
@@ -244,7 +244,7 @@ Redrives::~Redrives() {
 
 void Redrives::start() {
   if (const auto started = impl_->worker.start(); !started)
-    impl_->log.error("redrives are not worked on", {{"why", started.error().message}});
+    impl_->log.error("redrives cannot run", {{"why", started.error().message}});
 }
 
 void Redrives::stop() {

@@ -86,8 +86,8 @@ TEST_CASE("a canary that stops ends the redrive with a warning") {
   REQUIRE(f.server.await_outcomes(1));
   const std::string result = f.server.outcome<Complete>(id).result;
   CHECK(result.find(R"("redriven":1,"left":4,"end":"died_again")") != std::string::npos);
-  CHECK(f.log.text().find(fmt::format("warn a redrive has stopped: a job failed again of the same "
-                                      "redrive={} job=1 fingerprint={} redriven=1 left=4",
+  CHECK(f.log.text().find(fmt::format("warn a redrive has stopped: a job failed with the same "
+                                      "error redrive={} job=1 fingerprint={} redriven=1 left=4",
                                       id, fingerprint_of(dead_one(1)))) != std::string::npos);
 }
 

@@ -29,7 +29,7 @@ std::string failure_of(const char* what, F call) {
   } catch (const std::exception& error) {
     return fmt::format("{} threw: {}", what, error.what());
   } catch (...) {
-    return fmt::format("{} threw something that is no std::exception", what);
+    return fmt::format("{} threw an exception that is not a std::exception", what);
   }
 }
 
@@ -412,7 +412,7 @@ void RoleHost::Impl::finish(Instant patience) {
     std::string why;
     if (due) why = failure_of("on_stop", [&] { (*slot)->role.on_stop(); });
     if (!why.empty())
-      log.error("a role did not stop well", {{"role", (*slot)->view.name}, {"why", why}});
+      log.error("a role did not stop cleanly", {{"role", (*slot)->view.name}, {"why", why}});
     MutexLock lock(mutex);
     (*slot)->on_stop_due = false;
     if ((*slot)->ended) (*slot)->view.state = RoleState::stopped;
@@ -503,7 +503,7 @@ Result<void> RoleHost::start() {
   MS_TRY(impl_->run_tasks());
   MutexLock lock(impl_->mutex);
   if (impl_->phase != Impl::Phase::idle) {
-    return Error{ErrorCode::conflict, "roles: were started before"};
+    return Error{ErrorCode::conflict, "roles: have already been started"};
   }
   impl_->phase = Impl::Phase::started;
   for (const auto& slot : impl_->slots) {

@@ -248,9 +248,10 @@ TEST_CASE("a role that throws or returns is restarted alone, and the others keep
   world.make({&good, &bad});
   REQUIRE(world.host->start());
   const std::string again = "warn the role ended; it is started again role=bad why=";
-  const std::vector<std::string> whys = {"run threw: the line is dead in=1s", "run returned in=2s",
-                                         "run threw something that is no std::exception in=4s",
-                                         "run threw: the line is dead in=8s"};
+  const std::vector<std::string> whys = {
+      "run threw: the line is dead in=1s", "run returned in=2s",
+      "run threw an exception that is not a std::exception in=4s",
+      "run threw: the line is dead in=8s"};
   for (std::size_t i = 0; i < whys.size(); ++i) {
     const auto times = static_cast<std::ptrdiff_t>(i) + 1;
     REQUIRE(world.events.wait("bad run", times));
@@ -396,10 +397,10 @@ TEST_CASE("at a stop run returns first, then on_stop is called from the last rol
   world.host->stop(never_late);
   std::vector<std::string> list = world.events.list();
   list.erase(list.begin(), std::find(list.begin(), list.end(), "c on_stop"));
-  CHECK(list ==
-        std::vector<std::string>{"c on_stop", "b on_stop",
-                                 "error a role did not stop well role=b why=on_stop threw: broken",
-                                 "a on_stop"});
+  CHECK(list == std::vector<std::string>{
+                    "c on_stop", "b on_stop",
+                    "error a role did not stop cleanly role=b why=on_stop threw: broken",
+                    "a on_stop"});
   for (const char* name : {"a run ends", "b run ends", "c run ends"}) {
     CHECK(world.events.count(name) == 1);
   }

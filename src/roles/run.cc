@@ -141,7 +141,7 @@ void Program::reload() {
   Result<void> done;
   if (read) done = host_->configure(std::move(*read));
   if (!read || !done) {
-    log_.error("the configuration was read again and is not obeyed: it stays as it was",
+    log_.error("the new configuration is invalid; the old one stays in use",
                {{"why", read ? done.error().message : read.error().message}});
     return;
   }

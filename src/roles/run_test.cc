@@ -288,7 +288,7 @@ TEST_CASE("a crash-looping role is put to sleep by the file and SIGHUP, and woke
   for (const char* bad : {"freeze = 1\n", "freeze = [\"calmer\"]\n"}) {
     write_file(bad);
     child.signal(SIGHUP);
-    REQUIRE_FALSE(child.wait("ERROR the configuration was read again and is not obeyed").empty());
+    REQUIRE_FALSE(child.wait("ERROR the new configuration is invalid").empty());
   }
   write_file("");
   child.signal(SIGHUP);

@@ -108,8 +108,9 @@ void Leader::acquire() {
               state->since = now;
               state->until = now + options.lease;
               state->next_renew = now + options.renew;
-              state->log.info("leads: moves due jobs, fires schedules, rescues, prunes",
-                              {{"term", fmt::to_string(grant->token)}});
+              state->log.info(
+                  "is the leader: moves due jobs, fires schedules, rescues and prunes jobs",
+                  {{"term", fmt::to_string(grant->token)}});
             }
           } else if (const auto& error = std::get<Error>(result);
                      error.code != ErrorCode::lease_held) {
@@ -145,7 +146,8 @@ void Leader::renew(Instant now) {
       if (error->code != ErrorCode::lease_lost) {  // tried again soon
         state->next_renew = clock->now().instant + kAcquirePause;
       } else {
-        state->log.warn("leads no more: its lease ran out", {{"term", fmt::to_string(term)}});
+        state->log.warn("is no longer the leader: its lease expired",
+                        {{"term", fmt::to_string(term)}});
         state->term = 0;
       }
     }
@@ -157,7 +159,8 @@ void Leader::lost(Token term) {
   {
     MutexLock lock(state_->mutex);
     if (state_->term != term) return;
-    state_->log.warn("leads no more: a write was refused", {{"term", fmt::to_string(term)}});
+    state_->log.warn("is no longer the leader: a write was refused",
+                     {{"term", fmt::to_string(term)}});
     state_->term = 0;
   }
   state_->tell();
@@ -178,7 +181,7 @@ void Leader::resign(std::string_view why, Duration stand_back, Instant now) {
     state_->not_before = now + stand_back;
   }
   if (term == 0) return;
-  log_.error("gives the leadership to others",
+  log_.error("releases the leadership",
              {{"why", std::string(why)}, {"stands_back_for", format_duration(stand_back)}});
   release(term);
 }

@@ -59,7 +59,7 @@ struct SetTimer {
 // with tick_headers() and run_at = its fire time, never later than now (from source schedule with
 // jitter, from other sources now). A tick does not fire if
 //   - the overlap policy prevents it: skipped, "overlap: job N has not ended" (skip),
-//     "overlap: job N waits already" (buffer_one), "overlap: N jobs wait" (buffer_all);
+//     "overlap: job N already waits" (buffer_one), "overlap: N jobs wait" (buffer_all);
 //   - no runs remain: skipped, "no runs remain". The last run sets next to never;
 //   - the tick of this nominal time has fired, by the clock or a backfill: skipped, "has run as job
 //     N". Only ticks of this version count; for a backfill, ticks of any version;

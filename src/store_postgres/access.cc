@@ -16,7 +16,7 @@ PgError damaged(std::string message) {
 
 Digest read_digest(std::string_view bytes) {
   Digest digest{};
-  if (bytes.size() != digest.size()) throw damaged("a digest is not of 32 bytes");
+  if (bytes.size() != digest.size()) throw damaged("a digest is not 32 bytes long");
   std::copy(bytes.begin(), bytes.end(), digest.begin());
   return digest;
 }
@@ -53,9 +53,8 @@ OperationResult PostgresStore::operator()(const CreateToken& op) {
   });
   if (same_digest != tokens.end()) {
     return Error{.code = ErrorCode::conflict,
-                 .message = fmt::format("token {}: another token has or had its text: make a new "
-                                        "one",
-                                        name)};
+                 .message = fmt::format(
+                     "token {}: its text was used by another token: create a new one", name)};
   }
   const auto old = tokens.find(name);
   if (old != tokens.end() && old->second.usable(now_.wall)) {

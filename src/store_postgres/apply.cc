@@ -15,7 +15,7 @@ constexpr Duration kClockInterval = std::chrono::milliseconds(500);
 
 Error cannot_reach(const PgError& why) {
   Error error = to_error(why);
-  error.message = "the store cannot be reached: " + error.message;
+  error.message = "the store is unreachable: " + error.message;
   return error;
 }
 // Adds to the batch's own effects: see close().
@@ -63,7 +63,7 @@ Result<BatchReport> PostgresStore::apply_batch(std::span<const Operation> batch,
       if (!moved_to_.empty()) return moved_error();
       ++batch_;
       auto done = try_batch(batch);
-      if (away_.exchange(false)) log_.info("the store is reached again", {});
+      if (away_.exchange(false)) log_.info("the store is reachable again", {});
       return done;
     } catch (const PgError& error) {
       last = error;
@@ -78,8 +78,7 @@ Result<BatchReport> PostgresStore::apply_batch(std::span<const Operation> batch,
           log_.error("a batch failed", {{"sqlstate", error.sqlstate}, {"message", error.message}});
           return to_error(error);
         }
-        log_.debug("a batch is tried again",
-                   {{"sqlstate", error.sqlstate}, {"message", error.message}});
+        log_.debug("retrying a batch", {{"sqlstate", error.sqlstate}, {"message", error.message}});
         if (elsewhere && steady_.now().instant >= until) break;
         if (error.read_only()) pause_before_reconnect();
         continue;
@@ -87,12 +86,12 @@ Result<BatchReport> PostgresStore::apply_batch(std::span<const Operation> batch,
       connection_.reset();
       return Error{.code = ErrorCode::timeout,
                    .message =
-                       "the connection to the store was lost while it committed: whether "
-                       "this was done is not known; look, or ask again with the same key",
+                       "the connection to the store was lost during the commit: the outcome is "
+                       "unknown; look it up, or repeat with the same key",
                    .retry_after_ms = 1000};
     }
   }
-  if (!away_.exchange(true)) log_.warn("the store cannot be reached", {{"message", last.message}});
+  if (!away_.exchange(true)) log_.warn("the store is unreachable", {{"message", last.message}});
   return cannot_reach(last);
 }
 

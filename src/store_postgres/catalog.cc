@@ -126,7 +126,7 @@ const QueueInfo& PostgresStore::queue_by_id(int id) {
     found = queues_by_id_.find(id);
   }
   if (found == queues_by_id_.end() || !found->second)
-    throw PgError{"XX001", "the store is damaged: a job of a queue that is not there", false};
+    throw PgError{"XX001", "the store is damaged: a job of a missing queue", false};
   return *found->second;
 }
 

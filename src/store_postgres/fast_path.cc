@@ -142,8 +142,8 @@ void PostgresStore::leave_open(const PgError& error) {
 Error PostgresStore::not_known() {
   return {.code = ErrorCode::timeout,
           .message =
-              "the connection to the store was lost before the outcome could be looked up: unknown "
-              "whether it was done",
+              "the connection to the store was lost before the outcome could be looked up: the "
+              "outcome is unknown",
           .retry_after_ms = 1000};
 }
 

@@ -209,7 +209,7 @@ OperationResult PostgresStore::operator()(const RescueExpired& op) {
     const std::string message =
         over_limit ? fmt::format("over its time limit of {}: the worker did not end it",
                                  format_duration(timeout))
-                   : fmt::format("lease expired: worker {} was not heard of for {}",
+                   : fmt::format("lease expired: worker {} sent no renewal for {}",
                                  held->row.worker, format_duration(Duration(held->row.lease)));
     const bool noted = (held->row.flags & kFlagStep) != 0 && !MS_MUTANT(lost_step_taken_as_failed);
     if (noted) held->row.flags |= kFlagUnknown;

@@ -217,7 +217,7 @@ std::string PostgresStore::overlap(Firing& firing, Overlap policy, JobState& beg
       return fmt::format("overlap: job {} has not ended", *schedule.live.begin());
     case Overlap::buffer_one:
       if (!schedule.waiting.empty())
-        return fmt::format("overlap: job {} waits already", *schedule.waiting.begin());
+        return fmt::format("overlap: job {} already waits", *schedule.waiting.begin());
       break;
     case Overlap::buffer_all:
       if (schedule.waiting.size() >= std::size_t{kMaxBuffered})

@@ -42,7 +42,7 @@ void PostgresStore::read_followed(std::vector<EndedJob>& ended) {
       body.follow_ups = std::move(*follow_ups);
     } else {
       log_.error(
-          "the follow-ups of a job cannot be read: none are made",
+          "the follow-ups of a job cannot be read: none are created",
           {{"job", fmt::to_string(rows.integer(i, 0))}, {"message", follow_ups.error().message}});
     }
     keep(*by_id.at(rows.integer(i, 0)), body);

@@ -76,11 +76,11 @@ Result<void> migrate_postgres_store(const PostgresOptions& options) {
 
 Result<void> drop_postgres_store(const PostgresOptions& options) {
   if (!options.schema.starts_with(kScratchSchema)) {
-    return Error{.code = ErrorCode::invalid_argument,
-                 .message = fmt::format("schema {}: only schemas whose names begin with {} are "
-                                        "removed",
-                                        options.schema, kScratchSchema),
-                 .field = "schema"};
+    return Error{
+        .code = ErrorCode::invalid_argument,
+        .message = fmt::format("schema {}: only schemas with names that start with {} are removed",
+                               options.schema, kScratchSchema),
+        .field = "schema"};
   }
   return caught([&]() -> Result<void> {
     const SystemClock clock;

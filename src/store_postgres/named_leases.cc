@@ -136,7 +136,7 @@ OperationResult PostgresStore::operator()(const AcquireLease& op) {
     after_.leases.erase(op.name);
   }
   return Error{.code = ErrorCode::unavailable,
-               .message = fmt::format("lease {}: too many ask for it at once", op.name),
+               .message = fmt::format("lease {}: too many callers request it at once", op.name),
                .retry_after_ms = 100};
 }
 

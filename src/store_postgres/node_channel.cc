@@ -79,7 +79,7 @@ struct NodeChannel::Impl {
         handlers(std::move(handlers_)),
         wake_up(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
         said_total(registry.counter("mainspring_notify_said_total",
-                                    "NOTIFY sent, because a peer was not reachable.")),
+                                    "NOTIFY sent because a peer was unreachable.")),
         heard_total(registry.counter("mainspring_notify_heard_total", "NOTIFY received.")) {
     registry.gauge("mainspring_notify_listens", "1 while LISTEN works.",
                    [this] { return state == Listening::works ? 1.0 : 0.0; });
@@ -229,7 +229,7 @@ void NodeChannel::Impl::listen(const std::stop_token& stop) {
         "polling only; set listen_url to a direct URL",
         {{"channel", options.schema}});
   }
-  if (back) log.info("the channel to the database is back", {});
+  if (back) log.info("the channel to the database is restored", {});
   pause = kRetryFrom;
   peers_stale = true;
   next_ping = now() + options.ping_every;

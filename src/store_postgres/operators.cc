@@ -47,7 +47,7 @@ OperationResult PostgresStore::operator()(const RetryJob& op) {
   if (held->row.state == JobState::completed) {
     return Error{
         .code = ErrorCode::conflict,
-        .message = fmt::format("job {} is completed: enqueue a new one to do it again", op.id)};
+        .message = fmt::format("job {} is completed: enqueue a new job, or clone it", op.id)};
   }
   if (held->row.state == JobState::waiting && (held->row.flags & kFlagSession) != 0) {
     return Error{.code = ErrorCode::conflict,
@@ -57,9 +57,9 @@ OperationResult PostgresStore::operator()(const RetryJob& op) {
   }
   const bool set_aside = held->row.deferred || held->row.quarantined != 0;
   if ((held->row.flags & kFlagStep) != 0 && !set_aside) {
-    return Error{.code = ErrorCode::conflict,
-                 .message = fmt::format(
-                     "job {} is of a workflow, which decides what is tried again", op.id)};
+    return Error{
+        .code = ErrorCode::conflict,
+        .message = fmt::format("job {} belongs to a workflow: retry the workflow instead", op.id)};
   }
   if (!take_unique_key(*held)) {
     return Error{.code = ErrorCode::conflict,

@@ -120,7 +120,7 @@ void PostgresStore::look_for_move() {
     MutexLock lock(published_mutex_);
     published_move_ = moved_to_;
   }
-  log_.error("this store has moved: nothing is taken here any more", {{"to", moved_to_}});
+  log_.error("this store has moved and accepts no changes", {{"to", moved_to_}});
 }
 
 std::string PostgresStore::moved_to() const {

@@ -67,7 +67,7 @@ void PostgresStore::lose_attempt(LoadedJob& job, int lost, std::int64_t since) {
   if (since != 0) return;
   write(sql_.raise_version, params("queues"));  // the next leader must know
   after_.queues = true;
-  log_.warn("a job has taken its workers down: it goes into quarantine",
+  log_.warn("a job was lost with its workers repeatedly: it is quarantined",
             {{"job", fmt::to_string(row.id)},
              {"queue", queue_name(row.queue)},
              {"lost", fmt::to_string(row.lost)}});

@@ -138,7 +138,8 @@ OperationResult PostgresStore::operator()(const PutSchedule& op) {
     return PutScheduleResult{.version = info.version, .outcome = PutOutcome::unchanged};
   }
   return Error{.code = ErrorCode::unavailable,
-               .message = fmt::format("schedule {}: others create and remove it at once", name),
+               .message = fmt::format(
+                   "schedule {}: other callers create and remove it at the same time", name),
                .retry_after_ms = 100};
 }
 

@@ -65,7 +65,7 @@ void check_settings(Connection& connection, bool pooled, Duration limit) {
               "{} is {} for role {}: must be {}: run ALTER ROLE \"{}\" IN DATABASE \"{}\" "
               "SET {} = '{}'",
               rule.name, rows.text(i, 1), rows.text(i, 2),
-              rule.least_ms > 0 ? fmt::format("{}, or {} ms at least", rule.needed, rule.least_ms)
+              rule.least_ms > 0 ? fmt::format("{}, or at least {} ms", rule.needed, rule.least_ms)
                                 : std::string(rule.needed),
               rows.text(i, 2), rows.text(i, 3), rule.name, rule.needed)};
     }

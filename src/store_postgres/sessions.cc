@@ -27,7 +27,7 @@ Error lost_session(const SessionKey& session) {
 
 Error too_many_held() {
   return {.code = ErrorCode::overloaded,
-          .message = fmt::format("{} sessions are held: must be at most that", kMaxHeldSessions),
+          .message = fmt::format("{} sessions are held, which is the limit", kMaxHeldSessions),
           .retry_after_ms = 1000};
 }
 

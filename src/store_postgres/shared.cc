@@ -146,7 +146,7 @@ Result<Heard> PostgresStore::refresh(Now now) {
     if (heard.catalog) reload_copies();
     this->heard({.queues = heard.queues});
     refreshed_at_ = now.instant;
-    if (away_.exchange(false)) log_.info("the store is reached again", {});
+    if (away_.exchange(false)) log_.info("the store is reachable again", {});
     return heard;
   } catch (const PgError& error) {
     const bool elsewhere = error.lost || error.read_only();

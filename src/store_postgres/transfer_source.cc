@@ -325,8 +325,8 @@ void PostgresSource::check_rights() {
       params(schema_ + ".job_counts"));
   if (!rows.empty() && rows.integer(0, 1) != 0) return;
   throw Error{.code = ErrorCode::forbidden,
-              .message = fmt::format("role {} is not the owner of {}: a move is made by its owner, "
-                                     "or the source is kept (--keep-source)",
+              .message = fmt::format("role {} is not the owner of {}: run the move as the owner, "
+                                     "or keep the source (--keep-source)",
                                      rows.empty() ? "?" : rows.text(0, 0), place_.place)};
 }
 

@@ -53,7 +53,7 @@ class Verifier {
       std::string name = fmt::format("state {}", state);
       if (state == kJobStateCount) name = "expired";
       if (state >= 0 && state < kJobStateCount) name = to_string(static_cast<JobState>(state));
-      report_.problems.push_back(fmt::format("queue {}: the counter of {} says {}, there are {}",
+      report_.problems.push_back(fmt::format("queue {}: counter {} is {}, but {} were counted",
                                              rows.text(i, 0), name, rows.integer(i, 2),
                                              rows.integer(i, 3)));
     }

@@ -12,7 +12,7 @@ namespace {
 Digest read_digest(std::string_view bytes) {
   Digest digest{};
   if (bytes.size() != digest.size())
-    throw SqlError{SQLITE_CORRUPT, "the store is damaged: a digest is not of 32 bytes"};
+    throw SqlError{SQLITE_CORRUPT, "the store is damaged: a digest is not 32 bytes long"};
   std::copy(bytes.begin(), bytes.end(), digest.begin());
   return digest;
 }
@@ -46,9 +46,8 @@ OperationResult SqliteStore::operator()(const CreateToken& op) {
   });
   if (same_digest != tokens_.end()) {
     return Error{.code = ErrorCode::conflict,
-                 .message = fmt::format("token {}: another token has or had its text: make a new "
-                                        "one",
-                                        name)};
+                 .message = fmt::format(
+                     "token {}: its text was used by another token: create a new one", name)};
   }
   const auto old = tokens_.find(name);
   if (old != tokens_.end() && old->second.usable(now_.wall)) {

@@ -74,19 +74,18 @@ OperationResult SqliteStore::operator()(const RetryJob& op) {
   if (hot->state == JobState::completed) {
     return Error{
         .code = ErrorCode::conflict,
-        .message = fmt::format("job {} is completed: enqueue a new one to do it again", op.id)};
+        .message = fmt::format("job {} is completed: enqueue a new job, or clone it", op.id)};
   }
   if (hot->state == JobState::waiting && (hot->flags & kFlagSession) != 0) {
     return Error{
         .code = ErrorCode::conflict,
-        .message = fmt::format("job {} waits in its session: cancel or resume "
-                               "what is before it",
+        .message = fmt::format("job {} waits in its session: cancel or resume the jobs before it",
                                op.id)};
   }
   if ((hot->flags & kFlagStep) != 0 && (hot->flags & (kFlagDeferred | kFlagQuarantined)) == 0) {
     return Error{
         .code = ErrorCode::conflict,
-        .message = fmt::format("job {} is of a workflow: that decides what is tried again", op.id)};
+        .message = fmt::format("job {} belongs to a workflow: retry the workflow instead", op.id)};
   }
   if (!take_unique_key(*hot)) {
     return Error{.code = ErrorCode::conflict,

@@ -23,7 +23,7 @@ Result<BatchReport> SqliteStore::apply(std::span<const Operation> batch, Now now
 Result<BatchReport> SqliteStore::apply_locked(std::span<const Operation> batch, Now now) {
   if (failed_) {
     return Error{.code = ErrorCode::io_error,
-                 .message = "the store failed to write before and takes nothing more"};
+                 .message = "the store failed to write and accepts no more changes"};
   }
   if (moved_to_.empty() && options_.guard_files && now.instant >= look_for_move_at_) {
     look_for_move_at_ = now.instant + kLookForMove;
@@ -138,7 +138,7 @@ void SqliteStore::note_moved(std::string place) {
     MutexLock lock(published_mutex_);
     published_move_ = moved_to_;
   }
-  log_.error("this store has moved: nothing is taken here any more", {{"to", moved_to_}});
+  log_.error("this store has moved and accepts no changes", {{"to", moved_to_}});
 }
 
 std::string SqliteStore::moved_to() const {

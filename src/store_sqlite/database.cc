@@ -31,12 +31,11 @@ std::string explain(int code, const std::string& path) {
     case SQLITE_PERM:
     case SQLITE_READONLY:
     case SQLITE_AUTH:
-      return fmt::format("{}: cannot be opened, or not for writing: {}", path,
-                         describe_access(path));
+      return fmt::format("{}: cannot be opened for writing: {}", path, describe_access(path));
     case SQLITE_IOERR:
       return fmt::format(
-          "{}: the disk failed to read or write (code {}): check the disk and the "
-          "kernel's log, then start again",
+          "{}: the disk failed to read or write (code {}): check the disk and the kernel's log, "
+          "then restart the server",
           path, code);
     case SQLITE_NOMEM:
       return fmt::format("{}: out of memory", path);

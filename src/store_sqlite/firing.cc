@@ -69,12 +69,12 @@ std::optional<Error> SqliteStore::check_fire(const FireSchedule& op,
   const auto wanted =
       std::count_if(op.ticks.begin(), op.ticks.end(), [](const Tick& tick) { return tick.fire; });
   if (refuse_enqueues_ && wanted > 0) {
-    return Error{.code = ErrorCode::storage_full,
-                 .message = fmt::format(
-                     "schedule {}: the disk of the store is full: no job is made until there is "
-                     "space",
-                     op.name),
-                 .retry_after_ms = 5000};
+    return Error{
+        .code = ErrorCode::storage_full,
+        .message = fmt::format(
+            "schedule {}: the disk of the store is full: no job is created until there is space",
+            op.name),
+        .retry_after_ms = 5000};
   }
   return std::nullopt;
 }
@@ -129,7 +129,7 @@ std::string SqliteStore::overlap(ScheduleState& state, Overlap policy, JobState&
       return fmt::format("overlap: job {} has not ended", *state.live.begin());
     case Overlap::buffer_one:
       if (!state.waiting.empty())
-        return fmt::format("overlap: job {} waits already", *state.waiting.begin());
+        return fmt::format("overlap: job {} already waits", *state.waiting.begin());
       break;
     case Overlap::buffer_all:
       if (state.waiting.size() >= std::size_t{kMaxBuffered})

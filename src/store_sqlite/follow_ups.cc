@@ -29,7 +29,7 @@ EndedJob SqliteStore::read_ended(JobId id) {
   if (follow_ups) {
     ended.follow_ups = std::move(*follow_ups);
   } else {
-    log_.error("the follow-ups of a job cannot be read: none are made",
+    log_.error("the follow-ups of a job cannot be read: none are created",
                {{"job", std::to_string(id)}, {"message", follow_ups.error().message}});
   }
   return ended;

@@ -187,9 +187,9 @@ Result<void> FileGuard::check_files() const {
     if (there && info.st_dev == file.device && info.st_ino == file.inode) continue;
     if (!there && errno != ENOENT && errno != ENOTDIR) continue;  // unknown: not an answer
     return Error{.code = ErrorCode::io_error,
-                 .message = fmt::format("{} was {} while the store was open: nothing that is "
-                                        "written now would be there after a restart",
-                                        file.path, there ? "replaced" : "removed or moved away")};
+                 .message = fmt::format(
+                     "{} was {} while the store was open: new writes would be lost at a restart",
+                     file.path, there ? "replaced" : "removed or moved away")};
   }
   return {};
 }

@@ -373,7 +373,7 @@ OperationResult SqliteStore::operator()(const RescueExpired& op) {
     const std::string message =
         over_limit ? fmt::format("over its time limit of {}: the worker did not end it",
                                  format_duration(lease.timeout))
-                   : fmt::format("lease expired: worker {} was not heard of for {}",
+                   : fmt::format("lease expired: worker {} sent no renewal for {}",
                                  lease.grant->worker, format_duration(lease.length));
     const bool noted = (lease.flags & kFlagStep) != 0 && !MS_MUTANT(lost_step_taken_as_failed);
     lease.flags |= noted ? kFlagUnknown : 0;

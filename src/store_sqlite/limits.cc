@@ -143,7 +143,7 @@ void SqliteStore::load_limits() {
     if (!queue.limits.breaker.empty()) {
       queue.breaker = find_breaker(queue.limits.breaker);
       if (queue.breaker == nullptr)
-        throw SqlError{SQLITE_CORRUPT, "a queue names a breaker that is not there"};
+        throw SqlError{SQLITE_CORRUPT, "a queue names a missing breaker"};
       queue.breaker->queues.push_back(&queue);
     }
     queue.meter = RateMeter::parse(rows.text(2));

@@ -73,7 +73,7 @@ void SqliteStore::lose_attempt(JobId id, Lease& lease) {
     lease.flags |= kFlagQuarantined;
     sql_->insert_quarantined.bind(id, now_.wall.us()).run();
     quarantined_.push_back(id);
-    log_.warn("a job has taken its workers down: it goes into quarantine",
+    log_.warn("a job was lost with its workers repeatedly: it is quarantined",
               {{"job", fmt::to_string(id)}, {"queue", queue.name}, {"lost", fmt::to_string(lost)}});
   }
   note_quarantine(queue);

@@ -272,9 +272,9 @@ void SqliteStore::load_links() {
   while (links.step()) {
     const auto found = schedules_by_id_.find(links.integer(1));
     if (found == schedules_by_id_.end()) {
-      throw SqlError{SQLITE_CORRUPT,
-                     fmt::format("the store is damaged: a job of schedule {}, which is not there",
-                                 links.integer(1))};
+      throw SqlError{
+          SQLITE_CORRUPT,
+          fmt::format("the store is damaged: a job of the missing schedule {}", links.integer(1))};
     }
     ScheduleState& state = *found->second;
     const bool waits = links.integer(2) != 0;  // a deferred job is live

@@ -41,10 +41,9 @@ void verify_path(Database& db, const SearchPath& path, std::vector<std::string>&
   const std::int64_t there = all.step() ? all.integer(0) : 0;
   if (missing > 0)
     problems.push_back(
-        fmt::format("jobs that the index of args.{} does not have: {}", path.path, missing));
+        fmt::format("jobs missing from the index of args.{}: {}", path.path, missing));
   if (const std::int64_t wrong = there - (wanted - missing); wrong != 0)
-    problems.push_back(
-        fmt::format("values in the index of args.{} that no job has: {}", path.path, wrong));
+    problems.push_back(fmt::format("index values of args.{} without a job: {}", path.path, wrong));
 }
 
 std::vector<SearchPath> read_paths(Statement& rows) {

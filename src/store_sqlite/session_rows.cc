@@ -125,7 +125,7 @@ Session& SqliteStore::session_by_id(std::int64_t id) {
   ResetGuard guard(row);
   Session* session = load_session(row, nullptr);
   if (session != nullptr) return *session;
-  throw SqlError{SQLITE_CORRUPT, fmt::format("the store is damaged: session {} is not there", id)};
+  throw SqlError{SQLITE_CORRUPT, fmt::format("the store is damaged: session {} is missing", id)};
 }
 
 std::string SqliteStore::session_key_of_job(JobId id) {
@@ -137,7 +137,7 @@ std::string SqliteStore::session_key_of_job(JobId id) {
 Session& SqliteStore::session_of_job(JobId id, QueueState& queue) {
   if (Session* session = find_session(queue, session_key_of_job(id))) return *session;
   throw SqlError{SQLITE_CORRUPT,
-                 fmt::format("the store is damaged: the session of job {} is not there", id)};
+                 fmt::format("the store is damaged: the session of job {} is missing", id)};
 }
 
 void SqliteStore::forget_session(const Session& session) {

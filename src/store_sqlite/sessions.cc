@@ -23,10 +23,11 @@ Error no_session(const SessionKey& key) {
 }  // namespace
 
 Error SqliteStore::session_lost(const SessionKey& key) {
-  return {.code = ErrorCode::lease_lost,
-          .message = fmt::format("session \"{}\" of queue {}: is not held with this token (any "
-                                 "more): accept it again",
-                                 key.key, key.queue)};
+  return {
+      .code = ErrorCode::lease_lost,
+      .message = fmt::format(
+          "session \"{}\" of queue {}: is not, or no longer, held with this token: accept it again",
+          key.key, key.queue)};
 }
 
 Error SqliteStore::too_many_held() {

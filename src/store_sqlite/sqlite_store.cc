@@ -16,11 +16,10 @@ namespace {
 // same condition is an assertion.
 void must(bool condition, std::string_view invariant) {
   if (condition) return;
-  throw Error{
-      .code = ErrorCode::io_error,
-      .message = fmt::format("the store is damaged, it breaks the invariant \"{}\": take a backup, "
-                             "or look with `mainspring store check`",
-                             invariant)};
+  throw Error{.code = ErrorCode::io_error,
+              .message = fmt::format("the store is damaged, it breaks the invariant \"{}\": take a "
+                                     "backup, and run `mainspring store check`",
+                                     invariant)};
 }
 
 // Runs before any write: a database of another program stays unchanged.

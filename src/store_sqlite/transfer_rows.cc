@@ -52,7 +52,7 @@ Error transfer_error(const SqlError& error) {
 
 Digest digest_of(std::string_view bytes) {
   Digest digest{};
-  if (bytes.size() != digest.size()) throw SqlError{SQLITE_CORRUPT, "a hash is not of 32 bytes"};
+  if (bytes.size() != digest.size()) throw SqlError{SQLITE_CORRUPT, "a hash is not 32 bytes long"};
   std::copy(bytes.begin(), bytes.end(), digest.begin());
   return digest;
 }

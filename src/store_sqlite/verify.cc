@@ -40,25 +40,25 @@ constexpr Invariant kInvariants[] = {
      "ON j.id = e.value WHERE j.state = 2 AND j.token < g.token + e.key)"},
     {"jobs with two leases", "SELECT count(*) - count(DISTINCT id) FROM leases"},
     {"two leases with one token", "SELECT count(*) - count(DISTINCT token) FROM leases"},
-    {"notes of leases that have ended",
+    {"notes of ended leases",
      "SELECT count(*) FROM lease_notes WHERE id NOT IN (SELECT id FROM leases)"},
-    {"scheduled or retryable jobs that nothing will move",
+    {"scheduled or retryable jobs that never become available",
      "SELECT count(*) FROM jobs j WHERE state IN (1, 5) AND flags & 1073741824 = 0 AND NOT EXISTS "
      "(SELECT 1 FROM due d WHERE d.run_at = j.run_at AND d.id = j.id)"},
-    {"due entries without their job",
+    {"due entries without a job",
      "SELECT count(*) FROM due d LEFT JOIN jobs j ON j.id = d.id WHERE j.state IS NULL OR j.state "
      "NOT IN (1, 5) OR j.flags & 1073741824 <> 0 OR "
      "j.run_at <> d.run_at"},
-    {"jobs whose row does not say that they are in quarantine, or says it wrongly",
+    {"jobs with a wrong mark for quarantine",
      "SELECT (SELECT count(*) FROM jobs j WHERE j.flags & 1073741824 <> 0 AND NOT EXISTS (SELECT 1 "
      "FROM quarantine z WHERE z.id = j.id)) + (SELECT count(*) FROM quarantine z LEFT JOIN jobs j "
      "ON j.id = z.id WHERE j.id IS NULL OR j.flags & 1073741824 = 0 OR j.state IN (1, 4, 6, 7))"},
-    {"queues of whose quarantine several are released",
+    {"queues with more than one released job of the quarantine",
      "SELECT count(*) FROM (SELECT 1 FROM quarantine z JOIN jobs j ON j.id = z.id WHERE j.state <> "
      "5 GROUP BY j.queue HAVING count(*) > 1)"},
-    {"rows of the history without their series",
+    {"history rows without a series",
      "SELECT count(*) FROM history WHERE series NOT IN (SELECT id FROM history_series)"},
-    {"hours of the history that are less than the sum of their minutes",
+    {"hours of the history below the sum of their minutes",
      "SELECT count(*) FROM (SELECT m.series, m.at - m.at % 3600000000 AS hour, sum(m.enqueued) AS "
      "enqueued, sum(m.started) AS started, sum(m.completed + m.failed + m.dead + m.cancelled) AS "
      "ended FROM history m WHERE m.span = 60000000 GROUP BY m.series, hour) m JOIN history h ON "
@@ -72,58 +72,57 @@ constexpr Invariant kInvariants[] = {
     {"dead letter entries with another queue, kind or time than their jobs",
      "SELECT count(*) FROM dead_letter d JOIN jobs j ON j.id = d.id WHERE d.queue <> j.queue OR "
      "d.kind <> j.kind OR d.at <> j.finished_at"},
-    {"values of searchable paths that are not there",
+    {"index values of unknown searchable paths",
      "SELECT count(*) FROM search_values WHERE path NOT IN (SELECT id FROM search_paths)"},
-    {"terminal jobs without a time of finishing",
+    {"ended jobs without an end time",
      "SELECT count(*) FROM jobs WHERE (state IN (4, 6, 7)) <> (finished_at IS NOT NULL)"},
     {"jobs with a priority out of range",
      "SELECT count(*) FROM jobs WHERE priority NOT BETWEEN 0 AND 9"},
     {"jobs with more attempts than allowed",
      "SELECT count(*) FROM jobs WHERE attempt > max_attempts OR attempt < 0"},
-    {"ids that would be given again",
+    {"ids that would be issued again",
      "SELECT count(*) FROM jobs WHERE id >= (SELECT a FROM job_counts WHERE id = 0)"},
-    {"tokens that would be given again",
+    {"tokens that would be issued again",
      "SELECT (SELECT count(*) FROM jobs WHERE token >= (SELECT b FROM job_counts WHERE id = 0)) + "
      "(SELECT count(*) FROM leases WHERE token >= (SELECT b FROM job_counts WHERE id = 0))"},
-    {"blocks whose count of live jobs is wrong",
+    {"blocks with a wrong count of live jobs",
      "SELECT count(*) FROM (SELECT id / 4096 AS block, count(*) AS n FROM jobs WHERE state NOT IN "
      "(4, 6, 7) GROUP BY 1) "
      "r FULL JOIN (SELECT id - 4294967296 AS block, a AS n FROM job_counts WHERE id >= 4294967296) "
      "t "
      "ON t.block = r.block "
      "WHERE t.n IS NOT r.n"},
-    {"rates of limit keys that no queue has",
+    {"rates of limit keys without a queue",
      "SELECT count(*) FROM key_meters m LEFT JOIN queues q ON q.id = m.queue WHERE q.limits IS "
      "NULL "
      "OR q.limits NOT LIKE '%\"per_key\":{%\"rate\":{%'"},
-    {"queues that do not conserve jobs",
+    {"queues with counters that do not add up",
      "SELECT count(*) FROM queue_counts WHERE enqueued <> pruned + expired + waiting + scheduled + "
      "available + running "
      "+ completed + retryable + cancelled + dead"},
-    {"jobs that are counted as expired and were not cancelled",
+    {"jobs counted as expired that were not cancelled",
      "SELECT count(*) FROM jobs WHERE flags & 2 <> 0 AND state <> 6"},
-    {"unique keys that lead to a job of another key",
+    {"unique keys of a job with another key",
      "SELECT count(*) FROM uniques u JOIN bodies b ON b.id = u.id WHERE b.unique_key <> u.key"},
-    {"unique keys of jobs that are gone, without how those ended, or with that of jobs that are "
-     "there",
+    {"unique keys of pruned jobs without a final state, or of existing jobs with one",
      "SELECT count(*) FROM uniques u LEFT JOIN jobs j ON j.id = u.id WHERE (j.id IS NULL) <> "
      "(coalesce(u.ended, 0) IN (4, 6, 7))"},
-    {"ended jobs that nothing will prune",
+    {"ended jobs that are never pruned",
      "SELECT max(0, (SELECT count(*) FROM jobs WHERE state IN (4, 6, 7)) - "
      "(SELECT coalesce(sum(length(ids)), 0) / 8 FROM finished))"},
-    {"live jobs whose unique key does not hold",
+    {"live jobs that do not own their unique key",
      "SELECT count(*) FROM jobs j JOIN bodies b ON b.id = j.id WHERE b.unique_key IS NOT NULL AND "
      "j.state NOT IN (4, 6, 7) AND NOT EXISTS (SELECT 1 FROM uniques u WHERE u.queue = j.queue AND "
      "u.key = b.unique_key AND u.id = j.id)"},
-    {"jobs whose row does not say that something follows their end",
+    {"jobs without the mark for follow-ups",
      "SELECT count(*) FROM jobs j JOIN bodies b ON b.id = j.id WHERE b.follow_ups IS NOT NULL AND "
      "j.flags & 32 = 0"},
-    {"jobs whose end nothing can follow, although it should",
+    {"jobs with unreadable follow-ups",
      "SELECT count(*) FROM jobs j JOIN bodies b ON b.id = j.id WHERE j.flags & 32 <> 0 AND "
      "(coalesce(b.follow_ups, b.reply_to) IS NULL OR (b.follow_ups IS NOT NULL AND NOT "
      "json_valid(b.follow_ups)))"},
     {"errors without a job", "SELECT count(*) FROM errors WHERE job NOT IN (SELECT id FROM jobs)"},
-    {"leases whose token would be given again",
+    {"leases with a token that would be issued again",
      "SELECT count(*) FROM named_leases WHERE token >= (SELECT b FROM job_counts WHERE id = 0)"},
     {"leases in an unknown state",
      "SELECT count(*) FROM named_leases WHERE state NOT IN (0, 1, 2) OR (state = 2 AND value IS "
@@ -133,57 +132,57 @@ constexpr Invariant kInvariants[] = {
      "GROUP BY schedule, nominal, version HAVING count(*) > 1)"},
     {"ticks that fired without a job, or were skipped with one",
      "SELECT count(*) FROM ledger WHERE (state = 0) <> (job IS NOT NULL)"},
-    {"ticks whose job's id was never given",
+    {"ticks with a job id that was never issued",
      "SELECT count(*) FROM ledger WHERE job >= (SELECT a FROM job_counts WHERE id = 0)"},
     {"ledgers without a schedule",
      "SELECT count(*) FROM ledger WHERE schedule NOT IN (SELECT id FROM schedules)"},
-    {"rows of a ledger whose number would be given again, or that should have gone",
+    {"ledger rows with a number that would be issued again, or that should have been removed",
      "SELECT count(*) FROM ledger l JOIN schedules s ON s.id = l.schedule WHERE l.seq >= "
      "s.next_seq OR l.seq < s.next_seq - 10000"},
-    {"schedules that made fewer jobs than their ledger says",
+    {"schedules with fewer jobs than their ledger has",
      "SELECT count(*) FROM schedules s WHERE s.fired < (SELECT count(*) FROM ledger l WHERE "
      "l.schedule = s.id AND l.state = 0)"},
-    {"schedules that made more jobs than they may",
+    {"schedules with more jobs than allowed",
      "SELECT count(*) FROM schedules WHERE remaining < 0 OR (remaining = 0 AND next <> "
      "9223372036854775807)"},
-    {"schedules whose version was given before",
+    {"schedules with a reused version",
      "SELECT count(*) FROM schedules s JOIN removed_schedules r ON r.name = s.name"},
-    {"links of jobs that have ended, or to no schedule",
+    {"schedule links of ended jobs or missing schedules",
      "SELECT count(*) FROM schedule_jobs t LEFT JOIN jobs j ON j.id = t.job WHERE j.state IS NULL "
      "OR j.state IN (4, 6, 7) OR t.schedule NOT IN (SELECT id FROM schedules)"},
-    {"jobs of a schedule that it does not know of",
+    {"jobs of a schedule without a link",
      "SELECT count(*) FROM bodies b JOIN schedules s ON s.id = b.schedule JOIN jobs j ON j.id = "
      "b.id WHERE j.state NOT IN (4, 6, 7) AND NOT EXISTS (SELECT 1 FROM schedule_jobs t WHERE "
      "t.job = j.id AND t.schedule = s.id)"},
-    {"jobs that wait for nothing",
+    {"waiting jobs without a reason to wait",
      "SELECT count(*) FROM jobs j LEFT JOIN schedule_jobs t ON t.job = j.id WHERE j.state = 0 AND "
      "j.flags & 32832 = 0 AND NOT EXISTS (SELECT 1 FROM schedule_jobs o JOIN jobs p ON p.id = "
      "o.job "
      "WHERE o.schedule = "
      "t.schedule AND (p.state <> 0 OR p.flags & 32768 <> 0))"},
-    {"deferred jobs that do not wait",
+    {"deferred jobs that are not waiting",
      "SELECT count(*) FROM jobs WHERE flags & 32768 <> 0 AND state <> 0"},
-    {"jobs whose row does not say that they are of a session, or says it wrongly",
+    {"jobs with a wrong mark for their session",
      "SELECT count(*) FROM jobs j JOIN bodies b ON b.id = j.id WHERE (j.flags & 64 <> 0) <> "
      "(b.session IS NOT NULL)"},
-    {"jobs whose row does not say that they have a limit_key, or says it wrongly",
+    {"jobs with a wrong mark for their limit_key",
      "SELECT count(*) FROM jobs j JOIN bodies b ON b.id = j.id WHERE (j.flags & 2048 <> 0) <> "
      "(b.limit_key IS NOT NULL)"},
-    {"living jobs that neither have the head of their session nor wait for it",
+    {"live jobs of a session that are neither its head nor waiting",
      "SELECT count(*) FROM jobs j JOIN bodies b ON b.id = j.id LEFT JOIN sessions s ON s.queue = "
      "j.queue AND s.key = b.session WHERE j.flags & 64 <> 0 AND j.state NOT IN (4, 6, 7) AND "
      "(s.id IS NULL OR (s.head <> j.id AND j.state <> 0))"},
-    {"sessions whose head is that of a job which has ended, or is not their own",
+    {"session heads that have ended, or belong to another session",
      "SELECT count(*) FROM sessions s LEFT JOIN jobs j ON j.id = s.head LEFT JOIN bodies b ON b.id "
      "= s.head WHERE s.head <> 0 AND (j.state IS NULL OR j.state IN (4, 6, 7) OR j.queue <> "
      "s.queue "
      "OR b.session IS NOT s.key)"},
-    {"sessions that do not count their jobs",
+    {"sessions with a wrong count of jobs",
      "SELECT count(*) FROM sessions s LEFT JOIN (SELECT j.queue, b.session, count(*) AS jobs FROM "
      "jobs j CROSS JOIN bodies b ON b.id = j.id WHERE j.flags & 64 <> 0 AND j.state NOT IN (4, 6, "
      "7) GROUP BY 1, 2) l ON l.queue = s.queue AND l.session = s.key WHERE s.jobs <> "
      "coalesce(l.jobs, 0)"},
-    {"living jobs of steps that no workflow waits for",
+    {"live step jobs that no workflow waits for",
      "SELECT count(*) FROM jobs j WHERE flags & 4096 <> 0 AND state NOT IN (4, 6, 7) AND NOT "
      "EXISTS "
      "(SELECT 1 FROM workflow_jobs w WHERE w.job = j.id) AND NOT EXISTS (SELECT 1 FROM lease_notes "
@@ -194,63 +193,63 @@ constexpr Invariant kInvariants[] = {
      "f.id = w.workflow)"},
     {"workflows in an unknown state",
      "SELECT count(*) FROM workflows WHERE state NOT BETWEEN 0 AND 6"},
-    {"workflows that count their living jobs wrong",
+    {"workflows with a wrong count of live jobs",
      "SELECT count(*) FROM workflows w WHERE coalesce(json_extract(data, '$.live'), 0) <> (SELECT "
      "count(*) FROM workflow_rows r WHERE r.workflow = w.id AND r.kind IN (6, 13)) + (SELECT "
      "count(*) FROM json_each(data, '$.states') s WHERE s.value ->> 'state' = 1 AND s.value ->> "
      "'job' IS NOT NULL)"},
-    {"packed steps that run and have another job than they say",
+    {"packed running steps with another job",
      "SELECT count(*) FROM workflows w CROSS JOIN json_each(w.data, '$.states') s WHERE s.value "
      "->> "
      "'state' = 1 AND s.value ->> 'job' IS NOT NULL AND NOT EXISTS (SELECT 1 FROM workflow_jobs j "
      "WHERE j.job = s.value ->> 'job' AND j.workflow = w.id AND j.step = s.key + 1 AND j.undo = "
      "0)"},
-    {"packed workflows without what they were started with",
+    {"packed workflows without their input",
      "SELECT count(*) FROM workflows w WHERE finished_at IS NULL AND data LIKE '%\"states\":[%' "
      "AND NOT EXISTS (SELECT 1 FROM workflow_texts r WHERE r.workflow = w.id AND r.kind = 0 AND "
      "r.number = 4)"},
-    {"running workflows that wait for nothing",
+    {"running workflows without anything to wait for",
      "SELECT count(*) FROM workflows w WHERE state = 0 AND wake_at IS NULL AND NOT EXISTS (SELECT "
      "1 "
      "FROM workflow_rows r WHERE r.workflow = w.id AND r.kind IN (6, 9, 10, 13)) AND NOT EXISTS "
      "(SELECT 1 FROM json_each(data, '$.states') s WHERE s.value ->> 'state' = 1 AND s.value ->> "
      "'job' IS NOT NULL)"},
-    {"rows of ledgers whose trigger is not there, or that it has not made",
+    {"ledger rows of a missing trigger, or beyond its count",
      "SELECT count(*) FROM trigger_events e WHERE NOT EXISTS (SELECT 1 FROM triggers t WHERE "
      "t.name "
      "= e.name AND json_extract(t.state, '$.next_seq') > e.seq)"},
-    {"queues that name a breaker which is not there",
+    {"queues with a missing breaker",
      "SELECT count(*) FROM queues q WHERE json_extract(q.limits, '$.breaker') IS NOT NULL AND NOT "
      "EXISTS (SELECT 1 FROM breakers b WHERE b.name = json_extract(q.limits, '$.breaker'))"},
-    {"workflows that have ended without a time, or have one and have not",
+    {"ended workflows without an end time, or running ones with one",
      "SELECT count(*) FROM workflows WHERE (state >= 3) <> (finished_at IS NOT NULL) AND "
      "json_extract(data, '$.parent') IS NULL"},
-    {"sub-workflows that live while their parent has ended",
+    {"live child workflows of an ended parent",
      "SELECT count(*) FROM workflow_rows r JOIN workflows p ON p.id = r.workflow JOIN workflows c "
      "ON c.id = r.number WHERE r.kind = 12 AND p.state >= 3 AND c.state < 3"},
-    {"steps that wait for a workflow that is not there, has ended, or is another's",
+    {"steps that wait for a workflow that is missing, has ended, or has another parent",
      "SELECT count(*) FROM workflow_rows r LEFT JOIN workflows c ON c.id = CAST(r.text AS INTEGER) "
      "WHERE r.kind = 13 AND (c.id IS NULL OR c.state >= 3 OR json_extract(c.data, '$.parent') IS "
      "NOT "
      "r.workflow OR json_extract(c.data, '$.parent_step') IS NOT r.number)"},
-    {"memos of no job, of one that does not know of them, or that is completed",
+    {"step results without a job, without their mark, or of a completed job",
      "SELECT count(*) FROM memos m LEFT JOIN jobs j ON j.id = m.job WHERE j.id IS NULL OR j.state "
      "= 4 OR (j.flags & 16384 = 0 AND NOT EXISTS (SELECT 1 FROM lease_notes n WHERE n.id = j.id))"},
-    {"jobs with more memos than allowed",
+    {"jobs with too many step results",
      "SELECT count(*) FROM (SELECT job FROM memos GROUP BY job HAVING count(*) > 1000)"},
-    {"sessions that stand still although jobs wait",
+    {"sessions with waiting jobs but no head",
      "SELECT count(*) FROM sessions s WHERE s.head = 0 AND s.stop = 0 AND s.jobs > 0"},
-    {"stopped sessions that have a head",
-     "SELECT count(*) FROM sessions WHERE stop <> 0 AND head <> 0"},
-    {"jobs of held sessions that are open to all, or of others that wait for a holder",
+    {"stopped sessions with a head", "SELECT count(*) FROM sessions WHERE stop <> 0 AND head <> 0"},
+    {"session heads that any worker can claim although the session is held, or no worker although "
+     "it is free",
      "SELECT count(*) FROM sessions s JOIN jobs j ON j.id = s.head WHERE (s.token <> 0 AND j.state "
      "= 2 AND j.id NOT IN (SELECT id FROM leases)) OR (s.token = 0 AND j.state = 0)"},
-    {"sessions of nothing",
+    {"sessions without jobs, holder and state",
      "SELECT count(*) FROM sessions WHERE jobs = 0 AND token = 0 AND stop = 0 AND state_bytes = 0"},
-    {"states of sessions that are missing, truncated or without a session",
+    {"session states that are missing, truncated or without a session",
      "SELECT count(*) FROM sessions s FULL JOIN session_states t ON t.session = s.id WHERE "
      "coalesce(s.state_bytes, -1) <> coalesce(length(CAST(t.state AS BLOB)), 0)"},
-    {"sessions whose id or token would be given again",
+    {"sessions with an id or token that would be issued again",
      "SELECT count(*) FROM sessions WHERE id >= (SELECT d FROM job_counts WHERE id = 0) OR token "
      ">= "
      "(SELECT b FROM job_counts WHERE id = 0)"},
@@ -311,7 +310,7 @@ Result<VerifyReport> SqliteStore::verify_showing(const VerifyProgress& progress)
     while (recount.step()) {
       const auto state = recount.integer(1);
       report.problems.push_back(
-          fmt::format("queue {}: the counter of {} says {}, there are {}", recount.text(0),
+          fmt::format("queue {}: counter {} is {}, but {} were counted", recount.text(0),
                       state == 8 ? "expired" : to_string(static_cast<JobState>(state)),
                       recount.integer(2), recount.integer(3)));
     }

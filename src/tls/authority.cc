@@ -118,7 +118,7 @@ Result<void> check_host_name(const std::string& host) {
 
 Result<void> check_valid(Duration valid) {
   if (valid >= std::chrono::minutes(1) && valid <= kMaxValid) return {};
-  return invalid("days", "how long a certificate is valid: must be 1 minute to 36500 days");
+  return invalid("days", "days: must be 1 minute to 36500 days");
 }
 
 // -- the certificate
@@ -190,11 +190,10 @@ Result<void> Authority::create(const std::string& directory, const std::string& 
   for (const char* file : {"/ca.pem", "/ca.key"}) {
     struct stat status {};
     if (::lstat((directory + file).c_str(), &status) == 0) {
-      return Error{
-          ErrorCode::conflict,
-          fmt::format("{}{} exists already: use another directory, or remove this authority and "
-                      "every certificate that it has signed",
-                      directory, file)};
+      return Error{ErrorCode::conflict,
+                   fmt::format("{}{} exists: use another directory, or remove this authority and "
+                               "every certificate that it has signed",
+                               directory, file)};
     }
   }
   const KeyPtr key(EVP_EC_gen("P-256"));
@@ -216,12 +215,14 @@ Result<void> Authority::issue(const std::string& directory, const std::string& n
   if (name == "ca") return invalid("name", "name \"ca\": is that of the authority");
   MS_TRY(check_valid(valid));
   if (client && !hosts.empty()) {
-    return invalid("host", "a client's certificate has no hosts: its name says who it is");
+    return invalid("host", "a client certificate has no hosts: its name identifies the client");
   }
   if (!client && (hosts.empty() || hosts.size() > kMaxHosts)) {
-    return invalid("host", fmt::format("a server's certificate must have 1 to {} hosts, the names "
-                                       "and addresses that clients call it by",
-                                       kMaxHosts));
+    return invalid(
+        "host",
+        fmt::format(
+            "a server certificate must have 1 to {} hosts: names and addresses of the server",
+            kMaxHosts));
   }
   std::string names;
   for (const std::string& host : hosts) {
@@ -231,9 +232,10 @@ Result<void> Authority::issue(const std::string& directory, const std::string& n
   }
   const std::string stem = directory + "/ca";
   if (::access((stem + ".pem").c_str(), F_OK) != 0) {
-    return Error{ErrorCode::not_found,
-                 fmt::format("there is no authority in {} (ca.pem): mainspring tls init makes one",
-                             directory)};
+    return Error{
+        ErrorCode::not_found,
+        fmt::format("there is no authority in {} (ca.pem): create one with `mainspring tls init`",
+                    directory)};
   }
   MS_TRY_ASSIGN(const std::vector<X509Ptr> authority, tls::read_certificates(stem + ".pem"));
   MS_TRY_ASSIGN(const KeyPtr signer, tls::read_key(stem + ".key"));

@@ -64,7 +64,8 @@ OperationResult TriggerRules::run(const PutTrigger& op) {
   }
   return Error{
       .code = ErrorCode::unavailable,
-      .message = fmt::format("trigger {}: others create and remove it at once", op.trigger.name),
+      .message = fmt::format("trigger {}: other callers create and remove it at the same time",
+                             op.trigger.name),
       .retry_after_ms = 100};
 }
 

@@ -92,7 +92,7 @@ void WorkerRuntime::State::accept(ClaimResult&& result, Instant now) {
 void WorkerRuntime::State::pause_claims(const Error& error, Pauses& pauses) {
   if (!server_away) {
     server_away = true;
-    log.warn("cannot claim; trying again with growing pauses",
+    log.warn("cannot claim; retrying with back-off",
              {{"error", std::string(error.name())}, {"message", error.message}});
     renew_soon();
   }

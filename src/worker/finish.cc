@@ -105,12 +105,11 @@ void WorkerRuntime::State::count_outcomes(const Finish& batch, const FinishResul
   }
   for (const Refused& one : refused) {
     log.error(one.dead ? "the server refuses an outcome; the job is dead"
-                       : "the server refuses an outcome; the job will be run again",
+                       : "the server refuses an outcome; the job will run again",
               {{"job", fmt::to_string(one.id)}, {"message", one.message}});
   }
   for (JobId id : late) {
-    log.warn("an outcome came too late: the job was not ours any more",
-             {{"job", fmt::to_string(id)}});
+    log.warn("an outcome was too late: the worker had lost the job", {{"job", fmt::to_string(id)}});
   }
 }
 
@@ -135,13 +134,13 @@ void WorkerRuntime::State::send(Finish batch) {
     if (MS_MUTANT(worker_gives_up_outcomes)) return;
     if (info(error.code).retryable == Retryable::no) {
       if (batch.results.size() > 1) return send_one_by_one(std::move(batch));
-      log.error("the server refuses an outcome; the job will be run again", fields);
+      log.error("the server refuses an outcome; the job will run again", fields);
       tell_refused(error);
       MutexLock lock(mutex);
       ++stats.refused;
       return;
     }
-    if (first) log.warn("cannot report outcomes; trying again with growing pauses", fields);
+    if (first) log.warn("cannot report outcomes; retrying with back-off", fields);
     MutexLock lock(mutex);
     const Instant now = clock.now().instant;
     Instant until = now + pauses.next(error);
@@ -149,7 +148,7 @@ void WorkerRuntime::State::send(Finish batch) {
       finisher_cv.wait_for(mutex, std::min(until, give_up_at) - clock.now().instant);
     }
     if (clock.now().instant < give_up_at) continue;
-    log.error("stopping without having reported outcomes; the jobs will be run again", fields);
+    log.error("stopping before all outcomes were reported; the jobs will run again", fields);
     return;
   }
 }

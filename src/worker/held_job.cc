@@ -18,7 +18,7 @@ namespace {
 
 Error lost_job_error(JobId id) {
   return Error{.code = ErrorCode::lease_lost,
-               .message = fmt::format("job {}: it was not ours any more", id)};
+               .message = fmt::format("job {}: its lease was lost", id)};
 }
 
 // Checks payloads that are copied into JSON unchanged.
@@ -147,7 +147,7 @@ Result<void> HeldJob::finish(Outcome outcome) {
     const MutexLock lock(s.mutex);
     if (s.ended) {
       return Error{.code = ErrorCode::conflict,
-                   .message = fmt::format("job {} was finished before", s.job.id)};
+                   .message = fmt::format("job {} was already finished", s.job.id)};
     }
   }
   Finish finish{.worker = s.worker, .results = {}};
@@ -181,7 +181,7 @@ Result<HeldJob> hold_job(Jobs& jobs, const Clock& clock, Random& random, JobId i
   MS_TRY_ASSIGN(ClaimResult claimed, jobs.claim(std::move(claim), Duration(0), {}));
   if (claimed.jobs.empty()) {
     return Error{.code = ErrorCode::unavailable,
-                 .message = fmt::format("job {}: the engine is stopping, or gave nothing", id)};
+                 .message = fmt::format("job {}: the engine is stopping, or returned no job", id)};
   }
   ClaimedJob& got = claimed.jobs.front();
   const Duration granted = got.lease;

@@ -185,7 +185,7 @@ Result<void> HeldSession::finish(const ClaimedJob& job, Outcome outcome,
   if (s.running && s.running->id == job.id) s.running.reset();
   if (done.results.empty() || done.results.front() != FinishStatus::ok) {
     return Error{.code = ErrorCode::lease_lost,
-                 .message = fmt::format("job {}: it was not ours any more", job.id)};
+                 .message = fmt::format("job {}: its lease was lost", job.id)};
   }
   if (session_state) s.value = std::move(*session_state);
   return {};

@@ -32,7 +32,7 @@ Result<LeaseMark> mark_of(const std::string& name, const std::string& value) {
   JsonReader in(value, JsonReader::Unknown::refuse);
   if (in.object(kMark, mark) && in.end()) return mark;
   return Error{.code = ErrorCode::conflict,
-               .message = fmt::format("lease {}: its value is not what do_once or do_every leaves: "
+               .message = fmt::format("lease {}: its value was not written by do_once or do_every: "
                                       "the name is used for something else ({})",
                                       name, in.error().message)};
 }

@@ -97,7 +97,7 @@ void WorkerRuntime::State::ignore(Attempt& attempt, RemarkFault fault, std::stri
     report(attempt);
   }
   if (!first) return;
-  log.warn("ignored what a program said about its job",
+  log.warn("ignored invalid output of a program about its job",
            {{"job", fmt::to_string(attempt.job.id)},
             {"kind", attempt.job.kind},
             {"reason", std::string(to_string(fault))},
@@ -285,7 +285,7 @@ void WorkerRuntime::State::renewed(const RenewResult& result, const std::vector<
 void WorkerRuntime::State::renew_failed(const Error& error, const std::vector<Sent>& sent) {
   const bool refused = info(error.code).retryable == Retryable::no;
   if (!std::exchange(renewing_fails, true)) {
-    log.warn("cannot renew leases; trying again until they end",
+    log.warn("cannot renew leases; retrying until they expire",
              {{"error", std::string(error.name())}, {"message", error.message}});
   }
   const bool full = error.code == ErrorCode::overloaded || error.code == ErrorCode::storage_full ||
@@ -375,7 +375,8 @@ void WorkerRuntime::State::lose(const AttemptPtr& attempt, bool confirmed) {
   ++stats.lease_lost;
   log.warn("lease lost", {{"job", fmt::to_string(attempt->job.id)},
                           {"kind", attempt->job.kind},
-                          {"why", confirmed ? "the server gave it away" : "no answer in time"}});
+                          {"why", confirmed ? "the server gave the job to another worker"
+                                            : "no answer in time"}});
   tell(attempt, StopReason::lease_lost);
 }
 

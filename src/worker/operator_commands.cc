@@ -43,7 +43,7 @@ void WorkerRuntime::State::stay_quiet() {
 
 // On the watcher's thread, without the lock.
 void WorkerRuntime::State::stop_on_command() {
-  log.info("stopping: an operator asked for it");
+  log.info("stopping at the request of an operator");
   request_stop();
   if (options.on_stop_command) options.on_stop_command();
 }

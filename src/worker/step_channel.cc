@@ -15,7 +15,7 @@ Result<StepChannel> StepChannel::open() {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return Error{.code = is_shortage(errno) ? ErrorCode::overloaded : ErrorCode::io_error,
-                 .message = fmt::format("making the channel of steps: {}", strerror(errno))};
+                 .message = fmt::format("creating the channel of steps: {}", strerror(errno))};
   }
   return StepChannel(Fd(ends[0]), Fd(ends[1]));
 }

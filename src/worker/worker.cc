@@ -47,7 +47,7 @@ Result<void> WorkerRuntime::State::start() {
     MutexLock lock(mutex);
     if (started) {
       return Error{.code = ErrorCode::conflict,
-                   .message = "worker: was started before; make another one"};
+                   .message = "worker: has already been started; create another one"};
     }
     started = true;
     reported_at = clock.now().instant;
@@ -109,7 +109,7 @@ void WorkerRuntime::State::stop() {
     while (running > 0) {
       ended_cv.wait_for(mutex, kStopComplaint);
       if (running > 0 && clock.now().instant >= give_up_at) {
-        log.warn("waiting for handlers that do not heed their stop token",
+        log.warn("waiting for handlers that ignore their stop token",
                  {{"handlers", fmt::to_string(running)}});
       }
     }

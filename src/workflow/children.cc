@@ -173,7 +173,7 @@ Result<void> WorkflowRules::check_parents_ended(Open& w) {
     if (!is_terminal(parent->record.state) && !MS_MUTANT(fork_of_child_in_use)) {
       return Error{ErrorCode::conflict,
                    fmt::format("workflow {} is a step of workflow {}, which is {}: it can be "
-                               "forked when that has ended",
+                               "forked after that workflow has ended",
                                w.record.id, id, to_string(parent->record.state))};
     }
     child = parent;

@@ -50,19 +50,19 @@ Result<void> check_kind(const std::string& field, const StepSpec& step) {
   if (step.job) MS_TRY(check_job(field + ".job", *step.job));
   if (step.undo) MS_TRY(check_job(field + ".undo", *step.undo));
   if (step.workflow && step.undo)
-    return refused(field + ".undo", "goes with \"job\": a workflow is undone step by step");
-  if (!step.job && step.undo) return refused(field + ".undo", "goes with \"job\"");
+    return refused(field + ".undo", "needs \"job\": a workflow is undone step by step");
+  if (!step.job && step.undo) return refused(field + ".undo", "needs \"job\"");
   if (!step.job && !step.workflow && !step.each.empty())
-    return refused(field + ".each", "goes with \"job\" or \"workflow\"");
+    return refused(field + ".each", "needs \"job\" or \"workflow\"");
   if (!step.undo && step.undo_if_failed)
-    return refused(field + ".undo_if_failed", "goes with \"undo\"");
+    return refused(field + ".undo_if_failed", "needs \"undo\"");
   if (!step.signal.empty() && !is_name(step.signal))
     return refused(field + ".signal", "must be 1 to 64 of A-Z, a-z, 0-9, _ and -");
   if (step.sleep && *step.sleep < Duration(0))
     return refused(field + ".sleep", "must not be negative");
   if (step.deadline && (step.sleep || *step.deadline <= Duration(0))) {
     return refused(field + ".deadline",
-                   step.sleep ? "does not go with \"sleep\"" : "must be more than 0");
+                   step.sleep ? "cannot be given with \"sleep\"" : "must be more than 0");
   }
   if (step.each.empty()) return {};
   MS_TRY(check_json(field + ".each", step.each));
@@ -128,7 +128,7 @@ class Planner {
           field + ".name",
           fmt::format("\"{}\": must not be \"input\", \"item\" or \"workflow\"", step.name));
     if (!numbers_.emplace(step.name, static_cast<int>(i) + 1).second)
-      return refused(field + ".name", fmt::format("\"{}\" is there twice", step.name));
+      return refused(field + ".name", fmt::format("\"{}\" is given twice", step.name));
     MS_TRY(check_kind(field, step));
     return step.workflow ? check_sub_workflow(field + ".workflow", *step.workflow) : Result<void>();
   }
@@ -136,8 +136,8 @@ class Planner {
   // NOLINTNEXTLINE(misc-no-recursion): kMaxWorkflowDepth bounds it
   Result<void> check_sub_workflow(const std::string& field, const WorkflowSpec& spec) const {
     if (depth_ == kMaxWorkflowDepth) {
-      return refused(field, fmt::format("is too deep: at most {} workflows in one another",
-                                        kMaxWorkflowDepth));
+      return refused(field,
+                     fmt::format("is too deep: at most {} nested workflows", kMaxWorkflowDepth));
     }
     if (!spec.key.empty())
       return refused(field + ".key", "is not for a step: its workflow has the key");
@@ -170,7 +170,8 @@ class Planner {
     }
     const auto found = numbers_.find(name);
     if (found == numbers_.end())
-      return refused(field, fmt::format("refers to \"{}\", which is no step", name.substr(0, 100)));
+      return refused(field,
+                     fmt::format("refers to \"{}\", which is not a step", name.substr(0, 100)));
     if (into == nullptr) return {};
     into->refs.emplace(name, found->second);
     const bool itself = step != nullptr && step->name == name;
@@ -252,8 +253,9 @@ class Planner {
     if (seen == out_.size()) return {};
     for (std::size_t i = 0; i < out_.size(); ++i) {
       if (open[i] != 0)
-        return refused(field_of(i) + ".after",
-                       fmt::format("waits, over others, for \"{}\" itself", spec_.steps[i].name));
+        return refused(
+            field_of(i) + ".after",
+            fmt::format("waits for itself through other steps: \"{}\"", spec_.steps[i].name));
     }
     return {};
   }

@@ -69,10 +69,11 @@ Result<Source> read_source(WorkflowRows& rows, const workflow::OpenWorkflow& old
     std::size_t bytes = 0;
     for (const auto& [number, text] : found) bytes += text.size();
     if (bytes > kMaxForkedBytes) {
-      return Error{ErrorCode::too_large,
-                   fmt::format("the results of workflow {} are over {} bytes together: too many to "
-                               "be taken over",
-                               id, kMaxForkedBytes)};
+      return Error{
+          ErrorCode::too_large,
+          fmt::format(
+              "the results of workflow {} are over {} bytes together: too many to be copied", id,
+              kMaxForkedBytes)};
     }
     if (std::ssize(found) == limit && limit < INT32_MAX / 2) continue;
     for (auto& [number, text] : found) out.results.emplace(number, std::move(text));
@@ -216,7 +217,7 @@ Result<WorkflowStarted> WorkflowRules::fork(const ForkWorkflow& op) {
   }
   if (!is_terminal(old->record.state) && !MS_MUTANT(fork_of_one_that_runs)) {
     return Error{ErrorCode::conflict,
-                 fmt::format("workflow {} is {}: it can be forked when it has ended", op.id,
+                 fmt::format("workflow {} is {}: it can be forked after it has ended", op.id,
                              to_string(old->record.state))};
   }
   MS_TRY(check_parents_ended(*old));

@@ -43,8 +43,7 @@ Result<std::shared_ptr<const StepDefinition>> definition_of(Start& start, int nu
   if (kept) return kept;
   const auto& specs = start.text.specs;
   if (number < 1 || number > std::ssize(specs)) {
-    return Error{ErrorCode::internal,
-                 fmt::format("the definition of step {} is not there", number)};
+    return Error{ErrorCode::internal, fmt::format("the definition of step {} is missing", number)};
   }
   MS_TRY_ASSIGN(auto definition, decode_definition(specs[static_cast<std::size_t>(number) - 1]));
   kept = std::make_shared<const StepDefinition>(std::move(definition));
@@ -105,7 +104,7 @@ Result<StepStatus*> WorkflowRules::status(Open& w, int step) {
   Open::Step& kept = w.touch(step);
   if (kept.known) return &kept.status;
   const auto text = rows_.row(w.record.id, WorkflowRow::state, step);
-  if (!text) return damaged(w.record.id, fmt::format("step {} is not there", step));
+  if (!text) return damaged(w.record.id, fmt::format("step {} is missing", step));
   auto status = workflow::decode_status(*text);
   if (!status) return damaged(w.record.id, status.error().message);
   kept.status = std::move(*status);
@@ -128,7 +127,7 @@ Result<std::shared_ptr<const StepDefinition>> WorkflowRules::definition(Open& w,
   if (kept) return kept;
   const auto text = rows_.row(w.record.id, WorkflowRow::spec, number);
   if (!text)
-    return damaged(w.record.id, fmt::format("the definition of step {} is not there", number));
+    return damaged(w.record.id, fmt::format("the definition of step {} is missing", number));
   auto definition = workflow::decode_definition(*text);
   if (!definition) return damaged(w.record.id, definition.error().message);
   kept = std::make_shared<const StepDefinition>(std::move(*definition));
@@ -138,7 +137,7 @@ Result<std::shared_ptr<const StepDefinition>> WorkflowRules::definition(Open& w,
 
 Result<workflow::StartText> WorkflowRules::read_start(Open& w) {
   const auto text = rows_.row(w.record.id, WorkflowRow::text, workflow::kTextStart);
-  if (!text) return damaged(w.record.id, "what it was started with is not there");
+  if (!text) return damaged(w.record.id, "its input is missing");
   auto start = workflow::decode_start(*text);
   if (!start) return damaged(w.record.id, start.error().message);
   return std::move(*start);

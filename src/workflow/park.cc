@@ -49,7 +49,7 @@ Result<WorkflowInfo> WorkflowRules::retry(const RetryWorkflow& op) {
   }
   if (!op.result.empty() && w->summary.stuck == 0) {
     return Error{ErrorCode::conflict,
-                 fmt::format("step \"{}\" of workflow {} is no job that failed: it answers nothing",
+                 fmt::format("step \"{}\" of workflow {} is not a failed job: it takes no result",
                              op.step, op.id),
                  "result"};
   }
@@ -59,9 +59,10 @@ Result<WorkflowInfo> WorkflowRules::retry(const RetryWorkflow& op) {
     MS_TRY_ASSIGN(undos, retry_undos(*w, op.step, op.by_hand));
   }
   if (!stuck && !undos) {
-    return Error{ErrorCode::not_found,
-                 fmt::format("workflow {} has no failed undo of \"{}\", nor was it parked by it",
-                             op.id, op.step)};
+    return Error{
+        ErrorCode::not_found,
+        fmt::format("workflow {} has no failed undo of \"{}\", and that step did not park it",
+                    op.id, op.step)};
   }
   MS_TRY(settle());
   return info(*w);

@@ -85,7 +85,7 @@ struct Resolver {
     if (const auto value = value_of(reference.text, names)) return put(*value);
     if (reference.fallback) return put(*reference.fallback);
     if (missing == Missing::null) return put("null");
-    return bad(fmt::format("\"$ref\": \"{}\" is not there", reference.text.substr(0, 200)));
+    return bad(fmt::format("\"$ref\": \"{}\" does not exist", reference.text.substr(0, 200)));
   }
 
   Result<void> put_object(std::string_view json) {

@@ -155,7 +155,7 @@ Result<void> WorkflowRules::begin_each(Open& w, int step, const StepDefinition& 
       workflow::Missing::refuse, kMaxArgsBytes);
   if (!list) return fail(w, step, cut("its each: " + list.error().message), false);
   JsonReader in(*list, JsonReader::Unknown::skip);
-  if (in.peek() != JsonType::array) return fail(w, step, "its each is no array", false);
+  if (in.peek() != JsonType::array) return fail(w, step, "its each is not an array", false);
   std::vector<std::string> items;
   const SubWorkflow& child = definition.spec.workflow;
   const std::size_t room =

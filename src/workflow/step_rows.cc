@@ -320,7 +320,7 @@ std::string encode(const StartText& start) {
 }
 
 Result<StartText> decode_start(std::string_view text) {
-  const Error damaged{ErrorCode::internal, "what it was started with cannot be read"};
+  const Error damaged{ErrorCode::internal, "its input cannot be read"};
   const auto steps = take_number(text);
   if (!steps || *steps > kMaxPackedSteps) return damaged;
   std::array<std::size_t, kMaxPackedSteps + 2> sizes{};

@@ -154,7 +154,7 @@ Result<WorkflowInfo> WorkflowRules::cancel(const CancelWorkflow& op) {
   if (w->record.state == WorkflowState::cancelled) return info(*w);
   if (is_terminal(w->record.state)) {
     return Error{ErrorCode::conflict,
-                 fmt::format("workflow {} is {} already", op.id, to_string(w->record.state))};
+                 fmt::format("workflow {} is already {}", op.id, to_string(w->record.state))};
   }
   if (forward(*w)) {
     MS_TRY(undo(*w, op.reason.empty() ? "cancelled" : op.reason, true));
@@ -168,7 +168,7 @@ Result<WorkflowInfo> WorkflowRules::pause(const PauseWorkflow& op) {
   MS_TRY_ASSIGN(Open * w, open_within(op.id, op.within));
   if (is_terminal(w->record.state)) {
     return Error{ErrorCode::conflict,
-                 fmt::format("workflow {} is {} already", op.id, to_string(w->record.state))};
+                 fmt::format("workflow {} is already {}", op.id, to_string(w->record.state))};
   }
   MS_TRY(set_paused(*w, op.paused));
   MS_TRY(settle());

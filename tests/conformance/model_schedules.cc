@@ -211,7 +211,7 @@ std::string ModelSchedules::overlap(ScheduleRecord& schedule, Overlap policy, Jo
   const std::string& name = schedule.info.schedule.name;
   if (policy == Overlap::skip) return fmt::format("overlap: job {} has not ended", live[0]->job.id);
   if (policy == Overlap::buffer_one && !waiting.empty())
-    return fmt::format("overlap: job {} waits already", waiting[0]->job.id);
+    return fmt::format("overlap: job {} already waits", waiting[0]->job.id);
   if (policy == Overlap::buffer_all && waiting.size() >= std::size_t{kMaxBuffered})
     return fmt::format("overlap: {} jobs wait", waiting.size());
   if (policy == Overlap::terminate_other) {

@@ -33,7 +33,7 @@ TEST_SUITE("store: overlap") {
     const JobId second = b.trigger("a");
     CHECK(b.state(second) == JobState::waiting);
     CHECK(b.trigger("a") == 0);
-    CHECK(b.last_row("a").reason == "overlap: job " + text(second) + " waits already");
+    CHECK(b.last_row("a").reason == "overlap: job " + text(second) + " already waits");
     CHECK(b.info("a").buffered == 1);
     CHECK(b.count(JobState::waiting) == 1);
     b.reopen();

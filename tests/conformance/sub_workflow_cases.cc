@@ -329,7 +329,7 @@ TEST_SUITE("store: workflows in workflows") {
     const WorkflowId id =
         b.start(child("sub", B::step("x"), "", R"(,"input":{"$ref":"input.no"})"));
     CHECK(b.state_of(id) == WorkflowState::failed);
-    CHECK(b.step_of(id, "sub").reason == R"(its input: "$ref": "input.no" is not there)");
+    CHECK(b.step_of(id, "sub").reason == R"(its input: "$ref": "input.no" does not exist)");
     CHECK(b.store->workflows({}, 10, 0)->workflows.size() == 1);
   }
 

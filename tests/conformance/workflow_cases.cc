@@ -148,7 +148,7 @@ TEST_SUITE("store: workflows") {
     CHECK(b.started() == "then");
     const WorkflowId other = b.start(each, R"(,"input":{"a":1})");
     CHECK(b.state_of(other) == WorkflowState::failed);
-    CHECK(b.info(other).reason.find("no array") != std::string::npos);
+    CHECK(b.info(other).reason.find("not an array") != std::string::npos);
   }
 
   TEST_CASE("a timer starts the steps after it when it is due, also after a restart") {

@@ -225,7 +225,7 @@ export async function auditAndCheck({ page, go, url }) {
   await go("system");
   await ready(page);
   await press(page, "Check now");
-  await page.getByText(/^Sound: [\d,]+ jobs were checked\./).waitFor();
+  await page.getByText(/^No problems: [\d,]+ jobs were checked\./).waitFor();
 }
 
 // A job folder is run with arguments, gets settings and new files.

@@ -198,7 +198,7 @@ export async function covered({ page, go, url }) {
   const panel = page.getByRole("region", { name: "Args" }).first();
   await panel.getByText("hunter2").waitFor({ state: "detached" });
   check(/"tokens_used": 12/.test(await panel.textContent()), "a number is not a secret");
-  await panel.getByLabel("Show 3 covered values").check();
+  await panel.getByLabel("Show 3 hidden values").check();
   await panel.getByText(/hunter2[^]*k-123[^]*root/).first().waitFor();
 }
 

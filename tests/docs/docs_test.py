@@ -339,7 +339,7 @@ def generated_errors(_):
 def leaves(text):
     """The commands that `mainspring help` lists: "enqueue", "jobs list", …"""
     match = re.search(r"^Commands\n(.*?)(?:\n\n|\Z)", text, re.M | re.S)
-    return re.findall(r"^  ([a-z]+(?: [a-z]+)?)  ", match.group(1), re.M) if match else []
+    return re.findall(r"^  ([a-z-]+(?: [a-z-]+)?)  ", match.group(1), re.M) if match else []
 
 
 def generated_cli(binary):

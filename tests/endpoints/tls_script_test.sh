@@ -55,10 +55,10 @@ changed_from() { [[ $(serial) != "$1" ]]; }
 check "$mainspring" tls init
 check test "$(stat -c %a tls tls/ca.key tls/server.key | tr '\n' ' ')" = '700 600 600 '
 check openssl verify -x509_strict -CAfile tls/ca.pem -purpose sslserver -verify_hostname localhost tls/server.pem
-expect 65 'mainspring: tls/ca.pem exists already: …' ms tls init
+expect 65 'mainspring: tls/ca.pem exists: …' ms tls init
 expect 0 'tls/worker.pem
 tls/worker.key' ms tls issue worker --client
-expect 64 'mainspring: --host: a server…' ms tls issue other
+expect 64 'mainspring: --host: must be given…' ms tls issue other
 expect 64 'mainspring: name "../x": must be …' ms tls issue ../x --client
 expect 66 'mainspring: there is no authority in nowhere (ca.pem): …' ms tls issue x --client --dir nowhere
 expect 0 'subject  CN=server

@@ -85,7 +85,7 @@ expect 77 "$denied" as oncall ms token list
 expect 77 "$denied" as oncall ms audit list
 expect 0 200 status_of -H "Authorization: Bearer $metrics" "$MAINSPRING_SERVER/metrics"
 expect 77 "$denied" as metrics ms queues list
-expect 77 'mainspring: "worker" needs the scope "read=photos"; --drain looks whether the queue is empty' as worker ms work --queue photos --exec cat --drain
+expect 77 'mainspring: "worker" needs the scope "read=photos"; --drain must read the counts of the queue' as worker ms work --queue photos --exec cat --drain
 expect 77 '…mainspring: "worker" needs the scope "work=photos"' as worker ms work --queue photos --exec cat
 expect 0 '…1 completed…' as worker ms work --queue mails --exec cat --drain
 expect 0 '{"id":1,"queue":"mails","state":"completed","result":…}' as web ms jobs show 1 --json

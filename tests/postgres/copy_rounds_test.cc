@@ -143,7 +143,7 @@ std::string moved_while_it_lives(PlaceKind kind, PlaceKind into, std::uint64_t s
   const CopyPlace from(kind), to(into);
   Life life(from, seed);
   life.go_on(kFirst);
-  // Every second one is given up, and gone on with by another that knows nothing of the first.
+  // Every second copy is abandoned and continued by another one without the state of the first.
   for (const int refused : {kTooManyFences, kRefusedFences}) {
     if (refused == kTooManyFences && seed % 2 != 0) continue;
     BusySource source(must(from.source()), refused, [&] { life.go_on(kBetween); });

@@ -176,7 +176,7 @@ TEST_CASE("a breaker that loses its row while queues name it is found by verify"
   place.sql("DELETE FROM ms.breakers");
   const auto report = must(place.store->verify());
   REQUIRE(report.problems.size() == 1);
-  CHECK(report.problems[0].find("name a breaker which is not there") != std::string::npos);
+  CHECK(report.problems[0].find("queues with a missing breaker") != std::string::npos);
 }
 
 }  // namespace mainspring::pg_testing

@@ -15,7 +15,7 @@ namespace {
 class RepeatLog final : public Log {
  public:
   void write(LogLevel, std::string_view message, const Fields&) override {
-    if (message == "a batch is tried again") ++repeats;
+    if (message == "retrying a batch") ++repeats;
   }
   std::atomic<int> repeats{0};
 };

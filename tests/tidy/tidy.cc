@@ -1,4 +1,4 @@
-// The rules of the house, as code that reads code.
+// The rules of the project, as code that reads code.
 #include "tidy.h"
 
 #include <fmt/format.h>

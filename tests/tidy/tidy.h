@@ -1,4 +1,4 @@
-// The checker of the source tree: which rule of the house a file breaks, and where.
+// Checks the source tree: which rule of the project a file breaks, and where.
 //
 //   check_file({"src/model/job.cc", text})  ->  {{"src/model/job.cc", 12, "floors", "…"}, …}
 //

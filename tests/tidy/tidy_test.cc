@@ -1,4 +1,4 @@
-// Guards the house: floors, sizes, clocks, words; and proves on bad snippets that it can fail.
+// Checks floors, sizes, clocks and words, and proves with bad snippets that each check can fail.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 

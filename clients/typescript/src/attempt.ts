@@ -17,25 +17,25 @@ export interface JobContext<Args = unknown> {
    * Aborted when the handler should stop. Its reason: Cancelled, LeaseLost, TimeLimit or Shutdown.
    */
   readonly signal: AbortSignal;
-  /** What an earlier attempt left with `checkpoint()`; undefined: nothing. */
+  /** Checkpoint of an earlier attempt; undefined: none. */
   readonly lastCheckpoint: unknown;
   /** The state of the job's session; undefined: none. */
   readonly sessionState: unknown;
-  /** The same for every attempt of this job: for calls of other services. */
+  /** The same in every attempt of this job. Pass it to other services. */
   readonly idempotencyKey: string;
-  /** Lines with the id, queue, kind and attempt of the job. */
+  /** A log whose lines have the id, queue, kind and attempt of the job. */
   readonly log: Logger;
   /**
    * Runs `run` once: a later attempt gets the result that is kept. The result is JSON up to 64 KiB.
    */
   step<T>(name: string, run: () => T | Promise<T>): Promise<T>;
-  /** How far the job is, from 0 to 1. Throws the reason of `signal` once that is aborted. */
+  /** Reports progress, 0 to 1. Throws the reason of `signal` after an abort. */
   progress(value: number, text?: string): Promise<void>;
-  /** Keeps a JSON value for later attempts; resolves when the server has it. */
+  /** Saves a JSON value for later attempts; resolves when the server has it. */
   checkpoint(value: unknown): Promise<void>;
-  /** Sends a JSON value to those who wait for news of the job; resolves when the server has it. */
+  /** Sends a JSON value to the job's replyTo and follow-ups; resolves when the server has it. */
   message(value: unknown): Promise<void>;
-  /** The state of the job's session from the end of this attempt on; null removes it. */
+  /** Sets the state of the job's session at the end of this attempt; null removes it. */
   setSessionState(value: unknown): void;
 }
 
@@ -55,7 +55,7 @@ export interface ClaimedJob {
   readonly session: string | undefined;
 }
 
-/** A claimed job of an answer, checked. */
+/** A claimed job, after its checks. */
 export interface Claimed {
   job: ClaimedJob;
   wireId: bigint;
@@ -121,7 +121,7 @@ const MAX_PIECE_BYTES = 64 << 10;
 const MAX_UNSENT = 1000;
 const STEP_NAME = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** Something that a handler said and that the server has not answered for. */
+/** A report of a handler that the server has not acknowledged. */
 export interface Report {
   type: "checkpoint" | "message" | "memo";
   name: string;
@@ -129,7 +129,7 @@ export interface Report {
   answer(error?: Error): void;
 }
 
-/** What an attempt needs of its worker. */
+/** The part of a worker that an attempt uses. */
 export interface AttemptHost {
   readonly core: Core;
   reportSoon(attempt: Attempt, atOnce: boolean): void;
@@ -145,7 +145,7 @@ export class Attempt {
   started = false;
   /** Why the handler was asked to stop; the first reason stays. */
   stopReason: Error | undefined;
-  /** The lease is gone: nothing of the attempt counts any more. */
+  /** The lease is lost: the attempt no longer counts. */
   lost = false;
   private controller: AbortController | undefined;
   private readonly steps = new Set<string>();

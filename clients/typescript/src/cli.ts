@@ -23,9 +23,9 @@ arrays, and workers. SIGTERM and Ctrl-C finish running jobs and give back the ot
 units and containers run node_modules/.bin/mainspring, not npx, which does not wait for the end.
 
   --slots N         run up to N handlers at once [10]
-  --queue NAME      take jobs of this queue too; may be given again
-  --lease TIME      how long the server waits for news of this worker [30s]
-  --stop TIME       how long a stop waits for handlers [25s]
+  --queue NAME      also claim jobs of this queue; may be repeated
+  --lease TIME      time without a renewal before jobs go to other workers [30s]
+  --stop TIME       maximum time that a stop waits for handlers [25s]
   --server URL      the server [MAINSPRING_SERVER, else http://127.0.0.1:8080]
   --log-level LEVEL debug, info, warn or error [info]
   --watch           start again when a file changes

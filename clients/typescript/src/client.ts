@@ -39,7 +39,7 @@ export interface MainspringOptions {
   connectTimeout?: Duration | undefined;
   /** How long the server may be silent; waits add their own time. Default: 30s. */
   readTimeout?: Duration | undefined;
-  /** How long a call is repeated while the server is away or full; 0 = never. Default: 15s. */
+  /** How long a call is repeated while the server is unreachable or full; 0: never. [15s] */
   retryFor?: Duration | undefined;
   /** Default: JSON lines on standard error, from `info` on. */
   log?: Logger | undefined;
@@ -51,7 +51,7 @@ export interface CallOptions {
 
 /** Options of the request, beside those of the job. */
 export interface EnqueueCall extends EnqueueOptions, CallOptions {
-  /** The same key and jobs within 24 hours give the same jobs. Default: a random one. */
+  /** The same key and jobs within 24 hours return the same jobs. Default: a random one. */
   idempotencyKey?: string | undefined;
   /** The enqueue is refused with LeaseLost unless this lock is held with this token. */
   fence?: { name: string; token: bigint } | undefined;
@@ -97,7 +97,7 @@ export class Mainspring {
     this.sessions = new Sessions(this.core);
   }
 
-  /** Makes a job. Resolves when it is on disk. */
+  /** Enqueues a job. Resolves when it is on disk. */
   async enqueue<In, R>(
     job: JobDefinition<In, unknown, R>,
     args: NoInfer<In>,
@@ -114,7 +114,7 @@ export class Mainspring {
     return this.handleOf(await this.core.callText(postJobs(options), body));
   }
 
-  /** Makes up to 10,000 jobs in one transaction: all or none. */
+  /** Enqueues up to 10,000 jobs in one transaction: all or nothing. */
   async enqueueMany<In, R>(
     job: JobDefinition<In, unknown, R>,
     args: Iterable<NoInfer<In>>,
@@ -147,7 +147,7 @@ export class Mainspring {
     return need(made as unknown[], count === jobs.length, what).map((one) => this.handleOf(one));
   }
 
-  /** A job by its id; asks nothing. */
+  /** A job by its id. Sends no request. */
   job<R = unknown>(id: Id): JobHandle<R> {
     return new JobHandle<R>(this.core, idText(id));
   }
@@ -176,8 +176,8 @@ export class Mainspring {
   }
 
   /**
-   * Acquires a lock: one holder in the whole system. Throws code `lease_held` if it is not free in
-   * time.
+   * Acquires a lock: one holder in the whole system. Throws code `lease_held` if another holder
+   * keeps it.
    */
   async lock(name: string, options: LockOptions = {}): Promise<HeldLock> {
     return await this.locks.acquire(name, options);
@@ -204,7 +204,7 @@ export class Mainspring {
     );
   }
 
-  /** Any request of the HTTP API, with the names of the wire. Not repeated. */
+  /** Any request of the HTTP API, with its own field names. Not repeated. */
   async request(
     method: Call["method"],
     path: string,

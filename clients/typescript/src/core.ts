@@ -1,4 +1,4 @@
-// Calls of the API: repeated while that is safe, with every answer checked before it is believed.
+// Calls of the API: repeated while that is safe, and every answer is checked.
 import { randomBytes } from "node:crypto";
 
 import { now } from "./clock.js";
@@ -22,7 +22,7 @@ export interface Call {
   /** How long the server may wait before it answers, on top of the read timeout. */
   waitMs?: number | undefined;
   timeoutMs?: number | undefined;
-  /** `yes` (default) = may be made again; `no` = only the caller decides; `once` = never twice. */
+  /** `yes` (default) = safe to repeat; `no` = the caller decides; `once` = never repeat. */
   repeat?: "yes" | "no" | "once" | undefined;
   signal?: AbortSignal | undefined;
 }
@@ -164,7 +164,7 @@ function mayRepeat(error: MainspringError): boolean {
   }
 }
 
-/** A part of an answer that must be there; an answer without it is a broken one. */
+/** A required part of an answer; an answer without it is invalid. */
 export function need<T>(value: T | undefined | null, good: boolean, what: string): T {
   if (!good || value === undefined || value === null) {
     throw makeError("bad_answer", `the server's answer has no good ${what}`);

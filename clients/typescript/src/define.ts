@@ -15,7 +15,7 @@ export interface FollowUp {
   data?: unknown;
 }
 
-/** Options of a job. Left out: those of its definition, else the server's. */
+/** Options of a job. Default: those of its definition, else the server's. */
 export interface JobOptions {
   queue?: string | undefined;
   /** 0 (first) to 9. */
@@ -55,16 +55,16 @@ export interface UniqueKey {
 export interface EnqueueOptions extends JobOptions {
   /** At most one job with this key in its queue that has not ended. */
   key?: string | UniqueKey | undefined;
-  /** Not before so long from now, by the server's clock. */
+  /** Delay before the earliest start, by the server's clock. */
   delay?: Duration | undefined;
-  /** Not before this time. */
+  /** Earliest start. */
   runAt?: Date | string | undefined;
 }
 
 export interface DefinitionOptions<A, R> extends JobOptions {
   args?: A | undefined;
   result?: R | undefined;
-  /** Earlier names of the kind: workers take jobs of these too. */
+  /** Earlier names of the kind: workers also claim jobs of these. */
   aliases?: readonly string[] | undefined;
 }
 
@@ -116,14 +116,14 @@ export function defineJob<In, Args, R>(
   };
 }
 
-/** A job to be made, with its definition or the name of its kind. */
+/** A new job, with its definition or the name of its kind. */
 export interface NewJob {
   job: JobDefinition | string;
   args?: unknown;
   options?: EnqueueOptions;
 }
 
-/** A job to be made, with arguments that fit its definition. */
+/** A new job, with arguments of its definition. */
 export function newJob<In>(
   job: JobDefinition<In>,
   args: NoInfer<In>,

@@ -1,9 +1,9 @@
-// What can go wrong, as classes that callers tell apart with instanceof.
+// Error classes. Distinguish them with instanceof.
 import { parseJson } from "./json.js";
 
 /**
- * The server's error codes, and three of the client: no answer in time, none that makes sense,
- * stopped.
+ * The server's error codes, and three of the client: no answer in time, invalid
+ * answer, stopped.
  */
 export type ErrorCode =
   | "invalid_argument"
@@ -27,7 +27,7 @@ export type ErrorCode =
   | "bad_answer"
   | "aborted";
 
-/** Whether the same call may be made again: `unknown` = it may have been done already. */
+/** Whether the call may be repeated: `unknown` = it may have been executed. */
 export type Again = "no" | "yes" | "unknown";
 
 const AGAIN: Record<ErrorCode, Again> = {
@@ -73,9 +73,9 @@ export class MainspringError extends Error {
   readonly field: string | undefined;
   /** How long the server asks the caller to wait. */
   readonly retryAfterMs: number | undefined;
-  /** Whether the call may have been done: look before you repeat it. */
+  /** Whether the call may have been executed: check before you repeat it. */
   readonly maybeDone: boolean;
-  /** Whether the same call may be made again. */
+  /** Whether the call may be repeated. */
   readonly again: Again;
 
   constructor(code: string, message: string, details: ErrorDetails = {}) {
@@ -90,12 +90,12 @@ export class MainspringError extends Error {
 }
 
 /**
- * The server takes no more work now: a bound is reached or the disk is full. See `retryAfterMs`.
+ * The server accepts no more work now: a limit is reached or the disk is full. See `retryAfterMs`.
  */
 export class QueueFull extends MainspringError {
   override name = "QueueFull";
 }
-/** The lease of a job, lock or session is not the caller's any more: stop what it protects. */
+/** The caller no longer holds the lease of the job, lock or session: stop the protected work. */
 export class LeaseLost extends MainspringError {
   override name = "LeaseLost";
   constructor(message: string, details: ErrorDetails = {}) {
@@ -110,7 +110,7 @@ export class Unavailable extends MainspringError {
 export class AccessDenied extends MainspringError {
   override name = "AccessDenied";
 }
-/** There is no such thing, or its retention has ended (`code` is `expired`). */
+/** The object does not exist, or its retention has ended (`code` is `expired`). */
 export class NotFound extends MainspringError {
   override name = "NotFound";
 }
@@ -119,7 +119,7 @@ export class NotFound extends MainspringError {
 export class Cancelled extends Error {
   override name = "Cancelled";
 }
-/** The attempt is over its time limit: the reason of its `AbortSignal`. */
+/** The attempt exceeded its time limit: the reason of its `AbortSignal`. */
 export class TimeLimit extends Error {
   override name = "TimeLimit";
 }
@@ -143,7 +143,7 @@ export class JobFailed extends Error {
     super(`job ${id} is ${state}${why === "" ? "" : `: ${why}`}`);
   }
 }
-/** A wait was over before the job, or workflow, had ended. It runs on. */
+/** The job or workflow has not ended in time. It continues to run. */
 export class WaitTimeout extends Error {
   override name = "WaitTimeout";
 }
@@ -183,7 +183,7 @@ export function makeError(
   return new (known ?? MainspringError)(code, message, details);
 }
 
-// Answers that are not ours, such as those of a proxy, are never taken for a verdict of the server.
+// Answers of others, such as a proxy, are never treated as answers of the server.
 function codeOfForeign(status: number): ErrorCode {
   if (status === 429) return "overloaded";
   if (status === 502 || status === 503) return "unavailable";

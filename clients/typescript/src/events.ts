@@ -108,7 +108,7 @@ class Stream {
     this.lastId = filter.after;
   }
 
-  // Until it is aborted. Throws when the server refuses the request for good.
+  // Until it is aborted. Throws if the server refuses the request permanently.
   async read(signal: AbortSignal): Promise<void> {
     const pauses = new Pauses(100, 5000);
     const { signal: _, after: __, ...rest } = this.filter;

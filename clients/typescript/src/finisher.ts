@@ -21,7 +21,7 @@ export interface FinisherHost {
   stopSignal: AbortSignal;
   /** The claim that goes with a finish; undefined: none. */
   nextClaim(): Record<string, unknown> | undefined;
-  /** Jobs and words that came with the results. */
+  /** Jobs and commands that came with the results. */
   accept(answer: Record<string, unknown>): void;
   changed(): void;
 }
@@ -104,21 +104,21 @@ export class Finisher {
           }
           this.host.stats.refused += 1;
           this.host.core.log.error(
-            "the server refuses an outcome; the job will be run again",
+            "the server refuses an outcome; the job will run again",
             fields,
           );
           return;
         }
         if (first)
           this.host.core.log.warn(
-            "cannot report outcomes; trying again with growing pauses",
+            "cannot report outcomes; retrying with back-off",
             fields,
           );
         const pause = Math.min(pauses.next(error), Math.max(this.giveUpAt - now(), 0));
         await sleep(pause, this.host.stopSignal.aborted ? undefined : this.host.stopSignal);
         if (now() >= this.giveUpAt) {
           this.host.core.log.error(
-            "stopping without having reported outcomes; the jobs will be run again",
+            "stopping before all outcomes were reported; the jobs will run again",
             fields,
           );
           return;
@@ -127,7 +127,7 @@ export class Finisher {
     }
   }
 
-  // The outcomes are taken: what is wrong with the jobs must not send them again.
+  // The server has the outcomes: an invalid job in the answer must not repeat them.
   private acceptCarried(answer: Record<string, unknown>): void {
     try {
       this.host.accept({ ...answer, jobs: answer["jobs"] ?? [] });
@@ -180,7 +180,7 @@ export class Finisher {
         this.refusedPart(sent, isRecord(one["error"]) ? String(one["error"]["message"]) : "");
       } else {
         this.host.stats.stale += 1;
-        this.host.core.log.warn("an outcome came too late: the job belongs to another worker", {
+        this.host.core.log.warn("an outcome was too late: the job belongs to another worker", {
           job: sent.id,
         });
       }

@@ -1,4 +1,4 @@
-// A job that was made, and what is known of it.
+// A handle of a job.
 import type { components } from "./api/schema.js";
 import { type Core, need, needInteger } from "./core.js";
 import { now } from "./clock.js";
@@ -49,9 +49,9 @@ export class JobHandle<R = unknown> {
   constructor(
     private readonly core: Core,
     readonly id: string,
-    /** As it was when it was made; undefined: of a job by its id. */
+    /** State at the enqueue; undefined for a job by its id. */
     readonly state: JobState | undefined = undefined,
-    /** A unique key or an idempotency key found a job that was there. */
+    /** A unique key or an idempotency key found an existing job. */
     readonly duplicate = false,
   ) {}
 
@@ -59,7 +59,7 @@ export class JobHandle<R = unknown> {
     return readJob(await this.core.call({ method: "GET", path: `/v1/jobs/${this.id}` }));
   }
 
-  /** Waits until the job has ended, however it did. */
+  /** Waits until the job has ended, with any outcome. */
   async ended(options: WaitOptions = {}): Promise<JobInfo> {
     const end =
       options.timeout === undefined ? Infinity : now() + durationMs(options.timeout, "timeout");

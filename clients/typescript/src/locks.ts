@@ -6,7 +6,7 @@ import { type Duration, durationMs, durationText } from "./durations.js";
 import { LeaseLost } from "./errors.js";
 
 export interface LockOptions {
-  /** How long the lock outlives a holder that is gone: 1s to 12h. Default: 15s. */
+  /** How long the lock stays held after its holder died: 1s to 12h. Default: 15s. */
   ttl?: Duration | undefined;
   /** How long to wait while another holder has it, up to 60s. Default: not at all. */
   wait?: Duration | undefined;
@@ -23,9 +23,9 @@ export class HeldLock {
     private readonly core: Core,
     readonly name: string,
     private readonly holder: string,
-    /** Grows with every holder: hand it to what you write to. */
+    /** Fencing token: grows with every holder. Pass it to the systems that you write to. */
     readonly token: bigint,
-    /** What the holder before left. */
+    /** Value that the previous holder left. */
     readonly value: unknown,
     grantedMs: number,
     sentAt: number,
@@ -38,12 +38,12 @@ export class HeldLock {
     });
   }
 
-  /** Aborted when the lock is lost: stop at once what it protects. */
+  /** Aborted when the lock is lost: stop the protected work at once. */
   get signal(): AbortSignal {
     return this.lostSignal.signal;
   }
 
-  /** Keeps a JSON value for the next holder. */
+  /** Stores a JSON value for the next holder. */
   async setValue(value: unknown): Promise<void> {
     const body = { holder: this.holder, token: this.token, value };
     await this.core.call({ method: "POST", path: this.path("renew"), body });

@@ -5,14 +5,14 @@ import type { NewJob } from "./define.js";
 
 type Fields = Record<string, unknown>;
 
-/** An end of an attempt. Made by `retry`, `snooze`, `defer`, `cancel`, `dead` and `complete`. */
+/** An outcome. Created by `retry`, `snooze`, `defer`, `cancel`, `dead` and `complete`. */
 export class Outcome<R = never> {
   /** Only there for the type of the result. */
   declare readonly _result: R;
   /** @internal */
   constructor(
     readonly kind: "complete" | "retry" | "snooze" | "defer" | "cancel" | "dead",
-    /** As the server takes them. @internal */
+    /** As in the request. @internal */
     readonly fields: Fields,
     /** @internal */
     readonly result: unknown = undefined,
@@ -21,7 +21,7 @@ export class Outcome<R = never> {
   ) {}
 }
 
-/** The job is done. `next` jobs are made in the same transaction. */
+/** The job is completed. `next` jobs are created in the same transaction. */
 export function complete<R>(result: R, options: { next?: readonly NewJob[] } = {}): Outcome<R> {
   return new Outcome<R>("complete", {}, result, options.next ?? []);
 }
@@ -56,7 +56,7 @@ export function cancel(reason?: string): Outcome {
   return new Outcome("cancel", given({ reason }));
 }
 
-/** The job can never work: it goes to the dead letter. */
+/** The job will never succeed: it goes to the dead letter. */
 export function dead(reason?: string, description?: string): Outcome {
   return new Outcome("dead", given({ reason, description }));
 }

@@ -1,4 +1,4 @@
-// Queues: what they hold, and their limits.
+// Queues: counters and limits.
 import type { components } from "./api/schema.js";
 import { type Core, need } from "./core.js";
 import { type Camel, fromWire, toWire } from "./names.js";

@@ -308,7 +308,7 @@ export class RenewLoop {
   private complain(worker: WorkerState, error: unknown): void {
     if (worker.failing) return;
     worker.failing = true;
-    const message = "cannot renew leases; trying again until they end";
+    const message = "cannot renew leases; retrying until they expire";
     this.post({
       type: "log",
       level: "warn",

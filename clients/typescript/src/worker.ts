@@ -392,7 +392,7 @@ export class Worker {
     return { queues: [...this.queues], kinds, max, wait, lease, ...this.facts };
   }
 
-  /** What an operator asked for, as an answer of the server says it. */
+  /** Applies the operator's command in an answer of the server. */
   private obey(quiet: boolean, terminate: boolean): void {
     if (this.stopping) return;
     if (quiet !== this.quiet) {
@@ -403,11 +403,11 @@ export class Worker {
       this.wakeClaimer();
     }
     if (!terminate) return;
-    this.core.log.info("stopping: an operator asked for it");
+    this.core.log.info("stopping at the request of an operator");
     void this.stop();
   }
 
-  /** Waits while the worker is quiet. A renewal of no leases says whether it still is. */
+  /** Waits while the worker is quiet. A renewal without leases reports whether it still is. */
   private async stayQuiet(): Promise<void> {
     const until = now() + QUIET_LOOK_MS;
     while (this.quiet && !this.stopping && now() < until) {
@@ -487,7 +487,7 @@ export class Worker {
     }
     if (!this.serverAway) {
       const fields = { code: error.code, error: error.message };
-      this.core.log.warn("cannot claim; trying again with growing pauses", fields);
+      this.core.log.warn("cannot claim; retrying with back-off", fields);
       // A server that is about to restart grants longer leases: a renewal learns of it.
       this.core.renewals.renewNow();
     }
@@ -558,7 +558,9 @@ export class Worker {
 
   private lose(attempt: Attempt, confirmed: boolean): void {
     if (attempt.lost) return;
-    const why = confirmed ? "the server has given it away" : "it could not be renewed in time";
+    const why = confirmed
+      ? "the server gave the job to another worker"
+      : "it could not be renewed in time";
     this.stats.leaseLost += 1;
     this.core.log.warn("a lease is lost", { job: attempt.id, why });
     attempt.lose(new LeaseLost(`job ${attempt.id}: its lease is lost: ${why}`));

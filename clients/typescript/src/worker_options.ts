@@ -44,7 +44,7 @@ export interface WorkerOptions {
   /** Handlers that run at once. Default: 10. */
   slots?: number;
   /**
-   * How long the server waits for news of this worker before it gives its jobs away. Default: 30s.
+   * Time without a renewal after which the server gives the jobs to other workers. Default: 30s.
    */
   lease?: Duration;
   /** How long a claim waits at the server. Default: 20s. */
@@ -84,7 +84,7 @@ function fits(text: string, bytes: number): boolean {
   return Buffer.byteLength(text) <= bytes && !/[\u0000-\u001f\u007f]/.test(text);
 }
 
-// What a claim says about this process.
+// Fields of a claim that describe this process.
 export function factsOf(slots: number, version: string | undefined): Record<string, unknown> {
   if (version !== undefined && !fits(version, MAX_VERSION_BYTES)) {
     throw new TypeError(

@@ -27,25 +27,25 @@ export interface components {
              */
             on_conflict: "keep" | "replace" | "postpone";
         };
-        /** @description Ends, each message, each other progress. Left out: every end. */
+        /** @description Ends, messages and progress changes to report. Default: every end. */
         Occasions: ("completed" | "cancelled" | "dead" | "message" | "progress")[] | null;
-        /** @description A job that is made in the transaction that ends another one. */
+        /** @description A job created in the transaction that ends another job. */
         FollowUp: {
             queue: components["schemas"]["Name"];
             kind: components["schemas"]["Name"];
             on?: components["schemas"]["Occasions"];
-            /** @description Of its queue, that it belongs to. */
+            /** @description Session of the new job in its queue. */
             session?: string | null;
             /** @default 5 */
             priority: number;
-            /** @description Any JSON value, up to 64 KiB of text; it is in the args. */
+            /** @description Any JSON value up to 64 KiB, copied into the args. */
             data?: unknown;
         };
-        /** @description A signed request that is made when this job ends. */
+        /** @description A signed request that is sent when the job ends. */
         Callback: {
             /**
              * Format: uri
-             * @description http or https, of a public address. Null: it is not shown.
+             * @description http or https URL of a public address. Null if it is hidden.
              */
             url: string | null;
             on?: components["schemas"]["Occasions"];
@@ -173,7 +173,7 @@ export interface components {
             /** @description What the limits per key of its queue count it under. Not with session. */
             limit_key?: string | null;
         };
-        /** @description Refused with lease_lost, unless the lease is held with this token. */
+        /** @description The request fails with lease_lost unless this token holds the lease. */
         Fence: {
             lease: components["schemas"]["Name"];
             /** Format: int64 */
@@ -193,12 +193,12 @@ export interface components {
         };
         EnqueueResponse: components["schemas"]["EnqueuedJob"] | {
             jobs: components["schemas"]["EnqueuedJob"][];
-            /** @description The Idempotency-Key had been seen. */
+            /** @description The Idempotency-Key was used before. */
             replayed?: boolean;
         } | components["schemas"]["Job"];
         Progress: {
             value?: number;
-            /** @description Cut at 1 KiB. */
+            /** @description Truncated to 1 KiB. */
             text?: string;
         };
         AttemptError: {
@@ -207,14 +207,14 @@ export interface components {
             at?: string;
             worker?: string;
             message?: string;
-            /** @description From the claim to the error. */
+            /** @description Time from the claim to the error. */
             after_ms?: number | null;
             exit_code?: number;
             signal?: string;
             oom?: boolean;
             /**
              * Format: int64
-             * @description As the worker said.
+             * @description Bytes, as reported by the worker.
              */
             peak_memory?: number;
         };
@@ -225,7 +225,7 @@ export interface components {
             kind: components["schemas"]["Name"];
             state: components["schemas"]["JobState"];
             args?: unknown;
-            /** @description Bytes of args that this list leaves out: args is null then. */
+            /** @description Size of args that the list omits; args is null then. */
             args_omitted?: number;
             priority?: number;
             /** Format: date-time */
@@ -234,23 +234,23 @@ export interface components {
             max_attempts?: number;
             /**
              * Format: int64
-             * @description Of the last claim.
+             * @description Token of the last claim.
              */
             token?: number;
             /** Format: int64 */
             version?: number;
-            /** @description The holder while it runs. */
+            /** @description The worker that runs the job. */
             worker?: string;
             cancel_requested?: boolean;
             unique_key?: string;
-            /** @description It waits for a claim that names it. */
+            /** @description True while the job waits to be claimed by its id. */
             deferred?: boolean;
-            /** @description Its last attempts were all lost. */
+            /** @description Set while the job is in quarantine. */
             quarantined?: {
                 /** Format: date-time */
                 since?: string;
                 lost?: number;
-                /** @description It may begin, or runs. */
+                /** @description Released: the job may start or is running. */
                 released?: boolean;
             };
             headers?: Record<string, never>;
@@ -260,7 +260,7 @@ export interface components {
             reply_session?: string;
             session?: string;
             /**
-             * @description Left out: skip.
+             * @description Omitted: skip.
              * @enum {unknown}
              */
             session_on_dead?: "skip" | "block" | "park";
@@ -271,7 +271,7 @@ export interface components {
             /** Format: date-time */
             expires_at?: string;
             /**
-             * @description Left out: cancel.
+             * @description Omitted: cancel.
              * @enum {unknown}
              */
             on_expiry?: "cancel" | "dead";
@@ -284,27 +284,27 @@ export interface components {
             /** Format: date-time */
             finished_at?: string;
             progress?: components["schemas"]["Progress"];
-            /** @description What its worker last ignored of its program. */
+            /** @description Last output of the program that the worker ignored. */
             warning?: string;
             checkpoint?: unknown;
             result?: unknown;
             reason?: string;
             description?: string;
-            /** @description Of failed attempts. Not in lists, nor checkpoint, result, warning. */
+            /** @description Failed attempts. Lists omit errors, checkpoint, result and warning. */
             errors?: components["schemas"]["AttemptError"][];
         };
         JobPage: {
             jobs: components["schemas"]["Job"][];
-            /** @description null: there is no more. */
+            /** @description Null on the last page. */
             next_cursor: string | null;
             /**
              * Format: int64
-             * @description Records that were read.
+             * @description Number of records read.
              */
             examined: number;
             /**
              * Format: int64
-             * @description Jobs in the queue and the states of the request.
+             * @description Number of jobs in the requested queue and states.
              */
             of: number;
         };
@@ -329,23 +329,23 @@ export interface components {
             key: components["schemas"]["SessionName"];
             /**
              * Format: int64
-             * @description Of the accept.
+             * @description Token of the accept.
              */
             token: number;
         };
         ClaimRequest: {
-            /** @description Instead of queues: the job whose turn it is in a session that is held. */
+            /** @description Instead of queues: claim the head of a held session. */
             session?: components["schemas"]["HeldSession"] | null;
-            /** @description A random id per process start. Required; in finish it may be left out. */
+            /** @description A random id per process start. Optional in finish. */
             worker?: components["schemas"]["Name"];
             /** @description Required without session. */
             queues?: components["schemas"]["Name"][];
             /**
              * Format: int64
-             * @description This one alone, of one of the queues. Without kinds, max and wait.
+             * @description Claim only this job of the given queues. Not with kinds, max or wait.
              */
             job?: number | null;
-            /** @description Left out: every kind. */
+            /** @description Default: every kind. */
             kinds?: components["schemas"]["Name"][];
             /** @default 1 */
             max: number;
@@ -356,14 +356,14 @@ export interface components {
              * @default 30s
              */
             lease: components["schemas"]["Duration"];
-            /** @description Machine or container. Kept from claim to claim, as are the fields below. */
+            /** @description Machine or container. Kept for later claims, like the fields below. */
             host?: string | null;
             pid?: number | null;
-            /** @description Of the worker's program, as its deployment names it. */
+            /** @description Version of the worker's program. */
             version?: string | null;
-            /** @description With its runtime: Python 3.11.2. */
+            /** @description Language and runtime version, such as Python 3.11.2. */
             language?: string | null;
-            /** @description Jobs that it runs at once. */
+            /** @description Maximum number of jobs that the worker runs at once. */
             slots?: number | null;
         };
         ClaimedJob: {
@@ -371,7 +371,7 @@ export interface components {
             id: number;
             /**
              * Format: int64
-             * @description Fences everything that is done with this lease.
+             * @description Fencing token of this lease.
              */
             token: number;
             attempt?: number;
@@ -382,32 +382,32 @@ export interface components {
             priority?: number;
             /** Format: date-time */
             run_at?: string;
-            /** @description null: none. */
+            /** @description Null: no time limit. */
             timeout_ms?: number | null;
             lease_expires_in_ms?: number;
-            /** @description What the attempt before left. */
+            /** @description Checkpoint of the previous attempt. */
             checkpoint?: unknown;
             headers?: Record<string, never>;
             tags?: string[];
             correlation_id?: string;
             reply_to?: string;
             session?: string;
-            /** @description As its last job or holder left it. */
+            /** @description State that the session's last job or holder saved. */
             session_state?: unknown;
-            /** @description Earlier attempts left results of steps: see its memos. */
+            /** @description Earlier attempts saved step results; read them at /memos. */
             has_memos?: boolean;
-            /** @description It was, until this claim named it. */
+            /** @description The job was deferred before this claim. */
             deferred?: boolean;
-            /** @description Slots of its worker; left out: 1. */
+            /** @description Slots that the job takes in the worker. Omitted: 1. */
             cost?: number;
         };
         ClaimResponse: {
             jobs: components["schemas"]["ClaimedJob"][];
-            /** @description Running jobs of this worker that are to be stopped. */
+            /** @description Running jobs of this worker that must stop. */
             cancel?: number[];
-            /** @description Claim no more jobs; left out: false. */
+            /** @description Claim no more jobs. Omitted: false. */
             quiet?: boolean;
-            /** @description End when the running jobs have finished; left out: false. */
+            /** @description Exit when the running jobs have finished. Omitted: false. */
             terminate?: boolean;
         };
         Outcome: {
@@ -417,38 +417,38 @@ export interface components {
             token: number;
             /** @enum {unknown} */
             outcome: "complete" | "retry" | "snooze" | "defer" | "cancel" | "dead";
-            /** @description With complete: any JSON value, up to 1 MiB of text. */
+            /** @description With complete. Any JSON value up to 1 MiB. */
             result?: unknown;
-            /** @description With retry. Cut at 16 KiB. */
+            /** @description With retry. Truncated to 16 KiB. */
             error?: string;
-            /** @description With retry (left out: the back-off) and snooze (required). */
+            /** @description With retry (default: the back-off) and snooze (required). */
             after?: components["schemas"]["Duration"];
-            /** @description With retry and snooze: opens its queue's breaker so long. 1s to 24h. */
+            /** @description With retry and snooze: open the queue's breaker for 1s to 24h. */
             open_breaker_for?: components["schemas"]["Duration"];
             /** @description With defer, cancel and dead. */
             reason?: string;
-            /** @description With dead. Cut at 16 KiB. */
+            /** @description With dead. Truncated to 16 KiB. */
             description?: string;
-            /** @description With retry and dead, as the three below: how a program ended. */
+            /** @description With retry and dead, like the next three fields: how the program ended. */
             exit_code?: number;
-            /** @description Its name, as SIGKILL; not with exit_code. */
+            /** @description Name of the signal, such as SIGKILL. Not with exit_code. */
             signal?: string;
-            /** @description Some of it was killed: no memory was left. */
+            /** @description A process of the program was killed because memory ran out. */
             oom?: boolean;
             /**
              * Format: int64
-             * @description Bytes that it had at once.
+             * @description Peak memory of the program in bytes.
              */
             peak_memory?: number;
-            /** @description Of the job's session from now on: JSON up to 256 KiB; null: none. */
+            /** @description New state of the job's session, up to 256 KiB. Null removes it. */
             session_state?: unknown;
-            /** @description With complete: jobs that are made in its transaction; without unique. */
+            /** @description With complete: jobs created in the same transaction. Not unique. */
             next?: components["schemas"]["NewJob"][];
         };
         FinishRequest: {
             worker: components["schemas"]["Name"];
             results?: components["schemas"]["Outcome"][];
-            /** @description The next claim, answered together with the results. */
+            /** @description Also claim the next jobs; they are in the same answer. */
             claim?: components["schemas"]["ClaimRequest"];
         };
         FinishResponse: {
@@ -457,7 +457,7 @@ export interface components {
                 id: number;
                 /** @enum {unknown} */
                 status: "ok" | "stale" | "not_found" | "refused";
-                /** @description Of a refused one. */
+                /** @description With status refused. */
                 error?: {
                     /** @constant */
                     code?: "too_large";
@@ -472,9 +472,9 @@ export interface components {
         };
         AcceptSessionRequest: {
             worker: components["schemas"]["Name"];
-            /** @description Left out: the next free one that has a job. */
+            /** @description Default: the next free session that has a job. */
             session?: components["schemas"]["SessionName"] | null;
-            /** @description Without session: at most 60s. */
+            /** @description Without session. At most 60s. */
             wait?: string | null;
             /**
              * @description 1s to 12h.
@@ -487,18 +487,18 @@ export interface components {
             key: string;
             /**
              * Format: int64
-             * @description Fences what is done with the session.
+             * @description Fencing token of the session.
              */
             token: number;
             lease_expires_in_ms: number;
-            /** @description Left out: it has none. Not in answers to renew. */
+            /** @description Omitted if the session has none, and in answers to renew. */
             state?: unknown;
-            /** @description The worker had it already. */
+            /** @description The worker already held the session. */
             held?: boolean;
         };
         AcceptResponse: {
             session: components["schemas"]["SessionGrant"] | null;
-            /** @description Its first one, of a session that was not named. */
+            /** @description First job of the session, if the request named no session. */
             jobs: components["schemas"]["ClaimedJob"][];
             cancel?: number[];
             quiet?: boolean;
@@ -507,7 +507,7 @@ export interface components {
         RenewSessionRequest: {
             /** Format: int64 */
             token: number;
-            /** @description Left out: as long as before. */
+            /** @description Default: the current duration. */
             lease?: string | null;
         };
         ReleaseSessionRequest: {
@@ -523,10 +523,10 @@ export interface components {
         SessionStateRequest: {
             /**
              * Format: int64
-             * @description Of the session's holder, or of its running job.
+             * @description Token of the session's holder or of its running job.
              */
             token: number;
-            /** @description Any JSON value, up to 256 KiB of text; null removes it. */
+            /** @description Any JSON value up to 256 KiB. Null removes the state. */
             state: unknown;
         };
         SessionStatePut: {
@@ -543,7 +543,7 @@ export interface components {
         Session: {
             queue: string;
             key: string;
-            /** @description That have not ended. */
+            /** @description Number of jobs that have not ended. */
             jobs: number;
             /**
              * Format: int64
@@ -554,15 +554,15 @@ export interface components {
             stop: "none" | "blocked" | "parked";
             /**
              * Format: int64
-             * @description The dead job.
+             * @description The dead job that stopped the session.
              */
             stopped_by?: number;
-            /** @description Its holder. */
+            /** @description The worker that holds the session. */
             worker?: string;
             /** Format: int64 */
             token?: number;
             expires_in_ms?: number;
-            /** @description Not in lists; null: it is not shown. */
+            /** @description Not in lists. Null if it is hidden. */
             state?: unknown;
             state_bytes: number;
             /** Format: date-time */
@@ -571,7 +571,7 @@ export interface components {
         };
         SessionList: {
             sessions: components["schemas"]["Session"][];
-            /** @description Pass as after; null: there is no more. */
+            /** @description Pass as after. Null on the last page. */
             next: string | null;
         };
         Lease: {
@@ -580,22 +580,22 @@ export interface components {
             /** Format: int64 */
             token: number;
             progress?: components["schemas"]["Progress"];
-            /** @description Any JSON value, up to 256 KiB of text. */
+            /** @description Any JSON value up to 256 KiB. */
             checkpoint?: unknown;
-            /** @description For reply_to and follow-ups on messages. Any JSON, each up to 64 KiB. */
+            /** @description For reply_to and follow-ups on messages. Any JSON up to 64 KiB each. */
             messages?: unknown[] | null;
             /**
              * Format: int64
-             * @description The number of the first of them in this claim; a repeat has the same.
+             * @description Number of the first message in this claim. A repeat has the same.
              */
             first_seq?: number;
-            /** @description Results of steps, kept for later attempts. The first of a name stays. */
+            /** @description Step results for later attempts. The first result of a name is kept. */
             memos?: components["schemas"]["Memo"][] | null;
             warning?: components["schemas"]["IgnoredRemarks"] | null;
         };
-        /** @description Remarks of a program that its worker ignored. */
+        /** @description Output of a program that its worker ignored. */
         IgnoredRemarks: {
-            /** @description The job's warning. Cut at 1 KiB. */
+            /** @description The job's warning. Truncated to 1 KiB. */
             text?: string;
             counts?: {
                 progress?: number;
@@ -612,19 +612,19 @@ export interface components {
         };
         Memo: {
             name: string;
-            /** @description Any JSON value, up to 64 KiB of text. */
+            /** @description Any JSON value up to 64 KiB. */
             result: unknown;
         };
         MemoPage: {
             memos: components["schemas"]["Memo"][];
-            /** @description Left out: there are no more. */
+            /** @description Omitted on the last page. */
             next?: string;
         };
         EndClaimsRequest: {
             worker: components["schemas"]["Name"];
         };
         ClaimsEnded: {
-            /** @description How many claims waited; each is answered without jobs. */
+            /** @description Number of waiting claims that were answered without jobs. */
             ended?: number;
         };
         RenewRequest: {
@@ -639,12 +639,12 @@ export interface components {
                 id?: number;
                 lease_expires_in_ms?: number;
             }[];
-            /** @description Not this token's any more: stop working on them. */
+            /** @description Jobs that the token no longer holds. Stop working on them. */
             lost?: number[];
             cancel?: number[];
-            /** @description Left out: none. Jobs that have 1000 memos: not all new ones were kept. */
+            /** @description Jobs with 1000 step results; not all new ones were saved. Omitted: none. */
             memos_full?: number[];
-            /** @description Left out: none. Reports over a limit. */
+            /** @description Reports over a limit. Omitted: none. */
             refused?: {
                 /** Format: int64 */
                 id?: number;
@@ -655,13 +655,13 @@ export interface components {
                     field?: string;
                 };
             }[];
-            /** @description Claim no more jobs until it is false again. */
+            /** @description Claim no more jobs until this is false. */
             quiet?: boolean;
-            /** @description End when the running jobs have finished. */
+            /** @description Exit when the running jobs have finished. */
             terminate?: boolean;
         };
         Retention: {
-            /** @description Also of cancelled jobs. */
+            /** @description For completed and cancelled jobs. */
             completed?: string | null;
             dead?: string | null;
         };
@@ -677,16 +677,16 @@ export interface components {
             paused?: boolean;
             /**
              * Format: date-time
-             * @description It resumes by itself.
+             * @description The queue resumes at this time.
              */
             until?: string;
         };
         Queue: {
             name: string;
             paused: boolean;
-            /** @description null: it is not paused. */
+            /** @description Null if the queue is not paused. */
             pause?: components["schemas"]["QueuePause"] | null;
-            /** @description Jobs kept now, by state. */
+            /** @description Number of jobs in each state. */
             counts: {
                 [key: string]: number;
             };
@@ -698,20 +698,20 @@ export interface components {
             expired?: number;
             retention?: components["schemas"]["Retention"];
             limits?: components["schemas"]["QueueLimits"];
-            /** @description Jobs in quarantine now; left out: none. */
+            /** @description Number of quarantined jobs. Omitted: none. */
             quarantined?: number;
-            /** @description Of its concurrency; left out: without costs. */
+            /** @description Slots taken of the concurrency limit. Omitted without costs. */
             slots_taken?: number;
             /**
              * Format: date-time
-             * @description Closed by its rate until then.
+             * @description The rate limit lets no job start before this time.
              */
             opens_at?: string;
             backlog?: components["schemas"]["Backlog"];
         };
         QueueList: {
             queues: components["schemas"]["Queue"][];
-            /** @description Pass as after. */
+            /** @description Pass as after. Null on the last page. */
             next?: string | null;
         };
         AuditPage: {
@@ -720,16 +720,16 @@ export interface components {
                 seq?: number;
                 /** Format: date-time */
                 at?: string;
-                /** @description A token's name, or local: none was needed. */
+                /** @description Name of the token, or local for requests without a token. */
                 who?: string;
                 from?: string;
                 action?: string;
                 object?: string;
-                /** @description null: there was nothing. */
+                /** @description Null if the object did not exist. */
                 before?: unknown;
-                /** @description null: there is nothing. */
+                /** @description Null if the object no longer exists. */
                 after?: unknown;
-                /** @description SHA-256 of the record and the hash before it. */
+                /** @description SHA-256 of this record and the previous hash. */
                 hash?: string;
             }[];
             next?: number | null;
@@ -746,12 +746,12 @@ export interface components {
         };
         VerifyReport: {
             jobs: number;
-            /** @description Empty: sound. */
+            /** @description Empty: no problems. */
             problems: string[];
         };
         /** @enum {unknown} */
         WorkflowState: "running" | "undoing" | "parked" | "completed" | "failed" | "undone" | "cancelled";
-        /** @description Of a value: that it equals another; without equals: that it is something. */
+        /** @description True if the value equals `equals`, or, without it, is not empty. */
         WorkflowCondition: {
             /**
              * @example charge.paid
@@ -763,34 +763,34 @@ export interface components {
             /** @default false */
             negate: boolean;
         };
-        /** @description With exactly one of job, workflow, sleep and signal. */
+        /** @description Needs exactly one of job, workflow, sleep and signal. */
         WorkflowStepDefinition: {
             name: string;
-            /** @description Steps that it waits for, besides those that it refers to. */
+            /** @description Steps to wait for, in addition to referenced steps. */
             after?: string[] | null;
-            /** @description Without unique, run_at, delay, expires_in. In args, {"$ref": …}. */
+            /** @description Without unique, run_at, delay and expires_in. Args may have {"$ref": …}. */
             job?: components["schemas"]["NewJob"] | null;
-            /** @description A workflow of its own, without key. In its input, {"$ref": …}. */
+            /** @description A child workflow, without key. Its input may have {"$ref": …}. */
             workflow?: components["schemas"]["WorkflowDefinition"] | null;
-            /** @description A timer: how long. */
+            /** @description Duration of a timer. */
             sleep?: string | null;
-            /** @description Waits for a signal of this name; its payload is the result. */
+            /** @description Name of the signal to wait for. Its payload is the result. */
             signal?: string | null;
-            /** @description An array, or {"$ref": …} of one: a job, or workflow, for each. */
+            /** @description An array, or {"$ref": …} of one. Runs the job or workflow per element. */
             each?: unknown;
-            /** @description If it does not hold the step is skipped. */
+            /** @description The step is skipped if the condition is false. */
             if?: components["schemas"]["WorkflowCondition"] | null;
-            /** @description From its begin; then it has failed. */
+            /** @description Time from the start of the step until it fails. */
             deadline?: string | null;
             /**
              * @default undo
              * @enum {unknown}
              */
             on_failure: "undo" | "continue" | "park";
-            /** @description Undoes what the job did; it must not matter that it runs twice. */
+            /** @description Job that reverses the effect. It must be idempotent. */
             undo?: components["schemas"]["NewJob"] | null;
             /**
-             * @description Also where the job said itself that it failed.
+             * @description Also undo the step if its job reported a failure.
              * @default false
              */
             undo_if_failed: boolean;
@@ -820,7 +820,7 @@ export interface components {
         WorkflowDefinition: {
             name: components["schemas"]["Name"];
             /**
-             * @description Any JSON value, up to 1 MiB of text.
+             * @description Any JSON value up to 1 MiB.
              * @default {}
              */
             input: unknown;
@@ -830,24 +830,24 @@ export interface components {
              * @enum {unknown}
              */
             undo_order: "reverse" | "parallel";
-            /** @description From the start; then it is undone. */
+            /** @description Time from the start until the workflow is undone. */
             deadline?: string | null;
-            /** @description JSON with references, resolved when it completes. */
+            /** @description JSON with references, resolved when the workflow completes. */
             result?: unknown;
-            /** @description Starting it again with this name and key answers the first. */
+            /** @description A start with the same name and key returns the first workflow. */
             key?: string | null;
         };
         WorkflowStarted: {
             /** Format: int64 */
             id: number;
-            /** @description Its key was there. */
+            /** @description A workflow with this name and key existed. */
             duplicate: boolean;
         };
         WorkflowSignal: {
             name: string;
-            /** @description The same one again changes nothing. */
+            /** @description Repeating a signal with the same id has no effect. */
             id?: string | null;
-            /** @description Any JSON value, up to 64 KiB of text; the step's result. */
+            /** @description Result of the step. Any JSON value up to 64 KiB. */
             payload?: unknown;
         };
         WorkflowSignalled: {
@@ -856,22 +856,22 @@ export interface components {
             signal?: string;
         };
         WorkflowRetry: {
-            /** @description Left out: every step that needs it. */
+            /** @description Default: every step that needs a retry. */
             step?: string | null;
             /**
-             * @description The step was done or undone by hand: mark it so.
+             * @description Mark the step as done or undone by hand.
              * @default false
              */
             by_hand: boolean;
-            /** @description By hand, what the step is taken to have answered: any JSON. */
+            /** @description With by_hand: the result of the step. Any JSON value. */
             result?: unknown;
         };
         WorkflowFork: {
             /** @description This step and later steps run again; all others are taken over as they ended. */
             step: string;
-            /** @description Any JSON value, up to 1 MiB of text; left out: that of the old one. */
+            /** @description Any JSON value up to 1 MiB. Default: the original input. */
             input?: unknown;
-            /** @description Of the new one; again gives the same one. */
+            /** @description Key of the new workflow. A repeated request returns the same one. */
             key?: string | null;
         };
         Workflow: {
@@ -881,11 +881,11 @@ export interface components {
             key?: string;
             state: components["schemas"]["WorkflowState"];
             paused: boolean;
-            /** @description Why it is undone, parked or cancelled. */
+            /** @description Reason for the undo, park or cancellation. */
             reason?: string;
-            /** @description Not in lists; null: it is not shown. */
+            /** @description Not in lists. Null if it is hidden. */
             input?: unknown;
-            /** @description Of a completed one; null: it is not shown. */
+            /** @description Of a completed workflow. Null if it is hidden. */
             result?: unknown;
             steps: {
                 all?: number;
@@ -904,16 +904,16 @@ export interface components {
             deadline_at?: string;
             /**
              * Format: int64
-             * @description Grows with every change.
+             * @description Increases with every change.
              */
             version: number;
-            /** @description It is a fork. */
+            /** @description The original workflow of a fork. */
             forked_from?: {
                 /** Format: int64 */
                 id: number;
                 step: string;
             };
-            /** @description It is a step of that workflow. */
+            /** @description The workflow that has this one as a step. */
             parent?: {
                 /** Format: int64 */
                 workflow: number;
@@ -924,7 +924,7 @@ export interface components {
             workflows: components["schemas"]["Workflow"][];
             /**
              * Format: int64
-             * @description Pass as before; null: there is no more.
+             * @description Pass as before. Null on the last page.
              */
             next: number | null;
         };
@@ -936,44 +936,44 @@ export interface components {
             after?: string[];
             /**
              * Format: int64
-             * @description The last one.
+             * @description The latest job of the step.
              */
             job?: number;
             /** Format: int64 */
             undo_job?: number;
             /**
              * Format: int64
-             * @description The one that this step is: its child.
+             * @description The child workflow of the step.
              */
             workflow?: number;
-            /** @description The number of the step with each that it is of. */
+            /** @description Number of the step with each that this step belongs to. */
             of?: number;
-            /** @description And its element, from 0. */
+            /** @description Index of the element, from 0. */
             index?: number;
-            /** @description null: it is not shown. */
+            /** @description Null if it is hidden. */
             result?: unknown;
             reason?: string;
             /** Format: date-time */
             started_at?: string;
             /** Format: date-time */
             ended_at?: string;
-            /** @description It ended in the workflow that was forked. */
+            /** @description The step ended in the original workflow of the fork. */
             taken_over?: boolean;
-            /** @description Of the job that lives. */
+            /** @description State of the current job. */
             job_state?: components["schemas"]["JobState"];
             attempt?: number;
             max_attempts?: number;
-            /** @description That has it now. */
+            /** @description The worker that runs the job. */
             worker?: string;
             /**
              * Format: date-time
-             * @description The deadline, or the time limit of the attempt: the earlier.
+             * @description The earlier of the deadline and the end of the attempt's time limit.
              */
             complete_by?: string;
         };
         WorkflowStepList: {
             steps: components["schemas"]["WorkflowStep"][];
-            /** @description Pass as after; null: there is no more. */
+            /** @description Pass as after. Null on the last page. */
             next: number | null;
         };
         /**
@@ -984,44 +984,44 @@ export interface components {
          *     }
          */
         AcquireLeaseRequest: {
-            /** @description Random, new for each holding: who says it again gets the same lease. */
+            /** @description Random id of this holding. Repeating the request returns the same lease. */
             holder: string;
             /**
              * @description 1s to 12h.
              * @default 15s
              */
             ttl: components["schemas"]["Duration"];
-            /** @description How long to wait while another holder has it; at most 60s. */
+            /** @description Time to wait for another holder. At most 60s. */
             wait?: components["schemas"]["Duration"];
         };
         RenewLeaseRequest: {
             holder: string;
             /** Format: int64 */
             token: number;
-            /** @description Left out: as long as before. */
+            /** @description Default: the current duration. */
             ttl?: components["schemas"]["Duration"];
-            /** @description Any JSON up to 64 KiB, kept after the release; null removes it. */
+            /** @description Any JSON up to 64 KiB, kept after the release. Null removes it. */
             value?: unknown;
         };
         ReleaseLeaseRequest: {
             holder: string;
             /** Format: int64 */
             token: number;
-            /** @description As in renew. */
+            /** @description Like in renew. */
             value?: unknown;
         };
         LeaseGrant: {
             name: string;
             /**
              * Format: int64
-             * @description Larger than that of every holder before: for fences.
+             * @description Fencing token: larger than that of every earlier holder.
              */
             token: number;
-            /** @description Renew at a third of it. */
+            /** @description Renew after a third of this time. */
             expires_in_ms: number;
-            /** @description What holders before left. */
+            /** @description Value that an earlier holder left. */
             value?: unknown;
-            /** @description This holder had it already. */
+            /** @description The holder already had the lease. */
             held?: boolean;
         };
         LeaseReleased: {
@@ -1031,11 +1031,11 @@ export interface components {
         };
         NamedLease: {
             name: string;
-            /** @description Empty: free. */
+            /** @description Empty if the lease is free. */
             holder: string;
             /**
              * Format: int64
-             * @description Of the present or last holder.
+             * @description Token of the current or last holder.
              */
             token: number;
             expires_in_ms: number;
@@ -1045,11 +1045,11 @@ export interface components {
         };
         NamedLeaseList: {
             leases: components["schemas"]["NamedLease"][];
-            /** @description Pass as after; null: there is no more. */
+            /** @description Pass as after. Null on the last page. */
             next: string | null;
         };
         /**
-         * @description What happens to a tick when jobs of earlier ones have not ended.
+         * @description Policy for a tick while jobs of earlier ticks have not ended.
          * @enum {unknown}
          */
         Overlap: "skip" | "buffer_one" | "buffer_all" | "cancel_other" | "terminate_other" | "allow";
@@ -1058,12 +1058,12 @@ export interface components {
             /** @default 20m */
             timeout: components["schemas"]["Duration"];
             /**
-             * @description No batch begins in the last margin of a run.
+             * @description No batch starts in this last part of a run.
              * @default 60s
              */
             margin: components["schemas"]["Duration"];
             /**
-             * @description The standby is started so long before that; 0s: no standby.
+             * @description Start the standby this long before the margin. 0s: no standby.
              * @default 30s
              */
             handoff: components["schemas"]["Duration"];
@@ -1338,7 +1338,7 @@ export interface components {
         };
         ScheduleList: {
             schedules: components["schemas"]["Schedule"][];
-            /** @description Pass as after; null: there is no more. */
+            /** @description Pass as after. Null on the last page. */
             next: string | null;
         };
         ScheduleRemoved: {
@@ -1347,15 +1347,15 @@ export interface components {
             removed?: true;
         };
         PauseRequest: {
-            /** @description Kept while it is paused. */
+            /** @description Shown while it is paused. */
             reason?: string;
         };
         TimerRequest: {
-            /** @description Instead of the timer's own, at once; null: its own again. */
+            /** @description Effective at once. Null restores the timer's own timeout. */
             timeout: string | null;
         };
         TriggerRequest: {
-            /** @description Left out: the schedule's own. */
+            /** @description Default: the schedule's policy. */
             overlap?: components["schemas"]["Overlap"];
         };
         TriggerResponse: {
@@ -1373,7 +1373,7 @@ export interface components {
             from: string;
             /**
              * Format: date-time
-             * @description Not included.
+             * @description End of the period, exclusive.
              */
             to: string;
             /** @default buffer_all */
@@ -1381,11 +1381,11 @@ export interface components {
         };
         BackfillResponse: {
             fired: number;
-            /** @description Had run before, or no runs remained. */
+            /** @description Ticks that had already run, or for which no runs remained. */
             skipped: number;
             /**
              * Format: date-time
-             * @description Call again from here; null: all done.
+             * @description Continue from this time. Null when finished.
              */
             next: string | null;
         };
@@ -1393,7 +1393,7 @@ export interface components {
             schedule: components["schemas"]["ScheduleDefinition"];
             /**
              * Format: date-time
-             * @description Left out: now.
+             * @description Default: now.
              */
             from?: string;
             /** @default 10 */
@@ -1405,16 +1405,16 @@ export interface components {
                 nominal?: string;
                 /**
                  * Format: date-time
-                 * @description With the jitter.
+                 * @description Includes the jitter.
                  */
                 fires_at?: string;
-                /** @description How a clock change moves it: shifted: 02:30 does not exist. */
+                /** @description How a clock change moves the tick. */
                 note?: string;
             }[];
         };
         Ledger: {
             ticks: components["schemas"]["LedgerRow"][];
-            /** @description null: there is no more. */
+            /** @description Null on the last page. */
             next_cursor: string | null;
         };
         LedgerRow: {
@@ -1426,10 +1426,10 @@ export interface components {
             nominal?: string;
             /**
              * Format: date-time
-             * @description The last tick, where the row stands for several.
+             * @description Last tick, if the row stands for several.
              */
             until?: string;
-            /** @description Ticks; left out: 1; null: too many to count. */
+            /** @description Number of ticks. Omitted: 1. Null: too many to count. */
             count?: number | null;
             /** @enum {unknown} */
             source?: "schedule" | "trigger" | "backfill" | "wake";
@@ -1439,7 +1439,7 @@ export interface components {
             /** Format: int64 */
             job?: number;
             job_state?: components["schemas"]["JobState"];
-            /** @description Why it was skipped. */
+            /** @description Reason for the skip. */
             reason?: string;
             note?: string;
             /** Format: date-time */
@@ -1450,19 +1450,29 @@ export interface components {
             version?: string;
             api?: string;
         };
+        Document: Record<string, never>;
+        Error: {
+            error: {
+                code: string;
+                message: string;
+                /** @description Invalid field, such as jobs[3].priority. */
+                field?: string;
+                retry_after_ms?: number;
+            };
+        };
         HostLayers: {
             name?: string;
             active?: boolean;
-            /** @description Why not, or how. */
+            /** @description Details, or why the layer is not active. */
             detail?: string;
         }[];
         Host: {
-            /** @description As in logs: six characters. */
+            /** @description Six characters, as in logs. */
             instance: string;
             directory: string;
-            /** @description WEBJOBS_STOPPED: nothing runs. */
+            /** @description WEBJOBS_STOPPED is set: nothing runs. */
             stopped?: boolean;
-            /** @description --strict-webjobs */
+            /** @description --strict-webjobs is set. */
             strict?: boolean;
             continuous?: number;
             triggered?: number;
@@ -1471,7 +1481,7 @@ export interface components {
             /** @description Jobs whose folders are missing. */
             missing?: number;
             layers: components["schemas"]["HostLayers"];
-            /** @description What cannot be read or watched, is left out or is not obeyed. */
+            /** @description Folders and settings that cannot be read, watched or applied. */
             problems?: string[];
         };
         HostJob: {
@@ -1480,14 +1490,14 @@ export interface components {
             name: string;
             directory?: string;
             run_file?: string;
-            /** @description Who runs it: BashScriptHost. */
+            /** @description Script host, such as BashScriptHost. */
             host?: string;
             pool?: string;
             disabled?: boolean;
             frozen?: boolean;
-            /** @description Why it cannot be run. */
+            /** @description Why the job cannot run. */
             error?: string;
-            /** @description Its folder is not there; its data is kept. */
+            /** @description The folder is missing; its data is kept. */
             missing?: {
                 /** Format: date-time */
                 seen?: string;
@@ -1499,11 +1509,11 @@ export interface components {
             detailed_status?: string;
             port?: number;
             latest_run?: components["schemas"]["HostRun"];
-            /** @description Of a queue's folder. */
+            /** @description Number of processes of a queue folder. */
             children?: number;
             /**
              * Format: int64
-             * @description Of the present or last run.
+             * @description Engine job of the current or last run.
              */
             job?: number;
             settings?: components["schemas"]["HostSettings"];
@@ -1520,19 +1530,19 @@ export interface components {
         };
         /**
          * Format: binary
-         * @description A zip; of any other type: one file.
+         * @description A zip file, or with another content type a single file.
          */
         HostFiles: string;
-        /** @description settings.job; unknown keys are kept. */
+        /** @description The file settings.job. Unknown keys are kept. */
         HostSettings: Record<string, never>;
         HostRunRequest: {
-            /** @description Appended to the command; at most 64 KiB. */
+            /** @description Appended to the command. At most 64 KiB. */
             arguments?: string;
         };
         HostRunStarted: {
-            /** @description The run's id. */
+            /** @description Id of the run. */
             run: string;
-            /** @description The job of the engine that the run is. */
+            /** @description Engine job of the run. */
             job?: number;
         };
         HostRun: {
@@ -1544,16 +1554,16 @@ export interface components {
             started: string;
             /**
              * Format: date-time
-             * @description Left out while it runs.
+             * @description Omitted while it runs.
              */
             ended?: string;
             /** Format: int64 */
             job?: number;
-            /** @description Left out if a signal ended it. */
+            /** @description Omitted if a signal ended the run. */
             exit_code?: number;
             /**
              * Format: int64
-             * @description Bytes, if it is known.
+             * @description Bytes, if known.
              */
             peak_memory?: number;
         };
@@ -1569,68 +1579,58 @@ export interface components {
             next: number;
             /**
              * Format: int64
-             * @description Bytes from position on that are not kept any more.
+             * @description Number of bytes after position that are no longer kept.
              */
             skipped?: number;
-            /** @description Nothing more now. */
+            /** @description There is no more output yet. */
             at_end: boolean;
-            /** @description Nothing more will be written. */
+            /** @description There will be no more output. */
             ended: boolean;
             run?: string;
         };
-        Document: Record<string, never>;
-        Error: {
-            error: {
-                code: string;
-                message: string;
-                /** @description The field that broke a rule: jobs[3].priority. */
-                field?: string;
-                retry_after_ms?: number;
-            };
-        };
-        /** @description POST /hooks/NAME. */
+        /** @description Fires on POST /hooks/NAME. */
         HookSource: {
             /**
-             * @description token: Authorization: Bearer SECRET; signature: as Standard Webhooks.
+             * @description token: Authorization: Bearer SECRET. signature: Standard Webhooks.
              * @default token
              * @enum {unknown}
              */
             auth: "token" | "signature";
             /**
-             * @description Where a request has its id. One that has fired makes nothing again.
+             * @description Where the request has its event id. An id fires only once.
              * @default headers.webhook-id
              */
             event_id: string | null;
             /**
-             * @description Requests per second that each node takes.
+             * @description Maximum requests per second and node.
              * @default 100
              */
             rate: number;
         };
-        /** @description Files that are written or moved into a folder. */
+        /** @description Fires on files written or moved into a folder. */
         FolderSource: {
-            /** @description Absolute, below a --watch-root of the server. */
+            /** @description Absolute path below a --watch-root of the server. */
             path: string;
             /**
-             * @description Of file names: * and ?.
+             * @description Pattern of file names, with * and ?.
              * @default *
              */
             pattern: string;
             /**
-             * @description Unchanged for so long.
+             * @description Time without changes before a file fires.
              * @default 2s
              */
             stable: string;
-            /** @description The host name of the node that watches; left out: the leader. */
+            /** @description Host name of the watching node. Default: the leader. */
             node?: string | null;
         };
-        /** @description Jobs that end, in the transaction that ends them. */
+        /** @description Fires in the transaction that ends a job. */
         EndedSource: {
-            /** @description Of these jobs; left out: every queue, but for the server's own. */
+            /** @description Queue of the ended jobs. Default: every queue except the server's own. */
             queue?: string | null;
-            /** @description Of these jobs; left out: every one. */
+            /** @description Kind of the ended jobs. Default: every kind. */
             kind?: string | null;
-            /** @description Which ends; left out: every one. */
+            /** @description Outcomes of the ended jobs. Default: every outcome. */
             on?: ("completed" | "cancelled" | "dead")[] | null;
         };
         /**
@@ -1645,22 +1645,22 @@ export interface components {
          *     }
          */
         TriggerDefinition: {
-            /** @description That of the path, or left out. */
+            /** @description Omit it, or repeat the name of the path. */
             name?: string | null;
             http?: components["schemas"]["HookSource"];
             folder?: components["schemas"]["FolderSource"];
             ended?: components["schemas"]["EndedSource"];
-            /** @description Not here: PUT /v1/schedules/{name} defines what the clock fires. */
+            /** @description Not supported: use PUT /v1/schedules/{name}. */
             schedule?: unknown;
             job: components["schemas"]["NewJob"];
-            /** @description Secret that callers use. Left out: unchanged; generated for a new trigger. */
+            /** @description Secret of the callers. Default: unchanged, or generated for a new trigger. */
             secret?: string | null;
             paused?: boolean | null;
         };
         Trigger: {
             /** @enum {unknown} */
             outcome?: "created" | "replaced" | "unchanged";
-            /** @description That was made for it; shown once. */
+            /** @description Generated secret. Shown only once. */
             secret?: string;
             name: string;
             http?: components["schemas"]["HookSource"];
@@ -1673,12 +1673,12 @@ export interface components {
             paused_reason?: string;
             /**
              * Format: int64
-             * @description Jobs made, ever.
+             * @description Number of jobs created.
              */
             fired: number;
             /**
              * Format: int64
-             * @description Ends of jobs that made none: the ledger says why.
+             * @description Number of ended jobs that created no job; see the ledger.
              */
             refused?: number;
             /** Format: date-time */
@@ -1693,10 +1693,10 @@ export interface components {
         };
         TriggerList: {
             triggers: components["schemas"]["Trigger"][];
-            /** @description Pass as after; null: there is no more. */
+            /** @description Pass as after. Null on the last page. */
             next: string | null;
         };
-        /** @description JSON, or another text; up to 1 MiB. */
+        /** @description JSON or other text up to 1 MiB. */
         HookBody: unknown;
         TriggerRemoved: {
             name?: string;
@@ -1704,20 +1704,20 @@ export interface components {
             removed?: true;
         };
         FireTriggerRequest: {
-            /** @description Its id; left out: it fires each time. */
+            /** @description Id of the event. Without it the trigger always fires. */
             event?: string | null;
-            /** @description What args refer to as body.… */
+            /** @description Value of the reference body. */
             body?: unknown;
             headers?: Record<string, never>;
             query?: Record<string, never>;
             file?: Record<string, never> | null;
-            /** @description What args refer to as job.… */
+            /** @description Value of the reference job. */
             job?: Record<string, never> | null;
         };
         TriggerFired: {
             /** Format: int64 */
             job: number | null;
-            /** @description The event had fired. */
+            /** @description The event had already fired. */
             duplicate: boolean;
         };
         TriggerLedger: {
@@ -1731,25 +1731,25 @@ export interface components {
                 made_at?: string;
                 /** Format: int64 */
                 job?: number | null;
-                /** @description Why there is no job. */
+                /** @description Why no job was created. */
                 reason?: string;
             }[];
-            /** @description Pass as before; null: no more. */
+            /** @description Pass as before. Null on the last page. */
             next: number | null;
         };
         DashboardSession: {
-            /** @description The token's name; local: no token was needed. */
+            /** @description Name of the token, or local for requests without a token. */
             who: string;
             /** @description No scopes limit the caller. */
             everything: boolean;
             scopes?: components["schemas"]["Scopes"];
             /**
              * Format: date-time
-             * @description Of the token.
+             * @description Expiry of the token.
              */
             expires_at?: string;
         };
-        /** @description Attempts that begin; null = no limit. */
+        /** @description Attempts that start in a period. Null: no limit. */
         RateLimit: {
             count: number;
             per: components["schemas"]["Duration"];
@@ -1758,26 +1758,26 @@ export interface components {
              * @enum {string}
              */
             kind: "bucket" | "sliding" | "fixed";
-            /** @description Of a bucket; 0 = count. */
+            /** @description For bucket. 0: count. */
             burst?: number | null;
         } | null;
         QueueLimits: {
             /** @description Jobs that run at once, over all workers; null = no limit. */
             concurrency?: number | null;
             rate?: components["schemas"]["RateLimit"];
-            /** @description Of each limit_key for itself; null = no limits. */
+            /** @description Limits of each limit_key. Null: no limits. */
             per_key?: {
                 /** @description Jobs with the same key that run at once. */
                 concurrency?: number | null;
                 rate?: components["schemas"]["RateLimit"];
-                /** @description Keys take turns within a priority. */
+                /** @description Limit keys alternate within a priority. */
                 fair?: boolean | null;
                 weights?: {
                     [key: string]: number;
                 } | null;
             } | null;
             ageing?: components["schemas"]["Duration"] | null;
-            /** @description That it depends on; null = none. */
+            /** @description Breaker of the queue. Null: none. */
             breaker?: string | null;
             /** @description Consecutive lost attempts that quarantine a job; 0 = never, null = 2. */
             quarantine_after?: number | null;
@@ -1791,7 +1791,7 @@ export interface components {
                 [key: string]: number;
             } | null;
             /**
-             * @description Paths in args that are indexed: q=args.PATH=VALUE finds jobs by them.
+             * @description Indexed paths in args: q=args.PATH=VALUE finds jobs by them.
              * @example [
              *       "order",
              *       "customer.id"
@@ -1812,10 +1812,10 @@ export interface components {
             why: string;
             /**
              * Format: date-time
-             * @description When it opens by itself.
+             * @description Time at which the gate opens by itself.
              */
             until?: string;
-            /** @description How many are before it in its line, at most 10000. */
+            /** @description Number of jobs before it, at most 10000. */
             ahead?: number;
             /** Format: date-time */
             estimated_start?: string;
@@ -1828,33 +1828,33 @@ export interface components {
          */
         BreakerSettings: {
             /**
-             * @description Failed attempts that open it,
+             * @description Number of failed attempts that open the breaker.
              * @default 5
              */
             failures: number;
             /**
-             * @description in a time of this length: 1s to 24h.
+             * @description Period in which failures count: 1s to 24h.
              * @default 1m
              */
             within: components["schemas"]["Duration"];
             /**
-             * @description At first; twice as long after each failed probe. 1s to 24h.
+             * @description First open time, doubled after each failed probe. 1s to 24h.
              * @default 30s
              */
             open_for: components["schemas"]["Duration"];
             /**
-             * @description No longer than this. 1s to 24h, not less than open_for.
+             * @description Maximum open time, from open_for to 24h.
              * @default 10m
              */
             max_open_for: components["schemas"]["Duration"];
             /**
-             * @description Jobs that run at once when it has become half open.
+             * @description Jobs that run at once when it becomes half open.
              * @default 1
              */
             probes: number;
         };
         OpenBreakerRequest: {
-            /** @description 1s to 24h; left out: its open_for. */
+            /** @description 1s to 24h. Default: open_for. */
             for?: components["schemas"]["Duration"];
         };
         Breaker: {
@@ -1864,21 +1864,21 @@ export interface components {
             state: "closed" | "open" | "half_open";
             /**
              * Format: date-time
-             * @description Open: half open then.
+             * @description While open: the time at which it becomes half open.
              */
             open_until?: string;
-            /** @description Closed: that count now. */
+            /** @description While closed: failed attempts in the period. */
             failures?: number;
-            /** @description Half open: how many may run at once, */
+            /** @description While half open: number of jobs that may run at once. */
             room?: number;
-            /** @description and how many of those it let begin run. */
+            /** @description While half open: number of running probes. */
             probes?: number;
             /**
              * Format: int64
-             * @description How often, ever.
+             * @description Number of times it opened.
              */
             opened: number;
-            /** @description That name it. */
+            /** @description Queues that use the breaker. */
             queues: string[];
         };
         BreakerList: {
@@ -1896,7 +1896,7 @@ export interface components {
         };
         DeadGroups: {
             groups: {
-                /** @description Of kind, reason and masked description. */
+                /** @description Computed from kind, reason and masked description. */
                 fingerprint?: string;
                 kind?: string;
                 reason?: string;
@@ -1904,7 +1904,7 @@ export interface components {
                 count?: number;
                 first?: components["schemas"]["DeadJobRef"];
                 last?: components["schemas"]["DeadJobRef"];
-                /** @description The description of the newest. */
+                /** @description Description of the newest job. */
                 message?: string | null;
                 masked?: boolean;
             }[];
@@ -1930,11 +1930,11 @@ export interface components {
             limit: number;
             /**
              * Format: int64
-             * @description The next of the answer before.
+             * @description The next of the previous answer.
              */
             after?: number;
             /**
-             * @description Change nothing: the answer is what would be done.
+             * @description Change nothing and report what would change.
              * @default false
              */
             dry_run: boolean;
@@ -1944,7 +1944,7 @@ export interface components {
             kind?: components["schemas"]["Name"];
             tag?: string;
             fingerprint?: string;
-            /** @description At most so fast: 20/s. */
+            /** @description Maximum speed, such as 20/s. */
             rate?: string;
             /** @default false */
             canary: boolean;
@@ -1953,21 +1953,21 @@ export interface components {
         };
         RedriveResponse: {
             redriven: number;
-            /** @description null: all have been seen. */
+            /** @description Null when all jobs have been examined. */
             next: number | null;
             ids: number[];
             dry_run?: boolean;
-            /** @description Of a dry run: there are older ones. */
+            /** @description Of a dry run: there are older jobs. */
             cut?: boolean;
         };
         JobTokenRequest: {
             /** @default 3600000 */
             lifetime_ms: number;
-            /** @description The job folder whose run it is; of the queue host. */
+            /** @description Job folder of the run. Only for the host's queue. */
             folder?: string;
         };
         JobToken: {
-            /** @description Ends with the token that asked for it. */
+            /** @description Expires with the token that requested it. */
             token: string;
             /** Format: date-time */
             expires_at: string;
@@ -1986,11 +1986,11 @@ export interface components {
         CreateTokenRequest: {
             name: components["schemas"]["Name"];
             scopes: components["schemas"]["Scopes"];
-            /** @description Without this and expires_at it does not expire. */
+            /** @description Without expires_in and expires_at the token does not expire. */
             expires_in?: components["schemas"]["Duration"];
             /** Format: date-time */
             expires_at?: string;
-            /** @description Requests per second; 0 is the server's. */
+            /** @description Requests per second. 0: the server's default. */
             rate?: number;
         };
         Scopes: string[];
@@ -2008,7 +2008,7 @@ export interface components {
             usable?: boolean;
         };
         CreatedToken: components["schemas"]["Token"] & {
-            /** @description The text; it is kept nowhere. */
+            /** @description The token itself. It is not stored. */
             token: string;
         };
         TokenList: {
@@ -2023,24 +2023,24 @@ export interface components {
             reason?: string | null;
             /**
              * Format: date-time
-             * @description The queue resumes by itself then; at most 366 days from now.
+             * @description The queue resumes at this time, at most 366 days from now.
              */
             until?: string | null;
             /**
-             * @description In place of until.
+             * @description Alternative to until.
              * @example 2h
              */
             for?: string | null;
         };
         QueuePause: {
             reason: string;
-            /** @description A token's name, or local: no token was needed. */
+            /** @description Name of the token, or local for requests without a token. */
             by: string;
             /** Format: date-time */
             at: string;
             /**
              * Format: date-time
-             * @description The queue resumes by itself then.
+             * @description The queue resumes at this time.
              */
             until: string | null;
         };
@@ -2049,7 +2049,7 @@ export interface components {
             from: string;
             /** Format: date-time */
             to: string;
-            /** @description Of schedules that are not paused, in order of time. */
+            /** @description Ticks of schedules that are not paused, in order of time. */
             ticks: {
                 schedule: string;
                 /** Format: date-time */
@@ -2057,9 +2057,9 @@ export interface components {
                 /** @description How a clock change moves the tick. */
                 note?: string;
             }[];
-            /** @description There are more ticks, or more due jobs. */
+            /** @description There are more ticks or more due jobs. */
             truncated: boolean;
-            /** @description Schedules with more than 100 ticks; the first 100 of each are shown. */
+            /** @description Schedules with more than 100 ticks; the first 100 are shown. */
             cut?: string[];
             /** @description Scheduled and retryable jobs by the hour of run_at. */
             due: {
@@ -2071,10 +2071,10 @@ export interface components {
         /** @description Exactly one of names, prefix and all. */
         ScheduleSet: {
             names?: string[] | null;
-            /** @description Schedules whose names begin so. */
+            /** @description Schedules whose names start with this text. */
             prefix?: string | null;
             all?: boolean;
-            /** @description Kept while it is paused. */
+            /** @description Shown while they are paused. */
             reason?: string | null;
         };
         ScheduleChanges: {
@@ -2092,24 +2092,24 @@ export interface components {
              * @enum {unknown}
              */
             status?: "ok" | "warn" | "fail";
-            /** @description Of fail: code and message, as in Error. */
+            /** @description Code and message, as in Error. With status fail. */
             error?: Record<string, never>;
             /** @description With verbose. */
             parts?: {
                 /** @example store */
                 name: string;
-                /** @description Its failure makes the status fail. */
+                /** @description A failure of this part makes the status fail. */
                 core: boolean;
                 /** @enum {unknown} */
                 status: "ok" | "warn" | "fail";
                 message?: string;
-                /** @description Age of what the message says. */
+                /** @description Age of the information in message. */
                 age_ms?: number;
             }[];
-            /** @description Where job folders are run. */
+            /** @description Where job folders run. */
             host?: {
                 layers?: components["schemas"]["HostLayers"];
-                /** @description Children now. */
+                /** @description Number of running processes. */
                 running?: number;
             };
         };
@@ -2125,7 +2125,7 @@ export interface components {
                 away?: boolean;
                 durability?: {
                     synchronous_commit?: string;
-                    /** @description That a commit waits for now. */
+                    /** @description Number of standbys that a commit waits for. */
                     standbys?: number;
                 };
                 /** Format: int64 */
@@ -2145,12 +2145,12 @@ export interface components {
             tags?: string[] | null;
             /**
              * Format: int64
-             * @description That the job must have, else conflict. 0: any.
+             * @description Required version of the job, otherwise conflict. 0: any version.
              */
             version?: number;
         };
         JobClone: {
-            /** @description Instead of the job's own. */
+            /** @description Default: the args of the original. */
             args?: unknown;
             queue?: string | null;
             priority?: number | null;
@@ -2164,16 +2164,16 @@ export interface components {
             state?: components["schemas"]["JobState"][] | null;
             /**
              * Format: date-time
-             * @description Created at that time or later.
+             * @description Created at this time or later.
              */
             from?: string | null;
             /**
              * Format: date-time
-             * @description Created before.
+             * @description Created before this time.
              */
             to?: string | null;
             ids?: number[] | null;
-            /** @description Terms. */
+            /** @description Search terms. */
             q?: string | null;
         };
         /** @enum {unknown} */
@@ -2181,15 +2181,15 @@ export interface components {
         BulkRequest: {
             action: components["schemas"]["BulkAction"];
             filter: components["schemas"]["JobSearch"];
-            /** @description Of reprioritise. */
+            /** @description For reprioritise. */
             priority?: number | null;
-            /** @description Of cancel. */
+            /** @description For cancel. */
             reason?: string | null;
-            /** @description At most this fast: 20/s. */
+            /** @description Maximum speed, such as 20/s. */
             rate?: string | null;
             /**
              * Format: int64
-             * @description Wait after this many changes until continued.
+             * @description Wait after this number of changes until continued.
              */
             canary?: number | null;
             /** @default false */
@@ -2198,16 +2198,16 @@ export interface components {
         BulkCount: {
             /** Format: int64 */
             matched: number;
-            /** @description false: there are more. */
+            /** @description False if there are more. */
             exact: boolean;
-            /** @description The newest, at most 20. */
+            /** @description The newest jobs, at most 20. */
             sample: number[];
         };
         Bulk: {
             /** Format: int64 */
             id: number;
             /**
-             * @description waiting: after its canary.
+             * @description waiting: waits after its canary.
              * @enum {unknown}
              */
             state: "queued" | "running" | "waiting" | "done" | "stopped" | "failed";
@@ -2220,22 +2220,22 @@ export interface components {
             canary?: number;
             /**
              * Format: int64
-             * @description null: it counts.
+             * @description Null while it counts.
              */
             matched: number | null;
             /** Format: int64 */
             changed: number;
             /**
              * Format: int64
-             * @description Changed by others meanwhile, and do not match any more.
+             * @description Jobs that changed meanwhile and no longer match.
              */
             skipped: number;
             /**
              * Format: int64
-             * @description Refused.
+             * @description Number of refused changes.
              */
             failed: number;
-            /** @description Of the last refused one. */
+            /** @description Error of the last refused change. */
             error?: string;
             by: string;
             /** Format: date-time */
@@ -2391,7 +2391,7 @@ export interface components {
             language?: string;
             slots?: number;
             /**
-             * @description What an operator asked for.
+             * @description Command of an operator.
              * @enum {unknown}
              */
             command: "quiet" | "stop" | null;
@@ -2404,7 +2404,7 @@ export interface components {
                 /** @example retention_dead */
                 name: string;
                 /**
-                 * @description In effect. Passwords are shown as ***.
+                 * @description Effective value. Passwords are shown as ***.
                  * @example 90d
                  */
                 value: string;
@@ -2415,7 +2415,7 @@ export interface components {
                 /** @example file /etc/mainspring/config.toml */
                 where?: string;
                 /**
-                 * @description A part of the value is hidden.
+                 * @description Part of the value is hidden.
                  * @constant
                  */
                 secret?: true;
@@ -2426,31 +2426,31 @@ export interface components {
             kind: "sqlite" | "postgresql";
             /**
              * Format: int64
-             * @description Tables and indexes, free pages included.
+             * @description Size of tables and indexes, including free pages.
              */
             bytes: number;
             /**
              * Format: int64
-             * @description The write-ahead log's file.
+             * @description Size of the write-ahead log.
              */
             wal_bytes?: number;
             /**
              * Format: int64
-             * @description Free pages of bytes: reused before the file grows.
+             * @description Free pages, reused before the file grows.
              */
             free_bytes?: number;
             /** Format: int64 */
             disk_free_bytes?: number;
             /**
              * Format: int64
-             * @description live and finished.
+             * @description Live and finished jobs.
              */
             jobs: number;
             /** Format: int64 */
             live: number;
             /**
              * Format: int64
-             * @description Completed, cancelled and dead jobs that are kept.
+             * @description Completed, cancelled and dead jobs.
              */
             finished: number;
             /**
@@ -2458,7 +2458,7 @@ export interface components {
              * @description Version of the schema.
              */
             schema: number;
-            /** @description The data directory, for callers with admin. */
+            /** @description Data directory. Only for callers with admin. */
             path?: string;
         };
     };

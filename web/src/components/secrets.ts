@@ -1,4 +1,4 @@
-// Values under keys that sound secret are covered on the screen until the viewer asks for them. This protects against
+// Values under keys that sound secret are hidden on the screen until the viewer asks for them. This protects against
 // glances and screenshots. Who may read payloads at all is decided by the server.
 const SECRET = /passw(or)?d|passphrase|secret|api[_-]?key|access[_-]?token|auth[_-]?token|refresh[_-]?token|^token$|authorization|credential|private[_-]?key|^cookie$/i;
 export const COVER = "••••";

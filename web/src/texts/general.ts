@@ -115,7 +115,7 @@ export const general = {
     failed: "failed",
     dead: "dead",
     cancelled: "cancelled",
-    empty: "No job ran in this time.",
+    empty: "No job ran in this period.",
     emptyHint: "Counts appear here within a minute of the first job.",
     addMark: "Add a mark",
     markText: "Text",

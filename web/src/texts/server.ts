@@ -76,7 +76,7 @@ export const server = {
     verify: "Check of the store",
     verifyRun: "Check now",
     verifyText: "Recounts every queue and checks the store's rules. It reads the whole store and takes a while.",
-    sound: (jobs: string) => `Sound: ${jobs} jobs were checked.`,
+    sound: (jobs: string) => `No problems: ${jobs} jobs were checked.`,
     problems: (n: string) => `${n} problems were found:`,
   },
   folders: {

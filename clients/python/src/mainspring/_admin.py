@@ -1,4 +1,4 @@
-"""Queues, schedules and workflows. Every call here can be sent twice, except `trigger`."""
+"""Queues, schedules and workflows. Every call except `trigger` is safe to repeat."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Queues(_Group):
         self._ask("POST", f"/v1/queues/{path_part(name)}/resume")
 
     def limit(self, name: str, **limits: Any) -> dict[str, Any]:
-        """Sets the limits of a queue; those that are left out are removed.
+        """Sets the limits of a queue. Omitted limits are removed.
 
             ms.queues.limit("mail", concurrency=5, rate={"count": 100, "per": "1m"})
 
@@ -81,7 +81,7 @@ class Queues(_Group):
 
 
 class Schedules(_Group):
-    """Jobs that the clock makes."""
+    """Schedules: jobs created by the clock."""
 
     def set(
         self,
@@ -129,8 +129,8 @@ class Schedules(_Group):
         self._ask("POST", f"/v1/schedules/{path_part(name)}/resume")
 
     def trigger(self, name: str) -> int:
-        """Runs the job now and returns its id. If there is no answer, look into the ledger before
-        you ask again: it may have run."""
+        """Runs the job now and returns its id. If there is no answer, check the ledger before you
+        repeat the call: it may have run."""
         document = self._ask("POST", f"/v1/schedules/{path_part(name)}/trigger", repeat="no")
         return int(require(document, "job", int))
 
@@ -167,7 +167,7 @@ class Workflow:
         return document
 
     def wait(self, timeout: Duration = "60s") -> api.Workflow:
-        """The record once it has ended or is parked, or as it is after `timeout`."""
+        """Waits until the workflow ends or is parked, or until `timeout`. Returns its record."""
         until = time.monotonic() + seconds(timeout, "timeout")
         while True:
             left = max(0.0, until - time.monotonic())
@@ -182,7 +182,7 @@ class Workflow:
         return self._group._pages(f"/v1/workflows/{self.id}/steps", "steps")
 
     def signal(self, name: str, payload: Any = None, id: str | None = None) -> None:
-        """Sends a signal. The same `id` again changes nothing; one is made up if it is None."""
+        """Sends a signal. Repeating an `id` has no effect. None: a random id."""
         body = {"name": name, "id": id or "py-" + secrets.token_hex(8)}
         self._post("signal", body if payload is None else {**body, "payload": payload})
 
@@ -199,7 +199,7 @@ class Workflow:
         return self._post("retry", {} if step is None else {"step": step})
 
     def fork(self, step: str, *, key: str | None = None, **more: Any) -> Workflow:
-        """A new workflow in which `step` and what follows it begin again."""
+        """Starts a new workflow that runs `step` and the steps after it again."""
         key = key or "py-" + secrets.token_hex(8)
         document = self._post("fork", {"step": step, "key": key, **more})
         return Workflow(self._group, require(document, "id", int))
@@ -232,7 +232,7 @@ def ref(reference: str) -> Any:
 
 
 class Workflows(_Group):
-    """Steps that are all done, or undone."""
+    """Workflows: steps that are all completed or all undone."""
 
     def start(
         self,
@@ -243,7 +243,7 @@ class Workflows(_Group):
         key: str | None = None,
         **more: Any,
     ) -> Workflow:
-        """Starts a workflow. With the name and key of one that was started it returns that one.
+        """Starts a workflow. A start with the same name and key returns the first workflow.
 
         Without a key one is made up, so that a repeated request starts one workflow.
         """

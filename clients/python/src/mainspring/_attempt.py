@@ -1,4 +1,4 @@
-"""One claim of one job, from the claim to its outcome, and what its handler has said so far."""
+"""One claim of one job, from the claim to its outcome, and the reports of its handler so far."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Attempt:
         )
 
     def given_back(self) -> Outcome:
-        """A job that was claimed by its id waits for the next such claim."""
+        """Defers again a job that was claimed by its id."""
         return Defer() if self.job.get("deferred") else Snooze(0)
 
 
@@ -100,7 +100,7 @@ def limit_text(job: dict[str, Any]) -> str:
 
 
 def weigh(attempt: Attempt, outcome: Outcome) -> Outcome:
-    """What counts of an outcome that a handler returned."""
+    """The outcome to report for an outcome that a handler returned."""
     if isinstance(outcome, Complete) and attempt.not_sent is not None:
         return failure(attempt, f"a message could not be sent: {attempt.not_sent}")
     if isinstance(outcome, Defer) and attempt.job.get("session"):

@@ -42,7 +42,7 @@ MAX_ENQUEUE_JOBS = 10_000
 
 
 class _Decorator(Protocol):
-    """What `@ms.job(…)` makes of a handler: the args and the result keep their types."""
+    """The type of a handler after `@ms.job(…)`: args and result keep their types."""
 
     @overload
     def __call__(
@@ -128,7 +128,7 @@ class Mainspring:
         concurrency: int = 0,
         **options: Any,
     ) -> _Decorator:
-        """Makes a function `handler(ctx, …)` a kind of job, named after it unless `kind` is given.
+        """Defines a kind with the handler `handler(ctx, …)`. Default kind: the function's name.
 
         `aliases` are older names that this handler takes too; `concurrency` is how many jobs of
         the kind this worker runs at once (0: the number of slots). The other options are
@@ -153,7 +153,7 @@ class Mainspring:
         concurrency: int = 0,
         **options: Any,
     ) -> Callable[[Callable[P, R]], Definition[P, R]]:
-        """Defines a kind by a function without a body. Its handler is added where it runs:
+        """Defines a kind by a function without a body. The worker adds the handler:
 
             @ms.define(queue="photos")
             def thumbnail(path: str, width: int = 200) -> dict[str, int]: ...
@@ -190,7 +190,7 @@ class Mainspring:
     # Jobs
 
     def new(self, kind: str, args: Any = None, **options: Any) -> NewJob[Any]:
-        """A job of a kind that this program has no definition of."""
+        """A job of a kind without a definition in this program."""
         return NewJob(kind, {} if args is None else args, Options(**options))
 
     def enqueue(self, job: NewJob[R]) -> Job[R]:
@@ -203,7 +203,7 @@ class Mainspring:
     def enqueue_many(
         self, jobs: Iterable[NewJob[R]], *, idempotency_key: str | None = None
     ) -> list[Job[R]]:
-        """Enqueues up to 10,000 jobs in one transaction: all of them or none."""
+        """Enqueues up to 10,000 jobs in one transaction: all or nothing."""
         jobs = list(jobs)
         if not jobs:
             return []
@@ -265,7 +265,7 @@ class Mainspring:
         return [self._enqueued_one(one) for one in jobs]
 
     def find(self, id: int) -> Job[Any]:
-        """A handle of a job, without asking the server."""
+        """A handle of a job. Sends no request."""
         return Job(self, id)
 
     def get(self, id: int) -> api.Job:
@@ -276,7 +276,7 @@ class Mainspring:
         return _record(await self.requests.arun(Call("GET", f"/v1/jobs/{int(id)}")))
 
     def wait(self, id: int, timeout: Duration = "60s") -> api.Job:
-        """The record of a job once it has ended, or as it is after `timeout`."""
+        """Waits until the job ends, or until `timeout`. Returns its record."""
         until = time.monotonic() + seconds(timeout, "timeout")
         while True:
             call, last = _wait_call(id, until)
@@ -316,7 +316,7 @@ class Mainspring:
         return document
 
     def _why_waits(self, id: int) -> str:
-        """What holds a job back, for the message of a time-out; "" if that is not known."""
+        """Why a job does not run, for the message of a time-out; "" if unknown."""
         from ._wire import Unanswered
 
         try:
@@ -348,7 +348,7 @@ class Mainspring:
         return afollow(self.requests, filter)
 
     def request(self, method: str, path: str, body: Any = None, *, repeat: bool = False) -> Any:
-        """Any other request of the HTTP API. `repeat` says that it is safe to send it twice."""
+        """Any other request of the HTTP API. `repeat`: the request is safe to repeat."""
         data = b"" if body is None else encode(body, "body")
         return self.requests.run(Call(method, path, data, repeat="yes" if repeat else "no"))
 
@@ -393,7 +393,7 @@ class Mainspring:
         lease: Duration = "30s",
         wait: Duration = 0,
     ) -> _locks.Session:
-        """Holds a session, so that this program alone gets its jobs, in order."""
+        """Holds a session: only this program gets its jobs, in order."""
         from ._locks import Session
 
         return Session(self, queue, key, lease, wait)
@@ -407,7 +407,7 @@ class Mainspring:
         return Worker(self, WorkerOptions(**options))
 
     def work(self, **options: Any) -> None:
-        """Works until SIGTERM or SIGINT, then finishes and returns the remaining jobs."""
+        """Runs jobs until SIGTERM or SIGINT, then finishes or releases the remaining jobs."""
         from ._worker import run_until_signal
 
         run_until_signal(self.worker(**options))

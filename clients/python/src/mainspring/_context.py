@@ -1,4 +1,4 @@
-"""What a handler knows of its job, and what it can say while it works."""
+"""The context of a handler: its job, and reports while it runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Port(Protocol):
-    """The way from a context to its worker, in this process or in the parent."""
+    """Connects a context to its worker, in this process or in the parent."""
 
     def stop_reason(self) -> str: ...
 
@@ -38,7 +38,7 @@ class Port(Protocol):
 
 
 class _Base:
-    """What both kinds of context have. All of it may be called from every thread."""
+    """Members of both kinds of context. All are safe to call from any thread."""
 
     def __init__(self, job: dict[str, Any], port: Port) -> None:
         self.job = job
@@ -71,7 +71,7 @@ class _Base:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the handler should end, for whatever reason. `stop_reason` says which."""
+        """Whether the handler should end. `stop_reason` has the reason."""
         return bool(self._port.stop_reason())
 
     @property
@@ -85,8 +85,8 @@ class _Base:
 
     @property
     def idempotency_key(self) -> str:
-        """The same text in every attempt of this job, and no other job's: hand it to services
-        that can refuse to do a thing twice."""
+        """The same text in every attempt of this job, unique per job. Pass it to services that
+        ignore repeated requests."""
         key = self.headers.get("mainspring-idempotency-key", "")
         if key:
             return key
@@ -97,12 +97,12 @@ class _Base:
         return f"ms-{self.id}-{h:016x}"
 
     def progress(self, value: float, text: str = "") -> None:
-        """Says how far the job is, 0 to 1. Sent within 100 ms; the last one wins."""
+        """Reports progress, 0 to 1. Sent within 100 ms; the last value wins."""
         self.check()
         self._port.progress(min(max(float(value), 0.0), 1.0), str(text))
 
     def set_session_state(self, value: Any) -> None:
-        """The state of the job's session from now on. Kept with an outcome that is no failure."""
+        """Sets the state of the job's session. Saved with the outcome unless the attempt failed."""
         if not self.session:
             raise InvalidArgument("session_state: the job has no session", field="session_state")
         self._port.set_session_state(encode(value, "session_state", 256 * 1024))
@@ -114,7 +114,7 @@ def _raise(reason: str) -> None:
 
 
 class Context(_Base):
-    """For handlers that are plain functions. Calls wait for the server where they must."""
+    """For handlers that are plain functions. Calls block until the server answers if needed."""
 
     def sleep(self, time: Duration) -> None:
         """Sleeps, and raises at once when the handler should end."""
@@ -126,7 +126,7 @@ class Context(_Base):
         self._port.checkpoint(encode(value, "checkpoint", MAX_CHECKPOINT))
 
     def message(self, value: Any) -> None:
-        """JSON for those that wait for the job's answer. Sent in order, before the outcome."""
+        """Sends JSON to the job's reply_to and follow-ups. In order, and before the outcome."""
         self.check()
         self._port.message(encode(value, "message", MAX_MESSAGE))
 
@@ -149,7 +149,7 @@ class Context(_Base):
 
 
 class AsyncContext(_Base):
-    """For handlers that are coroutines. The same as Context; what waits is awaited."""
+    """For handlers that are coroutines. Like Context, but blocking calls are awaited."""
 
     async def _wait(self, function: Callable[..., T], *args: Any) -> T:
         import asyncio

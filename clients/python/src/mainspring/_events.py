@@ -15,7 +15,7 @@ SILENCE = 40.0  # the server sends a comment every 15 s
 
 
 class Blocks:
-    """Lines of a stream to events. Remembers the id to come back with."""
+    """Parses lines of a stream into events. Keeps the last id for reconnecting."""
 
     def __init__(self) -> None:
         self.last_id = ""

@@ -1,4 +1,4 @@
-"""Sends outcomes, as many per request as there are, until the server has answered each."""
+"""Sends all waiting outcomes in one request, until the server has answered each."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Finisher:
                 return
 
     def _pause(self, pause: float) -> bool:
-        """Waits before the next try. False: the time to stop is over."""
+        """Waits before the next attempt. False: the stop timeout has passed."""
         worker = self._worker
         until = now() + pause
         with worker.mutex:
@@ -133,7 +133,7 @@ class Finisher:
                 self._changed.wait(left)
             if now() < worker.give_up_at:
                 return True
-            log.error("stopping without having reported %d outcomes", len(self._done))
+            log.error("stopping before %d outcomes were reported", len(self._done))
             return False
 
     def _next_batch(self) -> list[Done]:
@@ -151,7 +151,7 @@ class Finisher:
         return batch
 
     def _claim(self) -> bytes:
-        """The claim that goes with a finish; empty if one waits at the server already."""
+        """The claim to send with a finish; empty if a claim already waits at the server."""
         worker = self._worker
         if worker.parked or self._fails:
             return b""
@@ -190,7 +190,7 @@ class Finisher:
         worker = self._worker
         worker._tell_refused(error)
         if not self._fails:
-            log.warning("cannot report outcomes; trying again: %s", error)
+            log.warning("cannot report outcomes; retrying: %s", error)
         if error.status in (400, 409, 413):
             if len(batch) > 1:
                 for done in batch:
@@ -216,11 +216,11 @@ class Finisher:
         return dead
 
     def _forget(self, done: Done, why: str) -> None:
-        """The server will never take this outcome. The job runs again when its lease is over."""
+        """The server refused this outcome for good. The job runs again when its lease ends."""
         self._worker.stats["refused"] += 1
         self._worker.link.remove([(done.attempt.id, done.attempt.token)])
         log.error(
-            "the server does not take an outcome; the job will be run again: %s",
+            "the server refuses an outcome; the job will run again: %s",
             why,
             extra={"job": done.attempt.id},
         )
@@ -239,7 +239,7 @@ class Finisher:
                 self._worker.stats[_COUNTERS[type(done.outcome)]] += 1
             elif status in ("stale", "not_found"):
                 self._worker.stats["stale"] += 1
-                log.warning("an outcome came too late: %s", status, extra={"job": attempt.id})
+                log.warning("an outcome was too late: %s", status, extra={"job": attempt.id})
             elif status == "refused" and not done.replaced:
                 error = answer.get("error") or {}
                 text = str(error.get("message", "")) if isinstance(error, dict) else ""

@@ -65,7 +65,7 @@ class Options:
     fence: tuple[str, int] | None = None
 
     def over(self, base: Options) -> Options:
-        """These options; what is None here is taken from `base`."""
+        """These options, with None replaced by the value of `base`."""
         changed = {
             f.name: getattr(self, f.name)
             for f in dataclasses.fields(self)
@@ -74,7 +74,7 @@ class Options:
         return dataclasses.replace(base, **changed) if changed else base
 
     def fields(self) -> dict[str, Any]:
-        """As the server takes them."""
+        """As fields of a request."""
         out: dict[str, Any] = {}
         for name in _PLAIN:
             value = getattr(self, name)
@@ -200,15 +200,15 @@ class Job(Generic[R]):
         raise JobFailed(f"job {self.id} is {self.state}: {why}", record)
 
     def cancel(self, reason: str = "") -> str:
-        """Cancels the job. Returns its state: "running" means that its worker will be asked."""
+        """Cancels the job. Returns its state. "running": the worker is asked to stop."""
         return self._ms.cancel(self.id, reason)
 
     def retry(self) -> str:
-        """Makes a job that waits, is dead or is cancelled available now."""
+        """Makes a waiting, dead or cancelled job available now."""
         return self._ms.retry(self.id)
 
     def why(self) -> api.Why:
-        """What holds the job back now."""
+        """Why the job does not run now."""
         return self._ms.why(self.id)
 
 
@@ -244,7 +244,7 @@ class Definition(Generic[P, R]):
         return f"<job {self.kind}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the handler as the plain function that it is."""
+        """Calls the handler directly, as a plain function."""
         return (self.handler_function or self.function)(*args, **kwargs)
 
     def handler(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -285,7 +285,7 @@ class Definition(Generic[P, R]):
 
 
 class Configured(Generic[P, R]):
-    """A definition with options for the jobs that are made through it."""
+    """A definition with other options for its jobs."""
 
     def __init__(self, definition: Definition[P, R], how: Options) -> None:
         self._definition = definition
@@ -321,7 +321,7 @@ def _signature(kind: str, function: Callable[..., Any], has_context: bool) -> in
 
 
 def encoded(jobs: Sequence[NewJob[Any]]) -> list[dict[str, Any]]:
-    """The jobs as the server takes them; each one's args are checked by themselves."""
+    """The jobs as fields of a request. The args of each are checked."""
     out = []
     for i, job in enumerate(jobs):
         where = "args" if len(jobs) == 1 else f"jobs[{i}].args"

@@ -71,17 +71,17 @@ class _Kept:
 
     @property
     def lost(self) -> bool:
-        """Whether another holder may have it by now."""
+        """Whether another holder may have the lease by now."""
         return self._lost.is_set() or now() >= self._lost_at
 
     def check(self) -> None:
-        """Raises LockLost if it is not held any more. Call it before each write."""
+        """Raises LockLost if the lock is no longer held. Call it before each write."""
         if self.lost:
             raise LockLost(f"{self._what}: it has been lost")
 
 
 class Lock(_Kept):
-    """A lock in the whole system. Made by `Mainspring.lock`."""
+    """A named lock with one holder in the whole system. Created by `Mainspring.lock`."""
 
     def __init__(
         self, ms: Mainspring, name: str, ttl: Duration, wait: Duration, holder: str | None
@@ -97,7 +97,7 @@ class Lock(_Kept):
         self.value: Any = None  # what the holder before left
 
     def acquire(self) -> Lock:
-        """Takes the lock. Raises LeaseHeld if another holder has it until `wait` is over."""
+        """Acquires the lock. Raises LeaseHeld if another holder has it for longer than `wait`."""
         # The same holder gets the same lease, so an acquire can be repeated.
         self._holder = self._given_holder or "py-" + secrets.token_hex(8)
         wait = seconds(self._wait, "wait")
@@ -125,7 +125,7 @@ class Lock(_Kept):
         return float(require(self._ms.requests.run(call), "expires_in_ms", int) / 1000)
 
     def release(self, value: Any = None) -> None:
-        """Gives the lock back, and leaves `value` for the next holder if it is not None."""
+        """Releases the lock and stores `value` for the next holder unless it is None."""
         if self._thread is None:
             return
         self._stop()
@@ -147,7 +147,7 @@ class Lock(_Kept):
 
 
 class Session(_Kept):
-    """A session that this program holds: only it gets the session's jobs. Made by
+    """A session held by this program: only this program gets its jobs. Created by
     `Mainspring.session`."""
 
     def __init__(
@@ -169,7 +169,7 @@ class Session(_Kept):
         return f"/v1/queues/{path_part(self.queue)}/sessions/{path_part(self.key)}"
 
     def accept(self) -> bool:
-        """Takes the session, or the next free one that has a job. False: there was none."""
+        """Acquires the session, or the next free one with a job. False: there was none."""
         body: dict[str, Any] = {"worker": self._worker, "lease": self._lease}
         if self.key:
             body["session"] = self.key
@@ -206,7 +206,7 @@ class Session(_Kept):
         return float(granted)
 
     def next(self, wait: Duration = 0) -> dict[str, Any] | None:
-        """The session's next job, None if there is none after `wait`."""
+        """The session's next job. None: no job within `wait`."""
         self.check()
         if self._running is not None:
             raise Conflict(f"{self._what}: finish job {self._running['id']} before the next")
@@ -242,12 +242,12 @@ class Session(_Kept):
         status = require(require(document, "results", list)[0], "status", str)
         self._running = None
         if status != "ok":
-            raise Conflict(f"job {job['id']}: its outcome came too late: {status}")
+            raise Conflict(f"job {job['id']}: its outcome was too late: {status}")
         if session_state is not ...:
             self.state = session_state
 
     def put_state(self, state: Any) -> None:
-        """The session's state from now on, without ending a job."""
+        """Sets the session's state without ending a job."""
         body = {"token": self.token, "state": state}
         self._ms.requests.run(Call("PUT", f"{self._path}/state", encode(body)))
         self.state = state

@@ -36,7 +36,7 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def margin(lease: float) -> float:
-    """The handler hears this long before the server may give the job away."""
+    """How long before the end of the lease the handler learns that it is lost."""
     return min(lease / 6, 5.0)
 
 

@@ -1,4 +1,4 @@
-"""Sends what handlers say while they work: progress, checkpoints, messages, results of steps."""
+"""Sends the reports of running handlers: progress, checkpoints, messages, results of steps."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class _Sent:
         return out
 
     def stored(self) -> None:
-        """The server has it all on disk."""
+        """The server has all reports on disk."""
         attempt = self.attempt
         if attempt.progress == self.progress:
             attempt.progress = None
@@ -77,7 +77,7 @@ class _Sent:
             attempt.memos.remove(memo)
 
     def dropped(self, error: MainspringError) -> None:
-        """The server will never take it."""
+        """The server refused the report for good."""
         attempt = self.attempt
         attempt.refused = error
         if self.messages:
@@ -203,7 +203,7 @@ class Reports:
             self._dirty.pop(attempt.id, None)
 
     def notify(self) -> None:
-        """An attempt was lost or told to end."""
+        """An attempt was lost or asked to end."""
         with self._mutex:
             self._stored.notify_all()
 

@@ -26,7 +26,7 @@ log = logging.getLogger("mainspring.worker")
 
 
 class LocalPort:
-    """The way from a context to the worker of the same process."""
+    """Connects a context to the worker in the same process."""
 
     def __init__(self, worker: Worker, attempt: Attempt) -> None:
         self._reports = worker.reports
@@ -254,7 +254,7 @@ class Loop:
 
 
 def interrupt(worker: Worker, attempt: Attempt) -> None:
-    """Ends what waits in a coroutine. A thread hears of it at its next call of the context."""
+    """Cancels waiting coroutines. A thread detects the stop at its next call of the context."""
     if attempt.definition.is_async and worker.loop is not None:
         worker.loop.cancel(attempt)
 

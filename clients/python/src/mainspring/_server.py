@@ -17,7 +17,7 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 
 @dataclass(frozen=True)
 class Server:
-    """One server. Plain data, so that other processes can be given it."""
+    """Address and credentials of a server. Plain data: other processes can get it."""
 
     url: str
     token: str = ""

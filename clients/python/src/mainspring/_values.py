@@ -1,4 +1,4 @@
-"""Durations, instants and JSON as the server takes them."""
+"""Converts durations, instants and JSON to their form in requests."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _refuse(value: object) -> Any:
 
 
 def encode(value: Any, field: str = "args", limit: int | None = None) -> bytes:
-    """Compact JSON in UTF-8. Refuses what other languages could not read."""
+    """Compact JSON in UTF-8. Refuses values that other languages cannot read."""
     try:
         text = json.dumps(
             value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_refuse

@@ -140,7 +140,7 @@ def document_of(answer: Answer) -> Any:
 
 
 def may_repeat(call: Call, error: MainspringError) -> bool:
-    """Whether sending the call again can help and cannot do it twice."""
+    """Whether repeating the call can help and is safe."""
     if call.repeat != "yes":
         return False
     if error.status == 0 or error.status in (408, 429, 502, 503, 504):

@@ -96,7 +96,7 @@ def fits(text: str, size: int) -> bool:
 
 
 def facts_of(options: WorkerOptions) -> dict[str, Any]:
-    """What a claim says about this process."""
+    """The fields of a claim that describe this process."""
     version = ".".join(str(part) for part in sys.version_info[:3])
     facts: dict[str, Any] = {
         "pid": os.getpid(),
@@ -201,7 +201,7 @@ class Worker:
 
     def start(self) -> None:
         if self._started:
-            raise InvalidArgument("worker: was started before; make another one")
+            raise InvalidArgument("worker: has already been started; create another one")
         self._started = True
         self.link.start()
         self.reports.start()
@@ -245,7 +245,7 @@ class Worker:
         threading.Thread(target=self._end_claims, daemon=True).start()
 
     def _end_claims(self) -> None:
-        """Ends the claim that waits. A proxy may not pass on that a worker hangs up."""
+        """Ends the waiting claim. A proxy may hide that the worker closed the connection."""
         connection = Connection(self.server)
         for _ in range(20):
             with self.mutex:
@@ -370,7 +370,7 @@ class Worker:
             self.claimer_changed.wait(left)
 
     def _ask_if_quiet(self) -> None:
-        """A renewal of no leases says whether this worker may claim again."""
+        """Asks, by a renewal without leases, whether this worker may claim again."""
         body = encode({"worker": self.incarnation, "leases": []})
         try:
             document = self._claims.run(Call("POST", "/v1/renew", body, answer_within=QUIET_LOOK))
@@ -396,7 +396,7 @@ class Worker:
             self._tell_refused(error)
             if not self._away:
                 self._away = True
-                log.warning("cannot claim; trying again with growing pauses: %s", error)
+                log.warning("cannot claim; retrying with back-off: %s", error)
                 self.link.soon()
             return pauses.next(error)
         after = now()
@@ -437,7 +437,7 @@ class Worker:
             self.dispatch()
 
     def _attempt(self, job: Any) -> Attempt | None:
-        """A job of an answer; None if the answer is broken. No outcome is made up for it."""
+        """A job of an answer. None: the answer is invalid; no outcome is reported for it."""
         try:
             for name in ("id", "token"):
                 require(job, name, int)
@@ -537,7 +537,7 @@ class Worker:
             self.slots_taken -= attempt.slots
             self._leave(attempt)
             if attempt.lost:
-                self.stats["stale"] += 1  # the job is not ours any more: there is nothing to say
+                self.stats["stale"] += 1  # the worker lost the job: there is nothing to report
             else:
                 self.finisher.put(done)
             if self.running == 0:
@@ -578,7 +578,7 @@ class Worker:
         if "failed" in event:
             if not self._renewing_fails:
                 self._renewing_fails = True
-                log.warning("cannot renew leases; trying until they end: %s", event["message"])
+                log.warning("cannot renew leases; retrying until they expire: %s", event["message"])
             return
         if self._renewing_fails:
             self._renewing_fails = False
@@ -596,12 +596,12 @@ class Worker:
             for id, token in answer["lost"]:
                 attempt = self.active.get(id)
                 if attempt is not None and attempt.token == token:
-                    self._lose(attempt, "the server gave it away")
+                    self._lose(attempt, "the server gave the job to another worker")
             self._cancel_wanted(answer["cancel"])
             self._obey(answer["quiet"], answer["terminate"])
 
     def _obey(self, quiet: bool, terminate: bool) -> None:
-        """What an operator asked for, as an answer of the server says it. Needs the mutex."""
+        """Applies the operator's command in an answer of the server. Needs the mutex."""
         if self.stopping:
             return
         if quiet != self.quiet:
@@ -611,7 +611,7 @@ class Worker:
             if quiet and self.parked:  # a claim at another node of the server could still get jobs
                 threading.Thread(target=self._end_claims, daemon=True).start()
         if terminate and not self.terminate.is_set():
-            log.info("stopping: an operator asked for it")
+            log.info("stopping at the request of an operator")
             self.terminate.set()
             threading.Thread(target=self.request_stop, daemon=True).start()
 

@@ -6,7 +6,7 @@ from typing import Any, Mapping
 
 
 class MainspringError(Exception):
-    """A call failed. `maybe_done` says whether the server may still have done it."""
+    """A call failed. `maybe_done`: the server may have executed the request."""
 
     code = "internal"
 
@@ -68,13 +68,13 @@ class Conflict(MainspringError):
 
 
 class LeaseHeld(Conflict):
-    """Another holder has the lock or the session. `retry_after` says until when."""
+    """Another holder has the lock or the session. `retry_after`: the remaining time."""
 
     code = "lease_held"
 
 
 class LockLost(Conflict):
-    """The lock or the session is held no longer. Stop what it protects."""
+    """The lock or the session is no longer held. Stop the protected work."""
 
     code = "lease_lost"
 
@@ -92,7 +92,7 @@ class TooLarge(InvalidArgument):
 
 
 class QueueFull(MainspringError):
-    """The server takes no more work now. `retry_after` says when to try again."""
+    """The server accepts no more work now. Try again after `retry_after`."""
 
     code = "overloaded"
 
@@ -104,13 +104,13 @@ class Unavailable(MainspringError):
 
 
 class AnswerTimeout(MainspringError, TimeoutError):
-    """No answer in time. The server may have done what was asked."""
+    """No answer in time. The server may have executed the request."""
 
     code = "timeout"
 
 
 class ServerError(MainspringError):
-    """The server failed inside, or sent an answer that is not one of its own."""
+    """The server failed, or the answer is not from a Mainspring server."""
 
     code = "internal"
 
@@ -155,19 +155,19 @@ class Cancelled(Interrupted):
 
 
 class LeaseLost(Interrupted):
-    """Another worker may have the job. What this attempt returns is dropped."""
+    """Another worker may have the job. The outcome of this attempt is dropped."""
 
     reason = "lease_lost"
 
 
 class TimedOut(Interrupted):
-    """The attempt is over its time limit. It counts as failed."""
+    """The attempt exceeded its time limit. It counts as failed."""
 
     reason = "timeout"
 
 
 class ShuttingDown(Interrupted):
-    """The worker stops. The job is given back and the attempt is not counted."""
+    """The worker stops. The job is released and the attempt is not counted."""
 
     reason = "shutdown"
 

@@ -16,7 +16,7 @@ _MIN_BREAKER, _MAX_BREAKER = 1.0, 86400.0
 
 @dataclass(frozen=True)
 class Complete:
-    """Done. `next` are jobs that are made in the same transaction."""
+    """Completed. `next`: jobs created in the same transaction."""
 
     result: Any = None
     next: Sequence["NewJob[Any]"] = field(default_factory=tuple)

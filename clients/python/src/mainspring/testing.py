@@ -1,4 +1,4 @@
-"""Tools for tests: a server of their own, handlers without a server, and what was enqueued.
+"""Tools for tests: a test server, handlers without a server, and assertions on jobs.
 
 With pytest the fixtures of `mainspring.pytest_plugin` are the shortest way.
 """
@@ -86,7 +86,7 @@ class TestServer:
 
 
 class Namespace:
-    """Names of one test alone: `namespace.queue("mail")`. Other tests do not meet its jobs."""
+    """Names for one test only: `namespace.queue("mail")`. Other tests do not see its jobs."""
 
     def __init__(self, ms: Mainspring, name: str | None = None) -> None:
         self.ms = ms
@@ -100,7 +100,7 @@ class Namespace:
         return self.prefix + name
 
     def drain(self, timeout: Duration = "10s") -> None:
-        """Waits until nothing is available, running or due. Workers elsewhere do the work."""
+        """Waits until no job is available, running or due. Other workers run the jobs."""
         body = {"namespace": self.name, "timeout": duration(timeout, "timeout")}
         done = self.ms.request("POST", "/v1/test/drain", body)
         if not done["drained"]:
@@ -112,7 +112,7 @@ class Namespace:
 
 
 class Fired(NamedTuple):
-    """What became due while the clock moved."""
+    """An event that became due while the clock moved."""
 
     at: str
     what: str  # schedule, scheduled, retry, lease, expiry, workflow
@@ -167,7 +167,7 @@ def chaos(
     delay: float = 0.0,
     max_delay: Duration = "50ms",
 ) -> Iterator[int]:
-    """Faults while the block runs. Prints the seed; the same seed gives the same faults.
+    """Injects faults while the block runs. Prints the seed; the same seed gives the same faults.
 
     No fault takes the last attempt of a job, so each job ends as its handler says.
     """
@@ -272,7 +272,7 @@ def assert_idempotent(
 
 
 class FakePort:
-    """Takes what a handler says, for `perform`."""
+    """Records the reports of a handler, for `perform`."""
 
     def __init__(self, memos: dict[str, Any], stop: str) -> None:
         self.memos: dict[str, Any] = dict(memos)
@@ -311,7 +311,7 @@ class FakePort:
 
 
 class Performed:
-    """What one run of a handler came to."""
+    """The outcome and the reports of one run of a handler."""
 
     def __init__(self, result: Any, port: FakePort) -> None:
         self.result = result  # what the handler returned: a result or an outcome
@@ -332,7 +332,7 @@ def perform(
     stop: str = "",
     **kwargs: Any,
 ) -> Performed:
-    """Runs a handler here and now, without a server. Its exceptions are raised.
+    """Runs a handler directly, without a server. Its exceptions are raised.
 
     `memos` are results of steps that earlier attempts kept; `stop` is a stop reason, such as
     "cancelled", that the handler hears.

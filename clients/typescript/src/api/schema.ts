@@ -27,25 +27,25 @@ export interface components {
              */
             on_conflict?: "keep" | "replace" | "postpone";
         };
-        /** @description Ends, each message, each other progress. Left out: every end. */
+        /** @description Ends, messages and progress changes to report. Default: every end. */
         Occasions: ("completed" | "cancelled" | "dead" | "message" | "progress")[] | null;
-        /** @description A job that is made in the transaction that ends another one. */
+        /** @description A job created in the transaction that ends another job. */
         FollowUp: {
             queue: components["schemas"]["Name"];
             kind: components["schemas"]["Name"];
             on?: components["schemas"]["Occasions"];
-            /** @description Of its queue, that it belongs to. */
+            /** @description Session of the new job in its queue. */
             session?: string | null;
             /** @default 5 */
             priority?: number;
-            /** @description Any JSON value, up to 64 KiB of text; it is in the args. */
+            /** @description Any JSON value up to 64 KiB, copied into the args. */
             data?: unknown;
         };
-        /** @description A signed request that is made when this job ends. */
+        /** @description A signed request that is sent when the job ends. */
         Callback: {
             /**
              * Format: uri
-             * @description http or https, of a public address. Null: it is not shown.
+             * @description http or https URL of a public address. Null if it is hidden.
              */
             url: string | null;
             on?: components["schemas"]["Occasions"];
@@ -113,7 +113,7 @@ export interface components {
         };
         Progress: {
             value?: number;
-            /** @description Cut at 1 KiB. */
+            /** @description Truncated to 1 KiB. */
             text?: string;
         };
         AttemptError: {
@@ -122,14 +122,14 @@ export interface components {
             at?: string;
             worker?: string;
             message?: string;
-            /** @description From the claim to the error. */
+            /** @description Time from the claim to the error. */
             after_ms?: number | null;
             exit_code?: number;
             signal?: string;
             oom?: boolean;
             /**
              * Format: int64
-             * @description As the worker said.
+             * @description Bytes, as reported by the worker.
              */
             peak_memory?: number;
         };
@@ -140,7 +140,7 @@ export interface components {
             kind: components["schemas"]["Name"];
             state: components["schemas"]["JobState"];
             args?: unknown;
-            /** @description Bytes of args that this list leaves out: args is null then. */
+            /** @description Size of args that the list omits; args is null then. */
             args_omitted?: number;
             priority?: number;
             /** Format: date-time */
@@ -149,23 +149,23 @@ export interface components {
             max_attempts?: number;
             /**
              * Format: int64
-             * @description Of the last claim.
+             * @description Token of the last claim.
              */
             token?: number;
             /** Format: int64 */
             version?: number;
-            /** @description The holder while it runs. */
+            /** @description The worker that runs the job. */
             worker?: string;
             cancel_requested?: boolean;
             unique_key?: string;
-            /** @description It waits for a claim that names it. */
+            /** @description True while the job waits to be claimed by its id. */
             deferred?: boolean;
-            /** @description Its last attempts were all lost. */
+            /** @description Set while the job is in quarantine. */
             quarantined?: {
                 /** Format: date-time */
                 since?: string;
                 lost?: number;
-                /** @description It may begin, or runs. */
+                /** @description Released: the job may start or is running. */
                 released?: boolean;
             };
             headers?: Record<string, never>;
@@ -175,7 +175,7 @@ export interface components {
             reply_session?: string;
             session?: string;
             /**
-             * @description Left out: skip.
+             * @description Omitted: skip.
              * @enum {unknown}
              */
             session_on_dead?: "skip" | "block" | "park";
@@ -186,7 +186,7 @@ export interface components {
             /** Format: date-time */
             expires_at?: string;
             /**
-             * @description Left out: cancel.
+             * @description Omitted: cancel.
              * @enum {unknown}
              */
             on_expiry?: "cancel" | "dead";
@@ -199,27 +199,27 @@ export interface components {
             /** Format: date-time */
             finished_at?: string;
             progress?: components["schemas"]["Progress"];
-            /** @description What its worker last ignored of its program. */
+            /** @description Last output of the program that the worker ignored. */
             warning?: string;
             checkpoint?: unknown;
             result?: unknown;
             reason?: string;
             description?: string;
-            /** @description Of failed attempts. Not in lists, nor checkpoint, result, warning. */
+            /** @description Failed attempts. Lists omit errors, checkpoint, result and warning. */
             errors?: components["schemas"]["AttemptError"][];
         };
         JobPage: {
             jobs: components["schemas"]["Job"][];
-            /** @description null: there is no more. */
+            /** @description Null on the last page. */
             next_cursor: string | null;
             /**
              * Format: int64
-             * @description Records that were read.
+             * @description Number of records read.
              */
             examined: number;
             /**
              * Format: int64
-             * @description Jobs in the queue and the states of the request.
+             * @description Number of jobs in the requested queue and states.
              */
             of: number;
         };
@@ -228,19 +228,19 @@ export interface components {
             key: string;
             /**
              * Format: int64
-             * @description Fences what is done with the session.
+             * @description Fencing token of the session.
              */
             token: number;
             lease_expires_in_ms: number;
-            /** @description Left out: it has none. Not in answers to renew. */
+            /** @description Omitted if the session has none, and in answers to renew. */
             state?: unknown;
-            /** @description The worker had it already. */
+            /** @description The worker already held the session. */
             held?: boolean;
         };
         Session: {
             queue: string;
             key: string;
-            /** @description That have not ended. */
+            /** @description Number of jobs that have not ended. */
             jobs: number;
             /**
              * Format: int64
@@ -251,15 +251,15 @@ export interface components {
             stop: "none" | "blocked" | "parked";
             /**
              * Format: int64
-             * @description The dead job.
+             * @description The dead job that stopped the session.
              */
             stopped_by?: number;
-            /** @description Its holder. */
+            /** @description The worker that holds the session. */
             worker?: string;
             /** Format: int64 */
             token?: number;
             expires_in_ms?: number;
-            /** @description Not in lists; null: it is not shown. */
+            /** @description Not in lists. Null if it is hidden. */
             state?: unknown;
             state_bytes: number;
             /** Format: date-time */
@@ -267,16 +267,16 @@ export interface components {
             masked?: boolean;
         };
         Retention: {
-            /** @description Also of cancelled jobs. */
+            /** @description For completed and cancelled jobs. */
             completed?: string | null;
             dead?: string | null;
         };
         Queue: {
             name: string;
             paused: boolean;
-            /** @description null: it is not paused. */
+            /** @description Null if the queue is not paused. */
             pause?: components["schemas"]["QueuePause"] | null;
-            /** @description Jobs kept now, by state. */
+            /** @description Number of jobs in each state. */
             counts: {
                 [key: string]: number;
             };
@@ -288,25 +288,25 @@ export interface components {
             expired?: number;
             retention?: components["schemas"]["Retention"];
             limits?: components["schemas"]["QueueLimits"];
-            /** @description Jobs in quarantine now; left out: none. */
+            /** @description Number of quarantined jobs. Omitted: none. */
             quarantined?: number;
-            /** @description Of its concurrency; left out: without costs. */
+            /** @description Slots taken of the concurrency limit. Omitted without costs. */
             slots_taken?: number;
             /**
              * Format: date-time
-             * @description Closed by its rate until then.
+             * @description The rate limit lets no job start before this time.
              */
             opens_at?: string;
             backlog?: components["schemas"]["Backlog"];
         };
         QueueList: {
             queues: components["schemas"]["Queue"][];
-            /** @description Pass as after. */
+            /** @description Pass as after. Null on the last page. */
             next?: string | null;
         };
         /** @enum {unknown} */
         WorkflowState: "running" | "undoing" | "parked" | "completed" | "failed" | "undone" | "cancelled";
-        /** @description Of a value: that it equals another; without equals: that it is something. */
+        /** @description True if the value equals `equals`, or, without it, is not empty. */
         WorkflowCondition: {
             /**
              * @example charge.paid
@@ -318,34 +318,34 @@ export interface components {
             /** @default false */
             negate?: boolean;
         };
-        /** @description With exactly one of job, workflow, sleep and signal. */
+        /** @description Needs exactly one of job, workflow, sleep and signal. */
         WorkflowStepDefinition: {
             name: string;
-            /** @description Steps that it waits for, besides those that it refers to. */
+            /** @description Steps to wait for, in addition to referenced steps. */
             after?: string[] | null;
-            /** @description Without unique, run_at, delay, expires_in. In args, {"$ref": …}. */
+            /** @description Without unique, run_at, delay and expires_in. Args may have {"$ref": …}. */
             job?: components["schemas"]["NewJob"] | null;
-            /** @description A workflow of its own, without key. In its input, {"$ref": …}. */
+            /** @description A child workflow, without key. Its input may have {"$ref": …}. */
             workflow?: components["schemas"]["WorkflowDefinition"] | null;
-            /** @description A timer: how long. */
+            /** @description Duration of a timer. */
             sleep?: string | null;
-            /** @description Waits for a signal of this name; its payload is the result. */
+            /** @description Name of the signal to wait for. Its payload is the result. */
             signal?: string | null;
-            /** @description An array, or {"$ref": …} of one: a job, or workflow, for each. */
+            /** @description An array, or {"$ref": …} of one. Runs the job or workflow per element. */
             each?: unknown;
-            /** @description If it does not hold the step is skipped. */
+            /** @description The step is skipped if the condition is false. */
             if?: components["schemas"]["WorkflowCondition"] | null;
-            /** @description From its begin; then it has failed. */
+            /** @description Time from the start of the step until it fails. */
             deadline?: string | null;
             /**
              * @default undo
              * @enum {unknown}
              */
             on_failure?: "undo" | "continue" | "park";
-            /** @description Undoes what the job did; it must not matter that it runs twice. */
+            /** @description Job that reverses the effect. It must be idempotent. */
             undo?: components["schemas"]["NewJob"] | null;
             /**
-             * @description Also where the job said itself that it failed.
+             * @description Also undo the step if its job reported a failure.
              * @default false
              */
             undo_if_failed?: boolean;
@@ -375,7 +375,7 @@ export interface components {
         WorkflowDefinition: {
             name: components["schemas"]["Name"];
             /**
-             * @description Any JSON value, up to 1 MiB of text.
+             * @description Any JSON value up to 1 MiB.
              * @default {}
              */
             input?: unknown;
@@ -385,11 +385,11 @@ export interface components {
              * @enum {unknown}
              */
             undo_order?: "reverse" | "parallel";
-            /** @description From the start; then it is undone. */
+            /** @description Time from the start until the workflow is undone. */
             deadline?: string | null;
-            /** @description JSON with references, resolved when it completes. */
+            /** @description JSON with references, resolved when the workflow completes. */
             result?: unknown;
-            /** @description Starting it again with this name and key answers the first. */
+            /** @description A start with the same name and key returns the first workflow. */
             key?: string | null;
         };
         Workflow: {
@@ -399,11 +399,11 @@ export interface components {
             key?: string;
             state: components["schemas"]["WorkflowState"];
             paused: boolean;
-            /** @description Why it is undone, parked or cancelled. */
+            /** @description Reason for the undo, park or cancellation. */
             reason?: string;
-            /** @description Not in lists; null: it is not shown. */
+            /** @description Not in lists. Null if it is hidden. */
             input?: unknown;
-            /** @description Of a completed one; null: it is not shown. */
+            /** @description Of a completed workflow. Null if it is hidden. */
             result?: unknown;
             steps: {
                 all?: number;
@@ -422,16 +422,16 @@ export interface components {
             deadline_at?: string;
             /**
              * Format: int64
-             * @description Grows with every change.
+             * @description Increases with every change.
              */
             version: number;
-            /** @description It is a fork. */
+            /** @description The original workflow of a fork. */
             forked_from?: {
                 /** Format: int64 */
                 id: number;
                 step: string;
             };
-            /** @description It is a step of that workflow. */
+            /** @description The workflow that has this one as a step. */
             parent?: {
                 /** Format: int64 */
                 workflow: number;
@@ -442,7 +442,7 @@ export interface components {
             workflows: components["schemas"]["Workflow"][];
             /**
              * Format: int64
-             * @description Pass as before; null: there is no more.
+             * @description Pass as before. Null on the last page.
              */
             next: number | null;
         };
@@ -454,53 +454,53 @@ export interface components {
             after?: string[];
             /**
              * Format: int64
-             * @description The last one.
+             * @description The latest job of the step.
              */
             job?: number;
             /** Format: int64 */
             undo_job?: number;
             /**
              * Format: int64
-             * @description The one that this step is: its child.
+             * @description The child workflow of the step.
              */
             workflow?: number;
-            /** @description The number of the step with each that it is of. */
+            /** @description Number of the step with each that this step belongs to. */
             of?: number;
-            /** @description And its element, from 0. */
+            /** @description Index of the element, from 0. */
             index?: number;
-            /** @description null: it is not shown. */
+            /** @description Null if it is hidden. */
             result?: unknown;
             reason?: string;
             /** Format: date-time */
             started_at?: string;
             /** Format: date-time */
             ended_at?: string;
-            /** @description It ended in the workflow that was forked. */
+            /** @description The step ended in the original workflow of the fork. */
             taken_over?: boolean;
-            /** @description Of the job that lives. */
+            /** @description State of the current job. */
             job_state?: components["schemas"]["JobState"];
             attempt?: number;
             max_attempts?: number;
-            /** @description That has it now. */
+            /** @description The worker that runs the job. */
             worker?: string;
             /**
              * Format: date-time
-             * @description The deadline, or the time limit of the attempt: the earlier.
+             * @description The earlier of the deadline and the end of the attempt's time limit.
              */
             complete_by?: string;
         };
         WorkflowStepList: {
             steps: components["schemas"]["WorkflowStep"][];
-            /** @description Pass as after; null: there is no more. */
+            /** @description Pass as after. Null on the last page. */
             next: number | null;
         };
         NamedLease: {
             name: string;
-            /** @description Empty: free. */
+            /** @description Empty if the lease is free. */
             holder: string;
             /**
              * Format: int64
-             * @description Of the present or last holder.
+             * @description Token of the current or last holder.
              */
             token: number;
             expires_in_ms: number;
@@ -509,7 +509,7 @@ export interface components {
             value?: unknown;
         };
         /**
-         * @description What happens to a tick when jobs of earlier ones have not ended.
+         * @description Policy for a tick while jobs of earlier ticks have not ended.
          * @enum {unknown}
          */
         Overlap: "skip" | "buffer_one" | "buffer_all" | "cancel_other" | "terminate_other" | "allow";
@@ -518,12 +518,12 @@ export interface components {
             /** @default 20m */
             timeout?: components["schemas"]["Duration"];
             /**
-             * @description No batch begins in the last margin of a run.
+             * @description No batch starts in this last part of a run.
              * @default 60s
              */
             margin?: components["schemas"]["Duration"];
             /**
-             * @description The standby is started so long before that; 0s: no standby.
+             * @description Start the standby this long before the margin. 0s: no standby.
              * @default 30s
              */
             handoff?: components["schemas"]["Duration"];
@@ -728,7 +728,7 @@ export interface components {
         };
         ScheduleList: {
             schedules: components["schemas"]["Schedule"][];
-            /** @description Pass as after; null: there is no more. */
+            /** @description Pass as after. Null on the last page. */
             next: string | null;
         };
         Preview: {
@@ -737,16 +737,16 @@ export interface components {
                 nominal?: string;
                 /**
                  * Format: date-time
-                 * @description With the jitter.
+                 * @description Includes the jitter.
                  */
                 fires_at?: string;
-                /** @description How a clock change moves it: shifted: 02:30 does not exist. */
+                /** @description How a clock change moves the tick. */
                 note?: string;
             }[];
         };
         Ledger: {
             ticks: components["schemas"]["LedgerRow"][];
-            /** @description null: there is no more. */
+            /** @description Null on the last page. */
             next_cursor: string | null;
         };
         LedgerRow: {
@@ -758,10 +758,10 @@ export interface components {
             nominal?: string;
             /**
              * Format: date-time
-             * @description The last tick, where the row stands for several.
+             * @description Last tick, if the row stands for several.
              */
             until?: string;
-            /** @description Ticks; left out: 1; null: too many to count. */
+            /** @description Number of ticks. Omitted: 1. Null: too many to count. */
             count?: number | null;
             /** @enum {unknown} */
             source?: "schedule" | "trigger" | "backfill" | "wake";
@@ -771,7 +771,7 @@ export interface components {
             /** Format: int64 */
             job?: number;
             job_state?: components["schemas"]["JobState"];
-            /** @description Why it was skipped. */
+            /** @description Reason for the skip. */
             reason?: string;
             note?: string;
             /** Format: date-time */
@@ -782,7 +782,7 @@ export interface components {
             version?: string;
             api?: string;
         };
-        /** @description Attempts that begin; null = no limit. */
+        /** @description Attempts that start in a period. Null: no limit. */
         RateLimit: {
             count: number;
             per: components["schemas"]["Duration"];
@@ -791,26 +791,26 @@ export interface components {
              * @enum {string}
              */
             kind?: "bucket" | "sliding" | "fixed";
-            /** @description Of a bucket; 0 = count. */
+            /** @description For bucket. 0: count. */
             burst?: number | null;
         } | null;
         QueueLimits: {
             /** @description Jobs that run at once, over all workers; null = no limit. */
             concurrency?: number | null;
             rate?: components["schemas"]["RateLimit"];
-            /** @description Of each limit_key for itself; null = no limits. */
+            /** @description Limits of each limit_key. Null: no limits. */
             per_key?: {
                 /** @description Jobs with the same key that run at once. */
                 concurrency?: number | null;
                 rate?: components["schemas"]["RateLimit"];
-                /** @description Keys take turns within a priority. */
+                /** @description Limit keys alternate within a priority. */
                 fair?: boolean | null;
                 weights?: {
                     [key: string]: number;
                 } | null;
             } | null;
             ageing?: components["schemas"]["Duration"] | null;
-            /** @description That it depends on; null = none. */
+            /** @description Breaker of the queue. Null: none. */
             breaker?: string | null;
             /** @description Consecutive lost attempts that quarantine a job; 0 = never, null = 2. */
             quarantine_after?: number | null;
@@ -824,7 +824,7 @@ export interface components {
                 [key: string]: number;
             } | null;
             /**
-             * @description Paths in args that are indexed: q=args.PATH=VALUE finds jobs by them.
+             * @description Indexed paths in args: q=args.PATH=VALUE finds jobs by them.
              * @example [
              *       "order",
              *       "customer.id"
@@ -841,23 +841,23 @@ export interface components {
             why: string;
             /**
              * Format: date-time
-             * @description When it opens by itself.
+             * @description Time at which the gate opens by itself.
              */
             until?: string;
-            /** @description How many are before it in its line, at most 10000. */
+            /** @description Number of jobs before it, at most 10000. */
             ahead?: number;
             /** Format: date-time */
             estimated_start?: string;
         };
         QueuePause: {
             reason: string;
-            /** @description A token's name, or local: no token was needed. */
+            /** @description Name of the token, or local for requests without a token. */
             by: string;
             /** Format: date-time */
             at: string;
             /**
              * Format: date-time
-             * @description The queue resumes by itself then.
+             * @description The queue resumes at this time.
              */
             until: string | null;
         };

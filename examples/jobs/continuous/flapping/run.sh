@@ -1,4 +1,4 @@
 #!/bin/sh
-# Cannot reach what it needs, and says so, again and again.
+# Fails repeatedly because it cannot reach a service.
 echo "no database at ${DATABASE_URL:-localhost}" >&2
 exit 3

@@ -266,7 +266,7 @@ def _task_named(path: str) -> Any:
 
 
 def _aware(value: dt.datetime) -> dt.datetime:
-    """Without USE_TZ, Django's times are in its own time zone and say nothing of it."""
+    """Without USE_TZ, Django's times are naive, in its own time zone."""
     from django.utils import timezone
 
     aware: dt.datetime = value if timezone.is_aware(value) else timezone.make_aware(value)
@@ -290,7 +290,7 @@ def _message_of(error: Exception) -> str:
     """The message of a failed attempt: the exception's class by its path, and the traceback."""
     kind = type(error)
     text = "".join(traceback.format_exception(kind, error, error.__traceback__))
-    # The end of a traceback says most.
+    # The end of a traceback is the most useful part.
     return f"{kind.__module__}.{kind.__qualname__}\n{text[-MAX_TRACEBACK:]}"
 
 

@@ -87,7 +87,7 @@ TEST_CASE("a file of its deployment that a job writes itself is ignored after a 
   t.file("continuous/w/settings.job", R"({"is_in_place":true,"stopping_wait_time":0})");
   t.file("continuous/w/run.sh", script);
   REQUIRE(t.served.start());
-  REQUIRE(eventually([&] { return has(t.served.log(), "the job seems to write it"); }));
+  REQUIRE(eventually([&] { return has(t.served.log(), "because the job writes it"); }));
   CHECK(has(t.served.log(), "file=app.log"));
   const std::size_t starts = lines_of(out + ".starts");
   CHECK(starts <= 5);

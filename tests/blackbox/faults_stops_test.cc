@@ -106,7 +106,7 @@ TEST_CASE("a server that was frozen for longer than its leases uses up no attemp
   CHECK(lines_of(out + ".photos") == 2);  // one run: its begin and its end
   CHECK(lines_of(out + ".clock") == 1);   // the same process
   CHECK(http.get("/v1/dead").body.find("lease expired") == std::string::npos);
-  CHECK(has(server.log(), "the server stood still"));
+  CHECK(has(server.log(), "the server was suspended"));
   worker.signal(SIGTERM);
   CHECK(worker.wait(10'000));
   CHECK(server.stop() == 0);

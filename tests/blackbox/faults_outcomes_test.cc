@@ -198,7 +198,7 @@ TEST_CASE("remarks that are not understood do not change exit code 0, and show a
   REQUIRE(job.HasMember("warning"));
   CHECK(has(job["warning"].GetString(), "progress: value 50"));
   CHECK(has(job["warning"].GetString(), "(and 10 more)"));
-  CHECK(has(worker.output, "ignored what a program said about its job"));
+  CHECK(has(worker.output, "ignored invalid output of a program about its job"));
   const std::string metrics = bench.client->get("/metrics").body;
   for (const auto& [reason, count] : std::vector<std::pair<std::string, int>>{
            {"progress", 5}, {"unknown_field", 1}, {"not_json", 4}, {"checkpoint", 1}}) {
