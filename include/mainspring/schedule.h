@@ -170,7 +170,7 @@ struct Upcoming {
 inline constexpr Duration kMaxUpcoming = std::chrono::hours(24 * 7);
 inline constexpr int kMaxUpcomingTicks = 10'000;
 // Limit per schedule, so that a frequent one does not hide the others.
-inline constexpr int kMaxTicksOfOne = 100;
+inline constexpr int kMaxTicksOfOne = 300;
 
 // Which schedules pause_all() and resume_all() change.
 struct ScheduleSet {

@@ -29,7 +29,7 @@ inline constexpr Schema kUpcomingSchemas[] = {
         "note":{"type":"string","description":"How a clock change moves the tick."}}}},
       "truncated":{"type":"boolean","description":"There are more ticks or more due jobs."},
       "cut":{"type":"array","items":{"type":"string"},
-        "description":"Schedules with more than 100 ticks; the first 100 are shown."},
+        "description":"Schedules with more than 300 ticks; the first 300 are shown."},
       "due":{"type":"array","description":"Scheduled and retryable jobs by the hour of run_at.",
         "items":{"type":"object","required":["at","jobs"],"properties":{
         "at":{"type":"string","format":"date-time"},"jobs":{"type":"integer"}}}}}})"},

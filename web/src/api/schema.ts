@@ -2059,7 +2059,7 @@ export interface components {
             }[];
             /** @description There are more ticks or more due jobs. */
             truncated: boolean;
-            /** @description Schedules with more than 100 ticks; the first 100 are shown. */
+            /** @description Schedules with more than 300 ticks; the first 300 are shown. */
             cut?: string[];
             /** @description Scheduled and retryable jobs by the hour of run_at. */
             due: {
