@@ -36,7 +36,10 @@ clean_up() {
   local status=$? name
   for name in "${!pid[@]}"; do kill -9 "${pid[$name]}" 2>/dev/null || true; done
   wait 2>/dev/null || true
-  if ((status == 0)) && [[ -z $keep ]]; then rm -rf "$dir"; else say "$kept: $dir"; fi
+  if ((status == 0)) && [[ -z $keep ]]; then
+    # A program of a killed worker may write while it is being ended.
+    rm -rf "$dir" 2>/dev/null || { sleep 1; rm -rf "$dir"; }
+  else say "$kept: $dir"; fi
 }
 trap clean_up EXIT
 trap 'exit 130' INT TERM
@@ -48,11 +51,13 @@ strike_down() {
   alive "$1" || return 0
   struck[${2:-$1}]=$((struck[${2:-$1}] + 1))
   kill -9 "${pid[$1]}" 2>/dev/null || true
+  # Until it is gone: a process that waits for the disk still counts as alive.
+  wait "${pid[$1]}" 2>/dev/null || true
 }
 # stand_still NAME: stops the process until its lease is over and other workers have its jobs. Then it continues.
 stand_still() {
   alive "$1" || return 0
+  kill -STOP "${pid[$1]}" 2>/dev/null || return 0 # it has just ended
   struck[stopped]=$((struck[stopped] + 1))
-  kill -STOP "${pid[$1]}"
   (sleep 3; kill -CONT "${pid[$1]}" 2>/dev/null || true) &
 }

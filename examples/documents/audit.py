@@ -52,11 +52,11 @@ class Audit:
             count[version] += 1
             self.letters[version] = job
         for (name, size), times in count.items():
-            self.expect(times == 1, f"{name} of {size} bytes came {times} times")
-            self.expect(
-                size in [version["size"] for version in self.manifest.get(name, [])],
-                f"{name} of {size} bytes was never written",
-            )
+            sizes = [version["size"] for version in self.manifest.get(name, [])]
+            # A file that is written in place may pause half written for longer than --stable. Such a
+            # state is dropped or fails: way() checks that nothing of it was passed on.
+            self.expect(sizes and size <= max(sizes), f"{name} of {size} bytes was never written")
+            self.expect(times == 1 or size not in sizes, f"{name} of {size} bytes came {times} times")
 
     def way(self):
         """What completed was passed on once; what died was not."""

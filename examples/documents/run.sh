@@ -28,7 +28,7 @@ read_options files kills seed workers postgres bin -- "$@"
 whole 1 files workers
 whole 0 kills seed
 programs "$bin/mainspring"
-readonly limit_s=$((120 + files)) # all of it; much more than it takes
+readonly limit_s=$((240 + files)) # all of it; much more than it takes
 RANDOM=$seed
 
 name=documents mainspring=$(readlink -f "$bin/mainspring") kept='outputs and logs'

@@ -26,7 +26,7 @@ read_options orders kills seed workers postgres bin -- "$@"
 whole 1 orders workers
 whole 0 kills seed
 programs "$bin/mainspring" "$bin/example_orders"
-readonly limit_s=$((120 + orders / 10)) # all of it; much more than it takes
+readonly limit_s=$((240 + orders / 10)) # all of it; much more than it takes
 RANDOM=$seed
 
 name=orders mainspring=$(readlink -f "$bin/mainspring") kept='books and logs'

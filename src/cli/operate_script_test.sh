@@ -6,7 +6,6 @@ set -uo pipefail
 # shellcheck source=src/cli/script_test.sh
 source "$(dirname "$0")/script_test.sh"
 
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 # The widest line of a file, in columns.
 widest() { LC_ALL=C.UTF-8 wc -L <"$1"; }
 # Lets a command write to a terminal of 80 columns: on_terminal FILE COMMAND…
@@ -31,7 +30,7 @@ EOF
 }
 
 # -- health -----------------------------------------------------------------------------------------
-closed=http://127.0.0.1:$(free_port)
+closed=http://127.0.0.1:1  # the kernel gives no server this port
 for probe in '' --ready --live; do
   # shellcheck disable=SC2086
   expect 1 'fail: …' ms health $probe --server "$closed"
@@ -107,7 +106,7 @@ expect 69 'mainspring: …' ms config --of-server --server "$closed"
 
 # -- errors of failed jobs, times --------------------------------------------------------------------
 ms enqueue work fails '{}' >/dev/null
-"$mainspring" work --queue work --exec "sh -c 'echo the disk of the printer is full, and this text is long, very long >&2; exit 1'" >worker.log 2>&1 &
+"$mainspring" work --queue work --exec "sh -c 'echo the disk of the printer is full, and this text is long, very long >&2; exit 1'" --retry-after 1h >worker.log 2>&1 &
 worker=$!
 await bash -c "'$mainspring' jobs list --state retryable | grep fails"
 kill "$worker"
@@ -121,10 +120,11 @@ expect 0 '…the disk…' cat jobs.out
 expect 0 '' test "$(widest jobs.out)" -le 80
 expect 0 0 bash -c "'$mainspring' jobs list --json | grep -c 'the disk of the printer'; true"
 stamp=$(date -u -d '1 hour ago' +%Y-%m-%dT%H:%M)
-berlin=$(TZ=Europe/Berlin date -d '1 hour ago' +%Y-%m-%dT%H:%M)
+# A day, not an hour: a local time that occurs twice is the first one.
+berlin=$(TZ=Europe/Berlin date -d '1 day ago' +%Y-%m-%dT%H:%M)
 expect 0 '…fails…' ms jobs list --queue work --since "$stamp" --utc
 expect 0 '…fails…' env TZ=Europe/Berlin "$mainspring" jobs list --queue work --since "$berlin"
-expect 0 'no jobs' env TZ=Europe/Berlin "$mainspring" jobs list --queue work --since "$(TZ=Europe/Berlin date -d '1 hour' +%Y-%m-%dT%H:%M)"
+expect 0 'no jobs' env TZ=Europe/Berlin "$mainspring" jobs list --queue work --since "$(TZ=Europe/Berlin date -d '1 day' +%Y-%m-%dT%H:%M)"
 expect 0 'no jobs' ms jobs list --queue work --until 1h
 expect 64 'mainspring: --since "yesterday": must be a duration ago (2h, 7d), an instant (2026-01-31T09:00:00Z), or a local time (2026-01-31T09:00)' ms jobs list --since yesterday
 ms mark old --at 2020-06-15T10:00:00Z >/dev/null
@@ -188,13 +188,13 @@ echo key >callback.key && chmod 640 callback.key
 expect 1 '…fail  secret files   callback_key_file: callback.key has mode 0640: …
                      → chmod 600 callback.key…' ms doctor --data good --callback-key-file callback.key
 expect 1 '…fail  secret files   first_token_file: gone.token does not exist…' ms doctor --data good --first-token-file gone.token
-expect 1 '…fail  database …' ms doctor --store "postgres://jobs@127.0.0.1:$(free_port)/jobs"
+expect 1 '…fail  database …' ms doctor --store "postgres://jobs@127.0.0.1:1/jobs"
 
 # -- support-bundle ---------------------------------------------------------------------------------
 canary=canary5ecret
 ms enqueue "canaries" fails "{\"password\":\"$canary-args\"}" --header "auth=$canary-header" >/dev/null
 ms enqueue "canaries" good "{\"n\":\"$canary-args\"}" >/dev/null
-"$mainspring" work --queue canaries --exec "sh -c 'read -r job; case \$job in *good*) echo \"{\\\"r\\\":\\\"$canary-result\\\"}\";; *) echo $canary-error >&2; exit 1;; esac'" >worker.log 2>&1 &
+"$mainspring" work --queue canaries --exec "sh -c 'read -r job; case \$job in *good*) echo \"{\\\"r\\\":\\\"$canary-result\\\"}\";; *) echo $canary-error >&2; exit 1;; esac'" --retry-after 1h >worker.log 2>&1 &
 worker=$!
 await bash -c "'$mainspring' jobs list --queue canaries --state retryable | grep fails"
 await bash -c "'$mainspring' jobs list --queue canaries --state completed | grep good"
@@ -204,7 +204,7 @@ ms schedules set nightly --cron '@daily' --queue canaries --kind k --args "{\"ke
 token=$(ms token create helper --scope read --scope admin --scope metrics)
 echo "$token" >token && chmod 600 token
 secrets() {
-  MAINSPRING_STORE="postgres://jobs:$canary-database@127.0.0.1:$(free_port)/jobs?password=$canary-parameter" \
+  MAINSPRING_STORE="postgres://jobs:$canary-database@127.0.0.1:1/jobs?password=$canary-parameter" \
     ms support-bundle --token-file token --output "$1"
 }
 expect 0 'bundle.tar.gz: … entries. Review it before you send it.' secrets bundle.tar.gz

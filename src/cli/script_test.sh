@@ -37,9 +37,10 @@ contains() {
   (($(grep -c "$@") > 0))
 }
 
-# await COMMAND…: repeats it until it succeeds, for at most 60 s.
+# await COMMAND…: repeats it until it succeeds, for at most 60 s (or `patience` s).
 await() {
-  for ((n = 0; n < 1200; ++n)); do
+  local n
+  for ((n = 0; n < ${patience:-60} * 20; ++n)); do
     "$@" >/dev/null 2>&1 && return 0
     read -rt 0.05 <> <(:) || true
   done

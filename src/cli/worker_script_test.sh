@@ -12,6 +12,9 @@ ended() {
   expect "$1" '' sh -c "exit $status"
 }
 
+# claims PID: the server knows the worker of this process, so its signal handlers are installed.
+claims() { ms workers --json | contains "\"pid\":$1\b"; }
+
 start_server
 
 # -- lease run --------------------------------------------------------------------------------------
@@ -27,7 +30,7 @@ mkfifo go
 first=$!
 await test -e began
 expect 75 'mainspring: lease held is held by …' ms lease run held -- echo never
-"$mainspring" lease run held --wait 20s -- touch second &
+"$mainspring" lease run held --wait 60s -- touch second &
 second=$!
 echo >go
 ended 3 $first
@@ -43,12 +46,13 @@ ended 9 $signalled
 expect 0 '' test -e told
 expect 0 '' ms lease run signalled -- true
 
-# A holder that is stopped beyond its lease ends its command when it continues.
-"$mainspring" lease run stopped --ttl 1s -- sh -c 'touch began3; exec sleep 60' 2>stopped.log &
+# A holder that is stopped beyond its lease ends its command when it continues. The lease is long
+# enough for a slow start of the command.
+"$mainspring" lease run stopped --ttl 8s -- sh -c 'touch began3; exec sleep 60' 2>stopped.log &
 stopped=$!
 await test -e began3
 kill -STOP $stopped
-expect 0 'mine' ms lease run stopped --wait 20s -- echo mine
+expect 0 'mine' ms lease run stopped --wait 60s -- echo mine
 kill -CONT $stopped
 ended 75 $stopped
 expect 0 'mainspring: lease stopped was lost; the command was ended' cat stopped.log
@@ -71,7 +75,8 @@ MS=$mainspring "$mainspring" work --queue steps --exec 'sh steps.sh' --retry-aft
 expect 0 '…"result":{"payment": {"id": "c1"}, "text": "some text", "code": 9, "both": [1,2,0]}…' ms jobs show 1 --json
 expect 0 'charged packed failed ' sh -c "tr '\n' ' ' <log"
 
-# After a worker is killed between two steps, another one runs only the remaining steps.
+# After a worker is killed between two steps, another one runs only the remaining steps. Its lease
+# must not end before the kill: the second attempt does not touch `between`.
 cat >resume.sh <<'END'
 set -e
 "$MS" step run one -- sh -c 'echo "one by $MAINSPRING_ATTEMPT" >>resumed; echo 1'
@@ -80,7 +85,7 @@ set -e
 "$MS" step run three -- sh -c 'echo "three by $MAINSPRING_ATTEMPT" >>resumed; echo 3'
 END
 expect 0 '…' ms enqueue resumed k
-MS=$mainspring "$mainspring" work --queue resumed --exec 'sh resume.sh' --lease 1s 2>killed.log &
+MS=$mainspring "$mainspring" work --queue resumed --exec 'sh resume.sh' --lease 8s 2>killed.log &
 killed=$!
 await test -e between
 { kill -9 $killed && wait $killed; } 2>/dev/null
@@ -96,14 +101,23 @@ expect 64 '…' ms step run 'no name' -- true
 expect 0 'mainspring: warning: queue "typo" has never been used: check its name. Jobs that are enqueued to it later are claimed.
 worker … takes jobs of typo from …0 completed, 0 failed attempts' ms work --queue typo --exec cat --drain
 ms enqueue failing k --max-attempts 2 >/dev/null
+# A worker that is slower than the delay does not print that it waits.
+expect 0 'worker …0 completed, 2 failed attempts' \
+  ms work --queue failing --exec 'sh -c "exit 1"' --retry-after 1s --drain
+ms enqueue failing k --max-attempts 2 >/dev/null
+"$mainspring" work --queue failing --exec 'sh -c "exit 1"' --retry-after 1h --drain >failing.log 2>&1 &
+failing=$!
+await grep -q 'Waiting for the next attempt' failing.log
+kill -TERM $failing
+ended 0 $failing
 expect 0 'worker …
 Waiting for the next attempt of 1 failed job: it runs at 20…Z, in … Ctrl-C stops without them.
-0 completed, 2 failed attempts' ms work --queue failing --exec 'sh -c "exit 1"' --retry-after 3s --drain
+…0 completed, 1 failed attempt' cat failing.log
 
 # -- workers quiet, resume, stop --------------------------------------------------------------------
 "$mainspring" work --queue ordered --exec 'sh -c "echo ran >>ordered"' --slots 2 --worker-version 1.4 >ordered.out 2>ordered.err &
 ordered=$!
-waits() { "$mainspring" workers | grep -q ' waiting  *ordered'; }
+waits() { "$mainspring" workers | contains ' waiting  *ordered'; }
 await waits
 expect 66 'mainspring: NAME "missing-*": no connected worker has this id or host; nothing was changed. …' ms workers quiet 'missing-*'
 # Workers that have ended are listed for five minutes and get the command too.
@@ -121,10 +135,13 @@ expect 0 '…program worker 1.4…' ms marks list
 
 # -- work --slot ------------------------------------------------------------------------------------
 for _ in 1 2 3; do ms enqueue mails send >/dev/null; done
-expect 0 '3 handled, … % busy in … s: no job would fit any more; … s left' ms work --queue mails --exec cat --slot 1s --estimate 50ms
+expect 0 '3 handled, … % busy in … s: no job would fit any more; … s left' ms work --queue mails --exec cat --slot 8s --estimate 50ms
 ms enqueue mails send >/dev/null
-expect 0 '{"end":"full","handled":1,"given_back":0,"completed":1,"failed":0,"dead":0,"busy_share":…,"waited_ms":0,"ran_ms":…,"slack_ms":…}' ms work --queue mails --exec cat --slot 1s --estimate 50ms --json
-expect 0 '0 handled, 0.0 % busy in … s: the queue is empty, and no time is left to wait; … s left' ms work --queue mails --exec cat --slot 1s --estimate 50ms --tolerance 1 --poll --idle 400ms --name polled
+# These end when they first find the queue empty: their slots have no time for another pause.
+expect 0 '{"end":"empty","handled":1,"given_back":0,"completed":1,"failed":0,"dead":0,"busy_share":…,"waited_ms":0,"ran_ms":…,"slack_ms":…}' \
+  ms work --queue mails --exec cat --slot 60s --estimate 50ms --poll --idle 60s --name counted --json
+expect 0 '0 handled, 0.0 % busy in … s: the queue is empty, and no time is left to wait; … s left' \
+  ms work --queue mails --exec cat --slot 60s --estimate 50ms --tolerance 1 --poll --idle 60s --name polled
 expect 0 '…"kinds":{"send":{"n":…' ms leases show slot/default
 "$mainspring" work --queue none --exec cat --slot 30s --name long >long.out 2>long.err &
 long=$!
@@ -135,8 +152,7 @@ standby=$!
 kill -TERM $long
 ended 0 $long
 expect 0 '0 handled, 0.0 % busy in … s: stopped by a signal; … s left' cat long.out
-# It waits for work, so its signal handlers are installed.
-await sh -c '"$1" workers | grep -q " waiting  *none"' sh "$mainspring"
+await claims $standby
 kill -TERM $standby
 ended 0 $standby
 expect 0 '{"end":"stopped",…' cat standby.out
@@ -154,10 +170,15 @@ exit 0
 END
 chmod +x batch.sh
 batches_after() { (($(wc -l <batches) > $1 + 5)); }
+# The lease is longer than a busy machine stops a worker: else two batches run at the same time.
+timer_worker() {
+  exec "$mainspring" work --queue timers --timer --batch 7 --exec ./batch.sh --lease 8s \
+    --log-level error >>workers.log 2>&1
+}
 ms timers set outbox --queue timers --kind outbox --every 1s --max-attempts 1 --timeout 1500ms --margin 500ms --handoff 500ms >/dev/null
-"$mainspring" work --queue timers --timer --batch 7 --exec ./batch.sh --lease 2s --log-level error >>workers.log 2>&1 &
+timer_worker &
 one=$!
-"$mainspring" work --queue timers --timer --batch 7 --exec ./batch.sh --lease 2s --log-level error >>workers.log 2>&1 &
+timer_worker &
 two=$!
 ms timers wake outbox >/dev/null
 await batches_after 0
@@ -167,12 +188,12 @@ for _ in 1 2 3; do
   read -rt 0.7 <> <(:)
   { kill -9 $one && wait $one; } 2>/dev/null
   await batches_after "$(wc -l <batches)"
-  "$mainspring" work --queue timers --timer --batch 7 --exec ./batch.sh --lease 2s --log-level error >>workers.log 2>&1 &
+  timer_worker &
   one=$!
   read -rt 0.4 <> <(:)
   { kill -9 $two && wait $two; } 2>/dev/null
   await batches_after "$(wc -l <batches)"
-  "$mainspring" work --queue timers --timer --batch 7 --exec ./batch.sh --lease 2s --log-level error >>workers.log 2>&1 &
+  timer_worker &
   two=$!
 done
 expect 1 '' test -e overlaps
@@ -185,7 +206,9 @@ await idle
 count=$(wc -l <batches)
 ms timers start outbox >/dev/null
 await batches_after "$count"
-kill $one $two 2>/dev/null
+await claims $one
+await claims $two
+kill $one $two
 ended 0 $one
 ended 0 $two
 

@@ -51,7 +51,7 @@ class EventLog {
   bool await(EventType type, JobId job = 0) {
     const MutexLock lock(mutex_);
     const SystemClock clock;
-    const Instant end = clock.now().instant + 20s;
+    const Instant end = clock.now().instant + 60s;
     while (!has(type, job)) {
       const Instant now = clock.now().instant;
       if (now >= end) return false;

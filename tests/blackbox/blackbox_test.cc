@@ -74,9 +74,10 @@ TEST_CASE("bad input is refused, and the message names field, value and rule") {
   CHECK(http.request("DELETE", "/v1/claim").status == 405);
   CHECK(has(http.get("/v1/queues").body, R"("queues":[])"));  // no partial effect
   const std::string huge(20'000, 'x');
-  CHECK(
-      has(http.raw("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + huge + "\r\n\r\n", 3000), " 431 "));
-  CHECK(has(http.raw("BOTHER\r\n\r\n", 3000), " 400 "));
+  const std::string refused =
+      http.raw("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + huge + "\r\n\r\n", 60'000);
+  CHECK(has(refused, " 431 "));
+  CHECK(has(http.raw("BOTHER\r\n\r\n", 60'000), " 400 "));
   CHECK(server.stop() == 0);
 }
 
@@ -103,7 +104,7 @@ TEST_CASE("a second server on the same directory is refused with the pid of the 
   REQUIRE(server.start());
   const Finished second = run({server_binary(), "serve", "--data", server.store(), "--listen",
                                fmt::format("127.0.0.1:{}", free_port())},
-                              10'000);
+                              60'000);
   CHECK(second.exit_code != 0);
   CHECK_MESSAGE(has(second.output, std::to_string(server.process().pid())), second.output);
   CHECK(HttpClient(server.port()).get("/healthz").status == 200);
@@ -121,11 +122,10 @@ TEST_CASE("SIGTERM answers parked claims and ends well") {
         fmt::format(R"({{"worker":"w{}","queues":["q"],"max":1,"wait":"60s"}})", i)));
   }
   HttpClient http(server.port());
-  while (!has(http.get("/v1/workers").body, "\"w19\"")) {
-  }
-  const std::int64_t started = now_us();
-  CHECK(server.stop() == 0);
-  CHECK(now_us() - started < 10'000'000);
+  // Claims of different connections are not taken in their order.
+  REQUIRE(
+      eventually([&] { return has(http.get("/metrics").body, "mainspring_parked_claims 20"); }));
+  CHECK(server.stop(30'000) == 0);  // much less than the claims would wait
   for (auto& client : parked) {
     const Answer answer = client->receive(1000);
     CHECK(answer.sent == Sent::answered);
@@ -158,11 +158,11 @@ TEST_CASE("ten thousand parked claims are cheap, and one enqueue serves them all
   HttpClient http(server.port());
   const std::string wanted = fmt::format("mainspring_parked_claims {}", kClaims);
   std::string metrics;
-  for (const std::int64_t started = now_us(); now_us() - started < 20'000'000;) {
+  const bool parked_all = eventually([&] {
     metrics = http.get("/metrics").body;
-    if (has(metrics, wanted)) break;
-  }
-  REQUIRE_MESSAGE(has(metrics, wanted), metrics);
+    return has(metrics, wanted);
+  });
+  REQUIRE_MESSAGE(parked_all, metrics);
   const std::int64_t grown_kb = server.process().rss_kb() - before_kb;
   MESSAGE("10,000 parked claims: the server grew by ", grown_kb, " KiB to ",
           server.process().rss_kb(), " KiB");
@@ -222,7 +222,7 @@ TEST_CASE("on a full disk enqueue answers 507, finishing works, and it recovers 
   const std::int64_t started = now_us();
   do {
     answer = http.post("/v1/jobs", job);
-  } while (answer.status == 507 && now_us() - started < 20'000'000);
+  } while (answer.status == 507 && now_us() - started < 60'000'000);
   CHECK(answer.status == 201);
 
   // A kill -9 loses none of it.
@@ -232,6 +232,6 @@ TEST_CASE("on a full disk enqueue answers 507, finishing works, and it recovers 
     CHECK(has(http.get(fmt::format("/v1/jobs/{}", id)).body, R"("state":"completed")"));
   }
   CHECK(server.stop() == 0);
-  const Finished verify = run({server_binary(), "verify", "--data", server.store()}, 30'000);
+  const Finished verify = run({server_binary(), "verify", "--data", server.store()}, 60'000);
   CHECK_MESSAGE(verify.exit_code == 0, verify.output);
 }

@@ -144,7 +144,7 @@ TEST_CASE("a folder that goes away while the server runs ends its process and ke
   CHECK(has(t.get("/v1/host"), "\"missing\":1"));
   CHECK(has(t.get("/readyz"), "\"missing\":1"));
   const Finished list =
-      run({server_binary(), "jobs-host", "list", "--server", t.server.url()}, 10'000);
+      run({server_binary(), "jobs-host", "list", "--server", t.server.url()}, 60'000);
   CHECK(has(list.output, "missing"));
   fs::rename(t.server.scratch() + "/aside", t.jobs + "/continuous");
   CHECK(eventually([&] { return starts(t, "c") == 2; }));
@@ -174,7 +174,7 @@ TEST_CASE("the data of a missing folder goes after the retention, or by the comm
   CHECK(eventually([&] { return t.is_missing("triggered/kept"); }));
   CHECK(fs::exists(t.data("triggered/kept")));
   const Finished removed =
-      run({server_binary(), "jobs-host", "remove", "kept", "--server", t.server.url()}, 10'000);
+      run({server_binary(), "jobs-host", "remove", "kept", "--server", t.server.url()}, 60'000);
   CHECK(removed.exit_code == 0);
   CHECK_FALSE(fs::exists(t.data("triggered/kept")));
   CHECK(t.status("GET", "/v1/schedules/host%2Fkept") == 404);
@@ -272,7 +272,7 @@ TEST_CASE("without inotify watches changes are still noticed, and the lack is a 
       "/usr/bin/unshare", "--user", "--map-root-user", "/bin/sh", "-c", limit, "sh"};
   std::vector<std::string> probe = wrapper;
   probe.emplace_back("true");
-  if (run(probe, 10'000).exit_code != 0) {
+  if (run(probe, 60'000).exit_code != 0) {
     MESSAGE("skipped: this user may not limit inotify in a user namespace");
     return;
   }

@@ -65,12 +65,12 @@ int connect_to(std::uint16_t port) {
   return fd;
 }
 
-// Reads until `end` is in what arrived, the connection ends or ten seconds pass.
+// Reads until `end` is in what arrived, the connection ends or nothing comes for a minute.
 std::string read_until(int fd, const std::string& end) {
   std::string text;
   char bytes[4096];
   pollfd readable{fd, POLLIN, 0};
-  while (!has(text, end) && poll(&readable, 1, 10'000) == 1) {
+  while (!has(text, end) && poll(&readable, 1, 60'000) == 1) {
     const ssize_t got = recv(fd, bytes, sizeof bytes, 0);
     if (got <= 0) break;
     text.append(bytes, static_cast<std::size_t>(got));
@@ -94,16 +94,23 @@ TEST_CASE("a head and a body that arrive in two segments are acknowledged withou
       "POST /v1/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
       "Content-Length: {}\r\n\r\n",
       body.size());
-  constexpr int kRequests = 20;
-  const long before = OwnNetwork::counter("DelayedACKs");
-  REQUIRE(before >= 0);
-  for (int i = 0; i < kRequests; ++i) {
-    REQUIRE(send(fd, head.data(), head.size(), MSG_NOSIGNAL) > 0);
-    REQUIRE(send(fd, body.data(), body.size(), MSG_NOSIGNAL) > 0);
-    REQUIRE(has(read_until(fd, "\"available\"}"), " 201 "));
-  }
-  // The last answer of a connection may be acknowledged late by the client; no request may be.
-  CHECK(OwnNetwork::counter("DelayedACKs") - before <= kRequests / 4);
+  constexpr int kRequests = 20, kRounds = 20;
+  REQUIRE(OwnNetwork::counter("DelayedACKs") >= 0);
+  const auto delayed = [&] {
+    const long before = OwnNetwork::counter("DelayedACKs");
+    for (int i = 0; i < kRequests; ++i) {
+      REQUIRE(send(fd, head.data(), head.size(), MSG_NOSIGNAL) > 0);
+      REQUIRE(send(fd, body.data(), body.size(), MSG_NOSIGNAL) > 0);
+      REQUIRE(has(read_until(fd, "\"available\"}"), " 201 "));
+    }
+    return OwnNetwork::counter("DelayedACKs") - before;
+  };
+  // The last answer of a connection may be acknowledged late by the client; no request may be. On a
+  // busy machine either process may sleep through the 40 ms of a delay, but not in every round.
+  // Without the option each round has a delay per request.
+  bool prompt = false;
+  for (int round = 0; round < kRounds && !prompt; ++round) prompt = delayed() <= kRequests / 4;
+  CHECK(prompt);
   close(fd);
   CHECK(server.stop() == 0);
 }

@@ -11,7 +11,7 @@ TEST_CASE("a change of a queue that does not exist is refused unless --create is
   const auto queues = [&](std::vector<std::string> words) {
     words.insert(words.begin(), {server_binary(), "queues"});
     words.insert(words.end(), {"--server", server.url()});
-    return run(words, 20'000);
+    return run(words, 60'000);
   };
   for (const std::vector<std::string>& words : {std::vector<std::string>{"pause", "mail"},
                                                 {"resume", "mail"},

@@ -39,7 +39,7 @@ struct Bench {
     write_file(path, text);
     return path;
   }
-  Finished ms(std::vector<std::string> words, int milliseconds = 30'000) {
+  Finished ms(std::vector<std::string> words, int milliseconds = 60'000) {
     words.insert(words.begin(), server_binary());
     words.insert(words.end(), {"--server", server.url()});
     return run(words, milliseconds);
@@ -337,7 +337,7 @@ TEST_CASE("a worker warns once about leases that it cannot renew, not twice a se
   Process worker;
   REQUIRE(worker.start(
       {.args = {server_binary(), "work", "--server", bench.server.url(), "--queue", "q", "--lease",
-                "6s", "--exec", "sh " + bench.script("run.sh", "touch " + started + "; sleep 60")},
+                "9s", "--exec", "sh " + bench.script("run.sh", "touch " + started + "; sleep 60")},
        .output = log}));
   REQUIRE(eventually([&] { return std::filesystem::exists(started); }));
   bench.server.kill();
@@ -362,7 +362,7 @@ TEST_CASE("the log says which signal ended the server, and who sent it") {
 }
 
 TEST_CASE("--version prints the version") {
-  const Finished flag = run({server_binary(), "--version"}, 5000);
+  const Finished flag = run({server_binary(), "--version"}, 60'000);
   CHECK(flag.exit_code == 0);
-  CHECK(flag.output == run({server_binary(), "version"}, 5000).output);
+  CHECK(flag.output == run({server_binary(), "version"}, 60'000).output);
 }

@@ -51,14 +51,16 @@ bool start_worker(Process& worker, const Served& server, const std::string& queu
   return worker.start(command);
 }
 
-// Every line that is a warning or an error.
+// Every line that is a warning or an error. A machine that stands still is not the server's fault.
 std::string complaints(const std::string& log) {
   std::string found;
   for (std::size_t at = 0; at < log.size();) {
     const std::size_t end = std::min(log.find('\n', at), log.size() - 1) + 1;
     const std::string line = log.substr(at, end - at);
-    if (has(line, R"("level":"warn")") || has(line, R"("level":"error")") || has(line, " WARN ") ||
-        has(line, " ERROR ") || has(line, "level=warn") || has(line, "level=error"))
+    const bool of_machine = has(line, "the server stood still") || has(line, "does not turn");
+    if (!of_machine &&
+        (has(line, R"("level":"warn")") || has(line, R"("level":"error")") || has(line, " WARN ") ||
+         has(line, " ERROR ") || has(line, "level=warn") || has(line, "level=error")))
       found += line;
     at = end;
   }
@@ -108,7 +110,7 @@ TEST_CASE("a server that was frozen for longer than its leases uses up no attemp
   CHECK(http.get("/v1/dead").body.find("lease expired") == std::string::npos);
   CHECK(has(server.log(), "the server was suspended"));
   worker.signal(SIGTERM);
-  CHECK(worker.wait(10'000));
+  CHECK(worker.wait(60'000));
   CHECK(server.stop() == 0);
 }
 
@@ -120,11 +122,11 @@ TEST_CASE("programs of workers run on through a planned restart that takes longe
   const std::int64_t id = enqueue(http, "long");
   Process worker;
   REQUIRE(start_worker(worker, server, "long",
-                       "sh -c 'echo begin >> " + out + "; sleep 9; echo end >> " + out + "'",
-                       {"--lease", "3s"}));
+                       "sh -c 'echo begin >> " + out + "; sleep 20; echo end >> " + out + "'",
+                       {"--lease", "8s"}));
   REQUIRE(eventually([&] { return lines_of(out) == 1; }));
   CHECK(server.stop() == 0);
-  pause_for(6'000'000);  // twice the lease without a server
+  pause_for(12'000'000);  // longer than the lease, without a server
   http.close();
   REQUIRE(server.start());
   CHECK(eventually([&] { return is_completed(http, id); }));
@@ -142,7 +144,7 @@ TEST_CASE("after a crash the programs of workers still end with their leases") {
   REQUIRE(start_worker(worker, server, "long",
                        "sh -c 'trap \"echo ended >> " + out + "; exit 1\" TERM; echo begin >> " +
                            out + "; sleep 60 & wait'",
-                       {"--lease", "2s"}));
+                       {"--lease", "8s"}));
   REQUIRE(eventually([&] { return lines_of(out) == 1; }));
   server.kill();
   CHECK(eventually([&] { return read_file(out) == "begin\nended\n"; }));
@@ -155,7 +157,7 @@ TEST_CASE("without an allowance a restart does not wait for workers") {
   enqueue(http, "q");
   REQUIRE(has(http.post("/v1/claim", R"({"worker":"w","queues":["q"],"lease":"60s"})").body,
               R"("id":1)"));
-  CHECK(server.stop(5'000) == 0);
+  CHECK(server.stop(30'000) == 0);  // less than the lease
 }
 
 TEST_CASE("a worker can end its own waiting claim, and then gets no job") {
@@ -165,7 +167,7 @@ TEST_CASE("a worker can end its own waiting claim, and then gets no job") {
   REQUIRE(waits.send_only("POST", "/v1/claim", R"({"worker":"w1","queues":["q"],"wait":"60s"})"));
   CHECK(eventually(
       [&] { return http.post("/v1/claim/end", R"({"worker":"w1"})").body == R"({"ended":1})"; }));
-  const Answer answer = waits.receive(2'000);
+  const Answer answer = waits.receive(30'000);
   CHECK(answer.status == 200);
   CHECK(answer.body == R"({"jobs":[]})");
   CHECK(http.post("/v1/claim/end", R"({"worker":"w1"})").body == R"({"ended":0})");

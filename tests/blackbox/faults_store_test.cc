@@ -23,7 +23,7 @@ std::string database_of(const Served& server) {
 // Starts a server that must refuse its directory, and returns its exit code.
 int refused(Served& server) {
   REQUIRE(server.launch());
-  return server.process().wait(20'000) ? server.process().exit_code() : -1;
+  return server.process().wait(60'000) ? server.process().exit_code() : -1;
 }
 
 // A store with one job, closed cleanly.
@@ -43,11 +43,17 @@ unsigned mode_of(const std::string& path) {
 // modes of the folders that they copy.
 std::string open_to_others(const std::string& directory) {
   std::string out;
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(directory)) {
-    if (has(entry.path(), "/host/tmp/jobs/")) continue;
-    if (entry.is_regular_file() && (mode_of(entry.path()) & 077) != 0)
-      out += fmt::format("{} {:o}\n", entry.path().string(), mode_of(entry.path()));
-  }
+  std::error_code gone, ignored;
+  do {  // again if a directory goes away meanwhile: that of a run that ends
+    out.clear();
+    fs::recursive_directory_iterator at(directory, gone);
+    for (; !gone && at != fs::recursive_directory_iterator(); at.increment(gone)) {
+      const fs::path& path = at->path();
+      if (has(path, "/host/tmp/jobs/")) continue;
+      if (at->is_regular_file(ignored) && (mode_of(path) & 077) != 0)
+        out += fmt::format("{} {:o}\n", path.string(), mode_of(path));
+    }
+  } while (gone);
   return out;
 }
 
@@ -263,7 +269,7 @@ TEST_CASE("a data directory that cannot be read is refused with its owner and it
     command.args.insert(command.args.end(), words.begin(), words.end());
     command.args.insert(command.args.end(), {"--data", server.store()});
     REQUIRE(other.start(command));
-    REQUIRE(other.wait(20'000));
+    REQUIRE(other.wait(60'000));
     CHECK_MESSAGE(other.exit_code() == kDiskError, words[0]);
   }
   const std::string others = read_file(server.scratch() + "/other.log");

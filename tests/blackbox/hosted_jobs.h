@@ -41,7 +41,7 @@ struct HostedJobs {
     words.insert(words.begin(), server_binary());
     words.push_back("--server");
     words.push_back(served.url());
-    return run(words, 30'000, environment);
+    return run(words, 60'000, environment);
   }
   // The job as the API shows it; empty if there is none.
   rapidjson::Document job(const std::string& path) {

@@ -167,9 +167,13 @@ std::uint16_t free_port() {
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const bool free = bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    if (bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
+      // Stays open. It does not listen, so a socket with this option can bind the port too.
+      const int on = 1;
+      setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+      return port;
+    }
     close(fd);
-    if (free) return port;
   }
   return 0;
 }

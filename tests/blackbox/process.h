@@ -21,7 +21,7 @@ struct Command {
   std::vector<std::pair<std::string, std::string>> environment;  // added to ours
   std::string output;              // file that gets its stdout and stderr, appended; "" = inherited
   std::int64_t max_memory_kb = 0;  // RLIMIT_AS; 0 = no limit
-  unsigned uid = 0;  // user and group to become, if we are root; 0 = stay as we are
+  unsigned uid = 0;                // user and group to become, if we are root; 0 = stay as we are
 };
 
 class Process {
@@ -60,8 +60,10 @@ struct Finished {
 Finished run(const std::vector<std::string>& args, int milliseconds,
              const std::vector<std::pair<std::string, std::string>>& environment = {});
 
-// A free port on 127.0.0.1, below the range from which the kernel picks ports of outgoing
-// connections (a client that connects while the server is down could connect to itself).
+// A port on 127.0.0.1 for a server with SO_REUSEADDR, below the range from which the kernel picks
+// ports of outgoing connections (a client that connects while the server is down could connect to
+// itself). No other process can bind it without that option, and no other call returns it, until
+// this process ends.
 std::uint16_t free_port();
 
 std::string read_file(const std::string& path);

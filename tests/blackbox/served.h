@@ -56,7 +56,7 @@ class Served {
   }
   void kill() { process_.kill(); }
   // SIGTERM; the exit code, or -1 if it did not end in time.
-  int stop(int milliseconds = 30'000) {
+  int stop(int milliseconds = 60'000) {
     process_.signal(SIGTERM);
     return process_.wait(milliseconds) ? process_.exit_code() : -1;
   }
@@ -77,7 +77,7 @@ class Served {
   std::string log_path() const { return scratch_ + "/server.log"; }
 
  private:
-  static constexpr int kTries = 2000;  // of 5 ms
+  static constexpr int kTries = 12'000;  // of 5 ms
   std::vector<std::string> options_;
   std::uint16_t port_;
   std::string scratch_, store_;

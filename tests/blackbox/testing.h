@@ -33,7 +33,7 @@ inline void write_file(const std::string& path, const std::string& content) {
 
 // Asks every 20 ms until `holds()` is true. False if it is still false after `milliseconds`.
 template <typename Condition>
-bool eventually(Condition holds, int milliseconds = 20'000) {
+bool eventually(Condition holds, int milliseconds = 60'000) {
   for (const std::int64_t end = now_us() + milliseconds * 1000LL; now_us() < end;) {
     if (holds()) return true;
     pause_for(20'000);

@@ -41,8 +41,8 @@ struct Options {
   std::vector<std::pair<std::string, std::string>> environment;
 };
 
-constexpr int kStartLimitMs = 10'000;
-constexpr int kStopLimitMs = 30'000;
+constexpr int kStartLimitMs = 60'000;
+constexpr int kStopLimitMs = 60'000;
 constexpr int kDrainLimitMs = 60'000;
 constexpr int kSelfTestDrainLimitMs = 10'000;  // a mutant may prevent it from ending
 constexpr int kMoveLimitMs = 60'000;
@@ -211,7 +211,7 @@ class Torture {
   void strike_second() {
     note("second", [&] {
       const Command command = serve(free_port());
-      const Finished second = blackbox::run(command.args, 10'000, options_.environment);
+      const Finished second = blackbox::run(command.args, kStartLimitMs, options_.environment);
       const std::string pid = std::to_string(server_.pid());
       if (second.exit_code == 0 || second.output.find(pid) == std::string::npos) {
         broken_.push_back(fmt::format(
@@ -247,7 +247,8 @@ class Torture {
       }
       shared_.set_up(false);
       server_.kill();
-      const Finished old = blackbox::run(serve(free_port()).args, 10'000, options_.environment);
+      const Finished old =
+          blackbox::run(serve(free_port()).args, kStartLimitMs, options_.environment);
       if (old.exit_code == 0 || old.output.find("has moved to") == std::string::npos) {
         broken_.push_back(fmt::format(
             "a server on the place that was left ended with {} and did not say where it "

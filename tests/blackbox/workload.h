@@ -26,8 +26,8 @@ namespace blackbox {
 
 inline constexpr Micros kLease = 1'000'000;
 inline constexpr std::int64_t kMaxBacklog = 1'500;  // producers pause above it
-// Longer than any wait of a client and any stop of the server.
-inline constexpr int kAnswerLimitMs = 5'000;
+// Longer than any wait of a client, any stop of the server and any pause of a busy machine.
+inline constexpr int kAnswerLimitMs = 30'000;
 inline constexpr std::size_t kMaxKnownIds = 4'096;
 
 // The shared state of the threads.

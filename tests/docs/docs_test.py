@@ -31,8 +31,9 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-COMMAND_LIMIT_S = 60
-EVENTUALLY_S = 30
+COMMAND_LIMIT_S = 120
+EVENTUALLY_S = 60
+SERVER_LIMIT_S = 60  # to start, to answer, to stop
 failures = []
 checked = 0
 
@@ -97,9 +98,12 @@ class Server:
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="mainspring-docs-"))
         self.home = self.directory / "home"
         (self.home / "jobs").mkdir(parents=True)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        # Bound and not listening: the kernel gives this port to no other program, and the server,
+        # which sets SO_REUSEADDR, can bind it.
+        self.reserved = socket.socket()
+        self.reserved.bind(("127.0.0.1", 0))
+        self.reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.port = self.reserved.getsockname()[1]
         self.environment = dict(
             os.environ,
             PATH=f"{binary.parent}:{os.environ['PATH']}",
@@ -117,7 +121,7 @@ class Server:
             env=dict(self.environment, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9",
                      OTEL_TRACES_SAMPLER="always_off"),
             cwd=self.home, stdout=self.log, stderr=self.log)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + SERVER_LIMIT_S
         while not self.ready():
             if time.monotonic() > deadline or self.process.poll() is not None:
                 raise RuntimeError("the server did not start: "
@@ -131,7 +135,7 @@ class Server:
             pass
 
     def get(self, path):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=SERVER_LIMIT_S)
         connection.request("GET", path)
         answer = connection.getresponse()
         return answer.status, answer.read().decode()
@@ -153,11 +157,12 @@ class Server:
     def close(self):
         self.process.send_signal(signal.SIGTERM)
         try:
-            code = self.process.wait(30)
+            code = self.process.wait(SERVER_LIMIT_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
             code = self.process.wait()
         self.log.close()
+        self.reserved.close()
         shutil.rmtree(self.directory)
         return code
 

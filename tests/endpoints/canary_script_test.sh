@@ -22,13 +22,13 @@ spot() {
 http() {
   local path=$1
   shift
-  curl -s -i -m 20 "$@" "$base$path" >>"$out/answers.txt" 2>>"$out/curl.txt" || true
+  curl -s -i -m 60 "$@" "$base$path" >>"$out/answers.txt" 2>>"$out/curl.txt" || true
 }
 # cli ARGUMENT…: records the output of a command.
-cli() { timeout 20 "$mainspring" "$@" >>"$out/commands.txt" 2>&1 </dev/null || true; }
-# wait_until COMMAND…: for up to 20 s.
+cli() { timeout 60 "$mainspring" "$@" >>"$out/commands.txt" 2>&1 </dev/null || true; }
+# wait_until COMMAND…: for up to 60 s.
 wait_until() {
-  for ((i = 0; i < 200; i++)); do
+  for ((i = 0; i < 600; i++)); do
     if "$@"; then return 0; fi
     read -rt 0.1 <> <(:) || true
   done

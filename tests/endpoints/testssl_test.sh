@@ -11,10 +11,7 @@ command -v testssl >/dev/null || {
 "$mainspring" serve --data data --listen 127.0.0.1:0 --tls-cert tls/server.pem --tls-key tls/server.key --json \
   --log-level error >server.json &
 server=$!
-for ((n = 0; n < 600; ++n)); do
-  [[ -s server.json ]] && break
-  read -rt 0.05 <> <(:) || true
-done
+await test -s server.json
 address=$(sed 's/.*"url":"https:..\([^"]*\)".*/\1/' server.json)
 testssl --quiet --color 0 --warnings off --nodns none --add-ca tls/ca.pem --jsonfile found.json "$address" >text 2>&1
 python3 - found.json <<'PYTHON' || { tail -n 40 text; exit 1; }

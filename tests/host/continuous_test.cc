@@ -130,7 +130,7 @@ TEST_CASE("the log has each status, and the status is stopped after the end") {
 TEST_CASE("a job whose engine job is cancelled is started again after the restart time") {
   HostTest t;
   t.script("continuous/c/run.sh", kLoop);
-  t.options.lease = 3s;  // a cancel arrives with a renewal
+  t.options.lease = 9s;  // a cancel arrives with a renewal, each 3 s
   t.start();
   REQUIRE(t.await_status("c", ContinuousStatus::running));
   REQUIRE(t.node->broker().cancel({t.host->find(kContinuous, "c")->job, "by hand"}).has_value());

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 // Waits until `done`; false after a generous limit.
 template <class F>
 bool await(F&& done) {
-  static constexpr int kTries = 3000;
+  static constexpr int kTries = 6000;
   Mutex mutex;
   CondVar never;
   for (int i = 0; i < kTries; ++i) {

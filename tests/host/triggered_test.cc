@@ -1,4 +1,6 @@
 // Triggered job folders: runs, histories, schedules, and queue folders.
+#include <algorithm>
+
 #include "host/harness.h"
 #include "host/triggered_jobs.h"
 
@@ -92,8 +94,7 @@ TEST_CASE("a failed run is failed, its job dead, unless it may be repeated") {
   const auto twice = t.host->run("twice", "", "x");
   REQUIRE(twice.has_value());
   CHECK(t.await_run("twice", *twice).status == RunStatus::failed);
-  REQUIRE(await([&] { return t.engine_jobs("triggered/twice")[0].state == JobState::retryable; }));
-  (void)t.node->broker().retry({t.engine_jobs("triggered/twice")[0].id});
+  // The second attempt follows after about 3 s. A retry by hand could come after its end.
   CHECK(await([&] { return t.engine_jobs("triggered/twice")[0].state == JobState::dead; }));
   CHECK(t.host->history("twice")->size() == 2);
 }
@@ -122,7 +123,7 @@ TEST_CASE("a run that waits for a slot stays in the history when another run is 
   t.script("triggered/w/run.sh", "#!/bin/bash\necho done\n");
   t.script("host.json", R"({"pools":{"default":{"concurrency":1}}})");
   t.options.variables.history_size = 1;
-  t.options.lease = 3s;  // a cancel arrives with a renewal
+  t.options.lease = 9s;  // a cancel arrives with a renewal, each 3 s
   t.start();
   REQUIRE(t.host->run("busy", "", "x").has_value());
   REQUIRE(t.await_log(kTriggered, "busy", "hello"));
@@ -144,7 +145,7 @@ TEST_CASE("a run that waits after a tick is not trimmed by it") {
       "#!/bin/bash\necho hello\nuntil [ -e \"$WEBJOBS_DATA_PATH/go\" ]; do sleep 0.02; done\n");
   t.script("host.json", R"({"pools":{"default":{"concurrency":1}}})");
   t.options.variables.history_size = 1;
-  t.options.lease = 3s;  // a cancel arrives with a renewal
+  t.options.lease = 9s;  // a cancel arrives with a renewal, each 3 s
   t.start();
   REQUIRE(t.host->run("busy", "", "x").has_value());
   REQUIRE(t.await_log(kTriggered, "busy", "hello"));
@@ -245,7 +246,9 @@ TEST_CASE(
   CHECK(t.host->history("s")->front().trigger == "Schedule - * * * * * *");
   const auto ledger = t.node->broker().ledger("host/s", 10, INT64_MAX);
   REQUIRE(ledger.has_value());
-  CHECK(ledger->rows.front().state == TickState::fired);
+  // The newest tick is skipped if a run takes longer than a second.
+  CHECK(std::any_of(ledger->rows.begin(), ledger->rows.end(),
+                    [](const LedgerRow& row) { return row.state == TickState::fired; }));
   t.host.reset();
   fs::remove_all(t.directory / "jobs/triggered/s");
   t.start();  // it knows its own schedules

@@ -108,6 +108,7 @@ def watchdog(directory):
         manager.until("WATCHDOG")
     expect(True, "the watchdog is fed again and again")
     os.kill(manager.server.pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, manager.server.pid, os.WSTOPPED)  # all its threads
     manager.drain()
     expect(manager.is_silent(1.5), "a process that hangs does not feed the watchdog")
     os.kill(manager.server.pid, signal.SIGCONT)

@@ -26,7 +26,7 @@ BOOST_DESCRIBE_STRUCT(Poison, (), (name))
 int main(int argc, char** argv) {
   mainspring::EngineOptions options;
   options.worker.slots = 4;
-  options.worker.lease = 3s;
+  options.worker.lease = 8s;  // longer than a busy machine stops this process
   auto worker = mainspring::Engine::open(argc > 1 ? argv[1] : "", options);
   if (!worker) {
     fmt::print(stderr, "{}\n", worker.error().message);

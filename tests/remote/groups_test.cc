@@ -75,6 +75,7 @@ TEST_CASE("a remote engine groups and redrives the dead") {
   CHECK(dead.redrive({.queue = "photos"})->redriven == 1);
   CHECK(dead.groups()->groups.empty());
   CHECK(field_of(dead.start_redrive({}, {.rate = "fast"})) == "rate");
+  rig.end(first, Dead{"broken", "disk 7 is full"});  // the canary, whose end the redrive waits for
   const auto started = dead.start_redrive({.queue = "photos"}, {.rate = "20/s", .canary = true});
   REQUIRE_MESSAGE(started.has_value(), started.error().message);
   CHECK_FALSE(started->duplicate);

@@ -4,13 +4,16 @@
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include <filesystem>
 
 #include "broker/broker.h"
 #include "client/client.h"
 #include "engine/node.h"
+#include "env/fd.h"
 #include "http/server.h"
 #include "mainspring/engine.h"
 #include "tls/tls_testing.h"
@@ -24,6 +27,24 @@ inline Endpoint endpoint_of_environment() {
   return std::string_view(name) == "tls" ? Endpoint::tls : Endpoint::unix_socket;
 }
 
+// A port that the kernel gives to no other process. A server can bind it, because this socket does
+// not listen.
+struct ReservedPort {
+  ReservedPort() : fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    REQUIRE(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
+    const int on = 1;
+    REQUIRE(::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0);
+    REQUIRE(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
+    number = ntohs(address.sin_port);
+  }
+  Fd fd;
+  std::uint16_t number = 0;
+};
+
 // A server in a directory of its own, which can be stopped and started again on the same port.
 struct Server {
   SystemClock clock;
@@ -32,6 +53,7 @@ struct Server {
   std::unique_ptr<Registry> registry;
   std::unique_ptr<Node> node;
   std::unique_ptr<HttpServer> http;
+  ReservedPort reserved;
   std::uint16_t port = 0;
   const Endpoint endpoint;
   bool asks_certificate = false;
@@ -59,7 +81,7 @@ struct Server {
     node = std::move(*opened);
     node->start();
     HttpOptions http_options;
-    http_options.port = port;
+    http_options.port = reserved.number;
     http_options.tls = tls.get();
     if (endpoint == Endpoint::unix_socket) http_options.unix_path = socket();
     http = std::make_unique<HttpServer>(http_options, node->broker(), node->store(), clock, log,

@@ -23,7 +23,7 @@ echo "ok: tests"
 
 "$MAINSPRING_BINARY" serve --data "$scratch/store" --listen 127.0.0.1:0 --json >"$scratch/start" 2>"$scratch/log" &
 server=$!
-for ((i = 0; i < 200; ++i)); do
+for ((i = 0; i < 1200; ++i)); do
   [[ -s $scratch/start ]] && break
   read -rt 0.05 <> <(:) || true
 done

@@ -1,6 +1,6 @@
 // Takes the jobs of queue "mailbox" over HTTP, as any Node service would, and "sends" the mails.
 const http = require('http');
-const server = new URL(process.env.MAILBOX_SERVER || 'http://127.0.0.1:8080');
+const server = new URL(process.env.MAINSPRING_SERVER || 'http://127.0.0.1:8080');
 
 function call(path, body) {
   return new Promise((resolve, reject) => {
@@ -29,7 +29,7 @@ process.on('SIGTERM', () => {
     const {jobs} = await call('/v1/claim', {worker, queues: ['mailbox'], max: 10, wait: '20s'});
     const results = [];
     for (const job of jobs) {
-      console.log(`mail to ${job.args.to}`);
+      console.log(`mail to ${job.args.to} from ${process.env.MAILBOX_SENDER || 'the server'}`);
       results.push({id: job.id, token: job.token, outcome: 'complete', result: {sent: job.args.to}});
     }
     if (results.length > 0) await call('/v1/finish', {worker, results});
