@@ -47,11 +47,11 @@ class EventLog {
       changed_.notify_all();
     };
   }
-  // Waits for the first event of this type, of this job or (0) of any. False after 20 s.
+  // Waits for the first event of this type, of this job or (0) of any. False after a minute.
   bool await(EventType type, JobId job = 0) {
     const MutexLock lock(mutex_);
     const SystemClock clock;
-    const Instant end = clock.now().instant + 20s;
+    const Instant end = clock.now().instant + 60s;
     while (!has(type, job)) {
       const Instant now = clock.now().instant;
       if (now >= end) return false;
