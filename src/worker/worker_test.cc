@@ -320,7 +320,7 @@ TEST_CASE("progress and checkpoint go with one prompt renewal, and before the fa
   };
   rig.start([&](const ClaimedJob& job, Context& context) -> HandlerResult {
     if (job.id == 1) {
-      context.progress(0.1, "begun");
+      context.progress(0.1, "started");
       renews.wait();
       context.progress(0.25, "a quarter");
       context.progress(7, "half");

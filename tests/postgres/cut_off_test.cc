@@ -166,7 +166,7 @@ struct TestNode {
 // A node that is connected through a proxy, with a worker in its process and one over HTTP; and
 // another node without faults.
 struct Two {
-  // A handler is stopped a sixth of the lease before its end: so much may a busy machine add.
+  // A handler is stopped a sixth of the lease before its end. A busy machine may be that late.
   explicit Two(Duration lease)
       : database(must(the_cluster().new_database())),
         notes(database),
