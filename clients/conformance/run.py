@@ -26,8 +26,8 @@ from patterns import Mismatch, check, expand, fill
 from proxy import Proxy
 
 HERE = pathlib.Path(__file__).resolve().parent
-EVENTUALLY = 10.0
-ANSWER_WITHIN = 40.0
+EVENTUALLY = 60.0
+ANSWER_WITHIN = 120.0
 
 
 class Server:
@@ -214,6 +214,11 @@ class Runner:
             self.proxy.add(expand(step["proxy"]))
         elif "requests" in step:
             self.requests(step["requests"])
+        elif "further" in step:
+            self.further(step["further"])
+        elif "repeat" in step:
+            for one in step["repeat"]:
+                self.once(one)
         elif "restart" in step:
             self.server.stop(step["restart"] == "kill")
             self.server.start()
@@ -279,6 +284,11 @@ class Runner:
             check(wanted["header"], seen[-1]["headers"] if seen else {}, "header")
         if "body" in wanted:
             check(wanted["body"], json.loads(seen[-1]["body"]) if seen else {}, "body")
+
+    def further(self, wanted: dict[str, Any]) -> None:
+        seen = len(self.proxy.seen(wanted["match"]))
+        goal = wanted.setdefault("goal", seen + wanted["count"])
+        check({"$gte": goal}, seen, f"requests {wanted['match']}")
 
 
 def read_cases(only: str) -> list[dict[str, Any]]:

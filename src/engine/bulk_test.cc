@@ -25,7 +25,7 @@ BulkOrder cancel_photos() {
 
 // When it has ended.
 BulkInfo ended_bulk(Engine& engine, JobId id) {
-  REQUIRE(is_terminal(engine.wait(id, 30s)->state));
+  REQUIRE(is_terminal(engine.wait(id, 60s)->state));
   const auto info = engine.bulk().get(id);
   REQUIRE_MESSAGE(info, info.error().message);
   return *info;

@@ -16,7 +16,7 @@ TEST_CASE("an engine shows its history and backlog at once, and after a reopen")
         {.queue = "mails"});
     REQUIRE(engine->start().has_value());
     const JobId id = engine->enqueue(job_of("mails", "send"))->id;
-    CHECK(engine->wait(id, 20s)->state == JobState::completed);
+    CHECK(engine->wait(id, 60s)->state == JobState::completed);
     engine->stop();
     CHECK(engine->history({.queue = "mails"})->total.completed == 1);
   }

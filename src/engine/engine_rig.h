@@ -47,7 +47,7 @@ class EventLog {
       changed_.notify_all();
     };
   }
-  // Waits for the first event of this type, of this job or (0) of any. False after 20 s.
+  // Waits for the first event of this type, of this job or (0) of any. False after a minute.
   bool await(EventType type, JobId job = 0) {
     const MutexLock lock(mutex_);
     const SystemClock clock;

@@ -20,7 +20,7 @@ TEST_CASE("a session that a dead job parked is found and resumed") {
   for (NewJob& job : jobs) job.session = "customer/7", job.on_dead = OnDead::park;
   const auto made = engine->enqueue_many(std::move(jobs));
   REQUIRE(engine->start().has_value());
-  CHECK(engine->wait(made->at(0).id, 20s)->state == JobState::dead);
+  CHECK(engine->wait(made->at(0).id, 60s)->state == JobState::dead);
 
   EngineSessions sessions = engine->sessions();
   const auto stopped = sessions.get("orders", "customer/7");
@@ -34,7 +34,7 @@ TEST_CASE("a session that a dead job parked is found and resumed") {
   CHECK(page->sessions.front().key == "customer/7");
   CHECK_FALSE(page->next.has_value());
   REQUIRE(sessions.resume("orders", "customer/7").has_value());
-  CHECK(engine->wait(made->at(1).id, 20s)->state == JobState::completed);
+  CHECK(engine->wait(made->at(1).id, 60s)->state == JobState::completed);
 
   CHECK(code_of(sessions.get("orders", "unknown")) == ErrorCode::not_found);
   CHECK(code_of(sessions.resume("orders", "unknown")) == ErrorCode::not_found);
@@ -94,7 +94,7 @@ TEST_CASE("a parked workflow can be found, shows its steps and is continued by h
   EngineWorkflows workflows = engine->workflows();
   const auto started = workflows.start(order_of("order"));
   REQUIRE_MESSAGE(started.has_value(), started.error().message);
-  CHECK(workflows.wait(started->id, 20s)->state == WorkflowState::parked);
+  CHECK(workflows.wait(started->id, 60s)->state == WorkflowState::parked);
   const auto parked = workflows.list({.name = "order", .state = WorkflowState::parked});
   REQUIRE(parked->workflows.size() == 1);
   CHECK(parked->workflows.front().id == started->id);
@@ -108,10 +108,10 @@ TEST_CASE("a parked workflow can be found, shows its steps and is continued by h
   CHECK(code_of(workflows.retry(started->id, "ship")) == ErrorCode::not_found);
   // The bank is still closed: a retry parks the workflow again, with another job.
   REQUIRE(workflows.retry(started->id).has_value());
-  CHECK(workflows.wait(started->id, 20s)->state == WorkflowState::parked);
+  CHECK(workflows.wait(started->id, 60s)->state == WorkflowState::parked);
   CHECK(workflows.steps(started->id)->steps[0].undo_job != steps->steps[0].undo_job);
   REQUIRE(workflows.retry(started->id, "charge", RetryMode::by_hand).has_value());
-  CHECK(workflows.wait(started->id, 20s)->state == WorkflowState::undone);
+  CHECK(workflows.wait(started->id, 60s)->state == WorkflowState::undone);
   CHECK(code_of(workflows.retry(started->id)) == ErrorCode::conflict);
   engine->stop();
 }
@@ -133,7 +133,7 @@ TEST_CASE("no step of a paused workflow starts until it is resumed") {
   CHECK(workflows.get(id)->state == WorkflowState::running);
   CHECK(workflows.steps(id)->steps.at(1).state == StepState::waiting);
   CHECK_FALSE(workflows.resume(id)->paused);
-  CHECK(workflows.wait(id, 20s)->state == WorkflowState::completed);
+  CHECK(workflows.wait(id, 60s)->state == WorkflowState::completed);
   CHECK(code_of(workflows.pause(id)) == ErrorCode::conflict);
   CHECK(code_of(workflows.pause(99)) == ErrorCode::not_found);
   CHECK(field_of(workflows.list({.name = "no name"})) == "name");

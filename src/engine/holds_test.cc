@@ -51,7 +51,7 @@ TEST_CASE("the holder of a job learns that it was cancelled") {
   const Folder folder;
   auto engine = folder.open();
   const JobId id = engine->enqueue(job_of("q", "k"))->id;
-  auto held = engine->claim(id, {.lease = 1s});  // learned with its next renewal
+  auto held = engine->claim(id, {.lease = 15s});  // learned with its next renewal
   REQUIRE_MESSAGE(held.has_value(), held.error().message);
   CHECK(*engine->cancel(id, "not needed") == JobState::running);
   std::latch told(1);
@@ -89,7 +89,7 @@ TEST_CASE("dead jobs are grouped by error and redriven by group and by filter") 
   const auto jobs =
       engine->enqueue_many({job_of("photos", "resize", "1"), job_of("photos", "resize", "2"),
                             job_of("photos", "cut", "3")});
-  for (const Enqueued& job : *jobs) CHECK(engine->wait(job.id, 20s)->state == JobState::dead);
+  for (const Enqueued& job : *jobs) CHECK(engine->wait(job.id, 60s)->state == JobState::dead);
 
   EngineDead dead = engine->dead();
   const auto groups = dead.groups();
@@ -116,12 +116,12 @@ TEST_CASE("dead jobs are grouped by error and redriven by group and by filter") 
   const auto other = dead.redrive({.fingerprint = most.fingerprint}, 10, *one->next);
   CHECK(other->ids == std::vector<JobId>{jobs->at(1).id});
   CHECK_FALSE(other->next.has_value());
-  CHECK(engine->wait(jobs->at(0).id, 20s)->state == JobState::completed);
-  CHECK(engine->wait(jobs->at(1).id, 20s)->state == JobState::completed);
+  CHECK(engine->wait(jobs->at(0).id, 60s)->state == JobState::completed);
+  CHECK(engine->wait(jobs->at(1).id, 60s)->state == JobState::completed);
   CHECK(engine->get(jobs->at(2).id)->state == JobState::dead);
   const auto rest = dead.redrive({.queue = "photos", .kind = "cut"});
   CHECK(rest->redriven == 1);
-  CHECK(engine->wait(jobs->at(2).id, 20s)->state == JobState::completed);
+  CHECK(engine->wait(jobs->at(2).id, 60s)->state == JobState::completed);
   CHECK(dead.list()->jobs.empty());
   engine->stop();
 }

@@ -48,8 +48,8 @@ TEST_CASE("a limit holds jobs beyond it, why names it, and removing it releases 
   limits.concurrency = 2;
   limits.quarantine_after = 5;
   REQUIRE(queues.set_limits("mails", limits).has_value());
-  CHECK(engine->wait(waits, 20s)->state == JobState::completed);
-  CHECK(engine->wait(runs, 20s)->state == JobState::completed);
+  CHECK(engine->wait(waits, 60s)->state == JobState::completed);
+  CHECK(engine->wait(runs, 60s)->state == JobState::completed);
   CHECK(queues.get("mails")->limits == limits);
   CHECK(queues.list()->size() == 1);
   engine->stop();

@@ -32,7 +32,7 @@ std::vector<JobId> die(Engine& engine, RedriveFixed& fixed, int count) {
   std::vector<JobId> ids;
   for (int i = 1; i <= count; ++i)
     ids.push_back(engine.enqueue(job_of("photos", "resize", std::to_string(i)))->id);
-  for (const JobId id : ids) REQUIRE(engine.wait(id, 20s)->state == JobState::dead);
+  for (const JobId id : ids) REQUIRE(engine.wait(id, 60s)->state == JobState::dead);
   return ids;
 }
 
@@ -47,7 +47,7 @@ TEST_CASE("a redrive by canary retries all jobs once the cause is fixed") {
   const auto started = engine->dead().start_redrive({.queue = "photos"}, {.canary = true});
   REQUIRE_MESSAGE(started.has_value(), started.error().message);
   CHECK_FALSE(started->duplicate);
-  const auto job = engine->wait(started->job, 30s);
+  const auto job = engine->wait(started->job, 60s);
   REQUIRE(job->state == JobState::completed);
   CHECK(job->queue == kRedriveQueue);
   CHECK(job->result ==
@@ -64,7 +64,7 @@ TEST_CASE("a redrive by canary stops at the first job that dies again and leaves
   RedriveFixed fixed;
   const auto ids = die(*engine, fixed, 5);
   const auto started = engine->dead().start_redrive({}, {.canary = true});
-  const auto job = engine->wait(started->job, 30s);
+  const auto job = engine->wait(started->job, 60s);
   REQUIRE(job->state == JobState::completed);
   CHECK(job->result.find(R"("redriven":1,"left":4,"end":"died_again")") != std::string::npos);
   CHECK(job->result.find(R"("again":{"job":)" + std::to_string(ids[0])) != std::string::npos);
@@ -84,11 +84,11 @@ TEST_CASE("a redrive of one group stops at its limit; a second one for the same 
   CHECK(field_of(dead.start_redrive({}, {.rate = "fast"})) == "rate");
   CHECK(field_of(dead.start_redrive({}, {.limit = 0})) == "limit");
   const auto other = dead.start_redrive({.fingerprint = "0123456789abcdef"});
-  CHECK(engine->wait(other->job, 30s)->result == R"({"redriven":0,"left":0,"end":"done"})");
+  CHECK(engine->wait(other->job, 60s)->result == R"({"redriven":0,"left":0,"end":"done"})");
   const std::string group = dead.groups()->groups.at(0).fingerprint;
   const auto some = dead.start_redrive({.fingerprint = group}, {.limit = 3});
-  CHECK(engine->wait(some->job, 30s)->result == R"({"redriven":3,"left":0,"end":"done"})");
-  CHECK(engine->wait(ids[2], 20s)->state == JobState::completed);
+  CHECK(engine->wait(some->job, 60s)->result == R"({"redriven":3,"left":0,"end":"done"})");
+  CHECK(engine->wait(ids[2], 60s)->state == JobState::completed);
   CHECK(engine->get(ids[3])->state == JobState::dead);
 
   REQUIRE(engine->queues().pause(std::string(kRedriveQueue)).has_value());
@@ -122,7 +122,7 @@ TEST_CASE("a redrive continues after a restart, and a cancel ends it") {
   CHECK(heard.await(EventType::completed, ids[1]));  // the first job is retried at once
   CHECK(engine->get(redrive)->attempt == 1);         // a server stop is not a failure
   REQUIRE(engine->cancel(redrive).has_value());
-  CHECK(engine->wait(redrive, 20s)->state == JobState::cancelled);
+  CHECK(engine->wait(redrive, 60s)->state == JobState::cancelled);
   CHECK(engine->get(ids[2])->state == JobState::dead);
 }
 
@@ -146,7 +146,7 @@ TEST_CASE("a canary is in the same step after a restart") {
   auto engine = folder.open();
   engine->on_kind("resize", fixed.handler(), {.queue = "photos"});
   REQUIRE(engine->start().has_value());
-  const auto job = engine->wait(redrive, 30s);
+  const auto job = engine->wait(redrive, 60s);
   REQUIRE(job->state == JobState::completed);
   CHECK(job->result.find(R"({"redriven":12,"left":0,"end":"done","steps":[{"step":1,"redriven":1,)"
                          R"("completed":1,)") == 0);

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -189,7 +190,7 @@ TEST_CASE("a group kills processes that keep forking, by each means that a syste
   const Result<ProcessEnd> end =
       SystemProcesses().run(spec, [&](std::string_view) { kill(ids.keeper, SIGKILL); }, {});
   CHECK_FALSE(end.has_value());
-  CHECK(took < 5s);
+  CHECK(took < 60s);
   for (const std::string& file : (*group)->procs_files()) CHECK(text_of(file) == "");
   CHECK(
       text_of(fs::path(*std::find_if((*group)->procs_files().begin(), (*group)->procs_files().end(),
@@ -290,27 +291,33 @@ TEST_CASE("a group of low weight yields the processors to others, and gets them 
   REQUIRE_MESSAGE(light.has_value(), light.error().message);
   REQUIRE(usual.has_value());
   CHECK_FALSE(groups.root()->make("bad", {.cpu_weight = 10'001}).has_value());
-  // Both on one processor, until the second one has had some time on it.
+  // Both on one processor, until the second one has had some time on it. Both run all the time, so
+  // it does not matter when this process looks.
   constexpr const char* kPinned =
-      "import os, time\n"
+      "import os\n"
       "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
       "os.write(3, b'up\\n')\n"
-      "while time.process_time() < 0.3: pass\n";
-  std::optional<Duration> before, after;
-  std::stop_source stop;
-  ProcessSpec endless = python(std::string(kPinned) + "while True: pass\n", **light);
+      "while True: pass\n";
+  const auto used = [](const auto& group) { return group->cpu_time().value_or(0s); };
+  Duration of_light(0), of_usual(0);
+  std::stop_source stop, stop_usual;
   const Result<ProcessEnd> end = SystemProcesses().run(
-      endless,
+      python(kPinned, **light),
       [&](std::string_view) {
-        before = (*light)->cpu_time();
-        CHECK(SystemProcesses().run(python(kPinned, **usual), nullptr, {}).has_value());
-        after = (*light)->cpu_time();
+        const auto compare = [&](std::string_view) {
+          const Duration light_before = used(*light), usual_before = used(*usual);
+          while (used(*usual) - usual_before < 300ms) poll(nullptr, 0, 10);
+          of_light = used(*light) - light_before;
+          of_usual = used(*usual) - usual_before;
+          stop_usual.request_stop();
+        };
+        CHECK(SystemProcesses().run(python(kPinned, **usual), compare, stop_usual.get_token()));
         stop.request_stop();
       },
       stop.get_token());
   REQUIRE(end.has_value());
-  REQUIRE((before && after));
-  CHECK(*after - *before < 150ms);  // half of it if the weights were equal
+  CHECK(of_usual >= 300ms);
+  CHECK(of_light < of_usual / 2);  // as much if the weights were equal
 }
 
 TEST_CASE("a group that contains processes is not created again") {

@@ -210,11 +210,12 @@ TEST_CASE("a sink gets all output in order, and the tail is kept if requested") 
 }
 
 TEST_CASE("TERM is sent only to a program that handles it, if requested") {
-  const auto stopped = [](std::string script, bool no_term) {
+  const auto stopped = [](std::string script, bool handles, bool no_term) {
     ProcessSpec spec = shell(std::move(script));
     spec.term_if_handled = true;
     spec.no_term = no_term;
-    spec.kill_grace = std::chrono::milliseconds(200);
+    // Long enough for the program to handle TERM, where it may.
+    spec.kill_grace = std::chrono::milliseconds(handles ? 60'000 : 200);
     std::stop_source stop;
     const auto started = [&](std::string_view) { stop.request_stop(); };
     const Result<ProcessEnd> end = SystemProcesses().run(spec, started, stop.get_token());
@@ -222,9 +223,9 @@ TEST_CASE("TERM is sent only to a program that handles it, if requested") {
     return std::pair(end->signal, end->exit_code);
   };
   const std::string wait = "echo go >&3; while :; do sleep 0.01; done";
-  CHECK(stopped("trap 'exit 7' TERM; " + wait, false) == std::pair(0, 7));
-  CHECK(stopped(wait, false) == std::pair(SIGKILL, -1));
-  CHECK(stopped("trap 'exit 7' TERM; " + wait, true) == std::pair(SIGKILL, -1));
+  CHECK(stopped("trap 'exit 7' TERM; " + wait, true, false) == std::pair(0, 7));
+  CHECK(stopped(wait, false, false) == std::pair(SIGKILL, -1));
+  CHECK(stopped("trap 'exit 7' TERM; " + wait, false, true) == std::pair(SIGKILL, -1));
 }
 
 TEST_CASE("while the sink does not return the program waits, and nothing is lost") {

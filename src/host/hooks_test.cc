@@ -158,26 +158,27 @@ TEST_CASE("redirects are not followed") {
 TEST_CASE("a server that does not answer times out, and the next hook is posted to") {
   Fixture f;
   TinyServer silent({""}), server;
-  const auto hooks = f.open(100ms);
+  const auto hooks = f.open(2s);
   REQUIRE(hooks->add(silent.url(), "E", false));
   REQUIRE(hooks->add(server.url(), "E", false));
   hooks->publish("E", "{}");
   hooks->drain();
   CHECK(hooks->list()[0].last_status == "error");
   CHECK(hooks->list()[0].last_reason.find("timed out") != std::string::npos);
+  server.wait_for(1);  // it may have been posted and not read
   CHECK(server.requests().size() == 1);
 }
 
 TEST_CASE("a delivery to a closed port, an invalid response, and a response that is too long") {
   Fixture f;
-  std::string url;
-  {
-    TinyServer gone;
-    url = gone.url();
-  }
   TinyServer strange({"SSH-2.0-x\r\n"});
   TinyServer endless(
       {"HTTP/1.1 200 OK\r\nContent-Length: 9000000\r\n\r\n" + std::string(3'000'000, 'x')});
+  std::string url;
+  {
+    TinyServer gone;  // after the others, which could get its port
+    url = gone.url();
+  }
   const auto hooks = f.open();
   REQUIRE(hooks->add(url, "E", false));
   REQUIRE(hooks->add(strange.url(), "E", false));
@@ -285,7 +286,7 @@ TEST_CASE("a stop waits for the current post and drops the others") {
   Fixture f;
   TinyServer server({""});
   {
-    const auto hooks = f.open(200ms);
+    const auto hooks = f.open(5s);  // after which the next event would be posted
     REQUIRE(hooks->add(server.url(), "E", false));
     for (int i = 0; i < 50; ++i) hooks->publish("E", fmt::format("{}", i));
     server.wait_for(1);

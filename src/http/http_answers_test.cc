@@ -65,7 +65,7 @@ TEST_CASE("a thousand callers wait for one job without a thread each, and all ar
     callers.back().send(Peer::request("GET", path(id, "?wait=60s")));
   }
   wait_until([&] { return s.broker->watches() == kWaiting; });
-  CHECK(threads_of_process() == before);
+  CHECK(threads_of_process() <= before);  // an ended thread may have been counted
   complete_one(peer, id);
   for (Peer& caller : callers) {
     const Answer answer = caller.receive();

@@ -355,7 +355,7 @@ TEST_CASE("a hundred streams need no threads, each gets every event, and their n
       CHECK(listener->next() == "enqueued " + std::to_string(i + 1) + " photos/resize");
     }
   }
-  CHECK(threads_of_process() == before);
+  CHECK(threads_of_process() <= before);  // an ended thread may have been counted
   listeners.clear();
   wait_until([&] { return metric(s, "mainspring_event_streams") == 0; });
 }

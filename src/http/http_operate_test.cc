@@ -18,7 +18,7 @@ Answer put_hourly(Peer& peer, std::string_view name) {
 // Repeats the request until the response matches.
 template <class Condition>
 bool soon(TestServer& server, Condition holds) {
-  const Instant end = server.clock.now().instant + 20s;
+  const Instant end = server.clock.now().instant + 60s;
   while (!holds()) {
     if (server.clock.now().instant > end) return false;
   }

@@ -165,7 +165,7 @@ TEST_CASE("a thousand followers need no threads, and each gets every line") {
   }
   for (Peer& peer : peers) CHECK(peer.receive().status == 200);
   wait_until([&] { return s.host.watches() == 1000; });
-  CHECK(threads_of_process() == before);
+  CHECK(threads_of_process() <= before);  // an ended thread may have been counted
   s.host.write("mailer", "", "to all\r\n");
   for (Peer& peer : peers) CHECK(peer.chunk() == "to all\r\n");
   wait_until([&] { return s.host.watches() == 1000; });

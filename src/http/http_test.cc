@@ -579,19 +579,6 @@ TEST_CASE("heads, bodies and connections have limits") {
   CHECK(fifth.call("GET", "/healthz").status == 200);
 }
 
-TEST_CASE("connections of slow and silent peers are closed") {
-  HttpOptions options;
-  options.header_timeout = 10ms;
-  options.idle_timeout = 10ms;
-  TestServer server(options);
-  Peer silent(server);
-  CHECK(silent.ended());
-  Peer slow(server);
-  slow.send("GET /healthz HT");
-  CHECK(slow.receive().status == 408);
-  CHECK(slow.ended());
-}
-
 TEST_CASE("the commit of an enqueue wakes a parked claim") {
   TestServer server;
   Peer worker(server), producer(server);

@@ -294,7 +294,7 @@ inline int threads_of_process() {
 template <class Condition>
 void wait_until(Condition condition) {
   const SystemClock clock;
-  const Instant limit = clock.now().instant + std::chrono::seconds(20);
+  const Instant limit = clock.now().instant + std::chrono::minutes(1);
   while (!condition()) {
     REQUIRE(clock.now().instant < limit);
     std::this_thread::yield();

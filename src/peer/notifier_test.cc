@@ -23,7 +23,7 @@ using asio::ip::tcp;
 
 namespace {
 
-constexpr Duration kLimit = 20s;
+constexpr Duration kLimit = 60s;
 
 const std::string kKey(64, 'a');
 
@@ -238,10 +238,8 @@ TEST_CASE("notifications during a frame in flight go with the next one") {
   const Instant begin = a.clock.now().instant;
   a.notifier->notify({.queues = {"first"}});
   REQUIRE(b.hears("first"));
-  const Instant heard = a.clock.now().instant;
   int notified = 0;
-  while (a.clock.now().instant < heard + 50ms)
-    a.notifier->notify({.queues = {fmt::format("q{}", notified++ % 10)}});
+  while (notified < 2000) a.notifier->notify({.queues = {fmt::format("q{}", notified++ % 10)}});
   a.notifier->notify({.queues = {"last"}});
   REQUIRE(b.hears("last"));
   const Duration passed = a.clock.now().instant - begin;
@@ -293,7 +291,7 @@ TEST_CASE("a node that connects later receives earlier notifications") {
   Node a(1);
   std::string address;
   {
-    const Node gone(2);
+    const Node gone(2, {.listen = "127.77.0.1:0"});  // an address whose ports no other test takes
     address = gone.notifier->address();
   }
   a.notifier->set_peers({{2, address}});
@@ -366,7 +364,7 @@ TEST_CASE("a word that is not for a peer does not hold back later words for it")
 TEST_CASE("a node that comes back is asked again and receives the words it missed") {
   Words says, first, second;
   Node a(1, {}, &says);
-  auto b = std::make_unique<Node>(2, PeerOptions{}, &first);
+  auto b = std::make_unique<Node>(2, PeerOptions{.listen = "127.77.0.2:0"}, &first);
   const std::string address = b->notifier->address();
   a.notifier->set_peers({b->as_peer(2)});
   b->notifier->set_peers({a.as_peer(1)});
@@ -413,7 +411,7 @@ TEST_CASE("a handshake that was recorded is refused") {
 }
 
 TEST_CASE("a dialer sends no notification to a peer that cannot prove the key") {
-  Node a(1, {.patience = 200ms});
+  Node a(1, {.patience = 1min});
   asio::io_context io;
   tcp::acceptor trap(io, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
   a.notifier->set_peers({{2, fmt::format("127.0.0.1:{}", trap.local_endpoint().port())}});
@@ -480,8 +478,10 @@ TEST_CASE("a peer that floods is disconnected") {
   Node a(1, {.max_rate = 50});
   ByHand peer(*a.notifier);
   REQUIRE(peer.greet(kKey, 2, 1));
+  std::string flood;
   for (std::uint64_t i = 1; i <= 1000; ++i)
-    peer.write(notifier::encode_frame(peer.session, i, {.queues = {"q"}}));
+    flood += notifier::encode_frame(peer.session, i, {.queues = {"q"}});
+  peer.write(flood);  // at once: the rate must not depend on how often this thread runs
   while (!peer.read(notifier::kAckBytes).empty()) {
   }
   CHECK(a.dropped("flood") == 1);

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "worker/fake_jobs.h"
+#include "worker/stepped_clock.h"
 
 using namespace mainspring;
 using namespace std::chrono_literals;
@@ -23,7 +24,8 @@ struct Rig {
   SystemClock clock;
   SystemRandom random;
   Result<AutoRenewLease> get(LeaseOptions options) {
-    return acquire(jobs, clock, random, "l", std::move(options));
+    return acquire(jobs, jobs.time != nullptr ? *jobs.time : clock, random, "l",
+                   std::move(options));
   }
   Result<Once> once(const LeaseAction& action) {
     return do_once(jobs, clock, random, "once", action, {.wait = kForever});
@@ -33,11 +35,17 @@ struct Rig {
 }  // namespace
 
 TEST_CASE("a lease is renewed until it is released, and released once") {
+  SteppedClock time;
   Rig rig;
+  rig.jobs.time = &time;
   {
     auto lease = rig.get({.ttl = 300ms});
     REQUIRE(lease.has_value());
-    REQUIRE(rig.jobs.await([&] { return rig.jobs.lease_renews >= 5; }));
+    for (int i = 1; i <= 5; ++i) {
+      time.advance(100ms);
+      REQUIRE(rig.jobs.await([&] { return rig.jobs.lease_renews >= i; }));
+    }
+    time.await_another_look();
     CHECK_FALSE(lease->lost());
     CHECK(lease->release().has_value());
     CHECK(lease->release().has_value());
@@ -83,18 +91,21 @@ TEST_CASE("a lease with another holder is refused at once, or waited for up to a
 }
 
 TEST_CASE("the holder learns of the loss before the lease ends, once, although a call hangs") {
+  SteppedClock time;
   Rig rig;
+  rig.jobs.time = &time;
   std::binary_semaphore hang(0);
   Instant sent;
   std::atomic<int> calls = 0;
   rig.jobs.on_renew_lease = [&](const RenewLease&) -> std::optional<Error> {
     // The first renewal is answered after a fifth of the lease. The second one hangs.
-    if (++calls == 1) {
-      sent = rig.clock.now().instant;
-      std::binary_semaphore never(0);
-      (void)never.try_acquire_for(240ms);
+    if (calls == 0) {
+      sent = time.now().instant;
+      time.advance(240ms);
+      rig.jobs.with_lock([&] { ++calls; });
       return std::nullopt;
     }
+    rig.jobs.with_lock([&] { ++calls; });
     hang.acquire();
     return kAway;
   };
@@ -103,15 +114,22 @@ TEST_CASE("the holder learns of the loss before the lease ends, once, although a
   Instant at;
   auto lease = rig.get({.ttl = 1200ms, .on_lost = [&] {
                           ++told;
-                          at = rig.clock.now().instant;
+                          at = time.now().instant;
                           heard.release();
                         }});
   REQUIRE(lease.has_value());
-  heard.acquire();
+  time.advance(400ms);  // a third of the lease
+  REQUIRE(rig.jobs.await([&] { return calls == 1; }));
+  time.advance(160ms);
+  REQUIRE(rig.jobs.await([&] { return calls == 2; }));
+  time.advance(590ms);
+  time.await_another_look();
+  CHECK(told == 0);
+  time.advance(10ms);
+  REQUIRE(heard.try_acquire_for(60s));
   CHECK(lease->lost());
   CHECK(lease->stop_token().stop_requested());
-  CHECK(at - sent >= Duration(1200ms - lease_margin(1200ms)));
-  CHECK(at - sent < Duration(1190ms));
+  CHECK(at - sent == Duration(1200ms - lease_margin(1200ms)));
   hang.release(10);
   CHECK(lease->set_value("{}").error().code == ErrorCode::lease_lost);
   CHECK(lease->release().error().code == ErrorCode::lease_lost);
@@ -120,14 +138,27 @@ TEST_CASE("the holder learns of the loss before the lease ends, once, although a
 }
 
 TEST_CASE("renewals that fail are tried again until the lease is at its end") {
+  SteppedClock time;
   Rig rig;
-  std::atomic<int> calls = 0;
+  rig.jobs.time = &time;
+  int calls = 0, read = 0;
+  std::thread::id renewer;
   rig.jobs.on_renew_lease = [&](const RenewLease&) -> std::optional<Error> {
-    return ++calls % 3 != 0 ? std::optional(kAway) : std::nullopt;
+    renewer = std::this_thread::get_id();
+    read = time.reads(renewer);
+    const int n = rig.jobs.with_lock([&] { return ++calls; });
+    return n % 3 != 0 ? std::optional(kAway) : std::nullopt;
   };
   auto lease = rig.get({.ttl = 900ms});
   REQUIRE(lease.has_value());
-  REQUIRE(rig.jobs.await([&] { return rig.jobs.lease_renews >= 3; }));
+  for (int i = 1; i <= 9; ++i) {
+    // A third of the lease after a renewal, a twelfth after a failure.
+    time.advance(i % 3 == 1 ? 300ms : 75ms);
+    REQUIRE(rig.jobs.await([&] { return calls >= i; }));
+    time.await_reads(renewer, read + 2);  // it waits for the next one
+  }
+  time.await_another_look();
+  CHECK(rig.jobs.with_lock([&] { return rig.jobs.lease_renews; }) == 3);
   CHECK_FALSE(lease->lost());
 }
 

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "worker/fake_jobs.h"
+#include "worker/stepped_clock.h"
 #include "worker/worker.h"
 
 using namespace mainspring;
@@ -21,13 +22,16 @@ namespace {
 // A worker with one timer "t" of kind "k".
 struct ContinuousTimerRig {
   FakeJobs jobs;
-  SystemClock clock;
+  SystemClock system;
+  const Clock& clock;
   SystemRandom random;
   NullLog log;
   TimerSlots slots{1000};
   WorkerRuntime worker{jobs, clock, random, log, {.queues = {"q"}, .slots = 8}};
 
-  explicit ContinuousTimerRig(Continuous rule = {.timeout = 1h, .margin = 1s, .handoff = 0s}) {
+  explicit ContinuousTimerRig(Continuous rule = {.timeout = 1h, .margin = 1s, .handoff = 0s})
+      : ContinuousTimerRig(rule, system) {}
+  ContinuousTimerRig(Continuous rule, const Clock& time) : clock(time) {
     jobs.set_timer("t", "k", rule);
   }
   // Call worker.stop() before objects used by the timers go out of scope.
@@ -70,13 +74,18 @@ TEST_CASE("C2 a run reaches its timeout when strictly less than the margin is le
 }
 
 TEST_CASE("C3 C7 near its timeout a run ends after its batch, and wakes itself") {
-  ContinuousTimerRig rig({.timeout = 1300ms, .margin = 1s, .handoff = 0s});
+  ContinuousTimerRig rig;
   std::atomic<int> batches = 0;
   const JobId id = rig.start(
       [&](TimerContext& context, int max) -> Result<int> {
         CHECK(max == 100);
         CHECK(context.name() == "t");
-        ++batches;
+        // From the second batch on, 100 ms are left.
+        const Duration ran = 1h - 1s - context.remaining();
+        if (++batches == 2) {
+          rig.jobs.change_timer(
+              "t", [&](ScheduleInfo& info) { info.timeout_override = ran + 1s + 100ms; });
+        }
         return 0;
       },
       {.idle = 50ms});
@@ -259,14 +268,16 @@ TEST_CASE("C9 a timer that finds no slot releases its job without an attempt") {
 }
 
 TEST_CASE("C10 the standby is woken before the end, and starts when the first run has stopped") {
-  ContinuousTimerRig rig({.timeout = 1500ms, .margin = 500ms, .handoff = 500ms});
+  SteppedClock time;
+  ContinuousTimerRig rig({.timeout = 1500ms, .margin = 500ms, .handoff = 500ms}, time);
   std::atomic<int> now = 0, most = 0;
   std::set<Token> tokens;
+  std::latch looked(1);
   const JobId id = rig.start([&](TimerContext& context, int) -> Result<int> {
     most = std::max(most.load(), ++now);
     tokens.insert(context.token());
-    std::binary_semaphore never(0);
-    (void)never.try_acquire_for(20ms);
+    time.advance(20ms);
+    if (tokens.size() == 2) looked.wait();
     if (tokens.size() == 3) rig.pause();
     --now;
     return 1;
@@ -274,6 +285,7 @@ TEST_CASE("C10 the standby is woken before the end, and starts when the first ru
   REQUIRE(rig.jobs.await([&] { return rig.jobs.outcomes.contains(id); }));
   CHECK(rig.woken().size() == 2);  // the standby, and no other wake
   CHECK(rig.woken()[1] != 0);
+  looked.count_down();
   REQUIRE(rig.jobs.await([&] { return rig.jobs.outcomes.size() >= 3; }));
   CHECK(most == 1);
   CHECK(tokens.size() == 3);
@@ -281,14 +293,17 @@ TEST_CASE("C10 the standby is woken before the end, and starts when the first ru
 }
 
 TEST_CASE("C10 a killed run that waits for its back-off is retried at the handover") {
-  ContinuousTimerRig rig({.timeout = 1500ms, .margin = 500ms, .handoff = 800ms});
+  SteppedClock time;
+  ContinuousTimerRig rig({.timeout = 1500ms, .margin = 500ms, .handoff = 800ms}, time);
   // The killed run is live, so no other run is woken.
   rig.jobs.change_timer("t", [](ScheduleInfo& info) { info.live.push_back(99); });
   rig.jobs.with_lock([&] { rig.jobs.states[99] = JobState::retryable; });
-  const JobId id = rig.start([&](TimerContext&, int) -> Result<int> { return 0; }, {.idle = 50ms});
+  const JobId id = rig.start([&](TimerContext&, int) -> Result<int> {
+    time.advance(50ms);
+    return 1;
+  });
   REQUIRE(rig.jobs.await([&] { return !rig.jobs.retried.empty(); }));
   CHECK(rig.jobs.with_lock([&] { return rig.jobs.retried.front(); }) == 99);
-  rig.jobs.with_lock([&] { rig.jobs.states[99] = JobState::running; });
   REQUIRE(rig.jobs.await([&] { return rig.jobs.outcomes.contains(id); }));
   // One wake was tried, not one for each batch, and none at the end.
   CHECK(rig.woken() == std::vector<JobId>{id, 0});

@@ -14,7 +14,9 @@ struct Slots {
   int light = 0, heavy = 0, slots = 0, most = 0;  // read under the lock of rig.jobs
 
   explicit Slots(int cost) {
-    rig.options.lease = rig.jobs.lease = std::chrono::seconds(1);
+    rig.options.lease = std::chrono::seconds(1);  // it renews that often
+    rig.jobs.lease = std::chrono::hours(1);       // and loses nothing by the clock
+    rig.jobs.granted = rig.jobs.lease;
     rig.make().on("heavy", [this, cost](const ClaimedJob&, Context&) { return run(heavy, cost); });
     rig.worker->on("light", [this](const ClaimedJob&, Context&) { return run(light, 1); });
     REQUIRE(rig.worker->start().has_value());

@@ -8,6 +8,7 @@
 
 #include "api/json.h"
 #include "worker/fake_jobs.h"
+#include "worker/stepped_clock.h"
 #include "worker/worker.h"
 
 using namespace mainspring;
@@ -21,6 +22,8 @@ using Words = std::vector<std::string>;
 struct ExecRig {
   FakeJobs jobs;
   SystemClock clock;
+  SteppedClock stepped;
+  const Clock* time = &clock;  // the worker's: one of them
   SystemRandom random;
   NullLog log;
   SystemProcesses processes;
@@ -33,7 +36,7 @@ struct ExecRig {
     exec.argv = {"/bin/sh", "-c", std::move(script)};
   }
   void start() {
-    worker = std::make_unique<WorkerRuntime>(jobs, clock, random, log, options);
+    worker = std::make_unique<WorkerRuntime>(jobs, *time, random, log, options);
     worker->on_any(exec_handler(processes, exec));
     REQUIRE(worker->start().has_value());
   }
@@ -186,6 +189,7 @@ TEST_CASE("an invalid remark is reported, and the exit code decides") {
            {"{\"progress\":{\"value\":0.5}", RemarkFault::not_json}}) {
     CAPTURE(line);
     ExecRig rig(fmt::format(R"(echo '{{"result":{{"rows":9}}}}' >&3; echo '{}' >&3)", line));
+    rig.time = &rig.stepped;  // the worker's limit for storing a warning does not end
     rig.run();
     CHECK(rig.jobs.outcome<Complete>(1).result == R"({"rows":9})");
     const auto warning = rig.jobs.with_lock([&] {
@@ -212,6 +216,7 @@ TEST_CASE("a checkpoint or a message that is too large is reported and changes n
         fmt::format("exec 1>&3; printf '{{\"{}\":\"'; head -c 300000 /dev/zero | "
                     "tr '\\0' 1; echo '\"}}'; echo '{{\"result\":2}}'",
                     name));
+    rig.time = &rig.stepped;
     rig.run();
     CHECK(rig.jobs.outcome<Complete>(1).result == "2");
     const bool warned = rig.jobs.with_lock([&] {
@@ -315,14 +320,14 @@ TEST_CASE("progress and checkpoints on fd 3 reach the server while the program r
   };
   rig.jobs.add("k");
   rig.start();
+  // Each goes with a renewal of its own if the program was interrupted between its lines.
   REQUIRE(rig.jobs.await([&] {
+    bool checkpoint = false, progress = false;
     for (const Renew& renew : rig.jobs.renews) {
-      if (renew.leases[0].checkpoint == "{\"page\":9}" &&
-          renew.leases[0].progress == Progress{0.5, "half"}) {
-        return true;
-      }
+      checkpoint = checkpoint || renew.leases[0].checkpoint == "{\"page\":9}";
+      progress = progress || renew.leases[0].progress == Progress{0.5, "half"};
     }
-    return false;
+    return checkpoint && progress;
   }));
   rig.jobs.tell_cancel(1);
   REQUIRE(rig.jobs.await_outcomes(1));
@@ -347,9 +352,9 @@ TEST_CASE("messages on fd 3 reach the server in order, before the job is complet
 TEST_CASE("over its time limit a program gets TERM, then KILL with its tree") {
   ExecRig rig("trap '' TERM; (setsid sleep 1000 &); while :; do sleep 1000; done");
   rig.exec.kill_grace = 30ms;
-  rig.run([](ClaimedJob& job) { job.timeout = 100ms; });
-  CHECK(rig.jobs.outcome<Retry>(1).error.starts_with(
-      "over its time limit of 100ms: killed by SIGKILL"));
+  rig.run([](ClaimedJob& job) { job.timeout = 5s; });  // by then it ignores TERM
+  CHECK(
+      rig.jobs.outcome<Retry>(1).error.starts_with("over its time limit of 5s: killed by SIGKILL"));
 
   ExecRig obedient("sleep 1000");
   obedient.run([](ClaimedJob& job) { job.timeout = 50ms; });
@@ -399,6 +404,7 @@ TEST_CASE("a program that asks and does not read is logged, and delays nothing")
       echo '{"step":{"name":"pay","ask":"a question"}}' >&3; i=$((i+1))
     done
     echo '{"result":1}' >&3)");
+  rig.time = &rig.stepped;
   rig.run();
   CHECK(rig.jobs.outcome<Complete>(1).result == "1");
   CHECK(rig.jobs.with_lock([&] {

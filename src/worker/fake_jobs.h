@@ -21,6 +21,11 @@ class FakeJobs : public Jobs {
   std::function<std::optional<Error>()> on_claim;  // an error instead of jobs
   std::function<std::optional<Error>()> on_memos;  // an error instead of memos; with the lock held
   Duration lease = kDefaultLease;                  // of claimed jobs
+  std::optional<Duration> granted;  // the lease of each renewal; nullopt = what it asks for
+  const Clock* time = nullptr;      // ends named leases; nullptr = real time
+  // Instead of waiting, a claim that finds no job calls this with its wait, and ends. With the lock
+  // held.
+  std::function<void(Duration)> on_idle_claim;
 
   JobId add(std::string kind, std::string args = "{}",
             const std::function<void(ClaimedJob&)>& change = {}) {
@@ -44,10 +49,10 @@ class FakeJobs : public Jobs {
     command_ = command;
     changed_.notify_all();
   }
-  // Waits until `done`, which is called with the lock held. False after 20 s.
+  // Waits until `done`, which is called with the lock held. False after a minute.
   bool await(const std::function<bool()>& done) {
     MutexLock lock(mutex_);
-    return wait_until(done, std::chrono::seconds(20));
+    return wait_until(done, std::chrono::minutes(1));
   }
   bool await_outcomes(std::size_t n) {
     return await([&] { return outcomes.size() >= n; });
@@ -94,6 +99,10 @@ class FakeJobs : public Jobs {
     claims.push_back(request);
     ++parked;
     changed_.notify_all();
+    if (on_idle_claim && !has_job(request)) {
+      on_idle_claim(wait);
+      wait = Duration(0);
+    }
     wait_until(
         [&] {
           return has_job(request) || !cancels_.empty() || stop.stop_requested() ||
@@ -126,7 +135,8 @@ class FakeJobs : public Jobs {
   }
   Result<RenewResult> renew(Renew request) override {
     RenewResult good;
-    for (const Renewal& one : request.leases) good.renewed.push_back({one.id, request.lease});
+    const Duration given = granted.value_or(request.lease);
+    for (const Renewal& one : request.leases) good.renewed.push_back({one.id, given});
     Result<RenewResult> result = on_renew ? on_renew(request) : good;
     MutexLock lock(mutex_);
     if (result) result->command = command_;
@@ -160,6 +170,7 @@ class FakeJobs : public Jobs {
   Result<RetryResult> retry(RetryJob request) override {
     MutexLock lock(mutex_);
     retried.push_back(request.id);
+    states[request.id] = JobState::available;
     changed_.notify_all();
     return RetryResult{};
   }
@@ -179,17 +190,24 @@ class FakeJobs : public Jobs {
     changed_.notify_all();
     const Instant end = clock_.now().instant + wait;
     Lease& held = leases_[request.name];
-    for (Instant now; (now = clock_.now().instant) < held.end && held.holder != request.holder;) {
+    bool waits = false;
+    for (Duration left;
+         (left = held.end - lease_now()) > Duration(0) && held.holder != request.holder;) {
+      const Instant now = clock_.now().instant;
       if (now >= end || stop.stop_requested()) {
+        if (waits) --lease_waiters_;
         return Error{.code = ErrorCode::lease_held,
                      .message = request.name + " is held by " + held.holder};
       }
-      changed_.wait_for(mutex_, std::min(end, held.end) - now);
+      if (!std::exchange(waits, true))
+        most_lease_waiters = std::max(most_lease_waiters, ++lease_waiters_);
+      changed_.wait_for(mutex_, std::min(end - now, left));
     }
+    if (waits) --lease_waiters_;
     held.holder = request.holder;
     held.token = ++last_token_;
     held.ttl = request.ttl;
-    held.end = clock_.now().instant + request.ttl;
+    held.end = lease_now() + request.ttl;
     ++grants;
     changed_.notify_all();
     return LeaseGrant{.token = held.token, .ttl = held.ttl, .value = held.value};
@@ -202,7 +220,7 @@ class FakeJobs : public Jobs {
     ++lease_renews;
     changed_.notify_all();
     Lease& held = leases_[request.name];
-    const Instant now = clock_.now().instant;
+    const Instant now = lease_now();
     if (held.token != request.token || now >= held.end) return lost(request.name);
     if (request.value) held.value = *request.value;
     held.end = now + held.ttl;
@@ -233,6 +251,7 @@ class FakeJobs : public Jobs {
   }
   std::function<std::optional<Error>(const RenewLease&)> on_renew_lease;
   int acquires = 0, grants = 0, lease_renews = 0, releases = 0;
+  int most_lease_waiters = 0;  // calls that waited for a held lease at once
   Result<LeaseInfo> get_lease(const std::string& name) override {
     MutexLock lock(mutex_);
     const Lease& held = leases_[name];
@@ -414,6 +433,7 @@ class FakeJobs : public Jobs {
     return claim.kinds.empty() ||
            std::find(claim.kinds.begin(), claim.kinds.end(), job.kind) != claim.kinds.end();
   }
+  Instant lease_now() const { return (time != nullptr ? *time : clock_).now().instant; }
   bool has_job(const Claim& claim) const {
     return std::any_of(waiting_.begin(), waiting_.end(),
                        [&](const ClaimedJob& job) { return wanted(claim, job); });
@@ -434,6 +454,7 @@ class FakeJobs : public Jobs {
   std::vector<JobId> cancels_;
   WorkerCommand command_ = WorkerCommand::none;
   std::map<std::string, Lease> leases_;
+  int lease_waiters_ = 0;
   std::map<SessionKey, Session> sessions_;
   std::map<std::string, ScheduleInfo> schedules_;
   JobId last_id_ = 0;

@@ -6,6 +6,7 @@
 #include <semaphore>
 
 #include "worker/fake_jobs.h"
+#include "worker/stepped_clock.h"
 
 using namespace mainspring;
 using namespace std::chrono_literals;
@@ -18,9 +19,19 @@ const Error kHeldSessionAway{.code = ErrorCode::unavailable, .message = "away"};
 struct HeldSessionRig {
   FakeJobs jobs;
   SystemClock clock;
+  SteppedClock stepped;  // the holder's, if jobs.time is set
   SystemRandom random;
   Result<HeldSession> hold(SessionOptions options) {
-    return hold_session(jobs, clock, random, kSession.queue, std::move(options));
+    return hold_session(jobs, jobs.time != nullptr ? *jobs.time : clock, random, kSession.queue,
+                        std::move(options));
+  }
+  // Renewals of a session with a lease of 300 ms.
+  void renew(int count) {
+    const int before = jobs.with_lock([&] { return jobs.session_renews; });
+    for (int i = 1; i <= count; ++i) {
+      stepped.advance(100ms);
+      REQUIRE(jobs.await([&] { return jobs.session_renews >= before + i; }));
+    }
   }
 };
 
@@ -28,11 +39,13 @@ struct HeldSessionRig {
 
 TEST_CASE("a held session is renewed until the end of the scope, which releases it") {
   HeldSessionRig rig;
+  rig.jobs.time = &rig.stepped;
   {
     auto session = rig.hold({.key = kSession.key, .lease = 300ms});
     REQUIRE(session);
     CHECK(session->key() == kSession.key);
-    REQUIRE(rig.jobs.await([&] { return rig.jobs.session_renews >= 3; }));
+    rig.renew(5);  // longer than the lease
+    rig.stepped.await_another_look();
     CHECK_FALSE(session->lost());
     HeldSession moved = std::move(*session);
     CHECK(moved.token() != 0);
@@ -111,13 +124,13 @@ TEST_CASE("a released session releases its unfinished job") {
 
 TEST_CASE("the job of a held session is renewed with it") {
   HeldSessionRig rig;
+  rig.jobs.time = &rig.stepped;
   auto session = rig.hold({.key = kSession.key, .lease = 300ms});
   REQUIRE(session);
   const JobId id = rig.jobs.add("k");
   const auto job = session->next(20s);
   REQUIRE(job);
-  const int before = rig.jobs.with_lock([&] { return rig.jobs.session_renews; });
-  REQUIRE(rig.jobs.await([&] { return rig.jobs.session_renews >= before + 3; }));
+  rig.renew(3);
   CHECK(rig.jobs.with_lock(
       [&] { return !rig.jobs.renews.empty() && rig.jobs.renews.back().leases.at(0).id == id; }));
   CHECK(session->finish(**job, Complete{}));

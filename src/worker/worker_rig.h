@@ -9,6 +9,7 @@
 
 #include "telemetry/keeping_log.h"
 #include "worker/fake_jobs.h"
+#include "worker/stepped_clock.h"
 #include "worker/worker.h"
 
 namespace mainspring {
@@ -16,6 +17,7 @@ namespace mainspring {
 struct WorkerRig {
   FakeJobs jobs;
   SystemClock clock;
+  const Clock* time = &clock;  // the worker's
   SystemRandom random;
   KeepingLog log;
   WorkerOptions options;
@@ -26,7 +28,7 @@ struct WorkerRig {
     options.slots = 4;
   }
   WorkerRuntime& make() {
-    worker = std::make_unique<WorkerRuntime>(jobs, clock, random, log, options);
+    worker = std::make_unique<WorkerRuntime>(jobs, *time, random, log, options);
     return *worker;
   }
   // For jobs of kind "k".

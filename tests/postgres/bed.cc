@@ -36,7 +36,7 @@ Bed::Bed(BedOptions o)
   options.url = Secret(url);
   options.statement_timeout = o.statement_timeout;
   options.read_timeout = o.statement_timeout;
-  options.connect_timeout = seconds(1);
+  options.connect_timeout = o.connect_timeout;
   options.patience = o.patience;
   store = open_another();
 }
@@ -46,7 +46,7 @@ std::unique_ptr<SharedStore> Bed::open_another() {
 }
 
 Duration Bed::longest_call() const {
-  return options.statement_timeout * 2 + options.patience + options.connect_timeout + seconds(2);
+  return options.statement_timeout * 2 + options.patience + options.connect_timeout + seconds(30);
 }
 
 Result<OperationResult> Bed::apply(Operation operation) {
@@ -104,7 +104,7 @@ void Bed::must_be_unavailable(Operation operation) {
 }
 
 void Bed::must_come_back() {
-  constexpr int kTries = 50;
+  constexpr int kTries = 300;
   for (int i = 0; i < kTries; ++i) {
     const auto result = apply(PauseQueue{.queue = "back", .paused = true});
     if (result) {
@@ -149,7 +149,7 @@ void Bed::must_be_sound() const {
 }
 
 int Bed::await_commit(const std::string& stage) const {
-  const Instant end = clock.now().instant + seconds(20);
+  const Instant end = clock.now().instant + seconds(60);
   while (clock.now().instant < end) {
     for (const auto& backend : cluster->backends()) {
       for (const std::string statement : {"COMMIT", "SELECT"})

@@ -17,9 +17,22 @@ namespace mainspring::pg_testing {
 struct BedOptions {
   ClusterOptions cluster;
   bool proxy = false;  // the store's connections go through it
-  Duration statement_timeout = std::chrono::milliseconds(700);
+  // Longer than a busy machine needs for any call.
+  Duration statement_timeout = std::chrono::seconds(20);
+  Duration connect_timeout = std::chrono::seconds(10);
+  // Without a server, calls are refused after this.
   Duration patience = std::chrono::milliseconds(300);
 };
+
+// For tests that wait until a call is given up. Other calls may still take some seconds.
+inline BedOptions gives_up_soon(bool proxy) {
+  BedOptions options;
+  options.proxy = proxy;
+  options.statement_timeout = std::chrono::seconds(3);
+  options.connect_timeout = std::chrono::seconds(2);
+  options.patience = std::chrono::seconds(1);
+  return options;
+}
 
 class Bed {
  public:
@@ -33,7 +46,8 @@ class Bed {
   std::unique_ptr<SharedStore> store;
 
   // The longest call while the server cannot be reached: a round trip and a connection attempt
-  // without an answer, some patience, and the same again to learn the outcome of a commit.
+  // without an answer, some patience, and the same again to learn the outcome of a commit. Plus the
+  // time that a busy machine may add.
   Duration longest_call() const;
 
   std::unique_ptr<SharedStore> open_another();

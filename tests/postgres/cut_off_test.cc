@@ -20,10 +20,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kLimit = 60s;
-constexpr Duration kLease = 3s;
+constexpr Duration kLimit = 120s;
 
-// The observations of handlers, in the time of the database.
+// The observations of handlers, in the time of the database, which runs on this machine.
 struct Seen {
   JobId id = 0;
   Token token = 0;
@@ -97,14 +96,15 @@ class Notes {
 // Jobs of the kind "long" run until a stop request, others end at once. Adds the notes WHO-started
 // and WHO-told.
 struct TestWorker {
-  TestWorker(Jobs& jobs, std::vector<std::string> queues, std::string who, Notes& notes)
+  TestWorker(Jobs& jobs, std::vector<std::string> queues, std::string who, Notes& notes,
+             Duration lease)
       : runtime(jobs, clock, random, log,
                 {.queues = std::move(queues),
                  .slots = 4,
-                 .lease = kLease,
+                 .lease = lease,
                  .graceful_stop = 2s,
                  .claim_wait = 2s}) {
-    runtime.on_any([who, &notes](const ClaimedJob& job, Context& context) -> HandlerResult {
+    runtime.on_any([this, who, &notes](const ClaimedJob& job, Context& context) -> HandlerResult {
       Seen seen{.id = job.id, .token = job.token};
       notes.read(seen, seen.started);
       notes.add(who + "-started", seen);
@@ -113,6 +113,7 @@ struct TestWorker {
       CondVar stopped;
       const std::stop_callback wake(context.stop_token(), [&] {
         MutexLock lock(mutex);
+        seen.told = clock.now().wall.us();
         stopped.notify_all();
       });
       {
@@ -120,7 +121,8 @@ struct TestWorker {
         while (!context.stop_requested()) stopped.wait_for(mutex, kLimit);
       }
       seen.why = context.stop_reason();
-      notes.read(seen, seen.told);
+      std::int64_t read_at = 0;
+      notes.read(seen, read_at);
       notes.add(who + "-told", seen);
       notes.await_end();
       return Complete{};
@@ -164,7 +166,8 @@ struct TestNode {
 // A node that is connected through a proxy, with a worker in its process and one over HTTP; and
 // another node without faults.
 struct Two {
-  Two()
+  // A handler is stopped a sixth of the lease before its end. A busy machine may be that late.
+  explicit Two(Duration lease)
       : database(must(the_cluster().new_database())),
         notes(database),
         proxy(must(TcpProxy::make(the_cluster().socket_path()))),
@@ -172,8 +175,8 @@ struct Two {
         cut(PgCluster::tcp_url(proxy->port(), database)),
         client(must(
             Client::open({.url = fmt::format("http://127.0.0.1:{}", cut.http->port())}, random))),
-        embedded(cut.node->broker(), {"embedded", "embedded-only"}, "embedded", notes),
-        remote(*client, {"remote", "remote-only"}, "remote", notes) {}
+        embedded(cut.node->broker(), {"embedded", "embedded-only"}, "embedded", notes, lease),
+        remote(*client, {"remote", "remote-only"}, "remote", notes, lease) {}
 
   std::string database;
   Notes notes;
@@ -204,14 +207,15 @@ TEST_CASE("a node cut off from the database ends its jobs before another node st
                          How{"answers vanish", TcpProxy::Mode::deaf, false},
                          How{"connections are reset and refused", TcpProxy::Mode::refuse, true}}) {
     CAPTURE(how.name);
-    Two two;
+    Two two(12s);
     two.notes.let_end(false);
     std::map<std::string, JobId> jobs;
     for (const std::string& who : kWorkers) {
       jobs[who] = two.other.enqueue(who, "long");
       two.notes.await(who + "-started", 1);
     }
-    const TestWorker peer(two.other.node->broker(), {"embedded", "remote"}, "other", two.notes);
+    const TestWorker peer(two.other.node->broker(), {"embedded", "remote"}, "other", two.notes,
+                          12s);
     two.proxy->set(how.mode);
     if (how.cut) two.proxy->cut();
     const std::int64_t cut_at = two.notes.now();
@@ -240,12 +244,15 @@ TEST_CASE("a node cut off from the database ends its jobs before another node st
     for (const std::string& who : kWorkers) CHECK(two.notes.of(who + "-started").size() == 1);
     two.proxy->set(TcpProxy::Mode::pass);
     for (const std::string& who : kWorkers) (void)two.notes.await(who + "-started", 2);
-    CHECK_FALSE(two.cut.node->peers()->not_ready().has_value());
+    const SystemClock clock;
+    const Instant limit = clock.now().instant + kLimit;
+    while (two.cut.node->peers()->not_ready())
+      REQUIRE_MESSAGE(clock.now().instant < limit, "is still not ready");
   }
 }
 
 TEST_CASE("a lease is measured from the start of its commit, even if the answer is late") {
-  Two two;
+  Two two(3s);
   for (const std::string& who : kWorkers) {
     CAPTURE(who);
     two.other.enqueue(who, "short");  // so that all caches are warm
@@ -264,7 +271,7 @@ TEST_CASE("a lease is measured from the start of its commit, even if the answer 
 }
 
 TEST_CASE("a job is not started if its lease is over when the claim is answered") {
-  Two two;
+  Two two(3s);
   two.proxy->delay(600ms);
   const auto claims = [&] {
     return two.notes.number("SELECT max(version) FROM mainspring.jobs WHERE state <> 4");

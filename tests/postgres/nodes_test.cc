@@ -47,7 +47,7 @@ struct TestNode {
     return must(broker().enqueue(std::move(request))).jobs.front().id;
   }
   Result<ClaimResult> claim(const std::string& queue, Duration wait = 20s) {
-    return broker().claim({.worker = "w", .queues = {queue}, .max = 1, .lease = 5s}, wait, {});
+    return broker().claim({.worker = "w", .queues = {queue}, .max = 1, .lease = 1min}, wait, {});
   }
   bool leads() { return node->scheduler().leads(clock.now().instant); }
   bool says(const std::string& what) {
@@ -101,9 +101,16 @@ struct Three {
   std::unique_ptr<TestNode> nodes[3];
 };
 
+// Nodes that do not poll during a test: they wake one another, or nothing does.
+NodeOptions never_polls() {
+  NodeOptions options;
+  options.broker.poll = 1h;
+  return options;
+}
+
 // A claim that waits on its own thread.
 struct Waiting {
-  Waiting(TestNode& node, const std::string& queue, Duration wait = 30s)
+  Waiting(TestNode& node, const std::string& queue, Duration wait = 60s)
       : thread([this, &node, queue, wait] {
           result = node.claim(queue, wait);
           answered = node.clock.now().instant;
@@ -124,47 +131,40 @@ struct Waiting {
 }  // namespace
 
 TEST_CASE("a job enqueued on one node is handed to a claim that is parked on another") {
-  Three three;
+  Three three(never_polls());
   three.nodes[0]->enqueue("warm");
   for (const int other : {1, 2}) {
     Waiting waiting(*three.nodes[other], "q");
-    const Instant begin = three.nodes[0]->clock.now().instant;
     three.nodes[0]->enqueue("q");
-    CHECK(waiting.jobs() == 1);
-    CHECK(waiting.answered - begin < 2s);  // by the notifier, not by the poll
+    CHECK(waiting.jobs() == 1);  // by the notifier
   }
 }
 
 TEST_CASE("where nodes may not connect to each other NOTIFY wakes them") {
-  NodeOptions options;
+  NodeOptions options = never_polls();
   options.peers.wake = Wake::notify;
   Three three(options);
   REQUIRE(eventually([&] { return three.nodes[0]->says("\"others\":2"); }));
   for (const auto& node : three.nodes)
     REQUIRE(eventually([&] { return node->says("\"listen\":\"works\""); }));
   Waiting waiting(*three.nodes[1], "q");
-  const Instant begin = three.nodes[0]->clock.now().instant;
   three.nodes[0]->enqueue("q");
   CHECK(waiting.jobs() == 1);
-  CHECK(waiting.answered - begin < 2s);
 }
 
 TEST_CASE("the commit of an enqueue or complete by SQL wakes waiting claims and callers") {
-  Three three;
+  Three three(never_polls());
   for (const auto& node : three.nodes)
     REQUIRE(eventually([&] { return node->says("\"listen\":\"works\""); }));
   auto application = must(pg_testing::PgConnection::open(three.url));
-  const Clock& clock = three.nodes[0]->clock;
   for (const char* call :
        {"mainspring.enqueue('q', 'work')", "mainspring.enqueue('q', 'work', delay => '800 ms')"}) {
     CAPTURE(call);
     Waiting waiting(*three.nodes[1], "q");
     (void)must(application.sql(fmt::format("BEGIN; SELECT {}", call)));
     CHECK(three.nodes[1]->broker().parked_claims() == 1);
-    const Instant begin = clock.now().instant;
     (void)must(application.sql("COMMIT"));
-    CHECK(waiting.jobs() == 1);
-    CHECK(waiting.answered - begin < 3s);  // by NOTIFY, not by the poll
+    CHECK(waiting.jobs() == 1);  // by NOTIFY
     const ClaimedJob& job = (*waiting.result)->jobs[0];
     std::optional<Result<Job>> ended;
     std::thread waiter([&] { ended = three.nodes[2]->broker().wait(job.id, 30s, {}); });
@@ -178,7 +178,7 @@ TEST_CASE("the commit of an enqueue or complete by SQL wakes waiting claims and 
 
 TEST_CASE("a cancel on one node reaches the worker of another over its parked claim") {
   for (const Wake wake : {Wake::automatic, Wake::notify}) {
-    NodeOptions options;
+    NodeOptions options = never_polls();
     options.peers.wake = wake;
     Three three(options);
     for (const auto& node : three.nodes)
@@ -187,11 +187,9 @@ TEST_CASE("a cancel on one node reaches the worker of another over its parked cl
     const JobId id = three.nodes[1]->enqueue("q");
     REQUIRE(must(three.nodes[1]->claim("q")).jobs.size() == 1);
     Waiting waiting(*three.nodes[1], "q");
-    const Instant begin = three.nodes[0]->clock.now().instant;
     CHECK(must(three.nodes[0]->broker().cancel({.id = id, .reason = "no"})).cancel_requested);
     CHECK(waiting.jobs() == 0);
     CHECK((*waiting.result)->cancel == std::vector<JobId>{id});
-    CHECK(waiting.answered - begin < 2s);
   }
 }
 
@@ -268,16 +266,23 @@ TEST_CASE("one node leads; another one does as soon as it stops") {
   REQUIRE(leader >= 0);
   CHECK(std::count_if(std::begin(three.nodes), std::end(three.nodes),
                       [](const auto& node) { return node->leads(); }) == 1);
-  const SystemClock clock;
-  const Instant begin = clock.now().instant;
+  // Of the leader lease; "" = none.
+  const auto holder = [&] {
+    return must(
+        cluster().sql("SELECT coalesce(max(holder), '') FROM mainspring.named_leases "
+                      "WHERE name = 'mainspring/leader' AND state = 0",
+                      three.database))[0][0];
+  };
+  const std::string before = holder();
+  CHECK(before != "");
   three.nodes[leader].reset();
+  CHECK(holder() != before);  // it was released: no node waits for its end
   three.nodes[leader] = std::make_unique<TestNode>(three.url);
   CHECK(three.leader() != -1);
-  CHECK(clock.now().instant - begin < 5s);  // it was released: no node waited for its end
 }
 
 TEST_CASE("a delayed job of any node runs when it is due, with any leader") {
-  Three three;
+  Three three(never_polls());
   (void)three.leader();
   Waiting waiting(*three.nodes[2], "later");
   const Instant begin = three.nodes[0]->clock.now().instant;
@@ -288,8 +293,8 @@ TEST_CASE("a delayed job of any node runs when it is due, with any leader") {
     }
   }
   CHECK(waiting.jobs() == 1);
-  CHECK(waiting.answered - begin >= 1s);
-  CHECK(waiting.answered - begin < 3s);
+  // The nodes measure the time of the database, with an error of some milliseconds.
+  CHECK(waiting.answered - begin >= 500ms);
 }
 
 TEST_CASE("a caller that waits for a job learns its end from another node") {
@@ -415,7 +420,7 @@ TEST_CASE("a node that is cut off from the database says so, claims nothing, and
   CHECK(refused.error().retry_after_ms > 0);
   proxy->set(TcpProxy::Mode::pass);
   CHECK(waiting.jobs() == 1);  // all that it needed was waiting
-  CHECK_FALSE(cut.node->peers()->not_ready().has_value());
+  CHECK(eventually([&] { return !cut.node->peers()->not_ready().has_value(); }));
 }
 
 TEST_CASE("three nodes continue by themselves after a restart of the database") {

@@ -154,6 +154,8 @@ PostgresOptions new_place(const StoreOptions& options) {
   o.ids_ahead = false;
   o.packed_workflows = packs_workflows();
   o.least_of_pack = 2, o.most_of_pack = 3;  // few jobs make many
+  // Longer than a busy machine needs for any call.
+  o.statement_timeout = o.read_timeout = o.connect_timeout = std::chrono::seconds(60);
   return o;
 }
 

@@ -86,7 +86,7 @@ void await_waiting_for_a_lock() {
   const std::string waiting =
       "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name LIKE "
       "'mainspring%'";
-  const Instant until = SystemClock().now().instant + 30s;
+  const Instant until = SystemClock().now().instant + 60s;
   while (must(the_cluster().sql(waiting)).empty()) {
     if (SystemClock().now().instant >= until) FAIL("no transaction waits");
   }
@@ -208,7 +208,7 @@ TEST_CASE("completions of jobs of sessions and of others are locked in one order
     return fmt::format("SELECT 1 FROM {}.jobs WHERE id = {} FOR UPDATE", place.options.schema, id);
   };
   PgConnection other = must(PgConnection::open(the_cluster().url(the_database(), "mainspring")));
-  must(other.sql("BEGIN; SET LOCAL lock_timeout = '500ms'"));
+  must(other.sql("BEGIN; SET LOCAL lock_timeout = '20s'"));
   must(other.sql(lock(jobs[0].id)));
   std::jthread completion([&] { (void)place.apply({finish(both)}); });
   await_waiting_for_a_lock();
@@ -221,7 +221,7 @@ TEST_CASE("completions of jobs of sessions and of others are locked in one order
 
 TEST_CASE(
     "a batch that a session was locked for too long for was not done, and is not done later") {
-  Bed bed;
+  Bed bed(gives_up_soon(false));
   must(bed.apply(Enqueue{.jobs = {job_of("a")}}));
   PgConnection other = must(PgConnection::open(bed.cluster->url(bed.database, "mainspring")));
   must(other.sql("BEGIN"));
@@ -231,7 +231,7 @@ TEST_CASE(
   const std::string at_work =
       "SELECT 1 FROM pg_stat_activity WHERE state <> 'idle' AND application_name LIKE "
       "'mainspring%'";
-  const Instant until = bed.clock.now().instant + 30s;
+  const Instant until = bed.clock.now().instant + 60s;
   while (!must(bed.cluster->sql(at_work, bed.database)).empty())
     REQUIRE(bed.clock.now().instant < until);
   const std::string jobs = fmt::format("SELECT count(*) FROM {}.jobs", bed.options.schema);
@@ -290,7 +290,7 @@ TEST_CASE("all completions succeed while other nodes accept and release their se
   });
   int done = 0;
   (void)place.put(std::vector<NewJob>(kJobs, job_of("a")));
-  const Instant until = place.clock.now().instant + 60s;
+  const Instant until = place.clock.now().instant + 300s;
   while (done < kJobs && place.clock.now().instant < until) {
     const auto jobs = place.take(1);
     if (jobs.empty()) continue;

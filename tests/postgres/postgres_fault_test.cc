@@ -34,7 +34,9 @@ PauseQueue something() {
 }
 
 TEST_CASE("a connection that is lost while idle does not fail any call") {
-  Bed bed;
+  BedOptions options;
+  options.patience = seconds(20);
+  Bed bed(options);
   CHECK(bed.enqueue(1).has_value());
   for (int i = 2; i < 12; ++i) {
     for (const auto& backend : bed.cluster->backends())
@@ -131,8 +133,8 @@ TEST_CASE("a commit that never reached the disk is made again, once") {
 }
 
 TEST_CASE("a lost answer: refused calls have no effect, calls with an effect are acknowledged") {
-  BedOptions options;
-  options.proxy = true;
+  BedOptions options = gives_up_soon(true);
+  options.patience = seconds(5);
   Bed bed(options);
   Bed::Seen told;
   const int rounds = by_scale(2, 4, 8);
@@ -140,7 +142,7 @@ TEST_CASE("a lost answer: refused calls have no effect, calls with an effect are
     const std::int64_t lost = bed.proxy->bytes_lost();
     bed.proxy->set(TcpProxy::Mode::deaf);
     auto call = bed.begin_enqueue(i);
-    CHECK(bed.proxy->await_lost(lost + 1, seconds(20)));
+    CHECK(bed.proxy->await_lost(lost + 1, seconds(60)));
     // Some are cut at once, some when the store has waited long enough: their outcome is unknown.
     if (i % 2 == 0) bed.proxy->set(TcpProxy::Mode::pass);
     const auto result = Bed::end(call);
@@ -154,9 +156,7 @@ TEST_CASE("a lost answer: refused calls have no effect, calls with an effect are
 }
 
 TEST_CASE("a network that drops everything: calls end in time and succeed when it is back") {
-  BedOptions options;
-  options.proxy = true;
-  Bed bed(options);
+  Bed bed(gives_up_soon(true));
   CHECK(bed.enqueue(1).has_value());
   const ClaimedJob job = bed.claim();
   bed.proxy->set(TcpProxy::Mode::hold);
@@ -175,7 +175,7 @@ TEST_CASE("a network that drops everything: calls end in time and succeed when i
 
 TEST_CASE(
     "a frozen server: calls end in time, and refused calls have no effect when it continues") {
-  Bed bed;
+  Bed bed(gives_up_soon(false));
   Bed::Seen told;
   for (int i = 1; i < 5; ++i) {
     told.note(i, bed.enqueue(i));
@@ -192,9 +192,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a batch still in the network when the store gives up has no effect later") {
-  BedOptions options;
-  options.proxy = true;
-  Bed bed(options);
+  Bed bed(gives_up_soon(true));
   Bed::Seen told;
   for (int i = 1; i < 4; ++i) {
     told.note(i, bed.enqueue(i));
@@ -203,7 +201,7 @@ TEST_CASE("a batch still in the network when the store gives up has no effect la
     auto call = bed.begin_enqueue(100 + i);
     told.note(100 + i, Bed::end(call));
     bed.proxy->set(TcpProxy::Mode::pass);
-    CHECK(bed.proxy->await_gone(seconds(20)));
+    CHECK(bed.proxy->await_gone(seconds(60)));
     bed.must_come_back();
   }
   CHECK(told.done.size() >= 3);
@@ -228,7 +226,7 @@ TEST_CASE("a server that is down, and that is stopped at once") {
 }
 
 TEST_CASE("a locked table: the call is refused in time and has no effect when the lock is gone") {
-  Bed bed;
+  Bed bed(gives_up_soon(false));
   CHECK(bed.enqueue(1).has_value());
   auto other = must(PgConnection::open(bed.cluster->url(bed.database, "postgres")));
   must(other.sql("BEGIN; LOCK TABLE " + bed.options.schema + ".jobs"));
@@ -365,7 +363,6 @@ TEST_CASE("a full disk refuses new work only, and what was acknowledged stays") 
   BedOptions options;
   options.cluster.data_directory = disk;
   options.cluster.settings = {"max_wal_size = 32MB", "min_wal_size = 32MB"};
-  options.statement_timeout = seconds(5);
   Bed bed(options);
   for (int i = 1; i <= 20; ++i) CHECK(bed.enqueue(i).has_value());
   fill_disk(disk);
@@ -396,9 +393,7 @@ TEST_CASE("a full disk refuses new work only, and what was acknowledged stays") 
 }
 
 TEST_CASE("of several hosts the one that answers is used") {
-  BedOptions options;
-  options.proxy = true;
-  Bed bed(options);
+  Bed bed(gives_up_soon(true));
   CHECK(bed.enqueue(1).has_value());
   bed.proxy->set(TcpProxy::Mode::hold);
   bed.options.url =
@@ -425,7 +420,7 @@ TEST_CASE("connections to silent hosts are attempted in parallel") {
   const Instant before = bed.clock.now().instant;
   bed.store = bed.open_another();
   CHECK(bed.enqueue(1).has_value());
-  CHECK(bed.clock.now().instant - before < seconds(10));
+  CHECK(bed.clock.now().instant - before < 3 * bed.options.connect_timeout);
 }
 
 TEST_CASE("a host that refused is asked again while another one is silent") {

@@ -82,7 +82,10 @@ TEST_CASE("more readers than connections wait, and few connections are kept") {
         for (int n = 0; n < kReads; ++n) answered += place.store->get(id).has_value() ? 1 : 0;
       });
     }
+    const SystemClock clock;
+    const Instant limit = clock.now().instant + std::chrono::minutes(1);
     int most = 0;
+    while (most == 0 && clock.now().instant < limit) most = readers();
     for (int i = 0; i < 30; ++i) most = std::max(most, readers());
     CHECK(most > 0);
     CHECK(most <= 2 * options.readers);

@@ -24,8 +24,8 @@ using std::chrono::seconds;
 
 constexpr int kNodes = 3;
 // The longest call while the server is down: an unanswered round trip and a new connection.
-constexpr Duration kLongestCall = seconds(10);
-constexpr Duration kDrainLimit = seconds(120);
+constexpr Duration kLongestCall = seconds(60);
+constexpr Duration kDrainLimit = seconds(300);
 constexpr Duration kMaxJump = std::chrono::minutes(20);
 
 std::int64_t number_from(const char* name, std::int64_t otherwise) {

@@ -12,7 +12,7 @@
 
 namespace mainspring::pg_testing {
 
-constexpr Duration kHearLimit = std::chrono::seconds(30);
+constexpr Duration kHearLimit = std::chrono::seconds(60);
 
 inline WallTime database_time() {
   const auto rows =
