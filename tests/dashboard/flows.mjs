@@ -229,6 +229,18 @@ async function queues({ page, go, url }) {
   await dialogOf(page).waitFor({ state: "detached" });
   const { limits } = await call(url, "GET", "/v1/queues/photos");
   check(limits.rate.count === 50 && limits.per_key.weights.acme === 3, "limits are edited");
+  // Weights may be fractions, costs may not.
+  await call(url, "PUT", "/v1/queues/photos/limits", { ...limits, per_key: { ...limits.per_key, weights: { trial: 0.5 } } });
+  await page.reload();
+  await press(page, "Edit limits");
+  await field(page, "Slots per kind").fill("render = 0.5");
+  await press(page, "Save");
+  await dialogOf(page).getByText(/^costs: render = 0.5: must be NAME = NUMBER, a whole number/).waitFor();
+  await field(page, "Slots per kind").fill("render = 2");
+  await press(page, "Save");
+  await dialogOf(page).waitFor({ state: "detached" });
+  const edited = (await call(url, "GET", "/v1/queues/photos")).limits;
+  check(edited.per_key.weights.trial === 0.5 && edited.costs.render === 2, "limits with a fraction as weight are edited");
   await page.getByText("Limit keys", { exact: true }).click();
   await page.getByRole("link", { name: "acme", exact: true }).click();
   await page.getByRole("heading", { name: "acme" }).waitFor();

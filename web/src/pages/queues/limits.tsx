@@ -26,14 +26,20 @@ function rateOf(field: string, text: string, old: Rate | null | undefined): unkn
   return { ...old, count: Number(parts[1]), per: /^\d/.test(parts[2]!) ? parts[2] : `1${parts[2]}` };
 }
 
+// Bounds of a weight, as the server checks them.
+const MIN_WEIGHT = 0.001;
+const MAX_WEIGHT = 1_000;
+const isWeight = (value: number): boolean => value >= MIN_WEIGHT && value <= MAX_WEIGHT;
+const isCost = (value: number): boolean => Number.isSafeInteger(value) && value >= 1;
+
 // One "name = number" per line.
-function mapOf(field: string, text: string): Record<string, number> | null {
+function mapOf(field: string, text: string, valid: (value: number) => boolean, rule: string): Record<string, number> | null {
   const out: Record<string, number> = {};
   for (const line of text.split("\n")) {
     if (line.trim() === "") continue;
     const at = line.lastIndexOf("=");
     const value = Number(line.slice(at + 1));
-    if (at < 1 || !Number.isSafeInteger(value) || value < 1) throw invalid(field, t.queues.notPair(line));
+    if (at < 1 || line.slice(at + 1).trim() === "" || !valid(value)) throw invalid(field, t.queues.notPair(line, rule));
     out[line.slice(0, at).trim()] = value;
   }
   return Object.keys(out).length > 0 ? out : null;
@@ -74,7 +80,7 @@ export function LimitsDialog(props: { queue: Queue; onClose: () => void; done: (
       concurrency: numberOf("per_key.concurrency", form.keyConcurrency),
       rate: rateOf("per_key.rate", form.keyRate, key?.rate),
       fair: form.fair,
-      weights: mapOf("weights", form.weights),
+      weights: mapOf("weights", form.weights, isWeight, t.queues.weightRule),
     };
     const without = perKey.concurrency === null && perKey.rate === null && !perKey.fair && perKey.weights === null;
     await put(`/v1/queues/${segment(queue.name)}/limits`, {
@@ -85,7 +91,7 @@ export function LimitsDialog(props: { queue: Queue; onClose: () => void; done: (
       ageing: form.ageing.trim() || null,
       breaker: form.breaker.trim() || null,
       quarantine_after: numberOf("quarantine_after", form.quarantine, 0),
-      costs: mapOf("costs", form.costs),
+      costs: mapOf("costs", form.costs, isCost, t.queues.costRule),
     });
     notify(t.queues.changed);
     props.done();
