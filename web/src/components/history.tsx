@@ -110,7 +110,8 @@ function Charts(props: { history: History; marks: Mark[]; only?: "failures" }) {
       label={t.chart.failures(history.step)}
       format={axisNumber}
       series={[
-        of(t.chart.failed, "warn", (point) => point.failed, "bars"),
+        // A job that dies has failed too: the bars are stacked.
+        of(t.chart.failed, "warn", (point) => Math.max(0, point.failed - point.dead), "bars"),
         of(t.chart.dead, "bad", (point) => point.dead, "bars"),
         ...(sum.cancelled > 0 ? [of(t.chart.cancelled, "muted", (point) => point.cancelled, "bars")] : []),
       ]}

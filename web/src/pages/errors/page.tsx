@@ -7,6 +7,7 @@ import { Sparkline } from "../../components/chart";
 import { FormDialog, notify } from "../../components/feedback";
 import { HistoryPanel } from "../../components/history";
 import { Table, type Column } from "../../components/table";
+import { tellingLine } from "../../components/telling_line";
 import { Pre } from "../../components/values";
 import { Views } from "../../components/views";
 import { COSTLY_MS, useData } from "../../data";
@@ -99,7 +100,7 @@ function columns(route: Route, queue: string, rows: Group[], redrive: (group: Gr
       wide: true,
       sort: (group) => group.message ?? group.reason,
       cell: (group) => (
-        <a class="long" href={withQuery(route, { group: group.fingerprint })}>{group.masked ? t.errors.masked : firstLine(group.message ?? group.reason)}</a>
+        <a class="long" href={withQuery(route, { group: group.fingerprint })}>{group.masked ? t.errors.masked : tellingLine(group.message ?? group.reason ?? "")}</a>
       ),
     },
     { key: "kind", title: t.jobs.kind, cell: (group) => group.kind, sort: (group) => group.kind },
@@ -110,9 +111,6 @@ function columns(route: Route, queue: string, rows: Group[], redrive: (group: Gr
     { key: "actions", title: t.actions, cell: (group) => <Button needs={["admin", queue || undefined]} onClick={() => redrive(group)}>{t.errors.redrive}</Button> },
   ];
 }
-
-// The line that says most: of a traceback the last one, as the server lists it.
-const firstLine = (text = ""): string => text.split("\n").find((line) => line.trim() !== "") ?? text;
 
 const TREND_SAMPLE = 200;
 const MAX_TRENDS = 20; // each is one request

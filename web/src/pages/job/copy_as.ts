@@ -23,10 +23,13 @@ export function copyChoices(job: Schemas["Job"]): { name: string; text: string }
   ];
 }
 
+// Parameters of /v1/jobs whose flags have other names.
+const FLAGS: Record<string, string> = { q: "search", from: "since", to: "until" };
+
 // The jobs of a filter.
 export function copyFilterChoices(query: [string, string][]): { name: string; text: string }[] {
   const search = new URLSearchParams(query).toString();
-  const flags = query.map(([name, value]) => `--${name === "q" ? "search" : name} ${shell(value)}`).join(" ");
+  const flags = query.map(([name, value]) => `--${FLAGS[name] ?? name} ${shell(value)}`).join(" ");
   return [
     { name: "URL", text: location.href },
     { name: "curl", text: `curl ${shell(`${apiRoot.href}v1/jobs?${search}`)}` },

@@ -274,7 +274,9 @@ function Phases({ job }: { job: Job }) {
   }
   const x = (time: number) => (100 * Math.min(Math.max(time - from, 0), to - from)) / (to - from);
   const ran = runs.reduce((sum, run) => sum + Math.max(0, run.to - run.from), 0);
-  const text = t.job.phases(duration(to - from - ran), runs.length === 0 && !job.finished_at ? undefined : duration(ran));
+  // As in the facts: a wanted delay is not a wait.
+  const due = (job.attempt ?? 0) <= 1 && job.run_at ? Math.min(to, Math.max(from, Date.parse(job.run_at))) : from;
+  const text = t.job.phases(duration(Math.max(0, to - due - ran)), runs.length === 0 && !job.finished_at ? undefined : duration(ran));
   return (
     <div class="phases">
       <svg width="100%" height="10" role="img" aria-label={text}>

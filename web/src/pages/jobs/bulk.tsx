@@ -1,5 +1,5 @@
 // One action on many jobs: it is counted first, and runs on the server, where it can be followed and stopped.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
 import { ApiError, getIfThere, post } from "../../api/client";
 import type { Bulk, BulkPreview } from "../../api/shapes";
@@ -39,7 +39,7 @@ export function BulkDialog(props: { action: BulkAction; filter: Record<string, u
     notify(t.bulk.started(t.bulk.actions[action]));
     props.done();
   };
-  const n = preview === undefined ? t.bulk.counting : (preview.exact === false ? t.bulk.atLeast : "") + count(preview.matched);
+  const n = problem ? t.none : preview === undefined ? t.bulk.counting : (preview.exact === false ? t.bulk.atLeast : "") + count(preview.matched);
   return (
     <FormDialog
       title={t.bulk.title(t.bulk.actions[action], n)}
@@ -94,8 +94,13 @@ export function BulkPanel(props: { version: number; ended: () => void }) {
     async (signal) => (await getIfThere<{ bulks: Bulk[] }>("/v1/bulk", {}, signal))?.bulks ?? [],
     (event) => event.queue === BULK_QUEUE,
   );
-  const running = bulks.data?.some((one) => !ENDED.has(one.state)) ?? false;
-  useEffect(() => (running ? props.ended : undefined), [running]);
+  // A short one ends before it is seen running.
+  const ended = bulks.data?.filter((one) => ENDED.has(one.state)).map((one) => String(one.id)).join();
+  const before = useRef<string | undefined>(undefined);
+  useEffect(() => {
+    if (before.current !== undefined && ended !== undefined && ended !== before.current) props.ended();
+    before.current = ended ?? before.current;
+  }, [ended]);
   const shown = (bulks.data ?? []).filter((one) => isRecent(one, Date.now())).sort((a, b) => Number(b.id) - Number(a.id)).slice(0, 5);
   if (shown.length === 0) return null;
   const run = async (one: Bulk, verb: "stop" | "continue") => {

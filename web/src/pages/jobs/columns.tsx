@@ -2,6 +2,7 @@
 import type { Schemas } from "../../api/client";
 import { Ago, StateBadge } from "../../components/basics";
 import type { Column } from "../../components/table";
+import { tellingLine } from "../../components/telling_line";
 import { shortJson } from "../../components/values";
 import { bytes, duration } from "../../format";
 import { link } from "../../router";
@@ -29,13 +30,6 @@ function Args({ job }: { job: Job }) {
 
 const filtered = (text: string | undefined, query: Record<string, string>) => (text ? <a href={link(["jobs"], query)}>{text}</a> : t.none);
 
-const MAX_TEXT = 120;
-// The first line of an error.
-function shortText(text: string): string {
-  const line = text.trim().split("\n", 1)[0]!;
-  return line.length > MAX_TEXT ? `${line.slice(0, MAX_TEXT - 1)}…` : line;
-}
-
 export const ALL_COLUMNS: Column<Job>[] = [
   { key: "id", title: t.jobs.id, cell: (job) => <a href={link(["jobs", job.id])}>{String(job.id)}</a>, numeric: true, sort: (job) => job.id },
   { key: "kind", title: t.jobs.kind, cell: (job) => <a class="name" href={link(["jobs", job.id])}>{job.kind}</a>, sort: (job) => job.kind },
@@ -52,7 +46,7 @@ export const ALL_COLUMNS: Column<Job>[] = [
   { key: "limit_key", title: t.job.limitKey, cell: (job) => (job.limit_key ? <a href={link(["queues", job.queue, "keys", job.limit_key])}>{job.limit_key}</a> : t.none), sort: (job) => job.limit_key },
   { key: "session", title: t.job.session, cell: (job) => filtered(job.session, { queue: job.queue, q: `session:${JSON.stringify(job.session)}` }), sort: (job) => job.session },
   { key: "tags", title: t.job.tags, cell: (job) => job.tags?.map((tag) => <a key={tag} class="tag" href={link(["jobs"], { tag })}>{tag}</a>), sort: (job) => job.tags?.join(" ") },
-  { key: "error", title: t.jobs.error, cell: (job) => (job.description ? <span class="long">{shortText(job.description)}</span> : t.none), sort: (job) => job.description, wide: true },
+  { key: "error", title: t.jobs.error, cell: (job) => (job.description ? <span class="long" title={job.description}>{tellingLine(job.description)}</span> : t.none), sort: (job) => job.description && tellingLine(job.description), wide: true },
   { key: "reason", title: t.reason, cell: (job) => job.reason ?? t.none, sort: (job) => job.reason },
 ];
 const USUAL = ["id", "kind", "queue", "state", "attempt", "when", "args"];

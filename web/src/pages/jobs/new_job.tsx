@@ -7,6 +7,7 @@ import { typedJson } from "../../api/typed_json";
 import { ArgsField } from "../../components/args_field";
 import { Field } from "../../components/basics";
 import { FormDialog, notify } from "../../components/feedback";
+import { cover, COVER } from "../../components/secrets";
 import { link, navigate } from "../../router";
 import { t } from "../../texts";
 
@@ -31,6 +32,9 @@ function useExample(queue: string, kind: string, wanted: boolean): Job | undefin
   return wanted ? example : undefined;
 }
 
+// Secret texts become empty: they must be typed.
+const withoutSecrets = (args: unknown): string => formatJson(cover(args).shown).replaceAll(JSON.stringify(COVER), '""');
+
 export function NewJobDialog(props: { queue?: string; queues?: string[]; like?: Job; onClose: () => void }) {
   const { like } = props;
   const [queue, setQueue] = useState(like?.queue ?? (props.queue || "default"));
@@ -44,7 +48,7 @@ export function NewJobDialog(props: { queue?: string; queues?: string[]; like?: 
   useEffect(() => {
     if (!example) return;
     if (!typed.current.kind) setKind(example.kind);
-    if (!typed.current.args && example.args != null && !example.args_omitted) setArgs(formatJson(example.args));
+    if (!typed.current.args && example.args != null && !example.args_omitted) setArgs(withoutSecrets(example.args));
   }, [example]);
   // Without read:payload the args of `like` are hidden: the copy gets them on the server.
   const hidden = like !== undefined && (like.args === null || like.args === undefined);

@@ -29,6 +29,10 @@ type Job = Schemas["Job"];
 const PAGE_SIZE = 50;
 // Events that came while rows were read are answered by one further read.
 const REFRESH_MS = 60;
+// Jobs that may have come into the list are looked at together.
+const NEW_MS = 150;
+const NEXT_NEW_MS = 1000; // while more come
+const MAX_NEW = 50;
 
 export function JobsPage(props: { route: Route }) {
   const { route } = props;
@@ -180,7 +184,8 @@ function CountMatches({ filter }: { filter: Filter }) {
 
 function Filters(props: { filter: Filter; route: Route; queues: string[]; kinds: string[] }) {
   const { filter, route } = props;
-  const [custom, setCustom] = useState(filter.from !== "" || filter.to !== "");
+  const [picking, setPicking] = useState(false);
+  const custom = picking || filter.from !== "" || filter.to !== "";
   const set = (changes: Record<string, string | undefined>) => navigate(withQuery(route, { ...changes, cursor: undefined }));
   const any = filter.kind || filter.tag || filter.queue || filter.q || filter.within || filter.from || filter.to || filter.states.length > 0;
   useSettings(); // the fields show times in the chosen zone
@@ -210,7 +215,7 @@ function Filters(props: { filter: Filter; route: Route; queues: string[]; kinds:
           value={custom ? "custom" : filter.within}
           onChange={(e) => {
             const value = e.currentTarget.value;
-            setCustom(value === "custom");
+            setPicking(value === "custom");
             if (value !== "custom") set({ within: value || undefined, from: undefined, to: undefined });
           }}
         >
@@ -238,7 +243,7 @@ function Filters(props: { filter: Filter; route: Route; queues: string[]; kinds:
           {t.jobs.tag}: {filter.tag} ×
         </a>
       )}
-      {any && <a href={link(["jobs"])}>{t.jobs.clear}</a>}
+      {(any || picking) && <a href={link(["jobs"])} onClick={() => setPicking(false)}>{t.jobs.clear}</a>}
     </div>
   );
 }
@@ -250,13 +255,14 @@ function JobRows(props: {
   const [rows, setRows] = useState(props.page.jobs);
   const { selected, onSelect, clear } = useSelection();
   const [all, setAll] = useState(false);
-  const [fresh, setFresh] = useState(0);
+  const [fresh, setFresh] = useState(new Set<string>());
   const columns = useColumns("jobs", ALL_COLUMNS, usualColumns(filter.states));
   useEffect(() => {
     setRows(props.page.jobs);
-    setFresh(0);
+    setFresh(new Set());
   }, [props.page]);
-  useRowRefresh(rows, setRows, first ? (event) => matches(event, filter) : () => false, () => setFresh((n) => n + 1), reload);
+  const announce = (ids: string[]) => setFresh((old) => new Set([...old, ...ids]));
+  useRowRefresh(rows, setRows, first ? filter : undefined, announce, reload);
 
   const select = (ids: string[], on: boolean) => {
     onSelect(ids, on);
@@ -273,17 +279,17 @@ function JobRows(props: {
   return (
     <>
       <div aria-live="polite">
-        {fresh > 0 && (
+        {fresh.size > 0 && (
           <Button class="announce" onClick={reload}>
-            {t.jobs.newJobs(fresh)}
+            {t.jobs.newJobs(fresh.size)}
           </Button>
         )}
       </div>
       {selected.size > 0 && (
         <Selection
           text={all ? t.jobs.allSelected(props.total === undefined ? "" : count(props.total)) : t.jobs.selected(selected.size)}
-          queue={filter.queue || undefined}
-          filter={all ? bulkFilter(filter) : { ids: [...selected].map((id) => BigInt(id)) }}
+          queue={filter.queue || (all ? undefined : queueOf(rows, selected))}
+          filter={all ? bulkFilter(filter) : selectedFilter(rows, selected)}
           extend={whole && more && !all ? () => setAll(true) : undefined}
           extendText={t.jobs.selectMatching(props.total === undefined ? "" : count(props.total))}
           done={done}
@@ -308,19 +314,41 @@ function JobRows(props: {
   );
 }
 
+// The queue of all selected rows, if it is one: a token may be limited to it.
+function queueOf(rows: Job[], selected: ReadonlySet<string>): string | undefined {
+  const names = new Set(rows.filter((job) => selected.has(String(job.id))).map((job) => job.queue));
+  return names.size === 1 ? [...names][0] : undefined;
+}
+
+function selectedFilter(rows: Job[], selected: ReadonlySet<string>): Record<string, unknown> {
+  const queue = queueOf(rows, selected);
+  return { ids: [...selected].map((id) => BigInt(id)), ...(queue ? { queue } : {}) };
+}
+
 // Rows stay where they are: changed ones are read again together, new ones are announced.
 function useRowRefresh(
   rows: Job[],
   setRows: (change: (old: Job[]) => Job[]) => void,
-  isNew: (event: { queue?: string; kind?: string }) => boolean,
-  announce: () => void,
+  filter: Filter | undefined,
+  announce: (ids: string[]) => void,
   reload: () => void,
 ): void {
   const ids = rows.map((job) => String(job.id)).join(",");
+  const wanted = filter === undefined ? "" : JSON.stringify(filter);
   useEffect(() => {
     const shown = new Set(ids.split(","));
     const changed = new Set<string>();
     let timer: ReturnType<typeof setTimeout> | undefined;
+    const others = new Set<string>();
+    let look: ReturnType<typeof setTimeout> | undefined;
+    // Only the server knows which jobs match: an enqueued one may wait, and a search may be on.
+    const lookAtOthers = async () => {
+      const query: Query = { ...apiQuery(filter!), ids: [...others].join(","), limit: MAX_NEW };
+      others.clear();
+      const page = await get<JobPage>("/v1/jobs", query).catch(() => undefined);
+      look = others.size > 0 ? setTimeout(lookAtOthers, NEXT_NEW_MS) : undefined;
+      if (page && page.jobs.length > 0) announce(page.jobs.map((job) => String(job.id)));
+    };
     const refresh = async () => {
       const query: Query = { ids: [...changed].join(","), limit: PAGE_SIZE };
       changed.clear();
@@ -336,24 +364,38 @@ function useRowRefresh(
       if (shown.has(id)) {
         changed.add(id);
         timer ??= setTimeout(refresh, REFRESH_MS);
-      } else if (event.type === "enqueued" && isNew(event)) {
-        announce();
+      } else if (filter && mayMatch(event, filter) && others.size < MAX_NEW) {
+        others.add(id);
+        look ??= setTimeout(lookAtOthers, NEW_MS);
       }
     });
     return () => {
       stop();
       clearTimeout(timer);
+      clearTimeout(look);
     };
-  }, [ids]);
+  }, [ids, wanted]);
 }
 
-function matches(event: { queue?: string; kind?: string }, filter: Filter): boolean {
-  return (
-    (!filter.queue || event.queue === filter.queue) &&
-    (!filter.kind || event.kind === filter.kind) &&
-    !filter.tag && !filter.q && !filter.to &&
-    (filter.states.length === 0 || filter.states.includes("available"))
-  );
+// States in which a job can be after an event.
+const STATES_AFTER: Record<string, string[]> = {
+  enqueued: ["available", "scheduled", "waiting"],
+  started: ["running"],
+  retrying: ["retryable", "available"],
+  snoozed: ["scheduled", "retryable", "available"],
+  deferred: ["scheduled", "retryable", "waiting"],
+  completed: ["completed"],
+  dead: ["dead"],
+  cancelled: ["cancelled"],
+};
+
+// Whether the job of an event may have come into the list by it.
+function mayMatch(event: { type: string; job?: unknown; queue?: string; kind?: string }, filter: Filter): boolean {
+  const states = STATES_AFTER[event.type];
+  if (event.job === undefined || states === undefined) return false;
+  if (filter.queue && event.queue !== filter.queue) return false;
+  if (filter.kind && event.kind !== filter.kind) return false;
+  return filter.states.length === 0 ? event.type === "enqueued" : filter.states.some((state) => states.includes(state));
 }
 
 function Selection(props: { text: string; queue?: string; filter: Record<string, unknown>; extend?: () => void; extendText: string; done: () => void }) {
