@@ -33,6 +33,7 @@ import { useRoute, type Route } from "./router";
 import { setSession as setScopes } from "./session";
 import { applyTheme } from "./settings";
 import "./styles.css";
+import { restoreScroll } from "./scroll";
 import { t } from "./texts";
 
 function view(route: Route) {
@@ -117,7 +118,7 @@ function App() {
   const path = route.path.join("/");
   useEffect(() => {
     document.querySelector<HTMLElement>("main h1")?.focus({ preventScroll: true });
-    scrollTo(0, 0);
+    return restoreScroll();
   }, [path]);
   if (signedOut) {
     return (

@@ -40,7 +40,7 @@ export const timing = {
     overlap: "Overlap",
     misfire: "Missed ticks",
     jitter: "Jitter",
-    live: "Running now",
+    live: "Not ended",
     upcoming: "Upcoming ticks",
     ledger: "Ledger",
     ledgerEmpty: "No tick has been decided yet.",

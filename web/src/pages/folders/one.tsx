@@ -1,7 +1,7 @@
 // One job folder: start, stop, run, settings, deployment, runs and the log as it grows.
 import { useRef, useState } from "preact/hooks";
 
-import { get, post, put, request, remove, segment, type Schemas } from "../../api/client";
+import { get, getIfThere, post, put, request, remove, segment, type Schemas } from "../../api/client";
 import { formatJson } from "../../api/json";
 import { typedJson } from "../../api/typed_json";
 import { Ago, Button, Facts, Field, Page, Panel, Show, StateBadge } from "../../components/basics";
@@ -116,8 +116,8 @@ const ranMs = (run: Run): number | undefined => (run.ended ? Date.parse(run.ende
 
 function Runs(props: { job: HostJob; path: string; route: Route }) {
   const runs = useData(
-    `runs ${props.path} ${props.job.latest_run?.id}`,
-    (signal) => get<Schemas["HostHistory"]>(`${props.path}/history`, {}, signal),
+    `runs ${props.path} ${props.job.latest_run?.id} ${props.job.latest_run?.status}`,
+    async (signal) => (await getIfThere<Schemas["HostHistory"]>(`${props.path}/history`, {}, signal)) ?? { runs: [] },
   );
   const columns: Column<Run>[] = [
     { key: "id", title: t.folders.runId, cell: (run) => <a href={withQuery(props.route, { run: run.id })}>{run.id}</a>, sort: (run) => run.id },
@@ -132,7 +132,7 @@ function Runs(props: { job: HostJob; path: string; route: Route }) {
     },
     { key: "exit", title: t.folders.exit, numeric: true, cell: (run) => run.exit_code ?? t.none, sort: (run) => run.exit_code },
     { key: "memory", title: capital(t.job.memory), numeric: true, cell: (run) => (run.peak_memory ? bytes(run.peak_memory) : t.none), sort: (run) => run.peak_memory },
-    { key: "trigger", title: t.folders.trigger, cell: (run) => run.trigger, sort: (run) => run.trigger },
+    { key: "trigger", title: t.folders.trigger, cell: (run) => <span class="cut" title={run.trigger}>{run.trigger}</span>, sort: (run) => run.trigger },
     { key: "job", title: t.jobs.id, numeric: true, cell: (run) => (run.job ? <a href={link(["jobs", run.job])}>{String(run.job)}</a> : t.none), sort: (run) => run.job },
   ];
   return (

@@ -7,6 +7,7 @@ import type { Queue } from "../../api/shapes";
 import { Ago, Button, Empty, Facts, Page, Panel, Show, StateBadge } from "../../components/basics";
 import { HistoryPanel, useHistory } from "../../components/history";
 import { Table, type Column } from "../../components/table";
+import { tellingLine } from "../../components/telling_line";
 import { COSTLY_MS, useData, type Loaded } from "../../data";
 import { count } from "../../format";
 import { link } from "../../router";
@@ -125,7 +126,7 @@ function Activity() {
       ) : (
         <>
           <p class="note">{t.overview.perMinute(of("started"), of("completed"), of("retrying") + of("dead"))}</p>
-          <ul class="plain-list">
+          <ul class="plain-list activity">
             {latest.map((one, i) => (
               <li key={`${one.job} ${one.type} ${i}`}>
                 <span>
@@ -182,6 +183,11 @@ function More(props: { n: number; href: string; inList?: boolean }) {
   return props.inList ? <li>{more}</li> : <p class="note">{more}</p>;
 }
 
+type Group = Schemas["DeadGroups"]["groups"][number];
+const isNew = (group: Group): boolean => Date.now() - Date.parse(group.first?.at ?? "") < NEW_MS;
+// New errors, then the others, which come with the largest first.
+const newFirst = (groups: Group[]): Group[] => [...groups.filter(isNew), ...groups.filter((group) => !isNew(group))];
+
 function DeadGroups() {
   const groups = useData(
     "groups",
@@ -197,12 +203,12 @@ function DeadGroups() {
             <Empty title={t.overview.errorsEmpty} />
           ) : (
             <ul class="plain-list">
-              {data.groups.slice(0, MAX_ROWS).map((group) => (
+              {newFirst(data.groups).slice(0, MAX_ROWS).map((group) => (
                 <li key={group.fingerprint}>
                   <a href={link(["errors"], { group: group.fingerprint })}>
-                    {group.kind}: {group.message ?? group.reason}
+                    {group.kind}: {tellingLine(group.message ?? group.reason ?? "")}
                   </a>
-                  {Date.now() - Date.parse(group.first?.at ?? "") < NEW_MS && <StateBadge state={t.overview.isNew} />}
+                  {isNew(group) && <StateBadge state={t.overview.isNew} />}
                   <span>{count(group.count ?? 0)}</span>
                 </li>
               ))}

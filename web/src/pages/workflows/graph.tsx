@@ -12,6 +12,10 @@ const HEIGHT = 46;
 const GAP_X = 56;
 const GAP_Y = 16;
 
+// A step runs for the workflow as soon as its job exists; the job may still wait.
+export const shownState = (step: Step): string =>
+  step.state === "running" && step.job_state && step.job_state !== "running" ? step.job_state : step.state;
+
 interface Placed {
   step: Step;
   x: number;
@@ -77,7 +81,7 @@ export function Graph(props: { steps: Step[] }) {
                 {cut(step.name)}
               </text>
               <text class="node-state" x={x + 10} y={y + 36}>
-                {t.states[step.state] ?? step.state}
+                {t.states[shownState(step)] ?? shownState(step)}
               </text>
             </>
           );

@@ -13,7 +13,7 @@ import { COSTLY_MS, useData } from "../../data";
 import { duration } from "../../format";
 import { link, navigate } from "../../router";
 import { t } from "../../texts";
-import { Graph, MAX_GRAPH_STEPS } from "./graph";
+import { Graph, MAX_GRAPH_STEPS, shownState } from "./graph";
 import type { Workflow } from "./page";
 
 type Step = Schemas["WorkflowStep"];
@@ -159,7 +159,7 @@ const tookMs = (step: Step): number | undefined =>
 
 const STEP_COLUMNS: Column<Step>[] = [
   { key: "name", title: t.workflows.step, cell: (step) => step.name, sort: (step) => step.name },
-  { key: "state", title: t.jobs.state, cell: (step) => <StateBadge state={step.state} detail={step.taken_over ? t.workflows.takenOver : undefined} />, sort: (step) => step.state },
+  { key: "state", title: t.jobs.state, cell: (step) => <StateBadge state={shownState(step)} detail={step.taken_over ? t.workflows.takenOver : undefined} />, sort: shownState },
   {
     key: "job",
     title: t.jobs.id,
