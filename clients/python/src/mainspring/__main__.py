@@ -144,9 +144,13 @@ def watch(argv: list[str]) -> int:
         child = subprocess.Popen(command)
         while not stopping and snapshot() == before:
             time.sleep(0.3)  # also after the child has ended: a broken module is fixed by a change
-        if child.poll() is None:
-            child.send_signal(signal.SIGTERM)
-            child.wait()
+        sent = 0
+        while child.poll() is None:
+            # A second signal ends handlers that do not end by themselves.
+            while sent < max(1, len(stopping)):
+                child.send_signal(signal.SIGTERM)
+                sent += 1
+            time.sleep(0.05)
         if not stopping:
             print("mainspring: files changed; starting again", file=sys.stderr)
     return 0
@@ -154,10 +158,12 @@ def watch(argv: list[str]) -> int:
 
 def main(argv: list[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
-    parser = argparse.ArgumentParser(prog="python -m mainspring")
+    parser = argparse.ArgumentParser(prog="python -m mainspring", allow_abbrev=False)
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("work", help="run the handlers of modules until SIGTERM")
+    run = commands.add_parser(
+        "work", help="run the handlers of modules until SIGTERM", allow_abbrev=False
+    )
     run.add_argument("module", nargs="+", help="module that defines handlers, such as shop.jobs")
     run.add_argument("--slots", type=int, default=10, help="handlers that run at once [10]")
     run.add_argument("--queue", action="append", help="take jobs of this queue only; repeatable")
@@ -166,7 +172,8 @@ def main(argv: list[str] | None = None) -> int:
     run.add_argument("--graceful-stop", default="25s", help="time for handlers to end [25s]")
     run.add_argument("--watch", action="store_true", help="start again when a .py file changes")
     run.add_argument("--log", choices=("text", "json"), default="text", help="log format [text]")
-    run.add_argument("--log-level", default="info", help="log level [info]")
+    levels = ("debug", "info", "warning", "error", "critical")
+    run.add_argument("--log-level", default="info", choices=levels, help="log level [info]")
     arguments = parser.parse_args(argv)
     if arguments.watch:
         return watch(argv)

@@ -135,6 +135,8 @@ class Mainspring:
         those of `Options`, such as queue, timeout and max_attempts.
         """
 
+        _check_kind(kind, "job")
+
         def decorate(function: Callable[..., Any]) -> Definition[Any, Any]:
             name = kind or function.__name__
             made: Definition[Any, Any] = Definition(
@@ -161,6 +163,8 @@ class Mainspring:
             @thumbnail.handler
             def make(ctx, path, width=200): ...
         """
+
+        _check_kind(kind, "define")
 
         def decorate(function: Callable[P, R]) -> Definition[P, R]:
             name = kind or function.__name__
@@ -234,6 +238,13 @@ class Mainspring:
                 f"jobs: {len(jobs)} given, must be at most {MAX_ENQUEUE_JOBS} in one transaction",
                 field="jobs",
             )
+        for at, job in enumerate(jobs):
+            if job.how.idempotency_key is not None:
+                field = f"jobs[{at}].idempotency_key"
+                raise InvalidArgument(
+                    f"{field}: enqueue_many() has one key for all jobs; pass it to the call",
+                    field=field,
+                )
         fields = encoded(jobs)
         body: dict[str, Any] = {"jobs": fields}
         fences = {job.how.fence for job in jobs if job.how.fence is not None}
@@ -431,6 +442,11 @@ def _why_of(answer: Answer) -> str:
         return str(document_of(answer).get("why", ""))
     except MainspringError:
         return ""
+
+
+def _check_kind(kind: object, decorator: str) -> None:
+    if callable(kind):
+        raise TypeError(f"write @ms.{decorator}() with parentheses")
 
 
 def _wait_call(id: int, until: float) -> tuple[Call, bool]:

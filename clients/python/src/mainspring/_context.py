@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Awaitable, Callable, Protocol, TypeVar
+import re
+from typing import TYPE_CHECKING, Any, Awaitable, Callable, Generator, Protocol, TypeVar
 
 from ._values import MAX_CHECKPOINT, MAX_MESSAGE, Duration, decode, encode, seconds
-from .errors import INTERRUPTS, InvalidArgument
+from .errors import INTERRUPTS, InvalidArgument, TooLarge
 
 if TYPE_CHECKING:
     import logging
@@ -108,6 +109,41 @@ class _Base:
         self._port.set_session_state(encode(value, "session_state", 256 * 1024))
 
 
+class UnusableStep(Exception):
+    """A step's result cannot be stored: the job is dead, as no attempt would do better."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+_STEP_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+
+
+def _check_step(name: str) -> None:
+    if not isinstance(name, str) or _STEP_NAME.match(name) is None:
+        raise InvalidArgument(
+            f'step "{name}": must be 1 to 64 of A-Z a-z 0-9 _ -', field="step"
+        )
+
+
+def _step_result(name: str, value: Any) -> bytes:
+    try:
+        return encode(value, f"result of step {name}", MAX_MESSAGE)
+    except TooLarge as error:
+        raise UnusableStep("result_too_large", str(error)) from error
+    except InvalidArgument as error:
+        raise UnusableStep("bad_result", str(error)) from error
+
+
+class _Done:
+    """What a call returns that is done already, so that a coroutine may await it too."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        return
+        yield
+
+
 def _raise(reason: str) -> None:
     if reason:
         raise INTERRUPTS[reason](reason)
@@ -138,13 +174,14 @@ class Context(_Base):
         """Runs `function` once over all attempts: its result, JSON, is on disk before this
         returns it, and the next attempt gets it without running `function` again."""
         self.check()
+        _check_step(name)
         kept = self._port.recall(name)
         if kept is not None:
             value: T = decode(kept)
             return value
         self.check()
         result = function(*args, **kwargs)
-        self._port.remember(name, encode(result, f"step {name}", MAX_MESSAGE))
+        self._port.remember(name, _step_result(name, result))
         return result
 
 
@@ -156,6 +193,18 @@ class AsyncContext(_Base):
 
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(None, functools.partial(function, *args))
+
+    def check(self) -> Awaitable[None]:  # type: ignore[override]
+        super().check()
+        return _Done()
+
+    def progress(self, value: float, text: str = "") -> Awaitable[None]:  # type: ignore[override]
+        super().progress(value, text)
+        return _Done()
+
+    def set_session_state(self, value: Any) -> Awaitable[None]:  # type: ignore[override]
+        super().set_session_state(value)
+        return _Done()
 
     async def sleep(self, time: Duration) -> None:
         """Sleeps. The worker cancels the task when the handler should end."""
@@ -179,6 +228,7 @@ class AsyncContext(_Base):
         self, name: str, function: Callable[..., Awaitable[T] | T], *args: Any, **kwargs: Any
     ) -> T:
         self.check()
+        _check_step(name)
         kept = await self._wait(self._port.recall, name)
         if kept is not None:
             value: T = decode(kept)
@@ -187,5 +237,5 @@ class AsyncContext(_Base):
         result = function(*args, **kwargs)
         if isinstance(result, Awaitable):
             result = await result
-        await self._wait(self._port.remember, name, encode(result, f"step {name}", MAX_MESSAGE))
+        await self._wait(self._port.remember, name, _step_result(name, result))
         return result

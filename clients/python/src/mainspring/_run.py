@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import trace
 from ._attempt import Attempt, Memo, failure, weigh
-from ._context import AsyncContext, Context
+from ._context import AsyncContext, Context, UnusableStep
 from .errors import Interrupted, InvalidArgument, TooLarge
 from .outcomes import OUTCOMES, Complete, Dead, Outcome, Ready, ready
 
@@ -139,6 +139,8 @@ def run_sync(definition: Any, context: Context) -> Ready | str:
     try:
         known = arguments(definition.kind, signature_of(definition), context.args)
         return outcome_of(definition.handler_function(context, **known))
+    except UnusableStep as error:
+        return ready(Dead(error.reason, str(error)))
     except InvalidArgument as error:
         return raised(context.job, error)
     except (Exception, Interrupted) as error:
@@ -225,6 +227,8 @@ class Loop:
             result = outcome_of(await definition.handler_function(context, **known))
         except asyncio.CancelledError:
             result = attempt.reason or "the handler's task was cancelled"
+        except UnusableStep as error:
+            result = ready(Dead(error.reason, str(error)))
         except BaseException as error:
             result = raised(attempt.job, error)
         attempt.task = None

@@ -4,6 +4,7 @@
 `mainspring`            a client of it
 `mainspring_namespace`  names of this test alone; what has them ends with the test
 `mainspring_queue`      the name of a queue of this test alone
+`mainspring_use`        points a client of your program at the test server: `mainspring_use(shop.ms)`
 `mainspring_worker`     starts a worker: `mainspring_worker(ms, slots=2)`; it stops with the test
 """
 
@@ -14,6 +15,7 @@ from typing import Any, Callable, Iterator
 import pytest
 
 from ._client import Mainspring
+from ._server import Server
 from ._worker import Worker
 from .testing import Namespace, TestServer, eventually
 
@@ -40,6 +42,27 @@ def mainspring_namespace(mainspring: Mainspring) -> Iterator[Namespace]:
 @pytest.fixture
 def mainspring_queue(mainspring_namespace: Namespace) -> str:
     return mainspring_namespace.queue()
+
+
+def _redirect(ms: Mainspring, server: Server) -> None:
+    ms.close()
+    ms.__dict__.pop("requests", None)  # opened for the other server
+    ms.server = server
+
+
+@pytest.fixture
+def mainspring_use(mainspring: Mainspring) -> Iterator[Callable[[Mainspring], Mainspring]]:
+    used: list[tuple[Mainspring, Server]] = []
+
+    def use(ms: Mainspring) -> Mainspring:
+        """Its definitions, too, use the test server until the test ends."""
+        used.append((ms, ms.server))
+        _redirect(ms, mainspring.server)
+        return ms
+
+    yield use
+    for ms, server in reversed(used):
+        _redirect(ms, server)
 
 
 def _is_known(ms: Mainspring, worker: Worker) -> bool:

@@ -21,7 +21,8 @@ from ._client import Mainspring
 from ._context import AsyncContext, Context
 from ._jobs import ENDED, Definition, Job, NewJob, Options
 from ._values import Duration, decode, duration, encode, instant, seconds
-from .errors import INTERRUPTS, MainspringError, Unavailable
+from ._wire import Call, query
+from .errors import INTERRUPTS, Conflict, MainspringError, Unavailable
 
 
 def find_binary() -> str:
@@ -102,7 +103,10 @@ class Namespace:
     def drain(self, timeout: Duration = "10s") -> None:
         """Waits until no job is available, running or due. Other workers run the jobs."""
         body = {"namespace": self.name, "timeout": duration(timeout, "timeout")}
-        done = self.ms.request("POST", "/v1/test/drain", body)
+        data, wait = encode(body, "body"), seconds(timeout, "timeout")
+        done = self.ms.requests.run(
+            Call("POST", "/v1/test/drain", data, repeat="no", wait=wait)
+        )
         if not done["drained"]:
             raise AssertionError(f"{done['left']} jobs of {self.prefix}* are left after {timeout}")
 
@@ -281,6 +285,7 @@ class FakePort:
         self.checkpoints: list[Any] = []
         self.messages: list[Any] = []
         self.session_state: Any = None
+        self.steps: set[str] = set()
 
     def stop_reason(self) -> str:
         return self.stop
@@ -304,10 +309,21 @@ class FakePort:
         pass
 
     def recall(self, name: str) -> bytes | None:
-        return encode(self.memos[name]) if name in self.memos else None
+        if name not in self.memos:
+            if name in self.steps:
+                raise Conflict(f"step {name}: this attempt has run it before")
+            return None
+        self._once(name)
+        return encode(self.memos[name])
 
     def remember(self, name: str, data: bytes) -> None:
+        self._once(name)
         self.memos[name] = decode(data)
+
+    def _once(self, name: str) -> None:
+        if name in self.steps:
+            raise Conflict(f"step {name}: this attempt has run it before")
+        self.steps.add(name)
 
 
 class Performed:
@@ -406,16 +422,18 @@ def refute_enqueued(ms: Mainspring, job: Definition[Any, Any] | str, **where: An
 
 def wait_for(job: Job[Any], state: str, timeout: Duration = "10s") -> api.Job:
     """Waits until the job is in a state, or fails."""
-    until = time.monotonic() + seconds(timeout)
-    pause = 0.002
-    while True:
+    wanted = query({"job": job.id, "state": state, "timeout": duration(timeout, "timeout")})
+    call = Call("GET", "/v1/test/await" + wanted, wait=seconds(timeout, "timeout"))
+    try:
+        record: api.Job = job._ms.requests.run(call)
+        return record
+    except MainspringError as error:
+        if error.code not in ("request_timeout", "conflict"):
+            raise
         record = job.refresh()
-        if record["state"] == state:
-            return record
-        if time.monotonic() > until or record["state"] in ENDED:
-            raise AssertionError(f"job {job.id} is {record['state']}, not {state}: {record}")
-        time.sleep(pause)
-        pause = min(pause * 2, 0.1)
+        raise AssertionError(
+            f"job {job.id} is {record['state']}, not {state}: {record}"
+        ) from error
 
 
 def drain(ms: Mainspring, timeout: Duration = "30s", **options: Any) -> int:

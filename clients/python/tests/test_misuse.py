@@ -1,0 +1,107 @@
+"""Mistakes of programs: they are named at once, and never run work again and again."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from mainspring import Context, InvalidArgument, Mainspring
+from mainspring.testing import perform, wait_for
+
+
+def test_a_bad_step_name_is_refused_before_the_step_runs(mainspring, mainspring_queue):
+    ran = []
+
+    @mainspring.job(queue=mainspring_queue)
+    def pay(ctx: Context) -> None:
+        ctx.step("charge card", lambda: ran.append(1))
+
+    with pytest.raises(InvalidArgument, match='step "charge card": must be'):
+        perform(pay)
+    assert ran == []
+
+
+@pytest.mark.parametrize("value", [object(), "x" * 70_000])
+def test_a_step_result_that_cannot_be_stored_makes_the_job_dead(
+    mainspring, mainspring_queue, mainspring_worker, value
+):
+    ran = []
+
+    @mainspring.job(queue=mainspring_queue, max_attempts=3)
+    def pay(ctx: Context) -> None:
+        def charge() -> object:
+            ran.append(1)
+            return value
+
+        ctx.step("charge", charge)
+
+    mainspring_worker(mainspring)
+    job = pay.enqueue()
+    record = wait_for(job, "dead", "30s")
+    assert record["reason"] in ("bad_result", "result_too_large")
+    assert "step charge" in record["description"]
+    assert ran == [1]
+
+
+def test_calls_of_an_async_context_can_be_awaited(
+    mainspring, mainspring_queue, mainspring_worker
+):
+    @mainspring.job(queue=mainspring_queue)
+    async def work(ctx) -> str:  # type: ignore[no-untyped-def]
+        await ctx.check()
+        await ctx.progress(0.5, "half")
+        ctx.progress(0.6)
+        return "done"
+
+    mainspring_worker(mainspring)
+    assert work.enqueue().result("30s") == "done"
+
+
+def test_enqueue_many_refuses_keys_of_single_jobs(mainspring, mainspring_queue):
+    @mainspring.define(queue=mainspring_queue)
+    def mail(to: str) -> None: ...
+
+    jobs = [mail.options(idempotency_key="order-7").new("anna")]
+    with pytest.raises(InvalidArgument, match=r"jobs\[0\].idempotency_key"):
+        mainspring.enqueue_many(jobs)
+
+
+def test_a_decorator_without_parentheses_is_an_error() -> None:
+    ms = Mainspring("http://127.0.0.1:1")
+    for decorate in (ms.job, ms.define):
+        with pytest.raises(TypeError, match="parentheses"):
+            decorate(lambda ctx: None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("flag", ["--watc", "--w", "--log-level=bogus"])
+def test_the_command_refuses_flags_that_it_does_not_know(flag: str) -> None:
+    command = [sys.executable, "-m", "mainspring", "work", "no_module", flag]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_perform_refuses_a_step_that_runs_twice(mainspring, mainspring_queue):
+    @mainspring.job(queue=mainspring_queue)
+    def twice(ctx: Context) -> None:
+        ctx.step("one", lambda: 1)
+        ctx.step("one", lambda: 2)
+
+    with pytest.raises(Exception, match="this attempt has run it before"):
+        perform(twice)
+
+
+def test_a_client_of_the_program_is_pointed_at_the_test_server(
+    mainspring, mainspring_use, mainspring_queue, mainspring_worker
+):
+    ms = Mainspring("http://127.0.0.1:1", retry_for="0s")
+
+    @ms.job(queue=mainspring_queue)
+    def double(ctx: Context, n: int) -> int:
+        return 2 * n
+
+    mainspring_use(ms)
+    mainspring_worker(ms)
+    assert double.enqueue(21).result("30s") == 42
