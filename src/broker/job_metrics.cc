@@ -50,14 +50,14 @@ JobMetrics::Queue& JobMetrics::queue_of(const std::string& name) {
   if (!fresh) return queue;
   queue.wait = &registry_.histogram("mainspring_job_wait_seconds",
                                     "Time from the due time of a job to its claim, by queue.",
-                                    duration_buckets(), {{"queue", label}});
+                                    job_duration_buckets(), {{"queue", label}});
   for (std::size_t i = 0; i < kOutcomes; ++i) {
     const Labels labels = {{"queue", label}, {"outcome", std::string(kOutcomeNames[i])}};
     queue.total[i] = &registry_.counter("mainspring_attempts_total",
                                         "Ended attempts by queue and outcome.", labels);
     queue.seconds[i] = &registry_.histogram("mainspring_attempt_seconds",
                                             "Time from the claim of an attempt to its outcome.",
-                                            duration_buckets(), labels);
+                                            job_duration_buckets(), labels);
   }
   return queue;
 }

@@ -13,6 +13,8 @@
 #include "cli/server_settings.h"
 #include "cli/support.h"
 #include "cli/version.h"
+#include "env/clock.h"
+#include "telemetry/log.h"
 
 namespace mainspring::cli {
 namespace {
@@ -42,7 +44,8 @@ std::string config_file(const Parsed& parsed, const Io& io) {
   return ::access(machine.c_str(), R_OK) == 0 ? machine : "";
 }
 
-Result<Layered> layered(const Parsed& parsed, const Io& io) {
+// Errors of reading the file: without it.
+Layers layers_of(const Parsed& parsed, const Io& io, std::optional<Error>& unread) {
   Layers layers;
   layers.flags = parsed.settings;
   const auto credentials = io.env("CREDENTIALS_DIRECTORY");
@@ -55,9 +58,42 @@ Result<Layered> layered(const Parsed& parsed, const Io& io) {
   }
   layers.file = config_file(parsed, io);
   if (!layers.file.empty()) {
-    MS_TRY_ASSIGN(layers.file_text, read_file(layers.file, kMaxConfigBytes));
+    if (auto text = read_file(layers.file, kMaxConfigBytes)) {
+      layers.file_text = std::move(*text);
+    } else {
+      unread = text.error();
+    }
   }
+  return layers;
+}
+
+Result<Layered> layered(const Parsed& parsed, const Io& io, std::vector<std::string>& mistakes) {
+  std::optional<Error> unread;
+  const Layers layers = layers_of(parsed, io, unread);
+  if (parsed.invocation.command->any_settings) {
+    if (unread) mistakes.push_back(unread->message);
+    return layer_valid(layers, mistakes);
+  }
+  if (unread) return *unread;
   return layer(layers);
+}
+
+// The settings that can be read, for a command line or settings with an error.
+Options readable_options(const Parsed& parsed, const Io& io) {
+  std::optional<Error> unread;
+  std::vector<std::string> mistakes;
+  return layer_valid(layers_of(parsed, io, unread), mistakes).options;
+}
+
+// The command that the words begin with, also if the rest is invalid.
+const Command& meant_command(const std::vector<std::string>& words) {
+  const Command* command = &root();
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const Command* const child = child_named(*command, words[i]);
+    if (child == nullptr) break;
+    command = child;
+  }
+  return *command;
 }
 
 void decide_colours(const Options& options, Io& io) {
@@ -95,8 +131,23 @@ Error at_origin(Error error, const Origins& origins) {
   return error;
 }
 
-int report(const Error& error, const Parsed* parsed, bool json, Io& io) {
-  if (json) {
+void log_error(LogFormat format, const Error& error, const std::string& more, Io& io) {
+  Log::Fields fields = {{"code", std::string(error.name())}};
+  if (!more.empty()) fields.emplace_back("advice", more);
+  const WallTime now = SystemClock().now().wall;
+  std::string_view rest = error.message;
+  for (std::size_t end = 0; end != rest.npos;) {
+    end = rest.find('\n');
+    io.err(log_line(format, LogLevel::error, now, rest.substr(0, end), fields) + "\n");
+    if (end != rest.npos) rest.remove_prefix(end + 1);
+  }
+}
+
+// `format`: of the command's log, if the error is one of its lines.
+int report(const Error& error, const Parsed* parsed, bool json, LogFormat format, Io& io) {
+  if (format != LogFormat::text && !json) {
+    log_error(format, error, advice(error, parsed), io);
+  } else if (json) {
     std::string line;
     encode_error(error, line);
     io.err(line + "\n");
@@ -116,7 +167,12 @@ int run_cli(const std::vector<std::string>& words, Io& io) {
   std::vector<std::string> meant = words;
   if (meant.size() > 1 && (meant[1] == "--version" || meant[1] == "-V")) meant[1] = "version";
   auto parsed = parse_command_line(meant);
-  if (!parsed) return report(parsed.error(), nullptr, json, io);
+  if (!parsed) {
+    const bool service = meant_command(meant).service;
+    const LogFormat format =
+        service ? log_format_of(readable_options(Parsed(), io)) : LogFormat::text;
+    return report(parsed.error(), nullptr, json, format, io);
+  }
   const Command& command = *parsed->invocation.command;
   if (parsed->help) {
     decide_colours(Options{}, io);
@@ -127,8 +183,12 @@ int run_cli(const std::vector<std::string>& words, Io& io) {
     io.err(help_text(command, parsed->path, io));
     return info(ErrorCode::invalid_argument).exit_code;
   }
-  auto settings_now = layered(*parsed, io);
-  if (!settings_now) return report(settings_now.error(), &*parsed, json, io);
+  auto settings_now = layered(*parsed, io, parsed->invocation.mistakes);
+  const LogFormat format =
+      !command.service ? LogFormat::text
+                       : log_format_of(settings_now ? settings_now->options
+                                                    : readable_options(*parsed, io));
+  if (!settings_now) return report(settings_now.error(), &*parsed, json, format, io);
   parsed->invocation.options = settings_now->options;
   parsed->invocation.origins = settings_now->origins;
   // In a program that runs for a job: the token of that job.
@@ -147,7 +207,7 @@ int run_cli(const std::vector<std::string>& words, Io& io) {
     }
   }();
   if (!done)
-    return report(at_origin(done.error(), parsed->invocation.origins), &*parsed, json, io);
+    return report(at_origin(done.error(), parsed->invocation.origins), &*parsed, json, format, io);
   return *done;
 }
 

@@ -431,12 +431,52 @@ TEST_CASE("config shows each value and where it came from") {
   CHECK(run({"config", "--config", "/nowhere/m.toml"}).code == 66);
 }
 
+TEST_CASE("a file with an invalid line still gives the settings of its other lines") {
+  Layers layers;
+  layers.file = "m.toml";
+  layers.file_text =
+      "data = \"/there\"\nno_setting = 1\nlog_level = \"loud\"\nlisten = \"127.0.0.1:1\n";
+  layers.environment = {{"io_threads", "0"}};
+  std::vector<std::string> mistakes;
+  const Layered layered = layer_valid(layers, mistakes);
+  CHECK(layered.options.data == "/there");
+  CHECK(layered.origins.at("data") == "file m.toml");
+  CHECK(layered.options.log_level == "info");
+  CHECK(layered.options.listen == "127.0.0.1:8080");
+  CHECK(layered.options.io_threads == 1);
+  REQUIRE(mistakes.size() == 3);
+  CHECK(has(mistakes[0], "m.toml"));
+  CHECK_FALSE(layer(layers));
+}
+
+TEST_CASE("a service that does not start writes why in the format of its log") {
+  const auto json = run({"serve", "--log-format", "json", "--listen", "nowhere"});
+  CHECK(json.code == 64);
+  CHECK(json.err.starts_with(R"({"time":")"));
+  CHECK(has(json.err, R"("level":"error","msg":"--listen)"));
+  CHECK(has(json.err, R"("code":"invalid_argument")"));
+  const auto journal = run({"serve", "--log-format", "journal", "--io-threads", "0"});
+  CHECK(journal.code == 64);
+  CHECK(journal.err.starts_with("<3>--io-threads"));
+  const auto unknown = run({"work", "--no-such"}, {{"MAINSPRING_LOG_FORMAT", "journal"}});
+  CHECK(unknown.code == 64);
+  CHECK(unknown.err.starts_with("<3>"));
+  const auto missing =
+      run({"serve", "--config", "/nowhere/m.toml"}, {{"MAINSPRING_LOG_FORMAT", "json"}});
+  CHECK(missing.code == 66);
+  CHECK(missing.err.starts_with(R"({"time":")"));
+  // Other commands have no log.
+  const auto other = run({"jobs", "list", "--no-such"}, {{"MAINSPRING_LOG_FORMAT", "json"}});
+  CHECK(other.err.starts_with("mainspring: "));
+  CHECK(run({"serve", "--listen", "nowhere"}).err.starts_with("mainspring: "));
+}
+
 TEST_CASE("a server shows its settings with their origins, and no passwords") {
   Layers layers;
   layers.file = "m.toml";
   layers.file_text = "log_level = \"warn\"\n";
   layers.environment = {
-      {"store", "postgres://jobs:canary@db/x?sslpassword=canary&password=canary"}};
+      {"store", "postgres://jobs:canary@db/x?sslpassword=canary&pass%77ord=canary?1&x=%zz"}};
   layers.credentials = {{"tls_key", "/run/credentials/tls_key"}};
   layers.flags = {{"data", "/flag"}};
   auto layered = layer(layers);
@@ -457,7 +497,7 @@ TEST_CASE("a server shows its settings with their origins, and no passwords") {
     CHECK(one.where == where);
     CHECK(one.secret == (name == "store"));
   };
-  is("store", "postgres://jobs:***@db/x?sslpassword=***&password=***", "none", "environment",
+  is("store", "postgres://jobs:***@db/x?sslpassword=***&pass%77ord=***&x=%zz", "none", "environment",
      "environment MAINSPRING_STORE");
   is("log_level", "warn", "info", "file", "file m.toml");
   is("tls_key", "/run/credentials/tls_key", "none", "credential", "credential tls_key");

@@ -26,6 +26,7 @@ struct Invocation {
   Origins origins;
   Secret token;  // MAINSPRING_ACCESS_TOKEN; never a setting, which would be shown
   bool json = false;
+  std::vector<std::string> mistakes = {};  // invalid settings that were left out: any_settings
 
   bool has(const std::string& flag) const { return flags.contains(flag); }
   // The (last) value of a flag or argument; nullopt if it was not given.
@@ -80,6 +81,8 @@ struct Command {
   std::vector<Command> children = {};
   Run run = nullptr;  // nullptr = a group of children
   bool hidden = false;
+  bool service = false;       // runs until it is stopped: its errors are lines of its log
+  bool any_settings = false;  // runs with invalid settings too: see Invocation::mistakes
 };
 
 // The root of the table: the program itself.

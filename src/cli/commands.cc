@@ -14,9 +14,9 @@ Command serve_command() {
       .summary = "run the server over the embedded store",
       .description =
           "Run the server: HTTP over the embedded store in a data directory, which is created if "
-          "needed. Print the address when it is ready. SIGTERM and Ctrl-C stop it cleanly; a "
-          "second signal stops it at once. Acknowledged jobs are on disk in both cases.\n\nWith "
-          "--jobs it also runs job folders: scripts and programs that run continuously, on demand, "
+          "needed. Print the address when it is ready. SIGTERM, Ctrl-C and a "
+          "terminal that closes stop it cleanly; a second signal stops it at once. Acknowledged "
+          "jobs are on disk in both cases.\n\nWith --jobs it also runs job folders: scripts and programs that run continuously, on demand, "
           "on a schedule, or for the jobs of a queue. See `mainspring jobs-host`.\n\nA loopback "
           "address or a unix socket needs no TLS and no token. An address that other machines can "
           "reach requires TLS (--tls-cert, --tls-key; see `mainspring tls`) and a token; without "
@@ -43,9 +43,11 @@ Command serve_command() {
       .exits = {{0, "stopped cleanly by a signal"},
                 {64, "a setting breaks a rule"},
                 {65, "another process has the data directory, or this version cannot read it"},
+                {66, "a file that a setting names does not exist"},
                 {69, "the address is taken"},
                 {74, "the disk or the store failed; nothing acknowledged is lost"}},
-      .run = run_serve};
+      .run = run_serve,
+      .service = true};
 }
 
 std::vector<Flag> enqueue_flags() {

@@ -28,7 +28,8 @@ Command host_command() {
       .exits = {{0, "stopped cleanly by a signal"},
                 {64, "a setting breaks a rule"},
                 {65, "another process uses the host's data directory"}},
-      .run = run_host};
+      .run = run_host,
+      .service = true};
 }
 
 std::vector<Command> looking() {

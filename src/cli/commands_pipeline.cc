@@ -42,7 +42,8 @@ Command pipeline_run_command() {
       .exits = {{0, "stopped by a signal or --drain"},
                 {64, "invalid definition, or a missing program"},
                 {69, "the server is not reachable at the start"}},
-      .run = run_pipeline_run};
+      .run = run_pipeline_run,
+      .service = true};
 }
 
 }  // namespace

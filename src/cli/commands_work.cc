@@ -112,7 +112,8 @@ Command work_command() {
                 {66, "--job: no such job"},
                 {64, "an invalid flag, or a missing program"},
                 {69, "the server is not reachable at the start"}},
-      .run = run_work};
+      .run = run_work,
+      .service = true};
 }
 
 Command step_command() {

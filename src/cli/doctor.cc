@@ -21,6 +21,7 @@
 #include "cli/exposure.h"
 #include "cli/handlers.h"
 #include "cli/shared_store.h"
+#include "cli/shown_health.h"
 #include "cli/support.h"
 #include "cli/version.h"
 #include "env/cgroup_tree.h"
@@ -341,6 +342,22 @@ void add_database(const Options& options, std::vector<Finding>& out) {
         finding("database", PartState::fail, "the server is read-only", "connect to the primary"));
 }
 
+// The parts of the server that are not ok.
+void add_health(const Result<std::string>& body, std::vector<Finding>& out) {
+  const auto health = body ? decode_health(*body) : Result<ShownHealth>(body.error());
+  if (!health) {
+    out.push_back(finding("server", PartState::fail, health.error().message,
+                          "`mainspring health` shows the parts"));
+    return;
+  }
+  for (const ShownPart& part : health->parts) {
+    if (part.status == "ok") continue;
+    const bool fails = part.core && part.status == to_string(PartState::fail);
+    out.push_back(finding("server", fails ? PartState::fail : PartState::warn,
+                          part.name + ": " + part.message));
+  }
+}
+
 void add_server(const Invocation& invocation, std::vector<Finding>& out) {
   auto options = client_options(invocation);
   if (!options) {
@@ -364,10 +381,7 @@ void add_server(const Invocation& invocation, std::vector<Finding>& out) {
                      : finding("server", PartState::warn,
                                fmt::format("another version than this program, {}", kVersion),
                                "use the same version for both"));
-  const auto health = (*client)->request("GET", "/healthz?verbose=true", "");
-  if (!health)
-    out.push_back(finding("server", PartState::fail, health.error().message,
-                          "`mainspring health` shows the parts"));
+  add_health((*client)->request("GET", "/healthz?verbose=true", ""), out);
 }
 
 Colour colour_of_state(PartState state) {
@@ -379,7 +393,12 @@ Colour colour_of_state(PartState state) {
 
 std::vector<Finding> examine(const Invocation& invocation) {
   const Options& options = invocation.options;
-  std::vector<Finding> out = {kernel_finding()};
+  std::vector<Finding> out;
+  for (const std::string& mistake : invocation.mistakes) {
+    out.push_back(finding("settings", PartState::fail, mistake,
+                          "fix it: the other checks use the default of this setting"));
+  }
+  out.push_back(kernel_finding());
   if (has_shared_store(options)) {
     add_database(options, out);
   } else {

@@ -3,6 +3,7 @@
 
 #include "api/fields.h"
 #include "cli/handlers.h"
+#include "cli/shown_health.h"
 #include "cli/support.h"
 
 namespace mainspring::cli {
@@ -12,16 +13,10 @@ constexpr Duration kHealthTimeout = 5s;
 constexpr int kUnhealthy = 1;
 constexpr std::size_t kMostParts = 100;
 
-struct ShownPart {
-  std::string name, status, message;
-};
-struct ShownHealth {
-  std::string status;
-  std::vector<ShownPart> parts;
-};
 constexpr JsonField<ShownPart> kShownPart[] = {{"name", &as_string<&ShownPart::name>},
                                                {"status", &as_string<&ShownPart::status>},
-                                               {"message", &as_string<&ShownPart::message>}};
+                                               {"message", &as_string<&ShownPart::message>},
+                                               {"core", &as_boolean<&ShownPart::core>}};
 constexpr JsonField<ShownHealth> kShownHealth[] = {
     {"status", &as_string<&ShownHealth::status>},
     {"parts", [](JsonReader& in, ShownHealth& health) {
@@ -56,6 +51,10 @@ Result<std::string> ask_health(const Invocation& invocation, Duration timeout) {
 
 }  // namespace
 
+Result<ShownHealth> decode_health(std::string_view body) {
+  return decode_response(body, kShownHealth);
+}
+
 Result<int> run_health(const Invocation& invocation, Io& io) {
   if (invocation.has("ready") && invocation.has("live"))
     return invalid("ready", "--ready and --live: only one of them can be given");
@@ -79,7 +78,7 @@ Result<int> run_health(const Invocation& invocation, Io& io) {
     print_line(io, *body);
     return kExitOk;
   }
-  MS_TRY_ASSIGN(const ShownHealth health, decode_response(*body, kShownHealth));
+  MS_TRY_ASSIGN(const ShownHealth health, decode_health(*body));
   print_line(io, line_of(health));
   return kExitOk;
 }

@@ -54,6 +54,10 @@ HealthPart certificate_part(const TlsServer& tls, WallTime now) {
   } else if (end - now < kCertificateSoon) {
     part.state = PartState::warn;
   }
+  if (const std::string problem = tls.reload_problem(); !problem.empty()) {
+    part.state = PartState::warn;
+    part.message += "; the files cannot be loaded, an older certificate is in use: " + problem;
+  }
   return part;
 }
 

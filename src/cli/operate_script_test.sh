@@ -190,6 +190,21 @@ expect 1 '…fail  secret files   callback_key_file: callback.key has mode 0640:
 expect 1 '…fail  secret files   first_token_file: gone.token does not exist…' ms doctor --data good --first-token-file gone.token
 expect 1 '…fail  database …' ms doctor --store "postgres://jobs@127.0.0.1:1/jobs"
 
+# The state of the server: its certificate expires in 5 days.
+chmod 600 tls/server.key
+"$mainspring" serve --data "$work/secure" --listen 127.0.0.1:0 --json --log-level off --tls-cert tls/server.pem --tls-key tls/server.key >secure.json &
+secure=$!
+await test -s secure.json
+secure_url=https://localhost:$(sed 's/.*"url":"[^"]*:\([0-9]*\)".*/\1/' secure.json)
+expect 0 '…warn  server         certificate: valid until …' ms doctor --data good --server "$secure_url" --ca-file tls/ca.pem
+kill "$secure"
+wait "$secure"
+# Invalid settings are a finding; the other settings of the file count.
+printf 'data = "good"\nno_setting = 1\n' >bad.toml
+expect 1 'fail  settings       bad.toml:2: there is no setting "no_setting"; …
+ok    kernel         …ok    data directory good…' ms doctor --config bad.toml
+expect 1 'fail  settings       …gone.toml…ok    kernel         …' ms doctor --config gone.toml
+
 # -- support-bundle ---------------------------------------------------------------------------------
 canary=canary5ecret
 ms enqueue "canaries" fails "{\"password\":\"$canary-args\"}" --header "auth=$canary-header" >/dev/null
@@ -201,6 +216,8 @@ await bash -c "'$mainspring' jobs list --queue canaries --state completed | grep
 kill "$worker"
 wait "$worker"
 ms schedules set nightly --cron '@daily' --queue canaries --kind k --args "{\"key\":\"$canary-schedule\"}" >/dev/null
+ms queues limit canaries --fair --weight "$canary-key=3" >/dev/null
+ms queues pause canaries --reason "$canary-reason" >/dev/null
 token=$(ms token create helper --scope read --scope admin --scope metrics)
 echo "$token" >token && chmod 600 token
 secrets() {
@@ -215,7 +232,7 @@ server/audit_head.json
 server/breakers.json
 server/health.json
 server/metrics.txt
-server/queues.json
+server/queues.jsonl
 server/ready.json
 server/schedules.jsonl
 server/version.json
@@ -231,10 +248,12 @@ system/uname.txt
 version.txt' bash -c 'cd unpacked/* && find . -type f | cut -c3- | LC_ALL=C sort'
 expect 1 '' grep -rl "$canary" unpacked
 expect 1 '' grep -rlF "$token" unpacked
-expect 0 '…"name":"canaries"…' bash -c 'cat unpacked/*/server/queues.json'
+expect 0 '…"name":"canaries"…"weights":{"key 1":3}…"reason":"***"…' bash -c 'cat unpacked/*/server/queues.jsonl'
 expect 0 '…mainspring_build_info…' bash -c 'cat unpacked/*/server/metrics.txt'
 expect 0 '{"name":"nightly","queue":"canaries",…' bash -c 'cat unpacked/*/server/schedules.jsonl'
 expect 0 '…"value":"postgres://jobs:***@127.0.0.1:…"from":"environment MAINSPRING_STORE"…' bash -c 'grep MAINSPRING_STORE unpacked/*/settings.jsonl'
+expect 0 'bad.tar.gz: …' ms support-bundle --output bad.tar.gz --config bad.toml
+expect 0 'bad.toml:2: there is no setting "no_setting"; …' bash -c 'tar -xzOf bad.tar.gz --wildcards "*/settings_errors.txt"'
 expect 74 'mainspring: bundle.tar.gz: File exists' ms support-bundle --output bundle.tar.gz
 expect 74 'mainspring: nowhere/x.tar.gz: No such file or directory' ms support-bundle --output nowhere/x.tar.gz
 expect 64 'mainspring: --output: must not be empty' ms support-bundle --output ''

@@ -191,13 +191,22 @@ Result<void> set_setting(const Setting& setting, std::string_view text, std::str
   return {};
 }
 
-Result<Layered> layer(const Layers& layers) {
+namespace {
+
+// The valid lines of a file with an invalid one: a setting is one line.
+std::map<std::string, std::string> valid_lines(const std::string& file, std::string_view text) {
+  std::map<std::string, std::string> out;
+  for (const std::string_view line : split(text, '\n')) {
+    if (auto parsed = parse_config(file, line)) out.merge(*parsed);
+  }
+  return out;
+}
+
+}  // namespace
+
+Layered layer_valid(const Layers& layers, std::vector<std::string>& mistakes) {
   Layered out;
-  std::string mistakes;
-  const auto note = [&](const Error& error) {
-    if (!mistakes.empty()) mistakes += '\n';
-    mistakes += error.message;
-  };
+  const auto note = [&](const Error& error) { mistakes.push_back(error.message); };
   std::map<std::string, std::string> file;
   if (!layers.file_text.empty()) {
     auto parsed = parse_config(layers.file, layers.file_text);
@@ -205,6 +214,7 @@ Result<Layered> layer(const Layers& layers) {
       file = std::move(*parsed);
     } else {
       note(parsed.error());
+      file = valid_lines(layers.file, layers.file_text);
     }
   }
   for (const Setting& setting : settings()) {
@@ -225,7 +235,13 @@ Result<Layered> layer(const Layers& layers) {
     const std::string flag = flag_of(setting);
     apply(layers.flags, flag, "flag " + flag);
   }
-  if (!mistakes.empty()) return invalid("", mistakes);
+  return out;
+}
+
+Result<Layered> layer(const Layers& layers) {
+  std::vector<std::string> mistakes;
+  Layered out = layer_valid(layers, mistakes);
+  if (!mistakes.empty()) return invalid("", fmt::format("{}", fmt::join(mistakes, "\n")));
   return out;
 }
 

@@ -26,7 +26,7 @@ struct Options {
   std::string color = "auto";
   bool utc = false;
   std::string log_level = "info";
-  std::string log_format = "text";
+  std::string log_format = "auto";
   std::string token_file = "none";
   std::string ca_file = "system";
   std::string cert_file = "none";
@@ -201,6 +201,8 @@ struct Layered {
 };
 // Errors: invalid_argument, with every mistake in the message, one per line.
 Result<Layered> layer(const Layers& layers);
+// Leaves invalid values out. `mistakes` gets a message for each.
+Layered layer_valid(const Layers& layers, std::vector<std::string>& mistakes);
 
 // Parses TOML text into setting names and values as texts. Errors: invalid_argument (bad TOML,
 // unknown keys, values of a wrong type), with `file` and the line.

@@ -129,7 +129,11 @@ class Reload {
     const MutexLock lock(mutex_);
     target_ = target;
     if (target_ != nullptr)
-      target_->on_reloaded([this] { manager_.ready("certificate reloaded"); });
+      target_->on_reloaded([this](const Result<void>& done) {
+        manager_.ready(done ? "certificate reloaded"
+                            : "the reload failed, the old certificate stays in use: " +
+                                  done.error().message);
+      });
   }
   void request() {
     const MutexLock lock(mutex_);
@@ -323,6 +327,14 @@ Result<StoreSize> size_of_store(const std::string& directory,
   return StoreSize{.kind = "postgresql", .schema = info.schema, .bytes = info.bytes};
 }
 
+// For the spans. A wildcard address and a chosen port are not where clients connect.
+TraceServer trace_server(const HttpOptions& http) {
+  const bool known =
+      !http.host.empty() && http.host != "0.0.0.0" && http.host != "::" && http.port != 0;
+  if (!known) return {};
+  return {.address = http.host, .port = http.port};
+}
+
 Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Registry& registry,
                   const TestParts* test, Wired& wired) {
   Options options = invocation.options;
@@ -342,7 +354,8 @@ Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Re
   std::vector<std::string> warnings;
   MS_TRY_ASSIGN(of_node.traces, trace_settings(&variable, warnings));
   for (const std::string& warning : warnings) log.warn(warning);
-  if (of_node.traces) log.info("traces are exported", {{"collector", of_node.traces->url}});
+  if (of_node.traces) of_node.traces->server = trace_server(http);
+  if (of_node.traces) log.info("traces are exported", {{"collector", shown_endpoint(of_node.traces->url)}});
   if (test != nullptr) MS_TRY(fit_to_tests(*test, of_node));
   MS_TRY_ASSIGN(wired.node, Node::open(of_node, clock, log, registry));
   const Secret job_token_key = key_of_job_tokens(of_node, clock, wired.random, log);
@@ -510,8 +523,8 @@ Result<int> run_serve(const Invocation& invocation, Io& io) {
 Result<int> serve_node(const Invocation& invocation, Io& io, const TestMode* test) {
   MS_TRY_ASSIGN(const ServiceManager manager, ServiceManager::from_environment());
   Reload reload(manager);
-  // A service manager's reload must not end a server that has nothing to reload. Without a manager,
-  // SIGHUP (the terminal closed) ends the server, unless there is a certificate to reload.
+  // A service manager's reload must not stop a server that has nothing to reload. Without a manager,
+  // SIGHUP (the terminal closed) stops the server, unless there is a certificate to reload.
   const bool takes_hangup = has_tls(invocation.options) || manager.is_there();
   // First, so that every thread inherits its signal mask.
   StopSignals signals(takes_hangup ? std::function<void()>([&reload] { reload.request(); })

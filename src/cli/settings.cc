@@ -43,8 +43,9 @@ std::vector<Setting> make_general() {
        .member = &Options::log_format,
        .scopes = kServeScope | kWorkScope | kStoreScope | kHostScope,
        .meaning = "how log lines are written; json = one object per line; journal = with the "
-                  "priority that systemd's journal reads, without the time",
-       .choices = "text|json|journal"},
+                  "priority that systemd's journal reads, without the time; auto = journal if "
+                  "standard error goes to the journal, else text",
+       .choices = "auto|text|json|journal"},
       {.name = "data",
        .value = "DIR",
        .member = &Options::data,

@@ -28,6 +28,29 @@ Result<Secret> url_of(const Options& options) {
   return Secret(std::move(text));
 }
 
+char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+int hex_value(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  c = lower(c);
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+// libpq decodes the names of parameters: pass%77ord is password.
+bool names_secret(std::string_view name) {
+  std::string plain;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const bool coded = name[i] == '%' && i + 2 < name.size() && hex_value(name[i + 1]) >= 0 &&
+                       hex_value(name[i + 2]) >= 0;
+    plain += lower(coded ? static_cast<char>(hex_value(name[i + 1]) << 4 | hex_value(name[i + 2]))
+                         : name[i]);
+    if (coded) i += 2;
+  }
+  return plain.ends_with("password") || plain.ends_with("secret");
+}
+
 }  // namespace
 
 bool is_postgres_url(std::string_view text) {
@@ -35,11 +58,21 @@ bool is_postgres_url(std::string_view text) {
 }
 
 std::string shown_url(std::string_view url) {
-  std::string shown = without_password(url);
-  constexpr std::string_view kName = "password=";
-  for (std::size_t at = 0; (at = shown.find(kName, at)) != std::string::npos;) {
+  std::string safe = without_password(url);
+  constexpr std::string_view kName = "password=";  // also in a text that is no URL
+  for (std::size_t at = 0; (at = safe.find(kName, at)) != std::string::npos;) {
     at += kName.size();
-    shown.replace(at, std::min(shown.find('&', at), shown.size()) - at, "***");
+    safe.replace(at, std::min(safe.find('&', at), safe.size()) - at, "***");
+  }
+  const std::size_t query = std::min(safe.find('?'), safe.size());
+  std::string shown = safe.substr(0, query);
+  for (std::size_t at = query; at < safe.size();) {
+    const std::size_t end = std::min(safe.find('&', at + 1), safe.size());
+    const std::string_view part = std::string_view(safe).substr(at, end - at);  // with its ? or &
+    const std::size_t equals = part.find('=');
+    const bool secret = equals != part.npos && names_secret(part.substr(1, equals - 1));
+    shown += secret ? std::string(part.substr(0, equals + 1)) + "***" : std::string(part);
+    at = end;
   }
   return shown;
 }

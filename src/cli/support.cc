@@ -2,6 +2,8 @@
 #include "cli/support.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -139,9 +141,23 @@ LogLevel log_level_of(const Options& options) {
   return LogLevel::info;
 }
 
+namespace {
+
+// The variable is inherited: a program with another standard error has it too.
+bool logs_to_journal() {
+  const char* const stream = std::getenv("JOURNAL_STREAM");
+  struct stat err {};
+  return stream != nullptr && fstat(STDERR_FILENO, &err) == 0 &&
+         fmt::format("{}:{}", err.st_dev, err.st_ino) == stream;
+}
+
+}  // namespace
+
 LogFormat log_format_of(const Options& options) {
   if (options.log_format == "json") return LogFormat::json;
-  return options.log_format == "journal" ? LogFormat::journal : LogFormat::text;
+  const bool journal =
+      options.log_format == "journal" || (options.log_format == "auto" && logs_to_journal());
+  return journal ? LogFormat::journal : LogFormat::text;
 }
 
 bool stops_all(const Error& error) {

@@ -46,6 +46,7 @@ ProgramAccess program_access(const Invocation& invocation, JobTokens& tokens);
 bool is_flag(const Invocation& invocation, std::string_view setting);
 
 LogLevel log_level_of(const Options& options);
+// `auto` is decided by JOURNAL_STREAM and standard error: see systemd.exec(5).
 LogFormat log_format_of(const Options& options);
 
 // Whether the error has nothing to do with one item: the server is away, or the token is wrong.

@@ -1,5 +1,6 @@
 // support-bundle: collects what a problem report needs in one file. No args, results, errors or
-// secrets: only the answers to kRequests, the settings and the findings of the doctor.
+// secrets: only the answers to kRequests, queues and schedules, the settings and the findings of
+// the doctor.
 #include <archive.h>
 #include <archive_entry.h>
 #include <fcntl.h>
@@ -7,6 +8,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -14,11 +16,13 @@
 
 #include "api/json.h"
 #include "api/schedule_shapes.h"
+#include "api/shapes.h"
 #include "cli/doctor.h"
 #include "cli/handlers.h"
 #include "cli/shared_store.h"
 #include "cli/support.h"
 #include "cli/version.h"
+#include "client/calls.h"
 #include "env/clock.h"
 #include "env/fd.h"
 #include "env/private_files.h"
@@ -31,15 +35,16 @@ constexpr std::size_t kMostSystemBytes = 64 << 10;  // of a system file
 constexpr std::size_t kMostAnswerBytes = 8 << 20;
 constexpr Duration kBundleTimeout = 10s;
 constexpr std::int64_t kMostSchedules = 10'000;
+constexpr std::int64_t kMostQueues = 100'000;
 
 struct BundleRequest {
   std::string_view file, path;
 };
 constexpr BundleRequest kRequests[] = {
     {"server/version.json", "/v1/version"}, {"server/health.json", "/healthz?verbose=true"},
-    {"server/ready.json", "/readyz"},       {"server/queues.json", "/v1/queues"},
-    {"server/workers.json", "/v1/workers"}, {"server/breakers.json", "/v1/breakers"},
-    {"server/metrics.txt", "/metrics"},     {"server/audit_head.json", "/v1/audit/head"},
+    {"server/ready.json", "/readyz"},       {"server/workers.json", "/v1/workers"},
+    {"server/metrics.txt", "/metrics"},     {"server/breakers.json", "/v1/breakers"},
+    {"server/audit_head.json", "/v1/audit/head"},
 };
 constexpr std::string_view kSystemFiles[] = {"/etc/os-release",      "/proc/meminfo",
                                              "/proc/loadavg",        "/proc/self/limits",
@@ -96,6 +101,40 @@ void add_store(const Options& options, Entries& out) {
   out.emplace_back("store.json", text + "\n");
 }
 
+// The last line of a list that is not complete.
+std::string cut_line(std::int64_t shown) {
+  return fmt::format("{{\"cut\":\"only the first {} are listed\"}}\n", shown);
+}
+
+// Limit keys name customers, and people write pause reasons: both may be personal data.
+QueueStats masked(QueueStats queue) {
+  decltype(queue.limits.per_key.weights) weights;
+  for (const auto& [key, weight] : queue.limits.per_key.weights)
+    weights.emplace(fmt::format("key {}", weights.size() + 1), weight);
+  queue.limits.per_key.weights = std::move(weights);
+  if (queue.pause && !queue.pause->reason.empty()) queue.pause->reason = "***";
+  return queue;
+}
+
+std::string queues_text(Client& client) {
+  std::string out, after;
+  const WallTime now = SystemClock().now().wall;
+  constexpr int kPage = 1000;
+  for (std::int64_t left = kMostQueues; left > 0;) {
+    const auto body = client.request("GET", list_path("/v1/queues", after, kPage), "");
+    const auto page = body ? decode_queues(*body) : Result<NamePage<QueueStats>>(body.error());
+    if (!page) return out + "not read: " + page.error().message + "\n";
+    for (const QueueStats& queue : page->items) {
+      encode_queue(masked(queue), now, out);
+      out += '\n';
+    }
+    if (page->next.empty()) return out;
+    left -= std::max<std::int64_t>(std::ssize(page->items), 1);
+    after = page->next;
+  }
+  return out + cut_line(kMostQueues);
+}
+
 // Without the job template of a schedule: its args are a payload.
 std::string schedules_text(Client& client) {
   std::string out, after;
@@ -114,10 +153,10 @@ std::string schedules_text(Client& client) {
       out += line + '\n';
     }
     left -= std::ssize(*page);
-    if (page->size() < kPage) break;
+    if (page->size() < kPage) return out;
     after = page->back().schedule.name;
   }
-  return out;
+  return out + cut_line(kMostSchedules);
 }
 
 void add_server(const Invocation& invocation, Entries& out) {
@@ -141,9 +180,13 @@ void add_server(const Invocation& invocation, Entries& out) {
       if (answer.error().code == ErrorCode::unavailable && request.path == "/v1/version") return;
       continue;
     }
-    if (answer->size() > kMostAnswerBytes) answer->resize(kMostAnswerBytes);
+    if (answer->size() > kMostAnswerBytes) {
+      answer->resize(kMostAnswerBytes);
+      *answer += fmt::format("\ncut: only the first {} bytes are kept\n", kMostAnswerBytes);
+    }
     out.emplace_back(request.file, std::move(*answer));
   }
+  out.emplace_back("server/queues.jsonl", queues_text(**client));
   out.emplace_back("server/schedules.jsonl", schedules_text(**client));
 }
 
@@ -190,6 +233,10 @@ Result<int> run_support_bundle(const Invocation& invocation, Io& io) {
   Entries entries;
   entries.emplace_back("version.txt", fmt::format("mainspring {}\n", kVersion));
   entries.emplace_back("settings.jsonl", settings_text(invocation));
+  if (!invocation.mistakes.empty()) {
+    entries.emplace_back("settings_errors.txt",
+                         fmt::format("{}\n", fmt::join(invocation.mistakes, "\n")));
+  }
   std::string findings;
   for (const Finding& found : examine(invocation)) findings += finding_json(found) + '\n';
   entries.emplace_back("doctor.jsonl", std::move(findings));

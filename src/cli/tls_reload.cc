@@ -13,6 +13,10 @@ TlsReload::TlsReload(TlsServer& tls, const Clock& clock, Log& log, Registry& reg
                    const Duration left = tls.expires_at() - clock.now().wall;
                    return static_cast<double>(left.count()) / 1e6;
                  });
+  registry.gauge("mainspring_tls_last_reload_successful",
+                 "0 while the files of the certificate cannot be loaded and an older one is in "
+                 "use, else 1.",
+                 [&tls] { return tls.reload_problem().empty() ? 1.0 : 0.0; });
 }
 
 TlsReload::~TlsReload() {
@@ -56,9 +60,9 @@ void TlsReload::step(Now now) {
   const Stamps present = look();
   if (asked || (present != taken_ && present == seen_)) {
     taken_ = present;
-    reload();
+    const auto done = reload();
     warn_at_ = now.instant;
-    if (asked && reloaded_) reloaded_();
+    if (asked && reloaded_) reloaded_(done);
   }
   seen_ = present;
   if (now.instant >= warn_at_) warn_of_end(now);
@@ -74,19 +78,21 @@ TlsReload::Stamps TlsReload::look() const {
     struct stat status {};
     if (file->empty() || ::stat(file->c_str(), &status) != 0) continue;
     stamp = {status.st_dev, status.st_ino,
-             status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec, status.st_size};
+             status.st_ctim.tv_sec * 1'000'000'000 + status.st_ctim.tv_nsec, status.st_size};
   }
   return out;
 }
 
-void TlsReload::reload() {
-  const auto done = tls_.reload();
+Result<void> TlsReload::reload() {
+  auto done = tls_.reload();
   if (!done) {
-    return log_.error("the new certificate is invalid; the old one stays in use",
-                      {{"why", done.error().message}});
+    log_.error("the new certificate is invalid; the old one stays in use",
+               {{"why", done.error().message}});
+    return done;
   }
   log_.info("certificate loaded", {{"file", tls_.options().certificate_file},
                                    {"expires_at", format_wall_time(tls_.expires_at())}});
+  return done;
 }
 
 void TlsReload::warn_of_end(Now now) {

@@ -22,7 +22,8 @@ inline constexpr Duration kWarnAgain = std::chrono::hours(24);
 
 class TlsReload {
  public:
-  // All outlive it. Registers mainspring_tls_certificate_expiry_seconds.
+  // All outlive it. Registers mainspring_tls_certificate_expiry_seconds and
+  // mainspring_tls_last_reload_successful.
   TlsReload(TlsServer& tls, const Clock& clock, Log& log, Registry& registry);
   ~TlsReload();  // stops
   TlsReload(const TlsReload&) = delete;
@@ -32,16 +33,19 @@ class TlsReload {
   void stop();
   // Reads the files again, changed or not. Thread-safe.
   void reload_soon();
-  // Called after each reading that reload_soon() requested, on the reading thread. Set before
-  // start().
-  void on_reloaded(std::function<void()> reloaded) { reloaded_ = std::move(reloaded); }
+  // Called with the result of each reading that reload_soon() requested, on the reading thread. Set
+  // before start().
+  void on_reloaded(std::function<void(const Result<void>&)> reloaded) {
+    reloaded_ = std::move(reloaded);
+  }
 
   // One check, by the thread of start() or by a test. Reads changed files once they are the same in
   // two checks: a certificate and its key are written one after the other.
   void step(Now now);
 
  private:
-  // Identifies a file and its version.
+  // Identifies a file and its version. `changed_ns` also changes with the mode: a key that other
+  // users could read is refused until its mode is fixed.
   struct Stamp {
     std::uint64_t device = 0, inode = 0;
     std::int64_t changed_ns = 0, size = -1;
@@ -49,7 +53,7 @@ class TlsReload {
   };
   using Stamps = std::array<Stamp, 3>;
   Stamps look() const;
-  void reload();
+  Result<void> reload();
   void warn_of_end(Now now);
   void run();
 
@@ -58,7 +62,7 @@ class TlsReload {
   Log& log_;
   Stamps taken_, seen_;
   Instant warn_at_;
-  std::function<void()> reloaded_;
+  std::function<void(const Result<void>&)> reloaded_;
   Mutex mutex_;
   CondVar changed_;
   bool asked_ MS_GUARDED_BY(mutex_) = false;

@@ -1,8 +1,11 @@
 // New certificates are loaded as a whole, invalid ones are not, and a warning precedes expiry.
 #include "cli/tls_reload.h"
 
+#include <sys/stat.h>
+
 #include <vector>
 
+#include "cli/health_parts.h"
 #include "tls/tls_testing.h"
 
 using namespace mainspring;
@@ -30,6 +33,9 @@ struct Rig {
   void step() {
     clock.advance(std::chrono::seconds(1));
     reload->step(clock.now());
+  }
+  HealthPart certificate() const {
+    return health_parts({.tls = tls.get(), .clock = &clock}).front()();
   }
   ManualClock clock{SystemClock().now().wall};
   Certificates certificates;
@@ -62,18 +68,46 @@ TEST_CASE("an invalid certificate is reported once; the old one stays until a va
   for (int i = 0; i < 5; ++i) rig.step();
   CHECK(rig.tls->context() == first);
   CHECK(rig.log.errors == 1);
+  CHECK(rig.certificate().state == PartState::warn);
+  CHECK(rig.certificate().message.find("an older certificate is in use: ") != std::string::npos);
+  CHECK(rig.registry.render().find("mainspring_tls_last_reload_successful 0") != std::string::npos);
   rig.certificates.issue("server", {"localhost"});
   rig.step();
   rig.step();
   CHECK(rig.tls->context() != first);
+  CHECK(rig.certificate().state == PartState::ok);
+  CHECK(rig.registry.render().find("mainspring_tls_last_reload_successful 1") != std::string::npos);
 }
 
-TEST_CASE("reload_soon() reads the files at once") {
+TEST_CASE("a key that other users could read is loaded once its mode is fixed") {
   Rig rig;
+  const std::string key = rig.certificates.path("server.key");
+  rig.certificates.issue("server", {"localhost"});
+  REQUIRE(chmod(key.c_str(), 0644) == 0);
+  const auto first = rig.tls->context();
+  rig.step();
+  rig.step();
+  CHECK(rig.tls->context() == first);
+  CHECK_FALSE(rig.tls->reload_problem().empty());
+  REQUIRE(chmod(key.c_str(), 0600) == 0);
+  rig.step();
+  rig.step();
+  CHECK(rig.tls->context() != first);
+  CHECK(rig.tls->reload_problem().empty());
+}
+
+TEST_CASE("reload_soon() reads the files at once and reports the result") {
+  Rig rig;
+  std::vector<bool> results;
+  rig.reload->on_reloaded([&](const Result<void>& done) { results.push_back(done.has_value()); });
   const auto first = rig.tls->context();
   rig.reload->reload_soon();
   rig.step();
   CHECK(rig.tls->context() != first);
+  write_text(rig.certificates.path("server.pem"), "nothing");
+  rig.reload->reload_soon();
+  rig.step();
+  CHECK(results == std::vector<bool>{true, false});
 }
 
 TEST_CASE("expiry within 14 days is logged once a day and shown as a metric") {

@@ -173,7 +173,8 @@ Result<void> Node::Impl::open_traces(Registry& registry) {
   std::string salt = process_name();  // HOST:PID
   salt.resize(salt.find(':'));
   for (const auto& [name, value] : options.traces->resource) salt += " " + name + "=" + value;
-  traces = std::make_unique<JobTraces>(options.traces->sampler, std::move(salt), *exporter, random);
+  traces = std::make_unique<JobTraces>(options.traces->sampler, std::move(salt), *exporter, random,
+                                       options.traces->server);
   broker.trace(*traces);
   gates = std::make_unique<GateWatch>(*traces, broker, clock);
   return {};

@@ -47,6 +47,12 @@ std::string name_of_process(std::uint32_t pid) {
   return out;
 }
 
+// A blocked signal is queued even if it is ignored, so it must not be blocked.
+bool ignores_hangup() {
+  struct sigaction present {};
+  return sigaction(SIGHUP, nullptr, &present) == 0 && present.sa_handler == SIG_IGN;
+}
+
 std::string reason_of(const signalfd_siginfo& info) {
   const std::string name = signal_name(static_cast<int>(info.ssi_signo));
   // Above 0 the signal is from the kernel, and has no sender.
@@ -61,8 +67,9 @@ std::string reason_of(const signalfd_siginfo& info) {
 
 }  // namespace
 
-StopSignals::StopSignals(std::function<void()> hangup) : hangup_(std::move(hangup)) {
-  const sigset_t set = signals_taken(hangup_ != nullptr);
+StopSignals::StopSignals(std::function<void()> hangup)
+    : hangup_(std::move(hangup)), takes_hangup_(hangup_ != nullptr || !ignores_hangup()) {
+  const sigset_t set = signals_taken(takes_hangup_);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signal_fd_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   end_fd_ = eventfd(0, EFD_CLOEXEC);
@@ -77,7 +84,7 @@ StopSignals::~StopSignals() {
   thread_.join();
   close(signal_fd_);
   close(end_fd_);
-  const sigset_t set = signals_taken(hangup_ != nullptr);
+  const sigset_t set = signals_taken(takes_hangup_);
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
@@ -88,10 +95,12 @@ void StopSignals::run() {
     if (fds[1].revents != 0) return;
     signalfd_siginfo info{};
     if (read(signal_fd_, &info, sizeof info) != sizeof info) continue;
-    if (info.ssi_signo == SIGHUP) {
+    const bool hung_up = info.ssi_signo == SIGHUP;
+    if (hung_up && hangup_) {
       hangup_();
       continue;
     }
+    if (hung_up && stop_.stop_requested()) continue;
     {
       const std::lock_guard lock(mutex_);
       if (why_.empty()) why_ = reason_of(info);

@@ -1,4 +1,4 @@
-// StopSignals: SIGTERM and SIGINT as stop tokens, for programs that shut down cleanly.
+// StopSignals: SIGTERM, SIGINT and SIGHUP as stop tokens, for programs that shut down cleanly.
 #pragma once
 
 #include <atomic>
@@ -10,15 +10,16 @@
 
 namespace mainspring {
 
-// Create it first in main, before other threads: it blocks both signals in the calling thread and
+// Create it first in main, before other threads: it blocks these signals in the calling thread and
 // all threads started by it, and reads them on a thread of its own. The first signal requests
 // stop(); the second one also requests hurry(). If the program has not called hurry() yet, the
 // second signal ends it at once with exit code 130, as it may hang. At most one object at a time.
 // Programs started by Processes get the original signal handling.
 class StopSignals {
  public:
-  // With `hangup`, SIGHUP is read too and calls it on that thread, each time it arrives (several at
-  // once may be one call); without, SIGHUP keeps its effect.
+  // With `hangup`, SIGHUP calls it on that thread, each time it arrives (several at once may be one
+  // call). Without, SIGHUP (the terminal closed) requests stop(), unless the program ignores it
+  // (nohup). It never counts as the second signal: a terminal that closes may send several.
   explicit StopSignals(std::function<void()> hangup = {});
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
@@ -29,7 +30,7 @@ class StopSignals {
     handles_hurry_ = true;
     return hurry_.get_token();
   }
-  // SIGTERM or SIGINT: the first that came; 0 = none yet.
+  // SIGTERM, SIGINT or SIGHUP: the first that came; 0 = none yet.
   int first() const { return first_.load(); }
   // The first signal and its sender, for the log: "SIGTERM from process 4711 (bash) of user 1000",
   // "SIGINT from the kernel" (Ctrl-C); "" = none yet.
@@ -42,6 +43,7 @@ class StopSignals {
  private:
   void run();
   const std::function<void()> hangup_;
+  const bool takes_hangup_;
   std::stop_source stop_;
   std::stop_source hurry_;
   mutable std::atomic<bool> handles_hurry_{false};

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <condition_variable>
+#include <csignal>
 #include <mutex>
 #include <string>
 
@@ -88,4 +89,29 @@ TEST_CASE("SIGHUP calls its callback and stops nothing") {
   }
   CHECK(signals.first() == 0);
   CHECK_FALSE(signals.stop().stop_requested());
+}
+
+TEST_CASE("SIGHUP without a callback requests a stop; another one does not hurry it") {
+  StopSignals signals;
+  const std::stop_token hurry = signals.hurry();
+  kill(getpid(), SIGHUP);
+  signals.wait();
+  CHECK(signals.first() == SIGHUP);
+  CHECK(signals.why().starts_with("SIGHUP from process "));
+  kill(getpid(), SIGHUP);
+  kill(getpid(), SIGTERM);  // read after the second SIGHUP: the lower number comes first
+  wait_for(hurry);
+  CHECK(signals.first() == SIGHUP);
+}
+
+TEST_CASE("SIGHUP stays ignored in a program that nohup started") {
+  const auto before = std::signal(SIGHUP, SIG_IGN);
+  {
+    StopSignals signals;
+    kill(getpid(), SIGHUP);
+    kill(getpid(), SIGTERM);
+    signals.wait();
+    CHECK(signals.first() == SIGTERM);
+  }
+  (void)std::signal(SIGHUP, before);
 }

@@ -106,7 +106,18 @@ struct TriggeredJobs::Attempt {
 };
 
 TriggeredJobs::TriggeredJobs(HostParts& host, Registry& registry)
-    : host_(host), registry_(registry) {}
+    : host_(host), registry_(registry) {
+  // At 0: an alert on an increase does not see the increase that creates a series.
+  for (const RunStatus ended :
+       {RunStatus::success, RunStatus::failed, RunStatus::aborted, RunStatus::stopped}) {
+    (void)ended_runs(ended);
+  }
+}
+
+Counter& TriggeredJobs::ended_runs(RunStatus status) {
+  return registry_.counter("mainspring_host_runs_total", "Ended runs of triggered job folders.",
+                           {{"status", std::string(to_string(status))}});
+}
 
 TriggeredJobs::~TriggeredJobs() {
   stop();
@@ -348,10 +359,7 @@ void TriggeredJobs::tell_end(Attempt& attempt, RunStatus status) {
     active_.erase(attempt.folder.name);
   }
   attempt.log->close();
-  registry_
-      .counter("mainspring_host_runs_total", "Ended runs of triggered job folders.",
-               {{"status", std::string(to_string(status))}})
-      .add();
+  ended_runs(status).add();
   if (host_.options.variables.log_triggered_jobs) {
     host_.log.info("a triggered job has ended", {{"job", attempt.folder.name},
                                                  {"run", run.id},

@@ -112,6 +112,7 @@ class TriggeredJobs {
   Result<void> begin(Attempt& attempt);
   Outcome finish(Attempt& attempt, const Result<ScriptEnd>& end);
   void tell_end(Attempt& attempt, RunStatus status);
+  Counter& ended_runs(RunStatus status);
   void tell_watchers(const std::string* id);  // nullptr = all: they check themselves
   RunRecord seen(const std::string& name, RunRecord run) const;
   void trim(const std::string& name, RunHistory& history, const std::string& newest) const;

@@ -38,6 +38,10 @@ Shard::Shard(Shared& shared)
         "Time from the head of a request to its reply, without parked "
         "requests.",
         duration_buckets(), {{"route", std::string(id)}});
+    // At 0: an alert on an increase does not see the increase that creates a series.
+    if (id != "enqueue") continue;
+    for (const int refused : {429, 507})
+      metrics_[i].by_status.emplace_back(refused, &requests_of(id, refused));
   }
 }
 
@@ -177,6 +181,12 @@ std::size_t Shard::metrics_index(const Route* route) const {
                  : static_cast<std::size_t>(route - table.data());
 }
 
+Counter& Shard::requests_of(std::string_view route, int status) {
+  return shared_.services.registry.counter(
+      "mainspring_http_requests_total", "Requests by route and status.",
+      {{"route", std::string(route)}, {"status", fmt::to_string(status)}});
+}
+
 void Shard::count(const Route* route, int status, Duration took, bool waited) {
   const std::size_t index = metrics_index(route);
   RouteMetrics& metrics = metrics_[index];
@@ -184,10 +194,7 @@ void Shard::count(const Route* route, int status, Duration took, bool waited) {
   for (const auto& [known, counter] : metrics.by_status) {
     if (known == status) return counter->add();
   }
-  Counter& counter = shared_.services.registry.counter(
-      "mainspring_http_requests_total", "Requests by route and status.",
-      {{"route", route == nullptr ? "none" : std::string(route->id)},
-       {"status", fmt::to_string(status)}});
+  Counter& counter = requests_of(route == nullptr ? "none" : route->id, status);
   metrics.by_status.emplace_back(status, &counter);
   counter.add();
 }

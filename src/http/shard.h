@@ -93,6 +93,7 @@ class Shard {
     std::vector<std::pair<int, Counter*>> by_status;
   };
 
+  Counter& requests_of(std::string_view route, int status);
   std::size_t metrics_index(const Route* route) const;
   void on_mail();
   void return_jobs(Mail& mail);

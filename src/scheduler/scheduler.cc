@@ -30,7 +30,7 @@ Scheduler::Scheduler(Broker& broker, const Clock& clock, Log& log, Registry& reg
           registry.counter("mainspring_ticks_skipped_total", "Ledger rows of skipped ticks.")),
       lateness_(registry.histogram("mainspring_tick_lateness_seconds",
                                    "Delay from the time of a tick, with jitter, to its firing.",
-                                   duration_buckets())),
+                                   job_duration_buckets())),
       registry_(registry) {
   totals_[rescue] = &registry.counter("mainspring_jobs_rescued_total",
                                       "Jobs with an expired "

@@ -58,6 +58,9 @@ class Histogram {
 
 // Buckets for durations of 100 us to 60 s, in seconds.
 std::vector<double> duration_buckets();
+// Buckets for the waits and runs of jobs: 500 us to an hour, in seconds. Each queue has a histogram
+// per outcome: a bucket more costs up to 1,750 series.
+std::vector<double> job_duration_buckets();
 // Buckets 1, 2, 5, 10, … 10,000.
 std::vector<double> size_buckets();
 

@@ -71,6 +71,11 @@ std::vector<double> duration_buckets() {
           0.1,    0.2,    0.5,    1,     2,     5,     10,   30,   60};
 }
 
+std::vector<double> job_duration_buckets() {
+  return {0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5,
+          1,      2,     5,     10,    30,   60,   300,  900, 3600};
+}
+
 std::vector<double> size_buckets() {
   return {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000};
 }

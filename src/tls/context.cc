@@ -162,11 +162,18 @@ std::shared_ptr<SSL_CTX> TlsServer::context() const {
 }
 
 Result<void> TlsServer::reload() {
-  MS_TRY_ASSIGN(Made made, make_server(options_));
+  auto made = make_server(options_);
   MutexLock lock(mutex_);
-  context_ = std::move(made.context);
-  expires_at_ = made.expires_at;
+  reload_problem_ = made ? "" : made.error().message;
+  if (!made) return made.error();
+  context_ = std::move(made->context);
+  expires_at_ = made->expires_at;
   return {};
+}
+
+std::string TlsServer::reload_problem() const {
+  MutexLock lock(mutex_);
+  return reload_problem_;
 }
 
 WallTime TlsServer::expires_at() const {

@@ -46,6 +46,8 @@ class TlsServer {
   std::shared_ptr<SSL_CTX> context() const;
   // On an error the old one stays.
   Result<void> reload();
+  // Why the last reload() failed, "" = it did not. The context is older than the files then.
+  std::string reload_problem() const;
   WallTime expires_at() const;  // of the server's certificate
   const TlsServerOptions& options() const { return options_; }
 
@@ -55,6 +57,7 @@ class TlsServer {
   mutable Mutex mutex_;
   std::shared_ptr<SSL_CTX> context_ MS_GUARDED_BY(mutex_);
   WallTime expires_at_ MS_GUARDED_BY(mutex_);
+  std::string reload_problem_ MS_GUARDED_BY(mutex_);
 };
 
 // -- a private authority: ECDSA P-256, files in a directory with mode 0700, keys 0600

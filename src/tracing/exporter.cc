@@ -53,6 +53,7 @@ struct Exporter::Impl {
   void complain(const std::string& why);
 
   const TraceSettings settings;
+  const std::string shown = shown_endpoint(settings.url);
   const Clock& clock;
   Log& log;
   Counter& exported;
@@ -94,7 +95,7 @@ std::vector<Span> Exporter::Impl::take() {
 }
 
 void Exporter::Impl::complain(const std::string& why) {
-  if (!complained) log.warn("traces are not exported", {{"collector", settings.url}, {"why", why}});
+  if (!complained) log.warn("traces are not exported", {{"collector", shown}, {"why", why}});
   complained = true;
 }
 
@@ -113,7 +114,7 @@ void Exporter::Impl::send(const std::vector<Span>& batch, const std::stop_token&
       const std::int64_t refused = std::min(rejected_spans(response->body), count);
       rejected.add(refused);
       exported.add(count - refused);
-      if (complained) log.info("traces are exported again", {{"collector", settings.url}});
+      if (complained) log.info("traces are exported again", {{"collector", shown}});
       complained = false;
       return;
     }
@@ -157,7 +158,15 @@ Result<std::unique_ptr<Exporter>> Exporter::open(TraceSettings settings, const C
                                                     .connect_limit = impl->settings.timeout,
                                                     .total_limit = impl->settings.timeout},
                                                    impl->resolver, clock));
-  MS_TRY(impl->client->check(impl->settings.url, false));
+  if (auto good = impl->client->check(impl->settings.url, false); !good) {
+    constexpr std::string_view kField = "url: ";
+    std::string_view rule = good.error().message;
+    if (rule.starts_with(kField)) rule.remove_prefix(kField.size());
+    good.error().message =
+        fmt::format("{} \"{}\": {}", impl->settings.variable, impl->shown, rule);
+    good.error().field = impl->settings.variable;
+    return good.error();
+  }
   Impl* const self = impl.get();
   impl->thread = std::jthread([self] { self->run(); });
   return std::unique_ptr<Exporter>(new Exporter(std::move(impl)));

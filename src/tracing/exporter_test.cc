@@ -14,6 +14,7 @@ using testing::TinyServer;
 struct ExporterRig {
   explicit ExporterRig(const std::string& url, std::size_t max_queue = 100) {
     TraceSettings settings{.url = url,
+                           .variable = "OTEL_EXPORTER_OTLP_ENDPOINT",
                            .headers = {{"api-key", "k"}},
                            .resource = {{"service.name", "jobs"}},
                            .max_queue = max_queue,
@@ -69,7 +70,7 @@ TEST_CASE("spans that wait at the stop are sent") {
 
 TEST_CASE("a collector that never answers blocks no caller and does not hold up the stop") {
   TinyServer server({"", "", "", "", "", ""});
-  ExporterRig rig(server.url(), 20);
+  ExporterRig rig(server.url("/v1/traces?key=secret"), 20);
   rig.exporter->add(span_named("first"));
   server.wait_for(1);
   for (int i = 0; i < 1000; ++i) rig.exporter->add(span_named("more"));
@@ -77,6 +78,8 @@ TEST_CASE("a collector that never answers blocks no caller and does not hold up 
   rig.exporter->stop();
   CHECK(rig.spans("exported") == 0);
   CHECK(rig.log.text().find("warn traces are not exported") != std::string::npos);
+  CHECK(rig.log.text().find("/v1/traces") != std::string::npos);
+  CHECK(rig.log.text().find("secret") == std::string::npos);
 }
 
 TEST_CASE("a batch is sent again when the collector asks for it, and dropped when it refuses it") {

@@ -17,18 +17,6 @@ constexpr std::string_view kScheduleHeader = "mainspring-schedule";
 // Contexts of one enqueue; further jobs of it are not traced.
 constexpr std::size_t kMaxSends = 1000;
 
-using Attributes = std::vector<std::pair<std::string_view, SpanValue>>;
-
-Attributes messaging(std::string_view operation, const std::string& queue,
-                     const std::string& kind) {
-  Attributes out = {{"messaging.system", "mainspring"},
-                    {"messaging.destination.name", queue},
-                    {"messaging.operation.name", std::string(operation)}};
-  if (operation != "wait") out.emplace_back("messaging.operation.type", std::string(operation));
-  out.emplace_back("mainspring.job.kind", kind);
-  return out;
-}
-
 }  // namespace
 
 struct TraceSends {
@@ -40,8 +28,29 @@ struct TraceSends {
   std::vector<One> all;
 };
 
-JobTraces::JobTraces(Sampler sampler, std::string salt, SpanSink& sink, Random& random)
-    : sampler_(sampler), salt_(std::move(salt)), sink_(sink), chance_(random.next()) {}
+JobTraces::JobTraces(Sampler sampler, std::string salt, SpanSink& sink, Random& random,
+                     TraceServer server)
+    : sampler_(sampler),
+      salt_(std::move(salt)),
+      server_(std::move(server)),
+      sink_(sink),
+      chance_(random.next()) {}
+
+// Source: https://opentelemetry.io/docs/specs/semconv/messaging/messaging-spans/
+decltype(Span::attributes) JobTraces::messaging(std::string_view operation,
+                                                const std::string& queue,
+                                                const std::string& kind) const {
+  decltype(Span::attributes) out = {{"messaging.system", "mainspring"},
+                                    {"messaging.destination.name", queue},
+                                    {"messaging.operation.name", std::string(operation)}};
+  if (operation != "wait") out.emplace_back("messaging.operation.type", std::string(operation));
+  if (!server_.address.empty()) {
+    out.emplace_back("server.address", server_.address);
+    if (server_.port != 0) out.emplace_back("server.port", std::int64_t{server_.port});
+  }
+  out.emplace_back("mainspring.job.kind", kind);
+  return out;
+}
 
 template <std::size_t N>
 void JobTraces::fill(std::array<std::uint8_t, N>& bytes) {

@@ -38,7 +38,8 @@ class JobTraces {
   static constexpr Duration kLastQuestion = std::chrono::minutes(5);
 
   // `sink` outlives it. `salt`: distinguishes this installation's schedules from others'.
-  JobTraces(Sampler sampler, std::string salt, SpanSink& sink, Random& random);
+  JobTraces(Sampler sampler, std::string salt, SpanSink& sink, Random& random,
+            TraceServer server = {});
 
   // -- for the broker; callable from every thread
 
@@ -81,10 +82,13 @@ class JobTraces {
   template <std::size_t N>
   void fill(std::array<std::uint8_t, N>& bytes);
   bool starts_trace(TraceContext& context);
+  decltype(Span::attributes) messaging(std::string_view operation, const std::string& queue,
+                                       const std::string& kind) const;
   void end(Attempt attempt, std::string_view outcome, bool failed, WallTime now) const;
 
   const Sampler sampler_;
   const std::string salt_;
+  const TraceServer server_;
   SpanSink& sink_;
   std::atomic<std::uint64_t> chance_;  // splitmix64 without a lock: ids need no secrecy
   Mutex listener_mutex_;

@@ -14,7 +14,8 @@ struct Kept final : SpanSink {
 };
 
 struct Rig {
-  Rig(Sampler sampler = {}) : traces(sampler, "here", sink, random) {}
+  Rig(Sampler sampler = {}, TraceServer server = {})
+      : traces(sampler, "here", sink, random, std::move(server)) {}
   // The headers with which a job is stored.
   std::string enqueue(JobId id, std::string headers = "") {
     Enqueue request{.jobs = {{.queue = "photos", .kind = "thumb", .headers = std::move(headers)}}};
@@ -99,6 +100,18 @@ TEST_CASE("a job's spans are one trace: send under the caller, wait and process 
   // Operations of the handler belong to the attempt.
   CHECK(trace_of(job.headers) == process.context);
   CHECK(trace_of(stored) == send.context);
+}
+
+TEST_CASE("spans name the server where it is known") {
+  Rig known({}, {.address = "jobs.example", .port = 8080});
+  (void)known.enqueue(1);
+  REQUIRE(known.sink.spans.size() == 1);
+  CHECK(text(known.sink.spans[0], "server.address") == "jobs.example");
+  CHECK(std::get<std::int64_t>(*attribute(known.sink.spans[0], "server.port")) == 8080);
+  Rig unknown;
+  (void)unknown.enqueue(1);
+  CHECK(attribute(unknown.sink.spans[0], "server.address") == nullptr);
+  CHECK(attribute(unknown.sink.spans[0], "server.port") == nullptr);
 }
 
 TEST_CASE("every attempt has its process span, and a retry is the same trace") {

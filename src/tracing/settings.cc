@@ -151,6 +151,23 @@ bool Sampler::samples(const std::array<std::uint8_t, 16>& trace) const {
   return static_cast<double>(low >> 1) < ratio * 0x1p63;
 }
 
+std::string shown_endpoint(std::string_view url) {
+  url = url.substr(0, url.find_first_of("?#"));
+  const std::size_t slashes = url.find("://");
+  const std::size_t begin = slashes == url.npos ? 0 : slashes + 3;
+  const std::string scheme(url.substr(0, begin));
+  url.remove_prefix(begin);
+  // Everything up to the last '@' may be a password, also with a '/' in it.
+  if (const std::size_t at = url.rfind('@'); at != url.npos) url.remove_prefix(at + 1);
+  const std::size_t path = std::min(url.find('/'), url.size());
+  const std::string_view host = url.substr(0, path);
+  const std::size_t bracket = host.find(']');
+  const std::size_t colon = host.find(':', bracket == host.npos ? 0 : bracket);
+  const bool plain = colon == host.npos ||
+                     host.substr(colon + 1).find_first_not_of("0123456789") == host.npos;
+  return scheme + (plain ? std::string(url) : "***");
+}
+
 Result<std::optional<TraceSettings>> trace_settings(
     const std::function<std::optional<std::string>(std::string_view)>& value,
     std::vector<std::string>& warnings) {
@@ -169,10 +186,16 @@ Result<std::optional<TraceSettings>> trace_settings(
   const std::string endpoint = either("ENDPOINT");
   out.url = read.text(endpoint);
   if (out.url.empty()) return std::nullopt;
-  if (!out.url.starts_with("http://") && !out.url.starts_with("https://")) {
-    return invalid(endpoint, fmt::format("{} \"{}\": must be a URL with http or https", endpoint,
-                                         out.url.substr(0, 200)));
-  }
+  out.variable = endpoint;
+  const auto refuse = [&](std::string_view rule) {
+    return invalid(endpoint, fmt::format("{} \"{}\": {}", endpoint,
+                                         shown_endpoint(out.url).substr(0, 200), rule));
+  };
+  if (!out.url.starts_with("http://") && !out.url.starts_with("https://"))
+    return refuse("must be a URL with http or https");
+  const std::size_t host = out.url.find("//") + 2;
+  if (out.url.substr(host, out.url.find_first_of("/?#", host) - host).find('@') != out.url.npos)
+    return refuse("must not contain a user or password; use OTEL_EXPORTER_OTLP_HEADERS");
   if (endpoint == "OTEL_EXPORTER_OTLP_ENDPOINT") {
     while (out.url.ends_with('/')) out.url.pop_back();
     out.url += "/v1/traces";
@@ -182,6 +205,10 @@ Result<std::optional<TraceSettings>> trace_settings(
     return invalid(protocol, fmt::format("{} \"grpc\": must be http/json; use the collector's HTTP "
                                          "port, usually 4318",
                                          protocol));
+  } else if (!given.empty() && given != "http/json") {
+    warnings.push_back(fmt::format("{} \"{}\": traces are sent as http/json, the only supported "
+                                   "protocol; collectors take it at the same address",
+                                   protocol, given.substr(0, 100)));
   }
   out.headers = read.pairs(either("HEADERS"));
   out.timeout = std::chrono::milliseconds(read.number(either("TIMEOUT"), 10'000, 1, 600'000));

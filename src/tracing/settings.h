@@ -27,8 +27,15 @@ struct Sampler {
   bool samples(const std::array<std::uint8_t, 16>& trace) const;
 };
 
+// Where clients reach the server that makes the spans. "" and 0 = not known.
+struct TraceServer {
+  std::string address;
+  std::uint16_t port = 0;
+};
+
 struct TraceSettings {
-  std::string url;  // of the collector's traces endpoint
+  std::string url;       // of the collector's traces endpoint
+  std::string variable;  // that named it, for messages
   std::vector<std::pair<std::string, std::string>> headers;
   Duration timeout = std::chrono::seconds(10);
   std::vector<std::pair<std::string, std::string>> resource;  // service.name is among them
@@ -36,7 +43,12 @@ struct TraceSettings {
   std::size_t max_queue = 2048;  // spans
   std::size_t max_batch = 512;   // spans
   Duration delay = std::chrono::seconds(5);
+  TraceServer server{};  // not set by trace_settings()
 };
+
+// A URL for logs and messages: scheme, host, port and path, without what may be a secret. "***"
+// replaces a host that cannot be told from a user or password.
+std::string shown_endpoint(std::string_view url);
 
 // The settings, or nullopt: traces are not exported, because no endpoint is given or a variable
 // turns them off. `value` reads a variable; nullopt = not set. `warnings` gets a sentence for each

@@ -80,6 +80,41 @@ TEST_CASE("invalid values are refused or ignored with a warning") {
   for (const std::string& warning : odd.warnings) CHECK(warning.find("secret") == warning.npos);
 }
 
+TEST_CASE("a protocol that is not supported is named in a warning") {
+  const auto binary = read({{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://a:4318"},
+                            {"OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"}});
+  REQUIRE(*binary.settings);
+  REQUIRE(binary.warnings.size() == 1);
+  CHECK(binary.warnings[0].starts_with("OTEL_EXPORTER_OTLP_PROTOCOL \"http/protobuf\": traces are "
+                                       "sent as http/json"));
+  CHECK(read({{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://a:4318"},
+              {"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/json"}})
+            .warnings.empty());
+}
+
+TEST_CASE("a URL is shown without its secrets") {
+  CHECK(shown_endpoint("https://a.example:4318/v1/traces?key=secret#x") ==
+        "https://a.example:4318/v1/traces");
+  CHECK(shown_endpoint("http://[::1]:4318/v1") == "http://[::1]:4318/v1");
+  CHECK(shown_endpoint("http://[::1]/v1") == "http://[::1]/v1");
+  for (const char* const bad :
+       {"http://user:secret@host/v1", "http://user:sec/ret@host/v1", "user:secret@host",
+        "http://user:secret?@host", "secret@host:1", "http://", "", "http://?secret"}) {
+    CAPTURE(bad);
+    CHECK(shown_endpoint(bad).find("sec") == std::string::npos);
+  }
+}
+
+TEST_CASE("a URL with a password is refused by the name of its variable, without the password") {
+  for (const char* const url : {"https://user:secret@a/x", "ftp://user:secret@a/x"}) {
+    const auto refused = read({{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", url}});
+    REQUIRE_FALSE(refused.settings);
+    CHECK(refused.settings.error().field == "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT");
+    CHECK(refused.settings.error().message.starts_with("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT \""));
+    CHECK(refused.settings.error().message.find("secret") == std::string::npos);
+  }
+}
+
 TEST_CASE("the sampler takes its share of traces, the same on every node") {
   Sampler sampler{.ratio = 0.25};
   std::array<std::uint8_t, 16> trace{};

@@ -371,6 +371,7 @@ def busy_server(binary):
     server = Server(binary)
     try:
         for command in (
+                "mainspring queues limit q --concurrency 5 --create",
                 "mainspring enqueue q k --max-attempts 1",
                 "mainspring work --queue q --exec true --drain",
                 "mainspring enqueue q k",

@@ -129,6 +129,13 @@ def credentials(directory):
     manager.server.send_signal(signal.SIGHUP)
     manager.until("RELOADING")
     expect(manager.until("READY")[-1]["STATUS"] == "certificate reloaded", "READY follows when the certificate is reloaded")
+    good = (place / "tls_cert").read_bytes()
+    (place / "tls_cert").write_text("nothing")
+    manager.server.send_signal(signal.SIGHUP)
+    manager.until("RELOADING")
+    status = manager.until("READY")[-1]["STATUS"]
+    expect(status.startswith("the reload failed, the old certificate stays in use: "), "a reload that fails is reported: " + status)
+    (place / "tls_cert").write_bytes(good)
     code, _ = manager.stop()
     expect(code == 0, "the server with credentials stops cleanly")
     explained = subprocess.run([PROGRAM, "config", "--explain"], env=dict(os.environ, **environment), capture_output=True, text=True).stdout
@@ -162,6 +169,14 @@ def first_token(directory):
         expect(done.returncode == 0, f"the first token administers the server after {round} {done.stderr}")
         manager.stop()
         file.write_text("not a token")
+
+
+def hangup(directory):
+    server = subprocess.Popen([PROGRAM, "serve", "--data", "store", "--listen", "127.0.0.1:0", "--restart-allowance", "0s"], cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
+    expect("listens on" in server.stdout.readline(), "a server without a service manager starts")
+    server.send_signal(signal.SIGHUP)
+    _, errors = server.communicate(timeout=PATIENCE)
+    expect(server.returncode == 0 and "stopping why=\"SIGHUP" in errors and "stopped" in errors, f"a closed terminal stops the server in order: {server.returncode} {errors[-300:]}")
 
 
 def bad_socket(directory):
@@ -199,6 +214,6 @@ def backups(directory):
     expect(sorted(entry.name for entry in place.iterdir() if not entry.name.endswith(".incomplete")) == names, "a backup that fails removes none")
 
 
-for scenario in (starting_and_stopping, after_a_crash, watchdog, credentials, first_token, bad_socket, backups):
+for scenario in (starting_and_stopping, after_a_crash, watchdog, credentials, first_token, hangup, bad_socket, backups):
     with tempfile.TemporaryDirectory(prefix="mainspring-notify.") as name:
         scenario(pathlib.Path(name))

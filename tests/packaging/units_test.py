@@ -77,7 +77,13 @@ with tempfile.TemporaryDirectory(prefix="mainspring-units.") as name:
 
 check(values("mainspring.service", "Type") == ["notify"], "the server says itself when it is ready")
 check(values("mainspring.service", "WatchdogSec") == ["60"], "the server is watched")
-check(values("mainspring.service", "RestartPreventExitStatus") == ["64 65 74"], "no restart without a person after a bad setting, a store of another version, or a failed disk")
+for unit in ("mainspring.service", "mainspring@.service"):
+    check(values(unit, "RestartPreventExitStatus") == ["64 65 66 74"], f"{unit}: no restart without a person after a bad setting, a store of another version, a missing file, or a failed disk")
+scripts = {name: (UNITS.parent / f"debian/mainspring.{name}").read_text() for name in ("postinst", "prerm")}
+for name, action in (("postinst", "try-restart"), ("prerm", "stop")):
+    for template in ("mainspring", "mainspring-worker"):
+        found = re.search(rf"deb-systemd-invoke {action} .*'{template}@\*\.service'", scripts[name])
+        check(found, f"the package's {name} reaches the instances of {template}@.service: {action}")
 for unit in LIMITS:
     text = (UNITS / unit).read_text()
     check("PASSWORD" not in text and "ACCESS_TOKEN" not in text, f"{unit} has no secret in its environment")
