@@ -185,9 +185,9 @@ int run_cli(const std::vector<std::string>& words, Io& io) {
   }
   auto settings_now = layered(*parsed, io, parsed->invocation.mistakes);
   const LogFormat format =
-      !command.service ? LogFormat::text
-                       : log_format_of(settings_now ? settings_now->options
-                                                    : readable_options(*parsed, io));
+      !command.service
+          ? LogFormat::text
+          : log_format_of(settings_now ? settings_now->options : readable_options(*parsed, io));
   if (!settings_now) return report(settings_now.error(), &*parsed, json, format, io);
   parsed->invocation.options = settings_now->options;
   parsed->invocation.origins = settings_now->origins;

@@ -497,8 +497,8 @@ TEST_CASE("a server shows its settings with their origins, and no passwords") {
     CHECK(one.where == where);
     CHECK(one.secret == (name == "store"));
   };
-  is("store", "postgres://jobs:***@db/x?sslpassword=***&pass%77ord=***&x=%zz", "none", "environment",
-     "environment MAINSPRING_STORE");
+  is("store", "postgres://jobs:***@db/x?sslpassword=***&pass%77ord=***&x=%zz", "none",
+     "environment", "environment MAINSPRING_STORE");
   is("log_level", "warn", "info", "file", "file m.toml");
   is("tls_key", "/run/credentials/tls_key", "none", "credential", "credential tls_key");
   is("data", "/flag", "data", "flag", "flag --data");

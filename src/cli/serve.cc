@@ -355,7 +355,8 @@ Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Re
   MS_TRY_ASSIGN(of_node.traces, trace_settings(&variable, warnings));
   for (const std::string& warning : warnings) log.warn(warning);
   if (of_node.traces) of_node.traces->server = trace_server(http);
-  if (of_node.traces) log.info("traces are exported", {{"collector", shown_endpoint(of_node.traces->url)}});
+  if (of_node.traces)
+    log.info("traces are exported", {{"collector", shown_endpoint(of_node.traces->url)}});
   if (test != nullptr) MS_TRY(fit_to_tests(*test, of_node));
   MS_TRY_ASSIGN(wired.node, Node::open(of_node, clock, log, registry));
   const Secret job_token_key = key_of_job_tokens(of_node, clock, wired.random, log);
@@ -523,8 +524,9 @@ Result<int> run_serve(const Invocation& invocation, Io& io) {
 Result<int> serve_node(const Invocation& invocation, Io& io, const TestMode* test) {
   MS_TRY_ASSIGN(const ServiceManager manager, ServiceManager::from_environment());
   Reload reload(manager);
-  // A service manager's reload must not stop a server that has nothing to reload. Without a manager,
-  // SIGHUP (the terminal closed) stops the server, unless there is a certificate to reload.
+  // A service manager's reload must not stop a server that has nothing to reload. Without a
+  // manager, SIGHUP (the terminal closed) stops the server, unless there is a certificate to
+  // reload.
   const bool takes_hangup = has_tls(invocation.options) || manager.is_there();
   // First, so that every thread inherits its signal mask.
   StopSignals signals(takes_hangup ? std::function<void()>([&reload] { reload.request(); })

@@ -41,9 +41,12 @@ struct BundleRequest {
   std::string_view file, path;
 };
 constexpr BundleRequest kRequests[] = {
-    {"server/version.json", "/v1/version"}, {"server/health.json", "/healthz?verbose=true"},
-    {"server/ready.json", "/readyz"},       {"server/workers.json", "/v1/workers"},
-    {"server/metrics.txt", "/metrics"},     {"server/breakers.json", "/v1/breakers"},
+    {"server/version.json", "/v1/version"},
+    {"server/health.json", "/healthz?verbose=true"},
+    {"server/ready.json", "/readyz"},
+    {"server/workers.json", "/v1/workers"},
+    {"server/metrics.txt", "/metrics"},
+    {"server/breakers.json", "/v1/breakers"},
     {"server/audit_head.json", "/v1/audit/head"},
 };
 constexpr std::string_view kSystemFiles[] = {"/etc/os-release",      "/proc/meminfo",

@@ -162,8 +162,7 @@ Result<std::unique_ptr<Exporter>> Exporter::open(TraceSettings settings, const C
     constexpr std::string_view kField = "url: ";
     std::string_view rule = good.error().message;
     if (rule.starts_with(kField)) rule.remove_prefix(kField.size());
-    good.error().message =
-        fmt::format("{} \"{}\": {}", impl->settings.variable, impl->shown, rule);
+    good.error().message = fmt::format("{} \"{}\": {}", impl->settings.variable, impl->shown, rule);
     good.error().field = impl->settings.variable;
     return good.error();
   }

@@ -163,8 +163,8 @@ std::string shown_endpoint(std::string_view url) {
   const std::string_view host = url.substr(0, path);
   const std::size_t bracket = host.find(']');
   const std::size_t colon = host.find(':', bracket == host.npos ? 0 : bracket);
-  const bool plain = colon == host.npos ||
-                     host.substr(colon + 1).find_first_not_of("0123456789") == host.npos;
+  const bool plain =
+      colon == host.npos || host.substr(colon + 1).find_first_not_of("0123456789") == host.npos;
   return scheme + (plain ? std::string(url) : "***");
 }
 
@@ -206,9 +206,10 @@ Result<std::optional<TraceSettings>> trace_settings(
                                          "port, usually 4318",
                                          protocol));
   } else if (!given.empty() && given != "http/json") {
-    warnings.push_back(fmt::format("{} \"{}\": traces are sent as http/json, the only supported "
-                                   "protocol; collectors take it at the same address",
-                                   protocol, given.substr(0, 100)));
+    warnings.push_back(
+        fmt::format("{} \"{}\": traces are sent as http/json, the only supported "
+                    "protocol; collectors take it at the same address",
+                    protocol, given.substr(0, 100)));
   }
   out.headers = read.pairs(either("HEADERS"));
   out.timeout = std::chrono::milliseconds(read.number(either("TIMEOUT"), 10'000, 1, 600'000));

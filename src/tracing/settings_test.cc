@@ -85,8 +85,9 @@ TEST_CASE("a protocol that is not supported is named in a warning") {
                             {"OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"}});
   REQUIRE(*binary.settings);
   REQUIRE(binary.warnings.size() == 1);
-  CHECK(binary.warnings[0].starts_with("OTEL_EXPORTER_OTLP_PROTOCOL \"http/protobuf\": traces are "
-                                       "sent as http/json"));
+  CHECK(
+      binary.warnings[0].starts_with("OTEL_EXPORTER_OTLP_PROTOCOL \"http/protobuf\": traces are "
+                                     "sent as http/json"));
   CHECK(read({{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://a:4318"},
               {"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/json"}})
             .warnings.empty());
