@@ -397,8 +397,37 @@ expect 0 '45 jobs examined: sound' ms verify --data "$work/data"
 # -- texts ------------------------------------------------------------------------------------------
 expect 0 'mainspring jobs list [FLAG…]…' ms help jobs list
 expect 0 '' bash -c "'$mainspring' completion bash | bash -n"
-expect 0 'list show why cancel retry edit clone delete' bash -c "source <('$mainspring' completion bash); COMP_WORDS=(mainspring jobs ''); COMP_CWORD=2; _mainspring; echo \${COMPREPLY[*]}"
-expect 0 'auto always never' bash -c "source <('$mainspring' completion bash); COMP_WORDS=(mainspring jobs list --color ''); COMP_CWORD=4; _mainspring; echo \${COMPREPLY[*]}"
+cat >offers.sh <<EOF
+source <('$mainspring' completion bash)
+mainspring() { [[ \$* == 'complete queues' ]] && printf '%s\n' mail mail:low photos; }
+COMP_WORDS=(mainspring "\$@")
+COMP_CWORD=\$#
+_mainspring
+echo "\${COMPREPLY[*]}"
+EOF
+# offers WORDS WORD…: after these words, split as bash splits them, Tab offers WORDS.
+offers() { expect 0 "$1" bash offers.sh "${@:2}"; }
+states='waiting scheduled available running completed retryable cancelled dead'
+offers 'list show why cancel retry edit clone delete' jobs ''
+offers 'auto always never' jobs list --color ''
+offers 'auto always never' --color ''
+offers 'mail mail:low photos' jobs list --queue ''
+offers 'mail mail:low' queues pause m
+offers 'mail mail:low photos' queue pause ''
+offers 'low' queues pause mail :
+offers 'low' queues pause mail : l
+offers 'low' jobs list --queue = mail : l
+offers 'photos' jobs list --queue = p
+offers 'mail mail:low photos' jobs list --queue =
+offers 'photos' queues pause mail : low p
+offers "$states" jobs list --state ''
+offers 'dead' jobs list --state d
+offers 'dead,cancelled dead,completed' jobs list --state dead,c
+offers 'running…parked…' workflow list --state ''
+offers '--token-file' host run a --wait --token
+offers 'bash zsh fish' completion ''
+offers 'limit list' help queue l
+offers '' help jobs list ''
 
 echo "$passed passed, $failed failed"
 ((failed == 0))

@@ -446,7 +446,7 @@ std::vector<Command> operating_commands() {
       {.name = "completion",
        .summary = "print completions for a shell",
        .description = "Print the completion script of a shell.",
-       .arguments = {{"SHELL", "bash, zsh or fish", Count::one}},
+       .arguments = {{"SHELL", "bash, zsh or fish", Count::one, {"bash", "zsh", "fish"}}},
        .examples = {{"source <(mainspring completion bash)", ""},
                     {"mainspring completion fish > ~/.config/fish/completions/mainspring.fish",
                      ""}},

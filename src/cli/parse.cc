@@ -263,7 +263,8 @@ Result<void> collect(Level& level, Parsed& parsed) {
                          fmt::format("--{} \"\": must not be empty; leave it out", flag.name));
         }
         const auto& choices = flag.choices;
-        if (!choices.empty() && std::find(choices.begin(), choices.end(), value) == choices.end()) {
+        const bool checked = !choices.empty() && !flag.list;
+        if (checked && std::find(choices.begin(), choices.end(), value) == choices.end()) {
           return invalid(flag.name, fmt::format("--{} \"{}\": must be one of {}", flag.name, value,
                                                 fmt::join(choices, ", ")));
         }

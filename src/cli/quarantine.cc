@@ -63,7 +63,7 @@ Command quarantine_command() {
       .children = {{.name = "list",
                     .summary = "list quarantined jobs in order of release",
                     .description = "List quarantined jobs in the order of their release.",
-                    .flags = {{.name = "queue", .value = "NAME", .help = "only this queue"}},
+                    .flags = {{.name = "queue", .value = "QUEUE", .help = "only this queue"}},
                     .scopes = kClient,
                     .examples = {{"mainspring quarantine list --queue photos", ""},
                                  {"mainspring quarantine list --json | jq .id",
