@@ -194,15 +194,18 @@ Result<void> set_setting(const Setting& setting, std::string_view text, std::str
 Result<Layered> layer(const Layers& layers) {
   Layered out;
   std::string mistakes;
+  int count = 0;
   const auto note = [&](const Error& error) {
+    if (++count > kMostMistakes) return;
     if (!mistakes.empty()) mistakes += '\n';
     mistakes += error.message;
   };
-  std::map<std::string, std::string> file;
+  ConfigFile file;
   if (!layers.file_text.empty()) {
     auto parsed = parse_config(layers.file, layers.file_text);
     if (parsed) {
       file = std::move(*parsed);
+      for (const Error& mistake : file.mistakes) note(mistake);
     } else {
       note(parsed.error());
     }
@@ -217,7 +220,7 @@ Result<Layered> layer(const Layers& layers) {
       if (!set) return note(set.error());
       out.origins[setting.name] = std::move(origin);
     };
-    apply(file, fmt::format("{}: {}", layers.file, setting.name), "file " + layers.file);
+    apply(file.values, fmt::format("{}: {}", layers.file, setting.name), "file " + layers.file);
     const std::string credential = fmt::format("credential {}", setting.name);
     apply(layers.credentials, credential, credential);
     const std::string variable = environment_of(setting);
@@ -225,6 +228,7 @@ Result<Layered> layer(const Layers& layers) {
     const std::string flag = flag_of(setting);
     apply(layers.flags, flag, "flag " + flag);
   }
+  if (count > kMostMistakes) mistakes += fmt::format("\n… and {} more", count - kMostMistakes);
   if (!mistakes.empty()) return invalid("", mistakes);
   return out;
 }

@@ -215,6 +215,10 @@ Error unexpected(const Level& level, const std::vector<std::string>& path,
       for (const Flag& flag : *flags) known.push_back("--" + flag.name);
     }
     for (const Setting* setting : settings_of(command)) known.push_back(flag_of(*setting));
+    // Settings of a command may be before its words.
+    if (!command.children.empty()) {
+      for (const Setting& setting : settings()) known.push_back(flag_of(setting));
+    }
     message = fmt::format("{}: unknown flag of `{}`.", word, program_path(path));
   } else if (!command.children.empty()) {
     for (const Command& child : command.children) known.push_back(child.name);

@@ -16,11 +16,11 @@ Result<int> run_quarantine_list(const Invocation& invocation, Io& io) {
                 quarantined_jobs(connection->jobs(), invocation.flag("queue").value_or("")));
   const WallTime now = SystemClock().now().wall;
   Table table({{"ID", Align::right},
-               {"QUEUE"},
-               {"KIND"},
+               {.title = "QUEUE", .keep = true},
+               {.title = "KIND", .keep = true},
                {"LOST", Align::right},
                {"SINCE", Align::right},
-               {"STATE"}});
+               {.title = "STATE", .whole = true}});
   for (const Job& job : jobs) {
     if (invocation.json) {
       std::string line;
