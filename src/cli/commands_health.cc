@@ -9,9 +9,12 @@ std::vector<Command> health_commands() {
       {.name = "top",
        .summary = "watch queues as they work",
        .description =
-           "Show rates, lag and running jobs of each queue and refreshes them until "
-           "Ctrl-C. The queue whose oldest job waits longest comes first. Without a terminal "
-           "it prints two looks.",
+           "Show rates, lag and running jobs of each queue, and refresh them until Ctrl-C. WAIT "
+           "and "
+           "RUN are the median and the 95th percentile of the last 5 minutes, for the first 32 "
+           "queues. The queue whose oldest job waits longest comes first; a terminal shows those "
+           "that fit. While a server restarts, it tries again. Without a terminal it prints two "
+           "looks.",
        .flags = {{.name = "every", .value = "TIME", .help = "between two looks [2s]"},
                  {.name = "count", .value = "N", .help = "stop after this many looks"}},
        .scopes = kClientScope | kEverywhere,

@@ -18,6 +18,10 @@ std::vector<Flag> filter_flags() {
 
 std::vector<Flag> list_flags() {
   std::vector<Flag> flags = filter_flags();
+  flags.push_back({.name = "since",
+                   .value = "TIME",
+                   .help = "only created since then: 2h, 2026-01-31T09:00 or an instant"});
+  flags.push_back({.name = "until", .value = "TIME", .help = "only created before then"});
   flags.push_back({.name = "limit", .value = "N", .help = "at most N [50]"});
   flags.push_back({.name = "all", .value = "", .help = "all of them"});
   return flags;
@@ -197,7 +201,7 @@ Command dead_command() {
                               "list of up to 200 jobs also shows the peak memory of programs.",
                .flags = list_flags(),
                .scopes = kClient,
-               .examples = {{"mainspring dead list --queue photos", ""}},
+               .examples = {{"mainspring dead list --queue photos --since 2h", ""}},
                .run = run_dead_list},
               {.name = "show",
                .summary = "show a dead job with all its errors",

@@ -346,6 +346,8 @@ Result<int> run_jobs_retry(const Invocation& invocation, Io& io) {
 Result<int> run_dead_list(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(JobFilter filter, filter_of(invocation));
   filter.state = JobState::dead;
+  MS_TRY_ASSIGN(filter.from, past_time(invocation, io, "since"));
+  MS_TRY_ASSIGN(filter.to, past_time(invocation, io, "until"));
   if (invocation.json) return print_jobs(invocation, io, filter);
   MS_TRY_ASSIGN(const std::int64_t limit, jobs_limit(invocation, kDefaultJobs));
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
