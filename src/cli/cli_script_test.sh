@@ -46,6 +46,7 @@ expect 0 '' ms jobs list --json
 expect 0 'no queues' ms queues list
 expect 0 'no workers' ms workers
 expect 0 'no dead jobs' ms dead list
+expect 64 'mainspring: --since "soon": must be a duration ago…' ms dead list --since soon
 expect 0 '0 jobs examined: sound' ms verify
 expect 66 'mainspring: job 1: there is no such job' ms jobs show 1
 expect 66 '{"error":{"code":"not_found","message":"job 1: there is no such job"}}' ms jobs show 1 --json
@@ -82,9 +83,9 @@ expect 0 'ID  QUEUE  KIND     STATE      ATTEMPT  AGE  DETAIL
  3  mail   digest   available     0/20  …
  2  mail   welcome  scheduled     0/20  …  in 1h
  1  mail   welcome  available     0/20  …' ms jobs list
-expect 0 'ID  QUEUE  KIND     STATE      ATTEMPT  AGE  DETAIL
+expect 0 'ID  QUEUE  KIND     STATE      ATTEMPT  AGE
  1  mail   welcome  available     0/20  …' ms jobs list --tag signup
-expect 0 'ID  QUEUE  KIND    STATE      ATTEMPT  AGE  DETAIL
+expect 0 'ID  QUEUE  KIND    STATE      ATTEMPT  AGE
  4  mail   digest  available     0/20  …
 These are the newest 1; --limit N or --all shows more.' ms jobs list --limit 1
 expect 0 'id              1
@@ -366,7 +367,7 @@ await sh -c "'$mainspring' jobs list --queue mainspring.redrives --state complet
 
 # -- search, edit, clone, delete, bulk ----------------------------------------------------------------
 order=$("$mainspring" enqueue shop order '{"order":4711}' --tag vip --json | sed 's/.*"id":\([0-9]*\).*/\1/')
-expect 0 "ID  QUEUE  KIND   STATE      ATTEMPT  AGE  DETAIL
+expect 0 "ID  QUEUE  KIND   STATE      ATTEMPT  AGE
 $order  shop   order  available     0/20  now" ms jobs list --search 'args.order=4711 tag:vip' --since 1d
 expect 0 'no jobs' ms jobs list --search 'args.order=4711 -queue:shop' --state available,dead
 expect 64 'mainspring: --search: unknown term "colour:": must be one of id:, …' ms jobs list --search colour:red
