@@ -45,6 +45,27 @@ inline bool is_plain_toml(std::string_view text) {
   return true;
 }
 
+// Returns whether line `number`, from 1, ends inside a string that began on it.
+inline bool is_open_string(std::string_view text, std::size_t number) {
+  for (; number > 1 && !text.empty(); --number) {
+    const std::size_t end = text.find('\n');
+    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+  }
+  text = text.substr(0, text.find('\n'));
+  char inside = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (inside == 0 && text[i] == '#') return false;
+    if (inside == 0 && (text[i] == '"' || text[i] == '\'')) {
+      inside = text[i];
+    } else if (inside == '"' && text[i] == '\\') {
+      ++i;
+    } else if (inside == text[i]) {
+      inside = 0;
+    }
+  }
+  return inside != 0;
+}
+
 // Errors: invalid_argument, with the file and the line if known; too_large.
 inline Result<toml::table> parse_toml(std::string_view text, std::string_view file) {
   const std::string name(file);
@@ -59,8 +80,11 @@ inline Result<toml::table> parse_toml(std::string_view text, std::string_view fi
   try {
     toml::parse_result parsed = toml::parse(text, file);
     if (parsed) return std::move(parsed).table();
-    return invalid("", name + ":" + std::to_string(parsed.error().source().begin.line) +
-                           ": not TOML: " + std::string(parsed.error().description()));
+    const auto line = parsed.error().source().begin.line;
+    // The library reports the end of the line as a control character inside the string.
+    const std::string why = is_open_string(text, line) ? "a string is not closed on this line"
+                                                       : std::string(parsed.error().description());
+    return invalid("", name + ":" + std::to_string(line) + ": not TOML: " + why);
   } catch (const BrokenToml&) {
     return invalid("", name + ": not TOML");
   }

@@ -126,12 +126,12 @@ Result<int> run_audit_list(const Invocation& invocation, Io& io) {
   if (oldest_first) query += "&order=oldest_first";
   std::int64_t left = limit.value_or(invocation.has("all") ? INT64_MAX : kDefaultRecords);
   Table table({{"SEQ", Align::right},
-               {.title = "AT", .keep = true},
+               {.title = "AT", .whole = true},
                {.title = "WHO", .keep = true},
-               {"FROM"},
+               {.title = "FROM", .drop = 1},
                {.title = "ACTION", .keep = true},
                {"OBJECT"},
-               {"CHANGE"}});
+               {.title = "CHANGE", .least = 24, .below = true}});
   while (from && left > 0) {
     MS_TRY_ASSIGN(AuditPage page, read_page(*connection->client, query,
                                             std::min<std::int64_t>(left, kAuditPage), *from));

@@ -81,7 +81,10 @@ Result<int> run_breaker_list(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   MS_TRY_ASSIGN(const std::vector<BreakerInfo> all, connection->breakers().breakers());
   const WallTime now = SystemClock().now().wall;
-  Table table({{"BREAKER"}, {"STATE"}, {"OPENED", Align::right}, {"QUEUES"}});
+  Table table({{.title = "BREAKER", .keep = true},
+               {.title = "STATE", .whole = true},
+               {.title = "OPENED", .align = Align::right, .drop = 1},
+               {.title = "QUEUES", .least = 20, .below = true}});
   for (const BreakerInfo& info : all) {
     if (invocation.json) {
       std::string line;

@@ -160,15 +160,15 @@ Result<int> run_bulk_list(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const std::vector<BulkInfo> bulks, connection->client->bulks());
   const WallTime now = SystemClock().now().wall;
   Table table({{"ID", Align::right},
-               {"ACTION"},
-               {"STATE"},
+               {.title = "ACTION", .whole = true},
+               {.title = "STATE", .whole = true},
                {"MATCHED", Align::right},
                {"CHANGED", Align::right},
-               {"SKIPPED", Align::right},
+               {.title = "SKIPPED", .align = Align::right, .drop = 2},
                {"FAILED", Align::right},
                {"AGE", Align::right},
-               {"BY"},
-               {"FILTER"}});
+               {.title = "BY", .drop = 1},
+               {.title = "FILTER", .least = 20, .below = true}});
   for (const BulkInfo& info : bulks) {
     if (invocation.json) {
       std::string line;

@@ -213,16 +213,29 @@ int run_cli(const std::vector<std::string>& words, Io& io) {
 
 // -- the commands that only print -----------------------------------------------------------------
 
+namespace {
+
+// One block per setting: a table of rules and meanings does not fit a terminal.
+std::string explained(const Setting& setting, const std::string& value, const std::string& origin,
+                      const Io& io) {
+  constexpr std::size_t kIndent = 4, kColumns = 80;
+  const std::size_t width = io.width > 0 ? static_cast<std::size_t>(io.width) : kColumns;
+  const Colour colour = origin == "default" ? Colour::dim : Colour::bold;
+  return fmt::format(
+      "{} = {}  ({})\n{}", setting.name, coloured(io, printable(value), colour), printable(origin),
+      wrapped(fmt::format("{}; {}", setting.meaning, rule_of(setting)), kIndent, width));
+}
+
+}  // namespace
+
 Result<int> run_config(const Invocation& invocation, Io& io) {
   if (invocation.has("reference")) {
     io.out(config_reference());
     return kExitOk;
   }
   if (invocation.has("of-server")) return print_server_settings(invocation, io);
-  const bool explain = invocation.has("explain");
-  Table table(explain
-                  ? std::vector<Table::Column>{{"NAME"}, {"VALUE"}, {"FROM"}, {"RULE"}, {"MEANING"}}
-                  : std::vector<Table::Column>{{"NAME"}, {"VALUE"}, {"FROM"}});
+  Table table({{.title = "NAME", .whole = true}, {"VALUE"}, {.title = "FROM", .keep = true}});
+  std::string blocks;
   for (const Setting& setting : settings()) {
     const std::string value = format_setting(setting, invocation.options);
     const std::string& origin = invocation.origins.at(setting.name);
@@ -235,15 +248,11 @@ Result<int> run_config(const Invocation& invocation, Io& io) {
       print_line(io, line);
       continue;
     }
+    blocks += explained(setting, value, origin, io);
     const Colour colour = origin == "default" ? Colour::dim : Colour::bold;
-    std::vector<Cell> row = {{std::string(setting.name)}, {value, colour}, {origin, colour}};
-    if (explain) {
-      row.push_back({rule_of(setting).substr(5)});
-      row.push_back({std::string(setting.meaning)});
-    }
-    table.add(std::move(row));
+    table.add({{std::string(setting.name)}, {value, colour}, {origin, colour}});
   }
-  if (!invocation.json) io.out(table.render(io));
+  if (!invocation.json) io.out(invocation.has("explain") ? blocks : table.render(io));
   return kExitOk;
 }
 

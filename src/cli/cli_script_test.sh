@@ -46,6 +46,7 @@ expect 0 '' ms jobs list --json
 expect 0 'no queues' ms queues list
 expect 0 'no workers' ms workers
 expect 0 'no dead jobs' ms dead list
+expect 64 'mainspring: --since "soon": must be a duration ago…' ms dead list --since soon
 expect 0 '0 jobs examined: sound' ms verify
 expect 66 'mainspring: job 1: there is no such job' ms jobs show 1
 expect 66 '{"error":{"code":"not_found","message":"job 1: there is no such job"}}' ms jobs show 1 --json
@@ -82,9 +83,9 @@ expect 0 'ID  QUEUE  KIND     STATE      ATTEMPT  AGE  DETAIL
  3  mail   digest   available     0/20  …
  2  mail   welcome  scheduled     0/20  …  in 1h
  1  mail   welcome  available     0/20  …' ms jobs list
-expect 0 'ID  QUEUE  KIND     STATE      ATTEMPT  AGE  DETAIL
+expect 0 'ID  QUEUE  KIND     STATE      ATTEMPT  AGE
  1  mail   welcome  available     0/20  …' ms jobs list --tag signup
-expect 0 'ID  QUEUE  KIND    STATE      ATTEMPT  AGE  DETAIL
+expect 0 'ID  QUEUE  KIND    STATE      ATTEMPT  AGE
  4  mail   digest  available     0/20  …
 Showing the newest 1; use --limit N or --all for more.' ms jobs list --limit 1
 expect 0 'id              1
@@ -372,7 +373,7 @@ await sh -c "'$mainspring' jobs list --queue mainspring.redrives --state complet
 
 # -- search, edit, clone, delete, bulk ----------------------------------------------------------------
 order=$("$mainspring" enqueue shop order '{"order":4711}' --tag vip --json | sed 's/.*"id":\([0-9]*\).*/\1/')
-expect 0 "ID  QUEUE  KIND   STATE      ATTEMPT  AGE  DETAIL
+expect 0 "ID  QUEUE  KIND   STATE      ATTEMPT  AGE
 $order  shop   order  available     0/20  …" ms jobs list --search 'args.order=4711 tag:vip' --since 1d
 expect 0 'no jobs' ms jobs list --search 'args.order=4711 -queue:shop' --state available,dead
 expect 64 'mainspring: --search: unknown term "colour:": must be one of id:, …' ms jobs list --search colour:red
@@ -403,8 +404,37 @@ expect 0 '45 jobs examined: sound' ms verify --data "$work/data"
 # -- texts ------------------------------------------------------------------------------------------
 expect 0 'mainspring jobs list [FLAG…]…' ms help jobs list
 expect 0 '' bash -c "'$mainspring' completion bash | bash -n"
-expect 0 'list show why cancel retry edit clone delete' bash -c "source <('$mainspring' completion bash); COMP_WORDS=(mainspring jobs ''); COMP_CWORD=2; _mainspring; echo \${COMPREPLY[*]}"
-expect 0 'auto always never' bash -c "source <('$mainspring' completion bash); COMP_WORDS=(mainspring jobs list --color ''); COMP_CWORD=4; _mainspring; echo \${COMPREPLY[*]}"
+cat >offers.sh <<EOF
+source <('$mainspring' completion bash)
+mainspring() { [[ \$* == 'complete queues' ]] && printf '%s\n' mail mail:low photos; }
+COMP_WORDS=(mainspring "\$@")
+COMP_CWORD=\$#
+_mainspring
+echo "\${COMPREPLY[*]}"
+EOF
+# offers WORDS WORD…: after these words, split as bash splits them, Tab offers WORDS.
+offers() { expect 0 "$1" bash offers.sh "${@:2}"; }
+states='waiting scheduled available running completed retryable cancelled dead'
+offers 'list show why cancel retry edit clone delete' jobs ''
+offers 'auto always never' jobs list --color ''
+offers 'auto always never' --color ''
+offers 'mail mail:low photos' jobs list --queue ''
+offers 'mail mail:low' queues pause m
+offers 'mail mail:low photos' queue pause ''
+offers 'low' queues pause mail :
+offers 'low' queues pause mail : l
+offers 'low' jobs list --queue = mail : l
+offers 'photos' jobs list --queue = p
+offers 'mail mail:low photos' jobs list --queue =
+offers 'photos' queues pause mail : low p
+offers "$states" jobs list --state ''
+offers 'dead' jobs list --state d
+offers 'dead,cancelled dead,completed' jobs list --state dead,c
+offers 'running…parked…' workflow list --state ''
+offers '--token-file' host run a --wait --token
+offers 'bash zsh fish' completion ''
+offers 'limit list' help queue l
+offers '' help jobs list ''
 
 echo "$passed passed, $failed failed"
 ((failed == 0))

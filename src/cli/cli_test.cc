@@ -108,16 +108,26 @@ TEST_CASE("all invalid settings are reported together, each with its source, val
   CHECK(has(text, "--stop-timeout \"5\": must be a time from 100ms to 1h"));
 }
 
-TEST_CASE("an unknown setting in the file is refused") {
-  const auto unknown = parse_config("m.toml", "data = \"x\"\nlog-level = \"info\"\n");
-  REQUIRE(!unknown);
-  CHECK(has(unknown.error().message, "m.toml:2: there is no setting \"log-level\""));
-  const auto broken = parse_config("m.toml", "data = \n");
-  REQUIRE(!broken);
-  CHECK(has(broken.error().message, "m.toml:1: not TOML"));
-  const auto table = parse_config("m.toml", "[data]\nx = 1\n");
-  REQUIRE(!table);
-  CHECK(has(table.error().message, "data must be a text or a whole number"));
+TEST_CASE("all mistakes in the file are reported together") {
+  const auto mistakes = [](const std::string& text) {
+    Layers layers;
+    layers.file = "m.toml";
+    layers.file_text = text;
+    const auto layered = layer(layers);
+    return layered ? "" : layered.error().message;
+  };
+  CHECK(mistakes("data = \"x\"\nlog-level = \"info\"\nio_threads = 1.5\nslots = 0\n") ==
+        "m.toml:3: io_threads must be a text or a whole number\n"
+        "m.toml:2: there is no setting \"log-level\"; `mainspring config --explain` lists them\n"
+        "m.toml: slots \"0\": must be a number from 1 to 1000");
+  CHECK(has(mistakes("[data]\nx = 1\n"), "data must be a text or a whole number"));
+  CHECK(has(mistakes("data = \n"), "m.toml:1: not TOML"));
+  for (const char* open : {"data = \"x\nslots = 1\n", "data = 'x\nslots = 1\n"}) {
+    CHECK(mistakes(open) == "m.toml:1: not TOML: a string is not closed on this line");
+  }
+  std::string many;
+  for (std::size_t i = 0; i < kMostMistakes + 5; ++i) many += fmt::format("wrong{} = 1\n", i);
+  CHECK(mistakes(many).ends_with("\n… and 5 more"));
 }
 
 TEST_CASE("every default is valid and prints as it is read") {
@@ -229,6 +239,62 @@ TEST_CASE("names and states of a table are cut only after its other columns") {
   CHECK(has(table.render(io), "n…"));
 }
 
+TEST_CASE(
+    "a table on a narrow terminal omits columns before it cuts names, and never cuts states") {
+  Table table({{"ID", Align::right},
+               {.title = "QUEUE", .keep = true},
+               {.title = "STATE", .whole = true},
+               {.title = "AGE", .align = Align::right, .drop = 1},
+               {.title = "ZONE", .drop = 2},
+               {.title = "ERROR", .if_any = true, .least = 20, .below = true}});
+  table.add({{"7"}, {"reports.daily"}, {"retryable"}, {"now"}, {"UTC"}, {""}});
+  table.add(
+      {{"8"}, {"mail"}, {"dead"}, {"3m"}, {"UTC"}, {"no such invoice: 4711, of customer 17"}});
+  Io io;
+  io.width = 80;
+  CHECK(table.render(io) ==
+        "ID  QUEUE          STATE      AGE  ZONE  ERROR\n"
+        " 7  reports.daily  retryable  now  UTC\n"
+        " 8  mail           dead        3m  UTC   no such invoice: 4711, of customer 17\n");
+  io.width = 36;
+  CHECK(table.render(io) ==
+        "ID  QUEUE          STATE      ZONE\n"
+        " 7  reports.daily  retryable  UTC\n"
+        " 8  mail           dead       UTC\n"
+        "    no such invoice: 4711, of custo…\n");
+  io.width = 24;
+  CHECK(table.render(io) ==
+        "ID  QUEUE      STATE\n"
+        " 7  reports.…  retryable\n"
+        " 8  mail       dead\n"
+        "    no such invoice: 47…\n");
+}
+
+TEST_CASE("wide characters take two columns, combining marks none") {
+  CHECK(display_width("größer") == 6);
+  CHECK(display_width("注文") == 4);
+  CHECK(display_width("e\xcc\x81") == 1);
+  CHECK(display_width("🙂") == 2);
+  CHECK(display_width("\xff\xff") == 2);
+  Table table({{"NAME"}, {"N"}});
+  table.add({{"注文処理の失敗の通知"}, {"1"}});
+  table.add({{"a"}, {"2"}});
+  Io io;
+  io.width = 14;
+  CHECK(table.render(io) == "NAME         N\n注文処理の…  1\na            2\n");
+}
+
+TEST_CASE("foreign text cannot control the terminal") {
+  CHECK(printable("a\tb\nc\x1b[2J\x7f") == "a\\tb\\nc\\x1b[2J\\x7f");
+  CHECK(printable("\xc2\x9b"
+                  "31m") == "\\u009b31m");
+  CHECK(printable("\xe2\x80\xae"
+                  "gpj.exe\xe2\x81\xa6") == "\\u202egpj.exe\\u2066");
+  CHECK(printable("\x9b"
+                  "31m\xe2\x80") == "\\x9b31m\\xe2\\x80");
+  CHECK(printable("größer 注文 🙂") == "größer 注文 🙂");
+}
+
 TEST_CASE("text is wrapped at blanks and indented") {
   CHECK(wrapped("one two three", 2, 9) == "  one two\n  three\n");
   CHECK(wrapped("averylongword x", 0, 4) == "averylongword\nx\n");
@@ -295,6 +361,8 @@ TEST_CASE("a bad command line names what is wrong and exits with 64") {
       {{"serve", "--listen", "8080"}, "--listen \"8080\": must be HOST:PORT"},
       {{"serve", "--listen", "127.0.0.1:99999"}, "the port must be a number from 0 to 65535"},
       {{"serve", "--io-threads", "none"}, "--io-threads \"none\": must be a number from 1 to 64"},
+      {{"--sever", "x"}, "--sever: unknown flag of `mainspring`. Did you mean --server?"},
+      {{"health", "--timeout", "0s"}, "--timeout 0s: must be more than 0s"},
       {{"enqueue", "q"}, "KIND is missing"},
       {{"enqueue", "-q", "k"}, "-q: unknown flag of `mainspring enqueue`"},
       {{"enqueue", "q", "k", "{nope"}, "ARGS must be JSON"},
@@ -409,6 +477,36 @@ TEST_CASE("the man page and the completions contain every command") {
     if (command.run != nullptr) CHECK(has(man, ".SS mainspring " + as_roff(name)));
     for (const std::string* script : {&bash, &zsh, &fish}) CHECK(has(*script, "'" + name + "'"));
   });
+}
+
+TEST_CASE("completions offer the values that a flag has in each command") {
+  const std::string bash = completion_bash();
+  const std::string zsh = completion_zsh();
+  const std::string fish = completion_fish();
+  const std::string states =
+      "waiting scheduled available running completed retryable cancelled dead";
+  const std::string queue = "$(mainspring complete queues 2>/dev/null)";
+  // The line of a script that has `where`.
+  const auto line = [](const std::string& script, const std::string& where) {
+    const std::size_t at = script.find(where);
+    REQUIRE(at != std::string::npos);
+    const std::size_t begin = script.rfind('\n', at) + 1;
+    return script.substr(begin, script.find('\n', at) - begin);
+  };
+  for (const std::string* script : {&bash, &zsh}) {
+    CHECK(has(line(*script, "'jobs list --state'"), states));
+    CHECK(has(line(*script, "'workflow list --state'"), "running undoing parked"));
+    CHECK(has(line(*script, "*' --queue'"), "mainspring complete queues"));
+    CHECK(has(line(*script, "'lease run --wait'"), ":"));
+    CHECK(!has(*script, "enqueue --wait'"));
+    CHECK(has(*script, "'jobs'|'job') at=jobs"));
+  }
+  CHECK(has(line(fish, "'jobs list'\" -l state"), states));
+  CHECK(has(line(fish, "'workflow list'\" -l state"), "'running undoing parked"));
+  CHECK(has(line(fish, "'jobs list'\" -l queue"), "(mainspring complete queues"));
+  CHECK(has(line(fish, "'quarantine list'\" -l queue"), "(mainspring complete queues"));
+  CHECK(has(line(fish, "'completion'\" -a"), "'bash zsh fish'"));
+  CHECK(!has(line(fish, "'dead redrive'\" -l canary"), "-x"));
 }
 
 TEST_CASE("packaged files match the output of the program (packaging/generate.sh)") {

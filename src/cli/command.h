@@ -51,12 +51,14 @@ struct Flag {
   bool repeated = false;
   std::vector<std::string> choices = {};
   std::string letter = {};  // of a switch: "f" also allows -f
+  bool list = false;        // several of `choices` with commas; the command checks them
 };
 
 struct Argument {
   std::string name;
   std::string help;
   enum class Count { one, optional, many, any } count = Count::one;
+  std::vector<std::string> choices = {};  // for completions; the command checks them
 };
 
 struct Example {

@@ -8,9 +8,12 @@ std::vector<Command> health_commands() {
   return {
       {.name = "top",
        .summary = "show live rates of each queue",
-       .description = "Show rates, lag and running jobs of each queue, and refresh them until "
-                      "Ctrl-C. The queue whose oldest job waits longest comes first. Without a "
-                      "terminal, print two samples.",
+       .description =
+           "Show rates, lag and running jobs of each queue, and refresh them until Ctrl-C. WAIT "
+           "and RUN are the median and the 95th percentile of the last 5 minutes, for the first 32 "
+           "queues. The queue whose oldest job waits longest comes first; a terminal shows the "
+           "queues that fit. While a server restarts, it tries again. Without a terminal, print "
+           "two samples.",
        .flags = {{.name = "every", .value = "TIME", .help = "interval between samples [2s]"},
                  {.name = "count", .value = "N", .help = "stop after N samples"}},
        .scopes = kClientScope | kEverywhere,

@@ -18,6 +18,10 @@ std::vector<Flag> filter_flags() {
 
 std::vector<Flag> list_flags() {
   std::vector<Flag> flags = filter_flags();
+  flags.push_back({.name = "since",
+                   .value = "TIME",
+                   .help = "only created since then: 2h, 2026-01-31T09:00 or an instant"});
+  flags.push_back({.name = "until", .value = "TIME", .help = "only created before then"});
   flags.push_back({.name = "limit", .value = "N", .help = "at most N [50]"});
   flags.push_back({.name = "all", .value = "", .help = "all of them"});
   return flags;
@@ -194,7 +198,7 @@ Command dead_command() {
                               "list of up to 200 jobs also shows the peak memory of programs.",
                .flags = list_flags(),
                .scopes = kClient,
-               .examples = {{"mainspring dead list --queue photos", ""}},
+               .examples = {{"mainspring dead list --queue photos --since 2h", ""}},
                .run = run_dead_list},
               {.name = "show",
                .summary = "show a dead job with all its errors",
@@ -444,7 +448,7 @@ std::vector<Command> operating_commands() {
       {.name = "completion",
        .summary = "print completions for a shell",
        .description = "Print the completion script of a shell.",
-       .arguments = {{"SHELL", "bash, zsh or fish", Count::one}},
+       .arguments = {{"SHELL", "bash, zsh or fish", Count::one, {"bash", "zsh", "fish"}}},
        .examples = {{"source <(mainspring completion bash)", ""},
                     {"mainspring completion fish > ~/.config/fish/completions/mainspring.fish",
                      ""}},

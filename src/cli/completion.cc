@@ -8,23 +8,35 @@
 namespace mainspring::cli {
 namespace {
 
+// What a shell offers as the value of a flag, or as an argument.
+struct Offer {
+  std::vector<std::string> words;  // "bash", "zsh"
+  bool list = false;               // several of `words`, with commas
+  std::string names;               // what `mainspring complete` prints: "queues", "schedules"
+  enum class Files { none, any, directories } files = Files::none;
+  bool operator==(const Offer&) const = default;
+};
+
 struct Word {
   std::string text;  // "list", "--json"
   std::string help;
+  std::optional<Offer> value = {};  // of a flag; nullopt = it takes none as a word of its own
 };
 
-// The words that may follow one command, and the values of its flags.
+// The words that may follow one command, with the values of its flags.
 struct Node {
-  std::string path;  // "jobs list"; "" = the program
+  std::string path;   // "jobs list"; "" = the program
+  std::string alias;  // "job" of "jobs"; "" = none
   std::vector<Word> commands;
   std::vector<Word> flags;
-  std::string names;  // of its arguments: "queues", "schedules", "" = none to offer
+  Offer argument;
 };
 
-struct Value {
+// The commands whose flag of one name takes the same value.
+struct SameValue {
   std::string flag;  // "--color"
-  std::vector<std::string> choices;
-  std::string kind;  // "FILE", "DIR"; for other words nothing is offered
+  Offer offer;
+  std::vector<std::string> paths;  // of these commands; empty = of all that have the flag
 };
 
 std::vector<std::string> split_choices(std::string_view choices) {
@@ -43,33 +55,77 @@ std::string names_of(std::string_view value, std::string_view path) {
   return value == "NAME" && path.starts_with("schedules") ? "schedules" : "";
 }
 
-void walk(const Command& command, const std::string& path, std::vector<Node>& nodes,
-          std::map<std::string, Value>& values) {
-  Node node{.path = path, .commands = {}, .flags = {}, .names = {}};
+// `value`: the placeholder in the help, "FILE". nullopt if it is optional, "[=TIME]".
+std::optional<Offer> offer_of(std::string_view value, std::vector<std::string> choices, bool list) {
+  if (value.starts_with('[')) return std::nullopt;
+  Offer offer{.words = std::move(choices), .list = list, .names = names_of(value, "")};
+  if (value == "DIR") offer.files = Offer::Files::directories;
+  if (value.find("FILE") != std::string_view::npos) offer.files = Offer::Files::any;
+  return offer;
+}
+
+void walk(const Command& command, const std::string& path, const std::string& alias,
+          std::vector<Node>& nodes) {
+  Node node{.path = path, .alias = alias, .commands = {}, .flags = {}, .argument = {}};
   for (const Argument& argument : command.arguments) {
-    if (node.names.empty()) node.names = names_of(argument.name, path);
+    if (node.argument.names.empty()) node.argument.names = names_of(argument.name, path);
+    if (!argument.choices.empty()) node.argument.words = argument.choices;
   }
   for (const Command& child : command.children) {
     if (!child.hidden) node.commands.push_back({child.name, child.summary});
   }
   for (const std::vector<Flag>* flags : {&command.flags, &common_flags()}) {
     for (const Flag& flag : *flags) {
-      const std::string name = "--" + flag.name;
-      node.flags.push_back({name, flag.help});
-      if (!flag.value.empty()) values[name] = {name, flag.choices, flag.value};
+      Word word{"--" + flag.name, flag.help};
+      if (!flag.value.empty()) word.value = offer_of(flag.value, flag.choices, flag.list);
+      node.flags.push_back(std::move(word));
     }
   }
   for (const Setting* setting : settings_of(command)) {
-    const std::string name = flag_of(*setting);
-    node.flags.push_back({name, std::string(setting->meaning)});
-    if (is_switch(*setting)) continue;
-    values[name] = {name, split_choices(setting->choices), std::string(setting->value)};
+    Word word{flag_of(*setting), std::string(setting->meaning)};
+    if (!is_switch(*setting)) {
+      word.value = offer_of(setting->value, split_choices(setting->choices), false);
+    }
+    node.flags.push_back(std::move(word));
   }
   nodes.push_back(std::move(node));
   for (const Command& child : command.children) {
-    if (!child.hidden)
-      walk(child, path.empty() ? child.name : path + " " + child.name, nodes, values);
+    if (child.hidden) continue;
+    std::string other = other_number(child.name);
+    if (child.children.empty() || child_named(command, other) != &child) other = "";
+    walk(child, path.empty() ? child.name : path + " " + child.name, other, nodes);
   }
+}
+
+std::vector<Node> all_nodes() {
+  std::vector<Node> nodes;
+  walk(root(), "", "", nodes);
+  return nodes;
+}
+
+// One name can be a switch in one command and take a value in another.
+std::vector<SameValue> same_values(const std::vector<Node>& nodes) {
+  std::map<std::string, std::vector<SameValue>> by_flag;
+  std::map<std::string, bool> also_switch;
+  for (const Node& node : nodes) {
+    for (const Word& word : node.flags) {
+      if (!word.value) {
+        also_switch[word.text] = true;
+        continue;
+      }
+      std::vector<SameValue>& known = by_flag[word.text];
+      auto same = std::find_if(known.begin(), known.end(),
+                               [&](const SameValue& one) { return one.offer == *word.value; });
+      if (same == known.end()) same = known.insert(same, {word.text, *word.value, {}});
+      same->paths.push_back(node.path);
+    }
+  }
+  std::vector<SameValue> out;
+  for (auto& [flag, values] : by_flag) {
+    if (values.size() == 1 && !also_switch[flag]) values.front().paths.clear();
+    for (SameValue& value : values) out.push_back(std::move(value));
+  }
+  return out;
 }
 
 std::string texts(const std::vector<Word>& words) {
@@ -97,100 +153,156 @@ std::string first_phrase(std::string_view help) {
 }
 
 // The loop that finds the command path among the typed words, for bash and zsh. `at` is the
-// variable that it sets (zsh uses `path` for PATH).
-std::string path_finder(const std::vector<Node>& nodes) {
+// variable that it sets (zsh uses `path` for PATH). `help jobs list` is the path of `jobs list`.
+std::string path_finder(const std::vector<Node>& nodes, std::string_view typed) {
+  std::string out = fmt::format(
+      "  for word in {}; do\n"
+      "    if [[ -z $at$help && $word == help ]]; then help=1; continue; fi\n"
+      "    case \"${{at:+$at }}$word\" in\n",
+      typed);
   std::string known;
   for (const Node& node : nodes) {
-    if (!node.path.empty()) known += fmt::format("{}|", quoted(node.path, ""));
+    if (!node.alias.empty()) {
+      out += fmt::format("      {}|{}) at={} ;;\n", quoted(node.path, ""), quoted(node.alias, ""),
+                         node.path);
+    } else if (!node.path.empty()) {
+      known += (known.empty() ? "" : "|") + quoted(node.path, "");
+    }
   }
-  known.pop_back();
-  return fmt::format(
-      "  for word in \"${{typed[@]}}\"; do\n"
-      "    case \"${{at:+$at }}$word\" in\n      {}) at=\"${{at:+$at }}$word\" ;;\n"
-      "    esac\n  done\n",
-      known);
+  return out + fmt::format("      {}) at=\"${{at:+$at }}$word\" ;;\n    esac\n  done\n", known);
+}
+
+// The patterns of `case "$at $previous"` for flags with a value.
+std::string flag_patterns(const SameValue& value) {
+  if (value.paths.empty()) return fmt::format("*' {}'", value.flag);
+  std::string out;
+  for (const std::string& path : value.paths) {
+    out += (out.empty() ? "" : "|") + quoted(path + " " + value.flag, "");
+  }
+  return out;
+}
+
+std::string bash_offer(const Offer& offer) {
+  if (offer.list) {
+    return fmt::format(
+        "mapfile -t COMPREPLY < <(compgen -P \"${{current%\"${{current##*,}}\"}}\" -W '{}' -- "
+        "\"${{current##*,}}\")",
+        fmt::join(offer.words, " "));
+  }
+  const auto compgen = [](const std::string& how) {
+    return fmt::format("mapfile -t COMPREPLY < <(compgen {} -- \"$current\")", how);
+  };
+  if (!offer.words.empty()) return compgen(fmt::format("-W '{}'", fmt::join(offer.words, " ")));
+  if (!offer.names.empty()) {
+    return compgen(fmt::format("-W \"$(mainspring complete {} 2>/dev/null)\"", offer.names));
+  }
+  if (offer.files == Offer::Files::none) return ":";
+  return compgen(offer.files == Offer::Files::directories ? "-d" : "-f");
+}
+
+std::string zsh_offer(const Offer& offer) {
+  if (offer.list) {
+    return fmt::format("compset -P '*,'; compadd -q -S , -- {}", fmt::join(offer.words, " "));
+  }
+  if (!offer.words.empty()) return fmt::format("compadd -- {}", fmt::join(offer.words, " "));
+  if (!offer.names.empty()) {
+    return fmt::format("compadd -- ${{(f)\"$(mainspring complete {} 2>/dev/null)\"}}", offer.names);
+  }
+  if (offer.files == Offer::Files::none) return ":";
+  return offer.files == Offer::Files::directories ? "_files -/" : "_files";
+}
+
+std::string fish_offer(const Offer& offer) {
+  std::string out = offer.files == Offer::Files::none ? " -x" : " -r -F";
+  const std::string words = fmt::format("{}", fmt::join(offer.words, " "));
+  if (offer.list) {
+    out += fmt::format(" -a '(__mainspring_list {})'", words);
+  } else if (!words.empty()) {
+    out += fmt::format(" -a '{}'", words);
+  } else if (!offer.names.empty()) {
+    out += fmt::format(" -a '(mainspring complete {} 2>/dev/null)'", offer.names);
+  }
+  return out;
 }
 
 }  // namespace
 
 std::string completion_bash() {
-  std::vector<Node> nodes;
-  std::map<std::string, Value> values;
-  walk(root(), "", nodes, values);
-  std::string out =
-      "# bash completion of mainspring, made by `mainspring completion bash`.\n"
-      "# Use it: source <(mainspring completion bash)\n"
-      "_mainspring() {\n"
-      "  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
-      "  local at= words= word typed=(\"${COMP_WORDS[@]:1:COMP_CWORD-1}\")\n"
-      "  [[ $current == = ]] && current=\n"
-      "  [[ $previous == = ]] && previous=${COMP_WORDS[COMP_CWORD-2]}\n"
-      "  case $previous in\n";
-  for (const auto& [name, value] : values) {
-    if (value.kind.starts_with('[')) continue;
-    std::string action = "return";
-    if (!value.choices.empty()) {
-      action = fmt::format("mapfile -t COMPREPLY < <(compgen -W '{}' -- \"$current\"); return",
-                           fmt::join(value.choices, " "));
-    } else if (const std::string names = names_of(value.kind, ""); !names.empty()) {
-      action = fmt::format(
-          "mapfile -t COMPREPLY < <(compgen -W \"$(mainspring complete {} 2>/dev/null)\" -- "
-          "\"$current\"); return",
-          names);
-    } else if (value.kind == "DIR") {
-      action = "mapfile -t COMPREPLY < <(compgen -d -- \"$current\"); return";
-    } else if (value.kind.find("FILE") != std::string::npos) {
-      action = "mapfile -t COMPREPLY < <(compgen -f -- \"$current\"); return";
-    }
-    out += fmt::format("    {}) {} ;;\n", name, action);
+  const std::vector<Node> nodes = all_nodes();
+  std::string out = R"(# bash completion of mainspring, made by `mainspring completion bash`.
+# Use it: source <(mainspring completion bash)
+_mainspring() {
+  local at= help= words= flags= arguments= names= word current previous start i join=
+  local typed=(mainspring)
+  # Bash splits words at : and =. A name with : becomes one word again, --flag=value two.
+  for ((i = 1; i <= COMP_CWORD; i++)); do
+    word=${COMP_WORDS[i]}
+    if [[ $word == = && ${typed[-1]} == --* ]]; then
+      typed+=('') join=1
+    elif [[ $word == = || ( -n $word && -z ${word//:/} ) ]]; then
+      typed[-1]+=$word join=1
+    elif [[ -n $join && -n $word ]]; then
+      typed[-1]+=$word join=
+    else
+      typed+=("$word") join=
+    fi
+  done
+  current=${typed[-1]} previous=${typed[-2]}
+)" + path_finder(nodes, R"("${typed[@]:1:${#typed[@]}-2}")") +
+                    "  case \"$at $previous\" in\n";
+  for (const SameValue& value : same_values(nodes)) {
+    out += fmt::format("    {}) {} ;;\n", flag_patterns(value), bash_offer(value.offer));
   }
-  out += "  esac\n" + path_finder(nodes) + "  case $at in\n";
+  out += "    *)\n  case $at in\n";
   for (const Node& node : nodes) {
-    const std::string words =
-        node.names.empty() ? "'" + texts(node.commands) + "'"
-                           : fmt::format("$(mainspring complete {} 2>/dev/null)", node.names);
-    out += fmt::format("    '{}') if [[ $current == -* ]]; then words='{}'; else words={}; fi ;;\n",
-                       node.path, texts(node.flags), words);
+    out += fmt::format("    '{}') flags='{}'", node.path, texts(node.flags));
+    if (!node.commands.empty()) out += fmt::format(" words='{}'", texts(node.commands));
+    if (!node.argument.words.empty()) {
+      out += fmt::format(" arguments='{}'", fmt::join(node.argument.words, " "));
+    }
+    if (!node.argument.names.empty()) out += " names=" + node.argument.names;
+    out += " ;;\n";
   }
-  out +=
-      "  esac\n"
-      "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$current\")\n"
-      "}\n"
-      "complete -o bashdefault -o default -F _mainspring mainspring\n";
-  return out;
+  return out + R"sh(  esac
+  if [[ $current == -* ]]; then
+    words=$flags
+  elif [[ -z $help ]]; then
+    words+=" $arguments"
+    [[ -z $names ]] || words+=" $(mainspring complete "$names" 2>/dev/null)"
+  fi
+  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+  ;;
+  esac
+  # Bash replaces only what follows the last : of the word.
+  if [[ $current == *:* && $COMP_WORDBREAKS == *:* ]]; then
+    start=${current%"${current##*:}"}
+    COMPREPLY=("${COMPREPLY[@]#"$start"}")
+  fi
+}
+complete -o bashdefault -o default -F _mainspring mainspring
+)sh";
 }
 
 std::string completion_zsh() {
-  std::vector<Node> nodes;
-  std::map<std::string, Value> values;
-  walk(root(), "", nodes, values);
-  std::string out =
-      "#compdef mainspring\n"
-      "# zsh completion of mainspring, made by `mainspring completion zsh`.\n"
-      "# Use it: put it as _mainspring into a directory of $fpath, or: source <(mainspring "
-      "completion zsh)\n"
-      "_mainspring() {\n"
-      "  local word\n"
-      "  local -a typed offers\n"
-      "  typed=(\"${(@)words[2,CURRENT-1]}\")\n"
-      "  local at=''\n"
-      "  case ${words[CURRENT-1]} in\n";
-  for (const auto& [name, value] : values) {
-    if (value.kind.starts_with('[')) continue;
-    std::string action = "return";
-    if (!value.choices.empty()) {
-      action = fmt::format("compadd -- {}; return", fmt::join(value.choices, " "));
-    } else if (const std::string names = names_of(value.kind, ""); !names.empty()) {
-      action = fmt::format("compadd -- ${{(f)\"$(mainspring complete {} 2>/dev/null)\"}}; return",
-                           names);
-    } else if (value.kind == "DIR") {
-      action = "_files -/; return";
-    } else if (value.kind.find("FILE") != std::string::npos) {
-      action = "_files; return";
-    }
-    out += fmt::format("    {}) {} ;;\n", name, action);
+  const std::vector<Node> nodes = all_nodes();
+  std::string out = R"(#compdef mainspring
+# zsh completion of mainspring, made by `mainspring completion zsh`.
+# Use it: put it as _mainspring into a directory of $fpath, or: source <(mainspring completion zsh)
+_mainspring() {
+  local word previous=${words[CURRENT-1]} at='' help=''
+  local -a typed offers
+  typed=("${(@)words[2,CURRENT-1]}")
+)" + path_finder(nodes, "\"${typed[@]}\"") +
+                    R"(  if [[ ${words[CURRENT]} == --*=* ]]; then
+    previous=${words[CURRENT]%%=*}
+    compset -P '*='
+  fi
+  case "$at $previous" in
+)";
+  for (const SameValue& value : same_values(nodes)) {
+    out += fmt::format("    {}) {}; return ;;\n", flag_patterns(value), zsh_offer(value.offer));
   }
-  out += "  esac\n" + path_finder(nodes) + "  case $at in\n";
+  out += "  esac\n  case $at in\n";
   const auto offers = [](const std::vector<Word>& words) {
     std::string list;
     for (const Word& word : words) {
@@ -199,14 +311,13 @@ std::string completion_zsh() {
     return list;
   };
   for (const Node& node : nodes) {
+    const bool argument = !node.argument.words.empty() || !node.argument.names.empty();
     out += fmt::format(
         "    '{}')\n      if [[ ${{words[CURRENT]}} == -* ]]; then offers=({} )\n"
         "      else offers=({} ); {}fi ;;\n",
         node.path, offers(node.flags), offers(node.commands),
-        node.names.empty()
-            ? ""
-            : fmt::format("compadd -- ${{(f)\"$(mainspring complete {} 2>/dev/null)\"}}; return; ",
-                          node.names));
+        argument ? fmt::format("if [[ -z $help ]]; then {}; return; fi; ", zsh_offer(node.argument))
+                 : "");
   }
   return out +
          "  esac\n"
@@ -218,22 +329,40 @@ std::string completion_zsh() {
 }
 
 std::string completion_fish() {
-  std::vector<Node> nodes;
-  std::map<std::string, Value> values;
-  walk(root(), "", nodes, values);
-  std::string out =
-      "# fish completion of mainspring, made by `mainspring completion fish`.\n"
-      "# Use it: mainspring completion fish > ~/.config/fish/completions/mainspring.fish\n"
-      "function __mainspring_at\n"
-      "  set -l at ''\n"
-      "  for word in (commandline -opc)[2..-1]\n"
-      "    if contains -- (string trim -- \"$at $word\")";
+  const std::vector<Node> nodes = all_nodes();
+  std::string out = R"(# fish completion of mainspring, made by `mainspring completion fish`.
+# Use it: mainspring completion fish > ~/.config/fish/completions/mainspring.fish
+function __mainspring_at
+  set -l at ''
+  set -l help
+  for word in (commandline -opc)[2..-1]
+    if test -z "$at$help" -a "$word" = help
+      set help 1
+      continue
+    end
+    switch (string trim -- "$at $word")
+)";
+  std::string known;
   for (const Node& node : nodes) {
-    if (!node.path.empty()) out += " " + quoted(node.path, "\\'");
+    if (!node.alias.empty()) {
+      out += fmt::format("      case {} {}\n        set at {}\n", quoted(node.path, "\\'"),
+                         quoted(node.alias, "\\'"), node.path);
+    } else if (!node.path.empty()) {
+      known += " " + quoted(node.path, "\\'");
+    }
   }
-  out +=
-      "\n      set at (string trim -- \"$at $word\")\n    end\n  end\n"
-      "  test \"$at\" = \"$argv[1]\"\nend\ncomplete -c mainspring -f\n";
+  out += fmt::format("      case{}\n", known) + R"(        set at (string trim -- "$at $word")
+    end
+  end
+  test "$at" = "$argv[1]"
+end
+# Words of a list with commas.
+function __mainspring_list
+  set -l before (commandline -ct | string replace -r '^--[^=]*=' '' | string match -r '^.*,')
+  printf "$before%s\n" $argv
+end
+complete -c mainspring -f
+)";
   for (const Node& node : nodes) {
     const std::string when =
         fmt::format("complete -c mainspring -n \"__mainspring_at '{}'\"", node.path);
@@ -241,23 +370,12 @@ std::string completion_fish() {
       out +=
           fmt::format("{} -a {} -d {}\n", when, word.text, quoted(first_phrase(word.help), "\\'"));
     }
-    if (!node.names.empty())
-      out += fmt::format("{} -a '(mainspring complete {} 2>/dev/null)'\n", when, node.names);
+    const bool argument = !node.argument.words.empty() || !node.argument.names.empty();
+    if (argument) out += when + fish_offer(node.argument).substr(3) + "\n";
     for (const Word& word : node.flags) {
-      out += fmt::format("{} -l {}", when, word.text.substr(2));
-      const auto value = values.find(word.text);
-      if (value != values.end() && !value->second.kind.starts_with('[')) {
-        const bool file = value->second.kind == "DIR" || value->second.kind.ends_with("FILE") ||
-                          value->second.kind.ends_with("FILE.jsonl");
-        out += file ? " -r -F" : " -x";
-        const std::string names = names_of(value->second.kind, "");
-        if (!value->second.choices.empty()) {
-          out += fmt::format(" -a '{}'", fmt::join(value->second.choices, " "));
-        } else if (!names.empty()) {
-          out += fmt::format(" -a '(mainspring complete {} 2>/dev/null)'", names);
-        }
-      }
-      out += fmt::format(" -d {}\n", quoted(first_phrase(word.help), "\\'"));
+      out += fmt::format("{} -l {}{} -d {}\n", when, word.text.substr(2),
+                         word.value ? fish_offer(*word.value) : "",
+                         quoted(first_phrase(word.help), "\\'"));
     }
   }
   return out;

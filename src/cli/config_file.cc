@@ -23,19 +23,25 @@ Result<std::string> text_of_node(const toml::node& node, std::string_view where,
 
 }  // namespace
 
-Result<std::map<std::string, std::string>> parse_config(std::string_view file,
-                                                        std::string_view text) {
+Result<ConfigFile> parse_config(std::string_view file, std::string_view text) {
   MS_TRY_ASSIGN(const toml::table table, parse_toml(text, file));
-  std::map<std::string, std::string> out;
+  ConfigFile out;
   for (const auto& [key, node] : table) {
     const std::string name(key.str());
     const std::string where = at_source(file, key.source());
     if (find_setting(name) == nullptr) {
-      return invalid(name, fmt::format("{}: there is no setting \"{}\"; `mainspring config "
-                                       "--explain` lists them",
-                                       where, name));
+      out.mistakes.push_back(
+          invalid(name, fmt::format("{}: there is no setting \"{}\"; `mainspring config "
+                                    "--explain` lists them",
+                                    where, name)));
+      continue;
     }
-    MS_TRY_ASSIGN(out[name], text_of_node(node, where, name));
+    auto value = text_of_node(node, where, name);
+    if (!value) {
+      out.mistakes.push_back(value.error());
+      continue;
+    }
+    out.values[name] = std::move(*value);
   }
   return out;
 }

@@ -51,12 +51,12 @@ Result<int> run_dead_groups(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const DeadGroups groups, decode_dead_groups(body));
   if (invocation.json) MS_TRY(print_groups(io, body));
   const WallTime now = SystemClock().now().wall;
-  Table table({{"FINGERPRINT"},
+  Table table({{.title = "FINGERPRINT", .whole = true},
                {"JOBS", Align::right},
-               {"KIND"},
+               {.title = "KIND", .keep = true},
                {"FIRST", Align::right},
                {"LAST", Align::right},
-               {"ERROR"}});
+               {.title = "ERROR", .least = 24, .below = true}});
   for (const DeadGroup& group : groups.groups) {
     table.add({{group.fingerprint},
                {format_count(group.count)},

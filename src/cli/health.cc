@@ -59,6 +59,10 @@ Result<int> run_health(const Invocation& invocation, Io& io) {
   if (invocation.has("ready") && invocation.has("live"))
     return invalid("ready", "--ready and --live: only one of them can be given");
   MS_TRY_ASSIGN(const auto timeout, invocation.duration("timeout"));
+  if (timeout && *timeout <= Duration(0)) {
+    return invalid("timeout",
+                   fmt::format("--timeout {}: must be more than 0s", format_duration(*timeout)));
+  }
   const auto body = ask_health(invocation, timeout.value_or(kHealthTimeout));
   if (!body) {
     // An invalid setting is not a state of the server.

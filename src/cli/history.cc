@@ -21,16 +21,8 @@ Cell count_cell(std::int64_t n, Colour colour) {
   return {fmt::format("{:.1f}M", static_cast<double>(n) / 1e6), colour};
 }
 
-// "850us", "12ms", "3.4s", "5.2m", "1.5h", "2.0d": two or three digits.
 std::string short_time(const HistoryTimes& times, Duration value) {
-  if (times.count == 0) return "-";
-  const auto us = static_cast<double>(value.count());
-  if (us < 1e3) return fmt::format("{:.0f}us", us);
-  if (us < 1e6) return fmt::format("{:.{}f}ms", us / 1e3, us < 1e4 ? 1 : 0);
-  if (us < 60e6) return fmt::format("{:.{}f}s", us / 1e6, us < 1e7 ? 1 : 0);
-  if (us < 3600e6) return fmt::format("{:.{}f}m", us / 60e6, us < 600e6 ? 1 : 0);
-  if (us < 86400e6) return fmt::format("{:.1f}h", us / 3600e6);
-  return fmt::format("{:.1f}d", us / 86400e6);
+  return times.count == 0 ? "-" : short_duration(value);
 }
 
 bool whole_days(Duration step) {

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "cli/text.h"
 #include "env/local_time.h"
 
 namespace mainspring::cli {
@@ -17,9 +18,9 @@ namespace {
 
 constexpr std::int64_t kLastShownUs = 253'402'300'799'999'999;  // the end of the year 9999
 
-int terminal_width() {
+winsize terminal_size() {
   winsize size{};
-  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size : winsize{};
 }
 
 std::atomic<int> output_error = 0;
@@ -56,7 +57,8 @@ Io system_io() {
   };
   io.out_is_terminal = isatty(STDOUT_FILENO) == 1;
   io.err_is_terminal = isatty(STDERR_FILENO) == 1;
-  io.width = io.out_is_terminal ? terminal_width() : 0;
+  io.width = io.out_is_terminal ? terminal_size().ws_col : 0;
+  io.height = [] { return isatty(STDOUT_FILENO) == 1 ? terminal_size().ws_row : 0; };
   io.offset_s = &local_offset_s;
   return io;
 }
@@ -85,13 +87,20 @@ void ProgressLine::clear() {
 
 std::string printable(std::string_view text) {
   std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < ' ' || byte == 0x7f) {
-      out += c == '\n' ? "\\n" : c == '\t' ? "\\t" : fmt::format("\\x{:02x}", byte);
+  while (!text.empty()) {
+    const Character next = first_character(text);
+    if (text.front() == '\n' || text.front() == '\t') {
+      out += text.front() == '\n' ? "\\n" : "\\t";
+    } else if (!next.valid || next.code < 0x80) {
+      const bool plain = next.valid && !is_control(next.code);
+      out += plain ? std::string(1, text.front())
+                   : fmt::format("\\x{:02x}", static_cast<unsigned>(next.code));
+    } else if (is_control(next.code)) {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(next.code));
     } else {
-      out += c;
+      out += text.substr(0, next.bytes);
     }
+    text.remove_prefix(next.bytes);
   }
   return out;
 }

@@ -18,8 +18,9 @@ struct Io {
   std::function<std::optional<std::string>(std::string_view name)> env;
   bool out_is_terminal = false;
   bool err_is_terminal = false;
-  bool colours = false;  // of out; decided from --color, NO_COLOR and the terminal
-  int width = 0;         // columns of the terminal; 0 = no limit
+  bool colours = false;         // of out; decided from --color, NO_COLOR and the terminal
+  int width = 0;                // columns of the terminal; 0 = no limit
+  std::function<int()> height;  // rows of the terminal now; 0 = no limit. Empty: no limit
   // How far local clocks are ahead of UTC at a time, in seconds. Empty: times are shown in UTC.
   std::function<std::int64_t(WallTime)> offset_s;
 };
@@ -47,7 +48,8 @@ class ProgressLine {
 // A time in a table or a line for people, with the offset of its zone: 2026-01-31T10:00:00+01:00.
 std::string shown_time(const Io& io, WallTime time);
 
-// Escapes foreign text for a terminal: control characters become \xNN.
+// Escapes foreign text for a terminal: control characters and broken UTF-8 become \xNN, those
+// beyond ASCII and the controls of text direction \uNNNN.
 std::string printable(std::string_view text);
 
 }  // namespace mainspring::cli

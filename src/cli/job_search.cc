@@ -14,8 +14,10 @@ std::vector<Flag> search_flags() {
           {.name = "tag", .value = "TAG", .help = "only with this tag"},
           {.name = "state",
            .value = "STATES",
-           .help = "only in these states: waiting, scheduled, available, running, completed, "
-                   "retryable, cancelled, dead; several with commas"},
+           .help = "only in these states, several with commas",
+           .choices = {"waiting", "scheduled", "available", "running", "completed", "retryable",
+                       "cancelled", "dead"},
+           .list = true},
           {.name = "since",
            .value = "TIME",
            .help = "only created since then: 2h, 2026-01-31T09:00 or an instant"},

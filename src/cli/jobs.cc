@@ -49,17 +49,13 @@ Result<std::int64_t> jobs_limit(const Invocation& invocation, std::int64_t fallb
   return limit.value_or(fallback);
 }
 
-// "took 1.2s, ended 3m ago"
-std::string ended_text(const Job& job, WallTime now) {
-  if (!job.finished_at) return "";
-  std::string text = "ended " + relative_to(*job.finished_at, now);
-  if (!job.started_at || *job.finished_at < *job.started_at) return text;
-  const auto ms =
-      std::chrono::duration_cast<std::chrono::milliseconds>(*job.finished_at - *job.started_at);
-  return fmt::format("took {}, {}", format_duration(ms), text);
+// Run time of the last attempt of an ended job: "1.2s"; "" if it did not run.
+std::string took_text(const Job& job) {
+  const bool ran = job.finished_at && job.started_at && *job.finished_at >= *job.started_at;
+  return ran ? short_duration(*job.finished_at - *job.started_at) : "";
 }
 
-// Details of a job in a list, besides its state.
+// Details of a job in a list, besides its state and times.
 std::string detail_of(const Job& job, WallTime now) {
   switch (job.state) {
     case JobState::scheduled:
@@ -73,13 +69,9 @@ std::string detail_of(const Job& job, WallTime now) {
       }
       return text;
     }
-    case JobState::completed:
-      return ended_text(job, now);
     case JobState::cancelled:
-    case JobState::dead: {
-      const std::string ended = ended_text(job, now);
-      return job.reason.empty() || ended.empty() ? job.reason + ended : job.reason + "; " + ended;
-    }
+    case JobState::dead:
+      return job.reason;
     default:
       return "";
   }
@@ -112,13 +104,15 @@ Result<int> print_jobs(const Invocation& invocation, Io& io, const JobFilter& fi
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   const WallTime now = SystemClock().now().wall;
   Table table({{"ID", Align::right},
-               {"QUEUE"},
-               {"KIND"},
-               {.title = "STATE", .keep = true},
-               {"ATTEMPT", Align::right},
-               {"AGE", Align::right},
-               {"DETAIL"},
-               {.title = "ERROR", .if_any = true, .least = 24}});
+               {.title = "QUEUE", .keep = true},
+               {.title = "KIND", .keep = true},
+               {.title = "STATE", .whole = true},
+               {.title = "ATTEMPT", .align = Align::right, .drop = 2},
+               {.title = "AGE", .align = Align::right, .drop = 1},
+               {.title = "TOOK", .align = Align::right, .if_any = true},
+               {.title = "ENDED", .align = Align::right, .if_any = true},
+               {.title = "DETAIL", .if_any = true},
+               {.title = "ERROR", .if_any = true, .least = 24, .below = true}});
   LastErrors errors(connection->jobs());
   std::optional<Error> problem;
   std::int64_t shown = 0;
@@ -139,6 +133,8 @@ Result<int> print_jobs(const Invocation& invocation, Io& io, const JobFilter& fi
                  {std::string(to_string(job.state)), colour_of(job.state)},
                  {fmt::format("{}/{}", job.attempt, job.max_attempts)},
                  {format_age(now - job.created_at)},
+                 {took_text(job)},
+                 {job.finished_at ? format_age(now - *job.finished_at) : ""},
                  {detail_of(job, now)},
                  {error ? *error : "", Colour::red}});
     }
@@ -163,7 +159,7 @@ Result<int> print_jobs(const Invocation& invocation, Io& io, const JobFilter& fi
 std::string attempts_text(const Job& job, const Io& io) {
   const bool below = io.width > 0;
   Table table({{"ATTEMPT", Align::right},
-               {"WHEN"},
+               {.title = "WHEN", .whole = true},
                {"AFTER", Align::right},
                {"WORKER"},
                {"PROGRAM", Align::left, true},
@@ -350,18 +346,20 @@ Result<int> run_jobs_retry(const Invocation& invocation, Io& io) {
 Result<int> run_dead_list(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(JobFilter filter, filter_of(invocation));
   filter.state = JobState::dead;
+  MS_TRY_ASSIGN(filter.from, past_time(invocation, io, "since"));
+  MS_TRY_ASSIGN(filter.to, past_time(invocation, io, "until"));
   if (invocation.json) return print_jobs(invocation, io, filter);
   MS_TRY_ASSIGN(const std::int64_t limit, jobs_limit(invocation, kDefaultJobs));
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   const WallTime now = SystemClock().now().wall;
   Table table({{"ID", Align::right},
-               {"QUEUE"},
-               {"KIND"},
-               {"ATTEMPTS", Align::right},
+               {.title = "QUEUE", .keep = true},
+               {.title = "KIND", .keep = true},
+               {.title = "ATTEMPTS", .align = Align::right, .drop = 2},
                {"DIED", Align::right},
                {"REASON"},
-               {"PEAK MEMORY", Align::right, true},
-               {"LAST ERROR"}});
+               {.title = "PEAK MEMORY", .align = Align::right, .if_any = true, .drop = 1},
+               {.title = "LAST ERROR", .least = 24, .below = true}});
   std::optional<Error> problem;
   auto more = for_each_page(connection->jobs(), filter, limit, [&](const std::vector<Job>& jobs) {
     for (const Job& summary : jobs) {

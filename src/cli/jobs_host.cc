@@ -174,7 +174,12 @@ Result<int> run_host_list(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   MS_TRY_ASSIGN(const std::string body, call(*connection, "GET", "/v1/host/jobs"));
   MS_TRY_ASSIGN(const std::vector<HostJob> jobs, decode_host_jobs(body));
-  Table table({{"JOB"}, {"TYPE"}, {"STATUS"}, {"RUNS"}, {"POOL"}, {"WHY"}});
+  Table table({{.title = "JOB", .keep = true},
+               {.title = "TYPE", .whole = true},
+               {.title = "STATUS", .whole = true},
+               {.title = "RUNS", .drop = 2},
+               {.title = "POOL", .drop = 1},
+               {.title = "WHY", .least = 24, .below = true}});
   for (const HostJob& job : jobs) {
     if (invocation.json) {
       print_line(io, job.json);
@@ -352,12 +357,12 @@ Result<int> run_host_history(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const std::string body, call(*connection, "GET", host_job_path(job) + "/history"));
   MS_TRY_ASSIGN(const std::vector<HostRun> runs, decode_host_runs(body));
   const WallTime now = SystemClock().now().wall;
-  Table table({{"RUN"},
-               {"STATUS"},
+  Table table({{.title = "RUN", .whole = true},
+               {.title = "STATUS", .whole = true},
                {"STARTED"},
                {"TOOK", Align::right},
                {"EXIT", Align::right},
-               {"PEAK MEMORY", Align::right},
+               {.title = "PEAK MEMORY", .align = Align::right, .drop = 1},
                {"JOB", Align::right},
                {"TRIGGER"}});
   for (const HostRun& run : runs) {

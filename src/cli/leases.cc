@@ -22,12 +22,12 @@ std::string lease_time_left(const LeaseInfo& lease) {
 Result<int> run_leases_list(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   const WallTime now = SystemClock().now().wall;
-  Table table({{"LEASE"},
+  Table table({{.title = "LEASE", .keep = true},
                {"HOLDER"},
                {"TOKEN", Align::right},
-               {"SINCE"},
+               {.title = "SINCE", .drop = 1},
                {"EXPIRES IN", Align::right},
-               {"VALUE"}});
+               {.title = "VALUE", .least = 16, .below = true}});
   std::string after;
   for (;;) {
     MS_TRY_ASSIGN(const std::vector<LeaseInfo> page, connection->jobs().leases(after, kLeasesPage));

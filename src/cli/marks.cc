@@ -49,7 +49,11 @@ Result<int> run_marks_list(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   MarkFilter filter;
   if (since) filter.from = *since;
-  Table table({{"MARK", Align::right}, {"AT"}, {"BY"}, {"SOURCE"}, {"TEXT"}});
+  Table table({{"MARK", Align::right},
+               {.title = "AT", .whole = true},
+               {.title = "BY", .drop = 2},
+               {.title = "SOURCE", .drop = 1},
+               {.title = "TEXT", .least = 30, .below = true}});
   for (std::int64_t left = limit.value_or(kDefaultMarks); left > 0;) {
     filter.limit = static_cast<int>(std::min<std::int64_t>(left, kMaxMarkPage));
     MS_TRY_ASSIGN(const MarkPage page, connection->client->marks(filter));
@@ -86,7 +90,11 @@ Result<int> run_marks_remove(const Invocation& invocation, Io& io) {
 Result<int> run_views_list(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   MS_TRY_ASSIGN(const std::vector<SavedView> views, connection->client->views());
-  Table table({{"VIEW"}, {"BY"}, {"UPDATED"}, {"PAGE"}, {"QUERY"}});
+  Table table({{.title = "VIEW", .keep = true},
+               {.title = "BY", .drop = 1},
+               {.title = "UPDATED", .whole = true, .drop = 2},
+               {.title = "PAGE", .keep = true},
+               {.title = "QUERY", .least = 20, .below = true}});
   for (const SavedView& view : views) {
     if (invocation.json) {
       std::string line;

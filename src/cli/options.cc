@@ -197,7 +197,7 @@ namespace {
 std::map<std::string, std::string> valid_lines(const std::string& file, std::string_view text) {
   std::map<std::string, std::string> out;
   for (const std::string_view line : split(text, '\n')) {
-    if (auto parsed = parse_config(file, line)) out.merge(*parsed);
+    if (auto parsed = parse_config(file, line)) out.merge(parsed->values);
   }
   return out;
 }
@@ -207,14 +207,15 @@ std::map<std::string, std::string> valid_lines(const std::string& file, std::str
 Layered layer_valid(const Layers& layers, std::vector<std::string>& mistakes) {
   Layered out;
   const auto note = [&](const Error& error) { mistakes.push_back(error.message); };
-  std::map<std::string, std::string> file;
+  ConfigFile file;
   if (!layers.file_text.empty()) {
     auto parsed = parse_config(layers.file, layers.file_text);
     if (parsed) {
       file = std::move(*parsed);
+      for (const Error& mistake : file.mistakes) note(mistake);
     } else {
       note(parsed.error());
-      file = valid_lines(layers.file, layers.file_text);
+      file.values = valid_lines(layers.file, layers.file_text);
     }
   }
   for (const Setting& setting : settings()) {
@@ -227,7 +228,7 @@ Layered layer_valid(const Layers& layers, std::vector<std::string>& mistakes) {
       if (!set) return note(set.error());
       out.origins[setting.name] = std::move(origin);
     };
-    apply(file, fmt::format("{}: {}", layers.file, setting.name), "file " + layers.file);
+    apply(file.values, fmt::format("{}: {}", layers.file, setting.name), "file " + layers.file);
     const std::string credential = fmt::format("credential {}", setting.name);
     apply(layers.credentials, credential, credential);
     const std::string variable = environment_of(setting);
@@ -241,6 +242,11 @@ Layered layer_valid(const Layers& layers, std::vector<std::string>& mistakes) {
 Result<Layered> layer(const Layers& layers) {
   std::vector<std::string> mistakes;
   Layered out = layer_valid(layers, mistakes);
+  if (mistakes.size() > kMostMistakes) {
+    const std::size_t more = mistakes.size() - kMostMistakes;
+    mistakes.resize(kMostMistakes);
+    mistakes.push_back(fmt::format("… and {} more", more));
+  }
   if (!mistakes.empty()) return invalid("", fmt::format("{}", fmt::join(mistakes, "\n")));
   return out;
 }

@@ -199,15 +199,18 @@ struct Layered {
   Options options;
   Origins origins;
 };
-// Errors: invalid_argument, with every mistake in the message, one per line.
+// Errors: invalid_argument, with up to kMostMistakes mistakes in the message, one per line.
+inline constexpr std::size_t kMostMistakes = 20;
 Result<Layered> layer(const Layers& layers);
 // Leaves invalid values out. `mistakes` gets a message for each.
 Layered layer_valid(const Layers& layers, std::vector<std::string>& mistakes);
 
-// Parses TOML text into setting names and values as texts. Errors: invalid_argument (bad TOML,
-// unknown keys, values of a wrong type), with `file` and the line.
-Result<std::map<std::string, std::string>> parse_config(std::string_view file,
-                                                        std::string_view text);
+struct ConfigFile {
+  std::map<std::string, std::string> values;  // by setting name, as texts
+  std::vector<Error> mistakes;                // unknown names and values of a wrong type
+};
+// Parses TOML text. Errors: invalid_argument (bad TOML). All messages have `file` and the line.
+Result<ConfigFile> parse_config(std::string_view file, std::string_view text);
 
 // "64", "16KiB", "48MiB", "2GiB". Errors: invalid_argument.
 Result<std::int64_t> parse_bytes(std::string_view text);

@@ -215,6 +215,10 @@ Error unexpected(const Level& level, const std::vector<std::string>& path,
       for (const Flag& flag : *flags) known.push_back("--" + flag.name);
     }
     for (const Setting* setting : settings_of(command)) known.push_back(flag_of(*setting));
+    // Settings of a command may be before its words.
+    if (!command.children.empty()) {
+      for (const Setting& setting : settings()) known.push_back(flag_of(setting));
+    }
     message = fmt::format("{}: unknown flag of `{}`.", word, program_path(path));
   } else if (!command.children.empty()) {
     for (const Command& child : command.children) known.push_back(child.name);
@@ -263,7 +267,8 @@ Result<void> collect(Level& level, Parsed& parsed) {
                          fmt::format("--{} \"\": must not be empty; leave it out", flag.name));
         }
         const auto& choices = flag.choices;
-        if (!choices.empty() && std::find(choices.begin(), choices.end(), value) == choices.end()) {
+        const bool checked = !choices.empty() && !flag.list;
+        if (checked && std::find(choices.begin(), choices.end(), value) == choices.end()) {
           return invalid(flag.name, fmt::format("--{} \"{}\": must be one of {}", flag.name, value,
                                                 fmt::join(choices, ", ")));
         }

@@ -262,8 +262,8 @@ Result<int> run_pipeline_show(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const Pipeline pipeline, pipeline_of_file(*invocation.argument("FILE")));
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   MS_TRY_ASSIGN(const std::vector<QueueStats> queues, connection->jobs().queues());
-  Table table({{"FILTER"},
-               {"QUEUE"},
+  Table table({{.title = "FILTER", .keep = true},
+               {.title = "QUEUE", .keep = true},
                {"WAITING", Align::right},
                {"RUNNING", Align::right},
                {"DONE", Align::right},

@@ -16,11 +16,11 @@ Result<int> run_quarantine_list(const Invocation& invocation, Io& io) {
                 quarantined_jobs(connection->jobs(), invocation.flag("queue").value_or("")));
   const WallTime now = SystemClock().now().wall;
   Table table({{"ID", Align::right},
-               {"QUEUE"},
-               {"KIND"},
+               {.title = "QUEUE", .keep = true},
+               {.title = "KIND", .keep = true},
                {"LOST", Align::right},
                {"SINCE", Align::right},
-               {"STATE"}});
+               {.title = "STATE", .whole = true}});
   for (const Job& job : jobs) {
     if (invocation.json) {
       std::string line;
@@ -63,7 +63,7 @@ Command quarantine_command() {
       .children = {{.name = "list",
                     .summary = "list quarantined jobs in order of release",
                     .description = "List quarantined jobs in the order of their release.",
-                    .flags = {{.name = "queue", .value = "NAME", .help = "only this queue"}},
+                    .flags = {{.name = "queue", .value = "QUEUE", .help = "only this queue"}},
                     .scopes = kClient,
                     .examples = {{"mainspring quarantine list --queue photos", ""},
                                  {"mainspring quarantine list --json | jq .id",

@@ -360,7 +360,7 @@ Result<int> run_queues_list(const Invocation& invocation, Io& io) {
                {"DEAD", Align::right},
                {"OLDEST", Align::right, narrow},
                {"DRAIN", Align::right, narrow},
-               {"STATE"}});
+               {.title = "STATE", .least = 16, .below = true}});
   const auto cell = [&](std::int64_t count, Colour colour) {
     return narrow && count == 0 ? Cell{} : number_cell(count, colour);
   };

@@ -356,14 +356,14 @@ Result<int> run_schedules_list(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   const WallTime now = SystemClock().now().wall;
   Table table({{.title = "SCHEDULE", .keep = true},
-               {"WHEN"},
-               {"ZONE"},
-               {"QUEUE"},
-               {"KIND"},
-               {.title = "NEXT", .keep = true},
-               {.title = "LAST", .keep = true},
-               {"FIRED", Align::right},
-               {"STATE"}});
+               {.title = "WHEN", .keep = true},
+               {.title = "ZONE", .drop = 1},
+               {.title = "QUEUE", .keep = true, .drop = 4},
+               {.title = "KIND", .keep = true, .drop = 3},
+               {.title = "NEXT", .whole = true},
+               {.title = "LAST", .whole = true, .drop = 5},
+               {.title = "FIRED", .align = Align::right, .drop = 2},
+               {.title = "STATE", .whole = true}});
   MS_TRY(for_each_schedule(connection->jobs(), limit, [&](const ScheduleInfo& info) {
     if (invocation.json) {
       std::string line;
@@ -415,7 +415,14 @@ Result<int> run_schedules_preview(const Invocation& invocation, Io& io) {
     return kExitOk;
   }
   const WallTime now = SystemClock().now().wall;
-  Table table({{"NOMINAL"}, {to_come.time_zone}, {"FIRES"}, {"WHEN"}, {"NOTE"}});
+  // Without jitter FIRES repeats NOMINAL.
+  const bool same = std::all_of(to_come.ticks.begin(), to_come.ticks.end(),
+                                [](const auto& tick) { return tick.fires_at == tick.nominal; });
+  Table table({{.title = "NOMINAL", .whole = true},
+               {.title = to_come.time_zone, .whole = true},
+               {.title = "FIRES", .whole = true, .drop = same ? 1 : 3},
+               {.title = "WHEN", .whole = true, .drop = 2},
+               {.title = "NOTE", .below = true}});
   for (const PreviewTick& tick : to_come.ticks) {
     table.add({{shown_time(io, tick.nominal)},
                {local_text(tick.nominal, to_come.time_zone)},
@@ -455,13 +462,13 @@ Result<int> run_schedules_ledger(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(std::int64_t left, ticks_limit(invocation, kDefaultTicks));
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   const std::string name = *invocation.argument("NAME");
-  Table table({{"NOMINAL"},
-               {"TICKS", Align::right},
-               {"SOURCE"},
-               {"STATE"},
+  Table table({{.title = "NOMINAL", .whole = true},
+               {.title = "TICKS", .align = Align::right, .drop = 1},
+               {.title = "SOURCE", .whole = true},
+               {.title = "STATE", .whole = true},
                {"JOB", Align::right},
-               {"JOB STATE"},
-               {"WHY"}});
+               {.title = "JOB STATE", .whole = true},
+               {.title = "WHY", .least = 16, .below = true}});
   std::int64_t before = 0;
   bool more = true;
   while (more && left > 0) {

@@ -95,8 +95,10 @@ Result<int> print_server_settings(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const std::string body, connection->client->request("GET", "/v1/settings", ""));
   MS_TRY_ASSIGN(const auto all, decode_settings(body));
   const bool explain = invocation.has("explain");
-  Table table(explain ? std::vector<Table::Column>{{"NAME"}, {"VALUE"}, {"FROM"}, {"DEFAULT"}}
-                      : std::vector<Table::Column>{{"NAME"}, {"VALUE"}, {"FROM"}});
+  std::vector<Table::Column> columns = {
+      {.title = "NAME", .whole = true}, {"VALUE"}, {.title = "FROM", .keep = true}};
+  if (explain) columns.push_back({"DEFAULT"});
+  Table table(std::move(columns));
   for (const auto& [one, json] : all) {
     if (invocation.json) {
       print_line(io, json);

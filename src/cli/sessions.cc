@@ -32,14 +32,14 @@ Result<int> run_sessions_list(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   const std::string queue = *invocation.argument("QUEUE");
   const WallTime now = SystemClock().now().wall;
-  Table table({{"SESSION"},
+  Table table({{.title = "SESSION", .keep = true},
                {"JOBS", Align::right},
                {"TURN", Align::right},
                {"STATE", Align::right},
                {"HOLDER"},
                {"EXPIRES IN", Align::right},
-               {"CHANGED"},
-               {"STOP"}});
+               {.title = "CHANGED", .whole = true, .drop = 1},
+               {.title = "STOP", .least = 16, .below = true}});
   for (std::string after;;) {
     MS_TRY_ASSIGN(SessionPage page, connection->jobs().sessions(queue, after, kSessionsPage));
     for (const SessionInfo& session : page.sessions) {

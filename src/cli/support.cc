@@ -192,6 +192,16 @@ std::string format_age(Duration age) {
   return fmt::format("{}d", seconds / 86'400);
 }
 
+std::string short_duration(Duration value) {
+  const auto us = static_cast<double>(std::max(value, Duration(0)).count());
+  if (us < 1e3) return fmt::format("{:.0f}us", us);
+  if (us < 1e6) return fmt::format("{:.{}f}ms", us / 1e3, us < 1e4 ? 1 : 0);
+  if (us < 60e6) return fmt::format("{:.{}f}s", us / 1e6, us < 1e7 ? 1 : 0);
+  if (us < 3600e6) return fmt::format("{:.{}f}m", us / 60e6, us < 600e6 ? 1 : 0);
+  if (us < 86400e6) return fmt::format("{:.1f}h", us / 3600e6);
+  return fmt::format("{:.1f}d", us / 86400e6);
+}
+
 std::string format_left(Duration left) {
   for (const Duration unit : {Duration(24h), Duration(1h), Duration(1min), Duration(1s)}) {
     if (left >= unit - unit / 120) return format_age((left + unit / 2) / unit * unit);

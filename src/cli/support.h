@@ -79,6 +79,8 @@ Result<std::optional<WallTime>> past_time(const Invocation& invocation, const Io
 
 // "now", "12s", "3m", "5h", "2d": how long, rounded down, for people.
 std::string format_age(Duration age);
+// "850us", "12ms", "3.4s", "5.2m", "1.5h", "2.0d": how long something took, in up to three digits.
+std::string short_duration(Duration value);
 // How much time is left, rounded to the nearest unit: "10m" of 9 minutes 59 seconds.
 std::string format_left(Duration left);
 // Logs the signal that ended the program, and its sender; nothing if none came.

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "cli/text.h"
 
 namespace mainspring::cli {
 namespace {
@@ -30,23 +31,21 @@ constexpr std::string_view escape_of(Colour colour) {
   return "";
 }
 
-bool is_continuation(char c) {
-  return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
-}
-
 // The first `width` columns of `text`, the last of them "…" if something was cut.
 std::string cut(const std::string& text, std::size_t width) {
-  if (display_width(text) <= width || width == 0) return text;
-  std::size_t columns = 0;
-  std::size_t end = 0;
-  for (; end < text.size(); ++end) {
-    if (is_continuation(text[end])) continue;
-    if (++columns == width) break;
+  if (width == 0 || display_width(text) <= width) return text;
+  std::size_t columns = 0, end = 0;
+  while (end < text.size()) {
+    const Character next = first_character(std::string_view(text).substr(end));
+    columns += columns_of(next.code);
+    if (columns >= width) break;
+    end += next.bytes;
   }
   return text.substr(0, end) + "…";
 }
 
 constexpr std::string_view kGap = "  ";
+constexpr std::string_view kBelow = "    ";  // before the last column, if it is below its row
 
 // A cell of several lines that starts at column `used`.
 std::string lines_at(const Io& io, const Cell& cell, std::size_t used) {
@@ -63,8 +62,13 @@ std::string lines_at(const Io& io, const Cell& cell, std::size_t used) {
 }  // namespace
 
 std::size_t display_width(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return !is_continuation(c); }));
+  std::size_t columns = 0;
+  while (!text.empty()) {
+    const Character next = first_character(text);
+    columns += columns_of(next.code);
+    text.remove_prefix(next.bytes);
+  }
+  return columns;
 }
 
 std::string wrapped(std::string_view text, std::size_t indent, std::size_t width) {
@@ -119,26 +123,66 @@ std::vector<std::size_t> Table::widths(std::vector<std::size_t> before) const {
   return before;
 }
 
-std::vector<std::size_t> Table::fitted(const Io& io, std::vector<std::size_t> widths) const {
-  if (io.width <= 0) return widths;
-  const auto room = static_cast<std::size_t>(io.width);
-  for (;;) {
-    const std::size_t none = columns_.size();
-    std::size_t used = 0, widest = none;
-    for (std::size_t i = 0; i < columns_.size(); ++i) {
-      const bool last = i + 1 == columns_.size();
-      if (widths[i] == 0 && columns_[i].if_any) continue;
-      used += last ? std::min(widths[i], columns_[i].least) : widths[i] + kGap.size();
-      const bool text = !last && columns_[i].align == Align::left && widths[i] > kLeastWidth;
-      if (!text) continue;
-      const bool first = widest == none || (columns_[widest].keep && !columns_[i].keep);
-      const bool wider =
-          widest != none && columns_[widest].keep == columns_[i].keep && widths[i] > widths[widest];
-      if (first || wider) widest = i;
-    }
-    if (used <= room || widest == none) return widths;
-    --widths[widest];
+std::size_t Table::needed(const Layout& layout, std::size_t most) const {
+  std::size_t used = 0;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    if (!layout.shown[i]) continue;
+    const bool last = i + 1 == columns_.size();
+    std::size_t width = layout.widths[i];
+    if (columns_[i].align == Align::left && !columns_[i].whole) width = std::min(width, most);
+    if (last && !columns_[i].whole) width = std::min(width, columns_[i].least);
+    used += (used == 0 ? 0 : kGap.size()) + width;
   }
+  return used;
+}
+
+void Table::drop_columns(Layout& layout, std::size_t room) const {
+  while (needed(layout, kNameWidth) > room) {
+    std::size_t first = columns_.size();
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      if (!layout.shown[i] || columns_[i].drop == 0) continue;
+      if (first == columns_.size() || columns_[i].drop < columns_[first].drop) first = i;
+    }
+    if (first == columns_.size()) return;
+    layout.shown[first] = false;
+  }
+}
+
+std::size_t Table::widest(const Layout& layout, bool kept) const {
+  std::size_t found = columns_.size();
+  for (std::size_t i = 0; i + 1 < columns_.size(); ++i) {
+    const Column& column = columns_[i];
+    const bool text = layout.shown[i] && column.align == Align::left && !column.whole;
+    if (!text || column.keep != kept || layout.widths[i] <= kLeastWidth) continue;
+    if (found == columns_.size() || layout.widths[i] > layout.widths[found]) found = i;
+  }
+  return found;
+}
+
+void Table::cut_columns(Layout& layout, std::size_t room) const {
+  while (needed(layout, SIZE_MAX) > room) {
+    std::size_t i = widest(layout, false);
+    if (i == columns_.size()) i = widest(layout, true);
+    if (i == columns_.size()) return;
+    --layout.widths[i];
+  }
+}
+
+Table::Layout Table::fitted(const Io& io, std::vector<std::size_t> widths) const {
+  Layout layout{.widths = std::move(widths), .shown = {}, .below = false};
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    layout.shown.push_back(layout.widths[i] != 0 || !columns_[i].if_any);
+  }
+  if (io.width <= 0) return layout;
+  const auto room = static_cast<std::size_t>(io.width);
+  const bool last = columns_.back().below && layout.shown.back();
+  if (last && needed(layout, kNameWidth) > room) {
+    layout.below = true;
+    layout.shown.back() = false;
+  }
+  drop_columns(layout, room);
+  cut_columns(layout, room);
+  return layout;
 }
 
 std::string Table::render(const Io& io) const {
@@ -148,35 +192,31 @@ std::string Table::render(const Io& io) const {
 void Table::flush(const Io& io) {
   if (rows_.empty()) return;
   std::vector<std::size_t> now = widths(widths_);
-  bool title = widths_.empty();
-  // A column without values until now needs its title.
-  for (std::size_t i = 0; i < widths_.size(); ++i)
-    title = title || (widths_[i] == 0 && now[i] != 0);
-  io.out(lines(io, fitted(io, now), title));
+  const Layout layout = fitted(io, now);
+  io.out(lines(io, layout, titles_ != layout.shown));
+  titles_ = layout.shown;
   widths_ = std::move(now);
   rows_.clear();
 }
 
-std::string Table::lines(const Io& io, const std::vector<std::size_t>& widths, bool title) const {
+std::string Table::lines(const Io& io, const Layout& layout, bool title) const {
+  const auto room = static_cast<std::size_t>(std::max(io.width, 0));
   std::string out;
   const auto line = [&](auto&& cell_at) {
     std::size_t used = 0;
     for (std::size_t i = 0; i < columns_.size(); ++i) {
-      if (widths[i] == 0 && columns_[i].if_any) continue;
+      if (!layout.shown[i]) continue;
+      if (used != 0) out += kGap, used += kGap.size();
       Cell cell = cell_at(i);
       const bool last = i + 1 == columns_.size();
-      if (!last) cell.text = cut(cell.text, widths[i]);
-      if (last && io.width > 0 && static_cast<std::size_t>(io.width) >= used + kLeastWidth) {
-        cell.text = cut(cell.text, static_cast<std::size_t>(io.width) - used);
-      }
+      if (!last) cell.text = cut(cell.text, layout.widths[i]);
+      if (last && room >= used + kLeastWidth) cell.text = cut(cell.text, room - used);
       const std::size_t width = display_width(cell.text);
-      const std::string padding(widths[i] > width ? widths[i] - width : 0, ' ');
-      if (columns_[i].align == Align::right) out += padding;
+      const std::size_t missing = layout.widths[i] > width ? layout.widths[i] - width : 0;
+      if (columns_[i].align == Align::right) out.append(missing, ' ');
       out += columns_[i].lines ? lines_at(io, cell, used) : coloured(io, cell.text, cell.colour);
-      if (last) break;
-      if (columns_[i].align == Align::left) out += padding;
-      out += kGap;
-      used += widths[i] + kGap.size();
+      if (columns_[i].align == Align::left && !last) out.append(missing, ' ');
+      used += layout.widths[i];
     }
     while (!out.empty() && out.back() == ' ') out.pop_back();
     out += '\n';
@@ -184,6 +224,10 @@ std::string Table::lines(const Io& io, const std::vector<std::size_t>& widths, b
   if (title) line([&](std::size_t i) { return Cell{columns_[i].title, Colour::dim}; });
   for (const auto& row : rows_) {
     line([&](std::size_t i) { return row[i]; });
+    if (!layout.below || row.back().text.empty()) continue;
+    const std::size_t width = room > kBelow.size() + kLeastWidth ? room - kBelow.size() : 0;
+    out += kBelow;
+    out += coloured(io, cut(row.back().text, width), row.back().colour) + '\n';
   }
   return out;
 }

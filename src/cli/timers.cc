@@ -84,15 +84,15 @@ Result<int> run_timers_set(const Invocation& invocation, Io& io) {
 Result<int> run_timers_list(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   const WallTime now = SystemClock().now().wall;
-  Table table({{"TIMER"},
-               {"QUEUE"},
-               {"KIND"},
+  Table table({{.title = "TIMER", .keep = true},
+               {.title = "QUEUE", .keep = true, .drop = 4},
+               {.title = "KIND", .keep = true, .drop = 3},
                {"TIMEOUT", Align::right},
-               {"FALLBACK"},
-               {"LAST RUN"},
-               {"RUNS", Align::right},
+               {.title = "FALLBACK", .keep = true, .drop = 1},
+               {.title = "LAST RUN", .whole = true},
+               {.title = "RUNS", .align = Align::right, .drop = 2},
                {"JOB", Align::right},
-               {"STATE"}});
+               {.title = "STATE", .whole = true}});
   MS_TRY(for_each_schedule(connection->jobs(), INT64_MAX, [&](const ScheduleInfo& info) {
     if (!info.schedule.continuous) return false;
     if (invocation.json) {

@@ -164,7 +164,12 @@ Result<int> run_token_list(const Invocation& invocation, Io& io) {
     MS_TRY_ASSIGN(const std::string body, connection->client->request("GET", "/v1/tokens", ""));
     MS_TRY_ASSIGN(tokens, decode_token_list(body));
   }
-  Table table({{"TOKEN"}, {"STATE"}, {"EXPIRES"}, {"RATE", Align::right}, {"MADE BY"}, {"SCOPES"}});
+  Table table({{.title = "TOKEN", .keep = true},
+               {.title = "STATE", .whole = true},
+               {.title = "EXPIRES", .whole = true},
+               {.title = "RATE", .align = Align::right, .drop = 2},
+               {.title = "MADE BY", .drop = 1},
+               {.title = "SCOPES", .least = 24, .below = true}});
   for (const TokenRecord& token : tokens) {
     if (invocation.json) {
       std::string line;

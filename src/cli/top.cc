@@ -1,4 +1,4 @@
-// top: shows queues with rates, lag and running jobs, refreshed until Ctrl-C.
+// top: shows queues with rates, lag, running jobs and times, refreshed until Ctrl-C.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,6 +14,12 @@ namespace {
 constexpr Duration kTopEvery = 2s;
 constexpr std::int64_t kMostRounds = 1'000'000'000;
 constexpr std::string_view kClearScreen = "\033[H\033[2J";
+// Wait and run times are those of the last minutes. Each queue costs a request, so only the first
+// kMostTimed rows have them, and they are asked for again after kTimesEvery.
+constexpr Duration kTimesOf = 5min, kTimesEvery = 10s;
+constexpr std::size_t kMostTimed = 32;
+// Lines of the screen besides rows: the summary, a blank line, titles, the rest, the cursor.
+constexpr int kOtherLines = 5;
 
 std::int64_t jobs_in(const QueueStats& queue, JobState state) {
   return queue.counts[static_cast<std::size_t>(state)];
@@ -31,8 +37,14 @@ std::int64_t ended_ever(const QueueStats& queue) {
 
 struct Look {
   Now at;
-  std::vector<QueueStats> queues;  // by name
+  std::vector<QueueStats> queues;
+  std::map<std::string_view, const QueueStats*> by_name;  // of `queues`
   std::vector<WorkerInfo> workers;
+};
+
+struct Times {
+  Instant asked_at;
+  HistoryTimes wait, run;
 };
 
 struct Rates {
@@ -42,14 +54,14 @@ struct Rates {
 // Rates since the previous sample; none without one, or for a new queue.
 Rates rates_of(const QueueStats& queue, const Look& now, const Look* before) {
   if (before == nullptr) return {};
-  const auto was = std::find_if(before->queues.begin(), before->queues.end(),
-                                [&](const QueueStats& one) { return one.name == queue.name; });
+  const auto was = before->by_name.find(queue.name);
   const double seconds = static_cast<double>((now.at.instant - before->at.instant).count()) / 1e6;
-  if (was == before->queues.end() || seconds <= 0) return {};
+  if (was == before->by_name.end() || seconds <= 0) return {};
   const auto rate = [&](std::int64_t more) {
     return std::max(0.0, static_cast<double>(more) / seconds);
   };
-  return {rate(queue.enqueued - was->enqueued), rate(ended_ever(queue) - ended_ever(*was))};
+  const QueueStats& old = *was->second;
+  return {rate(queue.enqueued - old.enqueued), rate(ended_ever(queue) - ended_ever(old))};
 }
 
 Duration lag_of(const QueueStats& queue, WallTime now) {
@@ -62,46 +74,106 @@ std::string rate_text(double rate) {
 }
 
 // The queue with the oldest waiting job comes first.
-std::string screen_of(const Io& io, const Look& now, const Look* before) {
+std::vector<const QueueStats*> by_lag(const Look& now) {
   std::vector<const QueueStats*> queues;
   for (const QueueStats& queue : now.queues) queues.push_back(&queue);
   std::stable_sort(queues.begin(), queues.end(), [&](const QueueStats* a, const QueueStats* b) {
     return lag_of(*a, now.at.wall) > lag_of(*b, now.at.wall);
   });
-  Table table({{"QUEUE"},
-               {"IN/S", Align::right},
-               {"OUT/S", Align::right},
-               {"WAITING", Align::right},
-               {"RUNNING", Align::right},
-               {"RETRY", Align::right},
-               {"DEAD", Align::right},
-               {"LAG", Align::right},
-               {"STATE"}});
-  for (const QueueStats* queue : queues) {
-    const Rates rates = rates_of(*queue, now, before);
-    table.add({{queue->name},
-               {before == nullptr ? "-" : rate_text(rates.in)},
-               {before == nullptr ? "-" : rate_text(rates.out)},
-               {format_count(jobs_in(*queue, JobState::available))},
-               {format_count(jobs_in(*queue, JobState::running)), Colour::blue},
-               {format_count(jobs_in(*queue, JobState::retryable)), Colour::yellow},
-               {format_count(jobs_in(*queue, JobState::dead)), Colour::red},
-               {queue->oldest_available ? format_age(lag_of(*queue, now.at.wall)) : "-"},
-               {queue->paused ? "paused" : "", Colour::yellow}});
+  return queues;
+}
+
+// The rows that fit the terminal; all without one.
+std::size_t rows_of(const Io& io, std::size_t queues) {
+  const int height = io.height ? io.height() : 0;
+  if (height <= 0) return queues;
+  return std::min(queues, static_cast<std::size_t>(std::max(height - kOtherLines, 1)));
+}
+
+class QueueTimes {
+ public:
+  explicit QueueTimes(Client& client) : client_(client) {}
+  // Of one queue, at most kTimesEvery old; without values if the token may not read them.
+  Times of(const std::string& queue, const Now& now) {
+    const auto known = known_.find(queue);
+    if (known != known_.end() && now.instant - known->second.asked_at < kTimesEvery)
+      return known->second;
+    Times times{.asked_at = now.instant, .wait = {}, .run = {}};
+    HistoryFilter filter;
+    filter.queue = queue;
+    filter.from = now.wall - kTimesOf;
+    if (const auto history = client_.history(filter)) {
+      times.wait = history->total.wait;
+      times.run = history->total.run;
+    }
+    if (known_.size() >= 2 * kMostTimed) known_.clear();
+    return known_[queue] = times;
   }
+
+ private:
+  Client& client_;
+  std::map<std::string, Times> known_;  // up to 2 * kMostTimed
+};
+
+Cell time_cell(const HistoryTimes& times, Duration value) {
+  return {times.count == 0 ? "-" : short_duration(value)};
+}
+
+std::string summary_of(const Io& io, const Look& now) {
   std::int64_t running = 0, slots = 0;
   for (const WorkerInfo& worker : now.workers) {
     running += worker.running;
     slots += worker.facts.slots;
   }
-  return fmt::format("{}  {}, {} running, {} slots\n\n{}", shown_time(io, now.at.wall),
-                     counted(std::ssize(now.workers), "worker"), running, slots,
-                     table.empty() ? "no queues\n" : table.render(io));
+  return fmt::format("{}  {}, {} running, {} slots\n", shown_time(io, now.at.wall),
+                     counted(std::ssize(now.workers), "worker"), running, slots);
+}
+
+std::string screen_of(const Io& io, const Look& now, const Look* before, QueueTimes& times) {
+  const std::vector<const QueueStats*> queues = by_lag(now);
+  Table table({{.title = "QUEUE", .keep = true},
+               {"IN/S", Align::right},
+               {"OUT/S", Align::right},
+               {"WAITING", Align::right},
+               {"RUNNING", Align::right},
+               {.title = "RETRY", .align = Align::right, .drop = 3},
+               {"DEAD", Align::right},
+               {"LAG", Align::right},
+               {.title = "WAIT50", .align = Align::right, .drop = 1},
+               {"WAIT95", Align::right},
+               {.title = "RUN50", .align = Align::right, .drop = 2},
+               {"RUN95", Align::right},
+               {.title = "STATE", .if_any = true, .whole = true}});
+  const std::size_t rows = rows_of(io, queues.size());
+  for (std::size_t i = 0; i < rows; ++i) {
+    const QueueStats& queue = *queues[i];
+    const Rates rates = rates_of(queue, now, before);
+    const Times took = i < kMostTimed ? times.of(queue.name, now.at) : Times{};
+    table.add({{queue.name},
+               {before == nullptr ? "-" : rate_text(rates.in)},
+               {before == nullptr ? "-" : rate_text(rates.out)},
+               {format_count(jobs_in(queue, JobState::available))},
+               {format_count(jobs_in(queue, JobState::running)), Colour::blue},
+               {format_count(jobs_in(queue, JobState::retryable)), Colour::yellow},
+               {format_count(jobs_in(queue, JobState::dead)), Colour::red},
+               {queue.oldest_available ? format_age(lag_of(queue, now.at.wall)) : "-"},
+               time_cell(took.wait, took.wait.p50),
+               time_cell(took.wait, took.wait.p95),
+               time_cell(took.run, took.run.p50),
+               time_cell(took.run, took.run.p95),
+               {queue.paused ? "paused" : "", Colour::yellow}});
+  }
+  std::string out = summary_of(io, now) + '\n';
+  out += table.empty() ? "no queues\n" : table.render(io);
+  const auto rest = static_cast<std::int64_t>(queues.size() - rows);
+  if (rest > 0) out += fmt::format("and {} with less lag\n", counted(rest, "queue"));
+  return out;
 }
 
 Result<Look> look(Jobs& jobs) {
   Look out;
   MS_TRY_ASSIGN(out.queues, jobs.queues());
+  for (const QueueStats& queue : out.queues) out.by_name.emplace(queue.name, &queue);
   // A token may have access to queues but not to workers.
   if (auto workers = jobs.workers()) out.workers = std::move(*workers);
   out.at = SystemClock().now();
@@ -139,18 +211,26 @@ Result<int> run_top(const Invocation& invocation, Io& io) {
   const std::int64_t rounds = count.value_or(io.out_is_terminal ? kMostRounds : kForScripts);
   StopSignals signals;
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
+  QueueTimes times(*connection->client);
+  const std::string clear = io.out_is_terminal ? std::string(kClearScreen) : std::string();
   std::optional<Look> before;
   for (std::int64_t round = 1; round <= rounds && signals.first() == 0; ++round) {
-    MS_TRY_ASSIGN(Look now, look(connection->jobs()));
+    if (round > 1) pause(pause_for, signals.stop());
+    if (signals.first() != 0) break;
+    auto now = look(connection->jobs());
     const Look* last = before ? &*before : nullptr;
-    if (invocation.json) {
-      print_line(io, top_json(now, last));
-    } else {
-      io.out((io.out_is_terminal ? std::string(kClearScreen) : std::string()) +
-             screen_of(io, now, last));
+    // A server that was there is restarting.
+    if (!now && last != nullptr && is_away(now.error())) {
+      io.err(fmt::format("{}server away, trying again: {}\n", clear, now.error().message));
+      continue;
     }
-    before = std::move(now);
-    if (round < rounds) pause(pause_for, signals.stop());
+    if (!now) return now.error();
+    if (invocation.json) {
+      print_line(io, top_json(*now, last));
+    } else {
+      io.out(clear + screen_of(io, *now, last, times));
+    }
+    before = std::move(*now);
   }
   return kExitOk;
 }

@@ -246,8 +246,13 @@ Result<int> run_trigger_set(const Invocation& invocation, Io& io) {
 Result<int> run_trigger_list(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   const WallTime now = SystemClock().now().wall;
-  Table table(
-      {{"NAME"}, {"SOURCE"}, {"QUEUE"}, {"KIND"}, {"STATE"}, {"FIRED", Align::right}, {"LAST"}});
+  Table table({{.title = "NAME", .keep = true},
+               {"SOURCE"},
+               {.title = "QUEUE", .keep = true, .drop = 3},
+               {.title = "KIND", .keep = true, .drop = 2},
+               {.title = "STATE", .whole = true},
+               {.title = "FIRED", .align = Align::right, .drop = 1},
+               {.title = "LAST", .whole = true}});
   std::string after;
   for (;;) {
     MS_TRY_ASSIGN(const std::vector<TriggerInfo> page,
@@ -311,7 +316,11 @@ Result<int> run_trigger_ledger(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto given, invocation.number("limit", 1, 1'000'000'000));
   const std::int64_t limit = invocation.has("all") ? INT64_MAX : given.value_or(kDefaultEvents);
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
-  Table table({{"SEQ", Align::right}, {"FIRED"}, {"JOB", Align::right}, {"EVENT"}, {"REASON"}});
+  Table table({{"SEQ", Align::right},
+               {.title = "FIRED", .whole = true},
+               {"JOB", Align::right},
+               {"EVENT"},
+               {.title = "REASON", .least = 20, .below = true}});
   std::int64_t left = limit;
   for (std::int64_t before = 0; left > 0;) {
     const int most = static_cast<int>(std::min<std::int64_t>(left, kTriggersPage));

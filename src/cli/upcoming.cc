@@ -15,7 +15,10 @@ namespace {
 constexpr int kShownUpcoming = 1000;
 
 void print_upcoming(Io& io, const Upcoming& upcoming) {
-  Table ticks({{"NOMINAL"}, {"IN", Align::right}, {"SCHEDULE"}, {"NOTE"}});
+  Table ticks({{.title = "NOMINAL", .whole = true},
+               {"IN", Align::right},
+               {.title = "SCHEDULE", .keep = true},
+               {.title = "NOTE", .least = 20, .below = true}});
   for (const UpcomingTick& tick : upcoming.ticks) {
     ticks.add({{shown_time(io, tick.nominal)},
                {format_left(tick.nominal - upcoming.from)},

@@ -111,15 +111,15 @@ Result<int> run_command(const Invocation& invocation, Io& io, WorkerCommand comm
 Result<int> run_workers(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   MS_TRY_ASSIGN(const std::vector<WorkerInfo> workers, connection->jobs().workers());
-  Table table({{"WORKER"},
-               {"HOST", Align::left, true},
-               {"PID", Align::right, true},
-               {"VERSION", Align::left, true},
-               {"LANGUAGE", Align::left, true},
+  Table table({{.title = "WORKER", .whole = true},
+               {.title = "HOST", .if_any = true, .keep = true},
+               {.title = "PID", .align = Align::right, .if_any = true, .drop = 3},
+               {.title = "VERSION", .if_any = true, .drop = 2},
+               {.title = "LANGUAGE", .if_any = true, .drop = 1},
                {"JOBS", Align::right},
                {"SEEN", Align::right},
-               {"STATE"},
-               {"QUEUES"}});
+               {.title = "STATE", .whole = true},
+               {.title = "QUEUES", .least = 20, .below = true}});
   for (const WorkerInfo& worker : workers) {
     if (invocation.json) {
       print_worker_json(io, worker);

@@ -263,14 +263,16 @@ Result<int> run_workflow_list(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
   const WallTime now = SystemClock().now().wall;
   Table table({{"ID", Align::right},
-               {"NAME"},
+               {.title = "NAME", .keep = true},
                {"KEY"},
-               {"STATE"},
-               {"STEPS"},
-               {"STARTED"},
-               {"FORK OF"},
-               {"PARENT"},
-               {"REASON"}});
+               {.title = "STATE", .whole = true},
+               {.title = "STEPS", .whole = true},
+               {.title = "STARTED", .whole = true, .drop = 3},
+               {"TOOK", Align::right},
+               {"ENDED", Align::right},
+               {.title = "FORK OF", .drop = 1},
+               {.title = "PARENT", .drop = 2},
+               {.title = "REASON", .least = 20, .below = true}});
   std::int64_t left = limit;
   for (WorkflowId before = 0; left > 0;) {
     MS_TRY_ASSIGN(
@@ -289,6 +291,8 @@ Result<int> run_workflow_list(const Invocation& invocation, Io& io) {
                  {state_text(info), colour_of(info.state)},
                  {progress_of(info)},
                  {relative_to(info.started_at, now)},
+                 {info.finished_at ? short_duration(*info.finished_at - info.started_at) : "-"},
+                 {info.finished_at ? format_age(now - *info.finished_at) : "-"},
                  {info.forked_from ? fmt::to_string(info.forked_from->id) : ""},
                  {info.parent ? fmt::to_string(info.parent->workflow) : ""},
                  {info.reason}});

@@ -159,6 +159,7 @@ TEST_CASE("probes: alive, ready, and each part of a healthy server") {
   Peer peer(server);
   CHECK(peer.call("GET", "/livez").body == R"({"status":"live"})");
   CHECK(peer.call("GET", "/readyz").status == 200);
+  CHECK(!has(peer.call("GET", "/healthz?verbose=false").body, "parts"));
   for (const char* path : {"/healthz?verbose", "/healthz?verbose=true"}) {
     const Answer answer = peer.call("GET", path);
     CHECK(answer.status == 200);

@@ -47,7 +47,8 @@ Plan plan_livez(const Request& request, Services& services) {
 
 // Details are for callers that may read everything.
 Plan plan_healthz(const Request& request, Services& services) {
-  const bool verbose = query_value(request, "verbose") != nullptr;
+  const std::string* const given = query_value(request, "verbose");
+  const bool verbose = given != nullptr && *given != "false";
   const bool may_know = request.caller->may_all(Verb::read);
   if (verbose) return DoRead{[&services, may_know] { return report_reply(services, may_know); }};
   if (services.host == nullptr || !request.caller->may_all(Verb::read))
