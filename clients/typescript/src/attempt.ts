@@ -6,6 +6,7 @@ import { need, needInteger, Pauses, sleep } from "./core.js";
 import { isRecord, LeaseLost, MainspringError, makeError } from "./errors.js";
 import { formatJson } from "./json.js";
 import { type Logger, withFields } from "./log.js";
+import { STEP_NAME } from "./step_name.js";
 
 /** What a handler gets. Its functions may be taken out of it: `({ args, step, signal }) => …`. */
 export interface JobContext<Args = unknown> {
@@ -119,7 +120,6 @@ function numberOr(value: unknown, other: number): number {
 const MAX_CHECKPOINT_BYTES = 256 << 10;
 const MAX_PIECE_BYTES = 64 << 10;
 const MAX_UNSENT = 1000;
-const STEP_NAME = /^[A-Za-z0-9_-]{1,64}$/;
 
 /** A report of a handler that the server has not acknowledged. */
 export interface Report {
@@ -179,14 +179,7 @@ export class Attempt {
   }
 
   async step<T>(name: string, run: () => T | Promise<T>): Promise<T> {
-    if (!STEP_NAME.test(name)) {
-      throw makeError("invalid_argument", `step "${name}": must be 1 to 64 of A-Z a-z 0-9 _ -`, {
-        field: "step",
-      });
-    }
-    if (this.steps.has(name))
-      throw makeError("conflict", `step ${name}: this attempt has run it before`);
-    this.steps.add(name);
+    checkStep(name, this.steps);
     const kept = this.claimed.hasMemos ? await this.recall(name) : undefined;
     if (kept !== undefined) return kept.result as T;
     if (this.stopReason !== undefined) throw this.stopReason;
@@ -274,6 +267,17 @@ export class Attempt {
   private mustHold(): void {
     if (this.lost) throw this.stopReason ?? new LeaseLost(`job ${this.id}: its lease is lost`);
   }
+}
+
+// Throws if the name breaks a rule, or is in `run` already; adds it.
+function checkStep(name: string, run: Set<string>): void {
+  if (!STEP_NAME.test(name)) {
+    throw makeError("invalid_argument", `step "${name}": must be 1 to 64 of A-Z a-z 0-9 _ -`, {
+      field: "step",
+    });
+  }
+  if (run.has(name)) throw makeError("conflict", `step ${name}: this attempt has run it before`);
+  run.add(name);
 }
 
 // A promise without a handler must not end the process when it fails: the signal notifies

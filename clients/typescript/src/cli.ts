@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // mainspring work FILE: runs the handlers that a file exports.
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, readdirSync, statSync } from "node:fs";
+import { type Dirent, existsSync, readdirSync, statSync } from "node:fs";
 import * as nodeModule from "node:module";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -53,6 +53,8 @@ const MAX_WATCHED = 20_000;
 const LOOK_MS = 300;
 const EXIT_REFUSED = 77; // EX_NOPERM, as the worker of the program mainspring
 
+const LEVELS: readonly LogLevel[] = ["debug", "info", "warn", "error"];
+
 function fail(message: string): never {
   process.stderr.write(`mainspring: ${message}\n`);
   process.exit(64);
@@ -99,13 +101,15 @@ async function work(file: string, values: Values): Promise<void> {
   if (handlers.size > 0) {
     const slots = values.slots === undefined ? undefined : Number(values.slots);
     const level = (values["log-level"] ?? "info") as LogLevel;
-    const client = new Mainspring({ url: values.server, log: jsonLogger(level) });
-    const worker = client.worker({
+    if (!LEVELS.includes(level)) fail(`--log-level "${level}": must be ${LEVELS.join(", ")}`);
+    const client = checked(() => new Mainspring({ url: values.server, log: jsonLogger(level) }));
+    const make = () => client.worker({
       ...(slots === undefined ? {} : { slots }),
       ...(values.queue === undefined ? {} : { queues: values.queue }),
       ...(values.lease === undefined ? {} : { lease: values.lease }),
       ...(values.stop === undefined ? {} : { gracefulStop: values.stop }),
     });
+    const worker = checked(make);
     for (const one of handlers) worker.on(one);
     workers.add(worker);
     void warnOfUnused(client, values.queue ?? []);
@@ -160,6 +164,17 @@ async function warnOfUnused(client: Mainspring, queues: string[]): Promise<void>
   }
 }
 
+// A mistake in an option needs no stack trace.
+function checked<T>(make: () => T): T {
+  try {
+    return make();
+  } catch (error) {
+    if (error instanceof TypeError || error instanceof RangeError || error instanceof MainspringError)
+      fail(error.message);
+    throw error;
+  }
+}
+
 // Not by instanceof: the file may have another copy of this package.
 function isHandler(value: unknown): value is JobHandler {
   return typeof value === "object" && value !== null && "definition" in value && "handler" in value;
@@ -186,7 +201,8 @@ async function watch(file: string): Promise<void> {
   process.on("SIGTERM", stop);
   process.on("SIGINT", stop);
   stopWithNpm(stop);
-  let seen = look(dirname(file));
+  const root = packageOf(file);
+  let seen = look(root, dirname(file));
   while (!stopping) {
     const program = fileURLToPath(import.meta.url);
     child = spawn(process.execPath, [...process.execArgv, program, ...args], { stdio: "inherit" });
@@ -195,7 +211,7 @@ async function watch(file: string): Promise<void> {
     void ended.then(() => (gone = true));
     for (;;) {
       await new Promise((done) => setTimeout(done, LOOK_MS));
-      const now = look(dirname(file));
+      const now = look(root, dirname(file));
       const changed = now !== seen;
       seen = now;
       if (stopping || changed) break;
@@ -205,15 +221,35 @@ async function watch(file: string): Promise<void> {
   }
 }
 
-/** All source files below a directory with their times, as one text. */
-function look(directory: string): string {
+// The directory of the package that the file is in: it may import files from anywhere there.
+function packageOf(file: string): string {
+  for (let at = dirname(file); ; at = dirname(at)) {
+    if (existsSync(join(at, "package.json"))) return at;
+    if (at === dirname(at)) return dirname(file);
+  }
+}
+
+// A directory may vanish while we look.
+function entriesOf(path: string): Dirent[] {
+  try {
+    return readdirSync(path, { withFileTypes: true });
+  } catch {
+    return [];
+  }
+}
+
+/**
+ * All source files below a directory with their times, as one text. JSON files count below `own`
+ * only: elsewhere they may be data that a job writes.
+ */
+function look(directory: string, own: string): string {
   const out: string[] = [];
   const visit = (path: string) => {
-    for (const entry of readdirSync(path, { withFileTypes: true })) {
+    for (const entry of entriesOf(path)) {
       if (out.length >= MAX_WATCHED || SKIPPED.test(entry.name)) continue;
       const full = join(path, entry.name);
       if (entry.isDirectory()) visit(full);
-      else if (SOURCE.test(entry.name))
+      else if (SOURCE.test(entry.name) && (!full.endsWith(".json") || full.startsWith(own)))
         out.push(`${full} ${statSync(full, { throwIfNoEntry: false })?.mtimeMs}`);
     }
   };

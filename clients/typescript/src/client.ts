@@ -82,7 +82,7 @@ export class Mainspring {
     const all = typeof url === "object" ? url : { ...options, url: url ?? options.url };
     const env = process.env;
     this.core = new Core({
-      url: all.url ?? env["MAINSPRING_SERVER"] ?? "http://127.0.0.1:8080",
+      url: all.url ?? (env["MAINSPRING_SERVER"] || "http://127.0.0.1:8080"),
       token: all.token ?? (env["MAINSPRING_ACCESS_TOKEN"] || undefined),
       tls: all.tls,
       connectTimeoutMs: durationMs(all.connectTimeout ?? "5s", "connectTimeout"),
@@ -209,8 +209,10 @@ export class Mainspring {
     method: Call["method"],
     path: string,
     body?: unknown,
+    options: { timeout?: Duration } = {},
   ): Promise<Record<string, unknown>> {
-    return await this.core.call({ method, path, body, repeat: "no" });
+    const waitMs = options.timeout === undefined ? 0 : durationMs(options.timeout, "timeout");
+    return await this.core.call({ method, path, body, repeat: "no", waitMs });
   }
 
   /** Closes the connections: calls fail, workers end. Stop workers and release locks before. */

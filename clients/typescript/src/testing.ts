@@ -21,7 +21,11 @@ import {
   Mainspring,
   type MainspringOptions,
   WaitTimeout,
+  MainspringError,
+  Outcome,
 } from "./index.js";
+import { formatJson, parseJson } from "./json.js";
+import { STEP_NAME } from "./step_name.js";
 
 const asyncDispose: typeof Symbol.asyncDispose =
   Symbol.asyncDispose ?? Symbol.for("nodejs.asyncDispose");
@@ -193,20 +197,26 @@ export function useServer(
 
 type Hook = (run: () => Promise<void>) => void;
 
-/** Waits until the job has this state. Throws WaitTimeout after 10 s, or `timeout`. */
+/**
+ * Waits until the job has had this state. Throws WaitTimeout after 10 s, or `timeout`, and at once
+ * when the job has ended in another state.
+ */
 export async function waitFor(
   job: JobHandle<unknown>,
   state: JobState,
   options: { timeout?: Duration } = {},
 ): Promise<JobInfo> {
-  const end = performance.now() + durationMs(options.timeout ?? "10s");
-  for (;;) {
-    const info = await job.get();
-    if (info.state === state) return info;
-    if (performance.now() >= end)
-      throw new WaitTimeout(`job ${job.id} is ${info.state}, not ${state}`);
-    await new Promise((resolve) => setTimeout(resolve, 10));
+  const waitMs = durationMs(options.timeout ?? "10s", "timeout");
+  const query = new URLSearchParams({ job: job.id, state, timeout: `${Math.round(waitMs)}ms` });
+  const path = `/v1/test/await?${query.toString()}`;
+  try {
+    await job["core"].call({ method: "GET", path, repeat: "yes", waitMs });
+  } catch (error) {
+    const code = error instanceof MainspringError ? error.code : "";
+    if (code !== "request_timeout" && code !== "conflict") throw error;
+    throw new WaitTimeout(`job ${job.id} is ${(await job.get()).state}, not ${state}`);
   }
+  return await job.get();
 }
 
 /** A definition, or the name of a kind. */
@@ -319,7 +329,7 @@ export interface DrainScope {
 export async function drain(ms: Mainspring, scope: DrainScope = {}): Promise<void> {
   const timeout = `${Math.round(durationMs(scope.timeout ?? "10s"))}ms`;
   const body = { namespace: scope.namespace?.name, queue: scope.queue, timeout };
-  const done = await ms.request("POST", "/v1/test/drain", body);
+  const done = await ms.request("POST", "/v1/test/drain", body, { timeout });
   if (done["drained"] !== true)
     throw new WaitTimeout(`${String(done["left"])} jobs are left after ${timeout}`);
 }
@@ -453,7 +463,10 @@ export async function perform<In, Args, R>(
     memos: { ...options.memos },
     sessionState: undefined,
   };
-  const plain = (value: unknown): unknown => JSON.parse(JSON.stringify(value ?? null));
+  // What a server would store; throws if it would refuse it.
+  const plain = (value: unknown, what: string): unknown =>
+    parseJson(formatJson(value === undefined ? null : value, what));
+  const steps = new Set<string>();
   const context: JobContext<Args> = {
     args: checked.value,
     job: {
@@ -471,7 +484,11 @@ export async function perform<In, Args, R>(
     log: silent,
     step: async (name, run) => {
       signal.throwIfAborted();
-      if (!(name in done.memos)) done.memos[name] = plain(await run());
+      if (!STEP_NAME.test(name))
+        throw new TypeError(`step "${name}": must be 1 to 64 of A-Z a-z 0-9 _ -`);
+      if (steps.has(name)) throw new Error(`step ${name}: this attempt has run it before`);
+      steps.add(name);
+      if (!(name in done.memos)) done.memos[name] = plain(await run(), name);
       return done.memos[name] as never;
     },
     progress: async (value, text = "") => {
@@ -480,15 +497,16 @@ export async function perform<In, Args, R>(
     },
     checkpoint: async (value) => {
       signal.throwIfAborted();
-      done.checkpoint = plain(value);
+      done.checkpoint = plain(value, "checkpoint");
     },
     message: async (value) => {
       signal.throwIfAborted();
-      done.messages.push(plain(value));
+      done.messages.push(plain(value, "message"));
     },
-    setSessionState: (value) => void (done.sessionState = plain(value)),
+    setSessionState: (value) => void (done.sessionState = plain(value, "session state")),
   };
   done.result = await handler(context);
+  if (!(done.result instanceof Outcome)) plain(done.result, "result");
   return done;
 }
 

@@ -136,14 +136,24 @@ test("work: ends with exit code 77 when the server refuses its token", async () 
 
 test("work: errors name the invalid argument", async () => {
   writeFileSync(join(directory, "empty.ts"), "export const x: number = 1;");
+  const handler = 'import { defineJob, handle } from "mainspring";';
+  writeFileSync(
+    join(directory, "options.ts"),
+    `${handler} export const jobs = [handle(defineJob("k", { queue: "q" }), () => 1)];`,
+  );
   for (const [args, text] of [
     [["work", "empty.ts"], /exports no handler/],
     [["work"], /usage/],
     [["work", "nofile.ts"], /nofile\.ts: there is no such file/],
     [["work", "empty.ts", "--slotz", "1"], /slotz/],
+    [["work", "options.ts", "--slots", "many"], /slots/],
+    [["work", "options.ts", "--lease", "long"], /lease/],
+    [["work", "options.ts", "--server", "nowhere"], /url "nowhere"/],
+    [["work", "options.ts", "--log-level", "loud"], /--log-level "loud": must be/],
   ] as const) {
     const { ended, output } = run([...args]);
     assert.equal(await ended, 64);
     assert.match(output(), text);
+    assert.doesNotMatch(output(), / {4}at /); // no stack
   }
 });

@@ -50,6 +50,34 @@ test("enqueued jobs can be asserted, refuted and listed", async () => {
   assert.deepEqual(await allEnqueued(ms, mail, { queue }), []);
 });
 
+test("a wait for a state ends at once when the job has ended in another one", async () => {
+  const ms = server.client();
+  const space = await namespace(ms);
+  const job = await ms.enqueue(mail, { to: "anna" }, { queue: space.queue("mail") });
+  await job.cancel();
+  await assert.rejects(waitFor(job, "completed", { timeout: "10m" }), /is cancelled, not completed/);
+});
+
+test("perform refuses what a server would refuse", async () => {
+  const run = (handler: Parameters<typeof perform<{ to: string }, { to: string }, number>>[1]) =>
+    perform(mail, handler, { to: "anna" });
+  await assert.rejects(
+    run(({ step }) => step("charge card", () => 1)),
+    /step "charge card": must be/,
+  );
+  await assert.rejects(
+    run(async ({ step }) => (await step("one", () => 1)) + (await step("one", () => 2))),
+    /this attempt has run it before/,
+  );
+  await assert.rejects(
+    run(({ step }) => step("one", () => Number.NaN)),
+    /one: NaN is not a JSON number/,
+  );
+  await assert.rejects(run(() => Number.POSITIVE_INFINITY), /result: Infinity/);
+  const big = await run(async ({ step }) => Number(await step("one", () => 2n ** 60n)));
+  assert.equal(big.memos["one"], 2n ** 60n);
+});
+
 test("perform runs a handler without a server", async () => {
   const done = await perform(
     mail,
