@@ -38,6 +38,8 @@ namespace {
 constexpr int kPage = 1000;
 constexpr std::size_t kMaxShown = 20;  // jobs in a message
 constexpr std::size_t kMaxShownBytes = 200;
+// A drain or an await may last 10 minutes.
+constexpr Duration kLongestWait = std::chrono::minutes(11);
 constexpr std::uint64_t kSeeds = 1'000'000'000;
 constexpr std::array<std::string_view, 3> kRuns = {"one run", "a second run", "a third run"};
 
@@ -147,8 +149,9 @@ TestServer::TestServer(const ServerOptions& options) : server_(std::make_shared<
     server_->token = started.token;
     server_->seed = static_cast<std::uint64_t>(started.seed);
   }
-  auto client =
-      Client::open({.url = server_->url, .token = Secret(server_->token)}, server_->random);
+  ClientOptions how{.url = server_->url, .token = Secret(server_->token)};
+  how.read_timeout = kLongestWait;
+  auto client = Client::open(std::move(how), server_->random);
   if (!client) throw Failure(client.error().message);
   server_->client = std::move(*client);
 }
