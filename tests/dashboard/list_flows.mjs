@@ -102,6 +102,46 @@ export async function bulkThenFilter({ page, go, url }) {
   check((await page.locator("tbody .state-cancelled").count()) === 3, "the list of the current filter is complete");
 }
 
+// New rows are announced by what the server says of them: in the tab of their state, and not before they are in it.
+export async function arrivals({ page, go, url }) {
+  const enqueue = async (more = {}) => (await call(url, "POST", "/v1/jobs", { queue: "arrivals", kind: "k", ...more })).id;
+  await enqueue({ delay: "1h" });
+  await go("jobs?queue=arrivals&state=available");
+  await ready(page);
+  await page.getByText("Live").waitFor();
+  await enqueue({ delay: "1h" });
+  const id = await enqueue();
+  await page.getByRole("button", { name: "1 new job", exact: false }).waitFor();
+  check((await page.getByRole("button", { name: /2 new/ }).count()) === 0, "a job that is not due is not announced as available");
+  await go("jobs?queue=arrivals&state=dead");
+  await ready(page);
+  const { jobs } = await call(url, "POST", "/v1/claim", { worker: "w-arrivals", queues: ["arrivals"], job: id, lease: "10m" });
+  const trace = 'Traceback (most recent call last):\n  File "a.py", line 1, in <module>\nKeyError: order 17';
+  await call(url, "POST", "/v1/finish", { worker: "w-arrivals", results: [{ id, token: jobs[0].token, outcome: "dead", reason: "failed", description: `exit code 1: ${trace}` }] });
+  await page.getByRole("button", { name: /1 new job/ }).click();
+  await page.locator("tbody").getByRole("link", { name: String(id), exact: true }).waitFor();
+  check(await page.getByText("exit code 1: KeyError: order 17").count(), "the list has the exception, not the first line of its traceback");
+  // A fast bulk action is over before it is seen running.
+  await page.locator("tbody input").first().check();
+  await page.getByRole("toolbar").getByRole("button", { name: "Delete", exact: true }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Delete (1)" }).click();
+  await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 0);
+}
+
+// Back leads to the row that was left.
+export async function backToRow({ page, go, url }) {
+  await call(url, "POST", "/v1/jobs", { jobs: Array.from({ length: 50 }, () => ({ queue: "long-list", kind: "k" })) });
+  await go("jobs?queue=long-list");
+  await ready(page);
+  await page.evaluate(() => scrollTo(0, 700));
+  await page.waitForFunction(() => history.state?.y === 700);
+  await page.locator("tbody tr").nth(20).locator("a").first().click();
+  await page.waitForURL(/#\/jobs\/\d+$/);
+  await page.waitForFunction(() => scrollY === 0);
+  await page.goBack();
+  await page.waitForFunction(() => scrollY === 700);
+}
+
 // From a job back to the list with its filters, also after the job was deleted.
 export async function backToList({ page, go, url }) {
   const made = await call(url, "POST", "/v1/jobs", { jobs: Array.from({ length: 3 }, () => ({ queue: "kept/filters:1", kind: "k" })) });

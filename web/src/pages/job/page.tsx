@@ -1,5 +1,5 @@
 // One job: where it is and why, what happened to it, what it carries.
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 
 import { get, post, remove, segment, type Schemas } from "../../api/client";
 import { Ago, At, Button, Facts, Page, Panel, Show, StateBadge, useNow } from "../../components/basics";
@@ -28,6 +28,7 @@ const ENDED = new Set(["completed", "cancelled", "dead"]);
 export function JobPage(props: { id: string }) {
   const { id } = props;
   const job = useData(id, (signal) => get<Job>(`/v1/jobs/${segment(id)}`, {}, signal), (event) => String(event.job) === id);
+  useReloadWhenDue(job.data, job.reload);
   return (
     <Show of={job}>{(data) => <JobView job={data} reload={job.reload} />}</Show>
   );
@@ -213,6 +214,7 @@ function FactsPanel({ job }: { job: Job }) {
           [t.job.uniqueKey, job.unique_key],
           [t.job.limitKey, job.limit_key && <a href={link(["queues", job.queue, "keys", job.limit_key])}>{job.limit_key}</a>],
           [t.job.session, job.session && <a href={search("session", job.session, job.queue)}>{job.session}</a>],
+          [t.workflows.id, workflowOf(job) && <a href={link(["workflows", workflowOf(job)!])}>{workflowOf(job)}</a>],
           [t.job.correlation, job.correlation_id && <a href={search("correlation", job.correlation_id)}>{job.correlation_id}</a>],
           [t.job.replyTo, job.reply_to && <a href={link(["queues", job.reply_to])}>{job.reply_to}</a>],
           [t.job.schedule, schedule && <a href={link(["schedules", schedule])}>{schedule}</a>],
@@ -259,6 +261,23 @@ function Timeline({ job }: { job: Job }) {
     </Panel>
   );
 }
+
+// A job that becomes due causes no event.
+const DUE_MARGIN_MS = 300;
+const LONGEST_TIMER_MS = 24 * 3600_000;
+function useReloadWhenDue(job: Job | undefined, reload: () => void): void {
+  const waits = job?.state === "scheduled" || job?.state === "retryable";
+  const due = waits && job?.run_at ? Date.parse(job.run_at) : undefined;
+  useEffect(() => {
+    const left = due === undefined ? undefined : due - Date.now();
+    if (left === undefined || left < -DUE_MARGIN_MS || left > LONGEST_TIMER_MS) return;
+    const timer = setTimeout(reload, left + DUE_MARGIN_MS);
+    return () => clearTimeout(timer);
+  }, [due]);
+}
+
+// Steps of a workflow have its number in their correlation id.
+const workflowOf = (job: Job): string | undefined => /^workflow-(\d+)$/.exec(job.correlation_id ?? "")?.[1];
 
 // Waiting and running over the job's life, as a bar.
 function Phases({ job }: { job: Job }) {
