@@ -65,7 +65,7 @@ Result<int> for_each_of(Io& io, const Items& items, Change&& change) {
     if (stops_all(good.error())) break;
   }
   if (first) return *first;
-  return kExitOk;
+  return 0;
 }
 
 // The job numbers of argument `name`. Errors: invalid_argument.
