@@ -293,7 +293,7 @@ def check_names(document, text, metrics, errors, settings):
     for name in set(re.findall(r"\bmainspring_[a-z_]+\b", text)):
         if name in ("mainspring_torture", "mainspring_module", "mainspring_test", "mainspring_flags", "mainspring_library",
                     "mainspring_speed_up",
-                    "mainspring_namespace", "mainspring_worker", "mainspring_server",  # fixtures of pytest
+                    "mainspring_namespace", "mainspring_worker", "mainspring_use", "mainspring_server",  # fixtures of pytest
                     "mainspring_owner", "mainspring_enqueue"):  # roles of databases
             continue
         # Of other programs, of TLS, or of a store that several servers share.
