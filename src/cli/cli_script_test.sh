@@ -263,8 +263,8 @@ expect 0 '24 ticks fired, 0 skipped' ms schedules backfill a/1 --from 2026-01-01
 expect 0 '{"fired":0,"skipped":24,"next":null}' ms schedules backfill a/1 --from 2026-01-01T00:00:00Z --to 2026-01-02T00:00:00Z --overlap allow --json
 # An unknown name does not keep the others from their change.
 expect 66 'a/1 removed
-a/2 removed
 …a/4…
+a/2 removed
 …a/3…' ms schedules remove a/3 a/1 a/4 a/2
 expect 66 'mainspring: …a/1…' ms schedules remove a/1
 expect 0 'orders created, version 1' ms timers set orders --queue timers --kind orders --every 5m --timeout 20m --margin 60s --handoff 30s --stopped
@@ -429,11 +429,11 @@ offers 'mail mail:low photos' jobs list --queue =
 offers 'photos' queues pause mail : low p
 offers "$states" jobs list --state ''
 offers 'dead' jobs list --state d
-offers 'dead,cancelled dead,completed' jobs list --state dead,c
+offers 'dead,completed dead,cancelled' jobs list --state dead,c
 offers 'running…parked…' workflow list --state ''
 offers '--token-file' host run a --wait --token
 offers 'bash zsh fish' completion ''
-offers 'limit list' help queue l
+offers 'list limit' help queue l
 offers '' help jobs list ''
 
 echo "$passed passed, $failed failed"

@@ -75,7 +75,7 @@ for queue in a-queue-with-a-name-that-is-longer-than-others-and-does-not-fit-at-
 done
 expect 0 '…Z  0 workers, 0 running, 0 slots
 
-QUEUE …IN/S  OUT/S  WAITING  RUNNING  RETRY  DEAD  LAG  STATE
+QUEUE …IN/S  OUT/S  WAITING  RUNNING  RETRY  DEAD  LAG  WAIT50  WAIT95  RUN50  RUN95
 a-queue-…  -      -        1        0      0     0 …
 mail …  -      -        1        0      0     0 …' ms top --count 1
 expect 0 '{"at":"…Z","queues":[{"name":"a-queue-…","in_per_second":0.000,"out_per_second":0.000,"available":1,"running":0,"lag_ms":…},{"name":"mail",…}]}' ms top --count 1 --json
@@ -113,7 +113,7 @@ kill "$worker"
 wait "$worker"
 expect 0 'ID  QUEUE  KIND   STATE      ATTEMPT  AGE  DETAIL  ERROR
 …  work   fails  retryable     1/20  …  …the disk of the printer is full…' ms jobs list --state retryable
-expect 0 '…STATE      ATTEMPT  AGE  DETAIL
+expect 0 '…STATE      ATTEMPT  AGE
 …' ms jobs list --state available
 expect 0 '' on_terminal jobs.out "$mainspring" jobs list --color never
 expect 0 '…the disk…' cat jobs.out
@@ -216,7 +216,7 @@ await bash -c "'$mainspring' jobs list --queue canaries --state completed | grep
 kill "$worker"
 wait "$worker"
 ms schedules set nightly --cron '@daily' --queue canaries --kind k --args "{\"key\":\"$canary-schedule\"}" >/dev/null
-ms queues limit canaries --fair --weight "$canary-key=3" >/dev/null
+ms queues limit canaries --fair on --weight "$canary-key=3" >/dev/null
 ms queues pause canaries --reason "$canary-reason" >/dev/null
 token=$(ms token create helper --scope read --scope admin --scope metrics)
 echo "$token" >token && chmod 600 token
@@ -248,7 +248,7 @@ system/uname.txt
 version.txt' bash -c 'cd unpacked/* && find . -type f | cut -c3- | LC_ALL=C sort'
 expect 1 '' grep -rl "$canary" unpacked
 expect 1 '' grep -rlF "$token" unpacked
-expect 0 '…"name":"canaries"…"weights":{"key 1":3}…"reason":"***"…' bash -c 'cat unpacked/*/server/queues.jsonl'
+expect 0 '…"name":"canaries"…"reason":"***"…"weights":{"key 1":3}…' bash -c 'cat unpacked/*/server/queues.jsonl'
 expect 0 '…mainspring_build_info…' bash -c 'cat unpacked/*/server/metrics.txt'
 expect 0 '{"name":"nightly","queue":"canaries",…' bash -c 'cat unpacked/*/server/schedules.jsonl'
 expect 0 '…"value":"postgres://jobs:***@127.0.0.1:…"from":"environment MAINSPRING_STORE"…' bash -c 'grep MAINSPRING_STORE unpacked/*/settings.jsonl'

@@ -53,7 +53,7 @@ struct ExecOptions {
   ProgramAccess access;  // to the server
   // How long a slot rests after such a shortage before it takes another job.
   Duration shortage_rest = std::chrono::seconds(1);
-  Log* log = nullptr;  // hears of shortages; nullptr = nobody
+  Log* log = nullptr;  // for warnings of shortages; nullptr = no log
   // Called before each run; may change the spec. An error fails the attempt. nullptr = no change.
   std::function<Result<void>(ProcessSpec&)> prepare;
 

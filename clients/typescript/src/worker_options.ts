@@ -1,4 +1,4 @@
-// What the users of a worker say and see: handlers, options, counts; and what it tells the server.
+// Handlers, options and counts of a worker, and the facts that its claims report.
 import { hostname } from "node:os";
 import type { JobContext } from "./attempt.js";
 import type { HandlerResult, JobDefinition } from "./define.js";
