@@ -255,7 +255,8 @@ void PostgresStore::flush_ends(const std::vector<LoadedJob*>& all) {
       finished[job->prune_at].push_back(now->id);
   }
   if (!not_dead.empty()) write(sql_.delete_dead, params(not_dead));
-  if (!dead[0].empty()) write(sql_.insert_dead, params(dead[0], dead[1], dead[2], dead[3], dead[4]));
+  if (!dead[0].empty())
+    write(sql_.insert_dead, params(dead[0], dead[1], dead[2], dead[3], dead[4]));
   for (const auto& [prune_at, ids] : finished) {
     write(sql_.insert_finished, params(prune_at, wall(), ids));
     after_.next_prune = std::min(after_.next_prune, WallTime::from_us(prune_at));

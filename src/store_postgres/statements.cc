@@ -193,10 +193,11 @@ ReadyStatements::ReadyStatements(std::string_view s)
       insert_finished(s,
                       "INSERT INTO $schema.finished (prune_at, seq, at, ids) VALUES ($1, "
                       "nextval('$schema.row_numbers'), $2, $3)"),
-      insert_dead(s,
-                  "INSERT INTO $schema.dead_letter (id, queue, kind, fingerprint, at) SELECT * FROM "
-                  "unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) ON "
-                  "CONFLICT DO NOTHING"),
+      insert_dead(
+          s,
+          "INSERT INTO $schema.dead_letter (id, queue, kind, fingerprint, at) SELECT * FROM "
+          "unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) ON "
+          "CONFLICT DO NOTHING"),
       delete_dead(s, "DELETE FROM $schema.dead_letter WHERE id = ANY($1)"),
       insert_deferred(
           s,

@@ -77,10 +77,9 @@ OperationResult SqliteStore::operator()(const RetryJob& op) {
         .message = fmt::format("job {} is completed: enqueue a new job, or clone it", op.id)};
   }
   if (hot->state == JobState::waiting && (hot->flags & kFlagSession) != 0) {
-    return Error{
-        .code = ErrorCode::conflict,
-        .message = fmt::format("job {} waits in its session: cancel or resume the jobs before it",
-                               op.id)};
+    return Error{.code = ErrorCode::conflict,
+                 .message = fmt::format(
+                     "job {} waits in its session: cancel or resume the jobs before it", op.id)};
   }
   if ((hot->flags & kFlagStep) != 0 && (hot->flags & (kFlagDeferred | kFlagQuarantined)) == 0) {
     return Error{

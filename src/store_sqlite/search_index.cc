@@ -87,9 +87,10 @@ SearchReads::SearchReads(Database& db)
       jobs(db,
            "SELECT job FROM search_values WHERE path = ? AND value = ? AND job < ? ORDER BY job "
            "DESC LIMIT ?"),
-      dead(db,
-           "SELECT id, queue, kind, fingerprint, at FROM dead_letter WHERE ?1 IS NULL OR queue = ?1 "
-           "ORDER BY id DESC LIMIT ?2") {}
+      dead(
+          db,
+          "SELECT id, queue, kind, fingerprint, at FROM dead_letter WHERE ?1 IS NULL OR queue = ?1 "
+          "ORDER BY id DESC LIMIT ?2") {}
 
 void verify_search(Database& db, std::vector<std::string>& problems) {
   Statement rows(db, kLoadPaths);

@@ -107,7 +107,8 @@ Statements::Statements(Database& db)
                      "SELECT prune_at, seq, at, ids FROM finished ORDER BY prune_at, seq LIMIT 1"),
       delete_finished(db, "DELETE FROM finished WHERE prune_at = ? AND seq = ?"),
       update_finished(db, "UPDATE finished SET ids = ?3 WHERE prune_at = ?1 AND seq = ?2"),
-      insert_dead(db, "INSERT INTO dead_letter (id, queue, kind, fingerprint, at) VALUES (?, ?, ?, ?, ?)"),
+      insert_dead(
+          db, "INSERT INTO dead_letter (id, queue, kind, fingerprint, at) VALUES (?, ?, ?, ?, ?)"),
       death(db,
             "SELECT j.kind, e.reason, e.description FROM jobs j LEFT JOIN extras e ON e.id = j.id "
             "WHERE j.id = ?"),

@@ -40,7 +40,8 @@ struct SqliteTarget::Statements {
         quarantined(db, "INSERT INTO quarantine (id, since) VALUES (?, ?)"),
         due(db, "INSERT INTO due (run_at, id) VALUES (?, ?)"),
         expiring(db, "INSERT INTO expiring (expires_at, id) VALUES (?, ?)"),
-        dead(db, "INSERT INTO dead_letter (id, queue, kind, fingerprint, at) VALUES (?, ?, ?, ?, ?)"),
+        dead(db,
+             "INSERT INTO dead_letter (id, queue, kind, fingerprint, at) VALUES (?, ?, ?, ?, ?)"),
         unique(db, "INSERT OR REPLACE INTO uniques (queue, key, id, until) VALUES (?, ?, ?, ?)"),
         old(db,
             "SELECT j.state, j.run_at, j.expires_at, j.queue, b.unique_key FROM jobs j JOIN bodies "

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
+#include <semaphore>
+#include <stop_token>
 
 #include "api/json.h"
 #include "model/trace_context.h"
@@ -154,10 +154,9 @@ class Exec {
 
   // Keeps the slot busy, or it would take and return the whole queue meanwhile.
   void rest() {
-    std::mutex mutex;
-    std::unique_lock lock(mutex);
-    std::condition_variable_any stopped;
-    stopped.wait_for(lock, context_.stop_token(), options_.shortage_rest, [] { return false; });
+    std::binary_semaphore stopped(0);
+    const std::stop_callback wake(context_.stop_token(), [&stopped] { stopped.release(); });
+    (void)stopped.try_acquire_for(options_.shortage_rest);
   }
 
   void listen(std::string_view line) {
