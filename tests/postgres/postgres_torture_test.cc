@@ -249,7 +249,13 @@ TEST_CASE(
   const std::string database = must(cluster->new_database());
   Nemesis nemesis(*cluster, database, seed);
   Board board(kNodes);
+  NullLog log;
+  // Create the schema before the first kill. A PostgreSQL that is killed while it creates an
+  // unlogged table may fail to recover: "could not create file …: File exists".
+  must(open_postgres_store(node_options(cluster->url(database)), board.clock().now(), log));
   std::vector<std::unique_ptr<FleetNode>> nodes;
+  // If the test fails, the nodes must end before they are joined.
+  const std::shared_ptr<void> ending(nullptr, [&](void*) { board.set(Board::Phase::stop); });
   for (int i = 0; i < kNodes; ++i) {
     nodes.push_back(std::make_unique<FleetNode>(board, i, node_options(nemesis.url(i)),
                                                 seed * 100 + static_cast<std::uint64_t>(i)));
@@ -265,7 +271,6 @@ TEST_CASE(
     reports.push_back(node->join());
     history.append(std::move(reports.back().history));
   }
-  NullLog log;
   const auto store =
       must(open_postgres_store(node_options(cluster->url(database)), board.clock().now(), log));
   read_back(*store, history);
