@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/handlers.h"
 #include "cli/table.h"
 #include "client/client.h"
 #include "client/job_tokens.h"
