@@ -116,10 +116,10 @@ TEST_CASE("all mistakes in the file are reported together") {
     const auto layered = layer(layers);
     return layered ? "" : layered.error().message;
   };
-  CHECK(mistakes("data = \"x\"\nlog-level = \"info\"\nio_threads = 1.5\nslots = 0\n") ==
+  CHECK(mistakes("data = \"x\"\nlog-level = \"info\"\nio_threads = 1.5\nslots = 2000\n") ==
         "m.toml:3: io_threads must be a text or a whole number\n"
         "m.toml:2: there is no setting \"log-level\"; `mainspring config --explain` lists them\n"
-        "m.toml: slots \"0\": must be a number from 1 to 1000");
+        "m.toml: slots \"2000\": must be a number from 0 to 1024");
   CHECK(has(mistakes("[data]\nx = 1\n"), "data must be a text or a whole number"));
   CHECK(has(mistakes("data = \n"), "m.toml:1: not TOML"));
   for (const char* open : {"data = \"x\nslots = 1\n", "data = 'x\nslots = 1\n"}) {
