@@ -358,7 +358,7 @@ TEST_CASE("a bulk operation is a job that is shown, stopped and recorded") {
   CHECK(peer.call("GET", "/v1/bulk/2").body == started.body);
   CHECK(peer.call("GET", "/v1/bulk").body == R"({"bulks":[)" + started.body + "]}");
   CHECK(peer.call("GET", "/v1/bulk/1").status == 404);
-  CHECK(has(peer.call("GET", "/v1/bulk/999").body, "bulk operation 999: there is none"));
+  CHECK(has(peer.call("GET", "/v1/bulk/999").body, "bulk operation 999: does not exist"));
   CHECK(peer.call("POST", "/v1/bulk/1/stop").status == 404);
   CHECK(peer.call("POST", "/v1/bulk/2/continue").status == 409);
   CHECK(has(peer.call("POST", "/v1/bulk/2/stop").body, R"("state":"stopped")"));

@@ -290,5 +290,5 @@ TEST_CASE("invalid options for a Unix socket are refused") {
   options.unix_path = "/tmp/x.sock";
   options.tls = test_tls().server.get();
   REQUIRE(options.validate().size() == 1);
-  CHECK(has(options.validate()[0].message, "without TLS"));
+  CHECK(has(options.validate()[0].message, "has no TLS"));
 }
