@@ -113,7 +113,7 @@ TEST_CASE("an invalid value is refused with field, value and rule") {
            {"", "", "the body is not JSON: unexpected end at byte 0"},
            {"{} x", "", "the body is not JSON: extra text after the end at byte 3"},
            {"{}{}", "", "the body is not JSON: extra text after the end at byte 2"},
-           {R"({"name":"a)", "name", "the body is not JSON: a string does not end at byte 10"},
+           {R"({"name":"a)", "name", "the body is not JSON: an unterminated string at byte 10"},
            {R"({"name":"a" "size":1})", "", "the body is not JSON: no , or } at byte 12"},
            {R"({"name":tru})", "name", "the body is not JSON: no value at byte 8"},
            {R"({"on":tru})", "on", "the body is not JSON: no value at byte 6"},
