@@ -202,7 +202,7 @@ export async function errorsSince({ page, go }) {
   check(all > 0, "without a window all groups are listed");
   await page.getByRole("combobox", { name: /^Died/ }).selectOption("24h");
   await page.waitForURL(/since=24h/);
-  await page.getByText(`0 of ${all} groups have a job that died in this time.`, { exact: false }).waitFor();
+  await page.getByText(`0 of ${all} groups have a job that died in this period.`, { exact: false }).waitFor();
   await page.getByRole("combobox", { name: /^Died/ }).selectOption("7d");
   await page.getByText(`${all} of ${all} groups`, { exact: false }).waitFor();
   check((await rows.count()) === all, "a window that reaches back lists them again");

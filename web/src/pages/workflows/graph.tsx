@@ -86,7 +86,7 @@ export function Graph(props: { steps: Step[] }) {
             </>
           );
           return target ? (
-            <a key={step.name} href={target} aria-label={`${step.name}: ${step.state}`}>
+            <a key={step.name} href={target} aria-label={`${step.name} ${t.states[shownState(step)] ?? shownState(step)}`}>
               {box}
             </a>
           ) : (
