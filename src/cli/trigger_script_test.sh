@@ -41,7 +41,7 @@ expect 0 '…"action":"put_trigger"…' ms audit list --json
 expect 64 '…--ended late: must be any, or completed, cancelled and dead…' ms trigger set after --ended late --kind k
 expect 64 '…--of-queue: needs --ended…' ms trigger set after --http token --of-queue q --kind k
 expect 64 '…would fire it again…' ms trigger set after --ended any --of-queue orders --queue orders --kind import
-expect 64 "…mainspring schedule set after --cron…" ms trigger set after --schedule '*/5 * * * *' --kind k
+expect 64 "…mainspring schedules set after --cron…" ms trigger set after --schedule '*/5 * * * *' --kind k
 # shellcheck disable=SC2016
 expect 0 'after created, version 1' ms trigger set after --ended cancelled --of-queue orders --of-kind import \
   --queue mail --kind alert --args '{"why":{"$ref":"job.error"}}'

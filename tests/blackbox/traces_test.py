@@ -27,7 +27,7 @@ LIMIT_S = 60
 STANDARD = {
     "messaging.system", "messaging.destination.name", "messaging.operation.name",
     "messaging.operation.type", "messaging.message.id", "messaging.message.conversation_id",
-    "messaging.client.id", "error.type",
+    "messaging.client.id", "error.type", "server.address", "server.port",
 }
 OWN = {
     "mainspring.job.kind", "mainspring.job.attempt", "mainspring.job.outcome",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
+import mainspring
 import pytest
 
 from mainspring import Context, InvalidArgument, Mainspring
@@ -78,7 +81,8 @@ def test_a_decorator_without_parentheses_is_an_error() -> None:
 @pytest.mark.parametrize("flag", ["--watc", "--w", "--log-level=bogus"])
 def test_the_command_refuses_flags_that_it_does_not_know(flag: str) -> None:
     command = [sys.executable, "-m", "mainspring", "work", "no_module", flag]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    env = {**os.environ, "PYTHONPATH": str(Path(mainspring.__file__).parent.parent)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=env)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
 

@@ -202,17 +202,18 @@ def test_sigterm_gives_back_a_deaf_handlers_job_once_its_process_has_ended(
 def test_an_outcome_after_the_stop_of_an_embedded_worker_is_still_sent(
     mainspring: Mainspring, mainspring_queue: str
 ) -> None:
-    gate = threading.Event()
+    gate, started = threading.Event(), threading.Event()
 
     @mainspring.job(queue=mainspring_queue)
     def deaf(ctx: Context) -> str:
+        started.set()
         gate.wait(30)
         return "late"
 
     job = deaf.enqueue()
     worker = mainspring.worker(slots=1, graceful_stop="200ms")
     worker.start()
-    wait_for(job, "running")
+    assert started.wait(60)  # a job is running for the server before its handler starts
     assert worker.stop() is False
     gate.set()
     assert job.result("10s") == "late"

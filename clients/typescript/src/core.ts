@@ -34,6 +34,9 @@ export interface CoreOptions extends ServerAddress {
 }
 
 /** Growing random pauses: full jitter, at least what the server asks for. */
+// A server or proxy that asks for a longer wait is asked again.
+const LONGEST_RETRY_AFTER_MS = 60_000;
+
 export class Pauses {
   private limit: number;
   constructor(
@@ -45,7 +48,7 @@ export class Pauses {
   next(error?: MainspringError): number {
     const pause = Math.random() * this.limit + this.limit / 8;
     this.limit = Math.min(this.limit * 2, this.longest);
-    return Math.max(pause, error?.retryAfterMs ?? 0);
+    return Math.max(pause, Math.min(error?.retryAfterMs ?? 0, LONGEST_RETRY_AFTER_MS));
   }
   reset(): void {
     this.limit = this.first;

@@ -43,7 +43,7 @@ export type OnText = (text: string) => Promise<void> | undefined;
 
 const MAX_ANSWER_BYTES = 1 << 30; // 1000 jobs with 1 MiB each
 const MAX_FREE_SOCKETS = 64;
-const MAX_RETRY_AFTER_MS = 60_000; // a server or proxy that says more is asked again
+const MAX_RETRY_AFTER_MS = 86_400_000;
 const FORMS = "http://HOST:PORT, https://HOST:PORT or unix:PATH";
 
 // Thrown by one exchange: `unseen` = the server closed a kept connection before it took the
