@@ -6,6 +6,7 @@ import { need, needInteger, Pauses, sleep } from "./core.js";
 import { isRecord, LeaseLost, MainspringError, makeError } from "./errors.js";
 import { formatJson } from "./json.js";
 import { type Logger, withFields } from "./log.js";
+import { people } from "./outcome_json.js";
 import { STEP_NAME } from "./step_name.js";
 
 /** What a handler gets. Its functions may be taken out of it: `({ args, step, signal }) => …`. */
@@ -145,6 +146,8 @@ export class Attempt {
   started = false;
   /** Why the handler was asked to stop; the first reason stays. */
   stopReason: Error | undefined;
+  /** What a step threw because its result cannot be stored: another attempt would fail too. */
+  unusableStep: unknown;
   /** The lease is lost: the attempt no longer counts. */
   lost = false;
   private controller: AbortController | undefined;
@@ -184,7 +187,14 @@ export class Attempt {
     if (kept !== undefined) return kept.result as T;
     if (this.stopReason !== undefined) throw this.stopReason;
     const result = await run();
-    await this.report("memo", name, result === undefined ? null : result, MAX_PIECE_BYTES);
+    let json: string;
+    try {
+      json = encode("memo", name, result === undefined ? null : result, MAX_PIECE_BYTES);
+    } catch (error) {
+      this.unusableStep = error;
+      throw error;
+    }
+    await this.report("memo", name, json);
     return result;
   }
 
@@ -214,12 +224,14 @@ export class Attempt {
   async progress(value: number, text?: string): Promise<void> {
     if (this.stopReason !== undefined) throw this.stopReason;
     const bounded = value >= 0 ? Math.min(value, 1) : 0; // also what is not a number
-    this.newProgress = text === undefined ? { value: bounded } : { value: bounded, text };
+    this.newProgress =
+      text === undefined ? { value: bounded } : { value: bounded, text: people(text) };
     this.host.reportSoon(this, false);
   }
 
-  checkpoint(value: unknown): Promise<void> {
-    return this.report("checkpoint", "checkpoint", value, MAX_CHECKPOINT_BYTES);
+  async checkpoint(value: unknown): Promise<void> {
+    const name = "checkpoint";
+    return this.report(name, name, encode(name, name, value, MAX_CHECKPOINT_BYTES));
   }
 
   async message(value: unknown): Promise<void> {
@@ -228,23 +240,11 @@ export class Attempt {
         field: "message",
       });
     }
-    return await this.report("message", "message", value, MAX_PIECE_BYTES);
+    const name = "message";
+    return await this.report(name, name, encode(name, name, value, MAX_PIECE_BYTES));
   }
 
-  private async report(
-    type: Report["type"],
-    name: string,
-    value: unknown,
-    limit: number,
-  ): Promise<void> {
-    const json = formatJson(value, name);
-    const bytes = Buffer.byteLength(json);
-    if (bytes > limit) {
-      const field = type === "memo" ? "step" : type;
-      throw makeError("too_large", `${type} ${name} has ${bytes} bytes: must be at most ${limit}`, {
-        field,
-      });
-    }
+  private async report(type: Report["type"], name: string, json: string): Promise<void> {
     this.mustHold();
     await new Promise<void>((resolve, reject) => {
       this.reports.push({
@@ -267,6 +267,18 @@ export class Attempt {
   private mustHold(): void {
     if (this.lost) throw this.stopReason ?? new LeaseLost(`job ${this.id}: its lease is lost`);
   }
+}
+
+function encode(type: Report["type"], name: string, value: unknown, limit: number): string {
+  const json = formatJson(value, type === "memo" ? `result of step ${name}` : name);
+  const bytes = Buffer.byteLength(json);
+  if (bytes > limit) {
+    const field = type === "memo" ? "step" : type;
+    throw makeError("too_large", `${type} ${name} has ${bytes} bytes: must be at most ${limit}`, {
+      field,
+    });
+  }
+  return json;
 }
 
 // Throws if the name breaks a rule, or is in `run` already; adds it.

@@ -3,6 +3,8 @@
 // An integer of 16 digits or more may need a bigint. Most texts have none and take the fast way.
 const LONG_NUMBER = /\d{16}/;
 const MAX_DEPTH = 512;
+export const LONE_SURROGATE =
+  /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/;
 const NOT_JSON = [Map, Set, WeakMap, WeakSet, ArrayBuffer, RegExp, Number, String, Boolean];
 
 /** Parses JSON. Integers beyond 2^53 become `bigint`. Throws `SyntaxError`. */
@@ -19,10 +21,18 @@ function refuse(what: string, problem: string): never {
   throw new TypeError(`${what}: ${problem}`);
 }
 
+// JSON.stringify escapes lone surrogates: \ud800 to \udfff.
+function text(value: string, path: string): string {
+  const json = JSON.stringify(value);
+  if (json.includes("\\ud") && LONE_SURROGATE.test(value))
+    refuse(path, "has a lone surrogate: the text was cut inside a character such as an emoji");
+  return json;
+}
+
 function write(value: unknown, path: string, depth: number): string {
   switch (typeof value) {
     case "string":
-      return JSON.stringify(value);
+      return text(value, path);
     case "number":
       if (!Number.isFinite(value)) refuse(path, `${value} is not a JSON number`);
       return Object.is(value, -0) ? "0" : String(value);
@@ -63,7 +73,7 @@ function writeObject(value: object, path: string, depth: number): string {
     if (item === undefined) continue;
     out +=
       (out === "" ? "" : ",") +
-      JSON.stringify(key) +
+      text(key, path) +
       ":" +
       write(item, `${path}.${key}`, depth + 1);
   }

@@ -2,7 +2,7 @@
 import type { Attempt } from "./attempt.js";
 import { definitionOf, jobJson } from "./define.js";
 import { MainspringError, textOf } from "./errors.js";
-import { formatJson } from "./json.js";
+import { formatJson, LONE_SURROGATE } from "./json.js";
 import type { Outcome } from "./outcomes.js";
 
 const MAX_RESULT_BYTES = 1 << 20;
@@ -18,11 +18,12 @@ export interface Done {
 // Texts for people never make an outcome fail: the server takes no half of a surrogate pair.
 const TEXTS = new Set(["error", "reason", "description"]);
 const MAX_TEXT = 16_000;
-const LONE_SURROGATE = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+const LONE_SURROGATES = new RegExp(LONE_SURROGATE, "g");
 
-function people(value: unknown): string {
+/** A text for people that the server accepts. */
+export function people(value: unknown): string {
   const text = typeof value === "string" ? value : textOf(value);
-  return text.slice(0, MAX_TEXT).replace(LONE_SURROGATE, "\ufffd");
+  return text.slice(0, MAX_TEXT).replace(LONE_SURROGATES, "\ufffd");
 }
 
 function encode(id: string, token: bigint, fields: Record<string, unknown>, more = ""): string {

@@ -685,6 +685,7 @@ export class Worker {
     const told = attempt.stopReason;
     if (told instanceof Cancelled) return new Outcome("cancel", {}); // for the canceller's reason
     if (told instanceof Shutdown || told instanceof LeaseLost) return givenBack(attempt);
+    if (thrown !== undefined && thrown === attempt.unusableStep) return unusable(thrown);
     const text = textOf(thrown);
     const error = told instanceof TimeLimit ? `${told.message}: ${text}` : text;
     const { id, queue, kind, attempt: number } = attempt.claimed.job;
@@ -730,6 +731,13 @@ export class Worker {
 
 function bounded(ms: number): number {
   return Math.min(Math.max(ms, 0), MAX_TIMER_MS);
+}
+
+// A step's result cannot be stored: the step would run again in every attempt.
+function unusable(thrown: unknown): Outcome {
+  const { code, message } = thrown as MainspringError;
+  const reason = code === "too_large" ? "result_too_large" : "bad_result";
+  return new Outcome("dead", { reason, description: message });
 }
 
 // Without counting the attempt; one that waited for a claim of its id waits for one again.

@@ -65,6 +65,11 @@ test("JSON: values that do not survive a round trip are refused by name", () => 
   loop.push(loop);
   assert.throws(() => formatJson(loop), /nested deeper/);
   assert.equal(formatJson({ a: undefined, b: { toJSON: 1 } }), '{"b":{"toJSON":1}}');
+  for (const half of ["\ud83d", "a\ude00", "\ud83d\ud83d\ude00"]) {
+    assert.throws(() => formatJson({ t: [half] }, "args"), /args\.t\[0\]: has a lone surrogate/);
+    assert.throws(() => formatJson({ t: { [half]: 1 } }, "args"), /args\.t: has a lone surrogate/);
+  }
+  assert.equal(formatJson("\\ud83d"), '"\\\\ud83d"'); // a text that only looks like it
   assert.equal(formatJson("\ud83d\ude00 \u2028"), JSON.stringify("\ud83d\ude00 \u2028"));
 });
 

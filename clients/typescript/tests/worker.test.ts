@@ -118,6 +118,49 @@ test("args and results that do not match: dead, with the error", async () => {
   await worker.stop();
 });
 
+test("a step whose result cannot be stored runs once: the job is dead, with the place", async () => {
+  const ms = server.client();
+  const runs: string[] = [];
+  const bad = defineJob("bad_step", { queue: "bad_steps", args: type<{ how: string }>() });
+  const values: Record<string, unknown> = {
+    surrogate: { title: "\ud83d" },
+    date: { at: [new Date(0)] },
+    large: "x".repeat(65_536),
+  };
+  const worker = ms.worker().on(bad, async ({ args, step }) => {
+    await step("charge", () => runs.push(args.how) && values[args.how]);
+  });
+  const dead = async (how: string) =>
+    await (await ms.enqueue(bad, { how }))
+      .result({ timeout: "20s" })
+      .catch((error: JobFailed) => `${error.reason}: ${error.description}`);
+  assert.match(
+    String(await dead("surrogate")),
+    /^bad_result: result of step charge\.title: has a lone surrogate/,
+  );
+  assert.match(String(await dead("date")), /^bad_result: result of step charge\.at\[0\]: a Date/);
+  assert.match(String(await dead("large")), /^result_too_large: memo charge has 65538 bytes/);
+  assert.deepEqual(runs, ["surrogate", "date", "large"]);
+  await worker.stop();
+});
+
+test("texts cut inside an emoji: args are refused, a result makes the job dead", async () => {
+  const ms = server.client();
+  const cut = defineJob("cut", { queue: "cuts", args: type<{ title: string }>() });
+  await assert.rejects(ms.enqueue(cut, { title: "a\ud83d" }), (error: MainspringError) => {
+    assert.deepEqual([error.code, error.field], ["invalid_argument", "args"]);
+    assert.match(error.message, /^args\.title: has a lone surrogate/);
+    return true;
+  });
+  const worker = ms.worker().on(cut, async ({ progress }) => {
+    await progress(0.5, "half \ud83d"); // a text for people
+    return { title: "a\ud83d" };
+  });
+  const job = await ms.enqueue(cut, { title: "a" });
+  await assert.rejects(job.result({ timeout: "20s" }), /bad_result: result\.title: has a lone sur/);
+  await worker.stop();
+});
+
 test("a handler that throws: its exception is logged, with its job", async () => {
   const lines: [string, LogFields | undefined][] = [];
   const ignore = () => undefined;
