@@ -10,6 +10,7 @@ import { isDeepStrictEqual } from "node:util";
 import {
   type Duration,
   durationMs,
+  formatJson,
   type HandlerResult,
   type JobContext,
   type JobDefinition,
@@ -19,12 +20,13 @@ import {
   type JobState,
   type Logger,
   Mainspring,
-  type MainspringOptions,
-  WaitTimeout,
   MainspringError,
+  type MainspringOptions,
   Outcome,
+  parseJson,
+  type StandardSchema,
+  WaitTimeout,
 } from "./index.js";
-import { formatJson, parseJson } from "./json.js";
 import { STEP_NAME } from "./step_name.js";
 
 const asyncDispose: typeof Symbol.asyncDispose =
@@ -444,16 +446,21 @@ export interface PerformOptions {
   signal?: AbortSignal | undefined;
 }
 
-/** Runs a handler here and now, without a server. What it throws is thrown. */
+const MAX_PIECE_BYTES = 64 << 10;
+const MAX_CHECKPOINT_BYTES = 256 << 10;
+const MAX_RESULT_BYTES = 1 << 20;
+
+/**
+ * Runs a handler here and now, without a server. What it throws is thrown. Also throws for what
+ * fails on a server: a value that cannot be stored, or a result that breaks its schema.
+ */
 export async function perform<In, Args, R>(
   job: JobDefinition<In, Args, R>,
   handler: (context: JobContext<Args>) => HandlerResult<R> | Promise<HandlerResult<R>>,
   args: NoInfer<In>,
   options: PerformOptions = {},
 ): Promise<Performed<R>> {
-  const checked = await job.args["~standard"].validate(args);
-  if (checked.issues !== undefined)
-    throw new TypeError(`args of ${job.kind}: ${checked.issues[0]?.message ?? "are refused"}`);
+  const checked = await conforming(job.args, args, `args of ${job.kind}`);
   const signal = options.signal ?? new AbortController().signal;
   const done: Performed<R> = {
     result: undefined as HandlerResult<R>,
@@ -463,12 +470,9 @@ export async function perform<In, Args, R>(
     memos: { ...options.memos },
     sessionState: undefined,
   };
-  // What a server would store; throws if it would refuse it.
-  const plain = (value: unknown, what: string): unknown =>
-    parseJson(formatJson(value === undefined ? null : value, what));
   const steps = new Set<string>();
   const context: JobContext<Args> = {
-    args: checked.value,
+    args: checked,
     job: {
       ...{ id: "1", queue: job.options.queue ?? "default", kind: job.kind },
       ...{ attempt: options.attempt ?? 1, maxAttempts: job.options.maxAttempts ?? 20 },
@@ -488,7 +492,8 @@ export async function perform<In, Args, R>(
         throw new TypeError(`step "${name}": must be 1 to 64 of A-Z a-z 0-9 _ -`);
       if (steps.has(name)) throw new Error(`step ${name}: this attempt has run it before`);
       steps.add(name);
-      if (!(name in done.memos)) done.memos[name] = plain(await run(), name);
+      if (!Object.hasOwn(done.memos, name))
+        done.memos[name] = stored(await run(), `result of step ${name}`, MAX_PIECE_BYTES);
       return done.memos[name] as never;
     },
     progress: async (value, text = "") => {
@@ -497,17 +502,42 @@ export async function perform<In, Args, R>(
     },
     checkpoint: async (value) => {
       signal.throwIfAborted();
-      done.checkpoint = plain(value, "checkpoint");
+      done.checkpoint = stored(value, "checkpoint", MAX_CHECKPOINT_BYTES);
     },
     message: async (value) => {
       signal.throwIfAborted();
-      done.messages.push(plain(value, "message"));
+      done.messages.push(stored(value, "message", MAX_PIECE_BYTES));
     },
-    setSessionState: (value) => void (done.sessionState = plain(value, "session state")),
+    setSessionState: (value) =>
+      void (done.sessionState = stored(value, "session state", MAX_CHECKPOINT_BYTES)),
   };
   done.result = await handler(context);
-  if (!(done.result instanceof Outcome)) plain(done.result, "result");
+  const returned: unknown = done.result;
+  if (returned instanceof Outcome && returned.kind !== "complete") return done;
+  const result: unknown = returned instanceof Outcome ? returned.result : returned;
+  await conforming(job.result, result, `result of ${job.kind}`);
+  stored(result, "result", MAX_RESULT_BYTES);
   return done;
+}
+
+async function conforming<T>(
+  schema: StandardSchema<unknown, T>,
+  value: unknown,
+  what: string,
+): Promise<T> {
+  const checked = await schema["~standard"].validate(value);
+  if (checked.issues === undefined) return checked.value;
+  const [{ message = "is refused", path = [] } = {}] = checked.issues;
+  const place = path.map((part) => `.${String(typeof part === "object" ? part.key : part)}`);
+  throw new TypeError(`${what}${place.join("")}: ${message}`);
+}
+
+/** What a server would store. Throws if it would refuse the value. */
+function stored(value: unknown, what: string, limit: number): unknown {
+  const json = formatJson(value === undefined ? null : value, what);
+  const bytes = Buffer.byteLength(json);
+  if (bytes > limit) throw new TypeError(`${what} has ${bytes} bytes: must be at most ${limit}`);
+  return parseJson(json);
 }
 
 /** The effect of a job changed when it ran again. */

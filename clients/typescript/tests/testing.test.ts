@@ -6,7 +6,8 @@ import { dirname, join } from "node:path";
 import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
 
-import { defineJob, type, WaitTimeout } from "mainspring";
+import { complete, defineJob, Outcome, snooze, type, WaitTimeout } from "mainspring";
+import { z } from "zod";
 import {
   advance,
   allEnqueued,
@@ -74,6 +75,19 @@ test("perform refuses what a server would refuse", async () => {
     /one: NaN is not a JSON number/,
   );
   await assert.rejects(run(() => Number.POSITIVE_INFINITY), /result: Infinity/);
+  await assert.rejects(
+    run(({ step }) => step("one", () => "x".repeat(65_536) as unknown as number)),
+    /result of step one has 65538 bytes/,
+  );
+  const strict = defineJob("strict", { result: z.object({ n: z.number() }) });
+  for (const result of [{ n: "x" }, complete({ n: "x" })])
+    await assert.rejects(perform(strict, () => result as never, {}), /result of strict\.n: /);
+  const loose = defineJob("loose");
+  for (const result of [{ at: new Date(0) }, complete({ at: new Date(0) })])
+    await assert.rejects(perform(loose, () => result, {}), /result\.at: a Date/);
+  assert.ok((await perform(strict, () => snooze("1s"), {})).result instanceof Outcome);
+  const inherited = await perform(loose, ({ step }) => step("toString", () => 1), {});
+  assert.equal(inherited.result, 1);
   const big = await run(async ({ step }) => Number(await step("one", () => 2n ** 60n)));
   assert.equal(big.memos["one"], 2n ** 60n);
 });
