@@ -3,7 +3,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { type Dirent, existsSync, readdirSync, statSync } from "node:fs";
 import * as nodeModule from "node:module";
-import { dirname, join, resolve } from "node:path";
+import { dirname, join, resolve, sep } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
 
@@ -32,7 +32,9 @@ units and containers run node_modules/.bin/mainspring, not npx, which does not w
   --help            print this
   --version         print the version
 
-The access token comes from MAINSPRING_ACCESS_TOKEN. Exit code 77: the server refuses it.
+The access token comes from MAINSPRING_ACCESS_TOKEN.
+
+Exit codes: 75 handlers did not end within --stop, 77 the server refuses the access token.
 `;
 
 const OPTIONS = {
@@ -52,6 +54,7 @@ const SKIPPED = /^(node_modules|\..*)$/;
 const MAX_WATCHED = 20_000;
 const LOOK_MS = 300;
 const EXIT_REFUSED = 77; // EX_NOPERM, as the worker of the program mainspring
+const EXIT_ABANDONED = 75; // EX_TEMPFAIL
 
 const LEVELS: readonly LogLevel[] = ["debug", "info", "warn", "error"];
 
@@ -103,12 +106,13 @@ async function work(file: string, values: Values): Promise<void> {
     const level = (values["log-level"] ?? "info") as LogLevel;
     if (!LEVELS.includes(level)) fail(`--log-level "${level}": must be ${LEVELS.join(", ")}`);
     const client = checked(() => new Mainspring({ url: values.server, log: jsonLogger(level) }));
-    const make = () => client.worker({
-      ...(slots === undefined ? {} : { slots }),
-      ...(values.queue === undefined ? {} : { queues: values.queue }),
-      ...(values.lease === undefined ? {} : { lease: values.lease }),
-      ...(values.stop === undefined ? {} : { gracefulStop: values.stop }),
-    });
+    const make = () =>
+      client.worker({
+        ...(slots === undefined ? {} : { slots }),
+        ...(values.queue === undefined ? {} : { queues: values.queue }),
+        ...(values.lease === undefined ? {} : { lease: values.lease }),
+        ...(values.stop === undefined ? {} : { gracefulStop: values.stop }),
+      });
     const worker = checked(make);
     for (const one of handlers) worker.on(one);
     workers.add(worker);
@@ -118,14 +122,16 @@ async function work(file: string, values: Values): Promise<void> {
   const end = new AbortController();
   stopWithNpm(() => end.abort());
   const running = { giveBack: true, signal: end.signal };
+  let abandoned = 0;
   try {
     await Promise.all([...workers].map((worker) => worker.run(running)));
+    for (const worker of workers) abandoned += (await worker.stop()).abandoned;
   } catch (error) {
     if (!(error instanceof MainspringError)) throw error;
     process.stderr.write(`mainspring: ${error.message}\n`);
     process.exit(EXIT_REFUSED);
   }
-  process.exit(0);
+  process.exit(abandoned === 0 ? 0 : EXIT_ABANDONED);
 }
 
 // A Node.js that runs TypeScript itself still does not find ./x.ts where a file imports ./x.js.
@@ -249,7 +255,7 @@ function look(directory: string, own: string): string {
       if (out.length >= MAX_WATCHED || SKIPPED.test(entry.name)) continue;
       const full = join(path, entry.name);
       if (entry.isDirectory()) visit(full);
-      else if (SOURCE.test(entry.name) && (!full.endsWith(".json") || full.startsWith(own)))
+      else if (SOURCE.test(entry.name) && (!full.endsWith(".json") || full.startsWith(own + sep)))
         out.push(`${full} ${statSync(full, { throwIfNoEntry: false })?.mtimeMs}`);
     }
   };

@@ -67,7 +67,7 @@ test("work: runs the handlers of a TypeScript file and stops cleanly at SIGTERM"
   assert.equal(await ended, 0);
 });
 
-test("work: SIGTERM releases the job of a stubborn handler", async () => {
+test("work: SIGTERM releases the job of a stubborn handler; exit code 75", async () => {
   const text = `
     import { defineJob, handle } from "mainspring";
     export const job = handle(defineJob("hang", { queue: "hangs" }), () => new Promise<void>(() => {}));`;
@@ -76,7 +76,7 @@ test("work: SIGTERM releases the job of a stubborn handler", async () => {
   const job = await server.client().enqueue("hang", {}, { queue: "hangs" });
   await waitFor(job, "running", { timeout: "20s" });
   child.kill("SIGTERM");
-  assert.equal(await ended, 0);
+  assert.equal(await ended, 75);
   const info = await job.get();
   assert.deepEqual([info.state, info.attempt], ["available", 0]);
 });
@@ -120,6 +120,29 @@ test("work --watch: loads a changed file", async () => {
   assert.equal(await ask(), "one x!", output());
   writeFileSync(join(directory, "watched.ts"), program('"two "', "watched"));
   await eventually(async () => (await ask()) === "two x!", "the new version");
+  child.kill("SIGTERM");
+  await ended;
+});
+
+test("work --watch: sees a file beside the worker's directory, in the same package", async () => {
+  const ms = server.client();
+  const own = join(directory, "watched_package");
+  mkdirSync(join(own, "workers"), { recursive: true });
+  writeFileSync(join(own, "package.json"), '{"type":"module"}');
+  const shared = (word: string) =>
+    writeFileSync(join(own, "word.ts"), `export const word: string = "${word}";`);
+  shared("one");
+  const text = `
+    import { defineJob, handle } from "mainspring";
+    import { word } from "../word.js";
+    export const job = handle(defineJob("say", { queue: "package" }), () => word);`;
+  writeFileSync(join(own, "workers", "say.ts"), text);
+  const { child, ended, output } = run(["work", "watched_package/workers/say.ts", "--watch"]);
+  const ask = async () =>
+    await (await ms.enqueue("say", {}, { queue: "package" })).result({ timeout: "20s" });
+  assert.equal(await ask(), "one", output());
+  shared("two");
+  await eventually(async () => (await ask()) === "two", "the new word");
   child.kill("SIGTERM");
   await ended;
 });
