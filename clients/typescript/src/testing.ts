@@ -575,7 +575,10 @@ export async function assertIdempotent<In, Args, R>(
   let failure: unknown;
   const space = await namespace(ms);
   const queue = space.queue("once");
-  const definition = { ...job, options: { ...job.options, queue, maxAttempts: RUNS.length } };
+  // Programs in JavaScript can put these into a definition. They would only delay the runs.
+  const atOnce = { delay: undefined, runAt: undefined };
+  const own = { ...job.options, ...atOnce, queue, maxAttempts: RUNS.length };
+  const definition = { ...job, options: own };
   const faults = { namespace: space.name, lost_finish: 1, lost_finish_of: "request" };
   await ms.request("POST", "/v1/test/faults", faults);
   const worker = ms.worker({ slots: 1 }).on(definition, async (context) => {

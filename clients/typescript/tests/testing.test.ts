@@ -175,6 +175,8 @@ test("assertIdempotent catches a handler that adds, and passes one with a saved 
     observe,
   );
   assert.deepEqual(seen, ["b"]);
+  const later = defineJob("later", { delay: "1h" } as object); // as JavaScript may
+  await assertIdempotent(ms, later, () => 1, {}, observe);
   const failing = () => {
     throw new Error("no stamp");
   };
