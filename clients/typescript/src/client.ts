@@ -3,6 +3,7 @@ import { events, type EventFilter, type JobEvent } from "./events.js";
 import { asyncDispose } from "./dispose.js";
 import { type Call, Core, need, needInteger, query, randomName } from "./core.js";
 import {
+  type ArgsAnd,
   definitionOf,
   type EnqueueOptions,
   type JobDefinition,
@@ -100,8 +101,7 @@ export class Mainspring {
   /** Enqueues a job. Resolves when it is on disk. */
   async enqueue<In, R>(
     job: JobDefinition<In, unknown, R>,
-    args: NoInfer<In>,
-    options?: EnqueueCall,
+    ...rest: ArgsAnd<In, EnqueueCall>
   ): Promise<JobHandle<R>>;
   async enqueue(kind: string, args?: unknown, options?: EnqueueCall): Promise<JobHandle<unknown>>;
   async enqueue(
@@ -224,7 +224,7 @@ export class Mainspring {
     this.close();
   }
 
-  private async prepare({ job, args, options = {} }: NewJob, where = "args"): Promise<string> {
+  private async prepare({ job, args = {}, options = {} }: NewJob, where = "args"): Promise<string> {
     const definition = definitionOf(job);
     await check(definition.args, args, `${where} of ${definition.kind}`);
     const headers = { ...traceHeaders(), ...definition.options.headers, ...options.headers };

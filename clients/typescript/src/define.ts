@@ -116,6 +116,11 @@ export function defineJob<In, Args, R>(
   };
 }
 
+/** The arguments, which may be omitted where `{}` fits, and what follows them. */
+export type ArgsAnd<In, More> = {} extends In
+  ? [args?: NoInfer<In>, options?: More]
+  : [args: NoInfer<In>, options?: More];
+
 /** A new job, with its definition or the name of its kind. */
 export interface NewJob {
   job: JobDefinition | string;
@@ -126,8 +131,7 @@ export interface NewJob {
 /** A new job, with arguments of its definition. */
 export function newJob<In>(
   job: JobDefinition<In>,
-  args: NoInfer<In>,
-  options: EnqueueOptions = {},
+  ...[args, options = {}]: ArgsAnd<In, EnqueueOptions>
 ): NewJob {
   return { job, args, options };
 }

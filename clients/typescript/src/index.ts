@@ -8,6 +8,7 @@ export {
 } from "./client.js";
 export type { ClaimedJob, JobContext } from "./attempt.js";
 export {
+  type ArgsAnd,
   defineJob,
   type DefinitionOptions,
   type EnqueueOptions,

@@ -10,11 +10,10 @@ export type ScheduleInfo = Camel<Schemas["Schedule"]>;
 export type ScheduleOptions = Omit<Camel<Schemas["ScheduleRequest"]>, "job" | "name">;
 export type Tick = Camel<Schemas["Preview"]>["ticks"][number];
 
-export interface ScheduleJob<In> {
+export type ScheduleJob<In> = {
   job: JobDefinition<In, unknown, unknown>;
-  args: In;
   options?: JobOptions;
-}
+} & ({} extends In ? { args?: In } : { args: In });
 
 export class Schedules {
   /** @internal */

@@ -79,6 +79,27 @@ test("enqueue: arguments that do not fit the schema are refused before they are 
   await assert.rejects(ms.enqueue("x", { at: new Date() }), /Date/);
 });
 
+test("enqueue: arguments may be omitted where {} fits the schema", async () => {
+  const ms = server.client();
+  const all = z.object({ width: z.number().default(200) });
+  const optional = defineJob("optional", { queue: "omitted", args: all });
+  const bare = defineJob("bare", { queue: "omitted" });
+  const jobs = await ms.enqueueMany([newJob(optional), newJob(bare)]);
+  jobs.push(await ms.enqueue(optional), await ms.enqueue(bare));
+  for (const job of jobs) assert.deepEqual((await job.get()).args, {});
+});
+
+test("an empty MAINSPRING_SERVER is the default address", async () => {
+  const before = process.env["MAINSPRING_SERVER"];
+  process.env["MAINSPRING_SERVER"] = "";
+  try {
+    new Mainspring().close();
+  } finally {
+    if (before === undefined) delete process.env["MAINSPRING_SERVER"];
+    else process.env["MAINSPRING_SERVER"] = before;
+  }
+});
+
 test("enqueueMany: takes generators and other iterables", async () => {
   const ms = server.client();
   const job = defineJob("iterated", { queue: "iterated", args: type<{ n: number }>() });

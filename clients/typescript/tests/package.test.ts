@@ -63,14 +63,21 @@ test("package: programs in all module kinds compile, and invalid ones do not", (
     symlinkSync(root, join(modules, "mainspring"));
     symlinkSync(join(root, "node_modules", "@types"), join(modules, "@types"));
     const good = `
-      import { defineJob, handle, LeaseLost, Mainspring, type, type JobState, complete, snooze } from "mainspring";
+      import { defineJob, handle, LeaseLost, Mainspring, type, type JobState, complete, newJob, snooze } from "mainspring";
       import { startServer } from "mainspring/testing";
       const job = defineJob("k", { args: type<{ a: number }>(), result: type<{ b: string }>() });
       const plain = defineJob<{ a: number }, string>("p", { queue: "q" });
+      const bare = defineJob("bare");
+      const optional = defineJob("optional", { args: type<{ a?: number }>() });
+      export const made = [newJob(bare), newJob(optional, { a: 1 })];
       export async function main(ms: Mainspring): Promise<string> {
         const text: string = await (await ms.enqueue(plain, { a: 1 })).result();
         handle(job, async ({ args, step }) => (args.a > 1 ? snooze("1s") : { b: await step("s", () => text) }));
         handle(job, () => complete({ b: "x" }));
+        const handles = [await ms.enqueue(bare), await ms.enqueue(bare, {}, { key: "k" })];
+        handles.push(await ms.enqueue(optional), await ms.enqueue(defineJob<void>("v")));
+        await ms.schedules.put("s", { cron: "* * * * *" }, { job: bare });
+        await ms.schedules.put("s", { cron: "* * * * *" }, { job, args: { a: 1 } });
         const state: JobState = (await ms.job(1n).get()).state;
         await ms.workflows.start({ name: "w", steps: [{ name: "s", job: { kind: "k", maxAttempts: 3 } }] });
         const next: string | undefined = (await ms.schedules.get("s")).lastJob;
@@ -79,6 +86,10 @@ test("package: programs in all module kinds compile, and invalid ones do not", (
     const bad = [
       `ms.enqueue(job, { a: "1" })`,
       `ms.enqueue(job, {})`,
+      `ms.enqueue(job)`,
+      `newJob(job)`,
+      `ms.enqueue(optional, { b: 1 })`,
+      `ms.schedules.put("s", { cron: "* * * * *" }, { job })`,
       `ms.enqueue(job, { a: 1, b: 2 })`,
       `handle(job, () => ({ b: 1 }))`,
       `handle(job, ({ args }) => ({ b: args.c }))`,
@@ -90,9 +101,10 @@ test("package: programs in all module kinds compile, and invalid ones do not", (
     writeFileSync(join(directory, "good.cts"), good);
     writeFileSync(
       join(directory, "bad.mts"),
-      `import { complete, defineJob, handle, Mainspring, type } from "mainspring";
+      `import { complete, defineJob, handle, Mainspring, newJob, type } from "mainspring";
+       const optional = defineJob("optional", { args: type<{ a?: number }>() });
        const job = defineJob("k", { args: type<{ a: number }>(), result: type<{ b: string }>() });
-       declare const ms: Mainspring; void complete;\n` +
+       declare const ms: Mainspring; void [complete, newJob];\n` +
         bad.map((line) => `// @ts-expect-error\n${line};\n`).join(""),
     );
     const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
@@ -120,6 +132,13 @@ test("package: programs in all module kinds compile, and invalid ones do not", (
     const plain = [...options.slice(0, 6), join(directory, "plain.mts")];
     const second = spawnSync(process.execPath, [tsc, ...plain], { encoding: "utf8", cwd: directory });
     assert.equal(second.status, 0, second.stdout);
+    // A project whose TypeScript does not read "exports" in package.json.
+    const old = `import { startServer } from "mainspring/testing";\nvoid startServer;`;
+    writeFileSync(join(directory, "old.ts"), old);
+    const commonjs = ["--strict", "--noEmit", "--skipLibCheck", "--target", "es2022"];
+    commonjs.push("--module", "commonjs", "--moduleResolution", "node10", join(directory, "old.ts"));
+    const third = spawnSync(process.execPath, [tsc, ...commonjs], { encoding: "utf8", cwd: directory });
+    assert.equal(third.status, 0, third.stdout);
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
