@@ -59,6 +59,12 @@ export class JobHandle<R = unknown> {
     return readJob(await this.core.call({ method: "GET", path: `/v1/jobs/${this.id}` }));
   }
 
+  /** Waits at a test server until the job has had this state. Not repeated. @internal */
+  async reached(state: JobState, waitMs: number): Promise<JobInfo> {
+    const path = `/v1/test/await?job=${this.id}&state=${state}&timeout=${waitMs}ms`;
+    return readJob(await this.core.call({ method: "GET", path, repeat: "no", waitMs }));
+  }
+
   /** Waits until the job has ended, with any outcome. */
   async ended(options: WaitOptions = {}): Promise<JobInfo> {
     const end =

@@ -208,17 +208,18 @@ export async function waitFor(
   state: JobState,
   options: { timeout?: Duration } = {},
 ): Promise<JobInfo> {
-  const waitMs = durationMs(options.timeout ?? "10s", "timeout");
-  const query = new URLSearchParams({ job: job.id, state, timeout: `${Math.round(waitMs)}ms` });
-  const path = `/v1/test/await?${query.toString()}`;
-  try {
-    await job["core"].call({ method: "GET", path, repeat: "yes", waitMs });
-  } catch (error) {
-    const code = error instanceof MainspringError ? error.code : "";
-    if (code !== "request_timeout" && code !== "conflict") throw error;
-    throw new WaitTimeout(`job ${job.id} is ${(await job.get()).state}, not ${state}`);
+  const end = performance.now() + durationMs(options.timeout ?? "10s", "timeout");
+  for (;;) {
+    try {
+      return await job.reached(state, Math.round(Math.max(end - performance.now(), 0)));
+    } catch (error) {
+      if (!(error instanceof MainspringError)) throw error;
+      if (error.code === "request_timeout" || error.code === "conflict")
+        throw new WaitTimeout(error.message);
+      if (error.again === "no" || performance.now() >= end) throw error;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 50)); // the server restarts
   }
-  return await job.get();
 }
 
 /** A definition, or the name of a kind. */

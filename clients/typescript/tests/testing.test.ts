@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
 
-import { complete, defineJob, Outcome, snooze, type, WaitTimeout } from "mainspring";
+import { complete, defineJob, Mainspring, Outcome, snooze, type, WaitTimeout } from "mainspring";
 import { z } from "zod";
 import {
   advance,
@@ -21,10 +21,13 @@ import {
   now,
   perform,
   refuteEnqueued,
+  silent,
   startServer,
   useServer,
   waitFor,
 } from "mainspring/testing";
+
+import { fakeServer, json } from "./fake.js";
 
 const root = dirname(dirname(createRequire(import.meta.url).resolve("mainspring")));
 const server = useServer({ before, after });
@@ -56,7 +59,32 @@ test("a wait for a state ends at once when the job has ended in another one", as
   const space = await namespace(ms);
   const job = await ms.enqueue(mail, { to: "anna" }, { queue: space.queue("mail") });
   await job.cancel();
-  await assert.rejects(waitFor(job, "completed", { timeout: "10m" }), /is cancelled, not completed/);
+  await assert.rejects(waitFor(job, "completed", { timeout: "10m" }), /is cancelled.* not be completed/);
+});
+
+test("a wait for a state asks once, and again only while the server is away", async () => {
+  const error = { code: "request_timeout", message: "job 7 is available after 1s, not running" };
+  const fake = await fakeServer((_, response, count) => {
+    if (count === 1) return json(response, 200, { id: 7, state: "running" });
+    json(response, 408, { error });
+  });
+  const away = await fakeServer(({ path }, response) => {
+    if (away.asked.length === 1) return void response.destroy();
+    assert.match(path, /job=7&state=running&timeout=\d+ms/);
+    json(response, 200, { id: 7, state: "running" });
+  });
+  try {
+    const job = new Mainspring(fake.url, { log: silent }).job(7);
+    assert.equal((await waitFor(job, "running", { timeout: "0s" })).state, "running");
+    await assert.rejects(waitFor(job, "running", { timeout: "0s" }), WaitTimeout);
+    assert.equal(fake.asked.length, 2);
+    const other = new Mainspring(away.url, { log: silent }).job(7);
+    assert.equal((await waitFor(other, "running", { timeout: "60s" })).state, "running");
+    assert.equal(away.asked.length, 2);
+  } finally {
+    fake.close();
+    away.close();
+  }
 });
 
 test("perform refuses what a server would refuse", async () => {
