@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, before, test } from "node:test";
 
-import { useServer, waitFor } from "mainspring/testing";
+import { useServer } from "mainspring/testing";
 
 import { eventually, fakeServer, json } from "./fake.js";
 
@@ -70,11 +70,14 @@ test("work: runs the handlers of a TypeScript file and stops cleanly at SIGTERM"
 test("work: SIGTERM releases the job of a stubborn handler; exit code 75", async () => {
   const text = `
     import { defineJob, handle } from "mainspring";
-    export const job = handle(defineJob("hang", { queue: "hangs" }), () => new Promise<void>(() => {}));`;
+    export const job = handle(defineJob("hang", { queue: "hangs" }), () => {
+      console.log("the handler runs");
+      return new Promise<void>(() => {});
+    });`;
   writeFileSync(join(directory, "hang.ts"), text);
-  const { child, ended } = run(["work", "hang.ts", "--stop", "300ms", "--lease", "60s"]);
+  const { child, ended, output } = run(["work", "hang.ts", "--stop", "300ms", "--lease", "60s"]);
   const job = await server.client().enqueue("hang", {}, { queue: "hangs" });
-  await waitFor(job, "running", { timeout: "20s" });
+  await eventually(() => output().includes("the handler runs"), "the handler", 20_000);
   child.kill("SIGTERM");
   assert.equal(await ended, 75);
   const info = await job.get();
@@ -86,6 +89,7 @@ test("work: ends with the npm that started it, and finishes its job", async () =
   const text = `
     import { defineJob, handle } from "mainspring";
     export const job = handle(defineJob("nap", { queue: "naps" }), async () => {
+      console.log("the nap begins");
       await new Promise((done) => setTimeout(done, 1000));
       return "rested";
     });`;
@@ -93,7 +97,7 @@ test("work: ends with the npm that started it, and finishes its job", async () =
   const line = `'${process.execPath}' '${join(root, "dist", "cli.js")}' work nap.ts; true`;
   const started = run([line], { command: ["sh", "-c"], env: { npm_command: "exec" } });
   const job = await server.client().enqueue("nap", {}, { queue: "naps" });
-  await waitFor(job, "running", { timeout: "20s" });
+  await eventually(() => started.output().includes("the nap begins"), "the handler", 20_000);
   started.child.kill("SIGTERM");
   assert.equal(await job.result({ timeout: "20s" }), "rested");
   await eventually(() => /npm has ended: stopping/.test(started.output()), "its last words");

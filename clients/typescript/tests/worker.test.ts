@@ -18,7 +18,7 @@ import {
   TimeLimit,
   type,
 } from "mainspring";
-import { useServer, waitFor } from "mainspring/testing";
+import { useServer } from "mainspring/testing";
 import { z } from "zod";
 
 import { eventually } from "./fake.js";
@@ -184,14 +184,16 @@ test("cancel: the signal is aborted with Cancelled, progress() throws it, the jo
   const ms = server.client();
   const long = defineJob("long", { queue: "cancelled" });
   let reason: unknown;
+  let started = false;
   const worker = ms.worker({ lease: "1s" }).on(long, async ({ signal, progress }) => {
+    started = true;
     await new Promise((resolve) => signal.addEventListener("abort", resolve));
     reason = signal.reason;
     await progress(0.1);
     return "not reached";
   });
   const job = await ms.enqueue(long, {});
-  await waitFor(job, "running");
+  await eventually(() => started, "the handler");
   assert.deepEqual(await job.cancel("changed my mind"), { state: "running" });
   await assert.rejects(
     job.result(),
@@ -270,15 +272,15 @@ test("a lost lease aborts the signal, and the outcome is ignored", async () => {
 test("stop: running handlers finish; jobs that have not started are released at once without an attempt", async () => {
   const ms = server.client();
   const gentle = defineJob("gentle", { queue: "gentle" });
-  let release: () => void = () => undefined;
+  let release: (() => void) | undefined;
   const worker = ms
     .worker({ slots: 1, lease: "60s" })
     .on(gentle, async () => await new Promise<void>((done) => (release = done)));
   const first = await ms.enqueue(gentle, {});
-  await waitFor(first, "running");
+  await eventually(() => release !== undefined, "the handler");
   const second = await ms.enqueue(gentle, {});
   const stopping = worker.stop();
-  release();
+  release?.();
   assert.deepEqual(await stopping, { abandoned: 0 });
   assert.equal((await first.get()).state, "completed");
   const info = await second.get();
