@@ -335,7 +335,7 @@ test("stop: handlers are aborted after four fifths of the grace, and their jobs 
   });
   const job = await ms.enqueue(stubborn, {});
   await eventually(() => worker.stats.running === 1, "the handler runs");
-  assert.deepEqual(await worker.stop({ timeout: "500ms" }), { abandoned: 0 });
+  assert.deepEqual(await worker.stop({ timeout: "5s" }), { abandoned: 0 });
   const info = await job.get();
   assert.deepEqual([info.state, info.attempt, info.checkpoint], ["available", 0, { page: 3 }]);
 });
