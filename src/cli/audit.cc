@@ -131,7 +131,7 @@ Result<int> run_audit_list(const Invocation& invocation, Io& io) {
                {.title = "FROM", .drop = 1},
                {.title = "ACTION", .keep = true},
                {"OBJECT"},
-               {.title = "CHANGE", .least = 24, .below = true}});
+               {.title = "CHANGE", .least = 40, .below = true}});
   while (from && left > 0) {
     MS_TRY_ASSIGN(AuditPage page, read_page(*connection->client, query,
                                             std::min<std::int64_t>(left, kAuditPage), *from));

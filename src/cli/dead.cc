@@ -56,7 +56,7 @@ Result<int> run_dead_groups(const Invocation& invocation, Io& io) {
                {.title = "KIND", .keep = true},
                {"FIRST", Align::right},
                {"LAST", Align::right},
-               {.title = "ERROR", .least = 24, .below = true}});
+               {.title = "ERROR", .least = 40, .below = true}});
   for (const DeadGroup& group : groups.groups) {
     table.add({{group.fingerprint},
                {format_count(group.count)},

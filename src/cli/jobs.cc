@@ -112,7 +112,7 @@ Result<int> print_jobs(const Invocation& invocation, Io& io, const JobFilter& fi
                {.title = "TOOK", .align = Align::right, .if_any = true},
                {.title = "ENDED", .align = Align::right, .if_any = true},
                {.title = "DETAIL", .if_any = true},
-               {.title = "ERROR", .if_any = true, .least = 24, .below = true}});
+               {.title = "ERROR", .if_any = true, .least = 40, .below = true}});
   LastErrors errors(connection->jobs());
   std::optional<Error> problem;
   std::int64_t shown = 0;
@@ -359,7 +359,7 @@ Result<int> run_dead_list(const Invocation& invocation, Io& io) {
                {"DIED", Align::right},
                {"REASON"},
                {.title = "PEAK MEMORY", .align = Align::right, .if_any = true, .drop = 1},
-               {.title = "LAST ERROR", .least = 24, .below = true}});
+               {.title = "LAST ERROR", .least = 40, .below = true}});
   std::optional<Error> problem;
   auto more = for_each_page(connection->jobs(), filter, limit, [&](const std::vector<Job>& jobs) {
     for (const Job& summary : jobs) {

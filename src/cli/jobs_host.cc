@@ -179,7 +179,7 @@ Result<int> run_host_list(const Invocation& invocation, Io& io) {
                {.title = "STATUS", .whole = true},
                {.title = "RUNS", .drop = 2},
                {.title = "POOL", .drop = 1},
-               {.title = "WHY", .least = 24, .below = true}});
+               {.title = "WHY", .least = 40, .below = true}});
   for (const HostJob& job : jobs) {
     if (invocation.json) {
       print_line(io, job.json);

@@ -53,7 +53,7 @@ Result<int> run_marks_list(const Invocation& invocation, Io& io) {
                {.title = "AT", .whole = true},
                {.title = "BY", .drop = 2},
                {.title = "SOURCE", .drop = 1},
-               {.title = "TEXT", .least = 30, .below = true}});
+               {.title = "TEXT", .least = 40, .below = true}});
   for (std::int64_t left = limit.value_or(kDefaultMarks); left > 0;) {
     filter.limit = static_cast<int>(std::min<std::int64_t>(left, kMaxMarkPage));
     MS_TRY_ASSIGN(const MarkPage page, connection->client->marks(filter));
@@ -94,7 +94,7 @@ Result<int> run_views_list(const Invocation& invocation, Io& io) {
                {.title = "BY", .drop = 1},
                {.title = "UPDATED", .whole = true, .drop = 2},
                {.title = "PAGE", .keep = true},
-               {.title = "QUERY", .least = 20, .below = true}});
+               {.title = "QUERY", .least = 40, .below = true}});
   for (const SavedView& view : views) {
     if (invocation.json) {
       std::string line;

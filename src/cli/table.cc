@@ -129,8 +129,8 @@ std::size_t Table::needed(const Layout& layout, std::size_t most) const {
     if (!layout.shown[i]) continue;
     const bool last = i + 1 == columns_.size();
     std::size_t width = layout.widths[i];
-    if (columns_[i].align == Align::left && !columns_[i].whole) width = std::min(width, most);
-    if (last && !columns_[i].whole) width = std::min(width, columns_[i].least);
+    if (columns_[i].align == Align::left && !columns_[i].whole)
+      width = std::min(width, last ? columns_[i].least : most);
     used += (used == 0 ? 0 : kGap.size()) + width;
   }
   return used;

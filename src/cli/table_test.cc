@@ -70,6 +70,20 @@ TEST_CASE(
         "    no such invoice: 47…\n");
 }
 
+TEST_CASE("an error goes below its row before it makes names shorter") {
+  Table table(
+      {{.title = "QUEUE", .keep = true}, {"KIND"}, {.title = "ERROR", .least = 40, .below = true}});
+  table.add({{"reports.daily"}, {"invoice_export"}, {std::string(60, 'e')}});
+  Io io;
+  io.width = 71;
+  CHECK(table.render(io) ==
+        "QUEUE          KIND            ERROR\nreports.daily  invoice_export  " +
+            std::string(39, 'e') + "…\n");
+  io.width = 70;
+  CHECK(table.render(io) ==
+        "QUEUE          KIND\nreports.daily  invoice_export\n    " + std::string(60, 'e') + "\n");
+}
+
 TEST_CASE("wide characters take two columns, combining marks none") {
   CHECK(display_width("größer") == 6);
   CHECK(display_width("注文") == 4);
