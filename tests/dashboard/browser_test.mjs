@@ -73,9 +73,17 @@ async function reconnect(server) {
   await go("queues");
   await ready(page);
   await page.getByText("Live").waitFor();
+  const log = await open(browser, server.url);
+  if (whole) {
+    await log.go("folders/continuous/clock");
+    await log.page.getByRole("log").getByText("the clock starts").waitFor();
+  }
   await stopServer(server);
   await page.getByText(/Disconnected/).waitFor();
+  if (whole) await log.page.getByRole("region", { name: "Log" }).getByText(/Disconnected/).waitFor();
   const again = await startServer(t, server.name, server.options, new URL(server.url).host);
+  if (whole) await log.page.getByRole("log").getByText(/the clock starts[^]*the clock starts/).waitFor();
+  await log.context.close();
   await call(again.url, "POST", "/v1/jobs", { queue: "while-away", kind: "k" });
   await page.getByRole("link", { name: "while-away" }).waitFor();
   await page.getByText("Live").waitFor();

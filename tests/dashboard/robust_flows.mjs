@@ -136,6 +136,83 @@ export async function lateStream({ page, go, url }) {
   check(true, "");
 }
 
+// How many requests of the page whose address matches have not ended.
+function openRequests(page, pattern) {
+  const under = new Set();
+  page.on("request", (request) => pattern.test(request.url()) && under.add(request));
+  for (const event of ["requestfinished", "requestfailed"]) page.on(event, (request) => under.delete(request));
+  return () => (page.isClosed() ? 0 : under.size);
+}
+
+// The windows of a browser share one event stream: a browser has six connections to a server. When the window that has
+// the stream closes, another one opens it.
+export async function oneStream({ browser, url }) {
+  const { context, page } = await open(browser, url);
+  const pages = [page];
+  while (pages.length < 8) pages.push(await context.newPage());
+  const counts = pages.map((one) => openRequests(one, /\/v1\/events/));
+  const streams = () => counts.reduce((sum, one) => sum + one(), 0);
+  for (const one of pages) {
+    await one.goto(`${url}/ui/#/queues`);
+    await one.getByText("Live").waitFor({ timeout: 15_000 });
+  }
+  check(streams() === 1, `8 windows have ${streams()} event streams`);
+  const seenByAll = async (queue, some) => {
+    await call(url, "POST", "/v1/jobs", { queue, kind: "k" });
+    for (const one of some) await one.getByRole("link", { name: queue }).waitFor({ timeout: 15_000 });
+  };
+  await seenByAll("eight-windows", pages);
+  const [leader] = pages.filter((_, i) => counts[i]() === 1);
+  await leader.close();
+  const rest = pages.filter((one) => one !== leader);
+  await seenByAll("seven-windows", rest);
+  for (const one of rest) await one.getByText("Live").waitFor();
+  check(streams() === 1, `7 windows have ${streams()} event streams`);
+  await context.close();
+}
+
+// A hidden window has no stream of a log, and continues where it stopped.
+export async function hiddenLog({ browser, url }) {
+  const { jobs: folders } = await call(url, "GET", "/v1/host/jobs").catch(() => ({ jobs: [] }));
+  if (folders.length === 0) return; // only one of the stores is tested with job folders
+  const { context, page, go } = await open(browser, url);
+  const streams = openRequests(page, /follow=true/);
+  const hide = (hidden) =>
+    page.evaluate((value) => {
+      Object.defineProperty(document, "hidden", { value, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, hidden);
+  const settles = async (n, text) => {
+    const until = performance.now() + 15_000;
+    while (streams() !== n && performance.now() < until) await page.evaluate(() => new Promise(requestAnimationFrame));
+    check(streams() === n, `${text}: ${streams()} streams`);
+  };
+  await go("folders/continuous/clock");
+  const log = page.getByRole("log");
+  await log.getByText("the clock starts").waitFor();
+  await settles(1, "a visible log");
+  const before = await log.textContent();
+  await hide(true);
+  await settles(0, "a hidden log");
+  await hide(false);
+  await settles(1, "a log that is visible again");
+  check((await log.textContent()) === before, "nothing is repeated");
+  await context.close();
+}
+
+// A folder that has not run has neither a history nor a log, and no error; its run is followed to its end.
+export async function unusedFolder({ page, go, url }) {
+  const { jobs: folders } = await call(url, "GET", "/v1/host/jobs").catch(() => ({ jobs: [] }));
+  if (folders.length === 0) return; // only one of the stores is tested with job folders
+  await go("folders/triggered/unused");
+  await page.getByText("Nothing is written yet.").waitFor();
+  const runs = page.getByRole("region", { name: "Runs" });
+  await runs.getByText("never ran").waitFor();
+  check((await page.locator("main").getByRole("alert").count()) === 0, "a folder that never ran is no error");
+  await call(url, "POST", "/v1/host/jobs/triggered/unused/run", {});
+  await runs.locator(".state-success").waitFor();
+}
+
 // A workflow with 1,000 steps is listed, without a graph that the browser could not draw in time.
 export async function manySteps({ page, go, url }) {
   const steps = Array.from({ length: 1000 }, (_, i) => ({ name: `step-${i}`, ...(i > 0 && { after: [`step-${i - 1}`] }), job: { queue: "wf", kind: "k" } }));

@@ -94,11 +94,15 @@ export async function violations(t, page) {
   return result.violations.map((one) => `${one.id}: ${one.nodes.slice(0, 3).map((node) => node.target.join(" ")).join("; ")}`);
 }
 
-// A directory of job folders with one whose log is hostile.
+// A directory of job folders: one whose log is hostile, one that never ran, and one that runs until it is stopped.
 export function jobFolders(t) {
   const directory = join(t.scratch, "folders");
   mkdirSync(join(directory, "triggered/report"), { recursive: true });
   writeFileSync(join(directory, "triggered/report/run.sh"), `#!/bin/sh\ncat <<'TEXT'\n${HOSTILE}\nTEXT\n`, { mode: 0o755 });
+  mkdirSync(join(directory, "triggered/unused"), { recursive: true });
+  writeFileSync(join(directory, "triggered/unused/run.sh"), "#!/bin/sh\n", { mode: 0o755 });
+  mkdirSync(join(directory, "continuous/clock"), { recursive: true });
+  writeFileSync(join(directory, "continuous/clock/run.sh"), "#!/bin/sh\necho the clock starts\nexec tail -f /dev/null\n", { mode: 0o755 });
   return directory;
 }
 

@@ -11,6 +11,9 @@ export function setSession(next: Session | undefined): void {
   session = next;
 }
 
+// Whose session it is; empty: a viewer without a token.
+export const sessionName = (): string => (session?.everything ? "" : (session?.who ?? ""));
+
 // A pattern is a name, a prefix with *, or * alone.
 const covers = (pattern: string, name: string): boolean =>
   pattern.endsWith("*") ? name.startsWith(pattern.slice(0, -1)) : name === pattern;
