@@ -2,7 +2,7 @@
 import { call, check, open, ready } from "./support.mjs";
 import * as actions from "./action_flows.mjs";
 import {
-  arrivals, backToList, backToRow, bulkThenFilter, burst, columns, counting, covered, errorsSince, finding, longestWaiting, manyAttempts, rareError, scheduleStates, workerSorting,
+  arrivals, backToList, backToRow, bulkThenFilter, burst, columns, counting, covered, errorsSince, finding, longestWaiting, manyAttempts, rareError, scheduleStates, timelineBand, workerSorting,
 } from "./list_flows.mjs";
 import { copying, hiddenLog, lateStream, manySteps, noFlash, oddNames, oneStream, slowNetwork, unusedFolder, wrongClock, zones } from "./robust_flows.mjs";
 import { commands, scopedCommands } from "./worker_flows.mjs";
@@ -425,6 +425,6 @@ async function settings({ page, go }) {
 
 export const FLOWS = {
   quiet, live, soon, keyboard, oneJob, search, views, queues, charts, schedules, workers, sorting, newJob, settings, columns, finding,
-  workerSorting, scheduleStates, arrivals, backToList, backToRow, bulkThenFilter, burst, counting, covered, errorsSince, rareError, longestWaiting, manyAttempts, jobLog, argsAsFields, oddNames, wrongClock,
+  workerSorting, scheduleStates, arrivals, backToList, backToRow, bulkThenFilter, burst, counting, covered, errorsSince, rareError, longestWaiting, timelineBand, manyAttempts, jobLog, argsAsFields, oddNames, wrongClock,
   copying, noFlash, zones, slowNetwork, lateStream, oneStream, hiddenLog, unusedFolder, manySteps, ...actions, scopedCommands, commands,
 };

@@ -94,6 +94,7 @@ export const timing = {
         `${name}: ${past} past ticks, ${skipped} of them skipped; ${coming} upcoming ticks`,
       legend: { fired: "fired", failed: "its job died", skipped: "skipped", coming: "upcoming" },
       cut: (n: number) => `Only the first ${n} schedules are drawn.`,
+      band: (often: string, from: string, to: string) => `${often}, from ${from} to ${to}`,
       truncated: "Some ticks are not drawn: there are too many.",
       clockChange: (zone: string, before: string, after: string) => `${zone} ${before} → ${after}`,
       notes: "Clock changes",
