@@ -38,9 +38,11 @@ export async function redrive({ page, go, url }) {
   const { jobs } = await call(url, "POST", "/v1/claim", { worker: "w-redriven", queues: ["redriven"], max: 4, lease: "10m" });
   const results = jobs.map(({ id, token }, i) => ({ id, token, outcome: "dead", reason: "failed", description: i < 3 ? "Gateway timeout" : "Bad address" }));
   await call(url, "POST", "/v1/finish", { worker: "w-redriven", results });
-  await go("errors?queue=redriven");
+  await go("errors?queue=redriven&range=24h");
+  check((await page.getByRole("combobox", { name: /^Died/ }).inputValue()) === "24h", "the range of the chart filters the groups");
   await rowOf(page, "Gateway timeout").getByRole("button", { name: "Redrive" }).click();
   await dialogOf(page).getByRole("heading", { name: "Redrive a group of 3" }).waitFor();
+  await dialogOf(page).getByText(/^3 jobs are dead with this error in redriven now\..*died earlier are redriven too/).waitFor();
   await field(page, "Rate").fill("100/s");
   await dialogOf(page).getByLabel(/Canary/).uncheck();
   await answer(page, "Redrive");

@@ -195,6 +195,12 @@ async function oneQueueOnly(url, token) {
     check(((await page.getByRole("option", { name: "Edit retention" }).count()) > 0) === allowed, `the palette offers to change ${queue}: ${allowed}`);
     await page.keyboard.press("Escape");
   }
+  // A redrive names the queue, which the server asks of this token.
+  await go("errors");
+  await page.getByRole("button", { name: "Redrive" }).first().click();
+  await page.getByRole("dialog").getByText("1 job is dead with this error in mails now.").waitFor();
+  await page.getByRole("dialog").getByRole("button", { name: "Redrive", exact: true }).click();
+  await page.getByText(/^Job \d+ redrives them$/).waitFor();
   await context.close();
 }
 
@@ -241,6 +247,10 @@ async function withTokens() {
     check((await context.cookies()).every((one) => one.name !== "mainspring_session"), "signing out removes the cookie");
     await context.close();
     await call(guarded.url, "POST", "/v1/jobs", { queue: "photos", kind: "k" }, { Authorization: `Bearer ${admin}` });
+    await call(guarded.url, "POST", "/v1/jobs", { queue: "mails", kind: "dies" }, { Authorization: `Bearer ${admin}` });
+    const { jobs } = await call(guarded.url, "POST", "/v1/claim", { worker: "w", queues: ["mails"], max: 2, lease: "10m" }, { Authorization: `Bearer ${admin}` });
+    const dies = jobs.map(({ id, token }) => ({ id, token, outcome: "dead", reason: "failed", description: "no" })).slice(1);
+    await call(guarded.url, "POST", "/v1/finish", { worker: "w", results: dies }, { Authorization: `Bearer ${admin}` });
     await oneQueueOnly(guarded.url, support);
     for (const [who, token] of Object.entries({ reader, admin, producer })) await everyPageAs(guarded.url, token, who);
   } finally {

@@ -30,5 +30,12 @@ export function may([verb, ...names]: Need): boolean {
   return known.every((name) => patterns.some((pattern) => (name === "*" ? pattern === "*" : covers(pattern, name))));
 }
 
+// The queue that the verb is limited to; undefined: it is not limited to a single one.
+export function onlyQueue(verb: Verb): string | undefined {
+  if (!session || session.everything) return undefined;
+  const [pattern, ...more] = patternsOf(verb);
+  return pattern === undefined || more.length > 0 || pattern.endsWith("*") ? undefined : pattern;
+}
+
 const CHANGES: Verb[] = ["enqueue", "schedule", "admin", "define-exec", "lease"];
 export const readOnly = (): boolean => CHANGES.every((verb) => !may([verb]));
