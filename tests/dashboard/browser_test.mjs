@@ -25,6 +25,13 @@ const allPages = (ids) => [
   "quarantine", "folders", "folders/triggered/report", "audit", "tokens", "system", "nowhere",
 ];
 
+// The list of what happens now has a row.
+async function anEvent(page, url) {
+  await page.getByText("Live").waitFor();
+  await call(url, "POST", "/v1/jobs", { queue: "photos", kind: "thumbnail" });
+  await page.locator(".activity a").first().waitFor();
+}
+
 // Every page, narrow and wide, light and dark.
 async function sweep(url, ids) {
   for (const [width, scheme] of [[1280, "light"], [360, "dark"]]) {
@@ -32,6 +39,7 @@ async function sweep(url, ids) {
     for (const name of pagesWith(ids)) {
       await go(name);
       await ready(page);
+      if (name === "") await anEvent(page, url);
       const label = `${name || "overview"} at ${width}, ${scheme}`;
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       check(wide <= 0, `${label}: the page is ${wide} pixels wider than the screen`);

@@ -157,9 +157,12 @@ function ByHandDialog(props: { steps: Step[]; path: string; onClose: () => void;
 const tookMs = (step: Step): number | undefined =>
   step.started_at && step.ended_at ? Date.parse(step.ended_at) - Date.parse(step.started_at) : undefined;
 
+const detailOf = (step: Step): string | undefined =>
+  step.taken_over ? t.workflows.takenOver : shownState(step) === "available" ? t.workflows.waitsForWorker : undefined;
+
 const STEP_COLUMNS: Column<Step>[] = [
   { key: "name", title: t.workflows.step, cell: (step) => step.name, sort: (step) => step.name },
-  { key: "state", title: t.jobs.state, cell: (step) => <StateBadge state={shownState(step)} detail={step.taken_over ? t.workflows.takenOver : undefined} />, sort: shownState },
+  { key: "state", title: t.jobs.state, cell: (step) => <StateBadge state={shownState(step)} detail={detailOf(step)} />, sort: shownState },
   {
     key: "job",
     title: t.jobs.id,
