@@ -5,6 +5,7 @@ import { get, post, remove, segment, type Schemas } from "../../api/client";
 import { Ago, At, Button, Facts, Field, Page, Panel, Show, StateBadge } from "../../components/basics";
 import { act, confirm, FormDialog, notify } from "../../components/feedback";
 import { Pager } from "../../components/pager";
+import { PauseDialog } from "../../components/pause_dialog";
 import { usePageCommands } from "../../components/palette";
 import { Table, type Column } from "../../components/table";
 import { JsonPanel } from "../../components/values";
@@ -31,17 +32,19 @@ function ScheduleView(props: { schedule: Schedule; path: string; reload: () => v
   const name = schedule.name ?? "";
   const [editing, setEditing] = useState(false);
   const [backfilling, setBackfilling] = useState(false);
-  const run = async (verb: "pause" | "resume" | "trigger") => {
+  const [pausing, setPausing] = useState(false);
+  const run = async (verb: "resume" | "trigger") => {
     if (await act(() => post(`${path}/${verb}`), t.schedules.done(name))) reload();
   };
   const drop = async () => {
     const yes = await confirm({ title: t.schedules.confirmRemove(name), text: t.schedules.confirmRemoveText, action: t.remove, danger: true });
     if (yes && (await act(() => remove(path), t.schedules.removed(name)))) navigate(link(["schedules"]));
   };
+  const toggle = () => (schedule.paused ? run("resume") : setPausing(true));
   const needs: Need = ["schedule", schedule.job?.queue];
   usePageCommands([
     { text: t.schedules.trigger, run: () => run("trigger"), needs },
-    { text: schedule.paused ? t.queues.resume : t.queues.pause, run: () => run(schedule.paused ? "resume" : "pause"), needs },
+    { text: schedule.paused ? t.queues.resume : t.queues.pause, run: toggle, needs },
     { text: t.schedules.edit, run: () => setEditing(true), needs },
     { text: t.schedules.backfill, run: () => setBackfilling(true), needs },
   ]);
@@ -58,7 +61,7 @@ function ScheduleView(props: { schedule: Schedule; path: string; reload: () => v
           <Button kind="primary" needs={needs} onClick={() => run("trigger")}>
             {t.schedules.trigger}
           </Button>
-          <Button needs={needs} onClick={() => run(schedule.paused ? "resume" : "pause")}>{schedule.paused ? t.queues.resume : t.queues.pause}</Button>
+          <Button needs={needs} onClick={toggle}>{schedule.paused ? t.queues.resume : t.queues.pause}</Button>
           <Button needs={needs} onClick={() => setEditing(true)}>{t.schedules.edit}</Button>
           <Button needs={needs} onClick={() => setBackfilling(true)}>{t.schedules.backfill}</Button>
           <Button kind="danger" needs={needs} onClick={drop}>
@@ -97,6 +100,7 @@ function ScheduleView(props: { schedule: Schedule; path: string; reload: () => v
       <Ledger name={name} path={path} zone={schedule.time_zone} />
       <JsonPanel title={t.job.args} value={schedule.job?.args} masked />
       {backfilling && <BackfillDialog path={path} onClose={() => setBackfilling(false)} done={reload} />}
+      {pausing && <PauseDialog name={name} path={path} text={t.schedules.confirmPauseOneText} onClose={() => setPausing(false)} done={reload} />}
       {editing && <ScheduleDialog of={schedule} onClose={() => setEditing(false)} done={reload} />}
     </Page>
   );
