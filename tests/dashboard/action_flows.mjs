@@ -296,4 +296,8 @@ export async function sessions({ page, go, url }) {
   await rowOf(page, "customer/7").getByRole("button", { name: "Resume" }).click();
   await page.getByText("Session customer/7 continues").waitFor();
   check((await call(url, "GET", "/v1/queues/accounts/sessions/customer%2F7")).stop === "none", "a session is resumed");
+  // Without a queue in the address, the first one that has sessions is shown.
+  await go("");
+  await go("sessions");
+  await page.locator("tbody tr").first().waitFor();
 }
