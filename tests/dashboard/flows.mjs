@@ -4,7 +4,7 @@ import * as actions from "./action_flows.mjs";
 import {
   arrivals, backToList, backToRow, bulkThenFilter, burst, columns, counting, covered, errorsSince, finding, longestWaiting, manyAttempts, rareError, scheduleStates, timelineBand, workerSorting,
 } from "./list_flows.mjs";
-import { copying, hiddenLog, lateStream, manySteps, noFlash, oddNames, oneStream, slowNetwork, unusedFolder, wrongClock, zones } from "./robust_flows.mjs";
+import { copying, hiddenLog, lateStream, manySteps, missing, noFlash, oddNames, onceInZone, oneStream, slowNetwork, unusedFolder, wrongClock, zones } from "./robust_flows.mjs";
 import { commands, scopedCommands } from "./worker_flows.mjs";
 
 const dialogOf = (page) => page.getByRole("dialog");
@@ -426,5 +426,5 @@ async function settings({ page, go }) {
 export const FLOWS = {
   quiet, live, soon, keyboard, oneJob, search, views, queues, charts, schedules, workers, sorting, newJob, settings, columns, finding,
   workerSorting, scheduleStates, arrivals, backToList, backToRow, bulkThenFilter, burst, counting, covered, errorsSince, rareError, longestWaiting, timelineBand, manyAttempts, jobLog, argsAsFields, oddNames, wrongClock,
-  copying, noFlash, zones, slowNetwork, lateStream, oneStream, hiddenLog, unusedFolder, manySteps, ...actions, scopedCommands, commands,
+  copying, noFlash, zones, slowNetwork, lateStream, oneStream, hiddenLog, unusedFolder, manySteps, missing, onceInZone, ...actions, scopedCommands, commands,
 };

@@ -144,6 +144,34 @@ function openRequests(page, pattern) {
   return () => (page.isClosed() ? 0 : under.size);
 }
 
+// What is not there has a heading and a title, and says so.
+export async function missing({ page, go }) {
+  for (const [hash, title] of [["queues/nowhere", "nowhere"], ["schedules/never", "never"], ["triggers/none", "none"], ["workflows/987654", "Workflow 987654"]]) {
+    await go("queues");
+    await ready(page);
+    await go(hash);
+    await page.getByRole("heading", { name: title, level: 1 }).waitFor();
+    await page.getByText("Not found.").waitFor();
+    check((await page.title()).startsWith(title), `the tab of ${hash} has the title ${await page.title()}`);
+  }
+}
+
+// A schedule that fires once says when, in the viewer's choice of zone.
+export async function onceInZone({ browser, url }) {
+  await call(url, "PUT", "/v1/schedules/once", { at: "2031-05-06T22:30:00Z", job: { queue: "once", kind: "k" } });
+  const context = await browser.newContext({ timezoneId: "Asia/Tokyo" });
+  const page = await context.newPage();
+  page.setDefaultTimeout(15_000);
+  await page.goto(`${url}/ui/#/schedules`);
+  const row = page.locator("tbody tr", { hasText: "once" });
+  await row.getByText(/once, at 2031-05-07 07:30:00/).waitFor();
+  await page.getByRole("combobox", { name: "Times" }).selectOption("utc");
+  await row.getByText(/once, at 2031-05-06 22:30:00 UTC/).waitFor();
+  await call(url, "DELETE", "/v1/schedules/once");
+  await context.close();
+  check(true, "");
+}
+
 // The windows of a browser share one event stream: a browser has six connections to a server. When the window that has
 // the stream closes, another one opens it.
 export async function oneStream({ browser, url }) {

@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, get, post, put, request, remove, segment, type Schemas } from "../../api/client";
 import { formatJson } from "../../api/json";
 import { typedJson } from "../../api/typed_json";
-import { Ago, Button, Facts, Field, Page, Panel, Show, StateBadge } from "../../components/basics";
+import { Ago, Button, Facts, Field, Page, Panel, Show, ShowPage, StateBadge } from "../../components/basics";
 import { act, confirm, FormDialog, notify } from "../../components/feedback";
 import { JsonField } from "../../components/json_field";
 import { LogPanel } from "../../components/log";
@@ -29,7 +29,11 @@ export function FolderPage(props: { type: string; name: string; route: Route }) 
     const timer = setInterval(() => document.hidden || job.reload(), RUN_REFRESH_MS);
     return () => clearInterval(timer);
   }, [runs]);
-  return <Show of={job}>{(data) => <FolderView job={data} path={path} route={props.route} reload={job.reload} />}</Show>;
+  return (
+    <ShowPage title={name} of={job}>
+      {(data) => <FolderView job={data} path={path} route={props.route} reload={job.reload} />}
+    </ShowPage>
+  );
 }
 
 function FolderView(props: { job: HostJob; path: string; route: Route; reload: () => void }) {

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { get, getJobs, remove, segment, type Schemas } from "../../api/client";
 import type { ServerEvent } from "../../api/events";
 import type { Queue } from "../../api/shapes";
-import { Ago, Button, Empty, Facts, Page, Panel, Show, StateBadge } from "../../components/basics";
+import { Ago, Button, Empty, Facts, Page, Panel, Show, ShowPage, StateBadge } from "../../components/basics";
 import { act, confirm } from "../../components/feedback";
 import { HistoryPanel } from "../../components/history";
 import { usePageCommands } from "../../components/palette";
@@ -30,7 +30,11 @@ export function QueuePage(props: { name: string }) {
     (signal) => get<Queue>(`/v1/queues/${segment(name)}`, {}, signal),
     (event) => event.queue === name,
   );
-  return <Show of={queue}>{(data) => <QueueView queue={data} reload={queue.reload} />}</Show>;
+  return (
+    <ShowPage title={name} of={queue}>
+      {(data) => <QueueView queue={data} reload={queue.reload} />}
+    </ShowPage>
+  );
 }
 
 function QueueView(props: { queue: Queue; reload: () => void }) {

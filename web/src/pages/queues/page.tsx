@@ -131,8 +131,9 @@ function StateCount(props: { queue: Queue; state: string }) {
   return <a href={link(["jobs"], { queue: props.queue.name, state: props.state })}>{count(n)}</a>;
 }
 
-function Waiting(props: { at?: string }) {
+const Waiting = (props: { at?: string }) => (props.at ? <WaitingSince at={props.at} /> : <span class="note">{t.none}</span>);
+
+function WaitingSince(props: { at: string }) {
   const now = useNow();
-  if (!props.at) return <span class="note">{t.none}</span>;
   return <span title={dateTime(props.at)}>{duration(Math.max(0, now - Date.parse(props.at)))}</span>;
 }

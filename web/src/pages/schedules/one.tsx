@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 
 import { get, post, remove, segment, type Schemas } from "../../api/client";
-import { Ago, At, Button, Facts, Field, Page, Panel, Show, StateBadge } from "../../components/basics";
+import { Ago, At, Button, Facts, Field, Page, Panel, Show, ShowPage, StateBadge } from "../../components/basics";
 import { act, confirm, FormDialog, notify } from "../../components/feedback";
 import { Pager } from "../../components/pager";
 import { PauseDialog } from "../../components/pause_dialog";
@@ -13,6 +13,7 @@ import { useData } from "../../data";
 import { count, instantOf, zoneName } from "../../format";
 import { link, navigate, useRoute } from "../../router";
 import type { Need } from "../../session";
+import { useSettings } from "../../settings";
 import { t } from "../../texts";
 import { ScheduleDialog } from "./edit";
 import { StatusBadge, type Schedule } from "./page";
@@ -24,12 +25,17 @@ export function SchedulePage(props: { name: string }) {
   const { name } = props;
   const path = `/v1/schedules/${segment(name)}`;
   const schedule = useData(name, (signal) => get<Schedule>(path, {}, signal), (event) => event.type === "enqueued");
-  return <Show of={schedule}>{(data) => <ScheduleView schedule={data} path={path} reload={schedule.reload} />}</Show>;
+  return (
+    <ShowPage title={name} of={schedule}>
+      {(data) => <ScheduleView schedule={data} path={path} reload={schedule.reload} />}
+    </ShowPage>
+  );
 }
 
 function ScheduleView(props: { schedule: Schedule; path: string; reload: () => void }) {
   const { schedule, path, reload } = props;
   const name = schedule.name ?? "";
+  useSettings(); // times in words
   const [editing, setEditing] = useState(false);
   const [backfilling, setBackfilling] = useState(false);
   const [pausing, setPausing] = useState(false);
@@ -74,7 +80,7 @@ function ScheduleView(props: { schedule: Schedule; path: string; reload: () => v
         <Panel title={t.job.facts}>
           <Facts
             rows={[
-              [t.schedules.when, schedule.cron ?? schedule.every ?? schedule.at],
+              [t.schedules.when, schedule.cron ?? schedule.every ?? <At at={schedule.at} />],
               [t.schedules.zone, schedule.time_zone],
               [t.schedules.next, schedule.paused ? undefined : <At at={schedule.next_fire ?? schedule.next} zone={schedule.time_zone} />],
               [t.schedules.last, schedule.last_fired && <Ago at={schedule.last_fired} />],

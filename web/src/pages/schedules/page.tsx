@@ -10,6 +10,7 @@ import { Table, type Column } from "../../components/table";
 import { COSTLY_MS, useData } from "../../data";
 import { count } from "../../format";
 import { link } from "../../router";
+import { useSettings } from "../../settings";
 import { t } from "../../texts";
 import { ScheduleDialog } from "./edit";
 import { SwitchDialog } from "./switch";
@@ -29,6 +30,7 @@ export function SchedulesPage() {
     COSTLY_MS,
   );
   const found = findIn(schedules.data?.schedules ?? [], searchText, useFind());
+  useSettings(); // times in words
   const shown = useColumns("schedules", COLUMNS, USUAL);
   const done = () => {
     clear();

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 
 import { get, getNamed, post, remove, segment, type Schemas } from "../../api/client";
-import { Ago, Button, Empty, Facts, Page, Panel, Show, StateBadge } from "../../components/basics";
+import { Ago, Button, Empty, Facts, Page, Panel, Show, ShowPage, StateBadge } from "../../components/basics";
 import { DefinitionDialog } from "../../components/definition";
 import { act, confirm, copyText } from "../../components/feedback";
 import { Pager } from "../../components/pager";
@@ -109,7 +109,7 @@ export function TriggerPage(props: { name: string }) {
     if (yes && (await act(() => remove(path), t.triggers.removed(props.name)))) navigate(link(["triggers"]));
   };
   return (
-    <Show of={trigger}>
+    <ShowPage title={props.name} of={trigger}>
       {(one) => (
         <Page
           title={one.name}
@@ -164,6 +164,6 @@ export function TriggerPage(props: { name: string }) {
           {editing && <TriggerDialog title={t.job.edit} name={one.name} value={one} onClose={() => setEditing(false)} done={trigger.reload} />}
         </Page>
       )}
-    </Show>
+    </ShowPage>
   );
 }
