@@ -1,6 +1,6 @@
 // Small parts that every page uses.
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
 import { ApiError } from "../api/client";
 import { dateTime, relative } from "../format";
@@ -79,15 +79,28 @@ export function useNow(): number {
   return now;
 }
 
+// A text that depends on the time. It is drawn again only when it differs.
+export function useTimeText(text: (now: number) => string): string {
+  const [, setDrawn] = useState("");
+  const latest = useRef(text);
+  latest.current = text;
+  useEffect(() => {
+    const tick = () => setDrawn(latest.current(Date.now()));
+    ticks.add(tick);
+    return () => void ticks.delete(tick);
+  }, []);
+  return text(Date.now());
+}
+
 // A relative time; the exact one is its title.
 export const Ago = (props: { at?: string | null }) => (props.at ? <Relative at={props.at} /> : <>{t.none}</>);
 
 function Relative(props: { at: string }) {
-  const now = useNow();
+  const text = useTimeText((now) => relative(props.at, now));
   useSettings();
   return (
     <time dateTime={props.at} title={dateTime(props.at)}>
-      {relative(props.at, now)}
+      {text}
     </time>
   );
 }
