@@ -1,5 +1,5 @@
 // What breaks dashboards elsewhere: names with reserved characters, a wrong clock, plain HTTP, a theme that arrives late.
-import { call, check, open, ready } from "./support.mjs";
+import { call, check, open, openRequests, ready } from "./support.mjs";
 
 const ODD = "a/b?c=1&d#e%20f é'\"<b>";
 
@@ -136,14 +136,6 @@ export async function lateStream({ page, go, url }) {
   check(true, "");
 }
 
-// How many requests of the page whose address matches have not ended.
-function openRequests(page, pattern) {
-  const under = new Set();
-  page.on("request", (request) => pattern.test(request.url()) && under.add(request));
-  for (const event of ["requestfinished", "requestfailed"]) page.on(event, (request) => under.delete(request));
-  return () => (page.isClosed() ? 0 : under.size);
-}
-
 // What is not there has a heading and a title, and says so.
 export async function missing({ page, go }) {
   for (const [hash, title] of [["queues/nowhere", "nowhere"], ["schedules/never", "never"], ["triggers/none", "none"], ["workflows/987654", "Workflow 987654"]]) {
@@ -170,6 +162,35 @@ export async function onceInZone({ browser, url }) {
   await call(url, "DELETE", "/v1/schedules/once");
   await context.close();
   check(true, "");
+}
+
+// What another person changes without an event is shown when the viewer uses the page again.
+export async function otherPerson({ browser, url }) {
+  const { context, page, go } = await open(browser, url);
+  await page.clock.install();
+  const changes = {
+    locks: () => call(url, "POST", "/v1/leases/other%2Flock/acquire", { holder: "web-9", ttl: "10m" }),
+    breakers: () => call(url, "PUT", "/v1/breakers/other-breaker", { failures: 3 }),
+    schedules: () => call(url, "PUT", "/v1/schedules/other-schedule", { cron: "0 4 1 1 *", job: { queue: "other", kind: "k" } }),
+    "queues/photos": () => call(url, "POST", "/v1/queues/photos/pause", { reason: "other person" }),
+  };
+  const shown = { locks: "other/lock", breakers: "other-breaker", schedules: "other-schedule", "queues/photos": "other person" };
+  for (const [name, change] of Object.entries(changes)) {
+    await go(name);
+    await ready(page);
+    await page.getByText("Live").waitFor();
+    await change();
+    await page.clock.runFor("00:11");
+    await page.mouse.move(400, 300);
+    await page.mouse.move(410, 310);
+    await page.clock.runFor("00:03");
+    await page.getByText(shown[name]).first().waitFor();
+  }
+  check(true, "");
+  await call(url, "POST", "/v1/queues/photos/resume");
+  await call(url, "DELETE", "/v1/breakers/other-breaker");
+  await call(url, "DELETE", "/v1/schedules/other-schedule");
+  await context.close();
 }
 
 // The windows of a browser share one event stream: a browser has six connections to a server. When the window that has

@@ -83,6 +83,14 @@ export async function open(browser, url, { width = 1280, scheme = "light" } = {}
   return { context, page, problems, go };
 }
 
+// How many requests of the page whose address matches have not ended.
+export function openRequests(page, pattern) {
+  const under = new Set();
+  page.on("request", (request) => pattern.test(request.url()) && under.add(request));
+  for (const event of ["requestfinished", "requestfailed"]) page.on(event, (request) => under.delete(request));
+  return () => (page.isClosed() ? 0 : under.size);
+}
+
 export const ready = (page) =>
   page.waitForFunction(() => document.querySelector("main h1") && !document.querySelector(".loading"), null, { timeout: 15_000 });
 

@@ -143,6 +143,23 @@ document.addEventListener("visibilitychange", () => {
   }
 });
 
+// Limits, schedules, locks and more change without an event of the server. Lists of these are read again when the viewer
+// uses the page, so that a page that is only open asks for nothing.
+const ACTIVE = "active";
+const ACTIVE_MS = 10_000;
+export const viewerIsActive = (event: ServerEvent): boolean => event.type === ACTIVE;
+
+let lastActive = performance.now();
+function noticeActivity(): void {
+  const now = performance.now();
+  if (document.hidden || now - lastActive < ACTIVE_MS) return;
+  lastActive = now;
+  emit({ type: ACTIVE });
+}
+for (const type of ["pointermove", "pointerdown", "keydown", "wheel", "focus"]) {
+  addEventListener(type, noticeActivity, { passive: true, capture: true });
+}
+
 // Calls `listener` for each event until the returned function is called.
 export function listen(listener: (event: ServerEvent) => void): () => void {
   clearTimeout(closeTimer);

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 
 import { get, post, remove, segment, type Schemas } from "../../api/client";
+import { viewerIsActive } from "../../api/events";
 import { Ago, At, Button, Facts, Field, Page, Panel, Show, ShowPage, StateBadge } from "../../components/basics";
 import { act, confirm, FormDialog, notify } from "../../components/feedback";
 import { Pager } from "../../components/pager";
@@ -24,7 +25,7 @@ type Row = Schemas["LedgerRow"];
 export function SchedulePage(props: { name: string }) {
   const { name } = props;
   const path = `/v1/schedules/${segment(name)}`;
-  const schedule = useData(name, (signal) => get<Schedule>(path, {}, signal), (event) => event.type === "enqueued");
+  const schedule = useData(name, (signal) => get<Schedule>(path, {}, signal), (event) => event.type === "enqueued" || viewerIsActive(event));
   return (
     <ShowPage title={name} of={schedule}>
       {(data) => <ScheduleView schedule={data} path={path} reload={schedule.reload} />}
