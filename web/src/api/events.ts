@@ -24,14 +24,14 @@ const RETRY_MS = [500, 1_000, 2_000, 5_000, 10_000];
 // The wait before the next try, after `failures` that followed each other.
 export const retryMs = (failures: number): number => RETRY_MS[Math.min(failures, RETRY_MS.length - 1)]!;
 
-// What the window with the stream tells the others; "hello" asks it for the state.
+// What the window with the stream sends to the others. "hello" requests the state.
 type Message = { state: StreamState } | { event: ServerEvent } | "hello";
 
 const listeners = new Set<(event: ServerEvent) => void>();
 const stateListeners = new Set<(state: StreamState) => void>();
 let source: EventSource | undefined;
 let channel: BroadcastChannel | undefined;
-let wish: AbortController | undefined; // of the lock; it is there while this window takes part
+let wish: AbortController | undefined; // of the lock; set while this window needs events
 let retryTimer: ReturnType<typeof setTimeout> | undefined;
 let closeTimer: ReturnType<typeof setTimeout> | undefined;
 let failures = 0;
@@ -47,18 +47,18 @@ function emit(event: ServerEvent): void {
   for (const listener of [...listeners]) listener(event);
 }
 
-const tell = (message: Message): void => channel?.postMessage(message);
+const send = (message: Message): void => channel?.postMessage(message);
 
 // -- the stream, in the window that has it
 
 function report(next: StreamState): void {
   setState(next);
-  tell({ state: next });
+  send({ state: next });
 }
 
 function pass(event: ServerEvent): void {
   emit(event);
-  tell({ event });
+  send({ event });
 }
 
 function connect(): void {
@@ -100,7 +100,7 @@ function open(): void {
   const name = `mainspring-events ${apiRoot.href} ${sessionName()}`;
   channel = new BroadcastChannel(name);
   channel.onmessage = (message: MessageEvent<Message>) => receive(message.data);
-  tell("hello");
+  send("hello");
   const leave = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
   const lead = () => {
     if (signal.aborted) return;
@@ -114,7 +114,7 @@ function open(): void {
 
 function receive(message: Message): void {
   if (message === "hello") {
-    if (source) tell({ state: streamState });
+    if (source) send({ state: streamState });
   } else if ("event" in message) {
     emit(message.event);
   } else {

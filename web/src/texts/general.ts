@@ -130,7 +130,7 @@ export const general = {
   },
   pausing: {
     title: (name: string) => `Pause ${name}?`,
-    hint: "Shown wherever it is shown",
+    hint: "Shown next to its name",
     done: (name: string) => `${name} is paused`,
   },
   definition: {
