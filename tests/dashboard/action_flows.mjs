@@ -38,9 +38,11 @@ export async function redrive({ page, go, url }) {
   const { jobs } = await call(url, "POST", "/v1/claim", { worker: "w-redriven", queues: ["redriven"], max: 4, lease: "10m" });
   const results = jobs.map(({ id, token }, i) => ({ id, token, outcome: "dead", reason: "failed", description: i < 3 ? "Gateway timeout" : "Bad address" }));
   await call(url, "POST", "/v1/finish", { worker: "w-redriven", results });
-  await go("errors?queue=redriven");
+  await go("errors?queue=redriven&range=24h");
+  check((await page.getByRole("combobox", { name: /^Died/ }).inputValue()) === "24h", "the range of the chart filters the groups");
   await rowOf(page, "Gateway timeout").getByRole("button", { name: "Redrive" }).click();
   await dialogOf(page).getByRole("heading", { name: "Redrive a group of 3" }).waitFor();
+  await dialogOf(page).getByText(/^3 jobs are dead with this error in redriven now\..*died earlier are redriven too/).waitFor();
   await field(page, "Rate").fill("100/s");
   await dialogOf(page).getByLabel(/Canary/).uncheck();
   await answer(page, "Redrive");
@@ -71,6 +73,12 @@ export async function oneSchedule({ page, go, url }) {
   await answer(page, "Save");
   await closed(page);
   check((await call(url, "GET", "/v1/schedules/made-here")).misfire === "all", "a schedule is edited");
+  await press(page, "Pause");
+  await field(page, "Reason").fill("holiday");
+  await answer(page, "Pause");
+  await page.locator(".page-head", { hasText: "holiday" }).waitFor();
+  await press(page, "Resume");
+  await page.locator(".page-head .state-paused").waitFor({ state: "detached" });
   await press(page, "Backfill");
   await field(page, "from ?").fill("2026-01-01T00:00");
   await field(page, "to ?").fill("2026-01-03T00:00");
@@ -91,7 +99,7 @@ export async function workflow({ page, go, url }) {
   await page.waitForURL(/#\/workflows\/\d+$/);
   const id = page.url().split("/").pop();
   const state = () => call(url, "GET", `/v1/workflows/${id}`);
-  await page.locator(".graph").getByRole("link", { name: /^reserve/ }).waitFor();
+  await page.locator(".graph").getByRole("link", { name: "reserve waiting for a worker" }).waitFor();
   await press(page, "Pause");
   await page.getByRole("button", { name: "Resume", exact: true }).waitFor();
   check((await state()).paused, "a workflow is paused");
@@ -153,11 +161,21 @@ export async function triggers({ page, go, url }) {
   await closed(page);
   await page.getByText("The trigger's secret, shown once:").waitFor();
   await page.locator("tbody").getByRole("link", { name: "made-here" }).click();
+  await press(page, "Edit");
+  await dialogOf(page).locator("textarea").fill('{"http":{},"job":{"queue":"fired","kind":"k","args":{"order":{"$ref":"body.order"}}}}');
+  await answer(page, "Save");
+  await closed(page);
   await press(page, "Fire now");
-  await page.getByRole("region", { name: "Ledger" }).getByRole("link").first().waitFor();
+  await field(page, "Body").fill('{"order":4711}');
+  await answer(page, "Fire now");
+  await closed(page);
+  const made = await page.getByRole("region", { name: "Ledger" }).getByRole("link").first().textContent();
+  check((await call(url, "GET", `/v1/jobs/${made}`)).args.order === 4711, "a trigger is fired with a body");
   await press(page, "Pause");
+  await field(page, "Reason").fill("flood");
+  await answer(page, "Pause");
   await page.locator(".page-head .state-paused").waitFor();
-  check((await call(url, "GET", "/v1/triggers/made-here")).paused, "a trigger is paused");
+  check((await call(url, "GET", "/v1/triggers/made-here")).paused_reason === "flood", "a trigger is paused with a reason");
   await press(page, "Remove");
   await answer(page, "Remove");
   await page.waitForURL(/#\/triggers$/);
@@ -194,8 +212,19 @@ export async function timers({ page, go, url }) {
   await closed(page);
   check((await state()).timeout_override === "5m", "the time limit is changed");
   await row.getByRole("button", { name: "Pause" }).click();
+  await field(page, "Reason").fill("night");
+  await answer(page, "Pause");
   await row.locator(".state-paused").waitFor();
-  check((await state()).paused, "a timer is paused");
+  check((await state()).paused_reason === "night", "a timer is paused with a reason");
+  await press(page, "New timer");
+  await field(page, "Name").fill("made-here");
+  await field(page, "Kind").fill("batch");
+  await field(page, "Time limit of a run").fill("10m");
+  await answer(page, "Save");
+  await rowOf(page, "made-here").waitFor();
+  const made = await call(url, "GET", "/v1/schedules/made-here");
+  check(made.continuous.timeout === "10m" && made.job.max_attempts === 3 && made.job.timeout === "none", `a timer is created: ${JSON.stringify(made)}`);
+  await call(url, "DELETE", "/v1/schedules/made-here");
 }
 
 // A job that lost its worker is retried or cancelled by hand; cancelling asks first.
@@ -267,4 +296,8 @@ export async function sessions({ page, go, url }) {
   await rowOf(page, "customer/7").getByRole("button", { name: "Resume" }).click();
   await page.getByText("Session customer/7 continues").waitFor();
   check((await call(url, "GET", "/v1/queues/accounts/sessions/customer%2F7")).stop === "none", "a session is resumed");
+  // Without a queue in the address, the first one that has sessions is shown.
+  await go("");
+  await go("sessions");
+  await page.locator("tbody tr").first().waitFor();
 }

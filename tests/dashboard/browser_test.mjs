@@ -25,6 +25,13 @@ const allPages = (ids) => [
   "quarantine", "folders", "folders/triggered/report", "audit", "tokens", "system", "nowhere",
 ];
 
+// The list of what happens now has a row.
+async function anEvent(page, url) {
+  await page.getByText("Live").waitFor();
+  await call(url, "POST", "/v1/jobs", { queue: "photos", kind: "thumbnail" });
+  await page.locator(".activity a").first().waitFor();
+}
+
 // Every page, narrow and wide, light and dark.
 async function sweep(url, ids) {
   for (const [width, scheme] of [[1280, "light"], [360, "dark"]]) {
@@ -32,6 +39,7 @@ async function sweep(url, ids) {
     for (const name of pagesWith(ids)) {
       await go(name);
       await ready(page);
+      if (name === "") await anEvent(page, url);
       const label = `${name || "overview"} at ${width}, ${scheme}`;
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       check(wide <= 0, `${label}: the page is ${wide} pixels wider than the screen`);
@@ -73,9 +81,17 @@ async function reconnect(server) {
   await go("queues");
   await ready(page);
   await page.getByText("Live").waitFor();
+  const log = await open(browser, server.url);
+  if (whole) {
+    await log.go("folders/continuous/clock");
+    await log.page.getByRole("log").getByText("the clock starts").waitFor();
+  }
   await stopServer(server);
   await page.getByText(/Disconnected/).waitFor();
+  if (whole) await log.page.getByRole("region", { name: "Log" }).getByText(/Disconnected/).waitFor();
   const again = await startServer(t, server.name, server.options, new URL(server.url).host);
+  if (whole) await log.page.getByRole("log").getByText(/the clock starts[^]*the clock starts/).waitFor();
+  await log.context.close();
   await call(again.url, "POST", "/v1/jobs", { queue: "while-away", kind: "k" });
   await page.getByRole("link", { name: "while-away" }).waitFor();
   await page.getByText("Live").waitFor();
@@ -187,6 +203,12 @@ async function oneQueueOnly(url, token) {
     check(((await page.getByRole("option", { name: "Edit retention" }).count()) > 0) === allowed, `the palette offers to change ${queue}: ${allowed}`);
     await page.keyboard.press("Escape");
   }
+  // A redrive names the queue, which the server asks of this token.
+  await go("errors");
+  await page.getByRole("button", { name: "Redrive" }).first().click();
+  await page.getByRole("dialog").getByText("1 job is dead with this error in mails now.").waitFor();
+  await page.getByRole("dialog").getByRole("button", { name: "Redrive", exact: true }).click();
+  await page.getByText(/^Job \d+ redrives them$/).waitFor();
   await context.close();
 }
 
@@ -233,6 +255,10 @@ async function withTokens() {
     check((await context.cookies()).every((one) => one.name !== "mainspring_session"), "signing out removes the cookie");
     await context.close();
     await call(guarded.url, "POST", "/v1/jobs", { queue: "photos", kind: "k" }, { Authorization: `Bearer ${admin}` });
+    await call(guarded.url, "POST", "/v1/jobs", { queue: "mails", kind: "dies" }, { Authorization: `Bearer ${admin}` });
+    const { jobs } = await call(guarded.url, "POST", "/v1/claim", { worker: "w", queues: ["mails"], max: 2, lease: "10m" }, { Authorization: `Bearer ${admin}` });
+    const dies = jobs.map(({ id, token }) => ({ id, token, outcome: "dead", reason: "failed", description: "no" })).slice(1);
+    await call(guarded.url, "POST", "/v1/finish", { worker: "w", results: dies }, { Authorization: `Bearer ${admin}` });
     await oneQueueOnly(guarded.url, support);
     for (const [who, token] of Object.entries({ reader, admin, producer })) await everyPageAs(guarded.url, token, who);
   } finally {

@@ -1,10 +1,10 @@
 // What a viewer does: each flow acts in the page and looks at the server.
-import { call, check, open, ready } from "./support.mjs";
+import { call, check, open, openRequests, ready } from "./support.mjs";
 import * as actions from "./action_flows.mjs";
 import {
-  arrivals, backToList, backToRow, bulkThenFilter, burst, columns, counting, covered, errorsSince, finding, manyAttempts, rareError, scheduleStates, workerSorting,
+  arrivals, backToList, backToRow, bulkThenFilter, burst, columns, counting, covered, errorsSince, finding, longestWaiting, manyAttempts, rareError, scheduleStates, timelineBand, workerSorting,
 } from "./list_flows.mjs";
-import { copying, lateStream, manySteps, noFlash, oddNames, slowNetwork, wrongClock, zones } from "./robust_flows.mjs";
+import { copying, hiddenLog, lateStream, manySteps, missing, noFlash, oddNames, onceInZone, oneStream, otherPerson, slowNetwork, unusedFolder, wrongClock, zones } from "./robust_flows.mjs";
 import { commands, scopedCommands } from "./worker_flows.mjs";
 
 const dialogOf = (page) => page.getByRole("dialog");
@@ -44,9 +44,13 @@ async function quiet({ url, browser }) {
   for (const name of ["", "jobs", "queues", "schedules", "workers"]) {
     const { context, page } = await open(browser, url);
     await page.clock.install();
+    const reads = openRequests(page, /\/v1\/(?!events)/);
     await page.goto(`${url}/ui/#/${name}`);
     await page.waitForFunction(() => document.querySelector("main h1") && !document.querySelector(".loading"));
     await page.getByText("Live").waitFor();
+    // The page reads once more when its stream is open.
+    await page.clock.runFor("00:01");
+    while (reads() > 0) await page.evaluate(() => 0);
     const requests = [];
     page.on("request", (request) => requests.push(request.url()));
     await page.clock.runFor("05:00");
@@ -425,6 +429,6 @@ async function settings({ page, go }) {
 
 export const FLOWS = {
   quiet, live, soon, keyboard, oneJob, search, views, queues, charts, schedules, workers, sorting, newJob, settings, columns, finding,
-  workerSorting, scheduleStates, arrivals, backToList, backToRow, bulkThenFilter, burst, counting, covered, errorsSince, rareError, manyAttempts, jobLog, argsAsFields, oddNames, wrongClock,
-  copying, noFlash, zones, slowNetwork, lateStream, manySteps, ...actions, scopedCommands, commands,
+  workerSorting, scheduleStates, arrivals, backToList, backToRow, bulkThenFilter, burst, counting, covered, errorsSince, rareError, longestWaiting, timelineBand, manyAttempts, jobLog, argsAsFields, oddNames, wrongClock,
+  copying, noFlash, zones, slowNetwork, lateStream, oneStream, hiddenLog, unusedFolder, manySteps, missing, onceInZone, otherPerson, ...actions, scopedCommands, commands,
 };

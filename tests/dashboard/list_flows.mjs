@@ -128,6 +128,29 @@ export async function arrivals({ page, go, url }) {
   await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 0);
 }
 
+// A schedule with more ticks than are listed has a band over the rest of the time.
+export async function timelineBand({ page, go, url }) {
+  await call(url, "PUT", "/v1/schedules/often", { every: "1m", job: { queue: "often", kind: "k" }, paused: false });
+  await go("schedules?span=7d");
+  await page.reload();
+  const row = page.getByRole("img", { name: /^often: .*; every 1m, from / });
+  await row.waitFor();
+  await row.locator("text").filter({ hasText: "every 1m" }).waitFor();
+  check((await page.getByText("Some ticks are not drawn").count()) === 0, "nothing is left out");
+  await call(url, "DELETE", "/v1/schedules/often");
+}
+
+// The page of a limit key explains the job that waits longest, also among more jobs than it lists.
+export async function longestWaiting({ page, go, url }) {
+  const made = await call(url, "POST", "/v1/jobs", { queue: "keyed", kind: "first", limit_key: "acme" });
+  const many = Array.from({ length: 150 }, () => ({ queue: "keyed", kind: "later", limit_key: "acme" }));
+  await call(url, "POST", "/v1/jobs", { jobs: many });
+  await go("queues/keyed/keys/acme");
+  await page.getByText(`Why does job ${made.id} wait?`).waitFor();
+  const available = page.getByRole("region", { name: /^Available/ });
+  check((await available.getByRole("link").first().textContent()).startsWith(String(made.id)), "the job that waits longest is listed first");
+}
+
 // Back leads to the row that was left.
 export async function backToRow({ page, go, url }) {
   await call(url, "POST", "/v1/jobs", { jobs: Array.from({ length: 50 }, () => ({ queue: "long-list", kind: "k" })) });

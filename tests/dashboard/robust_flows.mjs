@@ -1,5 +1,5 @@
 // What breaks dashboards elsewhere: names with reserved characters, a wrong clock, plain HTTP, a theme that arrives late.
-import { call, check, open, ready } from "./support.mjs";
+import { call, check, open, openRequests, ready } from "./support.mjs";
 
 const ODD = "a/b?c=1&d#e%20f é'\"<b>";
 
@@ -134,6 +134,132 @@ export async function lateStream({ page, go, url }) {
   await page.unroute("**/v1/events");
   await page.locator(".page-head .state-completed").waitFor();
   check(true, "");
+}
+
+// What is not there has a heading and a title, and says so.
+export async function missing({ page, go }) {
+  for (const [hash, title] of [["queues/nowhere", "nowhere"], ["schedules/never", "never"], ["triggers/none", "none"], ["workflows/987654", "Workflow 987654"]]) {
+    await go("queues");
+    await ready(page);
+    await go(hash);
+    await page.getByRole("heading", { name: title, level: 1 }).waitFor();
+    await page.getByText("Not found.").waitFor();
+    check((await page.title()).startsWith(title), `the tab of ${hash} has the title ${await page.title()}`);
+  }
+}
+
+// A schedule that fires once says when, in the viewer's choice of zone.
+export async function onceInZone({ browser, url }) {
+  await call(url, "PUT", "/v1/schedules/once", { at: "2031-05-06T22:30:00Z", job: { queue: "once", kind: "k" } });
+  const context = await browser.newContext({ timezoneId: "Asia/Tokyo" });
+  const page = await context.newPage();
+  page.setDefaultTimeout(15_000);
+  await page.goto(`${url}/ui/#/schedules`);
+  const row = page.locator("tbody tr", { hasText: "once" });
+  await row.getByText(/once, at 2031-05-07 07:30:00/).waitFor();
+  await page.getByRole("combobox", { name: "Times" }).selectOption("utc");
+  await row.getByText(/once, at 2031-05-06 22:30:00 UTC/).waitFor();
+  await call(url, "DELETE", "/v1/schedules/once");
+  await context.close();
+  check(true, "");
+}
+
+// What another person changes without an event is shown when the viewer uses the page again.
+export async function otherPerson({ browser, url }) {
+  const { context, page, go } = await open(browser, url);
+  await page.clock.install();
+  const changes = {
+    locks: () => call(url, "POST", "/v1/leases/other%2Flock/acquire", { holder: "web-9", ttl: "10m" }),
+    breakers: () => call(url, "PUT", "/v1/breakers/other-breaker", { failures: 3 }),
+    schedules: () => call(url, "PUT", "/v1/schedules/other-schedule", { cron: "0 4 1 1 *", job: { queue: "other", kind: "k" } }),
+    "queues/photos": () => call(url, "POST", "/v1/queues/photos/pause", { reason: "other person" }),
+  };
+  const shown = { locks: "other/lock", breakers: "other-breaker", schedules: "other-schedule", "queues/photos": "other person" };
+  for (const [name, change] of Object.entries(changes)) {
+    await go(name);
+    await ready(page);
+    await page.getByText("Live").waitFor();
+    await change();
+    await page.clock.runFor("00:11");
+    await page.mouse.move(400, 300);
+    await page.mouse.move(410, 310);
+    await page.clock.runFor("00:03");
+    await page.getByText(shown[name]).first().waitFor();
+  }
+  check(true, "");
+  await call(url, "POST", "/v1/queues/photos/resume");
+  await call(url, "DELETE", "/v1/breakers/other-breaker");
+  await call(url, "DELETE", "/v1/schedules/other-schedule");
+  await context.close();
+}
+
+// The windows of a browser share one event stream: a browser has six connections to a server. When the window that has
+// the stream closes, another one opens it.
+export async function oneStream({ browser, url }) {
+  const { context, page } = await open(browser, url);
+  const pages = [page];
+  while (pages.length < 8) pages.push(await context.newPage());
+  const counts = pages.map((one) => openRequests(one, /\/v1\/events/));
+  const streams = () => counts.reduce((sum, one) => sum + one(), 0);
+  for (const one of pages) {
+    await one.goto(`${url}/ui/#/queues`);
+    await one.getByText("Live").waitFor({ timeout: 15_000 });
+  }
+  check(streams() === 1, `8 windows have ${streams()} event streams`);
+  const seenByAll = async (queue, some) => {
+    await call(url, "POST", "/v1/jobs", { queue, kind: "k" });
+    for (const one of some) await one.getByRole("link", { name: queue }).waitFor({ timeout: 15_000 });
+  };
+  await seenByAll("eight-windows", pages);
+  const [leader] = pages.filter((_, i) => counts[i]() === 1);
+  await leader.close();
+  const rest = pages.filter((one) => one !== leader);
+  await seenByAll("seven-windows", rest);
+  for (const one of rest) await one.getByText("Live").waitFor();
+  check(streams() === 1, `7 windows have ${streams()} event streams`);
+  await context.close();
+}
+
+// A hidden window has no stream of a log, and continues where it stopped.
+export async function hiddenLog({ browser, url }) {
+  const { jobs: folders } = await call(url, "GET", "/v1/host/jobs").catch(() => ({ jobs: [] }));
+  if (folders.length === 0) return; // only one of the stores is tested with job folders
+  const { context, page, go } = await open(browser, url);
+  const streams = openRequests(page, /follow=true/);
+  const hide = (hidden) =>
+    page.evaluate((value) => {
+      Object.defineProperty(document, "hidden", { value, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, hidden);
+  const settles = async (n, text) => {
+    const until = performance.now() + 15_000;
+    while (streams() !== n && performance.now() < until) await page.evaluate(() => new Promise(requestAnimationFrame));
+    check(streams() === n, `${text}: ${streams()} streams`);
+  };
+  await go("folders/continuous/clock");
+  const log = page.getByRole("log");
+  await log.getByText("the clock starts").waitFor();
+  await settles(1, "a visible log");
+  const before = await log.textContent();
+  await hide(true);
+  await settles(0, "a hidden log");
+  await hide(false);
+  await settles(1, "a log that is visible again");
+  check((await log.textContent()) === before, "nothing is repeated");
+  await context.close();
+}
+
+// A folder that has not run has neither a history nor a log, and no error; its run is followed to its end.
+export async function unusedFolder({ page, go, url }) {
+  const { jobs: folders } = await call(url, "GET", "/v1/host/jobs").catch(() => ({ jobs: [] }));
+  if (folders.length === 0) return; // only one of the stores is tested with job folders
+  await go("folders/triggered/unused");
+  await page.getByText("Nothing is written yet.").waitFor();
+  const runs = page.getByRole("region", { name: "Runs" });
+  await runs.getByText("never ran").waitFor();
+  check((await page.locator("main").getByRole("alert").count()) === 0, "a folder that never ran is no error");
+  await call(url, "POST", "/v1/host/jobs/triggered/unused/run", {});
+  await runs.locator(".state-success").waitFor();
 }
 
 // A workflow with 1,000 steps is listed, without a graph that the browser could not draw in time.

@@ -83,6 +83,14 @@ export async function open(browser, url, { width = 1280, scheme = "light" } = {}
   return { context, page, problems, go };
 }
 
+// How many requests of the page whose address matches have not ended.
+export function openRequests(page, pattern) {
+  const under = new Set();
+  page.on("request", (request) => pattern.test(request.url()) && under.add(request));
+  for (const event of ["requestfinished", "requestfailed"]) page.on(event, (request) => under.delete(request));
+  return () => (page.isClosed() ? 0 : under.size);
+}
+
 export const ready = (page) =>
   page.waitForFunction(() => document.querySelector("main h1") && !document.querySelector(".loading"), null, { timeout: 15_000 });
 
@@ -90,15 +98,19 @@ export const ready = (page) =>
 export async function violations(t, page) {
   // Through the debugger, which the page's own rules do not bind.
   await page.evaluate(t.axe);
-  const result = await page.evaluate(() => window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"] }));
+  const result = await page.evaluate(() => window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] }));
   return result.violations.map((one) => `${one.id}: ${one.nodes.slice(0, 3).map((node) => node.target.join(" ")).join("; ")}`);
 }
 
-// A directory of job folders with one whose log is hostile.
+// A directory of job folders: one whose log is hostile, one that never ran, and one that runs until it is stopped.
 export function jobFolders(t) {
   const directory = join(t.scratch, "folders");
   mkdirSync(join(directory, "triggered/report"), { recursive: true });
   writeFileSync(join(directory, "triggered/report/run.sh"), `#!/bin/sh\ncat <<'TEXT'\n${HOSTILE}\nTEXT\n`, { mode: 0o755 });
+  mkdirSync(join(directory, "triggered/unused"), { recursive: true });
+  writeFileSync(join(directory, "triggered/unused/run.sh"), "#!/bin/sh\n", { mode: 0o755 });
+  mkdirSync(join(directory, "continuous/clock"), { recursive: true });
+  writeFileSync(join(directory, "continuous/clock/run.sh"), "#!/bin/sh\necho the clock starts\nexec tail -f /dev/null\n", { mode: 0o755 });
   return directory;
 }
 

@@ -63,6 +63,7 @@ const TASKS = {
     await page.locator("tbody tr:first-child", { hasText: /runaway/ }).waitFor(); // the one with the most jobs
     await click(page.locator("tbody tr").first().getByRole("link", { name: "runaway" }));
     await click(page.getByRole("button", { name: "Pause", exact: true }));
+    await click(page.getByRole("dialog").getByRole("button", { name: "Pause", exact: true }));
     await page.getByRole("button", { name: "Resume", exact: true }).waitFor();
     check((await call(url, "GET", "/v1/schedules/runaway")).paused, "the schedule is paused");
   },

@@ -11,6 +11,9 @@ export function setSession(next: Session | undefined): void {
   session = next;
 }
 
+// Whose session it is; empty: a viewer without a token.
+export const sessionName = (): string => (session?.everything ? "" : (session?.who ?? ""));
+
 // A pattern is a name, a prefix with *, or * alone.
 const covers = (pattern: string, name: string): boolean =>
   pattern.endsWith("*") ? name.startsWith(pattern.slice(0, -1)) : name === pattern;
@@ -25,6 +28,13 @@ export function may([verb, ...names]: Need): boolean {
   const known = names.filter((name) => name !== undefined);
   if (known.length === 0) return patterns.length > 0;
   return known.every((name) => patterns.some((pattern) => (name === "*" ? pattern === "*" : covers(pattern, name))));
+}
+
+// The queue that the verb is limited to; undefined: it is not limited to a single one.
+export function onlyQueue(verb: Verb): string | undefined {
+  if (!session || session.everything) return undefined;
+  const [pattern, ...more] = patternsOf(verb);
+  return pattern === undefined || more.length > 0 || pattern.endsWith("*") ? undefined : pattern;
 }
 
 const CHANGES: Verb[] = ["enqueue", "schedule", "admin", "define-exec", "lease"];

@@ -1,5 +1,8 @@
-// One event stream per tab. It is open while the tab is visible and a page listens.
-import { apiUrl } from "./client";
+// Events of the server. The visible windows of a browser share one stream: a browser opens six connections to a server
+// at most, over HTTP/1.1. The window that holds a lock has the stream and passes its events on. Without locks,
+// as over plain HTTP from another host, each window has a stream of its own.
+import { sessionName } from "../session";
+import { apiRoot, apiUrl } from "./client";
 import { parseJson } from "./json";
 
 export interface ServerEvent {
@@ -18,10 +21,17 @@ const TYPES = [
 ];
 const CLOSE_MS = 1_000;
 const RETRY_MS = [500, 1_000, 2_000, 5_000, 10_000];
+// The wait before the next try, after `failures` that followed each other.
+export const retryMs = (failures: number): number => RETRY_MS[Math.min(failures, RETRY_MS.length - 1)]!;
+
+// What the window with the stream sends to the others. "hello" requests the state.
+type Message = { state: StreamState } | { event: ServerEvent } | "hello";
 
 const listeners = new Set<(event: ServerEvent) => void>();
 const stateListeners = new Set<(state: StreamState) => void>();
 let source: EventSource | undefined;
+let channel: BroadcastChannel | undefined;
+let wish: AbortController | undefined; // of the lock; set while this window needs events
 let retryTimer: ReturnType<typeof setTimeout> | undefined;
 let closeTimer: ReturnType<typeof setTimeout> | undefined;
 let failures = 0;
@@ -37,45 +47,118 @@ function emit(event: ServerEvent): void {
   for (const listener of [...listeners]) listener(event);
 }
 
-function open(): void {
-  if (source || document.hidden || listeners.size === 0) return;
+const send = (message: Message): void => channel?.postMessage(message);
+
+// -- the stream, in the window that has it
+
+function report(next: StreamState): void {
+  setState(next);
+  send({ state: next });
+}
+
+function pass(event: ServerEvent): void {
+  emit(event);
+  send({ event });
+}
+
+function connect(): void {
   clearTimeout(retryTimer);
-  setState(failures === 0 ? "connecting" : "lost");
+  report(failures === 0 ? "connecting" : "lost");
   source = new EventSource(apiUrl("v1/events"));
   source.onopen = () => {
     // What happened while there was no stream is unknown, also between the first read of a page and now.
     failures = 0;
-    setState("open");
-    emit({ type: "gap" });
+    report("open");
+    pass({ type: "gap" });
   };
   source.onerror = () => {
-    close();
-    setState("lost");
-    const wait = RETRY_MS[Math.min(failures++, RETRY_MS.length - 1)];
-    retryTimer = setTimeout(open, wait);
+    disconnect();
+    report("lost");
+    retryTimer = setTimeout(connect, retryMs(failures++));
   };
   for (const type of TYPES) {
     source.addEventListener(type, (message) => {
-      emit({ ...(parseJson((message as MessageEvent<string>).data) as object), type });
+      pass({ ...(parseJson((message as MessageEvent<string>).data) as object), type });
     });
   }
 }
 
-function close(): void {
+function disconnect(): void {
   source?.close();
   source = undefined;
   clearTimeout(retryTimer);
 }
 
+// -- which window has it
+
+function open(): void {
+  if (wish || document.hidden || listeners.size === 0) return;
+  const { signal } = (wish = new AbortController());
+  setState("connecting");
+  if (!navigator.locks || typeof BroadcastChannel === "undefined") return connect();
+  // Windows of another viewer or of another server do not share it.
+  const name = `mainspring-events ${apiRoot.href} ${sessionName()}`;
+  channel = new BroadcastChannel(name);
+  channel.onmessage = (message: MessageEvent<Message>) => receive(message.data);
+  send("hello");
+  const leave = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+  const lead = () => {
+    if (signal.aborted) return;
+    connect();
+    return leave;
+  };
+  navigator.locks.request(name, { signal }, lead).catch((problem) => {
+    if (!signal.aborted) throw problem;
+  });
+}
+
+function receive(message: Message): void {
+  if (message === "hello") {
+    if (source) send({ state: streamState });
+  } else if ("event" in message) {
+    emit(message.event);
+  } else {
+    const joined = message.state === "open" && streamState === "connecting";
+    setState(message.state);
+    if (joined) emit({ type: "gap" });
+  }
+}
+
+function close(): void {
+  wish?.abort();
+  wish = undefined;
+  channel?.close();
+  channel = undefined;
+  disconnect();
+  failures = 0;
+  setState("off");
+}
+
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) {
     close();
-    setState("off");
   } else if (listeners.size > 0) {
     emit({ type: "gap" });
     open();
   }
 });
+
+// Limits, schedules, locks and more change without an event of the server. Lists of these are read again when the viewer
+// uses the page, so that a page that is only open asks for nothing.
+const ACTIVE = "active";
+const ACTIVE_MS = 10_000;
+export const viewerIsActive = (event: ServerEvent): boolean => event.type === ACTIVE;
+
+let lastActive = performance.now();
+function noticeActivity(): void {
+  const now = performance.now();
+  if (document.hidden || now - lastActive < ACTIVE_MS) return;
+  lastActive = now;
+  emit({ type: ACTIVE });
+}
+for (const type of ["pointermove", "pointerdown", "keydown", "wheel", "focus"]) {
+  addEventListener(type, noticeActivity, { passive: true, capture: true });
+}
 
 // Calls `listener` for each event until the returned function is called.
 export function listen(listener: (event: ServerEvent) => void): () => void {
@@ -87,10 +170,7 @@ export function listen(listener: (event: ServerEvent) => void): () => void {
     if (listeners.size > 0) return;
     // The next page keeps the stream, so that it misses nothing.
     clearTimeout(closeTimer);
-    closeTimer = setTimeout(() => {
-      close();
-      setState("off");
-    }, CLOSE_MS);
+    closeTimer = setTimeout(close, CLOSE_MS);
   };
 }
 

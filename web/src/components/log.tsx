@@ -1,79 +1,123 @@
 // A log as it grows. Text only: nothing in a log can become markup.
 import { useEffect, useState } from "preact/hooks";
 
-import { ApiError, apiUrl } from "../api/client";
+import { ApiError, apiUrl, get, type Schemas } from "../api/client";
+import { retryMs } from "../api/events";
 import { t } from "../texts";
 import { Panel } from "./basics";
 
-// More lines than this slow a browser down; the rest is in `mainspring jobs-host logs`.
+// More characters than this slow a browser down; the rest is in `mainspring jobs-host logs`.
 const MAX_LOG_CHARS = 400_000;
 const TAIL_BYTES = 65_536;
-const RETRY_MS = [500, 1_000, 2_000, 5_000, 10_000];
+// The server writes it into a stream in place of bytes that are not kept any more.
+const ROLLED = /\[(\d+) bytes are not here: the log was rolled\]\r\n/g;
 
-// Follows the log of a job folder, or of one of its runs, by one stream.
+type LogState = "following" | "lost" | "none" | "ended";
+interface Follower {
+  append: (text: string) => void;
+  set: (state: LogState) => void;
+}
+
+// Where a log was read up to. It outlives a broken stream, so that the next one continues there.
+class LogReader {
+  private position = -TAIL_BYTES;
+  private run: string | undefined;
+  private failures = 0;
+  private readonly decoder = new TextDecoder();
+
+  constructor(
+    private readonly path: string,
+    run: string | undefined,
+    private readonly to: Follower,
+  ) {
+    this.run = run;
+  }
+
+  // Ends with the log. Throws if it was aborted, and for a refusal that a retry does not change.
+  async follow(signal: AbortSignal): Promise<void> {
+    for (;;) {
+      try {
+        if (await this.readOnce(signal)) return this.to.set("ended");
+        await this.stream(signal);
+      } catch (problem) {
+        if (signal.aborted || (problem instanceof ApiError && isRefusal(problem))) throw problem;
+        this.to.set("lost");
+      }
+      await pause(retryMs(this.failures++), signal);
+    }
+  }
+
+  // True if the log has ended and all of it was read. A stream does not say why it ends.
+  private async readOnce(signal: AbortSignal): Promise<boolean> {
+    const answer = await get<Schemas["HostLog"]>(`${this.path}/log`, { run: this.run, position: this.position }, signal);
+    this.run = answer.run ?? this.run;
+    this.position = answer.next;
+    this.to.set("following");
+    this.to.append(answer.text);
+    return answer.ended;
+  }
+
+  private async stream(signal: AbortSignal): Promise<void> {
+    const query = { run: this.run, position: this.position, follow: true };
+    const response = await fetch(apiUrl(`${this.path}/log`, query), { credentials: "same-origin", signal });
+    if (!response.ok || !response.body) throw new ApiError(response.status, "http", await response.text());
+    const reader = response.body.getReader();
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      this.failures = 0;
+      const text = this.decoder.decode(value, { stream: true });
+      this.position += value.length;
+      for (const [notice, bytes] of text.matchAll(ROLLED)) this.position += Number(bytes) - notice.length;
+      this.to.append(text);
+    }
+  }
+}
+
+const isRefusal = ({ status }: ApiError): boolean => status >= 400 && status < 500 && status !== 429;
+
+const pause = (ms: number, signal: AbortSignal): Promise<void> =>
+  new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener("abort", () => (clearTimeout(timer), reject(signal.reason)), { once: true });
+  });
+
+// Follows the log of a job folder, or of one of its runs. The stream is open while the tab is visible: a browser has
+// few connections for one server.
 export function LogPanel(props: { path: string; run?: string }) {
   const { path, run } = props;
   const [text, setText] = useState("");
   const [find, setFind] = useState("");
   const [error, setError] = useState("");
-  const [lost, setLost] = useState(false);
+  const [state, setState] = useState<LogState>("following");
   useEffect(() => {
-    let current: AbortController | undefined;
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    let failures = 0;
-    let whole = false;
     setText("");
     setError("");
-    setLost(false);
-    // Reads the end of the log, and what follows, until the server ends the stream.
-    const follow = async (signal: AbortSignal) => {
-      const response = await fetch(apiUrl(`${path}/log`, { run, position: -TAIL_BYTES, follow: true }), {
-        credentials: "same-origin", signal,
+    setState("following");
+    let abort: AbortController | undefined;
+    let ended = false;
+    const reader = new LogReader(path, run, {
+      append: (more) => setText((old) => (old + more).slice(-MAX_LOG_CHARS)),
+      set: (next) => {
+        ended = next === "ended";
+        setState(next);
+      },
+    });
+    const update = () => {
+      if (document.hidden || ended) return abort?.abort();
+      if (abort && !abort.signal.aborted) return;
+      const { signal } = (abort = new AbortController());
+      reader.follow(signal).catch((problem) => {
+        if (signal.aborted) return;
+        if (problem instanceof ApiError && problem.status === 404) return setState("none");
+        setError(problem instanceof ApiError ? problem.message : String(problem));
       });
-      if (!response.ok || !response.body) {
-        const body = await response.text();
-        throw new ApiError(response.status, "http", response.status === 404 ? "" : body);
-      }
-      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-      let first = true;
-      setLost(false);
-      for (;;) {
-        const { done, value } = await reader.read();
-        if (done) return;
-        failures = 0;
-        const before = first;
-        first = false;
-        setText((old) => ((before ? "" : old) + value).slice(-MAX_LOG_CHARS));
-      }
     };
-    const connect = async () => {
-      clearTimeout(timer);
-      if (document.hidden || current || whole) return;
-      const own = (current = new AbortController());
-      try {
-        await follow(own.signal);
-        whole = run !== undefined; // a run's log ends; a folder's only with the server
-      } catch (problem) {
-        if (own.signal.aborted) return;
-        if (problem instanceof ApiError && problem.status < 500) return setError(problem.message);
-      }
-      current = undefined;
-      if (whole || own.signal.aborted) return;
-      setLost(true);
-      timer = setTimeout(connect, RETRY_MS[Math.min(failures++, RETRY_MS.length - 1)]);
-    };
-    const disconnect = () => {
-      clearTimeout(timer);
-      current?.abort();
-      current = undefined;
-    };
-    // A browser opens few connections to a server: a hidden tab keeps none.
-    const onVisibility = () => (document.hidden ? disconnect() : void connect());
-    document.addEventListener("visibilitychange", onVisibility);
-    void connect();
+    document.addEventListener("visibilitychange", update);
+    update();
     return () => {
-      document.removeEventListener("visibilitychange", onVisibility);
-      disconnect();
+      document.removeEventListener("visibilitychange", update);
+      abort?.abort();
     };
   }, [path, run]);
   const lines = find === "" ? text : text.split("\n").filter((line) => line.toLowerCase().includes(find.toLowerCase())).join("\n");
@@ -87,7 +131,11 @@ export function LogPanel(props: { path: string; run?: string }) {
       }
     >
       {error && <p class="field-error">{error}</p>}
-      {lost && <p class="note" role="status">{t.layout.stream.lost}</p>}
+      {state === "lost" && (
+        <p class="note" role="status">
+          {t.layout.stream.lost}
+        </p>
+      )}
       {lines === "" ? (
         <p class="note">{text === "" ? t.folders.logEmpty : t.folders.noLine}</p>
       ) : (

@@ -71,6 +71,7 @@ export const coordination = {
     step: "Step",
     graph: "Graph of the steps",
     cut: (n: number) => `Only the first ${n} steps are shown.`,
+    waitsForWorker: "waiting for a worker",
     takenOver: "from the original",
     child: "workflow",
     undo: "Undo job",

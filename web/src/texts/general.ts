@@ -128,6 +128,11 @@ export const general = {
     byWorker: "new worker version",
     sparkline: (completed: string, failed: string) => `Last hour: ${completed} completed, ${failed} failed attempts`,
   },
+  pausing: {
+    title: (name: string) => `Pause ${name}?`,
+    hint: "Shown next to its name",
+    done: (name: string) => `${name} is paused`,
+  },
   definition: {
     label: "Definition",
     saved: (name: string) => `${name} is saved`,

@@ -4,8 +4,8 @@ import { useEffect, useState } from "preact/hooks";
 import { get, getGroup, post, type Schemas } from "../../api/client";
 import { Ago, Button, Empty, Facts, Field, Page, Panel, Show } from "../../components/basics";
 import { Sparkline } from "../../components/chart";
-import { FormDialog, notify } from "../../components/feedback";
-import { HistoryPanel } from "../../components/history";
+import { FormDialog, messageOf, notify } from "../../components/feedback";
+import { HistoryPanel, RANGES } from "../../components/history";
 import { Table, type Column } from "../../components/table";
 import { tellingLine } from "../../components/telling_line";
 import { Pre } from "../../components/values";
@@ -13,6 +13,7 @@ import { Views } from "../../components/views";
 import { COSTLY_MS, useData } from "../../data";
 import { count, duration } from "../../format";
 import { link, navigate, withQuery, type Route } from "../../router";
+import { may, onlyQueue } from "../../session";
 import { t } from "../../texts";
 import { WINDOWS } from "../jobs/filter";
 
@@ -22,7 +23,8 @@ export function ErrorsPage(props: { route: Route }) {
   const { route } = props;
   const queue = route.query.get("queue") ?? "";
   const chosen = route.query.get("group");
-  const since = route.query.get("since") ?? "";
+  // The range of the chart filters the groups too.
+  const since = route.query.get("range") ?? route.query.get("since") ?? "";
   const [redriving, setRedriving] = useState<Group>();
   const groups = useData(
     `groups ${queue}`,
@@ -48,7 +50,7 @@ export function ErrorsPage(props: { route: Route }) {
         </button>
         <label>
           {t.errors.diedIn}{" "}
-          <select value={since} onChange={(e) => navigate(withQuery(route, { since: e.currentTarget.value || undefined, group: undefined }))}>
+          <select value={since} onChange={(e) => navigate(withQuery(route, { ...windowQuery(e.currentTarget.value), group: undefined }))}>
             <option value="">{t.jobs.anyTime}</option>
             {Object.keys(WINDOWS).map((one) => (
               <option key={one} value={one}>
@@ -79,10 +81,15 @@ export function ErrorsPage(props: { route: Route }) {
           )
         }
       </Show>
-      {redriving && <RedriveDialog group={redriving} queue={queue} onClose={() => setRedriving(undefined)} />}
+      {redriving && <RedriveDialog group={redriving} queue={redriveQueue(queue)} since={since} onClose={() => setRedriving(undefined)} />}
     </Page>
   );
 }
+
+const windowQuery = (one: string) => ({ since: one || undefined, range: one in RANGES && one !== "1h" ? one : undefined });
+
+// The server redrives groups of one queue for a token that may not change all queues.
+const redriveQueue = (queue: string): string => queue || (may(["admin", "*"]) ? "" : (onlyQueue("admin") ?? ""));
 
 // Groups with a job that died in the window. Their counts are of all their jobs.
 function shownOf(groups: Group[], since: string): Group[] {
@@ -108,8 +115,18 @@ function columns(route: Route, queue: string, rows: Group[], redrive: (group: Gr
     { key: "trend", title: t.errors.trend, cell: (group) => drawn.has(group.fingerprint) && <Trend group={group} queue={queue} /> },
     { key: "first", title: t.errors.first, cell: (group) => <Ago at={group.first?.at} />, sort: (group) => group.first?.at },
     { key: "last", title: t.errors.last, cell: (group) => <Ago at={group.last?.at} />, sort: (group) => group.last?.at },
-    { key: "actions", title: t.actions, cell: (group) => <Button needs={["admin", queue || undefined]} onClick={() => redrive(group)}>{t.errors.redrive}</Button> },
+    { key: "actions", title: t.actions, cell: (group) => <RedriveButton queue={queue} onClick={() => redrive(group)} /> },
   ];
+}
+
+function RedriveButton(props: { queue: string; onClick: () => void }) {
+  const queue = redriveQueue(props.queue);
+  const unnamed = queue === "" && may(["admin"]) && !may(["admin", "*"]);
+  return (
+    <Button needs={["admin", queue || undefined]} disabled={unnamed} title={unnamed ? t.errors.chooseQueue : undefined} onClick={props.onClick}>
+      {t.errors.redrive}
+    </Button>
+  );
 }
 
 const TREND_SAMPLE = 200;
@@ -166,26 +183,43 @@ function GroupPanel(props: { group: Group; queue: string }) {
   );
 }
 
-function RedriveDialog(props: { group: Group; queue: string; onClose: () => void }) {
-  const { group, queue } = props;
+function RedriveDialog(props: { group: Group; queue: string; since: string; onClose: () => void }) {
+  const { group, queue, since } = props;
   const [rate, setRate] = useState("20/s");
-  const [limit, setLimit] = useState(String(group.count ?? 1));
+  const [limit, setLimit] = useState<string>();
   const [canary, setCanary] = useState(true);
+  // What would be redriven now: the list may be older, or of all queues.
+  const now = useData(`redrive ${group.fingerprint} ${queue}`, async (signal) => {
+    const { groups } = await get<Schemas["DeadGroups"]>("/v1/dead/groups", { queue, kind: group.kind }, signal);
+    return { jobs: groups.find((one) => one.fingerprint === group.fingerprint)?.count ?? 0 };
+  });
+  const jobs = now.data?.jobs;
+  const most = limit ?? String(Math.max(1, jobs ?? 1));
   const submit = async () => {
-    const body: Record<string, unknown> = { kind: group.kind, fingerprint: group.fingerprint, rate, canary, limit: Number(limit) };
+    const body: Record<string, unknown> = { kind: group.kind, fingerprint: group.fingerprint, rate, canary, limit: Number(most) };
     if (queue) body.queue = queue;
     const made = await post<Schemas["EnqueuedJob"]>("/v1/redrives", body);
     notify(t.errors.started(String(made.id)));
     navigate(link(["jobs", made.id]));
   };
   return (
-    <FormDialog title={t.errors.redriveTitle(count(group.count ?? 0))} action={t.errors.redrive} onClose={props.onClose} onSubmit={submit}>
+    <FormDialog
+      title={jobs === undefined ? t.errors.redrive : t.errors.redriveTitle(count(jobs))}
+      action={t.errors.redrive}
+      disabled={!jobs}
+      onClose={props.onClose}
+      onSubmit={submit}
+    >
       <p>{t.errors.redriveText}</p>
+      <p class="note">
+        {now.error && messageOf(now.error)}
+        {jobs !== undefined && t.errors.redriveCount(count(jobs), queue)} {since !== "" && t.errors.redriveAll}
+      </p>
       <Field label={t.errors.rate} hint={t.errors.rateHint}>
         <input required value={rate} onInput={(e) => setRate(e.currentTarget.value)} />
       </Field>
       <Field label={t.errors.limit}>
-        <input type="number" min={1} max={1_000_000} required value={limit} onInput={(e) => setLimit(e.currentTarget.value)} />
+        <input type="number" min={1} max={1_000_000} required value={most} onInput={(e) => setLimit(e.currentTarget.value)} />
       </Field>
       <label class="inline">
         <input type="checkbox" checked={canary} onChange={() => setCanary(!canary)} /> {t.errors.canary}

@@ -1,10 +1,10 @@
 // One job folder: start, stop, run, settings, deployment, runs and the log as it grows.
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
-import { get, getIfThere, post, put, request, remove, segment, type Schemas } from "../../api/client";
+import { ApiError, get, post, put, request, remove, segment, type Schemas } from "../../api/client";
 import { formatJson } from "../../api/json";
 import { typedJson } from "../../api/typed_json";
-import { Ago, Button, Facts, Field, Page, Panel, Show, StateBadge } from "../../components/basics";
+import { Ago, Button, Facts, Field, Page, Panel, Show, ShowPage, StateBadge } from "../../components/basics";
 import { act, confirm, FormDialog, notify } from "../../components/feedback";
 import { JsonField } from "../../components/json_field";
 import { LogPanel } from "../../components/log";
@@ -16,12 +16,24 @@ import { t } from "../../texts";
 import { statusOf, type HostJob } from "./page";
 
 type Run = Schemas["HostRun"];
+const RUN_REFRESH_MS = 2_000;
 
 export function FolderPage(props: { type: string; name: string; route: Route }) {
   const { type, name } = props;
   const path = `/v1/host/jobs/${segment(type)}/${segment(name)}`;
   const job = useData(path, (signal) => get<HostJob>(path, {}, signal), (event) => event.queue !== undefined);
-  return <Show of={job}>{(data) => <FolderView job={data} path={path} route={props.route} reload={job.reload} />}</Show>;
+  // A run changes its state without an event.
+  const runs = job.data?.latest_run !== undefined && job.data.latest_run.ended === undefined;
+  useEffect(() => {
+    if (!runs) return;
+    const timer = setInterval(() => document.hidden || job.reload(), RUN_REFRESH_MS);
+    return () => clearInterval(timer);
+  }, [runs]);
+  return (
+    <ShowPage title={name} of={job}>
+      {(data) => <FolderView job={data} path={path} route={props.route} reload={job.reload} />}
+    </ShowPage>
+  );
 }
 
 function FolderView(props: { job: HostJob; path: string; route: Route; reload: () => void }) {
@@ -105,7 +117,7 @@ function FolderView(props: { job: HostJob; path: string; route: Route; reload: (
         />
       </Panel>
       {job.type === "triggered" && <Runs job={job} path={path} route={route} />}
-      <LogPanel path={path} run={route.query.get("run") ?? undefined} />
+      <LogPanel path={path} run={route.query.get("run") ?? job.latest_run?.id} />
       {dialog === "run" && <RunDialog job={job} path={path} onClose={() => setDialog(undefined)} />}
       {dialog === "settings" && <SettingsDialog path={path} onClose={() => setDialog(undefined)} done={reload} />}
     </Page>
@@ -114,11 +126,17 @@ function FolderView(props: { job: HostJob; path: string; route: Route; reload: (
 
 const ranMs = (run: Run): number | undefined => (run.ended ? Date.parse(run.ended) - Date.parse(run.started) : undefined);
 
+// A folder that has not run has no history.
+const history = (path: string, signal: AbortSignal): Promise<Schemas["HostHistory"]> =>
+  get<Schemas["HostHistory"]>(`${path}/history`, {}, signal).catch((problem) => {
+    if (problem instanceof ApiError && problem.status === 404) return { runs: [] };
+    throw problem;
+  });
+
 function Runs(props: { job: HostJob; path: string; route: Route }) {
-  const runs = useData(
-    `runs ${props.path} ${props.job.latest_run?.id} ${props.job.latest_run?.status}`,
-    async (signal) => (await getIfThere<Schemas["HostHistory"]>(`${props.path}/history`, {}, signal)) ?? { runs: [] },
-  );
+  const { latest_run: latest } = props.job;
+  const runs = useData(`runs ${props.path}`, (signal) => history(props.path, signal));
+  useEffect(runs.reload, [latest?.id, latest?.status]);
   const columns: Column<Run>[] = [
     { key: "id", title: t.folders.runId, cell: (run) => <a href={withQuery(props.route, { run: run.id })}>{run.id}</a>, sort: (run) => run.id },
     { key: "status", title: t.jobs.state, cell: (run) => <StateBadge state={run.status} />, sort: (run) => run.status },

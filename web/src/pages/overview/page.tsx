@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { get, getNamed, getQueues, type Schemas } from "../../api/client";
-import { listen } from "../../api/events";
+import { listen, viewerIsActive } from "../../api/events";
 import type { Queue } from "../../api/shapes";
 import { Ago, Button, Empty, Facts, Page, Panel, Show, StateBadge } from "../../components/basics";
 import { HistoryPanel, useHistory } from "../../components/history";
@@ -259,7 +259,7 @@ function OpenBreakers() {
   const breakers = useData(
     "breakers",
     (signal) => get<Schemas["BreakerList"]>("/v1/breakers", {}, signal),
-    (event) => event.type.startsWith("breaker_"),
+    (event) => event.type.startsWith("breaker_") || viewerIsActive(event),
   );
   return (
     <Panel title={t.overview.openBreakers}>

@@ -2,13 +2,14 @@
 import { useState } from "preact/hooks";
 
 import { get, getJobs, remove, segment, type Schemas } from "../../api/client";
+import { viewerIsActive, type ServerEvent } from "../../api/events";
 import type { Queue } from "../../api/shapes";
-import { Ago, Button, Empty, Facts, Page, Panel, Show, StateBadge } from "../../components/basics";
+import { Ago, Button, Empty, Facts, Page, Panel, Show, ShowPage, StateBadge } from "../../components/basics";
 import { act, confirm } from "../../components/feedback";
 import { HistoryPanel } from "../../components/history";
 import { usePageCommands } from "../../components/palette";
 import { Table, type Column } from "../../components/table";
-import { useData } from "../../data";
+import { COSTLY_MS, useData } from "../../data";
 import { capital, count, duration } from "../../format";
 import { link, navigate } from "../../router";
 import type { Need } from "../../session";
@@ -16,9 +17,10 @@ import { t } from "../../texts";
 import { WhyPanel } from "../job/why";
 import { Drain, perSecond, Slots } from "./backlog";
 import { LimitsDialog, RetentionDialog } from "./limits";
+import { longestWaiting } from "./longest";
 import { PauseBadge, PauseDialog, resumeQueue } from "./pause";
 
-// Keys are counted among this many of the newest running and waiting jobs.
+// Keys are counted among this many running jobs and this many of those that wait longest.
 const KEY_SAMPLE = 1000;
 
 export function QueuePage(props: { name: string }) {
@@ -26,9 +28,13 @@ export function QueuePage(props: { name: string }) {
   const queue = useData(
     name,
     (signal) => get<Queue>(`/v1/queues/${segment(name)}`, {}, signal),
-    (event) => event.queue === name,
+    (event) => event.queue === name || viewerIsActive(event),
   );
-  return <Show of={queue}>{(data) => <QueueView queue={data} reload={queue.reload} />}</Show>;
+  return (
+    <ShowPage title={name} of={queue}>
+      {(data) => <QueueView queue={data} reload={queue.reload} />}
+    </ShowPage>
+  );
 }
 
 function QueueView(props: { queue: Queue; reload: () => void }) {
@@ -176,9 +182,11 @@ function Keys({ queue }: { queue: Queue }) {
 
 function KeyTable({ queue }: { queue: Queue }) {
   const jobs = useData(`keys ${queue.name}`, async (signal) => {
-    const read = (state: string) => getJobs({ queue: queue.name, state }, KEY_SAMPLE, signal);
-    const [running, available] = await Promise.all([read("running"), read("available")]);
-    return { rows: countKeys([...running.jobs, ...available.jobs]), cut: available.next_cursor !== null || running.next_cursor !== null };
+    const [running, available] = await Promise.all([
+      getJobs({ queue: queue.name, state: "running" }, KEY_SAMPLE, signal),
+      longestWaiting({ queue: queue.name, state: "available" }, queue.oldest_available_at, KEY_SAMPLE, signal),
+    ]);
+    return { rows: countKeys([...running.jobs, ...available.jobs]), cut: available.cut || running.next_cursor !== null };
   });
   const weights = queue.limits?.per_key?.weights ?? {};
   const columns: Column<KeyRow>[] = [
@@ -203,7 +211,7 @@ function KeyTable({ queue }: { queue: Queue }) {
   );
 }
 
-const KEY_STATES = ["running", "available", "scheduled", "retryable", "dead"] as const;
+const KEY_STATES = ["running", "scheduled", "retryable", "dead"] as const;
 const KEY_JOBS = 100;
 const KEY_SHOWN = 10;
 
@@ -241,10 +249,35 @@ export function KeyPage(props: { queue: string; limitKey: string }) {
           </Panel>
         )}
       </Show>
+      {queue.data && <LongestWaiting queue={queue.data} q={q} />}
       {KEY_STATES.map((state) => (
         <KeyJobs key={state} queue={name} q={q} state={state} />
       ))}
     </Page>
+  );
+}
+
+const concernsJobs = (queue: string) => (event: ServerEvent) => event.queue === queue && event.type !== "progress";
+
+// The available jobs of the key, and why the first of them waits.
+function LongestWaiting({ queue, q }: { queue: Queue; q: string }) {
+  const waiting = useData(
+    `longest ${queue.name} ${q}`,
+    (signal) => longestWaiting({ queue: queue.name, q, state: "available" }, queue.oldest_available_at, KEY_JOBS, signal),
+    concernsJobs(queue.name),
+    COSTLY_MS,
+  );
+  return (
+    <Show of={waiting}>
+      {({ jobs, cut }) =>
+        jobs.length === 0 ? null : (
+          <>
+            <WhyPanel job={jobs[0]!} title={t.queues.whyOldest(String(jobs[0]!.id))} />
+            <JobsOfKey queue={queue.name} q={q} state="available" jobs={jobs} cut={cut} note={t.queues.longestFirst} />
+          </>
+        )
+      }
+    </Show>
   );
 }
 
@@ -253,36 +286,37 @@ function KeyJobs(props: { queue: string; q: string; state: string }) {
   const jobs = useData(
     `key ${queue} ${q} ${state}`,
     (signal) => get<Schemas["JobPage"]>("/v1/jobs", { queue, q, state, limit: KEY_JOBS }, signal),
-    (event) => event.queue === queue && event.type !== "progress",
-    2_000,
+    concernsJobs(queue),
+    COSTLY_MS,
   );
   return (
     <Show of={jobs}>
-      {(page) =>
-        page.jobs.length === 0 ? null : (
-          <>
-            {state === "available" && <WhyPanel job={page.jobs.at(-1)!} title={t.queues.whyOldest(String(page.jobs.at(-1)!.id))} />}
-            <Panel title={`${capital(t.states[state]!)} (${page.next_cursor === null ? "" : "≥ "}${count(page.jobs.length)})`}>
-              <ul class="plain-list">
-                {page.jobs.slice(0, KEY_SHOWN).map((job) => (
-                  <li key={String(job.id)}>
-                    <a href={link(["jobs", job.id])}>
-                      {String(job.id)} {job.kind}
-                    </a>
-                    <StateBadge state={job.state} />
-                    <Ago at={job.started_at ?? job.created_at} />
-                  </li>
-                ))}
-              </ul>
-              {page.jobs.length > KEY_SHOWN && (
-                <p class="note">
-                  <a href={link(["jobs"], { queue, q, state })}>{t.queues.allKeyJobs}</a>
-                </p>
-              )}
-            </Panel>
-          </>
-        )
-      }
+      {(page) => (page.jobs.length === 0 ? null : <JobsOfKey queue={queue} q={q} state={state} jobs={page.jobs} cut={page.next_cursor !== null} />)}
     </Show>
+  );
+}
+
+function JobsOfKey(props: { queue: string; q: string; state: string; jobs: Schemas["Job"][]; cut: boolean; note?: string }) {
+  const { queue, q, state, jobs } = props;
+  return (
+    <Panel title={`${capital(t.states[state]!)} (${props.cut ? "≥ " : ""}${count(jobs.length)})`}>
+      {props.note && <p class="note">{props.note}</p>}
+      <ul class="plain-list">
+        {jobs.slice(0, KEY_SHOWN).map((job) => (
+          <li key={String(job.id)}>
+            <a href={link(["jobs", job.id])}>
+              {String(job.id)} {job.kind}
+            </a>
+            <StateBadge state={job.state} />
+            <Ago at={job.started_at ?? job.created_at} />
+          </li>
+        ))}
+      </ul>
+      {jobs.length > KEY_SHOWN && (
+        <p class="note">
+          <a href={link(["jobs"], { queue, q, state })}>{t.queues.allKeyJobs}</a>
+        </p>
+      )}
+    </Panel>
   );
 }

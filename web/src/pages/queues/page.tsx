@@ -1,8 +1,8 @@
 // All queues: those that fall behind first.
 import { getQueues } from "../../api/client";
-import type { ServerEvent } from "../../api/events";
+import { viewerIsActive, type ServerEvent } from "../../api/events";
 import type { Queue } from "../../api/shapes";
-import { Empty, Page, Show, useNow } from "../../components/basics";
+import { Empty, Page, Show, useTimeText } from "../../components/basics";
 import { ColumnMenu, useColumns } from "../../components/columns";
 import { FindRows, findIn, useFind } from "../../components/find";
 import { QueueSparkline } from "../../components/history";
@@ -20,7 +20,7 @@ const MAX_SPARKLINES = 40;
 // Jobs that are not ready yet, in one column.
 const LATER = ["scheduled", "retryable", "waiting"];
 
-const concernsQueues = (event: ServerEvent): boolean => event.queue !== undefined;
+const concernsQueues = (event: ServerEvent): boolean => event.queue !== undefined || viewerIsActive(event);
 
 export function QueuesPage() {
   const queues = useData("queues", getQueues, concernsQueues);
@@ -131,8 +131,9 @@ function StateCount(props: { queue: Queue; state: string }) {
   return <a href={link(["jobs"], { queue: props.queue.name, state: props.state })}>{count(n)}</a>;
 }
 
-function Waiting(props: { at?: string }) {
-  const now = useNow();
-  if (!props.at) return <span class="note">{t.none}</span>;
-  return <span title={dateTime(props.at)}>{duration(Math.max(0, now - Date.parse(props.at)))}</span>;
+const Waiting = (props: { at?: string }) => (props.at ? <WaitingSince at={props.at} /> : <span class="note">{t.none}</span>);
+
+function WaitingSince(props: { at: string }) {
+  const text = useTimeText((now) => duration(Math.max(0, now - Date.parse(props.at))));
+  return <span title={dateTime(props.at)}>{text}</span>;
 }

@@ -2,9 +2,11 @@
 import { useState } from "preact/hooks";
 
 import { get, post, remove, segment, type Schemas } from "../../api/client";
-import { Ago, At, Button, Facts, Field, Page, Panel, Show, StateBadge } from "../../components/basics";
+import { viewerIsActive } from "../../api/events";
+import { Ago, At, Button, Facts, Field, Page, Panel, Show, ShowPage, StateBadge } from "../../components/basics";
 import { act, confirm, FormDialog, notify } from "../../components/feedback";
 import { Pager } from "../../components/pager";
+import { PauseDialog } from "../../components/pause_dialog";
 import { usePageCommands } from "../../components/palette";
 import { Table, type Column } from "../../components/table";
 import { JsonPanel } from "../../components/values";
@@ -12,6 +14,7 @@ import { useData } from "../../data";
 import { count, instantOf, zoneName } from "../../format";
 import { link, navigate, useRoute } from "../../router";
 import type { Need } from "../../session";
+import { useSettings } from "../../settings";
 import { t } from "../../texts";
 import { ScheduleDialog } from "./edit";
 import { StatusBadge, type Schedule } from "./page";
@@ -22,26 +25,33 @@ type Row = Schemas["LedgerRow"];
 export function SchedulePage(props: { name: string }) {
   const { name } = props;
   const path = `/v1/schedules/${segment(name)}`;
-  const schedule = useData(name, (signal) => get<Schedule>(path, {}, signal), (event) => event.type === "enqueued");
-  return <Show of={schedule}>{(data) => <ScheduleView schedule={data} path={path} reload={schedule.reload} />}</Show>;
+  const schedule = useData(name, (signal) => get<Schedule>(path, {}, signal), (event) => event.type === "enqueued" || viewerIsActive(event));
+  return (
+    <ShowPage title={name} of={schedule}>
+      {(data) => <ScheduleView schedule={data} path={path} reload={schedule.reload} />}
+    </ShowPage>
+  );
 }
 
 function ScheduleView(props: { schedule: Schedule; path: string; reload: () => void }) {
   const { schedule, path, reload } = props;
   const name = schedule.name ?? "";
+  useSettings(); // times in words
   const [editing, setEditing] = useState(false);
   const [backfilling, setBackfilling] = useState(false);
-  const run = async (verb: "pause" | "resume" | "trigger") => {
+  const [pausing, setPausing] = useState(false);
+  const run = async (verb: "resume" | "trigger") => {
     if (await act(() => post(`${path}/${verb}`), t.schedules.done(name))) reload();
   };
   const drop = async () => {
     const yes = await confirm({ title: t.schedules.confirmRemove(name), text: t.schedules.confirmRemoveText, action: t.remove, danger: true });
     if (yes && (await act(() => remove(path), t.schedules.removed(name)))) navigate(link(["schedules"]));
   };
+  const toggle = () => (schedule.paused ? run("resume") : setPausing(true));
   const needs: Need = ["schedule", schedule.job?.queue];
   usePageCommands([
     { text: t.schedules.trigger, run: () => run("trigger"), needs },
-    { text: schedule.paused ? t.queues.resume : t.queues.pause, run: () => run(schedule.paused ? "resume" : "pause"), needs },
+    { text: schedule.paused ? t.queues.resume : t.queues.pause, run: toggle, needs },
     { text: t.schedules.edit, run: () => setEditing(true), needs },
     { text: t.schedules.backfill, run: () => setBackfilling(true), needs },
   ]);
@@ -58,7 +68,7 @@ function ScheduleView(props: { schedule: Schedule; path: string; reload: () => v
           <Button kind="primary" needs={needs} onClick={() => run("trigger")}>
             {t.schedules.trigger}
           </Button>
-          <Button needs={needs} onClick={() => run(schedule.paused ? "resume" : "pause")}>{schedule.paused ? t.queues.resume : t.queues.pause}</Button>
+          <Button needs={needs} onClick={toggle}>{schedule.paused ? t.queues.resume : t.queues.pause}</Button>
           <Button needs={needs} onClick={() => setEditing(true)}>{t.schedules.edit}</Button>
           <Button needs={needs} onClick={() => setBackfilling(true)}>{t.schedules.backfill}</Button>
           <Button kind="danger" needs={needs} onClick={drop}>
@@ -71,7 +81,7 @@ function ScheduleView(props: { schedule: Schedule; path: string; reload: () => v
         <Panel title={t.job.facts}>
           <Facts
             rows={[
-              [t.schedules.when, schedule.cron ?? schedule.every ?? schedule.at],
+              [t.schedules.when, schedule.cron ?? schedule.every ?? <At at={schedule.at} />],
               [t.schedules.zone, schedule.time_zone],
               [t.schedules.next, schedule.paused ? undefined : <At at={schedule.next_fire ?? schedule.next} zone={schedule.time_zone} />],
               [t.schedules.last, schedule.last_fired && <Ago at={schedule.last_fired} />],
@@ -97,6 +107,7 @@ function ScheduleView(props: { schedule: Schedule; path: string; reload: () => v
       <Ledger name={name} path={path} zone={schedule.time_zone} />
       <JsonPanel title={t.job.args} value={schedule.job?.args} masked />
       {backfilling && <BackfillDialog path={path} onClose={() => setBackfilling(false)} done={reload} />}
+      {pausing && <PauseDialog name={name} path={path} text={t.schedules.confirmPauseOneText} onClose={() => setPausing(false)} done={reload} />}
       {editing && <ScheduleDialog of={schedule} onClose={() => setEditing(false)} done={reload} />}
     </Page>
   );

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 
 import { getNamed, type Schemas } from "../../api/client";
+import { viewerIsActive } from "../../api/events";
 import { Ago, Button, Empty, Page, Show, StateBadge } from "../../components/basics";
 import { ColumnMenu, useColumns } from "../../components/columns";
 import { FindRows, findIn, useFind } from "../../components/find";
@@ -10,6 +11,7 @@ import { Table, type Column } from "../../components/table";
 import { COSTLY_MS, useData } from "../../data";
 import { count } from "../../format";
 import { link } from "../../router";
+import { useSettings } from "../../settings";
 import { t } from "../../texts";
 import { ScheduleDialog } from "./edit";
 import { SwitchDialog } from "./switch";
@@ -25,10 +27,11 @@ export function SchedulesPage() {
   const schedules = useData(
     "schedules",
     (signal) => getNamed<Schemas["ScheduleList"]>("/v1/schedules", "schedules", signal),
-    (event) => event.type === "enqueued",
+    (event) => event.type === "enqueued" || viewerIsActive(event),
     COSTLY_MS,
   );
   const found = findIn(schedules.data?.schedules ?? [], searchText, useFind());
+  useSettings(); // times in words
   const shown = useColumns("schedules", COLUMNS, USUAL);
   const done = () => {
     clear();

@@ -11,6 +11,7 @@ import { link, useRoute, withQuery } from "../../router";
 import { useSettings } from "../../settings";
 import { t } from "../../texts";
 import { statusOf, type Schedule } from "./page";
+import { describe } from "./words";
 
 // Each drawn schedule needs its ledger: one request.
 const MAX_ROWS = 40;
@@ -27,9 +28,14 @@ interface Tick {
   outcome: Outcome;
   note?: string;
 }
+// A time with more ticks than are listed.
+interface Band {
+  from: number;
+  to: number;
+}
 interface Data {
   now: number;
-  rows: { schedule: Schedule; ticks: Tick[] }[];
+  rows: { schedule: Schedule; ticks: Tick[]; bands: Band[] }[];
   due: { at: number; jobs: number }[];
   truncated: boolean;
 }
@@ -56,11 +62,20 @@ async function read(schedules: Schedule[], span: Span, signal: AbortSignal): Pro
     coming.set(tick.schedule, list);
   }
   const pasts = await Promise.all(schedules.map((one) => pastTicks(one.name, now - SPANS[span], signal)));
+  const cut = new Set(upcoming.cut);
+  const rowOf = (schedule: Schedule, i: number) => {
+    const past = pasts[i]!;
+    const next = coming.get(schedule.name) ?? [];
+    const bands: Band[] = [];
+    if (past.cut) bands.push({ from: now - SPANS[span], to: past.ticks.at(-1)!.time });
+    if (cut.has(schedule.name) && next.length > 0) bands.push({ from: next.at(-1)!.time, to: now + SPANS[span] });
+    return { schedule, ticks: [...past.ticks, ...next], bands };
+  };
   return {
     now,
-    rows: schedules.map((schedule, i) => ({ schedule, ticks: [...pasts[i]!.ticks, ...(coming.get(schedule.name) ?? [])] })),
+    rows: schedules.map(rowOf),
     due: (upcoming.due ?? []).map((one) => ({ at: Date.parse(one.at), jobs: one.jobs })),
-    truncated: upcoming.truncated === true || (upcoming.cut?.length ?? 0) > 0 || pasts.some((one) => one.cut),
+    truncated: upcoming.ticks.length >= MAX_TICKS || (upcoming.truncated === true && cut.size === 0),
   };
 }
 
@@ -150,12 +165,12 @@ function Chart(props: { data: Data; span: number }) {
         <span class="swim-name note">{t.schedules.timeline.all}</span>
         <div ref={frame}>{width > 0 && <Heat rows={rows} due={due} from={from} to={to} width={width} now={now} />}</div>
       </div>
-      {rows.map(({ schedule, ticks }) => (
+      {rows.map(({ schedule, ticks, bands }) => (
         <div class="swim-row" key={schedule.name}>
           <a class={`swim-name ${statusOf(schedule) === "active" ? "" : "off"}`} href={link(["schedules", schedule.name])} title={schedule.name}>
             {schedule.name}
           </a>
-          <div>{width > 0 && <Track name={schedule.name} ticks={ticks} x={x} width={width} lines={lines} />}</div>
+          <div>{width > 0 && <Track schedule={schedule} ticks={ticks} bands={bands} x={x} width={width} lines={lines} />}</div>
         </div>
       ))}
       <div class="swim-row">
@@ -187,9 +202,14 @@ function Chart(props: { data: Data; span: number }) {
   );
 }
 
+const BAND_LETTER = 6.5; // pixels of a letter in a band
+
 // One path per outcome: a schedule may have thousands of ticks.
-function Track(props: { name: string; ticks: Tick[]; x: (time: number) => number; width: number; lines: preact.ComponentChildren }) {
-  const { ticks, x } = props;
+function Track(props: {
+  schedule: Schedule; ticks: Tick[]; bands: Band[]; x: (time: number) => number; width: number; lines: preact.ComponentChildren;
+}) {
+  const { schedule, ticks, bands, x } = props;
+  const often = describe(schedule);
   const of = (outcome: Outcome) => ticks.filter((tick) => tick.outcome === outcome);
   const path = (some: Tick[]) => [...new Set(some.map((tick) => Math.round(x(tick.time))))].map((at) => `M${at}.5 4v14`).join("");
   const past = ticks.filter((tick) => tick.outcome !== "coming");
@@ -198,9 +218,27 @@ function Track(props: { name: string; ticks: Tick[]; x: (time: number) => number
       width={props.width}
       height={ROW}
       role="img"
-      aria-label={t.schedules.timeline.row(props.name, past.length, of("skipped").length, ticks.length - past.length)}
+      aria-label={[
+        t.schedules.timeline.row(schedule.name, past.length, of("skipped").length, ticks.length - past.length),
+        ...bands.map((band) => t.schedules.timeline.band(often, dateTime(new Date(band.from)), dateTime(new Date(band.to)))),
+      ].join("; ")}
     >
       <line class="track" x1={0} x2={props.width} y1={ROW / 2} y2={ROW / 2} />
+      {bands.map((band) => {
+        const wide = x(band.to) - x(band.from);
+        return (
+          <g key={band.from}>
+            <rect class="tick-band" x={x(band.from)} width={Math.max(1, wide)} y={4} height={ROW - 8}>
+              <title>{t.schedules.timeline.band(often, dateTime(new Date(band.from)), dateTime(new Date(band.to)))}</title>
+            </rect>
+            {wide > often.length * BAND_LETTER && (
+              <text class="tick-often" x={x((band.from + band.to) / 2)} y={ROW / 2 + 4}>
+                {often}
+              </text>
+            )}
+          </g>
+        );
+      })}
       {props.lines}
       {(["coming", "fired", "skipped", "failed"] as Outcome[]).map((one) => (
         <path key={one} class={`tick-${one}`} d={path(of(one))} />

@@ -1,4 +1,5 @@
 // A schedule in words. Forms of cron that have no short sentence are shown as they are.
+import { dateTime } from "../../format";
 import { t } from "../../texts";
 
 interface Timing {
@@ -9,7 +10,7 @@ interface Timing {
 
 export function describe(one: Timing): string {
   if (one.every) return t.schedules.every(one.every);
-  if (one.at) return t.schedules.at(one.at);
+  if (one.at) return t.schedules.at(dateTime(one.at));
   return one.cron ? (cronInWords(one.cron) ?? t.schedules.cron(one.cron)) : t.none;
 }
 

@@ -1,5 +1,6 @@
 // Sessions of a queue: their jobs run one at a time, in order.
 import { get, getQueues, post, segment, type Schemas } from "../../api/client";
+import type { Queue } from "../../api/shapes";
 import { Ago, Button, Empty, Facts, Page, Panel, Show, StateBadge } from "../../components/basics";
 import { act } from "../../components/feedback";
 import { Table, type Column } from "../../components/table";
@@ -11,11 +12,32 @@ import { t } from "../../texts";
 
 type Session = Schemas["Session"];
 
+// Queues that are asked at most, and at a time.
+const MAX_ASKED = 60;
+const BATCH = 6;
+
+// The first queue that has sessions, of those with jobs first.
+async function firstWithSessions(queues: Queue[], signal: AbortSignal): Promise<string | undefined> {
+  const live = (one: Queue) => ["running", "available", "waiting", "scheduled", "retryable"].some((state) => one.counts[state]);
+  const names = [...queues.filter(live), ...queues.filter((one) => !live(one))].map((one) => one.name).slice(0, MAX_ASKED);
+  for (let i = 0; i < names.length; i += BATCH) {
+    const some = names.slice(i, i + BATCH);
+    const read = (name: string) => get<Schemas["SessionList"]>(`/v1/queues/${segment(name)}/sessions`, { limit: 1 }, signal);
+    const answers = await Promise.all(some.map(read));
+    const at = answers.findIndex((answer) => answer.sessions.length > 0);
+    if (at >= 0) return some[at];
+  }
+  return undefined;
+}
+
 export function SessionsPage(props: { route: Route }) {
   const { route } = props;
-  const queues = useData("queues", getQueues);
-  const names = queues.data?.queues.map((one) => one.name) ?? [];
-  const queue = route.query.get("queue") ?? names[0] ?? "";
+  const queues = useData("queues", async (signal) => {
+    const { queues: all } = await getQueues(signal);
+    return { names: all.map((one) => one.name), first: route.query.has("queue") ? undefined : await firstWithSessions(all, signal) };
+  });
+  const names = queues.data?.names ?? [];
+  const queue = route.query.get("queue") ?? queues.data?.first ?? names[0] ?? "";
   const shown = route.query.get("key") ?? "";
   const after = route.query.get("after") ?? "";
   const sessions = useData(

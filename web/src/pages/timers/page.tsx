@@ -2,24 +2,29 @@
 import { useState } from "preact/hooks";
 
 import { getNamed, post, put, segment, type Schemas } from "../../api/client";
+import { viewerIsActive } from "../../api/events";
 import { Ago, Button, Empty, Field, Page, Show, StateBadge } from "../../components/basics";
 import { act, FormDialog, notify } from "../../components/feedback";
+import { PauseDialog } from "../../components/pause_dialog";
 import { Table, type Column } from "../../components/table";
 import { COSTLY_MS, useData } from "../../data";
 import { count } from "../../format";
 import { link } from "../../router";
 import { t } from "../../texts";
 import type { Schedule } from "../schedules/page";
+import { CreateDialog } from "./create";
 
 export function TimersPage() {
   const [changing, setChanging] = useState<Schedule>();
+  const [pausing, setPausing] = useState<Schedule>();
+  const [creating, setCreating] = useState(false);
   const timers = useData(
     "timers",
     (signal) => getNamed<Schemas["ScheduleList"]>("/v1/schedules", "schedules", signal),
-    (event) => event.type === "started" || event.type === "completed" || event.type === "enqueued",
+    (event) => event.type === "started" || event.type === "completed" || event.type === "enqueued" || viewerIsActive(event),
     COSTLY_MS,
   );
-  const run = async (timer: Schedule, verb: "wake" | "pause" | "resume") => {
+  const run = async (timer: Schedule, verb: "wake" | "resume") => {
     if (await act(() => post(`/v1/schedules/${segment(timer.name ?? "")}/${verb}`), t.schedules.done(timer.name ?? ""))) timers.reload();
   };
   const columns: Column<Schedule>[] = [
@@ -60,13 +65,21 @@ export function TimersPage() {
         <span class="actions">
           <Button needs={["schedule", one.job?.queue]} onClick={() => run(one, "wake")}>{t.timers.wake}</Button>
           <Button needs={["schedule", one.job?.queue]} onClick={() => setChanging(one)}>{t.timers.setTimeout}</Button>
-          <Button needs={["schedule", one.job?.queue]} onClick={() => run(one, one.paused ? "resume" : "pause")}>{one.paused ? t.queues.resume : t.queues.pause}</Button>
+          <Button needs={["schedule", one.job?.queue]} onClick={() => (one.paused ? run(one, "resume") : setPausing(one))}>{one.paused ? t.queues.resume : t.queues.pause}</Button>
         </span>
       ),
     },
   ];
   return (
-    <Page title={t.pages.timers} note={t.timers.note}>
+    <Page
+      title={t.pages.timers}
+      note={t.timers.note}
+      actions={
+        <Button kind="primary" needs={["schedule"]} onClick={() => setCreating(true)}>
+          {t.timers.create}
+        </Button>
+      }
+    >
       <Show of={timers}>
         {(data) => {
           const rows = data.schedules.filter((one) => one.continuous);
@@ -74,6 +87,16 @@ export function TimersPage() {
           return <Table label={t.pages.timers} columns={columns} rows={rows} id={(one) => one.name ?? ""} rowClass={(one) => (one.paused ? "off" : undefined)} />;
         }}
       </Show>
+      {creating && <CreateDialog onClose={() => setCreating(false)} done={timers.reload} />}
+      {pausing && (
+        <PauseDialog
+          name={pausing.name}
+          path={`/v1/schedules/${segment(pausing.name)}`}
+          text={t.timers.confirmPauseText}
+          onClose={() => setPausing(undefined)}
+          done={timers.reload}
+        />
+      )}
       {changing && <TimeoutDialog timer={changing} onClose={() => setChanging(undefined)} done={timers.reload} />}
     </Page>
   );

@@ -2,16 +2,19 @@
 import { useState } from "preact/hooks";
 
 import { get, getNamed, post, remove, segment, type Schemas } from "../../api/client";
-import { Ago, Button, Empty, Facts, Page, Panel, Show, StateBadge } from "../../components/basics";
+import { viewerIsActive } from "../../api/events";
+import { Ago, Button, Empty, Facts, Page, Panel, Show, ShowPage, StateBadge } from "../../components/basics";
 import { DefinitionDialog } from "../../components/definition";
 import { act, confirm, copyText } from "../../components/feedback";
 import { Pager } from "../../components/pager";
+import { PauseDialog } from "../../components/pause_dialog";
 import { Table, type Column } from "../../components/table";
 import { JsonPanel } from "../../components/values";
 import { COSTLY_MS, useData } from "../../data";
 import { count } from "../../format";
 import { link, navigate, useRoute } from "../../router";
 import { t } from "../../texts";
+import { FireDialog } from "./fire";
 
 type Trigger = Schemas["Trigger"];
 
@@ -28,7 +31,7 @@ export function TriggersPage() {
   const triggers = useData(
     "triggers",
     (signal) => getNamed<Schemas["TriggerList"]>("/v1/triggers", "triggers", signal),
-    (event) => event.type === "enqueued",
+    (event) => event.type === "enqueued" || viewerIsActive(event),
     COSTLY_MS,
   );
   const columns: Column<Trigger>[] = [
@@ -89,32 +92,33 @@ function TriggerDialog(props: { title: string; name?: string; value: object; onC
 }
 
 export function TriggerPage(props: { name: string }) {
+  const [dialog, setDialog] = useState<"pause" | "fire">();
   const [editing, setEditing] = useState(false);
   const path = `/v1/triggers/${segment(props.name)}`;
-  const trigger = useData(props.name, (signal) => get<Trigger>(path, {}, signal), (event) => event.type === "enqueued");
+  const trigger = useData(props.name, (signal) => get<Trigger>(path, {}, signal), (event) => event.type === "enqueued" || viewerIsActive(event));
   const before = useRoute().query.get("before") ?? "";
   const ledger = useData(
     `ledger ${props.name} ${before}`,
     (signal) => get<Schemas["TriggerLedger"]>(`${path}/ledger`, { limit: 50, before }, signal),
     (event) => before === "" && event.type === "enqueued",
   );
-  const run = async (verb: "pause" | "resume" | "fire") => {
-    if (await act(() => post(`${path}/${verb}`), t.schedules.done(props.name))) trigger.reload();
+  const resume = async () => {
+    if (await act(() => post(`${path}/resume`), t.schedules.done(props.name))) trigger.reload();
   };
   const drop = async () => {
     const yes = await confirm({ title: t.triggers.confirmRemove(props.name), text: t.triggers.confirmRemoveText, action: t.remove, danger: true });
     if (yes && (await act(() => remove(path), t.triggers.removed(props.name)))) navigate(link(["triggers"]));
   };
   return (
-    <Show of={trigger}>
+    <ShowPage title={props.name} of={trigger}>
       {(one) => (
         <Page
           title={one.name}
           note={one.paused ? <StateBadge state={t.queues.paused} detail={one.paused_reason} /> : sourceOf(one)}
           actions={
             <>
-              <Button needs={["schedule", one.job.queue]} onClick={() => run("fire")}>{t.triggers.fire}</Button>
-              <Button needs={["schedule", one.job.queue]} onClick={() => run(one.paused ? "resume" : "pause")}>{one.paused ? t.queues.resume : t.queues.pause}</Button>
+              <Button needs={["schedule", one.job.queue]} onClick={() => setDialog("fire")}>{t.triggers.fire}</Button>
+              <Button needs={["schedule", one.job.queue]} onClick={() => (one.paused ? resume() : setDialog("pause"))}>{one.paused ? t.queues.resume : t.queues.pause}</Button>
               <Button needs={["schedule", one.job.queue]} onClick={() => setEditing(true)}>{t.job.edit}</Button>
               <Button kind="danger" needs={["schedule", one.job.queue]} onClick={drop}>
                 {t.remove}
@@ -154,9 +158,13 @@ export function TriggerPage(props: { name: string }) {
             <Pager label={t.schedules.ledger} parameter="before" next={ledger.data?.next} />
           </Panel>
           <JsonPanel title={t.job.args} value={one.job.args} masked />
+          {dialog === "fire" && <FireDialog trigger={one} onClose={() => setDialog(undefined)} done={trigger.reload} />}
+          {dialog === "pause" && (
+            <PauseDialog name={one.name} path={path} text={t.triggers.confirmPauseText} onClose={() => setDialog(undefined)} done={trigger.reload} />
+          )}
           {editing && <TriggerDialog title={t.job.edit} name={one.name} value={one} onClose={() => setEditing(false)} done={trigger.reload} />}
         </Page>
       )}
-    </Show>
+    </ShowPage>
   );
 }

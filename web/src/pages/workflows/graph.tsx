@@ -15,6 +15,10 @@ const GAP_Y = 16;
 // A step runs for the workflow as soon as its job exists; the job may still wait.
 export const shownState = (step: Step): string =>
   step.state === "running" && step.job_state && step.job_state !== "running" ? step.job_state : step.state;
+const stateText = (step: Step): string => {
+  const state = shownState(step);
+  return state === "available" ? t.workflows.waitsForWorker : (t.states[state] ?? state);
+};
 
 interface Placed {
   step: Step;
@@ -75,18 +79,18 @@ export function Graph(props: { steps: Step[] }) {
           const target = step.workflow ? link(["workflows", step.workflow]) : step.job ? link(["jobs", step.job]) : undefined;
           const box = (
             <>
-              <rect class={`node step-${step.state}`} x={x} y={y} width={WIDTH} height={HEIGHT} rx={8} />
-              <title>{step.name}</title>
+              <rect class={`node step-${shownState(step)}`} x={x} y={y} width={WIDTH} height={HEIGHT} rx={8} />
+              <title>{`${step.name} ${stateText(step)}`}</title>
               <text x={x + 10} y={y + 20}>
                 {cut(step.name)}
               </text>
               <text class="node-state" x={x + 10} y={y + 36}>
-                {t.states[shownState(step)] ?? shownState(step)}
+                {stateText(step)}
               </text>
             </>
           );
           return target ? (
-            <a key={step.name} href={target} aria-label={`${step.name} ${t.states[shownState(step)] ?? shownState(step)}`}>
+            <a key={step.name} href={target}>
               {box}
             </a>
           ) : (

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { get, post, segment, type Schemas } from "../../api/client";
 import { formatJson } from "../../api/json";
 import { typedJson } from "../../api/typed_json";
-import { Ago, Button, Facts, Field, Page, Panel, Show, StateBadge } from "../../components/basics";
+import { Ago, Button, Facts, Field, Page, Panel, Show, ShowPage, StateBadge } from "../../components/basics";
 import { act, confirm, FormDialog, notify } from "../../components/feedback";
 import { JsonField } from "../../components/json_field";
 import { Table, type Column } from "../../components/table";
@@ -25,9 +25,9 @@ export function WorkflowPage(props: { id: string }) {
   const workflow = useData(path, (signal) => get<Workflow>(path, {}, signal), relevant);
   const steps = useData(`${path} steps`, (signal) => get<Schemas["WorkflowStepList"]>(`${path}/steps`, { limit: 1000 }, signal), relevant, COSTLY_MS);
   return (
-    <Show of={workflow}>
+    <ShowPage title={`${t.workflows.id} ${props.id}`} of={workflow}>
       {(data) => <WorkflowView workflow={data} steps={steps.data?.steps ?? []} more={steps.data?.next != null} path={path} reload={workflow.reload} />}
-    </Show>
+    </ShowPage>
   );
 }
 
@@ -157,9 +157,16 @@ function ByHandDialog(props: { steps: Step[]; path: string; onClose: () => void;
 const tookMs = (step: Step): number | undefined =>
   step.started_at && step.ended_at ? Date.parse(step.ended_at) - Date.parse(step.started_at) : undefined;
 
+const StepState = ({ step }: { step: Step }) => (
+  <>
+    <StateBadge state={shownState(step)} detail={step.taken_over ? t.workflows.takenOver : undefined} />
+    {shownState(step) === "available" && <span class="note"> {t.workflows.waitsForWorker}</span>}
+  </>
+);
+
 const STEP_COLUMNS: Column<Step>[] = [
   { key: "name", title: t.workflows.step, cell: (step) => step.name, sort: (step) => step.name },
-  { key: "state", title: t.jobs.state, cell: (step) => <StateBadge state={shownState(step)} detail={step.taken_over ? t.workflows.takenOver : undefined} />, sort: shownState },
+  { key: "state", title: t.jobs.state, cell: (step) => <StepState step={step} />, sort: shownState },
   {
     key: "job",
     title: t.jobs.id,
