@@ -1,7 +1,7 @@
 // Args as JSON, or as one field per key. The server knows no schema of a kind: the value that is there gives the types.
 import { useState } from "preact/hooks";
 
-import { formatJson, parseJson } from "../api/json";
+import { formatJson, isNumber, parseJson } from "../api/json";
 import { t } from "../texts";
 import { Field } from "./basics";
 import { JsonField } from "./json_field";
@@ -80,8 +80,6 @@ function ValueField(props: { name: string; value: unknown; onInput: (value: unkn
   }
   return <ParsedField {...props} />;
 }
-
-const isNumber = (value: unknown): boolean => typeof value === "number" || typeof value === "bigint";
 
 // Numbers keep their digits. What cannot be parsed stays in the field, which then keeps the form from being sent.
 function ParsedField(props: { name: string; value: unknown; onInput: (value: unknown) => void }) {
