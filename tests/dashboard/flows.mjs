@@ -1,6 +1,7 @@
 // What a viewer does: each flow acts in the page and looks at the server.
 import { call, check, open, ready } from "./support.mjs";
 import * as actions from "./action_flows.mjs";
+import * as jobs from "./job_flows.mjs";
 import {
   arrivals, backToList, backToRow, bulkThenFilter, burst, columns, counting, covered, errorsSince, finding, manyAttempts, rareError, scheduleStates, workerSorting,
 } from "./list_flows.mjs";
@@ -427,5 +428,5 @@ async function settings({ page, go }) {
 export const FLOWS = {
   quiet, live, soon, keyboard, oneJob, search, views, queues, charts, schedules, workers, sorting, newJob, settings, columns, finding,
   workerSorting, scheduleStates, arrivals, backToList, backToRow, bulkThenFilter, burst, counting, covered, errorsSince, rareError, manyAttempts, jobLog, argsAsFields, oddNames, wrongClock,
-  copying, noFlash, zones, slowNetwork, lateStream, manySteps, ...actions, scopedCommands, commands,
+  copying, noFlash, zones, slowNetwork, lateStream, manySteps, ...jobs, ...actions, scopedCommands, commands,
 };
