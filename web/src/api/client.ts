@@ -1,5 +1,5 @@
 // Requests to the server's HTTP API. The same API that every other client uses.
-import { formatJson, parseAnswer } from "./json";
+import { formatJson, parseJson } from "./json";
 import type { components } from "./schema";
 import type { JobPage, Queue } from "./shapes";
 
@@ -73,7 +73,7 @@ export async function request<T>(method: string, path: string, options: RequestO
 }
 
 function parse(response: Response, text: string): unknown {
-  return (response.headers.get("Content-Type") ?? "").includes("json") ? parseAnswer(text) : text;
+  return (response.headers.get("Content-Type") ?? "").includes("json") ? parseJson(text) : text;
 }
 
 function errorOf(response: Response, text: string): ApiError {

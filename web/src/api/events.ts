@@ -1,6 +1,6 @@
 // One event stream per tab. It is open while the tab is visible and a page listens.
 import { apiUrl } from "./client";
-import { parseAnswer } from "./json";
+import { parseJson } from "./json";
 
 export interface ServerEvent {
   type: string;
@@ -56,7 +56,7 @@ function open(): void {
   };
   for (const type of TYPES) {
     source.addEventListener(type, (message) => {
-      emit({ ...(parseAnswer((message as MessageEvent<string>).data) as object), type });
+      emit({ ...(parseJson((message as MessageEvent<string>).data) as object), type });
     });
   }
 }

@@ -8,12 +8,12 @@ const PAYLOADS = new Set(["args", "result", "checkpoint", "input", "data"]);
 const exact = (digits: string): unknown =>
   String(Number(digits)) === digits ? Number(digits) : isInteger(digits) && String(BigInt(digits)) === digits ? BigInt(digits) : new LosslessNumber(digits);
 
-export function parseJson(text: string): unknown {
+export function parseExact(text: string): unknown {
   return parse(text, undefined, exact);
 }
 
-// An answer of the server: payloads as parseJson returns them, decimals elsewhere as numbers.
-export function parseAnswer(text: string): unknown {
+// An answer of the server: payloads as parseExact returns them, decimals elsewhere as numbers.
+export function parseJson(text: string): unknown {
   let kept = false;
   const value = parse(text, undefined, (digits) => {
     const number = exact(digits);
