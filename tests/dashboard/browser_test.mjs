@@ -194,6 +194,15 @@ async function oneQueueOnly(url, token) {
   check(await page.getByRole("button", { name: "Pause mails" }).isEnabled(), "admin=mails may pause mails");
   const other = page.getByRole("button", { name: "Pause photos" });
   check((await other.isDisabled()) && (await other.getAttribute("title")) === "Your token needs the scope admin for photos.", "but not photos");
+  await go("jobs?state=available");
+  await ready(page);
+  const retry = page.getByRole("toolbar").getByRole("button", { name: "Retry", exact: true });
+  await page.locator("tbody tr", { hasText: "mails" }).locator("input").first().check();
+  await retry.click();
+  await page.getByRole("dialog").getByRole("heading", { name: "Retry: 0 jobs" }).waitFor(); // an available job needs no retry
+  await page.keyboard.press("Escape");
+  await page.getByLabel("Select all jobs of this page").check();
+  check((await retry.isDisabled()) && /needs the scope admin/.test(await retry.getAttribute("title")), "jobs of other queues cannot be retried with it");
   for (const [queue, allowed] of [["mails", true], ["photos", false]]) {
     await go(`queues/${queue}`);
     await page.getByRole("heading", { name: queue, level: 1 }).waitFor();

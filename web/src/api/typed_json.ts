@@ -1,13 +1,13 @@
 // JSON that the viewer typed into a field.
 import { t } from "../texts";
 import { ApiError } from "./client";
-import { parseJson } from "./json";
+import { parseExact } from "./json";
 
 // The mistake with its line and column, both from 1; undefined for JSON and for an empty text.
 export function jsonProblem(text: string): string | undefined {
   if (text.trim() === "") return undefined;
   try {
-    parseJson(text);
+    parseExact(text);
     return undefined;
   } catch (problem) {
     const [, reason, position] = /^(.*?)(?: at position (\d+))?$/s.exec(problem instanceof Error ? problem.message : String(problem))!;
@@ -21,5 +21,5 @@ export function jsonProblem(text: string): string | undefined {
 export function typedJson(field: string, text: string): unknown {
   const problem = jsonProblem(text);
   if (problem !== undefined) throw new ApiError(400, "invalid_argument", problem, field);
-  return text.trim() === "" ? undefined : parseJson(text);
+  return text.trim() === "" ? undefined : parseExact(text);
 }

@@ -1,7 +1,7 @@
 // Args as JSON, or as one field per key. The server knows no schema of a kind: the value that is there gives the types.
 import { useState } from "preact/hooks";
 
-import { formatJson, parseJson } from "../api/json";
+import { formatJson, isNumber, parseExact } from "../api/json";
 import { t } from "../texts";
 import { Field } from "./basics";
 import { JsonField } from "./json_field";
@@ -11,7 +11,7 @@ type Values = Record<string, unknown>;
 // undefined: not an object with keys, so there is nothing to make fields of.
 function objectOf(text: string): Values | undefined {
   try {
-    const value = parseJson(text);
+    const value = parseExact(text);
     const plain = typeof value === "object" && value !== null && !Array.isArray(value) && Object.keys(value).length > 0;
     return plain ? (value as Values) : undefined;
   } catch {
@@ -81,8 +81,6 @@ function ValueField(props: { name: string; value: unknown; onInput: (value: unkn
   return <ParsedField {...props} />;
 }
 
-const isNumber = (value: unknown): boolean => typeof value === "number" || typeof value === "bigint";
-
 // Numbers keep their digits. What cannot be parsed stays in the field, which then keeps the form from being sent.
 function ParsedField(props: { name: string; value: unknown; onInput: (value: unknown) => void }) {
   const { name, value, onInput } = props;
@@ -95,7 +93,7 @@ function ParsedField(props: { name: string; value: unknown; onInput: (value: unk
     setText(field.value);
     let bad: string | undefined;
     try {
-      const next = parseJson(field.value);
+      const next = parseExact(field.value);
       if (number && !isNumber(next)) throw new Error();
       onInput(next);
     } catch {

@@ -86,6 +86,13 @@ export const work = {
     priorityHint: "0 to 9, 0 is first",
     delay: "Delay",
     delayHint: "For example 30s, 5m, 2h. Empty: now",
+    more: "More",
+    maxAttempts: "Attempts",
+    maxAttemptsHint: "1 to 1000. Empty: 20",
+    timeoutHint: "For one attempt: 30s, 15m, none. Empty: 15m",
+    uniqueKeyHint: "One live job per queue and key",
+    sessionHint: "Jobs of a session run in order, one at a time",
+    limitKeyHint: "Key of the queue's limits per key. Not with a session",
     argsHint: "JSON",
   },
   args: {
@@ -162,6 +169,9 @@ export const work = {
   job: {
     title: (id: string) => `Job ${id}`,
     retry: "Retry",
+    retryWorkflow: (id: string) => `The job is a step of workflow ${id}. Retry the workflow.`,
+    // Reasons that the server gives.
+    reasons: { max_attempts: "No attempts left", expired: "Expired before it started" } as Record<string, string>,
     runNow: "Run now",
     cancel: "Cancel",
     clone: "Run again with changed args",

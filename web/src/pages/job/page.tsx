@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 
 import { get, post, remove, segment, type Schemas } from "../../api/client";
-import { Ago, At, Button, Facts, Page, Panel, Show, StateBadge, useNow } from "../../components/basics";
+import { Ago, At, Button, ErrorBox, Facts, Page, Panel, Show, StateBadge, useNow } from "../../components/basics";
 import { CopyAs } from "../../components/copy_as";
 import { act, confirm, messageOf, notify } from "../../components/feedback";
 import { LogPanel } from "../../components/log";
@@ -29,6 +29,13 @@ export function JobPage(props: { id: string }) {
   const { id } = props;
   const job = useData(id, (signal) => get<Job>(`/v1/jobs/${segment(id)}`, {}, signal), (event) => String(event.job) === id);
   useReloadWhenDue(job.data, job.reload);
+  if (job.data === undefined && job.error) {
+    return (
+      <Page title={t.job.title(id)}>
+        <ErrorBox error={job.error} retry={job.reload} />
+      </Page>
+    );
+  }
   return (
     <Show of={job}>{(data) => <JobView job={data} reload={job.reload} />}</Show>
   );
@@ -40,6 +47,9 @@ function JobView(props: { job: Job; reload: () => void }) {
   const ended = ENDED.has(job.state);
   const [dialog, setDialog] = useState<"clone" | "edit" | "limits">();
   const close = () => setDialog(undefined);
+  // The server leaves these to the workflow.
+  const workflow = workflowOf(job);
+  const stepOfWorkflow = workflow !== undefined && !job.deferred && !job.quarantined;
   const editable = job.state === "available" || job.state === "scheduled" || job.state === "waiting" || job.state === "retryable";
   const retry = async () => {
     if (await act(() => post(`/v1/jobs/${id}/retry`), t.job.retried)) reload();
@@ -69,7 +79,7 @@ function JobView(props: { job: Job; reload: () => void }) {
     { text: t.job.compareWith, run: () => navigate(link(["jobs", id, "compare"])) },
     ...(editable ? [{ text: t.job.edit, run: () => setDialog("edit"), needs: change }] : []),
     ...(ended ? [{ text: t.job.delete, run: drop, needs: change }] : []),
-    ...(job.state !== "running" && job.state !== "completed" ? [{ text: t.job.retry, run: retry, needs: change }] : []),
+    ...(job.state !== "running" && job.state !== "completed" && !stepOfWorkflow ? [{ text: t.job.retry, run: retry, needs: change }] : []),
     ...(ended ? [] : [{ text: t.job.cancel, run: cancel, needs: change }]),
   ];
   usePageCommands(commands);
@@ -90,7 +100,7 @@ function JobView(props: { job: Job; reload: () => void }) {
       actions={
         <>
           {(job.state === "dead" || job.state === "cancelled" || job.state === "retryable" || job.state === "scheduled") && (
-            <Button kind="primary" needs={change} onClick={retry}>
+            <Button kind="primary" needs={change} disabled={stepOfWorkflow} title={stepOfWorkflow ? t.job.retryWorkflow(workflow) : undefined} onClick={retry}>
               {job.state === "scheduled" || job.state === "retryable" ? t.job.runNow : t.job.retry}
             </Button>
           )}
@@ -115,7 +125,8 @@ function JobView(props: { job: Job; reload: () => void }) {
     >
       {job.reason && (
         <p class={`message outcome ${job.state === "dead" ? "error" : "warning"}`}>
-          <strong>{capital(job.reason)}:</strong> <span class="long">{job.description}</span>
+          <strong>{reasonText(job.reason)}
+          {job.description && ":"}</strong> <span class="long">{job.description}</span>
         </p>
       )}
       {!ended && <WhyPanel job={job} />}
@@ -143,6 +154,12 @@ function JobView(props: { job: Job; reload: () => void }) {
       {dialog === "limits" && <LimitsOf queue={job.queue} onClose={close} />}
     </Page>
   );
+}
+
+// The server's reasons are words with underscores; workers and operators give any text.
+function reasonText(reason: string): string {
+  if (Object.hasOwn(t.job.reasons, reason)) return t.job.reasons[reason]!;
+  return /^[a-z_]+$/.test(reason) ? capital(reason.replaceAll("_", " ")) : reason;
 }
 
 // Of the W3C header traceparent: VERSION-TRACE-SPAN-FLAGS.

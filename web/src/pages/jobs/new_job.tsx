@@ -35,12 +35,64 @@ function useExample(queue: string, kind: string, wanted: boolean): Job | undefin
 // Secret texts become empty: they must be typed.
 const withoutSecrets = (args: unknown): string => formatJson(cover(args).shown).replaceAll(JSON.stringify(COVER), '""');
 
+// Options that few jobs have.
+interface More {
+  tags: string;
+  limitKey: string;
+  session: string;
+  uniqueKey: string;
+  attempts: string;
+  timeout: string;
+}
+const NO_MORE: More = { tags: "", limitKey: "", session: "", uniqueKey: "", attempts: "", timeout: "" };
+
+// The options of an enqueue; empty fields leave them to the server.
+function optionsOf(more: More): Record<string, unknown> {
+  const text = (name: string, value: string) => (value.trim() === "" ? {} : { [name]: value.trim() });
+  const tags = more.tags.split(/\s+/).filter(Boolean);
+  return {
+    ...(tags.length > 0 ? { tags } : {}),
+    ...text("limit_key", more.limitKey),
+    ...text("session", more.session),
+    ...(more.uniqueKey.trim() === "" ? {} : { unique: { key: more.uniqueKey.trim() } }),
+    ...(more.attempts === "" ? {} : { max_attempts: Number(more.attempts) }),
+    ...text("timeout", more.timeout),
+  };
+}
+
+function MoreFields(props: { more: More; set: (more: More) => void }) {
+  const { more, set } = props;
+  const field = (name: keyof More, label: string, hint: string) => (
+    <Field label={label} hint={hint}>
+      <input value={more[name]} onInput={(e) => set({ ...more, [name]: e.currentTarget.value })} />
+    </Field>
+  );
+  return (
+    <details>
+      <summary>{t.jobs.more}</summary>
+      <div class="form-row">
+        {field("tags", t.job.tags, t.job.tagsHint)}
+        <Field label={t.jobs.maxAttempts} hint={t.jobs.maxAttemptsHint}>
+          <input type="number" min={1} max={1000} value={more.attempts} onInput={(e) => set({ ...more, attempts: e.currentTarget.value })} />
+        </Field>
+        {field("timeout", t.job.timeout, t.jobs.timeoutHint)}
+      </div>
+      <div class="form-row">
+        {field("uniqueKey", t.job.uniqueKey, t.jobs.uniqueKeyHint)}
+        {field("session", t.job.session, t.jobs.sessionHint)}
+        {field("limitKey", t.job.limitKey, t.jobs.limitKeyHint)}
+      </div>
+    </details>
+  );
+}
+
 export function NewJobDialog(props: { queue?: string; queues?: string[]; like?: Job; onClose: () => void }) {
   const { like } = props;
   const [queue, setQueue] = useState(like?.queue ?? (props.queue || "default"));
   const [kind, setKind] = useState(like?.kind ?? "");
   const [priority, setPriority] = useState(String(like?.priority ?? 5));
   const [delay, setDelay] = useState("");
+  const [more, setMore] = useState(NO_MORE);
   const [args, setArgs] = useState(like ? (like.args == null ? "" : formatJson(like.args)) : "{}");
   // Fields that the viewer typed into are not filled.
   const typed = useRef({ kind: false, args: false });
@@ -62,7 +114,14 @@ export function NewJobDialog(props: { queue?: string; queues?: string[]; like?: 
           priority: Number(priority),
           ...(wait === "" ? {} : { run_at: wait }),
         })
-      : await post<Schemas["EnqueuedJob"]>("/v1/jobs", { queue, kind, args: value, priority: Number(priority), ...(wait === "" ? {} : { delay: wait }) });
+      : await post<Schemas["EnqueuedJob"]>("/v1/jobs", {
+          queue,
+          kind,
+          args: value,
+          priority: Number(priority),
+          ...(wait === "" ? {} : { delay: wait }),
+          ...optionsOf(more),
+        });
     notify(t.jobs.created(String(made.id)));
     navigate(link(["jobs", made.id]));
   };
@@ -112,6 +171,7 @@ export function NewJobDialog(props: { queue?: string; queues?: string[]; like?: 
           <input value={delay} onInput={(e) => setDelay(e.currentTarget.value)} />
         </Field>
       </div>
+      {!like && <MoreFields more={more} set={setMore} />}
     </FormDialog>
   );
 }

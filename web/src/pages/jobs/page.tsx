@@ -130,6 +130,7 @@ function States(props: { filter: Filter; route: Route; queues?: Schemas["QueueLi
       </a>
       {STATES.map((state) => {
         const on = filter.states.includes(state);
+        const change = on ? t.jobs.without(t.states[state]!) : t.jobs.with(t.states[state]!);
         return (
           <span key={state} class={on ? "tab on" : "tab"}>
             <a href={go(state)} title={t.stateMeaning[state]} aria-current={on ? "page" : undefined}>
@@ -137,7 +138,7 @@ function States(props: { filter: Filter; route: Route; queues?: Schemas["QueueLi
               {counts && <span class="tab-count">{count(counts[state] ?? 0)}</span>}
             </a>
             {filter.states.length > 0 && (filter.states.length > 1 || !on) && (
-              <a class="tab-add" href={go(toggled(filter.states, state))} aria-label={on ? t.jobs.without(t.states[state]!) : t.jobs.with(t.states[state]!)}>
+              <a class="tab-add" href={go(toggled(filter.states, state))} aria-label={change} title={change}>
                 {on ? "×" : "+"}
               </a>
             )}
@@ -174,7 +175,7 @@ function CountMatches({ filter }: { filter: Filter }) {
   return (
     <p class="note count" role="status">
       {result ?? (
-        <Button needs={["admin", filter.queue || undefined]} disabled={busy} onClick={run}>
+        <Button needs={["admin", filter.queue || "*"]} disabled={busy} onClick={run}>
           {busy ? t.bulk.counting : t.jobs.countMatches}
         </Button>
       )}
@@ -409,7 +410,7 @@ function Selection(props: { text: string; queue?: string; filter: Record<string,
         </button>
       )}
       {BULK_ACTIONS.map((one) => (
-        <Button key={one} kind={one === "cancel" || one === "delete" ? "danger" : "plain"} needs={["admin", props.queue]} onClick={() => setAction(one)}>
+        <Button key={one} kind={one === "cancel" || one === "delete" ? "danger" : "plain"} needs={["admin", props.queue ?? "*"]} onClick={() => setAction(one)}>
           {t.bulk.actions[one]}
         </Button>
       ))}
