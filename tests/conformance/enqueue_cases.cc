@@ -216,9 +216,9 @@ TEST_SUITE("store: enqueue") {
       b.prune();
     }
     SUBCASE("not pruned") {}
-    const auto anew = b.one<EnqueueResult>(e);
-    CHECK_FALSE(anew.replayed);
-    CHECK(anew.jobs[0].id != id);
+    const auto second = b.one<EnqueueResult>(e);
+    CHECK_FALSE(second.replayed);
+    CHECK(second.jobs[0].id != id);
   }
 
   TEST_CASE("a refused enqueue does not use up its idempotency key") {

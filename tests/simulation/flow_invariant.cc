@@ -147,21 +147,21 @@ std::string FlowInvariant::check_order(const Flow& flow) {
 
 // The restarted steps of a fork, as far as its jobs show, and all steps after them.
 std::set<int> FlowInvariant::started_over(const Flow& flow) {
-  std::set<int> anew = {flow.forked_from};
+  std::set<int> restarted = {flow.forked_from};
   for (const auto& [job, jobs] : flow.steps) {
     int step = job;
     while (step >= kNumbers) step = step / kNumbers - 1;
-    anew.insert(step);
+    restarted.insert(step);
   }
-  std::vector<int> next(anew.begin(), anew.end());
+  std::vector<int> next(restarted.begin(), restarted.end());
   while (!next.empty()) {
     const int step = next.back();
     next.pop_back();
     for (const int follower : flow.shape.followers.at(static_cast<std::size_t>(step))) {
-      if (anew.insert(follower).second) next.push_back(follower);
+      if (restarted.insert(follower).second) next.push_back(follower);
     }
   }
-  return anew;
+  return restarted;
 }
 
 // NOLINTNEXTLINE(misc-no-recursion): as deep as forks of forks were made
@@ -174,11 +174,11 @@ bool FlowInvariant::stands(const Flow& flow, int job) const {
 
 std::string FlowInvariant::check_fork(const Flow& flow, bool ended_well) const {
   const Flow& source = flows_.at(flow.fork_of);
-  const std::set<int> anew = started_over(flow);
+  const std::set<int> restarted = started_over(flow);
   for (const int job : ended_well ? flow.shape.jobs : std::set<int>{}) {
     int step = job;
     while (step >= kNumbers) step = step / kNumbers - 1;
-    if (anew.contains(step) && !flow.steps.contains(job))
+    if (restarted.contains(step) && !flow.steps.contains(job))
       return fmt::format("WF-7: job {} was taken over, and what it waits for was not", job);
     if (!stands(flow, job)) return fmt::format("WF-7: job {} was taken over, and is not done", job);
   }
