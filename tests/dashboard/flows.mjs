@@ -52,9 +52,14 @@ async function quiet({ url, browser }) {
     // The page reads once more when its stream is open.
     await page.clock.runFor("00:01");
     while (reads() > 0) await page.evaluate(() => 0);
+    // A read of the loading may still begin here, on a slow machine. A page that polls asks in each of the rounds.
     const requests = [];
     page.on("request", (request) => requests.push(request.url()));
-    await page.clock.runFor("05:00");
+    for (let round = 0; round < 3; ++round) {
+      requests.length = 0;
+      await page.clock.runFor("05:00");
+      if (requests.length === 0) break;
+    }
     check(requests.length === 0, `${name || "overview"} asks for nothing in 5 minutes without traffic: ${requests.slice(0, 3)}`);
     await page.evaluate(() => {
       Object.defineProperty(document, "hidden", { value: true, configurable: true });
