@@ -26,8 +26,6 @@ using pg::Statement;
 
 constexpr Duration kRetryFrom = std::chrono::milliseconds(200);
 constexpr Duration kRetryTo = std::chrono::seconds(5);
-// LISTEN does not work unless this node receives its own message within this time.
-constexpr Duration kEchoLimit = std::chrono::seconds(1);
 constexpr int kMaxPeersRead = 1000;
 
 std::string quoted(const std::string& name) {
@@ -216,7 +214,7 @@ void NodeChannel::Impl::listen(const std::stop_token& stop) {
   const std::string payload =
       fmt::format(R"({{"node":{},"joined":true,"echo":"{}"}})", options.node, echo);
   Connection(connection_options(options), clock).run(sql.notify, params(options.schema, payload));
-  const Instant limit = now() + kEchoLimit;
+  const Instant limit = now() + options.echo_limit;
   for (hear_all(); !echoed && now() < limit && !stop.stop_requested(); hear_all()) wait(limit);
   if (stop.stop_requested()) return;
   const bool back = std::exchange(logged_away, false);
@@ -284,6 +282,11 @@ void NodeChannel::Impl::hear_all() {
 void NodeChannel::Impl::hear(std::string_view payload) {
   if (!echo.empty() && payload.find(echo) != std::string_view::npos) {
     echoed = true;
+    if (state != Listening::does_not_work) return;
+    // The database or this machine was slow.
+    state = Listening::works;
+    logged_silent = false;
+    log.info("LISTEN works: the message of this node arrived late", {});
     return;
   }
   const auto notice = decode_notice(payload);

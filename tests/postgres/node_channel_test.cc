@@ -220,6 +220,16 @@ TEST_CASE("with a pooler that swallows LISTEN the node reports it once and conti
   CHECK(b.wait([&] { return b.queues.contains("sent"); }));
 }
 
+TEST_CASE("LISTEN works as soon as the node receives its own message, also late") {
+  const std::string database = new_store();
+  Node a(1, cluster().url(database), {.echo_limit = 0s});
+  REQUIRE(a.connected());
+  const auto works = [&] { return a.channel->listening() == NodeChannel::Listening::works; };
+  const Instant limit = a.clock.now().instant + kLimit;
+  while (!works() && a.clock.now().instant < limit) (void)a.wait([] { return false; }, 50ms);
+  CHECK(works());
+}
+
 TEST_CASE("an idle channel costs the database no transactions between its reads") {
   const std::string database = new_store();
   const std::string url = cluster().url(database);
