@@ -107,7 +107,7 @@ TEST_CASE("deliveries of a worker that died are posted again with the same id") 
   const JobId id = f.add(receiver.url());
   // A node that claims, posts and then vanishes.
   auto claimed = f.node->broker().claim(
-      {.worker = "dead", .queues = {std::string(kCallbackQueue)}, .lease = kMinLease}, 0s, {});
+      {.worker = "dead", .queues = {std::string(kCallbackQueue)}, .lease = 5s}, 0s, {});
   REQUIRE(claimed);
   REQUIRE(claimed->jobs.size() == 1);
   const std::string first =
