@@ -37,9 +37,10 @@ enum class EventType : std::uint8_t {
   breaker_opened,
   breaker_half_open,
   breaker_closed,
-  gap,  // events were lost: read the state again
+  changed,  // an object without events of its own: limits, a schedule, a lock
+  gap,      // events were lost: read the state again
 };
-inline constexpr int kEventTypeCount = 17;
+inline constexpr int kEventTypeCount = 18;
 std::string_view to_string(EventType type);
 std::optional<EventType> parse_event_type(std::string_view text);
 
@@ -55,10 +56,14 @@ struct EngineEvent {
   std::optional<Progress> progress{};
   std::string breaker{};            // of breaker events
   std::optional<WallTime> until{};  // breaker_opened: when it becomes half open
+  // Of changed: "queue/photos" (limits, or jobs that became due), "schedule/nightly", "job/42"
+  // (edited or deleted), "lock/…", "session/QUEUE/KEY", "workflow/7", "worker/…" and so on.
+  std::string object{};
 };
 
 // Selects events that match every field; an empty field matches all. Gaps always match. Events of
-// queues have no job, kind or tag; events of breakers have no queue either.
+// queues have no job, kind or tag; events of breakers have no queue either. Of other objects only
+// those have a queue that are known to belong to one.
 struct EventFilter {
   std::vector<std::string> queues{}, kinds{};
   std::vector<std::string> tags{};  // any of them

@@ -50,6 +50,7 @@ constexpr JsonField<DecodedEvent> kJobEvent[] = {
        return in.object(kEventProgress, t.event.progress.emplace());
      }},
     {"breaker", &as_text<&EngineEvent::breaker>},
+    {"object", &as_text<&EngineEvent::object>},
     {"until",
      [](JsonReader& in, DecodedEvent& t) { return in.wall_time(t.event.until.emplace()); }},
 };

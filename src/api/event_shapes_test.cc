@@ -33,6 +33,10 @@ TEST_CASE("events decode without a job, and with a job that no longer exists") {
   REQUIRE(opened->has_value());
   CHECK((*opened)->breaker == "geocoder");
   CHECK(format_wall_time(*(*opened)->until) == "2026-01-31T10:00:00Z");
+  const auto changed =
+      decode_event(R"({"type":"changed","at":"2026-01-31T09:00:00Z","object":"schedule/nightly"})");
+  REQUIRE(changed->has_value());
+  CHECK((*changed)->object == "schedule/nightly");
   const auto gone = decode_event(
       R"({"type":"completed","at":"2026-01-31T09:00:00Z","job":1,"queue":null,"kind":null})");
   REQUIRE(gone->has_value());

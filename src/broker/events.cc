@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "base/mutant.h"
+#include "broker/changed_object.h"
 
 namespace mainspring {
 namespace {
@@ -67,7 +68,11 @@ class Events::Recorder {
   // Locked by the caller, which the thread-safety analysis does not see.
   void add_all(std::span<const Operation> operations,
                std::span<const OperationResult> results) MS_NO_THREAD_SAFETY_ANALYSIS {
-    for (std::size_t i = 0; i < operations.size(); ++i) add(operations[i], results[i]);
+    for (std::size_t i = 0; i < operations.size(); ++i) {
+      add(operations[i], results[i]);
+      auto changed = changed_object(operations[i], results[i]);
+      if (changed) add_changed(std::move(*changed));
+    }
     add_rest();
   }
 
@@ -95,6 +100,9 @@ class Events::Recorder {
       if (!std::holds_alternative<Done>(result)) return;
       push({.type = pause->paused ? EventType::queue_paused : EventType::queue_resumed,
             .facts = std::make_shared<JobFacts>(JobFacts{.queue = pause->queue})});
+    } else if (std::holds_alternative<MoveDue>(operation)) {
+      const auto* moved = std::get_if<StepResult>(&result);
+      due_ = due_ || (moved != nullptr && moved->changed > 0);
     }
   }
   // Jobs that no operation names: made by the scheduler, or by the end of another job.
@@ -115,9 +123,25 @@ class Events::Recorder {
       push({.type = change_of(breaker.state),
             .breaker = std::make_shared<const BreakerInfo>(breaker)});
     }
+    for (const std::string& lock : effects_.released) add_changed({.object = "lock/" + lock});
+    for (const WorkflowId id : effects_.workflows)
+      add_changed({.object = fmt::format("workflow/{}", id)});
+    if (!due_) return;
+    for (const std::string& queue : effects_.available)
+      add_changed({.object = "queue/" + queue, .queue = queue});
   }
 
  private:
+  void add_changed(ChangedObject changed) MS_REQUIRES(events_.mutex_) {
+    Event event{.type = EventType::changed,
+                .job = changed.job,
+                .object = std::move(changed.object),
+                .settled = changed.job == 0};
+    if (!changed.queue.empty()) {
+      event.facts = std::make_shared<JobFacts>(JobFacts{.queue = std::move(changed.queue)});
+    }
+    push(std::move(event));
+  }
   void push(Event event) MS_REQUIRES(events_.mutex_) {
     event.at = at_;
     events_.push(std::move(event));
@@ -239,6 +263,7 @@ class Events::Recorder {
   const WallTime at_;
   std::unordered_set<JobId> ended_, made_, again_, quarantined_, left_;  // without an event yet
   std::vector<JobId> fired_;
+  bool due_ = false;  // jobs became available because it was time
 };
 
 void Events::record(std::span<const Operation> operations, std::span<const OperationResult> results,
@@ -253,6 +278,11 @@ void Events::record_ended(std::span<const JobId> jobs, Now now) {
   MutexLock lock(mutex_);
   for (const JobId id : jobs)
     push({.at = now.wall, .job = id, .settled = false, .ended = true, .local = true});
+}
+
+void Events::record_seen(std::string object, Now now) {
+  MutexLock lock(mutex_);
+  push({.type = EventType::changed, .at = now.wall, .object = std::move(object), .local = true});
 }
 
 void Events::push(Event event) {

@@ -52,6 +52,7 @@ struct Event {
   std::optional<Progress> progress;
   std::shared_ptr<const JobFacts> facts;  // nullptr = not known: the job does not exist any more
   std::shared_ptr<const BreakerInfo> breaker{};  // of breaker events, which have no facts
+  std::string object{};                          // of changed; see EngineEvent
   // False: details are still to be read from the store. read() returns settled events, unless the
   // store is unreachable.
   bool settled = true;
@@ -93,6 +94,8 @@ class Events {
               const Effects& effects, Now now) MS_EXCLUDES(mutex_);
   // Records jobs that ended on another node.
   void record_ended(std::span<const JobId> jobs, Now now) MS_EXCLUDES(mutex_);
+  // Records a change that is not in the store, and that each node sees for itself.
+  void record_seen(std::string object, Now now) MS_EXCLUDES(mutex_);
   // Calls watchers if there are new events. The caller must hold no lock.
   void tell() MS_EXCLUDES(mutex_);
 

@@ -57,6 +57,7 @@ struct EventsFixture {
       std::string line(to_string(event->type));
       if (event->job != 0) line += " " + std::to_string(event->job);
       line += " " + (event->breaker != nullptr ? event->breaker->name
+                     : !event->object.empty()  ? event->object
                      : event->facts == nullptr ? "?"
                                                : event->facts->queue + "/" + event->facts->kind);
       if (event->attempt != 0) line += " " + std::to_string(event->attempt);
@@ -152,18 +153,66 @@ TEST_CASE_FIXTURE(EventsFixture, "a breaker that opens, half-opens or closes mak
   enqueue(kPhoto);
   enqueue(kPhoto);
   finish(claim(), Retry{.error = "no", .after = 1h});
-  CHECK(texts(2) ==
+  CHECK(texts(4) ==
         Lines{"started 1 photos/resize 1", "retrying 1 photos/resize 1", "breaker_opened geo"});
-  const auto page = events().read(4, 1);
+  const auto page = events().read(6, 1);
   REQUIRE(page.events.size() == 1);
   CHECK(page.events[0]->breaker->open_until == clock.now().wall + 1min);
   clock.advance(61s);
   apply(OpenQueues{});
   finish(claim(), Complete{});
   apply(CloseBreaker{.name = "geo"});
-  const Lines rest = texts(5);
+  const Lines rest = texts(7);
   CHECK(rest.at(0) == "breaker_half_open geo");
   CHECK(rest.back() == "breaker_closed geo");
+}
+
+TEST_CASE_FIXTURE(EventsFixture, "a change of an object without events of its own makes one") {
+  const auto listener = events().listen(1);
+  apply(SetQueueLimits{.queue = "photos", .limits = {.concurrency = 1}});
+  apply(SetRetention{.queue = "photos", .completed = 1h});
+  apply(SetRetention{.queue = "nowhere", .create = false});  // refused
+  const Schedule nightly{.name = "nightly", .every = 1h, .job = kPhoto};
+  apply(PutSchedule{
+      .schedule = nightly, .next = clock.now().wall + 1h, .next_fire = clock.now().wall + 1h});
+  apply(PauseSchedule{.name = "nightly"});
+  apply(RemoveSchedule{.name = "nightly"});
+  apply(PutBreaker{.name = "geo"});
+  apply(RemoveBreaker{.name = "geo"});
+  CHECK(texts() == Lines{"changed queue/photos", "changed queue/photos", "changed schedule/nightly",
+                         "changed schedule/nightly", "changed schedule/nightly",
+                         "changed breaker/geo", "changed breaker/geo"});
+  const auto first = events().read(0, 3).events;
+  CHECK(first.at(0)->facts->queue == "photos");
+  CHECK(first.at(2)->facts->queue == "photos");
+}
+
+TEST_CASE_FIXTURE(EventsFixture,
+                  "a lock that changes hands makes an event, a renewed one does not") {
+  const auto listener = events().listen(1);
+  const auto grant = std::get<LeaseGrant>(apply(AcquireLease{.name = "report", .holder = "a"}));
+  apply(AcquireLease{.name = "report", .holder = "a"});  // repeated
+  apply(RenewLease{.name = "report", .holder = "a", .token = grant.token});
+  apply(AcquireLease{.name = "report", .holder = "b"});  // refused
+  CHECK(texts() == Lines{"changed lock/report"});
+  apply(ReleaseLease{.name = "report", .holder = "a", .token = grant.token});
+  CHECK(texts(1) == Lines{"changed lock/report"});
+}
+
+TEST_CASE_FIXTURE(EventsFixture, "an edited, a deleted and a due job make events") {
+  const auto listener = events().listen(1);
+  NewJob later = kPhoto;
+  later.delay = 1h;
+  enqueue(later);
+  apply(EditJob{.id = 1, .priority = 3});
+  clock.advance(61min);
+  apply(MoveDue{});
+  finish(claim(), Complete{});
+  apply(DeleteJob{.id = 1});
+  CHECK(texts(1) == Lines{"changed 1 job/1", "changed queue/photos", "started 1 photos/resize 1",
+                          "completed 1 photos/resize 1", "changed 1 job/1"});
+  apply(MoveDue{});  // nothing is due
+  CHECK(events().newest() == 6);
 }
 
 TEST_CASE_FIXTURE(EventsFixture,

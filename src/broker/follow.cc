@@ -78,6 +78,7 @@ EngineEvent to_engine_event(const Event& event) {
     out.breaker = event.breaker->name;
     out.until = event.breaker->open_until;
   }
+  out.object = event.object;
   return out;
 }
 

@@ -117,6 +117,8 @@ bool Broker::set_command(const std::string& worker, WorkerCommand command) {
 void Broker::obey_commands(std::vector<std::function<void()>>& answers) {
   for (const std::string& worker : std::exchange(commanded_, {})) {
     const WorkerCommand command = commands_.of(worker);
+    const Now now = clock_.now();
+    if (events_.wanted(now.instant)) events_.record_seen("worker/" + worker, now);
     std::vector<Parked*> its;
     for (const auto& [id, parked] : parked_) {
       if (parked->claim.worker == worker) its.push_back(parked.get());

@@ -258,7 +258,7 @@ Command events_command() {
                  .choices = {"enqueued", "started", "completed", "retrying", "snoozed", "deferred",
                              "dead", "cancelled", "progress", "queue_paused", "queue_resumed",
                              "quarantined", "quarantine_left", "breaker_opened",
-                             "breaker_half_open", "breaker_closed", "gap"}},
+                             "breaker_half_open", "breaker_closed", "changed", "gap"}},
                 {.name = "job", .value = "ID", .help = "only this job", .repeated = true},
                 {.name = "tag", .value = "TAG", .help = "only this tag", .repeated = true},
                 {.name = "after", .value = "ID", .help = "continue after this event [from now on]"},

@@ -20,7 +20,7 @@ constexpr Duration kLongestPause = 5s;
 
 // The fields of an event that a line for people shows.
 struct EventLine {
-  std::string type, at, queue, kind, breaker, until, reason, text;
+  std::string type, at, queue, kind, breaker, object, until, reason, text;
   std::int64_t job = 0, attempt = 0;
   double progress = -1;  // below 0 = none
 };
@@ -39,6 +39,7 @@ Result<EventLine> decode_line(const std::string& json) {
     if (name == "queue") return in.null() || in.string(event.queue);
     if (name == "kind") return in.null() || in.string(event.kind);
     if (name == "breaker") return in.string(event.breaker);
+    if (name == "object") return in.string(event.object);
     if (name == "until") return in.string(event.until);
     if (name == "reason") return in.string(event.reason);
     if (name == "job") return in.integer(event.job, 1, INT64_MAX);
@@ -59,6 +60,7 @@ std::string line_of_event(const EventLine& event, const Io& io) {
   if (event.job != 0) out += fmt::format(" {}", event.job);
   if (!event.queue.empty()) out += " " + event.queue;
   if (!event.kind.empty()) out += "/" + event.kind;
+  if (!event.object.empty()) out += " " + event.object;
   if (!event.breaker.empty()) out += " " + event.breaker;
   if (!event.until.empty()) out += " until " + shown(event.until);
   if (event.attempt > 0) out += fmt::format(" attempt {}", event.attempt);

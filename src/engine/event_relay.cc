@@ -37,6 +37,7 @@ void write_event(JsonWriter& w, const Event& event) {
     w.key("breaker").string(event.breaker->name);
     if (event.breaker->open_until) w.key("until").number(event.breaker->open_until->us());
   }
+  if (!event.object.empty()) w.key("object").string(event.object);
   if (!event.settled) w.key("open").boolean(true);
   if (event.ended) w.key("ended").boolean(true);
   w.end_object();
@@ -104,6 +105,7 @@ constexpr JsonField<Line> kLine[] = {
     {"breaker", [](JsonReader& in, Line& l) { return in.string(breaker_of(l).name); }},
     {"until",
      [](JsonReader& in, Line& l) { return read_time(in, breaker_of(l).open_until.emplace()); }},
+    {"object", [](JsonReader& in, Line& l) { return in.string(l.event.object); }},
     {"open",
      [](JsonReader& in, Line& l) {
        bool open = false;
@@ -119,7 +121,8 @@ bool read_lines(JsonReader& in, Events::Said& said) {
     Line line;
     if (!in.object(kLine, line)) return false;
     // Skip an event of a later version whose type or subject this version does not know.
-    const bool about = line.event.job != 0 || line.has_facts || line.breaker.has_value();
+    const bool about = line.event.job != 0 || line.has_facts || line.breaker.has_value() ||
+                       !line.event.object.empty();
     if (!line.known || !about) return true;
     if (line.has_facts) line.event.facts = std::make_shared<JobFacts>(std::move(line.facts));
     if (line.breaker)

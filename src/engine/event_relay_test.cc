@@ -309,15 +309,16 @@ TEST_CASE("an event arrives unchanged, and one message carries as many events as
   Town town(2);
   town.gather();
   const std::string said =
-      R"({"process":"ccn9","from":4,"to":7,"events":[)"
+      R"({"process":"ccn9","from":4,"to":8,"events":[)"
       R"({"n":5,"type":"progress","at":1700000000000001,"job":8,"attempt":2,"value":0.5,)"
       R"("text":"half","queue":"q","kind":"k","tags":["x","y"]},)"
       R"({"n":6,"type":"of a later version","at":1},{"n":6,"type":"queue_paused","at":1},)"
-      R"({"n":7,"type":"breaker_opened","at":1,"breaker":"geo","until":9}]})";
+      R"({"n":7,"type":"breaker_opened","at":1,"breaker":"geo","until":9},)"
+      R"({"n":8,"type":"changed","at":1,"object":"schedule/nightly"}]})";
   const std::uint64_t before = town.at(1).events.newest();
   town.at(1).relay->heard(9, said);
   const auto page = town.at(1).events.read(before, 10);
-  REQUIRE(page.events.size() == 3);
+  REQUIRE(page.events.size() == 4);
   CHECK(page.events[0]->mark);
   const Event& progress = *page.events[1];
   CHECK(progress.number == 5);
@@ -328,6 +329,7 @@ TEST_CASE("an event arrives unchanged, and one message carries as many events as
   CHECK(progress.progress == Progress{0.5, "half"});
   CHECK(progress.facts->tags == Lines{"x", "y"});
   CHECK(page.events[2]->breaker->open_until == WallTime::from_us(9));
+  CHECK(page.events[3]->object == "schedule/nightly");
   // Damaged and unknown messages are ignored.
   town.at(1).relay->heard(9, said.substr(0, said.size() - 1));
   town.at(1).relay->heard(9, "");
@@ -335,7 +337,7 @@ TEST_CASE("an event arrives unchanged, and one message carries as many events as
     town.at(1).relay->heard(9,
                             fmt::format(R"({{"process":"{}","from":0,"to":0,"events":[]}})", name));
   }
-  CHECK(town.at(1).events.newest() == before + 3);
+  CHECK(town.at(1).events.newest() == before + 4);
 
   for (int i = 0; i < 50; ++i) town.happens(1, fmt::format("a{}", i));
   const std::uint64_t at = town.at(2).events.newest();

@@ -42,7 +42,7 @@ struct Listener {
     const std::size_t at = got.find("data: ");
     if (at == std::string::npos) return got;
     data = got.substr(at + 6);
-    std::string type, queue, kind, reason;
+    std::string type, queue, kind, reason, object;
     std::int64_t job = 0;
     JsonReader in(data, JsonReader::Unknown::skip);
     const bool good = in.members([&](std::string_view name) {
@@ -50,9 +50,11 @@ struct Listener {
       if (name == "job") return in.integer(job, 1, INT64_MAX);
       if (name == "queue") return in.null() || in.string(queue);
       if (name == "kind") return in.null() || in.string(kind);
+      if (name == "object") return in.string(object);
       return name == "reason" ? in.string(reason) : in.skip();
     });
     CHECK_MESSAGE(good, data);
+    if (!object.empty()) return type + " " + object;
     if (job != 0) type += " " + std::to_string(job);
     if (!queue.empty()) type += " " + queue + "/" + kind;
     return reason.empty() ? type : type + " " + reason;
@@ -159,6 +161,7 @@ TEST_CASE("a stream shows events of quarantine and breakers; jobs in quarantine 
   CHECK(
       peer.call("POST", "/v1/claim", R"({"worker":"w","queues":["photos"],"lease":"1s"})").status ==
       200);
+  CHECK(photos.next() == "changed queue/photos");
   CHECK(photos.next() == "enqueued 1 photos/resize");
   CHECK(photos.next() == "started 1 photos/resize");
   CHECK(photos.next() == "retrying 1 photos/resize");
@@ -207,7 +210,7 @@ TEST_CASE("an invalid filter of a stream is refused with its field") {
   CHECK(message_of(answer) ==
         "type \"began\": must be one of enqueued, started, completed, retrying, snoozed, "
         "deferred, dead, cancelled, progress, queue_paused, queue_resumed, quarantined, "
-        "quarantine_left, breaker_opened, breaker_half_open, breaker_closed, gap");
+        "quarantine_left, breaker_opened, breaker_half_open, breaker_closed, changed, gap");
   CHECK(field_of(peer.call("GET", "/v1/events", "", "Last-Event-ID: x\r\n")) == "Last-Event-ID");
 }
 
@@ -379,6 +382,7 @@ TEST_CASE("a stream shows the queues that its token may read, and texts only wit
   REQUIRE(s.broker->renew({.worker = "w", .leases = {renewal}}).has_value());
   CHECK(all.next() == "enqueued 1 films/cut");
   CHECK(all.next() == "queue_paused films/");
+  CHECK(all.next() == "changed breaker/geo");
   CHECK(all.next() == "breaker_opened");
   for (Listener* one : {&some, &asked, &all}) {
     CHECK(one->next() == "enqueued 2 photos/resize");
@@ -387,6 +391,29 @@ TEST_CASE("a stream shows the queues that its token may read, and texts only wit
   }
   CHECK(has(all.data, R"("text":"half")"));
   CHECK(has(some.data, R"("progress":{"value":0.5,"text":null})"));
+}
+
+TEST_CASE("a stream shows changes of objects only to tokens that may see them") {
+  HttpOptions options;
+  options.require_token = true;
+  TestServer s(options);
+  Listener photos(s, "", scoped_token(s, "read=photos lease=photo-*", "photos")),
+      all(s, "", scoped_token(s, "read", "all")),
+      admin(s, "", scoped_token(s, "admin read", "admin"));
+  apply(s, SetQueueLimits{.queue = "films", .limits = {.concurrency = 1}});
+  apply(s, SetQueueLimits{.queue = "photos", .limits = {.concurrency = 1}});
+  apply(s, RevokeToken{"all"});
+  apply(s, PutBreaker{.name = "geo"});
+  apply(s, AcquireLease{.name = "photo-index", .holder = "h"});
+  apply(s, AcquireLease{.name = "film-index", .holder = "h"});
+  apply(s, SetRetention{.queue = "photos", .completed = 1h});
+  for (const char* line :
+       {"changed queue/photos", "changed lock/photo-index", "changed queue/photos"})
+    CHECK(photos.next() == line);
+  CHECK(all.next() == "changed queue/films");
+  for (const char* line : {"changed queue/films", "changed queue/photos", "changed token/all",
+                           "changed breaker/geo", "changed queue/photos"})
+    CHECK(admin.next() == line);
 }
 
 TEST_CASE("a stream ends when its token is revoked, and shows no more events") {

@@ -200,6 +200,9 @@ StreamPiece EventStream::next(bool beat) {
 bool EventStream::shown(const Event& event) const {
   if (MS_MUTANT(event_of_foreign_queue_shown)) return true;
   if (event.type == EventType::gap && event.job == 0) return true;
+  if (event.object.starts_with("token/")) return caller_->may_all(Verb::admin);
+  if (event.object.starts_with("lock/"))
+    return caller_->may(Verb::lease, event.object.substr(std::string_view("lock/").size()));
   return event.facts == nullptr ? caller_->may_all(Verb::read)
                                 : caller_->may(Verb::read, event.facts->queue);
 }
@@ -218,9 +221,10 @@ void EventStream::write(const Event& event, std::string& out) const {
     if (event.breaker->open_until) w.key("until").time(*event.breaker->open_until);
   } else if (event.type == EventType::gap) {
     w.key("reason").string(event.reason);
-  } else {
+  } else if (event.facts != nullptr) {
     w.key("queue").string(event.facts->queue);
   }
+  if (!event.object.empty()) w.key("object").string(event.object);
   w.end_object();
   out += "\n\n";
 }

@@ -62,7 +62,7 @@ constexpr QueryParameter kEventsQuery[] = {
     {"type",
      R"({"enum":["enqueued","started","completed","retrying","snoozed","deferred",)"
      R"("dead","cancelled","progress","queue_paused","queue_resumed","quarantined",)"
-     R"("quarantine_left","breaker_opened","breaker_half_open","breaker_closed","gap"]})",
+     R"("quarantine_left","breaker_opened","breaker_half_open","breaker_closed","changed","gap"]})",
      "Only of these types, and gap.", true},
     {"job", R"({"type":"integer","format":"int64","minimum":1})", "Only events of these jobs.",
      true},

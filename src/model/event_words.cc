@@ -9,11 +9,24 @@
 namespace mainspring {
 namespace {
 
-constexpr std::array<std::string_view, kEventTypeCount> kNames = {
-    "enqueued",       "started",     "completed",       "retrying",       "snoozed",
-    "deferred",       "dead",        "cancelled",       "progress",       "queue_paused",
-    "queue_resumed",  "quarantined", "quarantine_left", "breaker_opened", "breaker_half_open",
-    "breaker_closed", "gap"};
+constexpr std::array<std::string_view, kEventTypeCount> kNames = {"enqueued",
+                                                                  "started",
+                                                                  "completed",
+                                                                  "retrying",
+                                                                  "snoozed",
+                                                                  "deferred",
+                                                                  "dead",
+                                                                  "cancelled",
+                                                                  "progress",
+                                                                  "queue_paused",
+                                                                  "queue_resumed",
+                                                                  "quarantined",
+                                                                  "quarantine_left",
+                                                                  "breaker_opened",
+                                                                  "breaker_half_open",
+                                                                  "breaker_closed",
+                                                                  "changed",
+                                                                  "gap"};
 
 Result<void> check_filter_count(std::string_view field, std::size_t count) {
   if (count <= kMaxEventFilterValues) return {};

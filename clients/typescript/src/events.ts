@@ -18,7 +18,7 @@ export type EventType =
       | "cancelled"
     )
   | ("queue_paused" | "queue_resumed" | "quarantined" | "quarantine_left")
-  | ("breaker_opened" | "breaker_half_open" | "breaker_closed" | "gap");
+  | ("breaker_opened" | "breaker_half_open" | "breaker_closed" | "changed" | "gap");
 
 export interface JobEvent {
   /** Pass it as `after` to continue. */
@@ -35,6 +35,8 @@ export interface JobEvent {
   progress?: { value?: number; text?: string | null };
   breaker?: string;
   until?: string;
+  /** Of `changed`: the object, as "schedule/nightly" or "lock/report". */
+  object?: string;
 }
 
 export interface EventFilter {

@@ -17,7 +17,7 @@ export type StreamState = "off" | "connecting" | "open" | "lost";
 const TYPES = [
   "enqueued", "started", "completed", "retrying", "snoozed", "deferred", "dead", "cancelled", "progress",
   "queue_paused", "queue_resumed", "quarantined", "quarantine_left",
-  "breaker_opened", "breaker_half_open", "breaker_closed", "gap",
+  "breaker_opened", "breaker_half_open", "breaker_closed", "changed", "gap",
 ];
 const CLOSE_MS = 1_000;
 const RETRY_MS = [500, 1_000, 2_000, 5_000, 10_000];
@@ -143,8 +143,13 @@ document.addEventListener("visibilitychange", () => {
   }
 });
 
-// Limits, schedules, locks and more change without an event of the server. Lists of these are read again when the viewer
-// uses the page, so that a page that is only open asks for nothing.
+// True for a change of an object of these kinds, as "schedule", or of one object, as "queue/photos".
+export const changes = (event: ServerEvent, ...objects: string[]): boolean =>
+  event.type === "changed" &&
+  objects.some((object) => event.object === object || String(event.object).startsWith(`${object}/`));
+
+// A viewer who may not read everything gets no events of most objects. Lists of these are read again when the viewer
+// uses the page as well, so that a page that is only open asks for nothing.
 const ACTIVE = "active";
 const ACTIVE_MS = 10_000;
 export const viewerIsActive = (event: ServerEvent): boolean => event.type === ACTIVE;

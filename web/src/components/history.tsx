@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 
 import { getIfThere, post, remove, segment } from "../api/client";
+import { changes } from "../api/events";
 import type { History, HistoryPoint, Mark } from "../api/shapes";
 import { useData } from "../data";
 import { axisNumber, compact, count, duration, shortDuration } from "../format";
@@ -57,7 +58,7 @@ export function HistoryPanel(props: { queue?: string; kind?: string; only?: "fai
   const from = new Date(Date.now() - RANGES[range].ms).toISOString();
   const marks = useData(`marks ${range}`, async (signal) => ({
     list: (await getIfThere<{ marks: Mark[] }>("/v1/marks", { from, limit: MAX_MARKS }, signal))?.marks ?? [],
-  }));
+  }), (event) => changes(event, "mark"));
   if (history.data && !history.data.history) return null; // an older server
   return (
     <Panel

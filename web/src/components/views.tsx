@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 
 import { getIfThere, put, remove, segment } from "../api/client";
+import { changes } from "../api/events";
 import type { View } from "../api/shapes";
 import { useData } from "../data";
 import { link, type Route } from "../router";
@@ -17,7 +18,7 @@ export function Views(props: { page: string; route: Route }) {
   const { page, route } = props;
   const [saving, setSaving] = useState(false);
   const menu = usePageMenu();
-  const views = useData("views", async (signal) => ({ answer: await getIfThere<{ views: View[] }>("/v1/views", {}, signal) }));
+  const views = useData("views", async (signal) => ({ answer: await getIfThere<{ views: View[] }>("/v1/views", {}, signal) }), (event) => changes(event, "view"));
   if (views.data && !views.data.answer) return null; // an older server
   const drop = async (view: View) => {
     const yes = await confirm({ title: t.views.confirmRemove(view.name), text: t.views.confirmRemoveText, action: t.remove, danger: true });

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 
 import { get, post, remove, segment, type Schemas } from "../../api/client";
-import { viewerIsActive } from "../../api/events";
+import { changes, viewerIsActive } from "../../api/events";
 import { Ago, Button, Empty, Page, Show, StateBadge } from "../../components/basics";
 import { DefinitionDialog } from "../../components/definition";
 import { act, confirm } from "../../components/feedback";
@@ -21,7 +21,7 @@ export function BreakersPage() {
   const breakers = useData(
     "breakers",
     (signal) => get<Schemas["BreakerList"]>("/v1/breakers", {}, signal),
-    (event) => event.type.startsWith("breaker_") || event.type === "retrying" || viewerIsActive(event),
+    (event) => event.type.startsWith("breaker_") || event.type === "retrying" || changes(event, "breaker") || viewerIsActive(event),
   );
   const change = async (breaker: Breaker, verb: "open" | "close") => {
     if (verb === "open") {

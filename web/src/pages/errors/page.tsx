@@ -2,6 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 
 import { get, getGroup, post, type Schemas } from "../../api/client";
+import { changes } from "../../api/events";
 import { Ago, Button, Empty, Facts, Field, Page, Panel, Show } from "../../components/basics";
 import { Sparkline } from "../../components/chart";
 import { FormDialog, messageOf, notify } from "../../components/feedback";
@@ -29,7 +30,7 @@ export function ErrorsPage(props: { route: Route }) {
   const groups = useData(
     `groups ${queue}`,
     (signal) => get<Schemas["DeadGroups"]>("/v1/dead/groups", { queue }, signal),
-    (event) => event.type === "dead" && (!queue || event.queue === queue),
+    (event) => (event.type === "dead" || changes(event, "job")) && (!queue || event.queue === queue),
     COSTLY_MS,
   );
   return (

@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { ApiError, get, post, put, request, remove, segment, type Schemas } from "../../api/client";
+import { changes } from "../../api/events";
 import { formatJson } from "../../api/json";
 import { typedJson } from "../../api/typed_json";
 import { Ago, Button, Facts, Field, Page, Panel, Show, ShowPage, StateBadge } from "../../components/basics";
@@ -21,7 +22,7 @@ const RUN_REFRESH_MS = 2_000;
 export function FolderPage(props: { type: string; name: string; route: Route }) {
   const { type, name } = props;
   const path = `/v1/host/jobs/${segment(type)}/${segment(name)}`;
-  const job = useData(path, (signal) => get<HostJob>(path, {}, signal), (event) => event.queue !== undefined);
+  const job = useData(path, (signal) => get<HostJob>(path, {}, signal), (event) => event.queue !== undefined || changes(event, "folder"));
   // A run changes its state without an event.
   const runs = job.data?.latest_run !== undefined && job.data.latest_run.ended === undefined;
   useEffect(() => {

@@ -1,5 +1,6 @@
 // Job folders: what the host runs, and how the last runs ended.
 import { get, type Schemas } from "../../api/client";
+import { changes } from "../../api/events";
 import { Ago, Empty, Page, Panel, Show, StateBadge } from "../../components/basics";
 import { Table, type Column } from "../../components/table";
 import { COSTLY_MS, useData } from "../../data";
@@ -30,7 +31,7 @@ export function FoldersPage() {
   const jobs = useData(
     "host jobs",
     (signal) => get<Schemas["HostJobList"]>("/v1/host/jobs", {}, signal),
-    (event) => event.queue !== undefined,
+    (event) => event.queue !== undefined || changes(event, "folder"),
     COSTLY_MS,
   );
   if (host.error?.status === 404) {

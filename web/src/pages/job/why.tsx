@@ -17,7 +17,7 @@ export function WhyPanel(props: { job: Job; title?: string }) {
   const why = useData(
     `${job.id} ${job.version ?? 0}`,
     (signal) => get<Schemas["Why"]>(`/v1/jobs/${segment(job.id)}/why`, {}, signal),
-    (event) => event.queue === job.queue || event.type.startsWith("queue_") || event.type.startsWith("breaker_"),
+    (event) => event.queue === job.queue || event.object === `queue/${job.queue}` || event.type.startsWith("queue_") || event.type.startsWith("breaker_"),
   );
   return (
     <Panel

@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 
 import { get, getJobPage, getQueues, post, type Query, type Schemas } from "../../api/client";
-import { listen } from "../../api/events";
+import { changes, listen } from "../../api/events";
 import type { BulkPreview, JobPage } from "../../api/shapes";
 import { Button, Empty, Page, Show } from "../../components/basics";
 import { ColumnMenu, useColumns } from "../../components/columns";
@@ -40,7 +40,7 @@ export function JobsPage(props: { route: Route }) {
   const cursor = route.query.get("cursor") ?? "";
   const key = JSON.stringify([filter, cursor]);
   const jobs = useData(key, (signal) => getJobPage({ ...apiQuery(filter), cursor }, PAGE_SIZE, signal));
-  const queues = useData("queues", getQueues, (event) => event.job !== undefined);
+  const queues = useData("queues", getQueues, (event) => event.job !== undefined || changes(event, "queue"));
   const names = useMemo(() => queues.data?.queues.map((queue) => queue.name) ?? [], [queues.data]);
   const kinds = useMemo(() => [...new Set(jobs.data?.jobs.map((job) => job.kind))].sort(), [jobs.data]);
   const [creating, setCreating] = useState(false);
@@ -326,6 +326,10 @@ function selectedFilter(rows: Job[], selected: ReadonlySet<string>): Record<stri
   return { ids: [...selected].map((id) => BigInt(id)), ...(queue ? { queue } : {}) };
 }
 
+const WAITS_FOR_TIME = new Set<string>(["scheduled", "retryable"]);
+// Shown for a row whose job somebody deleted: the row stays where it is.
+const DELETED = "deleted" as Job["state"];
+
 // Rows stay where they are: changed ones are read again together, new ones are announced.
 function useRowRefresh(
   rows: Job[],
@@ -351,16 +355,23 @@ function useRowRefresh(
       if (page && page.jobs.length > 0) announce(page.jobs.map((job) => String(job.id)));
     };
     const refresh = async () => {
-      const query: Query = { ids: [...changed].join(","), limit: PAGE_SIZE };
+      const asked = new Set(changed);
       changed.clear();
-      const page = await get<JobPage>("/v1/jobs", query).catch(() => undefined);
+      const page = await get<JobPage>("/v1/jobs", { ids: [...asked].join(","), limit: PAGE_SIZE }).catch(() => undefined);
       timer = undefined;
       const byId = new Map(page?.jobs.map((job) => [String(job.id), job]));
-      setRows((old) => old.map((row) => byId.get(String(row.id)) ?? row));
+      const gone = (row: Job) => page !== undefined && page.next_cursor === null && asked.has(String(row.id));
+      setRows((old) => old.map((row) => byId.get(String(row.id)) ?? (gone(row) ? { ...row, state: DELETED } : row)));
       if (changed.size > 0) timer = setTimeout(refresh, REFRESH_MS);
     };
     const stop = listen((event) => {
       if (event.type === "gap") return reload();
+      if (changes(event, "queue")) {
+        const due = rows.filter((job) => job.queue === event.queue && WAITS_FOR_TIME.has(job.state)).map((job) => String(job.id));
+        for (const id of due) changed.add(id);
+        if (due.length > 0) timer ??= setTimeout(refresh, REFRESH_MS);
+        return;
+      }
       const id = event.job === undefined ? "" : String(event.job);
       if (shown.has(id)) {
         changed.add(id);

@@ -1,6 +1,6 @@
 // Named locks: who holds them, until when.
 import { get, post, segment, type Schemas } from "../../api/client";
-import { viewerIsActive } from "../../api/events";
+import { changes, viewerIsActive } from "../../api/events";
 import { Button, Empty, Page, Show } from "../../components/basics";
 import { act, confirm } from "../../components/feedback";
 import { Table, type Column } from "../../components/table";
@@ -14,7 +14,7 @@ type Lease = Schemas["NamedLease"];
 
 export function LocksPage(props: { route: Route }) {
   const after = props.route.query.get("after") ?? "";
-  const locks = useData(`locks ${after}`, (signal) => get<Schemas["NamedLeaseList"]>("/v1/leases", { after, limit: 200 }, signal), viewerIsActive);
+  const locks = useData(`locks ${after}`, (signal) => get<Schemas["NamedLeaseList"]>("/v1/leases", { after, limit: 200 }, signal), (event) => changes(event, "lock") || viewerIsActive(event));
   const release = async (lease: Lease) => {
     const yes = await confirm({
       title: t.locks.confirmRelease(lease.name), text: t.locks.confirmReleaseText(lease.holder), action: t.locks.release, danger: true,

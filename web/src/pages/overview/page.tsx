@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { get, getNamed, getQueues, type Schemas } from "../../api/client";
-import { listen, viewerIsActive } from "../../api/events";
+import { changes, listen, viewerIsActive } from "../../api/events";
 import type { Queue } from "../../api/shapes";
 import { Ago, Button, Empty, Facts, Page, Panel, Show, StateBadge } from "../../components/basics";
 import { HistoryPanel, useHistory } from "../../components/history";
@@ -46,7 +46,7 @@ function Numbers({ queues }: { queues: Queues }) {
   const workers = useData(
     "workers",
     (signal) => get<Schemas["WorkerList"]>("/v1/workers", {}, signal),
-    (event) => event.type === "started" || event.type === "completed" || event.type === "retrying",
+    (event) => event.type === "started" || event.type === "completed" || event.type === "retrying" || changes(event, "worker"),
     1_000,
   );
   return (
@@ -101,7 +101,7 @@ function Activity() {
   const [shown, setShown] = useState<Happening[]>([]);
   useEffect(() => {
     const stop = listen((event) => {
-      if (event.job === undefined || event.type === "progress") return;
+      if (event.job === undefined || event.type === "progress" || event.type === "changed") return;
       all.current.push({
         at: Date.now(), type: event.type, queue: event.queue ?? "", kind: event.kind ?? "", job: String(event.job),
       });
@@ -192,7 +192,7 @@ function DeadGroups() {
   const groups = useData(
     "groups",
     (signal) => get<Schemas["DeadGroups"]>("/v1/dead/groups", {}, signal),
-    (event) => event.type === "dead",
+    (event) => event.type === "dead" || changes(event, "job"),
     COSTLY_MS,
   );
   return (
@@ -226,7 +226,7 @@ function NextTicks() {
   const schedules = useData(
     "schedules",
     (signal) => getNamed<Schemas["ScheduleList"]>("/v1/schedules", "schedules", signal),
-    (event) => event.type === "enqueued",
+    (event) => event.type === "enqueued" || changes(event, "schedule"),
     TICKS_REFRESH_MS,
   );
   return (
@@ -259,7 +259,7 @@ function OpenBreakers() {
   const breakers = useData(
     "breakers",
     (signal) => get<Schemas["BreakerList"]>("/v1/breakers", {}, signal),
-    (event) => event.type.startsWith("breaker_") || viewerIsActive(event),
+    (event) => event.type.startsWith("breaker_") || changes(event, "breaker") || viewerIsActive(event),
   );
   return (
     <Panel title={t.overview.openBreakers}>

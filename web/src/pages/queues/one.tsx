@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 
 import { get, getJobs, remove, segment, type Schemas } from "../../api/client";
-import { viewerIsActive, type ServerEvent } from "../../api/events";
+import { changes, viewerIsActive, type ServerEvent } from "../../api/events";
 import type { Queue } from "../../api/shapes";
 import { Ago, Button, Empty, Facts, Page, Panel, Show, ShowPage, StateBadge } from "../../components/basics";
 import { act, confirm } from "../../components/feedback";
@@ -28,7 +28,7 @@ export function QueuePage(props: { name: string }) {
   const queue = useData(
     name,
     (signal) => get<Queue>(`/v1/queues/${segment(name)}`, {}, signal),
-    (event) => event.queue === name || viewerIsActive(event),
+    (event) => event.queue === name || changes(event, `queue/${name}`) || viewerIsActive(event),
   );
   return (
     <ShowPage title={name} of={queue}>

@@ -1,6 +1,6 @@
 // All queues: those that fall behind first.
 import { getQueues } from "../../api/client";
-import { viewerIsActive, type ServerEvent } from "../../api/events";
+import { changes, viewerIsActive, type ServerEvent } from "../../api/events";
 import type { Queue } from "../../api/shapes";
 import { Empty, Page, Show, useTimeText } from "../../components/basics";
 import { ColumnMenu, useColumns } from "../../components/columns";
@@ -20,7 +20,7 @@ const MAX_SPARKLINES = 40;
 // Jobs that are not ready yet, in one column.
 const LATER = ["scheduled", "retryable", "waiting"];
 
-const concernsQueues = (event: ServerEvent): boolean => event.queue !== undefined || viewerIsActive(event);
+const concernsQueues = (event: ServerEvent): boolean => event.queue !== undefined || changes(event, "queue") || viewerIsActive(event);
 
 export function QueuesPage() {
   const queues = useData("queues", getQueues, concernsQueues);

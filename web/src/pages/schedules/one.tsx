@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 
 import { get, post, remove, segment, type Schemas } from "../../api/client";
-import { viewerIsActive } from "../../api/events";
+import { changes, viewerIsActive } from "../../api/events";
 import { Ago, At, Button, Facts, Field, Page, Panel, Show, ShowPage, StateBadge } from "../../components/basics";
 import { act, confirm, FormDialog, notify } from "../../components/feedback";
 import { Pager } from "../../components/pager";
@@ -25,7 +25,7 @@ type Row = Schemas["LedgerRow"];
 export function SchedulePage(props: { name: string }) {
   const { name } = props;
   const path = `/v1/schedules/${segment(name)}`;
-  const schedule = useData(name, (signal) => get<Schedule>(path, {}, signal), (event) => event.type === "enqueued" || viewerIsActive(event));
+  const schedule = useData(name, (signal) => get<Schedule>(path, {}, signal), (event) => event.type === "enqueued" || changes(event, `schedule/${name}`) || viewerIsActive(event));
   return (
     <ShowPage title={name} of={schedule}>
       {(data) => <ScheduleView schedule={data} path={path} reload={schedule.reload} />}
@@ -177,7 +177,7 @@ function Ledger(props: { name: string; path: string; zone: string }) {
   const ledger = useData(
     `ledger ${name} ${cursor}`,
     (signal) => get<Schemas["Ledger"]>(`${path}/ledger`, { limit: 50, cursor }, signal),
-    (event) => cursor === "" && event.type === "enqueued",
+    (event) => cursor === "" && (event.type === "enqueued" || changes(event, `schedule/${name}`)),
   );
   const columns: Column<Row>[] = [
     {

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 
 import { getNamed, type Schemas } from "../../api/client";
-import { viewerIsActive } from "../../api/events";
+import { changes, viewerIsActive } from "../../api/events";
 import { Ago, Button, Empty, Page, Show, StateBadge } from "../../components/basics";
 import { ColumnMenu, useColumns } from "../../components/columns";
 import { FindRows, findIn, useFind } from "../../components/find";
@@ -27,7 +27,7 @@ export function SchedulesPage() {
   const schedules = useData(
     "schedules",
     (signal) => getNamed<Schemas["ScheduleList"]>("/v1/schedules", "schedules", signal),
-    (event) => event.type === "enqueued" || viewerIsActive(event),
+    (event) => event.type === "enqueued" || changes(event, "schedule") || viewerIsActive(event),
     COSTLY_MS,
   );
   const found = findIn(schedules.data?.schedules ?? [], searchText, useFind());

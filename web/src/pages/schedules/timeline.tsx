@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { get, getIfThere, segment, type Schemas } from "../../api/client";
+import { changes } from "../../api/events";
 import type { Upcoming } from "../../api/shapes";
 import { Empty, Panel, Show, Tabs } from "../../components/basics";
 import { TimeAxis } from "../../components/chart";
@@ -84,7 +85,7 @@ export function Timeline(props: { schedules: Schedule[] }) {
   const span: Span = route.query.get("span") === "7d" ? "7d" : "24h";
   const shown = props.schedules.slice(0, MAX_ROWS);
   const key = shown.map((one) => `${one.name} ${one.version} ${one.paused}`).join("\n");
-  const data = useData(`timeline ${span} ${key}`, (signal) => read(shown, span, signal).then((ticks) => ({ ticks })), (event) => event.type === "enqueued", REFRESH_MS);
+  const data = useData(`timeline ${span} ${key}`, (signal) => read(shown, span, signal).then((ticks) => ({ ticks })), (event) => event.type === "enqueued" || changes(event, "schedule"), REFRESH_MS);
   if (data.data && !data.data.ticks) return null; // an older server
   return (
     <Panel

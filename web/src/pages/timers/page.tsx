@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 
 import { getNamed, post, put, segment, type Schemas } from "../../api/client";
-import { viewerIsActive } from "../../api/events";
+import { changes, viewerIsActive } from "../../api/events";
 import { Ago, Button, Empty, Field, Page, Show, StateBadge } from "../../components/basics";
 import { act, FormDialog, notify } from "../../components/feedback";
 import { PauseDialog } from "../../components/pause_dialog";
@@ -21,7 +21,7 @@ export function TimersPage() {
   const timers = useData(
     "timers",
     (signal) => getNamed<Schemas["ScheduleList"]>("/v1/schedules", "schedules", signal),
-    (event) => event.type === "started" || event.type === "completed" || event.type === "enqueued" || viewerIsActive(event),
+    (event) => event.type === "started" || event.type === "completed" || event.type === "enqueued" || changes(event, "schedule") || viewerIsActive(event),
     COSTLY_MS,
   );
   const run = async (timer: Schedule, verb: "wake" | "resume") => {

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 
 import { get, post, remove, segment, type Schemas } from "../../api/client";
+import { changes } from "../../api/events";
 import { Ago, Button, Empty, Field, Page, Show, StateBadge } from "../../components/basics";
 import { act, confirm, copyText, FormDialog } from "../../components/feedback";
 import { Table, type Column } from "../../components/table";
@@ -13,7 +14,7 @@ type Token = Schemas["Token"];
 const stateOf = (token: Token): string => (token.usable ? t.tokens.usable : token.revoked_at ? t.tokens.isRevoked : t.tokens.expired);
 
 export function TokensPage() {
-  const tokens = useData("tokens", (signal) => get<Schemas["TokenList"]>("/v1/tokens", {}, signal));
+  const tokens = useData("tokens", (signal) => get<Schemas["TokenList"]>("/v1/tokens", {}, signal), (event) => changes(event, "token"));
   const [creating, setCreating] = useState(false);
   const [text, setText] = useState("");
   const revoke = async (token: Token) => {

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 
 import { get, getNamed, post, remove, segment, type Schemas } from "../../api/client";
-import { viewerIsActive } from "../../api/events";
+import { changes, viewerIsActive } from "../../api/events";
 import { Ago, Button, Empty, Facts, Page, Panel, Show, ShowPage, StateBadge } from "../../components/basics";
 import { DefinitionDialog } from "../../components/definition";
 import { act, confirm, copyText } from "../../components/feedback";
@@ -31,7 +31,7 @@ export function TriggersPage() {
   const triggers = useData(
     "triggers",
     (signal) => getNamed<Schemas["TriggerList"]>("/v1/triggers", "triggers", signal),
-    (event) => event.type === "enqueued" || viewerIsActive(event),
+    (event) => event.type === "enqueued" || changes(event, "trigger") || viewerIsActive(event),
     COSTLY_MS,
   );
   const columns: Column<Trigger>[] = [
@@ -95,12 +95,12 @@ export function TriggerPage(props: { name: string }) {
   const [dialog, setDialog] = useState<"pause" | "fire">();
   const [editing, setEditing] = useState(false);
   const path = `/v1/triggers/${segment(props.name)}`;
-  const trigger = useData(props.name, (signal) => get<Trigger>(path, {}, signal), (event) => event.type === "enqueued" || viewerIsActive(event));
+  const trigger = useData(props.name, (signal) => get<Trigger>(path, {}, signal), (event) => event.type === "enqueued" || changes(event, `trigger/${props.name}`) || viewerIsActive(event));
   const before = useRoute().query.get("before") ?? "";
   const ledger = useData(
     `ledger ${props.name} ${before}`,
     (signal) => get<Schemas["TriggerLedger"]>(`${path}/ledger`, { limit: 50, before }, signal),
-    (event) => before === "" && event.type === "enqueued",
+    (event) => before === "" && (event.type === "enqueued" || changes(event, `trigger/${props.name}`)),
   );
   const resume = async () => {
     if (await act(() => post(`${path}/resume`), t.schedules.done(props.name))) trigger.reload();

@@ -1,6 +1,7 @@
 // Workers that are connected: where they run, what version they are, and what they run now.
 
 import { get, getJobs, type Schemas } from "../../api/client";
+import { changes, type ServerEvent } from "../../api/events";
 import type { Worker } from "../../api/shapes";
 import { Empty, Page, Panel, Show, StateBadge, useNow } from "../../components/basics";
 import { ColumnMenu, useColumns } from "../../components/columns";
@@ -19,9 +20,9 @@ const JOBS_PER_WORKER = 3;
 const MAX_SHOWN = 50;
 
 export function WorkersPage() {
-  const changes = (event: { type: string }) => event.type === "started" || event.type === "completed" || event.type === "retrying" || event.type === "dead";
-  const workers = useData("workers", (signal) => get<{ workers: Worker[] }>("/v1/workers", {}, signal), changes, 1_000);
-  const running = useData("running", (signal) => getJobs({ state: "running" }, MAX_JOBS, signal), changes, 1_000);
+  const concerns = (event: ServerEvent) => ["started", "completed", "retrying", "dead"].includes(event.type) || changes(event, "worker");
+  const workers = useData("workers", (signal) => get<{ workers: Worker[] }>("/v1/workers", {}, signal), concerns, 1_000);
+  const running = useData("running", (signal) => getJobs({ state: "running" }, MAX_JOBS, signal), concerns, 1_000);
   const { selected, onSelect, clear } = useSelection();
   const jobs = running.data?.jobs ?? [];
   const found = findIn(workers.data?.workers ?? [], searchText, useFind());

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 
 import { get, post, segment, type Schemas } from "../../api/client";
+import { changes, type ServerEvent } from "../../api/events";
 import { formatJson } from "../../api/json";
 import { typedJson } from "../../api/typed_json";
 import { Ago, Button, Facts, Field, Page, Panel, Show, ShowPage, StateBadge } from "../../components/basics";
@@ -21,7 +22,7 @@ const ENDED = new Set(["completed", "failed", "undone", "cancelled"]);
 
 export function WorkflowPage(props: { id: string }) {
   const path = `/v1/workflows/${segment(props.id)}`;
-  const relevant = (event: { job?: unknown }) => event.job !== undefined;
+  const relevant = (event: ServerEvent) => event.job !== undefined || changes(event, `workflow/${props.id}`);
   const workflow = useData(path, (signal) => get<Workflow>(path, {}, signal), relevant);
   const steps = useData(`${path} steps`, (signal) => get<Schemas["WorkflowStepList"]>(`${path}/steps`, { limit: 1000 }, signal), relevant, COSTLY_MS);
   return (
@@ -114,7 +115,7 @@ function Nested({ id }: { id: string }) {
 }
 function NestedSteps({ id }: { id: string }) {
   const path = `/v1/workflows/${segment(id)}/steps`;
-  const steps = useData(path, (signal) => get<Schemas["WorkflowStepList"]>(path, { limit: MAX_GRAPH_STEPS }, signal), (event) => event.job !== undefined, 1_000);
+  const steps = useData(path, (signal) => get<Schemas["WorkflowStepList"]>(path, { limit: MAX_GRAPH_STEPS }, signal), (event) => event.job !== undefined || changes(event, "workflow"), 1_000);
   return (
     <Show of={steps}>
       {(data) => (

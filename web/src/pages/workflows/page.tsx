@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 
 import { get, post, type Schemas } from "../../api/client";
+import { changes } from "../../api/events";
 import { formatJson } from "../../api/json";
 import { typedJson } from "../../api/typed_json";
 import { Ago, Button, Empty, Page, Show, StateBadge, Tabs } from "../../components/basics";
@@ -46,7 +47,7 @@ export function WorkflowsPage(props: { route: Route }) {
   const workflows = useData(
     `${state} ${before}`,
     (signal) => get<Schemas["WorkflowList"]>("/v1/workflows", { state, before, limit: 50 }, signal),
-    (event) => event.type === "completed" || event.type === "dead" || event.type === "started",
+    (event) => event.type === "completed" || event.type === "dead" || event.type === "started" || changes(event, "workflow"),
     COSTLY_MS,
   );
   return (
