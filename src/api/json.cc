@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "api/unescaped_run.h"
+#include "base/edit_distance.h"
 
 namespace mainspring {
 namespace {
@@ -65,21 +66,6 @@ std::size_t utf8_length(const char* p, const char* end) {
     return second_ok && is_continuation(at(2)) && is_continuation(at(3)) ? 4 : 0;
   }
   return 0;
-}
-
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t change = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, change});
-    }
-  }
-  return row[b.size()];
 }
 
 }  // namespace

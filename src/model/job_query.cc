@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
-#include <numeric>
 #include <span>
+
+#include "base/edit_distance.h"
 
 namespace mainspring {
 namespace {
@@ -173,28 +174,12 @@ Result<JobTerm> read_args(const Word& word, std::string_view path, std::string_v
   return term;
 }
 
-// How many letters must be inserted, removed or replaced to get from one to the other.
-std::size_t letters_apart(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t corner = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, corner + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      corner = above;
-    }
-  }
-  return row[b.size()];
-}
-
 // "did you mean state:? ", or "" if no term is close.
 std::string near_term(std::string_view name, char sign) {
   if (sign != ':' || name.size() < 2 || name.size() > kShownBytes) return "";
   const std::size_t most = name.size() < 5 ? 1 : 2;
   for (const Token& token : kTokens) {
-    if (token.name.starts_with(name) || letters_apart(name, token.name) <= most)
+    if (token.name.starts_with(name) || edit_distance(name, token.name) <= most)
       return fmt::format("did you mean {}:? It ", token.name);
   }
   return "";
