@@ -51,6 +51,8 @@ constexpr JsonField<History> kHistory[] = {
     {"total", [](JsonReader& in, History& h) { return in.object(kPoint, h.total); }},
 };
 
+}  // namespace
+
 void write_times(JsonWriter& w, std::string_view name, const HistoryTimes& times) {
   const auto percentile = [&](std::string_view key, Duration value) {
     w.key(key);
@@ -62,6 +64,8 @@ void write_times(JsonWriter& w, std::string_view name, const HistoryTimes& times
   percentile("p99_ms", times.p99);
   w.end_object();
 }
+
+namespace {
 
 void write_counts(JsonWriter& w, const HistoryPoint& point) {
   w.key("enqueued").number(point.enqueued).key("started").number(point.started);

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "api/json.h"
 #include "mainspring/history.h"
 
 namespace mainspring {
@@ -13,5 +14,7 @@ namespace mainspring {
 // "p95_ms", "p99_ms"}. The total is a point without "at".
 void encode_history(const History& history, std::string& out);
 Result<History> decode_history(std::string_view body);
+// Writes the key `name` and the percentiles of one kind of time, as within the history.
+void write_times(JsonWriter& w, std::string_view name, const HistoryTimes& times);
 
 }  // namespace mainspring

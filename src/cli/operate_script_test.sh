@@ -78,7 +78,7 @@ expect 0 '…Z  0 workers, 0 running, 0 slots
 QUEUE …IN/S  OUT/S  WAITING  RUNNING  RETRY  DEAD  LAG  WAIT50  WAIT95  RUN50  RUN95
 a-queue-…  -      -        1        0      0     0 …
 mail …  -      -        1        0      0     0 …' ms top --count 1
-expect 0 '{"at":"…Z","queues":[{"name":"a-queue-…","in_per_second":0.000,"out_per_second":0.000,"available":1,"running":0,"lag_ms":…},{"name":"mail",…}]}' ms top --count 1 --json
+expect 0 '{"at":"…Z","queues":[{"name":"a-queue-…","in_per_second":0.000,"out_per_second":0.000,"available":1,"running":0,"retryable":0,"dead":0,"lag_ms":…,"paused":false,"wait":{"count":0,"p50_ms":null,"p95_ms":null,"p99_ms":null},"run":{"count":0,…}},{"name":"mail",…}]}' ms top --count 1 --json
 expect 0 2 bash -c "'$mainspring' top --every 100ms --json | wc -l"
 expect 0 '' on_terminal top.out "$mainspring" top --count 1
 expect 0 80 widest top.out

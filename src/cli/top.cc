@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
+#include "api/history_shapes.h"
 #include "cli/handlers.h"
 #include "cli/support.h"
 #include "env/clock.h"
@@ -180,7 +182,11 @@ Result<Look> look(Jobs& jobs) {
   return out;
 }
 
-std::string top_json(const Look& now, const Look* before) {
+std::string top_json(const Look& now, const Look* before, QueueTimes& times) {
+  std::set<std::string_view> timed;
+  for (const QueueStats* queue : by_lag(now)) {
+    if (timed.size() < kMostTimed) timed.insert(queue->name);
+  }
   std::string out;
   JsonWriter w(out);
   w.begin_object().key("at").time(now.at.wall).key("queues").begin_array();
@@ -191,7 +197,16 @@ std::string top_json(const Look& now, const Look* before) {
     w.key("out_per_second").raw(fmt::format("{:.3f}", rates.out));
     w.key("available").number(jobs_in(queue, JobState::available));
     w.key("running").number(jobs_in(queue, JobState::running));
-    w.key("lag_ms").milliseconds(lag_of(queue, now.at.wall)).end_object();
+    w.key("retryable").number(jobs_in(queue, JobState::retryable));
+    w.key("dead").number(jobs_in(queue, JobState::dead));
+    w.key("lag_ms").milliseconds(lag_of(queue, now.at.wall));
+    w.key("paused").boolean(queue.paused);
+    if (timed.contains(queue.name)) {
+      const Times took = times.of(queue.name, now.at);
+      write_times(w, "wait", took.wait);
+      write_times(w, "run", took.run);
+    }
+    w.end_object();
   }
   w.end_array().end_object();
   return out;
@@ -226,7 +241,7 @@ Result<int> run_top(const Invocation& invocation, Io& io) {
     }
     if (!now) return now.error();
     if (invocation.json) {
-      print_line(io, top_json(*now, last));
+      print_line(io, top_json(*now, last, times));
     } else {
       io.out(clear + screen_of(io, *now, last, times));
     }
