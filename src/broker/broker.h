@@ -41,7 +41,7 @@
 #include "broker/workflows.h"
 #include "env/clock.h"
 #include "env/random.h"
-#include "store/heard_set.h"
+#include "store/change_hint_set.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
@@ -128,7 +128,7 @@ class Broker final : public Jobs,
   // `store` is the store of the constructor. `tell` is called (from step) with hints for other
   // nodes about each batch; it must not block. `random` spreads the polls of many nodes. Both
   // outlive the broker. Before start().
-  void share(SharedStore& store, Random& random, std::function<void(const Heard&)> tell);
+  void share(SharedStore& store, Random& random, std::function<void(const ChangeHints&)> tell);
   // Called when a caller starts to wait for a change that other nodes may make, with a lock held;
   // it must not block. Called from every thread.
   void on_wait(std::function<void()> waits);
@@ -152,7 +152,7 @@ class Broker final : public Jobs,
   // queues outside `within` are left alone.
   std::size_t end_claims(const std::string& worker, const Within& within) MS_EXCLUDES(mutex_);
   // A hint of another node that there may be work here. Thread-safe.
-  void hear(const Heard& what) MS_EXCLUDES(mutex_);
+  void hear(const ChangeHints& what) MS_EXCLUDES(mutex_);
 
   // Events of jobs and queues. Thread-safe.
   Events& events() { return events_; }
@@ -414,8 +414,8 @@ class Broker final : public Jobs,
   // Workers that claim from this node, without reading the store.
   std::vector<WorkerInfo> own_workers() MS_EXCLUDES(mutex_);
   // Reads the database, if a poll is due.
-  std::optional<Heard> poll(bool soon, Now now) MS_REQUIRES(step_mutex_) MS_EXCLUDES(mutex_);
-  void take_up(const Heard& heard, std::vector<std::function<void()>>& answers, Now now)
+  std::optional<ChangeHints> poll(bool soon, Now now) MS_REQUIRES(step_mutex_) MS_EXCLUDES(mutex_);
+  void take_up(const ChangeHints& heard, std::vector<std::function<void()>>& answers, Now now)
       MS_REQUIRES(step_mutex_, mutex_);
   void offer(const std::string& queue) MS_REQUIRES(step_mutex_, mutex_);
   // Reads the watched jobs of `ended`, before a later commit can prune them.
@@ -523,7 +523,7 @@ class Broker final : public Jobs,
   Applied applied_;
   SharedStore* shared_ = nullptr;  // store_, if other nodes change it too
   Random* random_ = nullptr;
-  std::function<void(const Heard&)> tell_;
+  std::function<void(const ChangeHints&)> tell_;
   std::function<void()> waits_ MS_GUARDED_BY(mutex_);
   mutable Mutex listeners_mutex_;  // held while they are called
   std::map<ListenerId, std::function<void()>> listeners_ MS_GUARDED_BY(listeners_mutex_);
@@ -542,7 +542,7 @@ class Broker final : public Jobs,
   bool missed_ MS_GUARDED_BY(step_mutex_) = false;
   mutable Mutex mutex_;
   CondVar work_;
-  HeardSet heard_ MS_GUARDED_BY(mutex_);
+  ChangeHintSet heard_ MS_GUARDED_BY(mutex_);
   bool loop_waiting_ MS_GUARDED_BY(mutex_) = false;
   Instant loop_until_ MS_GUARDED_BY(mutex_);
   std::deque<Pending> urgent_ MS_GUARDED_BY(mutex_);

@@ -81,16 +81,16 @@ class NodeStore final : public SharedStore {
     for (const std::string& queue : report->effects.available) note(queue);
     return report;
   }
-  void heard(const Heard& what) override {
+  void heard(const ChangeHints& what) override {
     known_.insert(what.queues.begin(), what.queues.end());
     released_.insert(what.released.begin(), what.released.end());
     due_ = std::min(due_, what.next_due);
   }
-  Heard take_news() override { return std::exchange(news_, {}); }
-  Result<Heard> refresh(Now) override {
+  ChangeHints take_news() override { return std::exchange(news_, {}); }
+  Result<ChangeHints> refresh(Now) override {
     ++refreshes;
     if (db_.away) return unreachable();
-    Heard found;
+    ChangeHints found;
     const auto queues_now = *store().queues();
     for (const QueueStats& queue : queues_now) {
       if (store().has_available(queue.name) && known_.insert(queue.name).second)
@@ -237,19 +237,19 @@ class NodeStore final : public SharedStore {
   Database& db_;
   std::set<std::string> known_, released_;
   WallTime due_ = WallTime::never();
-  Heard news_;
+  ChangeHints news_;
 };
 
 struct Nodes {
   struct Node {
     Node(Database& database, const Clock& clock, Log& log) : store(database), random(7) {
       broker = std::make_unique<Broker>(store, clock, log, registry);
-      broker->share(store, random, [this](const Heard& what) { notified.push_back(what); });
+      broker->share(store, random, [this](const ChangeHints& what) { notified.push_back(what); });
     }
     NodeStore store;
     SeededRandom random;
     Registry registry;
-    std::vector<Heard> notified;
+    std::vector<ChangeHints> notified;
     std::unique_ptr<Broker> broker;
   };
 
@@ -308,7 +308,7 @@ struct Nodes {
   }
   // Passes the hints of a to b.
   void carry() {
-    for (const Heard& what : std::exchange(a->notified, {})) b->broker->hear(what);
+    for (const ChangeHints& what : std::exchange(a->notified, {})) b->broker->hear(what);
     settle(*b);
   }
   std::string directory;

@@ -74,7 +74,8 @@ Result<std::vector<WorkerInfo>> Broker::workers() {
   return out;
 }
 
-void Broker::share(SharedStore& store, Random& random, std::function<void(const Heard&)> tell) {
+void Broker::share(SharedStore& store, Random& random,
+                   std::function<void(const ChangeHints&)> tell) {
   MutexLock step(step_mutex_);
   MutexLock lock(mutex_);
   shared_ = &store;
@@ -94,7 +95,7 @@ bool Broker::waits_for_news() {
          events_.wanted(clock_.now().instant);
 }
 
-void Broker::hear(const Heard& what) {
+void Broker::hear(const ChangeHints& what) {
   MutexLock lock(mutex_);
   heard_.add(what);
   if (loop_waiting_) work_.notify_one();
@@ -113,7 +114,7 @@ Duration Broker::spread(Duration about) {
   return about * 4 / 5 + about * 2 / 5 * step / kSteps;
 }
 
-std::optional<Heard> Broker::poll(bool soon, Now now) {
+std::optional<ChangeHints> Broker::poll(bool soon, Now now) {
   if (!soon && now.instant < next_poll_) return std::nullopt;
   if (now.instant < last_poll_ + kLeastPollGap) {
     next_poll_ = std::min(next_poll_, last_poll_ + kLeastPollGap);
@@ -132,9 +133,9 @@ std::optional<Heard> Broker::poll(bool soon, Now now) {
 }
 
 void Broker::listen(Answers& answers, Now now) {
-  Heard heard;
+  ChangeHints heard;
   std::vector<std::pair<JobId, Token>> gone;
-  Heard commands;
+  ChangeHints commands;
   {
     MutexLock lock(mutex_);
     heard = heard_.take();
@@ -152,7 +153,7 @@ void Broker::listen(Answers& answers, Now now) {
   tell_ended(ended, answers);
 }
 
-void Broker::take_up(const Heard& heard, Answers& answers, Now now) {
+void Broker::take_up(const ChangeHints& heard, Answers& answers, Now now) {
   // A queue that is new or no longer paused is in the catalog.
   if (heard.everything || heard.catalog) {
     for (const auto& [queue, line] : lines_) offer(queue);
@@ -211,13 +212,13 @@ std::vector<JobId> Broker::ended_elsewhere(Now now) {
 }
 
 void Broker::tell_others(const Effects& effects) {
-  Heard news = shared_->take_news();
+  ChangeHints news = shared_->take_news();
   // Jobs that this batch gave to its own claims are not for others.
   std::erase_if(news.queues,
                 [&](const std::string& queue) { return !store_.has_available(queue); });
   news.released.insert(news.released.end(), effects.released.begin(), effects.released.end());
   news.cancels = std::exchange(cancels_to_tell_, {});
-  const std::size_t ended = std::min(effects.ended.size(), HeardSet::kMaxEnded);
+  const std::size_t ended = std::min(effects.ended.size(), ChangeHintSet::kMaxEnded);
   news.ended.insert(news.ended.end(), effects.ended.begin(),
                     effects.ended.begin() + static_cast<std::ptrdiff_t>(ended));
   if (!news.empty() && tell_ && !MS_MUTANT(news_not_reported)) tell_(news);

@@ -94,7 +94,7 @@ TEST_CASE_FIXTURE(Nodes, "jobs that a node hands to its own claims are not annou
   const auto got = claim(*a);
   enqueue(*a);
   CHECK(jobs(got) == 1);
-  for (const Heard& told : a->notified) CHECK(told.queues.empty());
+  for (const ChangeHints& told : a->notified) CHECK(told.queues.empty());
 }
 
 TEST_CASE_FIXTURE(Nodes, "the poll finds jobs that no message announced, within 6 s") {

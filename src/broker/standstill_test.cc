@@ -16,7 +16,7 @@ struct Standing {
         *open_sqlite_store({.directory = directory, .reserve_bytes = 0}, clock.now(), log));
     node = std::make_unique<NodeStore>(db);
     broker = std::make_unique<Broker>(*node, clock, log, registry, BrokerOptions{.standstill = 3s});
-    if (shared) broker->share(*node, random, [](const Heard&) {});
+    if (shared) broker->share(*node, random, [](const ChangeHints&) {});
     submit(Enqueue{.jobs = {NewJob{.queue = "q", .kind = "k"}}});
     broker->submit_claim({.worker = "w", .queues = {"q"}}, 0s,
                          [this](OperationResult r) { job = std::get<ClaimResult>(r).jobs.at(0); });

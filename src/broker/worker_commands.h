@@ -1,8 +1,8 @@
 // WorkerCommands: what operators asked workers to do, in memory.
 //
 // Best effort. A restart of the server forgets commands, and other nodes learn of them by a hint
-// (Heard::commands). A command belongs to a process: a claim that reports another host or pid under
-// the same name ends it.
+// (ChangeHints::commands). A command belongs to a process: a claim that reports another host or pid
+// under the same name ends it.
 #pragma once
 
 #include <memory>

@@ -213,7 +213,7 @@ TEST_CASE("commands are forgotten with their workers and are bounded") {
 }
 
 TEST_CASE("of several commands in one message, the last one for a worker counts") {
-  HeardSet set;
+  ChangeHintSet set;
   set.add({.commands = {{"w", WorkerCommand::quiet}, {"x", WorkerCommand::stop}}});
   set.add({.commands = {{"w", WorkerCommand::none}}});
   CHECK_FALSE(set.empty());

@@ -170,10 +170,10 @@ void Broker::commit_by_writer(WriterConnection& writer, Batch& batch) {
     MutexLock lock(mutex_);
     distribute_of_writer(batch, *report, answers, now);
   }
-  Heard news = writer.store->take_news();
+  ChangeHints news = writer.store->take_news();
   if (!news.empty()) hear(news);
   const auto& ended = report->effects.ended;
-  const std::size_t listed = std::min(ended.size(), HeardSet::kMaxEnded);
+  const std::size_t listed = std::min(ended.size(), ChangeHintSet::kMaxEnded);
   news.ended.assign(ended.begin(), ended.begin() + static_cast<std::ptrdiff_t>(listed));
   if (!news.empty() && tell_) tell_(news);
   for (auto& answer : answers) answer();

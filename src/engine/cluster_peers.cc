@@ -154,7 +154,7 @@ Result<std::unique_ptr<ClusterPeers>> ClusterPeers::open(ClusterPeersOptions opt
   auto impl = std::make_unique<Impl>(std::move(options), store, broker, log);
   NodeChannelOptions channel = channel_options(impl->options, postgres);
   channel.node = store.node_number();
-  const auto hear = [&broker](const Heard& what) { broker.hear(what); };
+  const auto hear = [&broker](const ChangeHints& what) { broker.hear(what); };
   if (impl->options.wake == Wake::automatic) {
     NodeChannelOptions key_from = channel;
     key_from.url = postgres.url;
@@ -179,7 +179,7 @@ Result<std::unique_ptr<ClusterPeers>> ClusterPeers::open(ClusterPeersOptions opt
   register_health(store, registry);
   auto out = std::unique_ptr<ClusterPeers>(new ClusterPeers(std::move(impl)));
   out->impl_->registry = &registry;
-  broker.share(store, random, [raw = out.get()](const Heard& what) { raw->tell(what); });
+  broker.share(store, random, [raw = out.get()](const ChangeHints& what) { raw->tell(what); });
   if (PeerNotifier* notifier = out->impl_->notifier.get(); notifier != nullptr) {
     notifier->set_waiting_check([&broker] { return broker.waits_for_news(); });
     broker.on_wait([notifier] { notifier->note_waiting(); });
@@ -221,7 +221,7 @@ void ClusterPeers::stop() {
   if (impl_->channel) impl_->channel->stop();
 }
 
-void ClusterPeers::tell(const Heard& what) {
+void ClusterPeers::tell(const ChangeHints& what) {
   if (impl_->options.wake == Wake::poll || impl_->others == 0) return;
   if (impl_->notifier && !MS_MUTANT(peer_not_notified)) impl_->notifier->notify(what);
   if (impl_->channel && (!impl_->notifier || !impl_->notifier->reaches_all()))

@@ -59,7 +59,7 @@ class ClusterPeers {
   void start();
   // Call after the broker's stop: its last hints are still sent.
   void stop();
-  void tell(const Heard& what);
+  void tell(const ChangeHints& what);
   // Why this node should not get requests now; nullopt = it is ready. Any thread.
   std::optional<std::string> not_ready() const;
   // {"kind":"postgres","away":…,"durability":{…},"others":…,"peers_reached":…,"listen":…}. Queries

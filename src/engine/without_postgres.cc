@@ -38,7 +38,7 @@ NodeChannel::~NodeChannel() = default;
 
 void NodeChannel::start() {}
 void NodeChannel::stop() {}
-void NodeChannel::say(const Heard&) {}
+void NodeChannel::say(const ChangeHints&) {}
 
 NodeChannel::Listening NodeChannel::listening() const {
   return Listening::away;

@@ -46,7 +46,7 @@ std::string host_port_text(const std::string& host, std::uint16_t port) {
 }
 
 Core::Core(PeerOptions options_, const Clock& clock_, Random& random_, Log& log_,
-           Registry& registry, std::function<void(const Heard&)> heard_)
+           Registry& registry, std::function<void(const ChangeHints&)> heard_)
     : options(std::move(options_)),
       key(digest_from_hex(options.key.reveal()).value_or(Digest{})),
       clock(clock_),
@@ -56,8 +56,8 @@ Core::Core(PeerOptions options_, const Clock& clock_, Random& random_, Log& log_
       metrics(registry),
       rung_total(registry.counter("mainspring_peer_notifications_sent_total",
                                   "Notifications acknowledged by peers.")),
-      heard_total(registry.counter("mainspring_peer_notifications_received_total",
-                                   "Notifications received from peers.")) {}
+      received_total(registry.counter("mainspring_peer_notifications_received_total",
+                                      "Notifications received from peers.")) {}
 
 std::string Core::nonce() {
   std::string out;

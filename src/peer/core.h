@@ -21,7 +21,7 @@ std::string host_port_text(const std::string& host, std::uint16_t port);
 
 struct Core {
   Core(PeerOptions options_, const Clock& clock_, Random& random_, Log& log_, Registry& registry,
-       std::function<void(const Heard&)> heard_);
+       std::function<void(const ChangeHints&)> heard_);
   std::string nonce();
   // Counts a rejected or failed peer connection; logs at a limited rate.
   void dropped(std::string_view why, const std::string& address);
@@ -31,7 +31,7 @@ struct Core {
   const Clock& clock;
   Random& random;
   Log& log;
-  const std::function<void(const Heard&)> heard;
+  const std::function<void(const ChangeHints&)> heard;
   PeerRelay* relay = nullptr;   // set before the notifier starts
   std::function<void()> freed;  // a dialer connected, or can send again
   std::function<bool()> waits;  // set before the notifier starts; may be empty
@@ -40,7 +40,7 @@ struct Core {
   std::atomic<bool> resting{false};
   Registry& metrics;
   Counter& rung_total;
-  Counter& heard_total;
+  Counter& received_total;
   std::atomic<int> ready{0};  // peers that are connected
   Instant next_complaint;     // on the notifier's thread
 };

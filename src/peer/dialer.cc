@@ -126,7 +126,7 @@ void Dialer::hear_acks() {
                    });
 }
 
-void Dialer::add(const Heard& what) {
+void Dialer::add(const ChangeHints& what) {
   waiting_.add(what);
   flush();
 }
@@ -212,7 +212,7 @@ void Dialer::failed(std::string_view why) {
     } else {
       // The next attempt shows whether the peer is reachable.
       Unsent again = std::exchange(in_flight_, {});
-      Heard& what = again.what;
+      ChangeHints& what = again.what;
       what.ended.insert(what.ended.end(), what.ended_reported.begin(), what.ended_reported.end());
       what.ended_reported.clear();
       waiting_.add(what);

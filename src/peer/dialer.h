@@ -12,7 +12,7 @@
 #include <memory>
 
 #include "peer/core.h"
-#include "store/heard_set.h"
+#include "store/change_hint_set.h"
 
 namespace mainspring::notifier {
 
@@ -21,7 +21,7 @@ class Dialer : public std::enable_shared_from_this<Dialer> {
   Dialer(boost::asio::io_context& io, Core& core, PeerNotifier::Peer peer);
 
   void dial();
-  void add(const Heard& what);
+  void add(const ChangeHints& what);
   // Asks the peer for its relayed bytes.
   void ask(PeerRelay::Ask what);
   // Sends pending notifications, if the connection is ready.
@@ -70,7 +70,7 @@ class Dialer : public std::enable_shared_from_this<Dialer> {
   bool unheard_ = false;      // the last frame is not acknowledged yet
   Unsent in_flight_;
   bool relayed_ = false;  // the last frame was relayed bytes
-  HeardSet waiting_;
+  ChangeHintSet waiting_;
   PeerRelay::Ask asks_ = PeerRelay::Ask::nothing;  // waits to be sent
   Instant last_sent_;
   std::array<char, 64> in_{};

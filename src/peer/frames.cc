@@ -146,7 +146,7 @@ Digest ack_mac(const Digest& session, std::uint64_t number) {
   return hmac_sha256(bytes_of(session), said);
 }
 
-std::string encode_frame(const Digest& session, std::uint64_t number, const Heard& what,
+std::string encode_frame(const Digest& session, std::uint64_t number, const ChangeHints& what,
                          PeerRelay::Ask ask) {
   const std::string body = encode_body(what, ask);
   std::string out;
@@ -226,7 +226,7 @@ Result<std::string> decode_relayed(const Digest& session, std::uint64_t number,
   return out;
 }
 
-std::string encode_body(const Heard& what, PeerRelay::Ask ask) {
+std::string encode_body(const ChangeHints& what, PeerRelay::Ask ask) {
   std::string out;
   const std::vector<JobId>& over = what.ended_reported.empty() ? what.ended : what.ended_reported;
   out += static_cast<char>((what.catalog ? kCatalog : 0) | (what.everything ? kEverything : 0) |
@@ -260,7 +260,7 @@ Result<Unsent> decode_body(std::string_view body) {
   if (body.size() > kMaxBody) return wrong(fmt::format("be at most {} bytes", kMaxBody));
   Reader in(body);
   Unsent notified;
-  Heard& what = notified.what;
+  ChangeHints& what = notified.what;
   const std::uint64_t flags = in.number(1);
   for (const auto ask : {PeerRelay::Ask::along, PeerRelay::Ask::here})
     if ((flags & flag_of(ask)) != 0) notified.ask = ask;

@@ -58,7 +58,7 @@ Digest ack_mac(const Digest& session, std::uint64_t number);
 
 // Length, body and MAC. Notifications that do not fit into kMaxBody become "everything". `ask`: the
 // sender wants the receiver's relayed bytes.
-std::string encode_frame(const Digest& session, std::uint64_t number, const Heard& what,
+std::string encode_frame(const Digest& session, std::uint64_t number, const ChangeHints& what,
                          PeerRelay::Ask ask = PeerRelay::Ask::nothing);
 std::string encode_ack(const Digest& session, std::uint64_t number);
 
@@ -72,10 +72,10 @@ Result<std::string> decode_relayed(const Digest& session, std::uint64_t number,
 
 // The body of a notification. Errors: invalid_argument (not the output of encode_body).
 struct Unsent {
-  Heard what;
+  ChangeHints what;
   PeerRelay::Ask ask = PeerRelay::Ask::nothing;
 };
-std::string encode_body(const Heard& what, PeerRelay::Ask ask = PeerRelay::Ask::nothing);
+std::string encode_body(const ChangeHints& what, PeerRelay::Ask ask = PeerRelay::Ask::nothing);
 Result<Unsent> decode_body(std::string_view body);
 
 }  // namespace mainspring::notifier

@@ -10,7 +10,7 @@ using namespace mainspring::notifier;
 
 namespace {
 
-bool same(const Heard& a, const Heard& b) {
+bool same(const ChangeHints& a, const ChangeHints& b) {
   return a.queues == b.queues && a.released == b.released && a.cancels == b.cancels &&
          a.commands == b.commands && a.ended == b.ended && a.ended_reported == b.ended_reported &&
          a.next_due == b.next_due && a.catalog == b.catalog && a.everything == b.everything;
@@ -19,16 +19,16 @@ bool same(const Heard& a, const Heard& b) {
 }  // namespace
 
 TEST_CASE("a frame decodes to what was encoded") {
-  const Heard all[] = {{},
-                       {.queues = {"a", "mail.high"}},
-                       {.released = {"mainspring/leader"}, .catalog = true},
-                       {.ended = {1, 9'007'199'254'740'993}},
-                       {.released = {"l"}, .ended_reported = {1, 2}},
-                       {.cancels = {{.job = 7, .worker = "w"}, {.job = 1, .worker = "x"}}},
-                       {.commands = {{"w", WorkerCommand::stop}, {"x", WorkerCommand::none}}},
-                       {.next_due = WallTime::from_ms(1'767'225'600'000)},
-                       {.queues = {std::string(128, 'x')}, .everything = true}};
-  for (const Heard& what : all) {
+  const ChangeHints all[] = {{},
+                             {.queues = {"a", "mail.high"}},
+                             {.released = {"mainspring/leader"}, .catalog = true},
+                             {.ended = {1, 9'007'199'254'740'993}},
+                             {.released = {"l"}, .ended_reported = {1, 2}},
+                             {.cancels = {{.job = 7, .worker = "w"}, {.job = 1, .worker = "x"}}},
+                             {.commands = {{"w", WorkerCommand::stop}, {"x", WorkerCommand::none}}},
+                             {.next_due = WallTime::from_ms(1'767'225'600'000)},
+                             {.queues = {std::string(128, 'x')}, .everything = true}};
+  for (const ChangeHints& what : all) {
     for (const auto ask : {PeerRelay::Ask::nothing, PeerRelay::Ask::along, PeerRelay::Ask::here}) {
       const auto back = decode_body(encode_body(what, ask));
       REQUIRE(back.has_value());
@@ -39,10 +39,10 @@ TEST_CASE("a frame decodes to what was encoded") {
 }
 
 TEST_CASE("news that do not fit into a frame become a frame for everything") {
-  Heard much;
+  ChangeHints much;
   for (int i = 0; i < 2000; ++i) much.queues.push_back(std::string(100, 'q') + std::to_string(i));
-  const Heard too_long{.cancels = {{.job = 7, .worker = std::string(1000, 'w')}}};
-  for (const Heard& what : {much, too_long}) {
+  const ChangeHints too_long{.cancels = {{.job = 7, .worker = std::string(1000, 'w')}}};
+  for (const ChangeHints& what : {much, too_long}) {
     const std::string body = encode_body(what, PeerRelay::Ask::here);
     CHECK(body.size() <= kMaxBody);
     const auto back = decode_body(body);

@@ -86,7 +86,7 @@ void Inbound::check_frame() {
     return drop("forged");
   }
   if (!take(body)) return drop("malformed");
-  core_.heard_total.add();
+  core_.received_total.add();
   if (!may_rest(body)) return answer();
   rests_ = true;
   deadline_.expires_after(core_.options.ack_delay);

@@ -59,7 +59,7 @@ std::vector<Error> PeerOptions::validate() const {
 
 struct PeerNotifier::Impl {
   Impl(PeerOptions options, const Clock& clock, Random& random, Log& log, Registry& registry,
-       std::function<void(const Heard&)> heard)
+       std::function<void(const ChangeHints&)> heard)
       : core(std::move(options), clock, random, log, registry, std::move(heard)),
         acceptor(io),
         accept_pause(io),
@@ -104,7 +104,7 @@ struct PeerNotifier::Impl {
   // A call of distribute() is pending: it is posted, or a busy dialer calls it when it becomes
   // free.
   bool posted MS_GUARDED_BY(mutex) = false;
-  HeardSet to_say MS_GUARDED_BY(mutex);
+  ChangeHintSet to_say MS_GUARDED_BY(mutex);
   std::vector<Peer> peers MS_GUARDED_BY(mutex);
   std::size_t left_out MS_GUARDED_BY(mutex) = 0;  // beyond kMaxPeers
   std::jthread thread;
@@ -176,7 +176,7 @@ void PeerNotifier::Impl::changed(notifier::Inbound& which) {
 }
 
 void PeerNotifier::Impl::distribute() {
-  Heard what;
+  ChangeHints what;
   {
     MutexLock lock(mutex);
     what = to_say.take();
@@ -278,10 +278,9 @@ void PeerNotifier::Impl::stop() {
   thread.join();
 }
 
-Result<std::unique_ptr<PeerNotifier>> PeerNotifier::open(PeerOptions options, const Clock& clock,
-                                                         Random& random, Log& log,
-                                                         Registry& registry,
-                                                         std::function<void(const Heard&)> heard) {
+Result<std::unique_ptr<PeerNotifier>> PeerNotifier::open(
+    PeerOptions options, const Clock& clock, Random& random, Log& log, Registry& registry,
+    std::function<void(const ChangeHints&)> heard) {
   if (auto errors = options.validate(); !errors.empty()) return errors.front();
   auto impl =
       std::make_unique<Impl>(std::move(options), clock, random, log, registry, std::move(heard));
@@ -329,7 +328,7 @@ void PeerNotifier::set_peers(std::vector<Peer> peers) {
   asio::post(impl_->io, [impl = impl_.get()] { impl->apply_peers(); });
 }
 
-void PeerNotifier::notify(const Heard& what) {
+void PeerNotifier::notify(const ChangeHints& what) {
   {
     MutexLock lock(impl_->mutex);
     impl_->to_say.add(what);

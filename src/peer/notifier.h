@@ -73,7 +73,7 @@ class PeerNotifier {
   // conflict (the address is in use), io_error.
   static Result<std::unique_ptr<PeerNotifier>> open(PeerOptions options, const Clock& clock,
                                                     Random& random, Log& log, Registry& registry,
-                                                    std::function<void(const Heard&)> heard);
+                                                    std::function<void(const ChangeHints&)> heard);
   ~PeerNotifier();  // stops
   PeerNotifier(const PeerNotifier&) = delete;
   PeerNotifier& operator=(const PeerNotifier&) = delete;
@@ -91,7 +91,7 @@ class PeerNotifier {
   // reaches_all() is false.
   void set_peers(std::vector<Peer> peers);
   // Never blocks; merges into the pending hints.
-  void notify(const Heard& what);
+  void notify(const ChangeHints& what);
   // Whether every peer is connected now. If not, use another channel too.
   bool reaches_all() const;
   int reached() const;

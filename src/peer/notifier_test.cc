@@ -130,12 +130,12 @@ struct Node {
     options.node = node;
     options.retry_to = 200ms;
     notifier = std::move(*PeerNotifier::open(std::move(options), clock, random, log, registry,
-                                             [this](const Heard& what) { note(what); }));
+                                             [this](const ChangeHints& what) { note(what); }));
     if (relay != nullptr) notifier->carry(*relay);
     if (waits) notifier->set_waiting_check(std::move(waits));
     notifier->start();
   }
-  void note(const Heard& what) {
+  void note(const ChangeHints& what) {
     MutexLock lock(mutex);
     ++frames;
     for (const std::string& queue : what.queues) ++queues[queue];
@@ -528,8 +528,8 @@ TEST_CASE("stop waits, and may be called twice and before start") {
   SystemRandom random;
   NullLog log;
   Registry registry;
-  const auto notifier = std::move(*PeerNotifier::open({.key = Secret(kKey), .node = 1}, clock,
-                                                      random, log, registry, [](const Heard&) {}));
+  const auto notifier = std::move(*PeerNotifier::open(
+      {.key = Secret(kKey), .node = 1}, clock, random, log, registry, [](const ChangeHints&) {}));
   notifier->notify({.queues = {"q"}});
   notifier->set_peers({{2, "127.0.0.1:1"}});
   notifier->stop();

@@ -28,7 +28,7 @@ struct CommandNotice {
 };
 
 // What a change of another node (or of an SQL client) made possible here.
-struct Heard {
+struct ChangeHints {
   std::vector<std::string> queues;        // may have work
   std::vector<std::string> released;      // leases that became free
   std::vector<CancelNotice> cancels;      // of running jobs
@@ -77,16 +77,16 @@ struct Said {
 class SharedStore : public Store {
  public:
   // Notes changes of other nodes. Same thread as apply(). Cheap: runs no query.
-  virtual void heard(const Heard& what) = 0;
+  virtual void heard(const ChangeHints& what) = 0;
   // Drops claims of this store that another connection of the same node has completed.
   virtual void forget_claims(const std::vector<std::pair<JobId, Token>>& completed) {
     (void)completed;
   }
   // Returns and clears what this store's own last batch changed for other nodes. Leases and ended
   // jobs can be missing: the report of the batch has them.
-  virtual Heard take_news() = 0;
+  virtual ChangeHints take_news() = 0;
   // Compares the in-memory copies with the database, if it is time. Same thread as apply().
-  virtual Result<Heard> refresh(Now now) = 0;
+  virtual Result<ChangeHints> refresh(Now now) = 0;
   // Sets this node's description, a JSON object; refresh() publishes it. Same thread as apply().
   virtual void say(std::string what) { (void)what; }
   // The descriptions of the other live nodes. From any thread. Errors: unavailable.

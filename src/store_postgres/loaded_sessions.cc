@@ -465,7 +465,7 @@ bool PostgresStore::queue_has_available(const QueueInfo& queue, const std::strin
 }
 
 // A bounded number of them, in rotation.
-void PostgresStore::ask_lines(Heard& heard) {
+void PostgresStore::ask_lines(ChangeHints& heard) {
   constexpr std::size_t kMaxAsked = 1000;
   Ints queues, of_sessions;
   Texts keys;

@@ -12,7 +12,7 @@
 #include "base/mutant.h"
 #include "base/mutex.h"
 #include "env/fd.h"
-#include "store/heard_set.h"
+#include "store/change_hint_set.h"
 #include "store_postgres/connection.h"
 
 namespace mainspring {
@@ -76,9 +76,9 @@ struct NodeChannel::Impl {
         registry(registry_),
         handlers(std::move(handlers_)),
         wake_up(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-        said_total(registry.counter("mainspring_notify_said_total",
+        sent_total(registry.counter("mainspring_notify_sent_total",
                                     "NOTIFY sent because a peer was unreachable.")),
-        heard_total(registry.counter("mainspring_notify_heard_total", "NOTIFY received.")) {
+        received_total(registry.counter("mainspring_notify_received_total", "NOTIFY received.")) {
     registry.gauge("mainspring_notify_listens", "1 while LISTEN works.",
                    [this] { return state == Listening::works ? 1.0 : 0.0; });
   }
@@ -119,8 +119,8 @@ struct NodeChannel::Impl {
   Registry& registry;
   const Handlers handlers;
   const Fd wake_up;
-  Counter& said_total;
-  Counter& heard_total;
+  Counter& sent_total;
+  Counter& received_total;
   std::atomic<Listening> state{Listening::not_yet};
 
   // of the thread
@@ -134,7 +134,7 @@ struct NodeChannel::Impl {
   Instant next_ping, next_peers, next_forget, last_said;
 
   Mutex mutex;
-  HeardSet to_say MS_GUARDED_BY(mutex);
+  ChangeHintSet to_say MS_GUARDED_BY(mutex);
   std::jthread thread;
 };
 
@@ -293,7 +293,7 @@ void NodeChannel::Impl::hear(std::string_view payload) {
   // Any database client can send anything. An unreadable message means that something changed.
   if (!notice) return handlers.heard({.everything = true});
   if (notice->node == options.node) return;
-  heard_total.add();
+  received_total.add();
   if (notice->joined) peers_stale = true;
   if (!notice->heard.empty()) handlers.heard(notice->heard);
 }
@@ -303,7 +303,7 @@ void NodeChannel::Impl::notify(const std::string& payload) {
 }
 
 void NodeChannel::Impl::say_now() {
-  Heard what;
+  ChangeHints what;
   {
     MutexLock lock(mutex);
     what = to_say.take();
@@ -316,7 +316,7 @@ void NodeChannel::Impl::say_now() {
     to_say.add(what);  // sent when the database is back
     throw;
   }
-  said_total.add();
+  sent_total.add();
 }
 
 NodeChannel::NodeChannel(NodeChannelOptions options, const Clock& clock, Random& random, Log& log,
@@ -332,7 +332,7 @@ void NodeChannel::stop() {
   impl_->stop();
 }
 
-void NodeChannel::say(const Heard& what) {
+void NodeChannel::say(const ChangeHints& what) {
   {
     MutexLock lock(impl_->mutex);
     const bool first = impl_->to_say.empty();

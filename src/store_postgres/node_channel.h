@@ -62,7 +62,7 @@ class NodeChannel {
   };
   enum class Listening { not_yet, works, does_not_work, away };
   struct Handlers {
-    std::function<void(const Heard&)> heard;
+    std::function<void(const ChangeHints&)> heard;
     std::function<void(const std::vector<Peer>&)> peers;  // live nodes without this node
   };
   // All references must outlive this object.
@@ -74,7 +74,7 @@ class NodeChannel {
   void start();
   void stop();
   // Sends a hint to all other nodes by NOTIFY; never blocks.
-  void say(const Heard& what);
+  void say(const ChangeHints& what);
   Listening listening() const;
 
  private:
@@ -85,9 +85,9 @@ class NodeChannel {
 std::string_view to_string(NodeChannel::Listening listening);
 
 // The payload of a NOTIFY: under 8,000 bytes, otherwise "everything".
-std::string encode_notice(const Heard& what, std::int64_t node);
+std::string encode_notice(const ChangeHints& what, std::int64_t node);
 struct Notice {
-  Heard heard;
+  ChangeHints heard;
   std::int64_t node = 0;  // 0 = a client
   bool joined = false;    // a node joined or left
 };

@@ -75,7 +75,7 @@ void write_names(JsonWriter& out, std::string_view key, const std::vector<std::s
 
 }  // namespace
 
-std::string encode_notice(const Heard& what, std::int64_t node) {
+std::string encode_notice(const ChangeHints& what, std::int64_t node) {
   std::string text;
   JsonWriter out(text);
   out.begin_object().key("node").number(node);

@@ -28,7 +28,7 @@ bool differ(std::map<std::string, std::int64_t>& known, const Rows& versions) {
 
 }  // namespace
 
-void PostgresStore::heard(const Heard& what) {
+void PostgresStore::heard(const ChangeHints& what) {
   for (const std::string& line : what.queues) {
     const std::string name(base_queue_of(line));
     const auto found = queues_by_name_.find(name);
@@ -72,7 +72,7 @@ void PostgresStore::forget_claims(const std::vector<std::pair<JobId, Token>>& co
   finished_jobs_ += static_cast<std::int64_t>(completed.size());
 }
 
-Heard PostgresStore::take_news() {
+ChangeHints PostgresStore::take_news() {
   return std::exchange(news_, {});
 }
 
@@ -86,7 +86,7 @@ Ints PostgresStore::quiet_queues() const {
   return quiet;
 }
 
-void PostgresStore::hear_waiting(const Ints& quiet, const Rows& waiting, Heard& heard) {
+void PostgresStore::hear_waiting(const Ints& quiet, const Rows& waiting, ChangeHints& heard) {
   for (int i = 0; i < waiting.size(); ++i) heard.queues.push_back(waiting.string(i, 0));
   for (const std::int64_t id : quiet) {
     QueueHint& hint = hints_[static_cast<int>(id)];
@@ -94,9 +94,9 @@ void PostgresStore::hear_waiting(const Ints& quiet, const Rows& waiting, Heard& 
   }
 }
 
-Result<Heard> PostgresStore::refresh(Now now) {
+Result<ChangeHints> PostgresStore::refresh(Now now) {
   constexpr Duration kInterval = std::chrono::milliseconds(3500);
-  if (refreshed_at_ != Instant() && now.instant < refreshed_at_ + kInterval) return Heard{};
+  if (refreshed_at_ != Instant() && now.instant < refreshed_at_ + kInterval) return ChangeHints{};
   begin_at(now);
   if (!moved_to_.empty()) return moved_error();
   try {
@@ -124,7 +124,7 @@ Result<Heard> PostgresStore::refresh(Now now) {
     const Rows time = c.next();
     if (database_clock_ != nullptr)
       database_clock_->note(WallTime::from_us(time.integer(0, 0)), sent, steady_.now());
-    Heard heard;
+    ChangeHints heard;
     heard.catalog = differ(versions_, c.next());
     const WallTime due = std::exchange(next_due_, time_of(c.next()));
     next_expiry_ = time_of(c.next());

@@ -86,10 +86,10 @@ class PostgresStore final : public SharedStore, private StoreState {
   std::int64_t commits() const override { return commits_.load(); }
   std::int64_t reads() const override { return reads_.load(); }
 
-  void heard(const Heard& what) override;
+  void heard(const ChangeHints& what) override;
   void forget_claims(const std::vector<std::pair<JobId, Token>>& completed) override;
-  Heard take_news() override;
-  Result<Heard> refresh(Now now) override;
+  ChangeHints take_news() override;
+  Result<ChangeHints> refresh(Now now) override;
   void say(std::string what) override { says_ = std::move(what); }
   Result<std::vector<Said>> others_say() const override;
   std::int64_t node_number() const override { return node_; }
@@ -446,7 +446,7 @@ class PostgresStore final : public SharedStore, private StoreState {
   void count_of_session(QueueInfo& queue, const ClaimResult& given);
   Params claim_params(const Claim& op, JobId id, std::int64_t until) const;
   // Checks the sessions that this node considers empty, and adds those that are not.
-  void ask_lines(Heard& heard);
+  void ask_lines(ChangeHints& heard);
 
   // -- follow_ups.cc After each operation: makes what it posted, and the follow-ups of the jobs
   // that it ended.
@@ -531,7 +531,7 @@ class PostgresStore final : public SharedStore, private StoreState {
 
   // -- changes without hints (shared.cc)
   Ints quiet_queues() const;
-  void hear_waiting(const Ints& quiet, const Rows& waiting, Heard& heard);
+  void hear_waiting(const Ints& quiet, const Rows& waiting, ChangeHints& heard);
 
   // -- jobs that were enqueued together (packs.cc)
   bool may_pack(const Columns& columns, std::size_t requests) const;

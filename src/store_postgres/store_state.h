@@ -173,7 +173,7 @@ struct StoreState {
   std::map<std::string, std::int64_t> versions_;  // of the copies, as counted by the database
   Instant refreshed_at_;
   std::string says_ = "{}";  // sent with the next heartbeat
-  Heard news_;
+  ChangeHints news_;
 
   // published state
   mutable Mutex published_mutex_;

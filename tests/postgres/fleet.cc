@@ -35,7 +35,7 @@ const char* status_text(FinishStatus s) {
   return s == FinishStatus::ok ? "ok" : s == FinishStatus::stale ? "stale" : "not_found";
 }
 
-void merge(Heard& into, const Heard& more) {
+void merge(ChangeHints& into, const ChangeHints& more) {
   into.queues.insert(into.queues.end(), more.queues.begin(), more.queues.end());
   into.released.insert(into.released.end(), more.released.begin(), more.released.end());
   into.next_due = std::min(into.next_due, more.next_due);
@@ -47,7 +47,7 @@ void merge(Heard& into, const Heard& more) {
 
 // -- the board ------------------------------------------------------------------------------------
 
-void Board::post(int from, const Heard& news) {
+void Board::post(int from, const ChangeHints& news) {
   if (news.empty()) return;
   MutexLock lock(mutex_);
   for (std::size_t i = 0; i < mail_.size(); ++i) {
@@ -55,7 +55,7 @@ void Board::post(int from, const Heard& news) {
   }
 }
 
-Heard Board::take_mail(int node) {
+ChangeHints Board::take_mail(int node) {
   MutexLock lock(mutex_);
   return std::exchange(mail_[static_cast<std::size_t>(node)], {});
 }
@@ -276,7 +276,7 @@ void FleetNode::Body::apply() {
       handlers[i](result ? &result->results[i] : nullptr, sure, at);
     }
   }
-  Heard news = store->take_news();
+  ChangeHints news = store->take_news();
   if (result) {
     news.released = result->effects.released;
     news.ended = result->effects.ended;
@@ -290,7 +290,7 @@ void FleetNode::Body::apply() {
 }
 
 void FleetNode::Body::listen() {
-  if (const Heard mail = board.take_mail(number); !mail.empty()) store->heard(mail);
+  if (const ChangeHints mail = board.take_mail(number); !mail.empty()) store->heard(mail);
   const Now n = now();
   if (n.instant < refresh_at) return;
   refresh_at = n.instant + milliseconds(100);

@@ -51,8 +51,8 @@ class Board {
   void set(Phase phase) { phase_ = phase; }
   std::int64_t new_nonce() { return ++nonces_; }
   // To all nodes but `from`.
-  void post(int from, const Heard& news);
-  Heard take_mail(int node);
+  void post(int from, const ChangeHints& news);
+  ChangeHints take_mail(int node);
   void note_job(JobId id);
   JobId some_job(std::uint64_t dice) const;  // 0 = none yet
   // Roughly the number of live jobs, and of requests still to be repeated.
@@ -68,7 +68,7 @@ class Board {
   std::atomic<Phase> phase_{Phase::storm};
   std::atomic<std::int64_t> nonces_{0}, live_{0}, unsent_{0};
   mutable Mutex mutex_;
-  std::vector<Heard> mail_ MS_GUARDED_BY(mutex_);
+  std::vector<ChangeHints> mail_ MS_GUARDED_BY(mutex_);
   std::vector<JobId> jobs_ MS_GUARDED_BY(mutex_);  // the newest ones, in a ring
   std::size_t next_job_ MS_GUARDED_BY(mutex_) = 0;
 };

@@ -72,11 +72,11 @@ struct Node {
     options.address = fmt::format("127.0.0.1:{}", 7000 + number);
     channel = std::make_unique<NodeChannel>(
         std::move(options), clock, random, log, registry,
-        NodeChannel::Handlers{.heard = [this](const Heard& what) { note(what); },
+        NodeChannel::Handlers{.heard = [this](const ChangeHints& what) { note(what); },
                               .peers = [this](const auto& all) { note_peers(all); }});
     channel->start();
   }
-  void note(const Heard& what) {
+  void note(const ChangeHints& what) {
     MutexLock lock(mutex);
     for (const std::string& queue : what.queues) ++queues[queue];
     if (what.everything) ++everything;
@@ -177,7 +177,7 @@ TEST_CASE("many notices in a short time are sent in few NOTIFY") {
   for (int i = 0; i < 10'000; ++i) a.channel->say({.queues = {fmt::format("q{}", i % 10)}});
   a.channel->say({.queues = {"last"}});
   CHECK(b.wait([&] { return b.queues.contains("last"); }));
-  CHECK(a.registry.counter("mainspring_notify_said_total", "").value() < 1000);
+  CHECK(a.registry.counter("mainspring_notify_sent_total", "").value() < 1000);
 }
 
 TEST_CASE("a half-open connection is noticed within 10 s, and nothing is lost over it") {
@@ -265,12 +265,12 @@ TEST_CASE("all nodes have one key, made by the first") {
 }
 
 TEST_CASE("a notice is read as written, and one that is too long means that anything changed") {
-  const Heard what{.queues = {"a\"b", "c"},
-                   .released = {"l"},
-                   .cancels = {{.job = 9, .worker = "w \"1\""}},
-                   .ended = {7, 8},
-                   .next_due = WallTime::from_ms(1'767'225'600'123),
-                   .catalog = true};
+  const ChangeHints what{.queues = {"a\"b", "c"},
+                         .released = {"l"},
+                         .cancels = {{.job = 9, .worker = "w \"1\""}},
+                         .ended = {7, 8},
+                         .next_due = WallTime::from_ms(1'767'225'600'123),
+                         .catalog = true};
   const Notice back = must(decode_notice(encode_notice(what, 9)));
   CHECK(back.node == 9);
   CHECK((back.heard.queues == what.queues));
@@ -279,7 +279,7 @@ TEST_CASE("a notice is read as written, and one that is too long means that anyt
   CHECK((back.heard.ended == what.ended));
   CHECK((back.heard.next_due == what.next_due));
   CHECK(back.heard.catalog);
-  Heard much;
+  ChangeHints much;
   for (int i = 0; i < 1000; ++i) much.queues.push_back(fmt::format("queue-{}", i));
   const std::string text = encode_notice(much, 9);
   CHECK(text.size() < 8000);

@@ -66,7 +66,7 @@ TEST_CASE("the end of a probe at one node wakes claims that wait at others") {
   CHECK_FALSE(two->has_available("q"));
   (void)one.store->take_news();
   finish(*one.store, probes[0], Complete{}, one.clock);
-  const Heard news = one.store->take_news();
+  const ChangeHints news = one.store->take_news();
   CHECK(news.catalog);
   CHECK(std::find(news.queues.begin(), news.queues.end(), "q") != news.queues.end());
   two->heard(news);

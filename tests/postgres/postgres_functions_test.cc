@@ -324,13 +324,13 @@ TEST_CASE(
     place.enqueue(fmt::format("'{}', 'k', wake => false", queue));
     CHECK_FALSE(other->has_available(queue));
     place.clock.advance(seconds(5));
-    const Heard heard = must(other->refresh(place.clock.now()));
+    const ChangeHints heard = must(other->refresh(place.clock.now()));
     CHECK((heard.catalog || heard.queues == std::vector<std::string>{queue}));
     CHECK(other->has_available(queue));
   }
   place.enqueue("'known', 'k', delay => '7 s', wake => false");
   place.clock.advance(seconds(5));
-  const Heard heard = must(other->refresh(place.clock.now()));
+  const ChangeHints heard = must(other->refresh(place.clock.now()));
   CHECK(heard.next_due != WallTime::never());
 }
 

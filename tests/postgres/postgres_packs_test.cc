@@ -190,7 +190,7 @@ TEST_CASE("a claim passes over a pack that another node takes from, and comes ba
   CHECK(claim_ids(place, 1).empty());
   must(other.sql("ROLLBACK"));
   wait_for_refresh(place);
-  const Heard heard = must(place.store->refresh(place.clock.now()));
+  const ChangeHints heard = must(place.store->refresh(place.clock.now()));
   CHECK(heard.queues == std::vector<std::string>{"q"});
   CHECK(claim_ids(place, 10) == part(ids, 0, 3));
   place.check_invariants();
@@ -211,7 +211,7 @@ TEST_CASE("a transaction that names a job of a pack blocks claims until it ends,
   CHECK(claim_ids(place, 10).empty());
   must(other.sql("ROLLBACK"));
   CHECK(cancelled.get() == JobState::cancelled);
-  const Heard news = canceller->take_news();
+  const ChangeHints news = canceller->take_news();
   CHECK(news.queues == std::vector<std::string>{"q"});
   place.store->heard(news);
   CHECK(claim_ids(place, 10) == std::vector{ids[0], ids[2]});

@@ -101,11 +101,12 @@ struct Listener {
                  .node = 77,
                  .incarnation = "i"},
                 clock, random, log, registry,
-                {.heard = [this](const Heard& what) { note(what); }, .peers = [](const auto&) {}}) {
+                {.heard = [this](const ChangeHints& what) { note(what); },
+                 .peers = [](const auto&) {}}) {
     channel.start();
     REQUIRE(wait([this] { return channel.listening() == NodeChannel::Listening::works; }));
   }
-  void note(const Heard& what) {
+  void note(const ChangeHints& what) {
     MutexLock lock(mutex);
     for (const std::string& queue : what.queues) queues.insert(queue);
     if (what.next_due != WallTime::never()) due.insert(what.next_due);

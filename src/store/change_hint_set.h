@@ -1,4 +1,4 @@
-// HeardSet merges change hints (Heard) into one bounded set without duplicates.
+// ChangeHintSet merges change hints (ChangeHints) into one bounded set without duplicates.
 //
 // Over its limit of queues or leases the set becomes `everything`: shorter, and still correct. Of
 // cancels and ended jobs the set keeps the first ones up to the limit. Dropped hints only delay
@@ -15,7 +15,7 @@
 
 namespace mainspring {
 
-class HeardSet {
+class ChangeHintSet {
  public:
   static constexpr std::size_t kMaxQueues = 1000;
   static constexpr std::size_t kMaxReleased = 1000;
@@ -23,7 +23,7 @@ class HeardSet {
   static constexpr std::size_t kMaxCommands = 500;
   static constexpr std::size_t kMaxEnded = 100;
 
-  void add(const Heard& what) {
+  void add(const ChangeHints& what) {
     queues_.insert(what.queues.begin(), what.queues.end());
     released_.insert(what.released.begin(), what.released.end());
     add(cancels_, what.cancels, kMaxCancels);
@@ -48,8 +48,8 @@ class HeardSet {
   }
   bool everything() const { return everything_; }
   // Returns the set and leaves it empty.
-  Heard take() {
-    const HeardSet all = std::exchange(*this, HeardSet());
+  ChangeHints take() {
+    const ChangeHintSet all = std::exchange(*this, ChangeHintSet());
     std::vector<CommandNotice> commands;
     for (const auto& [worker, command] : all.commands_) commands.push_back({worker, command});
     return {.queues = {all.queues_.begin(), all.queues_.end()},
