@@ -43,7 +43,7 @@ struct NodeChannelOptions {
   Duration answer_timeout = std::chrono::seconds(3);
   Duration ping_every = std::chrono::seconds(4);
   // LISTEN counts as not working until this node receives its own message. It waits this long for
-  // it before it goes on.
+  // it before it continues.
   Duration echo_limit = std::chrono::seconds(1);
   // Interval of reading the other nodes. They are read at once when a node announces itself.
   Duration peers_every = std::chrono::seconds(30);

@@ -327,7 +327,7 @@ function selectedFilter(rows: Job[], selected: ReadonlySet<string>): Record<stri
 }
 
 const WAITS_FOR_TIME = new Set<string>(["scheduled", "retryable"]);
-// Shown for a row whose job somebody deleted: the row stays where it is.
+// Shown for a row whose job was deleted: the row stays where it is.
 const DELETED = "deleted" as Job["state"];
 
 // Rows stay where they are: changed ones are read again together, new ones are announced.
