@@ -268,6 +268,7 @@ async function withTokens() {
     const { jobs } = await call(guarded.url, "POST", "/v1/claim", { worker: "w", queues: ["mails"], max: 2, lease: "10m" }, { Authorization: `Bearer ${admin}` });
     const dies = jobs.map(({ id, token }) => ({ id, token, outcome: "dead", reason: "failed", description: "no" })).slice(1);
     await call(guarded.url, "POST", "/v1/finish", { worker: "w", results: dies }, { Authorization: `Bearer ${admin}` });
+    await call(guarded.url, "POST", "/v1/jobs", { queue: "mails", kind: "waits" }, { Authorization: `Bearer ${admin}` });
     await oneQueueOnly(guarded.url, support);
     for (const [who, token] of Object.entries({ reader, admin, producer })) await everyPageAs(guarded.url, token, who);
   } finally {
