@@ -124,7 +124,7 @@ class Broker final : public Jobs,
   void trace(JobTraces& traces) { traces_ = &traces; }
   JobTraces* traces() const { return traces_; }  // nullptr = none
 
-  // -- a store shared with other nodes (others.cc)
+  // -- a store shared with other nodes (other_nodes.cc)
   // `store` is the store of the constructor. `tell` is called (from step) with hints for other
   // nodes about each batch; it must not block. `random` spreads the polls of many nodes. Both
   // outlive the broker. Before start().
@@ -407,7 +407,7 @@ class Broker final : public Jobs,
   bool park_acquire(Pending& caller, Operation& operation, const OperationResult& result, Now now)
       MS_REQUIRES(step_mutex_, mutex_);
   void tell_listeners() MS_EXCLUDES(listeners_mutex_);
-  // -- others.cc
+  // -- other_nodes.cc
   // Turns hints of other nodes, and what a poll finds, into work.
   void listen(std::vector<std::function<void()>>& answers, Now now) MS_REQUIRES(step_mutex_)
       MS_EXCLUDES(mutex_);
