@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import socket
 import threading
-from typing import Callable, Iterator
 
 import pytest
+from conftest import Serve
 
 from mainspring import AnswerTimeout, Mainspring, MainspringError, Unavailable
 from mainspring._http import Closed, Connection, head, whole
@@ -117,43 +117,6 @@ def test_an_answer_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch)
 def test_the_end_of_an_idle_connection_is_known() -> None:
     with pytest.raises(Closed):
         read(b"")
-
-
-Serve = Callable[..., tuple[str, list[bytes]]]
-
-
-@pytest.fixture
-def serve() -> Iterator[Serve]:
-    """Starts a server that sends one answer for each request, and closes where the answer is empty.
-    Returns its URL and the requests so far."""
-    listeners: list[socket.socket] = []
-
-    def start(*answers: bytes) -> tuple[str, list[bytes]]:
-        listener = socket.create_server(("127.0.0.1", 0))
-        listeners.append(listener)
-        requests: list[bytes] = []
-        left = list(answers)
-
-        def run() -> None:
-            while left:
-                try:
-                    connection, _ = listener.accept()
-                except OSError:
-                    return
-                with connection:
-                    while left and (request := connection.recv(65536)):
-                        requests.append(request)
-                        answer = left.pop(0)
-                        if not answer:
-                            break
-                        connection.sendall(answer)
-
-        threading.Thread(target=run, daemon=True).start()
-        return f"http://127.0.0.1:{listener.getsockname()[1]}", requests
-
-    yield start
-    for listener in listeners:
-        listener.close()
 
 
 GOOD = OK + b"Content-Length: 2\r\n\r\n{}"

@@ -346,8 +346,8 @@ class Mainspring:
     def events(self, **filter: Any) -> Iterator[dict[str, Any]]:
         """Events of jobs and queues as they happen: by queue, kind, type, tag, job.
 
-        Reconnects by itself and continues after the last event. An event of type "gap" says
-        that events may be missing.
+        Reconnects until you stop reading, and continues after the last event. An event of type
+        "gap" says that events may be missing. A refusal, such as a wrong token, raises.
         """
         from ._events import follow
 

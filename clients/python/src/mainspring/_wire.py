@@ -21,6 +21,9 @@ from .errors import (
 FIRST_PAUSE = 0.02
 QUIET = 0.25
 LONGEST_PAUSE = 2.0
+FIRST_RECONNECT = 0.05
+LONGEST_RECONNECT = 5.0
+LONGEST_RETRY_AFTER = 60.0  # a wrong Retry-After must not stop a worker for a day
 
 
 @dataclass
@@ -186,6 +189,24 @@ class Repeats:
                 call.method, call.path, error, self._give_up - self._clock(),
             )  # fmt: skip
         return pause
+
+
+class Pauses:
+    """Growing pauses between attempts to reach the server, of what never gives up."""
+
+    def __init__(self) -> None:
+        self._limit = FIRST_RECONNECT
+
+    def next(self, error: MainspringError | None = None) -> float:
+        import random
+
+        pause = random.uniform(self._limit / 8, self._limit * 9 / 8)
+        self._limit = min(self._limit * 2, LONGEST_RECONNECT)
+        wanted = error.retry_after if error is not None else None
+        return max(pause, min(wanted or 0.0, LONGEST_RETRY_AFTER))
+
+    def reset(self) -> None:
+        self._limit = FIRST_RECONNECT
 
 
 def require(document: Any, name: str, kind: type | tuple[type, ...]) -> Any:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import collections
 import logging
 import os
-import random
 import secrets
 import socket
 import sys
@@ -27,7 +26,7 @@ from ._renewal_link import RenewalLink
 from ._renewer import now
 from ._reports import Reports
 from ._values import Duration, duration, encode, seconds
-from ._wire import Call, require
+from ._wire import Call, Pauses, require
 from .errors import InvalidArgument, MainspringError, ServerError
 from .outcomes import Cancel, Ready, fields, ready
 
@@ -42,9 +41,6 @@ MAX_CLAIM = 1000
 MAX_SLOTS = 1024
 MAX_HOST = 255
 MAX_FACT = 100
-FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 5.0
-LONGEST_RETRY_AFTER = 60.0  # a wrong Retry-After must not stop the worker for a day
 LOOK = 1.0
 START_RENEWER = 5.0
 STANDSTILL = 0.25  # the watcher should have looked this long ago
@@ -108,22 +104,6 @@ def facts_of(options: WorkerOptions) -> dict[str, Any]:
     if options.version:
         facts["version"] = options.version
     return facts
-
-
-class Pauses:
-    """Growing pauses between attempts to reach the server."""
-
-    def __init__(self) -> None:
-        self._limit = FIRST_PAUSE
-
-    def next(self, error: MainspringError | None = None) -> float:
-        pause = random.uniform(self._limit / 8, self._limit * 9 / 8)
-        self._limit = min(self._limit * 2, LONGEST_PAUSE)
-        wanted = error.retry_after if error is not None else None
-        return max(pause, min(wanted or 0.0, LONGEST_RETRY_AFTER))
-
-    def reset(self) -> None:
-        self._limit = FIRST_PAUSE
 
 
 class Worker:
