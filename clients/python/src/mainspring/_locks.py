@@ -11,6 +11,7 @@ from ._renewer import margin, now
 from ._values import Duration, duration, encode, seconds
 from ._wire import Call, path_part, require
 from .errors import Conflict, InvalidArgument, LockLost, MainspringError
+from .outcomes import OUTCOMES, Complete, ready
 
 if TYPE_CHECKING:
     from ._client import Mainspring
@@ -226,16 +227,17 @@ class Session(_Kept):
         return job
 
     def finish(self, outcome: Any = None, *, session_state: Any = ...) -> None:
-        """Ends the running job: with a result, or an outcome such as `Retry("…")`."""
-        from ._run import outcome_of
+        """Ends the running job: with a result, or an outcome such as `Retry("…")`.
 
+        Raises InvalidArgument for what is not JSON. The job then still runs.
+        """
         if self._running is None:
             raise InvalidArgument(f"{self._what}: no job of it is running")
         job = self._running
         state = b""
         if session_state is not ...:
             state = b',"session_state":' + encode(session_state, "session_state", 256 * 1024)
-        data = outcome_of(outcome).data
+        data = ready(outcome if isinstance(outcome, OUTCOMES) else Complete(outcome)).data
         one = b'{"id":%d,"token":%d,%s%s}' % (job["id"], job["token"], data, state)
         body = b'{"worker":"%s","results":[%s]}' % (self._worker.encode(), one)
         document = self._ms.requests.run(Call("POST", "/v1/finish", body))
