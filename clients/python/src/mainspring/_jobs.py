@@ -11,6 +11,7 @@ from typing import (
     Any,
     Callable,
     Generic,
+    Literal,
     Mapping,
     ParamSpec,
     Sequence,
@@ -19,8 +20,11 @@ from typing import (
 )
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from . import api
     from ._client import Mainspring
+    from .options import JobOptions
 
 from ._values import MAX_PAYLOAD, Duration, duration, encode, instant
 from .errors import InvalidArgument, JobFailed, ResultTimeout
@@ -40,25 +44,25 @@ class Options:
     queue: str | None = None
     key: str | None = None  # unique key: one live job per key and queue
     key_for: Duration | None = None  # also for this long after the first was enqueued
-    on_conflict: str | None = None  # "keep", "replace" or "postpone"
+    on_conflict: Literal["keep", "replace", "postpone"] | None = None
     delay: Duration | None = None
     run_at: str | dt.datetime | None = None
     priority: int | None = None  # 0 is first, 9 is last
     max_attempts: int | None = None
     timeout: Duration | None = None  # of one attempt; "none": no limit
     expires_in: Duration | None = None
-    on_expiry: str | None = None
+    on_expiry: Literal["cancel", "dead"] | None = None
     tags: Sequence[str] | None = None
     headers: Mapping[str, str] | None = None
     correlation_id: str | None = None
     session: str | None = None
-    session_on_dead: str | None = None
+    session_on_dead: Literal["skip", "block", "park"] | None = None
     limit_key: str | None = None
     reply_to: str | None = None
     reply_session: str | None = None
     reply_progress: bool | None = None
-    then: Sequence[Mapping[str, Any]] | None = None
-    callback: Mapping[str, Any] | str | None = None
+    then: Sequence[api.FollowUp] | None = None
+    callback: api.Callback | str | None = None
     # Of the request, not of the job. Made up if it is None.
     idempotency_key: str | None = None
     # The enqueue fails with LockLost unless this lock is still held: (name, token).
@@ -137,7 +141,7 @@ class NewJob(Generic[R]):
         out.update(self.how.fields())
         return out
 
-    def options(self, **options: Any) -> NewJob[R]:
+    def options(self, **options: Unpack[JobOptions]) -> NewJob[R]:
         return dataclasses.replace(self, how=Options(**options).over(self.how))
 
 
@@ -203,13 +207,22 @@ class Job(Generic[R]):
         """Cancels the job. Returns its state. "running": the worker is asked to stop."""
         return self._ms.cancel(self.id, reason)
 
+    async def acancel(self, reason: str = "") -> str:
+        return await self._ms.acancel(self.id, reason)
+
     def retry(self) -> str:
         """Makes a waiting, dead or cancelled job available now."""
         return self._ms.retry(self.id)
 
+    async def aretry(self) -> str:
+        return await self._ms.aretry(self.id)
+
     def why(self) -> api.Why:
         """Why the job does not run now."""
         return self._ms.why(self.id)
+
+    async def awhy(self) -> api.Why:
+        return await self._ms.awhy(self.id)
 
 
 class Definition(Generic[P, R]):
@@ -279,7 +292,7 @@ class Definition(Generic[P, R]):
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         return await self.ms.aenqueue(self.new(*args, **kwargs))
 
-    def options(self, **options: Any) -> Configured[P, R]:
+    def options(self, **options: Unpack[JobOptions]) -> Configured[P, R]:
         """This kind with other options: `thumbnail.options(delay="1m").enqueue("a.jpg")`."""
         return Configured(self, Options(**options).over(self.how))
 

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Literal, Sequence
 
 from . import _run
 from ._attempt import Attempt
@@ -60,7 +60,7 @@ class WorkerOptions:
     graceful_stop: Duration = "25s"
     claim_wait: Duration = "20s"
     claim_ahead: int | None = None  # jobs beyond idle slots; None: measured for short handlers
-    renewals: str = "process"  # or "thread"
+    renewals: Literal["process", "thread"] = "process"
     kinds: Sequence[str] | None = None  # None: those with a handler
     version: str = ""  # of your program, up to 100 bytes; `mainspring workers` shows it
     lease_seconds: float = field(default=0.0, init=False)

@@ -14,7 +14,7 @@ import random
 import shutil
 import subprocess
 import time
-from typing import Any, Callable, Iterator, Mapping, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, NamedTuple
 
 from . import api
 from ._client import Mainspring
@@ -23,6 +23,11 @@ from ._jobs import ENDED, Definition, Job, NewJob, Options
 from ._values import Duration, decode, duration, encode, instant, seconds
 from ._wire import Call, query
 from .errors import INTERRUPTS, Conflict, MainspringError, Unavailable
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .options import WorkerKeywords
 
 
 def find_binary() -> str:
@@ -436,10 +441,14 @@ def wait_for(job: Job[Any], state: str, timeout: Duration = "10s") -> api.Job:
         ) from error
 
 
-def drain(ms: Mainspring, timeout: Duration = "30s", **options: Any) -> int:
+def drain(
+    ms: Mainspring, timeout: Duration = "30s", **options: Unpack[WorkerKeywords]
+) -> int:
     """Runs the handlers of this program until no job is due. Returns how many jobs ended."""
     until = time.monotonic() + seconds(timeout)
-    with ms.worker(**{"slots": 4, "lease": "30s", **options}) as worker:
+    chosen: WorkerKeywords = {"slots": 4, "lease": "30s"}
+    chosen.update(options)
+    with ms.worker(**chosen) as worker:
         while any(_due(ms, queue) for queue in worker.queues):
             if time.monotonic() > until:
                 raise AssertionError(f"jobs are still due after {timeout}")
