@@ -79,34 +79,6 @@ def test_what_was_enqueued(mainspring: Mainspring, mainspring_queue: str) -> Non
     assert all_enqueued(mainspring, queue=mainspring_queue) == []
 
 
-def test_fastapi_runs_a_worker_for_its_lifetime(
-    mainspring: Mainspring, mainspring_queue: str
-) -> None:
-    fastapi = pytest.importorskip("fastapi")
-    from mainspring.contrib.fastapi import TraceMiddleware, lifespan
-
-    @mainspring.job(queue=mainspring_queue)
-    def hello(ctx: Context) -> dict[str, str]:
-        return dict(ctx.headers)
-
-    app = fastapi.FastAPI(lifespan=lifespan(mainspring, slots=2))
-    found: list[Any] = []
-
-    async def endpoint(scope: Any, receive: Any, send: Any) -> None:
-        found.append(await (await hello.aenqueue()).aresult("10s"))
-
-    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    scope = {"type": "http", "headers": [(b"traceparent", trace.encode())]}
-
-    async def main() -> None:
-        context = lifespan(mainspring, slots=2)
-        async with context(app):
-            await TraceMiddleware(endpoint)(scope, None, None)
-
-    asyncio.run(main())
-    assert found == [{"traceparent": trace}]
-
-
 def test_django_enqueues_on_commit(mainspring: Mainspring, mainspring_queue: str) -> None:
     django = pytest.importorskip("django")
     from django.conf import settings
