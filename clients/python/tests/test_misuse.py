@@ -109,3 +109,40 @@ def test_a_client_of_the_program_is_pointed_at_the_test_server(
     mainspring_use(ms)
     mainspring_worker(ms)
     assert double.enqueue(21).result("30s") == 42
+
+
+def test_a_worker_of_a_kind_also_runs_jobs_of_its_other_names(
+    mainspring, mainspring_queue, mainspring_worker
+):
+    @mainspring.job("resize", queue=mainspring_queue, aliases=["thumbnail"])
+    def resize(ctx: Context) -> str:
+        return ctx.kind
+
+    @mainspring.job("other", queue=mainspring_queue)
+    def other(ctx: Context) -> None: ...
+
+    for kinds in (["resize"], ["thumbnail"], ["resize", "thumbnail"]):
+        worker = mainspring_worker(mainspring, kinds=kinds)
+        assert list(worker.kinds) == ["resize", "thumbnail"]
+        jobs = [mainspring.new(kind, queue=mainspring_queue) for kind in ("resize", "thumbnail")]
+        found = [mainspring.enqueue(job).result("30s") for job in jobs]
+        assert found == ["resize", "thumbnail"]
+        worker.stop()
+
+
+@pytest.mark.parametrize("kinds", [["resiz"], ["resize", "resiz"], "resiz", ["only_defined"]])
+def test_a_worker_refuses_kinds_without_a_handler(kinds) -> None:
+    ms = Mainspring("http://127.0.0.1:1")
+
+    @ms.job("resize", aliases=["thumbnail"])
+    def resize(ctx: Context) -> None: ...
+
+    @ms.define()
+    def only_defined() -> None: ...
+
+    with pytest.raises(InvalidArgument, match=r'^kinds "') as raised:
+        ms.worker(kinds=kinds)
+    assert raised.value.field == "kinds"
+    assert str(kinds if isinstance(kinds, str) else kinds[-1]) in raised.value.message
+    if not isinstance(kinds, str):
+        assert raised.value.message.endswith("must have a handler here; known: resize, thumbnail")

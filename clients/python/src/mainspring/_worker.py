@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 
 from . import _run
 from ._attempt import Attempt
@@ -32,6 +32,7 @@ from .outcomes import Cancel, Ready, fields, ready
 
 if TYPE_CHECKING:
     from ._client import Mainspring
+    from ._jobs import Definition
     from ._pool import Pool
 
 log = logging.getLogger("mainspring.worker")
@@ -61,7 +62,7 @@ class WorkerOptions:
     claim_wait: Duration = "20s"
     claim_ahead: int | None = None  # jobs beyond idle slots; None: measured for short handlers
     renewals: str = "process"  # or "thread"
-    kinds: Sequence[str] | None = None  # None: those with a handler
+    kinds: Sequence[str] | None = None  # kinds or aliases; None: those with a handler
     version: str = ""  # of your program, up to 100 bytes; `mainspring workers` shows it
     lease_seconds: float = field(default=0.0, init=False)
     graceful_seconds: float = field(default=0.0, init=False)
@@ -106,6 +107,28 @@ def facts_of(options: WorkerOptions) -> dict[str, Any]:
     return facts
 
 
+def handled(
+    definitions: Mapping[str, Definition[Any, Any]], wanted: Sequence[str] | None
+) -> dict[str, Definition[Any, Any]]:
+    """The names of jobs to claim. Any name of a job selects all of its names."""
+    known = {kind: made for kind, made in definitions.items() if made.handler_function is not None}
+    if not known:
+        raise InvalidArgument("worker: no handler is defined", field="kinds")
+    if wanted is None:
+        return known
+    if isinstance(wanted, str):
+        raise InvalidArgument(f'kinds "{wanted}": must be a list of kinds', field="kinds")
+    if not wanted:
+        raise InvalidArgument("kinds: must not be empty", field="kinds")
+    for kind in wanted:
+        if kind not in known:
+            names = ", ".join(sorted(known))
+            text = f'kinds "{kind}": must have a handler here; known: {names}'
+            raise InvalidArgument(text, field="kinds")
+    chosen = [known[kind] for kind in wanted]
+    return {kind: made for kind, made in known.items() if made in chosen}
+
+
 class Worker:
     """Runs the handlers of one client. `start` and `stop` it, or use it in a `with` block."""
 
@@ -114,14 +137,7 @@ class Worker:
         self.server = ms.server
         self.options = options
         self.incarnation = "py-" + secrets.token_hex(8)
-        self.kinds = {
-            kind: definition
-            for kind, definition in ms.definitions.items()
-            if definition.handler_function is not None
-            and (options.kinds is None or kind in options.kinds)
-        }
-        if not self.kinds:
-            raise InvalidArgument("worker: no handler is defined", field="kinds")
+        self.kinds = handled(ms.definitions, options.kinds)
         queues = options.queues or [d.how.queue or "default" for d in self.kinds.values()]
         self.queues = list(dict.fromkeys(queues))
         self._facts = facts_of(options)
