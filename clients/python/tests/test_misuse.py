@@ -10,8 +10,10 @@ from pathlib import Path
 import mainspring
 import pytest
 
-from mainspring import Context, InvalidArgument, Mainspring
+from mainspring import Complete, Context, InvalidArgument, Mainspring
+from mainspring.outcomes import ready
 from mainspring.testing import perform, wait_for
+from mainspring.workflows import step
 
 
 def test_a_bad_step_name_is_refused_before_the_step_runs(mainspring, mainspring_queue):
@@ -146,3 +148,46 @@ def test_a_worker_refuses_kinds_without_a_handler(kinds) -> None:
     assert str(kinds if isinstance(kinds, str) else kinds[-1]) in raised.value.message
     if not isinstance(kinds, str):
         assert raised.value.message.endswith("must have a handler here; known: resize, thumbnail")
+
+
+@pytest.mark.parametrize("option", [{"idempotency_key": "k"}, {"fence": ("lock", 1)}])
+def test_options_of_an_enqueue_are_refused_where_the_server_does_not_take_them(option) -> None:
+    ms = Mainspring("http://127.0.0.1:1", retry_for="0s")
+    job = ms.new("mail", **option)
+    [name] = option
+    for place, use in (
+        ("next[1]", lambda: ready(Complete(1, [ms.new("mail"), job]))),
+        ("job", lambda: ms.schedules.set("nightly", job, every="1h")),
+        ("job", lambda: step("mail", job)),
+        ("undo", lambda: step("mail", ms.new("mail"), undo=job)),
+    ):
+        with pytest.raises(InvalidArgument, match="is for an enqueue") as raised:
+            use()
+        assert raised.value.field == f"{place}.{name}"
+
+
+@pytest.mark.parametrize("option", [{"key_for": "1h"}, {"on_conflict": "replace"}])
+def test_options_of_a_unique_key_are_refused_without_a_key(option) -> None:
+    ms = Mainspring("http://127.0.0.1:1", retry_for="0s")
+    [name] = option
+
+    @ms.define(**option)
+    def mail(to: str) -> None: ...
+
+    for use in (
+        lambda: mail.enqueue("anna"),
+        lambda: ms.enqueue_many([mail.new("anna")]),
+        lambda: ms.schedules.set("nightly", mail.new("anna"), every="1h"),
+    ):
+        with pytest.raises(InvalidArgument, match=f"{name}: needs key") as raised:
+            use()
+        assert raised.value.field == name
+    assert "unique" in mail.options(key="anna").new("anna").fields()
+
+
+def test_jobs_of_a_completion_are_checked_before_they_are_sent() -> None:
+    ms = Mainspring("http://127.0.0.1:1")
+    for wrong, field in ((ms.new("mail", {"at": object()}), "next[0].args"), ("mail", "next[0]")):
+        with pytest.raises(InvalidArgument) as raised:
+            ready(Complete(1, [wrong]))  # type: ignore[list-item]
+        assert raised.value.field == field

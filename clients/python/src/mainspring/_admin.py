@@ -7,7 +7,7 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Any, Iterator, Mapping, Sequence
 
-from ._jobs import NewJob
+from ._jobs import NewJob, embedded
 from ._values import Duration, duration, encode, instant, seconds
 from ._wire import Call, path_part, query, require
 from .errors import InvalidArgument
@@ -20,8 +20,8 @@ WORKFLOW_ENDED = ("completed", "failed", "undone", "cancelled")
 WAIT_SLICE = 30.0
 
 
-def _job(job: NewJob[Any] | Mapping[str, Any]) -> dict[str, Any]:
-    return job.fields() if isinstance(job, NewJob) else dict(job)
+def _job(job: NewJob[Any] | Mapping[str, Any], where: str = "job") -> dict[str, Any]:
+    return dict(job) if isinstance(job, Mapping) else embedded(job, where)
 
 
 class _Group:
@@ -222,7 +222,7 @@ def step(
             raise InvalidArgument(f'after "{after}": must be a list of steps', field="after")
         out["after"] = list(after)
     if undo is not None:
-        out["undo"] = _job(undo)
+        out["undo"] = _job(undo, "undo")
     return out
 
 
