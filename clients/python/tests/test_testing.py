@@ -216,6 +216,22 @@ def test_assert_idempotent_catches_a_handler_that_adds(mainspring: Mainspring) -
         assert_idempotent(mainspring, fails, {}, lambda: 0)
 
 
+@pytest.mark.parametrize(
+    "options", [{"delay": "1h"}, {"run_at": "2999-01-01T00:00:00Z"}, {"idempotency_key": "k"}]
+)
+def test_assert_idempotent_runs_a_job_at_once_and_again(
+    mainspring: Mainspring, options: dict[str, Any]
+) -> None:
+    seen: set[str] = set()
+
+    @mainspring.job("later", max_attempts=1, **options)
+    def later(ctx: Context, to: str) -> None:
+        seen.add(to)
+
+    for _ in range(2):
+        assert_idempotent(mainspring, later, {"to": "a"}, lambda: seen)
+
+
 def test_a_server_that_crashes_is_there_again_with_its_jobs() -> None:
     with TestServer(seed=3) as server, server.client() as ms:
         assert server.seed == 3

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import datetime as dt
 import json
 import os
@@ -258,10 +259,12 @@ def assert_idempotent(
     definition.is_async = job.is_async
     watched.definitions[job.kind] = definition
     queue = space.queue("once")
+    # The runs start at once: a delay of the definition would only postpone them.
+    how = Options(queue=queue, max_attempts=len(runs)).over(job.how)
+    how = dataclasses.replace(how, delay=None, run_at=None, idempotency_key=None, fence=None)
     try:
         with watched.worker(slots=1, queues=[queue]):
-            options = Options(queue=queue, max_attempts=len(runs)).over(job.how)
-            enqueued: Job[Any] = watched.enqueue(NewJob(job.kind, dict(args), options))
+            enqueued: Job[Any] = watched.enqueue(NewJob(job.kind, dict(args), how))
             record = watched.wait(enqueued.id, timeout)
     finally:
         watched.close()
