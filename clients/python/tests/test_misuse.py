@@ -10,7 +10,7 @@ from pathlib import Path
 import mainspring
 import pytest
 
-from mainspring import Complete, Context, InvalidArgument, Mainspring
+from mainspring import Complete, Context, InvalidArgument, Mainspring, Snooze
 from mainspring.outcomes import ready
 from mainspring.testing import perform, wait_for
 from mainspring.workflows import step
@@ -191,3 +191,53 @@ def test_jobs_of_a_completion_are_checked_before_they_are_sent() -> None:
         with pytest.raises(InvalidArgument) as raised:
             ready(Complete(1, [wrong]))  # type: ignore[list-item]
         assert raised.value.field == field
+
+
+@pytest.mark.parametrize(
+    "value, field",
+    [(object(), "result"), ("x" * 1_100_000, "result"), (Snooze("soon"), "after")],
+)
+def test_perform_refuses_what_a_worker_could_not_report(value: object, field: str) -> None:
+    ms = Mainspring("http://127.0.0.1:1")
+
+    @ms.job()
+    def odd(ctx: Context) -> object:
+        return value
+
+    with pytest.raises(InvalidArgument) as raised:
+        perform(odd)
+    assert raised.value.field == field
+
+
+def test_perform_shows_the_state_that_a_handler_sets_for_its_session() -> None:
+    ms = Mainspring("http://127.0.0.1:1")
+
+    @ms.job()
+    def count(ctx: Context) -> str:
+        ctx.set_session_state({"seen": 1})
+        return ctx.session
+
+    done = perform(count)
+    assert (done.session_state, done.result) == ({"seen": 1}, "test")
+
+
+@pytest.mark.parametrize("option", [{"claim_ahead": -1}, {"slots": 0}, {"slots": True}])
+def test_a_worker_refuses_numbers_that_would_stop_it(option) -> None:
+    ms = Mainspring("http://127.0.0.1:1")
+
+    @ms.job()
+    def mail(ctx: Context) -> None: ...
+
+    [name] = option
+    with pytest.raises(InvalidArgument, match=f"^{name} ") as raised:
+        ms.worker(**option)
+    assert raised.value.field == name
+
+
+@pytest.mark.parametrize("concurrency", [-1, 1.5, "2"])
+def test_a_job_refuses_a_concurrency_that_is_no_count(concurrency) -> None:
+    ms = Mainspring("http://127.0.0.1:1")
+    for decorate in (ms.job, ms.define):
+        with pytest.raises(InvalidArgument, match="^concurrency ") as raised:
+            decorate("mail", concurrency=concurrency)(lambda ctx: None)
+        assert raised.value.field == "concurrency"

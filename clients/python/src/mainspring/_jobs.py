@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from . import api
     from ._client import Mainspring
 
-from ._values import MAX_PAYLOAD, Duration, duration, encode, instant
+from ._values import MAX_PAYLOAD, Duration, duration, encode, instant, is_count
 from .errors import InvalidArgument, JobFailed, ResultTimeout
 
 P = ParamSpec("P")
@@ -232,6 +232,9 @@ class Definition(Generic[P, R]):
         has_context: bool,
         concurrency: int = 0,
     ) -> None:
+        if not is_count(concurrency):
+            text = f"concurrency {concurrency!r}: must be a whole number; 0 is the number of slots"
+            raise InvalidArgument(text, field="concurrency")
         self.ms = ms
         self.kind = kind
         self.how = options

@@ -25,7 +25,7 @@ from ._http import Connection
 from ._renewal_link import RenewalLink
 from ._renewer import now
 from ._reports import Reports
-from ._values import Duration, duration, encode, seconds
+from ._values import Duration, duration, encode, is_count, seconds
 from ._wire import Call, Pauses, require
 from .errors import InvalidArgument, MainspringError, ServerError
 from .outcomes import Cancel, Ready, fields, ready
@@ -73,8 +73,10 @@ class WorkerOptions:
         self.graceful_seconds = seconds(self.graceful_stop, "graceful_stop")
         self.wait_seconds = seconds(self.claim_wait, "claim_wait")
         for name, good, rule in (
-            ("slots", isinstance(self.slots, int) and 1 <= self.slots <= MAX_SLOTS,
+            ("slots", is_count(self.slots) and 1 <= self.slots <= MAX_SLOTS,
              f"must be a whole number from 1 to {MAX_SLOTS}"),
+            ("claim_ahead", self.claim_ahead is None or is_count(self.claim_ahead),
+             "must be a whole number from 0 on"),
             ("lease", 1 <= self.lease_seconds <= 43200, "must be 1s to 12h"),
             ("claim_wait", self.wait_seconds <= 60, "must be 0s to 60s"),
             ("version", fits(self.version, MAX_FACT), f"must have at most {MAX_FACT} bytes, "

@@ -24,6 +24,7 @@ from ._jobs import ENDED, Definition, Job, NewJob, Options
 from ._values import Duration, decode, duration, encode, instant, seconds
 from ._wire import Call, query
 from .errors import INTERRUPTS, Conflict, MainspringError, Unavailable
+from .outcomes import OUTCOMES, Complete, ready
 
 
 def find_binary() -> str:
@@ -351,7 +352,8 @@ def perform(
     stop: str = "",
     **kwargs: Any,
 ) -> Performed:
-    """Runs a handler directly, without a server. Its exceptions are raised.
+    """Runs a handler directly, without a server. Its exceptions are raised. Also raises for a
+    result or an outcome that a worker could not report.
 
     `memos` are results of steps that earlier attempts kept; `stop` is a stop reason, such as
     "cancelled", that the handler hears.
@@ -369,6 +371,7 @@ def perform(
         "args": decode(encode(job.bind(*args, **kwargs))),  # as it would come from the server
         "checkpoint": checkpoint,
         "headers": headers or {},
+        "session": job.how.session or "test",
     }
     assert job.handler_function is not None, f"{job.kind}: has no handler"
     if not job.is_async:
@@ -377,6 +380,7 @@ def perform(
         import asyncio
 
         result = asyncio.run(job.handler_function(AsyncContext(record, port), **record["args"]))
+    ready(result if isinstance(result, OUTCOMES) else Complete(result))
     return Performed(result, port)
 
 
