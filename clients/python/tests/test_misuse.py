@@ -241,3 +241,18 @@ def test_a_job_refuses_a_concurrency_that_is_no_count(concurrency) -> None:
         with pytest.raises(InvalidArgument, match="^concurrency ") as raised:
             decorate("mail", concurrency=concurrency)(lambda ctx: None)
         assert raised.value.field == "concurrency"
+
+
+@pytest.mark.parametrize("option", ["queues", "modules", "aliases"])
+def test_a_text_is_no_list_of_names(option) -> None:
+    ms = Mainspring("http://127.0.0.1:1")
+
+    @ms.job()
+    def mail(ctx: Context) -> None: ...
+
+    with pytest.raises(InvalidArgument, match=f'^{option} "letters": must be a list') as raised:
+        if option == "aliases":
+            ms.job("letter", aliases="letters")(lambda ctx: None)
+        else:
+            ms.worker(**{option: "letters"})
+    assert raised.value.field == option

@@ -25,7 +25,7 @@ from . import trace
 from ._context import AsyncContext, Context
 from ._jobs import ENDED, Definition, Job, NewJob, Options, definitions, encoded
 from ._server import Server, from_environment
-from ._values import Duration, duration, encode, seconds
+from ._values import Duration, check_list, duration, encode, seconds
 from ._wire import Answer, Call, check_header, document_of, path_part, query, require
 from .errors import InvalidArgument, MainspringError, ServerError
 from .outcomes import Outcome
@@ -179,6 +179,7 @@ class Mainspring:
     def _add(
         self, made: Definition[Any, Any], aliases: Sequence[str]
     ) -> Definition[Any, Any]:
+        check_list(aliases, "aliases")
         for name in (made.kind, *aliases):
             old = self.definitions.get(name)
             same = old is not None and (old.__module__, old.__name__) == (

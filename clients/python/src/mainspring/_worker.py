@@ -25,7 +25,7 @@ from ._http import Connection
 from ._renewal_link import RenewalLink
 from ._renewer import now
 from ._reports import Reports
-from ._values import Duration, duration, encode, is_count, seconds
+from ._values import Duration, check_list, duration, encode, is_count, seconds
 from ._wire import Call, Pauses, require
 from .errors import InvalidArgument, MainspringError, ServerError
 from .outcomes import Cancel, Ready, fields, ready
@@ -69,6 +69,8 @@ class WorkerOptions:
     wait_seconds: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
+        for name in ("queues", "kinds", "modules"):
+            check_list(getattr(self, name), name)
         self.lease_seconds = seconds(self.lease, "lease")
         self.graceful_seconds = seconds(self.graceful_stop, "graceful_stop")
         self.wait_seconds = seconds(self.claim_wait, "claim_wait")
@@ -118,8 +120,6 @@ def handled(
         raise InvalidArgument("worker: no handler is defined", field="kinds")
     if wanted is None:
         return known
-    if isinstance(wanted, str):
-        raise InvalidArgument(f'kinds "{wanted}": must be a list of kinds', field="kinds")
     if not wanted:
         raise InvalidArgument("kinds: must not be empty", field="kinds")
     for kind in wanted:
