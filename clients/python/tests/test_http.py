@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 
@@ -11,6 +12,7 @@ from conftest import Serve
 from mainspring import (
     AnswerTimeout,
     Context,
+    InvalidArgument,
     Mainspring,
     MainspringError,
     QueueFull,
@@ -249,3 +251,18 @@ def test_a_worker_survives_a_refusal_of_a_proxy(serve: Serve) -> None:
     with ms.worker(slots=1, renewals="thread", graceful_stop="0s") as worker:
         eventually(lambda: sum(b"/v1/claim " in one for one in requests) > 1)
         assert worker.refused is None
+
+
+@pytest.mark.parametrize("option", ["ca_file", "certificate_file"])
+def test_a_file_of_tls_that_cannot_be_read_is_named_at_once(option: str) -> None:
+    ms = Mainspring("https://127.0.0.1:1", token="", **{option: "/no/such.pem"})
+    with pytest.raises(InvalidArgument, match=f"^{option} .*/no/such.pem") as raised:
+        ms.get(1)
+    assert raised.value.field == option
+    with pytest.raises(InvalidArgument, match=f"^{option} "):
+        asyncio.run(ms.aget(1))
+    with pytest.raises(InvalidArgument, match=f"^{option} "):
+        next(iter(ms.events()))
+    ms.job("mail")(lambda ctx: None)
+    with pytest.raises(InvalidArgument, match=f"^{option} "):
+        ms.worker().start()

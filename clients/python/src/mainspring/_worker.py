@@ -200,6 +200,8 @@ class Worker:
     def start(self) -> None:
         if self._started:
             raise InvalidArgument("worker: has already been started; create another one")
+        if self.server.tls:  # a file that cannot be read is an error here, not of each claim
+            self._claims.context = self.server.ssl_context()
         self._started = True
         self.link.start()
         self.reports.start()
