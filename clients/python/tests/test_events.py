@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 from conftest import Serve
 
-from mainspring import Forbidden, Mainspring, MainspringError, NotFound, Unauthenticated
+from mainspring import (
+    Forbidden,
+    InvalidArgument,
+    Mainspring,
+    MainspringError,
+    NotFound,
+    ServerError,
+    Unauthenticated,
+)
 
 
 def stream(*blocks: str) -> bytes:
@@ -23,8 +31,11 @@ def event(id: str) -> str:
     return f'id: {id}\nevent: dead\ndata: {{"id":"{id}","type":"dead"}}\n\n'
 
 
-def refusal(status: int) -> bytes:
-    return b"HTTP/1.1 %d Refused\r\nContent-Length: 2\r\n\r\n{}" % status
+def refusal(status: int, code: str = "") -> bytes:
+    """An answer of the server, or of a proxy if there is no code."""
+    body = b'{"error":{"code":"%s","message":"no"}}' % code.encode() if code else b"<h1>no</h1>"
+    head = b"HTTP/1.1 %d Refused\r\nContent-Length: %d\r\n\r\n"
+    return head % (status, len(body)) + body
 
 
 def first(ms: Mainspring, count: int, how: str, **filter: Any) -> list[str]:
@@ -57,7 +68,7 @@ def test_events_reconnect_from_the_last_one_however_long_there_is_no_server(
     serve: Serve, how: str
 ) -> None:
     broken = stream(event("a"), "id: b\n")  # cut off: "b" has not been received
-    url, requests = serve(broken, b"", refusal(503), refusal(500), b"", stream(event("b")))
+    url, requests = serve(broken, b"", refusal(503), refusal(404), b"", stream(event("b")))
     with Mainspring(url, token="", retry_for="0s") as ms:
         assert first(ms, 2, how) == ["a", "b"]
     assert last_ids(requests) == ["", "a", "a", "a", "a", "a"]
@@ -74,15 +85,22 @@ def test_events_start_after_the_given_one(serve: Serve, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["sync", "async"])
 @pytest.mark.parametrize(
-    "status, kind", [(401, Unauthenticated), (403, Forbidden), (404, NotFound)]
+    "status, kind",
+    [(401, Unauthenticated), (403, Forbidden), (404, NotFound), (400, InvalidArgument)],
 )
 def test_a_refusal_ends_the_events(
     serve: Serve, how: str, status: int, kind: type[MainspringError]
 ) -> None:
-    url, requests = serve(stream(event("a")), refusal(status))
+    url, requests = serve(stream(event("a")), refusal(status, kind.code))
     with Mainspring(url, token="") as ms, pytest.raises(kind):
         first(ms, 2, how)
     assert len(requests) == 2
+
+
+def test_events_of_a_server_that_is_not_mainspring_are_an_error(serve: Serve) -> None:
+    url, _ = serve(refusal(404))
+    with Mainspring(url, token="") as ms, pytest.raises(ServerError, match="not from Mainspring"):
+        first(ms, 1, "sync")
 
 
 def test_a_wait_for_the_server_is_logged_once(

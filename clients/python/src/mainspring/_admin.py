@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any, AsyncIterator, Iterator, Mapping, Sequence, TypeVar
 
-from ._jobs import NewJob
+from ._jobs import NewJob, embedded
 from ._operations import Operation, Pages, request, until_state
 from ._values import Duration, duration, instant
 from ._wire import path_part, query, require
@@ -25,8 +25,8 @@ T = TypeVar("T")
 WORKFLOW_ENDED = ("completed", "failed", "undone", "cancelled")
 
 
-def _job(job: NewJob[Any] | Mapping[str, Any]) -> dict[str, Any]:
-    return job.fields() if isinstance(job, NewJob) else dict(job)
+def _job(job: NewJob[Any] | Mapping[str, Any], where: str = "job") -> dict[str, Any]:
+    return dict(job) if isinstance(job, Mapping) else embedded(job, where)
 
 
 def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -365,7 +365,7 @@ def step(
             raise InvalidArgument(f'after "{after}": must be a list of steps', field="after")
         out["after"] = list(after)
     if undo is not None:
-        out["undo"] = _job(undo)
+        out["undo"] = _job(undo, "undo")
     return out
 
 

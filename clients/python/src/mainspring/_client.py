@@ -26,7 +26,7 @@ from ._context import AsyncContext, Context
 from ._jobs import ENDED, Definition, Job, NewJob, Options, definitions, encoded
 from ._operations import Operation, Pages, request, until_state
 from ._server import Server, from_environment
-from ._values import Duration, encode, instant, seconds
+from ._values import Duration, check_list, encode, instant, seconds
 from ._wire import Answer, Call, check_header, document_of, require
 from .errors import InvalidArgument, MainspringError, ServerError
 from .outcomes import Outcome
@@ -182,6 +182,7 @@ class Mainspring:
     def _add(
         self, made: Definition[Any, Any], aliases: Sequence[str]
     ) -> Definition[Any, Any]:
+        check_list(aliases, "aliases")
         for name in (made.kind, *aliases):
             old = self.definitions.get(name)
             same = old is not None and (old.__module__, old.__name__) == (

@@ -10,7 +10,7 @@ from typing import Any, AsyncIterator, Iterator
 from ._httpx import Requests
 from ._values import decode
 from ._wire import Call, Pauses, check_header, query
-from .errors import MainspringError
+from .errors import MainspringError, ServerError
 
 log = logging.getLogger("mainspring")
 
@@ -74,7 +74,8 @@ class Stream:
 
     def pause(self, error: MainspringError | None = None) -> float:
         """Seconds before the next request. Raises the error if the server refuses for good."""
-        if error is not None and _is_final(error):
+        known = self.blocks.received > 0  # this is the server, although a proxy answered now
+        if error is not None and _is_final(error) and not (known and type(error) is ServerError):
             raise error
         if self.blocks.received > self._before:  # the connection was good
             self._before = self.blocks.received

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ._client import Mainspring
     from .options import JobOptions
 
-from ._values import MAX_PAYLOAD, Duration, duration, encode, instant
+from ._values import MAX_PAYLOAD, Duration, duration, encode, instant, is_count
 from .errors import InvalidArgument, JobFailed, ResultTimeout
 
 P = ParamSpec("P")
@@ -63,7 +63,8 @@ class Options:
     reply_progress: bool | None = None
     then: Sequence[api.FollowUp] | None = None
     callback: api.Callback | str | None = None
-    # Of the request, not of the job. Made up if it is None.
+    # The next two are of an enqueue, not of the job: `next`, schedules and steps refuse them.
+    # Made up if it is None.
     idempotency_key: str | None = None
     # The enqueue fails with LockLost unless this lock is still held: (name, token).
     fence: tuple[str, int] | None = None
@@ -103,6 +104,9 @@ class Options:
         if self.callback is not None:
             callback = self.callback
             out["callback"] = {"url": callback} if isinstance(callback, str) else dict(callback)
+        for name in ("key_for", "on_conflict"):
+            if self.key is None and getattr(self, name) is not None:
+                raise InvalidArgument(f"{name}: needs key", field=name)
         if self.key is not None:
             unique: dict[str, Any] = {"key": self.key}
             if self.key_for is not None:
@@ -241,6 +245,9 @@ class Definition(Generic[P, R]):
         has_context: bool,
         concurrency: int = 0,
     ) -> None:
+        if not is_count(concurrency):
+            text = f"concurrency {concurrency!r}: must be a whole number; 0 is the number of slots"
+            raise InvalidArgument(text, field="concurrency")
         self.ms = ms
         self.kind = kind
         self.how = options
@@ -338,11 +345,25 @@ def encoded(jobs: Sequence[NewJob[Any]]) -> list[dict[str, Any]]:
     out = []
     for i, job in enumerate(jobs):
         where = "args" if len(jobs) == 1 else f"jobs[{i}].args"
-        if not isinstance(job, NewJob):
-            name = "job" if len(jobs) == 1 else f"jobs[{i}]"
-            raise InvalidArgument(
-                f"{name} {job!r:.80}: must be a new job, such as greet.new(…)", field=name
-            )
+        _check_new(job, "job" if len(jobs) == 1 else f"jobs[{i}]")
         encode(job.args, where, MAX_PAYLOAD)
         out.append(job.fields())
     return out
+
+
+def embedded(job: NewJob[Any], where: str) -> dict[str, Any]:
+    """A job inside a completion, a schedule or a step, as fields of a request."""
+    _check_new(job, where)
+    for name in ("idempotency_key", "fence"):
+        if getattr(job.how, name) is not None:
+            field = f"{where}.{name}"
+            raise InvalidArgument(f"{field}: is for an enqueue only; leave it out", field=field)
+    encode(job.args, f"{where}.args", MAX_PAYLOAD)
+    return job.fields()
+
+
+def _check_new(job: object, where: str) -> None:
+    if not isinstance(job, NewJob):
+        raise InvalidArgument(
+            f"{where} {job!r:.80}: must be a new job, such as greet.new(…)", field=where
+        )

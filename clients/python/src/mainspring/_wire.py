@@ -112,7 +112,9 @@ def error_of(answer: Answer) -> MainspringError:
         if after is None and isinstance(part.get("retry_after_ms"), int):
             after = part["retry_after_ms"] / 1000
     except (ValueError, KeyError, TypeError, AttributeError):
-        code = CODE_BY_STATUS.get(answer.status, "internal")
+        # Another server, such as a proxy, knows nothing about jobs and access tokens.
+        known = answer.status not in (401, 403, 404, 409, 410)
+        code = CODE_BY_STATUS.get(answer.status, "internal") if known else "internal"
         message = f"the answer {answer.status} is not from Mainspring: {answer.body[:200]!r}"
     kind = BY_CODE.get(code)
     if kind is None:
@@ -146,7 +148,7 @@ def may_repeat(call: Call, error: MainspringError) -> bool:
     """Whether repeating the call can help and is safe."""
     if call.repeat != "yes":
         return False
-    if error.status == 0 or error.status in (408, 429, 502, 503, 504):
+    if error.status == 0 or error.status in (408, 429, 502, 503, 504, 507):
         return True
     return 200 <= error.status < 300  # a broken answer to a call that was perhaps done
 

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Callable, Literal, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Literal, Mapping, Sequence
 
 from . import _run
 from ._attempt import Attempt
@@ -25,13 +25,14 @@ from ._http import Connection
 from ._renewal_link import RenewalLink
 from ._renewer import now
 from ._reports import Reports
-from ._values import Duration, duration, encode, seconds
+from ._values import Duration, check_list, duration, encode, is_count, seconds
 from ._wire import Call, Pauses, require
 from .errors import InvalidArgument, MainspringError, ServerError
 from .outcomes import Cancel, Ready, fields, ready
 
 if TYPE_CHECKING:
     from ._client import Mainspring
+    from ._jobs import Definition
     from ._pool import Pool
 
 log = logging.getLogger("mainspring.worker")
@@ -61,19 +62,23 @@ class WorkerOptions:
     claim_wait: Duration = "20s"
     claim_ahead: int | None = None  # jobs beyond idle slots; None: measured for short handlers
     renewals: Literal["process", "thread"] = "process"
-    kinds: Sequence[str] | None = None  # None: those with a handler
+    kinds: Sequence[str] | None = None  # kinds or aliases; None: those with a handler
     version: str = ""  # of your program, up to 100 bytes; `mainspring workers` shows it
     lease_seconds: float = field(default=0.0, init=False)
     graceful_seconds: float = field(default=0.0, init=False)
     wait_seconds: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
+        for name in ("queues", "kinds", "modules"):
+            check_list(getattr(self, name), name)
         self.lease_seconds = seconds(self.lease, "lease")
         self.graceful_seconds = seconds(self.graceful_stop, "graceful_stop")
         self.wait_seconds = seconds(self.claim_wait, "claim_wait")
         for name, good, rule in (
-            ("slots", isinstance(self.slots, int) and 1 <= self.slots <= MAX_SLOTS,
+            ("slots", is_count(self.slots) and 1 <= self.slots <= MAX_SLOTS,
              f"must be a whole number from 1 to {MAX_SLOTS}"),
+            ("claim_ahead", self.claim_ahead is None or is_count(self.claim_ahead),
+             "must be a whole number from 0 on"),
             ("lease", 1 <= self.lease_seconds <= 43200, "must be 1s to 12h"),
             ("claim_wait", self.wait_seconds <= 60, "must be 0s to 60s"),
             ("version", fits(self.version, MAX_FACT), f"must have at most {MAX_FACT} bytes, "
@@ -106,6 +111,26 @@ def facts_of(options: WorkerOptions) -> dict[str, Any]:
     return facts
 
 
+def handled(
+    definitions: Mapping[str, Definition[Any, Any]], wanted: Sequence[str] | None
+) -> dict[str, Definition[Any, Any]]:
+    """The names of jobs to claim. Any name of a job selects all of its names."""
+    known = {kind: made for kind, made in definitions.items() if made.handler_function is not None}
+    if not known:
+        raise InvalidArgument("worker: no handler is defined", field="kinds")
+    if wanted is None:
+        return known
+    if not wanted:
+        raise InvalidArgument("kinds: must not be empty", field="kinds")
+    for kind in wanted:
+        if kind not in known:
+            names = ", ".join(sorted(known))
+            text = f'kinds "{kind}": must have a handler here; known: {names}'
+            raise InvalidArgument(text, field="kinds")
+    chosen = [known[kind] for kind in wanted]
+    return {kind: made for kind, made in known.items() if made in chosen}
+
+
 class Worker:
     """Runs the handlers of one client. `start` and `stop` it, or use it in a `with` block."""
 
@@ -114,14 +139,7 @@ class Worker:
         self.server = ms.server
         self.options = options
         self.incarnation = "py-" + secrets.token_hex(8)
-        self.kinds = {
-            kind: definition
-            for kind, definition in ms.definitions.items()
-            if definition.handler_function is not None
-            and (options.kinds is None or kind in options.kinds)
-        }
-        if not self.kinds:
-            raise InvalidArgument("worker: no handler is defined", field="kinds")
+        self.kinds = handled(ms.definitions, options.kinds)
         queues = options.queues or [d.how.queue or "default" for d in self.kinds.values()]
         self.queues = list(dict.fromkeys(queues))
         self._facts = facts_of(options)
@@ -182,6 +200,8 @@ class Worker:
     def start(self) -> None:
         if self._started:
             raise InvalidArgument("worker: has already been started; create another one")
+        if self.server.tls:  # a file that cannot be read is an error here, not of each claim
+            self._claims.context = self.server.ssl_context()
         self._started = True
         self.link.start()
         self.reports.start()
