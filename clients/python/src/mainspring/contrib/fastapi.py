@@ -10,13 +10,18 @@ from __future__ import annotations
 import asyncio
 import inspect
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any, AsyncIterator, Callable
 
 from .. import trace
 from .._client import Mainspring
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
-def attach(app: Any, ms: Mainspring, **options: Any) -> None:
+    from ..options import WorkerKeywords
+
+
+def attach(app: Any, ms: Mainspring, **options: Unpack[WorkerKeywords]) -> None:
     """A worker starts and stops with `app`, a program of FastAPI or Starlette of any version.
 
     The program's own lifespan and its handlers for start and stop run as before. Without `slots`
@@ -35,7 +40,7 @@ def attach(app: Any, ms: Mainspring, **options: Any) -> None:
 
 
 def lifespan(
-    ms: Mainspring, **options: Any
+    ms: Mainspring, **options: Unpack[WorkerKeywords]
 ) -> Callable[[Any], AbstractAsyncContextManager[None]]:
     """The same for `FastAPI(lifespan=…)`, which needs FastAPI 0.93 or later. See `attach`."""
     _check_fastapi()
@@ -43,7 +48,7 @@ def lifespan(
 
 
 @asynccontextmanager
-async def _running(ms: Mainspring, options: dict[str, Any]) -> AsyncIterator[None]:
+async def _running(ms: Mainspring, options: WorkerKeywords) -> AsyncIterator[None]:
     loop = asyncio.get_running_loop()
     worker = ms.worker(**options) if options else None
     if worker is not None:
