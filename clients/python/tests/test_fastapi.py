@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import sys
 from typing import Any, AsyncIterator
 
 import pytest
@@ -34,7 +35,9 @@ def add(mainspring: Mainspring, mainspring_queue: str) -> Any:
 
 
 @pytest.mark.parametrize("program", [fastapi.FastAPI, starlette.Starlette])
-def test_attach_runs_a_worker_with_a_program(mainspring: Mainspring, add: Any, program: Any) -> None:
+def test_attach_runs_a_worker_with_a_program(
+    mainspring: Mainspring, add: Any, program: Any
+) -> None:
     app = program()
     attach(app, mainspring, slots=2)
     assert served(app, add) == 2
@@ -71,7 +74,7 @@ def test_lifespan_runs_a_worker_or_says_why_not(mainspring: Mainspring, add: Any
 def test_without_an_old_fastapi_lifespan_is_for_starlette(
     mainspring: Mainspring, add: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "fastapi", None)  # not installed
+    monkeypatch.setitem(sys.modules, "fastapi", None)  # not installed
     assert served(starlette.Starlette(lifespan=lifespan(mainspring, slots=2)), add) == 2
 
 
