@@ -255,7 +255,16 @@ ENDS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+def event_loop() -> asyncio.AbstractEventLoop:
+    """An event loop in a thread, for the calls of the driver in its mode `async`."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+    return loop
+
+
 class Driver:
+    loop = event_loop()
+
     def __init__(self) -> None:
         self.ms = Mainspring()
         self.is_async = False
@@ -297,15 +306,24 @@ class Driver:
             retry_for=options.get("retry_for_ms", 15000) / 1000,
         )
 
+    def call(self, owner: Any, method: str, /, *args: Any, **more: Any) -> Any:
+        """Calls a method. In the mode `async`: its form for coroutines."""
+        if not self.is_async:
+            return getattr(owner, method)(*args, **more)
+        method = "await_end" if method == "wait" else "a" + method
+        waiting = getattr(owner, method)(*args, **more)
+        return asyncio.run_coroutine_threadsafe(waiting, self.loop).result()
+
     def enqueue(self, job: dict[str, Any]) -> Any:
-        made = self.ms.enqueue(new_job(job))
+        made = self.call(self.ms, "enqueue", new_job(job))
         return {"id": str(made.id), "state": made.state, "duplicate": made.duplicate}
 
     def enqueue_many(self, jobs: Any = None, job: Any = None, times: int = 0) -> Any:
         key = None
         if job is not None:
             jobs = [job] * times
-        made = self.ms.enqueue_many([new_job(one) for one in jobs], idempotency_key=key)
+        new = [new_job(one) for one in jobs]
+        made = self.call(self.ms, "enqueue_many", new, idempotency_key=key)
         first = [
             {"id": str(one.id), "state": one.state, "duplicate": one.duplicate}
             for one in made[:100]
@@ -313,28 +331,19 @@ class Driver:
         return {"count": len(made), "jobs": first}
 
     def get(self, id: str) -> Any:
-        return texts(self.ms.get(int(id)))
+        return texts(self.call(self.ms, "get", int(id)))
 
     def result(self, id: str, timeout: str) -> Any:
-        job = self.ms.find(int(id))
-        if self.is_async:
-            ms = self.client()
-
-            async def wait() -> Any:
-                async with ms:
-                    return await ms.find(int(id)).aresult(timeout)
-
-            return {"result": asyncio.run(wait())}
-        return {"result": job.result(timeout)}
+        return {"result": self.call(self.ms.find(int(id)), "result", timeout)}
 
     def cancel(self, id: str, reason: str = "") -> Any:
-        return {"state": self.ms.cancel(int(id), reason)}
+        return {"state": self.call(self.ms, "cancel", int(id), reason)}
 
     def retry(self, id: str) -> Any:
-        return {"state": self.ms.retry(int(id))}
+        return {"state": self.call(self.ms, "retry", int(id))}
 
     def why(self, id: str) -> Any:
-        return texts(self.ms.why(int(id)))
+        return texts(self.call(self.ms, "why", int(id)))
 
     def work(self, worker: str, handlers: dict[str, Any], **options: Any) -> Any:
         runs = self.runs[worker] = []
@@ -360,12 +369,12 @@ class Driver:
 
     def lock(self, name: str, **options: Any) -> Any:
         lock = self.ms.lock(name, **options)
-        lock.acquire()
+        self.call(lock, "acquire")
         self.locks[name] = lock
         return {"token": str(lock.token)}
 
     def unlock(self, name: str) -> Any:
-        self.locks[name].release()
+        self.call(self.locks[name], "release")
         return {}
 
     def lock_state(self, name: str) -> Any:
@@ -373,63 +382,63 @@ class Driver:
 
     def hold(self, queue: str, **options: Any) -> Any:
         self.session = self.ms.session(queue, **options)
-        if not self.session.accept():
+        if not self.call(self.session, "accept"):
             return {"key": None}
         session = self.session
         return {"key": session.key, "token": str(session.token), "state": session.state}
 
     def next(self, wait: str = "0s") -> Any:
-        job = self.session.next(wait)
+        job = self.call(self.session, "next", wait)
         return {"job": None if job is None else texts(job)}
 
     def finish(self, result: Any = None, **more: Any) -> Any:
-        self.session.finish(result, **more)
+        self.call(self.session, "finish", result, **more)
         return {}
 
     def release(self) -> Any:
-        self.session.release()
+        self.call(self.session, "release")
         return {}
 
     def schedule_set(self, name: str, schedule: dict[str, Any]) -> Any:
-        return texts(self.ms.schedules.set(name, **schedule))
+        return texts(self.call(self.ms.schedules, "set", name, **schedule))
 
     def schedule_get(self, name: str) -> Any:
-        return texts(self.ms.schedules.get(name))
+        return texts(self.call(self.ms.schedules, "get", name))
 
     def schedule_remove(self, name: str) -> Any:
-        self.ms.schedules.remove(name)
+        self.call(self.ms.schedules, "remove", name)
         return {}
 
     def schedule_trigger(self, name: str) -> Any:
-        return {"job": str(self.ms.schedules.trigger(name))}
+        return {"job": str(self.call(self.ms.schedules, "trigger", name))}
 
     def limit(self, queue: str, limits: dict[str, Any]) -> Any:
-        self.ms.queues.limit(queue, **limits)
+        self.call(self.ms.queues, "limit", queue, **limits)
         return {}
 
     def pause(self, queue: str) -> Any:
-        self.ms.queues.pause(queue)
+        self.call(self.ms.queues, "pause", queue)
         return {}
 
     def resume(self, queue: str) -> Any:
-        self.ms.queues.resume(queue)
+        self.call(self.ms.queues, "resume", queue)
         return {}
 
     def workflow_start(self, workflow: dict[str, Any]) -> Any:
-        made = self.ms.workflows.start(**workflow)
+        made = self.call(self.ms.workflows, "start", **workflow)
         return {"id": str(made.id), "duplicate": made.duplicate}
 
     def workflow_wait(self, id: str, timeout: str) -> Any:
-        return texts(self.ms.workflows.find(int(id)).wait(timeout))
+        return texts(self.call(self.ms.workflows.find(int(id)), "wait", timeout))
 
     def workflow_signal(
         self, id: str, name: str, signal_id: str | None = None, payload: Any = None
     ) -> Any:
-        self.ms.workflows.find(int(id)).signal(name, payload, signal_id)
+        self.call(self.ms.workflows.find(int(id)), "signal", name, payload, signal_id)
         return {}
 
     def workflow_cancel(self, id: str) -> Any:
-        return texts(self.ms.workflows.find(int(id)).cancel())
+        return texts(self.call(self.ms.workflows.find(int(id)), "cancel"))
 
     def follow(self, name: str, filter: dict[str, Any]) -> Any:
         seen: list[Any] = []

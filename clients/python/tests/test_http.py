@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
-from typing import Callable, Iterator
 
 import pytest
+from conftest import Serve
 
-from mainspring import AnswerTimeout, Mainspring, MainspringError, Unavailable
+from mainspring import (
+    AnswerTimeout,
+    Context,
+    InvalidArgument,
+    Mainspring,
+    MainspringError,
+    QueueFull,
+    ServerError,
+    Unavailable,
+)
 from mainspring._http import Closed, Connection, head, whole
 from mainspring._wire import Answer, Call, Unanswered
+from mainspring.testing import eventually
 
 OK = b"HTTP/1.1 200 OK\r\n"
 
@@ -119,43 +130,6 @@ def test_the_end_of_an_idle_connection_is_known() -> None:
         read(b"")
 
 
-Serve = Callable[..., tuple[str, list[bytes]]]
-
-
-@pytest.fixture
-def serve() -> Iterator[Serve]:
-    """Starts a server that sends one answer for each request, and closes where the answer is empty.
-    Returns its URL and the requests so far."""
-    listeners: list[socket.socket] = []
-
-    def start(*answers: bytes) -> tuple[str, list[bytes]]:
-        listener = socket.create_server(("127.0.0.1", 0))
-        listeners.append(listener)
-        requests: list[bytes] = []
-        left = list(answers)
-
-        def run() -> None:
-            while left:
-                try:
-                    connection, _ = listener.accept()
-                except OSError:
-                    return
-                with connection:
-                    while left and (request := connection.recv(65536)):
-                        requests.append(request)
-                        answer = left.pop(0)
-                        if not answer:
-                            break
-                        connection.sendall(answer)
-
-        threading.Thread(target=run, daemon=True).start()
-        return f"http://127.0.0.1:{listener.getsockname()[1]}", requests
-
-    yield start
-    for listener in listeners:
-        listener.close()
-
-
 GOOD = OK + b"Content-Length: 2\r\n\r\n{}"
 
 
@@ -240,3 +214,55 @@ def test_no_connection_says_what_to_do() -> None:
         with pytest.raises(Unavailable, match="Is `mainspring serve` running") as raised:
             ms.request("GET", "/v1/queues")
     assert not raised.value.maybe_done
+
+
+def answer(status: int, body: bytes, headers: bytes = b"") -> bytes:
+    return b"HTTP/1.1 %d X\r\n%sContent-Length: %d\r\n\r\n%s" % (status, headers, len(body), body)
+
+
+def test_a_full_disk_is_waited_for(serve: Serve) -> None:
+    full = b'{"error":{"code":"storage_full","message":"no space left"}}'
+    url, requests = serve(answer(507, full), GOOD)
+    with Mainspring(url, token="") as ms:
+        assert ms.request("GET", "/v1/queues", repeat=True) == {}
+    assert len(requests) == 2
+    url, _ = serve(answer(507, full, b"Retry-After: 60\r\n"))
+    with Mainspring(url, token="") as ms, pytest.raises(QueueFull) as raised:
+        ms.enqueue(ms.new("mail"))
+    assert raised.value.retry_after == 60
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 409, 410])
+def test_an_answer_of_another_server_says_nothing_about_a_job(serve: Serve, status: int) -> None:
+    url, _ = serve(answer(status, b"<h1>a proxy</h1>"))
+    with Mainspring(url, token="") as ms, pytest.raises(ServerError) as raised:
+        ms.get(1)
+    assert (raised.value.status, raised.value.code) == (status, "internal")
+    assert "is not from Mainspring" in str(raised.value)
+
+
+def test_a_worker_survives_a_refusal_of_a_proxy(serve: Serve) -> None:
+    url, requests = serve(*[answer(403, b"<h1>a proxy</h1>")] * 100)
+    ms = Mainspring(url, token="")
+
+    @ms.job()
+    def mail(ctx: Context) -> None: ...
+
+    with ms.worker(slots=1, renewals="thread", graceful_stop="0s") as worker:
+        eventually(lambda: sum(b"/v1/claim " in one for one in requests) > 1)
+        assert worker.refused is None
+
+
+@pytest.mark.parametrize("option", ["ca_file", "certificate_file"])
+def test_a_file_of_tls_that_cannot_be_read_is_named_at_once(option: str) -> None:
+    ms = Mainspring("https://127.0.0.1:1", token="", **{option: "/no/such.pem"})
+    with pytest.raises(InvalidArgument, match=f"^{option} .*/no/such.pem") as raised:
+        ms.get(1)
+    assert raised.value.field == option
+    with pytest.raises(InvalidArgument, match=f"^{option} "):
+        asyncio.run(ms.aget(1))
+    with pytest.raises(InvalidArgument, match=f"^{option} "):
+        next(iter(ms.events()))
+    ms.job("mail")(lambda ctx: None)
+    with pytest.raises(InvalidArgument, match=f"^{option} "):
+        ms.worker().start()

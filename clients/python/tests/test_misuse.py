@@ -10,8 +10,10 @@ from pathlib import Path
 import mainspring
 import pytest
 
-from mainspring import Context, InvalidArgument, Mainspring
+from mainspring import Complete, Context, InvalidArgument, Mainspring, Snooze
+from mainspring.outcomes import ready
 from mainspring.testing import perform, wait_for
+from mainspring.workflows import step
 
 
 def test_a_bad_step_name_is_refused_before_the_step_runs(mainspring, mainspring_queue):
@@ -109,3 +111,148 @@ def test_a_client_of_the_program_is_pointed_at_the_test_server(
     mainspring_use(ms)
     mainspring_worker(ms)
     assert double.enqueue(21).result("30s") == 42
+
+
+def test_a_worker_of_a_kind_also_runs_jobs_of_its_other_names(
+    mainspring, mainspring_queue, mainspring_worker
+):
+    @mainspring.job("resize", queue=mainspring_queue, aliases=["thumbnail"])
+    def resize(ctx: Context) -> str:
+        return ctx.kind
+
+    @mainspring.job("other", queue=mainspring_queue)
+    def other(ctx: Context) -> None: ...
+
+    for kinds in (["resize"], ["thumbnail"], ["resize", "thumbnail"]):
+        worker = mainspring_worker(mainspring, kinds=kinds)
+        assert list(worker.kinds) == ["resize", "thumbnail"]
+        jobs = [mainspring.new(kind, queue=mainspring_queue) for kind in ("resize", "thumbnail")]
+        found = [mainspring.enqueue(job).result("30s") for job in jobs]
+        assert found == ["resize", "thumbnail"]
+        worker.stop()
+
+
+@pytest.mark.parametrize("kinds", [["resiz"], ["resize", "resiz"], "resiz", ["only_defined"]])
+def test_a_worker_refuses_kinds_without_a_handler(kinds) -> None:
+    ms = Mainspring("http://127.0.0.1:1")
+
+    @ms.job("resize", aliases=["thumbnail"])
+    def resize(ctx: Context) -> None: ...
+
+    @ms.define()
+    def only_defined() -> None: ...
+
+    with pytest.raises(InvalidArgument, match=r'^kinds "') as raised:
+        ms.worker(kinds=kinds)
+    assert raised.value.field == "kinds"
+    assert str(kinds if isinstance(kinds, str) else kinds[-1]) in raised.value.message
+    if not isinstance(kinds, str):
+        assert raised.value.message.endswith("must have a handler here; known: resize, thumbnail")
+
+
+@pytest.mark.parametrize("option", [{"idempotency_key": "k"}, {"fence": ("lock", 1)}])
+def test_options_of_an_enqueue_are_refused_where_the_server_does_not_take_them(option) -> None:
+    ms = Mainspring("http://127.0.0.1:1", retry_for="0s")
+    job = ms.new("mail", **option)
+    [name] = option
+    for place, use in (
+        ("next[1]", lambda: ready(Complete(1, [ms.new("mail"), job]))),
+        ("job", lambda: ms.schedules.set("nightly", job, every="1h")),
+        ("job", lambda: step("mail", job)),
+        ("undo", lambda: step("mail", ms.new("mail"), undo=job)),
+    ):
+        with pytest.raises(InvalidArgument, match="is for an enqueue") as raised:
+            use()
+        assert raised.value.field == f"{place}.{name}"
+
+
+@pytest.mark.parametrize("option", [{"key_for": "1h"}, {"on_conflict": "replace"}])
+def test_options_of_a_unique_key_are_refused_without_a_key(option) -> None:
+    ms = Mainspring("http://127.0.0.1:1", retry_for="0s")
+    [name] = option
+
+    @ms.define(**option)
+    def mail(to: str) -> None: ...
+
+    for use in (
+        lambda: mail.enqueue("anna"),
+        lambda: ms.enqueue_many([mail.new("anna")]),
+        lambda: ms.schedules.set("nightly", mail.new("anna"), every="1h"),
+    ):
+        with pytest.raises(InvalidArgument, match=f"{name}: needs key") as raised:
+            use()
+        assert raised.value.field == name
+    assert "unique" in mail.options(key="anna").new("anna").fields()
+
+
+def test_jobs_of_a_completion_are_checked_before_they_are_sent() -> None:
+    ms = Mainspring("http://127.0.0.1:1")
+    for wrong, field in ((ms.new("mail", {"at": object()}), "next[0].args"), ("mail", "next[0]")):
+        with pytest.raises(InvalidArgument) as raised:
+            ready(Complete(1, [wrong]))  # type: ignore[list-item]
+        assert raised.value.field == field
+
+
+@pytest.mark.parametrize(
+    "value, field",
+    [(object(), "result"), ("x" * 1_100_000, "result"), (Snooze("soon"), "after")],
+)
+def test_perform_refuses_what_a_worker_could_not_report(value: object, field: str) -> None:
+    ms = Mainspring("http://127.0.0.1:1")
+
+    @ms.job()
+    def odd(ctx: Context) -> object:
+        return value
+
+    with pytest.raises(InvalidArgument) as raised:
+        perform(odd)
+    assert raised.value.field == field
+
+
+def test_perform_shows_the_state_that_a_handler_sets_for_its_session() -> None:
+    ms = Mainspring("http://127.0.0.1:1")
+
+    @ms.job()
+    def count(ctx: Context) -> str:
+        ctx.set_session_state({"seen": 1})
+        return ctx.session
+
+    done = perform(count)
+    assert (done.session_state, done.result) == ({"seen": 1}, "test")
+
+
+@pytest.mark.parametrize("option", [{"claim_ahead": -1}, {"slots": 0}, {"slots": True}])
+def test_a_worker_refuses_numbers_that_would_stop_it(option) -> None:
+    ms = Mainspring("http://127.0.0.1:1")
+
+    @ms.job()
+    def mail(ctx: Context) -> None: ...
+
+    [name] = option
+    with pytest.raises(InvalidArgument, match=f"^{name} ") as raised:
+        ms.worker(**option)
+    assert raised.value.field == name
+
+
+@pytest.mark.parametrize("concurrency", [-1, 1.5, "2"])
+def test_a_job_refuses_a_concurrency_that_is_no_count(concurrency) -> None:
+    ms = Mainspring("http://127.0.0.1:1")
+    for decorate in (ms.job, ms.define):
+        with pytest.raises(InvalidArgument, match="^concurrency ") as raised:
+            decorate("mail", concurrency=concurrency)(lambda ctx: None)
+        assert raised.value.field == "concurrency"
+
+
+@pytest.mark.parametrize("option", ["queues", "modules", "aliases"])
+def test_a_text_is_no_list_of_names(option) -> None:
+    ms = Mainspring("http://127.0.0.1:1")
+
+    @ms.job()
+    def mail(ctx: Context) -> None: ...
+
+    with pytest.raises(InvalidArgument, match=f'^{option} "letters": must be a list') as raised:
+        if option == "aliases":
+            ms.job("letter", aliases="letters")(lambda ctx: None)
+        else:
+            ms.worker(**{option: "letters"})
+    assert raised.value.field == option

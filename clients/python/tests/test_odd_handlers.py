@@ -107,3 +107,31 @@ def test_a_result_of_a_process_may_be_json_that_cannot_be_pickled(
     job = helper.count.enqueue("abba")
     mainspring_worker(helper.ms, slots=1, processes=True)
     assert job.result("20s") == {"a": 2, "b": 2}
+
+
+@pytest.mark.parametrize(
+    "value, text, stored",
+    [
+        (float("nan"), "a", {"value": 0.0, "text": "a"}),
+        (float("inf"), "a", {"value": 1.0, "text": "a"}),
+        (-1, "half of a pair \ud800", {"value": 0.0, "text": "half of a pair ?"}),
+    ],
+)
+def test_odd_progress_is_stored_and_stops_no_other_report(
+    mainspring: Mainspring,
+    mainspring_queue: str,
+    mainspring_worker: Start,
+    value: float,
+    text: str,
+    stored: dict[str, Any],
+) -> None:
+    @mainspring.job(queue=mainspring_queue)
+    def odd(ctx: Context) -> str:
+        ctx.progress(value, text)
+        ctx.flush()
+        return "ran"
+
+    job = odd.enqueue()
+    mainspring_worker(mainspring, slots=1)
+    assert job.result("10s") == "ran"
+    assert job.refresh().get("progress") == stored

@@ -79,34 +79,6 @@ def test_what_was_enqueued(mainspring: Mainspring, mainspring_queue: str) -> Non
     assert all_enqueued(mainspring, queue=mainspring_queue) == []
 
 
-def test_fastapi_runs_a_worker_for_its_lifetime(
-    mainspring: Mainspring, mainspring_queue: str
-) -> None:
-    fastapi = pytest.importorskip("fastapi")
-    from mainspring.contrib.fastapi import TraceMiddleware, lifespan
-
-    @mainspring.job(queue=mainspring_queue)
-    def hello(ctx: Context) -> dict[str, str]:
-        return dict(ctx.headers)
-
-    app = fastapi.FastAPI(lifespan=lifespan(mainspring, slots=2))
-    found: list[Any] = []
-
-    async def endpoint(scope: Any, receive: Any, send: Any) -> None:
-        found.append(await (await hello.aenqueue()).aresult("10s"))
-
-    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    scope = {"type": "http", "headers": [(b"traceparent", trace.encode())]}
-
-    async def main() -> None:
-        context = lifespan(mainspring, slots=2)
-        async with context(app):
-            await TraceMiddleware(endpoint)(scope, None, None)
-
-    asyncio.run(main())
-    assert found == [{"traceparent": trace}]
-
-
 def test_django_enqueues_on_commit(mainspring: Mainspring, mainspring_queue: str) -> None:
     django = pytest.importorskip("django")
     from django.conf import settings
@@ -242,6 +214,22 @@ def test_assert_idempotent_catches_a_handler_that_adds(mainspring: Mainspring) -
     assert seen == ["b"]
     with pytest.raises(AssertionError, match="fails failed in run 1"):
         assert_idempotent(mainspring, fails, {}, lambda: 0)
+
+
+@pytest.mark.parametrize(
+    "options", [{"delay": "1h"}, {"run_at": "2999-01-01T00:00:00Z"}, {"idempotency_key": "k"}]
+)
+def test_assert_idempotent_runs_a_job_at_once_and_again(
+    mainspring: Mainspring, options: dict[str, Any]
+) -> None:
+    seen: set[str] = set()
+
+    @mainspring.job("later", max_attempts=1, **options)
+    def later(ctx: Context, to: str) -> None:
+        seen.add(to)
+
+    for _ in range(2):
+        assert_idempotent(mainspring, later, {"to": "a"}, lambda: seen)
 
 
 def test_a_server_that_crashes_is_there_again_with_its_jobs() -> None:

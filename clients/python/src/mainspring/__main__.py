@@ -77,8 +77,8 @@ def warn_of_unused(ms: Mainspring, queues: list[str]) -> None:
         call = Call("GET", f"/v1/queues/{path_part(queue)}", answer_within=2.0)
         try:
             status = ms.requests.once(call).status
-        except Unanswered:
-            return  # the worker waits for the server
+        except (Unanswered, MainspringError):
+            return  # the worker waits for the server, or says what is wrong
         if status == 404:
             text = f'queue "{queue}" has never been used: check its name'
             print(f"mainspring: warning: {text}", file=sys.stderr)

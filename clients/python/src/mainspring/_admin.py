@@ -1,83 +1,138 @@
-"""Queues, schedules and workflows. Every call except `trigger` is safe to repeat."""
+"""Queues, schedules and workflows. Every call except `trigger` is safe to repeat.
+
+Methods that begin with `a` are the same for coroutines: `await ms.queues.apause("mail")`.
+"""
 
 from __future__ import annotations
 
-import datetime as dt
 import secrets
-import time
-from typing import TYPE_CHECKING, Any, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, AsyncIterator, Iterator, Mapping, Sequence, TypeVar
 
-from ._jobs import NewJob
-from ._values import Duration, duration, encode, instant, seconds
-from ._wire import Call, path_part, query, require
+from ._jobs import NewJob, embedded
+from ._operations import Operation, Pages, request, until_state
+from ._values import Duration, duration, instant
+from ._wire import path_part, query, require
 from .errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from . import api
     from ._client import Mainspring
+    from .options import ForkOptions, ScheduleOptions, StepOptions, WorkflowOptions
 
+T = TypeVar("T")
 WORKFLOW_ENDED = ("completed", "failed", "undone", "cancelled")
-WAIT_SLICE = 30.0
 
 
-def _job(job: NewJob[Any] | Mapping[str, Any]) -> dict[str, Any]:
-    return job.fields() if isinstance(job, NewJob) else dict(job)
+def _job(job: NewJob[Any] | Mapping[str, Any], where: str = "job") -> dict[str, Any]:
+    return dict(job) if isinstance(job, Mapping) else embedded(job, where)
+
+
+def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as fields of a request, without those that are None."""
+    out = {name.rstrip("_"): value for name, value in options.items() if value is not None}
+    for name in ("every", "misfire_window", "jitter", "sleep", "deadline"):
+        if name in out:
+            out[name] = duration(out[name], name)
+    for name in ("at", "start_at", "end_at"):
+        if name in out:
+            out[name] = instant(out[name], name)
+    return out
 
 
 class _Group:
     def __init__(self, ms: Mainspring) -> None:
         self._ms = ms
 
-    def _ask(self, method: str, path: str, body: Any = None, repeat: str = "yes") -> Any:
-        data = b"" if body is None else encode(body, "body")
-        return self._ms.requests.run(Call(method, path, data, repeat=repeat))
+    def _run(self, operation: Operation[T]) -> T:
+        return self._ms.requests.complete(operation)
 
-    def _pages(self, path: str, name: str) -> Iterator[dict[str, Any]]:
-        after: str | None = None
-        while True:
-            page = self._ask("GET", path + query({"after": after}))
-            yield from require(page, name, list)
-            after = page.get("next")
-            if after is None:
-                return
+    async def _arun(self, operation: Operation[T]) -> T:
+        return await self._ms.requests.acomplete(operation)
 
 
 class Queues(_Group):
     """Counters, pauses and limits of queues."""
 
     def get(self, name: str) -> api.Queue:
-        document: api.Queue = self._ask("GET", f"/v1/queues/{path_part(name)}")
-        return document
+        return self._run(_get_queue(name))
+
+    async def aget(self, name: str) -> api.Queue:
+        return await self._arun(_get_queue(name))
 
     def all(self) -> list[api.Queue]:
-        queues: list[api.Queue] = require(self._ask("GET", "/v1/queues"), "queues", list)
-        return queues
+        return self._run(_all_queues())
+
+    async def aall(self) -> list[api.Queue]:
+        return await self._arun(_all_queues())
 
     def pause(self, name: str) -> None:
-        self._ask("POST", f"/v1/queues/{path_part(name)}/pause")
+        self._run(_post(_queue(name, "/pause")))
+
+    async def apause(self, name: str) -> None:
+        await self._arun(_post(_queue(name, "/pause")))
 
     def resume(self, name: str) -> None:
-        self._ask("POST", f"/v1/queues/{path_part(name)}/resume")
+        self._run(_post(_queue(name, "/resume")))
 
-    def limit(self, name: str, **limits: Any) -> dict[str, Any]:
+    async def aresume(self, name: str) -> None:
+        await self._arun(_post(_queue(name, "/resume")))
+
+    def limit(self, name: str, **limits: Unpack[api.QueueLimits]) -> dict[str, Any]:
         """Sets the limits of a queue. Omitted limits are removed.
 
             ms.queues.limit("mail", concurrency=5, rate={"count": 100, "per": "1m"})
 
         Fields: concurrency, rate, per_key, ageing, breaker, quarantine_after, costs, searchable.
         """
-        document: dict[str, Any] = self._ask("PUT", f"/v1/queues/{path_part(name)}/limits", limits)
-        return document
+        return self._run(_limit(name, limits))
+
+    async def alimit(self, name: str, **limits: Unpack[api.QueueLimits]) -> dict[str, Any]:
+        return await self._arun(_limit(name, limits))
 
     def retain(
         self, name: str, *, completed: Duration | None = None, dead: Duration | None = None
     ) -> None:
         """How long ended jobs of the queue are kept; None is the server's default."""
-        retention = {
-            which: None if value is None else duration(value, which)
-            for which, value in (("completed", completed), ("dead", dead))
-        }
-        self._ask("PUT", f"/v1/queues/{path_part(name)}", {"retention": retention})
+        self._run(_retain(name, completed, dead))
+
+    async def aretain(
+        self, name: str, *, completed: Duration | None = None, dead: Duration | None = None
+    ) -> None:
+        await self._arun(_retain(name, completed, dead))
+
+
+def _queue(name: str, verb: str = "") -> str:
+    return f"/v1/queues/{path_part(name)}{verb}"
+
+
+def _post(path: str, body: Any = None) -> Operation[dict[str, Any]]:
+    document: dict[str, Any] = yield request("POST", path, body)
+    return document
+
+
+def _get_queue(name: str) -> Operation[api.Queue]:
+    document: api.Queue = yield request("GET", _queue(name))
+    return document
+
+
+def _all_queues() -> Operation[list[api.Queue]]:
+    queues: list[api.Queue] = require((yield request("GET", "/v1/queues")), "queues", list)
+    return queues
+
+
+def _limit(name: str, limits: api.QueueLimits) -> Operation[dict[str, Any]]:
+    document: dict[str, Any] = yield request("PUT", _queue(name, "/limits"), limits)
+    return document
+
+
+def _retain(name: str, completed: Duration | None, dead: Duration | None) -> Operation[None]:
+    retention = {
+        which: None if value is None else duration(value, which)
+        for which, value in (("completed", completed), ("dead", dead))
+    }
+    yield request("PUT", _queue(name), {"retention": retention})
 
 
 class Schedules(_Group):
@@ -87,63 +142,115 @@ class Schedules(_Group):
         self,
         name: str,
         job: NewJob[Any] | Mapping[str, Any],
-        *,
-        cron: str | None = None,
-        every: Duration | None = None,
-        at: str | dt.datetime | None = None,
-        **more: Any,
+        **options: Unpack[ScheduleOptions],
     ) -> dict[str, Any]:
         """Defines a schedule. The same definition again changes nothing.
 
             ms.schedules.set("nightly", report.new("eu"), cron="30 2 * * *",
                              time_zone="Europe/Berlin")
 
-        `more` are the other fields of a schedule: time_zone, misfire, overlap, jitter, ….
+        `options`: one of cron, every and at; time_zone, misfire, overlap, jitter, ….
         """
-        body: dict[str, Any] = {"job": _job(job), **more}
-        if cron is not None:
-            body["cron"] = cron
-        if every is not None:
-            body["every"] = duration(every, "every")
-        if at is not None:
-            body["at"] = instant(at, "at")
-        document: dict[str, Any] = self._ask("PUT", f"/v1/schedules/{path_part(name)}", body)
-        require(document, "outcome", str)
-        return document
+        return self._run(_set_schedule(name, job, options))
+
+    async def aset(
+        self,
+        name: str,
+        job: NewJob[Any] | Mapping[str, Any],
+        **options: Unpack[ScheduleOptions],
+    ) -> dict[str, Any]:
+        return await self._arun(_set_schedule(name, job, options))
 
     def get(self, name: str) -> api.Schedule:
-        document: api.Schedule = self._ask("GET", f"/v1/schedules/{path_part(name)}")
-        return document
+        return self._run(_get_schedule(name))
+
+    async def aget(self, name: str) -> api.Schedule:
+        return await self._arun(_get_schedule(name))
 
     def all(self) -> Iterator[dict[str, Any]]:
-        return self._pages("/v1/schedules", "schedules")
+        return _SCHEDULES.read(self._ms.requests)
+
+    def aall(self) -> AsyncIterator[dict[str, Any]]:
+        return _SCHEDULES.aread(self._ms.requests)
 
     def remove(self, name: str) -> None:
-        self._ask("DELETE", f"/v1/schedules/{path_part(name)}")
+        self._run(_remove_schedule(name))
+
+    async def aremove(self, name: str) -> None:
+        await self._arun(_remove_schedule(name))
 
     def pause(self, name: str, reason: str = "") -> None:
-        body = {"reason": reason} if reason else {}
-        self._ask("POST", f"/v1/schedules/{path_part(name)}/pause", body)
+        self._run(_post(_schedule(name, "/pause"), _reason(reason)))
+
+    async def apause(self, name: str, reason: str = "") -> None:
+        await self._arun(_post(_schedule(name, "/pause"), _reason(reason)))
 
     def resume(self, name: str) -> None:
-        self._ask("POST", f"/v1/schedules/{path_part(name)}/resume")
+        self._run(_post(_schedule(name, "/resume")))
+
+    async def aresume(self, name: str) -> None:
+        await self._arun(_post(_schedule(name, "/resume")))
 
     def trigger(self, name: str) -> int:
         """Runs the job now and returns its id. If there is no answer, check the ledger before you
         repeat the call: it may have run."""
-        document = self._ask("POST", f"/v1/schedules/{path_part(name)}/trigger", repeat="no")
-        return int(require(document, "job", int))
+        return self._run(_trigger(name))
+
+    async def atrigger(self, name: str) -> int:
+        return await self._arun(_trigger(name))
 
     def preview(self, name: str, count: int = 10) -> list[dict[str, Any]]:
-        path = f"/v1/schedules/{path_part(name)}/preview" + query({"count": count})
-        ticks: list[dict[str, Any]] = require(self._ask("GET", path), "ticks", list)
-        return ticks
+        return self._run(_ticks(_schedule(name, "/preview"), {"count": count}))
+
+    async def apreview(self, name: str, count: int = 10) -> list[dict[str, Any]]:
+        return await self._arun(_ticks(_schedule(name, "/preview"), {"count": count}))
 
     def ledger(self, name: str, limit: int = 50) -> list[dict[str, Any]]:
         """The outcomes of the newest ticks."""
-        path = f"/v1/schedules/{path_part(name)}/ledger" + query({"limit": limit})
-        ticks: list[dict[str, Any]] = require(self._ask("GET", path), "ticks", list)
-        return ticks
+        return self._run(_ticks(_schedule(name, "/ledger"), {"limit": limit}))
+
+    async def aledger(self, name: str, limit: int = 50) -> list[dict[str, Any]]:
+        return await self._arun(_ticks(_schedule(name, "/ledger"), {"limit": limit}))
+
+
+_SCHEDULES = Pages("/v1/schedules", "schedules", ("after", "next"))
+
+
+def _schedule(name: str, verb: str = "") -> str:
+    return f"/v1/schedules/{path_part(name)}{verb}"
+
+
+def _reason(reason: str) -> dict[str, str]:
+    return {"reason": reason} if reason else {}
+
+
+def _set_schedule(
+    name: str, job: NewJob[Any] | Mapping[str, Any], options: ScheduleOptions
+) -> Operation[dict[str, Any]]:
+    body = {"job": _job(job), **_fields(options)}
+    document: dict[str, Any] = yield request("PUT", _schedule(name), body)
+    require(document, "outcome", str)
+    return document
+
+
+def _get_schedule(name: str) -> Operation[api.Schedule]:
+    document: api.Schedule = yield request("GET", _schedule(name))
+    return document
+
+
+def _remove_schedule(name: str) -> Operation[None]:
+    yield request("DELETE", _schedule(name))
+
+
+def _trigger(name: str) -> Operation[int]:
+    document = yield request("POST", _schedule(name, "/trigger"), repeat="no")
+    return int(require(document, "job", int))
+
+
+def _ticks(path: str, parameters: dict[str, Any]) -> Operation[list[dict[str, Any]]]:
+    document = yield request("GET", path + query(parameters))
+    ticks: list[dict[str, Any]] = require(document, "ticks", list)
+    return ticks
 
 
 class Workflow:
@@ -157,51 +264,87 @@ class Workflow:
     def __repr__(self) -> str:
         return f"<Workflow {self.id}>"
 
-    def _post(self, verb: str, body: Any = None) -> dict[str, Any]:
-        path = f"/v1/workflows/{self.id}/{verb}"
-        document: dict[str, Any] = self._group._ask("POST", path, {} if body is None else body)
-        return document
+    def _path(self, verb: str = "") -> str:
+        return f"/v1/workflows/{self.id}{verb}"
 
     def get(self) -> api.Workflow:
-        document: api.Workflow = self._group._ask("GET", f"/v1/workflows/{self.id}")
+        return self._group._run(self._get())
+
+    async def aget(self) -> api.Workflow:
+        return await self._group._arun(self._get())
+
+    def _get(self) -> Operation[api.Workflow]:
+        document: api.Workflow = yield request("GET", self._path())
         return document
 
     def wait(self, timeout: Duration = "60s") -> api.Workflow:
         """Waits until the workflow ends or is parked, or until `timeout`. Returns its record."""
-        until = time.monotonic() + seconds(timeout, "timeout")
-        while True:
-            left = max(0.0, until - time.monotonic())
-            slice = min(left, WAIT_SLICE)
-            path = f"/v1/workflows/{self.id}?wait={duration(round(slice, 3))}"
-            document: api.Workflow = self._group._ms.requests.run(Call("GET", path, wait=slice))
-            ended = require(document, "state", str) in (*WORKFLOW_ENDED, "parked")
-            if ended or left <= WAIT_SLICE:
-                return document
+        return self._group._run(self._wait(timeout))
+
+    async def await_end(self, timeout: Duration = "60s") -> api.Workflow:
+        """As `wait`, for coroutines."""
+        return await self._group._arun(self._wait(timeout))
+
+    def _wait(self, timeout: Duration) -> Operation[api.Workflow]:
+        return until_state(self._path(), (*WORKFLOW_ENDED, "parked"), timeout)
 
     def steps(self) -> Iterator[dict[str, Any]]:
-        return self._group._pages(f"/v1/workflows/{self.id}/steps", "steps")
+        return self._steps().read(self._group._ms.requests)
+
+    def asteps(self) -> AsyncIterator[dict[str, Any]]:
+        return self._steps().aread(self._group._ms.requests)
+
+    def _steps(self) -> Pages:
+        return Pages(self._path("/steps"), "steps", ("after", "next"))
 
     def signal(self, name: str, payload: Any = None, id: str | None = None) -> None:
         """Sends a signal. Repeating an `id` has no effect. None: a random id."""
+        self._group._run(self._signal(name, payload, id))
+
+    async def asignal(self, name: str, payload: Any = None, id: str | None = None) -> None:
+        await self._group._arun(self._signal(name, payload, id))
+
+    def _signal(self, name: str, payload: Any, id: str | None) -> Operation[dict[str, Any]]:
         body = {"name": name, "id": id or "py-" + secrets.token_hex(8)}
-        self._post("signal", body if payload is None else {**body, "payload": payload})
+        if payload is not None:
+            body["payload"] = payload
+        return _post(self._path("/signal"), body)
 
     def cancel(self, reason: str = "") -> dict[str, Any]:
-        return self._post("cancel", {"reason": reason} if reason else {})
+        return self._group._run(_post(self._path("/cancel"), _reason(reason)))
+
+    async def acancel(self, reason: str = "") -> dict[str, Any]:
+        return await self._group._arun(_post(self._path("/cancel"), _reason(reason)))
 
     def pause(self) -> dict[str, Any]:
-        return self._post("pause")
+        return self._group._run(_post(self._path("/pause"), {}))
+
+    async def apause(self) -> dict[str, Any]:
+        return await self._group._arun(_post(self._path("/pause"), {}))
 
     def resume(self) -> dict[str, Any]:
-        return self._post("resume")
+        return self._group._run(_post(self._path("/resume"), {}))
+
+    async def aresume(self) -> dict[str, Any]:
+        return await self._group._arun(_post(self._path("/resume"), {}))
 
     def retry(self, step: str | None = None) -> dict[str, Any]:
-        return self._post("retry", {} if step is None else {"step": step})
+        return self._group._run(_post(self._path("/retry"), _fields({"step": step})))
 
-    def fork(self, step: str, *, key: str | None = None, **more: Any) -> Workflow:
+    async def aretry(self, step: str | None = None) -> dict[str, Any]:
+        return await self._group._arun(_post(self._path("/retry"), _fields({"step": step})))
+
+    def fork(self, step: str, **options: Unpack[ForkOptions]) -> Workflow:
         """Starts a new workflow that runs `step` and the steps after it again."""
-        key = key or "py-" + secrets.token_hex(8)
-        document = self._post("fork", {"step": step, "key": key, **more})
+        return self._group._run(self._fork(step, options))
+
+    async def afork(self, step: str, **options: Unpack[ForkOptions]) -> Workflow:
+        return await self._group._arun(self._fork(step, options))
+
+    def _fork(self, step: str, options: ForkOptions) -> Operation[Workflow]:
+        key = options.get("key") or "py-" + secrets.token_hex(8)
+        body = {**_fields(options), "step": step, "key": key}
+        document = yield request("POST", self._path("/fork"), body)
         return Workflow(self._group, require(document, "id", int))
 
 
@@ -211,10 +354,10 @@ def step(
     *,
     after: Sequence[str] = (),
     undo: NewJob[Any] | Mapping[str, Any] | None = None,
-    **more: Any,
+    **options: Unpack[StepOptions],
 ) -> dict[str, Any]:
-    """A step of a workflow. `more`: sleep, signal, workflow, each, deadline, on_failure, …."""
-    out: dict[str, Any] = {"name": name, **more}
+    """A step of a workflow. `options`: sleep, signal, workflow, each, deadline, on_failure, …."""
+    out: dict[str, Any] = {"name": name, **_fields(options)}
     if job is not None:
         out["job"] = _job(job)
     if after:
@@ -222,7 +365,7 @@ def step(
             raise InvalidArgument(f'after "{after}": must be a list of steps', field="after")
         out["after"] = list(after)
     if undo is not None:
-        out["undo"] = _job(undo)
+        out["undo"] = _job(undo, "undo")
     return out
 
 
@@ -235,23 +378,26 @@ class Workflows(_Group):
     """Workflows: steps that are all completed or all undone."""
 
     def start(
-        self,
-        name: str,
-        steps: Sequence[Mapping[str, Any]],
-        *,
-        input: Any = None,
-        key: str | None = None,
-        **more: Any,
+        self, name: str, steps: Sequence[Mapping[str, Any]], **options: Unpack[WorkflowOptions]
     ) -> Workflow:
         """Starts a workflow. A start with the same name and key returns the first workflow.
 
-        Without a key one is made up, so that a repeated request starts one workflow.
+        `options`: input, key, deadline, result, undo_order. Without a key one is made up, so that
+        a repeated request starts one workflow.
         """
-        key = key or "py-" + secrets.token_hex(16)
-        body: dict[str, Any] = {"name": name, "steps": list(steps), "key": key, **more}
-        if input is not None:
-            body["input"] = input
-        document = self._ask("POST", "/v1/workflows", body)
+        return self._run(self._start(name, steps, options))
+
+    async def astart(
+        self, name: str, steps: Sequence[Mapping[str, Any]], **options: Unpack[WorkflowOptions]
+    ) -> Workflow:
+        return await self._arun(self._start(name, steps, options))
+
+    def _start(
+        self, name: str, steps: Sequence[Mapping[str, Any]], options: WorkflowOptions
+    ) -> Operation[Workflow]:
+        key = options.get("key") or "py-" + secrets.token_hex(16)
+        body = {**_fields(options), "name": name, "steps": list(steps), "key": key}
+        document = yield request("POST", "/v1/workflows", body)
         return Workflow(self, require(document, "id", int), document.get("duplicate") is True)
 
     def find(self, id: int) -> Workflow:

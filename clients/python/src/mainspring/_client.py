@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
-import time
 from functools import cached_property
 from typing import (
     TYPE_CHECKING,
@@ -24,19 +24,22 @@ from typing import (
 from . import trace
 from ._context import AsyncContext, Context
 from ._jobs import ENDED, Definition, Job, NewJob, Options, definitions, encoded
+from ._operations import Operation, Pages, request, until_state
 from ._server import Server, from_environment
-from ._values import Duration, duration, encode, seconds
-from ._wire import Answer, Call, check_header, document_of, path_part, query, require
+from ._values import Duration, check_list, encode, instant, seconds
+from ._wire import Answer, Call, check_header, document_of, require
 from .errors import InvalidArgument, MainspringError, ServerError
 from .outcomes import Outcome
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from . import _admin, _locks, _worker, api
     from ._httpx import Requests
+    from .options import EventFilter, JobFilter, JobOptions, WorkerKeywords
 
 P = ParamSpec("P")
 R = TypeVar("R")
-WAIT_SLICE = 30.0  # of what waits longer
 MAX_ENQUEUE_BYTES = 15 * 1024 * 1024  # below the server's limit for a batch
 MAX_ENQUEUE_JOBS = 10_000
 
@@ -126,7 +129,7 @@ class Mainspring:
         *,
         aliases: Sequence[str] = (),
         concurrency: int = 0,
-        **options: Any,
+        **options: Unpack[JobOptions],
     ) -> _Decorator:
         """Defines a kind with the handler `handler(ctx, …)`. Default kind: the function's name.
 
@@ -153,7 +156,7 @@ class Mainspring:
         *,
         aliases: Sequence[str] = (),
         concurrency: int = 0,
-        **options: Any,
+        **options: Unpack[JobOptions],
     ) -> Callable[[Callable[P, R]], Definition[P, R]]:
         """Defines a kind by a function without a body. The worker adds the handler:
 
@@ -179,6 +182,7 @@ class Mainspring:
     def _add(
         self, made: Definition[Any, Any], aliases: Sequence[str]
     ) -> Definition[Any, Any]:
+        check_list(aliases, "aliases")
         for name in (made.kind, *aliases):
             old = self.definitions.get(name)
             same = old is not None and (old.__module__, old.__name__) == (
@@ -193,7 +197,9 @@ class Mainspring:
 
     # Jobs
 
-    def new(self, kind: str, args: Any = None, **options: Any) -> NewJob[Any]:
+    def new(
+        self, kind: str, args: Any = None, **options: Unpack[JobOptions]
+    ) -> NewJob[Any]:
         """A job of a kind without a definition in this program."""
         return NewJob(kind, {} if args is None else args, Options(**options))
 
@@ -281,50 +287,46 @@ class Mainspring:
 
     def get(self, id: int) -> api.Job:
         """The record of a job."""
-        return _record(self.requests.run(Call("GET", f"/v1/jobs/{int(id)}")))
+        return self.requests.complete(_get(id))
 
     async def aget(self, id: int) -> api.Job:
-        return _record(await self.requests.arun(Call("GET", f"/v1/jobs/{int(id)}")))
+        return await self.requests.acomplete(_get(id))
 
     def wait(self, id: int, timeout: Duration = "60s") -> api.Job:
         """Waits until the job ends, or until `timeout`. Returns its record."""
-        until = time.monotonic() + seconds(timeout, "timeout")
-        while True:
-            call, last = _wait_call(id, until)
-            record = _record(self.requests.run(call))
-            if last or record["state"] in ENDED:
-                return record
+        return self.requests.complete(_wait(id, timeout))
 
     async def await_job(self, id: int, timeout: Duration = "60s") -> api.Job:
-        until = time.monotonic() + seconds(timeout, "timeout")
-        while True:
-            call, last = _wait_call(id, until)
-            record = _record(await self.requests.arun(call))
-            if last or record["state"] in ENDED:
-                return record
+        """As `wait`, for coroutines."""
+        return await self.requests.acomplete(_wait(id, timeout))
 
-    def jobs(self, **filter: Any) -> Iterator[api.Job]:
+    def jobs(self, **filter: Unpack[JobFilter]) -> Iterator[api.Job]:
         """Jobs, newest first: by queue, state, kind, tag. Reads pages while you iterate."""
-        cursor: str | None = None
-        while True:
-            page = self.requests.run(Call("GET", "/v1/jobs" + query({**filter, "cursor": cursor})))
-            yield from require(page, "jobs", list)
-            cursor = page.get("next_cursor")
-            if cursor is None:
-                return
+        return _list(filter).read(self.requests)
+
+    def ajobs(self, **filter: Unpack[JobFilter]) -> AsyncIterator[api.Job]:
+        return _list(filter).aread(self.requests)
 
     def cancel(self, id: int, reason: str = "") -> str:
-        body = encode({"reason": reason} if reason else {})
-        document = self.requests.run(Call("POST", f"/v1/jobs/{int(id)}/cancel", body))
-        return str(require(document, "state", str))
+        """Cancels a job. Returns its state. "running": the worker is asked to stop."""
+        return self.requests.complete(_cancel(id, reason))
+
+    async def acancel(self, id: int, reason: str = "") -> str:
+        return await self.requests.acomplete(_cancel(id, reason))
 
     def retry(self, id: int) -> str:
-        document = self.requests.run(Call("POST", f"/v1/jobs/{int(id)}/retry"))
-        return str(require(document, "state", str))
+        """Makes a waiting, dead or cancelled job available now. Returns its state."""
+        return self.requests.complete(_retry(id))
+
+    async def aretry(self, id: int) -> str:
+        return await self.requests.acomplete(_retry(id))
 
     def why(self, id: int) -> api.Why:
-        document: api.Why = self.requests.run(Call("GET", f"/v1/jobs/{int(id)}/why"))
-        return document
+        """Why a job does not run now."""
+        return self.requests.complete(_why(id))
+
+    async def awhy(self, id: int) -> api.Why:
+        return await self.requests.acomplete(_why(id))
 
     def _why_waits(self, id: int) -> str:
         """Why a job does not run, for the message of a time-out; "" if unknown."""
@@ -343,25 +345,29 @@ class Mainspring:
         except Unanswered:
             return ""
 
-    def events(self, **filter: Any) -> Iterator[dict[str, Any]]:
+    def events(self, **filter: Unpack[EventFilter]) -> Iterator[dict[str, Any]]:
         """Events of jobs and queues as they happen: by queue, kind, type, tag, job.
 
-        Reconnects by itself and continues after the last event. An event of type "gap" says
-        that events may be missing.
+        Reconnects until you stop reading, and continues after the last event. An event of type
+        "gap" says that events may be missing. A refusal, such as a wrong token, raises.
         """
         from ._events import follow
 
-        return follow(self.requests, filter)
+        return follow(self.requests, dict(filter))
 
-    def aevents(self, **filter: Any) -> AsyncIterator[dict[str, Any]]:
+    def aevents(self, **filter: Unpack[EventFilter]) -> AsyncIterator[dict[str, Any]]:
         from ._events import afollow
 
-        return afollow(self.requests, filter)
+        return afollow(self.requests, dict(filter))
 
     def request(self, method: str, path: str, body: Any = None, *, repeat: bool = False) -> Any:
         """Any other request of the HTTP API. `repeat`: the request is safe to repeat."""
-        data = b"" if body is None else encode(body, "body")
-        return self.requests.run(Call(method, path, data, repeat="yes" if repeat else "no"))
+        return self.requests.run(request(method, path, body, "yes" if repeat else "no"))
+
+    async def arequest(
+        self, method: str, path: str, body: Any = None, *, repeat: bool = False
+    ) -> Any:
+        return await self.requests.arun(request(method, path, body, "yes" if repeat else "no"))
 
     # Groups of calls
 
@@ -411,17 +417,21 @@ class Mainspring:
 
     # Workers
 
-    def worker(self, **options: Any) -> _worker.Worker:
+    def worker(self, **options: Unpack[WorkerKeywords]) -> _worker.Worker:
         """A worker for the handlers of this program. See `WorkerOptions`."""
         from ._worker import Worker, WorkerOptions
 
         return Worker(self, WorkerOptions(**options))
 
-    def work(self, **options: Any) -> None:
+    def work(self, **options: Unpack[WorkerKeywords]) -> None:
         """Runs jobs until SIGTERM or SIGINT, then finishes or releases the remaining jobs."""
         from ._worker import run_until_signal
 
         run_until_signal(self.worker(**options))
+
+
+def _job(id: int, verb: str = "") -> str:
+    return f"/v1/jobs/{int(id)}{verb}"
 
 
 def _record(document: Any) -> api.Job:
@@ -431,8 +441,42 @@ def _record(document: Any) -> api.Job:
     return record
 
 
+def _get(id: int) -> Operation[api.Job]:
+    return _record((yield request("GET", _job(id))))
+
+
+def _wait(id: int, timeout: Duration) -> Operation[api.Job]:
+    return _record((yield from until_state(_job(id), ENDED, timeout)))
+
+
+def _list(filter: JobFilter) -> Pages:
+    parameters: dict[str, Any] = {}
+    for name, value in filter.items():
+        if isinstance(value, (list, tuple)):
+            value = ",".join(str(one) for one in value)
+        elif isinstance(value, dt.datetime):
+            value = instant(value, name)
+        # A flag of the server is true or absent.
+        parameters[name.rstrip("_")] = None if value is False else value
+    return Pages("/v1/jobs", "jobs", ("cursor", "next_cursor"), parameters)
+
+
+def _cancel(id: int, reason: str) -> Operation[str]:
+    body = {"reason": reason} if reason else {}
+    return str(require((yield request("POST", _job(id, "/cancel"), body)), "state", str))
+
+
+def _retry(id: int) -> Operation[str]:
+    return str(require((yield request("POST", _job(id, "/retry"))), "state", str))
+
+
+def _why(id: int) -> Operation[api.Why]:
+    document: api.Why = yield request("GET", _job(id, "/why"))
+    return document
+
+
 def _why_call(id: int) -> Call:
-    return Call("GET", f"/v1/jobs/{int(id)}/why", answer_within=2.0)
+    return Call("GET", _job(id, "/why"), answer_within=2.0)
 
 
 def _why_of(answer: Answer) -> str:
@@ -447,12 +491,3 @@ def _why_of(answer: Answer) -> str:
 def _check_kind(kind: object, decorator: str) -> None:
     if callable(kind):
         raise TypeError(f"write @ms.{decorator}() with parentheses")
-
-
-def _wait_call(id: int, until: float) -> tuple[Call, bool]:
-    left = max(0.0, until - time.monotonic())
-    wait = min(left, WAIT_SLICE)
-    text = duration(round(wait, 3))
-    return Call("GET", f"/v1/jobs/{int(id)}?wait={text}", wait=wait), left <= WAIT_SLICE
-
-

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Awaitable, Callable, Generator, Protocol,
 
 from ._values import MAX_CHECKPOINT, MAX_MESSAGE, Duration, decode, encode, seconds
 from .errors import INTERRUPTS, InvalidArgument, TooLarge
+from .outcomes import text as for_people
 
 if TYPE_CHECKING:
     import logging
@@ -100,7 +101,9 @@ class _Base:
     def progress(self, value: float, text: str = "") -> None:
         """Reports progress, 0 to 1. Sent within 100 ms; the last value wins."""
         self.check()
-        self._port.progress(min(max(float(value), 0.0), 1.0), str(text))
+        number = float(value)
+        bounded = min(number, 1.0) if number >= 0 else 0.0  # also what is not a number
+        self._port.progress(bounded, for_people(text))
 
     def set_session_state(self, value: Any) -> None:
         """Sets the state of the job's session. Saved with the outcome unless the attempt failed."""

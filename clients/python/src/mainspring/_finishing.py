@@ -12,7 +12,7 @@ from ._attempt import Attempt
 from ._http import Connection
 from ._renewer import now
 from ._values import encode
-from ._wire import Call, require
+from ._wire import Call, Pauses, require
 from .errors import MainspringError, ServerError
 from .outcomes import Cancel, Complete, Dead, Defer, Ready, Retry, Snooze, ready
 
@@ -98,8 +98,6 @@ class Finisher:
         self._connection.close()
 
     def _run(self) -> None:
-        from ._worker import Pauses
-
         worker = self._worker
         pauses = Pauses()
         while True:

@@ -51,8 +51,7 @@ class Connection:
         try:
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self.server.tls:
-                if self.context is None:
-                    self.context = self.server.ssl_context()
+                assert self.context is not None
                 made = self.context.wrap_socket(made, server_hostname=self._host)
         except OSError:
             made.close()
@@ -128,6 +127,8 @@ class Connection:
                 self.close()
                 if call.repeat != "yes":
                     raise Unanswered(str(error), sent=True) from error
+        if self.server.tls and self.context is None:
+            self.context = self.server.ssl_context()
         try:
             self._socket = self._open(min(self.server.connect_timeout, within))
         except (OSError, ValueError) as error:

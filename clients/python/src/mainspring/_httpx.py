@@ -8,8 +8,8 @@ import os
 import ssl
 import threading
 import time
-from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from typing import TYPE_CHECKING, Any, AsyncIterator, Iterator, TypeVar
 
 from ._http import Connection, body, whole
 from ._server import Server
@@ -19,6 +19,9 @@ from .errors import MainspringError
 if TYPE_CHECKING:
     import httpx
 
+    from ._operations import Operation
+
+T = TypeVar("T")
 MAX_IDLE = 64  # connections kept for the next calls
 _UNSENT = ("ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol")
 
@@ -167,6 +170,29 @@ class Requests:
             if pause is None:
                 raise error
             await asyncio.sleep(pause)
+
+    def complete(self, operation: Operation[T]) -> T:
+        """Runs an operation and returns its value."""
+        document: Any = None
+        with closing(operation):
+            while True:
+                try:
+                    call = operation.send(document)
+                except StopIteration as end:
+                    value: T = end.value
+                    return value
+                document = self.run(call)
+
+    async def acomplete(self, operation: Operation[T]) -> T:
+        document: Any = None
+        with closing(operation):
+            while True:
+                try:
+                    call = operation.send(document)
+                except StopIteration as end:
+                    value: T = end.value
+                    return value
+                document = await self.arun(call)
 
     @contextmanager
     def stream(self, call: Call) -> Iterator[Iterator[str]]:

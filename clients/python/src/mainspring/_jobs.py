@@ -11,6 +11,7 @@ from typing import (
     Any,
     Callable,
     Generic,
+    Literal,
     Mapping,
     ParamSpec,
     Sequence,
@@ -19,10 +20,13 @@ from typing import (
 )
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from . import api
     from ._client import Mainspring
+    from .options import JobOptions
 
-from ._values import MAX_PAYLOAD, Duration, duration, encode, instant
+from ._values import MAX_PAYLOAD, Duration, duration, encode, instant, is_count
 from .errors import InvalidArgument, JobFailed, ResultTimeout
 
 P = ParamSpec("P")
@@ -40,26 +44,27 @@ class Options:
     queue: str | None = None
     key: str | None = None  # unique key: one live job per key and queue
     key_for: Duration | None = None  # also for this long after the first was enqueued
-    on_conflict: str | None = None  # "keep", "replace" or "postpone"
+    on_conflict: Literal["keep", "replace", "postpone"] | None = None
     delay: Duration | None = None
     run_at: str | dt.datetime | None = None
     priority: int | None = None  # 0 is first, 9 is last
     max_attempts: int | None = None
     timeout: Duration | None = None  # of one attempt; "none": no limit
     expires_in: Duration | None = None
-    on_expiry: str | None = None
+    on_expiry: Literal["cancel", "dead"] | None = None
     tags: Sequence[str] | None = None
     headers: Mapping[str, str] | None = None
     correlation_id: str | None = None
     session: str | None = None
-    session_on_dead: str | None = None
+    session_on_dead: Literal["skip", "block", "park"] | None = None
     limit_key: str | None = None
     reply_to: str | None = None
     reply_session: str | None = None
     reply_progress: bool | None = None
-    then: Sequence[Mapping[str, Any]] | None = None
-    callback: Mapping[str, Any] | str | None = None
-    # Of the request, not of the job. Made up if it is None.
+    then: Sequence[api.FollowUp] | None = None
+    callback: api.Callback | str | None = None
+    # The next two are of an enqueue, not of the job: `next`, schedules and steps refuse them.
+    # Made up if it is None.
     idempotency_key: str | None = None
     # The enqueue fails with LockLost unless this lock is still held: (name, token).
     fence: tuple[str, int] | None = None
@@ -99,6 +104,9 @@ class Options:
         if self.callback is not None:
             callback = self.callback
             out["callback"] = {"url": callback} if isinstance(callback, str) else dict(callback)
+        for name in ("key_for", "on_conflict"):
+            if self.key is None and getattr(self, name) is not None:
+                raise InvalidArgument(f"{name}: needs key", field=name)
         if self.key is not None:
             unique: dict[str, Any] = {"key": self.key}
             if self.key_for is not None:
@@ -137,7 +145,7 @@ class NewJob(Generic[R]):
         out.update(self.how.fields())
         return out
 
-    def options(self, **options: Any) -> NewJob[R]:
+    def options(self, **options: Unpack[JobOptions]) -> NewJob[R]:
         return dataclasses.replace(self, how=Options(**options).over(self.how))
 
 
@@ -203,13 +211,22 @@ class Job(Generic[R]):
         """Cancels the job. Returns its state. "running": the worker is asked to stop."""
         return self._ms.cancel(self.id, reason)
 
+    async def acancel(self, reason: str = "") -> str:
+        return await self._ms.acancel(self.id, reason)
+
     def retry(self) -> str:
         """Makes a waiting, dead or cancelled job available now."""
         return self._ms.retry(self.id)
 
+    async def aretry(self) -> str:
+        return await self._ms.aretry(self.id)
+
     def why(self) -> api.Why:
         """Why the job does not run now."""
         return self._ms.why(self.id)
+
+    async def awhy(self) -> api.Why:
+        return await self._ms.awhy(self.id)
 
 
 class Definition(Generic[P, R]):
@@ -228,6 +245,9 @@ class Definition(Generic[P, R]):
         has_context: bool,
         concurrency: int = 0,
     ) -> None:
+        if not is_count(concurrency):
+            text = f"concurrency {concurrency!r}: must be a whole number; 0 is the number of slots"
+            raise InvalidArgument(text, field="concurrency")
         self.ms = ms
         self.kind = kind
         self.how = options
@@ -279,7 +299,7 @@ class Definition(Generic[P, R]):
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         return await self.ms.aenqueue(self.new(*args, **kwargs))
 
-    def options(self, **options: Any) -> Configured[P, R]:
+    def options(self, **options: Unpack[JobOptions]) -> Configured[P, R]:
         """This kind with other options: `thumbnail.options(delay="1m").enqueue("a.jpg")`."""
         return Configured(self, Options(**options).over(self.how))
 
@@ -325,11 +345,25 @@ def encoded(jobs: Sequence[NewJob[Any]]) -> list[dict[str, Any]]:
     out = []
     for i, job in enumerate(jobs):
         where = "args" if len(jobs) == 1 else f"jobs[{i}].args"
-        if not isinstance(job, NewJob):
-            name = "job" if len(jobs) == 1 else f"jobs[{i}]"
-            raise InvalidArgument(
-                f"{name} {job!r:.80}: must be a new job, such as greet.new(…)", field=name
-            )
+        _check_new(job, "job" if len(jobs) == 1 else f"jobs[{i}]")
         encode(job.args, where, MAX_PAYLOAD)
         out.append(job.fields())
     return out
+
+
+def embedded(job: NewJob[Any], where: str) -> dict[str, Any]:
+    """A job inside a completion, a schedule or a step, as fields of a request."""
+    _check_new(job, where)
+    for name in ("idempotency_key", "fence"):
+        if getattr(job.how, name) is not None:
+            field = f"{where}.{name}"
+            raise InvalidArgument(f"{field}: is for an enqueue only; leave it out", field=field)
+    encode(job.args, f"{where}.args", MAX_PAYLOAD)
+    return job.fields()
+
+
+def _check_new(job: object, where: str) -> None:
+    if not isinstance(job, NewJob):
+        raise InvalidArgument(
+            f"{where} {job!r:.80}: must be a new job, such as greet.new(…)", field=where
+        )

@@ -1,16 +1,23 @@
-"""Locks in the whole system, and sessions that this program holds."""
+"""Locks in the whole system, and sessions that this program holds.
+
+Methods that begin with `a` are the same for coroutines. A thread renews the lease in both cases:
+a busy event loop does not lose it.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 import threading
 from typing import TYPE_CHECKING, Any, Callable
 
+from ._operations import Operation
 from ._renewer import margin, now
 from ._values import Duration, duration, encode, seconds
 from ._wire import Call, path_part, require
 from .errors import Conflict, InvalidArgument, LockLost, MainspringError
+from .outcomes import OUTCOMES, Complete, ready
 
 if TYPE_CHECKING:
     from ._client import Mainspring
@@ -18,6 +25,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("mainspring.lock")
 
 RETRY_PAUSE = 0.5
+JOIN_SECONDS = 5.0
 
 
 class _Kept:
@@ -63,11 +71,21 @@ class _Kept:
             log.warning("%s: lost", self._what)
             self._lost.set()
 
-    def _stop(self) -> None:
+    def _ending(self) -> threading.Thread | None:
+        """Ends the renewals. Returns the thread to wait for: it may be sending the last one."""
         self._end.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(5.0)
-        self._thread = None
+        thread, self._thread = self._thread, None
+        return None if thread is threading.current_thread() else thread
+
+    def _stop(self) -> None:
+        thread = self._ending()
+        if thread is not None:
+            thread.join(JOIN_SECONDS)
+
+    async def _astop(self) -> None:
+        thread = self._ending()
+        if thread is not None:
+            await asyncio.to_thread(thread.join, JOIN_SECONDS)
 
     @property
     def lost(self) -> bool:
@@ -98,42 +116,55 @@ class Lock(_Kept):
 
     def acquire(self) -> Lock:
         """Acquires the lock. Raises LeaseHeld if another holder has it for longer than `wait`."""
+        self._ms.requests.complete(self._acquire())
+        return self
+
+    async def aacquire(self) -> Lock:
+        await self._ms.requests.acomplete(self._acquire())
+        return self
+
+    def _acquire(self) -> Operation[None]:
         # The same holder gets the same lease, so an acquire can be repeated.
         self._holder = self._given_holder or "py-" + secrets.token_hex(8)
         wait = seconds(self._wait, "wait")
         body = {"holder": self._holder, "ttl": duration(self._ttl, "ttl"), "wait": duration(wait)}
         at = now()
-        call = Call("POST", f"{self._path}/acquire", encode(body), wait=wait)
-        document = self._ms.requests.run(call)
+        document = yield Call("POST", f"{self._path}/acquire", encode(body), wait=wait)
         self.token = require(document, "token", int)
         self.value = document.get("value")
         granted = require(document, "expires_in_ms", int) / 1000
-        if wait and now() - at > granted / 12:
+        if now() - at > granted / 12:
             # It began some time between request and answer: a renewal says more.
             self._granted = granted
             at = now()
-            granted = self._renew()
-        self._keep(at, granted, self._renew)
-        return self
+            granted = yield from self._renewal()
+        self._keep(at, granted, lambda: self._ms.requests.complete(self._renewal()))
 
-    def _renew(self) -> float:
+    def _renewal(self) -> Operation[float]:
         body = {"holder": self._holder, "token": self.token}
         within = max(self._granted / 3, 0.5)
-        call = Call(
+        document = yield Call(
             "POST", f"{self._path}/renew", encode(body), repeat="no", answer_within=within
         )
-        return float(require(self._ms.requests.run(call), "expires_in_ms", int) / 1000)
+        return float(require(document, "expires_in_ms", int) / 1000)
 
     def release(self, value: Any = None) -> None:
         """Releases the lock and stores `value` for the next holder unless it is None."""
-        if self._thread is None:
-            return
-        self._stop()
+        if self._thread is not None:
+            self._stop()
+            self._ms.requests.complete(self._release(value))
+
+    async def arelease(self, value: Any = None) -> None:
+        if self._thread is not None:
+            await self._astop()
+            await self._ms.requests.acomplete(self._release(value))
+
+    def _release(self, value: Any) -> Operation[None]:
         self.check()
         body: dict[str, Any] = {"holder": self._holder, "token": self.token}
         if value is not None:
             body["value"] = value
-        self._ms.requests.run(Call("POST", f"{self._path}/release", encode(body), repeat="no"))
+        yield Call("POST", f"{self._path}/release", encode(body), repeat="no")
 
     def __enter__(self) -> Lock:
         return self.acquire()
@@ -141,6 +172,16 @@ class Lock(_Kept):
     def __exit__(self, kind: object, *_: object) -> None:
         try:
             self.release()
+        except MainspringError:
+            if kind is None:
+                raise
+
+    async def __aenter__(self) -> Lock:
+        return await self.aacquire()
+
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        try:
+            await self.arelease()
         except MainspringError:
             if kind is None:
                 raise
@@ -170,6 +211,12 @@ class Session(_Kept):
 
     def accept(self) -> bool:
         """Acquires the session, or the next free one with a job. False: there was none."""
+        return self._ms.requests.complete(self._accept())
+
+    async def aaccept(self) -> bool:
+        return await self._ms.requests.acomplete(self._accept())
+
+    def _accept(self) -> Operation[bool]:
         body: dict[str, Any] = {"worker": self._worker, "lease": self._lease}
         if self.key:
             body["session"] = self.key
@@ -177,7 +224,7 @@ class Session(_Kept):
             body["wait"] = duration(self._wait)
         at = now()
         path = f"/v1/queues/{path_part(self.queue)}/sessions/accept"
-        document = self._ms.requests.run(Call("POST", path, encode(body), wait=self._wait))
+        document = yield Call("POST", path, encode(body), wait=self._wait)
         grant = document.get("session")
         if grant is None:
             return False
@@ -189,24 +236,31 @@ class Session(_Kept):
         granted = require(grant, "lease_expires_in_ms", int) / 1000
         if now() - at > granted / 12:
             at = now()
-            granted = self._renew()
-        self._keep(at, granted, self._renew)
+            granted = yield from self._renewal()
+        self._keep(at, granted, lambda: self._ms.requests.complete(self._renewal()))
         return True
 
-    def _renew(self) -> float:
+    def _renewal(self) -> Operation[float]:
         body = {"token": self.token, "lease": self._lease}
-        call = Call("POST", f"{self._path}/renew", encode(body), repeat="no", answer_within=10.0)
-        granted = require(self._ms.requests.run(call), "lease_expires_in_ms", int) / 1000
+        document = yield Call(
+            "POST", f"{self._path}/renew", encode(body), repeat="no", answer_within=10.0
+        )
+        granted = require(document, "lease_expires_in_ms", int) / 1000
         job = self._running or self._first
         if job is not None:
             leases = [{"id": job["id"], "token": job["token"]}]
             renewal = {"worker": self._worker, "leases": leases, "lease": self._lease}
-            call = Call("POST", "/v1/renew", encode(renewal), repeat="no", answer_within=10.0)
-            self._ms.requests.run(call)
+            yield Call("POST", "/v1/renew", encode(renewal), repeat="no", answer_within=10.0)
         return float(granted)
 
     def next(self, wait: Duration = 0) -> dict[str, Any] | None:
         """The session's next job. None: no job within `wait`."""
+        return self._ms.requests.complete(self._next(wait))
+
+    async def anext(self, wait: Duration = 0) -> dict[str, Any] | None:
+        return await self._ms.requests.acomplete(self._next(wait))
+
+    def _next(self, wait: Duration) -> Operation[dict[str, Any] | None]:
         self.check()
         if self._running is not None:
             raise Conflict(f"{self._what}: finish job {self._running['id']} before the next")
@@ -215,8 +269,10 @@ class Session(_Kept):
             held = {"queue": self.queue, "key": self.key, "token": self.token}
             body = {"worker": self._worker, "session": held, "lease": self._lease}
             body["wait"] = duration(seconds(wait, "wait"))
-            call = Call("POST", "/v1/claim", encode(body), repeat="no", wait=seconds(wait))
-            jobs = require(self._ms.requests.run(call), "jobs", list)
+            document = yield Call(
+                "POST", "/v1/claim", encode(body), repeat="no", wait=seconds(wait)
+            )
+            jobs = require(document, "jobs", list)
             job = jobs[0] if jobs else None
         if job is not None:
             require(job, "id", int)
@@ -226,19 +282,26 @@ class Session(_Kept):
         return job
 
     def finish(self, outcome: Any = None, *, session_state: Any = ...) -> None:
-        """Ends the running job: with a result, or an outcome such as `Retry("…")`."""
-        from ._run import outcome_of
+        """Ends the running job: with a result, or an outcome such as `Retry("…")`.
 
+        Raises InvalidArgument for what is not JSON. The job then still runs.
+        """
+        self._ms.requests.complete(self._finish(outcome, session_state))
+
+    async def afinish(self, outcome: Any = None, *, session_state: Any = ...) -> None:
+        await self._ms.requests.acomplete(self._finish(outcome, session_state))
+
+    def _finish(self, outcome: Any, session_state: Any) -> Operation[None]:
         if self._running is None:
             raise InvalidArgument(f"{self._what}: no job of it is running")
         job = self._running
         state = b""
         if session_state is not ...:
             state = b',"session_state":' + encode(session_state, "session_state", 256 * 1024)
-        data = outcome_of(outcome).data
+        data = ready(outcome if isinstance(outcome, OUTCOMES) else Complete(outcome)).data
         one = b'{"id":%d,"token":%d,%s%s}' % (job["id"], job["token"], data, state)
         body = b'{"worker":"%s","results":[%s]}' % (self._worker.encode(), one)
-        document = self._ms.requests.run(Call("POST", "/v1/finish", body))
+        document = yield Call("POST", "/v1/finish", body)
         status = require(require(document, "results", list)[0], "status", str)
         self._running = None
         if status != "ok":
@@ -248,27 +311,40 @@ class Session(_Kept):
 
     def put_state(self, state: Any) -> None:
         """Sets the session's state without ending a job."""
+        self._ms.requests.complete(self._put_state(state))
+
+    async def aput_state(self, state: Any) -> None:
+        await self._ms.requests.acomplete(self._put_state(state))
+
+    def _put_state(self, state: Any) -> Operation[None]:
         body = {"token": self.token, "state": state}
-        self._ms.requests.run(Call("PUT", f"{self._path}/state", encode(body)))
+        yield Call("PUT", f"{self._path}/state", encode(body))
         self.state = state
 
     def release(self) -> None:
-        if self._thread is None:
-            return
-        self._stop()
+        """Releases the session. Its running job becomes available again."""
+        if self._thread is not None:
+            self._stop()
+            self._ms.requests.complete(self._release())
+
+    async def arelease(self) -> None:
+        if self._thread is not None:
+            await self._astop()
+            await self._ms.requests.acomplete(self._release())
+
+    def _release(self) -> Operation[None]:
         job = self._running or self._first
         if job is not None and not self.lost:
             back = {"id": job["id"], "token": job["token"], "outcome": "snooze", "after": "0s"}
-            body = encode({"worker": self._worker, "results": [back]})
-            self._ms.requests.run(Call("POST", "/v1/finish", body))
+            yield Call("POST", "/v1/finish", encode({"worker": self._worker, "results": [back]}))
         self._running = self._first = None
         self.check()
         body = encode({"token": self.token})
-        self._ms.requests.run(Call("POST", f"{self._path}/release", body, repeat="no"))
+        yield Call("POST", f"{self._path}/release", body, repeat="no")
 
     def __enter__(self) -> Session:
         if not self.accept():
-            raise Conflict(f"no free session of {self.queue}")
+            raise self._none()
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
@@ -277,3 +353,18 @@ class Session(_Kept):
         except MainspringError:
             if kind is None:
                 raise
+
+    async def __aenter__(self) -> Session:
+        if not await self.aaccept():
+            raise self._none()
+        return self
+
+    async def __aexit__(self, kind: object, *_: object) -> None:
+        try:
+            await self.arelease()
+        except MainspringError:
+            if kind is None:
+                raise
+
+    def _none(self) -> Conflict:
+        return Conflict(f"no free session of {self.queue}")

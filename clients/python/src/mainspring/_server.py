@@ -77,13 +77,25 @@ class Server:
     def ssl_context(self) -> ssl.SSLContext:
         import ssl
 
-        context = ssl.create_default_context(cafile=self.ca_file or None)
-        if self.certificate_file:
-            context.load_cert_chain(self.certificate_file, self.key_file or None)
+        try:
+            context = ssl.create_default_context(cafile=self.ca_file or None)
+        except OSError as error:
+            raise _unusable("ca_file", self.ca_file, error) from error
+        try:
+            if self.certificate_file:
+                context.load_cert_chain(self.certificate_file, self.key_file or None)
+        except OSError as error:
+            files = " and ".join(filter(None, (self.certificate_file, self.key_file)))
+            raise _unusable("certificate_file", files, error) from error
         return context
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def _unusable(field: str, file: str, error: OSError) -> InvalidArgument:
+    text = f"{field} {file}: must be a PEM file that can be read: {error}"
+    return InvalidArgument(text, field=field, status=-1)  # trying again cannot help
 
 
 def _is_local(host: str) -> bool:

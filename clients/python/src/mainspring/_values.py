@@ -21,6 +21,17 @@ MAX_CHECKPOINT = 256 * 1024
 MAX_MESSAGE = 64 * 1024  # of a message and of a step's result
 
 
+def is_count(value: object) -> bool:
+    """Whether the value is a whole number from 0 on."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def check_list(value: object, field: str) -> None:
+    """Refuses a text where names are expected: its letters would be taken as names."""
+    if isinstance(value, str):
+        raise InvalidArgument(f'{field} "{value}": must be a list', field=field)
+
+
 def seconds(value: Duration, field: str = "duration") -> float:
     """The number of seconds of a duration."""
     if isinstance(value, bool):

@@ -21,6 +21,9 @@ from .errors import (
 FIRST_PAUSE = 0.02
 QUIET = 0.25
 LONGEST_PAUSE = 2.0
+FIRST_RECONNECT = 0.05
+LONGEST_RECONNECT = 5.0
+LONGEST_RETRY_AFTER = 60.0  # a wrong Retry-After must not stop a worker for a day
 
 
 @dataclass
@@ -109,7 +112,9 @@ def error_of(answer: Answer) -> MainspringError:
         if after is None and isinstance(part.get("retry_after_ms"), int):
             after = part["retry_after_ms"] / 1000
     except (ValueError, KeyError, TypeError, AttributeError):
-        code = CODE_BY_STATUS.get(answer.status, "internal")
+        # Another server, such as a proxy, knows nothing about jobs and access tokens.
+        known = answer.status not in (401, 403, 404, 409, 410)
+        code = CODE_BY_STATUS.get(answer.status, "internal") if known else "internal"
         message = f"the answer {answer.status} is not from Mainspring: {answer.body[:200]!r}"
     kind = BY_CODE.get(code)
     if kind is None:
@@ -143,7 +148,7 @@ def may_repeat(call: Call, error: MainspringError) -> bool:
     """Whether repeating the call can help and is safe."""
     if call.repeat != "yes":
         return False
-    if error.status == 0 or error.status in (408, 429, 502, 503, 504):
+    if error.status == 0 or error.status in (408, 429, 502, 503, 504, 507):
         return True
     return 200 <= error.status < 300  # a broken answer to a call that was perhaps done
 
@@ -186,6 +191,24 @@ class Repeats:
                 call.method, call.path, error, self._give_up - self._clock(),
             )  # fmt: skip
         return pause
+
+
+class Pauses:
+    """Growing pauses between attempts to reach the server, of what never gives up."""
+
+    def __init__(self) -> None:
+        self._limit = FIRST_RECONNECT
+
+    def next(self, error: MainspringError | None = None) -> float:
+        import random
+
+        pause = random.uniform(self._limit / 8, self._limit * 9 / 8)
+        self._limit = min(self._limit * 2, LONGEST_RECONNECT)
+        wanted = error.retry_after if error is not None else None
+        return max(pause, min(wanted or 0.0, LONGEST_RETRY_AFTER))
+
+    def reset(self) -> None:
+        self._limit = FIRST_RECONNECT
 
 
 def require(document: Any, name: str, kind: type | tuple[type, ...]) -> Any:

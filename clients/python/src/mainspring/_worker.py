@@ -10,14 +10,13 @@ from __future__ import annotations
 import collections
 import logging
 import os
-import random
 import secrets
 import socket
 import sys
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Literal, Mapping, Sequence
 
 from . import _run
 from ._attempt import Attempt
@@ -26,13 +25,14 @@ from ._http import Connection
 from ._renewal_link import RenewalLink
 from ._renewer import now
 from ._reports import Reports
-from ._values import Duration, duration, encode, seconds
-from ._wire import Call, require
+from ._values import Duration, check_list, duration, encode, is_count, seconds
+from ._wire import Call, Pauses, require
 from .errors import InvalidArgument, MainspringError, ServerError
 from .outcomes import Cancel, Ready, fields, ready
 
 if TYPE_CHECKING:
     from ._client import Mainspring
+    from ._jobs import Definition
     from ._pool import Pool
 
 log = logging.getLogger("mainspring.worker")
@@ -42,9 +42,6 @@ MAX_CLAIM = 1000
 MAX_SLOTS = 1024
 MAX_HOST = 255
 MAX_FACT = 100
-FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 5.0
-LONGEST_RETRY_AFTER = 60.0  # a wrong Retry-After must not stop the worker for a day
 LOOK = 1.0
 START_RENEWER = 5.0
 STANDSTILL = 0.25  # the watcher should have looked this long ago
@@ -64,20 +61,24 @@ class WorkerOptions:
     graceful_stop: Duration = "25s"
     claim_wait: Duration = "20s"
     claim_ahead: int | None = None  # jobs beyond idle slots; None: measured for short handlers
-    renewals: str = "process"  # or "thread"
-    kinds: Sequence[str] | None = None  # None: those with a handler
+    renewals: Literal["process", "thread"] = "process"
+    kinds: Sequence[str] | None = None  # kinds or aliases; None: those with a handler
     version: str = ""  # of your program, up to 100 bytes; `mainspring workers` shows it
     lease_seconds: float = field(default=0.0, init=False)
     graceful_seconds: float = field(default=0.0, init=False)
     wait_seconds: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
+        for name in ("queues", "kinds", "modules"):
+            check_list(getattr(self, name), name)
         self.lease_seconds = seconds(self.lease, "lease")
         self.graceful_seconds = seconds(self.graceful_stop, "graceful_stop")
         self.wait_seconds = seconds(self.claim_wait, "claim_wait")
         for name, good, rule in (
-            ("slots", isinstance(self.slots, int) and 1 <= self.slots <= MAX_SLOTS,
+            ("slots", is_count(self.slots) and 1 <= self.slots <= MAX_SLOTS,
              f"must be a whole number from 1 to {MAX_SLOTS}"),
+            ("claim_ahead", self.claim_ahead is None or is_count(self.claim_ahead),
+             "must be a whole number from 0 on"),
             ("lease", 1 <= self.lease_seconds <= 43200, "must be 1s to 12h"),
             ("claim_wait", self.wait_seconds <= 60, "must be 0s to 60s"),
             ("version", fits(self.version, MAX_FACT), f"must have at most {MAX_FACT} bytes, "
@@ -110,20 +111,24 @@ def facts_of(options: WorkerOptions) -> dict[str, Any]:
     return facts
 
 
-class Pauses:
-    """Growing pauses between attempts to reach the server."""
-
-    def __init__(self) -> None:
-        self._limit = FIRST_PAUSE
-
-    def next(self, error: MainspringError | None = None) -> float:
-        pause = random.uniform(self._limit / 8, self._limit * 9 / 8)
-        self._limit = min(self._limit * 2, LONGEST_PAUSE)
-        wanted = error.retry_after if error is not None else None
-        return max(pause, min(wanted or 0.0, LONGEST_RETRY_AFTER))
-
-    def reset(self) -> None:
-        self._limit = FIRST_PAUSE
+def handled(
+    definitions: Mapping[str, Definition[Any, Any]], wanted: Sequence[str] | None
+) -> dict[str, Definition[Any, Any]]:
+    """The names of jobs to claim. Any name of a job selects all of its names."""
+    known = {kind: made for kind, made in definitions.items() if made.handler_function is not None}
+    if not known:
+        raise InvalidArgument("worker: no handler is defined", field="kinds")
+    if wanted is None:
+        return known
+    if not wanted:
+        raise InvalidArgument("kinds: must not be empty", field="kinds")
+    for kind in wanted:
+        if kind not in known:
+            names = ", ".join(sorted(known))
+            text = f'kinds "{kind}": must have a handler here; known: {names}'
+            raise InvalidArgument(text, field="kinds")
+    chosen = [known[kind] for kind in wanted]
+    return {kind: made for kind, made in known.items() if made in chosen}
 
 
 class Worker:
@@ -134,14 +139,7 @@ class Worker:
         self.server = ms.server
         self.options = options
         self.incarnation = "py-" + secrets.token_hex(8)
-        self.kinds = {
-            kind: definition
-            for kind, definition in ms.definitions.items()
-            if definition.handler_function is not None
-            and (options.kinds is None or kind in options.kinds)
-        }
-        if not self.kinds:
-            raise InvalidArgument("worker: no handler is defined", field="kinds")
+        self.kinds = handled(ms.definitions, options.kinds)
         queues = options.queues or [d.how.queue or "default" for d in self.kinds.values()]
         self.queues = list(dict.fromkeys(queues))
         self._facts = facts_of(options)
@@ -202,6 +200,8 @@ class Worker:
     def start(self) -> None:
         if self._started:
             raise InvalidArgument("worker: has already been started; create another one")
+        if self.server.tls:  # a file that cannot be read is an error here, not of each claim
+            self._claims.context = self.server.ssl_context()
         self._started = True
         self.link.start()
         self.reports.start()

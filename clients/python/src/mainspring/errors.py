@@ -197,7 +197,7 @@ BY_CODE: dict[str, type[MainspringError]] = {
     "storage_full": QueueFull,
 }
 
-# For answers of proxies, which carry no code.
+# For answers of proxies, which carry no code, and for codes of newer servers.
 CODE_BY_STATUS: dict[int, str] = {
     400: "invalid_argument",
     401: "unauthenticated",

@@ -78,7 +78,9 @@ def fields(outcome: Outcome) -> dict[str, Any]:
         if outcome.result is not None:
             out["result"] = outcome.result
         if outcome.next:
-            out["next"] = [job.fields() for job in outcome.next]
+            from ._jobs import embedded
+
+            out["next"] = [embedded(job, f"next[{i}]") for i, job in enumerate(outcome.next)]
         return out
     if isinstance(outcome, (Retry, Snooze)):
         out = {"outcome": "retry" if isinstance(outcome, Retry) else "snooze"}

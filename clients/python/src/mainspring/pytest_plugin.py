@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator
+from typing import TYPE_CHECKING, Callable, Iterator
 
 import pytest
 
@@ -18,6 +18,11 @@ from ._client import Mainspring
 from ._server import Server
 from ._worker import Worker
 from .testing import Namespace, TestServer, eventually
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .options import WorkerKeywords
 
 
 @pytest.fixture(scope="session")
@@ -74,8 +79,10 @@ def _is_known(ms: Mainspring, worker: Worker) -> bool:
 def mainspring_worker() -> Iterator[Callable[..., Worker]]:
     started: list[Worker] = []
 
-    def start(ms: Mainspring, **options: Any) -> Worker:
-        worker = ms.worker(**{"graceful_stop": "2s", **options})
+    def start(ms: Mainspring, **options: Unpack[WorkerKeywords]) -> Worker:
+        chosen: WorkerKeywords = {"graceful_stop": "2s"}
+        chosen.update(options)
+        worker = ms.worker(**chosen)
         worker.start()
         started.append(worker)
         eventually(lambda: _is_known(ms, worker))  # an advance waits for workers that it knows

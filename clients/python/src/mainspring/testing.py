@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import datetime as dt
 import json
 import os
@@ -14,7 +15,7 @@ import random
 import shutil
 import subprocess
 import time
-from typing import Any, Callable, Iterator, Mapping, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, NamedTuple
 
 from . import api
 from ._client import Mainspring
@@ -23,6 +24,12 @@ from ._jobs import ENDED, Definition, Job, NewJob, Options
 from ._values import Duration, decode, duration, encode, instant, seconds
 from ._wire import Call, query
 from .errors import INTERRUPTS, Conflict, MainspringError, Unavailable
+from .outcomes import OUTCOMES, Complete, ready
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .options import WorkerKeywords
 
 
 def find_binary() -> str:
@@ -258,10 +265,12 @@ def assert_idempotent(
     definition.is_async = job.is_async
     watched.definitions[job.kind] = definition
     queue = space.queue("once")
+    # The runs start at once: a delay of the definition would only postpone them.
+    how = Options(queue=queue, max_attempts=len(runs)).over(job.how)
+    how = dataclasses.replace(how, delay=None, run_at=None, idempotency_key=None, fence=None)
     try:
         with watched.worker(slots=1, queues=[queue]):
-            options = Options(queue=queue, max_attempts=len(runs)).over(job.how)
-            enqueued: Job[Any] = watched.enqueue(NewJob(job.kind, dict(args), options))
+            enqueued: Job[Any] = watched.enqueue(NewJob(job.kind, dict(args), how))
             record = watched.wait(enqueued.id, timeout)
     finally:
         watched.close()
@@ -348,7 +357,8 @@ def perform(
     stop: str = "",
     **kwargs: Any,
 ) -> Performed:
-    """Runs a handler directly, without a server. Its exceptions are raised.
+    """Runs a handler directly, without a server. Its exceptions are raised. Also raises for a
+    result or an outcome that a worker could not report.
 
     `memos` are results of steps that earlier attempts kept; `stop` is a stop reason, such as
     "cancelled", that the handler hears.
@@ -366,6 +376,7 @@ def perform(
         "args": decode(encode(job.bind(*args, **kwargs))),  # as it would come from the server
         "checkpoint": checkpoint,
         "headers": headers or {},
+        "session": job.how.session or "test",
     }
     assert job.handler_function is not None, f"{job.kind}: has no handler"
     if not job.is_async:
@@ -374,6 +385,7 @@ def perform(
         import asyncio
 
         result = asyncio.run(job.handler_function(AsyncContext(record, port), **record["args"]))
+    ready(result if isinstance(result, OUTCOMES) else Complete(result))
     return Performed(result, port)
 
 
@@ -436,10 +448,14 @@ def wait_for(job: Job[Any], state: str, timeout: Duration = "10s") -> api.Job:
         ) from error
 
 
-def drain(ms: Mainspring, timeout: Duration = "30s", **options: Any) -> int:
+def drain(
+    ms: Mainspring, timeout: Duration = "30s", **options: Unpack[WorkerKeywords]
+) -> int:
     """Runs the handlers of this program until no job is due. Returns how many jobs ended."""
     until = time.monotonic() + seconds(timeout)
-    with ms.worker(**{"slots": 4, "lease": "30s", **options}) as worker:
+    chosen: WorkerKeywords = {"slots": 4, "lease": "30s"}
+    chosen.update(options)
+    with ms.worker(**chosen) as worker:
         while any(_due(ms, queue) for queue in worker.queues):
             if time.monotonic() > until:
                 raise AssertionError(f"jobs are still due after {timeout}")

@@ -1,42 +1,77 @@
 """A worker inside a FastAPI or Starlette program.
 
     ms = Mainspring()
-    app = FastAPI(lifespan=lifespan(ms, slots=4))
+    app = FastAPI()
+    attach(app, ms, slots=4)
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any, AsyncIterator, Callable
 
 from .. import trace
 from .._client import Mainspring
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
-def lifespan(
-    ms: Mainspring, **options: Any
-) -> Callable[[Any], AbstractAsyncContextManager[None]]:
-    """For `FastAPI(lifespan=…)`: a worker starts and stops with the program.
+    from ..options import WorkerKeywords
 
-    Without `slots` no worker runs here: the program only enqueues, and connections are closed
-    at its end.
+
+def attach(app: Any, ms: Mainspring, **options: Unpack[WorkerKeywords]) -> None:
+    """A worker starts and stops with `app`, a program of FastAPI or Starlette of any version.
+
+    The program's own lifespan and its handlers for start and stop run as before. Without `slots`
+    no worker runs here: the program only enqueues, and connections are closed at its end.
+
+    Attach to the outermost program: the lifespan of a mounted one never runs.
     """
+    own = app.router.lifespan_context
 
     @asynccontextmanager
-    async def run(_: Any) -> AsyncIterator[None]:
-        loop = asyncio.get_running_loop()
-        worker = ms.worker(**options) if options else None
-        if worker is not None:
-            await loop.run_in_executor(None, worker.start)
-        try:
-            yield
-        finally:
-            if worker is not None:
-                await loop.run_in_executor(None, worker.stop)
-            await ms.aclose()
+    async def run(app: Any) -> AsyncIterator[Any]:
+        async with _running(ms, options), own(app) as state:
+            yield state
 
-    return run
+    app.router.lifespan_context = run
+
+
+def lifespan(
+    ms: Mainspring, **options: Unpack[WorkerKeywords]
+) -> Callable[[Any], AbstractAsyncContextManager[None]]:
+    """The same for `FastAPI(lifespan=…)`, which needs FastAPI 0.93 or later. See `attach`."""
+    _check_fastapi()
+    return lambda _: _running(ms, options)
+
+
+@asynccontextmanager
+async def _running(ms: Mainspring, options: WorkerKeywords) -> AsyncIterator[None]:
+    loop = asyncio.get_running_loop()
+    worker = ms.worker(**options) if options else None
+    if worker is not None:
+        await loop.run_in_executor(None, worker.start)
+    try:
+        yield
+    finally:
+        if worker is not None:
+            await loop.run_in_executor(None, worker.stop)
+        await ms.aclose()
+
+
+def _check_fastapi() -> None:
+    """Older versions take any argument, and ignore this one: no worker would run."""
+    try:
+        import fastapi
+    except ImportError:
+        return  # the program uses Starlette
+    if "lifespan" not in inspect.signature(fastapi.FastAPI.__init__).parameters:
+        raise RuntimeError(
+            f"FastAPI {fastapi.__version__} ignores lifespan=: use 0.93 or later, or call"
+            " attach(app, ms, slots=…) of mainspring.contrib.fastapi"
+        )
 
 
 class TraceMiddleware:
