@@ -1,5 +1,5 @@
 // Lists: which columns they have, which rows are found, and what an older page shows.
-import { call, check, ready } from "./support.mjs";
+import { call, check, open, ready } from "./support.mjs";
 
 const names = (page, prefix) =>
   page.locator("tbody tr td:not(.select):first-of-type, tbody td.select + td").evaluateAll(
@@ -265,6 +265,40 @@ export async function covered({ page, go, url }) {
   await panel.getByText(/hunter2[^]*k-123[^]*root/).first().waitFor();
 }
 
+// An administrator chooses further keys of a kind. Their values are hidden for every viewer, wherever args are shown.
+export async function hiddenKeys({ page, go, url, browser }) {
+  const args = { user: "anna", iban: "DE12 3456", order: { card: 4111_1111_1111_1111 } };
+  const made = await call(url, "POST", "/v1/jobs", { jobs: [{ queue: "banking", kind: "charge", args }, { queue: "banking", kind: "other", args }] });
+  const secret = /DE12 3456|4111111111111111/;
+  await go("system");
+  await ready(page);
+  const dialog = page.getByRole("dialog");
+  await page.getByRole("button", { name: "Hide keys" }).click();
+  await dialog.getByLabel("Kind").fill("charge");
+  await dialog.getByLabel("Keys").fill("iban card");
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await page.getByRole("table", { name: "Hidden keys" }).getByText("iban card").waitFor();
+  const other = await open(browser, url);
+  await other.go(`jobs?queue=banking&kind=charge`);
+  await ready(other.page);
+  check(!secret.test(await other.page.locator("table").innerHTML()), "the list hides the chosen keys");
+  await other.go(`jobs/${made.jobs[0].id}`);
+  const panel = other.page.getByRole("region", { name: "Args" }).first();
+  await panel.getByText(/anna/).first().waitFor();
+  check(!secret.test(await other.page.content()), "the job's page hides them, a number too");
+  await panel.getByLabel("Show 2 hidden values").check();
+  await panel.getByText(/DE12 3456/).first().waitFor();
+  await other.go(`jobs/${made.jobs[0].id}/compare/${made.jobs[0].id}`);
+  await other.page.getByText("Both are the same.").first().waitFor();
+  check(!secret.test(await other.page.content()), "the comparison hides them");
+  await other.go(`jobs/${made.jobs[1].id}`);
+  await other.page.getByText(/DE12 3456/).first().waitFor(); // of another kind
+  await other.context.close();
+  await page.getByRole("table", { name: "Hidden keys" }).getByRole("button", { name: "Remove" }).click();
+  await page.getByRole("table", { name: "Hidden keys" }).waitFor({ state: "detached" });
+  check((await call(url, "GET", "/v1/views")).views.every((view) => view.name !== "hidden-keys"), "the last chosen key removes the view");
+}
+
 // The jobs of a rare error are listed, also if hundreds of other errors are newer.
 export async function rareError({ page, go, url }) {
   const die = async (n, description) => {
@@ -301,4 +335,41 @@ export async function burst({ page, go, url }) {
   await page.getByRole("table", { name: "Errors" }).locator("tbody td.numeric", { hasText: /^30$/ }).first().waitFor();
   const most = (performance.now() - from) / 2_000 + 2;
   check(requests >= 1 && requests <= most, `${requests} requests for groups, at most ${most.toFixed(1)}`);
+}
+
+// A heading of the jobs table sorts all that match, not only the rows that were shown.
+export async function sortingAll({ page, go, url }) {
+  const jobs = Array.from({ length: 120 }, (_, i) => ({ queue: "sorted-all", kind: "k", priority: i === 3 ? 0 : 5 + (i % 4) }));
+  const made = await call(url, "POST", "/v1/jobs", { jobs });
+  await go("jobs?queue=sorted-all&sort=id");
+  await ready(page);
+  const first = () => page.locator("tbody tr").first().getByRole("link").first().textContent();
+  await page.locator("tbody tr").nth(49).waitFor();
+  check((await first()) === String(made.jobs[0].id), `the oldest of 120 jobs comes first: ${await first()}`);
+  await page.getByRole("button", { name: "Show 50 more of 120" }).click();
+  await page.locator("tbody tr").nth(99).waitFor();
+  await page.getByRole("button", { name: "Show 20 more of 120" }).click();
+  await page.locator("tbody tr").nth(119).waitFor();
+  await page.getByRole("columnheader", { name: "Job" }).getByRole("link").click();
+  await page.waitForURL((address) => !address.hash.includes("sort=id"));
+  await page.waitForFunction((id) => document.querySelector("tbody tr a")?.textContent === id, String(made.jobs[119].id));
+}
+
+// More schedules than are drawn at once are drawn 40 at a time.
+export async function timelineRows({ page, go, url }) {
+  const name = (i) => `zz-${String(i).padStart(2, "0")}`;
+  for (let i = 0; i < 41; ++i) await call(url, "PUT", `/v1/schedules/${name(i)}`, { cron: "0 4 1 1 *", job: { queue: "many", kind: "k" } });
+  await go(""); // a page that is open already would not read the schedules again
+  await go("schedules?find=zz-");
+  await page.getByText("Schedules 1 to 40 of 41 are drawn.").waitFor();
+  await page.getByRole("link", { name: "Next schedules" }).click();
+  await page.waitForURL(/row=40/);
+  await page.getByText("Schedules 41 to 41 of 41 are drawn.").waitFor();
+  await page.getByRole("link", { name: "Previous schedules" }).click();
+  await page.getByText("Schedules 1 to 40 of 41 are drawn.").waitFor();
+  // None has a tick in the span, until one does.
+  await page.getByText("No tick in this period.").waitFor();
+  await call(url, "POST", `/v1/schedules/${name(7)}/trigger`);
+  await page.getByRole("img", { name: /^zz-07: 1 past/ }).waitFor({ timeout: 45_000 });
+  for (let i = 0; i < 41; ++i) await call(url, "DELETE", `/v1/schedules/${name(i)}`);
 }
