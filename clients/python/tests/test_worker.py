@@ -71,10 +71,10 @@ def regex_of(seconds: float) -> int:
 def test_leases_are_renewed_while_a_handler_holds_the_interpreters_lock(
     helper: Any, mainspring_worker: Start
 ) -> None:
-    job = helper.block.enqueue(regex_of(3.5))
-    mainspring_worker(helper.ms, slots=1, lease="1500ms")
-    took = job.result("60s")
-    assert took > 2.5  # longer than the lease and the server's patience
+    job = helper.block.enqueue(regex_of(8))
+    mainspring_worker(helper.ms, slots=1, lease="4s")
+    took = job.result("120s")
+    assert took > 5.5  # longer than the lease and the server's patience
     record = job.refresh()
     assert record["attempt"] == 1 and not record.get("errors")
 
