@@ -32,24 +32,79 @@ export async function programOutcome({ page, go, url }) {
   for (const part of ["exit code 3", "peak memory 5.0 MiB", "signal SIGKILL", "out of memory"]) check(text.includes(part), `an attempt says "${part}": ${text}`);
 }
 
-// One group of dead jobs is redriven; other groups stay dead.
+// Dead jobs of one group, the first of which died before `from`, the others later.
+async function twoNights(url, queue) {
+  const die = async (descriptions) => {
+    await call(url, "POST", "/v1/jobs", { jobs: descriptions.map(() => ({ queue, kind: "k" })) });
+    const { jobs } = await call(url, "POST", "/v1/claim", { worker: "w-redriven", queues: [queue], max: descriptions.length, lease: "10m" });
+    const results = jobs.map(({ id, token }, i) => ({ id, token, outcome: "dead", reason: "failed", description: descriptions[i] }));
+    await call(url, "POST", "/v1/finish", { worker: "w-redriven", results });
+    return jobs.map(({ id }) => String(id));
+  };
+  const early = await die(["Gateway timeout", "Gateway timeout", "Bad address"]);
+  return { early, late: await die(["Gateway timeout", "Gateway timeout", "Gateway timeout"]) };
+}
+
+// One group of dead jobs is redriven, and listed before; other groups stay dead.
 export async function redrive({ page, go, url }) {
-  await call(url, "POST", "/v1/jobs", { jobs: Array.from({ length: 4 }, () => ({ queue: "redriven", kind: "k" })) });
-  const { jobs } = await call(url, "POST", "/v1/claim", { worker: "w-redriven", queues: ["redriven"], max: 4, lease: "10m" });
-  const results = jobs.map(({ id, token }, i) => ({ id, token, outcome: "dead", reason: "failed", description: i < 3 ? "Gateway timeout" : "Bad address" }));
-  await call(url, "POST", "/v1/finish", { worker: "w-redriven", results });
-  await go("errors?queue=redriven&range=24h");
-  check((await page.getByRole("combobox", { name: /^Died/ }).inputValue()) === "24h", "the range of the chart filters the groups");
+  const { early, late } = await twoNights(url, "redriven");
+  await go("errors?queue=redriven");
   await rowOf(page, "Gateway timeout").getByRole("button", { name: "Redrive" }).click();
-  await dialogOf(page).getByRole("heading", { name: "Redrive a group of 3" }).waitFor();
-  await dialogOf(page).getByText(/^3 jobs are dead with this error in redriven now\..*died earlier are redriven too/).waitFor();
+  await dialogOf(page).getByRole("heading", { name: "Redrive 5 jobs" }).waitFor();
+  await dialogOf(page).getByText("5 jobs of redriven died with this error and are dead now.").waitFor();
+  const listed = async () => (await dialogOf(page).locator(".preview a").allTextContents()).join(" ");
+  check((await listed()) === [...early.slice(0, 2), ...late].join(" "), `the dialog lists what is taken: ${await listed()}`);
+  await field(page, "Maximum number of jobs").fill("4");
+  await dialogOf(page).getByRole("heading", { name: "Redrive 4 jobs" }).waitFor();
+  check(!(await listed()).split(" ").includes(late[2]), "the oldest are taken");
   await field(page, "Rate").fill("100/s");
   await dialogOf(page).getByLabel(/Canary/).uncheck();
   await answer(page, "Redrive");
   await page.waitForURL(/#\/jobs\/\d+$/);
   await page.locator(".page-head .state-completed").waitFor();
   const { counts } = await call(url, "GET", "/v1/queues/redriven");
-  check(counts.available === 3 && counts.dead === 1, `one group is redriven: ${JSON.stringify(counts)}`);
+  check(counts.available === 4 && counts.dead === 2, `one group is redriven: ${JSON.stringify(counts)}`);
+  check((await call(url, "GET", `/v1/jobs/${late[2]}`)).state === "dead", "and of it no more than was asked for");
+}
+
+// Only jobs that died in the chosen period are listed, counted and redriven. A canary waits for the viewer.
+export async function redrivePeriod({ page, go, url }) {
+  const { early, late } = await twoNights(url, "two-nights");
+  // The early ones died three hours ago.
+  await page.route("**/v1/dead?*", async (route) => {
+    const answer = await route.fetch();
+    const body = await answer.json();
+    for (const job of body.jobs) if (early.includes(String(job.id))) job.finished_at = new Date(Date.now() - 3 * 3_600_000).toISOString();
+    await route.fulfill({ response: answer, json: body });
+  });
+  await go("errors?queue=two-nights&since=1h");
+  await rowOf(page, "Gateway timeout").locator(".spark .note", { hasText: /^3$/ }).waitFor();
+  await rowOf(page, "Gateway timeout").getByRole("link").first().click();
+  await page.getByRole("heading", { name: "Newest jobs of the period" }).waitFor();
+  await page.locator("#group .plain-list li").nth(2).waitFor();
+  check((await page.locator("#group .plain-list li").count()) === 3, "a group lists those of the period");
+  await rowOf(page, "Gateway timeout").getByRole("button", { name: "Redrive" }).click();
+  await dialogOf(page).getByRole("heading", { name: "Redrive 3 jobs" }).waitFor();
+  await dialogOf(page).getByRole("combobox", { name: /^Died/ }).selectOption("24h");
+  await dialogOf(page).getByRole("heading", { name: "Redrive 5 jobs" }).waitFor();
+  await dialogOf(page).getByRole("combobox", { name: /^Died/ }).selectOption("custom");
+  await dialogOf(page).getByLabel(/^from/).fill(await page.evaluate(() => {
+    const hourAgo = new Date(Date.now() - 3_600_000 - new Date().getTimezoneOffset() * 60_000);
+    return hourAgo.toISOString().slice(0, 16);
+  }));
+  await dialogOf(page).getByText("3 jobs of two-nights died with this error in this period and are dead now.").waitFor();
+  const listed = (await dialogOf(page).locator(".preview a").allTextContents()).join(" ");
+  check(listed === [...late].reverse().join(" "), `the dialog lists those of the period: ${listed}`);
+  await answer(page, "Redrive");
+  await closed(page);
+  const bulk = page.getByRole("region", { name: "Bulk actions" });
+  await bulk.getByRole("button", { name: "Continue" }).first().waitFor();
+  const counts = async () => (await call(url, "GET", "/v1/queues/two-nights")).counts;
+  check((await counts()).available === 1, "the canary takes one job");
+  await bulk.getByRole("button", { name: "Continue" }).first().click();
+  await eventually(counts, (now) => now.available === 3 && now.dead === 3, "those of the period are redriven, and no other");
+  for (const id of early) check((await call(url, "GET", `/v1/jobs/${id}`)).state === "dead", `job ${id} died earlier and stays dead`);
+  await page.unroute("**/v1/dead?*");
 }
 
 // A schedule is created with a preview, run, edited, backfilled and removed.

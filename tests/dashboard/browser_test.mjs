@@ -215,7 +215,7 @@ async function oneQueueOnly(url, token) {
   // A redrive names the queue, which the server asks of this token.
   await go("errors");
   await page.getByRole("button", { name: "Redrive" }).first().click();
-  await page.getByRole("dialog").getByText("1 job is dead with this error in mails now.").waitFor();
+  await page.getByRole("dialog").getByText("1 job of mails died with this error and is dead now.").waitFor();
   await page.getByRole("dialog").getByRole("button", { name: "Redrive", exact: true }).click();
   await page.getByText(/^Job \d+ redrives them$/).waitFor();
   await context.close();

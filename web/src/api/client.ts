@@ -156,21 +156,6 @@ export async function getJobPage(query: Query, limit: number, signal?: AbortSign
   return all;
 }
 
-const GROUP_PAGE = 200;
-// The newest jobs of a group of dead jobs, up to `limit`. The server leaves out jobs of other groups from each page: read
-// on until there are enough, nothing is left, or the time is over.
-export async function getGroup(query: Query, limit: number, signal?: AbortSignal): Promise<Schemas["Job"][]> {
-  const until = performance.now() + SEARCH_MS;
-  const jobs: Schemas["Job"][] = [];
-  let cursor: string | null | undefined;
-  do {
-    const page: Schemas["JobPage"] = await get("/v1/dead", { ...query, limit: GROUP_PAGE, cursor }, signal);
-    jobs.push(...page.jobs);
-    cursor = page.next_cursor;
-  } while (cursor !== null && jobs.length < limit && performance.now() < until);
-  return jobs.slice(0, limit);
-}
-
 export const post = <T>(path: string, body?: unknown): Promise<T> => request<T>("POST", path, { body });
 export const patch = <T>(path: string, body?: unknown): Promise<T> => request<T>("PATCH", path, { body });
 export const put = <T>(path: string, body?: unknown): Promise<T> => request<T>("PUT", path, { body });

@@ -1,11 +1,11 @@
 // Dead jobs, grouped by what they died of; one group can be redriven at a rate, with a canary first.
 import { useEffect, useState } from "preact/hooks";
 
-import { get, getGroup, post, type Schemas } from "../../api/client";
-import { Ago, Button, Empty, Facts, Field, Page, Panel, Show } from "../../components/basics";
+import { get, type Schemas } from "../../api/client";
+import { Ago, Button, Empty, Facts, Page, Panel, Show } from "../../components/basics";
 import { Sparkline } from "../../components/chart";
-import { FormDialog, messageOf, notify } from "../../components/feedback";
 import { HistoryPanel, RANGES } from "../../components/history";
+import { bounds, isBounded, periodOf, PeriodFields, type Period } from "../../components/period";
 import { Table, type Column } from "../../components/table";
 import { tellingLine } from "../../components/telling_line";
 import { Pre } from "../../components/values";
@@ -15,17 +15,17 @@ import { count, duration } from "../../format";
 import { link, navigate, withQuery, type Route } from "../../router";
 import { may, onlyQueue } from "../../session";
 import { t } from "../../texts";
-import { WINDOWS } from "../jobs/filter";
-
-type Group = Schemas["DeadGroups"]["groups"][number];
+import { BulkPanel } from "../jobs/bulk";
+import { deadJobs, diedAt, diedIn, type Group } from "./dead";
+import { RedriveDialog } from "./redrive";
 
 export function ErrorsPage(props: { route: Route }) {
   const { route } = props;
   const queue = route.query.get("queue") ?? "";
-  const chosen = route.query.get("group");
   // The range of the chart filters the groups too.
-  const since = route.query.get("range") ?? route.query.get("since") ?? "";
+  const period = periodOf(route, route.query.has("range") ? "range" : "since");
   const [redriving, setRedriving] = useState<Group>();
+  const [bulks, setBulks] = useState(0);
   const groups = useData(
     `groups ${queue}`,
     (signal) => get<Schemas["DeadGroups"]>("/v1/dead/groups", { queue }, signal),
@@ -48,56 +48,63 @@ export function ErrorsPage(props: { route: Route }) {
         <button type="submit" class="button primary">
           {t.jobs.filter}
         </button>
-        <label>
-          {t.errors.diedIn}{" "}
-          <select value={since} onChange={(e) => navigate(withQuery(route, { ...windowQuery(e.currentTarget.value), group: undefined }))}>
-            <option value="">{t.jobs.anyTime}</option>
-            {Object.keys(WINDOWS).map((one) => (
-              <option key={one} value={one}>
-                {t.jobs.last(one)}
-              </option>
-            ))}
-          </select>
-        </label>
+        <PeriodFields label={t.errors.diedIn} period={period} onChange={(next) => navigate(withQuery(route, { ...periodQuery(next), group: undefined }))} />
       </form>
       <HistoryPanel queue={queue || undefined} only="failures" />
+      <BulkPanel version={bulks} ended={groups.reload} />
       <Show of={groups}>
         {(data) =>
           data.groups.length === 0 ? (
             <Empty title={t.overview.errorsEmpty}>{t.errors.emptyHint}</Empty>
           ) : (
-            <>
-              {data.cut && <p class="note">{t.errors.cut(count(data.jobs))}</p>}
-              {since !== "" && <p class="note">{t.errors.since(shownOf(data.groups, since).length, data.groups.length)}</p>}
-              {shownOf(data.groups, since).length > 0 && (
-                <Table label={t.pages.errors} columns={columns(route, queue, shownOf(data.groups, since), setRedriving)} rows={shownOf(data.groups, since)} id={(group) => group.fingerprint ?? ""} />
-              )}
-              {data.groups
-                .filter((group) => group.fingerprint === chosen)
-                .map((group) => (
-                  <GroupPanel key={group.fingerprint} group={group} queue={queue} />
-                ))}
-            </>
+            <Groups data={data} route={route} queue={queue} period={period} redrive={setRedriving} />
           )
         }
       </Show>
-      {redriving && <RedriveDialog group={redriving} queue={redriveQueue(queue)} since={since} onClose={() => setRedriving(undefined)} />}
+      {redriving && (
+        <RedriveDialog
+          group={redriving}
+          queue={redriveQueue(queue)}
+          period={period}
+          started={() => setBulks((n) => n + 1)}
+          onClose={() => setRedriving(undefined)}
+        />
+      )}
     </Page>
   );
 }
 
-const windowQuery = (one: string) => ({ since: one || undefined, range: one in RANGES && one !== "1h" ? one : undefined });
+const periodQuery = ({ within, from, to }: Period) => ({
+  since: within || undefined,
+  range: within in RANGES && within !== "1h" ? within : undefined,
+  from: from || undefined,
+  to: to || undefined,
+});
+
+function Groups(props: { data: Schemas["DeadGroups"]; route: Route; queue: string; period: Period; redrive: (group: Group) => void }) {
+  const { data, route, queue, period } = props;
+  const chosen = route.query.get("group");
+  const shown = data.groups.filter((group) => diedIn(group, period));
+  return (
+    <>
+      {data.cut && <p class="note">{t.errors.cut(count(data.jobs))}</p>}
+      {isBounded(period) && <p class="note">{t.errors.since(shown.length, data.groups.length)}</p>}
+      {shown.length > 0 && (
+        <Table label={t.pages.errors} columns={columns(route, queue, period, shown, props.redrive)} rows={shown} id={(group) => group.fingerprint ?? ""} />
+      )}
+      {data.groups
+        .filter((group) => group.fingerprint === chosen)
+        .map((group) => (
+          <GroupPanel key={group.fingerprint} group={group} queue={queue} period={period} />
+        ))}
+    </>
+  );
+}
 
 // The server redrives groups of one queue for a token that may not change all queues.
 const redriveQueue = (queue: string): string => queue || (may(["admin", "*"]) ? "" : (onlyQueue("admin") ?? ""));
 
-// Groups with a job that died in the window. Their counts are of all their jobs.
-function shownOf(groups: Group[], since: string): Group[] {
-  const window = WINDOWS[since];
-  return window === undefined ? groups : groups.filter((group) => Date.now() - Date.parse(group.last?.at ?? "") < window);
-}
-
-function columns(route: Route, queue: string, rows: Group[], redrive: (group: Group) => void): Column<Group>[] {
+function columns(route: Route, queue: string, period: Period, rows: Group[], redrive: (group: Group) => void): Column<Group>[] {
   const drawn = new Set(rows.slice(0, MAX_TRENDS).map((group) => group.fingerprint));
   return [
     { key: "count", title: t.errors.count, numeric: true, cell: (group) => count(group.count ?? 0), sort: (group) => group.count ?? 0 },
@@ -112,7 +119,7 @@ function columns(route: Route, queue: string, rows: Group[], redrive: (group: Gr
     },
     { key: "kind", title: t.jobs.kind, cell: (group) => group.kind, sort: (group) => group.kind },
     { key: "reason", title: t.reason, cell: (group) => group.reason, sort: (group) => group.reason },
-    { key: "trend", title: t.errors.trend, cell: (group) => drawn.has(group.fingerprint) && <Trend group={group} queue={queue} /> },
+    { key: "trend", title: t.errors.trend, cell: (group) => drawn.has(group.fingerprint) && <Trend group={group} queue={queue} period={period} /> },
     { key: "first", title: t.errors.first, cell: (group) => <Ago at={group.first?.at} />, sort: (group) => group.first?.at },
     { key: "last", title: t.errors.last, cell: (group) => <Ago at={group.last?.at} />, sort: (group) => group.last?.at },
     { key: "actions", title: t.actions, cell: (group) => <RedriveButton queue={queue} onClick={() => redrive(group)} /> },
@@ -134,28 +141,34 @@ const MAX_TRENDS = 20; // each is one request
 const MAX_LISTED = 50; // jobs of a group
 const TREND_BINS = 24;
 
-// When the newest jobs of the group died, from the first of them until now.
-function Trend(props: { group: Group; queue: string }) {
-  const { group, queue } = props;
+// When the newest jobs of the group died: in the period, else from the first of them until now.
+function Trend(props: { group: Group; queue: string; period: Period }) {
+  const { group, queue, period } = props;
   const jobs = useData(`trend ${group.fingerprint} ${queue} ${group.last?.id}`, (signal) =>
     get<Schemas["JobPage"]>("/v1/dead", { fingerprint: group.fingerprint, queue, kind: group.kind, limit: TREND_SAMPLE }, signal),
   );
-  const times = jobs.data?.jobs.map((job) => Date.parse(job.finished_at ?? "")).filter((time) => !Number.isNaN(time)) ?? [];
+  const chosen = bounds(period);
+  const times = jobs.data?.jobs.map(diedAt).filter((time) => time >= chosen.from && time < chosen.to) ?? [];
   if (times.length === 0) return <span class="note">{t.none}</span>;
-  const from = Math.min(...times);
-  const to = Date.now();
+  const from = Number.isFinite(chosen.from) ? chosen.from : Math.min(...times);
+  const to = Math.min(chosen.to, Date.now());
   const bins = new Array<number>(TREND_BINS).fill(0);
-  for (const time of times) ++bins[Math.min(TREND_BINS - 1, Math.floor(((time - from) / Math.max(1, to - from)) * TREND_BINS))]!;
-  return <Sparkline values={bins} tone="bad" label={t.errors.trendLabel(count(times.length), duration(to - from))} />;
+  for (const time of times) ++bins[Math.max(0, Math.min(TREND_BINS - 1, Math.floor(((time - from) / Math.max(1, to - from)) * TREND_BINS)))]!;
+  // More of the group may have died in the period than were read.
+  const n = count(times.length) + (jobs.data?.next_cursor ? "+" : "");
+  return (
+    <span class="spark">
+      <Sparkline values={bins} tone="bad" label={t.errors.trendLabel(n, duration(to - from))} />
+      {isBounded(period) && <span class="note">{n}</span>}
+    </span>
+  );
 }
 
-function GroupPanel(props: { group: Group; queue: string }) {
-  const { group, queue } = props;
+function GroupPanel(props: { group: Group; queue: string; period: Period }) {
+  const { group, queue, period } = props;
   // It is below the table, which may be long.
   useEffect(() => document.getElementById("group")?.scrollIntoView({ block: "nearest" }), []);
-  const jobs = useData(`dead ${group.fingerprint} ${queue}`, (signal) =>
-    getGroup({ fingerprint: group.fingerprint, queue, kind: group.kind }, MAX_LISTED, signal),
-  );
+  const jobs = useData(JSON.stringify(["dead", group.fingerprint, queue, period]), (signal) => deadJobs(group, queue, period, MAX_LISTED, signal));
   return (
     <Panel id="group" title={t.errors.group(group.kind ?? "", count(group.count ?? 0))}>
       <Facts
@@ -165,11 +178,11 @@ function GroupPanel(props: { group: Group; queue: string }) {
         ]}
       />
       {group.message && <Pre text={group.message} wrap label={t.errors.message} />}
-      <h3>{t.errors.newest}</h3>
+      <h3>{isBounded(period) ? t.errors.newestIn : t.errors.newest}</h3>
       <Show of={jobs}>
-        {(list) => (
+        {(dead) => (
           <ul class="plain-list">
-            {list.map((job) => (
+            {dead.jobs.map((job) => (
               <li key={String(job.id)}>
                 <a href={link(["jobs", job.id])}>{String(job.id)}</a>
                 <span class="note">{job.queue}</span>
@@ -180,50 +193,5 @@ function GroupPanel(props: { group: Group; queue: string }) {
         )}
       </Show>
     </Panel>
-  );
-}
-
-function RedriveDialog(props: { group: Group; queue: string; since: string; onClose: () => void }) {
-  const { group, queue, since } = props;
-  const [rate, setRate] = useState("20/s");
-  const [limit, setLimit] = useState<string>();
-  const [canary, setCanary] = useState(true);
-  // What would be redriven now: the list may be older, or of all queues.
-  const now = useData(`redrive ${group.fingerprint} ${queue}`, async (signal) => {
-    const { groups } = await get<Schemas["DeadGroups"]>("/v1/dead/groups", { queue, kind: group.kind }, signal);
-    return { jobs: groups.find((one) => one.fingerprint === group.fingerprint)?.count ?? 0 };
-  });
-  const jobs = now.data?.jobs;
-  const most = limit ?? String(Math.max(1, jobs ?? 1));
-  const submit = async () => {
-    const body: Record<string, unknown> = { kind: group.kind, fingerprint: group.fingerprint, rate, canary, limit: Number(most) };
-    if (queue) body.queue = queue;
-    const made = await post<Schemas["EnqueuedJob"]>("/v1/redrives", body);
-    notify(t.errors.started(String(made.id)));
-    navigate(link(["jobs", made.id]));
-  };
-  return (
-    <FormDialog
-      title={jobs === undefined ? t.errors.redrive : t.errors.redriveTitle(count(jobs))}
-      action={t.errors.redrive}
-      disabled={!jobs}
-      onClose={props.onClose}
-      onSubmit={submit}
-    >
-      <p>{t.errors.redriveText}</p>
-      <p class="note">
-        {now.error && messageOf(now.error)}
-        {jobs !== undefined && t.errors.redriveCount(count(jobs), queue)} {since !== "" && t.errors.redriveAll}
-      </p>
-      <Field label={t.errors.rate} hint={t.errors.rateHint}>
-        <input required value={rate} onInput={(e) => setRate(e.currentTarget.value)} />
-      </Field>
-      <Field label={t.errors.limit}>
-        <input type="number" min={1} max={1_000_000} required value={most} onInput={(e) => setLimit(e.currentTarget.value)} />
-      </Field>
-      <label class="inline">
-        <input type="checkbox" checked={canary} onChange={() => setCanary(!canary)} /> {t.errors.canary}
-      </label>
-    </FormDialog>
   );
 }

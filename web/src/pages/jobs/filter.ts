@@ -1,33 +1,27 @@
 // What the jobs page shows, as the address says it, and as the API asks for it.
 import type { Query } from "../../api/client";
+import { periodOf, WINDOWS, type Period } from "../../components/period";
 import type { Route } from "../../router";
 
 export const STATES = ["available", "running", "scheduled", "retryable", "waiting", "completed", "cancelled", "dead"] as const;
-export const WINDOWS: Record<string, number> = { "15m": 900_000, "1h": 3_600_000, "24h": 86_400_000, "7d": 604_800_000 };
 
-export interface Filter {
+export interface Filter extends Period {
   states: string[];
   queue: string;
   kind: string;
   tag: string;
   q: string;
-  within: string; // of WINDOWS, or "" for from and to
-  from: string;
-  to: string;
 }
 
 export function filterOf(route: Route): Filter {
   const get = (name: string) => route.query.get(name) ?? "";
-  const within = get("within");
   return {
     states: get("state").split(",").filter((state) => (STATES as readonly string[]).includes(state)),
     queue: get("queue"),
     kind: get("kind"),
     tag: get("tag"),
     q: get("q"),
-    within: within in WINDOWS ? within : "",
-    from: get("from"),
-    to: get("to"),
+    ...periodOf(route, "within"),
   };
 }
 

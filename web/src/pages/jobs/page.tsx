@@ -9,24 +9,26 @@ import { ColumnMenu, useColumns } from "../../components/columns";
 import { CopyAs } from "../../components/copy_as";
 import { messageOf, notify } from "../../components/feedback";
 import { Pager } from "../../components/pager";
+import { PeriodFields } from "../../components/period";
 import { usePageCommands } from "../../components/palette";
 import { useSelection } from "../../components/selection";
-import { Table } from "../../components/table";
+import { sortRows, Table } from "../../components/table";
 import { Views } from "../../components/views";
 import { useData } from "../../data";
-import { count, inputOf, instantOf, zoneName } from "../../format";
+import { count } from "../../format";
 import { link, navigate, rememberJobList, withQuery, type Route } from "../../router";
-import { useSettings } from "../../settings";
 import { t } from "../../texts";
 import { copyFilterChoices } from "../job/copy_as";
 import { BULK_ACTIONS, BulkDialog, BulkPanel, type BulkAction } from "./bulk";
 import { ALL_COLUMNS, usualColumns } from "./columns";
-import { apiQuery, bulkFilter, countedExactly, filterOf, STATES, toggled, WINDOWS, type Filter } from "./filter";
+import { apiQuery, bulkFilter, countedExactly, filterOf, STATES, toggled, type Filter } from "./filter";
 import { NewJobDialog } from "./new_job";
 import { SearchBox } from "./search";
 
 type Job = Schemas["Job"];
 const PAGE_SIZE = 50;
+// A chosen order holds among this many jobs: the server's pages come newest first.
+const MAX_SORTED = 1000;
 // Events that came while rows were read are answered by one further read.
 const REFRESH_MS = 60;
 // Jobs that may have come into the list are looked at together.
@@ -38,8 +40,10 @@ export function JobsPage(props: { route: Route }) {
   const { route } = props;
   const filter = filterOf(route);
   const cursor = route.query.get("cursor") ?? "";
-  const key = JSON.stringify([filter, cursor]);
-  const jobs = useData(key, (signal) => getJobPage({ ...apiQuery(filter), cursor }, PAGE_SIZE, signal));
+  const sort = route.query.get("sort") ?? "";
+  const size = sort === "" ? PAGE_SIZE : MAX_SORTED;
+  const key = JSON.stringify([filter, cursor, size]);
+  const jobs = useData(key, (signal) => getJobPage({ ...apiQuery(filter), cursor }, size, signal));
   const queues = useData("queues", getQueues, (event) => event.job !== undefined);
   const names = useMemo(() => queues.data?.queues.map((queue) => queue.name) ?? [], [queues.data]);
   const kinds = useMemo(() => [...new Set(jobs.data?.jobs.map((job) => job.kind))].sort(), [jobs.data]);
@@ -77,17 +81,17 @@ export function JobsPage(props: { route: Route }) {
       <BulkPanel version={bulks} ended={jobs.reload} />
       <Show of={jobs}>
         {(page) => (
-          <JobRows key={key} page={page} filter={filter} route={route} total={totalOf(filter, queues.data)} first={cursor === ""} reload={jobs.reload} started={() => setBulks((n) => n + 1)} />
+          <JobRows key={key} page={page} sort={sort} filter={filter} total={totalOf(filter, queues.data)} first={cursor === ""} reload={jobs.reload} started={() => setBulks((n) => n + 1)} />
         )}
       </Show>
-      {jobs.data?.examined !== undefined && (filter.q !== "" || jobs.data.jobs.length < PAGE_SIZE) && jobs.data.next_cursor && (
+      {jobs.data?.examined !== undefined && (filter.q !== "" || jobs.data.jobs.length < size) && jobs.data.next_cursor && (
         <p class="note">{t.search.looked(count(jobs.data.examined), count(jobs.data.of ?? 0))}</p>
       )}
       <Pager
         label={t.jobs.note}
         parameter="cursor"
         next={jobs.data?.next_cursor}
-        older={jobs.data && jobs.data.jobs.length < PAGE_SIZE ? t.search.continue : t.older}
+        older={jobs.data && jobs.data.jobs.length < size ? t.search.continue : t.older}
       />
       {creating && <NewJobDialog queue={filter.queue} queues={names} onClose={() => setCreating(false)} />}
     </Page>
@@ -185,11 +189,8 @@ function CountMatches({ filter }: { filter: Filter }) {
 
 function Filters(props: { filter: Filter; route: Route; queues: string[]; kinds: string[] }) {
   const { filter, route } = props;
-  const [picking, setPicking] = useState(false);
-  const custom = picking || filter.from !== "" || filter.to !== "";
   const set = (changes: Record<string, string | undefined>) => navigate(withQuery(route, { ...changes, cursor: undefined }));
   const any = filter.kind || filter.tag || filter.queue || filter.q || filter.within || filter.from || filter.to || filter.states.length > 0;
-  useSettings(); // the fields show times in the chosen zone
   return (
     <div class="filters">
       <label>
@@ -210,58 +211,36 @@ function Filters(props: { filter: Filter; route: Route; queues: string[]; kinds:
           <option key={name} value={name} />
         ))}
       </datalist>
-      <label>
-        {t.jobs.createdIn}{" "}
-        <select
-          value={custom ? "custom" : filter.within}
-          onChange={(e) => {
-            const value = e.currentTarget.value;
-            setPicking(value === "custom");
-            if (value !== "custom") set({ within: value || undefined, from: undefined, to: undefined });
-          }}
-        >
-          <option value="">{t.jobs.anyTime}</option>
-          {Object.keys(WINDOWS).map((one) => (
-            <option key={one} value={one}>
-              {t.jobs.last(one)}
-            </option>
-          ))}
-          <option value="custom">{t.jobs.customTime}</option>
-        </select>
-      </label>
-      {custom && (
-        <>
-          <label>
-            {t.jobs.from} {zoneName()} <input type="datetime-local" value={inputOf(filter.from)} onChange={(e) => set({ from: instantOf(e.currentTarget.value), within: undefined })} />
-          </label>
-          <label>
-            {t.jobs.to} {zoneName()} <input type="datetime-local" value={inputOf(filter.to)} onChange={(e) => set({ to: instantOf(e.currentTarget.value), within: undefined })} />
-          </label>
-        </>
-      )}
+      <PeriodFields
+        label={t.jobs.createdIn}
+        period={filter}
+        onChange={({ within, from, to }) => set({ within: within || undefined, from: from || undefined, to: to || undefined })}
+      />
       {filter.tag && (
         <a class="chip" href={withQuery(route, { tag: undefined, cursor: undefined })} aria-label={`${t.remove} ${t.jobs.tag} ${filter.tag}`}>
           {t.jobs.tag}: {filter.tag} ×
         </a>
       )}
-      {(any || picking) && <a href={link(["jobs"])} onClick={() => setPicking(false)}>{t.jobs.clear}</a>}
+      {any && <a href={link(["jobs"])}>{t.jobs.clear}</a>}
     </div>
   );
 }
 
 function JobRows(props: {
-  page: JobPage; filter: Filter; route: Route; total?: number; first: boolean; reload: () => void; started: () => void;
+  page: JobPage; sort: string; filter: Filter; total?: number; first: boolean; reload: () => void; started: () => void;
 }) {
-  const { filter, first, reload, route } = props;
-  const [rows, setRows] = useState(props.page.jobs);
+  const { page, sort, filter, first, reload } = props;
+  const [most, setMost] = useState(PAGE_SIZE);
+  const sorted = useMemo(() => sortRows(page.jobs, ALL_COLUMNS, sort), [page, sort]);
+  const [rows, setRows] = useState(sorted.slice(0, most));
   const { selected, onSelect, clear } = useSelection();
   const [all, setAll] = useState(false);
   const [fresh, setFresh] = useState(new Set<string>());
   const columns = useColumns("jobs", ALL_COLUMNS, usualColumns(filter.states));
   useEffect(() => {
-    setRows(props.page.jobs);
+    setRows(sorted.slice(0, most));
     setFresh(new Set());
-  }, [props.page]);
+  }, [sorted, most]);
   const announce = (ids: string[]) => setFresh((old) => new Set([...old, ...ids]));
   useRowRefresh(rows, setRows, first ? filter : undefined, announce, reload);
 
@@ -276,7 +255,8 @@ function JobRows(props: {
     reload();
   };
   const whole = rows.length > 0 && rows.every((job) => selected.has(String(job.id)));
-  const more = props.page.next_cursor !== null || !first;
+  const hidden = Math.max(0, sorted.length - most);
+  const more = page.next_cursor !== null || !first || hidden > 0;
   return (
     <>
       <div aria-live="polite">
@@ -297,7 +277,7 @@ function JobRows(props: {
         />
       )}
       {rows.length === 0 ? (
-        <Empty title={props.page.next_cursor ? t.jobs.emptyYet : t.jobs.empty}>{props.page.next_cursor ? t.jobs.emptyYetHint : t.jobs.emptyHint}</Empty>
+        <Empty title={page.next_cursor ? t.jobs.emptyYet : t.jobs.empty}>{page.next_cursor ? t.jobs.emptyYetHint : t.jobs.emptyHint}</Empty>
       ) : (
         <Table
           label={t.pages.jobs}
@@ -310,7 +290,8 @@ function JobRows(props: {
           selectLabel={(job) => t.jobs.select(String(job.id))}
         />
       )}
-      {route.query.has("sort") && rows.length > 0 && more && <p class="note">{t.jobs.sortedPage}</p>}
+      {hidden > 0 && <Button onClick={() => setMost(most + PAGE_SIZE)}>{t.jobs.showMore(count(Math.min(hidden, PAGE_SIZE)), count(sorted.length))}</Button>}
+      {sort !== "" && (page.next_cursor !== null || !first) && <p class="note">{t.jobs.sortedAmong(count(sorted.length))}</p>}
     </>
   );
 }
@@ -351,7 +332,7 @@ function useRowRefresh(
       if (page && page.jobs.length > 0) announce(page.jobs.map((job) => String(job.id)));
     };
     const refresh = async () => {
-      const query: Query = { ids: [...changed].join(","), limit: PAGE_SIZE };
+      const query: Query = { ids: [...changed].join(","), limit: MAX_SORTED };
       changed.clear();
       const page = await get<JobPage>("/v1/jobs", query).catch(() => undefined);
       timer = undefined;
