@@ -302,3 +302,39 @@ export async function burst({ page, go, url }) {
   const most = (performance.now() - from) / 2_000 + 2;
   check(requests >= 1 && requests <= most, `${requests} requests for groups, at most ${most.toFixed(1)}`);
 }
+
+// A heading of the jobs table sorts all that match, not only the rows that were shown.
+export async function sortingAll({ page, go, url }) {
+  const jobs = Array.from({ length: 120 }, (_, i) => ({ queue: "sorted-all", kind: "k", priority: i === 3 ? 0 : 5 + (i % 4) }));
+  const made = await call(url, "POST", "/v1/jobs", { jobs });
+  await go("jobs?queue=sorted-all&sort=id");
+  await ready(page);
+  const first = () => page.locator("tbody tr").first().getByRole("link").first().textContent();
+  await page.locator("tbody tr").nth(49).waitFor();
+  check((await first()) === String(made.jobs[0].id), `the oldest of 120 jobs comes first: ${await first()}`);
+  await page.getByRole("button", { name: "Show 50 more of 120" }).click();
+  await page.locator("tbody tr").nth(99).waitFor();
+  await page.getByRole("button", { name: "Show 20 more of 120" }).click();
+  await page.locator("tbody tr").nth(119).waitFor();
+  await page.getByRole("columnheader", { name: "Job" }).getByRole("link").click();
+  await page.waitForURL((address) => !address.hash.includes("sort=id"));
+  await page.waitForFunction((id) => document.querySelector("tbody tr a")?.textContent === id, String(made.jobs[119].id));
+}
+
+// More schedules than are drawn at once are drawn in turn.
+export async function timelineRows({ page, go, url }) {
+  const name = (i) => `zz-${String(i).padStart(2, "0")}`;
+  for (let i = 0; i < 41; ++i) await call(url, "PUT", `/v1/schedules/${name(i)}`, { cron: "0 4 1 1 *", job: { queue: "many", kind: "k" } });
+  await go("schedules?find=zz-");
+  await page.getByText("Schedules 1 to 40 of 41 are drawn.").waitFor();
+  await page.getByRole("link", { name: "Next schedules" }).click();
+  await page.waitForURL(/row=40/);
+  await page.getByText("Schedules 41 to 41 of 41 are drawn.").waitFor();
+  await page.getByRole("link", { name: "Previous schedules" }).click();
+  await page.getByText("Schedules 1 to 40 of 41 are drawn.").waitFor();
+  // None has a tick in the span, until one does.
+  await page.getByText("No tick in this period.").waitFor();
+  await call(url, "POST", `/v1/schedules/${name(7)}/trigger`);
+  await page.getByRole("img", { name: /^zz-07: 1 past/ }).waitFor({ timeout: 45_000 });
+  for (let i = 0; i < 41; ++i) await call(url, "DELETE", `/v1/schedules/${name(i)}`);
+}

@@ -94,7 +94,9 @@ export const timing = {
       row: (name: string, past: number, skipped: number, coming: number) =>
         `${name}: ${past} past ticks, ${skipped} of them skipped; ${coming} upcoming ticks`,
       legend: { fired: "fired", failed: "its job died", skipped: "skipped", coming: "upcoming" },
-      cut: (n: number) => `Only the first ${n} schedules are drawn.`,
+      drawn: (first: number, last: number, all: number) => `Schedules ${first} to ${last} of ${all} are drawn.`,
+      previous: "Previous schedules",
+      next: "Next schedules",
       band: (often: string, from: string, to: string) => `${often}, from ${from} to ${to}`,
       truncated: "Some ticks are not drawn: there are too many.",
       clockChange: (zone: string, before: string, after: string) => `${zone} ${before} → ${after}`,

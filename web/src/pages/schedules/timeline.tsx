@@ -1,19 +1,19 @@
 // All schedules on one time axis: past ticks from their ledgers, future ones from the server's forecast.
 import { useEffect, useRef, useState } from "preact/hooks";
 
-import { get, getIfThere, segment, type Schemas } from "../../api/client";
+import { ApiError, get, getIfThere, segment, type Schemas } from "../../api/client";
 import type { Upcoming } from "../../api/shapes";
 import { Empty, Panel, Show, Tabs } from "../../components/basics";
 import { TimeAxis } from "../../components/chart";
 import { useData } from "../../data";
 import { axisTime, count, dateTime } from "../../format";
-import { link, useRoute, withQuery } from "../../router";
+import { link, useRoute, withQuery, type Route } from "../../router";
 import { useSettings } from "../../settings";
 import { t } from "../../texts";
 import { statusOf, type Schedule } from "./page";
 import { describe } from "./words";
 
-// Each drawn schedule needs its ledger: one request.
+// Each drawn schedule needs its ledger: one request. Links lead to the others.
 const MAX_ROWS = 40;
 const MAX_TICKS = 10_000;
 const LEDGER_LIMIT = 500;
@@ -43,8 +43,14 @@ interface Data {
 const outcomeOf = (row: Schemas["LedgerRow"]): Outcome =>
   row.state === "skipped" ? "skipped" : row.job_state === "dead" ? "failed" : "fired";
 
+// A schedule that another viewer removed has none.
 async function pastTicks(name: string, from: number, signal: AbortSignal): Promise<{ ticks: Tick[]; cut: boolean }> {
-  const ledger = await get<Schemas["Ledger"]>(`/v1/schedules/${segment(name)}/ledger`, { limit: LEDGER_LIMIT }, signal);
+  const path = `/v1/schedules/${segment(name)}/ledger`;
+  const ledger = await get<Schemas["Ledger"]>(path, { limit: LEDGER_LIMIT }, signal).catch((problem) => {
+    if (problem instanceof ApiError && problem.status === 404) return undefined;
+    throw problem;
+  });
+  if (!ledger) return { ticks: [], cut: false };
   const ticks = ledger.ticks
     .filter((row) => row.nominal !== undefined && Date.parse(row.nominal) >= from)
     .map((row) => ({ time: Date.parse(row.nominal!), outcome: outcomeOf(row), note: row.note ?? row.reason }));
@@ -82,7 +88,9 @@ async function read(schedules: Schedule[], span: Span, signal: AbortSignal): Pro
 export function Timeline(props: { schedules: Schedule[] }) {
   const route = useRoute();
   const span: Span = route.query.get("span") === "7d" ? "7d" : "24h";
-  const shown = props.schedules.slice(0, MAX_ROWS);
+  const all = props.schedules.length;
+  const first = firstRow(route, all);
+  const shown = props.schedules.slice(first, first + MAX_ROWS);
   const key = shown.map((one) => `${one.name} ${one.version} ${one.paused}`).join("\n");
   const data = useData(`timeline ${span} ${key}`, (signal) => read(shown, span, signal).then((ticks) => ({ ticks })), (event) => event.type === "enqueued", REFRESH_MS);
   if (data.data && !data.data.ticks) return null; // an older server
@@ -101,10 +109,26 @@ export function Timeline(props: { schedules: Schedule[] }) {
         />
       }
     >
-      <Show of={data}>{({ ticks }) => ticks && <Chart data={ticks} span={SPANS[span]} />}</Show>
-      {props.schedules.length > MAX_ROWS && <p class="note">{t.schedules.timeline.cut(MAX_ROWS)}</p>}
+      <Show of={data}>
+        {({ ticks }) =>
+          ticks && (ticks.rows.some((row) => row.ticks.length > 0) ? <Chart data={ticks} span={SPANS[span]} /> : <Empty title={t.schedules.timeline.empty} />)
+        }
+      </Show>
+      {all > MAX_ROWS && (
+        <nav class="pager" aria-label={t.schedules.timeline.title}>
+          <span class="note">{t.schedules.timeline.drawn(first + 1, first + shown.length, all)}</span>
+          {first > 0 && <a href={withQuery(route, { row: first - MAX_ROWS || undefined })}>{t.schedules.timeline.previous}</a>}
+          {first + MAX_ROWS < all && <a href={withQuery(route, { row: first + MAX_ROWS })}>{t.schedules.timeline.next}</a>}
+        </nav>
+      )}
     </Panel>
   );
+}
+
+// The first drawn row, of the address: a multiple of MAX_ROWS.
+function firstRow(route: Route, all: number): number {
+  const row = Number(route.query.get("row") ?? 0);
+  return row > 0 && row < all ? row - (row % MAX_ROWS) : 0;
 }
 
 interface ClockChange {
@@ -158,7 +182,6 @@ function Chart(props: { data: Data; span: number }) {
       ))}
     </>
   );
-  if (rows.every((row) => row.ticks.length === 0)) return <Empty title={t.schedules.timeline.empty} />;
   return (
     <div class="swim">
       <div class="swim-row">
