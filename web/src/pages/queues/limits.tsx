@@ -18,12 +18,47 @@ function numberOf(field: string, text: string, least = 1): number | null {
   return value;
 }
 
-// "100/1m" or "100 per 1m"; what the form does not show, as the kind, stays.
-function rateOf(field: string, text: string, old: Rate | null | undefined): unknown {
+type RateKind = NonNullable<Rate["kind"]>;
+interface RateForm {
+  text: string; // "100/1m" or "100 per 1m"
+  kind: RateKind;
+  burst: string;
+}
+const rateForm = (rate: Rate | null | undefined): RateForm => ({
+  text: rate ? `${rate.count}/${rate.per}` : "",
+  kind: rate?.kind ?? "bucket",
+  burst: rate?.burst ? String(rate.burst) : "",
+});
+
+function rateOf(field: string, { text, kind, burst }: RateForm): unknown {
   if (text.trim() === "") return null;
   const parts = /^\s*(\d+)\s*(?:\/|per)\s*(\w+)\s*$/.exec(text);
   if (!parts) throw invalid(field, t.queues.notRate(text));
-  return { ...old, count: Number(parts[1]), per: /^\d/.test(parts[2]!) ? parts[2] : `1${parts[2]}` };
+  const most = kind === "bucket" ? numberOf(`${field}.burst`, burst, 0) : null;
+  return { count: Number(parts[1]), per: /^\d/.test(parts[2]!) ? parts[2] : `1${parts[2]}`, kind, ...(most === null ? {} : { burst: most }) };
+}
+
+function RateFields(props: { label: string; rate: RateForm; set: (rate: RateForm) => void }) {
+  const { label, rate, set } = props;
+  return (
+    <div class="form-row">
+      <Field label={label} hint={t.queues.rateHint}>
+        <input value={rate.text} onInput={(e) => set({ ...rate, text: e.currentTarget.value })} />
+      </Field>
+      <Field label={t.queues.rateKind}>
+        <select value={rate.kind} onChange={(e) => set({ ...rate, kind: e.currentTarget.value as RateKind })}>
+          {(Object.keys(t.queues.rateKinds) as RateKind[]).map((one) => (
+            <option key={one} value={one}>
+              {t.queues.rateKinds[one]}
+            </option>
+          ))}
+        </select>
+      </Field>
+      <Field label={t.queues.burst} hint={t.queues.burstHint}>
+        <input disabled={rate.kind !== "bucket"} value={rate.burst} onInput={(e) => set({ ...rate, burst: e.currentTarget.value })} />
+      </Field>
+    </div>
+  );
 }
 
 // Bounds of a weight, as the server checks them.
@@ -44,7 +79,6 @@ function mapOf(field: string, text: string, valid: (value: number) => boolean, r
   }
   return Object.keys(out).length > 0 ? out : null;
 }
-const rateText = (rate: Rate | null | undefined): string => (rate ? `${rate.count}/${rate.per}` : "");
 const mapText = (map: Record<string, number> | null | undefined): string =>
   Object.entries(map ?? {}).map(([key, n]) => `${key} = ${n}`).join("\n");
 
@@ -55,22 +89,23 @@ export function LimitsDialog(props: { queue: Queue; onClose: () => void; done: (
   const breakers = useData("breakers", (signal) => get<Schemas["BreakerList"]>("/v1/breakers", {}, signal));
   const [form, setForm] = useState({
     concurrency: String(limits?.concurrency ?? ""),
-    rate: rateText(limits?.rate),
     keyConcurrency: String(key?.concurrency ?? ""),
-    keyRate: rateText(key?.rate),
     fair: key?.fair ?? false,
     weights: mapText(key?.weights),
     ageing: limits?.ageing ?? "",
     breaker: limits?.breaker ?? "",
     quarantine: String(limits?.quarantine_after ?? ""),
     costs: mapText(limits?.costs),
+    searchable: (limits?.searchable ?? []).join("\n"),
   });
+  const [rate, setRate] = useState(rateForm(limits?.rate));
+  const [keyRate, setKeyRate] = useState(rateForm(key?.rate));
   const text = (name: Exclude<keyof typeof form, "fair">, label: string, hint?: string, list?: string) => (
     <Field label={label} hint={hint}>
       <input list={list} value={form[name]} onInput={(e) => setForm({ ...form, [name]: e.currentTarget.value })} />
     </Field>
   );
-  const area = (name: "weights" | "costs", label: string, hint: string) => (
+  const area = (name: "weights" | "costs" | "searchable", label: string, hint: string) => (
     <Field label={label} hint={hint}>
       <textarea rows={3} spellcheck={false} value={form[name]} onInput={(e) => setForm({ ...form, [name]: e.currentTarget.value })} />
     </Field>
@@ -78,20 +113,22 @@ export function LimitsDialog(props: { queue: Queue; onClose: () => void; done: (
   const submit = async () => {
     const perKey = {
       concurrency: numberOf("per_key.concurrency", form.keyConcurrency),
-      rate: rateOf("per_key.rate", form.keyRate, key?.rate),
+      rate: rateOf("per_key.rate", keyRate),
       fair: form.fair,
       weights: mapOf("weights", form.weights, isWeight, t.queues.weightRule),
     };
+    const paths = form.searchable.split("\n").map((path) => path.trim()).filter(Boolean);
     const without = perKey.concurrency === null && perKey.rate === null && !perKey.fair && perKey.weights === null;
     await put(`/v1/queues/${segment(queue.name)}/limits`, {
       ...limits,
       concurrency: numberOf("concurrency", form.concurrency),
-      rate: rateOf("rate", form.rate, limits?.rate),
+      rate: rateOf("rate", rate),
       per_key: without ? null : perKey,
       ageing: form.ageing.trim() || null,
       breaker: form.breaker.trim() || null,
       quarantine_after: numberOf("quarantine_after", form.quarantine, 0),
       costs: mapOf("costs", form.costs, isCost, t.queues.costRule),
+      searchable: paths.length > 0 ? paths : null,
     });
     notify(t.queues.changed);
     props.done();
@@ -100,17 +137,16 @@ export function LimitsDialog(props: { queue: Queue; onClose: () => void; done: (
     <FormDialog title={t.queues.edit} action={t.save} onClose={props.onClose} onSubmit={submit} wide>
       <div class="form-row">
         {text("concurrency", t.queues.concurrency, t.queues.concurrencyHint)}
-        {text("rate", t.queues.rate, t.queues.rateHint)}
-      </div>
-      <div class="form-row">
         {text("keyConcurrency", t.queues.keyConcurrency, t.queues.concurrencyHint)}
-        {text("keyRate", t.queues.keyRate, t.queues.rateHint)}
       </div>
+      <RateFields label={t.queues.rate} rate={rate} set={setRate} />
+      <RateFields label={t.queues.keyRate} rate={keyRate} set={setKeyRate} />
       <label class="inline">
         <input type="checkbox" checked={form.fair} onChange={() => setForm({ ...form, fair: !form.fair })} /> {t.queues.fairHint}
       </label>
       {area("weights", t.queues.weights, t.queues.weightsHint)}
       {area("costs", t.queues.costs, t.queues.costsHint)}
+      {area("searchable", t.queues.searchable, t.queues.searchableHint)}
       <div class="form-row">
         {text("ageing", t.queues.ageing, t.queues.ageingHint)}
         {text("breaker", t.queues.breaker, t.queues.breakerHint, "breaker-names")}

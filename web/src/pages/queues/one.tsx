@@ -119,7 +119,9 @@ function Counts(props: { queue: Queue; edit: () => void }) {
 }
 
 const rateText = (rate: Schemas["RateLimit"] | undefined | null): string | undefined =>
-  rate ? `${rate.count} ${t.queues.ratePer} ${rate.per}` : undefined;
+  rate
+    ? [`${rate.count} ${t.queues.ratePer} ${rate.per}`, t.queues.rateKinds[rate.kind ?? "bucket"], rate.burst && `${t.queues.burst} ${rate.burst}`].filter(Boolean).join(", ")
+    : undefined;
 const mapText = (map: Record<string, number> | undefined | null): string | undefined =>
   map ? Object.entries(map).map(([key, n]) => `${key} = ${n}`).join(", ") : undefined;
 
@@ -140,6 +142,7 @@ function LimitsPanel(props: { queue: Queue; edit: () => void }) {
             [t.queues.ageing, limits.ageing],
             [t.queues.quarantineAfter, limits.quarantine_after],
             [t.queues.costs, mapText(limits.costs)],
+            [t.queues.searchable, limits.searchable?.join(", ")],
           ]}
         />
       ) : (
