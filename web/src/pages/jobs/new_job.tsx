@@ -1,10 +1,11 @@
 // A form that enqueues one job; also "run again with changed args".
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import { get, post, segment, type Schemas } from "../../api/client";
 import { formatJson } from "../../api/json";
 import { typedJson } from "../../api/typed_json";
 import { ArgsField } from "../../components/args_field";
+import { shapeOf, type Shape } from "../../components/args_shape";
 import { Field } from "../../components/basics";
 import { FormDialog, notify } from "../../components/feedback";
 import { cover, COVER } from "../../components/secrets";
@@ -15,21 +16,27 @@ type Job = Schemas["Job"];
 
 const LOOK_AFTER_MS = 300; // after the last key
 
-// The newest job of the queue, and of the kind if one was typed: its kind and args are a good start.
-function useExample(queue: string, kind: string, wanted: boolean): Job | undefined {
-  const [example, setExample] = useState<Job>();
+const MAX_RECENT = 50;
+
+// The newest jobs of the queue, and of the kind if one was typed. The first one's kind and args are a good start; all of
+// its kind together say what args look like.
+function useRecent(queue: string, kind: string): { example?: Job; shape?: Shape } {
+  const [jobs, setJobs] = useState<Job[]>([]);
   useEffect(() => {
-    if (!wanted || queue.trim() === "") return;
+    if (queue.trim() === "") return;
     const abort = new AbortController();
     const look = () =>
-      get<Schemas["JobPage"]>("/v1/jobs", { queue: queue.trim(), kind: kind.trim(), limit: 1 }, abort.signal).then(
-        (page) => setExample(page.jobs[0]),
+      get<Schemas["JobPage"]>("/v1/jobs", { queue: queue.trim(), kind: kind.trim(), limit: MAX_RECENT }, abort.signal).then(
+        (page) => setJobs(page.jobs),
         () => {}, // no example: the form works without
       );
     const timer = setTimeout(look, LOOK_AFTER_MS);
     return () => (clearTimeout(timer), abort.abort());
-  }, [queue, kind, wanted]);
-  return wanted ? example : undefined;
+  }, [queue, kind]);
+  return useMemo(() => {
+    const example = jobs[0];
+    return { example, shape: example && shapeOf(jobs.filter((job) => job.kind === example.kind && !job.args_omitted).map((job) => job.args)) };
+  }, [jobs]);
 }
 
 // Secret texts become empty: they must be typed.
@@ -96,7 +103,8 @@ export function NewJobDialog(props: { queue?: string; queues?: string[]; like?: 
   const [args, setArgs] = useState(like ? (like.args == null ? "" : formatJson(like.args)) : "{}");
   // Fields that the viewer typed into are not filled.
   const typed = useRef({ kind: false, args: false });
-  const example = useExample(queue, typed.current.kind ? kind : "", like === undefined);
+  const recent = useRecent(queue, like || typed.current.kind ? kind : "");
+  const example = like ? undefined : recent.example;
   useEffect(() => {
     if (!example) return;
     if (!typed.current.kind) setKind(example.kind);
@@ -158,6 +166,7 @@ export function NewJobDialog(props: { queue?: string; queues?: string[]; like?: 
         hint={hidden ? t.job.hidden : undefined}
         rows={8}
         value={args}
+        shape={recent.example?.kind === kind ? recent.shape : undefined}
         onInput={(text) => {
           typed.current.args = text.trim() !== "";
           setArgs(text);
