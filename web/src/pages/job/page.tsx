@@ -2,6 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 
 import { get, post, remove, segment, type Schemas } from "../../api/client";
+import { listen } from "../../api/events";
 import { Ago, At, Button, ErrorBox, Facts, Page, Panel, Show, StateBadge, useNow } from "../../components/basics";
 import { CopyAs } from "../../components/copy_as";
 import { act, confirm, messageOf, notify } from "../../components/feedback";
@@ -129,17 +130,17 @@ function JobView(props: { job: Job; reload: () => void }) {
           {job.description && ":"}</strong> <span class="long">{job.description}</span>
         </p>
       )}
+      {job.warning && (
+        <p class="message warning outcome">
+          <strong>{t.job.warning}</strong> <span class="long">{job.warning}</span>
+        </p>
+      )}
       {!ended && <WhyPanel job={job} />}
       <div class="columns">
         <FactsPanel job={job} />
         <Timeline job={job} />
       </div>
-      {job.progress && (
-        <Panel title={t.job.progress}>
-          {job.progress.value !== undefined && <progress max={1} value={job.progress.value} aria-label={t.job.progress} />}
-          <p>{job.progress.text}</p>
-        </Panel>
-      )}
+      <ProgressPanel job={job} />
       <Errors job={job} />
       <FolderLogs job={job} />
       {(job.errors?.length ?? 0) > 1 && <CompareAttempts errors={job.errors!} />}
@@ -160,6 +161,42 @@ function JobView(props: { job: Job; reload: () => void }) {
 function reasonText(reason: string): string {
   if (Object.hasOwn(t.job.reasons, reason)) return t.job.reasons[reason]!;
   return /^[a-z_]+$/.test(reason) ? capital(reason.replaceAll("_", " ")) : reason;
+}
+
+const MAX_PROGRESS = 200;
+
+// The last progress, and the texts before it that came while the page was open: the server keeps one.
+function ProgressPanel({ job }: { job: Job }) {
+  const [log, setLog] = useState<{ at: string; text: string }[]>([]);
+  const id = String(job.id);
+  useEffect(
+    () =>
+      listen((event) => {
+        if (event.type !== "progress" || String(event.job) !== id) return;
+        const text = (event.progress as Schemas["Progress"] | undefined)?.text;
+        if (text) setLog((old) => [...old, { at: new Date().toISOString(), text }].slice(-MAX_PROGRESS));
+      }),
+    [id],
+  );
+  if (!job.progress && log.length === 0) return null;
+  return (
+    <Panel title={t.job.progress}>
+      {job.progress?.value !== undefined && <progress max={1} value={job.progress.value} aria-label={t.job.progress} />}
+      <p>{job.progress?.text}</p>
+      {log.length > 0 && (
+        <details>
+          <summary>{t.job.progressSince}</summary>
+          <ol class="timeline">
+            {log.map((one, i) => (
+              <li key={i}>
+                <span class="long">{one.text}</span> <At at={one.at} />
+              </li>
+            ))}
+          </ol>
+        </details>
+      )}
+    </Panel>
+  );
 }
 
 // Of the W3C header traceparent: VERSION-TRACE-SPAN-FLAGS.
