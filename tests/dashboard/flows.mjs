@@ -3,7 +3,8 @@ import { call, check, open, openRequests, ready } from "./support.mjs";
 import * as actions from "./action_flows.mjs";
 import * as jobs from "./job_flows.mjs";
 import {
-  arrivals, backToList, backToRow, bulkThenFilter, burst, columns, counting, covered, errorsSince, finding, longestWaiting, manyAttempts, rareError, scheduleStates, timelineBand, workerSorting,
+  arrivals, backToList, backToRow, bulkThenFilter, burst, columns, counting, covered, errorsSince, finding, longestWaiting, manyAttempts, rareError, scheduleStates, sortingAll,
+  timelineBand, timelineRows, workerSorting,
 } from "./list_flows.mjs";
 import { copying, hiddenLog, lateStream, manySteps, missing, noFlash, oddNames, onceInZone, oneStream, otherPerson, slowNetwork, unusedFolder, wrongClock, zones } from "./robust_flows.mjs";
 import { commands, scopedCommands } from "./worker_flows.mjs";
@@ -249,7 +250,19 @@ async function queues({ page, go, url }) {
   await field(page, "Slots per kind").fill("render = 2");
   await press(page, "Save");
   await dialogOf(page).waitFor({ state: "detached" });
+  // All of a rate, and the paths that are indexed.
+  await press(page, "Edit limits");
+  await field(page, "Counted by").first().selectOption("sliding");
+  check(await field(page, "Burst").first().isDisabled(), "only a bucket has a burst");
+  await field(page, "Rate per limit key").fill("10/1m");
+  await field(page, "Burst").nth(1).fill("3");
+  await field(page, "Searchable paths in args").fill("order\ncustomer.id");
+  await press(page, "Save");
+  await dialogOf(page).waitFor({ state: "detached" });
+  await page.getByText("order, customer.id").waitFor();
   const edited = (await call(url, "GET", "/v1/queues/photos")).limits;
+  check(edited.rate.kind === "sliding" && edited.rate.count === 50 && edited.per_key.rate.burst === 3, `the kind and the burst of rates are edited: ${JSON.stringify(edited)}`);
+  check(edited.searchable.join() === "order,customer.id", "searchable paths are edited");
   check(edited.per_key.weights.trial === 0.5 && edited.costs.render === 2, "limits with a fraction as weight are edited");
   await page.getByText("Limit keys", { exact: true }).click();
   await page.getByRole("link", { name: "acme", exact: true }).click();
@@ -436,6 +449,6 @@ async function settings({ page, go }) {
 
 export const FLOWS = {
   quiet, live, soon, keyboard, oneJob, search, views, queues, charts, schedules, workers, sorting, newJob, settings, columns, finding,
-  workerSorting, scheduleStates, arrivals, backToList, backToRow, bulkThenFilter, burst, counting, covered, errorsSince, rareError, longestWaiting, timelineBand, manyAttempts, jobLog, argsAsFields, oddNames, wrongClock,
+  workerSorting, scheduleStates, arrivals, backToList, backToRow, bulkThenFilter, burst, counting, covered, errorsSince, rareError, longestWaiting, timelineBand, timelineRows, sortingAll, manyAttempts, jobLog, argsAsFields, oddNames, wrongClock,
   copying, noFlash, zones, slowNetwork, lateStream, oneStream, hiddenLog, unusedFolder, manySteps, missing, onceInZone, otherPerson, ...jobs, ...actions, scopedCommands, commands,
 };

@@ -77,3 +77,48 @@ export async function jobOptions({ page, go, url }) {
   const copy = await call(url, "GET", `/v1/jobs/${again.id}`);
   check(copy.limit_key === "acme" && copy.unique_key === "order-17" && copy.timeout === "2m", "the copied request makes the same job");
 }
+
+// What recent jobs of a kind have becomes fields, choices and hints.
+export async function learnedArgs({ page, go, url }) {
+  const args = (i) => ({ size: i % 2 ? "small" : "large", order: i, express: true, password: "xyzzy" });
+  await call(url, "POST", "/v1/jobs", { jobs: Array.from({ length: 8 }, (_, i) => ({ queue: "learned", kind: "k", args: args(i) })) });
+  await call(url, "POST", "/v1/jobs", { queue: "learned", kind: "k", args: { size: "small" } });
+  await go("jobs?queue=learned");
+  await ready(page);
+  await page.getByRole("button", { name: "New job" }).click();
+  await page.waitForFunction(() => /"size": "small"/.test(document.querySelector("dialog textarea").value));
+  await dialogOf(page).getByText("Other jobs of this kind also have:").waitFor();
+  await dialogOf(page).getByRole("button", { name: "Edit as fields" }).click();
+  for (const name of ["order", "express", "password"]) await dialogOf(page).getByRole("button", { name: `+ ${name}` }).click();
+  const choices = await dialogOf(page).locator("datalist[id=args-size] option").evaluateAll((all) => all.map((one) => one.value).sort().join(" "));
+  check(choices === "large small", `values that recur are offered: ${choices}`);
+  check((await dialogOf(page).locator("datalist[id=args-order], datalist[id=args-password]").count()) === 0, "others and secrets are not");
+  check((await field(page, "password").inputValue()) === "", "a secret is not copied from another job");
+  await field(page, "order").fill("17");
+  await dialogOf(page).getByRole("button", { name: "Edit as JSON" }).click();
+  await dialogOf(page).locator("textarea").fill('{"size":3,"order":17,"express":true,"password":""}');
+  await dialogOf(page).getByText("size: in other jobs of this kind it is a string.").waitFor();
+  await dialogOf(page).locator("textarea").fill('{"size":"huge","order":17,"express":true,"password":""}');
+  await dialogOf(page).getByRole("button", { name: "Enqueue" }).click();
+  await page.waitForURL(/#\/jobs\/\d+$/);
+  const made = await call(url, "GET", `/v1/jobs/${page.url().split("/").pop()}`);
+  check(made.args.size === "huge" && made.args.order === 17, `another value may be typed: ${JSON.stringify(made.args)}`);
+}
+
+// What a program reports is listed while the page is open, and what its worker ignored is shown.
+export async function progressLog({ page, go, url }) {
+  const { id } = await call(url, "POST", "/v1/jobs", { queue: "reporting", kind: "k" });
+  const { jobs } = await call(url, "POST", "/v1/claim", { worker: "w-reporting", queues: ["reporting"], job: id, lease: "10m" });
+  const report = (more) => call(url, "POST", "/v1/renew", { worker: "w-reporting", leases: [{ id, token: jobs[0].token, ...more }], lease: "10m" });
+  await go(`jobs/${id}`);
+  await page.getByText("Live").waitFor();
+  await report({ progress: { value: 0.1, text: "reads <b>rows</b>" } });
+  await page.getByText("reads <b>rows</b>").first().waitFor();
+  await report({ progress: { value: 0.9, text: "writes rows" }, warning: { text: "checkpoint: not an object", counts: { checkpoint: 1 } } });
+  await page.getByText("Since this page was opened").click();
+  const panel = page.getByRole("region", { name: "Progress" });
+  await panel.locator("li", { hasText: "writes rows" }).waitFor();
+  check((await panel.locator("li").allTextContents()).map((text) => /^(\D+?) ?\d/.exec(text)?.[1]).join() === "reads <b>rows</b>,writes rows", "reports are listed in order");
+  await page.reload();
+  await page.getByText("checkpoint: not an object").waitFor();
+}
