@@ -3,7 +3,7 @@ import { call, check, open, openRequests, ready } from "./support.mjs";
 import * as actions from "./action_flows.mjs";
 import * as jobs from "./job_flows.mjs";
 import {
-  arrivals, backToList, backToRow, bulkThenFilter, burst, columns, counting, covered, errorsSince, finding, longestWaiting, manyAttempts, rareError, scheduleStates, sortingAll,
+  arrivals, backToList, backToRow, bulkThenFilter, burst, columns, counting, covered, errorsSince, finding, hiddenKeys, longestWaiting, manyAttempts, rareError, scheduleStates, sortingAll,
   timelineBand, timelineRows, workerSorting,
 } from "./list_flows.mjs";
 import { copying, hiddenLog, lateStream, manySteps, missing, noFlash, oddNames, onceInZone, oneStream, otherPerson, slowNetwork, unusedFolder, wrongClock, zones } from "./robust_flows.mjs";
@@ -449,6 +449,6 @@ async function settings({ page, go }) {
 
 export const FLOWS = {
   quiet, live, soon, keyboard, oneJob, search, views, queues, charts, schedules, workers, sorting, newJob, settings, columns, finding,
-  workerSorting, scheduleStates, arrivals, backToList, backToRow, bulkThenFilter, burst, counting, covered, errorsSince, rareError, longestWaiting, timelineBand, timelineRows, sortingAll, manyAttempts, jobLog, argsAsFields, oddNames, wrongClock,
+  workerSorting, scheduleStates, arrivals, backToList, backToRow, bulkThenFilter, burst, counting, covered, hiddenKeys, errorsSince, rareError, longestWaiting, timelineBand, timelineRows, sortingAll, manyAttempts, jobLog, argsAsFields, oddNames, wrongClock,
   copying, noFlash, zones, slowNetwork, lateStream, oneStream, hiddenLog, unusedFolder, manySteps, missing, onceInZone, otherPerson, ...jobs, ...actions, scopedCommands, commands,
 };

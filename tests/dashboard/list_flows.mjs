@@ -1,5 +1,5 @@
 // Lists: which columns they have, which rows are found, and what an older page shows.
-import { call, check, ready } from "./support.mjs";
+import { call, check, open, ready } from "./support.mjs";
 
 const names = (page, prefix) =>
   page.locator("tbody tr td:not(.select):first-of-type, tbody td.select + td").evaluateAll(
@@ -263,6 +263,40 @@ export async function covered({ page, go, url }) {
   check(/"tokens_used": 12/.test(await panel.textContent()), "a number is not a secret");
   await panel.getByLabel("Show 3 hidden values").check();
   await panel.getByText(/hunter2[^]*k-123[^]*root/).first().waitFor();
+}
+
+// An administrator chooses further keys of a kind. Their values are hidden for every viewer, wherever args are shown.
+export async function hiddenKeys({ page, go, url, browser }) {
+  const args = { user: "anna", iban: "DE12 3456", order: { card: 4111_1111_1111_1111 } };
+  const made = await call(url, "POST", "/v1/jobs", { jobs: [{ queue: "banking", kind: "charge", args }, { queue: "banking", kind: "other", args }] });
+  const secret = /DE12 3456|4111111111111111/;
+  await go("system");
+  await ready(page);
+  const dialog = page.getByRole("dialog");
+  await page.getByRole("button", { name: "Hide keys" }).click();
+  await dialog.getByLabel("Kind").fill("charge");
+  await dialog.getByLabel("Keys").fill("iban card");
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await page.getByRole("table", { name: "Hidden keys" }).getByText("iban card").waitFor();
+  const other = await open(browser, url);
+  await other.go(`jobs?queue=banking&kind=charge`);
+  await ready(other.page);
+  check(!secret.test(await other.page.locator("table").innerHTML()), "the list hides the chosen keys");
+  await other.go(`jobs/${made.jobs[0].id}`);
+  const panel = other.page.getByRole("region", { name: "Args" }).first();
+  await panel.getByText(/anna/).first().waitFor();
+  check(!secret.test(await other.page.content()), "the job's page hides them, a number too");
+  await panel.getByLabel("Show 2 hidden values").check();
+  await panel.getByText(/DE12 3456/).first().waitFor();
+  await other.go(`jobs/${made.jobs[0].id}/compare/${made.jobs[0].id}`);
+  await other.page.getByText("Both are the same.").first().waitFor();
+  check(!secret.test(await other.page.content()), "the comparison hides them");
+  await other.go(`jobs/${made.jobs[1].id}`);
+  await other.page.getByText(/DE12 3456/).first().waitFor(); // of another kind
+  await other.context.close();
+  await page.getByRole("table", { name: "Hidden keys" }).getByRole("button", { name: "Remove" }).click();
+  await page.getByRole("table", { name: "Hidden keys" }).waitFor({ state: "detached" });
+  check((await call(url, "GET", "/v1/views")).views.every((view) => view.name !== "hidden-keys"), "the last chosen key removes the view");
 }
 
 // The jobs of a rare error are listed, also if hundreds of other errors are newer.

@@ -6,6 +6,7 @@ import { ApiError, get, remove, request, whenUnauthenticated, type Schemas } fro
 import { Empty, Field, Loading, Page } from "./components/basics";
 import { messageOf } from "./components/feedback";
 import { Layout } from "./components/layout";
+import { loadHiddenKeys } from "./components/secrets";
 import { AuditPage } from "./pages/audit/page";
 import { BreakersPage } from "./pages/breakers/page";
 import { ErrorsPage } from "./pages/errors/page";
@@ -98,9 +99,11 @@ function App() {
   useEffect(() => {
     if (signedOut) return;
     let again = false;
+    // No page is drawn before it is known which values it hides.
+    const enter = (known: Schemas["DashboardSession"]) => loadHiddenKeys().then(() => setSession(known));
     const ask = () =>
-      get<Schemas["DashboardSession"]>("/v1/session").then(setSession, (problem) => {
-        if (!(problem instanceof ApiError) || problem.status !== 401) return setSession({ who: "", everything: true });
+      get<Schemas["DashboardSession"]>("/v1/session").then(enter, (problem) => {
+        if (!(problem instanceof ApiError) || problem.status !== 401) return enter({ who: "", everything: true });
         // The refusal removed a cookie that is no longer good. A local viewer needs none.
         if (again) return setSignedOut(true);
         again = true;

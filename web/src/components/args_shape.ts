@@ -29,8 +29,8 @@ function recurring(counts: Map<string, number>, jobs: number): string[] {
 }
 
 // `all`: args, the newest first. Args that are no object teach nothing.
-export function shapeOf(all: unknown[]): Shape {
-  const objects = all.filter((args) => typeOf(args) === "object").map((args) => cover(args).shown as Record<string, unknown>);
+export function shapeOf(all: unknown[], kind: string): Shape {
+  const objects = all.filter((args) => typeOf(args) === "object").map((args) => cover(args, kind).shown as Record<string, unknown>);
   const keys = new Map<string, KeyShape & { counts: Map<string, number> }>();
   for (const args of objects) {
     for (const [name, value] of Object.entries(args)) {

@@ -6,6 +6,7 @@ import type { View } from "../api/shapes";
 import { link, navigate } from "../router";
 import { may, type Need } from "../session";
 import { t } from "../texts";
+import { HIDDEN_KEYS_VIEW } from "./secrets";
 import { viewLink } from "./views";
 
 export interface Command {
@@ -77,7 +78,7 @@ export function Palette() {
       () => {},
     );
     getIfThere<{ views: View[] }>("/v1/views").then(
-      (list) => setViews(list?.views ?? []),
+      (list) => setViews(list?.views.filter((view) => view.name !== HIDDEN_KEYS_VIEW) ?? []),
       () => {},
     );
   };

@@ -10,7 +10,8 @@ import { cover } from "./secrets";
 // More than this is cut on screen; copying takes all of it.
 const MAX_SHOWN = 100_000;
 
-export function JsonPanel(props: { title: string; value: unknown; masked?: boolean }) {
+// `kind`: of the job, whose hidden keys are covered.
+export function JsonPanel(props: { title: string; value: unknown; kind?: string; masked?: boolean }) {
   const [wrap, setWrap] = useState(false);
   const [open, setOpen] = useState(false);
   if (props.value === undefined) return null;
@@ -21,7 +22,7 @@ export function JsonPanel(props: { title: string; value: unknown; masked?: boole
       </Panel>
     );
   }
-  const { shown, covered } = cover(props.value);
+  const { shown, covered } = cover(props.value, props.kind);
   return (
     <Panel
       title={props.title}
@@ -54,7 +55,7 @@ export function Pre(props: { text: string; wrap?: boolean; label: string }) {
 }
 
 // A value in one short line, for lists.
-export function shortJson(value: unknown, max = 80): string {
-  const text = formatJson(cover(value).shown, 0);
+export function shortJson(value: unknown, max = 80, kind?: string): string {
+  const text = formatJson(cover(value, kind).shown, 0);
   return text.length > max ? `${text.slice(0, max - 1)}…` : text;
 }

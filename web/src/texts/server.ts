@@ -118,4 +118,15 @@ export const server = {
     noLine: "No line matches.",
     find: "Find",
   },
+  hiddenKeys: {
+    title: "Hidden keys",
+    text: "Values of these keys in args, results and checkpoints are hidden on the screen until the viewer asks for them. To keep payloads from a viewer, leave out the scope read:payload.",
+    empty: "No keys are chosen. Keys like password or token are hidden anyway.",
+    everyKind: "every kind",
+    kindHint: "Empty: every kind",
+    keys: "Keys",
+    keysHint: "Separated by blanks: iban card_number",
+    add: "Hide keys",
+    saved: "Hidden keys are saved",
+  },
 };

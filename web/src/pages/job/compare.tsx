@@ -5,6 +5,7 @@ import { get, segment, type Schemas } from "../../api/client";
 import { formatJson } from "../../api/json";
 import { At, Page, Panel, Show } from "../../components/basics";
 import { Diff } from "../../components/diff";
+import { cover } from "../../components/secrets";
 import { useData } from "../../data";
 import { bytes, duration } from "../../format";
 import { link, navigate } from "../../router";
@@ -116,7 +117,7 @@ export function ComparePage(props: { id: string; other?: string }) {
 }
 
 function Comparison({ a, b }: { a: Job; b: Job }) {
-  const texts = (value: unknown) => (value === undefined ? "" : formatJson(value));
+  const texts = (value: unknown, kind: string) => (value === undefined ? "" : formatJson(cover(value, kind).shown));
   const errorOf = (job: Job) => job.errors?.at(-1)?.message ?? job.description ?? "";
   return (
     <>
@@ -135,10 +136,10 @@ function Comparison({ a, b }: { a: Job; b: Job }) {
         ]}
       />
       <Panel title={t.job.args}>
-        <Diff label={t.job.args} left={texts(a.args)} right={texts(b.args)} />
+        <Diff label={t.job.args} left={texts(a.args, a.kind)} right={texts(b.args, b.kind)} />
       </Panel>
       <Panel title={t.job.result}>
-        <Diff label={t.job.result} left={texts(a.result)} right={texts(b.result)} />
+        <Diff label={t.job.result} left={texts(a.result, a.kind)} right={texts(b.result, b.kind)} />
       </Panel>
       <Panel title={t.job.errors}>
         <Diff label={t.job.errors} left={errorOf(a)} right={errorOf(b)} />

@@ -144,9 +144,9 @@ function JobView(props: { job: Job; reload: () => void }) {
       <Errors job={job} />
       <FolderLogs job={job} />
       {(job.errors?.length ?? 0) > 1 && <CompareAttempts errors={job.errors!} />}
-      <JsonPanel title={t.job.args} value={job.args} masked />
-      <JsonPanel title={t.job.result} value={job.result} masked />
-      <JsonPanel title={t.job.checkpoint} value={job.checkpoint} masked />
+      <JsonPanel title={t.job.args} value={job.args} kind={job.kind} masked />
+      <JsonPanel title={t.job.result} value={job.result} kind={job.kind} masked />
+      <JsonPanel title={t.job.checkpoint} value={job.checkpoint} kind={job.kind} masked />
       <JsonPanel title={t.job.headers} value={job.headers} />
       <JsonPanel title={t.job.then} value={job.then?.length ? job.then : undefined} />
       <Memos job={job} />
@@ -243,7 +243,7 @@ function Memos({ job }: { job: Job }) {
     get<Schemas["MemoPage"]>(`/v1/jobs/${segment(job.id)}/memos`, { limit: 100 }, signal).then((page) => page.memos, () => []),
   );
   if (!memos.data?.length) return null;
-  return <JsonPanel title={t.job.steps} value={Object.fromEntries(memos.data.map((memo) => [memo.name, memo.result]))} />;
+  return <JsonPanel title={t.job.steps} kind={job.kind} value={Object.fromEntries(memos.data.map((memo) => [memo.name, memo.result]))} />;
 }
 
 function FactsPanel({ job }: { job: Job }) {

@@ -25,7 +25,7 @@ function timeOf(job: Job): string | undefined {
 function Args({ job }: { job: Job }) {
   if (job.args_omitted) return <span class="note">{t.jobs.argsOmitted(bytes(job.args_omitted))}</span>;
   if (job.args === null || job.args === undefined) return <span class="note">{t.none}</span>;
-  return <code class="args" title={shortJson(job.args, 1000)}>{shortJson(job.args, 200)}</code>;
+  return <code class="args" title={shortJson(job.args, 1000, job.kind)}>{shortJson(job.args, 200, job.kind)}</code>;
 }
 
 const filtered = (text: string | undefined, query: Record<string, string>) => (text ? <a href={link(["jobs"], query)}>{text}</a> : t.none);

@@ -35,12 +35,13 @@ function useRecent(queue: string, kind: string): { example?: Job; shape?: Shape 
   }, [queue, kind]);
   return useMemo(() => {
     const example = jobs[0];
-    return { example, shape: example && shapeOf(jobs.filter((job) => job.kind === example.kind && !job.args_omitted).map((job) => job.args)) };
+    const alike = jobs.filter((job) => job.kind === example?.kind && !job.args_omitted);
+    return { example, shape: example && shapeOf(alike.map((job) => job.args), example.kind) };
   }, [jobs]);
 }
 
 // Secret texts become empty: they must be typed.
-const withoutSecrets = (args: unknown): string => formatJson(cover(args).shown).replaceAll(JSON.stringify(COVER), '""');
+const withoutSecrets = (args: unknown, kind: string): string => formatJson(cover(args, kind).shown).replaceAll(JSON.stringify(COVER), '""');
 
 // Options that few jobs have.
 interface More {
@@ -108,7 +109,7 @@ export function NewJobDialog(props: { queue?: string; queues?: string[]; like?: 
   useEffect(() => {
     if (!example) return;
     if (!typed.current.kind) setKind(example.kind);
-    if (!typed.current.args && example.args != null && !example.args_omitted) setArgs(withoutSecrets(example.args));
+    if (!typed.current.args && example.args != null && !example.args_omitted) setArgs(withoutSecrets(example.args, example.kind));
   }, [example]);
   // Without read:payload the args of `like` are hidden: the copy gets them on the server.
   const hidden = like !== undefined && (like.args === null || like.args === undefined);

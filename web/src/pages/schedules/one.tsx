@@ -105,7 +105,7 @@ function ScheduleView(props: { schedule: Schedule; path: string; reload: () => v
         <Upcoming schedule={schedule} path={path} />
       </div>
       <Ledger name={name} path={path} zone={schedule.time_zone} />
-      <JsonPanel title={t.job.args} value={schedule.job?.args} masked />
+      <JsonPanel title={t.job.args} value={schedule.job?.args} kind={schedule.job?.kind} masked />
       {backfilling && <BackfillDialog path={path} onClose={() => setBackfilling(false)} done={reload} />}
       {pausing && <PauseDialog name={name} path={path} text={t.schedules.confirmPauseOneText} onClose={() => setPausing(false)} done={reload} />}
       {editing && <ScheduleDialog of={schedule} onClose={() => setEditing(false)} done={reload} />}

@@ -9,6 +9,7 @@ import { useData } from "../../data";
 import { bytes, count } from "../../format";
 import { t } from "../../texts";
 import { checkStore, lastCheck } from "./check";
+import { HiddenKeysPanel } from "./hidden";
 import { parseMetrics } from "./metrics";
 import { SettingsPanel, StorePanel } from "./settings";
 
@@ -44,6 +45,7 @@ export function SystemPage() {
       <Node />
       <StorePanel />
       <SettingsPanel />
+      <HiddenKeysPanel />
       <JsonPanel title={t.system.cluster} value={ready.data?.store} />
       {health.data?.host?.layers && (
         <Panel title={t.system.isolation}>

@@ -157,7 +157,7 @@ export function TriggerPage(props: { name: string }) {
             </Show>
             <Pager label={t.schedules.ledger} parameter="before" next={ledger.data?.next} />
           </Panel>
-          <JsonPanel title={t.job.args} value={one.job.args} masked />
+          <JsonPanel title={t.job.args} value={one.job.args} kind={one.job.kind} masked />
           {dialog === "fire" && <FireDialog trigger={one} onClose={() => setDialog(undefined)} done={trigger.reload} />}
           {dialog === "pause" && (
             <PauseDialog name={one.name} path={path} text={t.triggers.confirmPauseText} onClose={() => setDialog(undefined)} done={trigger.reload} />
