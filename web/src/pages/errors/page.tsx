@@ -144,7 +144,7 @@ const TREND_BINS = 24;
 // When the newest jobs of the group died: in the period, else from the first of them until now.
 function Trend(props: { group: Group; queue: string; period: Period }) {
   const { group, queue, period } = props;
-  const jobs = useData(`trend ${group.fingerprint} ${queue} ${group.last?.id}`, (signal) =>
+  const jobs = useData(`trend ${group.fingerprint} ${queue} ${group.last?.id} ${group.count}`, (signal) =>
     get<Schemas["JobPage"]>("/v1/dead", { fingerprint: group.fingerprint, queue, kind: group.kind, limit: TREND_SAMPLE }, signal),
   );
   const chosen = bounds(period);
@@ -168,7 +168,7 @@ function GroupPanel(props: { group: Group; queue: string; period: Period }) {
   const { group, queue, period } = props;
   // It is below the table, which may be long.
   useEffect(() => document.getElementById("group")?.scrollIntoView({ block: "nearest" }), []);
-  const jobs = useData(JSON.stringify(["dead", group.fingerprint, queue, period]), (signal) => deadJobs(group, queue, period, MAX_LISTED, signal));
+  const jobs = useData(JSON.stringify(["dead", group.fingerprint, group.count, queue, period]), (signal) => deadJobs(group, queue, period, MAX_LISTED, signal));
   return (
     <Panel id="group" title={t.errors.group(group.kind ?? "", count(group.count ?? 0))}>
       <Facts

@@ -112,12 +112,10 @@ function Preview({ jobs }: { jobs: DeadJob[] }) {
       <ul class="plain-list">
         {jobs.slice(0, MAX_SHOWN).map((job) => (
           <li key={String(job.id)}>
-            <span>
-              <a href={link(["jobs", job.id])} target="_blank" rel="noreferrer">{String(job.id)}</a> <span class="note">{job.queue}</span>
-            </span>
-            <span class="note">
-              {t.jobs.attempts(job.attempt ?? 0, job.max_attempts ?? 0)} · <Ago at={job.finished_at} />
-            </span>
+            <a href={link(["jobs", job.id])} target="_blank" rel="noreferrer">{String(job.id)}</a>
+            <span class="note">{job.queue}</span>
+            <span class="note">{t.jobs.attempts(job.attempt ?? 0, job.max_attempts ?? 0)}</span>
+            <Ago at={job.finished_at} />
           </li>
         ))}
         {hidden > 0 && <li class="note">{t.errors.andMore(count(hidden))}</li>}
