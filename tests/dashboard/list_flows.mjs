@@ -355,7 +355,7 @@ export async function sortingAll({ page, go, url }) {
   await page.waitForFunction((id) => document.querySelector("tbody tr a")?.textContent === id, String(made.jobs[119].id));
 }
 
-// More schedules than are drawn at once are drawn in turn.
+// More schedules than are drawn at once are drawn 40 at a time.
 export async function timelineRows({ page, go, url }) {
   const name = (i) => `zz-${String(i).padStart(2, "0")}`;
   for (let i = 0; i < 41; ++i) await call(url, "PUT", `/v1/schedules/${name(i)}`, { cron: "0 4 1 1 *", job: { queue: "many", kind: "k" } });
