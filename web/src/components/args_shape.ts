@@ -34,7 +34,7 @@ export function shapeOf(all: unknown[], kind: string): Shape {
   const keys = new Map<string, KeyShape & { counts: Map<string, number> }>();
   for (const args of objects) {
     for (const [name, value] of Object.entries(args)) {
-      const type = typeOf(value);
+      const type = value === COVER ? "" : typeOf(value);
       const key = keys.get(name) ?? { type, jobs: 0, example: value === COVER ? "" : value, values: [], counts: new Map<string, number>() };
       ++key.jobs;
       if (key.type !== type) key.type = "";
