@@ -254,7 +254,7 @@ _mainspring() {
     *' --token-file') mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
     *' --tolerance') : ;;
     *' --ttl') : ;;
-    *' --type') mapfile -t COMPREPLY < <(compgen -W 'enqueued started completed retrying snoozed deferred dead cancelled progress queue_paused queue_resumed quarantined quarantine_left breaker_opened breaker_half_open breaker_closed gap' -- "$current") ;;
+    *' --type') mapfile -t COMPREPLY < <(compgen -W 'enqueued started completed retrying snoozed deferred dead cancelled progress queue_paused queue_resumed quarantined quarantine_left breaker_opened breaker_half_open breaker_closed changed gap' -- "$current") ;;
     *' --unique') : ;;
     *' --unique-for') : ;;
     *' --until') : ;;

@@ -786,7 +786,7 @@ complete -c mainspring -n "__mainspring_at 'why'" -l cert-file -r -F -d 'client 
 complete -c mainspring -n "__mainspring_at 'why'" -l key-file -r -F -d 'key of the client certificate'
 complete -c mainspring -n "__mainspring_at 'events'" -l queue -x -a '(mainspring complete queues 2>/dev/null)' -d 'only this queue'
 complete -c mainspring -n "__mainspring_at 'events'" -l kind -x -d 'only this kind'
-complete -c mainspring -n "__mainspring_at 'events'" -l type -x -a 'enqueued started completed retrying snoozed deferred dead cancelled progress queue_paused queue_resumed quarantined quarantine_left breaker_opened breaker_half_open breaker_closed gap' -d 'only this type, and gap'
+complete -c mainspring -n "__mainspring_at 'events'" -l type -x -a 'enqueued started completed retrying snoozed deferred dead cancelled progress queue_paused queue_resumed quarantined quarantine_left breaker_opened breaker_half_open breaker_closed changed gap' -d 'only this type, and gap'
 complete -c mainspring -n "__mainspring_at 'events'" -l job -x -d 'only this job'
 complete -c mainspring -n "__mainspring_at 'events'" -l tag -x -d 'only this tag'
 complete -c mainspring -n "__mainspring_at 'events'" -l after -x -d 'continue after this event [from now on]'

@@ -58,7 +58,7 @@ struct Visitor {
   Changed operator()(const RevokeToken& op) const { return named("token", op.name); }
   Changed operator()(const AcquireLease& op) const {
     if (std::get<LeaseGrant>(result).held) return {};  // repeated, or renewed
-    return named("lock", op.name);
+    return changed_lock(op.name);
   }
   Changed operator()(const AcceptSession& op) const {
     if (std::get<SessionGrant>(result).held) return {};
@@ -79,6 +79,11 @@ struct Visitor {
 };
 
 }  // namespace
+
+Changed changed_lock(const std::string& name) {
+  if (name.starts_with(kReservedLeases)) return {};
+  return named("lock", name);
+}
 
 Changed changed_object(const Operation& operation, const OperationResult& result) {
   if (std::holds_alternative<Error>(result)) return {};

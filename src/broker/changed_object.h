@@ -19,4 +19,7 @@ struct ChangedObject {
 std::optional<ChangedObject> changed_object(const Operation& operation,
                                             const OperationResult& result);
 
+// nullopt for the engine's own locks, which clients do not see.
+std::optional<ChangedObject> changed_lock(const std::string& name);
+
 }  // namespace mainspring

@@ -123,7 +123,9 @@ class Events::Recorder {
       push({.type = change_of(breaker.state),
             .breaker = std::make_shared<const BreakerInfo>(breaker)});
     }
-    for (const std::string& lock : effects_.released) add_changed({.object = "lock/" + lock});
+    for (const std::string& lock : effects_.released) {
+      if (auto changed = changed_lock(lock)) add_changed(std::move(*changed));
+    }
     for (const WorkflowId id : effects_.workflows)
       add_changed({.object = fmt::format("workflow/{}", id)});
     if (!due_) return;

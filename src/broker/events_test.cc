@@ -124,13 +124,14 @@ TEST_CASE_FIXTURE(EventsFixture,
   lose();
   lose();
   CHECK(texts() == Lines{"enqueued 1 photos/resize", "started 1 photos/resize 1",
-                         "retrying 1 photos/resize 1", "started 1 photos/resize 2",
-                         "retrying 1 photos/resize 2", "quarantined 1 photos/resize 2"});
+                         "retrying 1 photos/resize 1", "changed queue/photos",
+                         "started 1 photos/resize 2", "retrying 1 photos/resize 2",
+                         "quarantined 1 photos/resize 2"});
   apply(OpenQueues{});
   lose();  // it goes back into quarantine, so it has not left
   apply(OpenQueues{});
   finish(claim(), Retry{.error = "no", .after = 0s});
-  CHECK(texts(6) == Lines{"started 1 photos/resize 3", "retrying 1 photos/resize 3",
+  CHECK(texts(7) == Lines{"started 1 photos/resize 3", "retrying 1 photos/resize 3",
                           "started 1 photos/resize 4", "retrying 1 photos/resize 4",
                           "quarantine_left 1 photos/resize 4"});
   lose();
