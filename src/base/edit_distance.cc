@@ -1,3 +1,4 @@
+// Computes the distance of two words.
 #include "base/edit_distance.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Names the object that an operation changed.
 #include "broker/changed_object.h"
 
 #include <fmt/format.h>
