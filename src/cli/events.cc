@@ -57,10 +57,10 @@ std::string line_of_event(const EventLine& event, const Io& io) {
     return at ? shown_time(io, *at) : text;
   };
   std::string out = fmt::format("{}  {}", shown(event.at), event.type);
+  if (!event.object.empty()) return printable(out + " " + event.object);
   if (event.job != 0) out += fmt::format(" {}", event.job);
   if (!event.queue.empty()) out += " " + event.queue;
   if (!event.kind.empty()) out += "/" + event.kind;
-  if (!event.object.empty()) out += " " + event.object;
   if (!event.breaker.empty()) out += " " + event.breaker;
   if (!event.until.empty()) out += " until " + shown(event.until);
   if (event.attempt > 0) out += fmt::format(" attempt {}", event.attempt);
