@@ -5,6 +5,7 @@ build=$(readlink -f "$1")
 cd "$(dirname "$(readlink -f "$0")")/.."
 # shellcheck source=packaging/shell.sh
 source packaging/shell.sh
+need_build "$build"
 ((EUID == 0)) || die "must be root: packages are installed in a Debian of their own"
 work=$(mktemp -d "${TMPDIR:-/tmp}/mainspring-check.XXXXXX")
 trap 'rm -rf --one-file-system "$work"' EXIT

@@ -8,8 +8,7 @@ output=$(readlink -f "$2")
 cd "$(dirname "$(readlink -f "$0")")/.."
 # shellcheck source=packaging/shell.sh
 source packaging/shell.sh
-[[ -x $build/mainspring && -f $build/libmainspring.a ]] ||
-  die "$build: mainspring and libmainspring.a must be there. Build them first: ./run build"
+need_build "$build"
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/mainspring-deb.XXXXXX")
 trap 'rm -rf "$work"' EXIT

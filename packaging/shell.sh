@@ -140,3 +140,9 @@ build() {
   if [[ $(ninja -C "$directory" -n "$@" 2>/dev/null | tail -n 1) == *"no work to do"* ]]; then return; fi
   step "Building $preset (the first time takes a few minutes)" ninja -C "$directory" "$@"
 }
+
+# need_build DIR: ends the script unless DIR has the program and the library.
+need_build() {
+  [[ -x $1/mainspring && -f $1/libmainspring.a ]] ||
+    die "$1: mainspring and libmainspring.a must be there. Build them first: ./run build"
+}
