@@ -315,6 +315,19 @@ TEST_CASE_FIXTURE(Fixture, "waiting for a job ends when it becomes terminal") {
   CHECK(job->result == "7");
 }
 
+TEST_CASE_FIXTURE(Fixture, "the end of a watched job is reported") {
+  SystemClock real;
+  Broker live(*store, real, log, registry);
+  live.start();
+  const JobId id = live.enqueue(jobs(1))->jobs.at(0).id;
+  std::promise<void> ended;
+  live.watch(id, [&] { ended.set_value(); });
+  const auto got = live.claim({.worker = "w", .queues = {"default"}}, 10s, {});
+  REQUIRE(live.finish({.worker = "w", .results = {{id, got->jobs.at(0).token, Complete{"7"}}}}));
+  CHECK(ended.get_future().wait_for(30s) == std::future_status::ready);
+  CHECK(live.watches() == 0);
+}
+
 TEST_CASE_FIXTURE(Fixture, "a finish and the claim that follows it are one commit") {
   constexpr int kJobs = 300;
   SystemClock real;

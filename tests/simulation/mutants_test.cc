@@ -566,7 +566,7 @@ const std::map<std::string, std::string>& table() {
         {"parked_claim_never_ends", scenario("parked_claim_gets_the_job_at_once")},
         {"duty_ends_at_refusal", seeds(41, 20)},
         {"abandoned_claim_lives_on", broker("a parked claim ends empty*")},
-        {"watcher_not_reported", broker("waiting for a job ends*")},
+        {"watcher_not_reported", broker("the end of a watched job is reported")},
         {"no_reserved_room", broker("beyond its limits the broker*")},
         // the door
         {"run_asked_for_again", unit("client_test", "a run that the server may have started*")},
