@@ -38,9 +38,9 @@ constexpr std::string_view kSweepLeases =
     "SELECT name, true FROM removed UNION ALL SELECT name, false FROM freed";
 // The same for all leases; released ones are removed too.
 constexpr std::string_view kForgetLeases =
-    "DELETE FROM $schema.named_leases WHERE name IN (SELECT name FROM $schema.named_leases "
-    "WHERE value IS NULL AND (state <> 0 OR ends <= $1) ORDER BY name FOR UPDATE SKIP LOCKED) "
-    "RETURNING name";
+    "WITH gone AS MATERIALIZED (SELECT name FROM $schema.named_leases WHERE value IS NULL AND "
+    "(state <> 0 OR ends <= $1) ORDER BY name FOR UPDATE SKIP LOCKED) DELETE FROM "
+    "$schema.named_leases l USING gone g WHERE l.name = g.name RETURNING l.name";
 constexpr std::string_view kMeasureLeases =
     "SELECT count(*), coalesce(min(ends) FILTER (WHERE ends > $1), 9223372036854775807) "
     "FROM $schema.named_leases";

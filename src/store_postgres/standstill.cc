@@ -20,12 +20,15 @@ constexpr std::string_view kAllowance = "restart_allowance";
   " ORDER BY id FOR UPDATE SKIP LOCKED) UPDATE $schema.jobs j SET "                           \
   "lease_until = "
 #define MS_BY_ID " FROM l WHERE j.id = l.id RETURNING j.id, j.lease_until"
-#define MS_HOLDS(condition)                                                                       \
-  " WHERE id IN (SELECT id FROM $schema.sessions WHERE look_at <> 0 AND lease_until > " condition \
-  " ORDER BY id FOR UPDATE SKIP LOCKED)"
-#define MS_NAMED(condition)                                                                     \
-  " WHERE name IN (SELECT name FROM $schema.named_leases WHERE state = 0 AND ends > " condition \
-  " ORDER BY name FOR UPDATE SKIP LOCKED)"
+// Not `WHERE id IN (SELECT …)`: with old statistics the planner would run the SELECT for each row.
+#define MS_HOLDS(condition)                                                         \
+  "WITH l AS MATERIALIZED (SELECT id FROM $schema.sessions WHERE look_at <> 0 AND " \
+  "lease_until > " condition                                                        \
+  " ORDER BY id FOR UPDATE SKIP LOCKED) UPDATE $schema.sessions s SET lease_until = "
+#define MS_NAMED(condition)                                                                 \
+  "WITH l AS MATERIALIZED (SELECT name FROM $schema.named_leases WHERE state = 0 AND ends " \
+  "> " condition                                                                            \
+  " ORDER BY name FOR UPDATE SKIP LOCKED) UPDATE $schema.named_leases s SET ends = "
 
 }  // namespace
 
@@ -33,19 +36,18 @@ StandstillStatements::StandstillStatements(std::string_view s)
     : extend_jobs(s, MS_RUNNING(") AND state = 3 AND lease_until > $1")
                   "greatest(lease_until, least(lease_until + $2, $3 + lease))" MS_BY_ID),
       extend_sessions(s,
-                      "UPDATE $schema.sessions SET lease_until = greatest(lease_until, "
-                      "least(lease_until + $2, $3 + kept))" MS_HOLDS("$1")),
+                      MS_HOLDS("$1") "greatest(lease_until, least(lease_until + $2, $3 + kept)) "
+                                     "FROM l WHERE s.id = l.id"),
       extend_leases(s,
-                    "UPDATE $schema.named_leases SET ends = greatest(ends, least(ends + $2, $3 + "
-                    "kept))" MS_NAMED("$1")),
+                    MS_NAMED("$1") "greatest(ends, least(ends + $2, $3 + kept)) "
+                                   "FROM l WHERE s.name = l.name"),
       // $4 is the grace after a job's time limit. Limits beyond 30 years count as unlimited.
       allow_jobs(s, MS_RUNNING(" WHERE node = $3 OR node = 0) AND state = 3 AND lease_until > $2")
                  "greatest(lease_until, least($1, claimed_at + least(timeout, 1000000000000000) + "
                  "$4))" MS_BY_ID),
-      allow_sessions(s, "UPDATE $schema.sessions SET lease_until = greatest(lease_until, $1)"
-                        MS_HOLDS("$2")),
-      allow_leases(s, "UPDATE $schema.named_leases SET ends = greatest(ends, $1)" MS_NAMED(
-                          "$2 AND name <> $3")),
+      allow_sessions(s, MS_HOLDS("$2") "greatest(lease_until, $1) FROM l WHERE s.id = l.id"),
+      allow_leases(s, MS_NAMED("$2 AND name <> $3") "greatest(ends, $1) FROM l WHERE s.name = "
+                                                    "l.name"),
       keep_allowance(s,
                      "INSERT INTO $schema.settings AS s (name, value) VALUES ($1, $2) ON CONFLICT "
                      "(name) DO UPDATE SET value = excluded.value"),
