@@ -84,6 +84,14 @@ async function keyboard({ page, go, url }) {
   const type = async (text) => {
     for (const letter of text) await key(letter);
   };
+  // The next key may come before the browser draws a frame.
+  const focused = await page.evaluate(async () => {
+    document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "k", ctrlKey: true, bubbles: true }));
+    for (let i = 0; i < 10; ++i) await Promise.resolve();
+    return document.activeElement?.getAttribute("role");
+  });
+  check(focused === "combobox", `the palette takes what is typed right after Ctrl-K, not ${focused}`);
+  await page.keyboard.press("Escape");
   await key("Control+k");
   await page.getByRole("combobox", { name: /Go to/ }).waitFor();
   await type(id);

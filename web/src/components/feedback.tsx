@@ -1,6 +1,6 @@
 // Answers to what the viewer does: short notes, and questions before something is destroyed.
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { ApiError } from "../api/client";
 import { t } from "../texts";
@@ -64,7 +64,8 @@ export function ConfirmDialog() {
     new Promise((answer) => {
       setOpen({ question, answer });
     });
-  useEffect(() => {
+  // Before the next frame: what the viewer types meanwhile belongs to the dialog.
+  useLayoutEffect(() => {
     if (open && !dialog.current?.open) dialog.current?.showModal();
   }, [open]);
   if (!open) return null;
@@ -102,7 +103,7 @@ export function FormDialog(props: {
   const dialog = useRef<HTMLDialogElement>(null);
   const [error, setError] = useState("");
   const [busy, setBusy] = useState(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     dialog.current?.showModal();
     // Typing replaces the first value.
     dialog.current?.querySelector<HTMLInputElement>("input:not([type=checkbox])")?.select();

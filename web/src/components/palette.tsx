@@ -1,5 +1,5 @@
 // Ctrl-K: type a page, a queue, the id of a job, an action of the page or what to search for; Enter goes there or runs it.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { getIfThere, getQueues } from "../api/client";
 import type { View } from "../api/shapes";
@@ -96,7 +96,8 @@ export function Palette() {
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
   }, []);
-  useEffect(() => {
+  // Before the next frame: what the viewer types meanwhile belongs to the dialog.
+  useLayoutEffect(() => {
     if (open && !dialog.current?.open) dialog.current?.showModal();
   }, [open]);
   if (!open) return null;
