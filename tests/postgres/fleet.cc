@@ -672,7 +672,7 @@ void FleetNode::Body::pause(const std::string& queue, bool paused) {
 void FleetNode::Body::limit_queues() {
   add(PutBreaker{.name = "peer",
                  .settings = {.failures = 4,
-                              .within = seconds(1),
+                              .within = seconds(5),
                               .open_for = seconds(1),
                               .max_open_for = seconds(2)}},
       [](const OperationResult*, bool, Span) {});

@@ -11,6 +11,7 @@
 
 #include "blackbox/checks.h"
 #include "blackbox/process.h"
+#include "blackbox/testing.h"
 #include "postgres/fleet.h"
 #include "postgres/places.h"
 #include "postgres/tcp_proxy.h"
@@ -272,6 +273,13 @@ TEST_CASE(
   }
   while (nemesis.kills() < kills) nemesis.strike(nodes);
   nemesis.heal();
+  const auto store =
+      must(open_postgres_store(patient_options(cluster->url(database)), board.clock().now(), log));
+  // On a slow machine, the first failures in a row may come only now.
+  blackbox::eventually([&] {
+    const auto breakers = store->breakers(SystemClock().now().wall);
+    return breakers && !breakers->empty() && (*breakers)[0].opened > 0;
+  });
   CHECK(drain(*cluster, database, board));
   board.set(Board::Phase::stop);
   std::vector<NodeReport> reports;
@@ -280,8 +288,6 @@ TEST_CASE(
     reports.push_back(node->join());
     history.append(std::move(reports.back().history));
   }
-  const auto store =
-      must(open_postgres_store(patient_options(cluster->url(database)), board.clock().now(), log));
   read_back(*store, history);
   const VerifyReport verified = must(store->verify());
   for (const std::string& problem : verified.problems) FAIL_CHECK(problem);
