@@ -13,7 +13,7 @@ seconds=${1:-20}
 [[ $seconds =~ ^[0-9]+$ ]] || die "SECONDS_PER_TARGET \"$seconds\": must be a number"
 shift || true
 targets=("$@")
-need "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}" clang llvm
+need "${BUILD_PACKAGES[@]}" "${TEST_BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}" clang llvm
 if [[ ! -f build/fuzz/build.ninja ]]; then step "Configuring fuzz" cmake --preset fuzz; fi
 step "Building the fuzz targets (the first time takes a few minutes)" ninja -C build/fuzz fuzzers
 ((${#targets[@]} > 0)) || mapfile -t targets < <(cd tests/fuzz/corpus && printf '%s\n' *)

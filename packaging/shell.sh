@@ -2,13 +2,15 @@
 # Sourced, not run. Needs bash; the caller has `set -euo pipefail`.
 # shellcheck shell=bash
 
-# What the build needs, and what the tests need beyond it.
+# What the build needs, what building the tests needs beyond it, and what running them needs.
 # shellcheck disable=SC2034
 BUILD_PACKAGES=(g++ cmake ninja-build ccache libboost1.81-dev libssl-dev libsqlite3-dev libfmt-dev
   rapidjson-dev libexpected-dev libcli11-dev libtomlplusplus-dev libhowardhinnant-date-dev
   libarchive-dev libcurl4-openssl-dev libpq-dev tzdata)
 # shellcheck disable=SC2034
-TEST_PACKAGES=(doctest-dev librapidcheck-dev imagemagick curl openssl python3 python3-croniter sqlite3 procps slowhttptest iproute2 testssl.sh
+TEST_BUILD_PACKAGES=(doctest-dev librapidcheck-dev python3)
+# shellcheck disable=SC2034
+TEST_PACKAGES=(imagemagick curl openssl python3-croniter sqlite3 procps slowhttptest iproute2 testssl.sh
   postgresql pgbouncer patroni etcd-server python3-etcd poppler-utils gdb pkg-config chromium
   python3-httpx python3-pytest mypy python3-django python3-fastapi systemd prometheus nginx-light)
 
@@ -97,6 +99,33 @@ need() {
     step "Installing ${packages[*]}" "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
       apt-get install -q -y --no-install-recommends "${packages[@]}"
   )
+}
+
+# need_later PACKAGE…: starts `need` beside what follows; `needed` waits for it. Where sudo asks for a password, it
+# installs them at once.
+LATER_PID=
+LATER_LOG=
+need_later() {
+  local packages
+  mapfile -t packages < <(missing "$@")
+  ((${#packages[@]} == 0)) && return
+  if ((EUID != 0)) && ! sudo -n true 2>/dev/null; then
+    need "$@"
+    return
+  fi
+  LATER_LOG=$(mktemp "${TMPDIR:-/tmp}/mainspring.XXXXXX")
+  say "Installing beside the build: ${packages[*]}"
+  need "$@" >"$LATER_LOG" 2>&1 </dev/null &
+  LATER_PID=$!
+}
+needed() {
+  local status=0
+  [[ -n $LATER_PID ]] || return 0
+  wait "$LATER_PID" || status=$?
+  cat "$LATER_LOG" >&2
+  rm -f "$LATER_LOG"
+  LATER_PID=
+  return "$status"
 }
 
 # Tests start servers of their own. Packages of servers start one of the system's when they are installed, and
