@@ -153,7 +153,7 @@ export async function onceInZone({ browser, url }) {
   await call(url, "PUT", "/v1/schedules/once", { at: "2031-05-06T22:30:00Z", job: { queue: "once", kind: "k" } });
   const context = await browser.newContext({ timezoneId: "Asia/Tokyo" });
   const page = await context.newPage();
-  page.setDefaultTimeout(15_000);
+  page.setDefaultTimeout(30_000);
   await page.goto(`${url}/ui/#/schedules`);
   const row = page.locator("tbody tr", { hasText: "once" });
   await row.getByText(/once, at 2031-05-07 07:30:00/).waitFor();
@@ -205,12 +205,12 @@ export async function oneStream({ browser, url }) {
   const streams = () => counts.reduce((sum, one) => sum + one(), 0);
   for (const one of pages) {
     await one.goto(`${url}/ui/#/queues`);
-    await one.getByText("Live").waitFor({ timeout: 15_000 });
+    await one.getByText("Live").waitFor({ timeout: 30_000 });
   }
   check(streams() === 1, `8 windows have ${streams()} event streams`);
   const seenByAll = async (queue, some) => {
     await call(url, "POST", "/v1/jobs", { queue, kind: "k" });
-    for (const one of some) await one.getByRole("link", { name: queue }).waitFor({ timeout: 15_000 });
+    for (const one of some) await one.getByRole("link", { name: queue }).waitFor({ timeout: 30_000 });
   };
   await seenByAll("eight-windows", pages);
   const [leader] = pages.filter((_, i) => counts[i]() === 1);
@@ -234,7 +234,7 @@ export async function hiddenLog({ browser, url }) {
       document.dispatchEvent(new Event("visibilitychange"));
     }, hidden);
   const settles = async (n, text) => {
-    const until = performance.now() + 15_000;
+    const until = performance.now() + 30_000;
     while (streams() !== n && performance.now() < until) await page.evaluate(() => new Promise(requestAnimationFrame));
     check(streams() === n, `${text}: ${streams()} streams`);
   };

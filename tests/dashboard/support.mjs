@@ -66,7 +66,7 @@ export async function call(url, method, path, body, headers = {}) {
 export async function open(browser, url, { width = 1280, scheme = "light" } = {}) {
   const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme: scheme, bypassCSP: false });
   const page = await context.newPage();
-  page.setDefaultTimeout(15_000);
+  page.setDefaultTimeout(30_000);
   const problems = [];
   page.on("pageerror", (error) => problems.push(`error: ${error.message}`));
   page.on("console", (message) => {
@@ -92,7 +92,7 @@ export function openRequests(page, pattern) {
 }
 
 export const ready = (page) =>
-  page.waitForFunction(() => document.querySelector("main h1") && !document.querySelector(".loading"), null, { timeout: 15_000 });
+  page.waitForFunction(() => document.querySelector("main h1") && !document.querySelector(".loading"), null, { timeout: 30_000 });
 
 // What axe-core finds, one line per rule.
 export async function violations(t, page) {
