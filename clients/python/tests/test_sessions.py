@@ -27,6 +27,23 @@ def test_finish_refuses_a_result_that_is_not_json(
     assert wait_for(job, "completed")["result"] == "paid"
 
 
+def test_a_part_that_the_server_refuses_leaves_the_job_running(
+    mainspring: Mainspring, mainspring_queue: str
+) -> None:
+    mainspring.enqueue(NewJob("pay", {}, Options(queue=mainspring_queue, session="anna")))
+    with mainspring.session(mainspring_queue, "anna") as session:
+        job = session.next("5s")
+        assert job is not None
+        error = {"code": "too_large", "message": "result: 9 bytes", "field": "results[0].result"}
+        results = [{"id": job["id"], "status": "refused", "error": error}]
+        calls = session._finish("paid", ...)  # a newer server may have a lower limit
+        next(calls)
+        with pytest.raises(TooLarge, match="^result: 9 bytes$") as raised:
+            calls.send({"results": results})
+        assert raised.value.field == "results[0].result"
+        session.finish("paid")
+
+
 def test_a_finish_that_the_server_refuses_names_its_field(
     mainspring: Mainspring, mainspring_queue: str
 ) -> None:

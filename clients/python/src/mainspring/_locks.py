@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable
 from ._operations import Operation
 from ._renewer import margin, now
 from ._values import Duration, duration, encode, seconds
-from ._wire import Call, path_part, require
+from ._wire import Call, path_part, refusal_of, require
 from .errors import Conflict, InvalidArgument, LockLost, MainspringError
 from .outcomes import OUTCOMES, Complete, ready
 
@@ -302,7 +302,10 @@ class Session(_Kept):
         one = b'{"id":%d,"token":%d,%s%s}' % (job["id"], job["token"], data, state)
         body = b'{"worker":"%s","results":[%s]}' % (self._worker.encode(), one)
         document = yield Call("POST", "/v1/finish", body)
-        status = require(require(document, "results", list)[0], "status", str)
+        answer = require(document, "results", list)[0]
+        status = require(answer, "status", str)
+        if status == "refused":  # a part is over its limit; the job still runs
+            raise refusal_of(require(answer, "error", dict))
         self._running = None
         if status != "ok":
             raise Conflict(f"job {job['id']}: its outcome was too late: {status}")

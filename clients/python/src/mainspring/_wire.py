@@ -129,6 +129,13 @@ def error_of(answer: Answer) -> MainspringError:
     )
 
 
+def refusal_of(part: dict[str, Any]) -> MainspringError:
+    """The error of one part of a request, in an answer that is 2xx as a whole."""
+    code = str(part.get("code", ""))
+    kind = BY_CODE.get(code, InvalidArgument)
+    return kind(str(part.get("message", "")), code=code, field=str(part.get("field", "")))
+
+
 def document_of(answer: Answer) -> Any:
     """The JSON object of a 2xx answer. Anything else is not an answer of the server."""
     try:
