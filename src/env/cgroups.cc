@@ -313,7 +313,13 @@ Result<void> FileGroup::limit_cpu(std::optional<int> percent) {
             percent ? fmt::format("{} {}", quota, kPeriod_us) : fmt::format("max {}", kPeriod_us)));
   } else if (part != nullptr) {
     MS_TRY(set(*part, "cpu.cfs_period_us", fmt::to_string(kPeriod_us)));
-    MS_TRY(set(*part, "cpu.cfs_quota_us", fmt::to_string(quota)));
+    // v1 refuses more than a group above has with EINVAL, in a container with a limit for example.
+    // The limit above holds then.
+    const int error = cgroup::write(part->file("cpu.cfs_quota_us"), fmt::to_string(quota));
+    const bool less_above = error == EINVAL && percent.has_value();
+    if (error != 0) {
+      MS_TRY(set(*part, "cpu.cfs_quota_us", fmt::to_string(less_above ? -1 : quota)));
+    }
   }
   limits_.cpu_percent = percent;
   return {};

@@ -283,6 +283,18 @@ TEST_CASE("limits can be changed, processor time is counted, and bad ones are re
   CHECK(groups.root()->make("a/b", {}).error().code == ErrorCode::invalid_argument);
 }
 
+TEST_CASE("a limit of processor time above that of the group around it is no error") {
+  Cgroups groups = Cgroups::open(fresh_name(12));
+  if (!active(groups, {"cpu", "cpuacct"})) return;
+  auto narrow = groups.root()->make("narrow", {.cpu_percent = 20});
+  REQUIRE(narrow.has_value());
+  auto wide = (*narrow)->make("wide", {.cpu_percent = 10});
+  REQUIRE(wide.has_value());
+  REQUIRE((*wide)->limit({.cpu_percent = 150}));
+  CHECK((*wide)->limit({.cpu_percent = 15}));
+  CHECK((*narrow)->make("wide from the start", {.cpu_percent = 150}).has_value());
+}
+
 TEST_CASE("a group of low weight yields the processors to others, and gets them when alone") {
   Cgroups groups = Cgroups::open(fresh_name(11));
   if (!active(groups, {"cpu", "cpuacct"})) return;
