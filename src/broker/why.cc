@@ -48,12 +48,10 @@ std::string quoted(const std::string& text) {
   return out + "'";
 }
 
-// A worker that waits sends its claim at once, and one that runs jobs renews them. A worker that
-// does neither has ended, or has been told to claim nothing.
-constexpr Duration kClaimsWithin = std::chrono::seconds(10);
-
-bool claims(const WorkerInfo& worker) {
-  return worker.parked || worker.running > 0 || worker.last_seen < kClaimsWithin;
+// A worker that neither waits for jobs nor runs one has ended, asks only now and then, or has been
+// told to claim nothing.
+bool is_there(const WorkerInfo& worker) {
+  return worker.parked || worker.running > 0;
 }
 
 std::string seconds_of(Duration duration) {
@@ -70,10 +68,10 @@ Why held_by_workers(const Job& job, const std::vector<WorkerInfo>& workers) {
     return {Gate::no_worker, fmt::format("no recent worker takes jobs of queue {}", job.queue), {}};
   const auto* last = *std::min_element(
       theirs.begin(), theirs.end(), [](auto* a, auto* b) { return a->last_seen < b->last_seen; });
-  std::erase_if(theirs, [](const WorkerInfo* worker) { return !claims(*worker); });
+  std::erase_if(theirs, [](const WorkerInfo* worker) { return !is_there(*worker); });
   if (theirs.empty()) {
     return {Gate::no_worker,
-            fmt::format("no worker takes jobs of queue {}: the last one, {}, was seen {} ago",
+            fmt::format("no worker waits for jobs of queue {}: the last one, {}, was seen {} ago",
                         job.queue, last->id, seconds_of(last->last_seen)),
             {}};
   }

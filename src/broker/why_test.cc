@@ -38,6 +38,12 @@ WorkerInfo worker(std::string queue, bool parked, Duration last_seen = 0s) {
   return info;
 }
 
+WorkerInfo busy_worker(std::string queue, Duration last_seen = 0s) {
+  WorkerInfo info = worker(std::move(queue), false, last_seen);
+  info.running = 1;
+  return info;
+}
+
 }  // namespace
 
 TEST_CASE("a job that has ended shows its outcome") {
@@ -177,7 +183,7 @@ TEST_CASE("a job that waits for a busy worker shows its effective priority and f
   QueueStats queue{.name = "photos"};
   queue.limits.ageing = 10min;
   queue.limits.per_key.fair = true;
-  const Why why = why_of(job, &queue, {worker("photos", false)}, nullptr, kNow);
+  const Why why = why_of(job, &queue, {busy_worker("photos")}, nullptr, kNow);
   CHECK(why.gate == Gate::busy_workers);
   CHECK(why.text ==
         "1 worker takes jobs of queue photos; all its slots are busy; its priority 5 counts as 3 "
@@ -191,11 +197,11 @@ TEST_CASE("a worker that has ended or stopped claiming does not count as busy") 
   };
   const Why gone = why({worker("photos", false, 3min), worker("photos", false, 43s)});
   CHECK(gone.gate == Gate::no_worker);
-  CHECK(gone.text == "no worker takes jobs of queue photos: the last one, w1, was seen 43s ago");
+  CHECK(gone.text ==
+        "no worker waits for jobs of queue photos: the last one, w1, was seen 43s ago");
+  CHECK(why({worker("photos", false, 1s)}).gate == Gate::no_worker);  // ended a second ago
   // It waits for its job, with renewals that are far apart.
-  WorkerInfo busy = worker("photos", false, 43s);
-  busy.running = 1;
-  const Why held = why({worker("photos", false, 3min), busy});
+  const Why held = why({worker("photos", false, 3min), busy_worker("photos", 43s)});
   CHECK(held.gate == Gate::busy_workers);
   CHECK(held.text == "1 worker takes jobs of queue photos; all its slots are busy");
   CHECK(why({worker("photos", true, 43s)}).gate == Gate::claim);
@@ -230,8 +236,8 @@ TEST_CASE("an available job waits for any worker, for a free one, or for the nex
   const Job job = job_in(JobState::available);
   CHECK(gate_of(job) == Gate::no_worker);
   CHECK(gate_of(job, false, {worker("mails", true)}) == Gate::no_worker);
-  CHECK(gate_of(job, false, {worker("photos", false)}) == Gate::busy_workers);
-  CHECK(gate_of(job, false, {worker("photos", false), worker("photos", true)}) == Gate::claim);
+  CHECK(gate_of(job, false, {busy_worker("photos")}) == Gate::busy_workers);
+  CHECK(gate_of(job, false, {busy_worker("photos"), worker("photos", true)}) == Gate::claim);
 }
 
 TEST_CASE("a job that waits for an earlier run of its schedule shows that") {
