@@ -178,6 +178,7 @@ Command queues_command() {
 Command dead_command() {
   std::vector<Flag> redrive = filter_flags();
   redrive.push_back({.name = "fingerprint", .value = "F", .help = "only this group"});
+  redrive.push_back({.name = "all", .value = "", .help = "dead jobs of all queues"});
   redrive.push_back({.name = "limit", .value = "N", .help = "maximum [all]"});
   redrive.push_back({.name = "rate", .value = "N/s", .help = "maximum speed; also N/m and N/h"});
   redrive.push_back({.name = "canary",
@@ -218,8 +219,9 @@ Command dead_command() {
                .run = run_dead_groups},
               {.name = "redrive",
                .summary = "run all matching dead jobs again",
-               .description = "Make all matching dead jobs available again, oldest first. If "
-                              "interrupted, print how many are done.",
+               .description = "Make all matching dead jobs available again, oldest first; "
+                              "without a filter, --all says so. If interrupted, print how many "
+                              "are done.",
                .flags = redrive,
                .scopes = kClient,
                .examples = {{"mainspring dead redrive --queue photos --kind thumbnail", ""},

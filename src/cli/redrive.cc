@@ -174,10 +174,21 @@ Result<int> redrive_in_background(const Invocation& invocation, Io& io, const Re
   return kExitOk;
 }
 
+// A command without arguments must not start every dead job of every queue.
+Result<void> check_meant(const Invocation& invocation) {
+  const bool narrow = invocation.has("queue") || invocation.has("kind") || invocation.has("tag") ||
+                      invocation.has("fingerprint");
+  if (narrow && invocation.has("all"))
+    return invalid("all", "--all: cannot be given together with a filter");
+  if (narrow || invocation.has("all") || invocation.has("dry-run")) return {};
+  return invalid("", "no filter: give --queue, --kind, --tag, --fingerprint, or --all");
+}
+
 }  // namespace
 
 Result<int> run_dead_redrive(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const JobFilter filter, filter_of(invocation));
+  MS_TRY(check_meant(invocation));
   MS_TRY_ASSIGN(const auto limit, invocation.number("limit", 1, 1'000'000'000));
   if (const auto fingerprint = invocation.flag("fingerprint"))
     MS_TRY(check_fingerprint("--fingerprint", *fingerprint));
