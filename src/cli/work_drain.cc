@@ -27,12 +27,35 @@ Result<void> check_visible(Client& client, const std::vector<std::string>& queue
   return {};
 }
 
+namespace {
+
+// Removes the queues that a schedule, a timer or a trigger will put jobs into. Without the right
+// to read those, or with too many to read, all of them.
+void remove_fed(Client& client, std::vector<std::string>& queues) {
+  constexpr int kMost = 1000;
+  const auto schedules = static_cast<Jobs&>(client).schedules("", kMost);
+  const auto triggers = client.triggers("", kMost);
+  if (!schedules || !triggers || schedules->size() == kMost || triggers->size() == kMost) {
+    return queues.clear();
+  }
+  std::erase_if(queues, [&](const std::string& queue) {
+    const auto feeds = [&](const NewJob& job) { return job.queue == queue; };
+    return std::any_of(schedules->begin(), schedules->end(),
+                       [&](const auto& info) { return feeds(info.schedule.job); }) ||
+           std::any_of(triggers->begin(), triggers->end(),
+                       [&](const auto& info) { return feeds(info.trigger.job); });
+  });
+}
+
+}  // namespace
+
 std::vector<std::string> unused_queues(Client& client, const std::vector<std::string>& queues) {
   std::vector<std::string> out;
   for (const std::string& queue : queues) {
     const auto seen = client.request("GET", "/v1/queues/" + percent_encode(queue), "");
     if (!seen && seen.error().code == ErrorCode::not_found) out.push_back(queue);
   }
+  if (!out.empty()) remove_fed(client, out);
   return out;
 }
 

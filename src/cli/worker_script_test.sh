@@ -100,6 +100,8 @@ expect 64 '…' ms step run 'no name' -- true
 # -- the queues that a worker reports ---------------------------------------------------------------
 expect 0 'mainspring: warning: queue "typo" has never been used: check its name. Jobs that are enqueued to it later are claimed.
 worker … takes jobs of typo from …0 completed, 0 failed attempts' ms work --queue typo --exec cat --drain
+ms schedules set nightly --every 1h --queue reports --kind k >/dev/null
+expect 0 'worker … takes jobs of reports from …' ms work --queue reports --exec cat --drain
 ms enqueue failing k --max-attempts 2 >/dev/null
 # A worker that is slower than the delay does not print that it waits.
 expect 0 'worker …0 completed, 2 failed attempts' \
