@@ -56,9 +56,7 @@ Command show_command() {
                      .letter = "f"}},
           .scopes = kClient,
           .examples = {{"mainspring workflow show 7", ""},
-                       {"mainspring workflow show 7 --json | jq '.steps[] | select(.state == "
-                        "\"failed\")'",
-                        ""}},
+                       {"mainspring workflow show 7 --json | jq '.steps[].reason'", ""}},
           .exits = {{1, "with --follow: failed, undone, cancelled or parked"},
                     kMissingWorkflow,
                     {75, "with --follow: stopped by a signal before its end"}},

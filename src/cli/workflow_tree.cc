@@ -111,8 +111,8 @@ std::string line_of_step(const WorkflowStep& step, std::size_t depth, const std:
   if (step.workflow != 0) out += fmt::format("  workflow {}{}", step.workflow, child);
   out += job_of_step(step, now);
   if (step.started_at) {
-    const WallTime end = step.ended_at.value_or(now);
-    out += "  " + format_age(std::max(Duration(0), end - *step.started_at));
+    out += "  " + (step.ended_at ? short_duration(*step.ended_at - *step.started_at)
+                                 : format_age(std::max(Duration(0), now - *step.started_at)));
   }
   if (step.after.size() > 1) {
     std::string names;
