@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 #include <span>
 
+#include "base/edit_distance.h"
 #include "host/files.h"
 
 namespace mainspring {
@@ -265,6 +267,41 @@ bool look_at(const std::string& directory, const HostKey& key, const std::vector
   return true;
 }
 
+void add_misplaced(Found& found, std::string text) {
+  if (found.misplaced.size() < kMaxMisplaced) found.misplaced.push_back(std::move(text));
+}
+
+constexpr JobType kJobTypes[] = {JobType::continuous, JobType::triggered, JobType::queue};
+
+// Reports directories of a root whose names are almost those of the three.
+void look_for_misspelt(const std::string& root, Found& found) {
+  const auto entries = list_directory(root);
+  if (!entries) return;
+  for (const Entry& entry : *entries) {
+    const bool other = entry.name[0] == '.' || entry.name.size() > 16;
+    if (entry.type != DT_DIR || other) continue;
+    for (const JobType type : kJobTypes) {
+      const std::size_t distance = edit_distance(entry.name, folder_of(type));
+      if (distance == 0 || distance > 2) continue;
+      add_misplaced(found, fmt::format("{}/{}: jobs are not read from here; did you mean {}/{}?",
+                                       root, entry.name, root, folder_of(type)));
+    }
+  }
+}
+
+// Reports a script beside the folders of jobs.
+void look_at_file(const std::string& folder, const std::string& name,
+                  const std::vector<ScriptHost>& hosts, Found& found) {
+  const std::string extension = std::filesystem::path(name).extension();
+  const bool script = std::any_of(hosts.begin(), hosts.end(), [&](const ScriptHost& host) {
+    return std::count(host.extensions.begin(), host.extensions.end(), extension) > 0;
+  });
+  if (!script) return;
+  const std::string stem = std::filesystem::path(name).stem();
+  add_misplaced(found, fmt::format("{}/{}: a job is a folder; move it to {}/{}/run{}", folder, name,
+                                   folder, stem, extension));
+}
+
 // Adds the folders of one root and type whose names are not in `names` yet, and adds the names.
 void discover_in(const std::string& folder, JobType type, const std::vector<ScriptHost>& hosts,
                  std::set<std::string>& names, Found& found) {
@@ -284,6 +321,8 @@ void discover_in(const std::string& folder, JobType type, const std::vector<Scri
     }
     if (look_at(folder + "/" + entry.name, {type, entry.name}, hosts, found)) {
       names.insert(entry.name);
+    } else if (entry.type == DT_REG) {
+      look_at_file(folder, entry.name, hosts, found);
     }
   }
 }
@@ -292,7 +331,8 @@ void discover_in(const std::string& folder, JobType type, const std::vector<Scri
 
 Found discover(const std::vector<std::string>& roots, const std::vector<ScriptHost>& hosts) {
   Found found;
-  for (const JobType type : {JobType::continuous, JobType::triggered, JobType::queue}) {
+  for (const std::string& root : roots) look_for_misspelt(root, found);
+  for (const JobType type : kJobTypes) {
     std::set<std::string> names;
     const auto first = static_cast<std::ptrdiff_t>(found.jobs.size());
     for (const std::string& root : roots) {

@@ -64,6 +64,8 @@ Result<JobFolder> read_job_folder(JobType type, const std::string& directory,
 
 using HostKey = std::pair<JobType, std::string>;
 
+inline constexpr std::size_t kMaxMisplaced = 20;
+
 // The result of a scan of the job directories. A folder that is in none of these lists is missing.
 struct Found {
   std::vector<JobFolder> jobs;  // by type, then name
@@ -79,6 +81,9 @@ struct Found {
     std::string why;
   };
   std::vector<Unlisted> unlisted;  // could not be listed: their jobs are unknown
+  // What looks like a job at the wrong place, each with the right one: a directory "queue" instead
+  // of "queues", a script that has no folder. At most kMaxMisplaced.
+  std::vector<std::string> misplaced;
 
   const LeftOut* find_left_out(const HostKey& key) const;
   const Unlisted* find_unlisted(JobType type) const;

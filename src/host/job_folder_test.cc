@@ -246,6 +246,24 @@ TEST_CASE("discovery: by type and name; the first root wins; skipped folders are
   CHECK(found.unlisted.empty());
 }
 
+TEST_CASE("discovery names what looks like a job at the wrong place") {
+  TemporaryDirectory root;
+  root.write("queue/photos/run.sh", "x");
+  root.write("trigered/report/run.sh", "x");
+  root.write("triggered/top.sh", "x");
+  root.write("triggered/notes.txt", "x");
+  root.write("src/main.cc", "x");
+  const Found found = discover({root.path(".")}, all_hosts());
+  const std::string at = root.path(".");
+  CHECK(found.jobs.empty());
+  CHECK(
+      found.misplaced ==
+      std::vector<std::string>{
+          at + "/queue: jobs are not read from here; did you mean " + at + "/queues?",
+          at + "/trigered: jobs are not read from here; did you mean " + at + "/triggered?",
+          at + "/triggered/top.sh: a job is a folder; move it to " + at + "/triggered/top/run.sh"});
+}
+
 TEST_CASE("script hosts are those whose interpreters are in the path") {
   TemporaryDirectory bin;
   bin.write("one/python3", kShebang, 0755);

@@ -432,6 +432,12 @@ void JobHost::Impl::report(const Found& found, const ScanScope& scope) {
         fresh.emplace_back(one.why, true);
       }
     }
+    for (const std::string& why : found.misplaced) {
+      directory_problems.push_back(why);
+      if (std::count(directories_before.begin(), directories_before.end(), why) == 0) {
+        fresh.emplace_back(why, false);
+      }
+    }
     if (some_unknown) {
       const Instant soon = clock.now().instant + std::max(options.quiet, kUnknownPause);
       rescan_at = std::min(rescan_at, soon);
