@@ -14,12 +14,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Error no_job(JobType type, const std::string& name) {
-  return Error{.code = ErrorCode::not_found,
-               .message = fmt::format("{} job \"{}\": does not exist", to_string(type), name)};
-}
-
 }  // namespace
+
+Error JobHost::Impl::no_job(JobType type, const std::string& name) const {
+  std::string message = fmt::format("{} job \"{}\": does not exist", to_string(type), name);
+  for (const JobType other : {JobType::continuous, JobType::triggered, JobType::queue}) {
+    if (!entries.contains({other, name})) continue;
+    message += fmt::format("; {} is a {} job", name, to_string(other));
+    break;
+  }
+  return Error{.code = ErrorCode::not_found, .message = std::move(message)};
+}
 
 std::string JobHost::Impl::directory_of(JobType type, const std::string& name) const {
   MutexLock lock(mutex);
@@ -159,7 +164,7 @@ Result<JobView> JobHost::find(JobType type, const std::string& name) {
   const auto found = impl_->entries.find({type, name});
   if (found != impl_->entries.end()) return impl_->view_of(found->first, found->second);
   if (auto missing = impl_->missing_view({type, name})) return std::move(*missing);
-  return no_job(type, name);
+  return impl_->no_job(type, name);
 }
 
 std::uint64_t JobHost::version() {

@@ -135,6 +135,8 @@ struct JobHost::Impl {
   // Errors: conflict (why_not, or it is frozen).
   Result<void> check_runnable(const JobFolder& folder) const MS_EXCLUDES(mutex);
   std::optional<JobView> missing_view(const HostKey& key) const MS_REQUIRES(mutex);
+  // Names the type that a job of this name has.
+  Error no_job(JobType type, const std::string& name) const MS_REQUIRES(mutex);
   void add_latest_run(JobView& view) const;
   Result<JobFolder> folder(JobType type, const std::string& name) const;
   Result<std::string> log_path(JobType type, const std::string& name, const std::string& run);
