@@ -399,12 +399,15 @@ PersistentPool::Impl::Talk PersistentPool::Impl::talk(ScriptChild& child, const 
     if (talk.result) break;
     if (mail.end) {
       if (*mail.end && child.idle_turn > 0 && child.unread(line.size())) break;
-      talk.result = *mail.end ? HandlerResult(Outcome(Retry{
-                                    .error = fmt::format("the child ended without an answer: {}",
-                                                         how_it_ended(**mail.end)),
-                                    .after = {},
-                                    .program = program_end_of(**mail.end)}))
-                              : HandlerResult(mail.end->error());
+      talk.result = *mail.end
+                        ? HandlerResult(Outcome(Retry{
+                              .error = fmt::format(
+                                  "the process ended without an answer: {}; its output is in the "
+                                  "log of its job folder",
+                                  how_it_ended(**mail.end)),
+                              .after = {},
+                              .program = program_end_of(**mail.end)}))
+                        : HandlerResult(mail.end->error());
     } else if (token.stop_requested()) {
       talk.result = stopped(child, context.stop_reason());
     }

@@ -223,7 +223,8 @@ TEST_CASE("a crash of a child fails only its job, with the reason") {
   rig.start();
   CHECK(as<Complete>(rig.run(1)).result == "1");
   CHECK(as<Retry>(rig.run(2, R"({"crash":true})")).error ==
-        "the child ended without an answer: killed by SIGSEGV");
+        "the process ended without an answer: killed by SIGSEGV; its output is in the log of its "
+        "job folder");
   CHECK(as<Complete>(rig.run(3)).result == "1");
   CHECK(rig.pool->started() == 2);
 }
@@ -341,7 +342,7 @@ TEST_CASE("children that end repeatedly restart with growing pauses, each failin
   const Instant begin = rig.clock.now().instant;
   for (JobId id = 1; id <= 4; ++id) {
     const Retry retry = as<Retry>(rig.run(id));
-    CHECK(retry.error == "the child ended without an answer: exit code 3");
+    CHECK(retry.error.starts_with("the process ended without an answer: exit code 3; "));
     CHECK(retry.program.exit_code == 3);
   }
   // None, then 100 ms and 200 ms before the third and the fourth.
