@@ -400,7 +400,13 @@ Result<int> run_host_settings(const Invocation& invocation, Io& io) {
     }
     MS_TRY(check_json("JSON", json));
     MS_TRY(call(*connection, "PUT", path, json));
-    if (!invocation.json) print_line(io, fmt::format("settings of {} are set", job.name));
+    if (invocation.json) return kExitOk;
+    print_line(io, fmt::format("settings of {} are set", job.name));
+    // The server keeps settings that it does not know, and says so with the job.
+    MS_TRY_ASSIGN(const HostJob now, find_host_job(*connection, job.name, job.type));
+    for (const std::string& warning : now.warnings) {
+      io.err(fmt::format("mainspring: warning: {}\n", warning));
+    }
     return kExitOk;
   }
   MS_TRY_ASSIGN(const std::string body, call(*connection, "GET", path));
