@@ -13,6 +13,11 @@ Error no_queue(std::string_view name) {
       fmt::format("there is no queue \"{}\": check the name, or create it (create=true)", name)};
 }
 
+Error removed_job(JobId id) {
+  return {ErrorCode::expired,
+          fmt::format("job {}: its record was removed: deleted, or its retention has ended", id)};
+}
+
 Result<void> check_fact(std::string_view field, std::string_view text, std::size_t max_bytes) {
   if (text.size() > max_bytes) {
     return invalid(std::string(field), fmt::format("{} has {} bytes: must have at most {}", field,

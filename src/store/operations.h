@@ -307,6 +307,8 @@ struct SetQueueLimits {
 };
 // The error if `create` is false and the queue does not exist: not_found.
 Error no_queue(std::string_view name);
+// The error of a job whose record is gone: expired.
+Error removed_job(JobId id);
 // Removes an empty queue with its pause, retention and limits. A later enqueue creates it again.
 // Errors: not_found, conflict (it still has jobs, including finished ones).
 struct RemoveQueue {

@@ -310,8 +310,7 @@ Error PostgresStore::missing(JobId id) {
   const Rows last = ask(sql_.last_id, {});
   const bool given = id > 0 && last.integer(0, 1) != 0 && id <= last.integer(0, 0);
   if (!given) return no_job(id);
-  return Error{.code = ErrorCode::expired,
-               .message = fmt::format("job {}: its retention has ended", id)};
+  return removed_job(id);
 }
 
 JobState PostgresStore::state_of(JobId id) {

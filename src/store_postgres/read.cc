@@ -367,8 +367,7 @@ Result<Job> PostgresStore::get(JobId id) const {
                 }));
   if (found) return std::move(*found);
   if (id <= 0 || id > last) return no_job(id);
-  return Error{.code = ErrorCode::expired,
-               .message = fmt::format("job {}: its retention has ended", id)};
+  return removed_job(id);
 }
 
 Result<JobPage> PostgresStore::list(const JobFilter& filter, int limit, JobId before) const {

@@ -313,8 +313,7 @@ Result<Job> SqliteStore::get(JobId id) const {
     give_back(std::move(reader));
     if (job) return std::move(*job);
     if (id > 0 && id < next_id && !MS_MUTANT(expired_reads_as_not_found)) {
-      return Error{.code = ErrorCode::expired,
-                   .message = fmt::format("job {}: its retention has ended", id)};
+      return removed_job(id);
     }
     return Error{.code = ErrorCode::not_found,
                  .message = fmt::format("job {}: there is no such job", id)};

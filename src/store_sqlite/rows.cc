@@ -108,8 +108,7 @@ void SqliteStore::save_hot(const HotRow& hot) {
 
 Error SqliteStore::missing(JobId id) const {
   if (id > 0 && id < next_id_) {
-    return Error{.code = ErrorCode::expired,
-                 .message = fmt::format("job {}: its retention has ended", id)};
+    return removed_job(id);
   }
   return no_job(id);
 }
