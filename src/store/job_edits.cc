@@ -38,8 +38,9 @@ Result<void> check_edit(const EditJob& edit, const ChangedJob& job) {
                     "ended",
                     job.id));
   if (is_terminal(job.state))
-    return conflict(fmt::format("job {} is {}: it cannot be edited; clone it to run it again",
-                                job.id, to_string(job.state)));
+    return conflict(
+        fmt::format("job {} is {}: it cannot be edited; clone it with other args to run it again",
+                    job.id, to_string(job.state)));
   MS_TRY(check_version(edit.version, job));
   if (job.queue.starts_with(kReservedQueues) && (edit.args || edit.tags))
     return conflict(fmt::format("job {} is in queue {}: only its priority and run_at can be edited",
