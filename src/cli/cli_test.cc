@@ -242,6 +242,8 @@ TEST_CASE("an empty, missing or abbreviated flag is refused") {
   const std::pair<std::vector<std::string>, std::string_view> cases[] = {
       {{"jobs", "list", "--queue", ""}, "--queue \"\": must not be empty"},
       {{"dead", "redrive", "--tag="}, "--tag \"\": must not be empty"},
+      {{"dead", "redrive"}, "no filter: give --queue, --kind, --tag, --fingerprint, or --all"},
+      {{"dead", "redrive", "--all", "--queue", "q"}, "cannot be given together with a filter"},
       {{"enqueue", "q", "k", "--session", ""}, "--session \"\": must not be empty"},
       {{"trigger", "set", "t", "--of-queue", ""}, "--of-queue \"\": must not be empty"},
       {{"schedules", "set", "s", "--every", "1h"}, "--kind: must be given"},
