@@ -22,7 +22,7 @@ struct JobSearch {
   std::string q{};                       // terms, as in docs/guides/search.md
   bool is_empty() const {
     return queue.empty() && kind.empty() && tag.empty() && states.empty() && !from && !to &&
-           ids.empty() && q.empty();
+           ids.empty() && q.find_first_not_of(" \t\r\n") == std::string::npos;
   }
 };
 inline constexpr std::size_t kMaxSearchIds = 1000;

@@ -218,7 +218,8 @@ Result<BulkRequest> decode_bulk_request(std::string_view body) {
   constexpr JsonField<Given> kGiven[] = {
       {"action", [](JsonReader& in, Given& g) { return (g.action = true) && in.skip(); }},
       {"filter", [](JsonReader& in, Given& g) { return (g.filter = true) && in.skip(); }},
-      {"priority", [](JsonReader& in, Given& g) { return (g.priority = true) && in.skip(); }},
+      {"priority",
+       [](JsonReader& in, Given& g) { return in.null() || ((g.priority = true) && in.skip()); }},
   };
   JsonReader in(body, JsonReader::Unknown::skip);
   Given given;

@@ -110,7 +110,12 @@ Result<BulkInfo> Broker::stop_bulk(JobId id) {
 }
 
 Result<BulkInfo> Broker::stop_bulk(JobId id, std::optional<Audit> audit) {
-  MS_TRY(get_bulk(id));
+  MS_TRY_ASSIGN(const BulkInfo info, get_bulk(id));
+  if (info.finished_at) {
+    return Error{
+        .code = ErrorCode::conflict,
+        .message = fmt::format("bulk operation {} has ended: it is {}", id, to_string(info.state))};
+  }
   SyncCall sync;
   submit({Cancel{.id = id, .reason = "stopped"}, sync.answer(), std::move(audit)}, Wake::none);
   wait_for(sync);

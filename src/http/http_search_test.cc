@@ -362,6 +362,9 @@ TEST_CASE("a bulk operation is a job that is shown, stopped and recorded") {
   CHECK(peer.call("POST", "/v1/bulk/1/stop").status == 404);
   CHECK(peer.call("POST", "/v1/bulk/2/continue").status == 409);
   CHECK(has(peer.call("POST", "/v1/bulk/2/stop").body, R"("state":"stopped")"));
+  const Answer ended = peer.call("POST", "/v1/bulk/2/stop");
+  CHECK(ended.status == 409);
+  CHECK(has(ended.body, "bulk operation 2 has ended: it is stopped"));
   CHECK(has(peer.call("GET", "/v1/jobs/1").body, R"("state":"available")"));
   const std::string audit = peer.call("GET", "/v1/audit?action=start_bulk").body;
   CHECK(has(audit, R"("reason":"old")"));
@@ -373,20 +376,25 @@ TEST_CASE("a bulk operation without a filter, or for states that it cannot chang
   TestServer s;
   Peer peer(s);
   check_refusals(
-      peer, {{"POST", "/v1/bulk", R"({"action":"cancel","filter":{}})", 400, "invalid_argument",
-              "filter"},
-             {"POST", "/v1/bulk", R"({"action":"cancel"})", 400, "invalid_argument", "filter"},
-             {"POST", "/v1/bulk", R"({"filter":{"queue":"q"}})", 400, "invalid_argument", "action"},
-             {"POST", "/v1/bulk", R"({"action":"pause","filter":{"queue":"q"}})", 400,
-              "invalid_argument", "action"},
-             {"POST", "/v1/bulk", R"({"action":"delete","filter":{"state":["running"]}})", 400,
-              "invalid_argument", "filter.state"},
-             {"POST", "/v1/bulk", R"({"action":"reprioritise","filter":{"queue":"q"}})", 400,
-              "invalid_argument", "priority"},
-             {"POST", "/v1/bulk", R"({"action":"cancel","filter":{"q":"x:"}})", 400,
-              "invalid_argument", "q"},
-             {"POST", "/v1/bulk", R"({"action":"cancel","filter":{"queue":"q"},"rate":"fast"})",
-              400, "invalid_argument", "rate"}});
+      peer,
+      {{"POST", "/v1/bulk", R"({"action":"cancel","filter":{}})", 400, "invalid_argument",
+        "filter"},
+       {"POST", "/v1/bulk", R"({"action":"cancel"})", 400, "invalid_argument", "filter"},
+       {"POST", "/v1/bulk", R"({"action":"cancel","filter":{"q":" \n"}})", 400, "invalid_argument",
+        "filter"},
+       {"POST", "/v1/bulk", R"({"action":"reprioritise","filter":{"queue":"q"},"priority":null})",
+        400, "invalid_argument", "priority"},
+       {"POST", "/v1/bulk", R"({"filter":{"queue":"q"}})", 400, "invalid_argument", "action"},
+       {"POST", "/v1/bulk", R"({"action":"pause","filter":{"queue":"q"}})", 400, "invalid_argument",
+        "action"},
+       {"POST", "/v1/bulk", R"({"action":"delete","filter":{"state":["running"]}})", 400,
+        "invalid_argument", "filter.state"},
+       {"POST", "/v1/bulk", R"({"action":"reprioritise","filter":{"queue":"q"}})", 400,
+        "invalid_argument", "priority"},
+       {"POST", "/v1/bulk", R"({"action":"cancel","filter":{"q":"x:"}})", 400, "invalid_argument",
+        "q"},
+       {"POST", "/v1/bulk", R"({"action":"cancel","filter":{"queue":"q"},"rate":"fast"})", 400,
+        "invalid_argument", "rate"}});
 }
 
 TEST_CASE("a bulk operation requires the scope of its queue, and read:payload where it searches") {
