@@ -6,6 +6,7 @@
 #include <array>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/post.hpp>
+#include <charconv>
 
 #include "api/json.h"
 #include "base/mutant.h"
@@ -99,6 +100,21 @@ std::string_view without_port(std::string_view host) {
     return end == std::string_view::npos ? host : host.substr(1, end - 1);
   }
   return host.substr(0, host.find(':'));
+}
+
+// 0 = none is given.
+std::uint16_t port_of(std::string_view host) {
+  std::uint16_t port = 0;
+  const std::size_t colon = host.rfind(':');
+  if (colon == std::string_view::npos || host.ends_with(']')) return 0;
+  std::from_chars(host.data() + colon + 1, host.data() + host.size(), port);
+  return port;
+}
+
+bool is_loopback_name(std::string_view name) {
+  error_code not_an_address;
+  const auto address = asio::ip::make_address(std::string(name), not_an_address);
+  return not_an_address ? iequals(name, "localhost") : address.is_loopback();
 }
 
 }  // namespace
@@ -371,11 +387,20 @@ Result<void> Connection::check_host(std::string_view host) const {
                            without_password(cut_text(host, 128)))};
 }
 
-// A browser sends the origin of the page: only pages of this server are allowed.
-Result<void> Connection::check_origin(std::string_view origin) const {
+// A browser sends the origin of the page: only pages of this server are allowed. Other programs of
+// this machine serve pages too, from the same names and other ports. Behind a proxy the port is
+// another one, and the browser says that the page is of the same origin.
+Result<void> Connection::check_origin(const Head& head) const {
+  const std::string_view origin = head.origin;
   if (origin.empty()) return {};
   const std::size_t scheme = origin.find("://");
-  if (scheme != std::string_view::npos && check_host(origin.substr(scheme + 3))) return {};
+  if (scheme != std::string_view::npos) {
+    const std::string_view page = origin.substr(scheme + 3);
+    const bool ours = head.same_origin || iequals(page, head.host) ||
+                      port_of(page) == transport_.local_port() ||
+                      !is_loopback_name(without_port(page));
+    if (ours && check_host(page)) return {};
+  }
   return Error{ErrorCode::forbidden,
                fmt::format("Origin \"{}\": pages of other sites may not use this server",
                            cut_text(origin, 128))};
@@ -422,7 +447,7 @@ Result<void> Connection::admit(const Head& head, Match& match) {
 
 Result<void> Connection::check_request(const Head& head, Match& match) {
   if (head.has_host) MS_TRY(check_host(head.host));
-  MS_TRY(check_origin(head.origin));
+  MS_TRY(check_origin(head));
   const std::size_t scheme = head.target.find("://");
   if (scheme == 4 || scheme == 5) {  // http, https: a whole URL
     const std::string_view rest = std::string_view(head.target).substr(scheme + 3);

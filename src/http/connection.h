@@ -93,7 +93,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Result<void> admit(const Head& head, Match& match);
   Result<void> check_host(std::string_view host) const;
   static Result<void> check_cookie_use(const Head& head);
-  Result<void> check_origin(std::string_view origin) const;
+  Result<void> check_origin(const Head& head) const;
   void begin_body(Head head, std::string_view& rest);
   void feed_body(std::string_view& rest);
   void end_body();

@@ -502,7 +502,12 @@ TEST_CASE("curl's default content type is accepted, a page of another site is no
     return peer.receive().status;
   };
   CHECK(enqueue("Content-Type: application/x-www-form-urlencoded") == 201);
-  CHECK(enqueue("Origin: http://localhost:8080") == 201);
+  // Another program of this machine may have a page at another port.
+  CHECK(enqueue("Origin: http://localhost:1") == 403);
+  CHECK(enqueue("Origin: http://127.0.0.1:1\r\nSec-Fetch-Site: same-site") == 403);
+  CHECK(enqueue("Origin: http://localhost:1\r\nSec-Fetch-Site: same-origin") == 201);  // a proxy's
+  CHECK(enqueue("Origin: http://localhost") == 201);
+  CHECK(enqueue(fmt::format("Origin: http://127.0.0.1:{}", server.server->port())) == 201);
   CHECK(enqueue("Origin: https://evil.example") == 403);
   CHECK(enqueue("Origin: null") == 403);
   CHECK(enqueue("Content-Type: text/plain") == 400);

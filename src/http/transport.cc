@@ -203,6 +203,18 @@ std::string Transport::local_address() const {
   return address_of(address).text;
 }
 
+std::uint16_t Transport::local_port() const {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  const int fd = const_cast<Socket&>(socket_).native_handle();
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
+  if (address.ss_family == AF_INET) {
+    return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
+  }
+  if (address.ss_family != AF_INET6) return 0;
+  return ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
+}
+
 std::string Transport::certificate_name() const {
   const X509* const certificate = ssl_ == nullptr ? nullptr : SSL_get0_peer_certificate(ssl_);
   if (certificate == nullptr) return "";

@@ -63,6 +63,7 @@ class Transport {
   const std::string& peer() const { return peer_; }
   // "192.0.2.1"; "" for a unix socket.
   std::string local_address() const;
+  std::uint16_t local_port() const;      // 0 for a unix socket
   bool local() const { return local_; }  // loopback or unix
   std::string certificate_name() const;  // CN of the peer's certificate, "" = none
 

@@ -307,6 +307,7 @@ TEST_CASE("a transport identifies its peer: user of a Unix socket, name of a cer
   CHECK(plain.transport->peer() == fmt::format("unix uid={}", ::getuid()));
   CHECK(plain.transport->local());
   CHECK(plain.transport->local_address() == "");
+  CHECK(plain.transport->local_port() == 0);
   CHECK(plain.transport->certificate_name() == "");
   const TlsPair without;
   CHECK(without.transport->certificate_name() == "");
