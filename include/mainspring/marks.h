@@ -29,7 +29,7 @@ struct Mark {
   std::int64_t id = 0;  // grows
   WallTime at;
   std::string text;  // 1 to kMaxMarkBytes bytes of UTF-8 without control characters
-  std::string by;    // a token's name, "local", or a worker
+  std::string by;    // a token's name, "local", or "worker HOST"
   MarkSource source = MarkSource::manual;
   friend bool operator==(const Mark&, const Mark&) = default;
 };

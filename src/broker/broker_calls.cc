@@ -104,6 +104,7 @@ Result<EnqueueResult> Broker::enqueue(Enqueue request) {
   for (std::size_t i = 0; i < request.jobs.size(); ++i) {
     const std::string prefix = request.jobs.size() == 1 ? "" : "jobs[" + std::to_string(i) + "].";
     MS_TRY(validate(request.jobs[i], prefix));
+    MS_TRY(check_starts(request.jobs[i], clock_.now().wall, prefix));
   }
   return call<EnqueueResult>(std::move(request));
 }

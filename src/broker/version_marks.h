@@ -36,7 +36,8 @@ class VersionMarks {
     if (known_.size() >= kMaxKnown) known_.clear();
     if (!known_.insert(text).second) return;
     waiting_.push_back({.text = std::move(text),
-                        .by = facts.host.empty() ? worker : facts.host,
+                        // Not the name of a person: the worker says it of itself.
+                        .by = "worker " + (facts.host.empty() ? worker : facts.host),
                         .source = MarkSource::worker});
   }
   // The next mark, if its time has come.

@@ -226,7 +226,7 @@ TEST_CASE_FIXTURE(CommandBench, "a new worker version makes one mark by itself")
   (void)claim_of(*a, "w1", 0s, facts_of(1, "1.4", "Python 3.11.2"));
   CHECK(marks() == std::vector<std::string>{"Python worker 1.4"});
   CHECK(db.store->marks({})->marks.at(0).source == MarkSource::worker);
-  CHECK(db.store->marks({})->marks.at(0).by == "web-1");
+  CHECK(db.store->marks({})->marks.at(0).by == "worker web-1");
   const auto before = db.store->commits();
   clock.advance(2s);
   (void)claim_of(*a, "w2", 0s, facts_of(2, "1.4", "Python 3.12.0"));
