@@ -94,8 +94,9 @@ Plan plan_readyz(const Request& request, Services& services) {
                         .retry_after_ms = 1000});
   }
   const HttpOptions& options = services.options;
+  const std::string shortage = may_know ? services.store.shortage() : "";
   if (may_know && (options.store_state || services.host != nullptr)) {
-    return DoRead{[&options, host = services.host] {
+    return DoRead{[&options, host = services.host, shortage] {
       Reply reply;
       JsonWriter w(reply.body);
       w.begin_object().key("status").string("ready");
@@ -105,6 +106,7 @@ Plan plan_readyz(const Request& request, Services& services) {
         w.key("durability").string(options.durability);
       }
       if (host != nullptr) write_host_state(w, host->view());
+      if (!shortage.empty()) w.key("warning").string(shortage);
       w.end_object();
       return reply;
     }};
@@ -113,8 +115,7 @@ Plan plan_readyz(const Request& request, Services& services) {
   JsonWriter w(reply.body);
   w.begin_object().key("status").string("ready");
   if (may_know) w.key("durability").string(options.durability);
-  if (const std::string shortage = may_know ? services.store.shortage() : ""; !shortage.empty())
-    w.key("warning").string(shortage);
+  if (!shortage.empty()) w.key("warning").string(shortage);
   w.end_object();
   return reply;
 }
