@@ -14,7 +14,7 @@ constexpr std::string_view kClonedFrom = "cloned_from";
 
 template <class T>
 bool read_edited_args(JsonReader& in, T& to) {
-  return in.null() || in.raw(to.args.emplace());
+  return in.raw(to.args.emplace());  // null is JSON too
 }
 template <class T>
 bool read_edited_priority(JsonReader& in, T& to) {
