@@ -373,6 +373,9 @@ Result<void> check_memo_name(std::string_view field, std::string_view name);
 // Checks every rule of NewJob that needs no store. `prefix` precedes the field in errors, for
 // example "jobs[3].".
 Result<void> validate(const NewJob& job, std::string_view prefix = "");
+// Refuses a job whose run_at is at its expiry or later: it would never start. Errors:
+// invalid_argument with the field expires_in.
+Result<void> check_starts(const NewJob& job, WallTime now, std::string_view prefix = "");
 // Checks every rule of Complete::next; the fields are "next[3].kind" after `prefix`.
 Result<void> validate_next(const std::vector<NewJob>& next, std::string_view prefix = "");
 

@@ -215,10 +215,13 @@ Plan plan_enqueue(const Request& request, Services& services) {
   auto wait = parse_wait(request);
   if (!wait) return error_reply(wait.error());
   const bool single = decoded->single;
+  const WallTime now = services.clock.now().wall;
   for (std::size_t i = 0; i < decoded->operation.jobs.size(); ++i) {
     const NewJob& job = decoded->operation.jobs[i];
+    const std::string prefix = single ? "" : fmt::format("jobs[{}].", i);
     auto may = check_may_make(*request.caller, Verb::enqueue, job);
-    if (may) may = check_callback(services, job, single ? "" : fmt::format("jobs[{}].", i));
+    if (may) may = check_callback(services, job, prefix);
+    if (may) may = check_starts(job, now, prefix);
     if (!may) return error_reply(may.error());
   }
   if (!single && query_value(request, "wait") != nullptr) {

@@ -184,6 +184,13 @@ Result<void> check_memo_name(std::string_view field, std::string_view name) {
                              name.substr(0, kMaxMemoNameBytes), kMaxMemoNameBytes));
 }
 
+Result<void> check_starts(const NewJob& job, WallTime now, std::string_view prefix) {
+  if (!job.run_at || !job.expires_in || *job.run_at < now + *job.expires_in) return {};
+  return invalid(std::string(prefix) + "expires_in",
+                 fmt::format("expires_in {}: must end after run_at {}, or the job never starts",
+                             format_duration(*job.expires_in), format_wall_time(*job.run_at)));
+}
+
 Result<void> validate(const NewJob& job, std::string_view prefix) {
   // Runs for every job of every batch: format nothing unless there is an error.
   const auto at = [&](std::string_view name) { return std::string(prefix).append(name); };

@@ -53,6 +53,15 @@ TEST_CASE("a bad job is refused with the field, the value and the rule") {
   CHECK(validate(bad).error().field == "expires_in");
   CHECK(validate(bad).error().message ==
         "expires_in 1s: must be more than delay 3s, or the job never starts");
+  NewJob job = NewJob{.queue = "q", .kind = "k"};
+  const WallTime now = *parse_wall_time("2026-01-31T09:00:00Z");
+  job.expires_in = 1h;
+  job.run_at = now + 59min;
+  CHECK(check_starts(job, now));
+  job.run_at = now + 1h;
+  CHECK(check_starts(job, now, "jobs[2].").error().field == "jobs[2].expires_in");
+  CHECK(check_starts(job, now).error().message ==
+        "expires_in 1h: must end after run_at 2026-01-31T10:00:00Z, or the job never starts");
   bad.expires_in = 4s;
   CHECK(validate(bad));
   bad = good;

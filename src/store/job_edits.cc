@@ -66,6 +66,11 @@ Result<void> check_edit(const EditJob& edit, const ChangedJob& job) {
         fmt::format("job {} waits for an earlier run of its schedule: its run_at "
                     "cannot be edited",
                     job.id));
+  if (job.expires_at && *edit.run_at >= *job.expires_at)
+    return conflict(
+        fmt::format("job {} expires at {}: its run_at must be before that, or the job "
+                    "never starts",
+                    job.id, format_wall_time(*job.expires_at)));
   return {};
 }
 

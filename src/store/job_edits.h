@@ -26,6 +26,7 @@ struct ChangedJob {
   bool deferred = false;
   bool quarantined = false;
   bool step = false;  // of a workflow
+  std::optional<WallTime> expires_at{};  // unless it starts before
 };
 
 // Checks all rules that need no store. Errors: invalid_argument, too_large, with the field.

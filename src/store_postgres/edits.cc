@@ -7,6 +7,7 @@ namespace mainspring::pg {
 namespace {
 
 ChangedJob changed_job(const JobRow& row, std::string_view queue) {
+  const bool expires = row.expires_at != 0 && row.started_at == 0;
   return {.id = row.id,
           .state = row.state,
           .version = row.version,
@@ -14,7 +15,8 @@ ChangedJob changed_job(const JobRow& row, std::string_view queue) {
           .in_session = (row.flags & kFlagSession) != 0,
           .deferred = row.deferred,
           .quarantined = row.quarantined != 0,
-          .step = (row.flags & kFlagStep) != 0};
+          .step = (row.flags & kFlagStep) != 0,
+          .expires_at = expires ? std::optional(WallTime::from_us(row.expires_at)) : std::nullopt};
 }
 
 }  // namespace

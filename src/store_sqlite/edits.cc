@@ -7,6 +7,7 @@ namespace mainspring::sqlite {
 namespace {
 
 ChangedJob changed_job(const HotRow& hot) {
+  const bool expires = hot.expires_at && !hot.started_at;
   return {.id = hot.id,
           .state = hot.state,
           .version = hot.version,
@@ -14,7 +15,8 @@ ChangedJob changed_job(const HotRow& hot) {
           .in_session = (hot.flags & kFlagSession) != 0,
           .deferred = (hot.flags & kFlagDeferred) != 0,
           .quarantined = (hot.flags & kFlagQuarantined) != 0,
-          .step = (hot.flags & kFlagStep) != 0};
+          .step = (hot.flags & kFlagStep) != 0,
+          .expires_at = expires ? std::optional(WallTime::from_us(*hot.expires_at)) : std::nullopt};
 }
 
 ChangedJob running_job(JobId id, const Lease& lease) {

@@ -227,7 +227,9 @@ TEST_SUITE("store: edit") {
     NewJob n = b.job();
     n.expires_in = seconds(10);
     const JobId id = b.enqueue(n);
-    edit(b, {.id = id, .priority = 2, .run_at = b.wall() + hours(1)});
+    edit(b, {.id = id, .priority = 2, .run_at = b.wall() + seconds(9)});
+    // At its expiry or later it would never start.
+    CHECK(b.refused(EditJob{.id = id, .run_at = b.wall() + seconds(10)}) == ErrorCode::conflict);
     b.advance(seconds(10));
     CHECK(b.expire() == 1);
     CHECK(b.state(id) == JobState::cancelled);

@@ -15,7 +15,8 @@ inline ChangedJob changed_job(const Record& r) {
           .in_session = !r.job.session.empty(),
           .deferred = r.job.deferred,
           .quarantined = r.job.quarantined.has_value(),
-          .step = r.step};
+          .step = r.step,
+          .expires_at = r.job.started_at ? std::nullopt : r.job.expires_at};
 }
 
 inline void fill_record(Record& r, const NewJob& n, WallTime now) {
