@@ -20,9 +20,15 @@ struct ScopeFields {
   std::string space, queue;
   Duration timeout = std::chrono::seconds(10);
 };
+// An empty name, from a variable that is not set, must not mean the whole server.
+bool read_scope_name(JsonReader& in, std::string& to) {
+  return in.string(to) && (!to.empty() || in.fail_value("must not be empty"));
+}
 constexpr JsonField<ScopeFields> kDrainFields[] = {
-    {"namespace", [](JsonReader& in, ScopeFields& s) { return in.null() || in.string(s.space); }},
-    {"queue", [](JsonReader& in, ScopeFields& s) { return in.null() || in.string(s.queue); }},
+    {"namespace",
+     [](JsonReader& in, ScopeFields& s) { return in.null() || read_scope_name(in, s.space); }},
+    {"queue",
+     [](JsonReader& in, ScopeFields& s) { return in.null() || read_scope_name(in, s.queue); }},
     {"timeout",
      [](JsonReader& in, ScopeFields& s) {
        if (!in.duration(s.timeout)) return false;

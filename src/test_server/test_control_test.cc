@@ -373,6 +373,8 @@ TEST_CASE("a reset of a namespace ends and deletes its jobs and leaves the rest"
   CHECK(rig.finish(held, Complete{}) == FinishStatus::not_found);
   CHECK(rig.broker->get_schedule("t1.hourly").error().code == ErrorCode::not_found);
   CHECK(rig.control->reset(R"({"namespace":"t1"})").error().code == ErrorCode::not_found);
+  CHECK(rig.control->reset(R"({"namespace":""})").error().field == "namespace");
+  CHECK(rig.control->drain(R"({"namespace":""})").error().field == "namespace");
 }
 
 TEST_CASE("a reset of the server removes every job and returns to real time without faults") {
