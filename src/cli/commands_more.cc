@@ -211,7 +211,7 @@ Command dead_command() {
                .run = run_dead_show},
               {.name = "groups",
                .summary = "group dead jobs by error",
-               .description = "Group the newest 20,000 dead jobs by kind and error, ignoring "
+               .description = "Group the newest 200,000 dead jobs by kind and error, ignoring "
                               "numbers, hex, UUIDs and quoted texts.",
                .flags = filter_flags(),
                .scopes = kClient,
