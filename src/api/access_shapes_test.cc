@@ -134,8 +134,18 @@ TEST_CASE("an image that is not JSON does not break the page") {
 TEST_CASE("images say what an operator changes, in one order of keys") {
   CHECK(queue_image(true, std::nullopt, std::chrono::seconds(2)) ==
         R"({"paused":true,"retention_completed_ms":null,"retention_dead_ms":2000})");
-  CHECK(job_image(JobState::running, "q", true) ==
-        R"({"state":"running","queue":"q","cancel_requested":true})");
+  Job job;
+  job.state = JobState::running;
+  job.queue = "q";
+  job.cancel_requested = true;
+  job.run_at = kNow;
+  job.tags = {"vip"};
+  job.args = R"({"card":"4111"})";
+  const std::string job_shown = job_image(job);
+  CHECK(job_shown.starts_with(
+      R"({"state":"running","queue":"q","cancel_requested":true,"priority":5,"run_at":")"));
+  CHECK(job_shown.ends_with(R"(,"tags":["vip"],"args":)" + content_image(job.args) + "}"));
+  CHECK(job_shown.find("4111") == std::string::npos);
   CHECK(token_image(token("ci")) ==
         R"({"scopes":["enqueue=photos","read"],"expires_at":null,"revoked":false,"rate":7})");
   ScheduleInfo info;
@@ -145,6 +155,8 @@ TEST_CASE("images say what an operator changes, in one order of keys") {
   const std::string image = schedule_image(info);
   CHECK(image.starts_with(R"({"name":"s")"));
   CHECK(image.ends_with(R"(,"paused":false,"version":3})"));
+  info.timeout_override = std::chrono::minutes(5);
+  CHECK(schedule_image(info).ends_with(R"(,"paused":false,"timeout_override":"5m","version":3})"));
 }
 
 TEST_CASE(

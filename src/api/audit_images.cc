@@ -53,11 +53,15 @@ Audit resumed_by_itself(const std::string& queue) {
   return {.who = "mainspring", .action = "resume_queue", .object = "queue/" + queue};
 }
 
-std::string job_image(JobState state, std::string_view queue, bool cancel_requested) {
+std::string job_image(const Job& job) {
   std::string out;
   JsonWriter w(out);
-  w.begin_object().key("state").string(to_string(state)).key("queue").string(queue);
-  w.key("cancel_requested").boolean(cancel_requested).end_object();
+  w.begin_object().key("state").string(to_string(job.state)).key("queue").string(job.queue);
+  w.key("cancel_requested").boolean(job.cancel_requested);
+  w.key("priority").number(job.priority).key("run_at").time(job.run_at);
+  w.key("tags").begin_array();
+  for (const std::string& tag : job.tags) w.string(tag);
+  w.end_array().key("args").raw(content_image(job.args)).end_object();
   return out;
 }
 
@@ -73,7 +77,11 @@ std::string schedule_image(const ScheduleInfo& info) {
   std::string out;
   encode_schedule(schedule, out);
   out.pop_back();  // the bracket: more members follow
-  out += fmt::format(",\"paused\":{},\"version\":{}}}", info.paused, info.version);
+  out += fmt::format(",\"paused\":{}", info.paused);
+  if (info.timeout_override) {
+    out += fmt::format(R"(,"timeout_override":"{}")", format_duration(*info.timeout_override));
+  }
+  out += fmt::format(",\"version\":{}}}", info.version);
   return out;
 }
 

@@ -13,8 +13,10 @@ namespace mainspring {
 
 // JSON with a stable order of keys.
 //   queue     {"paused", "retention_completed_ms", "retention_dead_ms"}; null = the default
-//   job       {"state", "queue", "cancel_requested"}
-//   schedule  the definition and "paused", "version"; of args and headers content_image()
+//   job       {"state", "queue", "cancel_requested", "priority", "run_at", "tags", "args"}; of args
+//             content_image()
+//   schedule  the definition and "paused", "timeout_override"?, "version"; of args and headers
+//             content_image()
 //   token     {"scopes", "expires_at", "revoked", "rate"}; never the digest
 // With limits also "limits", as in QueueStats. While it is paused also "pause".
 std::string queue_image(bool paused, std::optional<Duration> retention_completed,
@@ -22,7 +24,8 @@ std::string queue_image(bool paused, std::optional<Duration> retention_completed
                         const std::optional<QueuePause>& pause = {});
 // The record of a queue whose pause has ended by itself.
 Audit resumed_by_itself(const std::string& queue);
-std::string job_image(JobState state, std::string_view queue, bool cancel_requested);
+// Reads only the fields named above.
+std::string job_image(const Job& job);
 std::string schedule_image(const ScheduleInfo& info);
 std::string token_image(const TokenRecord& token);
 

@@ -276,6 +276,9 @@ TEST_CASE("C1, C4: a continuous timer's timeout and kill switch are changed whil
   const Answer shorter = peer.call("PUT", "/v1/schedules/t/timer", R"({"timeout":"5m"})");
   CHECK(shorter.status == 200);
   CHECK(decode_schedule_info(shorter.body)->timeout_override == 5min);
+  const std::string recorded = peer.call("GET", "/v1/audit?object=schedule%2Ft&limit=1").body;
+  CHECK(has(recorded, R"("action":"set_timer")"));
+  CHECK(has(recorded, R"("timeout_override":"5m")"));
   CHECK_FALSE(
       decode_schedule_info(peer.call("PUT", "/v1/schedules/t/timer", R"({"timeout":null})").body)
           ->timeout_override);

@@ -276,6 +276,33 @@ TEST_CASE("a job that is not running is edited, and the answer is the job") {
   CHECK(has(peer.call("GET", "/v1/audit?action=edit_job").body, R"("object":"job/1")"));
 }
 
+TEST_CASE("the audit shows each edit of a job, but not its args") {
+  TestServer s;
+  Peer peer(s);
+  put(s, {.queue = "q", .args = R"({"card":"4111"})"});
+  const auto edit = [&](const char* body) {
+    CHECK(peer.call("PATCH", "/v1/jobs/1", body).status == 200);
+    const std::string newest = peer.call("GET", "/v1/audit?object=job%2F1&limit=1").body;
+    CAPTURE(newest);
+    CHECK(has(newest, R"("action":"edit_job")"));
+    CHECK_FALSE(has(newest, "card"));
+    return newest;
+  };
+  edit(R"({"args":{"card":"4222"}})");
+  const std::string priority = edit(R"({"priority":1})");
+  CHECK(has(priority, R"("priority":5)"));
+  CHECK(has(priority, R"("priority":1)"));
+  CHECK(has(edit(R"({"tags":["vip"]})"), R"("tags":["vip"])"));
+  CHECK(has(edit(R"({"run_at":"2100-01-01T00:00:00Z"})"), "2100-01-01"));
+  edit(R"({"args":{"card":"4222"}})");  // equal args
+  const std::string all = peer.call("GET", "/v1/audit?action=edit_job").body;
+  std::size_t count = 0;
+  for (std::size_t at = all.find("edit_job"); at != std::string::npos;
+       at = all.find("edit_job", at + 1))
+    ++count;
+  CHECK(count == 5);
+}
+
 TEST_CASE("a job that has ended is deleted, and one that has not is not") {
   TestServer s;
   Peer peer(s);

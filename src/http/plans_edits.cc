@@ -53,12 +53,14 @@ Plan plan_edit_job(const Request& request, Services& services) {
   auto edit = decode_edit_request(*id, request.body);
   if (!edit) return error_reply(edit.error());
   edit->within = request.caller->within(Verb::admin);
+  Audit audit = audit_of(request, fmt::format("job/{}", *id));
+  audit.always = true;  // also equal args are a change: the job loses its saved step results
   return DoWrite{
       std::move(*edit),
       [&services, id = *id, caller = request.caller](OperationResult&) {
         return DoRead{[&services, id, caller] { return changed_job_reply(services, id, *caller); }};
       },
-      audit_of(request, fmt::format("job/{}", *id))};
+      std::move(audit)};
 }
 
 Plan plan_delete_job(const Request& request, Services&) {

@@ -32,7 +32,8 @@ AccessStatements::AccessStatements(std::string_view s)
                   "SELECT paused, retention_completed, retention_dead, coalesce(limits, settings), "
                   "meter, opens_at, keys_open_at, pause FROM $schema.queues WHERE name = $1"),
       schedule_image(s,
-                     "SELECT definition, paused, version FROM $schema.schedules WHERE name = "
-                     "$1") {}
+                     "SELECT definition, paused, version, timeout_override FROM "
+                     "$schema.schedules WHERE name = $1"),
+      edited_body(s, "SELECT args, tags FROM $schema.jobs WHERE id = $1") {}
 
 }  // namespace mainspring::pg

@@ -12,7 +12,7 @@ struct AccessStatements {
   Statement lock_tokens, select_tokens, tokens_version, upsert_token, delete_token;
   Statement lock_chain, chain_ends, insert_audit, update_mark, first_audit, prune_audit;
   // images
-  Statement queue_image, schedule_image;
+  Statement queue_image, schedule_image, edited_body;
 };
 
 }  // namespace mainspring::pg

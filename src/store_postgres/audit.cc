@@ -107,18 +107,33 @@ std::string PostgresStore::image_of(const AuditObject& object, ImageLock lock) {
     }
     return schedule_image({.schedule = std::move(*definition),
                            .version = row.integer(0, 2),
-                           .paused = row.integer(0, 1) != 0});
+                           .paused = row.integer(0, 1) != 0,
+                           .timeout_override = duration(row, 3)});
   }
   if (object.kind == Kind::token) {
     const Tokens& tokens = loaded_tokens();
     const auto found = tokens.find(object.name);
     return found == tokens.end() ? "" : token_image(found->second);
   }
-  if (object.kind != Kind::job) return "";
-  const LoadedJob* held = job(object.id);
+  return object.kind == Kind::job ? image_of_job(object.id) : "";
+}
+
+// The caller has flushed: the args and tags are read from the database.
+std::string PostgresStore::image_of_job(JobId id) {
+  const LoadedJob* held = job(id);
   if (held == nullptr) return "";
-  return job_image(held->row.state, queue_name(held->row.queue),
-                   (held->row.flags & kFlagCancel) != 0);
+  Job shown;
+  shown.state = held->row.state;
+  shown.queue = queue_name(held->row.queue);
+  shown.cancel_requested = (held->row.flags & kFlagCancel) != 0;
+  shown.priority = held->row.priority;
+  shown.run_at = WallTime::from_us(held->row.run_at);
+  const Rows body = ask(access_sql_.edited_body, params(id));
+  if (!body.empty()) {
+    shown.args = body.string(0, 0);
+    shown.tags = body.texts(0, 1);
+  }
+  return job_image(shown);
 }
 
 void PostgresStore::look_before(std::span<const Operation> batch, std::size_t at) {

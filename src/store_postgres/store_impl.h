@@ -699,6 +699,7 @@ class PostgresStore final : public SharedStore, private StoreState {
   enum class ImageLock { taken, left_alone };                       // of the object's row
   std::string image_of(const AuditObject& object, ImageLock lock);  // "" = not found
   std::string image_of_queue(const std::string& name, ImageLock lock);
+  std::string image_of_job(JobId id);
   void append_audit(AuditRecord record);
   WallTime next_resume() const;
   // Resumes up to `limit` queues whose pause has ended; returns how many.

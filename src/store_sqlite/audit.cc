@@ -59,7 +59,8 @@ AccessStatements::AccessStatements(Database& db)
                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"),
       update_mark(db, "UPDATE audit_marks SET seq = ?2, hash = ?3 WHERE id = ?1"),
       first_audit(db, "SELECT seq, at, hash FROM audit WHERE seq > ? ORDER BY seq LIMIT ?"),
-      prune_audit(db, "DELETE FROM audit WHERE seq <= ?") {}
+      prune_audit(db, "DELETE FROM audit WHERE seq <= ?"),
+      edited_body(db, "SELECT args, tags FROM bodies WHERE id = ?") {}
 
 AuditStatements::AuditStatements(Database& db)
     : oldest_first(db, (std::string(kRecordColumns) +
@@ -94,13 +95,30 @@ std::string SqliteStore::image_of(const AuditObject& object) {
     const auto found = tokens_.find(object.name);
     return found == tokens_.end() ? "" : token_image(found->second);
   }
-  if (object.kind != Kind::job) return "";
-  const auto lease = leases_.find(object.id);
+  return object.kind == Kind::job ? image_of_job(object.id) : "";
+}
+
+std::string SqliteStore::image_of_job(JobId id) {
+  const auto hot = load_hot(id);
+  if (!hot) return "";
+  Job job;
+  job.state = hot->state;
+  job.queue = hot->queue->name;
+  job.priority = hot->priority;
+  job.run_at = hot->run_at;
+  const auto lease = leases_.find(id);
   if (lease != leases_.end()) {
-    return job_image(JobState::running, lease->second.queue->name, lease->second.cancel_requested);
+    job.state = JobState::running;
+    job.cancel_requested = lease->second.cancel_requested;
   }
-  const auto hot = load_hot(object.id);
-  return hot ? job_image(hot->state, hot->queue->name, false) : "";
+  Statement& body = access_sql_->edited_body;
+  body.bind(id);
+  ResetGuard guard(body);
+  if (body.step()) {
+    job.args = body.text(0);
+    job.tags = split_tags(body.text(1));
+  }
+  return job_image(job);
 }
 
 void SqliteStore::look_before(std::span<const Operation> batch, std::size_t at) {

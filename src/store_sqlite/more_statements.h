@@ -69,7 +69,8 @@ struct ScheduleStatements {
 // Those of tokens and of the audit.
 struct AccessStatements {
   explicit AccessStatements(Database& db);
-  Statement upsert_token, delete_token, insert_audit, update_mark, first_audit, prune_audit;
+  Statement upsert_token, delete_token, insert_audit, update_mark, first_audit, prune_audit,
+      edited_body;
 };
 
 // Those of sessions.

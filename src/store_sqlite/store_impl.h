@@ -583,6 +583,7 @@ class SqliteStore final : public Store {
 
   // -- audit.cc
   std::string image_of(const AuditObject& object);  // "" = not found
+  std::string image_of_job(JobId id);               // the same
   // Saves the image of the object of an Audit that follows the operation `at`.
   void look_before(std::span<const Operation> batch, std::size_t at);
   void append_audit(AuditRecord record);

@@ -220,6 +220,7 @@ TEST_CASE("each audit record of a batch starts at the state that the previous on
 TEST_CASE("jobs, schedules and tokens have images of their own, and a token's has no digest") {
   Bench bench;
   const JobId id = bench.enqueue();
+  const std::string available = job_image(bench.get(id));
   bench.apply({Cancel{id, "no"}, audit("job/" + std::to_string(id), "cancel_job")});
   bench.apply({create("ci", "secret"), audit("token/ci", "create_token")});
   bench.apply({RevokeToken{"ci"}, audit("token/ci", "revoke_token")});
@@ -233,8 +234,8 @@ TEST_CASE("jobs, schedules and tokens have images of their own, and a token's ha
   bench.apply({RemoveSchedule{"s"}, audit("schedule/s", "remove_schedule")});
   const auto all = records(bench);
   REQUIRE(all.size() == 6);
-  CHECK(all[0].before == job_image(JobState::available, "q", false));
-  CHECK(all[0].after == job_image(JobState::cancelled, "q", false));
+  CHECK(all[0].before == available);
+  CHECK(all[0].after == job_image(bench.get(id)));
   CHECK(all[1].before.empty());
   TokenRecord ci = token("ci", "secret");
   CHECK(all[1].after == token_image(ci));
@@ -253,11 +254,70 @@ TEST_CASE("a cancel request for a running job is recorded as a change") {
   Bench bench;
   const JobId id = bench.enqueue();
   bench.claim_one();
+  const std::string before = job_image(bench.get(id));
   bench.apply({Cancel{id, "no"}, audit("job/" + std::to_string(id))});
   const auto all = records(bench);
   REQUIRE(all.size() == 1);
-  CHECK(all[0].before == job_image(JobState::running, "q", false));
-  CHECK(all[0].after == job_image(JobState::running, "q", true));
+  CHECK(all[0].before == before);
+  CHECK(all[0].after == job_image(bench.get(id)));
+  CHECK(all[0].before.find(R"("state":"running")") != std::string::npos);
+  CHECK(all[0].after.find(R"("cancel_requested":true)") != std::string::npos);
+}
+
+TEST_CASE("each edit of a job is recorded with what it changed, and without the args") {
+  Bench bench;
+  NewJob made = bench.job();
+  made.args = R"({"card":"4111"})";
+  made.tags = {"old"};
+  made.delay = hours(1);
+  const JobId id = bench.enqueue(made);
+  const std::vector<EditJob> edits = {{.id = id, .args = R"({"card":"4222"})"},
+                                      {.id = id, .priority = 1},
+                                      {.id = id, .run_at = bench.wall() + hours(2)},
+                                      {.id = id, .tags = std::vector<std::string>{"new"}}};
+  std::vector<std::string> images = {job_image(bench.get(id))};
+  for (const EditJob& edit : edits) {
+    bench.apply({edit, audit("job/" + std::to_string(id), "edit_job")});
+    images.push_back(job_image(bench.get(id)));
+  }
+  bench.apply({EditJob{.id = id, .priority = 2}, audit("job/" + std::to_string(id), "first"),
+               EditJob{.id = id, .args = "[1]"}, audit("job/" + std::to_string(id), "second")});
+  const auto all = records(bench);
+  REQUIRE(all.size() == edits.size() + 2);
+  for (std::size_t i = 0; i < edits.size(); ++i) {
+    CAPTURE(i);
+    CHECK(all[i].before == images[i]);
+    CHECK(all[i].after == images[i + 1]);
+    CHECK(all[i].before != all[i].after);
+  }
+  CHECK(all[4].after == all[5].before);
+  CHECK(all[5].after == job_image(bench.get(id)));
+  CHECK(all[0].after.find(to_hex(sha256(*edits[0].args))) != std::string::npos);
+  CHECK(all[1].after.find(R"("priority":1)") != std::string::npos);
+  CHECK(all[3].after.find(R"("tags":["new"])") != std::string::npos);
+  for (const AuditRecord& record : all)
+    CHECK((record.before + record.after).find("card") == std::string::npos);
+  check_chain(bench);
+}
+
+TEST_CASE("a changed timeout of a continuous timer is recorded") {
+  Bench bench;
+  PutSchedule put;
+  put.schedule.name = "t";
+  put.schedule.every = hours(1);
+  put.schedule.continuous = Continuous{};
+  put.schedule.job = bench.job();
+  put.next = put.next_fire = bench.wall() + hours(1);
+  bench.one<PutScheduleResult>(put);
+  bench.apply({SetTimer{"t", minutes(5)}, audit("schedule/t", "set_timer")});
+  bench.apply({SetTimer{"t", minutes(5)}, audit("schedule/t", "repeated")});
+  bench.apply({SetTimer{"t", {}}, audit("schedule/t", "set_timer")});
+  const auto all = records(bench);
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].before.find("timeout_override") == std::string::npos);
+  CHECK(all[0].after.find(R"("timeout_override":"5m")") != std::string::npos);
+  CHECK(all[1].before == all[0].after);
+  CHECK(all[1].after == all[0].before);
 }
 
 TEST_CASE("an operation outside of the store is recorded as the caller describes it") {

@@ -19,8 +19,7 @@ std::string ModelAccess::image(const std::string& text) const {
   if (object.kind == Kind::job) {
     const auto found = disk_.jobs.find(object.id);
     if (found == disk_.jobs.end()) return "";
-    const Job& j = found->second.job;
-    return job_image(j.state, j.queue, j.cancel_requested);
+    return job_image(found->second.job);
   }
   if (object.kind == Kind::schedule) {
     const auto found = disk_.schedules.find(object.name);
