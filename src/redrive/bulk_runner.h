@@ -18,7 +18,8 @@ namespace mainspring {
 struct BulkOptions {
   std::stop_token stop;
   std::function<void(Duration)> pause;  // ends early when `stop` is requested
-  // Called after every few changes. `must`: it must be on disk before the next change.
+  // Called after every few changes, and before a long pause. `must`: it must be on disk before the
+  // next change or the pause.
   enum class Must : std::uint8_t { no, yes };
   std::function<void(const BulkProgress&, Must must)> keep;
 };

@@ -163,6 +163,27 @@ TEST_CASE("a rate is kept") {
   CHECK(*std::max_element(rig.server.batches.begin(), rig.server.batches.end()) == 1);
 }
 
+TEST_CASE("the progress that readers see during a long pause counts every change so far") {
+  BulkRig rig;
+  rig.args.order.rate = "1/m";
+  BulkProgress on_disk;
+  std::vector<std::int64_t> seen;
+  BulkOptions options{.stop = rig.stop.get_token(),
+                      .pause =
+                          [&](Duration length) {
+                            CHECK(on_disk.changed == rig.cancelled());
+                            seen.push_back(on_disk.changed);
+                            rig.clock.advance(length);
+                          },
+                      .keep =
+                          [&](const BulkProgress& progress, BulkOptions::Must must) {
+                            if (must == BulkOptions::Must::yes) on_disk = progress;
+                          }};
+  BulkRunner runner(rig.server, rig.clock, rig.args, 11, std::move(options), {});
+  CHECK(runner.run() == BulkRunner::End::done);
+  CHECK(seen == std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9});
+}
+
 TEST_CASE("another runner continues where a stopped one was") {
   BulkRig rig;
   rig.args.order.rate = "2/s";

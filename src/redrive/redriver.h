@@ -51,7 +51,7 @@ struct RedriveOptions {
   std::function<void(const RedriveStep&)> on_step;   // with a canary, after each step
   std::function<void(const std::string&)> progress;  // for people
   // Called whenever the state has changed; `turn`: it starts, all jobs of a step are live again, or
-  // have ended. Empty = the state is not kept.
+  // have ended, or a long pause follows. Empty = the state is not kept.
   enum class Turn : std::uint8_t { no, yes };
   std::function<void(const RedriveState&, Turn turn)> keep{};
 };

@@ -57,6 +57,8 @@ struct Rig {
   RedriveState from, kept;
   int turns = 0;
   Duration paused{0};
+  std::vector<std::pair<JobId, JobId>> tried_at_pause;  // kept for certain, and in truth
+  JobId kept_tried = 0;
 
   Result<void> run(int count, RedriveOptions::Canary canary, Duration between = Duration(0)) {
     std::vector<DeadJob> found;
@@ -69,6 +71,7 @@ struct Rig {
                        .pause =
                            [&](Duration length) {
                              paused += length;
+                             tried_at_pause.emplace_back(kept_tried, server.retried.size());
                              clock.advance(length);
                            },
                        .on_step = [&](const RedriveStep& step) { steps.push_back(step); },
@@ -76,7 +79,9 @@ struct Rig {
                        .keep =
                            [&](const RedriveState& state, RedriveOptions::Turn turn) {
                              kept = state;
-                             if (turn == RedriveOptions::Turn::yes) ++turns;
+                             if (turn == RedriveOptions::Turn::no) return;
+                             kept_tried = state.tried;
+                             ++turns;
                            }},
                       from);
     auto done = redriver.run(found);
@@ -200,6 +205,13 @@ TEST_CASE("a rate leaves its time between two jobs; without a rate there is no p
   Rig at_once;
   REQUIRE(at_once.run(5, kAll));
   CHECK(at_once.paused == 0s);
+}
+
+TEST_CASE("the state that readers see during a long pause counts every job so far") {
+  Rig rig;
+  REQUIRE(rig.run(4, kAll, 1min));
+  CHECK(rig.paused == 3min);
+  CHECK(rig.tried_at_pause == std::vector<std::pair<JobId, JobId>>{{1, 1}, {2, 2}, {3, 3}});
 }
 
 TEST_CASE("a stop ends it between two jobs and reports its position") {
