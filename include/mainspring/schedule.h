@@ -162,7 +162,9 @@ struct DueJobs {
 };
 struct Upcoming {
   WallTime from, to;
-  std::vector<UpcomingTick> ticks;  // in order of time
+  // Those that fire in [from, to), in the order of their nominal times. With jitter, a nominal time
+  // may be before `from`.
+  std::vector<UpcomingTick> ticks;
   bool truncated = false;           // there are more ticks, or more due jobs
   std::vector<std::string> cut;     // schedules with more ticks than kMaxTicksOfOne
   std::vector<DueJobs> due;         // hours with due jobs

@@ -9,6 +9,7 @@
 #include <future>
 #include <thread>
 
+#include "model/schedule.h"
 #include "store_sqlite/sqlite_store.h"
 
 using namespace mainspring;
@@ -524,4 +525,34 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(broker->upcoming(6h, 3, {})->truncated);
   CHECK(broker->upcoming(8 * 24h, 3, {}).error().field == "within");
   CHECK(broker->upcoming(1h, 0, {}).error().field == "limit");
+}
+
+TEST_CASE_FIXTURE(Fixture, "next ticks are those that fire in the time, with their jitter") {
+  Schedule schedule{.name = "late"};
+  schedule.cron = "0 * * * *";
+  schedule.jitter = 59min;
+  schedule.job = NewJob{.queue = "q", .kind = "k"};
+  const Duration jitter = jitter_of(schedule);
+  REQUIRE(jitter > 2min);
+  REQUIRE(jitter < 58min);
+  REQUIRE(broker->put_schedule(schedule, std::nullopt));
+  const WallTime tick = next_tick(schedule, clock.now().wall).nominal;
+  const auto shown = [&](Duration within) {
+    std::vector<WallTime> nominal;
+    const auto upcoming = broker->upcoming(within, 100, {});
+    REQUIRE(upcoming);
+    for (const UpcomingTick& one : upcoming->ticks) nominal.push_back(one.nominal);
+    return nominal;
+  };
+  using Ticks = std::vector<WallTime>;
+  clock.advance(tick + 1min - clock.now().wall);  // it is pending until its jitter is over
+  CHECK(shown(1h) == Ticks{tick});
+  CHECK(shown(2h) == Ticks{tick, tick + 1h});
+  CHECK(shown(jitter - 1min).empty());  // the window ends just before it fires
+  CHECK(shown(jitter - 1min + 1s) == Ticks{tick});
+  REQUIRE(broker->pause_schedule({"late", true, ""}));
+  CHECK(shown(1h).empty());
+  REQUIRE(broker->pause_schedule({"late", false, ""}));
+  CHECK(shown(1h).empty());  // the tick passed during the pause
+  CHECK(shown(2h) == Ticks{tick + 1h});
 }

@@ -17,7 +17,7 @@ constexpr int kMaxUpcomingSchedules = 10'000;
 constexpr int kTicksAtOnce = 16;
 constexpr std::size_t kPausesAtOnce = 100;
 
-// The ticks of one schedule up to a time, read a few at once.
+// The ticks of one schedule after a nominal time, read a few at once.
 class TicksToCome {
  public:
   TicksToCome(Schedule schedule, std::optional<std::int64_t> runs, WallTime after)
@@ -27,7 +27,7 @@ class TicksToCome {
   const std::string& name() const { return schedule_.name; }
   // The next tick; nullptr = none.
   const PreviewTick* first() const { return next_ < read_.size() ? &read_[next_] : nullptr; }
-  // Moves past the first tick. Returns false if there are more ticks before `to` that are not read.
+  // Moves past the first tick. Returns false if more ticks fire before `to` that are not read.
   bool step(WallTime to) {
     after_ = read_[next_++].nominal;
     --left_;
@@ -39,7 +39,7 @@ class TicksToCome {
     }
     const bool over = runs_ && *runs_ == 0;
     const auto more = preview(schedule_, after_, over ? 0 : 1);
-    return more.empty() || more.front().nominal >= to;
+    return more.empty() || more.front().fires_at >= to;
   }
 
  private:
@@ -57,12 +57,20 @@ class TicksToCome {
   std::size_t next_ = 0;
 };
 
+// The ticks after this nominal time are those to come: the first undecided one, unless its time to
+// fire has passed. With jitter its nominal time may have passed. Ticks of a pause are skipped.
+WallTime before_first(const ScheduleInfo& info, WallTime now) {
+  constexpr Duration kTickle(1);
+  return std::max(
+      {info.next - kTickle, info.skip_before - kTickle, now - jitter_of(info.schedule)});
+}
+
 void merge_ticks(std::vector<TicksToCome>& all, int limit, Upcoming& out) {
   using Place = std::tuple<WallTime, std::string_view, std::size_t>;
   std::priority_queue<Place, std::vector<Place>, std::greater<>> order;
   const auto enter = [&](std::size_t i) {
     const PreviewTick* tick = all[i].first();
-    if (tick != nullptr && tick->nominal < out.to) order.emplace(tick->nominal, all[i].name(), i);
+    if (tick != nullptr && tick->fires_at < out.to) order.emplace(tick->nominal, all[i].name(), i);
   };
   for (std::size_t i = 0; i < all.size(); ++i) enter(i);
   while (!order.empty()) {
@@ -140,17 +148,16 @@ Result<Upcoming> Broker::upcoming(Duration within, int limit, const Within& visi
   }
   const WallTime now = clock_.now().wall;
   Upcoming out{.from = now, .to = now + within};
-  // A tick fires later than its nominal time by the jitter.
   MS_TRY_ASSIGN(std::vector<ScheduleInfo> schedules,
-                store_.due_schedules(out.to + kMaxJitter, kMaxUpcomingSchedules));
+                store_.due_schedules(out.to, kMaxUpcomingSchedules));
   out.truncated = std::ssize(schedules) == kMaxUpcomingSchedules;
   std::vector<TicksToCome> ticks;
   for (ScheduleInfo& info : schedules) {
     if (!visible.has(info.schedule.job.queue)) continue;
     info.schedule.job.args.clear();
     info.schedule.job.headers.clear();
-    const WallTime before_next = info.next - Duration(1);
-    ticks.emplace_back(std::move(info.schedule), info.remaining, std::max(before_next, now));
+    const WallTime after = before_first(info, now);
+    ticks.emplace_back(std::move(info.schedule), info.remaining, after);
   }
   merge_ticks(ticks, limit, out);
   MS_TRY_ASSIGN(DueHours due, store_.due_by_hour(out.from, out.to, visible));
