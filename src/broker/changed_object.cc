@@ -22,6 +22,13 @@ Changed of_session(const SessionKey& session) {
 Changed of_job(JobId id) {
   return ChangedObject{.object = fmt::format("job/{}", id), .job = id};
 }
+Changed of_workflow(WorkflowId id) {
+  return ChangedObject{.object = fmt::format("workflow/{}", id), .workflow = id};
+}
+Changed of_started(const OperationResult& result) {
+  const auto& started = std::get<WorkflowStarted>(result);
+  return started.duplicate ? Changed() : of_workflow(started.id);
+}
 
 // The overload for everything else is last: an operation without an overload of its own shows
 // nothing.
@@ -68,9 +75,18 @@ struct Visitor {
   Changed operator()(const ReleaseSession& op) const { return of_session(op.session); }
   Changed operator()(const PutSessionState& op) const { return of_session(op.session); }
   Changed operator()(const ResumeSession& op) const { return of_session(op.session); }
-  // The record of a change outside the store, such as a deployed job folder.
+  // The effects of a batch name workflows whose state has changed. These requests may leave it.
+  Changed operator()(const StartWorkflow&) const { return of_started(result); }
+  Changed operator()(const ForkWorkflow&) const { return of_started(result); }
+  Changed operator()(const SignalWorkflow& op) const { return of_workflow(op.id); }
+  Changed operator()(const PauseWorkflow& op) const { return of_workflow(op.id); }
+  Changed operator()(const RetryWorkflow& op) const { return of_workflow(op.id); }
+  // The record of a change outside the store, such as a deployed job folder. Other events show a
+  // new job, a fired trigger and a command for a worker.
   Changed operator()(const Audit& op) const {
+    const auto is = [&](std::string_view kind) { return op.object.starts_with(kind); };
     if (!op.alone || op.object.empty()) return {};
+    if (is("job/") || is("trigger/") || is("worker/")) return {};
     return ChangedObject{.object = op.object};
   }
   template <class Other>

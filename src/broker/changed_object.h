@@ -13,6 +13,7 @@ struct ChangedObject {
   std::string object;      // as AuditRecord::object: "schedule/nightly", "lock/report"
   std::string queue = {};  // it belongs to; "" = none, or not known
   JobId job = 0;           // 0 = not about a job
+  WorkflowId workflow = 0;  // 0 = not about a workflow
 };
 
 // nullopt: nothing changed, or another event shows it.

@@ -71,7 +71,9 @@ class Events::Recorder {
     for (std::size_t i = 0; i < operations.size(); ++i) {
       add(operations[i], results[i]);
       auto changed = changed_object(operations[i], results[i]);
-      if (changed) add_changed(std::move(*changed));
+      if (!changed) continue;
+      if (changed->workflow != 0) shown_workflows_.insert(changed->workflow);
+      add_changed(std::move(*changed));
     }
     add_rest();
   }
@@ -126,8 +128,9 @@ class Events::Recorder {
     for (const std::string& lock : effects_.released) {
       if (auto changed = changed_lock(lock)) add_changed(std::move(*changed));
     }
-    for (const WorkflowId id : effects_.workflows)
-      add_changed({.object = fmt::format("workflow/{}", id)});
+    for (const WorkflowId id : effects_.workflows) {
+      if (!shown_workflows_.contains(id)) add_changed({.object = fmt::format("workflow/{}", id)});
+    }
     if (!due_) return;
     for (const std::string& queue : effects_.available)
       add_changed({.object = "queue/" + queue, .queue = queue});
@@ -264,6 +267,7 @@ class Events::Recorder {
   const Effects& effects_;
   const WallTime at_;
   std::unordered_set<JobId> ended_, made_, again_, quarantined_, left_;  // without an event yet
+  std::unordered_set<WorkflowId> shown_workflows_;  // by the event of a request
   std::vector<JobId> fired_;
   bool due_ = false;  // jobs became available because it was time
 };

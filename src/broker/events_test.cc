@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 
 #include "broker/broker.h"
 #include "store_sqlite/sqlite_store.h"
@@ -214,6 +215,55 @@ TEST_CASE_FIXTURE(EventsFixture, "an edited, a deleted and a due job make events
                           "completed 1 photos/resize 1", "changed 1 job/1"});
   apply(MoveDue{});  // nothing is due
   CHECK(events().newest() == 6);
+}
+
+TEST_CASE_FIXTURE(EventsFixture,
+                  "a request that changes a workflow makes one event, and its steps make none") {
+  const auto listener = events().listen(1);
+  // How many events of the workflow the changes make.
+  const auto count = [&](const std::string& object, const std::function<void()>& changes) {
+    const std::uint64_t before = events().newest();
+    changes();
+    const Lines lines = texts(before);
+    return std::count(lines.begin(), lines.end(), "changed " + object);
+  };
+  WorkflowSpec spec{.name = "order", .key = "o-7"};
+  StepSpec paid;
+  paid.name = paid.signal = "paid";
+  spec.steps.push_back(paid);
+  for (const char* name : {"a", "b", "c", "d"}) {
+    StepSpec step;
+    step.name = name;
+    step.job = NewJob{.queue = "photos", .kind = "resize", .max_attempts = 1};
+    step.on_failure = OnStepFailure::park;
+    spec.steps.push_back(step);
+  }
+  const std::string one = "workflow/1";
+  CHECK(count(one, [&] { apply(StartWorkflow{.spec = spec}); }) == 1);
+  CHECK(count(one, [&] { apply(StartWorkflow{.spec = spec}); }) == 0);  // a duplicate
+  CHECK(count(one, [&] { apply(PauseWorkflow{.id = 1}); }) == 1);
+  CHECK(count(one, [&] { apply(PauseWorkflow{.id = 1, .paused = false}); }) == 1);
+  CHECK(count(one, [&] { apply(SignalWorkflow{.id = 1, .name = "paid"}); }) == 1);
+  CHECK(count("workflow/9", [&] { apply(SignalWorkflow{.id = 9, .name = "paid"}); }) == 0);
+  CHECK(count(one, [&] {
+          for (int i = 0; i < 3; ++i) finish(claim(), Complete{});
+        }) == 0);
+  CHECK(count(one, [&] { finish(claim(), Dead{.reason = "broken"}); }) == 1);  // parked
+  CHECK(store->workflow(1)->state == WorkflowState::parked);
+  CHECK(count(one, [&] { apply(RetryWorkflow{.id = 1}); }) == 1);
+  CHECK(count(one, [&] { finish(claim(), Complete{}); }) == 1);
+  CHECK(store->workflow(1)->state == WorkflowState::completed);
+  CHECK(count("workflow/2", [&] { apply(ForkWorkflow{.id = 1, .step = "d"}); }) == 1);
+}
+
+TEST_CASE_FIXTURE(EventsFixture, "an audit record makes no second event of a change") {
+  const auto listener = events().listen(1);
+  for (const char* object : {"job/1", "trigger/t", "worker/w", "folder/triggered/report"}) {
+    Audit record{.who = "ops", .from = "", .action = "a", .object = object};
+    record.alone = true;
+    apply(std::move(record));
+  }
+  CHECK(texts() == Lines{"changed folder/triggered/report"});
 }
 
 TEST_CASE_FIXTURE(EventsFixture,

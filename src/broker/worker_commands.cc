@@ -104,11 +104,12 @@ Result<WorkerInfo> Broker::command_worker(CommandWorker request) {
 }
 
 bool Broker::set_command(const std::string& worker, WorkerCommand command) {
+  const bool changes = commands_.of(worker) != command;
   const auto known = workers_.find(worker);
   if (!commands_.set(worker, command, known == workers_.end() ? nullptr : known->second.facts,
                      clock_.now().instant))
     return false;
-  commanded_.push_back(worker);
+  if (changes) commanded_.push_back(worker);
   return true;
 }
 

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "broker/nodes_bench.h"
 
 using namespace mainspring;
@@ -114,6 +116,24 @@ TEST_CASE_FIXTURE(CommandBench,
   CHECK(ask(*a, "w") == WorkerCommand::stop);
   CHECK(ask(*a, "unknown") == WorkerCommand::none);
   CHECK(db.store->commits() == before);
+}
+
+TEST_CASE_FIXTURE(CommandBench, "a command makes an event, and a repeated one does not") {
+  const auto listener = broker().events().listen(1);
+  (void)claim_of(*a, "w");
+  const auto count = [&] {
+    const auto page = broker().events().read(0, 100);
+    return std::count_if(page.events.begin(), page.events.end(),
+                         [](const EventPtr& event) { return event->object == "worker/w"; });
+  };
+  REQUIRE(command(*a, "w", WorkerCommand::quiet));
+  CHECK(count() == 1);
+  REQUIRE(command(*a, "w", WorkerCommand::quiet));
+  CHECK(count() == 1);
+  REQUIRE(command(*a, "w", WorkerCommand::none));
+  CHECK(count() == 2);
+  REQUIRE(command(*a, "w", WorkerCommand::none));
+  CHECK(count() == 2);
 }
 
 TEST_CASE_FIXTURE(CommandBench, "a worker that stops cannot be resumed, and stays stopped") {

@@ -416,6 +416,29 @@ TEST_CASE("a stream shows changes of objects only to tokens that may see them") 
     CHECK(admin.next() == line);
 }
 
+TEST_CASE("a stream shows requests for workflows, and a clone only as a new job") {
+  TestServer s;
+  Peer peer(s);
+  Listener listener(s);
+  REQUIRE(peer.call("POST", "/v1/workflows",
+                    R"({"name":"w","steps":[{"name":"paid","signal":"paid"}]})")
+              .status == 201);
+  CHECK(listener.next() == "changed workflow/1");
+  for (const char* request : {"pause", "resume", "signal"}) {
+    const bool signals = std::string_view(request) == "signal";  // then the workflow is completed
+    const Answer answer = peer.call("POST", std::string("/v1/workflows/1/") + request,
+                                    signals ? R"({"name":"paid"})" : "");
+    CHECK_MESSAGE(answer.status == 200, answer.body);
+    CHECK(listener.next() == "changed workflow/1");
+  }
+  events_enqueue(s, kPhoto);
+  CHECK(listener.next() == "enqueued 1 photos/resize");
+  CHECK(peer.call("POST", "/v1/jobs/1/clone").status == 201);
+  CHECK(listener.next() == "enqueued 2 photos/resize");
+  events_enqueue(s, kFilm);
+  CHECK(listener.next() == "enqueued 3 films/cut");
+}
+
 TEST_CASE("a stream ends when its token is revoked, and shows no more events") {
   HttpOptions options;
   options.require_token = true;
