@@ -76,13 +76,13 @@ export class Mainspring {
   readonly queues: Queues;
   readonly workflows: Workflows;
   readonly sessions: Sessions;
-  private readonly core: Core;
-  private readonly locks: Locks;
+  readonly #core: Core;
+  readonly #locks: Locks;
 
   constructor(url?: string | MainspringOptions, options: MainspringOptions = {}) {
     const all = typeof url === "object" ? url : { ...options, url: url ?? options.url };
     const env = process.env;
-    this.core = new Core({
+    this.#core = new Core({
       url: all.url ?? (env["MAINSPRING_SERVER"] || "http://127.0.0.1:8080"),
       token: all.token ?? (env["MAINSPRING_ACCESS_TOKEN"] || undefined),
       tls: all.tls,
@@ -91,11 +91,11 @@ export class Mainspring {
       retryForMs: durationMs(all.retryFor ?? "15s", "retryFor"),
       log: all.log ?? jsonLogger(),
     });
-    this.locks = new Locks(this.core);
-    this.schedules = new Schedules(this.core);
-    this.queues = new Queues(this.core);
-    this.workflows = new Workflows(this.core);
-    this.sessions = new Sessions(this.core);
+    this.#locks = new Locks(this.#core);
+    this.schedules = new Schedules(this.#core);
+    this.queues = new Queues(this.#core);
+    this.workflows = new Workflows(this.#core);
+    this.sessions = new Sessions(this.#core);
   }
 
   /** Enqueues a job. Resolves when it is on disk. */
@@ -111,7 +111,7 @@ export class Mainspring {
   ): Promise<JobHandle<unknown>> {
     const json = await this.prepare({ job, args, options });
     const body = `${json.slice(0, -1)}${fenceOf(options)}}`;
-    return this.handleOf(await this.core.callText(postJobs(options), body));
+    return this.handleOf(await this.#core.callText(postJobs(options), body));
   }
 
   /** Enqueues up to 10,000 jobs in one transaction: all or nothing. */
@@ -140,7 +140,7 @@ export class Mainspring {
     const all: string[] = [];
     for (const [i, job] of jobs.entries()) all.push(await this.prepare(job, `jobs[${i}].args`));
     const body = `{"jobs":[${all.join(",")}]${fenceOf(options)}}`;
-    const answer = await this.core.callText(postJobs(options), body);
+    const answer = await this.#core.callText(postJobs(options), body);
     const made = answer["jobs"];
     const count = Array.isArray(made) ? made.length : 0;
     const what = `list of jobs: ${count} answers to ${jobs.length} jobs`;
@@ -149,7 +149,7 @@ export class Mainspring {
 
   /** A job by its id. Sends no request. */
   job<R = unknown>(id: Id): JobHandle<R> {
-    return new JobHandle<R>(this.core, idText(id));
+    return new JobHandle<R>(this.#core, idText(id));
   }
 
   /** Jobs, newest first. */
@@ -157,7 +157,7 @@ export class Mainspring {
     let cursor: string | undefined;
     do {
       const path = `/v1/jobs${query({ ...filter, cursor })}`;
-      const page = await this.core.call({ method: "GET", path });
+      const page = await this.#core.call({ method: "GET", path });
       const jobs = page["jobs"];
       for (const job of need(jobs as unknown[], Array.isArray(jobs), "list of jobs"))
         yield readJob(job);
@@ -167,12 +167,12 @@ export class Mainspring {
 
   /** A worker; it starts when it has a handler. */
   worker(options: WorkerOptions = {}): Worker {
-    return new Worker(this.core, options);
+    return new Worker(this.#core, options);
   }
 
   /** Streams job and queue events until the loop is left or `signal` is aborted. */
   events(filter: EventFilter = {}): AsyncGenerator<JobEvent, void, undefined> {
-    return events(this.core, filter);
+    return events(this.#core, filter);
   }
 
   /**
@@ -180,7 +180,7 @@ export class Mainspring {
    * keeps it.
    */
   async lock(name: string, options: LockOptions = {}): Promise<HeldLock> {
-    return await this.locks.acquire(name, options);
+    return await this.#locks.acquire(name, options);
   }
 
   /** Runs `fn` under a lock. */
@@ -200,7 +200,7 @@ export class Mainspring {
   /** Why a job waits. */
   async why(id: Id): Promise<Why> {
     return fromWire<Why>(
-      await this.core.call({ method: "GET", path: `/v1/jobs/${idText(id)}/why` }),
+      await this.#core.call({ method: "GET", path: `/v1/jobs/${idText(id)}/why` }),
     );
   }
 
@@ -212,12 +212,12 @@ export class Mainspring {
     options: { timeout?: Duration } = {},
   ): Promise<Record<string, unknown>> {
     const waitMs = options.timeout === undefined ? 0 : durationMs(options.timeout, "timeout");
-    return await this.core.call({ method, path, body, repeat: "no", waitMs });
+    return await this.#core.call({ method, path, body, repeat: "no", waitMs });
   }
 
   /** Closes the connections: calls fail, workers end. Stop workers and release locks before. */
   close(): void {
-    this.core.close();
+    this.#core.close();
   }
 
   async [asyncDispose](): Promise<void> {
@@ -240,7 +240,7 @@ export class Mainspring {
     const made = need(isRecord(answer) ? answer : undefined, true, "job");
     const id = String(needInteger(made["id"], "job id"));
     const state = readState(made["state"]);
-    return new JobHandle<never>(this.core, id, state, made["duplicate"] === true);
+    return new JobHandle<never>(this.#core, id, state, made["duplicate"] === true);
   }
 }
 

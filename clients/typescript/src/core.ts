@@ -74,31 +74,38 @@ export function randomName(): string {
 }
 
 export class Core {
-  readonly transport: Transport;
   readonly log: Logger;
   readonly readTimeoutMs: number;
   /** Calls fail from now on, and workers end. */
   closed = false;
-  private renewing: Renewals | undefined;
+  // Private for the engine too: logs of public objects must not show the access token.
+  readonly #options: CoreOptions;
+  readonly #transport: Transport;
+  #renewing: Renewals | undefined;
 
-  constructor(private readonly options: CoreOptions) {
-    this.transport = new Transport(options);
+  constructor(options: CoreOptions) {
+    this.#options = options;
+    this.#transport = new Transport(options);
     this.log = options.log;
     this.readTimeoutMs = options.readTimeoutMs;
   }
 
+  get transport(): Transport {
+    return this.#transport;
+  }
+
   /** Keeps leases alive on a thread of its own; started with the first lease. */
   get renewals(): Renewals {
-    const { url, token, tls, connectTimeoutMs } = this.options;
-    this.renewing ??= new Renewals({ url, token, tls, connectTimeoutMs }, this.log);
-    return this.renewing;
+    const { url, token, tls, connectTimeoutMs } = this.#options;
+    this.#renewing ??= new Renewals({ url, token, tls, connectTimeoutMs }, this.log);
+    return this.#renewing;
   }
 
   close(): void {
     this.closed = true;
-    this.renewing?.close();
-    this.renewing = undefined;
-    this.transport.close();
+    this.#renewing?.close();
+    this.#renewing = undefined;
+    this.#transport.close();
   }
 
   /** A call whose answer is a JSON object. */
@@ -109,7 +116,7 @@ export class Core {
 
   async callText(call: Call, body: string | undefined): Promise<Record<string, unknown>> {
     const began = now();
-    const giveUp = began + this.options.retryForMs;
+    const giveUp = began + this.#options.retryForMs;
     const steps = new Pauses();
     let told = false;
     for (;;) {
@@ -135,7 +142,7 @@ export class Core {
       throw makeError("aborted", `${call.method} ${call.path}: the client is closed`);
     const headers =
       call.idempotencyKey === undefined ? undefined : { "idempotency-key": call.idempotencyKey };
-    const answer = await this.transport.request({
+    const answer = await this.#transport.request({
       method: call.method,
       path: call.path,
       body,

@@ -19,6 +19,7 @@ export interface WaitOptions {
   signal?: AbortSignal | undefined;
 }
 
+const inspect = Symbol.for("nodejs.util.inspect.custom");
 const SLICE_MS = 30_000;
 const STATES = new Set([
   "waiting",
@@ -45,24 +46,33 @@ export function readState(wire: unknown): JobState {
 }
 
 export class JobHandle<R = unknown> {
+  readonly #core: Core;
+
   /** @internal */
   constructor(
-    private readonly core: Core,
+    core: Core,
     readonly id: string,
     /** State at the enqueue; undefined for a job by its id. */
     readonly state: JobState | undefined = undefined,
     /** A unique key or an idempotency key found an existing job. */
     readonly duplicate = false,
-  ) {}
+  ) {
+    this.#core = core;
+  }
+
+  /** `Job 22 (available)`, for console.log. @internal */
+  [inspect](): string {
+    return `Job ${this.id}${this.state === undefined ? "" : ` (${this.state})`}`;
+  }
 
   async get(): Promise<JobInfo> {
-    return readJob(await this.core.call({ method: "GET", path: `/v1/jobs/${this.id}` }));
+    return readJob(await this.#core.call({ method: "GET", path: `/v1/jobs/${this.id}` }));
   }
 
   /** Waits at a test server until the job has had this state. Not repeated. @internal */
   async reached(state: JobState, waitMs: number): Promise<JobInfo> {
     const path = `/v1/test/await?job=${this.id}&state=${state}&timeout=${waitMs}ms`;
-    return readJob(await this.core.call({ method: "GET", path, repeat: "no", waitMs }));
+    return readJob(await this.#core.call({ method: "GET", path, repeat: "no", waitMs }));
   }
 
   /** Waits until the job has ended, with any outcome. */
@@ -73,7 +83,7 @@ export class JobHandle<R = unknown> {
       const waitMs = Math.round(Math.max(0, Math.min(SLICE_MS, end - now())));
       const { signal } = options;
       const path = `/v1/jobs/${this.id}?wait=${waitMs}ms`;
-      const job = readJob(await this.core.call({ method: "GET", path, waitMs, signal }));
+      const job = readJob(await this.#core.call({ method: "GET", path, waitMs, signal }));
       if (ENDED.has(job.state)) return job;
       if (now() >= end) throw new WaitTimeout(await this.late(job.state, options.timeout));
     }
@@ -84,7 +94,7 @@ export class JobHandle<R = unknown> {
     const text = `job ${this.id} has not ended within ${within}: it is ${state}`;
     const path = `/v1/jobs/${this.id}/why`;
     const call = { method: "GET", path, repeat: "no", timeoutMs: 2000 } as const;
-    const why = (await this.core.call(call).catch(() => undefined))?.["why"];
+    const why = (await this.#core.call(call).catch(() => undefined))?.["why"];
     return typeof why === "string" ? `${text}: ${why}` : text;
   }
 
@@ -105,7 +115,7 @@ export class JobHandle<R = unknown> {
 
   /** A running job is asked to stop: then the state is `running`. */
   async cancel(reason?: string): Promise<{ state: "cancelled" | "running" }> {
-    const answer = await this.core.call({
+    const answer = await this.#core.call({
       method: "POST",
       path: `/v1/jobs/${this.id}/cancel`,
       body: { reason },
@@ -122,10 +132,10 @@ export class JobHandle<R = unknown> {
 
   /** Makes a dead, cancelled or waiting job available now. */
   async retry(): Promise<void> {
-    await this.core.call({ method: "POST", path: `/v1/jobs/${this.id}/retry` });
+    await this.#core.call({ method: "POST", path: `/v1/jobs/${this.id}/retry` });
   }
 
   async why(): Promise<Why> {
-    return fromWire<Why>(await this.core.call({ method: "GET", path: `/v1/jobs/${this.id}/why` }));
+    return fromWire<Why>(await this.#core.call({ method: "GET", path: `/v1/jobs/${this.id}/why` }));
   }
 }

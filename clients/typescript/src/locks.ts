@@ -15,12 +15,13 @@ export interface LockOptions {
 
 /** A lock that is held. `await using` releases it. */
 export class HeldLock {
+  readonly #core: Core;
   private readonly lostSignal = new AbortController();
   private renewal: number | undefined;
 
   /** @internal */
   constructor(
-    private readonly core: Core,
+    core: Core,
     readonly name: string,
     private readonly holder: string,
     /** Fencing token: grows with every holder. Pass it to the systems that you write to. */
@@ -30,6 +31,7 @@ export class HeldLock {
     grantedMs: number,
     sentAt: number,
   ) {
+    this.#core = core;
     const body = { holder, token };
     const hold = { path: this.path("renew"), body, expires: "expires_in_ms", grantedMs, sentAt };
     this.renewal = core.renewals.addHold(hold, (message) => {
@@ -46,17 +48,17 @@ export class HeldLock {
   /** Stores a JSON value for the next holder. */
   async setValue(value: unknown): Promise<void> {
     const body = { holder: this.holder, token: this.token, value };
-    await this.core.call({ method: "POST", path: this.path("renew"), body });
+    await this.#core.call({ method: "POST", path: this.path("renew"), body });
   }
 
   /** Throws LeaseLost if the lock is lost; the end of an `await using` does not. */
   async release(): Promise<void> {
     if (this.signal.aborted) throw this.signal.reason;
     if (this.renewal === undefined) return;
-    this.core.renewals.forget(this.renewal);
+    this.#core.renewals.forget(this.renewal);
     this.renewal = undefined;
     const body = { holder: this.holder, token: this.token };
-    await this.core.call({ method: "POST", path: this.path("release"), body });
+    await this.#core.call({ method: "POST", path: this.path("release"), body });
   }
 
   async [asyncDispose](): Promise<void> {
@@ -71,7 +73,11 @@ export class HeldLock {
 }
 
 export class Locks {
-  constructor(private readonly core: Core) {}
+  readonly #core: Core;
+
+  constructor(core: Core) {
+    this.#core = core;
+  }
 
   async acquire(name: string, options: LockOptions): Promise<HeldLock> {
     const holder = randomName(); // the same in repeats: they get the same lock
@@ -83,7 +89,7 @@ export class Locks {
     };
     const path = `/v1/leases/${encodeURIComponent(name)}/acquire`;
     const waitMs = durationMs(wait, "wait");
-    const answer = await this.core.call({
+    const answer = await this.#core.call({
       method: "POST",
       path,
       body,
@@ -97,7 +103,7 @@ export class Locks {
     // The lock may have been granted any time before the answer: as old as the answer says.
     const sentAt = now() - Math.max(0, ttlMs - grantedMs);
     return new HeldLock(
-      this.core,
+      this.#core,
       name,
       holder,
       token,

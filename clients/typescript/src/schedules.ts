@@ -16,8 +16,12 @@ export type ScheduleJob<In> = {
 } & ({} extends In ? { args?: In } : { args: In });
 
 export class Schedules {
+  readonly #core: Core;
+
   /** @internal */
-  constructor(private readonly core: Core) {}
+  constructor(core: Core) {
+    this.#core = core;
+  }
 
   /** Defines a schedule. The same definition again changes nothing. */
   async put<In>(
@@ -30,17 +34,17 @@ export class Schedules {
       ...(toWire(when) as object),
       job: wireJob(definition, job.args, job.options ?? {}),
     };
-    return fromWire(await this.core.call({ method: "PUT", path: pathOf(name), body }));
+    return fromWire(await this.#core.call({ method: "PUT", path: pathOf(name), body }));
   }
 
   async get(name: string): Promise<ScheduleInfo> {
-    return fromWire<ScheduleInfo>(await this.core.call({ method: "GET", path: pathOf(name) }));
+    return fromWire<ScheduleInfo>(await this.#core.call({ method: "GET", path: pathOf(name) }));
   }
 
   async *list(): AsyncGenerator<ScheduleInfo, void, undefined> {
     let after: string | undefined;
     do {
-      const page = await this.core.call({
+      const page = await this.#core.call({
         method: "GET",
         path: `/v1/schedules${query({ after })}`,
       });
@@ -57,15 +61,15 @@ export class Schedules {
   }
 
   async remove(name: string): Promise<void> {
-    await this.core.call({ method: "DELETE", path: pathOf(name) });
+    await this.#core.call({ method: "DELETE", path: pathOf(name) });
   }
 
   async pause(name: string, reason?: string): Promise<void> {
-    await this.core.call({ method: "POST", path: pathOf(name, "/pause"), body: { reason } });
+    await this.#core.call({ method: "POST", path: pathOf(name, "/pause"), body: { reason } });
   }
 
   async resume(name: string): Promise<void> {
-    await this.core.call({ method: "POST", path: pathOf(name, "/resume") });
+    await this.#core.call({ method: "POST", path: pathOf(name, "/resume") });
   }
 
   /** Makes a job of it now. Never repeated: after a lost answer, look into the ledger. */
@@ -76,7 +80,7 @@ export class Schedules {
       body: {},
       repeat: "once",
     } as const;
-    return { job: String(needInteger((await this.core.call(call))["job"], "job id")) };
+    return { job: String(needInteger((await this.#core.call(call))["job"], "job id")) };
   }
 
   /** The next times. */
@@ -86,7 +90,7 @@ export class Schedules {
   ): Promise<Tick[]> {
     const from = options.from === undefined ? undefined : instantText(options.from, "from");
     const path = pathOf(name, `/preview${query({ from, count: options.count })}`);
-    return fromWire<Tick[]>((await this.core.call({ method: "GET", path }))["ticks"]);
+    return fromWire<Tick[]>((await this.#core.call({ method: "GET", path }))["ticks"]);
   }
 }
 

@@ -23,12 +23,13 @@ export interface AcceptOptions {
 
 /** A session that is held. `await using` releases it. */
 export class HeldSession {
+  readonly #core: Core;
   private readonly lostSignal = new AbortController();
   private renewal: number | undefined;
 
   /** @internal */
   constructor(
-    private readonly core: Core,
+    core: Core,
     private readonly holder: string,
     readonly queue: string,
     readonly key: string,
@@ -39,6 +40,7 @@ export class HeldSession {
     sentAt: number,
     private readonly first: readonly unknown[],
   ) {
+    this.#core = core;
     const hold = {
       path: this.path("/renew"),
       body: { token },
@@ -64,14 +66,14 @@ export class HeldSession {
     const { queue, key, token } = this;
     const session = { queue, key, token };
     return new Worker(
-      this.core,
+      this.#core,
       { ...options, slots: 1 },
       { id: this.holder, session, first: this.first },
     );
   }
 
   async setState(state: unknown): Promise<void> {
-    await this.core.call({
+    await this.#core.call({
       method: "PUT",
       path: this.path("/state"),
       body: { token: this.token, state },
@@ -81,14 +83,14 @@ export class HeldSession {
   async release(): Promise<void> {
     if (this.signal.aborted) throw this.signal.reason;
     if (this.renewal === undefined) return;
-    this.core.renewals.forget(this.renewal);
+    this.#core.renewals.forget(this.renewal);
     this.renewal = undefined;
     const call = {
       method: "POST",
       path: this.path("/release"),
       body: { token: this.token },
     } as const;
-    await this.core.call(call);
+    await this.#core.call(call);
   }
 
   async [asyncDispose](): Promise<void> {
@@ -103,8 +105,12 @@ export class HeldSession {
 }
 
 export class Sessions {
+  readonly #core: Core;
+
   /** @internal */
-  constructor(private readonly core: Core) {}
+  constructor(core: Core) {
+    this.#core = core;
+  }
 
   /** Undefined: no session was free in time. A named one that is held throws code `lease_held`. */
   async accept(queue: string, options: AcceptOptions = {}): Promise<HeldSession | undefined> {
@@ -118,7 +124,7 @@ export class Sessions {
     };
     const path = `/v1/queues/${encodeURIComponent(queue)}/sessions/accept`;
     const waitMs = durationMs(options.wait ?? 0, "wait");
-    const answer = await this.core.call({
+    const answer = await this.#core.call({
       method: "POST",
       path,
       body,
@@ -138,7 +144,7 @@ export class Sessions {
     const jobs = Array.isArray(answer["jobs"]) ? (answer["jobs"] as unknown[]) : [];
     const token = BigInt(needInteger(grant["token"], "token of a session"));
     return new HeldSession(
-      this.core,
+      this.#core,
       worker,
       queue,
       key,
@@ -151,12 +157,12 @@ export class Sessions {
   }
 
   async get(queue: string, key: string): Promise<SessionInfo> {
-    return fromWire<SessionInfo>(await this.core.call({ method: "GET", path: pathOf(queue, key) }));
+    return fromWire<SessionInfo>(await this.#core.call({ method: "GET", path: pathOf(queue, key) }));
   }
 
   /** Continues although a job of it died. */
   async resume(queue: string, key: string): Promise<void> {
-    await this.core.call({ method: "POST", path: pathOf(queue, key, "/resume") });
+    await this.#core.call({ method: "POST", path: pathOf(queue, key, "/resume") });
   }
 }
 

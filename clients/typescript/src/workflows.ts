@@ -26,18 +26,22 @@ const STATES = new Set([
 const OPEN = new Set(["running", "undoing"]);
 
 export class Workflows {
+  readonly #core: Core;
+
   /** @internal */
-  constructor(private readonly core: Core) {}
+  constructor(core: Core) {
+    this.#core = core;
+  }
 
   /** Starts a workflow. With a `key`, starting it again answers the first one. */
   async start(definition: WorkflowDefinition): Promise<{ id: string; duplicate: boolean }> {
     const key = definition.key ?? `auto-${randomName()}`; // without it a repeat would start another one
     const body = toWire({ ...definition, key });
-    return started(await this.core.call({ method: "POST", path: "/v1/workflows", body }));
+    return started(await this.#core.call({ method: "POST", path: "/v1/workflows", body }));
   }
 
   async get(id: Id): Promise<WorkflowInfo> {
-    return read(await this.core.call({ method: "GET", path: pathOf(id) }));
+    return read(await this.#core.call({ method: "GET", path: pathOf(id) }));
   }
 
   /** Waits until it has ended or is parked. */
@@ -48,7 +52,7 @@ export class Workflows {
       const waitMs = Math.round(Math.max(0, Math.min(SLICE_MS, end - now())));
       const path = pathOf(id, `?wait=${waitMs}ms`);
       const info = read(
-        await this.core.call({ method: "GET", path, waitMs, signal: options.signal }),
+        await this.#core.call({ method: "GET", path, waitMs, signal: options.signal }),
       );
       if (!OPEN.has(info.state)) return info;
       if (now() >= end)
@@ -61,7 +65,7 @@ export class Workflows {
   ): AsyncGenerator<WorkflowInfo, void, undefined> {
     let before: string | undefined;
     do {
-      const page = await this.core.call({
+      const page = await this.#core.call({
         method: "GET",
         path: `/v1/workflows${query({ ...filter, before })}`,
       });
@@ -77,7 +81,7 @@ export class Workflows {
     const out: WorkflowStepInfo[] = [];
     let after: string | undefined;
     do {
-      const page = await this.core.call({
+      const page = await this.#core.call({
         method: "GET",
         path: pathOf(id, `/steps${query({ after })}`),
       });
@@ -96,7 +100,7 @@ export class Workflows {
   /** The same `id` of a signal again changes nothing. */
   async signal(id: Id, name: string, payload?: unknown, signalId?: string): Promise<void> {
     const body = { name, id: signalId ?? `auto-${randomName()}`, payload };
-    await this.core.call({ method: "POST", path: pathOf(id, "/signal"), body });
+    await this.#core.call({ method: "POST", path: pathOf(id, "/signal"), body });
   }
 
   async cancel(id: Id, reason?: string): Promise<WorkflowInfo> {
@@ -120,11 +124,11 @@ export class Workflows {
     options: { input?: unknown; key?: string } = {},
   ): Promise<{ id: string; duplicate: boolean }> {
     const body = { step, ...options, key: options.key ?? `auto-${randomName()}` };
-    return started(await this.core.call({ method: "POST", path: pathOf(id, "/fork"), body }));
+    return started(await this.#core.call({ method: "POST", path: pathOf(id, "/fork"), body }));
   }
 
   private async post(id: Id, rest: string, body: unknown): Promise<WorkflowInfo> {
-    return read(await this.core.call({ method: "POST", path: pathOf(id, rest), body }));
+    return read(await this.#core.call({ method: "POST", path: pathOf(id, rest), body }));
   }
 }
 
