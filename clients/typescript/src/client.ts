@@ -5,6 +5,7 @@ import { type Call, Core, need, needInteger, query, randomName } from "./core.js
 import {
   type ArgsAnd,
   definitionOf,
+  ENQUEUE_OPTIONS,
   type EnqueueOptions,
   type JobDefinition,
   jobJson,
@@ -18,6 +19,7 @@ import { JobHandle, type JobInfo, type JobState, readJob, readState, type Why } 
 import { jsonLogger, type Logger } from "./log.js";
 import { type HeldLock, type LockOptions, Locks } from "./locks.js";
 import { fromWire } from "./names.js";
+import { checkOptions, type Names } from "./options.js";
 import { Queues } from "./queues.js";
 import { Schedules } from "./schedules.js";
 import { check } from "./schema.js";
@@ -68,6 +70,9 @@ export interface JobFilter {
   limit?: number | undefined;
 }
 
+const OPTIONS: Names<MainspringOptions> = {
+  ...{ url: 1, token: 1, tls: 1, connectTimeout: 1, readTimeout: 1, retryFor: 1, log: 1 },
+};
 const MAX_JOBS = 10_000;
 const VISIBLE = /^[\x20-\x7e]+$/; // what a header can carry; the server says the exact rule
 
@@ -81,6 +86,7 @@ export class Mainspring {
 
   constructor(url?: string | MainspringOptions, options: MainspringOptions = {}) {
     const all = typeof url === "object" ? url : { ...options, url: url ?? options.url };
+    checkOptions(all, OPTIONS);
     const env = process.env;
     this.#core = new Core({
       url: all.url ?? (env["MAINSPRING_SERVER"] || "http://127.0.0.1:8080"),
@@ -126,11 +132,12 @@ export class Mainspring {
     second?: Iterable<unknown> | EnqueueCall,
     third?: EnqueueCall,
   ): Promise<JobHandle<unknown>[]> {
-    const many = Symbol.iterator in first;
+    const many = typeof first === "object" && first !== null && Symbol.iterator in first;
+    const job = many ? "" : definitionOf(first);
     const options = (many ? (second as EnqueueCall) : third) ?? {};
     const jobs = many
       ? Array.from(first)
-      : Array.from(second as Iterable<unknown>, (args): NewJob => ({ job: first, args, options }));
+      : Array.from(second as Iterable<unknown>, (args) => ({ job, args, options }));
     if (jobs.length === 0) return [];
     if (jobs.length > MAX_JOBS) {
       throw makeError("too_large", `jobs: ${jobs.length}: must be at most ${MAX_JOBS}`, {
@@ -245,6 +252,7 @@ export class Mainspring {
 }
 
 function postJobs(options: EnqueueCall): Call {
+  checkOptions(options, ENQUEUE_OPTIONS);
   const idempotencyKey = options.idempotencyKey ?? `auto-${randomName()}`;
   if (!VISIBLE.test(idempotencyKey)) {
     const text = `idempotencyKey ${JSON.stringify(idempotencyKey)}: must be visible ASCII`;

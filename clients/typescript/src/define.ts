@@ -1,7 +1,9 @@
 // Definitions of jobs: what producers and workers share, without the handler.
 import { type Duration, durationText, instantText } from "./durations.js";
+import type { EnqueueCall } from "./client.js";
 import { asArgument, makeError } from "./errors.js";
 import { formatJson } from "./json.js";
+import { checkOptions, type Names } from "./options.js";
 import type { Outcome } from "./outcomes.js";
 import { type StandardSchema, type } from "./schema.js";
 
@@ -50,6 +52,23 @@ export interface UniqueKey {
    */
   onConflict?: "keep" | "replace" | "postpone";
 }
+
+const JOB_OPTIONS: Names<EnqueueOptions> = {
+  ...{ queue: 1, priority: 1, timeout: 1, maxAttempts: 1, expiresIn: 1, onExpiry: 1, tags: 1 },
+  ...{ headers: 1, correlationId: 1, replyTo: 1, replySession: 1, replyProgress: 1, session: 1 },
+  ...{ sessionOnDead: 1, limitKey: 1, then: 1, callback: 1, key: 1, delay: 1, runAt: 1 },
+};
+// Programs in JavaScript can put those of one enqueue into a definition, too.
+const DEFINITION_OPTIONS: Names<DefinitionOptions<unknown, unknown>> = {
+  ...JOB_OPTIONS,
+  ...{ args: 1, result: 1, aliases: 1 },
+};
+/** @internal */
+export const ENQUEUE_OPTIONS: Names<EnqueueCall> = {
+  ...JOB_OPTIONS,
+  ...{ idempotencyKey: 1, fence: 1, signal: 1 },
+};
+const KEY_OPTIONS: Names<UniqueKey> = { key: 1, for: 1, onConflict: 1 };
 
 /** Options of one enqueue. */
 export interface EnqueueOptions extends JobOptions {
@@ -101,6 +120,7 @@ export function defineJob<In, Args, R>(
 ): JobDefinition<In, Args, R> {
   if (typeof kind !== "string" || kind === "")
     throw new TypeError("kind: must be a text that is not empty");
+  checkOptions(options, DEFINITION_OPTIONS);
   const { args, result, aliases, ...rest } = options;
   for (const [name, schema] of Object.entries({ args, result })) {
     if (schema !== undefined && typeof schema["~standard"]?.validate !== "function") {
@@ -140,7 +160,13 @@ export type HandlerResult<R> = R | Outcome<R> | Outcome;
 
 /** @internal */
 export function definitionOf(job: JobDefinition | string): JobDefinition {
-  return typeof job === "string" ? defineJob(job) : job;
+  if (typeof job === "string") return defineJob(job);
+  // Not by instanceof: it may be of another copy of this package.
+  const given = job as Partial<JobDefinition> | null | undefined;
+  if (given?.args !== undefined && given.options !== undefined) return job;
+  throw makeError("invalid_argument", "job: must be a definition of defineJob() or a kind", {
+    field: "job",
+  });
 }
 
 const MAX_ARGS_BYTES = 1 << 20;
@@ -172,8 +198,10 @@ export function wireJob(
   args: unknown,
   options: EnqueueOptions,
 ): Record<string, unknown> {
+  checkOptions(options, ENQUEUE_OPTIONS);
   const all: EnqueueOptions = { ...definition.options, ...given(options) };
   const unique = typeof all.key === "string" ? { key: all.key } : all.key;
+  if (unique !== undefined) checkOptions(unique, KEY_OPTIONS);
   return {
     queue: all.queue,
     kind: definition.kind,

@@ -4,6 +4,7 @@ import { type Core, need, needInteger } from "./core.js";
 import { now } from "./clock.js";
 import { type Duration, durationMs, durationText } from "./durations.js";
 import { isRecord, JobFailed, WaitTimeout } from "./errors.js";
+import { checkOptions, type Names } from "./options.js";
 import { type Camel, fromWire } from "./names.js";
 
 type Schemas = components["schemas"];
@@ -20,6 +21,8 @@ export interface WaitOptions {
 }
 
 const inspect = Symbol.for("nodejs.util.inspect.custom");
+/** @internal */
+export const WAIT_OPTIONS: Names<WaitOptions> = { timeout: 1, signal: 1 };
 const SLICE_MS = 30_000;
 const STATES = new Set([
   "waiting",
@@ -77,6 +80,7 @@ export class JobHandle<R = unknown> {
 
   /** Waits until the job has ended, with any outcome. */
   async ended(options: WaitOptions = {}): Promise<JobInfo> {
+    checkOptions(options, WAIT_OPTIONS);
     const end =
       options.timeout === undefined ? Infinity : now() + durationMs(options.timeout, "timeout");
     for (;;) {

@@ -4,6 +4,7 @@ import { type Core, need, needInteger, randomName } from "./core.js";
 import { asyncDispose } from "./dispose.js";
 import { type Duration, durationMs, durationText } from "./durations.js";
 import { LeaseLost } from "./errors.js";
+import { checkOptions, type Names } from "./options.js";
 
 export interface LockOptions {
   /** How long the lock stays held after its holder died: 1s to 12h. Default: 15s. */
@@ -12,6 +13,8 @@ export interface LockOptions {
   wait?: Duration | undefined;
   signal?: AbortSignal | undefined;
 }
+
+const OPTIONS: Names<LockOptions> = { ttl: 1, wait: 1, signal: 1 };
 
 /** A lock that is held. `await using` releases it. */
 export class HeldLock {
@@ -80,6 +83,7 @@ export class Locks {
   }
 
   async acquire(name: string, options: LockOptions): Promise<HeldLock> {
+    checkOptions(options, OPTIONS);
     const holder = randomName(); // the same in repeats: they get the same lock
     const wait = options.wait ?? 0;
     const body = {

@@ -6,6 +6,7 @@ import { asyncDispose } from "./dispose.js";
 import { type Duration, durationMs, durationText } from "./durations.js";
 import { isRecord, LeaseLost } from "./errors.js";
 import { type Camel, fromWire } from "./names.js";
+import { checkOptions, type Names } from "./options.js";
 import { Worker } from "./worker.js";
 import type { WorkerOptions } from "./worker_options.js";
 
@@ -20,6 +21,8 @@ export interface AcceptOptions {
   lease?: Duration | undefined;
   signal?: AbortSignal | undefined;
 }
+
+const OPTIONS: Names<AcceptOptions> = { session: 1, wait: 1, lease: 1, signal: 1 };
 
 /** A session that is held. `await using` releases it. */
 export class HeldSession {
@@ -114,6 +117,7 @@ export class Sessions {
 
   /** Undefined: no session was free in time. A named one that is held throws code `lease_held`. */
   async accept(queue: string, options: AcceptOptions = {}): Promise<HeldSession | undefined> {
+    checkOptions(options, OPTIONS);
     const worker = randomName(); // the same in repeats: they get the same session
     const lease = options.lease ?? "30s";
     const body = {

@@ -22,6 +22,7 @@ import {
   textOf,
 } from "./errors.js";
 import { LeaseTable } from "./lease_table.js";
+import { checkOptions } from "./options.js";
 import { Outcome } from "./outcomes.js";
 import { Finisher } from "./finisher.js";
 import { encodeOutcome } from "./outcome_json.js";
@@ -35,6 +36,8 @@ import {
   type WorkerOptions,
   type WorkerStats,
   factsOf,
+  HANDLER_OPTIONS,
+  WORKER_OPTIONS,
 } from "./worker_options.js";
 
 /** A session that the worker holds, and the jobs that came with it. @internal */
@@ -127,6 +130,7 @@ export class Worker {
     options: WorkerOptions = {},
     private readonly held?: HeldWork,
   ) {
+    checkOptions(options, WORKER_OPTIONS);
     this.id = held?.id ?? randomName();
     this.slots = options.slots ?? 10;
     if (!Number.isInteger(this.slots) || this.slots < 1 || this.slots > 1024) {
@@ -180,9 +184,10 @@ export class Worker {
     handler?: Handler<never, unknown>,
     options: HandlerOptions = {},
   ): this {
-    const joined = "handler" in first ? first : { definition: first, handler: handler, options };
+    const joined = first instanceof Object && "handler" in first ? first : { definition: first, handler: handler, options };
     if (typeof joined.handler !== "function") throw new TypeError("handler: must be a function");
     const definition = definitionOf(joined.definition);
+    checkOptions(joined.options, HANDLER_OPTIONS);
     const { concurrency, timeout } = joined.options;
     const kind: Kind = {
       definition,

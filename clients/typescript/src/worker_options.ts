@@ -3,6 +3,7 @@ import { hostname } from "node:os";
 import type { JobContext } from "./attempt.js";
 import type { HandlerResult, JobDefinition } from "./define.js";
 import type { Duration } from "./durations.js";
+import { checkOptions, type Names } from "./options.js";
 
 const MAX_HOST_BYTES = 255;
 const MAX_VERSION_BYTES = 100;
@@ -31,6 +32,7 @@ export function handle<In, Args, R>(
   handler: Handler<NoInfer<Args>, NoInfer<R>>,
   options: HandlerOptions = {},
 ): JobHandler {
+  checkOptions(options, HANDLER_OPTIONS);
   return {
     definition,
     handler: handler as Handler<never, unknown>,
@@ -59,6 +61,14 @@ export interface WorkerOptions {
   /** Version of your program, up to 100 bytes. `mainspring workers` shows it. */
   version?: string;
 }
+
+/** @internal */
+export const WORKER_OPTIONS: Names<WorkerOptions> = {
+  ...{ queues: 1, slots: 1, lease: 1, claimWait: 1, claimAhead: 1, gracefulStop: 1, version: 1 },
+};
+
+/** @internal */
+export const HANDLER_OPTIONS: Names<HandlerOptions> = { concurrency: 1, timeout: 1 };
 
 export interface WorkerStats {
   claimed: number;

@@ -4,7 +4,8 @@ import { now } from "./clock.js";
 import { type Core, need, needInteger, query, randomName } from "./core.js";
 import { durationMs, type Id, idText } from "./durations.js";
 import { WaitTimeout } from "./errors.js";
-import type { WaitOptions } from "./job.js";
+import { WAIT_OPTIONS, type WaitOptions } from "./job.js";
+import { checkOptions } from "./options.js";
 import { type Camel, fromWire, toWire } from "./names.js";
 
 type Schemas = components["schemas"];
@@ -46,6 +47,7 @@ export class Workflows {
 
   /** Waits until it has ended or is parked. */
   async ended(id: Id, options: WaitOptions = {}): Promise<WorkflowInfo> {
+    checkOptions(options, WAIT_OPTIONS);
     const end =
       options.timeout === undefined ? Infinity : now() + durationMs(options.timeout, "timeout");
     for (;;) {

@@ -3,7 +3,15 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { inspect } from "node:util";
 
-import { defineJob, type JobContext } from "mainspring";
+import {
+  defineJob,
+  handle,
+  type JobContext,
+  Mainspring,
+  type MainspringError,
+  newJob,
+  type WorkerOptions,
+} from "mainspring";
 import { useServer } from "mainspring/testing";
 
 const server = useServer({ before, after });
@@ -44,4 +52,58 @@ test("public objects never show the access token", async (t) => {
     JSON.stringify(job),
     `{"id":"${job.id}","state":"available","duplicate":false}`,
   );
+});
+
+function refusal(good: (error: MainspringError) => boolean, message: RegExp) {
+  return (error: MainspringError) => {
+    assert.equal(error.code, "invalid_argument", String(error));
+    assert.match(error.message, message);
+    assert.ok(good(error), `field ${error.field}`);
+    return true;
+  };
+}
+
+test("unknown options are refused by name", async () => {
+  const ms = server.client();
+  const kind = defineJob("k", { queue: "unknown" });
+  const given = (options: Record<string, unknown>) => options as object;
+  const calls: [string, string, () => unknown][] = [
+    ["dely", "delay", () => ms.enqueue(kind, { n: 1 }, given({ dely: "5s" }))],
+    ["max_attempts", "maxAttempts", () => ms.enqueue("k", {}, given({ max_attempts: 1 }))],
+    ["dely", "delay", () => ms.enqueueMany(kind, [{}], given({ dely: "5s" }))],
+    ["dely", "delay", () => ms.enqueueMany([newJob(kind, {}, given({ dely: 1 }))])],
+    ["idempotencykey", "idempotencyKey", () => ms.enqueueMany([newJob(kind)], given({ idempotencykey: "k" }))],
+    ["onconflict", "onConflict", () => ms.enqueue(kind, {}, { key: { key: "k", ...given({ onconflict: "keep" }) } })],
+    ["tiemout", "timeout", () => defineJob("zz", given({ tiemout: "5s" }))],
+    ["slot", "slots", () => ms.worker(given({ slot: 3 }) as WorkerOptions)],
+    ["retryfor", "retryFor", () => new Mainspring(undefined, given({ retryfor: 3 }))],
+    ["concurency", "concurrency", () => handle(kind, () => 1, given({ concurency: 3 }))],
+    ["concurency", "concurrency", () => ms.worker().on(kind, () => 1, given({ concurency: 3 }))],
+    ["tll", "ttl", () => ms.lock("l", given({ tll: "1s" }))],
+    ["leese", "lease", () => ms.sessions.accept("q", given({ leese: "1s" }))],
+    ["timout", "timeout", () => ms.job(1).result(given({ timout: "1s" }))],
+    ["timout", "timeout", () => ms.workflows.ended(1, given({ timout: "1s" }))],
+  ];
+  for (const [wrong, right, call] of calls) {
+    const hint = new RegExp(`"${wrong}": no such option; did you mean "${right}"`);
+    await assert.rejects(async () => call(), refusal(({ field }) => field === wrong, hint), wrong);
+  }
+  const far = async () => ms.worker(given({ colour: 1 }) as WorkerOptions);
+  await assert.rejects(far, refusal(() => true, /"colour": no such option; known are queues, slots/));
+});
+
+test("what is not a job is refused", async () => {
+  const ms = server.client();
+  for (const job of [{ kind: "a", queue: "b" }, undefined, null, 7]) {
+    const wrong = job as unknown as string;
+    for (const call of [
+      () => ms.enqueue(wrong, {}),
+      () => ms.enqueueMany(wrong as never, [{}]),
+      () => ms.enqueueMany([{ job: wrong }]),
+      () => ms.worker().on(wrong as never, () => 1),
+    ]) {
+      const rule = /^job: must be a definition of defineJob\(\) or a kind$/;
+      await assert.rejects(async () => call(), refusal(({ field }) => field === "job", rule));
+    }
+  }
 });
