@@ -31,7 +31,7 @@ from mainspring import (
     Retry,
     Snooze,
 )
-from mainspring.__main__ import JsonLines
+from mainspring._logs import JsonLines
 from mainspring.testing import TestServer, eventually, wait_for
 
 Start = Callable[..., Any]

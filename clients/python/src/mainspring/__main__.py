@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
-import logging
 import os
 import signal
 import subprocess
@@ -15,47 +13,10 @@ from typing import Any
 
 from . import __version__
 from ._client import Mainspring
+from ._logs import set_up_logs
 from ._wire import Call, Unanswered, path_part
+from ._worker import run_until_signal
 from .errors import MainspringError
-
-FIELDS = ("job", "queue", "kind", "attempt", "worker")
-
-
-class JsonLines(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, and the job's fields."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        out: dict[str, Any] = {
-            "at": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-            + f".{int(record.msecs):03d}Z",
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        for name in FIELDS:
-            if hasattr(record, name):
-                out[name] = getattr(record, name)
-        if record.exc_info:
-            out["exception"] = self.formatException(record.exc_info)
-        return json.dumps(out, ensure_ascii=False, default=str)
-
-
-class TextLines(logging.Formatter):
-    """The same for people: fields as name=value at the end."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        text = super().format(record)
-        more = [f"{name}={getattr(record, name)}" for name in FIELDS if hasattr(record, name)]
-        first, newline, rest = text.partition("\n")
-        return " ".join([first, *more]) + newline + rest
-
-
-def set_up_logs(how: str, level: str) -> None:
-    handler = logging.StreamHandler()
-    text = TextLines("%(asctime)s %(levelname)s %(name)s: %(message)s")
-    handler.setFormatter(JsonLines() if how == "json" else text)
-    logging.basicConfig(level=level.upper(), handlers=[handler])
-
 
 def clients_of(modules: list[str]) -> list[Mainspring]:
     """The clients that the modules made, each once."""
@@ -111,7 +72,9 @@ def work(arguments: argparse.Namespace) -> int:
         options["queues"] = arguments.queue
     warn_of_unused(clients[0], arguments.queue or [])
     try:
-        clients[0].work(**options)
+        worker = clients[0].worker(**options)
+        worker.child_logs = (arguments.log, arguments.log_level)
+        run_until_signal(worker)
     except MainspringError as error:
         print(f"mainspring: {error}", file=sys.stderr)
         return 77 if error.code in ("unauthenticated", "forbidden") else 64

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._attempt import Attempt, limit_text
 from ._context import Context
+from ._logs import set_up_logs
 from .errors import Interrupted, MainspringError, ServerError
 from .outcomes import Ready, Retry, Snooze, ready, text
 
@@ -127,13 +128,17 @@ def without_values(result: Ready) -> Ready:
     return Ready(type(outcome)(), result.data)
 
 
-def child_main(pipe: Any, modules: list[str], kinds: dict[str, str]) -> None:
+def child_main(
+    pipe: Any, modules: list[str], kinds: dict[str, str], logs: tuple[str, str] | None
+) -> None:
     """The child: imports the modules that define the handlers, then runs job after job."""
     from ._jobs import definitions
     from ._run import run_sync
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if logs is not None:  # before the modules, as in the parent
+        set_up_logs(*logs)
     for module in modules:
         importlib.import_module(module)
     port = PipePort(pipe)
@@ -159,7 +164,7 @@ class Pool:
             name = getattr(definition.handler_function, "__module__", "")
             if not definition.is_async and name not in ("__main__", "__mp_main__", *modules):
                 modules.append(name)
-        self.arguments = (modules, sync)
+        self.arguments = (modules, sync, worker.child_logs)
 
     def process(self) -> SlotProcess:
         made = SlotProcess(self)

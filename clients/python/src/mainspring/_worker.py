@@ -174,6 +174,8 @@ class Worker:
         )
         self.loop: _run.Loop | None = None
         self.pool: Pool | None = None
+        # Format and level of the logs in the processes of handlers. None: the program sets them.
+        self.child_logs: tuple[str, str] | None = None
         self.refused: MainspringError | None = None  # the token is no good: see `run_until_signal`
         self.terminate = threading.Event()
         self._threads: list[threading.Thread] = []

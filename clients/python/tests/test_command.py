@@ -1,0 +1,105 @@
+"""The command `python -m mainspring work`: what it says, and how it refuses its arguments."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import queue
+import subprocess
+import sys
+import threading
+from typing import Any, Iterator
+
+import pytest
+
+from mainspring import Mainspring
+from mainspring.testing import TestServer
+
+SOURCE = pathlib.Path(__file__).parent.parent / "src"
+MODULE = """
+import time
+from mainspring import Mainspring
+ms = Mainspring({url!r})
+@ms.job("says", queue={queue!r}, max_attempts=1)
+def says(ctx, n):
+    ctx.log.info("the handler has %d", n)
+    if n == 0:
+        raise ValueError("none")
+@ms.job("waits", queue={queue!r})
+def waits(ctx):
+    ctx.log.warning("it waits")
+    ctx.sleep(60)
+"""
+
+
+class Command:
+    """A running `python -m mainspring work jobs`, and the lines of its standard error."""
+
+    def __init__(self, directory: pathlib.Path, *arguments: str) -> None:
+        command = [sys.executable, "-m", "mainspring", "work", *arguments]
+        env = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1"}
+        self.process = subprocess.Popen(
+            command, cwd=directory, env=env, stderr=subprocess.PIPE, text=True
+        )
+        self.lines: queue.Queue[str] = queue.Queue()
+        self.seen: list[str] = []
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.lines.put(line)
+        self.lines.put("")
+
+    def line(self, text: str) -> str:
+        """The next line that contains the text."""
+        while True:
+            line = self.lines.get(timeout=60)
+            self.seen.append(line)
+            assert line, f"no line with {text}: {self.seen}"
+            if text in line:
+                return line
+
+
+@contextlib.contextmanager
+def command(directory: pathlib.Path, *arguments: str) -> Iterator[Command]:
+    running = Command(directory, *arguments)
+    try:
+        yield running
+    finally:
+        running.process.kill()
+        running.process.wait(30)
+
+
+@pytest.fixture
+def jobs(
+    tmp_path: pathlib.Path, mainspring_server: TestServer, mainspring_queue: str
+) -> pathlib.Path:
+    """A directory with the module `jobs`."""
+    text = MODULE.format(url=mainspring_server.url, queue=mainspring_queue)
+    (tmp_path / "jobs.py").write_text(text)
+    return tmp_path
+
+
+def test_handlers_in_processes_log_like_the_worker(
+    jobs: pathlib.Path, mainspring: Mainspring, mainspring_queue: str
+) -> None:
+    def new(n: int) -> Any:
+        return mainspring.new("says", {"n": n}, queue=mainspring_queue, max_attempts=1)
+
+    good, bad = (mainspring.enqueue(new(n)) for n in (1, 0))
+    with command(jobs, "jobs", "--processes", "--slots", "1", "--log", "json") as running:
+        said = json.loads(running.line("the handler has 1"))
+        assert (said["level"], said["job"], said["message"]) == (
+            "info", good.id, "the handler has 1",
+        )
+        raised = json.loads(running.line("raised an exception"))
+        assert (raised["level"], raised["job"]) == ("error", bad.id)
+        assert "ValueError: none" in raised["exception"]
+    mainspring.enqueue(new(0))
+    flags = ("--processes", "--slots", "1", "--log-level", "error")
+    with command(jobs, "jobs", *flags) as running:
+        running.line(" ERROR mainspring.worker: a handler raised an exception")
+        assert "the handler has" not in "".join(running.seen)
