@@ -103,3 +103,33 @@ def test_handlers_in_processes_log_like_the_worker(
     with command(jobs, "jobs", *flags) as running:
         running.line(" ERROR mainspring.worker: a handler raised an exception")
         assert "the handler has" not in "".join(running.seen)
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("jobs.py", "jobs.py: name the module, not the file: jobs"),
+        ("./jobs.py", "./jobs.py: name the module, not the file: jobs"),
+        ("pkg/jobs.py", "pkg/jobs.py: name the module, not the file: pkg.jobs"),
+        ("pkg/jobs", "pkg/jobs: name the module, not the file: pkg.jobs"),
+        (".jobs", ".jobs: name the module, not the file: jobs"),
+        ("nosuch.py", "nosuch.py: name the module, not the file: nosuch"),
+        ("nosuch.jobs", "there is no module nosuch.jobs in {}"),
+        ("pkg.nosuch", "there is no module pkg.nosuch in {}"),
+    ],
+)
+def test_a_name_that_is_no_module_is_refused(
+    jobs: pathlib.Path, name: str, problem: str
+) -> None:
+    (jobs / "pkg").mkdir()
+    (jobs / "pkg" / "__init__.py").touch()
+    with command(jobs, name) as running:
+        assert running.line("") == f"mainspring: {problem.format(jobs)}\n"
+        assert running.process.wait(60) == 64
+
+
+def test_a_module_that_cannot_import_another_one_shows_where(jobs: pathlib.Path) -> None:
+    (jobs / "broken.py").write_text("import nosuch.other\n")
+    with command(jobs, "broken") as running:
+        running.line("broken.py")
+        running.line("No module named 'nosuch'")

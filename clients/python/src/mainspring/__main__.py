@@ -32,6 +32,32 @@ def clients_of(modules: list[str]) -> list[Mainspring]:
     return [ms for ms in found if any(d.handler_function for d in ms.definitions.values())]
 
 
+def check_modules(names: list[str]) -> str:
+    """What is wrong with the names, before they are imported."""
+    for name in names:
+        if "/" in name or name.startswith("."):
+            return not_a_module(name)
+    return ""
+
+
+def not_a_module(name: str) -> str:
+    path = os.path.normpath(name.removesuffix(".py"))
+    if path.startswith(("/", "..")):  # modules are found from this directory
+        path = os.path.basename(path)
+    module = path.replace("/", ".").strip(".")
+    return f"{name}: name the module, not the file" + (f": {module}" if module else "")
+
+
+def missing_module(error: ModuleNotFoundError, names: list[str]) -> str:
+    """The argument that there is no module for. Empty: a module of theirs imports what is missing."""
+    for name in names:
+        if error.name and f"{name}.".startswith(f"{error.name}."):
+            if name.endswith(".py"):
+                return not_a_module(name)
+            return f"there is no module {name} in {os.getcwd()}"
+    return ""
+
+
 def warn_of_unused(ms: Mainspring, queues: list[str]) -> None:
     """Warns of a mistyped --queue, which would wait forever."""
     for queue in queues:
@@ -47,12 +73,15 @@ def warn_of_unused(ms: Mainspring, queues: list[str]) -> None:
 
 def work(arguments: argparse.Namespace) -> int:
     set_up_logs(arguments.log, arguments.log_level)
+    problem = check_modules(arguments.module)
     try:
-        clients = clients_of(arguments.module)
+        clients = [] if problem else clients_of(arguments.module)
     except ModuleNotFoundError as error:
-        if error.name not in arguments.module:
-            raise  # a module of theirs imports what is missing: the traceback says where
-        print(f"mainspring: there is no module {error.name} in {os.getcwd()}", file=sys.stderr)
+        problem = missing_module(error, arguments.module)
+        if not problem:
+            raise  # the traceback says where
+    if problem:
+        print(f"mainspring: {problem}", file=sys.stderr)
         return 64
     if len(clients) != 1:
         names = ", ".join(arguments.module)
