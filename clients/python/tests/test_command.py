@@ -133,3 +133,26 @@ def test_a_module_that_cannot_import_another_one_shows_where(jobs: pathlib.Path)
     with command(jobs, "broken") as running:
         running.line("broken.py")
         running.line("No module named 'nosuch'")
+
+
+@pytest.mark.parametrize("what", ["schedule", "timer", "trigger"])
+def test_a_queue_that_a_definition_names_needs_no_warning(
+    jobs: pathlib.Path, mainspring: Mainspring, what: str
+) -> None:
+    job = {"kind": "says", "queue": f"of-{what}", "args": {}}
+    definition = {
+        "schedule": {"every": "1h", "job": job},
+        "timer": {"every": "1h", "continuous": {}, "job": job},
+        "trigger": {"ended": {"queue": "elsewhere"}, "job": job},
+    }[what]
+    kind = "triggers" if what == "trigger" else "schedules"
+    path = f"/v1/{kind}/names-a-queue"
+    mainspring.request("PUT", path, definition)
+    try:
+        queues = ("--queue", f"of-{what}", "--queue", "typo")
+        with command(jobs, "jobs", *queues) as running:
+            assert '"typo" has never been used' in running.line("never been used")
+            running.line("worker started")
+        assert f"of-{what}" not in "".join(running.seen)
+    finally:
+        mainspring.request("DELETE", path)

@@ -164,9 +164,31 @@ async function warnOfUnused(client: Mainspring, queues: string[]): Promise<void>
     const path = `/v1/queues/${encodeURIComponent(queue)}`;
     const error = await client.request("GET", path).catch((one: unknown) => one);
     if (!(error instanceof MainspringError) || error.code !== "not_found") continue;
+    if (await isNamed(client, queue)) continue;
     process.stderr.write(
       `mainspring: warning: queue "${queue}" has never been used: check its name\n`,
     );
+  }
+}
+
+// Whether a schedule, timer or trigger makes jobs for the queue. True if that is not known.
+async function isNamed(client: Mainspring, queue: string): Promise<boolean> {
+  try {
+    // A timer is a schedule.
+    for (const what of ["schedules", "triggers"]) {
+      let after = "";
+      do {
+        const path = `/v1/${what}?limit=1000${after}`;
+        const page = await client.request("GET", path);
+        const named = page[what] as { job: { queue?: string } }[];
+        if (named.some(({ job }) => (job.queue ?? "default") === queue)) return true;
+        const { next } = page;
+        after = typeof next === "string" ? `&after=${encodeURIComponent(next)}` : "";
+      } while (after !== "");
+    }
+    return false;
+  } catch {
+    return true;
   }
 }
 

@@ -113,6 +113,22 @@ test("work: a queue that has never been used is named", async () => {
   assert.equal(await ended, 0);
 });
 
+test("work: a queue that a schedule, timer or trigger names needs no warning", async () => {
+  const ms = server.client();
+  const jobOf = (queue: string) => ({ kind: "greet", queue, args: { name: "x" } });
+  await ms.request("PUT", "/v1/schedules/hourly", { every: "1h", job: jobOf("hourlies") });
+  await ms.request("PUT", "/v1/schedules/timer", { every: "1h", continuous: {}, job: jobOf("timers") });
+  const ended = { queue: "elsewhere" };
+  await ms.request("PUT", "/v1/triggers/after", { ended, job: jobOf("afters") });
+  writeFileSync(join(directory, "named.ts"), program('"hello "', "greetings"));
+  const queues = ["hourlies", "timers", "afters", "tpyo"].flatMap((one) => ["--queue", one]);
+  const worker = run(["work", "named.ts", ...queues]);
+  await eventually(() => worker.output().includes('"tpyo" has never'), "the warning", 20_000);
+  assert.equal(worker.output().match(/has never been used/g)?.length, 1, worker.output());
+  worker.child.kill("SIGTERM");
+  await worker.ended;
+});
+
 test("work --watch: loads a changed file", async () => {
   const ms = server.client();
   writeFileSync(join(directory, "watched.ts"), program('"one "', "watched"));

@@ -14,9 +14,11 @@ from typing import Any
 from . import __version__
 from ._client import Mainspring
 from ._logs import set_up_logs
-from ._wire import Call, Unanswered, path_part
+from ._wire import Call, Unanswered, document_of, path_part
 from ._worker import run_until_signal
 from .errors import MainspringError
+MAX_PAGES = 20  # of up to 1,000 schedules; with more the worker does not warn
+
 
 def clients_of(modules: list[str]) -> list[Mainspring]:
     """The clients that the modules made, each once."""
@@ -66,9 +68,29 @@ def warn_of_unused(ms: Mainspring, queues: list[str]) -> None:
             status = ms.requests.once(call).status
         except (Unanswered, MainspringError):
             return  # the worker waits for the server, or says what is wrong
-        if status == 404:
+        if status == 404 and not is_named(ms, queue):
             text = f'queue "{queue}" has never been used: check its name'
             print(f"mainspring: warning: {text}", file=sys.stderr)
+
+
+def is_named(ms: Mainspring, queue: str) -> bool:
+    """Whether a schedule, timer or trigger makes jobs for the queue. True if that is not known."""
+    for what in ("schedules", "triggers"):  # a timer is a schedule
+        after = ""
+        for _ in range(MAX_PAGES):
+            path = f"/v1/{what}?limit=1000" + (f"&after={path_part(after)}" if after else "")
+            try:
+                page = document_of(ms.requests.once(Call("GET", path, answer_within=2.0)))
+                if any(one["job"].get("queue", "default") == queue for one in page[what]):
+                    return True
+                after = page.get("next") or ""
+            except (Unanswered, MainspringError, LookupError, TypeError, AttributeError):
+                return True
+            if not after:
+                break
+        else:
+            return True
+    return False
 
 
 def work(arguments: argparse.Namespace) -> int:
