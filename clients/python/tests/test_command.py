@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -153,6 +154,32 @@ def test_a_queue_that_a_definition_names_needs_no_warning(
         with command(jobs, "jobs", *queues) as running:
             assert '"typo" has never been used' in running.line("never been used")
             running.line("worker started")
-        assert f"of-{what}" not in "".join(running.seen)
+        assert f'"of-{what}"' not in "".join(running.seen)
     finally:
         mainspring.request("DELETE", path)
+
+
+def test_a_worker_says_what_it_works_on_and_how_it_stops(
+    jobs: pathlib.Path, mainspring: Mainspring, mainspring_queue: str
+) -> None:
+    with command(jobs, "jobs", "--slots", "3") as running:
+        line = running.line("worker started")
+        assert "worker started; Ctrl-C stops it worker=py-" in line
+        server = mainspring.server.url
+        assert line.endswith(f" queues={mainspring_queue} server={server} slots=3\n")
+        job = mainspring.enqueue(mainspring.new("waits", queue=mainspring_queue))
+        running.line("it waits")
+        running.process.send_signal(signal.SIGINT)
+        line = running.line("stopping")
+        rule = "1 job may run for another 20s; Ctrl-C again ends it now"
+        assert f"stopping: {rule} worker=py-" in line and line.endswith(" running=1\n")
+        running.process.send_signal(signal.SIGINT)
+        assert running.process.wait(60) == 128 + signal.SIGINT
+    job.cancel()
+    with command(jobs, "jobs", "--log", "json") as running:
+        started = json.loads(running.line("worker started"))
+        assert (started["queues"], started["slots"]) == ([mainspring_queue], 10)
+        running.process.send_signal(signal.SIGTERM)
+        stopping = json.loads(running.line("stopping"))
+        assert stopping["message"] == "stopping" and stopping["running"] == 0
+        assert running.process.wait(60) == 0

@@ -90,6 +90,10 @@ export class Core {
     this.readTimeoutMs = options.readTimeoutMs;
   }
 
+  get url(): string {
+    return this.#options.url;
+  }
+
   get transport(): Transport {
     return this.#transport;
   }

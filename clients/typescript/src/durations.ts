@@ -44,6 +44,11 @@ export function durationText(value: Duration, what = "duration"): string {
   return value;
 }
 
+/** For people: whole seconds as "20s", else milliseconds. */
+export function shortText(ms: number): string {
+  return ms % 1000 === 0 ? `${ms / 1000}s` : durationText(ms);
+}
+
 /** The decimal text of an id. */
 export function idText(value: Id, what = "id"): string {
   const text = String(value);

@@ -11,7 +11,7 @@ import { now } from "./clock.js";
 import { Attempt, type AttemptHost, Context, readClaimed } from "./attempt.js";
 import { type Core, need, Pauses, randomName, sleep } from "./core.js";
 import { type JobDefinition, definitionOf } from "./define.js";
-import { type Duration, durationMs, durationText } from "./durations.js";
+import { type Duration, durationMs, durationText, shortText } from "./durations.js";
 import {
   Cancelled,
   LeaseLost,
@@ -219,19 +219,26 @@ export class Worker {
   async run(options: { signal?: AbortSignal; giveBack?: boolean } = {}): Promise<void> {
     const end = new AbortController();
     const stop = () => end.abort();
-    process.once("SIGTERM", stop);
-    process.once("SIGINT", stop);
+    const onSignal = (name: NodeJS.Signals) => {
+      if (!end.signal.aborted) this.logStopping(name);
+      stop();
+    };
+    process.once("SIGTERM", onSignal);
+    process.once("SIGINT", onSignal);
     options.signal?.addEventListener("abort", stop);
     this.stopSignal.signal.addEventListener("abort", stop);
     this.stopRun = stop;
     if (options.signal?.aborted !== true && !this.stopping && !this.refused) {
+      const server = this.core.url;
+      const fields = { queues: [...this.queues].join(","), server, slots: this.slots };
+      this.core.log.info("worker started; Ctrl-C stops it", { worker: this.id, ...fields });
       // Holds the process while the worker waits for its first claim.
       const hold = setInterval(() => undefined, MAX_TIMER_MS);
       await new Promise<void>((resolve) => end.signal.addEventListener("abort", () => resolve()));
       clearInterval(hold);
     }
-    process.removeListener("SIGTERM", stop);
-    process.removeListener("SIGINT", stop);
+    process.removeListener("SIGTERM", onSignal);
+    process.removeListener("SIGINT", onSignal);
     await this.stop({ giveBack: options.giveBack ?? false });
     if (this.refused) throw this.refused;
   }
@@ -268,6 +275,15 @@ export class Worker {
     );
     if (this.held) this.accept({ jobs: this.held.first });
     this.claimer = this.runClaimer();
+  }
+
+  private logStopping(signal: string): void {
+    const { running } = this.stats;
+    const [jobs, them] = running === 1 ? ["job", "it"] : ["jobs", "them"];
+    const again = signal === "SIGINT" ? "Ctrl-C again" : "a second signal";
+    const left = shortText((this.gracefulMs * 4) / 5);
+    const text = `: ${running} ${jobs} may run for another ${left}; ${again} ends ${them} now`;
+    this.core.log.info(`stopping${running === 0 ? "" : text}`, { worker: this.id, running });
   }
 
   private async stopNow(timeoutMs: number, giveBack: boolean): Promise<{ abandoned: number }> {

@@ -167,6 +167,34 @@ test("work --watch: sees a file beside the worker's directory, in the same packa
   await ended;
 });
 
+test("work: says what it works on and how it stops", async () => {
+  const text = `
+    import { defineJob, handle } from "mainspring";
+    export const job = handle(defineJob("wait", { queue: "told" }), () => {
+      console.log("the handler runs");
+      return new Promise<void>(() => {});
+    });`;
+  writeFileSync(join(directory, "told.ts"), text);
+  const { child, ended, output } = run(["work", "told.ts", "--slots", "3"]);
+  const line = (part: string) => {
+    const found = output().split("\n").find((one) => one.includes(part));
+    const { message, queues, server: url, slots, running } = JSON.parse(found ?? "{}");
+    return [message, queues ?? running, url, slots];
+  };
+  await eventually(() => output().includes("worker started"), "the start", 20_000);
+  const started = ["worker started; Ctrl-C stops it", "told", server.url, 3];
+  assert.deepEqual(line("worker started"), started);
+  const job = await server.client().enqueue("wait", {}, { queue: "told" });
+  await eventually(() => output().includes("the handler runs"), "the handler", 20_000);
+  child.kill("SIGINT");
+  await eventually(() => output().includes("stopping"), "the stop", 20_000);
+  const stopping = "stopping: 1 job may run for another 20s; Ctrl-C again ends it now";
+  assert.deepEqual(line("stopping"), [stopping, 1, undefined, undefined]);
+  child.kill("SIGINT");
+  assert.equal(await ended, null); // by the signal
+  await job.cancel();
+});
+
 test("work: ends with exit code 77 when the server refuses its token", async () => {
   const error = { code: "unauthenticated", message: "the token is not valid" };
   const fake = await fakeServer((_, response) => json(response, 401, { error }));

@@ -7,7 +7,13 @@ import logging
 import time
 from typing import Any
 
-FIELDS = ("job", "queue", "kind", "attempt", "worker")
+FIELDS = (
+    "job", "queue", "kind", "attempt", "worker", "queues", "server", "slots", "running"
+)
+
+
+def shown(value: Any) -> str:
+    return ",".join(value) if isinstance(value, list) else str(value)
 
 
 class JsonLines(logging.Formatter):
@@ -34,7 +40,7 @@ class TextLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         text = super().format(record)
-        more = [f"{name}={getattr(record, name)}" for name in FIELDS if hasattr(record, name)]
+        more = [f"{name}={shown(getattr(record, name))}" for name in FIELDS if hasattr(record, name)]
         first, newline, rest = text.partition("\n")
         return " ".join([first, *more]) + newline + rest
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from . import trace
 from ._attempt import Attempt, Memo, failure, weigh
 from ._context import AsyncContext, Context, UnusableStep
+from ._values import duration
 from .errors import Interrupted, InvalidArgument, TooLarge
 from .outcomes import OUTCOMES, Complete, Dead, Outcome, Ready, ready
 
@@ -263,6 +264,16 @@ def interrupt(worker: Worker, attempt: Attempt) -> None:
         worker.loop.cancel(attempt)
 
 
+def stopping_text(worker: Worker, number: int) -> str:
+    count = worker.running
+    if count == 0:
+        return "stopping"
+    jobs, them = ("job", "it") if count == 1 else ("jobs", "them")
+    again = "Ctrl-C again" if number == signal.SIGINT else "a second signal"
+    left = duration(worker.options.graceful_seconds * 4 / 5)
+    return f"stopping: {count} {jobs} may run for another {left}; {again} ends {them} now"
+
+
 def until_signal(worker: Worker) -> None:
     stop = threading.Event()
     signals: list[int] = []
@@ -273,14 +284,18 @@ def until_signal(worker: Worker) -> None:
         signals.append(number)
         stop.set()
 
-    old = {}
+    old: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
         old = {n: signal.signal(n, note) for n in (signal.SIGTERM, signal.SIGINT)}
+        worker.started_text += "; Ctrl-C stops it"
     try:
         worker.start()
         while not stop.wait(0.5):
             if worker.terminate.is_set() or worker.refused is not None:
                 break
+        if signals:
+            extra = {"worker": worker.incarnation, "running": worker.running}
+            log.info(stopping_text(worker, signals[0]), extra=extra)
         ended = worker.stop()
     finally:
         for number, handler in old.items():

@@ -174,6 +174,7 @@ class Worker:
         )
         self.loop: _run.Loop | None = None
         self.pool: Pool | None = None
+        self.started_text = "worker started"
         # Format and level of the logs in the processes of handlers. None: the program sets them.
         self.child_logs: tuple[str, str] | None = None
         self.refused: MainspringError | None = None  # the token is no good: see `run_until_signal`
@@ -219,7 +220,8 @@ class Worker:
                 self._thread(lambda: _run.slot(self), f"mainspring-slot-{i}")
         self._thread(self._watch, "mainspring-watcher")
         self._thread(self._claim, "mainspring-claimer")
-        log.info("worker started", extra={"worker": self.incarnation, "queues": self.queues})
+        extra = {"queues": self.queues, "server": self.server.url, "slots": self.options.slots}
+        log.info(self.started_text, extra={"worker": self.incarnation, **extra})
 
     def _thread(self, target: Any, name: str) -> None:
         thread = threading.Thread(target=target, name=name, daemon=True)
