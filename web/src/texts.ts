@@ -145,6 +145,12 @@ export const t = {
     hint: "Shown next to its name",
     done: (name: string) => `${name} is paused`,
   },
+  replace: {
+    title: (name: string) => `Replace ${name}?`,
+    exists: "An object with this name exists. Saving replaces its whole definition.",
+    unknown: "Your token may not read whether this name exists. Saving replaces an existing object.",
+    action: "Replace",
+  },
   definition: {
     label: "Definition",
     saved: (name: string) => `${name} is saved`,
@@ -290,6 +296,7 @@ export const t = {
     save: "Save this view",
     nameHint: "All viewers of this server see it",
     saved: (name: string) => `View ${name} is saved`,
+    reserved: (name: string) => `${name}: is reserved for hidden keys. Choose another name`,
     empty: "There are no saved views.",
     confirmRemove: (name: string) => `Remove view ${name}?`,
     confirmRemoveText: "It disappears for all viewers.",

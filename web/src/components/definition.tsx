@@ -1,12 +1,12 @@
 // A form for what is defined by JSON: its name, and the definition as text.
 import { useState } from "preact/hooks";
 
-import { put } from "../api/client";
+import { get, put } from "../api/client";
 import { formatJson } from "../api/json";
 import { typedJson } from "../api/typed_json";
 import { t } from "../texts";
 import { Field } from "./basics";
-import { FormDialog, notify } from "./feedback";
+import { FormDialog, mayCreate, notify } from "./feedback";
 import { JsonField } from "./json_field";
 
 export function DefinitionDialog(props: {
@@ -21,7 +21,10 @@ export function DefinitionDialog(props: {
   const [name, setName] = useState(props.name ?? "");
   const [text, setText] = useState(formatJson(props.value));
   const submit = async () => {
-    const answer = await put<unknown>(props.path(name.trim()), typedJson("definition", text) ?? {});
+    const value = typedJson("definition", text) ?? {};
+    const path = props.path(name.trim());
+    if (props.name === undefined && !(await mayCreate(name.trim(), () => get(path)))) return false;
+    const answer = await put<unknown>(path, value);
     notify(t.definition.saved(name.trim()));
     props.done(answer);
   };

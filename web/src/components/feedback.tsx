@@ -89,7 +89,21 @@ export function ConfirmDialog() {
   );
 }
 
-// A dialog with a form. `onSubmit` returns an error text to keep it open.
+// True if no object has this name, or the viewer confirmed that it is replaced: a PUT replaces without a question.
+export async function mayCreate(name: string, find: () => Promise<unknown>): Promise<boolean> {
+  let text = t.replace.exists;
+  try {
+    if ((await find()) === undefined) return true;
+  } catch (problem) {
+    if (!(problem instanceof ApiError)) throw problem;
+    if (problem.status === 404) return true;
+    if (problem.status !== 403) throw problem;
+    text = t.replace.unknown;
+  }
+  return confirm({ title: t.replace.title(name), text, action: t.replace.action, danger: true });
+}
+
+// A dialog with a form. It stays open if `onSubmit` throws or returns false.
 export function FormDialog(props: {
   title: string;
   action: string;
@@ -97,7 +111,7 @@ export function FormDialog(props: {
   danger?: boolean;
   disabled?: boolean;
   onClose: () => void;
-  onSubmit: () => Promise<void>;
+  onSubmit: () => Promise<void | false>;
   children: ComponentChildren;
 }) {
   const dialog = useRef<HTMLDialogElement>(null);
@@ -113,8 +127,7 @@ export function FormDialog(props: {
     setBusy(true);
     setError("");
     try {
-      await props.onSubmit();
-      props.onClose();
+      if ((await props.onSubmit()) !== false) props.onClose();
     } catch (problem) {
       setError(messageOf(problem));
     } finally {

@@ -15,16 +15,20 @@ export type HiddenKeys = Map<string, string[]>; // by kind
 let chosen: HiddenKeys = new Map();
 export const hiddenKeys = (): HiddenKeys => chosen;
 
-// Without an answer the chosen keys are not known; those that sound secret are.
-export async function loadHiddenKeys(): Promise<void> {
-  const answer = await getIfThere<{ views: View[] }>("/v1/views").catch(() => undefined);
+async function readHiddenKeys(): Promise<HiddenKeys> {
+  const answer = await getIfThere<{ views: View[] }>("/v1/views");
   const query = answer?.views.find((view) => view.name === HIDDEN_KEYS_VIEW)?.query;
-  chosen = new Map([...new URLSearchParams(query ?? "")].map(([kind, keys]) => [kind, keys.split(",")]));
+  return new Map([...new URLSearchParams(query ?? "")].map(([kind, keys]) => [kind, keys.split(",")]));
 }
 
+// Without an answer the chosen keys are not known; those that sound secret are.
+export async function loadHiddenKeys(): Promise<void> {
+  chosen = await readHiddenKeys().catch(() => new Map());
+}
+
+// Throws without an answer: the view holds the keys of all kinds, and those that were not read would be deleted.
 export async function saveHiddenKeys(kind: string, keys: string[]): Promise<void> {
-  await loadHiddenKeys(); // another viewer may have changed them
-  const next = new Map(chosen).set(kind, keys);
+  const next = (await readHiddenKeys()).set(kind, keys); // another viewer may have changed them
   if (keys.length === 0) next.delete(kind);
   const path = `/v1/views/${segment(HIDDEN_KEYS_VIEW)}`;
   const query = new URLSearchParams([...next].map(([name, list]) => [name, list.join(",")])).toString();

@@ -1,7 +1,7 @@
 // Saved views: filters of a page under a name, kept on the server for all viewers.
 import { useState } from "preact/hooks";
 
-import { getIfThere, put, remove, segment } from "../api/client";
+import { ApiError, get, getIfThere, put, remove, segment } from "../api/client";
 import { changes } from "../api/events";
 import type { View } from "../api/shapes";
 import { useData } from "../data";
@@ -9,8 +9,9 @@ import { link, type Route } from "../router";
 import { may } from "../session";
 import { t } from "../texts";
 import { Button, Field, Show } from "./basics";
-import { act, confirm, FormDialog, notify } from "./feedback";
+import { act, confirm, FormDialog, mayCreate, notify } from "./feedback";
 import { usePageMenu } from "./menu";
+import { HIDDEN_KEYS_VIEW } from "./secrets";
 
 export const viewLink = (view: View): string => `${link([view.page])}?${view.query}`;
 
@@ -63,6 +64,9 @@ export function Views(props: { page: string; route: Route }) {
 function SaveDialog(props: { page: string; route: Route; onClose: () => void; done: () => void }) {
   const [name, setName] = useState("");
   const submit = async () => {
+    if (name.trim() === HIDDEN_KEYS_VIEW) throw new ApiError(400, "invalid_argument", t.views.reserved(name.trim()), "name");
+    const find = async () => (await get<{ views: View[] }>("/v1/views")).views.find((view) => view.name === name.trim());
+    if (!(await mayCreate(name.trim(), find))) return false;
     const query = new URLSearchParams(props.route.query);
     for (const place of ["cursor", "before"]) query.delete(place); // of one page, not of the view
     await put(`/v1/views/${segment(name.trim())}`, { page: props.page, query: query.toString() });

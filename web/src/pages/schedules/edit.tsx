@@ -1,12 +1,12 @@
 // Creates or replaces a schedule; shows the next ticks before it is saved.
 import { useState } from "preact/hooks";
 
-import { post, put, segment, type Schemas } from "../../api/client";
+import { get, post, put, segment, type Schemas } from "../../api/client";
 import { formatJson } from "../../api/json";
 import { typedJson } from "../../api/typed_json";
 import { ArgsField } from "../../components/args_field";
 import { At, Button, Field } from "../../components/basics";
-import { FormDialog, messageOf, notify } from "../../components/feedback";
+import { FormDialog, mayCreate, messageOf, notify } from "../../components/feedback";
 import { t } from "../../texts";
 import type { Schedule } from "./page";
 
@@ -50,7 +50,10 @@ export function ScheduleDialog(props: { of?: Schedule; onClose: () => void; done
     }
   };
   const submit = async () => {
-    const answer = await put<Schedule>(`/v1/schedules/${segment(name)}`, definition());
+    const value = definition();
+    const path = `/v1/schedules/${segment(name)}`;
+    if (!of && !(await mayCreate(name, () => get(path)))) return false;
+    const answer = await put<Schedule>(path, value);
     notify(t.schedules.saved(name, answer.outcome ?? ""));
     props.done();
   };

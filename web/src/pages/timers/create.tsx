@@ -1,9 +1,9 @@
 // Creates a continuous timer, with the same defaults as `mainspring timers set`.
 import { useState } from "preact/hooks";
 
-import { put, segment } from "../../api/client";
+import { get, put, segment } from "../../api/client";
 import { Field } from "../../components/basics";
-import { FormDialog, notify } from "../../components/feedback";
+import { FormDialog, mayCreate, notify } from "../../components/feedback";
 import { t } from "../../texts";
 import type { Schedule } from "../schedules/page";
 
@@ -18,7 +18,9 @@ export function CreateDialog(props: { onClose: () => void; done: () => void }) {
   );
   const submit = async () => {
     const name = form.name.trim();
-    const answer = await put<Schedule>(`/v1/schedules/${segment(name)}`, {
+    const path = `/v1/schedules/${segment(name)}`;
+    if (!(await mayCreate(name, () => get(path)))) return false;
+    const answer = await put<Schedule>(path, {
       every: form.every.trim(),
       continuous: { timeout: form.timeout.trim() },
       // The run ends itself; its time limit may change meanwhile.

@@ -1,0 +1,86 @@
+// What a viewer must not lose by a click, and what the page must not claim.
+import { call, check, open, ready } from "./support.mjs";
+
+const dialogOf = (page) => page.getByRole("dialog");
+const form = (page) => page.locator("dialog", { has: page.locator("form") });
+const field = (page, label) =>
+  form(page).locator("label.field").filter({ has: page.locator(".field-label", { hasText: new RegExp(`^${label}$`) }) }).locator("input, textarea, select");
+const press = (page, name) => page.getByRole("button", { name, exact: true }).first().click();
+const answer = (page, name) => dialogOf(page).getByRole("button", { name, exact: true }).click();
+const closed = (page) => dialogOf(page).waitFor({ state: "detached" });
+
+// "New …" asks before it replaces an object that has the name.
+export async function replaceAsks({ page, go, url }) {
+  const schedule = { cron: "0 4 1 1 *", job: { queue: "taken", kind: "k" } };
+  await call(url, "PUT", "/v1/schedules/taken", schedule);
+  await call(url, "PUT", "/v1/triggers/taken", { http: {}, job: { queue: "taken", kind: "k" } });
+  await call(url, "PUT", "/v1/breakers/taken", { failures: 7 });
+  const cases = [
+    ["schedules", "New schedule", () => field(page, "Kind").fill("other"), "/v1/schedules/taken", (one) => one.job.kind === "k"],
+    ["timers", "New timer", () => field(page, "Kind").fill("other"), "/v1/schedules/taken", (one) => !one.continuous],
+    ["triggers", "New trigger", () => {}, "/v1/triggers/taken", (one) => one.job.kind === "k"],
+    ["breakers", "New breaker", () => {}, "/v1/breakers/taken", (one) => one.settings.failures === 7],
+  ];
+  for (const [name, button, more, path, kept] of cases) {
+    await go(name);
+    await ready(page);
+    await press(page, button);
+    await field(page, "Name").fill("taken");
+    await more();
+    await press(page, "Save");
+    const question = page.getByRole("dialog", { name: "Replace taken?" });
+    await question.getByRole("button", { name: "Go back" }).click();
+    await question.waitFor({ state: "detached" });
+    check(kept(await call(url, "GET", path)), `${name}: an existing object is not replaced without an answer`);
+    check((await field(page, "Name").inputValue()) === "taken", `${name}: the form stays open after "Go back"`);
+    await press(page, "Save");
+    await question.getByRole("button", { name: "Replace" }).click();
+    await closed(page);
+    check(!kept(await call(url, "GET", path)), `${name}: it is replaced after the answer`);
+  }
+  for (const path of ["schedules", "triggers", "breakers"]) await call(url, "DELETE", `/v1/${path}/taken`);
+}
+
+// A saved view keeps its name too, and cannot take the name of the view that holds the hidden keys.
+export async function viewNames({ page, go, url }) {
+  const query = async () => (await call(url, "GET", "/v1/views")).views.find((view) => view.name === "taken view")?.query;
+  await call(url, "PUT", "/v1/views/taken%20view", { page: "jobs", query: "state=dead" });
+  await go("jobs?state=running");
+  await ready(page);
+  await page.locator("summary", { hasText: "Saved views" }).click();
+  await press(page, "Save this view");
+  await field(page, "Name").fill("hidden-keys");
+  await press(page, "Save");
+  await form(page).getByText(/hidden-keys: is reserved/).waitFor();
+  await field(page, "Name").fill("taken view");
+  await press(page, "Save");
+  const question = page.getByRole("dialog", { name: "Replace taken view?" });
+  await question.getByRole("button", { name: "Go back" }).click();
+  check((await query()) === "state=dead", "a view is not replaced without an answer");
+  await press(page, "Save");
+  await question.getByRole("button", { name: "Replace" }).click();
+  await closed(page);
+  check((await query()) === "state=running", "a view is replaced after the answer");
+  await call(url, "DELETE", "/v1/views/taken%20view");
+}
+
+// Hidden keys of other kinds survive a read that fails when keys are saved.
+export async function keptKeys({ page, go, url }) {
+  const query = async () => (await call(url, "GET", "/v1/views")).views.find((view) => view.name === "hidden-keys")?.query;
+  const before = await query();
+  await call(url, "PUT", "/v1/views/hidden-keys", { page: "system", query: "kept=iban" });
+  await go("system");
+  await ready(page);
+  await page.route("**/v1/views", (route) => route.fulfill({ status: 403, json: { error: { code: "forbidden", message: "no views now" } } }));
+  await press(page, "Hide keys");
+  await field(page, "Kind").fill("added");
+  await field(page, "Keys").fill("card");
+  await press(page, "Save");
+  await form(page).getByText("no views now").waitFor();
+  check((await query()) === "kept=iban", `nothing is saved without the present keys: ${await query()}`);
+  await page.unroute("**/v1/views");
+  await press(page, "Save");
+  await closed(page);
+  check((await query()) === "kept=iban&added=card", `the keys of other kinds stay: ${await query()}`);
+  await (before === undefined ? call(url, "DELETE", "/v1/views/hidden-keys") : call(url, "PUT", "/v1/views/hidden-keys", { page: "system", query: before }));
+}
