@@ -84,3 +84,73 @@ export async function keptKeys({ page, go, url }) {
   check((await query()) === "kept=iban&added=card", `the keys of other kinds stay: ${await query()}`);
   await (before === undefined ? call(url, "DELETE", "/v1/views/hidden-keys") : call(url, "PUT", "/v1/views/hidden-keys", { page: "system", query: before }));
 }
+
+// An enqueue whose answer is lost makes one job, also when the viewer presses the button again.
+export async function lostAnswer({ page, go, url }) {
+  await go("jobs?queue=lost-answer");
+  await ready(page);
+  const keys = [];
+  await page.route("**/v1/jobs", async (route) => {
+    if (route.request().method() !== "POST") return route.continue();
+    keys.push(await route.request().headerValue("Idempotency-Key"));
+    if (keys.length > 1) return route.continue();
+    await route.fetch(); // the job is made
+    await route.abort("connectionreset");
+  });
+  await press(page, "New job");
+  await field(page, "Kind").fill("once");
+  await press(page, "Enqueue");
+  await form(page).getByText(/did not answer/).waitFor();
+  await press(page, "Enqueue");
+  await page.waitForURL(/#\/jobs\/\d+$/);
+  const { jobs } = await call(url, "GET", "/v1/jobs?queue=lost-answer");
+  check(jobs.length === 1 && page.url().endsWith(`/${jobs[0].id}`), `a lost answer and a second click make ${jobs.length} jobs`);
+  check(keys.length === 2 && keys[0] && keys[0] === keys[1], `both tries have one key: ${keys}`);
+  // Another dialog makes another job.
+  await go("jobs?queue=lost-answer");
+  await ready(page);
+  await press(page, "New job");
+  await field(page, "Kind").fill("once");
+  await press(page, "Enqueue");
+  await page.waitForURL((address) => /#\/jobs\/\d+$/.test(address.hash) && !address.hash.endsWith(`/${jobs[0].id}`));
+  check((await call(url, "GET", "/v1/jobs?queue=lost-answer")).jobs.length === 2, "the same job from a new dialog is a second one");
+  await page.unroute("**/v1/jobs");
+}
+
+// The check of a large store takes longer than other requests may.
+export async function slowCheck({ browser, url }) {
+  const { context, page, problems, go } = await open(browser, url);
+  // Time limits of requests run on a clock that the test moves.
+  await page.addInitScript(() => {
+    AbortSignal.timeout = (ms) => {
+      const abort = new AbortController();
+      setTimeout(() => abort.abort(new DOMException("timeout", "TimeoutError")), ms);
+      return abort.signal;
+    };
+  });
+  await page.clock.install();
+  await go("system");
+  await ready(page);
+  let give;
+  const held = new Promise((resolve) => (give = resolve));
+  await page.route("**/v1/verify", give);
+  await press(page, "Check now");
+  const route = await held;
+  await page.clock.runFor("10:00");
+  await route.fulfill({ json: { jobs: 1, problems: [] } });
+  await page.getByText(/^No problems: 1 job/).waitFor();
+  // Another request gives up, and says that its change may have been made.
+  await page.route("**/v1/jobs", (other) => (other.request().method() === "POST" ? undefined : other.continue()));
+  await go("jobs?queue=never-made");
+  await ready(page);
+  await press(page, "New job");
+  await field(page, "Kind").fill("k");
+  const asked = page.waitForRequest((request) => request.method() === "POST");
+  await press(page, "Enqueue");
+  await asked;
+  await page.clock.runFor("01:00");
+  await form(page).getByText(/did not answer within 30 s/).waitFor();
+  for (const text of problems) check(false, `slow check: ${text}`);
+  await context.close();
+  check(true, "");
+}

@@ -44,8 +44,12 @@ export const t = {
   save: "Save",
   errorTitle: (status: number, code: string) =>
     status === 0 ? "No answer." : status === 403 ? "Not allowed." : status === 404 ? "Not found." : `Error ${status} (${code}).`,
-  errorText: (status: number, _code: string, message: string) =>
-    status === 0 ? "The server did not answer. Check that it runs and that this machine can reach it." : message,
+  errorText: (status: number, code: string, message: string) =>
+    status === 0
+      ? code === "timeout"
+        ? "The server did not answer within 30 s. A change may have been made: check it before you repeat it."
+        : "The server did not answer. Check that it runs and that this machine can reach it."
+      : message,
   states: {
     waiting: "waiting", scheduled: "scheduled", available: "available", running: "running", completed: "completed",
     retryable: "retryable", cancelled: "cancelled", dead: "dead",

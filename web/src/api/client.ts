@@ -44,13 +44,15 @@ export interface RequestOptions {
   body?: unknown; // JSON, or a Blob that is sent as it is
   headers?: Record<string, string>;
   signal?: AbortSignal;
+  slow?: boolean; // no time limit: the server works on it for as long as it takes
 }
 
 // Throws ApiError for every answer but 2xx, and for none.
 export async function request<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
   const { query, body, headers = {}, signal } = options;
-  const timeout = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
   const binary = body instanceof Blob;
+  // An upload takes as long as the network needs.
+  const timeout = options.slow || binary ? undefined : AbortSignal.timeout(REQUEST_TIMEOUT_MS);
   let response: Response;
   let text: string;
   try {
@@ -60,12 +62,13 @@ export async function request<T>(method: string, path: string, options: RequestO
       cache: "no-store",
       headers: body === undefined || binary ? headers : { "Content-Type": "application/json", ...headers },
       body: body === undefined ? undefined : binary ? body : formatJson(body, 0),
-      signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
+      signal: AbortSignal.any([signal, timeout].filter((one) => one !== undefined)),
     });
     text = await response.text();
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new ApiError(0, "unreachable", timeout.aborted ? "timeout" : "unreachable");
+    const code = timeout?.aborted ? "timeout" : "unreachable";
+    throw new ApiError(0, code, code);
   }
   if (response.ok) return (text === "" ? undefined : parse(response, text)) as T;
   if (response.status === 401) onUnauthenticated();

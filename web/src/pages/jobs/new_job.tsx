@@ -1,7 +1,7 @@
 // A form that enqueues one job; also "run again with changed args".
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
-import { get, post, segment, type Schemas } from "../../api/client";
+import { get, post, request, segment, type Schemas } from "../../api/client";
 import { formatJson } from "../../api/json";
 import { typedJson } from "../../api/typed_json";
 import { ArgsField } from "../../components/args_field";
@@ -94,6 +94,19 @@ function MoreFields(props: { more: More; set: (more: More) => void }) {
   );
 }
 
+const randomKey = (): string => `ui-${[...crypto.getRandomValues(new Uint32Array(4))].map((n) => n.toString(36)).join("-")}`;
+
+// Enqueues a job once per dialog and body, however often its answer is lost: the server knows the key of the first try.
+function useEnqueue(): (body: Record<string, unknown>) => Promise<Schemas["EnqueuedJob"]> {
+  const keys = useRef(new Map<string, string>());
+  return (body) => {
+    const text = formatJson(body, 0);
+    const key = keys.current.get(text) ?? randomKey();
+    keys.current.set(text, key);
+    return request("POST", "/v1/jobs", { body, headers: { "Idempotency-Key": key } });
+  };
+}
+
 export function NewJobDialog(props: { queue?: string; queues?: string[]; like?: Job; onClose: () => void }) {
   const { like } = props;
   const [queue, setQueue] = useState(like?.queue ?? (props.queue || "default"));
@@ -113,6 +126,7 @@ export function NewJobDialog(props: { queue?: string; queues?: string[]; like?: 
   }, [example]);
   // Without read:payload the args of `like` are hidden: the copy gets them on the server.
   const hidden = like !== undefined && (like.args === null || like.args === undefined);
+  const enqueue = useEnqueue();
   const submit = async () => {
     const value = hidden && args === "" ? undefined : (typedJson("args", args) ?? {});
     const wait = delay.trim();
@@ -123,7 +137,7 @@ export function NewJobDialog(props: { queue?: string; queues?: string[]; like?: 
           priority: Number(priority),
           ...(wait === "" ? {} : { run_at: wait }),
         })
-      : await post<Schemas["EnqueuedJob"]>("/v1/jobs", {
+      : await enqueue({
           queue,
           kind,
           args: value,

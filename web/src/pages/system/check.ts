@@ -1,5 +1,5 @@
 // The check of the store that ran last in this tab. It reads the whole store, so it runs only when asked.
-import { get, type Schemas } from "../../api/client";
+import { request, type Schemas } from "../../api/client";
 import { messageOf, notify } from "../../components/feedback";
 import { count } from "../../format";
 import { t } from "../../texts";
@@ -14,7 +14,7 @@ export const lastCheck = (): StoreCheck | undefined => last;
 
 export async function checkStore(): Promise<void> {
   try {
-    const report = await get<Schemas["VerifyReport"]>("/v1/verify");
+    const report = await request<Schemas["VerifyReport"]>("GET", "/v1/verify", { slow: true });
     const bad = report.problems.length;
     last = {
       at: new Date().toISOString(),
