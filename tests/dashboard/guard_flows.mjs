@@ -154,3 +154,65 @@ export async function slowCheck({ browser, url }) {
   await context.close();
   check(true, "");
 }
+
+// While the queues are not known, the page of sessions does not say that there are none.
+export async function unknownSessions({ page, go, url }) {
+  await call(url, "POST", "/v1/jobs", { queue: "talks", kind: "k", session: "t-1" });
+  let asked = 0;
+  await page.route(/\/v1\/queues(\?|$)/, (route) => (++asked, route.fulfill({ status: 403, json: { error: { code: "forbidden", message: "no queues now" } } })));
+  await go("sessions");
+  await page.getByText("no queues now").waitFor();
+  check((await page.getByText("This queue has no sessions.").count()) === 0, `a failed read is not "no sessions"`);
+  await page.unroute(/\/v1\/queues(\?|$)/);
+  await press(page, "Try again");
+  await page.locator("tbody tr").first().waitFor();
+  // From one queue back to the menu's link, the first queue with sessions is looked up.
+  await call(url, "PUT", "/v1/queues/a-silent-queue/limits", { concurrency: 1 });
+  await go("sessions?queue=a-silent-queue");
+  await page.getByText("This queue has no sessions.").waitFor();
+  await page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: "Sessions", exact: true }).click();
+  await page.locator("tbody tr").first().waitFor();
+  check(asked > 0 && (await page.getByText("This queue has no sessions.").count()) === 0, "a queue with sessions is found again");
+  await call(url, "DELETE", "/v1/queues/a-silent-queue");
+}
+
+// Steps that could not be read are not an empty table; only a parked workflow can be retried.
+export async function unknownSteps({ page, go, url }) {
+  const { id } = await call(url, "POST", "/v1/workflows", { name: "unread", steps: [{ name: "only", job: { queue: "wf-unread", kind: "k" } }] });
+  await page.route(/\/steps\?/, (route) => route.fulfill({ status: 403, json: { error: { code: "forbidden", message: "no steps now" } } }));
+  await go(`workflows/${id}`);
+  await page.getByText("no steps now").waitFor();
+  check((await page.getByRole("table", { name: "Steps" }).count()) === 0, "a failed read is no empty table");
+  await page.unroute(/\/steps\?/);
+  await press(page, "Try again");
+  await page.getByRole("table", { name: "Steps" }).getByText("only").waitFor();
+  await page.route(`**/v1/workflows/${id}`, async (route) => {
+    const answer = await route.fetch();
+    await route.fulfill({ response: answer, json: { ...(await answer.json()), state: "failed" } });
+  });
+  await page.reload();
+  await page.locator(".page-head .state-failed").waitFor();
+  check((await page.getByRole("button", { name: "Retry", exact: true }).count()) === 0, "a failed workflow cannot be retried");
+  await page.unroute(`**/v1/workflows/${id}`);
+  await call(url, "POST", `/v1/workflows/${id}/cancel`);
+}
+
+// A long log says that its beginning is not loaded, and loads it.
+export async function longLog({ page, go, url }) {
+  const { jobs: folders } = await call(url, "GET", "/v1/host/jobs").catch(() => ({ jobs: [] }));
+  if (folders.length === 0) return; // only one of the stores is tested with job folders
+  const log = "first line\n" + "x".repeat(99_990) + "\nlast line\n";
+  await page.route(/\/log\?/, (route) => {
+    const query = new URL(route.request().url()).searchParams;
+    const from = Math.max(0, log.length + Number(query.get("position")));
+    return route.fulfill({ json: { text: log.slice(from), next: log.length, at_end: true, ended: true } });
+  });
+  await go("folders/triggered/report");
+  await page.getByText("Only the end of the log is loaded.").waitFor();
+  await page.getByLabel("Find").fill("first line");
+  await page.getByText("No line matches.").waitFor();
+  await press(page, "Load earlier lines");
+  await page.getByRole("log").getByText("first line").waitFor();
+  check((await page.getByText("Only the end of the log is loaded.").count()) === 0, "the whole log is loaded");
+  await page.unroute(/\/log\?/);
+}

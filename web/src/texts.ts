@@ -483,6 +483,7 @@ export const t = {
     noKeys: "No job that runs or waits has a limit key.",
     noKeysHint: "A limit key groups jobs, for example by customer: mainspring enqueue QUEUE KIND --limit-key acme",
     allKeyJobs: "All of them",
+    notAllSeen: "Not all jobs of the queue were looked at: there may be more.",
     showKeyJobs: "Jobs with this key",
     confirmRemove: (name: string) => `Remove queue ${name}?`,
     confirmRemoveText: "Its settings are removed too. A later enqueue creates it again.",
@@ -941,6 +942,9 @@ export const t = {
     logOf: (run: string) => `Log of run ${run}`,
     logEmpty: "Nothing is written yet.",
     noLine: "No line matches.",
+    logCut: "Only the end of the log is loaded.",
+    logEarlier: "Load earlier lines",
+    logTooLong: (n: string) => `At most the last ${n} characters of the log are shown. All of it: mainspring logs NAME`,
     find: "Find",
   },
   hiddenKeys: {

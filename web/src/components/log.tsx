@@ -3,10 +3,11 @@ import { useEffect, useState } from "preact/hooks";
 
 import { ApiError, apiUrl, get, type Schemas } from "../api/client";
 import { retryMs } from "../api/events";
+import { count } from "../format";
 import { t } from "../texts";
 import { Panel } from "./basics";
 
-// More characters than this slow a browser down; the rest is in `mainspring jobs-host logs`.
+// More characters than this slow a browser down; `mainspring logs` prints the rest.
 const MAX_LOG_CHARS = 400_000;
 const TAIL_BYTES = 65_536;
 // The server writes it into a stream in place of bytes that are not kept any more.
@@ -16,11 +17,11 @@ type LogState = "following" | "lost" | "none" | "ended";
 interface Follower {
   append: (text: string) => void;
   set: (state: LogState) => void;
+  start: (position: number) => void; // of the first text
 }
 
 // Where a log was read up to. It outlives a broken stream, so that the next one continues there.
 class LogReader {
-  private position = -TAIL_BYTES;
   private run: string | undefined;
   private failures = 0;
   private readonly decoder = new TextDecoder();
@@ -29,6 +30,7 @@ class LogReader {
     private readonly path: string,
     run: string | undefined,
     private readonly to: Follower,
+    private position: number,
   ) {
     this.run = run;
   }
@@ -51,6 +53,7 @@ class LogReader {
   private async readOnce(signal: AbortSignal): Promise<boolean> {
     const answer = await get<Schemas["HostLog"]>(`${this.path}/log`, { run: this.run, position: this.position }, signal);
     this.run = answer.run ?? this.run;
+    if (this.position < 0) this.to.start(answer.next - new TextEncoder().encode(answer.text).length);
     this.position = answer.next;
     this.to.set("following");
     this.to.append(answer.text);
@@ -82,6 +85,22 @@ const pause = (ms: number, signal: AbortSignal): Promise<void> =>
     signal.addEventListener("abort", () => (clearTimeout(timer), reject(signal.reason)), { once: true });
   });
 
+// Says that earlier text is not shown, and loads it as far as the browser can take it.
+function Cut(props: { cut: boolean; length: number; all?: () => void }) {
+  const full = props.length >= MAX_LOG_CHARS;
+  if (!props.cut && !full) return null;
+  return (
+    <p class="note">
+      {props.all && !full ? t.folders.logCut : t.folders.logTooLong(count(MAX_LOG_CHARS))}{" "}
+      {props.all && !full && (
+        <button type="button" class="link" onClick={props.all}>
+          {t.folders.logEarlier}
+        </button>
+      )}
+    </p>
+  );
+}
+
 // Follows the log of a job folder, or of one of its runs. The stream is open while the tab is visible: a browser has
 // few connections for one server.
 export function LogPanel(props: { path: string; run?: string }) {
@@ -90,8 +109,11 @@ export function LogPanel(props: { path: string; run?: string }) {
   const [find, setFind] = useState("");
   const [error, setError] = useState("");
   const [state, setState] = useState<LogState>("following");
+  const [tail, setTail] = useState(TAIL_BYTES);
+  const [cut, setCut] = useState(false);
   useEffect(() => {
     setText("");
+    setCut(false);
     setError("");
     setState("following");
     let abort: AbortController | undefined;
@@ -102,7 +124,8 @@ export function LogPanel(props: { path: string; run?: string }) {
         ended = next === "ended";
         setState(next);
       },
-    });
+      start: (position) => setCut(position > 0),
+    }, -tail);
     const update = () => {
       if (document.hidden || ended) return abort?.abort();
       if (abort && !abort.signal.aborted) return;
@@ -119,7 +142,7 @@ export function LogPanel(props: { path: string; run?: string }) {
       document.removeEventListener("visibilitychange", update);
       abort?.abort();
     };
-  }, [path, run]);
+  }, [path, run, tail]);
   const lines = find === "" ? text : text.split("\n").filter((line) => line.toLowerCase().includes(find.toLowerCase())).join("\n");
   return (
     <Panel
@@ -136,6 +159,7 @@ export function LogPanel(props: { path: string; run?: string }) {
           {t.layout.stream.lost}
         </p>
       )}
+      <Cut cut={cut} length={text.length} all={tail < MAX_LOG_CHARS ? () => setTail(MAX_LOG_CHARS) : undefined} />
       {lines === "" ? (
         <p class="note">{text === "" ? t.folders.logEmpty : t.folders.noLine}</p>
       ) : (

@@ -1,5 +1,5 @@
 // The jobs that wait longest. The server lists jobs newest first only.
-import { get, type Query, type Schemas } from "../../api/client";
+import { get, getJobPage, type Query, type Schemas } from "../../api/client";
 
 type Job = Schemas["Job"];
 export interface Longest {
@@ -16,7 +16,8 @@ export async function longestWaiting(query: Query, since: string | undefined, li
   const read = (to?: number) =>
     get<Schemas["JobPage"]>("/v1/jobs", { ...query, limit, to: to === undefined ? undefined : new Date(to).toISOString() }, signal);
   const oldestFirst = (page: Schemas["JobPage"]) => [...page.jobs].reverse();
-  let page = await read();
+  // A search ends at its limit of work, perhaps without a job.
+  let page = await getJobPage(query, limit, signal);
   if (page.next_cursor === null) return { jobs: oldestFirst(page), cut: false };
   let low = Date.parse(since ?? page.jobs.at(-1)?.created_at ?? "");
   let high = Date.now();

@@ -1,7 +1,7 @@
 // One queue: counts, backlog, charts, pause, limits and its limit keys.
 import { useState } from "preact/hooks";
 
-import { get, getJobs, remove, segment, type Schemas } from "../../api/client";
+import { get, getJobPage, getJobs, remove, segment, type Schemas } from "../../api/client";
 import { changes, viewerIsActive, type ServerEvent } from "../../api/events";
 import type { Queue } from "../../api/shapes";
 import { Ago, Button, Empty, Facts, Page, Panel, Show, ShowPage, StateBadge } from "../../components/basics";
@@ -273,7 +273,9 @@ function LongestWaiting({ queue, q }: { queue: Queue; q: string }) {
   return (
     <Show of={waiting}>
       {({ jobs, cut }) =>
-        jobs.length === 0 ? null : (
+        jobs.length === 0 ? (
+          cut && <JobsOfKey queue={queue.name} q={q} state="available" jobs={jobs} cut unseen />
+        ) : (
           <>
             <WhyPanel job={jobs[0]!} title={t.queues.whyOldest(String(jobs[0]!.id))} />
             <JobsOfKey queue={queue.name} q={q} state="available" jobs={jobs} cut={cut} note={t.queues.longestFirst} />
@@ -288,22 +290,29 @@ function KeyJobs(props: { queue: string; q: string; state: string }) {
   const { queue, q, state } = props;
   const jobs = useData(
     `key ${queue} ${q} ${state}`,
-    (signal) => get<Schemas["JobPage"]>("/v1/jobs", { queue, q, state, limit: KEY_JOBS }, signal),
+    (signal) => getJobPage({ queue, q, state }, KEY_JOBS, signal),
     concernsJobs(queue),
     COSTLY_MS,
   );
   return (
     <Show of={jobs}>
-      {(page) => (page.jobs.length === 0 ? null : <JobsOfKey queue={queue} q={q} state={state} jobs={page.jobs} cut={page.next_cursor !== null} />)}
+      {(page) => {
+        const cut = page.next_cursor !== null;
+        if (page.jobs.length === 0 && !cut) return null;
+        return <JobsOfKey queue={queue} q={q} state={state} jobs={page.jobs} cut={cut} unseen={cut && page.jobs.length < KEY_JOBS} />;
+      }}
     </Show>
   );
 }
 
-function JobsOfKey(props: { queue: string; q: string; state: string; jobs: Schemas["Job"][]; cut: boolean; note?: string }) {
+function JobsOfKey(props: {
+  queue: string; q: string; state: string; jobs: Schemas["Job"][]; cut: boolean; unseen?: boolean; note?: string;
+}) {
   const { queue, q, state, jobs } = props;
   return (
     <Panel title={`${capital(t.states[state]!)} (${props.cut ? "≥ " : ""}${count(jobs.length)})`}>
       {props.note && <p class="note">{props.note}</p>}
+      {props.unseen && <p class="note">{t.queues.notAllSeen}</p>}
       <ul class="plain-list">
         {jobs.slice(0, KEY_SHOWN).map((job) => (
           <li key={String(job.id)}>
@@ -315,7 +324,7 @@ function JobsOfKey(props: { queue: string; q: string; state: string; jobs: Schem
           </li>
         ))}
       </ul>
-      {jobs.length > KEY_SHOWN && (
+      {(jobs.length > KEY_SHOWN || props.unseen) && (
         <p class="note">
           <a href={link(["jobs"], { queue, q, state })}>{t.queues.allKeyJobs}</a>
         </p>

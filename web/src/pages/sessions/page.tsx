@@ -32,12 +32,14 @@ async function firstWithSessions(queues: Queue[], signal: AbortSignal): Promise<
 
 export function SessionsPage(props: { route: Route }) {
   const { route } = props;
-  const queues = useData("queues", async (signal) => {
-    const { queues: all } = await getQueues(signal);
-    return { names: all.map((one) => one.name), first: route.query.has("queue") ? undefined : await firstWithSessions(all, signal) };
-  });
-  const names = queues.data?.names ?? [];
-  const queue = route.query.get("queue") ?? queues.data?.first ?? names[0] ?? "";
+  const queues = useData("queues", getQueues);
+  const names = queues.data?.queues.map((one) => one.name) ?? [];
+  const chosen = route.query.get("queue");
+  const search = chosen === null ? queues.data?.queues : undefined;
+  const first = useData(`first ${search !== undefined}`, async (signal) => ({
+    name: search && ((await firstWithSessions(search, signal)) ?? names[0]),
+  }));
+  const queue = chosen ?? first.data?.name ?? ""; // empty: not known yet, or there is none
   const shown = route.query.get("key") ?? "";
   const after = route.query.get("after") ?? "";
   const sessions = useData(
@@ -92,15 +94,20 @@ export function SessionsPage(props: { route: Route }) {
           </select>
         </label>
       </div>
-      <Show of={sessions}>
-        {(data) =>
-          data.sessions.length === 0 ? (
-            <Empty title={t.sessions.empty}>{t.sessions.emptyHint}</Empty>
-          ) : (
-            <Table label={t.pages.sessions} columns={columns} rows={data.sessions} id={(one) => one.key} />
-          )
-        }
+      <Show of={queues}>
+        {() => queue === "" && <Show of={first}>{() => <Empty title={t.sessions.empty}>{t.sessions.emptyHint}</Empty>}</Show>}
       </Show>
+      {queue !== "" && (
+        <Show of={sessions}>
+          {(data) =>
+            data.sessions.length === 0 ? (
+              <Empty title={t.sessions.empty}>{t.sessions.emptyHint}</Empty>
+            ) : (
+              <Table label={t.pages.sessions} columns={columns} rows={data.sessions} id={(one) => one.key} />
+            )
+          }
+        </Show>
+      )}
       {shown && queue !== "" && <SessionPanel queue={queue} name={shown} />}
       {sessions.data?.next && <a href={withQuery(route, { after: sessions.data.next })}>{t.more}</a>}
     </Page>

@@ -10,7 +10,7 @@ import { act, confirm, FormDialog, notify } from "../../components/feedback";
 import { JsonField } from "../../components/json_field";
 import { Table, type Column } from "../../components/table";
 import { JsonPanel, shortJson } from "../../components/values";
-import { COSTLY_MS, useData } from "../../data";
+import { COSTLY_MS, useData, type Loaded } from "../../data";
 import { duration } from "../../format";
 import { link, navigate } from "../../router";
 import { t } from "../../texts";
@@ -27,13 +27,14 @@ export function WorkflowPage(props: { id: string }) {
   const steps = useData(`${path} steps`, (signal) => get<Schemas["WorkflowStepList"]>(`${path}/steps`, { limit: 1000 }, signal), relevant, COSTLY_MS);
   return (
     <ShowPage title={`${t.workflows.id} ${props.id}`} of={workflow}>
-      {(data) => <WorkflowView workflow={data} steps={steps.data?.steps ?? []} more={steps.data?.next != null} path={path} reload={workflow.reload} />}
+      {(data) => <WorkflowView workflow={data} steps={steps} path={path} reload={workflow.reload} />}
     </ShowPage>
   );
 }
 
-function WorkflowView(props: { workflow: Workflow; steps: Step[]; more: boolean; path: string; reload: () => void }) {
-  const { workflow, steps, path, reload } = props;
+function WorkflowView(props: { workflow: Workflow; steps: Loaded<Schemas["WorkflowStepList"]>; path: string; reload: () => void }) {
+  const { workflow, path, reload } = props;
+  const steps = props.steps.data?.steps;
   const id = String(workflow.id);
   const [dialog, setDialog] = useState<"signal" | "fork" | "hand" | undefined>();
   const run = async (verb: "pause" | "resume" | "retry") => {
@@ -53,12 +54,12 @@ function WorkflowView(props: { workflow: Workflow; steps: Step[]; more: boolean;
       }
       actions={
         <>
-          {(workflow.state === "failed" || workflow.state === "parked") && (
+          {workflow.state === "parked" && (
             <Button kind="primary" needs={["admin"]} onClick={() => run("retry")}>
               {t.job.retry}
             </Button>
           )}
-          {workflow.state === "parked" && <Button needs={["admin"]} onClick={() => setDialog("hand")}>{t.workflows.byHand}</Button>}
+          {workflow.state === "parked" && <Button needs={["admin"]} disabled={!steps} onClick={() => setDialog("hand")}>{t.workflows.byHand}</Button>}
           {!ENDED.has(workflow.state) && (
             <>
               <Button needs={["admin"]} onClick={() => run(workflow.paused ? "resume" : "pause")}>{workflow.paused ? t.queues.resume : t.queues.pause}</Button>
@@ -68,7 +69,7 @@ function WorkflowView(props: { workflow: Workflow; steps: Step[]; more: boolean;
               </Button>
             </>
           )}
-          {ENDED.has(workflow.state) && <Button needs={["admin"]} onClick={() => setDialog("fork")}>{t.workflows.fork}</Button>}
+          {ENDED.has(workflow.state) && <Button needs={["admin"]} disabled={!steps} onClick={() => setDialog("fork")}>{t.workflows.fork}</Button>}
         </>
       }
     >
@@ -86,19 +87,27 @@ function WorkflowView(props: { workflow: Workflow; steps: Step[]; more: boolean;
         />
       </Panel>
       <Panel title={t.workflows.steps}>
-        {steps.length > 0 && steps.length <= MAX_GRAPH_STEPS && <Graph steps={steps} />}
-        {props.more && <p class="note">{t.workflows.cut(steps.length)}</p>}
-        <Table label={t.workflows.steps} columns={STEP_COLUMNS} rows={steps} id={(step) => String(step.number)} />
-        {steps.filter((step) => step.workflow).slice(0, MAX_NESTED).map((step) => (
-          <Nested key={step.number} id={String(step.workflow)} />
-        ))}
+        <Show of={props.steps}>{(list) => <Steps steps={list.steps} more={list.next != null} />}</Show>
       </Panel>
       <JsonPanel title={t.workflows.input} value={workflow.input} masked />
       <JsonPanel title={t.job.result} value={workflow.result} masked />
       {dialog === "signal" && <SignalDialog path={path} onClose={() => setDialog(undefined)} done={reload} />}
-      {dialog === "hand" && <ByHandDialog steps={steps} path={path} onClose={() => setDialog(undefined)} done={reload} />}
-      {dialog === "fork" && <ForkDialog workflow={workflow} steps={steps} path={path} onClose={() => setDialog(undefined)} />}
+      {dialog === "hand" && steps && <ByHandDialog steps={steps} path={path} onClose={() => setDialog(undefined)} done={reload} />}
+      {dialog === "fork" && steps && <ForkDialog workflow={workflow} steps={steps} path={path} onClose={() => setDialog(undefined)} />}
     </Page>
+  );
+}
+
+function Steps({ steps, more }: { steps: Step[]; more: boolean }) {
+  return (
+    <>
+      {steps.length > 0 && steps.length <= MAX_GRAPH_STEPS && <Graph steps={steps} />}
+      {more && <p class="note">{t.workflows.cut(steps.length)}</p>}
+      <Table label={t.workflows.steps} columns={STEP_COLUMNS} rows={steps} id={(step) => String(step.number)} />
+      {steps.filter((step) => step.workflow).slice(0, MAX_NESTED).map((step) => (
+        <Nested key={step.number} id={String(step.workflow)} />
+      ))}
+    </>
   );
 }
 
