@@ -1,5 +1,5 @@
 // What a viewer must not lose by a click, and what the page must not claim.
-import { call, check, open, ready } from "./support.mjs";
+import { call, check, open, openRequests, ready } from "./support.mjs";
 
 const dialogOf = (page) => page.getByRole("dialog");
 const form = (page) => page.locator("dialog", { has: page.locator("form") });
@@ -215,4 +215,45 @@ export async function longLog({ page, go, url }) {
   await page.getByRole("log").getByText("first line").waitFor();
   check((await page.getByText("Only the end of the log is loaded.").count()) === 0, "the whole log is loaded");
   await page.unroute(/\/log\?/);
+}
+
+// A job that becomes due is shown as such, on its page and in a list, also where the browser's clock is ahead.
+export async function becomesDue({ browser, url }) {
+  const { context, page, problems, go } = await open(browser, url);
+  await page.clock.install({ time: Date.now() + 3_600_000 });
+  const { id } = await call(url, "POST", "/v1/jobs", { queue: "due", kind: "k", delay: "2s" });
+  await go(`jobs/${id}`);
+  await page.locator(".page-head .state-available").waitFor();
+  await go("jobs?queue=due");
+  await ready(page);
+  await page.getByText("Live").waitFor();
+  const { jobs } = await call(url, "POST", "/v1/claim", { worker: "w-due", queues: ["due"], job: id, lease: "10m" });
+  await page.locator("tbody .state-running").waitFor();
+  await call(url, "POST", "/v1/finish", { worker: "w-due", results: [{ id, token: jobs[0].token, outcome: "retry", error: "again", after: "2s" }] });
+  await page.locator("tbody .state-retryable").waitFor();
+  await page.locator("tbody .state-available").waitFor();
+  for (const text of problems) check(false, `becomes due: ${text}`);
+  await context.close();
+  check(true, "");
+}
+
+// Dead jobs that another person retries leave their group.
+export async function retriedElsewhere({ browser, url }) {
+  const { context, page, go } = await open(browser, url);
+  await page.clock.install();
+  const reads = openRequests(page, /\/v1\/(?!events)/);
+  const { id } = await call(url, "POST", "/v1/jobs", { queue: "retried-elsewhere", kind: "k" });
+  const { jobs } = await call(url, "POST", "/v1/claim", { worker: "w-elsewhere", queues: ["retried-elsewhere"], job: id, lease: "10m" });
+  const result = { id, token: jobs[0].token, outcome: "dead", reason: "failed", description: "Elsewhere" };
+  await call(url, "POST", "/v1/finish", { worker: "w-elsewhere", results: [result] });
+  await go("errors?queue=retried-elsewhere");
+  await page.getByRole("table", { name: "Errors" }).getByText("Elsewhere").waitFor();
+  await page.getByText("Live").waitFor();
+  // The reads that loading the page and the death caused end first.
+  await page.clock.runFor("00:05");
+  while (reads() > 0) await page.evaluate(() => 0);
+  await call(url, "POST", `/v1/jobs/${id}/retry`);
+  await page.getByText("Elsewhere").waitFor({ state: "detached" });
+  await context.close();
+  check(true, "");
 }

@@ -87,6 +87,7 @@ export interface Bulk {
   skipped?: number;
   failed?: number;
   started_at?: string;
+  finished_at?: string;
   by?: string;
 }
 export interface BulkPreview {

@@ -30,7 +30,7 @@ export function ErrorsPage(props: { route: Route }) {
   const groups = useData(
     `groups ${queue}`,
     (signal) => get<Schemas["DeadGroups"]>("/v1/dead/groups", { queue }, signal),
-    (event) => (event.type === "dead" || changes(event, "job")) && (!queue || event.queue === queue),
+    (event) => (event.type === "dead" || event.type === "retrying" || changes(event, "job")) && (!queue || event.queue === queue),
     COSTLY_MS,
   );
   return (

@@ -2,14 +2,14 @@
 import { useEffect, useState } from "preact/hooks";
 
 import { get, post, remove, segment, type Schemas } from "../../api/client";
-import { listen } from "../../api/events";
+import { changes, listen } from "../../api/events";
 import { Ago, At, Button, ErrorBox, Facts, Page, Panel, Show, StateBadge, useNow } from "../../components/basics";
 import { CopyAs } from "../../components/copy_as";
 import { act, confirm, messageOf, notify } from "../../components/feedback";
 import { LogPanel } from "../../components/log";
 import { usePageCommands, type Command } from "../../components/palette";
 import { JsonPanel, Pre } from "../../components/values";
-import { useData } from "../../data";
+import { useData, type Loaded } from "../../data";
 import { bytes, capital, count, duration } from "../../format";
 import { lastJobList, link, navigate } from "../../router";
 import { may, type Need } from "../../session";
@@ -28,7 +28,12 @@ const ENDED = new Set(["completed", "cancelled", "dead"]);
 
 export function JobPage(props: { id: string }) {
   const { id } = props;
-  const job = useData(id, (signal) => get<Job>(`/v1/jobs/${segment(id)}`, {}, signal), (event) => String(event.job) === id);
+  const job: Loaded<Job> = useData(
+    id,
+    (signal) => get<Job>(`/v1/jobs/${segment(id)}`, {}, signal),
+    // A job that becomes due makes an event of its queue. The timer alone would trust the browser's clock.
+    (event) => String(event.job) === id || (waitsForTime(job.data) && changes(event, `queue/${job.data?.queue}`)),
+  );
   useReloadWhenDue(job.data, job.reload);
   if (job.data === undefined && job.error) {
     return (
@@ -316,12 +321,13 @@ function Timeline({ job }: { job: Job }) {
   );
 }
 
-// A job that becomes due causes no event.
+const waitsForTime = (job: Job | undefined): boolean => job?.state === "scheduled" || job?.state === "retryable";
+
+// A viewer who may not read the whole queue gets no event of it when a job becomes due.
 const DUE_MARGIN_MS = 300;
 const LONGEST_TIMER_MS = 24 * 3600_000;
 function useReloadWhenDue(job: Job | undefined, reload: () => void): void {
-  const waits = job?.state === "scheduled" || job?.state === "retryable";
-  const due = waits && job?.run_at ? Date.parse(job.run_at) : undefined;
+  const due = waitsForTime(job) && job?.run_at ? Date.parse(job.run_at) : undefined;
   useEffect(() => {
     const left = due === undefined ? undefined : due - Date.now();
     if (left === undefined || left < -DUE_MARGIN_MS || left > LONGEST_TIMER_MS) return;

@@ -2,10 +2,11 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { ApiError, getIfThere, post } from "../../api/client";
+import { changes, viewerIsActive, type ServerEvent } from "../../api/events";
 import type { Bulk, BulkPreview } from "../../api/shapes";
 import { Ago, Button, ErrorBox, Field, Panel, StateBadge } from "../../components/basics";
 import { act, FormDialog, notify } from "../../components/feedback";
-import { useData } from "../../data";
+import { useData, type Loaded } from "../../data";
 import { count } from "../../format";
 import { link } from "../../router";
 import { t } from "../../texts";
@@ -15,6 +16,7 @@ export const BULK_ACTIONS: BulkAction[] = ["retry", "cancel", "delete", "reprior
 // A bulk action is a job of this queue: its events say how far it is.
 const BULK_QUEUE = "mainspring.redrives";
 const ENDED = new Set(["done", "stopped", "failed"]);
+const WORKS = new Set(["queued", "running"]);
 const SHOW_ENDED_MS = 10 * 60_000;
 
 export function BulkDialog(props: { action: BulkAction; filter: Record<string, unknown>; onClose: () => void; done: () => void }) {
@@ -82,17 +84,20 @@ export function BulkDialog(props: { action: BulkAction; filter: Record<string, u
 }
 
 const isRecent = (one: Bulk, now: number): boolean =>
-  !ENDED.has(one.state) || (one.started_at !== undefined && now - Date.parse(one.started_at) < SHOW_ENDED_MS);
+  !ENDED.has(one.state) || (one.finished_at !== undefined && now - Date.parse(one.finished_at) < SHOW_ENDED_MS);
+
+// What one does to a job. A token for some queues sees no event of BULK_QUEUE.
+const isEffect = (event: ServerEvent): boolean => event.type === "retrying" || event.type === "cancelled" || changes(event, "job");
 
 const progressOf = (one: Bulk): string =>
   one.matched == null ? t.bulk.counting : t.bulk.progress(count(one.changed ?? 0), count(one.matched), count((one.skipped ?? 0) + (one.failed ?? 0)));
 
 // Bulk actions that run, and those of the last minutes. `version` grows when one was started here.
 export function BulkPanel(props: { version: number; ended: () => void }) {
-  const bulks = useData(
+  const bulks: Loaded<Bulk[]> = useData(
     `bulk ${props.version}`,
     async (signal) => (await getIfThere<{ bulks: Bulk[] }>("/v1/bulk", {}, signal))?.bulks ?? [],
-    (event) => event.queue === BULK_QUEUE,
+    (event) => event.queue === BULK_QUEUE || viewerIsActive(event) || (isEffect(event) && (bulks.data ?? []).some((one) => WORKS.has(one.state))),
   );
   // A short one ends before it is seen running.
   const ended = bulks.data?.filter((one) => ENDED.has(one.state)).map((one) => String(one.id)).join();

@@ -1,5 +1,5 @@
 // Jobs: search and filter; act on the selected ones or on everything that matches.
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import { get, getJobPage, getQueues, post, type Query, type Schemas } from "../../api/client";
 import { changes, listen } from "../../api/events";
@@ -321,6 +321,8 @@ function useRowRefresh(
 ): void {
   const ids = rows.map((job) => String(job.id)).join(",");
   const wanted = filter === undefined ? "" : JSON.stringify(filter);
+  const now = useRef(rows); // with their present states, which change while the ids stay
+  now.current = rows;
   useEffect(() => {
     const shown = new Set(ids.split(","));
     const changed = new Set<string>();
@@ -348,7 +350,7 @@ function useRowRefresh(
     const stop = listen((event) => {
       if (event.type === "gap") return reload();
       if (changes(event, "queue")) {
-        const due = rows.filter((job) => job.queue === event.queue && WAITS_FOR_TIME.has(job.state)).map((job) => String(job.id));
+        const due = now.current.filter((job) => job.queue === event.queue && WAITS_FOR_TIME.has(job.state)).map((job) => String(job.id));
         for (const id of due) changed.add(id);
         if (due.length > 0) timer ??= setTimeout(refresh, REFRESH_MS);
         return;

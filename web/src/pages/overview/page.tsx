@@ -192,7 +192,7 @@ function DeadGroups() {
   const groups = useData(
     "groups",
     (signal) => get<Schemas["DeadGroups"]>("/v1/dead/groups", {}, signal),
-    (event) => event.type === "dead" || changes(event, "job"),
+    (event) => event.type === "dead" || event.type === "retrying" || changes(event, "job"), // a retried job is not dead any more
     COSTLY_MS,
   );
   return (
