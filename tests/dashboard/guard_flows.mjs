@@ -257,3 +257,39 @@ export async function retriedElsewhere({ browser, url }) {
   await context.close();
   check(true, "");
 }
+
+// Numbers that a page did not read in full say so.
+export async function partOfMany({ page, go, url }) {
+  // More new jobs than the page looks at together.
+  await go("jobs?queue=flood");
+  await ready(page);
+  await page.getByText("Live").waitFor();
+  await call(url, "POST", "/v1/jobs", { jobs: Array.from({ length: 200 }, () => ({ queue: "flood", kind: "k" })) });
+  await page.getByRole("button", { name: "50+ new jobs: show" }).waitFor();
+  // A worker whose jobs are not among those that were read.
+  const worker = { id: "w-many", queues: ["flood"], running: 900, last_seen_ms: 0, parked: false, command: null };
+  const job = (id) => ({ id, queue: "flood", kind: "k", state: "running", worker: "w-other", started_at: "2026-01-01T00:00:00Z" });
+  await page.route(/\/v1\/workers(\?|$)/, (route) => route.fulfill({ json: { workers: [worker] } }));
+  await page.route(/\/v1\/jobs\?.*state=running/, (route) => route.fulfill({ json: { jobs: Array.from({ length: 500 }, (_, i) => job(i + 1)), next_cursor: "more" } }));
+  await go("workers");
+  await page.getByRole("link", { name: "900 jobs", exact: true }).waitFor();
+  await page.getByText("50 of 900, the longest running first among the newest 500.").waitFor();
+  await page.unroute(/\/v1\/workers(\?|$)/);
+  await page.unroute(/\/v1\/jobs\?.*state=running/);
+  // Timers after the first 1,000 schedules.
+  const schedules = Array.from({ length: 1000 }, (_, i) => ({ name: `s-${i}`, job: { queue: "flood", kind: "k" } }));
+  await page.route(/\/v1\/schedules\?/, (route) => route.fulfill({ json: { schedules, next: "s-999" } }));
+  await go("timers");
+  await page.getByText("Only timers among the first 1,000 schedules are shown.").waitFor();
+  check((await page.getByText("There are no timers.").count()) === 0, "timers that were not read may exist");
+  await page.unroute(/\/v1\/schedules\?/);
+  // The next tick of each schedule, without the list of all schedules.
+  await call(url, "PUT", "/v1/schedules/soonest", { every: "1m", job: { queue: "soonest", kind: "k" } });
+  await go("");
+  const ticks = page.getByRole("region", { name: "Ticks of the next hour" });
+  await ticks.getByRole("link", { name: "soonest" }).waitFor();
+  const names = await ticks.getByRole("link").allTextContents();
+  check(names.filter((name) => name === "soonest").length === 1, `a schedule is listed once: ${names}`);
+  check(!names.includes("hourly") || names.indexOf("soonest") < names.indexOf("hourly"), `the next tick comes first: ${names}`);
+  await call(url, "DELETE", "/v1/schedules/soonest");
+}

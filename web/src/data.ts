@@ -10,6 +10,11 @@ const COALESCE_MS = 250;
 // For answers that cost the server more than a page of jobs: long lists, groups of dead jobs.
 export const COSTLY_MS = 2_000;
 
+const MANY_QUEUES = 100;
+// Of a list of all queues: many of them are costly.
+export const queuesCoalesceMs = (list?: { queues: unknown[] }): number =>
+  (list?.queues.length ?? 0) > MANY_QUEUES ? COSTLY_MS : COALESCE_MS;
+
 export interface Loaded<T> {
   data?: T; // the last good answer; stays while the next one is read or failed
   error?: ApiError;
@@ -22,10 +27,11 @@ export function useData<T>(
   key: string,
   read: (signal: AbortSignal) => Promise<T>,
   concerns?: (event: ServerEvent) => boolean,
-  coalesceMs = COALESCE_MS,
+  coalesceMs: number | ((data?: T) => number) = COALESCE_MS,
 ): Loaded<T> {
   const [state, setState] = useState<{ key: string; data?: T; error?: ApiError; loading: boolean }>({ key, loading: true });
-  const latest = useRef({ read, concerns, load: () => {} });
+  const coalesce = typeof coalesceMs === "number" ? coalesceMs : coalesceMs(state.data);
+  const latest = useRef({ read, concerns, coalesce, load: () => {} });
   const running = useRef<AbortController | undefined>(undefined);
 
   const again = useRef(false); // something changed while a read was under way
@@ -53,7 +59,7 @@ export function useData<T>(
     );
   }, [key]);
 
-  latest.current = { read, concerns, load };
+  latest.current = { read, concerns, coalesce, load };
   // The same function for every key: a caller that kept it reads what is shown now, not what was shown then.
   const reload = useCallback(() => latest.current.load(), []);
 
@@ -69,7 +75,7 @@ export function useData<T>(
     const stop = listen((event) => {
       if (event.type !== "gap" && !latest.current.concerns?.(event)) return;
       const now = performance.now();
-      const wait = event.type === "gap" ? FIRST_MS : Math.max(FIRST_MS, last + coalesceMs - now);
+      const wait = event.type === "gap" ? FIRST_MS : Math.max(FIRST_MS, last + latest.current.coalesce - now);
       timer ??= setTimeout(() => {
         timer = undefined;
         last = performance.now();

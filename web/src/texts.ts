@@ -179,7 +179,7 @@ export const t = {
     activity: "Now",
     activityEmpty: "Nothing has happened since this page opened.",
     activityHint: "Jobs appear here as they start and end, also the fast ones.",
-    perMinute: (started: number, ended: number, failed: number) =>
+    perMinute: (started: string, ended: string, failed: string) =>
       `Last minute: ${started} started, ${ended} completed, ${failed} failed attempts`,
     openBreakers: "Open breakers",
     breakersEmpty: "No breaker is open.",
@@ -234,7 +234,7 @@ export const t = {
     argsOmitted: (size: string) => `${size}, see the job`,
     countMatches: "Count the jobs that match",
     matching: (n: string) => `${n} ${n === "1" ? "job matches" : "jobs match"}, without those of the server's own queues.`,
-    newJobs: (n: number) => `${n} new ${n === 1 ? "job" : "jobs"}: show`,
+    newJobs: (n: string) => `${n} new ${n === "1" ? "job" : "jobs"}: show`,
     empty: "No job matches.",
     emptyHint: "Jobs that ended disappear when their queue's retention is over.",
     selectAll: "Select all jobs of this page",
@@ -533,6 +533,7 @@ export const t = {
     slots: "Slots",
     slotsOf: (busy: string, all: string) => `${busy} of ${all}`,
     moreJobs: (n: number) => `${n} more`,
+    jobCount: (n: number) => `${n} ${n === 1 ? "job" : "jobs"}`,
     elapsed: "Runs for",
     drift: "Different versions run side by side.",
     driftOf: (queue: string, versions: string) => `${queue}: ${versions}`,
@@ -542,6 +543,9 @@ export const t = {
     emptyHint: "Start one: mainspring work --queue QUEUE --exec PROGRAM",
     jobs: "Running jobs",
     noJobs: "No job is running.",
+    shown: (n: string, all: string, newest: string) =>
+      `${n} of ${all}, the longest running first${newest === "" ? "" : ` among the newest ${newest}`}.`,
+    allJobs: "All running jobs",
     find: "Find a worker, host, version or queue",
     selectAll: "Select all workers",
     select: (id: string) => `Select worker ${id}`,
@@ -700,6 +704,7 @@ export const t = {
     everyHint: "For example 5m: starts it again if it has died",
     confirmPauseText: "Its current run ends after its batch. No run starts until you resume it.",
     wake: "Wake",
+    cut: (n: string) => `Only timers among the first ${n} schedules are shown.`,
     empty: "There are no timers.",
     emptyHint: "Create one: mainspring timers set outbox --queue timers --kind outbox --every 5m",
   },

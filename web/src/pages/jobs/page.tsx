@@ -14,7 +14,7 @@ import { usePageCommands } from "../../components/palette";
 import { useSelection } from "../../components/selection";
 import { sortRows, Table } from "../../components/table";
 import { Views } from "../../components/views";
-import { useData } from "../../data";
+import { queuesCoalesceMs, useData } from "../../data";
 import { count } from "../../format";
 import { link, navigate, rememberJobList, withQuery, type Route } from "../../router";
 import { t } from "../../texts";
@@ -35,6 +35,7 @@ const REFRESH_MS = 60;
 const NEW_MS = 150;
 const NEXT_NEW_MS = 1000; // while more come
 const MAX_NEW = 50;
+const MAX_FRESH = 1000; // new jobs that are counted
 
 export function JobsPage(props: { route: Route }) {
   const { route } = props;
@@ -44,7 +45,7 @@ export function JobsPage(props: { route: Route }) {
   const size = sort === "" ? PAGE_SIZE : MAX_SORTED;
   const key = JSON.stringify([filter, cursor, size]);
   const jobs = useData(key, (signal) => getJobPage({ ...apiQuery(filter), cursor }, size, signal));
-  const queues = useData("queues", getQueues, (event) => event.job !== undefined || changes(event, "queue"));
+  const queues = useData("queues", getQueues, (event) => event.job !== undefined || changes(event, "queue"), queuesCoalesceMs);
   const names = useMemo(() => queues.data?.queues.map((queue) => queue.name) ?? [], [queues.data]);
   const kinds = useMemo(() => [...new Set(jobs.data?.jobs.map((job) => job.kind))].sort(), [jobs.data]);
   const [creating, setCreating] = useState(false);
@@ -226,6 +227,17 @@ function Filters(props: { filter: Filter; route: Route; queues: string[]; kinds:
   );
 }
 
+interface Fresh {
+  ids: ReadonlySet<string>;
+  more: boolean; // there may be more
+}
+const NO_FRESH: Fresh = { ids: new Set(), more: false };
+
+function withFresh(old: Fresh, ids: string[], more: boolean): Fresh {
+  const all = [...new Set([...old.ids, ...ids])];
+  return { ids: new Set(all.slice(0, MAX_FRESH)), more: old.more || more || all.length >= MAX_FRESH };
+}
+
 function JobRows(props: {
   page: JobPage; sort: string; filter: Filter; total?: number; first: boolean; reload: () => void; started: () => void;
 }) {
@@ -235,14 +247,14 @@ function JobRows(props: {
   const [rows, setRows] = useState(sorted.slice(0, most));
   const { selected, onSelect, clear } = useSelection();
   const [all, setAll] = useState(false);
-  const [fresh, setFresh] = useState(new Set<string>());
+  const [fresh, setFresh] = useState(NO_FRESH);
   const columns = useColumns("jobs", ALL_COLUMNS, usualColumns(filter.states));
   useEffect(() => {
     setRows(sorted.slice(0, most));
-    setFresh(new Set());
+    setFresh(NO_FRESH);
   }, [sorted, most]);
-  const announce = (ids: string[]) => setFresh((old) => new Set([...old, ...ids]));
-  useRowRefresh(rows, setRows, first ? filter : undefined, announce, reload);
+  const announce = (ids: string[], more: boolean) => setFresh((old) => withFresh(old, ids, more));
+  useRowRefresh(rows, setRows, first && fresh.ids.size < MAX_FRESH ? filter : undefined, announce, reload);
 
   const select = (ids: string[], on: boolean) => {
     onSelect(ids, on);
@@ -260,9 +272,9 @@ function JobRows(props: {
   return (
     <>
       <div aria-live="polite">
-        {fresh.size > 0 && (
+        {fresh.ids.size > 0 && (
           <Button class="announce" onClick={reload}>
-            {t.jobs.newJobs(fresh.size)}
+            {t.jobs.newJobs(count(fresh.ids.size) + (fresh.more ? "+" : ""))}
           </Button>
         )}
       </div>
@@ -316,7 +328,7 @@ function useRowRefresh(
   rows: Job[],
   setRows: (change: (old: Job[]) => Job[]) => void,
   filter: Filter | undefined,
-  announce: (ids: string[]) => void,
+  announce: (ids: string[], more: boolean) => void,
   reload: () => void,
 ): void {
   const ids = rows.map((job) => String(job.id)).join(",");
@@ -328,14 +340,17 @@ function useRowRefresh(
     const changed = new Set<string>();
     let timer: ReturnType<typeof setTimeout> | undefined;
     const others = new Set<string>();
+    let dropped = false; // more came than are looked at
     let look: ReturnType<typeof setTimeout> | undefined;
     // Only the server knows which jobs match: an enqueued one may wait, and a search may be on.
     const lookAtOthers = async () => {
       const query: Query = { ...apiQuery(filter!), ids: [...others].join(","), limit: MAX_NEW };
+      const more = dropped;
       others.clear();
+      dropped = false;
       const page = await get<JobPage>("/v1/jobs", query).catch(() => undefined);
       look = others.size > 0 ? setTimeout(lookAtOthers, NEXT_NEW_MS) : undefined;
-      if (page && page.jobs.length > 0) announce(page.jobs.map((job) => String(job.id)));
+      if (page && page.jobs.length > 0) announce(page.jobs.map((job) => String(job.id)), more);
     };
     const refresh = async () => {
       const asked = new Set(changed);
@@ -359,8 +374,9 @@ function useRowRefresh(
       if (shown.has(id)) {
         changed.add(id);
         timer ??= setTimeout(refresh, REFRESH_MS);
-      } else if (filter && mayMatch(event, filter) && others.size < MAX_NEW) {
-        others.add(id);
+      } else if (filter && mayMatch(event, filter)) {
+        if (others.size < MAX_NEW) others.add(id);
+        else dropped ||= !others.has(id);
         look ??= setTimeout(lookAtOthers, NEW_MS);
       }
     });

@@ -1,14 +1,14 @@
 // Overview: what runs, what waits, what failed, what comes next.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 
-import { get, getNamed, getQueues, type Schemas } from "../../api/client";
-import { changes, listen, viewerIsActive } from "../../api/events";
-import type { Queue } from "../../api/shapes";
+import { get, getQueues, type Schemas } from "../../api/client";
+import { changes, listen, viewerIsActive, type ServerEvent } from "../../api/events";
+import type { Queue, Upcoming } from "../../api/shapes";
 import { Ago, Button, Empty, Facts, Page, Panel, Show, StateBadge } from "../../components/basics";
 import { HistoryPanel, useHistory } from "../../components/history";
 import { Table, type Column } from "../../components/table";
 import { tellingLine } from "../../components/telling_line";
-import { COSTLY_MS, useData, type Loaded } from "../../data";
+import { COSTLY_MS, queuesCoalesceMs, useData, type Loaded } from "../../data";
 import { count } from "../../format";
 import { link } from "../../router";
 import { t } from "../../texts";
@@ -24,7 +24,7 @@ const TICKS_REFRESH_MS = 60_000;
 type Queues = Loaded<{ queues: Queue[] }>;
 
 export function OverviewPage() {
-  const queues = useData("queues", getQueues, (event) => event.queue !== undefined);
+  const queues = useData("queues", getQueues, (event) => event.queue !== undefined, queuesCoalesceMs);
   return (
     <Page title={t.pages.overview} note={t.overview.note}>
       <Numbers queues={queues} />
@@ -88,47 +88,71 @@ function CompletedLately() {
 }
 
 interface Happening {
-  at: number;
+  key: number;
   type: string;
   queue: string;
   kind: string;
   job: string;
 }
 
+const COUNTED = { started: "started", completed: "completed", retrying: "failed", dead: "failed" } as const;
+interface Second {
+  at: number; // in seconds
+  started: number;
+  completed: number;
+  failed: number;
+}
+const MINUTE_S = 60;
+const nowInSeconds = (): number => Math.floor(Date.now() / 1000);
+
+// What happens: the last events, and counts per second of the last minute. Their size does not depend on the traffic.
+class Happenings {
+  private key = 0;
+  private seconds: Second[] = [];
+  latest: Happening[] = []; // newest first
+
+  add(event: ServerEvent): void {
+    const at = nowInSeconds();
+    if (this.seconds.at(-1)?.at !== at) this.seconds = [...this.last(at), { at, started: 0, completed: 0, failed: 0 }];
+    if (Object.hasOwn(COUNTED, event.type)) ++this.seconds.at(-1)![COUNTED[event.type as keyof typeof COUNTED]];
+    const one = { key: ++this.key, type: event.type, queue: event.queue ?? "", kind: event.kind ?? "", job: String(event.job) };
+    this.latest = [one, ...this.latest].slice(0, MAX_ROWS);
+  }
+
+  private last = (now: number): Second[] => this.seconds.filter((one) => one.at > now - MINUTE_S);
+
+  lastMinute(): Omit<Second, "at"> {
+    const seconds = this.last(nowInSeconds());
+    const sum = (name: "started" | "completed" | "failed") => seconds.reduce((total, one) => total + one[name], 0);
+    return { started: sum("started"), completed: sum("completed"), failed: sum("failed") };
+  }
+}
+
 // From events, not from samples: jobs that take a millisecond count too.
 function Activity() {
-  const all = useRef<Happening[]>([]);
-  const [shown, setShown] = useState<Happening[]>([]);
+  const [all] = useState(() => new Happenings());
+  const [shown, setShown] = useState({ latest: all.latest, sum: all.lastMinute() });
   useEffect(() => {
     const stop = listen((event) => {
-      if (event.job === undefined || event.type === "progress" || event.type === "changed") return;
-      all.current.push({
-        at: Date.now(), type: event.type, queue: event.queue ?? "", kind: event.kind ?? "", job: String(event.job),
-      });
-      if (all.current.length > 20_000) all.current.splice(0, 10_000);
+      if (event.job !== undefined && event.type !== "progress" && event.type !== "changed") all.add(event);
     });
-    const timer = setInterval(() => {
-      const minute = Date.now() - 60_000;
-      all.current = all.current.filter((one) => one.at >= minute);
-      setShown(all.current);
-    }, 500);
+    const timer = setInterval(() => setShown({ latest: all.latest, sum: all.lastMinute() }), 500);
     return () => {
       stop();
       clearInterval(timer);
     };
   }, []);
-  const of = (type: string) => shown.filter((one) => one.type === type).length;
-  const latest = shown.slice(-MAX_ROWS).reverse();
+  const { latest, sum } = shown;
   return (
     <Panel title={t.overview.activity}>
       {latest.length === 0 ? (
         <Empty title={t.overview.activityEmpty}>{t.overview.activityHint}</Empty>
       ) : (
         <>
-          <p class="note">{t.overview.perMinute(of("started"), of("completed"), of("retrying") + of("dead"))}</p>
+          <p class="note">{t.overview.perMinute(count(sum.started), count(sum.completed), count(sum.failed))}</p>
           <ul class="plain-list activity">
-            {latest.map((one, i) => (
-              <li key={`${one.job} ${one.type} ${i}`}>
+            {latest.map((one) => (
+              <li key={one.key}>
                 <span>
                   <StateBadge state={one.type} /> <a href={link(["jobs", one.job])}>{one.kind || one.job}</a>
                 </span>
@@ -177,9 +201,9 @@ function Behind({ queues }: { queues: Queues }) {
 }
 
 // A short list says that it is short.
-function More(props: { n: number; href: string; inList?: boolean }) {
+function More(props: { n: number; href: string; inList?: boolean; orMore?: boolean }) {
   if (props.n <= 0) return null;
-  const more = <a href={props.href}>{t.overview.moreOf(count(props.n))}</a>;
+  const more = <a href={props.href}>{t.overview.moreOf(count(props.n) + (props.orMore ? "+" : ""))}</a>;
   return props.inList ? <li>{more}</li> : <p class="note">{more}</p>;
 }
 
@@ -223,30 +247,29 @@ function DeadGroups() {
 
 function NextTicks() {
   // A schedule that fired has a next tick.
-  const schedules = useData(
-    "schedules",
-    (signal) => getNamed<Schemas["ScheduleList"]>("/v1/schedules", "schedules", signal),
+  const ticks = useData(
+    "ticks",
+    (signal) => get<Upcoming>("/v1/upcoming", { within: "1h" }, signal),
     (event) => event.type === "enqueued" || changes(event, "schedule"),
     TICKS_REFRESH_MS,
   );
   return (
     <Panel title={t.overview.nextTicks}>
-      <Show of={schedules}>
+      <Show of={ticks}>
         {(data) => {
-          const limit = Date.now() + HOUR_MS;
-          const soon = data.schedules
-            .filter((one) => !one.paused && one.next_fire && Date.parse(one.next_fire) < limit)
-            .sort((a, b) => Date.parse(a.next_fire!) - Date.parse(b.next_fire!));
+          // The next one of each schedule. The ticks come by time.
+          const seen = new Set<string>();
+          const soon = data.ticks.filter((tick) => !seen.has(tick.schedule) && seen.add(tick.schedule));
           if (soon.length === 0) return <Empty title={t.overview.ticksEmpty} />;
           return (
             <ul class="plain-list">
               {soon.slice(0, MAX_ROWS).map((one) => (
-                <li key={one.name}>
-                  <a href={link(["schedules", one.name ?? ""])}>{one.name}</a>
-                  <Ago at={one.next_fire} />
+                <li key={one.schedule}>
+                  <a href={link(["schedules", one.schedule])}>{one.schedule}</a>
+                  <Ago at={one.nominal} />
                 </li>
               ))}
-              <More inList n={soon.length - MAX_ROWS} href={link(["schedules"])} />
+              <More inList n={soon.length - MAX_ROWS} orMore={data.truncated} href={link(["schedules"])} />
             </ul>
           );
         }}

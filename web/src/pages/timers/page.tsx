@@ -83,8 +83,20 @@ export function TimersPage() {
       <Show of={timers}>
         {(data) => {
           const rows = data.schedules.filter((one) => one.continuous);
-          if (rows.length === 0) return <Empty title={t.timers.empty}>{t.timers.emptyHint}</Empty>;
-          return <Table label={t.pages.timers} columns={columns} rows={rows} id={(one) => one.name ?? ""} rowClass={(one) => (one.paused ? "off" : undefined)} />;
+          const cut = data.next !== null && <p class="note">{t.timers.cut(count(data.schedules.length))}</p>;
+          if (rows.length === 0) return cut || <Empty title={t.timers.empty}>{t.timers.emptyHint}</Empty>;
+          return (
+            <>
+              {cut}
+              <Table
+                label={t.pages.timers}
+                columns={columns}
+                rows={rows}
+                id={(one) => one.name ?? ""}
+                rowClass={(one) => (one.paused ? "off" : undefined)}
+              />
+            </>
+          );
         }}
       </Show>
       {creating && <CreateDialog onClose={() => setCreating(false)} done={timers.reload} />}

@@ -77,12 +77,28 @@ export function WorkersPage() {
             page.jobs.length === 0 ? (
               <Empty title={t.workers.noJobs} />
             ) : (
-              <Table label={t.workers.jobs} columns={JOB_COLUMNS} rows={longestFirst(page.jobs).slice(0, MAX_SHOWN)} id={(job) => String(job.id)} parameter="jobs" />
+              <>
+                <Shown page={page} workers={workers.data?.workers ?? []} />
+                <Table label={t.workers.jobs} columns={JOB_COLUMNS} rows={longestFirst(page.jobs).slice(0, MAX_SHOWN)} id={(job) => String(job.id)} parameter="jobs" />
+              </>
             )
           }
         </Show>
       </Panel>
     </Page>
+  );
+}
+
+// Only the newest MAX_JOBS running jobs are read, and MAX_SHOWN of them are listed. The workers know how many run.
+function Shown(props: { page: Schemas["JobPage"]; workers: Worker[] }) {
+  const read = props.page.jobs.length;
+  if (read <= MAX_SHOWN) return null;
+  const all = Math.max(read, props.workers.reduce((sum, worker) => sum + worker.running, 0));
+  return (
+    <p class="note">
+      {t.workers.shown(count(MAX_SHOWN), count(all), props.page.next_cursor === null ? "" : count(read))}{" "}
+      <a href={link(["jobs"], { state: "running" })}>{t.workers.allJobs}</a>
+    </p>
   );
 }
 
@@ -198,16 +214,20 @@ function NameOf({ worker }: { worker: Worker }) {
 
 function JobsOf(props: { jobs: Job[]; worker: Worker }) {
   const { jobs, worker } = props;
-  if (jobs.length === 0) return <span class="note">{t.none}</span>;
+  const shown = longestFirst(jobs).slice(0, JOBS_PER_WORKER);
+  const hidden = Math.max(jobs.length, worker.running) - shown.length;
+  if (shown.length + hidden === 0) return <span class="note">{t.none}</span>;
   return (
     <>
-      {longestFirst(jobs).slice(0, JOBS_PER_WORKER).map((job) => (
+      {shown.map((job) => (
         <div key={String(job.id)}>
           <a class="name short" href={link(["jobs", job.id])}>{job.kind}</a> <Elapsed since={job.started_at} />
         </div>
       ))}
-      {jobs.length > JOBS_PER_WORKER && (
-        <a href={link(["jobs"], { state: "running", q: `worker:${JSON.stringify(worker.id)}` })}>{t.workers.moreJobs(jobs.length - JOBS_PER_WORKER)}</a>
+      {hidden > 0 && (
+        <a href={link(["jobs"], { state: "running", q: `worker:${JSON.stringify(worker.id)}` })}>
+          {shown.length === 0 ? t.workers.jobCount(hidden) : t.workers.moreJobs(hidden)}
+        </a>
       )}
     </>
   );
