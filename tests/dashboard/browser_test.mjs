@@ -206,6 +206,7 @@ async function oneQueueOnly(url, token) {
   for (const [queue, allowed] of [["mails", true], ["photos", false]]) {
     await go(`queues/${queue}`);
     await page.getByRole("heading", { name: queue, level: 1 }).waitFor();
+    await ready(page); // the page's commands are known once it is loaded
     await page.keyboard.press("Control+k");
     await page.getByRole("combobox", { name: /Go to/ }).fill("retention");
     await page.getByRole("option", { name: /Search jobs/ }).waitFor();

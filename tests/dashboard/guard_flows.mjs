@@ -293,3 +293,58 @@ export async function partOfMany({ page, go, url }) {
   check(!names.includes("hourly") || names.indexOf("soonest") < names.indexOf("hourly"), `the next tick comes first: ${names}`);
   await call(url, "DELETE", "/v1/schedules/soonest");
 }
+
+const focused = (page) => page.evaluate(() => `${document.activeElement.tagName} ${document.activeElement.textContent.slice(0, 60)}`);
+
+// The keyboard's focus returns from a dialog to the button that opened it, and goes to the heading of a new page,
+// before and after the page is loaded.
+export async function keptFocus({ page, go, url }) {
+  await call(url, "PUT", "/v1/queues/focus/limits", { concurrency: 1 });
+  await go("queues/focus");
+  const edit = page.getByRole("button", { name: "Edit limits", exact: true });
+  for (const end of ["Escape", "Enter"]) {
+    await edit.focus();
+    await page.keyboard.press("Enter");
+    await field(page, "Jobs at once").waitFor();
+    await page.keyboard.press(end);
+    await closed(page);
+    check((await focused(page)) === "BUTTON Edit limits", `after a dialog that ended with ${end}, the focus is on ${await focused(page)}`);
+  }
+  const { id } = await call(url, "POST", "/v1/jobs", { queue: "focus", kind: "k" });
+  const pages = [
+    [`jobs?queue=focus`, String(id), `jobs/${id}`, `H1 Job ${id}`],
+    ["queues?find=focus", "focus", "queues/focus", "H1 focus"],
+  ];
+  for (const [from, name, path, heading] of pages) {
+    await go(from);
+    await ready(page);
+    let release;
+    const released = new Promise((resolve) => (release = resolve));
+    await page.route(`**/v1/${path}`, (route) => released.then(() => route.continue()).catch(() => {})); // a read that was given up
+    await page.locator("tbody").getByRole("link", { name, exact: true }).first().focus();
+    await page.keyboard.press("Enter");
+    await page.waitForFunction(() => document.activeElement.tagName === "H1" && document.querySelector("main .loading"));
+    check((await focused(page)) === heading, `while ${path} is loading, the focus is on ${await focused(page)}`);
+    release();
+    await ready(page);
+    await page.unroute(`**/v1/${path}`);
+    check((await focused(page)) === heading, `when ${path} is loaded, the focus is on ${await focused(page)}`);
+  }
+}
+
+// A row of what happens now stays where it is while it has the focus.
+export async function heldActivity({ page, go, url }) {
+  await go("");
+  await ready(page);
+  await page.getByText("Live").waitFor();
+  const { id } = await call(url, "POST", "/v1/jobs", { queue: "held", kind: "first-held" });
+  const row = page.locator(".activity a", { hasText: "first-held" });
+  await row.focus();
+  await call(url, "POST", "/v1/jobs", { queue: "held", kind: "second-held" });
+  await call(url, "POST", "/v1/claim", { worker: "w-held", queues: ["held"], job: id, lease: "10m" });
+  await page.getByText(/^Last minute: [1-9]/).waitFor();
+  check((await focused(page)) === "A first-held", `the focus is on ${await focused(page)}`);
+  check((await page.locator(".activity", { hasText: "second-held" }).count()) === 0, "the rows stay");
+  await page.locator("h1").focus();
+  await page.locator(".activity", { hasText: "second-held" }).waitFor();
+}

@@ -1,6 +1,6 @@
 // Small parts that every page uses.
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { ApiError } from "../api/client";
 import { dateTime, relative } from "../format";
@@ -8,7 +8,21 @@ import { may, type Need } from "../session";
 import { useSettings } from "../settings";
 import { t } from "../texts";
 
+// A page that is loading has another heading than the loaded one: the focus moves to it.
+let headingHadFocus = false;
+function useKeptFocus() {
+  const heading = useRef<HTMLHeadingElement>(null);
+  useLayoutEffect(() => {
+    const one = heading.current!;
+    if (headingHadFocus && (document.activeElement ?? document.body) === document.body) one.focus({ preventScroll: true });
+    headingHadFocus = false;
+    return () => void (headingHadFocus = document.activeElement === one);
+  }, []);
+  return heading;
+}
+
 export function Page(props: { title: string; note?: ComponentChildren; actions?: ComponentChildren; children: ComponentChildren }) {
+  const heading = useKeptFocus();
   useEffect(() => {
     document.title = `${props.title} · ${t.product}`;
   }, [props.title]);
@@ -16,7 +30,7 @@ export function Page(props: { title: string; note?: ComponentChildren; actions?:
     <>
       <header class="page-head">
         <div>
-          <h1 tabIndex={-1}>{props.title}</h1>
+          <h1 ref={heading} tabIndex={-1}>{props.title}</h1>
           {props.note && <p class="note">{props.note}</p>}
         </div>
         {props.actions && <div class="actions">{props.actions}</div>}
@@ -157,19 +171,15 @@ export function Show<T>(props: {
   );
 }
 
-// A page whose data may be missing: then it has a heading too, and the tab its title.
+// A page whose data is read or missing has a heading too, and the tab its title.
 export function ShowPage<T>(props: {
   title: string;
   of: { data?: T; error?: ApiError; loading: boolean; reload: () => void };
   children: (data: T) => ComponentChildren;
 }) {
   const { data, error, reload } = props.of;
-  if (data !== undefined || !error) return <Show of={props.of}>{props.children}</Show>;
-  return (
-    <Page title={props.title}>
-      <ErrorBox error={error} retry={reload} />
-    </Page>
-  );
+  if (data !== undefined) return <Show of={props.of}>{props.children}</Show>;
+  return <Page title={props.title}>{error ? <ErrorBox error={error} retry={reload} /> : <Loading />}</Page>;
 }
 
 export function Facts(props: { rows: [string, ComponentChildren][] }) {

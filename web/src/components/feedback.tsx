@@ -118,9 +118,12 @@ export function FormDialog(props: {
   const [error, setError] = useState("");
   const [busy, setBusy] = useState(false);
   useLayoutEffect(() => {
-    dialog.current?.showModal();
+    const shown = dialog.current!;
+    shown.showModal();
     // Typing replaces the first value.
-    dialog.current?.querySelector<HTMLInputElement>("input:not([type=checkbox])")?.select();
+    shown.querySelector<HTMLInputElement>("input:not([type=checkbox])")?.select();
+    // Closing gives the focus back to the button that opened it; removing does not.
+    return () => shown.close();
   }, []);
   const submit = async (event: Event) => {
     event.preventDefault();

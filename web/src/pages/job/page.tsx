@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 
 import { get, post, remove, segment, type Schemas } from "../../api/client";
 import { changes, listen } from "../../api/events";
-import { Ago, At, Button, ErrorBox, Facts, Page, Panel, Show, StateBadge, useNow } from "../../components/basics";
+import { Ago, At, Button, Facts, Page, Panel, ShowPage, StateBadge, useNow } from "../../components/basics";
 import { CopyAs } from "../../components/copy_as";
 import { act, confirm, messageOf, notify } from "../../components/feedback";
 import { LogPanel } from "../../components/log";
@@ -35,15 +35,10 @@ export function JobPage(props: { id: string }) {
     (event) => String(event.job) === id || (waitsForTime(job.data) && changes(event, `queue/${job.data?.queue}`)),
   );
   useReloadWhenDue(job.data, job.reload);
-  if (job.data === undefined && job.error) {
-    return (
-      <Page title={t.job.title(id)}>
-        <ErrorBox error={job.error} retry={job.reload} />
-      </Page>
-    );
-  }
   return (
-    <Show of={job}>{(data) => <JobView job={data} reload={job.reload} />}</Show>
+    <ShowPage title={t.job.title(id)} of={job}>
+      {(data) => <JobView job={data} reload={job.reload} />}
+    </ShowPage>
   );
 }
 

@@ -1,5 +1,5 @@
 // Overview: what runs, what waits, what failed, what comes next.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
 import { get, getQueues, type Schemas } from "../../api/client";
 import { changes, listen, viewerIsActive, type ServerEvent } from "../../api/events";
@@ -131,12 +131,18 @@ class Happenings {
 // From events, not from samples: jobs that take a millisecond count too.
 function Activity() {
   const [all] = useState(() => new Happenings());
+  const rows = useRef<HTMLUListElement>(null);
   const [shown, setShown] = useState({ latest: all.latest, sum: all.lastMinute() });
   useEffect(() => {
     const stop = listen((event) => {
       if (event.job !== undefined && event.type !== "progress" && event.type !== "changed") all.add(event);
     });
-    const timer = setInterval(() => setShown({ latest: all.latest, sum: all.lastMinute() }), 500);
+    const update = () => {
+      // A row that is pointed at or has the focus does not move away.
+      const held = rows.current?.matches(":hover, :focus-within");
+      setShown((old) => ({ latest: held ? old.latest : all.latest, sum: all.lastMinute() }));
+    };
+    const timer = setInterval(update, 500);
     return () => {
       stop();
       clearInterval(timer);
@@ -150,7 +156,7 @@ function Activity() {
       ) : (
         <>
           <p class="note">{t.overview.perMinute(count(sum.started), count(sum.completed), count(sum.failed))}</p>
-          <ul class="plain-list activity">
+          <ul class="plain-list activity" ref={rows}>
             {latest.map((one) => (
               <li key={one.key}>
                 <span>
