@@ -138,7 +138,7 @@ export async function slowCheck({ browser, url }) {
   const route = await held;
   await page.clock.runFor("10:00");
   await route.fulfill({ json: { jobs: 1, problems: [] } });
-  await page.getByText(/^No problems: 1 job/).waitFor();
+  await page.getByText("No problems: 1 job was checked.").waitFor();
   // Another request gives up, and says that its change may have been made.
   await page.route("**/v1/jobs", (other) => (other.request().method() === "POST" ? undefined : other.continue()));
   await go("jobs?queue=never-made");
@@ -347,4 +347,51 @@ export async function heldActivity({ page, go, url }) {
   check((await page.locator(".activity", { hasText: "second-held" }).count()) === 0, "the rows stay");
   await page.locator("h1").focus();
   await page.locator(".activity", { hasText: "second-held" }).waitFor();
+}
+
+// Cron steps that do not divide the hour or the day are no intervals.
+export async function unevenSteps({ page, go, url }) {
+  const words = [
+    ["*/45 * * * *", "cron */45 * * * *"], ["0 */5 * * *", "cron 0 */5 * * *"], ["*/15 * * * *", "every 15 minutes"], ["30 */6 * * *", "every 6 hours at minute 30"],
+  ];
+  for (const [i, [cron]] of words.entries()) await call(url, "PUT", `/v1/schedules/uneven-${i}`, { cron, job: { queue: "uneven", kind: "k" } });
+  await go("schedules");
+  for (const [i, [cron, text]] of words.entries()) {
+    const row = page.getByRole("table", { name: "Schedules" }).locator("tbody tr", { hasText: `uneven-${i}` });
+    await row.waitFor();
+    check((await row.textContent()).includes(text), `${cron} reads "${text}": ${await row.textContent()}`);
+    await call(url, "DELETE", `/v1/schedules/uneven-${i}`);
+  }
+}
+
+// The axis names each day once in the week in which the clocks go back, and in that in which they go forward.
+export async function clockChange({ browser, url }) {
+  for (const time of ["2026-10-25T12:00:00Z", "2026-03-29T12:00:00Z"]) {
+    const context = await browser.newContext({ viewport: { width: 1600, height: 900 }, timezoneId: "Europe/Berlin" });
+    const page = await context.newPage();
+    page.setDefaultTimeout(30_000);
+    await page.clock.install({ time: new Date(time) });
+    await page.goto(`${url}/ui/#/schedules?span=7d`);
+    const labels = page.locator(".axis text");
+    await labels.first().waitFor();
+    const texts = await labels.allTextContents();
+    check(texts.length > 5 && new Set(texts).size === texts.length, `each day has one label: ${texts.join(", ")}`);
+    await context.close();
+  }
+}
+
+// An expired job is listed as cancelled, and counted there.
+export async function expiredCount({ page, go, url }) {
+  const { id } = await call(url, "POST", "/v1/jobs", { queue: "expiring", kind: "k", expires_in: "1ms" });
+  const ended = async () => {
+    await call(url, "POST", "/v1/claim", { worker: "w-expiring", queues: ["expiring"], lease: "10m" });
+    return (await call(url, "GET", `/v1/jobs/${id}`)).state === "cancelled";
+  };
+  const until = performance.now() + 15_000;
+  while (performance.now() < until && !(await ended()));
+  await go("jobs?queue=expiring&state=cancelled");
+  await ready(page);
+  const shown = await page.locator("tbody tr").count();
+  await page.getByRole("navigation", { name: "State" }).getByRole("link", { name: /^cancelled\s*1$/ }).waitFor();
+  check(shown === 1, `the list has ${shown} expired jobs`);
 }

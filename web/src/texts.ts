@@ -327,8 +327,8 @@ export const t = {
     reasonHint: "Kept in the audit record",
     started: (action: string) => `${action} runs on the server`,
     panel: "Bulk actions",
-    progress: (changed: string, matched: string, other: string) =>
-      other === "0" ? `${changed} of ${matched}` : `${changed} of ${matched}, ${other} skipped`,
+    progress: (changed: string, matched: string, skipped: string, failed: string) =>
+      `${changed} of ${matched}${skipped === "0" ? "" : `, ${skipped} skipped`}${failed === "0" ? "" : `, ${failed} failed`}`,
     done: (id: string) => `Bulk action ${id}: done`,
     stop: "Stop",
     continue: "Continue",
@@ -385,7 +385,7 @@ export const t = {
     replyTo: "Replies to", expires: "Expires", runAt: "Runs at", waited: "Waited", ran: "Ran", schedule: "Schedule", then: "Then",
     errors: "Errors",
     showAll: (n: string) => `Show all ${n}`,
-    earlierAttempts: (n: string) => `${n} earlier attempts failed, since`,
+    earlierAttempts: (n: string) => `${n} earlier ${n === "1" ? "attempt" : "attempts"} failed, since`,
     exit: (code: number) => `exit code ${code}`,
     signal: (name: string) => `signal ${name}`,
     oom: "out of memory",
@@ -686,7 +686,8 @@ export const t = {
     resumedVerb: "resumed",
     backfill: "Backfill",
     backfillText: "Enqueues a job for each tick of a past period. Ticks that already fired are skipped.",
-    backfilled: (fired: string, skipped: string) => `${fired} jobs are enqueued, ${skipped} ticks skipped`,
+    backfilled: (fired: string, skipped: string) =>
+      `${fired} ${fired === "1" ? "job is" : "jobs are"} enqueued, ${skipped} ${skipped === "1" ? "tick" : "ticks"} skipped`,
     days: ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"],
   },
   timers: {
@@ -907,8 +908,8 @@ export const t = {
     verify: "Check of the store",
     verifyRun: "Check now",
     verifyText: "Recounts every queue and checks the store's rules. It reads the whole store and takes a while.",
-    sound: (jobs: string) => `No problems: ${jobs} jobs were checked.`,
-    problems: (n: string) => `${n} problems were found:`,
+    sound: (jobs: string) => `No problems: ${jobs} ${jobs === "1" ? "job was" : "jobs were"} checked.`,
+    problems: (n: string) => `${n} ${n === "1" ? "problem was" : "problems were"} found:`,
   },
   folders: {
     note: (directory: string) => `Scripts in ${directory}`,

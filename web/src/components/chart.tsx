@@ -209,17 +209,24 @@ function linePath(values: (number | null)[], xs: number[], y: (value: number) =>
 
 const AXIS_STEPS_MS = [5, 10, 15, 30, 60, 180, 360, 720, 1440, 2880].map((minutes) => minutes * 60_000);
 
+// Whole hours and days of the shown zone. Days begin at midnight also after a clock change; hours keep the offset of the start.
+export function ticksOf(from: number, to: number, step: number, zone?: string): number[] {
+  const offset = axisTime.offsetMs(from, zone);
+  const ticks: number[] = [];
+  for (let local = Math.ceil((from + offset) / step) * step; ; local += step) {
+    const time = local - (step < DAY ? offset : axisTime.offsetMs(local - offset, zone));
+    if (!(time <= to)) return ticks;
+    if (time >= from) ticks.push(time);
+  }
+}
+
 export function TimeAxis(props: { from: number; to: number; x: (time: number) => number; y: number; width: number; zone?: string }) {
   const { from, to, x } = props;
   const most = Math.max(2, Math.floor(props.width / LABEL_PX));
   const step = AXIS_STEPS_MS.find((one) => (to - from) / one <= most) ?? AXIS_STEPS_MS.at(-1)!;
-  // Lines at whole hours and days of the shown zone; the offset at the start is good enough for labels.
-  const offset = axisTime.offsetMs(from, props.zone);
-  const ticks: number[] = [];
-  for (let time = Math.ceil((from + offset) / step) * step - offset; time <= to; time += step) ticks.push(time);
   return (
     <g class="axis">
-      {ticks.map((time) => (
+      {ticksOf(from, to, step, props.zone).map((time) => (
         <text key={time} x={x(time)} y={props.y} text-anchor={x(time) > props.width - 30 ? "end" : "middle"}>
           {axisTime.label(time, step, props.zone)}
         </text>

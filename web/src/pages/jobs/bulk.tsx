@@ -90,14 +90,17 @@ const isRecent = (one: Bulk, now: number): boolean =>
 const isEffect = (event: ServerEvent): boolean => event.type === "retrying" || event.type === "cancelled" || changes(event, "job");
 
 const progressOf = (one: Bulk): string =>
-  one.matched == null ? t.bulk.counting : t.bulk.progress(count(one.changed ?? 0), count(one.matched), count((one.skipped ?? 0) + (one.failed ?? 0)));
+  one.matched == null
+    ? t.bulk.counting
+    : t.bulk.progress(count(one.changed ?? 0), count(one.matched), count(one.skipped ?? 0), count(one.failed ?? 0));
 
 // Bulk actions that run, and those of the last minutes. `version` grows when one was started here.
 export function BulkPanel(props: { version: number; ended: () => void }) {
   const bulks: Loaded<Bulk[]> = useData(
     `bulk ${props.version}`,
     async (signal) => (await getIfThere<{ bulks: Bulk[] }>("/v1/bulk", {}, signal))?.bulks ?? [],
-    (event) => event.queue === BULK_QUEUE || viewerIsActive(event) || (isEffect(event) && (bulks.data ?? []).some((one) => WORKS.has(one.state))),
+    (event) =>
+      event.queue === BULK_QUEUE || viewerIsActive(event) || (isEffect(event) && (bulks.data ?? []).some((one) => WORKS.has(one.state))),
   );
   // A short one ends before it is seen running.
   const ended = bulks.data?.filter((one) => ENDED.has(one.state)).map((one) => String(one.id)).join();

@@ -107,7 +107,9 @@ function countsOf(list: Schemas["QueueList"] | undefined, queue: string): Record
   const out: Record<string, number> = { any: 0 };
   for (const one of list.queues) {
     if (queue && one.name !== queue) continue;
-    for (const [state, n] of Object.entries(one.counts)) {
+    // Expired jobs are listed as cancelled, and counted apart.
+    const counts = { ...one.counts, cancelled: (one.counts.cancelled ?? 0) + (one.expired ?? 0) };
+    for (const [state, n] of Object.entries(counts)) {
       out[state] = (out[state] ?? 0) + n;
       out.any! += n;
     }

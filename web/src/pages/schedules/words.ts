@@ -41,9 +41,10 @@ const rangeOf = (field: string): [number, number] | undefined => {
   const range = /^(\d{1,2})-(\d{1,2})$/.exec(field);
   return range ? [Number(range[1]), Number(range[2])] : undefined;
 };
-const stepOf = (field: string): number | undefined => {
-  const step = /^\*\/(\d{1,2})$/.exec(field);
-  return step ? Number(step[1]) : undefined;
+// A step that does not divide `all` is no interval: */45 is minute 0 and 45.
+const stepOf = (field: string, all: number): number | undefined => {
+  const step = Number(/^\*\/(\d{1,2})$/.exec(field)?.[1]);
+  return all % step === 0 ? step : undefined;
 };
 
 // What repeats within the day, or the times of the day.
@@ -54,10 +55,10 @@ function timeInWords(minute: string, hour: string): { text: string; daily: boole
     const times = hours.flatMap((h) => minutes.map((m) => clock(h, m)));
     return { text: t.schedules.atTimes(times), daily: true };
   }
-  const each = stepOf(minute);
+  const each = stepOf(minute, 60);
   const often =
     minute === "*" ? t.schedules.everyMinute : each ? t.schedules.everyMinutes(each) : minutes?.length === 1 ? t.schedules.hourly(two(minutes[0]!)) : undefined;
-  const hourStep = stepOf(hour);
+  const hourStep = stepOf(hour, 24);
   if (hourStep && minutes?.length === 1) return { text: t.schedules.everyHours(hourStep, two(minutes[0]!)), daily: false };
   if (!often) return undefined;
   if (hour === "*") return { text: often, daily: false };
