@@ -1,6 +1,7 @@
 // What a viewer does: each flow acts in the page and looks at the server.
 import { call, check, open, openRequests, ready } from "./support.mjs";
 import * as actions from "./action_flows.mjs";
+import * as forms from "./form_flows.mjs";
 import * as guards from "./guard_flows.mjs";
 import * as jobs from "./job_flows.mjs";
 import {
@@ -459,6 +460,6 @@ async function settings({ page, go }) {
 export const FLOWS = {
   quiet, live, soon, keyboard, oneJob, search, views, queues, charts, schedules, workers, sorting, newJob, settings, columns, finding,
   workerSorting, scheduleStates, arrivals, backToList, backToRow, bulkThenFilter, burst, counting, covered, hiddenKeys, errorsSince, rareError, longestWaiting, timelineBand, timelineRows, sortingAll, manyAttempts, jobLog, argsAsFields, oddNames, wrongClock,
-  copying, noFlash, zones, slowNetwork, lateStream, oneStream, hiddenLog, unusedFolder, manySteps, missing, onceInZone, otherPerson, ...jobs, ...actions, scopedCommands, commands,
+  copying, noFlash, zones, slowNetwork, lateStream, oneStream, hiddenLog, unusedFolder, manySteps, missing, onceInZone, otherPerson, ...jobs, ...actions, ...forms, scopedCommands, commands,
   ...guards,
 };

@@ -64,13 +64,13 @@ export function AuditPage(props: { route: Route }) {
     >
       <form class="filters" onSubmit={submit} key={JSON.stringify(filter)}>
         <label>
-          {t.audit.who} <input name="who" value={filter.who} />
+          {t.audit.who} <input name="who" defaultValue={filter.who} />
         </label>
         <label>
-          {t.audit.action} <input name="action" value={filter.action} />
+          {t.audit.action} <input name="action" defaultValue={filter.action} />
         </label>
         <label>
-          {t.audit.object} <input name="object" value={filter.object} placeholder="queue/photos" />
+          {t.audit.object} <input name="object" defaultValue={filter.object} placeholder="queue/photos" />
         </label>
         <button type="submit" class="button primary">
           {t.jobs.filter}

@@ -44,7 +44,7 @@ export function ErrorsPage(props: { route: Route }) {
         }}
       >
         <label>
-          {t.jobs.queue} <input key={queue} name="queue" value={queue} />
+          {t.jobs.queue} <input key={queue} name="queue" defaultValue={queue} />
         </label>
         <button type="submit" class="button primary">
           {t.jobs.filter}

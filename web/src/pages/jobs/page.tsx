@@ -198,7 +198,7 @@ function Filters(props: { filter: Filter; route: Route; queues: string[]; kinds:
     <div class="filters">
       <label>
         {t.jobs.queue}{" "}
-        <input key={filter.queue} list="queue-names" value={filter.queue} onChange={(e) => set({ queue: e.currentTarget.value.trim() || undefined })} />
+        <input key={filter.queue} list="queue-names" defaultValue={filter.queue} onChange={(e) => set({ queue: e.currentTarget.value.trim() || undefined })} />
       </label>
       <datalist id="queue-names">
         {props.queues.map((name) => (
@@ -207,7 +207,7 @@ function Filters(props: { filter: Filter; route: Route; queues: string[]; kinds:
       </datalist>
       <label>
         {t.jobs.kind}{" "}
-        <input key={filter.kind} list="kind-names" value={filter.kind} onChange={(e) => set({ kind: e.currentTarget.value.trim() || undefined })} />
+        <input key={filter.kind} list="kind-names" defaultValue={filter.kind} onChange={(e) => set({ kind: e.currentTarget.value.trim() || undefined })} />
       </label>
       <datalist id="kind-names">
         {props.kinds.map((name) => (

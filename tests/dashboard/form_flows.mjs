@@ -1,0 +1,42 @@
+// Forms and dialogs: what the viewer typed stays, and what another viewer changed is not overwritten.
+import { call, check, ready } from "./support.mjs";
+
+// Makes one job of the queue die.
+async function die(url, queue) {
+  await call(url, "POST", "/v1/jobs", { queue, kind: "k" });
+  const { jobs } = await call(url, "POST", "/v1/claim", { worker: "w-forms", queues: [queue], lease: "10m" });
+  const [{ id, token }] = jobs;
+  await call(url, "POST", "/v1/finish", { worker: "w-forms", results: [{ id, token, outcome: "dead", reason: "failed", description: queue }] });
+}
+
+// A filter that is being typed survives the updates of its page.
+export async function typedFilters({ page, go, url }) {
+  await go("jobs?state=available");
+  await ready(page);
+  await page.getByText("Live").waitFor();
+  const queue = page.locator(".filters").getByLabel("Queue");
+  await queue.pressSequentially("pho");
+  const counted = page.locator(".tab-count").first();
+  const before = await counted.textContent();
+  await call(url, "POST", "/v1/jobs", { queue: "typing", kind: "k" });
+  await page.waitForFunction((old) => document.querySelector(".tab-count")?.textContent !== old, before);
+  check((await queue.inputValue()) === "pho", `the queue that is typed stays: ${await queue.inputValue()}`);
+  await queue.fill("");
+  await go("errors");
+  await ready(page);
+  await page.getByText("Live").waitFor();
+  const dead = page.locator(".filters").getByLabel("Queue");
+  await dead.pressSequentially("pho");
+  await die(url, "typing-dies");
+  await page.getByRole("link", { name: "typing-dies" }).waitFor();
+  check((await dead.inputValue()) === "pho", `a filter of the errors stays: ${await dead.inputValue()}`);
+  const held = [];
+  await page.route("**/v1/audit?*", (route) => void held.push(route));
+  await go("audit");
+  const who = page.locator(".filters").getByLabel("Who");
+  await who.pressSequentially("ann");
+  for (const route of held) await route.continue().catch(() => {}); // a request that was replaced is given up
+  await page.unroute("**/v1/audit?*");
+  await page.getByRole("table", { name: "Audit" }).waitFor();
+  check((await who.inputValue()) === "ann", `a filter of the audit stays: ${await who.inputValue()}`);
+}
