@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { FLOWS } from "./flows.mjs";
 import { call, check, fill, jobFolders, open, ready, results, setUp, startServer, stopServer, violations } from "./support.mjs";
 import { tasks } from "./tasks.mjs";
+import { withoutPayloads } from "./token_flows.mjs";
 
 const [work, mainspring, ...storeOptions] = process.argv.slice(2);
 const t = setUp(work, mainspring, storeOptions);
@@ -242,6 +243,7 @@ async function withTokens() {
   const admin = newToken("carla", "admin", "read", "read:payload", "enqueue", "schedule", "work", "lease");
   const producer = newToken("dora", "enqueue=mails");
   const support = newToken("emil", "read", "admin=mails");
+  const operator = newToken("fritz", "read", "admin", "enqueue", "schedule");
   const guarded = await startServer(t, "tokens", ["--require-token"]);
   try {
     await call(guarded.url, "POST", "/v1/jobs", { queue: "mails", kind: "k", args: { secret: "xyzzy" } }, { Authorization: `Bearer ${admin}` });
@@ -271,6 +273,7 @@ async function withTokens() {
     await call(guarded.url, "POST", "/v1/finish", { worker: "w", results: dies }, { Authorization: `Bearer ${admin}` });
     await call(guarded.url, "POST", "/v1/jobs", { queue: "mails", kind: "waits" }, { Authorization: `Bearer ${admin}` });
     await oneQueueOnly(guarded.url, support);
+    await withoutPayloads(browser, guarded.url, operator, admin);
     for (const [who, token] of Object.entries({ reader, admin, producer })) await everyPageAs(guarded.url, token, who);
   } finally {
     await stopServer(guarded);

@@ -1,6 +1,10 @@
 // Forms and dialogs: what the viewer typed stays, and what another viewer changed is not overwritten.
 import { call, check, ready } from "./support.mjs";
 
+const dialogOf = (page) => page.getByRole("dialog");
+const press = (page, name) => page.getByRole("button", { name, exact: true }).first().click();
+const answer = (page, name) => dialogOf(page).getByRole("button", { name, exact: true }).click();
+
 // Makes one job of the queue die.
 async function die(url, queue) {
   await call(url, "POST", "/v1/jobs", { queue, kind: "k" });
@@ -39,4 +43,16 @@ export async function typedFilters({ page, go, url }) {
   await page.unroute("**/v1/audit?*");
   await page.getByRole("table", { name: "Audit" }).waitFor();
   check((await who.inputValue()) === "ann", `a filter of the audit stays: ${await who.inputValue()}`);
+}
+
+// A trigger that is changed to HTTP gets a secret, which is shown once.
+export async function triggerSecret({ page, go, url }) {
+  await call(url, "PUT", "/v1/triggers/by-end", { ended: { queue: "forms" }, job: { queue: "forms-2", kind: "k" } });
+  await go("triggers/by-end");
+  await press(page, "Edit");
+  await dialogOf(page).locator("textarea").fill('{"http":{},"job":{"queue":"forms-2","kind":"k"}}');
+  await answer(page, "Save");
+  await page.getByText("The trigger's secret, shown once:").waitFor();
+  check((await page.locator(".once code").textContent()).length > 10, "the secret of a changed trigger is shown");
+  await call(url, "DELETE", "/v1/triggers/by-end");
 }

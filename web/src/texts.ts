@@ -39,6 +39,7 @@ export const t = {
     const known = names.filter((name) => name !== undefined).map((name) => (name === "*" ? "everything" : name));
     return `Your token needs the scope ${verb}${known.length > 0 ? ` for ${list(known)}` : ""}.`;
   },
+  editHidden: (queue = "") => `The args are hidden. To edit them, your token needs the scope read:payload${queue && ` for ${queue}`}.`,
   yes: "yes",
   no: "no",
   save: "Save",
@@ -814,6 +815,7 @@ export const t = {
     child: "workflow",
     undo: "Undo job",
     input: "Input",
+    inputHint: "JSON. Empty: the input of the original",
     signal: "Send a signal",
     payload: "Payload",
     signalled: (name: string) => `Signal ${name} is sent`,

@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { get, post, remove, segment, type Schemas } from "../../api/client";
 import { changes, viewerIsActive } from "../../api/events";
 import { Ago, At, Button, Facts, Field, Page, Panel, Show, ShowPage, StateBadge } from "../../components/basics";
+import { EditButton, seesArgs } from "../../components/edit_button";
 import { act, confirm, FormDialog, notify } from "../../components/feedback";
 import { Pager } from "../../components/pager";
 import { PauseDialog } from "../../components/pause_dialog";
@@ -52,7 +53,7 @@ function ScheduleView(props: { schedule: Schedule; path: string; reload: () => v
   usePageCommands([
     { text: t.schedules.trigger, run: () => run("trigger"), needs },
     { text: schedule.paused ? t.queues.resume : t.queues.pause, run: toggle, needs },
-    { text: t.schedules.edit, run: () => setEditing(true), needs },
+    ...(seesArgs(schedule.job?.queue) ? [{ text: t.schedules.edit, run: () => setEditing(true), needs }] : []),
     { text: t.schedules.backfill, run: () => setBackfilling(true), needs },
   ]);
   return (
@@ -69,7 +70,7 @@ function ScheduleView(props: { schedule: Schedule; path: string; reload: () => v
             {t.schedules.trigger}
           </Button>
           <Button needs={needs} onClick={toggle}>{schedule.paused ? t.queues.resume : t.queues.pause}</Button>
-          <Button needs={needs} onClick={() => setEditing(true)}>{t.schedules.edit}</Button>
+          <EditButton queue={schedule.job?.queue} onClick={() => setEditing(true)}>{t.schedules.edit}</EditButton>
           <Button needs={needs} onClick={() => setBackfilling(true)}>{t.schedules.backfill}</Button>
           <Button kind="danger" needs={needs} onClick={drop}>
             {t.remove}

@@ -5,6 +5,7 @@ import { get, getNamed, post, remove, segment, type Schemas } from "../../api/cl
 import { changes, viewerIsActive } from "../../api/events";
 import { Ago, Button, Empty, Facts, Page, Panel, Show, ShowPage, StateBadge } from "../../components/basics";
 import { DefinitionDialog } from "../../components/definition";
+import { EditButton } from "../../components/edit_button";
 import { act, confirm, copyText } from "../../components/feedback";
 import { Pager } from "../../components/pager";
 import { PauseDialog } from "../../components/pause_dialog";
@@ -25,7 +26,7 @@ export function TriggersPage() {
   const [creating, setCreating] = useState(false);
   const [secret, setSecret] = useState("");
   const created = (answer: unknown) => {
-    setSecret((answer as { secret?: string }).secret ?? "");
+    setSecret(secretOf(answer));
     triggers.reload();
   };
   const triggers = useData(
@@ -60,14 +61,7 @@ export function TriggersPage() {
         </Button>
       }
     >
-      {secret && (
-        <div class="message once" role="status">
-          <span>
-            {t.triggers.secretOnce} <code>{secret}</code>
-          </span>
-          <Button onClick={() => copyText(secret)}>{t.copy}</Button>
-        </div>
-      )}
+      <Secret text={secret} />
       <Show of={triggers}>
         {(data) =>
           data.triggers.length === 0 ? (
@@ -79,6 +73,21 @@ export function TriggersPage() {
       </Show>
       {creating && <TriggerDialog title={t.triggers.create} value={NEW_TRIGGER} onClose={() => setCreating(false)} done={created} />}
     </Page>
+  );
+}
+
+// The server makes a secret for a trigger that becomes one over HTTP, and returns it only once.
+const secretOf = (answer: unknown): string => (answer as { secret?: string }).secret ?? "";
+
+function Secret({ text }: { text: string }) {
+  if (text === "") return null;
+  return (
+    <div class="message once" role="status">
+      <span>
+        {t.triggers.secretOnce} <code>{text}</code>
+      </span>
+      <Button onClick={() => copyText(text)}>{t.copy}</Button>
+    </div>
   );
 }
 
@@ -94,20 +103,19 @@ function TriggerDialog(props: { title: string; name?: string; value: object; onC
 export function TriggerPage(props: { name: string }) {
   const [dialog, setDialog] = useState<"pause" | "fire">();
   const [editing, setEditing] = useState(false);
+  const [secret, setSecret] = useState("");
   const path = `/v1/triggers/${segment(props.name)}`;
   const trigger = useData(props.name, (signal) => get<Trigger>(path, {}, signal), (event) => event.type === "enqueued" || changes(event, `trigger/${props.name}`) || viewerIsActive(event));
-  const before = useRoute().query.get("before") ?? "";
-  const ledger = useData(
-    `ledger ${props.name} ${before}`,
-    (signal) => get<Schemas["TriggerLedger"]>(`${path}/ledger`, { limit: 50, before }, signal),
-    (event) => before === "" && (event.type === "enqueued" || changes(event, `trigger/${props.name}`)),
-  );
   const resume = async () => {
     if (await act(() => post(`${path}/resume`), t.schedules.done(props.name))) trigger.reload();
   };
   const drop = async () => {
     const yes = await confirm({ title: t.triggers.confirmRemove(props.name), text: t.triggers.confirmRemoveText, action: t.remove, danger: true });
     if (yes && (await act(() => remove(path), t.triggers.removed(props.name)))) navigate(link(["triggers"]));
+  };
+  const edited = (answer: unknown) => {
+    setSecret(secretOf(answer));
+    trigger.reload();
   };
   return (
     <ShowPage title={props.name} of={trigger}>
@@ -119,13 +127,14 @@ export function TriggerPage(props: { name: string }) {
             <>
               <Button needs={["schedule", one.job.queue]} onClick={() => setDialog("fire")}>{t.triggers.fire}</Button>
               <Button needs={["schedule", one.job.queue]} onClick={() => (one.paused ? resume() : setDialog("pause"))}>{one.paused ? t.queues.resume : t.queues.pause}</Button>
-              <Button needs={["schedule", one.job.queue]} onClick={() => setEditing(true)}>{t.job.edit}</Button>
+              <EditButton queue={one.job.queue} onClick={() => setEditing(true)}>{t.job.edit}</EditButton>
               <Button kind="danger" needs={["schedule", one.job.queue]} onClick={drop}>
                 {t.remove}
               </Button>
             </>
           }
         >
+          <Secret text={secret} />
           <Panel title={t.job.facts}>
             <Facts
               rows={[
@@ -138,33 +147,46 @@ export function TriggerPage(props: { name: string }) {
               ]}
             />
           </Panel>
-          <Panel title={t.schedules.ledger}>
-            <Show of={ledger}>
-              {(data) =>
-                data.events.length === 0 ? (
-                  <p class="note">{t.triggers.ledgerEmpty}</p>
-                ) : (
-                  <ul class="plain-list">
-                    {data.events.map((event) => (
-                      <li key={String(event.seq)}>
-                        <Ago at={event.fired_at} /> <code>{event.event}</code>
-                        {event.job ? <a href={link(["jobs", event.job])}>{String(event.job)}</a> : <span>{event.reason}</span>}
-                      </li>
-                    ))}
-                  </ul>
-                )
-              }
-            </Show>
-            <Pager label={t.schedules.ledger} parameter="before" next={ledger.data?.next} />
-          </Panel>
+          <Ledger name={one.name} path={path} />
           <JsonPanel title={t.job.args} value={one.job.args} kind={one.job.kind} masked />
           {dialog === "fire" && <FireDialog trigger={one} onClose={() => setDialog(undefined)} done={trigger.reload} />}
           {dialog === "pause" && (
             <PauseDialog name={one.name} path={path} text={t.triggers.confirmPauseText} onClose={() => setDialog(undefined)} done={trigger.reload} />
           )}
-          {editing && <TriggerDialog title={t.job.edit} name={one.name} value={one} onClose={() => setEditing(false)} done={trigger.reload} />}
+          {editing && <TriggerDialog title={t.job.edit} name={one.name} value={one} onClose={() => setEditing(false)} done={edited} />}
         </Page>
       )}
     </ShowPage>
+  );
+}
+
+function Ledger(props: { name: string; path: string }) {
+  const { name, path } = props;
+  const before = useRoute().query.get("before") ?? "";
+  const ledger = useData(
+    `ledger ${name} ${before}`,
+    (signal) => get<Schemas["TriggerLedger"]>(`${path}/ledger`, { limit: 50, before }, signal),
+    (event) => before === "" && (event.type === "enqueued" || changes(event, `trigger/${name}`)),
+  );
+  return (
+    <Panel title={t.schedules.ledger}>
+      <Show of={ledger}>
+        {(data) =>
+          data.events.length === 0 ? (
+            <p class="note">{t.triggers.ledgerEmpty}</p>
+          ) : (
+            <ul class="plain-list">
+              {data.events.map((event) => (
+                <li key={String(event.seq)}>
+                  <Ago at={event.fired_at} /> <code>{event.event}</code>
+                  {event.job ? <a href={link(["jobs", event.job])}>{String(event.job)}</a> : <span>{event.reason}</span>}
+                </li>
+              ))}
+            </ul>
+          )
+        }
+      </Show>
+      <Pager label={t.schedules.ledger} parameter="before" next={ledger.data?.next} />
+    </Panel>
   );
 }

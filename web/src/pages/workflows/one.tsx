@@ -224,9 +224,11 @@ function SignalDialog(props: { path: string; onClose: () => void; done: () => vo
 
 function ForkDialog(props: { workflow: Workflow; steps: Step[]; path: string; onClose: () => void }) {
   const [step, setStep] = useState(props.steps[0]?.name ?? "");
-  const [input, setInput] = useState(formatJson(props.workflow.input ?? {}));
+  // Without read:payload the input is hidden. If it is not changed, it is not sent: the server then copies the original.
+  const [before] = useState(() => (props.workflow.input == null ? "" : formatJson(props.workflow.input)));
+  const [input, setInput] = useState(before);
   const submit = async () => {
-    const value = typedJson("input", input);
+    const value = input === before ? undefined : typedJson("input", input);
     const made = await post<Schemas["WorkflowStarted"]>(`${props.path}/fork`, value === undefined ? { step } : { step, input: value });
     notify(t.workflows.forked(String(made.id)));
     navigate(link(["workflows", made.id]));
@@ -243,7 +245,7 @@ function ForkDialog(props: { workflow: Workflow; steps: Step[]; path: string; on
           ))}
         </select>
       </Field>
-      <JsonField label={t.workflows.input} rows={6} value={input} onInput={setInput} />
+      <JsonField label={t.workflows.input} hint={t.workflows.inputHint} rows={6} value={input} onInput={setInput} />
     </FormDialog>
   );
 }
