@@ -5,6 +5,9 @@ const dialogOf = (page) => page.getByRole("dialog");
 const press = (page, name) => page.getByRole("button", { name, exact: true }).first().click();
 const answer = (page, name) => dialogOf(page).getByRole("button", { name, exact: true }).click();
 
+const field = (page, label) =>
+  dialogOf(page).locator("label.field").filter({ has: page.locator(".field-label", { hasText: new RegExp(`^${label}$`) }) }).locator("input");
+
 // Makes one job of the queue die.
 async function die(url, queue) {
   await call(url, "POST", "/v1/jobs", { queue, kind: "k" });
@@ -55,4 +58,36 @@ export async function triggerSecret({ page, go, url }) {
   await page.getByText("The trigger's secret, shown once:").waitFor();
   check((await page.locator(".once code").textContent()).length > 10, "the secret of a changed trigger is shown");
   await call(url, "DELETE", "/v1/triggers/by-end");
+}
+
+// A form that another viewer's change overtook is refused, also if the page behind it shows the change already.
+export async function twoEditors({ page, go, url }) {
+  const { id } = await call(url, "POST", "/v1/jobs", { queue: "edited-twice", kind: "k", delay: "1h", args: { text: "first" } });
+  await go(`jobs/${id}`);
+  await page.getByText("Live").waitFor();
+  await press(page, "Edit");
+  const { version } = await call(url, "GET", `/v1/jobs/${id}`);
+  await call(url, "PATCH", `/v1/jobs/${id}`, { args: { text: "second" }, version });
+  await page.getByRole("region", { name: "Args", includeHidden: true }).getByText("second").first().waitFor();
+  await dialogOf(page).locator("textarea").fill('{"text":"third"}');
+  await answer(page, "Save");
+  await dialogOf(page).locator("form > .field-error").waitFor();
+  check((await call(url, "GET", `/v1/jobs/${id}`)).args.text === "second", "the args of the other viewer stay");
+  await answer(page, "Go back");
+  await call(url, "PUT", "/v1/queues/edited-twice/limits", { concurrency: 3 });
+  await go("queues/edited-twice");
+  await press(page, "Edit limits");
+  await call(url, "PUT", "/v1/queues/edited-twice/limits", { concurrency: 5 });
+  await page.getByRole("region", { name: "Limits", includeHidden: true }).getByText("5", { exact: true }).waitFor();
+  await field(page, "Ageing").fill("1m");
+  await answer(page, "Save");
+  await dialogOf(page).getByText("Another viewer changed the limits.").waitFor();
+  const { limits } = await call(url, "GET", "/v1/queues/edited-twice");
+  check(limits.concurrency === 5 && !limits.ageing, `the limits of the other viewer stay: ${JSON.stringify(limits)}`);
+  await answer(page, "Go back");
+  await press(page, "Edit limits");
+  await field(page, "Ageing").fill("1m");
+  await answer(page, "Save");
+  await dialogOf(page).waitFor({ state: "detached" });
+  check((await call(url, "GET", "/v1/queues/edited-twice")).limits.ageing === "1m", "limits that no other viewer changed are saved");
 }

@@ -71,7 +71,7 @@ export async function open(browser, url, { width = 1280, scheme = "light" } = {}
   page.on("pageerror", (error) => problems.push(`error: ${error.message}`));
   page.on("console", (message) => {
     const text = message.text();
-    const expected = /status of (401|403|404|410)|ERR_CONNECTION|ERR_INCOMPLETE/.test(text); // the page shows these itself
+    const expected = /status of (401|403|404|409|410)|ERR_CONNECTION|ERR_INCOMPLETE/.test(text); // the page shows these itself
     if (message.type() === "error" && !expected) problems.push(`console at ${page.url()}: ${text}`);
   });
   // Until the new view is drawn, the old one would answer what a test asks next.

@@ -444,6 +444,7 @@ export const t = {
     noLimits: "This queue has no limits.",
     edit: "Edit limits",
     changed: "Limits changed",
+    limitsChanged: "Another viewer changed the limits. Go back and edit them again.",
     keepCompleted: "Keep completed jobs",
     keepDead: "Keep dead jobs",
     serverDefault: "server default",

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 
 import { ApiError, get, put, segment, type Schemas } from "../../api/client";
+import { formatJson } from "../../api/json";
 import type { Queue } from "../../api/shapes";
 import { Field } from "../../components/basics";
 import { FormDialog, notify } from "../../components/feedback";
@@ -82,8 +83,14 @@ function mapOf(field: string, text: string, valid: (value: number) => boolean, r
 const mapText = (map: Record<string, number> | null | undefined): string =>
   Object.entries(map ?? {}).map(([key, n]) => `${key} = ${n}`).join("\n");
 
+// The server keeps no version of limits.
+async function checkUnchanged(queue: Queue): Promise<void> {
+  const now = await get<Queue>(`/v1/queues/${segment(queue.name)}`);
+  if (formatJson(now.limits) !== formatJson(queue.limits)) throw new ApiError(409, "conflict", t.queues.limitsChanged);
+}
+
 export function LimitsDialog(props: { queue: Queue; onClose: () => void; done: () => void }) {
-  const { queue } = props;
+  const [queue] = useState(props.queue); // as it was when the dialog opened
   const limits = queue.limits;
   const key = limits?.per_key;
   const breakers = useData("breakers", (signal) => get<Schemas["BreakerList"]>("/v1/breakers", {}, signal));
@@ -119,6 +126,7 @@ export function LimitsDialog(props: { queue: Queue; onClose: () => void; done: (
     };
     const paths = form.searchable.split("\n").map((path) => path.trim()).filter(Boolean);
     const without = perKey.concurrency === null && perKey.rate === null && !perKey.fair && perKey.weights === null;
+    await checkUnchanged(queue);
     await put(`/v1/queues/${segment(queue.name)}/limits`, {
       ...limits,
       concurrency: numberOf("concurrency", form.concurrency),
