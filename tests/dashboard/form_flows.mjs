@@ -91,3 +91,19 @@ export async function twoEditors({ page, go, url }) {
   await dialogOf(page).waitFor({ state: "detached" });
   check((await call(url, "GET", "/v1/queues/edited-twice")).limits.ageing === "1m", "limits that no other viewer changed are saved");
 }
+
+// One job whose args repeat a key does not keep a list from being shown. An answer that is no JSON is named as such.
+export async function duplicateKeys({ page, go, url }) {
+  const made = await fetch(`${url}/v1/jobs`, {
+    method: "POST", headers: { "Content-Type": "application/json" }, body: '{"queue":"repeated","kind":"k","args":{"order":1,"order":2}}',
+  });
+  const { id } = await made.json();
+  await go("jobs?queue=repeated");
+  await page.locator("tbody").getByRole("link", { name: String(id), exact: true }).waitFor();
+  await go(`jobs/${id}`);
+  await page.getByRole("region", { name: "Args" }).getByText('"order": 2').first().waitFor();
+  await page.route(`**/v1/jobs/${id}`, (route) => route.fulfill({ contentType: "application/json", body: '{"id":' }));
+  await page.reload();
+  await page.getByRole("alert").getByText("The server's answer is not valid JSON.").waitFor();
+  await page.unroute(`**/v1/jobs/${id}`);
+}

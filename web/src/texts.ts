@@ -44,13 +44,16 @@ export const t = {
   no: "no",
   save: "Save",
   errorTitle: (status: number, code: string) =>
+    code === "unreadable" ? "Unreadable answer." : code === "unexpected" ? "Error in this page." :
     status === 0 ? "No answer." : status === 403 ? "Not allowed." : status === 404 ? "Not found." : `Error ${status} (${code}).`,
   errorText: (status: number, code: string, message: string) =>
-    status === 0
-      ? code === "timeout"
-        ? "The server did not answer within 30 s. A change may have been made: check it before you repeat it."
-        : "The server did not answer. Check that it runs and that this machine can reach it."
-      : message,
+    code === "unreadable"
+      ? `The server's answer is not valid JSON. ${message}`
+      : code === "unexpected" || status !== 0
+        ? message
+        : code === "timeout"
+          ? "The server did not answer within 30 s. A change may have been made: check it before you repeat it."
+          : "The server did not answer. Check that it runs and that this machine can reach it.",
   states: {
     waiting: "waiting", scheduled: "scheduled", available: "available", running: "running", completed: "completed",
     retryable: "retryable", cancelled: "cancelled", dead: "dead",

@@ -76,7 +76,12 @@ export async function request<T>(method: string, path: string, options: RequestO
 }
 
 function parse(response: Response, text: string): unknown {
-  return (response.headers.get("Content-Type") ?? "").includes("json") ? parseJson(text) : text;
+  if (!(response.headers.get("Content-Type") ?? "").includes("json")) return text;
+  try {
+    return parseJson(text);
+  } catch (problem) {
+    throw new ApiError(response.status, "unreadable", String(problem));
+  }
 }
 
 function errorOf(response: Response, text: string): ApiError {

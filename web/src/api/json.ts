@@ -12,14 +12,16 @@ export function parseExact(text: string): unknown {
   return parse(text, undefined, exact);
 }
 
-// An answer of the server: payloads as parseExact returns them, decimals elsewhere as numbers.
+// An answer of the server: payloads as parseExact returns them, decimals elsewhere as numbers. Payloads may repeat a key:
+// as in JSON.parse, the last one counts.
 export function parseJson(text: string): unknown {
   let kept = false;
-  const value = parse(text, undefined, (digits) => {
+  const parseNumber = (digits: string) => {
     const number = exact(digits);
     kept ||= isLosslessNumber(number);
     return number;
-  });
+  };
+  const value = parse(text, undefined, { parseNumber, onDuplicateKey: ({ newValue }) => newValue });
   return kept ? withNumbers(value) : value;
 }
 
