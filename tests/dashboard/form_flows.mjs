@@ -107,3 +107,22 @@ export async function duplicateKeys({ page, go, url }) {
   await page.getByRole("alert").getByText("The server's answer is not valid JSON.").waitFor();
   await page.unroute(`**/v1/jobs/${id}`);
 }
+
+// A bulk action on everything that matches takes the jobs that its dialog counted, not those that came since.
+export async function countedOnly({ page, go, url }) {
+  const job = { queue: "counted-only", kind: "k" };
+  await call(url, "POST", "/v1/jobs", { jobs: Array.from({ length: 55 }, () => job) });
+  await go("jobs?queue=counted-only&state=available");
+  await ready(page);
+  await page.getByText("Live").waitFor();
+  await page.getByLabel("Select all jobs of this page").check();
+  await page.getByRole("button", { name: /^Select all 55/ }).click();
+  await page.getByRole("toolbar").getByRole("button", { name: "Cancel", exact: true }).click();
+  await dialogOf(page).getByRole("heading", { name: "Cancel: 55 jobs" }).waitFor();
+  const late = await call(url, "POST", "/v1/jobs", job);
+  await page.locator(".tab-count").getByText("56", { exact: true }).first().waitFor();
+  await dialogOf(page).getByLabel("Rate").fill("");
+  await answer(page, "Cancel (55)");
+  await page.waitForFunction(() => /55 of 55/.test(document.body.textContent));
+  check((await call(url, "GET", `/v1/jobs/${late.id}`)).state === "available", "a job that came after the count stays");
+}

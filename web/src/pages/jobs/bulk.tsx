@@ -20,7 +20,10 @@ const WORKS = new Set(["queued", "running"]);
 const SHOW_ENDED_MS = 10 * 60_000;
 
 export function BulkDialog(props: { action: BulkAction; filter: Record<string, unknown>; onClose: () => void; done: () => void }) {
-  const { action, filter } = props;
+  const { action } = props;
+  // The filter is fixed when the dialog opens, so that the count is that of what is done. The page passes another one,
+  // which ends later, each time that it is drawn.
+  const [filter] = useState(props.filter);
   const [preview, setPreview] = useState<BulkPreview>();
   const [problem, setProblem] = useState<ApiError>();
   const [priority, setPriority] = useState("5");
@@ -28,7 +31,6 @@ export function BulkDialog(props: { action: BulkAction; filter: Record<string, u
   const [canary, setCanary] = useState("");
   const [reason, setReason] = useState("");
   const body = (extra: object) => ({ action, filter, ...(action === "reprioritise" ? { priority: Number(priority) } : {}), ...extra });
-  // The filter is fixed when the dialog opens, so that the count is that of what is done.
   useEffect(() => {
     post<BulkPreview>("/v1/bulk", body({ dry_run: true })).then(setPreview, (error) => setProblem(error as ApiError));
   }, []);
