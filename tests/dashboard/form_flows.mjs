@@ -126,3 +126,16 @@ export async function countedOnly({ page, go, url }) {
   await page.waitForFunction(() => /55 of 55/.test(document.body.textContent));
   check((await call(url, "GET", `/v1/jobs/${late.id}`)).state === "available", "a job that came after the count stays");
 }
+
+// A number that is too long for a job's id runs no other command of the palette.
+export async function longNumber({ page, go }) {
+  await go("queues");
+  await ready(page);
+  await page.keyboard.press("Control+k");
+  await page.getByRole("combobox", { name: /Go to/ }).fill("1".repeat(20));
+  await page.getByRole("option", { name: /^Search jobs/ }).waitFor();
+  const offered = await dialogOf(page).getByRole("option").allTextContents();
+  check(offered.length === 1, `a long number is only searched for, the palette offers: ${offered}`);
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/#\/jobs\?q=1{20}$/);
+}

@@ -46,7 +46,8 @@ const MAX_SHOWN = 12;
 function commandsFor(text: string, queues: string[], views: View[], buttons: Command[]): Command[] {
   const word = text.trim().toLowerCase();
   const out: Command[] = [];
-  if (/^\d{1,19}$/.test(word)) out.push({ text: t.palette.job(word), run: () => navigate(link(["jobs", word])) });
+  const isId = /^\d{1,19}$/.test(word); // of a job; it leads there whatever else it fits
+  if (isId) out.push({ text: t.palette.job(word), run: () => navigate(link(["jobs", word])) });
   const named = new Set(buttons.map((command) => command.text));
   out.push(...buttons, ...pageCommands.filter((command) => !named.has(command.text) && (!command.needs || may(command.needs))));
   for (const [key, title] of Object.entries(t.pages)) {
@@ -54,7 +55,7 @@ function commandsFor(text: string, queues: string[], views: View[], buttons: Com
   }
   for (const name of queues) out.push({ text: t.palette.queue(name), run: () => navigate(link(["queues", name])) });
   for (const view of views) out.push({ text: t.palette.view(view.name), run: () => navigate(viewLink(view)) });
-  const fitting = out.filter((c, i) => (i === 0 && /^\d+$/.test(word)) || c.text.toLowerCase().includes(word)).slice(0, MAX_SHOWN);
+  const fitting = out.filter((c, i) => (i === 0 && isId) || c.text.toLowerCase().includes(word)).slice(0, MAX_SHOWN);
   const query = text.trim();
   if (query !== "") fitting.push({ text: t.palette.search(query), run: () => navigate(link(["jobs"], { q: query })) });
   return fitting;
