@@ -9,6 +9,7 @@ import {
   timelineBand, timelineRows, workerSorting,
 } from "./list_flows.mjs";
 import { copying, hiddenLog, lateStream, manySteps, missing, noFlash, oddNames, onceInZone, oneStream, otherPerson, slowNetwork, unusedFolder, wrongClock, zones } from "./robust_flows.mjs";
+import { endedSession, noSession } from "./token_flows.mjs";
 import { commands, scopedCommands } from "./worker_flows.mjs";
 
 const dialogOf = (page) => page.getByRole("dialog");
@@ -460,6 +461,6 @@ async function settings({ page, go }) {
 export const FLOWS = {
   quiet, live, soon, keyboard, oneJob, search, views, queues, charts, schedules, workers, sorting, newJob, settings, columns, finding,
   workerSorting, scheduleStates, arrivals, backToList, backToRow, bulkThenFilter, burst, counting, covered, hiddenKeys, errorsSince, rareError, longestWaiting, timelineBand, timelineRows, sortingAll, manyAttempts, jobLog, argsAsFields, oddNames, wrongClock,
-  copying, noFlash, zones, slowNetwork, lateStream, oneStream, hiddenLog, unusedFolder, manySteps, missing, onceInZone, otherPerson, ...jobs, ...actions, ...forms, scopedCommands, commands,
+  copying, noFlash, zones, slowNetwork, lateStream, oneStream, hiddenLog, unusedFolder, manySteps, missing, onceInZone, otherPerson, ...jobs, ...actions, ...forms, noSession, endedSession, scopedCommands, commands,
   ...guards,
 };

@@ -34,3 +34,36 @@ export async function withoutPayloads(browser, url, token, adminToken) {
   check(fork.input?.order === 17, `a fork has the input of the original: ${JSON.stringify(fork.input)}`);
   await context.close();
 }
+
+// Without an answer about the session no page is drawn, which would offer everything. It is asked again.
+export async function noSession({ browser, url }) {
+  const { context, page, go } = await open(browser, url);
+  await page.clock.install();
+  await page.route("**/v1/session", (route) => route.fulfill({ status: 503, json: { error: { code: "unavailable", message: "the store is busy" } } }));
+  await go("queues");
+  await page.getByRole("alert").getByText("the store is busy").waitFor();
+  check((await page.getByRole("navigation").count()) === 0, "without a session no page is drawn");
+  await page.unroute("**/v1/session");
+  await page.clock.runFor("00:10");
+  await page.getByRole("heading", { name: "Queues", level: 1 }).waitFor();
+  await context.close();
+}
+
+// A session that ends leads to the sign-in as soon as the event stream is refused.
+export async function endedSession({ browser, url }) {
+  const { context, page, go } = await open(browser, url);
+  await go("queues");
+  await page.getByText("Live").waitFor();
+  const refused = (route) => route.fulfill({ status: 401, json: { error: { code: "unauthenticated", message: "no session" } } });
+  for (const path of ["**/v1/session", "**/v1/events"]) await page.route(path, refused);
+  // A window that is shown again opens a new stream.
+  for (const hidden of [true, false]) {
+    await page.evaluate((value) => {
+      Object.defineProperty(document, "hidden", { value, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, hidden);
+  }
+  await page.getByLabel("Access token").waitFor();
+  check(true, "");
+  await context.close();
+}

@@ -1,9 +1,10 @@
 // Starts the dashboard: theme, routes, sign-in.
 import { render } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
-import { ApiError, get, remove, request, whenUnauthenticated, type Schemas } from "./api/client";
-import { Empty, Field, Loading, Page } from "./components/basics";
+import { get, remove, request, whenUnauthenticated, type ApiError, type Schemas } from "./api/client";
+import { retryMs } from "./api/events";
+import { Empty, ErrorBox, Field, Loading, Page } from "./components/basics";
 import { messageOf } from "./components/feedback";
 import { Layout } from "./components/layout";
 import { loadHiddenKeys } from "./components/secrets";
@@ -91,54 +92,89 @@ function view(route: Route) {
   }
 }
 
-function App() {
-  const route = useRoute();
+type Session = Schemas["DashboardSession"];
+
+// Who the viewer is. One request decides: pages that ask without a token would use up the tries that the server allows.
+// Without an answer no page is drawn: it would offer what the server refuses.
+function useSession() {
   const [signedOut, setSignedOut] = useState(false);
-  const [session, setSession] = useState<Schemas["DashboardSession"]>();
-  // One request decides: pages that ask without a token would use up the tries that the server allows.
+  const [session, setSession] = useState<Session>();
+  const [problem, setProblem] = useState<ApiError>();
+  const askNow = useRef(() => {});
   useEffect(() => {
+    setProblem(undefined);
     if (signedOut) return;
     let again = false;
+    let failures = 0;
+    let timer: ReturnType<typeof setTimeout> | undefined;
     // No page is drawn before it is known which values it hides.
-    const enter = (known: Schemas["DashboardSession"]) => loadHiddenKeys().then(() => setSession(known));
-    const ask = () =>
-      get<Schemas["DashboardSession"]>("/v1/session").then(enter, (problem) => {
-        if (!(problem instanceof ApiError) || problem.status !== 401) return enter({ who: "", everything: true });
-        // The refusal removed a cookie that is no longer good. A local viewer needs none.
-        if (again) return setSignedOut(true);
-        again = true;
-        void ask();
+    const enter = (known: Session) =>
+      loadHiddenKeys().then(() => {
+        failures = 0;
+        setProblem(undefined);
+        setSession(known);
       });
+    const refused = (error: ApiError) => {
+      if (error.status === 404) return enter({ who: "", everything: true }); // an older server has no sessions
+      if (error.status !== 401) {
+        setProblem(error);
+        clearTimeout(timer);
+        timer = setTimeout(ask, retryMs(failures++));
+        return;
+      }
+      // The refusal removed a cookie that is no longer good. A local viewer needs none.
+      if (again) return setSignedOut(true);
+      again = true;
+      ask();
+    };
+    const ask = () => {
+      clearTimeout(timer);
+      void get<Session>("/v1/session").then(enter, refused);
+    };
+    askNow.current = ask;
     whenUnauthenticated(() => {
       setSession((known) => {
-        if (known) void ask();
+        if (known) ask();
         return undefined;
       });
     });
-    void ask();
+    ask();
+    return () => clearTimeout(timer);
   }, [signedOut]);
+  const signOut = async () => {
+    await remove("/v1/session").catch(() => {});
+    setSession(undefined);
+    setSignedOut(true);
+  };
+  return { session, signedOut, problem, retry: () => askNow.current(), signIn: () => setSignedOut(false), signOut };
+}
+
+function App() {
+  const route = useRoute();
+  const { session, signedOut, problem, retry, signIn, signOut } = useSession();
   // A reader of the screen learns that the page changed.
   const path = route.path.join("/");
   useEffect(() => {
     document.querySelector<HTMLElement>("main h1")?.focus({ preventScroll: true });
     return restoreScroll();
   }, [path]);
-  if (signedOut) {
-    return (
-      <SignIn done={() => setSignedOut(false)} />
-    );
-  }
-  if (!session) return <Loading />;
+  if (signedOut) return <SignIn done={signIn} />;
+  if (!session) return problem ? <NoSession error={problem} retry={retry} /> : <Loading />;
   setScopes(session);
-  const signOut = async () => {
-    await remove("/v1/session").catch(() => {});
-    setSession(undefined);
-    setSignedOut(true);
-  };
   return (
     <Layout route={route} who={session.everything ? "" : session.who} onSignOut={signOut}>
       {view(route)}
     </Layout>
+  );
+}
+
+function NoSession(props: { error: ApiError; retry: () => void }) {
+  return (
+    <main class="sign-in" id="main">
+      <h1>{t.product}</h1>
+      <ErrorBox {...props} />
+      <p class="note">{t.signIn.again}</p>
+    </main>
   );
 }
 

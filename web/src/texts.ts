@@ -106,6 +106,7 @@ export const t = {
     token: "Access token",
     hint: "Create one with: mainspring token create NAME --scope read",
     action: "Sign in",
+    again: "This page tries again by itself.",
   },
   table: {
     sortBy: (title: string) => `Sort by ${title}`,

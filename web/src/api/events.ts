@@ -2,7 +2,7 @@
 // at most, over HTTP/1.1. The window that holds a lock has the stream and passes its events on. Without locks,
 // as over plain HTTP from another host, each window has a stream of its own.
 import { sessionName } from "../session";
-import { apiRoot, apiUrl } from "./client";
+import { apiRoot, apiUrl, get } from "./client";
 import { parseJson } from "./json";
 
 export interface ServerEvent {
@@ -72,6 +72,8 @@ function connect(): void {
     pass({ type: "gap" });
   };
   source.onerror = () => {
+    // Closed: the server answered, but not with a stream. If the session has ended, this request leads to the sign-in.
+    if (source?.readyState === EventSource.CLOSED) void get("/v1/session").catch(() => {});
     disconnect();
     report("lost");
     retryTimer = setTimeout(connect, retryMs(failures++));
