@@ -8,7 +8,7 @@ import {
   arrivals, backToList, backToRow, bulkThenFilter, burst, columns, counting, covered, errorsSince, finding, hiddenKeys, longestWaiting, manyAttempts, rareError, scheduleStates, sortingAll,
   timelineBand, timelineRows, workerSorting,
 } from "./list_flows.mjs";
-import { copying, hiddenLog, lateStream, manySteps, missing, noFlash, oddNames, onceInZone, oneStream, otherPerson, slowNetwork, unusedFolder, wrongClock, zones } from "./robust_flows.mjs";
+import { copying, hiddenLog, lateStream, manySteps, missing, noFlash, oddNames, onceInZone, oneStream, otherPerson, quietBacklog, slowNetwork, unusedFolder, wrongClock, zones } from "./robust_flows.mjs";
 import { endedSession, noSession } from "./token_flows.mjs";
 import { commands, scopedCommands } from "./worker_flows.mjs";
 
@@ -461,6 +461,6 @@ async function settings({ page, go }) {
 export const FLOWS = {
   quiet, live, soon, keyboard, oneJob, search, views, queues, charts, schedules, workers, sorting, newJob, settings, columns, finding,
   workerSorting, scheduleStates, arrivals, backToList, backToRow, bulkThenFilter, burst, counting, covered, hiddenKeys, errorsSince, rareError, longestWaiting, timelineBand, timelineRows, sortingAll, manyAttempts, jobLog, argsAsFields, oddNames, wrongClock,
-  copying, noFlash, zones, slowNetwork, lateStream, oneStream, hiddenLog, unusedFolder, manySteps, missing, onceInZone, otherPerson, ...jobs, ...actions, ...forms, noSession, endedSession, scopedCommands, commands,
+  copying, noFlash, zones, slowNetwork, lateStream, oneStream, hiddenLog, unusedFolder, manySteps, missing, onceInZone, otherPerson, quietBacklog, ...jobs, ...actions, ...forms, noSession, endedSession, scopedCommands, commands,
   ...guards,
 };

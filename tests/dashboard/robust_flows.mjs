@@ -276,3 +276,29 @@ export async function manySteps({ page, go, url }) {
   check((await page.locator(".graph").count()) === 0, "a graph of that size is not drawn");
   await call(url, "POST", `/v1/workflows/${id}/cancel`);
 }
+
+// Jobs that wait while nothing happens fall behind, without a further read. What is shown of the last hour is read again
+// when the viewer uses the page.
+export async function quietBacklog({ browser, url }) {
+  const { context, page } = await open(browser, url);
+  await page.clock.install();
+  await call(url, "POST", "/v1/jobs", { queue: "no-workers", kind: "k" });
+  const queue = (await call(url, "GET", "/v1/queues")).queues.find((one) => one.name === "no-workers");
+  await page.route("**/v1/queues", (route) => route.fulfill({ json: { queues: [{ ...queue, oldest_available_ms: 40, backlog: undefined }] } }));
+  await page.goto(`${url}/ui/`);
+  await ready(page);
+  await page.getByText("Live").waitFor();
+  const behind = page.getByRole("region", { name: "Queues that fall behind" });
+  check((await behind.count()) === 0, "a queue that was just filled does not fall behind");
+  const requests = [];
+  page.on("request", (request) => requests.push(new URL(request.url()).pathname));
+  await page.clock.runFor("00:30");
+  await behind.getByRole("link", { name: "no-workers" }).waitFor();
+  requests.length = 0;
+  const read = page.waitForRequest(/\/v1\/history/);
+  await page.keyboard.press("Shift");
+  await page.clock.runFor("01:00");
+  await read;
+  for (const path of ["/v1/queues", "/readyz"]) check(requests.includes(path), `${path} is read again when the viewer uses the page`);
+  await context.close();
+}

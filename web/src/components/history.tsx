@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 
 import { getIfThere, post, remove, segment } from "../api/client";
-import { changes } from "../api/events";
+import { changes, viewerIsActive } from "../api/events";
 import type { History, HistoryPoint, Mark } from "../api/shapes";
 import { useData } from "../data";
 import { axisNumber, compact, count, duration, shortDuration } from "../format";
@@ -31,7 +31,8 @@ export function useHistory(filter: { queue?: string; kind?: string }, range: Ran
       const from = new Date(Date.now() - ms).toISOString();
       return { history: await getIfThere<History>("/v1/history", { queue: filter.queue, kind: filter.kind, from, step }, signal) };
     },
-    (event) => event.job !== undefined && event.type !== "progress" && (!filter.queue || event.queue === filter.queue),
+    (event) =>
+      viewerIsActive(event) || (event.job !== undefined && event.type !== "progress" && (!filter.queue || event.queue === filter.queue)),
     refreshMs,
   );
 }

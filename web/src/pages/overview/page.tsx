@@ -1,10 +1,10 @@
 // Overview: what runs, what waits, what failed, what comes next.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import { get, getQueues, type Schemas } from "../../api/client";
 import { changes, listen, viewerIsActive, type ServerEvent } from "../../api/events";
 import type { Queue, Upcoming } from "../../api/shapes";
-import { Ago, Button, Empty, Facts, Page, Panel, Show, StateBadge } from "../../components/basics";
+import { Ago, Button, Empty, Facts, Page, Panel, Show, StateBadge, useNow } from "../../components/basics";
 import { HistoryPanel, useHistory } from "../../components/history";
 import { Table, type Column } from "../../components/table";
 import { tellingLine } from "../../components/telling_line";
@@ -24,7 +24,7 @@ const TICKS_REFRESH_MS = 60_000;
 type Queues = Loaded<{ queues: Queue[] }>;
 
 export function OverviewPage() {
-  const queues = useData("queues", getQueues, (event) => event.queue !== undefined, queuesCoalesceMs);
+  const queues = useData("queues", getQueues, (event) => event.queue !== undefined || viewerIsActive(event), queuesCoalesceMs);
   return (
     <Page title={t.pages.overview} note={t.overview.note}>
       <Numbers queues={queues} />
@@ -188,12 +188,16 @@ const BEHIND_COLUMNS: Column<Queue>[] = [
   { key: "backlog", title: t.queues.backlog, cell: (queue) => <Drain queue={queue} />, sort: drainSeconds, wide: true },
 ];
 
-// Queues whose oldest job waits, or whose backlog needs longer than BEHIND_MS to drain.
+// Queues whose oldest job waits, or whose backlog needs longer than BEHIND_MS to drain. If nothing happens, no event
+// causes a read, and the jobs that were waiting still are: the time since the read is added here.
 function Behind({ queues }: { queues: Queues }) {
+  const now = useNow();
+  const read = useMemo(() => Date.now(), [queues.data]);
+  const since = Math.max(0, now - read);
   return (
     <Show of={queues}>
       {({ queues: all }) => {
-        const late = all.filter(fallsBehind).sort(byLateness);
+        const late = all.filter((queue) => fallsBehind(queue, since)).sort((a, b) => byLateness(a, b, since));
         if (late.length === 0) return null;
         return (
           <Panel title={t.overview.behind}>
@@ -350,7 +354,7 @@ function Conservation({ queues }: { queues: Queues }) {
 }
 
 function Health() {
-  const ready = useData("ready", (signal) => get<Schemas["Ready"]>("/readyz", {}, signal), (event) => event.type === "gap");
+  const ready = useData("ready", (signal) => get<Schemas["Ready"]>("/readyz", {}, signal), viewerIsActive);
   return (
     <Panel title={t.system.health}>
       <Show of={ready}>

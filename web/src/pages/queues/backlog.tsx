@@ -6,21 +6,26 @@ import { t } from "../../texts";
 // A queue that needs longer, or whose oldest job waits longer, is listed as falling behind.
 const BEHIND_MS = 10_000;
 
-const oldestMs = (queue: Queue): number => queue.backlog?.oldest_ms ?? queue.oldest_available_ms ?? 0;
+// `sinceMs` is the age of the answer: the oldest job has waited on meanwhile. The browser's clock may differ from the
+// server's, so the time at which the job became available is not used.
+function oldestMs(queue: Queue, sinceMs: number): number {
+  const ms = queue.backlog?.oldest_ms ?? queue.oldest_available_ms;
+  return ms == null ? 0 : ms + sinceMs;
+}
 
-export function fallsBehind(queue: Queue): boolean {
+export function fallsBehind(queue: Queue, sinceMs = 0): boolean {
   const seconds = queue.backlog?.drain_seconds ?? 0;
-  return oldestMs(queue) >= BEHIND_MS || seconds * 1000 >= BEHIND_MS;
+  return oldestMs(queue, sinceMs) >= BEHIND_MS || seconds * 1000 >= BEHIND_MS;
 }
 
 // Unknown drain times first: nothing of these queues completed lately. Then the longest.
-export function byLateness(a: Queue, b: Queue): number {
+export function byLateness(a: Queue, b: Queue, sinceMs = 0): number {
   const rank = (queue: Queue) => {
-    if (!fallsBehind(queue)) return -1;
-    return queue.backlog?.drain_seconds ?? (queue.backlog ? Infinity : oldestMs(queue) / 1000);
+    if (!fallsBehind(queue, sinceMs)) return -1;
+    return queue.backlog?.drain_seconds ?? (queue.backlog ? Infinity : oldestMs(queue, sinceMs) / 1000);
   };
   const [x, y] = [rank(a), rank(b)];
-  return x === y ? oldestMs(b) - oldestMs(a) : y - x;
+  return x === y ? oldestMs(b, sinceMs) - oldestMs(a, sinceMs) : y - x;
 }
 
 // To sort by: Infinity if nothing completes.
