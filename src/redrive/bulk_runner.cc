@@ -13,7 +13,7 @@ namespace {
 constexpr int kCountPage = 1000;
 constexpr int kMaxChunk = 100;                                   // changes in one commit
 constexpr Duration kChunkTime = std::chrono::milliseconds(100);  // of changes at a rate
-constexpr Duration kLongPause = std::chrono::seconds(1);         // its progress is kept first
+constexpr Duration kLongTurn = std::chrono::seconds(1);          // its progress is kept first
 constexpr int kMaxLooks = 3;  // at a job that changes all the time
 constexpr std::size_t kMaxErrorBytes = 1024;
 
@@ -84,7 +84,7 @@ void BulkRunner::await_turn(std::size_t changes) {
   const Instant now = clock_.now().instant;
   const Duration wait = next_ - now;
   // Readers see this progress until the pause is over.
-  if (wait >= kLongPause) options_.keep(progress_, BulkOptions::Must::yes);
+  if (wait >= kLongTurn) options_.keep(progress_, BulkOptions::Must::yes);
   if (wait > Duration(0)) options_.pause(wait);
   next_ = std::max(next_, now) + between_ * static_cast<std::int64_t>(changes);
 }
