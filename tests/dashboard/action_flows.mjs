@@ -333,6 +333,11 @@ export async function folder({ page, go, url }) {
   await dialogOf(page).getByText("run.sh replaces all files of the job.").waitFor();
   await answer(page, "Deploy");
   await page.getByText("report is deployed").waitFor();
+  // The log says how a run ended a little before the run has ended.
+  for (;;) {
+    const { runs } = await call(url, "GET", "/v1/host/jobs/triggered/report/history");
+    if (runs.every((run) => run.ended !== undefined)) break;
+  }
   await press(page, "Run");
   await answer(page, "Run");
   await page.getByRole("log").getByText("deployed here").waitFor();
