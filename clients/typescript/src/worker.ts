@@ -184,7 +184,8 @@ export class Worker {
     handler?: Handler<never, unknown>,
     options: HandlerOptions = {},
   ): this {
-    const joined = first instanceof Object && "handler" in first ? first : { definition: first, handler: handler, options };
+    const alone = { definition: first as JobDefinition, handler, options };
+    const joined = first instanceof Object && "handler" in first ? first : alone;
     if (typeof joined.handler !== "function") throw new TypeError("handler: must be a function");
     const definition = definitionOf(joined.definition);
     checkOptions(joined.options, HANDLER_OPTIONS);

@@ -67,13 +67,14 @@ test("unknown options are refused by name", async () => {
   const ms = server.client();
   const kind = defineJob("k", { queue: "unknown" });
   const given = (options: Record<string, unknown>) => options as object;
+  const key = (onconflict: string) => ({ key: "k", ...given({ onconflict }) });
   const calls: [string, string, () => unknown][] = [
     ["dely", "delay", () => ms.enqueue(kind, { n: 1 }, given({ dely: "5s" }))],
     ["max_attempts", "maxAttempts", () => ms.enqueue("k", {}, given({ max_attempts: 1 }))],
     ["dely", "delay", () => ms.enqueueMany(kind, [{}], given({ dely: "5s" }))],
     ["dely", "delay", () => ms.enqueueMany([newJob(kind, {}, given({ dely: 1 }))])],
-    ["idempotencykey", "idempotencyKey", () => ms.enqueueMany([newJob(kind)], given({ idempotencykey: "k" }))],
-    ["onconflict", "onConflict", () => ms.enqueue(kind, {}, { key: { key: "k", ...given({ onconflict: "keep" }) } })],
+    ["fense", "fence", () => ms.enqueueMany([newJob(kind)], given({ fense: {} }))],
+    ["onconflict", "onConflict", () => ms.enqueue(kind, {}, { key: key("keep") })],
     ["tiemout", "timeout", () => defineJob("zz", given({ tiemout: "5s" }))],
     ["slot", "slots", () => ms.worker(given({ slot: 3 }) as WorkerOptions)],
     ["retryfor", "retryFor", () => new Mainspring(undefined, given({ retryfor: 3 }))],
@@ -89,7 +90,8 @@ test("unknown options are refused by name", async () => {
     await assert.rejects(async () => call(), refusal(({ field }) => field === wrong, hint), wrong);
   }
   const far = async () => ms.worker(given({ colour: 1 }) as WorkerOptions);
-  await assert.rejects(far, refusal(() => true, /"colour": no such option; known are queues, slots/));
+  const known = /"colour": no such option; known are queues, slots/;
+  await assert.rejects(far, refusal(({ field }) => field === "colour", known));
 });
 
 test("what is not a job is refused", async () => {

@@ -51,7 +51,7 @@ def not_a_module(name: str) -> str:
 
 
 def missing_module(error: ModuleNotFoundError, names: list[str]) -> str:
-    """The argument that there is no module for. Empty: a module of theirs imports what is missing."""
+    """The argument without a module. Empty: a module of theirs imports what is missing."""
     for name in names:
         if error.name and f"{name}.".startswith(f"{error.name}."):
             if name.endswith(".py"):

@@ -40,7 +40,9 @@ class TextLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         text = super().format(record)
-        more = [f"{name}={shown(getattr(record, name))}" for name in FIELDS if hasattr(record, name)]
+        more = [
+            f"{name}={shown(getattr(record, name))}" for name in FIELDS if hasattr(record, name)
+        ]
         first, newline, rest = text.partition("\n")
         return " ".join([first, *more]) + newline + rest
 
