@@ -48,7 +48,7 @@ std::string quoted(const std::string& text) {
   return out + "'";
 }
 
-// A worker that neither waits for jobs nor runs one has ended, asks only now and then, or has been
+// A worker that neither waits for jobs nor runs one has ended, asks only sometimes, or has been
 // told to claim nothing.
 bool is_there(const WorkerInfo& worker) {
   return worker.parked || worker.running > 0;

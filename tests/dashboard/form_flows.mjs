@@ -60,7 +60,7 @@ export async function triggerSecret({ page, go, url }) {
   await call(url, "DELETE", "/v1/triggers/by-end");
 }
 
-// A form that another viewer's change overtook is refused, also if the page behind it shows the change already.
+// A form that another viewer's change overtook is refused, also if the page under it shows the change already.
 export async function twoEditors({ page, go, url }) {
   const { id } = await call(url, "POST", "/v1/jobs", { queue: "edited-twice", kind: "k", delay: "1h", args: { text: "first" } });
   await go(`jobs/${id}`);

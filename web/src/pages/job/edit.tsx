@@ -10,7 +10,7 @@ import { FormDialog, notify } from "../../components/feedback";
 import { t } from "../../texts";
 
 export function EditJobDialog(props: { job: Schemas["Job"]; onClose: () => void; done: () => void }) {
-  // The page behind the dialog may read the job again. The form and its version stay those of the job that was opened.
+  // The page under the dialog may read the job again. The form and its version stay those of the job that was opened.
   const [job] = useState(props.job);
   // Without read:payload the args are hidden: they stay as they are.
   const hidden = job.args === null || job.args === undefined;
