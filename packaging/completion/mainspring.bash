@@ -302,7 +302,7 @@ _mainspring() {
     'dead list') flags='--queue --kind --tag --since --until --limit --all --json --config --help --server --color --utc --token-file --ca-file --cert-file --key-file' ;;
     'dead show') flags='--json --config --help --server --color --utc --token-file --ca-file --cert-file --key-file' ;;
     'dead groups') flags='--queue --kind --tag --json --config --help --server --color --utc --token-file --ca-file --cert-file --key-file' ;;
-    'dead redrive') flags='--queue --kind --tag --fingerprint --limit --rate --canary --background --dry-run --json --config --help --server --color --utc --token-file --ca-file --cert-file --key-file' ;;
+    'dead redrive') flags='--queue --kind --tag --fingerprint --all --limit --rate --canary --background --dry-run --json --config --help --server --color --utc --token-file --ca-file --cert-file --key-file' ;;
     'dead retry') flags='--json --config --help --server --color --utc --token-file --ca-file --cert-file --key-file' ;;
     'bulk') flags='--json --config --help' words='cancel retry delete reprioritise list show stop continue' ;;
     'bulk cancel') flags='--queue --kind --tag --state --since --until --search --reason --dry-run --rate --canary --json --config --help --server --color --utc --token-file --ca-file --cert-file --key-file' ;;

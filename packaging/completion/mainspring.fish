@@ -616,6 +616,7 @@ complete -c mainspring -n "__mainspring_at 'dead redrive'" -l queue -x -a '(main
 complete -c mainspring -n "__mainspring_at 'dead redrive'" -l kind -x -d 'only this kind'
 complete -c mainspring -n "__mainspring_at 'dead redrive'" -l tag -x -d 'only this tag'
 complete -c mainspring -n "__mainspring_at 'dead redrive'" -l fingerprint -x -d 'only this group'
+complete -c mainspring -n "__mainspring_at 'dead redrive'" -l all -d 'dead jobs of all queues'
 complete -c mainspring -n "__mainspring_at 'dead redrive'" -l limit -x -d 'maximum [all]'
 complete -c mainspring -n "__mainspring_at 'dead redrive'" -l rate -x -d 'maximum speed'
 complete -c mainspring -n "__mainspring_at 'dead redrive'" -l canary -d 'redrive 1 job, then 10, then the rest'
