@@ -34,7 +34,7 @@ TEST_CASE("steps are listed below the steps they wait for, with a mark of their 
        step(3, "label", StepState::running, {"charge"}), ship, step(5, "news", StepState::waiting)},
       WallTime::from_us(9'000'000), Io{});
   CHECK(tree ==
-        "✓ charge  completed  job 4  5s\n"
+        "✓ charge  completed  job 4  5.0s\n"
         "  ✓ pack  completed\n"
         "  ▸ label  running\n"
         "    ✗ ship  failed  after pack, label  dead: no parcel\\x1b[2J\n"

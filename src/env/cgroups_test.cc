@@ -292,7 +292,7 @@ TEST_CASE("a limit of processor time above that of the group around it is no err
   REQUIRE(wide.has_value());
   REQUIRE((*wide)->limit({.cpu_percent = 150}));
   CHECK((*wide)->limit({.cpu_percent = 15}));
-  CHECK((*narrow)->make("wide from the start", {.cpu_percent = 150}).has_value());
+  CHECK((*narrow)->make("wide2", {.cpu_percent = 150}).has_value());
 }
 
 TEST_CASE("a group of low weight yields the processors to others, and gets them when alone") {
