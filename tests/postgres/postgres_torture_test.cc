@@ -188,8 +188,8 @@ bool drain(PgCluster& cluster, const std::string& database, Board& board) {
   const Instant end = clock.now().instant + kDrainLimit;
   board.set(Board::Phase::drain);
   std::string left;
-  // Back-offs grow with the attempts.
-  for (Duration step = seconds(5); clock.now().instant < end; step = std::min(step * 2, kMaxJump)) {
+  Duration step = seconds(5);
+  while (clock.now().instant < end) {
     blackbox::pause_for(150'000);
     const auto rows = cluster.sql(
         "SELECT (SELECT count(*) FROM fleet.jobs WHERE state NOT IN (4, 6, 7)) + (SELECT count(*) "
@@ -198,6 +198,9 @@ bool drain(PgCluster& cluster, const std::string& database, Board& board) {
     left = rows ? (*rows)[0][0] : rows.error().message;
     if (left == "0" && board.unsent() == 0) return true;
     board.clock().jump(step);
+    // Back-offs grow with the attempts. While requests are still to be repeated, time must not pass
+    // the window of their idempotency keys.
+    if (board.unsent() == 0) step = std::min(step * 2, kMaxJump);
   }
   const auto states = cluster.sql(
       "SELECT string_agg(DISTINCT state || ' ' || left(data, 200), '; ') FROM fleet.workflows "
