@@ -191,7 +191,7 @@ else
   echo 'SKIPPED: promtool (Debian package prometheus) is not installed: names of metrics are not checked'
 fi
 expect 64 'mainspring: --fingerprint "x": must be 16 hex digits, …' ms dead redrive --fingerprint x
-expect 64 'mainspring: --rate "fast": must be N/s, …' ms dead redrive --rate fast
+expect 64 'mainspring: --rate "fast": must be N/s, …' ms dead redrive --all --rate fast
 expect 0 '1 job would be available again: 10' ms dead redrive --fingerprint "$fingerprint" --dry-run
 expect 0 '{"dry_run":true,"jobs":0,"first":[]}' ms dead redrive --queue mail --dry-run --json
 expect 0 '0 jobs available again' ms dead redrive --fingerprint 0123456789abcdef --rate 5/s
@@ -207,9 +207,10 @@ expect 0 'ID  QUEUE  KIND  ATTEMPTS  DIED  REASON  …
 expect 0 'id              10
 …broken…' ms dead show 10
 expect 65 'mainspring: job 1 is completed, not dead; `mainspring jobs show 1` shows it' ms dead show 1
+expect 64 'mainspring: no filter: give --queue, --kind, --tag, --fingerprint, or --all' ms dead redrive
 expect 0 '1 job available again' ms dead redrive --queue calc
-expect 0 '{"redriven":0}' ms dead redrive --json
-expect 64 'mainspring: --rate "fast": must be N/s, …' ms dead redrive --rate fast --background
+expect 0 '{"redriven":0}' ms dead redrive --all --json
+expect 64 'mainspring: --rate "fast": must be N/s, …' ms dead redrive --all --rate fast --background
 expect 64 'mainspring: --dry-run: cannot be given together with --background…' ms dead redrive --dry-run --background
 expect 75 'job 11 is still scheduled after 10ms and continues: `mainspring jobs show 11`' ms enqueue calc sum --delay 1h --wait=10ms
 
