@@ -144,7 +144,7 @@ TEST_CASE("images say what an operator changes, in one order of keys") {
   const std::string job_shown = job_image(job);
   CHECK(job_shown.starts_with(
       R"({"state":"running","queue":"q","cancel_requested":true,"priority":5,"run_at":")"));
-  CHECK(job_shown.ends_with(R"(,"tags":["vip"],"args":)" + content_image(job.args) + "}"));
+  CHECK(job_shown.ends_with(R"(,"tags":["vip"]})"));
   CHECK(job_shown.find("4111") == std::string::npos);
   CHECK(token_image(token("ci")) ==
         R"({"scopes":["enqueue=photos","read"],"expires_at":null,"revoked":false,"rate":7})");

@@ -13,8 +13,7 @@ namespace mainspring {
 
 // JSON with a stable order of keys.
 //   queue     {"paused", "retention_completed_ms", "retention_dead_ms"}; null = the default
-//   job       {"state", "queue", "cancel_requested", "priority", "run_at", "tags", "args"}; of args
-//             content_image()
+//   job       {"state", "queue", "cancel_requested", "priority", "run_at", "tags"}
 //   schedule  the definition and "paused", "timeout_override"?, "version"; of args and headers
 //             content_image()
 //   token     {"scopes", "expires_at", "revoked", "rate"}; never the digest

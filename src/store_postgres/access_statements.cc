@@ -34,6 +34,6 @@ AccessStatements::AccessStatements(std::string_view s)
       schedule_image(s,
                      "SELECT definition, paused, version, timeout_override FROM "
                      "$schema.schedules WHERE name = $1"),
-      edited_body(s, "SELECT args, tags FROM $schema.jobs WHERE id = $1") {}
+      edited_body(s, "SELECT tags FROM $schema.jobs WHERE id = $1") {}
 
 }  // namespace mainspring::pg

@@ -118,7 +118,7 @@ std::string PostgresStore::image_of(const AuditObject& object, ImageLock lock) {
   return object.kind == Kind::job ? image_of_job(object.id) : "";
 }
 
-// The caller has flushed: the args and tags are read from the database.
+// The caller has flushed: the tags are read from the database.
 std::string PostgresStore::image_of_job(JobId id) {
   const LoadedJob* held = job(id);
   if (held == nullptr) return "";
@@ -129,10 +129,7 @@ std::string PostgresStore::image_of_job(JobId id) {
   shown.priority = held->row.priority;
   shown.run_at = WallTime::from_us(held->row.run_at);
   const Rows body = ask(access_sql_.edited_body, params(id));
-  if (!body.empty()) {
-    shown.args = body.string(0, 0);
-    shown.tags = body.texts(0, 1);
-  }
+  if (!body.empty()) shown.tags = body.texts(0, 0);
   return job_image(shown);
 }
 

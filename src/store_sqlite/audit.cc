@@ -60,7 +60,7 @@ AccessStatements::AccessStatements(Database& db)
       update_mark(db, "UPDATE audit_marks SET seq = ?2, hash = ?3 WHERE id = ?1"),
       first_audit(db, "SELECT seq, at, hash FROM audit WHERE seq > ? ORDER BY seq LIMIT ?"),
       prune_audit(db, "DELETE FROM audit WHERE seq <= ?"),
-      edited_body(db, "SELECT args, tags FROM bodies WHERE id = ?") {}
+      edited_body(db, "SELECT tags FROM bodies WHERE id = ?") {}
 
 AuditStatements::AuditStatements(Database& db)
     : oldest_first(db, (std::string(kRecordColumns) +
@@ -114,10 +114,7 @@ std::string SqliteStore::image_of_job(JobId id) {
   Statement& body = access_sql_->edited_body;
   body.bind(id);
   ResetGuard guard(body);
-  if (body.step()) {
-    job.args = body.text(0);
-    job.tags = split_tags(body.text(1));
-  }
+  if (body.step()) job.tags = split_tags(body.text(0));
   return job_image(job);
 }
 

@@ -66,11 +66,6 @@ std::string access_differs(const Store& model, const Store& real) {
     if (const std::string a = describe(token); a != b)
       return fmt::format("tokens:\n  model: {}\n  store: {}", a, b);
   }
-  const AuditState a = model.audit_state();
-  const AuditState b = real.audit_state();
-  if (a.base != b.base || a.head != b.head || a.records != b.records)
-    return fmt::format("audit: model {} to {}, {}; store {} to {}, {}", a.base.seq, a.head.seq,
-                       a.records, b.base.seq, b.head.seq, b.records);
   const auto records = model.audit({}, AuditOrder::oldest_first, kAll, 0);
   const auto real_records = real.audit({}, AuditOrder::oldest_first, kAll, 0);
   if (!real_records) return "audit: " + real_records.error().message;
@@ -80,6 +75,11 @@ std::string access_differs(const Store& model, const Store& real) {
     if (const std::string x = describe(records->records[i]); x != y)
       return fmt::format("audit:\n  model: {}\n  store: {}", x, y);
   }
+  const AuditState a = model.audit_state();
+  const AuditState b = real.audit_state();
+  if (a.base != b.base || a.head != b.head || a.records != b.records)
+    return fmt::format("audit: model {} to {}, {}; store {} to {}, {}", a.base.seq, a.head.seq,
+                       a.records, b.base.seq, b.head.seq, b.records);
   return "";
 }
 
