@@ -1,5 +1,5 @@
 // The actions of the pages that have few: each is pressed, and its effect is looked up on the server.
-import { call, check, ready } from "./support.mjs";
+import { alterAnswers, call, check, ready } from "./support.mjs";
 
 const dialogOf = (page) => page.getByRole("dialog");
 const field = (page, label) =>
@@ -71,11 +71,9 @@ export async function redrive({ page, go, url }) {
 export async function redrivePeriod({ page, go, url }) {
   const { early, late } = await twoNights(url, "two-nights");
   // The early ones died three hours ago.
-  await page.route("**/v1/dead?*", async (route) => {
-    const answer = await route.fetch();
-    const body = await answer.json();
+  await alterAnswers(page, "**/v1/dead?*", (body) => {
     for (const job of body.jobs) if (early.includes(String(job.id))) job.finished_at = new Date(Date.now() - 3 * 3_600_000).toISOString();
-    await route.fulfill({ response: answer, json: body });
+    return body;
   });
   await go("errors?queue=two-nights&since=1h");
   await rowOf(page, "Gateway timeout").locator(".spark .note", { hasText: /^3$/ }).waitFor();

@@ -1,5 +1,5 @@
 // What a viewer must not lose by a click, and what the page must not claim.
-import { call, check, open, openRequests, ready } from "./support.mjs";
+import { alterAnswers, call, check, open, openRequests, ready } from "./support.mjs";
 
 const dialogOf = (page) => page.getByRole("dialog");
 const form = (page) => page.locator("dialog", { has: page.locator("form") });
@@ -186,10 +186,7 @@ export async function unknownSteps({ page, go, url }) {
   await page.unroute(/\/steps\?/);
   await press(page, "Try again");
   await page.getByRole("table", { name: "Steps" }).getByText("only").waitFor();
-  await page.route(`**/v1/workflows/${id}`, async (route) => {
-    const answer = await route.fetch();
-    await route.fulfill({ response: answer, json: { ...(await answer.json()), state: "failed" } });
-  });
+  await alterAnswers(page, `**/v1/workflows/${id}`, (body) => ({ ...body, state: "failed" }));
   await page.reload();
   await page.locator(".page-head .state-failed").waitFor();
   check((await page.getByRole("button", { name: "Retry", exact: true }).count()) === 0, "a failed workflow cannot be retried");

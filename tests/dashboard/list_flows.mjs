@@ -1,5 +1,5 @@
 // Lists: which columns they have, which rows are found, and what an older page shows.
-import { call, check, open, ready } from "./support.mjs";
+import { alterAnswers, call, check, open, ready } from "./support.mjs";
 
 const names = (page, prefix) =>
   page.locator("tbody tr td:not(.select):first-of-type, tbody td.select + td").evaluateAll(
@@ -212,11 +212,9 @@ export async function counting({ page, go, url }) {
 
 // A filter shows only the dead jobs of the last night, not those of last month.
 export async function errorsSince({ page, go }) {
-  await page.route("**/v1/dead/groups*", async (route) => {
-    const answer = await route.fetch();
-    const body = await answer.json();
+  await alterAnswers(page, "**/v1/dead/groups*", (body) => {
     for (const group of body.groups) group.last.at = new Date(Date.now() - 30 * 3_600_000).toISOString();
-    await route.fulfill({ response: answer, json: body });
+    return body;
   });
   await go("errors");
   await ready(page);

@@ -72,7 +72,7 @@ export async function noFlash({ browser, url }) {
   await page.route("**/ui/app.js", async (route) => {
     const answer = await route.fetch();
     await page.waitForTimeout(300); // the network is slow, the page is not waited for
-    await route.fulfill({ response: answer });
+    await route.fulfill({ response: answer }).catch(() => {}); // the page has left
   });
   await go("queues");
   await ready(page);

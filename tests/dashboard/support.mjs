@@ -4,6 +4,8 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { createRequire } from "node:module";
 import { join } from "node:path";
 
+const servers = new Set(); // that run
+
 export function setUp(work, mainspring, storeOptions) {
   const require = createRequire(join(work, "package.json"));
   const { chromium } = require("playwright-core");
@@ -12,6 +14,13 @@ export function setUp(work, mainspring, storeOptions) {
   const scratch = mkdtempSync("/tmp/mainspring-browser-");
   const screenshots = join(work, "screenshots");
   mkdirSync(screenshots, { recursive: true });
+  // Servers that go on would keep the output of this test open.
+  process.on("uncaughtException", (error) => {
+    console.error(`FAILED: ${error.stack}`);
+    for (const child of servers) child.kill("SIGKILL");
+    rmSync(scratch, { recursive: true, force: true });
+    process.exit(1);
+  });
   return {
     mainspring, scratch, screenshots, storeOptions,
     axe: readFileSync(require.resolve("axe-core/axe.min.js"), "utf8"),
@@ -36,6 +45,8 @@ export async function startServer(t, name, options = [], listen = "127.0.0.1:0")
   const child = spawn(t.mainspring, ["serve", ...store, "--listen", listen, "--json", "--log-level", "error", ...options], {
     stdio: ["ignore", "pipe", "inherit"],
   });
+  servers.add(child);
+  child.on("exit", () => servers.delete(child));
   const line = await new Promise((resolve, reject) => {
     let text = "";
     child.stdout.on("data", (bytes) => {
@@ -52,6 +63,17 @@ export async function stopServer({ child }) {
   child.kill("SIGTERM");
   await ended;
 }
+
+// Changes the JSON of answers. A request that its flow does not wait for may end after the flow.
+export const alterAnswers = (page, pattern, change) =>
+  page.route(pattern, async (route) => {
+    try {
+      const answer = await route.fetch();
+      await route.fulfill({ response: answer, json: change(await answer.json()) });
+    } catch {
+      // The page then has no answer, which fails its flow.
+    }
+  });
 
 export async function call(url, method, path, body, headers = {}) {
   const response = await fetch(url + path, {
