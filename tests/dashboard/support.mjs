@@ -14,7 +14,7 @@ export function setUp(work, mainspring, storeOptions) {
   const scratch = mkdtempSync("/tmp/mainspring-browser-");
   const screenshots = join(work, "screenshots");
   mkdirSync(screenshots, { recursive: true });
-  // Servers that go on would keep the output of this test open.
+  // Servers that still run would keep the output of this test open.
   process.on("uncaughtException", (error) => {
     console.error(`FAILED: ${error.stack}`);
     for (const child of servers) child.kill("SIGKILL");
