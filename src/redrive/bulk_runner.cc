@@ -6,6 +6,7 @@
 #include "api/redrive_shapes.h"
 #include "base/mutant.h"
 #include "broker/bulk.h"
+#include "redrive/redriver.h"
 
 namespace mainspring {
 namespace {
@@ -13,7 +14,6 @@ namespace {
 constexpr int kCountPage = 1000;
 constexpr int kMaxChunk = 100;                                   // changes in one commit
 constexpr Duration kChunkTime = std::chrono::milliseconds(100);  // of changes at a rate
-constexpr Duration kLongTurn = std::chrono::seconds(1);          // its progress is kept first
 constexpr int kMaxLooks = 3;  // at a job that changes all the time
 constexpr std::size_t kMaxErrorBytes = 1024;
 
@@ -83,8 +83,7 @@ Result<BulkRunner::End> BulkRunner::work() {
 void BulkRunner::await_turn(std::size_t changes) {
   const Instant now = clock_.now().instant;
   const Duration wait = next_ - now;
-  // Readers see this progress until the pause is over.
-  if (wait >= kLongTurn) options_.keep(progress_, BulkOptions::Must::yes);
+  if (wait >= kLongPause) options_.keep(progress_, BulkOptions::Must::yes);
   if (wait > Duration(0)) options_.pause(wait);
   next_ = std::max(next_, now) + between_ * static_cast<std::int64_t>(changes);
 }

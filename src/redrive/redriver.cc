@@ -18,7 +18,6 @@ using namespace std::chrono_literals;
 constexpr std::array<std::int64_t, 2> kCanarySteps = {1, 10};  // then the rest
 // How often every job of a step is checked: the first failure should be noticed soon.
 constexpr std::chrono::milliseconds kWatchRound = 2s;
-constexpr Duration kLongPause = 1s;                        // the state is kept first
 constexpr std::chrono::milliseconds kShortestLook = 20ms;  // a step of thousands takes longer
 
 // For each attempt since the redrive, the job as it would be if that had been its last.
@@ -44,7 +43,6 @@ void Redriver::keep(RedriveOptions::Turn turn) const {
 bool Redriver::await_turn() {
   const Instant now = clock_.now().instant;
   const Duration wait = next_ - now;
-  // Readers see this state until the pause is over.
   if (wait >= kLongPause) keep(RedriveOptions::Turn::yes);
   if (wait > Duration(0)) options_.pause(wait);
   next_ = std::max(next_, now) + options_.between;

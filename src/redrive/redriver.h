@@ -42,6 +42,9 @@ struct RedriveState {
   std::deque<DeadJob> live{};        // with a canary: live jobs of the current step
   std::vector<std::string> known{};  // fingerprints at the start
 };
+// Before a rate's pause of this length, the state is kept: readers see it until the pause is over.
+inline constexpr Duration kLongPause = std::chrono::seconds(1);
+
 struct RedriveOptions {
   enum class Canary : std::uint8_t { no, yes };
   Canary canary = Canary::no;
