@@ -445,7 +445,7 @@ void JobHost::Impl::report(const Found& found, const ScanScope& scope) {
   }
   for (const auto& [why, unknown] : fresh) {
     log_.warn(unknown ? "job folders cannot be read: their jobs continue as they are"
-                      : "a folder is not a job",
+                      : "this is not a job",
               {{"why", why}});
   }
 }
