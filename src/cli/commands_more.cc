@@ -219,9 +219,8 @@ Command dead_command() {
                .run = run_dead_groups},
               {.name = "redrive",
                .summary = "run all matching dead jobs again",
-               .description = "Make all matching dead jobs available again, oldest first; "
-                              "without a filter, --all says so. If interrupted, print how many "
-                              "are done.",
+               .description = "Make all matching dead jobs available again, oldest first. "
+                              "Needs a filter or --all. If interrupted, print how many are done.",
                .flags = redrive,
                .scopes = kClient,
                .examples = {{"mainspring dead redrive --queue photos --kind thumbnail", ""},
