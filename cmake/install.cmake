@@ -36,15 +36,15 @@ install(SCRIPT ${PROJECT_SOURCE_DIR}/cmake/install_check.cmake ALL_COMPONENTS)
 
 # -- mainspring -----------------------------------------------------------------------------------------------------------
 if(MAINSPRING_PROGRAM)
-  set(packaging ${PROJECT_SOURCE_DIR}/packaging)
   install(CODE "set(mainspring_bindir [==[${CMAKE_INSTALL_BINDIR}]==])" COMPONENT mainspring)
   install(SCRIPT ${PROJECT_SOURCE_DIR}/cmake/install_program.cmake COMPONENT mainspring)
-  install(FILES ${packaging}/mainspring.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT mainspring)
-  install(FILES ${packaging}/completion/mainspring.bash RENAME mainspring
+  set(texts ${PROJECT_BINARY_DIR}/share)  # written by packaging/generate.sh when the program is linked
+  install(FILES ${texts}/mainspring.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT mainspring)
+  install(FILES ${texts}/completion/mainspring.bash RENAME mainspring
           DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT mainspring)
-  install(FILES ${packaging}/completion/_mainspring
+  install(FILES ${texts}/completion/_mainspring
           DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT mainspring)
-  install(FILES ${packaging}/completion/mainspring.fish
+  install(FILES ${texts}/completion/mainspring.fish
           DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT mainspring)
 endif()
 

@@ -42,10 +42,10 @@ for kind in sysusers tmpfiles; do
     install -m 644 "packaging/systemd/$package.$kind" "$source/debian/$package.$kind"
   done
 done
-python3 packaging/man_pages.py packaging/mainspring.1 "$root/usr/share/man/man1"
-install -D -m 644 packaging/completion/mainspring.bash "$root/usr/share/bash-completion/completions/mainspring"
-install -D -m 644 packaging/completion/_mainspring "$root/usr/share/zsh/vendor-completions/_mainspring"
-install -D -m 644 packaging/completion/mainspring.fish "$root/usr/share/fish/vendor_completions.d/mainspring.fish"
+python3 packaging/man_pages.py "$build/share/mainspring.1" "$root/usr/share/man/man1"
+install -D -m 644 "$build/share/completion/mainspring.bash" "$root/usr/share/bash-completion/completions/mainspring"
+install -D -m 644 "$build/share/completion/_mainspring" "$root/usr/share/zsh/vendor-completions/_mainspring"
+install -D -m 644 "$build/share/completion/mainspring.fish" "$root/usr/share/fish/vendor_completions.d/mainspring.fish"
 install -m 644 docs/guides/{install,operating,exposing,reverse_proxy,alerts}.md docs/reference/{config,metrics,licences}.md "$root/doc"
 cp -r packaging/prometheus packaging/grafana packaging/nginx packaging/caddy "$root/examples"
 install -m 644 packaging/systemd/serve-jobs.conf "$root/examples"

@@ -1,11 +1,9 @@
 #!/bin/bash
-# Writes what is made from the program's own texts: the man page and the shell completions.
-# Usage: packaging/generate.sh PROGRAM. cli_test says when it has to be run.
+# Writes the man page and the shell completions, which are made from the program's own texts. The build calls it after it
+# has linked the program. Usage: packaging/generate.sh PROGRAM DIRECTORY
 set -euo pipefail
-program=$(readlink -f "$1")
-cd "$(dirname "$(readlink -f "$0")")"
-mkdir -p completion
-"$program" man >mainspring.1
-"$program" completion bash >completion/mainspring.bash
-"$program" completion zsh >completion/_mainspring
-"$program" completion fish >completion/mainspring.fish
+mkdir -p "$2/completion"
+"$1" man >"$2/mainspring.1"
+"$1" completion bash >"$2/completion/mainspring.bash"
+"$1" completion zsh >"$2/completion/_mainspring"
+"$1" completion fish >"$2/completion/mainspring.fish"

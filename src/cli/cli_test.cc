@@ -432,16 +432,6 @@ TEST_CASE("completions offer the values that a flag has in each command") {
   CHECK(!has(line(fish, "'dead redrive'\" -l canary"), "-x"));
 }
 
-TEST_CASE("packaged files match the output of the program (packaging/generate.sh)") {
-  const auto packaged = [](const std::string& name) {
-    return read_file(MAINSPRING_SOURCE_DIR "/packaging/" + name, 10 << 20).value_or("");
-  };
-  CHECK(packaged("mainspring.1") == man_page());
-  CHECK(packaged("completion/mainspring.bash") == completion_bash());
-  CHECK(packaged("completion/_mainspring") == completion_zsh());
-  CHECK(packaged("completion/mainspring.fish") == completion_fish());
-}
-
 TEST_CASE("config shows each value and where it came from") {
   const Ran ran = run({"config", "--explain"}, {{"MAINSPRING_DATA", "/srv/jobs"}});
   CHECK(ran.code == 0);

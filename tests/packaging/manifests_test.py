@@ -107,7 +107,7 @@ check(done.returncode == 0, "the settings of the package are valid " + done.stde
 for name in re.findall(r"^#?(\w+) = ", config.read_text(), re.M):
     check(name in settings, f"config.toml: {name} is a setting")
 
-pages = subprocess.run([sys.executable, PACKAGING / "man_pages.py", PACKAGING / "mainspring.1", "/dev/null/none"], capture_output=True)
+pages = subprocess.run([sys.executable, PACKAGING / "man_pages.py", pathlib.Path(PROGRAM).parent / "share/mainspring.1", "/dev/null/none"], capture_output=True)
 check(pages.returncode != 0, "man pages cannot be written to a place that is none")
 
 
