@@ -58,6 +58,8 @@ if [[ $format == page ]]; then
   cat <<'PAGE'
 # Licences
 
+Mainspring is licensed under the Apache License 2.0: see `LICENSE`.
+
 What the program is linked with, on Debian 12, and the licences that Debian's copyright files name for any part
 of each package; at the end the JavaScript libraries in the dashboard, from npm. `packaging/sbom.sh PROGRAM` writes the same as an SPDX document, with versions; this
 page is made by `packaging/sbom.sh --licences PROGRAM`.
@@ -75,6 +77,7 @@ digest = hashlib.sha256(open(program, "rb").read()).hexdigest()
 epoch = int(os.environ.get("SOURCE_DATE_EPOCH", os.path.getmtime(program)))
 identifier = lambda name: "SPDXRef-" + re.sub(r"[^A-Za-z0-9.-]", "-", name)
 packages = [{"SPDXID": "SPDXRef-mainspring", "name": "mainspring", "downloadLocation": "NOASSERTION",
+             "licenseConcluded": "Apache-2.0", "licenseDeclared": "Apache-2.0",
              "checksums": [{"algorithm": "SHA256", "checksumValue": digest}], "filesAnalyzed": False}]
 relations = [("SPDXRef-DOCUMENT", "DESCRIBES", "SPDXRef-mainspring")]
 for row in os.environ["ROWS"].splitlines():

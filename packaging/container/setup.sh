@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")"
 here=$PWD
 program=${1:-}
-image=${MAINSPRING_IMAGE:-mainspring:0.1.0}
+image=${MAINSPRING_IMAGE:-mainspring:0.2.0}
 mainspring() {
   if [[ -n $program ]]; then "$program" "$@"; else
     "${ENGINE:-docker}" run --rm --network none --user "$(id -u):$(id -g)" -v "$here/secrets:/secrets" -w /secrets "$image" "$@"

@@ -42,7 +42,7 @@ from .errors import (
 )
 from .outcomes import Cancel, Complete, Dead, Defer, Outcome, Retry, Snooze
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "AnswerTimeout",
