@@ -79,6 +79,8 @@ check(values("mainspring.service", "Type") == ["notify"], "the server says itsel
 check(values("mainspring.service", "WatchdogSec") == ["60"], "the server is watched")
 for unit in ("mainspring.service", "mainspring@.service"):
     check(values(unit, "RestartPreventExitStatus") == ["64 65 66 74"], f"{unit}: no restart without a person after a bad setting, a store of another version, a missing file, or a failed disk")
+for unit in ("mainspring.service", "mainspring@.service", "mainspring-worker@.service", "mainspring-host.service"):
+    check(values(unit, "StartLimitIntervalSec") == ["0"], f"{unit}: restarts never stop during an outage")
 scripts = {name: (UNITS.parent / f"debian/mainspring.{name}").read_text() for name in ("postinst", "prerm")}
 for name, action in (("postinst", "try-restart"), ("prerm", "stop")):
     for template in ("mainspring", "mainspring-worker"):
