@@ -401,8 +401,9 @@ def check_generated(document, text, makers, write):
     changed = text
     for name in re.findall(r"<!-- generated: (\w+) -->", text):
         fresh = f"<!-- generated: {name} -->\n{makers[name]()}\n<!-- end -->"
-        changed = re.sub(rf"<!-- generated: {name} -->.*?<!-- end -->", lambda _: fresh, changed,
-                         flags=re.S)
+        changed, found = re.subn(rf"<!-- generated: {name} -->.*?<!-- end -->", lambda _: fresh, changed,
+                                 flags=re.S)
+        expect(found == 1, document.relative_to(ROOT), f"the generated section {name} has no <!-- end -->")
     if write:
         if changed != text:
             document.write_text(changed)
