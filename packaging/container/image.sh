@@ -46,7 +46,7 @@ umoci config --image "$layout:$version" --created "$created" --history.created "
   --architecture "$(dpkg --print-architecture)" --os linux \
   --config.user 65532:65532 --config.workingdir /data --config.volume /data --config.exposedports 8443/tcp \
   --config.entrypoint /usr/bin/mainspring --config.cmd serve \
-  --config.env MAINSPRING_DATA=/data --config.env SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
+  --config.env MAINSPRING_DATA=/data --config.env MAINSPRING_WAIT_FOR_STORE=5m --config.env SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt \
   --config.stopsignal SIGTERM \
   --config.label org.opencontainers.image.title=mainspring --config.label "org.opencontainers.image.version=$version" \
   --config.label 'org.opencontainers.image.description=Durable background jobs' \

@@ -35,6 +35,8 @@ struct Options {
   // serve
   std::string data = "data";
   std::string listen = "127.0.0.1:8080";
+  Duration wait_for_store = Duration(0);
+  Duration shutdown_delay = Duration(0);
   Duration stop_timeout = 25s;
   Duration restart_allowance = 2min;
   std::string tls_cert = "none";

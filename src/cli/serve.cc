@@ -8,11 +8,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <future>
 #include <limits>
+#include <mutex>
 
 #include "api/access_shapes.h"
 #include "broker/broker.h"
@@ -400,6 +402,36 @@ Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Re
   return {};
 }
 
+void pause(const std::stop_token& stop, Duration at_most) {
+  std::mutex mutex;
+  std::condition_variable_any stopped;
+  std::unique_lock lock(mutex);
+  stopped.wait_for(lock, stop, at_most, [] { return false; });
+}
+
+constexpr Duration kAskStore = 2s;
+constexpr Duration kLogWait = 1min;
+constexpr Duration kManagedWait = 5min;  // default of wait_for_store under a service manager
+
+// Waits until the database of a shared store answers. After the longest wait, or a stop, opening
+// the store reports what is wrong.
+void wait_for_store(const Options& options, const PostgresOptions& postgres, Duration at_most,
+                    const std::stop_token& stop, const Clock& clock, Log& log) {
+  const Instant end = clock.now().instant + at_most;
+  Instant next_log = clock.now().instant;
+  for (Instant now = next_log; !stop.stop_requested() && now < end; now = clock.now().instant) {
+    const auto found = inspect_postgres_store(postgres);
+    if (found || found.error().code != ErrorCode::unavailable) return;
+    if (now >= next_log) {
+      log.warn("waiting for the store", {{"store", shown_store(options)},
+                                         {"why", found.error().message},
+                                         {"at_most", short_duration(end - now)}});
+      next_log = now + kLogWait;
+    }
+    pause(stop, std::min(kAskStore, end - now));
+  }
+}
+
 Result<void> start(Wired& wired, const std::string& listen) {
   wired.node->start();
   if (wired.test) wired.test->start();
@@ -436,6 +468,13 @@ void announce_restart(Wired& wired, const Options& options, Log& log) {
   const Duration most =
       std::min({Duration(kTellWorkers), options.restart_allowance, options.stop_timeout / 2});
   broker.wait_for_renewals(wired.node->clock().now().instant + most);
+}
+
+// Load balancers see that the server is not ready before its listener closes.
+void delay_shutdown(Wired& wired, const Options& options, const StopSignals& signals) {
+  if (options.shutdown_delay == Duration(0)) return;
+  wired.server->set_not_ready("the server is stopping");
+  pause(signals.hurry(), options.shutdown_delay);
 }
 
 // Ends child processes first, while the broker still accepts their outcomes; then the rest.
@@ -545,6 +584,14 @@ Result<int> serve_node(const Invocation& invocation, Io& io, const TestMode* tes
                                       clock);
   std::optional<TestParts> test_parts;
   if (test != nullptr) test_parts.emplace(TestParts{.mode = *test, .clock = test_clock});
+  if (test == nullptr && has_shared_store(invocation.options)) {
+    MS_TRY_ASSIGN(const PostgresOptions postgres, postgres_options(invocation.options));
+    const bool managed = manager.is_there() && invocation.origins.at("wait_for_store") == "default";
+    wait_for_store(invocation.options, postgres,
+                   managed ? kManagedWait : invocation.options.wait_for_store, signals.stop(),
+                   clock, log);
+    if (signals.stop().stop_requested()) return kExitOk;
+  }
   MS_TRY(wire(invocation, clock, log, registry, test_parts ? &*test_parts : nullptr, wired));
   reload.set(wired.tls_reload.get());
   const auto forget =
@@ -576,6 +623,7 @@ Result<int> serve_node(const Invocation& invocation, Io& io, const TestMode* tes
   log_stop(log, signals);
   const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
   if (io.err_is_terminal) io.err("Stopping. Press Ctrl-C again to stop at once.\n");
+  if (!store_failed) delay_shutdown(wired, invocation.options, signals);
   stop_all(wired, invocation.options, log, store_failed);
   if (store_failed) {
     return Error{.code = ErrorCode::io_error,

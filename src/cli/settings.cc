@@ -57,6 +57,22 @@ std::vector<Setting> make_general() {
        .scopes = kServeScope,
        .meaning = "listen address: HOST:PORT (port 0 = any free port) or unix:PATH (owner only); "
                   "remote access requires TLS and a token"},
+      {.name = "wait_for_store",
+       .value = "TIME",
+       .member = &Options::wait_for_store,
+       .scopes = kServeScope,
+       .meaning = "how long a start waits for PostgreSQL to answer, with a log line per minute; "
+                  "0s = end with exit code 69; the default is 5m under systemd and in the image",
+       .min = 0,
+       .max = us(24h)},
+      {.name = "shutdown_delay",
+       .value = "TIME",
+       .member = &Options::shutdown_delay,
+       .scopes = kServeScope,
+       .meaning = "how long a stopping server still takes requests while /readyz answers 503, so "
+                  "that load balancers stop sending new ones first",
+       .min = 0,
+       .max = us(10min)},
       {.name = "stop_timeout",
        .value = "TIME",
        .member = &Options::stop_timeout,

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import urllib.error
 import urllib.request
 
 PROGRAM = os.path.abspath(sys.argv[1])
@@ -87,6 +88,24 @@ def starting_and_stopping(directory):
     expect("STATUS" in manager.until("STOPPING")[-1], "a stop is reported")
     code, _ = manager.stop(signal.SIGCONT)
     expect(code == 0, "the server stops cleanly")
+
+
+def stopping_with_a_delay(directory):
+    manager = Manager(directory, "--data", "store", "--restart-allowance", "0s", "--shutdown-delay", "10m")
+    url = manager.until("READY")[-1]["STATUS"].split()[2].rstrip(",")
+    manager.server.send_signal(signal.SIGTERM)
+    manager.until("STOPPING")
+    status = 200
+    while status == 200:  # the server reports its stop before it changes its readiness
+        try:
+            urllib.request.urlopen(url + "/readyz", timeout=PATIENCE).close()
+        except urllib.error.HTTPError as refused:
+            status = refused.code
+    expect(status == 503, "a server that will stop is not ready")
+    request = urllib.request.Request(url + "/v1/jobs", b'{"queue":"q","kind":"k"}', {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+        expect(answer.status == 201, "it still takes requests during shutdown_delay")
+    expect(manager.stop()[0] == 130, "a second signal ends the delay")
 
 
 def after_a_crash(directory):
@@ -214,6 +233,6 @@ def backups(directory):
     expect(sorted(entry.name for entry in place.iterdir() if not entry.name.endswith(".incomplete")) == names, "a backup that fails removes none")
 
 
-for scenario in (starting_and_stopping, after_a_crash, watchdog, credentials, first_token, hangup, bad_socket, backups):
+for scenario in (starting_and_stopping, stopping_with_a_delay, after_a_crash, watchdog, credentials, first_token, hangup, bad_socket, backups):
     with tempfile.TemporaryDirectory(prefix="mainspring-notify.") as name:
         scenario(pathlib.Path(name))

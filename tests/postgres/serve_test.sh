@@ -76,4 +76,21 @@ wait "${pids[0]}" 2>/dev/null || true
 kill -TERM "${pids[1]}" "${pids[2]}"
 for n in 1 2; do wait "${pids[$n]}" || fail "server $((n + 1)) did not stop cleanly"; done
 "$program" verify --store-file "$dir/url" | grep -q sound || fail "verify"
+
+# A server that starts during an outage of PostgreSQL waits for it, if it may; another ends.
+as "$bin/pg_ctl" -D "$dir/pg/data" -w -m immediate stop >/dev/null
+status=0
+"$program" serve --listen 127.0.0.1:0 --store-file "$dir/url" 2>"$dir/outage.err" || status=$?
+[ "$status" = 69 ] || fail "a start without PostgreSQL ends with $status"
+(
+  timeout 60 grep -q -m1 "waiting for the store" < <(timeout 60 tail -n +1 -F "$dir/5.err" 2>/dev/null)
+  as "$bin/pg_ctl" -D "$dir/pg/data" -w -l "$dir/pg/log" -o "$options" start >/dev/null 2>&1
+) &
+starter=$!
+serve 5 --store-file "$dir/url" --wait-for-store 10m
+wait "$starter"
+[ "$(grep -c "waiting for the store" "$dir/5.err")" = 1 ] || fail "more than one log line in a minute"
+curl -sf "$server/readyz" >/dev/null || fail "not ready after the outage"
+kill -TERM "${pids[-1]}"
+wait "${pids[-1]}" || fail "the server did not stop cleanly after an outage"
 echo "all well"
