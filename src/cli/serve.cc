@@ -26,6 +26,7 @@
 #include "cli/serve_test.h"
 #include "cli/server_settings.h"
 #include "cli/shared_store.h"
+#include "cli/store_metrics.h"
 #include "cli/support.h"
 #include "cli/tls_reload.h"
 #include "cli/version.h"
@@ -387,6 +388,9 @@ Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Re
   http.store_size = [directory = options.data, postgres = of_node.postgres] {
     return size_of_store(directory, postgres);
   };
+  if (peers == nullptr)
+    http.verified = [directory = options.data] { stamp(directory, kLastVerify); };
+  register_store_metrics(registry, options.data, store);
   http.check_callback = [callbacks = wired.node->callbacks()](const std::string& url) {
     return callbacks->check(url);
   };

@@ -12,6 +12,7 @@
 #include "cli/handlers.h"
 #include "cli/server_settings.h"
 #include "cli/shared_store.h"
+#include "cli/store_metrics.h"
 #include "cli/support.h"
 #include "env/clock.h"
 #include "store_postgres/inspect.h"
@@ -189,6 +190,7 @@ Result<int> run_store_backup(const Invocation& invocation, Io& io) {
     return kExitOk;
   }
   MS_TRY(backup_sqlite_store(invocation.options.data, to));
+  stamp(invocation.options.data, kLastBackup);
   MS_TRY_ASSIGN(const StoreInfo copy, inspect_sqlite_store(to));
   if (invocation.json) {
     std::string line;

@@ -46,6 +46,7 @@ Reply verify_reply(Services& services) {
   auto report = services.store.verify();
   services.verifying = false;
   if (!report) return error_reply(report.error());
+  if (report->problems.empty() && services.options.verified) services.options.verified();
   Reply reply;
   encode_verify(*report, reply.body);
   return reply;

@@ -105,6 +105,9 @@ struct HttpOptions {
   // time.
   std::function<Result<StoreSize>()> store_size;
 
+  // Called when a verification found no problem, on a reader thread. May be empty.
+  std::function<void()> verified;
+
   // Checks whether a callback may go to this URL; the error has the field url. Called by requests
   // that enqueue, on any thread; must not block. Empty: every URL is allowed.
   std::function<Result<void>(const std::string& url)> check_callback;

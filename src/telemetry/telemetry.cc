@@ -198,6 +198,9 @@ std::string Registry::render(MetricsFormat format) const {
         out += fmt::format("{}{} {}\n", name, labels, number_text(value));
     }
     for (const auto& [labels, histogram] : family.histograms) {
+      // Routes and queues without an observation would be most of the output.
+      const auto observed = [](const auto& count) { return count.load() > 0; };
+      if (!labels.empty() && std::ranges::none_of(histogram.buckets_, observed)) continue;
       std::int64_t total = 0;
       for (std::size_t i = 0; i < histogram.buckets_.size(); ++i) {
         total += histogram.buckets_[i].load(std::memory_order_relaxed);

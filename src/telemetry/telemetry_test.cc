@@ -22,6 +22,18 @@ TEST_CASE("a histogram's buckets are cumulative and end in +Inf") {
   CHECK(text.find("commit_seconds_count{queue=\"a\\\"b\"} 3\n") != std::string::npos);
 }
 
+TEST_CASE("a histogram with labels appears with its first observation") {
+  Registry registry;
+  Histogram& called = registry.histogram("request_seconds", "help", {1}, {{"route", "/a"}});
+  registry.histogram("request_seconds", "help", {1}, {{"route", "/b"}});
+  registry.histogram("commit_seconds", "help", {1});
+  called.observe(2);
+  const std::string text = registry.render();
+  CHECK(text.find("request_seconds_count{route=\"/a\"} 1\n") != std::string::npos);
+  CHECK(text.find("route=\"/b\"") == std::string::npos);
+  CHECK(text.find("commit_seconds_count 0\n") != std::string::npos);
+}
+
 TEST_CASE("too many label values share one series instead of growing without limit") {
   Registry registry;
   for (std::size_t i = 0; i < Registry::kMaxSeries + 50; ++i) {

@@ -299,7 +299,7 @@ def check_names(document, text, metrics, errors, settings):
         # Of other programs, of TLS, or of a store that several servers share.
         if name.startswith(("mainspring_role", "mainspring_tls", "mainspring_peer",
                             "mainspring_notify", "mainspring_store_oldest",
-                            "mainspring_store_dead")):
+                            "mainspring_store_dead", "mainspring_store_reachable")):
             expect(f'"{name}"' in sources(".cc"), where, f"there is no metric {name}")
             continue
         base = re.sub(r"_(bucket|sum|count)$", "", name)
@@ -308,7 +308,7 @@ def check_names(document, text, metrics, errors, settings):
     of_others = {"primary_start_timeout", "retry_timeout",  # Patroni's
                  "statement_timeout", "lock_timeout", "idle_session_timeout",  # PostgreSQL's
                  "idle_in_transaction_session_timeout"}
-    for name in set(named) - of_others - {"max_attempts", "max_open_for", "max_runs", "store_sqlite", "store_postgres", "request_timeout", "store_full"}:
+    for name in set(named) - of_others - set(metrics) - {"max_attempts", "max_open_for", "max_runs", "store_sqlite", "store_postgres", "request_timeout", "store_full"}:
         expect(name in settings, where, f"there is no setting {name}")
     for code in set(re.findall(r'"code":"([a-z_]+)"', text)):
         expect(code in errors, where, f"there is no error {code}")

@@ -217,6 +217,12 @@ def backups(directory):
     names = sorted(entry.name for entry in place.iterdir())
     expect(len(names) == 3 and names[0] == "2002-01-01T000000Z" and names[2] == "mine", "the newest backups and what is not a backup stay: " + " ".join(names))
     expect((place / names[1] / "mainspring.db").exists(), "the backup is a data directory")
+    subprocess.run([PROGRAM, "verify", "--server", url], check=True, capture_output=True)
+    with urllib.request.urlopen(url + "/metrics", timeout=PATIENCE) as answer:
+        metrics = dict(line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if not line.startswith("#"))
+    for what in ("backup", "verify"):
+        expect(float(metrics[f"mainspring_store_last_{what}_timestamp_seconds"]) > 0, f"the metrics have the time of the last {what}")
+    expect(len(metrics) <= 400, f"a quiet server exports few series: {len(metrics)}")
     # As docs/guides/operating.md restores it.
     shutil.copytree(place / names[1], directory / "restored")
     restored = Manager(directory, "--data", "restored", "--restart-allowance", "0s")
