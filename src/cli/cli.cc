@@ -285,6 +285,14 @@ Result<int> run_man(const Invocation&, Io& io) {
 }
 
 Result<int> run_help(const Invocation& invocation, Io& io) {
+  if (invocation.has("all")) {
+    io.out(help_all(io));
+    return kExitOk;
+  }
+  if (invocation.argument("COMMAND") == "connection") {
+    io.out(help_connection(io));
+    return kExitOk;
+  }
   std::vector<std::string> path;
   for (const char* name : {"COMMAND", "SUBCOMMAND"}) {
     if (const auto word = invocation.argument(name)) path.push_back(*word);

@@ -198,6 +198,23 @@ TEST_CASE("settings may be before a command and between its words") {
   CHECK(has(wrong.error().message, "--max-batch-jobs: unknown flag of `mainspring jobs list`"));
 }
 
+TEST_CASE("the program's help names each first word of a command once") {
+  std::vector<std::string> named = topic_words();
+  std::vector<std::string> known;
+  for (const Command& command : root().children) {
+    if (!command.hidden) known.push_back(command.name);
+  }
+  std::ranges::sort(named);
+  std::ranges::sort(known);
+  CHECK(named == known);
+  const Ran all = run({"help", "--all"});
+  CHECK(all.code == 0);
+  CHECK(has(all.out, "jobs clone"));
+  const Ran connection = run({"help", "connection"});
+  CHECK(has(connection.out, "--ca-file FILE"));
+  CHECK(!has(run({"jobs", "list", "--help"}).out, "--ca-file"));
+}
+
 TEST_CASE("help fits a terminal of 80 columns") {
   const std::function<void(const Command&, std::vector<std::string>)> look =
       [&](const Command& command, std::vector<std::string> path) {

@@ -115,6 +115,11 @@ Result<Parsed> parse_command_line(const std::vector<std::string>& words);
 // Texts generated from the rows.
 std::string usage_line(const Command& command, const std::vector<std::string>& path);
 std::string help_text(const Command& command, const std::vector<std::string>& path, const Io& io);
+// Of `mainspring help --all` and `mainspring help connection`.
+std::string help_all(const Io& io);
+std::string help_connection(const Io& io);
+// The commands that the program's own help names.
+std::vector<std::string> topic_words();
 std::string man_page();
 std::string completion_bash();
 std::string completion_zsh();

@@ -12,6 +12,35 @@ namespace {
 
 constexpr std::size_t kColumns = 80;
 
+struct Line {
+  std::string left;
+  std::string right;
+};
+
+// The first words of all commands, for the program's own help. A test compares them with the table.
+const std::vector<Line>& topics() {
+  static const std::vector<Line> all = {
+      {"serve, host", "run the server, or job folders of another server"},
+      {"work, step, lease", "run programs for jobs, once, or under a lock"},
+      {"enqueue, jobs, why", "create, find and change jobs; why a job waits"},
+      {"bulk, dead, quarantine", "change many jobs; failed jobs; crashing jobs"},
+      {"queues, breaker", "pause and limit queues; protect services"},
+      {"schedules, timers", "run jobs at planned times, or repeatedly"},
+      {"workflow, pipeline", "run jobs that depend on each other"},
+      {"sessions, leases", "jobs in strict order; named locks"},
+      {"trigger, callbacks", "jobs on events; requests when jobs end"},
+      {"workers, top, events", "list and stop workers; live rates and events"},
+      {"history, mark, marks, views", "past counts; marks on charts; saved views"},
+      {"jobs-host, logs", "list, run and deploy job folders; their logs"},
+      {"store, verify, bench", "back up, move and check the store; measure it"},
+      {"token, tls, audit", "access tokens, certificates, the audit log"},
+      {"health, doctor", "check the server and this machine"},
+      {"support-bundle, version", "what to attach to a problem report"},
+      {"config, completion, help", "settings, shell completions, more help"},
+  };
+  return all;
+}
+
 // A command line, continued on further lines before its flags if it is too long.
 std::string shell_lines(std::string_view line) {
   std::string out = "  ";
@@ -47,14 +76,16 @@ std::string with_choices(const Flag& flag) {
   return help;
 }
 
-struct Line {
-  std::string left;
-  std::string right;
-};
+Line setting_line(const Setting& setting) {
+  const std::string_view gap = is_switch(setting) ? "" : " ";
+  return {fmt::format("{}{}{}", flag_of(setting), gap, setting.value),
+          fmt::format("{} [{}]", setting.meaning, format_setting(setting, Options()))};
+}
 
-std::vector<Line> flag_lines(const Command& command) {
+// One line per flag. Short: the flags of the connection to a server are one line.
+enum class Lines : std::uint8_t { all, short_connection };
+std::vector<Line> flag_lines(const Command& command, Lines which) {
   std::vector<Line> lines;
-  const Options defaults;
   for (const Flag& flag : command.flags) lines.push_back({flag_usage(flag), with_choices(flag)});
   // doctor and support-bundle take all of them.
   constexpr unsigned kAll = kClientScope | kServeScope;
@@ -65,10 +96,12 @@ std::vector<Line> flag_lines(const Command& command) {
     return lines;
   }
   for (const Setting* setting : settings_of(command)) {
-    std::string right =
-        fmt::format("{} [{}]", setting->meaning, format_setting(*setting, defaults));
-    const std::string_view gap = is_switch(*setting) ? "" : " ";
-    lines.push_back({fmt::format("{}{}{}", flag_of(*setting), gap, setting->value), right});
+    if (which == Lines::short_connection && setting->scopes == kClientScope) {
+      if (setting->name == "server")
+        lines.push_back({"--server URL", "see `mainspring help connection`"});
+      continue;
+    }
+    lines.push_back(setting_line(*setting));
   }
   return lines;
 }
@@ -93,6 +126,12 @@ void collect_leaves(const Command& command, const std::string& path, std::vector
     if (child.run != nullptr) out.push_back({name, child.summary});
     collect_leaves(child, name, out);
   }
+}
+
+std::string leaf_columns(const Command& command) {
+  std::vector<Line> lines;
+  collect_leaves(command, "", lines);
+  return columns(lines, 18);
 }
 
 std::string heading(const Io& io, std::string_view text) {
@@ -134,7 +173,7 @@ void man_command(const Command& command, std::vector<std::string> path, std::str
     for (const Argument& argument : command.arguments) {
       out += fmt::format(".TP\n.B {}\n{}\n", roff(argument.name), roff(argument.help));
     }
-    for (const Line& line : flag_lines(command)) {
+    for (const Line& line : flag_lines(command, Lines::short_connection)) {
       out += fmt::format(".TP\n.B {}\n{}\n", roff(line.left), roff(line.right));
     }
     for (const Example& example : command.examples) {
@@ -178,10 +217,13 @@ std::string help_text(const Command& command, const std::vector<std::string>& pa
   std::string out = fmt::format("{}\n", usage_line(command, path));
   out += '\n' +
          wrapped(command.description.empty() ? command.summary : command.description, 0, kColumns);
-  if (!command.children.empty()) {
-    std::vector<Line> lines;
-    collect_leaves(command, "", lines);
-    out += heading(io, "Commands") + columns(lines, 18);
+  if (&command == &root()) {
+    out += heading(io, "Commands") + columns(topics(), 27) +
+           wrapped("`mainspring help jobs` lists the commands of jobs, `mainspring help --all` all.",
+                   0, kColumns)
+               .insert(0, "\n");
+  } else if (!command.children.empty()) {
+    out += heading(io, "Commands") + leaf_columns(command);
   }
   if (!command.arguments.empty()) {
     std::vector<Line> lines;
@@ -190,7 +232,7 @@ std::string help_text(const Command& command, const std::vector<std::string>& pa
     }
     out += heading(io, "Arguments") + columns(lines, 24);
   }
-  const std::vector<Line> flags = flag_lines(command);
+  const std::vector<Line> flags = flag_lines(command, Lines::short_connection);
   if (!flags.empty()) out += heading(io, "Flags [default]") + columns(flags, 24);
   std::vector<Line> common;
   for (const Flag& flag : common_flags()) common.push_back({flag_usage(flag), flag.help});
@@ -213,6 +255,33 @@ std::string help_text(const Command& command, const std::vector<std::string>& pa
   return out;
 }
 
+std::string help_all(const Io& io) {
+  return heading(io, "Commands").substr(1) + leaf_columns(root());
+}
+
+std::string help_connection(const Io& io) {
+  std::string out = wrapped(
+      "Commands that talk to a server have these flags. Each is also a setting: in the file by its "
+      "name, in the environment as MAINSPRING_SERVER and so on.",
+      0, kColumns);
+  std::vector<Line> lines;
+  for (const Setting& setting : settings()) {
+    if (setting.scopes == kClientScope) lines.push_back(setting_line(setting));
+  }
+  return out + heading(io, "Flags [default]") + columns(lines, 24);
+}
+
+std::vector<std::string> topic_words() {
+  std::vector<std::string> words;
+  for (const Line& line : topics()) {
+    for (std::string& word : split_names(line.left)) {
+      std::erase(word, ' ');
+      words.push_back(std::move(word));
+    }
+  }
+  return words;
+}
+
 std::string man_page() {
   std::string out = fmt::format(
       ".\\\" Generated by `mainspring man`; change src/cli/commands*.cc instead.\n"
@@ -230,6 +299,12 @@ std::string man_page() {
   out += ".SH FLAGS OF EVERY COMMAND\n";
   for (const Flag& flag : common_flags()) {
     out += fmt::format(".TP\n.B {}\n{}\n", roff(flag_usage(flag)), roff(flag.help));
+  }
+  out += ".SH CONNECTION\nFlags of the commands that talk to a server.\n";
+  for (const Setting& setting : settings()) {
+    if (setting.scopes != kClientScope) continue;
+    const Line line = setting_line(setting);
+    out += fmt::format(".TP\n.B {}\n{}\n", roff(line.left), roff(line.right));
   }
   out +=
       ".SH EXIT CODES\n"

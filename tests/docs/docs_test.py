@@ -279,6 +279,8 @@ def check_call(where, call, binary):
     if len(words) > 1 and re.fullmatch(r"[a-z]+", words[1]):
         deeper = help_of(binary, words[:2])
         text = deeper if deeper is not None else text
+    if "help connection" in text:
+        text += help_of(binary, ["connection"])
     for flag in re.findall(r"(--[a-z][a-z-]*)", " ".join(words)):
         expect(flag in text, where, f"`mainspring {call}`: there is no {flag}")
 
@@ -349,7 +351,8 @@ def leaves(text):
 
 def generated_cli(binary):
     out = ["```text", help_of(binary, []).strip(), "```"]
-    for name in leaves(help_of(binary, [])):
+    out += ["", "## `mainspring help connection`", "```text", help_of(binary, ["connection"]).strip(), "```"]
+    for name in leaves(help_of(binary, ["--all"])):
         out += ["", f"## `mainspring {name}`", "```text", help_of(binary, name.split()).strip(), "```"]
     return "\n".join(out)
 
