@@ -36,6 +36,7 @@ Result<std::optional<HostOptions>> host_options(const Options& options, const st
     return invalid("webjobs_api", "--webjobs-api: needs --jobs DIR");
   }
   host.data = options.host_data == "auto" ? data + "/host" : options.host_data;
+  if (options.jobs_user != "none") host.user = options.jobs_user;
   host.strict = options.strict_webjobs;
   host.variables = std::move(variables.value);
   host.environment = inherited_environment();

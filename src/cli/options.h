@@ -119,6 +119,7 @@ struct Options {
   // the job host
   std::string jobs = "none";
   std::string host_data = "auto";
+  std::string jobs_user = "none";
   bool webjobs_api = false;
   bool strict_webjobs = false;
   Duration folder_quiet = 5s;

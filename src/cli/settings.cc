@@ -501,6 +501,12 @@ std::vector<Setting> make_host() {
        .scopes = kHostScope,
        .meaning = "directory for logs, histories and working copies; auto = host in the data "
                   "directory"},
+      {.name = "jobs_user",
+       .value = "USER",
+       .member = &Options::jobs_user,
+       .scopes = kHostScope,
+       .meaning = "user of jobs whose pool names none; root lets folders choose any user; none = "
+                  "the server's user, but never root"},
       {.name = "webjobs_api",
        .value = "",
        .member = &Options::webjobs_api,

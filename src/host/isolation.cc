@@ -53,6 +53,11 @@ std::optional<T> first(const std::optional<T>& a, const std::optional<T>& b) {
   return a ? a : b;
 }
 
+template <class T>
+std::optional<T> least(const std::optional<T>& a, const std::optional<T>& b) {
+  return a && b ? std::min(a, b) : first(a, b);
+}
+
 CgroupLimits group_limits(const ChildLimits& limits) {
   return {
       .memory_bytes = limits.memory_bytes, .pids = limits.pids, .cpu_percent = limits.cpu_percent};
@@ -146,6 +151,35 @@ std::vector<std::string> Isolation::environment_of(const JobFolder& folder) cons
   return out;
 }
 
+Result<std::string> Isolation::user_of(const ChildLimits& own, const PoolSettings& pool) const {
+  const std::string ceiling = pool.limits.user.value_or(options_.user);
+  const std::string user = own.user.value_or(ceiling);
+  if (geteuid() != 0) return user;  // every other user is refused later
+  const auto uid_of = [](const std::string& name) -> Result<uid_t> {
+    MS_TRY_ASSIGN(const Account account, find_account(name, "limits.user"));
+    return account.uid;
+  };
+  const auto refuse = [&](std::string_view rule) {
+    return Error{.code = ErrorCode::forbidden,
+                 .message = fmt::format("limits.user \"{}\": {}", user, rule)};
+  };
+  if (ceiling.empty() && !MS_MUTANT(host_folder_as_root)) {
+    return refuse("the server runs as root: set --jobs-user, or limits.user of the pool");
+  }
+  if (user.empty()) return user;
+  MS_TRY_ASSIGN(const uid_t uid, uid_of(user));
+  if (user != ceiling && !ceiling.empty()) {
+    MS_TRY_ASSIGN(const uid_t most, uid_of(ceiling));
+    if (most != 0 && most != uid) return refuse(fmt::format("must be \"{}\"", ceiling));
+  }
+  if (uid != 0 || MS_MUTANT(host_folder_as_root)) return user;
+  if (!options_.user.empty()) {
+    MS_TRY_ASSIGN(const uid_t server, uid_of(options_.user));
+    if (server == 0) return "";
+  }
+  return refuse("is root, which needs --jobs-user root");
+}
+
 Result<void> Isolation::become_user(const JobFolder& folder, ProcessSpec& spec) const {
   MS_TRY_ASSIGN(const Account account, find_account(spec.limits.user, "limits.user"));
   if (account.uid == geteuid() || geteuid() != 0) return {};  // without root it is refused later
@@ -189,16 +223,25 @@ Result<std::unique_ptr<Cgroup>> Isolation::fence(const JobFolder& folder, Proces
     return invalid("pool", fmt::format("pool \"{}\": must be defined in host.json", pool_name));
   }
   const PoolSettings pool = found == file_.pools.end() ? PoolSettings{} : found->second;
+  if (!pool.folders.empty() && !allowed_name(folder.name, pool.folders)) {
+    return Error{.code = ErrorCode::forbidden,
+                 .message = fmt::format("pool \"{}\": does not take the folder \"{}\"", pool_name,
+                                        folder.name)};
+  }
   const ChildLimits& own = folder.settings.limits;
   const ChildLimits& shared = pool.limits;
 
   spec.limits.no_core = true;
   spec.limits.no_new_privs = !options_.strict;
   if (!options_.strict) spec.limits.nice = kNice;
-  if (const auto nice = first(own.nice, shared.nice)) spec.limits.nice = nice;
-  spec.limits.open_files = first(own.open_files, shared.open_files);
-  spec.limits.file_bytes = first(own.file_bytes, shared.file_bytes);
-  spec.limits.user = first(own.user, shared.user).value_or("");
+  if (own.nice) {
+    spec.limits.nice = std::max(*own.nice, shared.nice.value_or(0));
+  } else if (shared.nice) {
+    spec.limits.nice = shared.nice;
+  }
+  spec.limits.open_files = least(own.open_files, shared.open_files);
+  spec.limits.file_bytes = least(own.file_bytes, shared.file_bytes);
+  MS_TRY_ASSIGN(spec.limits.user, user_of(own, pool));
   if (!spec.limits.user.empty()) MS_TRY(become_user(folder, spec));
   // Variables set by the host take precedence over the server's environment.
   for (std::string& entry : environment_of(folder)) {
@@ -240,7 +283,7 @@ std::vector<LayerView> Isolation::layers() const {
        .detail = options_.strict ? "off by strict_webjobs" : "an allow-list"},
       {.name = "user",
        .active = geteuid() == 0,
-       .detail = geteuid() == 0 ? "by settings" : "the server is not root"},
+       .detail = geteuid() == 0 ? "by --jobs-user, pool and settings" : "the server is not root"},
       {.name = "leftovers", .active = true, .detail = "found by their environment at the start"}};
   for (const CgroupController& controller : cgroups_.controllers()) {
     layers.push_back({.name = "cgroup_" + controller.name,

@@ -34,7 +34,8 @@ class Isolation {
   std::vector<std::string> pools() const;  // including "default"
 
   // Sets limits and the base environment. The returned group lives as long as the run; nullptr = no
-  // group. Errors: invalid_argument (the pool is not defined), io_error (a limit requires a control
+  // group. Errors: invalid_argument (the pool is not defined), forbidden (the pool does not take the
+  // folder; the user is above the ceiling), io_error (a limit requires a control
   // group, and none is available for it).
   Result<std::unique_ptr<Cgroup>> fence(const JobFolder& folder, ProcessSpec& spec);
 
@@ -50,6 +51,9 @@ class Isolation {
   static constexpr int kCpuWeight = 10;
 
  private:
+  // The user that a job runs as: "" = the server's. The user of the pool, otherwise of the server's
+  // options, is a ceiling: a folder may name another only if that is root.
+  Result<std::string> user_of(const ChildLimits& own, const PoolSettings& pool) const;
   // For a job that runs as another user: its home, its names, and a directory that it can write to.
   Result<void> become_user(const JobFolder& folder, ProcessSpec& spec) const;
   std::vector<std::string> environment_of(const JobFolder& folder) const MS_REQUIRES(mutex_);

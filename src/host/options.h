@@ -26,6 +26,10 @@ struct HostOptions {
   // The server's environment; jobs get the variables on the allow-list.
   std::vector<std::string> environment;
 
+  // The user of the jobs of pools that name none. "" = this process's, unless that is root: then
+  // those jobs are refused. Root runs as root only the jobs that get it from here.
+  std::string user;
+
   // How scripts connect to the server.
   ProgramAccess access;
 

@@ -247,6 +247,11 @@ bool is_allowed_variable(std::string_view name) {
   return is_variable(name);
 }
 
+bool is_folder_pattern(std::string_view name) {
+  if (name.ends_with('*')) name.remove_suffix(1);
+  return name.empty() || is_plain(name, "._-");
+}
+
 bool is_kind(std::string_view name) {
   return !name.empty() && name.size() <= kMaxSettingNameBytes;
 }
@@ -464,6 +469,11 @@ constexpr Key<PoolSettings> kPoolKeys[] = {
        return as_int(json, 1, kMaxConcurrency, into.concurrency);
      },
      "must be a whole number, 1 to 10000"},
+    {"folders",
+     [](std::string_view json, PoolSettings& into, const Warnings&) {
+       return as_names(json, &is_folder_pattern, into.folders);
+     },
+     "must be a list of at most 256 names of job folders; \"report*\" is a prefix"},
     {"limits",
      [](std::string_view json, PoolSettings& into, const Warnings& warnings) {
        return as_limits(json, into.limits, warnings);

@@ -85,7 +85,8 @@ Process::~Process() {
 bool Process::start(const Command& command) {
   kill();
   exit_code_ = -1;
-  const std::vector<std::string> environment = environment_with(command.environment);
+  std::vector<std::string> environment = environment_with(command.environment);
+  if (geteuid() == 0 && command.uid == 0) environment.push_back("MAINSPRING_JOBS_USER=root");
   const std::vector<char*> args = pointers(command.args);
   const std::vector<char*> env = pointers(environment);
   int output = -1;

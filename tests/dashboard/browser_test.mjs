@@ -131,7 +131,7 @@ async function underPrefix(server) {
   proxy.close();
 }
 
-let local = await startServer(t, "local", whole ? ["--jobs", jobFolders(t)] : []);
+let local = await startServer(t, "local", whole ? ["--jobs", jobFolders(t), ...(process.getuid() === 0 ? ["--jobs-user", "root"] : [])] : []);
 try {
   const ids = await fill(local.url);
   const paths = Object.keys((await call(local.url, "GET", "/openapi.json")).paths);

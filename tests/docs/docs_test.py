@@ -119,7 +119,8 @@ class Server:
              "--folder-quiet", "50ms", "--webjobs-api"],
             # With traces, so that their metrics are there too; without sending any.
             env=dict(self.environment, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9",
-                     OTEL_TRACES_SAMPLER="always_off"),
+                     OTEL_TRACES_SAMPLER="always_off",
+                     MAINSPRING_JOBS_USER="root" if os.geteuid() == 0 else "none"),
             cwd=self.home, stdout=self.log, stderr=self.log)
         deadline = time.monotonic() + SERVER_LIMIT_S
         while not self.ready():

@@ -69,6 +69,7 @@ printf '#!/bin/bash\n[[ -n $FOLDER_SECRET ]] && echo "the job has it"\n' >jobs/t
 # The environment and command line of a child, without the values meant for it.
 printf '#!/bin/bash\ncat /proc/self/environ /proc/self/cmdline | tr "\\0" "\\n" >%q\n' "$out/child.txt" >jobs/triggered/envs/run.sh
 
+[[ $(id -u) != 0 ]] || export MAINSPRING_JOBS_USER=root
 "$mainspring" serve --data data --listen 127.0.0.1:0 --jobs jobs --webjobs-api --log-level debug --outgoing-allow 127.0.0.0/8 --json \
   >started.json 2>"$out/server.log" &
 server=$!

@@ -192,6 +192,7 @@ stop_server
 mkdir -p jobs/continuous/nosy
 printf '#!/bin/sh\nenv >%s/of_folder.new; mv %s/of_folder.new %s/of_folder; sleep 60\n' "$PWD" "$PWD" "$PWD" >jobs/continuous/nosy/run.sh
 chmod +x jobs/continuous/nosy/run.sh
+[[ $(id -u) != 0 ]] || export MAINSPRING_JOBS_USER=root
 for strict in '' --strict-webjobs; do
   rm -f of_folder
   # shellcheck disable=SC2086

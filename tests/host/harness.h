@@ -70,6 +70,7 @@ struct HostTest {
     node->start();
     options.roots = {(directory / "jobs").string()};
     options.data = (directory / "host").string();
+    if (geteuid() == 0) options.user = "root";
     options.quiet = 50ms;
     options.root_retry = 50ms;
     options.variables.instance_id = "abcdef99";

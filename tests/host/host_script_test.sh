@@ -17,6 +17,7 @@ check() {
 }
 says() { ms logs "$1" --all "${@:3}" | contains -- "$2"; }
 status_is() { ms jobs-host show "$1" | contains "^status *$2"; }
+[[ $(id -u) != 0 ]] || export MAINSPRING_JOBS_USER=root
 gone() { ! kill -0 "$1"; }
 # in_folder PART: the processes of this test whose directory has PART in its path.
 in_folder() { find /proc/[0-9]*/cwd -maxdepth 0 -lname "$place/*$1*" -printf '%h\n' 2>/dev/null | tr -dc '0-9\n'; }

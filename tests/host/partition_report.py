@@ -43,7 +43,7 @@ def measure(name, children, flags):
             file.write('{"stopping_wait_time": 0}')
     server = subprocess.Popen(
         [options.program, "serve", "--data", os.path.join(work, "data"), "--jobs", jobs, "--listen", "127.0.0.1:0",
-         "--json", "--log-level", "error", *flags], stdout=subprocess.PIPE, text=True)
+         "--jobs-user", "none" if os.geteuid() else "root", "--json", "--log-level", "error", *flags], stdout=subprocess.PIPE, text=True)
     try:
         port = int(json.loads(server.stdout.readline())["url"].rsplit(":", 1)[1])
         client = http.client.HTTPConnection("127.0.0.1", port, timeout=60)

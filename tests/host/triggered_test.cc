@@ -377,6 +377,70 @@ TEST_CASE("a job of another user has a home and a data directory, which are remo
   }
 }
 
+TEST_CASE("a root server runs no folder as root by itself") {
+  if (geteuid() != 0) {
+    MESSAGE("not root: the users of jobs were not checked");
+    return;
+  }
+  // The server's user, the pool's, the folder's, and the user that runs it or a part of the refusal.
+  struct Row {
+    const char *server, *pool, *own, *outcome;
+  };
+  const Row rows[] = {
+      {"", "", "", "the server runs as root"},
+      {"", "", "root", "the server runs as root"},
+      {"", "", "nobody", "the server runs as root"},
+      {"", "root", "", "is root, which needs --jobs-user root"},
+      {"", "nobody", "", "I am nobody"},
+      {"", "nobody", "0", "limits.user \"0\": must be \"nobody\""},
+      {"", "nobody", "daemon", "limits.user \"daemon\": must be \"nobody\""},
+      {"", "nobody", "65534", "I am nobody"},
+      {"nobody", "", "root", "must be \"nobody\""},
+      {"nobody", "root", "", "is root, which needs --jobs-user root"},
+      {"root", "", "", "I am root"},
+      {"root", "", "nobody", "I am nobody"},
+      {"root", "nobody", "root", "must be \"nobody\""},
+  };
+  HostTest t;
+  fs::permissions(t.directory, fs::perms(0755));
+  const auto limits = [](const char* user) {
+    return *user == '\0' ? std::string("{}") : fmt::format(R"({{"user":"{}"}})", user);
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.server);
+    CAPTURE(row.pool);
+    CAPTURE(row.own);
+    t.host.reset();
+    fs::remove_all(t.directory / "jobs");
+    fs::remove_all(t.options.data);
+    t.options.user = row.server;
+    t.script("triggered/u/run.sh", "#!/bin/bash\necho \"I am $(id -un)\"\n");
+    t.settings("triggered/u", fmt::format(R"({{"limits":{}}})", limits(row.own)));
+    t.script("host.json",
+             fmt::format(R"({{"pools":{{"default":{{"limits":{}}}}}}})", limits(row.pool)));
+    t.start();
+    REQUIRE(t.host->run("u", "", "x").has_value());
+    CHECK(t.await_log(kTriggered, "u", row.outcome));
+  }
+}
+
+TEST_CASE("the limits of a pool are a ceiling for its folders") {
+  HostTest t;
+  t.script("host.json", R"({"pools":{"p":{"folders":["in*"],"limits":{"open_files":64,"nice":12,)"
+                        R"("file_size":"1MiB"}}}})");
+  for (const char* name : {"inside", "outside"}) {
+    t.script(fmt::format("triggered/{}/run.sh", name),
+             "#!/bin/bash\necho \"$(ulimit -n) $(ulimit -f) $(nice)\"\n");
+    t.settings(fmt::format("triggered/{}", name),
+               R"({"pool":"p","limits":{"open_files":128,"nice":-5,"file_size":"1GiB"}})");
+  }
+  t.start();
+  REQUIRE(t.host->run("inside", "", "x").has_value());
+  CHECK(t.await_log(kTriggered, "inside", "64 1024 12"));
+  REQUIRE(t.host->run("outside", "", "x").has_value());
+  CHECK(t.await_log(kTriggered, "outside", "pool \"p\": does not take the folder \"outside\""));
+}
+
 TEST_CASE("the host names ignored settings of host.json and of each job type") {
   HostTest t;
   t.script("host.json", R"({"pools":{"a":{"concurrency":"2"}}})");
