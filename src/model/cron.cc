@@ -24,8 +24,10 @@ using std::chrono::year_month;
 using std::chrono::year_month_day;
 
 constexpr LocalSeconds kDay = 86400;
-constexpr LocalSeconds kFirst = 0;               // 1970-01-01
-constexpr LocalSeconds kLast = 253402300799;     // 9999-12-31T23:59:59
+// Whole months, one more at each end than the years 1970 to 9999: a local time of these years may
+// be a day off.
+constexpr LocalSeconds kFirst = -31 * kDay;                 // 1969-12-01
+constexpr LocalSeconds kLast = 253402300799LL + 31 * kDay;  // 10000-01-31T23:59:59
 constexpr std::int64_t kCycleMonths = 400 * 12;  // dates and weekdays repeat after 400 years
 constexpr std::size_t kMaxBytes = 256;
 constexpr int kMaxLastDays = 30;
@@ -168,13 +170,18 @@ bool is_crontab_line(const std::vector<std::string_view>& fields) {
   return fields[5].starts_with('/') || std::any_of(fields[5].begin(), fields[5].end(), no_time);
 }
 
-// Month 0 is January 1970.
+// The day of kFirst or a later time, since 1970.
+std::int64_t day_of(LocalSeconds t) {
+  return (t - kFirst) / kDay + kFirst / kDay;
+}
+
+// Month 0 is January 1969.
 year_month month_at(std::int64_t index) {
-  return year(static_cast<int>(1970 + index / 12)) / month(static_cast<unsigned>(index % 12 + 1));
+  return year(static_cast<int>(1969 + index / 12)) / month(static_cast<unsigned>(index % 12 + 1));
 }
 std::int64_t month_index(std::int64_t day_number) {
   const year_month_day date{sys_days(days(day_number))};
-  return (static_cast<int>(date.year()) - 1970) * 12LL + static_cast<unsigned>(date.month()) - 1;
+  return (static_cast<int>(date.year()) - 1969) * 12LL + static_cast<unsigned>(date.month()) - 1;
 }
 std::int64_t first_day(year_month at) {
   return sys_days(at / day(1)).time_since_epoch().count();
@@ -325,16 +332,17 @@ bool Cron::day_matches(std::int64_t number_of_day) const {
 std::optional<LocalSeconds> Cron::next_after(LocalSeconds t) const {
   if (t >= kLast) return std::nullopt;
   t = std::max(t + 1, kFirst);
-  std::int64_t today = t / kDay;
-  int hour = next_set(hours_, static_cast<int>(t % kDay / 3600));
+  std::int64_t today = day_of(t);
+  const LocalSeconds time = t - today * kDay;
+  int hour = next_set(hours_, static_cast<int>(time / 3600));
   // The current day, if it has a later time that matches.
   if (months_[static_cast<std::size_t>(month_index(today) % 12 + 1)] && day_matches(today)) {
     int minute = -1;
     int second = -1;
-    if (hour == t % kDay / 3600) {
-      minute = next_set(minutes_, static_cast<int>(t % 3600 / 60));
-      if (minute == t % 3600 / 60) {
-        second = next_set(seconds_, static_cast<int>(t % 60));
+    if (hour == time / 3600) {
+      minute = next_set(minutes_, static_cast<int>(time % 3600 / 60));
+      if (minute == time % 3600 / 60) {
+        second = next_set(seconds_, static_cast<int>(time % 60));
         if (second < 0) minute = next_set(minutes_, minute + 1);
       }
       if (minute < 0) hour = next_set(hours_, hour + 1);
@@ -346,7 +354,7 @@ std::optional<LocalSeconds> Cron::next_after(LocalSeconds t) const {
     }
   }
   const std::int64_t start = month_index(++today);
-  const std::int64_t end = std::min(start + kCycleMonths, month_index(kLast / kDay) + 1);
+  const std::int64_t end = std::min(start + kCycleMonths, month_index(day_of(kLast)) + 1);
   for (std::int64_t m = start; m < end; ++m) {
     if (!months_[static_cast<std::size_t>(m % 12 + 1)]) continue;
     const std::int64_t after = first_day(month_at(m + 1));
@@ -362,15 +370,16 @@ std::optional<LocalSeconds> Cron::next_after(LocalSeconds t) const {
 std::optional<LocalSeconds> Cron::last_until(LocalSeconds t) const {
   if (t < kFirst) return std::nullopt;
   t = std::min(t, kLast);
-  std::int64_t today = t / kDay;
-  int hour = previous_set(hours_, static_cast<int>(t % kDay / 3600));
+  std::int64_t today = day_of(t);
+  const LocalSeconds time = t - today * kDay;
+  int hour = previous_set(hours_, static_cast<int>(time / 3600));
   if (months_[static_cast<std::size_t>(month_index(today) % 12 + 1)] && day_matches(today)) {
     int minute = -1;
     int second = -1;
-    if (hour == t % kDay / 3600) {
-      minute = previous_set(minutes_, static_cast<int>(t % 3600 / 60));
-      if (minute == t % 3600 / 60) {
-        second = previous_set(seconds_, static_cast<int>(t % 60));
+    if (hour == time / 3600) {
+      minute = previous_set(minutes_, static_cast<int>(time % 3600 / 60));
+      if (minute == time % 3600 / 60) {
+        second = previous_set(seconds_, static_cast<int>(time % 60));
         if (second < 0) minute = previous_set(minutes_, minute - 1);
       }
       if (minute < 0) hour = previous_set(hours_, hour - 1);
@@ -381,9 +390,10 @@ std::optional<LocalSeconds> Cron::last_until(LocalSeconds t) const {
       return today * kDay + hour * 3600 + minute * 60 + second;
     }
   }
-  if (--today < 0) return std::nullopt;
+  if (--today < day_of(kFirst)) return std::nullopt;
   const std::int64_t start = month_index(today);
-  for (std::int64_t m = start; m >= std::max<std::int64_t>(0, start - kCycleMonths); --m) {
+  for (std::int64_t m = start; m >= std::max(month_index(day_of(kFirst)), start - kCycleMonths);
+       --m) {
     if (!months_[static_cast<std::size_t>(m % 12 + 1)]) continue;
     const std::int64_t first = first_day(month_at(m));
     for (std::int64_t d = std::min(today, first_day(month_at(m + 1)) - 1); d >= first; --d) {

@@ -31,7 +31,8 @@ class Cron {
   // never matches (31 February) is refused.
   static Result<Cron> parse(std::string_view text);
 
-  // The first match strictly after / at or before `t`; nullopt = none in the years 1970 to 9999.
+  // The first match strictly after / at or before `t`; nullopt = none from December 1969 to January
+  // 10000, the local times of the years 1970 to 9999 in any zone.
   // Skips days without a match in one step, never walks over seconds: at most some thousand steps
   // of nanoseconds each, however long the gap.
   std::optional<LocalSeconds> next_after(LocalSeconds t) const;

@@ -189,13 +189,16 @@ TEST_CASE("a date that never comes is refused") {
   CHECK(times("0 0 31 2 MON", "2026-02-01T00:00:00", 1) == "2026-02-02T00:00:00");
 }
 
-TEST_CASE("times start with 1970 and end with the year 9999") {
+TEST_CASE("times cover every local time of the years 1970 to 9999") {
   const Cron daily = cron("0 12 * * *");
   CHECK(text_of(*daily.next_after(local("9999-12-31T11:59:59"))) == "9999-12-31T12:00:00");
-  CHECK_FALSE(daily.next_after(local("9999-12-31T12:00:00")));
-  CHECK_FALSE(daily.last_until(local("1970-01-01T11:59:59")));
-  CHECK(text_of(*daily.next_after(-1'000'000)) == "1970-01-01T12:00:00");
-  CHECK(text_of(*daily.last_until(1LL << 60)) == "9999-12-31T12:00:00");
+  const LocalSeconds end = local("9999-12-31T12:00:00");
+  CHECK(daily.next_after(end) == end + 86400);
+  CHECK_FALSE(daily.next_after(end + 31LL * 86400));
+  CHECK(text_of(*daily.last_until(local("1970-01-01T11:59:59"))) == "1969-12-31T12:00:00");
+  CHECK_FALSE(daily.last_until(-31LL * 86400 + 43199));  // 1969-12-01T11:59:59
+  CHECK(text_of(*daily.next_after(-1'000'000'000)) == "1969-12-01T12:00:00");
+  CHECK(daily.last_until(1LL << 60) == end + 31LL * 86400);
 }
 
 rc::Gen<std::string> field(int first, int last, bool days) {

@@ -89,6 +89,20 @@ TEST_CASE("a tick on a day that does not exist runs at the start of the next day
         "2011-12-30T19:00:00Z");
 }
 
+TEST_CASE("the first and the last hours of the years 1970 to 9999 have their ticks in every zone") {
+  CHECK(shown(schedule("0 * * * *", "America/New_York"), "1970-01-01T00:00:00Z", 2) ==
+        "1970-01-01T01:00:00Z, 1970-01-01T02:00:00Z");
+  CHECK(shown(schedule("0 20 * * *", "America/New_York"), "1970-01-01T00:00:00Z", 2) ==
+        "1970-01-01T01:00:00Z, 1970-01-02T01:00:00Z");
+  CHECK(shown(schedule("0 * * * *", "Asia/Tokyo"), "9999-12-31T22:00:00Z", 2) ==
+        "9999-12-31T23:00:00Z");
+  CHECK(shown(schedule("30 8 * * *", "Asia/Tokyo"), "9999-12-31T00:00:00Z", 2) ==
+        "9999-12-31T23:30:00Z");
+  // A time before 1970 is none.
+  CHECK(shown(schedule("0 18 31 12 *", "America/New_York"), "1970-01-01T00:00:00Z", 1) ==
+        "1970-12-31T23:00:00Z");
+}
+
 TEST_CASE("`every` runs at multiples since 1970 or since start_at, whatever the zone") {
   Schedule definition = every(90min);
   definition.time_zone = "Europe/Berlin";

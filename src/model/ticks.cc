@@ -89,7 +89,7 @@ std::optional<WallTime> Ticks::last_until(WallTime t) const {
   } else if (cron_) {
     found = cron_until(t);
   }
-  if (found && start_ && *found < *start_) found.reset();
+  if (found && (*found < kFirstTime || (start_ && *found < *start_))) found.reset();
   return found;
 }
 
