@@ -12,6 +12,15 @@ def add(a: int, b: int = 0) -> int:
     return a + b
 
 
+again = add
+calls: list[str] = []
+
+
+def plain(text: str) -> None:
+    """Not a task."""
+    calls.append(text)
+
+
 @task
 async def double(n: int) -> int:
     return n * 2

@@ -13,6 +13,7 @@ TASKS = {
             "url": os.environ.get("MAINSPRING_SERVER", "http://127.0.0.1:1"),
             "token": "",
             "job": {"max_attempts": 2},
+            "modules": ["django_jobs"],
         },
     }
 }

@@ -93,6 +93,48 @@ def test_a_result_of_another_task_or_of_none_is_refused(
             jobs.add.get_result(id)
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "subprocess.getoutput",
+        "os.system",
+        "django_jobs.plain",
+        "django_jobs.Broken",
+        "django_jobs.again",  # another name of a task
+        "antigravity.geohash",  # a module that is not imported
+        "",
+        ["django_jobs.add"],
+    ],
+)
+def test_a_job_that_names_no_registered_task_runs_nothing(
+    jobs: Any, mainspring: Mainspring, mainspring_queue: str, worker: Start, path: Any
+) -> None:
+    args = {"task": path, "args": ["id -un"], "kwargs": {}}
+    new = mainspring.new("django.task", args, queue=mainspring_queue, max_attempts=1)
+    job = mainspring.enqueue(new)
+    worker()
+    record = mainspring.wait(job.id, "20s")
+    assert record["state"] == "dead"
+    assert "is not a task of this program" in record["errors"][0]["message"]
+    assert jobs.calls == []
+    assert "antigravity" not in sys.modules
+
+
+def test_an_error_names_no_module_to_import(
+    jobs: Any, mainspring: Mainspring, mainspring_queue: str
+) -> None:
+    result = jobs.add.using(queue_name=mainspring_queue).enqueue(1)
+    claimed = mainspring.request(
+        "POST", "/v1/claim", {"worker": "w", "queues": [mainspring_queue], "max": 1}
+    )["jobs"][0]
+    lease = {"id": claimed["id"], "token": claimed["token"]}
+    finish = {**lease, "outcome": "retry", "error": "antigravity.Error\nTraceback"}
+    mainspring.request("POST", "/v1/finish", {"worker": "w", "results": [finish]})
+    result.refresh()
+    assert result.errors[0].exception_class is Exception
+    assert "antigravity" not in sys.modules
+
+
 def test_coroutines_are_enqueued_and_run(jobs: Any, mainspring_queue: str, worker: Start) -> None:
     async def scenario() -> Any:
         result = await jobs.double.using(queue_name=mainspring_queue).aenqueue(21)

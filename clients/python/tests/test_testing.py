@@ -88,7 +88,7 @@ def test_django_enqueues_on_commit(mainspring: Mainspring, mainspring_queue: str
         settings.configure(DATABASES={"default": engine}, USE_TZ=True)
         django.setup()
     from django.db import transaction
-    from mainspring.contrib.django import on_commit, priority, worker_client
+    from mainspring.contrib.django import on_commit, priority
 
     @mainspring.job(queue=mainspring_queue)
     def receipt(ctx: Context, order: int) -> int:
@@ -103,16 +103,6 @@ def test_django_enqueues_on_commit(mainspring: Mainspring, mainspring_queue: str
         raise RuntimeError
     refute_enqueued(mainspring, receipt, args={"order": 2})
     assert [priority(n) for n in (-100, 0, 100)] == [9, 4, 0]
-
-    ms = worker_client(mainspring.server.url, (mainspring_queue,))
-    args = {"task": f"{__name__}.task_of_django", "args": [2], "kwargs": {"b": 3}}
-    job = ms.enqueue(ms.new("django.task", args, queue=mainspring_queue))
-    with ms.worker(slots=1):
-        assert job.result("10s") == 5
-
-
-def task_of_django(a: int, b: int) -> int:
-    return a + b
 
 
 def test_a_forgotten_binary_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,9 @@
         "OPTIONS": {"url": "http://127.0.0.1:8080", "job": {"max_attempts": 5}},
     }}
 
+Jobs run registered tasks only: those of the module `tasks` of each installed app, and of the modules
+that OPTIONS["modules"] names. A job's text imports nothing.
+
 A worker for these tasks:
 
     export DJANGO_SETTINGS_MODULE=mysite.settings
@@ -17,6 +20,7 @@ from __future__ import annotations
 import datetime as dt
 import importlib
 import logging
+import sys
 import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
@@ -24,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 from .._client import Mainspring
 from .._context import Context
 from .._jobs import Job, NewJob, Options
+from .._values import check_list
 from ..errors import Expired, Interrupted, InvalidArgument, NotFound
 from ..outcomes import OUTCOMES, Retry
 
@@ -80,15 +85,17 @@ def priority(django: int) -> int:
 
 if TYPE_CHECKING:
     BaseTaskBackend: Any = object
+    Task: Any = object
     TaskContext: Any = object
     TaskResultDoesNotExist: type[Exception] = Exception
 else:
     try:
         from django.tasks.backends.base import BaseTaskBackend
-        from django.tasks.base import TaskContext
+        from django.tasks.base import Task, TaskContext
         from django.tasks.exceptions import TaskResultDoesNotExist
     except ImportError:  # before Django 6: `on_commit` is there, the backend is not
         BaseTaskBackend, TaskContext, TaskResultDoesNotExist = object, object, LookupError
+        Task = ()  # no object is a task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +118,8 @@ class MainspringBackend(BaseTaskBackend):  # type: ignore[misc]
         super().__init__(alias, params)
         options = dict(params.get("OPTIONS", {}))
         self.job_options = Options(**options.pop("job", {}))
+        self.modules: Sequence[str] = options.pop("modules", ())
+        check_list(self.modules, "modules")
         self.client_options = options
         self.ms = self.new_client()
 
@@ -151,7 +160,7 @@ class MainspringBackend(BaseTaskBackend):  # type: ignore[misc]
         return self._found(result_id, record)
 
     def _job_of(self, task: Any, args: Any, kwargs: Any) -> NewJob[Any]:
-        """The job of a task. It names the function, so that a worker can import it."""
+        """The job of a task. It names the task by its path."""
         options: dict[str, Any] = {"queue": task.queue_name, "priority": priority(task.priority)}
         if task.run_after is not None:
             options["run_at"] = _aware(task.run_after)
@@ -179,9 +188,8 @@ class MainspringBackend(BaseTaskBackend):  # type: ignore[misc]
             raise TaskResultDoesNotExist(result_id)
         try:
             task = self._task_of(record)
-        except (ImportError, AttributeError, TypeError, ValueError) as error:
-            text = f"job {result_id}: cannot import the task {args.get('task')}"
-            raise TaskResultDoesNotExist(text) from error
+        except (InvalidArgument, TypeError, ValueError) as error:
+            raise TaskResultDoesNotExist(f"job {result_id}: {error}") from error
         return self._result(task, record)
 
     def _task_of(self, record: Mapping[str, Any]) -> Any:
@@ -192,7 +200,29 @@ class MainspringBackend(BaseTaskBackend):  # type: ignore[misc]
         changes: dict[str, Any] = {"backend": self.alias, "queue_name": record["queue"]}
         if isinstance(args.get("priority"), int):
             changes["priority"] = args["priority"]
-        return replace(_task_named(str(args.get("task", ""))), **changes)
+        return replace(self.task_named(args.get("task")), **changes)
+
+    def import_tasks(self) -> None:
+        """Imports the modules that define tasks, as the settings say."""
+        from django.utils.module_loading import autodiscover_modules
+
+        autodiscover_modules("tasks")
+        for module in self.modules:
+            importlib.import_module(module)
+
+    def task_named(self, path: object) -> Any:
+        """The registered task of this path. InvalidArgument for any other text, which is untrusted."""
+        found = _registered(path)
+        if found is None:
+            self.import_tasks()
+            found = _registered(path)
+        if found is None:
+            raise InvalidArgument(
+                f"task {path!r:.200}: is not a task of this program; define it in the module tasks of"
+                ' an installed app, or name its module in OPTIONS["modules"]',
+                field="args.task",
+            )
+        return found
 
     def _result(self, task: Any, record: Mapping[str, Any], status: str = "") -> Any:
         from django.tasks.base import TaskError, TaskResult, TaskResultStatus
@@ -227,7 +257,7 @@ class MainspringBackend(BaseTaskBackend):  # type: ignore[misc]
     # In a worker
 
     def run(self, ctx: Context, task: Any) -> Any:
-        """Runs the task of a job, as its handler."""
+        """Runs a registered task for a job, as its handler."""
         from django.tasks.signals import task_finished, task_started
 
         record = {**ctx.job, "state": "running", "args": ctx.args}
@@ -259,10 +289,16 @@ class MainspringBackend(BaseTaskBackend):  # type: ignore[misc]
         signal.send(type(self), task_result=result)
 
 
-def _task_named(path: str) -> Any:
-    """ImportError, AttributeError or ValueError if there is none."""
-    module, _, name = path.rpartition(".")
-    return getattr(importlib.import_module(module), name)
+def _loaded(path: object) -> Any:
+    """The object at this path of an imported module; None if there is none. Runs no code: neither
+    an import nor a module's `__getattr__`."""
+    module, _, name = str(path).rpartition(".")
+    return getattr(sys.modules.get(module), "__dict__", {}).get(name)
+
+
+def _registered(path: object) -> Any:
+    found = _loaded(path)
+    return found if isinstance(found, Task) and found.module_path == path else None
 
 
 def _aware(value: dt.datetime) -> dt.datetime:
@@ -296,9 +332,9 @@ def _message_of(error: Exception) -> str:
 
 def _error_of(message: str) -> tuple[str, str]:
     """The path of the exception's class and the traceback. Other failures, such as a lost lease,
-    have a message only."""
+    have a message only. Django imports the path, so it must be of a module that is imported."""
     first, newline, rest = message.partition("\n")
-    if newline and all(part.isidentifier() for part in first.split(".")):
+    if newline and isinstance(_loaded(first), type):
         return first, rest
     return "builtins.Exception", message
 
@@ -311,15 +347,13 @@ def run(
     backend: str = "default",
     priority: int = 0,
 ) -> Any:
-    """The handler of Django tasks. A plain function, named by its path, is called as it is."""
+    """The handler of Django tasks."""
     from django.db import close_old_connections
 
     close_old_connections()
     try:
-        found = _task_named(task)
-        if hasattr(found, "takes_context"):
-            return _backend(backend).run(ctx, found)
-        return found(*args, **kwargs)
+        known = _backend(backend)
+        return known.run(ctx, known.task_named(task))
     finally:
         close_old_connections()
 
@@ -355,8 +389,9 @@ def worker_client(
     Without arguments the server and the queues are those of TASKS[backend] in the settings.
     """
     options: dict[str, Any] = {}
+    found = _backend(backend)
+    found.import_tasks()
     if url is None or queues is None:
-        found = _backend(backend)
         options = dict(found.client_options)
         queues = queues or sorted(found.queues)
     if not queues:
