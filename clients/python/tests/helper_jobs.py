@@ -6,6 +6,7 @@ import collections
 import os
 import re
 import signal
+import threading
 import time
 from typing import Any
 
@@ -67,3 +68,51 @@ def count(ctx: Context, text: str) -> Any:
     for letter in text:
         counts[letter] += 1
     return counts
+
+
+_next_began = threading.Event()
+_late: list[str] = []
+_left: list[threading.Thread] = []
+
+
+def use_late(ctx: Any) -> list[str]:
+    """The errors of a context's calls."""
+    calls: dict[str, Any] = {
+        "step": lambda: ctx.step("charge", lambda: "first"),
+        "checkpoint": lambda: ctx.checkpoint({"of": "first"}),
+        "progress": lambda: ctx.progress(0.9, "first"),
+        "message": lambda: ctx.message("first"),
+        "set_session_state": lambda: ctx.set_session_state("first"),
+        "flush": ctx.flush,
+        "check": ctx.check,
+        "sleep": lambda: ctx.sleep(60),
+    }
+    found = []
+    for name, call in calls.items():
+        try:
+            call()
+            found.append(f"{name}: done")
+        except Exception as error:
+            found.append(f"{name}: {type(error).__name__}")
+    return found
+
+
+LATE = ["step", "checkpoint", "progress", "message", "set_session_state", "flush", "check", "sleep"]
+
+
+@ms.job(queue=QUEUE, session="s")
+def leaves_a_thread(ctx: Context) -> str:
+    def late() -> None:
+        _next_began.wait(60)
+        _late.extend(use_late(ctx))
+
+    _left.append(threading.Thread(target=late))
+    _left[0].start()
+    return "first"
+
+
+@ms.job(queue=QUEUE, session="s")
+def after_the_thread(ctx: Context) -> Any:
+    _next_began.set()
+    _left[0].join()
+    return [ctx.step("charge", lambda: "second"), _late]

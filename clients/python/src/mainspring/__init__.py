@@ -19,6 +19,7 @@ from ._jobs import Definition, Job, NewJob, Options
 from ._values import Duration
 from .errors import (
     AnswerTimeout,
+    AttemptEnded,
     Cancelled,
     Conflict,
     Expired,
@@ -47,6 +48,7 @@ __version__ = "0.2.0"
 __all__ = [
     "AnswerTimeout",
     "AsyncContext",
+    "AttemptEnded",
     "Cancel",
     "Cancelled",
     "Complete",

@@ -41,6 +41,7 @@ class Attempt:
         self.time_limit = float("inf")
         self.started = False
         self.lost = False
+        self.ended = False  # the handler has ended: its context is dead
         self.reason = ""  # why the handler should end; the first one stays
         self.stop = threading.Event()
         self.task: asyncio.Task[Any] | None = None
@@ -66,6 +67,14 @@ class Attempt:
         self.reason = reason
         self.stop.set()
         return True
+
+    def stop_reason(self) -> str:
+        return "ended" if self.ended else self.reason
+
+    def drop_reports(self) -> None:
+        self.progress = self.checkpoint = None
+        self.messages.clear()
+        self.memos.clear()
 
     def pending(self) -> bool:
         return bool(

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Awaitable, Callable, Generator, Protocol, TypeVar
 
 from ._values import MAX_CHECKPOINT, MAX_MESSAGE, Duration, decode, encode, seconds
-from .errors import INTERRUPTS, InvalidArgument, TooLarge
+from .errors import INTERRUPTS, AttemptEnded, InvalidArgument, TooLarge
 from .outcomes import text as for_people
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ T = TypeVar("T")
 
 
 class Port(Protocol):
-    """Connects a context to its worker, in this process or in the parent."""
+    """Connects the context of one attempt to its worker, in this process or in the parent."""
 
-    def stop_reason(self) -> str: ...
+    def stop_reason(self) -> str: ...  # "ended" once the handler has returned
 
     def wait_stop(self, timeout: float) -> str: ...
 
@@ -40,7 +40,11 @@ class Port(Protocol):
 
 
 class _Base:
-    """Members of both kinds of context. All are safe to call from any thread."""
+    """Members of both kinds of context. All are safe to call from any thread.
+
+    A context is dead once its handler has ended: calls of threads and tasks that the handler left
+    raise AttemptEnded and send nothing.
+    """
 
     def __init__(self, job: dict[str, Any], port: Port) -> None:
         self.job = job
@@ -78,12 +82,27 @@ class _Base:
 
     @property
     def stop_reason(self) -> str:
-        """"", "cancelled", "lease_lost", "timeout" or "shutdown"."""
+        """"", "cancelled", "lease_lost", "timeout" or "shutdown"; "ended" in threads that the
+        handler left."""
         return self._port.stop_reason()
 
     def check(self) -> None:
         """Raises Cancelled, LeaseLost, TimedOut or ShuttingDown if the handler should end."""
-        _raise(self._port.stop_reason())
+        self._raise(self._port.stop_reason())
+
+    def _raise(self, reason: str) -> None:
+        if reason == "ended":
+            raise AttemptEnded(
+                f"job {self.id}: attempt {self.attempt} has ended; nothing was sent. End threads and"
+                " tasks before the handler returns"
+            )
+        if reason:
+            raise INTERRUPTS[reason](reason)
+
+    def _check_alive(self) -> None:
+        """For calls that a handler may make after a stop request."""
+        if (reason := self._port.stop_reason()) == "ended":
+            self._raise(reason)
 
     @property
     def idempotency_key(self) -> str:
@@ -109,6 +128,7 @@ class _Base:
         """Sets the state of the job's session. Saved with the outcome unless the attempt failed."""
         if not self.session:
             raise InvalidArgument("session_state: the job has no session", field="session_state")
+        self._check_alive()
         self._port.set_session_state(encode(value, "session_state", 256 * 1024))
 
 
@@ -147,17 +167,12 @@ class _Done:
         yield
 
 
-def _raise(reason: str) -> None:
-    if reason:
-        raise INTERRUPTS[reason](reason)
-
-
 class Context(_Base):
     """For handlers that are plain functions. Calls block until the server answers if needed."""
 
     def sleep(self, time: Duration) -> None:
         """Sleeps, and raises at once when the handler should end."""
-        _raise(self._port.wait_stop(seconds(time)))
+        self._raise(self._port.wait_stop(seconds(time)))
 
     def checkpoint(self, value: Any) -> None:
         """JSON that the next attempt finds in `last_checkpoint` if this one fails."""
@@ -171,6 +186,7 @@ class Context(_Base):
 
     def flush(self) -> None:
         """Waits until the progress, the checkpoint and the messages so far are stored."""
+        self._check_alive()
         self._port.flush()
 
     def step(self, name: str, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
@@ -225,6 +241,7 @@ class AsyncContext(_Base):
         await self._wait(self._port.message, encode(value, "message", MAX_MESSAGE))
 
     async def flush(self) -> None:
+        self._check_alive()
         await self._wait(self._port.flush)
 
     async def step(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ._attempt import Attempt, limit_text
 from ._context import Context
 from ._logs import set_up_logs
-from .errors import Interrupted, MainspringError, ServerError
+from .errors import AttemptEnded, Interrupted, MainspringError, ServerError
 from .outcomes import Ready, Retry, Snooze, ready, text
 
 if TYPE_CHECKING:
@@ -33,17 +33,16 @@ GRACES = {"timeout": 2.0, "lease_lost": 2.0, "cancelled": 10.0}
 START_WITHIN = 60.0
 
 
-class PipePort:
-    """In the child: calls of the context, as messages to the parent."""
+class Link:
+    """In the child: the end of the pipe to the parent."""
 
     def __init__(self, pipe: multiprocessing.connection.Connection) -> None:
         self._pipe = pipe
         self._call = threading.Lock()
-        self._stop = threading.Event()
-        self._reason = ""
         self._answers: list[tuple[str, Any]] = []
         self._answered = threading.Condition()
-        self._jobs: list[dict[str, Any] | None] = []
+        self._jobs: list[tuple[dict[str, Any], PipePort] | None] = []
+        self._port: PipePort | None = None  # of the last job
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
@@ -54,28 +53,35 @@ class PipePort:
                 os._exit(0)  # the worker has ended
             with self._answered:
                 if what == "stop":
-                    self._reason = value
-                    self._stop.set()
+                    if self._port is not None:
+                        self._port.tell(value)
                 elif what == "job":
-                    self._jobs.append(value)
+                    self._port = PipePort(self)
+                    self._jobs.append(None if value is None else (value, self._port))
                 else:
                     self._answers.append((what, value))
                 self._answered.notify_all()
 
-    def next_job(self) -> dict[str, Any] | None:
+    def next_job(self) -> tuple[dict[str, Any], PipePort] | None:
         with self._answered:
             while not self._jobs:
                 self._answered.wait()
-            self._reason = ""
-            self._stop.clear()
             return self._jobs.pop(0)
 
     def send(self, what: str, value: Any) -> None:
         with self._call:
             self._pipe.send((what, value))
 
-    def _ask(self, method: str, *arguments: Any) -> Any:
+    def done(self, port: PipePort, value: Any) -> None:
+        """Nothing of this attempt is sent after its outcome: it would reach the next one."""
         with self._call:
+            port.tell("ended")
+            self._pipe.send(("done", value))
+
+    def ask(self, port: PipePort, method: str, arguments: tuple[Any, ...]) -> Any:
+        with self._call:
+            if port.stop_reason() == "ended":
+                raise AttemptEnded("the attempt has ended; nothing was sent")
             self._pipe.send(("call", (method, arguments)))
             with self._answered:
                 while not self._answers:
@@ -84,6 +90,23 @@ class PipePort:
         if what == "raise":
             raise value
         return value
+
+
+class PipePort:
+    """In the child: calls of one attempt's context, as messages to the parent."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._stop = threading.Event()
+        self._reason = ""
+
+    def tell(self, reason: str) -> None:
+        if self._reason != "ended":
+            self._reason = reason
+            self._stop.set()
+
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        return self._link.ask(self, method, arguments)
 
     def stop_reason(self) -> str:
         return self._reason
@@ -141,16 +164,17 @@ def child_main(
         set_up_logs(*logs)
     for module in modules:
         importlib.import_module(module)
-    port = PipePort(pipe)
+    link = Link(pipe)
     missing = [kind for kind in kinds if kind not in definitions]
     if missing:
-        port.send("broken", f"no handler for {', '.join(missing)}: name its module in modules=")
+        link.send("broken", f"no handler for {', '.join(missing)}: name its module in modules=")
         return
-    port.send("ready", None)
-    while (job := port.next_job()) is not None:
+    link.send("ready", None)
+    while (taken := link.next_job()) is not None:
+        job, port = taken
         definition = definitions[kinds[job["kind"]]]
         result = run_sync(definition, Context(job, port))
-        port.send("done", result if isinstance(result, str) else without_values(result))
+        link.done(port, result if isinstance(result, str) else without_values(result))
 
 
 class Pool:

@@ -12,7 +12,7 @@ from ._http import Connection
 from ._renewer import now, read_answer
 from ._values import decode, encode
 from ._wire import Call, path_part, require
-from .errors import INTERRUPTS, Conflict, MainspringError, QueueFull, TooLarge
+from .errors import INTERRUPTS, AttemptEnded, Conflict, MainspringError, QueueFull, TooLarge
 
 if TYPE_CHECKING:
     from ._worker import Worker
@@ -69,12 +69,13 @@ class _Sent:
             attempt.progress = None
         if attempt.checkpoint == self.checkpoint:
             attempt.checkpoint = None
-        for _ in range(self.messages):
+        for _ in range(min(self.messages, len(attempt.messages))):  # none once it has ended
             attempt.messages.popleft()
         attempt.next_seq += self.messages
         for memo in self.memos:
             memo.stored = True
-            attempt.memos.remove(memo)
+            if memo in attempt.memos:
+                attempt.memos.remove(memo)
 
     def dropped(self, error: MainspringError) -> None:
         """The server refused the report for good."""
@@ -119,6 +120,7 @@ class Reports:
 
     def say(self, attempt: Attempt, **said: Any) -> None:
         with self._mutex:
+            self._check_ended(attempt)
             for name, value in said.items():
                 setattr(attempt, name, value)
             attempt.refused = None
@@ -143,6 +145,7 @@ class Reports:
 
     def remember(self, attempt: Attempt, memo: Memo) -> None:
         with self._mutex:
+            self._check_ended(attempt)
             if memo.name in attempt.memo_names:
                 raise Conflict(f"step {memo.name}: this attempt has run it before")
             attempt.memo_names.add(memo.name)
@@ -175,32 +178,37 @@ class Reports:
                 if error.status in (400, 401, 403, 404, 409, 410):
                     raise
             if attempt.stop.wait(pause):
+                self._check_ended(attempt)
                 raise INTERRUPTS[attempt.reason](attempt.reason)
             pause = min(pause * 2, 2.0)
 
     def last(self, attempt: Attempt, complete: bool) -> None:
         """Before the outcome: messages of an attempt that succeeded must not be lost silently,
-        and the next attempt should find the checkpoint of one that failed."""
+        and the next attempt should find the checkpoint of one that failed. The attempt takes no
+        reports after this begins."""
         with self._mutex:
-            if attempt.lost or not attempt.pending():
-                return
-            if complete and not attempt.messages:
-                attempt.progress = attempt.checkpoint = None
-                return
-            until = time.monotonic() + WAIT_FOR_ROOM
-            self._waiting += 1
-            self._changed.notify()
-            while (
-                attempt.pending()
-                and not attempt.lost
-                and not self._ended
-                and not (self._no_room and time.monotonic() > until)
-            ):
-                self._stored.wait(0.2)
-            self._waiting -= 1
-            if attempt.messages and not attempt.lost:
-                attempt.not_sent = QueueFull("the server has no room for new jobs")
+            attempt.ended = True
+            attempt.stop.set()  # for threads that the handler left
+            if attempt.pending() and not attempt.lost and (attempt.messages or not complete):
+                self._send_last(attempt)
+            attempt.drop_reports()
             self._dirty.pop(attempt.id, None)
+            self._stored.notify_all()
+
+    def _send_last(self, attempt: Attempt) -> None:
+        until = time.monotonic() + WAIT_FOR_ROOM
+        self._waiting += 1
+        self._changed.notify()
+        while (
+            attempt.pending()
+            and not attempt.lost
+            and not self._ended
+            and not (self._no_room and time.monotonic() > until)
+        ):
+            self._stored.wait(0.2)
+        self._waiting -= 1
+        if attempt.messages and not attempt.lost:
+            attempt.not_sent = QueueFull("the server has no room for new jobs")
 
     def notify(self) -> None:
         """An attempt was lost or asked to end."""
@@ -212,8 +220,13 @@ class Reports:
         self._changed.notify()
 
     def _check(self, attempt: Attempt) -> None:
+        self._check_ended(attempt)
         if attempt.lost or attempt.reason == "lease_lost":
             raise INTERRUPTS["lease_lost"]("lease_lost")
+
+    def _check_ended(self, attempt: Attempt) -> None:
+        if attempt.ended:
+            raise AttemptEnded(f"job {attempt.id}: the attempt has ended; nothing was sent")
 
     def _wait_until(self, attempt: Attempt, done: Any) -> None:
         self._waiting += 1
@@ -292,18 +305,19 @@ class Reports:
         if error is not None:
             return self._failed(batch, leases, error)
         answer = read_answer(document, {s.attempt.id: s.attempt.token for s in batch}, at)
-        self._answered(batch, document, answer)
+        known = self._answered(batch, document, answer)
         self._mutex.release()
         try:
             self._worker.renewed(answer)
         finally:
             self._mutex.acquire()
         self._no_room = False
-        return 0.0
+        return 0.0 if known else RETRY_PAUSE
 
     def _answered(
         self, batch: list[_Sent], document: dict[str, Any], answer: dict[str, Any]
-    ) -> None:
+    ) -> bool:
+        """False if the answer says nothing of these attempts."""
         renewed = {id for id, _, _ in answer["renewed"]}
         full = document.get("memos_full")
         refused: dict[int, MainspringError] = {}
@@ -326,6 +340,7 @@ class Reports:
                 one.stored()
             if not one.attempt.pending():
                 self._dirty.pop(id, None)
+        return bool(renewed or refused or answer["lost"])
 
     def _failed(
         self, batch: list[_Sent], leases: list[dict[str, Any]], error: MainspringError

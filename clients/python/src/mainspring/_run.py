@@ -34,11 +34,11 @@ class LocalPort:
         self._attempt = attempt
 
     def stop_reason(self) -> str:
-        return self._attempt.reason
+        return self._attempt.stop_reason()
 
     def wait_stop(self, timeout: float) -> str:
         self._attempt.stop.wait(timeout)
-        return self._attempt.reason
+        return self._attempt.stop_reason()
 
     def progress(self, value: float, text: str) -> None:
         self._reports.say(self._attempt, progress=(value, text))

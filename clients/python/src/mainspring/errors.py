@@ -67,6 +67,13 @@ class Conflict(MainspringError):
     code = "conflict"
 
 
+class AttemptEnded(Conflict):
+    """The context of an attempt that has ended was used, such as by a thread that its handler left.
+    Nothing was sent."""
+
+    code = "attempt_ended"
+
+
 class LeaseHeld(Conflict):
     """Another holder has the lock or the session. `retry_after`: the remaining time."""
 

@@ -379,12 +379,15 @@ def perform(
         "session": job.how.session or "test",
     }
     assert job.handler_function is not None, f"{job.kind}: has no handler"
-    if not job.is_async:
-        result = job.handler_function(Context(record, port), **record["args"])
-    else:
-        import asyncio
+    try:
+        if not job.is_async:
+            result = job.handler_function(Context(record, port), **record["args"])
+        else:
+            import asyncio
 
-        result = asyncio.run(job.handler_function(AsyncContext(record, port), **record["args"]))
+            result = asyncio.run(job.handler_function(AsyncContext(record, port), **record["args"]))
+    finally:
+        port.stop = "ended"
     ready(result if isinstance(result, OUTCOMES) else Complete(result))
     return Performed(result, port)
 
