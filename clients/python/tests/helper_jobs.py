@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import collections
+import concurrent.futures
+import multiprocessing
 import os
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 from typing import Any
@@ -116,3 +120,53 @@ def after_the_thread(ctx: Context) -> Any:
     _next_began.set()
     _left[0].join()
     return [ctx.step("charge", lambda: "second"), _late]
+
+
+@ms.job(queue=QUEUE)
+def uses_processes(ctx: Context) -> Any:
+    with multiprocessing.get_context("fork").Pool(2) as forked:
+        first = forked.map(abs, [-1, -2])
+    with concurrent.futures.ProcessPoolExecutor(
+        1, multiprocessing.get_context("spawn")
+    ) as executor:
+        return [*first, executor.submit(abs, -3).result()]
+
+
+SHOW_SIGNALS = """
+import signal
+print(signal.getsignal(15) == signal.SIG_DFL, signal.getsignal(2) != signal.SIG_IGN)
+"""
+
+
+@ms.job(queue=QUEUE)
+def shows_signals(ctx: Context) -> str:
+    """Whether a program and a fork that a handler starts end at SIGTERM and SIGINT."""
+    shown = subprocess.run([sys.executable, "-c", SHOW_SIGNALS], capture_output=True, text=True)
+    forked = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
+    forked.start()
+    forked.terminate()
+    forked.join()
+    return f"{shown.stdout.strip()} {forked.exitcode}"
+
+
+@ms.job(queue=QUEUE, max_attempts=1)
+def starts_programs(ctx: Context, how: str, length: int = 0) -> None:
+    """One program in the handler's session, and one in a session of its own."""
+    programs = [subprocess.Popen(["sleep", "600"], start_new_session=own) for own in (False, True)]
+    with open(os.environ["HELPER_FILE"] + ".part", "w") as file:
+        file.write(" ".join(str(one.pid) for one in [*programs]))
+    os.rename(os.environ["HELPER_FILE"] + ".part", os.environ["HELPER_FILE"])
+    if how == "holds":
+        re.match("(a+)+$", "a" * length + "b")
+    while True:
+        time.sleep(0.05)
+
+
+@ms.job(queue=QUEUE, max_attempts=1)
+def forks_and_dies(ctx: Context) -> None:
+    forked = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
+    forked.start()
+    with open(os.environ["HELPER_FILE"] + ".part", "w") as file:
+        file.write(str(forked.pid))
+    os.rename(os.environ["HELPER_FILE"] + ".part", os.environ["HELPER_FILE"])
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -47,7 +47,7 @@ def test_args_named_like_code_are_data(
 
 
 def test_a_django_task_must_be_registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a stand-in for Django 6's class; test_django_tasks.py has the real one."""
+    """With a fake of Django 6's class; test_django_tasks.py has the real one."""
     from mainspring.contrib import django
 
     class Task:

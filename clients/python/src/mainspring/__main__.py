@@ -5,10 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
-import signal
-import subprocess
 import sys
-import time
 from typing import Any
 
 from . import __version__
@@ -132,44 +129,6 @@ def work(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def snapshot() -> dict[str, float]:
-    """When the Python files below this directory were changed."""
-    out: dict[str, float] = {}
-    for directory, names, files in os.walk("."):
-        names[:] = [n for n in names if not n.startswith(".") and n != "__pycache__"]
-        for name in files:
-            if name.endswith(".py"):
-                path = os.path.join(directory, name)
-                try:
-                    out[path] = os.stat(path).st_mtime
-                except OSError:
-                    pass
-    return out
-
-
-def watch(argv: list[str]) -> int:
-    """Runs the worker in a child and starts another one when a file changes."""
-    command = [sys.executable, "-m", "mainspring", *[a for a in argv if a != "--watch"]]
-    stopping: list[int] = []
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda number, _: stopping.append(number))
-    while not stopping:
-        before = snapshot()
-        child = subprocess.Popen(command)
-        while not stopping and snapshot() == before:
-            time.sleep(0.3)  # also after the child has ended: a broken module is fixed by a change
-        sent = 0
-        while child.poll() is None:
-            # A second signal ends handlers that do not end by themselves.
-            while sent < max(1, len(stopping)):
-                child.send_signal(signal.SIGTERM)
-                sent += 1
-            time.sleep(0.05)
-        if not stopping:
-            print("mainspring: files changed; starting again", file=sys.stderr)
-    return 0
-
-
 def main(argv: list[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     parser = argparse.ArgumentParser(prog="python -m mainspring", allow_abbrev=False)
@@ -190,6 +149,8 @@ def main(argv: list[str] | None = None) -> int:
     run.add_argument("--log-level", default="info", choices=levels, help="log level [info]")
     arguments = parser.parse_args(argv)
     if arguments.watch:
+        from ._watch import watch
+
         return watch(argv)
     return work(arguments)
 

@@ -23,7 +23,7 @@ from typing import (
 
 from . import trace
 from ._context import AsyncContext, Context
-from ._jobs import ENDED, Definition, Job, NewJob, Options, definitions, encoded
+from ._jobs import ENDED, Definition, Job, NewJob, Options, encoded
 from ._operations import Operation, Pages, request, until_state
 from ._server import Server, from_environment
 from ._values import Duration, check_list, encode, instant, seconds
@@ -192,7 +192,6 @@ class Mainspring:
             if old is not None and not same:
                 raise InvalidArgument(f"kind {name}: is defined twice", field="kind")
             self.definitions[name] = made
-            definitions[name] = made
         return made
 
     # Jobs
@@ -201,7 +200,7 @@ class Mainspring:
         self, kind: str, args: Any = None, **options: Unpack[JobOptions]
     ) -> NewJob[Any]:
         """A job of a kind without a definition in this program."""
-        return NewJob(kind, {} if args is None else args, Options(**options))
+        return NewJob(kind, {} if args is None else args, Options(**options), self)
 
     def enqueue(self, job: NewJob[R]) -> Job[R]:
         """Enqueues a job. It is on disk when this returns."""

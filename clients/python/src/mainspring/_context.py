@@ -93,8 +93,8 @@ class _Base:
     def _raise(self, reason: str) -> None:
         if reason == "ended":
             raise AttemptEnded(
-                f"job {self.id}: attempt {self.attempt} has ended; nothing was sent. End threads and"
-                " tasks before the handler returns"
+                f"job {self.id}: attempt {self.attempt} has ended; nothing was sent. End threads"
+                " and tasks before the handler returns"
             )
         if reason:
             raise INTERRUPTS[reason](reason)

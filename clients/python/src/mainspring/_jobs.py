@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import inspect
+import weakref
 from dataclasses import dataclass
 from typing import (
     TYPE_CHECKING,
@@ -33,8 +34,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 ENDED = ("completed", "cancelled", "dead")
 
-# All definitions of this process, for those that know only a kind.
-definitions: dict[str, Definition[Any, Any]] = {}
+# All definitions of this process, for a process that knows where a handler is defined.
+definitions: weakref.WeakSet[Definition[Any, Any]] = weakref.WeakSet()
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,7 @@ class NewJob(Generic[R]):
     kind: str
     args: Any = dataclasses.field(default_factory=dict)
     how: Options = Options()
+    ms: Mainspring | None = dataclasses.field(default=None, repr=False, compare=False)  # its maker
 
     def fields(self) -> dict[str, Any]:
         out: dict[str, Any] = {"kind": self.kind, "args": self.args}
@@ -259,6 +261,7 @@ class Definition(Generic[P, R]):
         self.__name__ = getattr(function, "__name__", kind)
         self.__doc__ = function.__doc__
         self.__module__ = function.__module__
+        definitions.add(self)
 
     def __repr__(self) -> str:
         return f"<job {self.kind}>"
@@ -290,7 +293,7 @@ class Definition(Generic[P, R]):
 
     def new(self, *args: P.args, **kwargs: P.kwargs) -> NewJob[R]:
         """The job, not enqueued."""
-        return NewJob(self.kind, self.bind(*args, **kwargs), self.how)
+        return NewJob(self.kind, self.bind(*args, **kwargs), self.how, self.ms)
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Enqueues a job. It is on disk when this returns."""
@@ -313,13 +316,24 @@ class Configured(Generic[P, R]):
 
     def new(self, *args: P.args, **kwargs: P.kwargs) -> NewJob[R]:
         args_ = self._definition.bind(*args, **kwargs)
-        return NewJob(self._definition.kind, args_, self._how)
+        return NewJob(self._definition.kind, args_, self._how, self._definition.ms)
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         return self._definition.ms.enqueue(self.new(*args, **kwargs))
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         return await self._definition.ms.aenqueue(self.new(*args, **kwargs))
+
+
+def place_of(function: Any) -> tuple[str, str, int]:
+    """Where a handler is defined. The same in a process that imports the same modules."""
+    module = getattr(function, "__module__", "")
+    code = getattr(function, "__code__", None)
+    return (
+        "__main__" if module == "__mp_main__" else module,
+        getattr(function, "__qualname__", ""),
+        code.co_firstlineno if code is not None else 0,
+    )
 
 
 def _signature(kind: str, function: Callable[..., Any], has_context: bool) -> inspect.Signature:

@@ -1,11 +1,13 @@
 """Runs sync handlers in processes, one for each slot.
 
 A handler that crashes or exits takes only its process with it: its attempt fails, with the signal
-in the error. A handler over its time limit is killed. Calls of the context go to the worker.
+in the error. A handler over its time limit is killed, with the programs that it started; they also
+end when the worker does. Calls of the context go to the worker.
 """
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import logging
 import multiprocessing
@@ -16,9 +18,12 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from . import _groups
 from ._attempt import Attempt, limit_text
 from ._context import Context
+from ._jobs import Definition, definitions, place_of
 from ._logs import set_up_logs
+from ._wire import Pauses
 from .errors import AttemptEnded, Interrupted, MainspringError, ServerError
 from .outcomes import Ready, Retry, Snooze, ready, text
 
@@ -50,7 +55,7 @@ class Link:
             try:
                 what, value = self._pipe.recv()
             except (EOFError, OSError):
-                os._exit(0)  # the worker has ended
+                _groups.end(os.getpid())  # the worker has ended
             with self._answered:
                 if what == "stop":
                     if self._port is not None:
@@ -151,29 +156,55 @@ def without_values(result: Ready) -> Ready:
     return Ready(type(outcome)(), result.data)
 
 
+Place = tuple[str, str, int]
+
+
+def defined(kinds: dict[str, tuple[str, Place]], url: str) -> dict[str, Definition[Any, Any]]:
+    """The definitions of these kinds. Other clients of the program may have the same kinds."""
+    known: dict[tuple[str, Place], list[Definition[Any, Any]]] = {}
+    for one in definitions:
+        if one.handler_function is not None:
+            known.setdefault((one.kind, place_of(one.handler_function)), []).append(one)
+    found = {}
+    for name, wanted in kinds.items():
+        candidates = known.get(wanted, [])
+        if len(candidates) > 1:  # a function that defines handlers, called for several clients
+            candidates = [one for one in candidates if one.ms.server.url == url]
+        if not candidates:
+            raise LookupError(f"no handler for {name}: name its module in modules=")
+        if len(candidates) > 1:
+            raise LookupError(f"{len(candidates)} handlers for {name}: define each kind once")
+        found[name] = candidates[0]
+    return found
+
+
 def child_main(
-    pipe: Any, modules: list[str], kinds: dict[str, str], logs: tuple[str, str] | None
+    pipe: Any,
+    modules: list[str],
+    kinds: dict[str, tuple[str, Place]],
+    url: str,
+    logs: tuple[str, str] | None,
 ) -> None:
     """The child: imports the modules that define the handlers, then runs job after job."""
-    from ._jobs import definitions
     from ._run import run_sync
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    _groups.lead()  # the parent decides when it ends
+    # Handlers may start processes. This one is a daemon for its parent only.
+    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
     if logs is not None:  # before the modules, as in the parent
         set_up_logs(*logs)
     for module in modules:
         importlib.import_module(module)
     link = Link(pipe)
-    missing = [kind for kind in kinds if kind not in definitions]
-    if missing:
-        link.send("broken", f"no handler for {', '.join(missing)}: name its module in modules=")
+    try:
+        found = defined(kinds, url)
+    except LookupError as error:
+        link.send("broken", str(error))
         return
     link.send("ready", None)
     while (taken := link.next_job()) is not None:
         job, port = taken
-        definition = definitions[kinds[job["kind"]]]
-        result = run_sync(definition, Context(job, port))
+        result = run_sync(found[job["kind"]], Context(job, port))
         link.done(port, result if isinstance(result, str) else without_values(result))
 
 
@@ -182,13 +213,20 @@ class Pool:
         self._worker = worker
         self._mutex = threading.Lock()
         self._processes: list[SlotProcess] = []
-        sync = {k: d.kind for k, d in worker.kinds.items() if not d.is_async}
+        self._groups: set[int] = set()
+        self.closed = False
+        sync = {
+            name: (d.kind, place_of(d.handler_function))
+            for name, d in worker.kinds.items()
+            if not d.is_async
+        }
         modules = [*worker.options.modules]
         for definition in worker.kinds.values():
             name = getattr(definition.handler_function, "__module__", "")
             if not definition.is_async and name not in ("__main__", "__mp_main__", *modules):
                 modules.append(name)
-        self.arguments = (modules, sync, worker.child_logs)
+        self.arguments = (modules, sync, worker.server.url, worker.child_logs)
+        atexit.register(self.kill)  # the end of a program would wait for them
 
     def process(self) -> SlotProcess:
         made = SlotProcess(self)
@@ -197,10 +235,45 @@ class Pool:
         return made
 
     def kill(self) -> None:
-        """Ends all handlers that still run."""
+        """Ends all handlers that still run. Starts no process any more."""
+        atexit.unregister(self.kill)
+        self.closed = True
         with self._mutex:
             for one in self._processes:
                 one.kill()
+
+    def changed(self, leader: int, there: bool) -> None:
+        """A process was started or has ended. The renewing process ends those of a dead worker."""
+        with self._mutex:
+            (self._groups.add if there else self._groups.discard)(leader)
+            self._worker.link.groups(sorted(self._groups))
+
+    def usable(self, change: int) -> None:
+        """A slot has got its process, or has lost it: jobs are claimed for those that have one."""
+        with self._worker.mutex:
+            self._worker.slots_usable += change
+            self._worker.claimer_changed.notify_all()
+
+    def wait(self, pause: float) -> bool:
+        """Waits before the next start. False: the worker stops."""
+        worker = self._worker
+        until = time.monotonic() + pause
+        with worker.mutex:
+            while not worker.slots_end and (left := until - time.monotonic()) > 0:
+                worker.slots_changed.wait(left)
+            return not worker.slots_end
+
+
+def _wait(pid: int, seconds: float) -> None:
+    """Waits until a child has ended, and leaves its id taken."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+                return
+        except ChildProcessError:
+            return
+        time.sleep(0.005)
 
 
 class SlotProcess:
@@ -210,16 +283,27 @@ class SlotProcess:
         self._pool = pool
         self._process: Any = None
         self._pipe: Any = None
+        self._usable = False
 
     def _start(self) -> None:
+        if self._pool.closed:
+            raise ServerError("the worker stops")
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(
             target=child_main, args=(theirs, *self._pool.arguments), daemon=True
         )
-        process.start()
-        theirs.close()
+        try:
+            process.start()
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
         self._process, self._pipe = process, ours
+        self._pool.changed(process.pid or 0, True)
+        if self._pool.closed:  # meanwhile
+            self.kill()
         if not ours.poll(START_WITHIN):
             self._drop()
             raise ServerError(f"a process for handlers did not start within {START_WITHIN:.0f} s")
@@ -228,23 +312,41 @@ class SlotProcess:
             self._drop()
             raise ServerError(f"a process for handlers did not start: {value}")
 
-    def warm(self) -> None:
-        """Starts the process before there is a job."""
-        try:
-            self._start()
-        except (OSError, EOFError, MainspringError) as error:
-            self._drop()
-            log.error("a process for handlers did not start: %s", error)
+    def ensure(self) -> bool:
+        """Starts the process if there is none, before a job is taken: a process that cannot start
+        is no fault of a job. Tries until the worker stops, and returns False then."""
+        pauses = Pauses()
+        while self._process is None or not self._process.is_alive():
+            how = self._drop()
+            try:
+                self._start()
+                break
+            except Exception as error:
+                how = self._drop() if isinstance(error, EOFError) else str(error)
+                self._set_usable(False)
+                pause = pauses.next()
+                if not self._pool.closed:
+                    log.error("a process for handlers did not start, no job is claimed for it; "
+                              "trying again in %.1f s: %s", pause, how)
+                if not self._pool.wait(pause):
+                    return False
+        self._set_usable(True)
+        return True
+
+    def _set_usable(self, usable: bool) -> None:
+        if usable != self._usable:
+            self._usable = usable
+            self._pool.usable(1 if usable else -1)
 
     def _drop(self) -> str:
         """Ends the process. How it ended, for people."""
         process, self._process = self._process, None
         if process is None:
             return "it is not there"
-        process.join(0.5)
-        if process.is_alive():
-            process.kill()
-            process.join(2.0)
+        _wait(process.pid, 0.5)
+        _groups.end(process.pid)  # before its id may be another's
+        process.join(2.0)
+        self._pool.changed(process.pid, False)
         self._pipe.close()
         code = process.exitcode
         if code is not None and code < 0:
@@ -254,7 +356,7 @@ class SlotProcess:
     def kill(self) -> None:
         process = self._process
         if process is not None and process.is_alive():
-            process.kill()
+            _groups.end(process.pid)
 
     def end(self) -> None:
         if self._process is not None:
@@ -269,7 +371,7 @@ class SlotProcess:
             if self._process is None or not self._process.is_alive():
                 self._start()
             self._pipe.send(("job", attempt.job))
-        except (OSError, EOFError, MainspringError) as error:
+        except Exception as error:
             self._drop()  # no fault of the job
             log.error("a process for handlers did not start, the job waits: %s", error)
             return ready(Snooze("5s"))
@@ -282,6 +384,8 @@ class SlotProcess:
                         result: Ready | str = value
                         return result
                     self._answer(port, *value)
+                elif not self._process.is_alive() and not self._pipe.poll():
+                    raise EOFError  # a process that it started may keep the pipe open
             except (OSError, EOFError):
                 how = self._drop()
                 log.error("a process of a handler ended: %s", how, extra={"job": attempt.id})

@@ -17,6 +17,7 @@ from ._server import Server
 log = logging.getLogger("mainspring.worker")
 
 WRITE_WITHIN = 2.0
+RENEWER = "MAINSPRING_RENEWER"  # in the environment of the process: no worker may start in it
 _START = "import sys; sys.path.insert(0, sys.argv[1]); from mainspring._renewer import main; main()"
 
 
@@ -38,9 +39,11 @@ class RenewalLink:
         self._worker = worker
         self._lease = lease
         self._report = report
-        self._own_process = own_process
+        # A frozen program is its own interpreter: it would start itself.
+        self._own_process = own_process and bool(sys.executable) and not hasattr(sys, "frozen")
         self._mutex = threading.Lock()
         self._leases: dict[int, tuple[int, float]] = {}
+        self._groups: list[int] = []
         self._process: subprocess.Popen[bytes] | None = None
         self._local: Renewals | None = None
         self._ended = False
@@ -80,7 +83,11 @@ class RenewalLink:
         directory = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         command = [sys.executable, "-S", "-E", "-c", _START, directory]
         process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            env={**os.environ, RENEWER: "1"},
         )
         assert process.stdin is not None
         os.set_blocking(process.stdin.fileno(), False)
@@ -90,7 +97,7 @@ class RenewalLink:
         ).start()
         start = {"server": self._server.as_dict(), "worker": self._worker, "lease": self._lease}
         self._write(start)
-        self._write(self._all())
+        self._write({**self._all(), "groups": self._groups})
 
     def _all(self) -> dict[str, Any]:
         return {"add": [(id, token, at) for id, (token, at) in self._leases.items()]}
@@ -161,6 +168,13 @@ class RenewalLink:
                     removed.append((id, token))
             if removed and not self._ended:
                 self._tell({"remove": removed})
+
+    def groups(self, leaders: list[int]) -> None:
+        """Groups of processes that must not outlive this process."""
+        with self._mutex:
+            self._groups = leaders
+            if self._process is not None and not self._ended:
+                self._write({"groups": leaders})
 
     def soon(self) -> None:
         """Renew now: a server that is about to restart grants more than was asked for."""

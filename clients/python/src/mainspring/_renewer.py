@@ -3,7 +3,8 @@
 A handler in C code can hold the interpreter's lock for minutes: no thread of that process runs
 then, and no lease would be renewed. This process shares no lock with handlers. It reads the
 list of leases from standard input, and answers on standard output, one JSON object a line. It
-ends when its parent does, so that the leases of a dead worker run out.
+ends when its parent does, so that the leases of a dead worker run out, and ends the processes of
+its handlers.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import threading
 import time
 from typing import Any, Callable, TypeGuard
 
+from . import _groups
 from ._http import Connection
 from ._server import Server
 from ._values import encode
@@ -186,20 +188,29 @@ def main() -> None:
 
     renewals = Renewals(Server(**start["server"]), start["worker"], start["lease"], report)
 
+    groups: list[int] = []
+
+    def end_groups() -> None:
+        for leader in groups:
+            _groups.end(leader)
+
     def read() -> None:
         back: list[dict[str, Any]] = []
         for line in sys.stdin:
             command = json.loads(line)
+            groups[:] = command.get("groups", groups)
             if "back_at_end" in command:
                 back = command["back_at_end"]
             else:
                 renewals.commands.put(command)
+        end_groups()
         renewals.commands.put({"back": back, "end": True})
 
     def watch_parent() -> None:
         # A child that a handler forked may keep our standard input open.
         while os.getppid() == parent:
             time.sleep(LOOK)
+        end_groups()
         os._exit(0)
 
     threading.Thread(target=read, daemon=True).start()

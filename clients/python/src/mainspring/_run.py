@@ -9,13 +9,15 @@ import inspect
 import logging
 import os
 import signal
+import sys
 import threading
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from . import trace
+from . import _groups, trace
 from ._attempt import Attempt, Memo, failure, weigh
 from ._context import AsyncContext, Context, UnusableStep
+from ._renewal_link import RENEWER
 from ._values import duration
 from .errors import Interrupted, InvalidArgument, TooLarge
 from .outcomes import OUTCOMES, Complete, Dead, Outcome, Ready, ready
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from ._worker import Worker
 
 log = logging.getLogger("mainspring.worker")
+WATCHED = "MAINSPRING_WATCHED"  # in the environment of a worker with --watch
 
 
 class LocalPort:
@@ -166,9 +169,7 @@ def settle(worker: Worker, attempt: Attempt, result: Ready | str) -> None:
 def slot(worker: Worker) -> None:
     """A thread that runs one handler after the other."""
     process = worker.pool.process() if worker.pool is not None else None
-    if process is not None:
-        process.warm()
-    while True:
+    while process is None or process.ensure():
         with worker.mutex:
             attempt = worker.take()
             while attempt is None:
@@ -189,7 +190,12 @@ def slot(worker: Worker) -> None:
                 result = run_sync(attempt.definition, Context(attempt.job, port))
         except BaseException as error:  # of the worker's own code; the slot must not end
             result = f"{type(error).__name__}: {text_of(error)}"
-        settle(worker, attempt, result)
+        try:
+            settle(worker, attempt, result)
+        except BaseException:
+            log.exception("an outcome could not be reported; its job is given back",
+                          extra={"job": attempt.id})
+            worker.conclude(attempt, ready(attempt.given_back()))
     if process is not None:
         process.end()
 
@@ -264,21 +270,39 @@ def interrupt(worker: Worker, attempt: Attempt) -> None:
         worker.loop.cancel(attempt)
 
 
-def stopping_text(worker: Worker, number: int) -> str:
+def stopping_text(worker: Worker, terminal: bool) -> str:
     count = worker.running
     if count == 0:
         return "stopping"
     jobs, them = ("job", "it") if count == 1 else ("jobs", "them")
-    again = "Ctrl-C again" if number == signal.SIGINT else "a second signal"
+    again = "Ctrl-C again" if terminal else "a second signal"
     left = duration(worker.options.graceful_seconds * 4 / 5)
     return f"stopping: {count} {jobs} may run for another {left}; {again} ends {them} now"
+
+
+def check_start() -> None:
+    """Refuses a worker in a process that runs the program again although it should not."""
+    process = sys.modules.get("multiprocessing.process")
+    importing = process is not None and getattr(process.current_process(), "_inheriting", False)
+    if importing:
+        text = "it imports the program; start workers under `if __name__ == \"__main__\":`"
+    elif sys.argv[1:2] == ["--multiprocessing-fork"]:
+        text = "call multiprocessing.freeze_support() first in the program"
+    elif RENEWER in os.environ:
+        text = 'it should renew leases; use renewals="thread"'
+    else:
+        return
+    raise InvalidArgument(f"worker: cannot start in a process that a worker has started: {text}")
 
 
 def until_signal(worker: Worker) -> None:
     stop = threading.Event()
     signals: list[int] = []
+    watched = bool(os.environ.pop(WATCHED, ""))
 
     def note(number: int, _frame: Any) -> None:
+        if watched and number == signal.SIGINT:
+            return  # a terminal sends it to the parent, too, which sends SIGTERM
         if signals:
             os._exit(128 + number)  # a second signal ends the process at once
         signals.append(number)
@@ -286,7 +310,7 @@ def until_signal(worker: Worker) -> None:
 
     old: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
-        old = {n: signal.signal(n, note) for n in (signal.SIGTERM, signal.SIGINT)}
+        old = {n: _groups.handle(n, note) for n in (signal.SIGTERM, signal.SIGINT)}
         worker.started_text += "; Ctrl-C stops it"
     try:
         worker.start()
@@ -295,11 +319,11 @@ def until_signal(worker: Worker) -> None:
                 break
         if signals:
             extra = {"worker": worker.incarnation, "running": worker.running}
-            log.info(stopping_text(worker, signals[0]), extra=extra)
+            log.info(stopping_text(worker, watched or signals[0] == signal.SIGINT), extra=extra)
         ended = worker.stop()
     finally:
         for number, handler in old.items():
-            signal.signal(number, handler)
+            _groups.restore(number, handler)
     if not ended:
         logging.shutdown()
         os._exit(75)  # handlers that do not end go with the process; then their jobs are given back

@@ -151,6 +151,9 @@ class Worker:
         self.active: dict[int, Attempt] = {}
         self.running = 0  # handlers
         self.slots_taken = 0
+        # With processes: the slots whose process runs.
+        own = options.processes and any(not d.is_async for d in self.kinds.values())
+        self.slots_usable = 0 if own else options.slots
         self.slots_ready = 0
         self.kind_taken: dict[str, int] = collections.defaultdict(int)
         self.idle_threads = 0
@@ -203,6 +206,7 @@ class Worker:
     def start(self) -> None:
         if self._started:
             raise InvalidArgument("worker: has already been started; create another one")
+        _run.check_start()
         if self.server.tls:  # a file that cannot be read is an error here, not of each claim
             self._claims.context = self.server.ssl_context()
         self._started = True
@@ -311,7 +315,9 @@ class Worker:
         if self.stopping or self.quiet:
             return 0, []
         taken = self.slots_taken + self.slots_ready
-        most = min(self.options.slots + self._ahead() - taken, MAX_CLAIM)
+        most = min(self.slots_usable + self._ahead() - taken, MAX_CLAIM)
+        if self.slots_usable == 0:
+            most = 0
         kinds = []
         for name, definition in self.kinds.items():
             limit = definition.concurrency

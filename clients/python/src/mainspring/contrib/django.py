@@ -6,8 +6,8 @@
         "OPTIONS": {"url": "http://127.0.0.1:8080", "job": {"max_attempts": 5}},
     }}
 
-Jobs run registered tasks only: those of the module `tasks` of each installed app, and of the modules
-that OPTIONS["modules"] names. A job's text imports nothing.
+Jobs run registered tasks only: those of the module `tasks` of each installed app, and of the
+modules that OPTIONS["modules"] names. A job's text imports nothing.
 
 A worker for these tasks:
 
@@ -67,12 +67,9 @@ _default: list[Mainspring] = []
 
 
 def job_client(job: NewJob[Any]) -> Mainspring:
-    """The client of the job's definition; for other kinds one from the environment."""
-    from .._jobs import definitions
-
-    known = definitions.get(job.kind)
-    if known is not None:
-        return known.ms
+    """The client that made the job; one from the environment if none did."""
+    if job.ms is not None:
+        return job.ms
     if not _default:
         _default.append(Mainspring())
     return _default[0]
@@ -211,15 +208,15 @@ class MainspringBackend(BaseTaskBackend):  # type: ignore[misc]
             importlib.import_module(module)
 
     def task_named(self, path: object) -> Any:
-        """The registered task of this path. InvalidArgument for any other text, which is untrusted."""
+        """The registered task of this path. InvalidArgument for other text: it is untrusted."""
         found = _registered(path)
         if found is None:
             self.import_tasks()
             found = _registered(path)
         if found is None:
             raise InvalidArgument(
-                f"task {path!r:.200}: is not a task of this program; define it in the module tasks of"
-                ' an installed app, or name its module in OPTIONS["modules"]',
+                f"task {path!r:.200}: is not a task of this program; define it in the module tasks"
+                ' of an installed app, or name its module in OPTIONS["modules"]',
                 field="args.task",
             )
         return found
