@@ -14,7 +14,7 @@ import threading
 import time
 from typing import Any
 
-from mainspring import Context, Mainspring, Snooze
+from mainspring import AsyncContext, Context, Mainspring, Snooze
 
 ms = Mainspring()
 QUEUE = os.environ.get("HELPER_QUEUE", "helper")
@@ -170,3 +170,26 @@ def forks_and_dies(ctx: Context) -> None:
         file.write(str(forked.pid))
     os.rename(os.environ["HELPER_FILE"] + ".part", os.environ["HELPER_FILE"])
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fail_in_a_chain() -> None:
+    try:
+        try:
+            raise KeyError("no row")
+        except KeyError:
+            raise LookupError("no order")  # noqa: B904
+    except LookupError as error:
+        raise ValueError("cannot charge") from error
+
+
+CHAIN_LINE = fail_in_a_chain.__code__.co_firstlineno + 7
+
+
+@ms.job(queue=QUEUE, max_attempts=1)
+def chains(ctx: Context) -> None:
+    fail_in_a_chain()
+
+
+@ms.job(queue=QUEUE, max_attempts=1)
+async def achains(ctx: AsyncContext) -> None:
+    fail_in_a_chain()

@@ -207,7 +207,8 @@ class Job(Generic[R]):
         if self.state == "completed":
             return record.get("result")
         why = record.get("description") or record.get("reason") or "no reason given"
-        raise JobFailed(f"job {self.id} is {self.state}: {why}", record)
+        first = why.partition("\n")[0]  # the record has the traceback
+        raise JobFailed(f"job {self.id} is {self.state}: {first}", record)
 
     def cancel(self, reason: str = "") -> str:
         """Cancels the job. Returns its state. "running": the worker is asked to stop."""

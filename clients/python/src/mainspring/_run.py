@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import contextlib
 import inspect
 import logging
 import os
 import signal
 import sys
 import threading
-import traceback
 from typing import TYPE_CHECKING, Any
 
 from . import _groups, trace
 from ._attempt import Attempt, Memo, failure, weigh
 from ._context import AsyncContext, Context, UnusableStep
+from ._failures import raised, text_of
 from ._renewal_link import RENEWER
 from ._values import duration
 from .errors import Interrupted, InvalidArgument, TooLarge
@@ -114,27 +113,6 @@ def outcome_of(value: Any) -> Ready:
         return ready(Dead("result_too_large", str(error)))
     except InvalidArgument as error:
         return ready(Dead("bad_result", str(error)))
-
-
-def raised(job: dict[str, Any], error: BaseException) -> str:
-    """The text of an exception of a handler; logs it with its stack."""
-    if isinstance(error, Interrupted):
-        return text_of(error) or error.reason
-    extra = {name: job.get(name) for name in ("queue", "kind", "attempt")}
-    with contextlib.suppress(Exception):  # a logging filter is code of the user
-        log.error("a handler raised an exception; the attempt failed",
-                  extra={"job": job["id"], **extra}, exc_info=error)
-    last = traceback.extract_tb(error.__traceback__)[-1:]
-    where = f" ({os.path.basename(last[0].filename)}:{last[0].lineno})" if last else ""
-    return f"{type(error).__name__}: {text_of(error)}{where}"
-
-
-def text_of(error: BaseException) -> str:
-    """The message of an exception. Its `__str__` is code of the user and may raise, too."""
-    try:
-        return str(error)
-    except BaseException as second:
-        return f"(its __str__ raised {type(second).__name__})"
 
 
 def run_sync(definition: Any, context: Context) -> Ready | str:
