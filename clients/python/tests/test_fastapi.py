@@ -11,6 +11,7 @@ from typing import Any, AsyncIterator
 import pytest
 
 from mainspring import Context, Mainspring
+from mainspring._worker import Worker
 from mainspring.contrib.fastapi import TraceMiddleware, attach, lifespan
 
 fastapi = pytest.importorskip("fastapi")
@@ -61,6 +62,26 @@ def test_attach_keeps_handlers_and_lifespans_of_the_program(
     attach(app, mainspring, slots=2)
     assert served(app, add) == 2
     assert seen == ["handler", "start", "end"]
+
+
+def test_the_worker_runs_between_the_start_and_the_end_of_the_program(
+    mainspring: Mainspring, add: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    start, stop = Worker.start, Worker.stop
+    monkeypatch.setattr(Worker, "start", lambda self: (seen.append("worker starts"), start(self)))
+    monkeypatch.setattr(Worker, "stop", lambda self: (stop(self), seen.append("worker stopped")))
+
+    @contextlib.asynccontextmanager
+    async def own(_: Any) -> AsyncIterator[None]:
+        seen.append("program started")
+        yield
+        seen.append("program ends")
+
+    app = starlette.Starlette(lifespan=own)
+    attach(app, mainspring, slots=2)
+    assert served(app, add) == 2
+    assert seen == ["program started", "worker starts", "worker stopped", "program ends"]
 
 
 def test_lifespan_runs_a_worker_or_says_why_not(mainspring: Mainspring, add: Any) -> None:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import datetime as dt
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, Callable
 
 import mainspring
 import pytest
 
-from mainspring import Complete, Context, InvalidArgument, Mainspring, Snooze
+from mainspring import AsyncContext, Complete, Context, InvalidArgument, Mainspring, Snooze
 from mainspring.outcomes import ready
-from mainspring.testing import perform, wait_for
+from mainspring.testing import aperform, perform, wait_for
 from mainspring.workflows import step
+
+ms = Mainspring("http://127.0.0.1:1")  # for definitions
 
 
 def test_a_bad_step_name_is_refused_before_the_step_runs(mainspring, mainspring_queue):
@@ -256,3 +261,87 @@ def test_a_text_is_no_list_of_names(option) -> None:
         else:
             ms.worker(**{option: "letters"})
     assert raised.value.field == option
+
+
+def test_a_step_gives_the_same_value_in_each_attempt() -> None:
+    """What JSON makes of it: also in the attempt that runs the function."""
+    seen: list[Any] = []
+
+    @ms.job()
+    def pay(ctx: Context) -> Any:
+        seen.append(ctx.step("charge", lambda: {7: (1, 2)}))
+        return {7: (seen[-1],)}
+
+    @ms.job()
+    async def apay(ctx: AsyncContext) -> Any:
+        seen.append(await ctx.step("charge", lambda: {7: (1, 2)}))
+        return Complete({7: seen[-1]})
+
+    stored = {"7": [1, 2]}
+    first = perform(pay)
+    assert first.result == {"7": [stored]}
+    assert perform(pay, memos=first.memos).result == first.result
+    assert perform(apay).result == Complete({"7": stored})
+    assert seen == [stored] * 3
+
+
+def test_aperform_runs_handlers_in_a_running_loop() -> None:
+    @ms.job()
+    async def doubles(ctx: AsyncContext, n: int) -> int:
+        return await ctx.step("double", asyncio.sleep, 0, n * 2)
+
+    @ms.job()
+    def adds(ctx: Context, n: int) -> int:
+        return n + 1
+
+    async def main() -> None:
+        assert (await aperform(doubles, 2)).result == 4
+        assert (await aperform(adds, 2)).result == 3
+        with pytest.raises(RuntimeError, match="await aperform"):
+            perform(doubles, 2)
+        with pytest.raises(ValueError, match="stop"):
+            await aperform(doubles, 2, stop="never")
+
+    asyncio.run(main())
+
+
+def test_a_forgotten_context_is_named() -> None:
+    @ms.job()
+    def thumbnail(path: str, width: int = 200) -> None: ...
+
+    with pytest.raises(InvalidArgument, match="its first one, path, is the handler's context"):
+        thumbnail.new("a.jpg", 400)  # type: ignore[call-arg]
+
+    @ms.job()
+    def good(ctx: Context, width: int = 200) -> None: ...
+
+    with pytest.raises(InvalidArgument, match=r"its parameters are \(width: .*int.* = 200\)"):
+        good.new(1, 2)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ms.job(quue="x")(lambda ctx: None),
+        lambda: ms.define(quue="x")(lambda: None),
+        lambda: ms.new("k", quue="x"),
+        lambda: ms.new("k").options(quue="x"),
+    ],
+)
+def test_a_mistyped_option_is_named_with_the_right_one(call: Callable[[], Any]) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        call()
+    assert str(refused.value) == 'option "quue": is unknown; did you mean "queue"?'
+    assert refused.value.field == "quue"
+
+
+def test_a_mistyped_option_of_a_worker_is_named() -> None:
+    with pytest.raises(InvalidArgument, match='"slot": is unknown; did you mean "slots"'):
+        ms.worker(slot=3)  # type: ignore[call-arg]
+    with pytest.raises(InvalidArgument, match="must be one of slots, queues"):
+        ms.worker(xyzzy=3)  # type: ignore[call-arg]
+
+
+def test_the_hint_for_a_time_span_is_one_that_works() -> None:
+    with pytest.raises(InvalidArgument, match=r"timedelta is not JSON: send .total_seconds\(\)"):
+        ms.enqueue(ms.new("k", {"for": dt.timedelta(seconds=1)}))

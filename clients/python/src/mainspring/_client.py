@@ -26,7 +26,7 @@ from ._context import AsyncContext, Context
 from ._jobs import ENDED, Definition, Job, NewJob, Options, encoded
 from ._operations import Operation, Pages, request, until_state
 from ._server import Server, from_environment
-from ._values import Duration, check_list, encode, instant, seconds
+from ._values import Duration, check_list, encode, from_keywords, instant, seconds
 from ._wire import Answer, Call, check_header, document_of, require
 from .errors import InvalidArgument, MainspringError, ServerError
 from .outcomes import Outcome
@@ -143,7 +143,7 @@ class Mainspring:
         def decorate(function: Callable[..., Any]) -> Definition[Any, Any]:
             name = kind or function.__name__
             made: Definition[Any, Any] = Definition(
-                self, name, function, Options(**options), has_context=True, concurrency=concurrency
+                self, name, function, Options.of(options), has_context=True, concurrency=concurrency
             )
             made.handler(function)
             return self._add(made, aliases)
@@ -172,7 +172,7 @@ class Mainspring:
         def decorate(function: Callable[P, R]) -> Definition[P, R]:
             name = kind or function.__name__
             made: Definition[P, R] = Definition(
-                self, name, function, Options(**options), has_context=False, concurrency=concurrency
+                self, name, function, Options.of(options), has_context=False, concurrency=concurrency
             )
             self._add(made, aliases)
             return made
@@ -200,7 +200,7 @@ class Mainspring:
         self, kind: str, args: Any = None, **options: Unpack[JobOptions]
     ) -> NewJob[Any]:
         """A job of a kind without a definition in this program."""
-        return NewJob(kind, {} if args is None else args, Options(**options), self)
+        return NewJob(kind, {} if args is None else args, Options.of(options), self)
 
     def enqueue(self, job: NewJob[R]) -> Job[R]:
         """Enqueues a job. It is on disk when this returns."""
@@ -420,7 +420,7 @@ class Mainspring:
         """A worker for the handlers of this program. See `WorkerOptions`."""
         from ._worker import Worker, WorkerOptions
 
-        return Worker(self, WorkerOptions(**options))
+        return Worker(self, from_keywords(WorkerOptions, options))
 
     def work(self, **options: Unpack[WorkerKeywords]) -> None:
         """Runs jobs until SIGTERM or SIGINT, then finishes or releases the remaining jobs."""

@@ -190,8 +190,9 @@ class Context(_Base):
         self._port.flush()
 
     def step(self, name: str, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """Runs `function` once over all attempts: its result, JSON, is on disk before this
-        returns it, and the next attempt gets it without running `function` again."""
+        """Runs `function` once over all attempts: its result is on disk before this returns it, and
+        the next attempt gets it without running `function` again. Each attempt gets the result as
+        JSON gives it back: a tuple becomes a list, and keys become texts."""
         self.check()
         _check_step(name)
         kept = self._port.recall(name)
@@ -199,9 +200,10 @@ class Context(_Base):
             value: T = decode(kept)
             return value
         self.check()
-        result = function(*args, **kwargs)
-        self._port.remember(name, _step_result(name, result))
-        return result
+        data = _step_result(name, function(*args, **kwargs))
+        self._port.remember(name, data)
+        fresh: T = decode(data)
+        return fresh
 
 
 class AsyncContext(_Base):
@@ -257,5 +259,7 @@ class AsyncContext(_Base):
         result = function(*args, **kwargs)
         if isinstance(result, Awaitable):
             result = await result
-        await self._wait(self._port.remember, name, _step_result(name, result))
-        return result
+        data = _step_result(name, result)
+        await self._wait(self._port.remember, name, data)
+        fresh: T = decode(data)
+        return fresh

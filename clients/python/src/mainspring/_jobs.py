@@ -27,7 +27,15 @@ if TYPE_CHECKING:
     from ._client import Mainspring
     from .options import JobOptions
 
-from ._values import MAX_PAYLOAD, Duration, duration, encode, instant, is_count
+from ._values import (
+    MAX_PAYLOAD,
+    Duration,
+    duration,
+    encode,
+    from_keywords,
+    instant,
+    is_count,
+)
 from .errors import InvalidArgument, JobFailed, ResultTimeout
 
 P = ParamSpec("P")
@@ -69,6 +77,10 @@ class Options:
     idempotency_key: str | None = None
     # The enqueue fails with LockLost unless this lock is still held: (name, token).
     fence: tuple[str, int] | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Options:
+        return from_keywords(cls, options)
 
     def over(self, base: Options) -> Options:
         """These options, with None replaced by the value of `base`."""
@@ -148,7 +160,7 @@ class NewJob(Generic[R]):
         return out
 
     def options(self, **options: Unpack[JobOptions]) -> NewJob[R]:
-        return dataclasses.replace(self, how=Options(**options).over(self.how))
+        return dataclasses.replace(self, how=Options.of(options).over(self.how))
 
 
 class Job(Generic[R]):
@@ -257,6 +269,8 @@ class Definition(Generic[P, R]):
         self.concurrency = concurrency
         self.function = function
         self.signature = _signature(kind, function, has_context)
+        self._context_name = next(iter(inspect.signature(function).parameters), "")
+        self._has_context = has_context
         self.handler_function: Callable[..., Any] | None = None
         self.is_async = False
         self.__name__ = getattr(function, "__name__", kind)
@@ -283,7 +297,10 @@ class Definition(Generic[P, R]):
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise InvalidArgument(f"{self.kind}: {error}", field="args") from None
+            text = f"{self.kind}: {error}; its parameters are {self.signature}"
+            if self._has_context and self._context_name not in ("ctx", "context", "_"):
+                text += f", because its first one, {self._context_name}, is the handler's context"
+            raise InvalidArgument(text, field="args") from None
         out: dict[str, Any] = {}
         for name, value in bound.arguments.items():
             if self.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
@@ -305,7 +322,7 @@ class Definition(Generic[P, R]):
 
     def options(self, **options: Unpack[JobOptions]) -> Configured[P, R]:
         """This kind with other options: `thumbnail.options(delay="1m").enqueue("a.jpg")`."""
-        return Configured(self, Options(**options).over(self.how))
+        return Configured(self, Options.of(options).over(self.how))
 
 
 class Configured(Generic[P, R]):

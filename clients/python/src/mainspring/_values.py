@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
+import inspect
 import json
 import math
 import re
-from typing import Any, Union
+from typing import Any, Callable, Mapping, TypeVar, Union
 
 from .errors import InvalidArgument
 
 Duration = Union[str, float, int, dt.timedelta]
 """`"30s"`, `"1h30m"`, a number of seconds, or a `timedelta`."""
 
+T = TypeVar("T")
 _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|m|h|d)")
 _WHOLE = re.compile(r"(?:\d+(?:\.\d+)?(?:us|ms|s|m|h|d))+")
@@ -30,6 +32,19 @@ def check_list(value: object, field: str) -> None:
     """Refuses a text where names are expected: its letters would be taken as names."""
     if isinstance(value, str):
         raise InvalidArgument(f'{field} "{value}": must be a list', field=field)
+
+
+def from_keywords(kind: Callable[..., T], options: Mapping[str, Any]) -> T:
+    """An options object. A mistyped name is refused, with the name that was probably meant."""
+    known = inspect.signature(kind).parameters
+    for name in options:
+        if name not in known:
+            import difflib
+
+            near = difflib.get_close_matches(name, known, 1)
+            rule = f'did you mean "{near[0]}"?' if near else f"must be one of {', '.join(known)}"
+            raise InvalidArgument(f'option "{name}": is unknown; {rule}', field=name)
+    return kind(**options)
 
 
 def seconds(value: Duration, field: str = "duration") -> float:
@@ -76,7 +91,9 @@ def instant(value: str | dt.datetime, field: str = "run_at") -> str:
 
 def _refuse(value: object) -> Any:
     hint = ""
-    if isinstance(value, (dt.datetime, dt.date, dt.timedelta)):
+    if isinstance(value, dt.timedelta):
+        hint = ": send .total_seconds()"
+    elif isinstance(value, (dt.datetime, dt.date, dt.time)):
         hint = ": send .isoformat() and parse it in the handler"
     elif isinstance(value, (bytes, bytearray)):
         hint = ": send text, such as base64"

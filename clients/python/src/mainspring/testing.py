@@ -288,6 +288,8 @@ class FakePort:
     """Records the reports of a handler, for `perform`."""
 
     def __init__(self, memos: dict[str, Any], stop: str) -> None:
+        if stop and stop not in INTERRUPTS:
+            raise ValueError(f'stop "{stop}": must be one of {", ".join(INTERRUPTS)}')
         self.memos: dict[str, Any] = dict(memos)
         self.stop = stop
         self.said_progress: list[tuple[float, str]] = []
@@ -358,38 +360,78 @@ def perform(
     **kwargs: Any,
 ) -> Performed:
     """Runs a handler directly, without a server. Its exceptions are raised. Also raises for a
-    result or an outcome that a worker could not report.
+    result or an outcome that a worker could not report. The result is as JSON gives it back.
 
     `memos` are results of steps that earlier attempts kept; `stop` is a stop reason, such as
-    "cancelled", that the handler hears.
+    "cancelled", that the handler hears. In a coroutine use `aperform`.
     """
-    if stop and stop not in INTERRUPTS:
-        raise ValueError(f'stop "{stop}": must be one of {", ".join(INTERRUPTS)}')
+    if job.is_async:
+        import asyncio
+
+        if asyncio._get_running_loop() is not None:
+            raise RuntimeError("perform: an event loop runs in this thread; await aperform(…)")
+    record = _record_of(job, job.bind(*args, **kwargs), attempt, checkpoint, headers)
     port = FakePort(memos or {}, stop)
-    record = {
+    assert job.handler_function is not None
+    try:
+        if job.is_async:
+            result = asyncio.run(job.handler_function(AsyncContext(record, port), **record["args"]))
+        else:
+            result = job.handler_function(Context(record, port), **record["args"])
+    finally:
+        port.stop = "ended"
+    return Performed(_reported(result), port)
+
+
+async def aperform(
+    job: Definition[Any, Any],
+    *args: Any,
+    attempt: int = 1,
+    checkpoint: Any = None,
+    memos: dict[str, Any] | None = None,
+    headers: dict[str, str] | None = None,
+    stop: str = "",
+    **kwargs: Any,
+) -> Performed:
+    """As `perform`, for coroutines: `await aperform(fetch, "https://example.org")`."""
+    record = _record_of(job, job.bind(*args, **kwargs), attempt, checkpoint, headers)
+    port = FakePort(memos or {}, stop)
+    assert job.handler_function is not None
+    context = AsyncContext(record, port) if job.is_async else Context(record, port)
+    try:
+        result = job.handler_function(context, **record["args"])
+        if job.is_async:
+            result = await result
+    finally:
+        port.stop = "ended"
+    return Performed(_reported(result), port)
+
+
+def _record_of(
+    job: Definition[Any, Any], args: Any, attempt: int, checkpoint: Any, headers: Any
+) -> dict[str, Any]:
+    assert job.handler_function is not None, f"{job.kind}: has no handler"
+    return {
         "id": 1,
         "token": attempt,
         "kind": job.kind,
         "queue": job.how.queue or "default",
         "attempt": attempt,
         "max_attempts": job.how.max_attempts or 20,
-        "args": decode(encode(job.bind(*args, **kwargs))),  # as it would come from the server
+        "args": decode(encode(args)),  # as it would come from the server
         "checkpoint": checkpoint,
         "headers": headers or {},
         "session": job.how.session or "test",
     }
-    assert job.handler_function is not None, f"{job.kind}: has no handler"
-    try:
-        if not job.is_async:
-            result = job.handler_function(Context(record, port), **record["args"])
-        else:
-            import asyncio
 
-            result = asyncio.run(job.handler_function(AsyncContext(record, port), **record["args"]))
-    finally:
-        port.stop = "ended"
-    ready(result if isinstance(result, OUTCOMES) else Complete(result))
-    return Performed(result, port)
+
+def _reported(result: Any) -> Any:
+    """The result as the server would give it back."""
+    outcome = result if isinstance(result, OUTCOMES) else Complete(result)
+    ready(outcome)
+    if isinstance(outcome, Complete):
+        outcome = dataclasses.replace(outcome, result=decode(encode(outcome.result, "result")))
+    return outcome if isinstance(result, OUTCOMES) else outcome.result
 
 
 def all_enqueued(

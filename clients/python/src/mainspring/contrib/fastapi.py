@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 def attach(app: Any, ms: Mainspring, **options: Unpack[WorkerKeywords]) -> None:
     """A worker starts and stops with `app`, a program of FastAPI or Starlette of any version.
 
-    The program's own lifespan and its handlers for start and stop run as before. Without `slots`
-    no worker runs here: the program only enqueues, and connections are closed at its end.
+    The worker starts after the program's own start, and stops before its end: handlers find what
+    the program's lifespan has set up. Without `slots` no worker runs here: the program only
+    enqueues, and connections are closed at its end.
 
     Attach to the outermost program: the lifespan of a mounted one never runs.
     """
@@ -33,8 +34,11 @@ def attach(app: Any, ms: Mainspring, **options: Unpack[WorkerKeywords]) -> None:
 
     @asynccontextmanager
     async def run(app: Any) -> AsyncIterator[Any]:
-        async with _running(ms, options), own(app) as state:
-            yield state
+        try:
+            async with own(app) as state, _running(ms, options):
+                yield state
+        finally:
+            await ms.aclose()
 
     app.router.lifespan_context = run
 
@@ -44,7 +48,16 @@ def lifespan(
 ) -> Callable[[Any], AbstractAsyncContextManager[None]]:
     """The same for `FastAPI(lifespan=…)`, which needs FastAPI 0.93 or later. See `attach`."""
     _check_fastapi()
-    return lambda _: _running(ms, options)
+
+    @asynccontextmanager
+    async def run(_: Any) -> AsyncIterator[None]:
+        try:
+            async with _running(ms, options):
+                yield
+        finally:
+            await ms.aclose()
+
+    return run
 
 
 @asynccontextmanager
@@ -58,7 +71,6 @@ async def _running(ms: Mainspring, options: WorkerKeywords) -> AsyncIterator[Non
     finally:
         if worker is not None:
             await loop.run_in_executor(None, worker.stop)
-        await ms.aclose()
 
 
 def _check_fastapi() -> None:
