@@ -297,13 +297,20 @@ BEGIN
   new := old;
   IF on_conflict = 'replace' THEN
     new.kind := wanted.kind; new.priority := wanted.priority; new.budget := wanted.max_attempts;
-    new.max_attempts := greatest(wanted.max_attempts, old.attempt + 1);
+    new.max_attempts := wanted.max_attempts; new.attempt := 0; new.lost := NULL; new.started_at := 0;
     new.timeout := wanted.timeout; new.expires_at := wanted.expires_at;
     new.correlation_id := wanted.correlation_id; new.reply_to := wanted.reply_to;
     new.reply_session := wanted.reply_session; new.limit_key := wanted.limit_key;
     new.tags := wanted.tags; new.headers := wanted.headers; new.args := wanted.args; new.follow_ups := NULL;
+    -- Nothing that attempts with the old args left reaches the next attempt: see forget_attempts().
     IF old.flags & 16384 <> 0 THEN DELETE FROM $schema.memos m WHERE m.job = old.id; END IF;
+    UPDATE $schema.extras e SET checkpoint = NULL, progress_value = NULL, progress_text = NULL, warning = NULL
+      WHERE e.id = old.id AND old.flags & 1 <> 0;
     new.flags := (old.flags & ~19616) | (wanted.flags & 3232);
+  ELSIF wanted.expires_at <> 0 THEN
+    new.expires_at := wanted.expires_at; new.flags := (old.flags & ~1024) | (wanted.flags & 1024);
+  ELSIF old.expires_at <> 0 THEN
+    new.expires_at := greatest(wanted.run_at, at) + old.expires_at - old.run_at;
   END IF;
   new.state := wanted.state;
   IF old.session IS NOT NULL THEN
@@ -317,7 +324,7 @@ BEGIN
       timeout = new.timeout, expires_at = new.expires_at, correlation_id = new.correlation_id, reply_to = new.reply_to,
       reply_session = new.reply_session, limit_key = new.limit_key,
       tags = new.tags, headers = new.headers, args = new.args, follow_ups = new.follow_ups, state = new.state, run_at = new.run_at,
-      version = new.version, flags = new.flags
+      version = new.version, flags = new.flags, attempt = new.attempt, lost = new.lost, started_at = new.started_at
     WHERE j.id = new.id;
   PERFORM $schema.leave_ready(old);
   PERFORM $schema.enter_ready(new);

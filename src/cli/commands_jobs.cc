@@ -27,7 +27,7 @@ Command edit_command() {
           .summary = "change jobs that are not running",
           .description =
               "Change args, priority, run_at or tags of jobs that are not running and have not "
-              "ended. New args drop the checkpoint and the saved step results.",
+              "ended. New args drop the checkpoint, the progress and the saved step results.",
           .arguments = {kJobIds},
           .flags = {kArgsFlag,
                     kPriorityFlag,

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "model/callback.h"
 
 namespace mainspring {
@@ -86,6 +88,13 @@ Result<void> check_delete(const DeleteJob& request, const ChangedJob& job) {
 JobState state_after_edit(JobState state, WallTime run_at, WallTime now) {
   if (run_at <= now) return JobState::available;
   return state == JobState::retryable ? JobState::retryable : JobState::scheduled;
+}
+
+std::optional<WallTime> postponed_expiry(const NewJob& request, const JobTimes& old,
+                                         WallTime run_at, WallTime now) {
+  if (request.expires_in) return now + *request.expires_in;
+  if (!old.expires_at) return std::nullopt;
+  return std::max(run_at, now) + (*old.expires_at - old.run_at);
 }
 
 }  // namespace mainspring

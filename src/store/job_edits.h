@@ -39,4 +39,14 @@ Result<void> check_version(std::int64_t version, const ChangedJob& job);
 // The state of a job after an edit changes its run_at.
 JobState state_after_edit(JobState state, WallTime run_at, WallTime now);
 
+// When a job that has not started was to run, and to expire.
+struct JobTimes {
+  WallTime run_at;
+  std::optional<WallTime> expires_at{};
+};
+// When the job expires after an enqueue with on_conflict "postpone" moved it to `run_at`: the
+// request's own expires_in from now, or else the same time after run_at as before.
+std::optional<WallTime> postponed_expiry(const NewJob& request, const JobTimes& old,
+                                         WallTime run_at, WallTime now);
+
 }  // namespace mainspring

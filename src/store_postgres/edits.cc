@@ -37,6 +37,16 @@ OperationResult PostgresStore::operator()(const EditJob& op) {
   return EditResult{.state = held->row.state};
 }
 
+// The job has new args: nothing that attempts with the old ones left reaches the next attempt. The
+// errors stay, for people.
+void PostgresStore::forget_attempts(JobRow& row, int max_attempts) {
+  drop_memos(row);
+  if ((row.flags & kFlagExtras) != 0) write(sql_.forget_extras, params(row.id));
+  if (row.quarantined == 0) row.lost = 0;
+  row.attempt = 0;
+  row.max_attempts = max_attempts;
+}
+
 void PostgresStore::edit_job(LoadedJob& held, const EditJob& op) {
   if (!held.was || held.body) flush();  // later statements here depend on pending changes
   if (op.args || op.tags) {
@@ -44,11 +54,7 @@ void PostgresStore::edit_job(LoadedJob& held, const EditJob& op) {
     const auto args = op.args ? std::optional<std::string_view>(*op.args) : std::nullopt;
     write(sql_.edit_bodies, params(held.row.id, args, op.tags.has_value(), text_or_null(tags)));
   }
-  if (op.args) {
-    drop_memos(held.row);
-    if ((held.row.flags & kFlagExtras) != 0)
-      write(sql_.upsert_checkpoints, params(Ints{held.row.id}, Texts{std::nullopt}));
-  }
+  if (op.args) forget_attempts(held.row, held.row.budget);
   JobState begins = held.row.state;
   if (op.run_at) begins = state_after_edit(begins, *op.run_at, now_.wall);
   if (op.run_at && (held.row.flags & kFlagSession) != 0) {

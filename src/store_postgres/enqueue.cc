@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "store/bounds.h"
+#include "store/job_edits.h"
 #include "store_postgres/fast_path.h"
 
 namespace mainspring::pg {
@@ -283,7 +284,8 @@ std::optional<EnqueuedJob> PostgresStore::enqueue_unique(const NewJob& job, Wall
   const bool stays = found.state == JobState::running || found.deferred || found.quarantined != 0;
   if (stays || job.unique->on_conflict == OnConflict::keep)
     return EnqueuedJob{.id = id, .state = found.state, .duplicate = true};
-  if (job.unique->on_conflict == OnConflict::replace) replace_job(*held, job, run_at);
+  job.unique->on_conflict == OnConflict::replace ? replace_job(*held, job)
+                                                 : postpone_expiry(held->row, job, run_at);
   JobState begins = run_at > now_.wall ? JobState::scheduled : JobState::available;
   if ((found.flags & kFlagSession) != 0) {  // it keeps its position, and stays the head if it is
     LoadedSession& session = session_of(found);
@@ -293,18 +295,28 @@ std::optional<EnqueuedJob> PostgresStore::enqueue_unique(const NewJob& job, Wall
   return EnqueuedJob{.id = id, .state = held->row.state, .duplicate = true};
 }
 
-void PostgresStore::replace_job(LoadedJob& held, const NewJob& job, WallTime) {
+void PostgresStore::postpone_expiry(JobRow& row, const NewJob& job, WallTime run_at) {
+  const auto expires_at =
+      row.expires_at != 0 ? std::optional(WallTime::from_us(row.expires_at)) : std::nullopt;
+  const auto moved = postponed_expiry(
+      job, {.run_at = WallTime::from_us(row.run_at), .expires_at = expires_at}, run_at, now_.wall);
+  row.expires_at = moved ? moved->us() : 0;
+  if (job.expires_in)
+    row.flags = (row.flags & ~kFlagDiesOfExpiry) | (flags_of(job) & kFlagDiesOfExpiry);
+}
+
+void PostgresStore::replace_job(LoadedJob& held, const NewJob& job) {
   JobRow& row = held.row;
   row.kind = kind_of(job.kind);
   row.priority = job.priority;
-  row.max_attempts = std::max(job.max_attempts, row.attempt + 1);
+  forget_attempts(row, job.max_attempts);
+  row.started_at = 0;
   row.budget = job.max_attempts;
   row.timeout = job.timeout.count();
   row.expires_at = job.expires_in ? (now_.wall + *job.expires_in).us() : 0;
   constexpr int kReplaced = kFlagFollowed | kFlagIntoSession | kFlagDiesOfExpiry | kFlagLimitKey;
   row.flags = (row.flags & ~kReplaced) | (flags_of(job) & kReplaced);
   row.trigger_depth = std::max(row.trigger_depth, job.trigger_depth);
-  drop_memos(row);
   held.body = job;
 }
 

@@ -244,6 +244,9 @@ ExtraStatements::ExtraStatements(std::string_view s)
           s,
           "INSERT INTO $schema.extras (id, checkpoint) SELECT * FROM unnest($1::bigint[], "
           "$2::text[]) ON CONFLICT (id) DO UPDATE SET checkpoint = excluded.checkpoint"),
+      forget_extras(s,
+                    "UPDATE $schema.extras SET checkpoint = NULL, progress_value = NULL, "
+                    "progress_text = NULL, warning = NULL WHERE id = $1::bigint"),
       upsert_warnings(s,
                       "INSERT INTO $schema.extras (id, warning) SELECT * FROM unnest($1::bigint[], "
                       "$2::text[]) ON CONFLICT (id) DO UPDATE SET warning = excluded.warning"),

@@ -39,7 +39,8 @@ struct ReadyStatements {
 // Fields that few jobs have.
 struct ExtraStatements {
   explicit ExtraStatements(std::string_view schema);
-  Statement upsert_reasons, upsert_results, upsert_progress, upsert_checkpoints, upsert_warnings,
+  Statement upsert_reasons, upsert_results, upsert_progress, upsert_checkpoints, forget_extras,
+      upsert_warnings,
       upsert_wish, select_wish, select_progress;
 };
 

@@ -256,6 +256,7 @@ class PostgresStore final : public SharedStore, private StoreState {
   // The error if the job's version is another one; 0 = any will do.
   static std::optional<Error> has_another_version(const JobRow& row, std::int64_t version);
   void edit_job(LoadedJob& held, const EditJob& op);
+  void forget_attempts(JobRow& row, int max_attempts);
   ClaimResult give_named(const Claim& op, LoadedJob& job, std::string key, Rooms rooms);
 
   // -- costs.cc
@@ -553,7 +554,8 @@ class PostgresStore final : public SharedStore, private StoreState {
   // The key's row (id, until, state of a removed job), locked and created if needed; id 0 = free.
   Rows lock_unique_key(std::int64_t queue, std::string_view key);
   std::optional<EnqueuedJob> enqueue_unique(const NewJob& job, WallTime run_at);
-  void replace_job(LoadedJob& held, const NewJob& job, WallTime run_at);
+  void replace_job(LoadedJob& held, const NewJob& job);
+  void postpone_expiry(JobRow& row, const NewJob& job, WallTime run_at);
   WallTime run_at_of(const NewJob& job) const;
 
   // -- claim.cc

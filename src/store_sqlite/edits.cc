@@ -56,6 +56,24 @@ OperationResult SqliteStore::operator()(const EditJob& op) {
   return EditResult{.state = hot->state};
 }
 
+int SqliteStore::budget_of(const HotRow& hot) {
+  Statement& body = sql_->select_body;
+  body.bind(hot.id);
+  ResetGuard guard(body);
+  return body.step() ? static_cast<int>(body.integer(0)) : hot.max_attempts;
+}
+
+// The job has new args: nothing that attempts with the old ones left reaches the next attempt. The
+// errors stay, for people. The caller writes the row.
+void SqliteStore::forget_attempts(HotRow& hot, int max_attempts) {
+  if (MS_MUTANT(new_args_keep_attempts)) return;
+  drop_memos(hot.id, hot.flags);
+  if ((hot.flags & kFlagExtras) != 0) sql_->forget_extras.bind(hot.id).run();
+  if ((hot.flags & kFlagQuarantined) == 0) hot.flags &= ~kLostFlags;
+  hot.attempt = 0;
+  hot.max_attempts = max_attempts;
+}
+
 void SqliteStore::edit_hot(HotRow& hot, const EditJob& op) {
   begin_write();
   leave(hot);
@@ -72,11 +90,7 @@ void SqliteStore::edit_hot(HotRow& hot, const EditJob& op) {
     sql_->edit_body.bind(hot.id, args, op.tags ? 1 : 0, Statement::text_or_null(tags)).run();
     if (op.args) index_args(*hot.queue, hot.id, *op.args);
   }
-  if (op.args && !MS_MUTANT(edit_keeps_memos)) {
-    drop_memos(hot.id, hot.flags);
-    if ((hot.flags & kFlagExtras) != 0)
-      sql_->upsert_checkpoint.bind(hot.id, std::optional<std::string_view>()).run();
-  }
+  if (op.args) forget_attempts(hot, budget_of(hot));
   ++hot.version;
   save_hot(hot);
   enter(hot);

@@ -5,6 +5,7 @@
 
 #include "base/mutant.h"
 #include "store/bounds.h"
+#include "store/job_edits.h"
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
@@ -196,7 +197,7 @@ std::optional<EnqueuedJob> SqliteStore::enqueue_unique(const NewJob& job, QueueS
       replace_job(*hot, job, run_at);
       break;
     case OnConflict::postpone:
-      move_job(*hot, hot->priority, run_at);
+      postpone_job(*hot, job, run_at);
       break;
   }
   return EnqueuedJob{.id = id, .state = hot->state, .duplicate = true};
@@ -205,24 +206,18 @@ std::optional<EnqueuedJob> SqliteStore::enqueue_unique(const NewJob& job, QueueS
 void SqliteStore::replace_job(HotRow& hot, const NewJob& job, WallTime run_at) {
   leave(hot);
   count(*hot.queue, hot.state, hot.flags, -1);
-  if (hot.expires_at) sql_->delete_expiring.bind(*hot.expires_at, hot.id).run();
   hot.kind = kind_of(job.kind);
   hot.priority = job.priority;
   hot.run_at = run_at;
   hot.state = state_in_session(hot, run_at > now_.wall ? JobState::scheduled : JobState::available);
-  hot.max_attempts = std::max(job.max_attempts, hot.attempt + 1);
-  hot.expires_at.reset();
-  if (job.expires_in) {
-    hot.expires_at = (now_.wall + *job.expires_in).us();
-    sql_->insert_expiring.bind(*hot.expires_at, hot.id).run();
-  }
-  expiring_touched_ = true;
+  forget_attempts(hot, job.max_attempts);
+  hot.started_at.reset();
+  set_expiry(hot, job.expires_in ? std::optional(now_.wall + *job.expires_in) : std::nullopt);
   ++hot.version;
   const int depth = std::max(job.trigger_depth, depth_of(hot.flags));
   hot.flags = (hot.flags & ~(kFlagFollowed | kFlagDiesOfExpiry | kDepthFlags | kFlagLimitKey)) |
               (is_followed(job) ? kFlagFollowed : 0) | on_expiry_flag(job.on_expiry) |
               depth_flags(depth) | (job.limit_key.empty() ? 0 : kFlagLimitKey);
-  drop_memos(hot.id, hot.flags);
   const std::string tags = join_tags(job.tags);
   const std::string follow_ups = encode_follow_ups(job.follow_ups);
   unindex_args(*hot.queue, hot.id);
@@ -239,16 +234,31 @@ void SqliteStore::replace_job(HotRow& hot, const NewJob& job, WallTime run_at) {
   count(*hot.queue, hot.state, hot.flags, 1);
 }
 
-void SqliteStore::move_job(HotRow& hot, int priority, WallTime run_at) {
+void SqliteStore::postpone_job(HotRow& hot, const NewJob& job, WallTime run_at) {
   leave(hot);
   count(*hot.queue, hot.state, hot.flags, -1);
-  hot.priority = priority;
+  if (!MS_MUTANT(expiry_not_postponed)) {
+    const auto expires_at =
+        hot.expires_at ? std::optional(WallTime::from_us(*hot.expires_at)) : std::nullopt;
+    set_expiry(hot, postponed_expiry(job, {.run_at = hot.run_at, .expires_at = expires_at}, run_at,
+                                     now_.wall));
+    if (job.expires_in)
+      hot.flags = (hot.flags & ~kFlagDiesOfExpiry) | on_expiry_flag(job.on_expiry);
+  }
   hot.run_at = run_at;
   hot.state = state_in_session(hot, run_at > now_.wall ? JobState::scheduled : JobState::available);
   ++hot.version;
   save_hot(hot);
   enter(hot);
   count(*hot.queue, hot.state, hot.flags, 1);
+}
+
+void SqliteStore::set_expiry(HotRow& hot, std::optional<WallTime> at) {
+  if (hot.expires_at) sql_->delete_expiring.bind(*hot.expires_at, hot.id).run();
+  hot.expires_at.reset();
+  if (at) hot.expires_at = at->us();
+  if (at && !hot.started_at) sql_->insert_expiring.bind(at->us(), hot.id).run();
+  expiring_touched_ = true;
 }
 
 }  // namespace mainspring::sqlite

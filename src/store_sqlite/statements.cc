@@ -86,6 +86,9 @@ Statements::Statements(Database& db)
           db,
           "INSERT INTO extras (id, checkpoint) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET "
           "checkpoint = ?2"),
+      forget_extras(db,
+                    "UPDATE extras SET checkpoint = NULL, progress_value = NULL, progress_text = "
+                    "NULL, warning = NULL WHERE id = ?"),
       upsert_warning(db,
                      "INSERT INTO extras (id, warning) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE "
                      "SET warning = ?2"),

@@ -78,7 +78,7 @@ struct Statements {
   Statement begin, commit, insert_job, insert_body, update_body, edit_body, select_body,
       select_ended, select_progress, insert_grant, delete_grant, upsert_note, delete_note,
       update_job, finish_job, select_hot, select_claim, select_fresh, select_checkpoint,
-      insert_error, upsert_result, upsert_reason, upsert_progress, upsert_checkpoint,
+      insert_error, upsert_result, upsert_reason, upsert_progress, upsert_checkpoint, forget_extras,
       upsert_warning, insert_due, delete_due, select_due, due_jobs, first_due, insert_expiring,
       delete_expiring, select_expiring, first_expiring, insert_finished, first_finished,
       delete_finished, update_finished, insert_dead, death, delete_dead, select_dead, select_unique,
@@ -308,7 +308,8 @@ class SqliteStore final : public Store {
                        int flags = 0);
   std::optional<EnqueuedJob> enqueue_unique(const NewJob& job, QueueState& queue, WallTime run_at);
   void replace_job(HotRow& hot, const NewJob& job, WallTime run_at);
-  void move_job(HotRow& hot, int priority, WallTime run_at);  // among scheduled and available jobs
+  void postpone_job(HotRow& hot, const NewJob& job, WallTime run_at);
+  void set_expiry(HotRow& hot, std::optional<WallTime> at);
   WallTime run_at_of(const NewJob& job) const;
 
   // -- follow_ups.cc Collects what a completion posts, to be made after the operation.
@@ -351,6 +352,8 @@ class SqliteStore final : public Store {
   // -- edits.cc
   // The error if the job is there and its version is another one; 0 = any will do.
   std::optional<Error> has_another_version(JobId id, std::int64_t version);
+  int budget_of(const HotRow& hot);  // max_attempts as enqueued
+  void forget_attempts(HotRow& hot, int max_attempts);
   void edit_hot(HotRow& hot, const EditJob& op);
   RoomForNamed room_for(const HotRow& hot);
 

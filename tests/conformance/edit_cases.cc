@@ -109,11 +109,12 @@ TEST_SUITE("store: edit") {
     CHECK(b.get(id).errors.size() == 1);
   }
 
-  TEST_CASE("changed args drop the checkpoint and the saved step results") {
+  TEST_CASE("changed args drop the checkpoint and the other traces of earlier attempts") {
     Bench b;
     const JobId id = b.enqueue();
     const ClaimedJob c = b.claim_one();
-    Renewal renewal{.id = id, .token = c.token, .checkpoint = "[1]"};
+    Renewal renewal{.id = id, .token = c.token, .progress = Progress{0.5, "half"}};
+    renewal.checkpoint = "[1]";
     renewal.memos = {{"step", "[2]"}};
     b.one<RenewResult>(Renew{.worker = "w1", .leases = {renewal}});
     b.finish(c, Retry{"e", seconds(0)});
@@ -121,8 +122,12 @@ TEST_SUITE("store: edit") {
     CHECK(b.get(id).checkpoint == "[1]");
     edit(b, {.id = id, .args = "[3]"});
     CHECK(b.get(id).checkpoint.empty());
+    CHECK_FALSE(b.get(id).progress);
+    CHECK(b.get(id).errors.size() == 1);
     CHECK(b.store->memos(id, "", 10)->memos.empty());
     const ClaimedJob again = b.claim_one();
+    CHECK(again.attempt == 1);
+    CHECK(again.max_attempts == c.max_attempts);
     CHECK(again.checkpoint.empty());
     CHECK_FALSE(again.has_memos);
   }

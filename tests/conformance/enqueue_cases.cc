@@ -468,6 +468,77 @@ TEST_SUITE("store: unique") {
     }
   }
 
+  TEST_CASE("a replaced job has nothing left of the attempts with its old args") {
+    Bench b;
+    NewJob old = unique_job(b, OnConflict::keep);
+    old.max_attempts = 3;
+    const JobId id = add(b, old).id;
+    for (int i = 0; i < 2; ++i) {
+      const ClaimedJob c = b.claim_one();
+      Renewal renewal{.id = id, .token = c.token, .progress = Progress{0.5, "half"}};
+      renewal.checkpoint = "[1]";
+      renewal.memos = {{"charge", "[2]"}};
+      b.one<RenewResult>(Renew{.worker = "w1", .leases = {renewal}});
+      b.finish(c, Retry{"e", Duration(0)});
+    }
+    NewJob n = unique_job(b, OnConflict::replace);
+    n.args = "[2]";
+    n.max_attempts = 3;
+    n.expires_in = minutes(1);
+    add(b, n);
+    b.reopen();
+    const Job replaced = b.get(id);
+    CHECK(replaced.attempt == 0);
+    CHECK_FALSE(replaced.progress);
+    CHECK(replaced.errors.size() == 2);
+    const ClaimedJob c = b.claim_one();
+    CHECK(c.attempt == 1);
+    CHECK(c.max_attempts == 3);
+    CHECK(c.checkpoint.empty());
+    CHECK_FALSE(c.has_memos);
+    CHECK(c.token > replaced.token);
+    b.finish(c, Retry{"e", Duration(0)});
+    add(b, n);
+    b.advance(minutes(1));
+    CHECK(b.expire() == 1);  // the new args have not started
+    CHECK(b.state(id) == JobState::cancelled);
+  }
+
+  TEST_CASE("a postponed job's expiry moves with it") {
+    Bench b;
+    NewJob n = unique_job(b, OnConflict::postpone);
+    n.delay = seconds(4);
+    n.expires_in = seconds(7);
+    const JobId id = add(b, n).id;
+    for (int i = 0; i < 4; ++i) {
+      b.advance(seconds(3));
+      CHECK(b.expire() == 0);
+      // Without its own expiry the request keeps the time between run_at and expiry.
+      n.expires_in = i % 2 == 0 ? std::optional<Duration>() : std::optional<Duration>(seconds(7));
+      CHECK(add(b, n).state == JobState::scheduled);
+      CHECK(b.get(id).expires_at == b.wall() + seconds(7));
+    }
+    b.reopen();
+    b.advance(seconds(4));
+    CHECK(b.expire() == 0);
+    b.move_due();
+    b.advance(seconds(3));
+    CHECK(b.expire() == 1);
+    CHECK(b.get(id).reason == "expired");
+  }
+
+  TEST_CASE("a postponed job takes the expiry that the request asks for") {
+    Bench b;
+    const JobId id = add(b, unique_job(b, OnConflict::keep)).id;
+    NewJob n = unique_job(b, OnConflict::postpone);
+    n.expires_in = minutes(1);
+    n.on_expiry = OnExpiry::dead;
+    add(b, n);
+    b.advance(minutes(1));
+    CHECK(b.expire() == 1);
+    CHECK(b.state(id) == JobState::dead);
+  }
+
   TEST_CASE("postpone gives the old job the new run_at and nothing else") {
     for (const JobState state : {JobState::scheduled, JobState::available, JobState::retryable}) {
       CAPTURE(to_string(state));

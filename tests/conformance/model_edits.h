@@ -19,14 +19,24 @@ inline ChangedJob changed_job(const Record& r) {
           .expires_at = r.job.started_at ? std::nullopt : r.job.expires_at};
 }
 
+// The job has new args: nothing of the attempts with the old ones stays, but for their errors.
+inline void forget_attempts(Record& r) {
+  Job& j = r.job;
+  j.checkpoint.clear(), j.warning.clear(), j.progress.reset(), r.memos.clear();
+  if (!j.quarantined) r.lost = 0;
+  j.attempt = 0;
+  j.max_attempts = r.budget;
+}
+
 inline void fill_record(Record& r, const NewJob& n, WallTime now) {
   Job& j = r.job;
   j.queue = n.queue;
   j.kind = n.kind;
   j.args = n.args;
   j.priority = n.priority;
-  j.max_attempts = std::max(n.max_attempts, j.attempt + 1);
   r.budget = n.max_attempts;
+  forget_attempts(r);
+  j.started_at.reset();
   j.unique_key = n.unique ? n.unique->key : "";
   j.headers = n.headers;
   j.tags = n.tags;
@@ -58,8 +68,7 @@ inline void remove_record(ModelDisk& disk, Record& r, WallTime now) {
 inline void edit_record(Record& r, const EditJob& edit) {
   if (edit.args) {
     r.job.args = *edit.args;
-    r.job.checkpoint.clear();
-    r.memos.clear();
+    forget_attempts(r);
   }
   if (edit.priority) r.job.priority = *edit.priority;
   if (edit.tags) r.job.tags = *edit.tags;

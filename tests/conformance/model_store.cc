@@ -289,7 +289,10 @@ class ModelStore final : public ModelReads, private ModelJobs {
     const WallTime at = run_at(n);
     if (n.unique->on_conflict == OnConflict::replace) {
       fill(r, n);
-      r.memos.clear();
+    } else {
+      r.job.expires_at = postponed_expiry(
+          n, {.run_at = r.job.run_at, .expires_at = r.job.expires_at}, at, now_.wall);
+      if (n.expires_in) r.job.on_expiry = n.on_expiry;
     }
     set_waiting(r, state_at(at), at);
   }

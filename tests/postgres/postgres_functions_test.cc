@@ -404,6 +404,7 @@ TEST_CASE("saved step results are removed by changed args and by a completion by
     const ClaimedJob job = place.claim("q").at(0);
     Renew renew{.worker = "w", .leases = {{.id = job.id, .token = job.token}}};
     renew.leases[0].memos = {{"pay", "1"}};
+    renew.leases[0].checkpoint = "[1]";
     place.apply<RenewResult>(renew);
     CHECK(must(place.store->memos(job.id, "", 10)).memos.size() == 1);
     return job;
@@ -412,7 +413,7 @@ TEST_CASE("saved step results are removed by changed args and by a completion by
   job.unique = Unique{.key = "k"};
   const JobId id = place.enqueue(job);
   Finish finish{.worker = "w", .results = {}};
-  finish.results.push_back({id, keep_one().token, Snooze{std::chrono::hours(1)}});
+  finish.results.push_back({id, keep_one().token, Retry{"e", std::chrono::hours(1)}});
   place.apply<FinishResult>(finish);
   CHECK(place.enqueue("'q', 'send', '[2]', unique_key => 'k', on_conflict => 'replace'") == id);
   CHECK(must(place.store->memos(id, "", 10)).memos.empty());
@@ -420,6 +421,8 @@ TEST_CASE("saved step results are removed by changed args and by a completion by
   place.store->heard({.queues = {"q"}});
   const ClaimedJob again = keep_one();
   CHECK_FALSE(again.has_memos);
+  CHECK(again.checkpoint.empty());
+  CHECK(again.attempt == 1);
   place.sql(fmt::format("SELECT ms.complete({}, {})", again.id, again.token));
   CHECK(must(place.store->memos(id, "", 10)).memos.empty());
   place.check_invariants();
@@ -495,11 +498,15 @@ TEST_CASE("replace and postpone change the job with the key, in every ready queu
         CHECK(now.state ==
               (after.find("delay => '1") == 0 ? JobState::scheduled : JobState::available));
         CHECK(now.run_at > old.run_at - hours(2));
-        if (!replaced) CHECK(now.expires_at == old.expires_at);
+        const bool expires = after.find("expires_in") != std::string::npos;
+        if (!replaced && !expires && old.expires_at)
+          CHECK(now.expires_at == now.run_at + (*old.expires_at - old.run_at));
+        if (expires) CHECK(now.expires_at > now.run_at);
+        const std::string& expiry = replaced || expires ? after : before;
         const std::string& from = replaced ? after : before;
         const bool keyed = from.find("limit_key") != std::string::npos;
         CHECK(now.limit_key == (!keyed ? "" : from.find("acme") != from.npos ? "acme" : "globex"));
-        CHECK((now.on_expiry == OnExpiry::dead) == (from.find("on_expiry") != std::string::npos));
+        CHECK((now.on_expiry == OnExpiry::dead) == (expiry.find("on_expiry") != std::string::npos));
         place.check_invariants();
       }
     }
