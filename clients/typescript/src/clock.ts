@@ -25,3 +25,18 @@ export function offsetFrom(other: ClockReading): number {
   const offset = Math.min(byWall, mine.monotonic - other.monotonic);
   return Math.abs(offset) < SAME_MS ? 0 : offset;
 }
+
+/** The longest wait of one timer of Node.js: a longer one would end at once. */
+export const MAX_TIMER_MS = 0x7fffffff;
+
+/** Calls `act` after any time, unlike setTimeout. Returns what stops it. */
+export function callAfter(ms: number, act: () => void): () => void {
+  const end = now() + ms;
+  let timer: NodeJS.Timeout;
+  const wait = () => {
+    const left = end - now();
+    timer = setTimeout(left > MAX_TIMER_MS ? wait : act, Math.min(Math.max(left, 0), MAX_TIMER_MS));
+  };
+  wait();
+  return () => clearTimeout(timer);
+}

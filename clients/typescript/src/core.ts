@@ -1,10 +1,10 @@
 // Calls of the API: repeated while that is safe, and every answer is checked.
 import { randomBytes } from "node:crypto";
 
-import { now } from "./clock.js";
+import { callAfter, now } from "./clock.js";
 import { readAnswer } from "./core_answer.js";
 import { type MainspringError, makeError } from "./errors.js";
-import { type ServerAddress, Transport } from "./http.js";
+import { type Lane, type ServerAddress, Transport } from "./http.js";
 import { formatJson } from "./json.js";
 import type { LogFields, Logger } from "./log.js";
 import { Renewals } from "./renewals.js";
@@ -12,6 +12,8 @@ import { Renewals } from "./renewals.js";
 const FIRST_PAUSE_MS = 20;
 const LONGEST_PAUSE_MS = 2000;
 const QUIET_MS = 250;
+const SLICE_MS = 30_000;
+const LEAST_POLL_MS = 250;
 
 export interface Call {
   method: "GET" | "POST" | "PUT" | "DELETE";
@@ -25,6 +27,8 @@ export interface Call {
   /** `yes` (default) = safe to repeat; `no` = the caller decides; `once` = never repeat. */
   repeat?: "yes" | "no" | "once" | undefined;
   signal?: AbortSignal | undefined;
+  /** Default: `waits` if the server may wait, else `calls`. */
+  lane?: Lane | undefined;
 }
 
 export interface CoreOptions extends ServerAddress {
@@ -60,11 +64,11 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted === true) return resolve();
     const done = () => {
-      clearTimeout(timer);
+      stop();
       signal?.removeEventListener("abort", done);
       resolve();
     };
-    const timer = setTimeout(done, ms);
+    const stop = callAfter(ms, done);
     signal?.addEventListener("abort", done);
   });
 }
@@ -82,6 +86,7 @@ export class Core {
   readonly #options: CoreOptions;
   readonly #transport: Transport;
   #renewing: Renewals | undefined;
+  #polling = 0;
 
   constructor(options: CoreOptions) {
     this.#options = options;
@@ -118,16 +123,18 @@ export class Core {
     return await this.callText(call, body);
   }
 
-  async callText(call: Call, body: string | undefined): Promise<Record<string, unknown>> {
+  /** `failed`: what the first try of the call has ended with. */
+  async callText(
+    call: Call,
+    body: string | undefined,
+    failed?: MainspringError,
+  ): Promise<Record<string, unknown>> {
     const began = now();
     const giveUp = began + this.#options.retryForMs;
     const steps = new Pauses();
     let told = false;
-    for (;;) {
-      try {
-        return await this.once(call, body);
-      } catch (thrown) {
-        const error = thrown as MainspringError;
+    for (let error = failed; ; ) {
+      if (error !== undefined) {
         if (call.repeat === "no" || call.repeat === "once" || !mayRepeat(error)) throw error;
         const pause = steps.next(error);
         if (call.signal?.aborted === true || now() + pause >= giveUp) throw error;
@@ -138,6 +145,34 @@ export class Core {
         }
         await sleep(pause, call.signal);
       }
+      try {
+        return await this.once(call, body);
+      } catch (thrown) {
+        error = thrown as MainspringError;
+      }
+    }
+  }
+
+  /**
+   * Asks until `done` or until the instant `end`: waits at the server, or polls while too many
+   * others wait there.
+   */
+  async ask<T>(
+    end: number,
+    signal: AbortSignal | undefined,
+    get: (waitMs: number) => Promise<T>,
+    done: (answer: T) => boolean,
+  ): Promise<T> {
+    for (;;) {
+      const left = Math.max(0, end - now());
+      const polls = this.#transport.crowded("waits");
+      const answer = await get(polls ? 0 : Math.round(Math.min(SLICE_MS, left)));
+      if (done(answer) || now() >= end) return answer;
+      if (!polls) continue;
+      this.#polling += 1;
+      // All callers that poll ask up to 1000 times a second together.
+      await sleep(Math.min(left, Math.max(LEAST_POLL_MS, this.#polling)), signal);
+      this.#polling -= 1;
     }
   }
 
@@ -154,6 +189,7 @@ export class Core {
       timeoutMs: (call.timeoutMs ?? this.readTimeoutMs) + (call.waitMs ?? 0),
       signal: call.signal,
       fresh: call.repeat === "once",
+      lane: call.lane ?? ((call.waitMs ?? 0) > 0 ? "waits" : "calls"),
     });
     return readAnswer(answer, `${call.method} ${call.path}`);
   }

@@ -144,7 +144,7 @@ export class Finisher {
     const body = claim === undefined ? `${head}}` : `${head},"claim":${formatJson(claim)}}`;
     const timeoutMs = Math.min(this.host.core.readTimeoutMs, ANSWER_MS);
     const answer = await this.host.core.callText(
-      { method: "POST", path: "/v1/finish", repeat: "no", timeoutMs },
+      { method: "POST", path: "/v1/finish", repeat: "no", timeoutMs, lane: "worker" },
       body,
     );
     const results = answer["results"];

@@ -1,9 +1,10 @@
 // HTTP/1.1 over kept connections: TCP, TLS or a unix socket. One request per connection at a time.
-import * as http from "node:http";
-import * as https from "node:https";
 import { isIP } from "node:net";
+import type { ConnectionOptions } from "node:tls";
 
+import { MAX_TIMER_MS, now } from "./clock.js";
 import { makeError } from "./errors.js";
+import { Closed, Connection, type Target } from "./http_connection.js";
 
 export interface TlsOptions {
   /** Authorities that may have signed the server's certificate, PEM. Default: those of Node.js. */
@@ -30,6 +31,7 @@ export interface HttpRequest {
   signal?: AbortSignal | undefined;
   /** Over a fresh connection: the request must not be made twice. */
   fresh?: boolean | undefined;
+  lane?: Lane | undefined;
 }
 
 export interface HttpAnswer {
@@ -41,20 +43,37 @@ export interface HttpAnswer {
 /** Takes a piece of a stream. Nothing more is read until a promise that it returns is kept. */
 export type OnText = (text: string) => Promise<void> | undefined;
 
-const MAX_ANSWER_BYTES = 1 << 30; // 1000 jobs with 1 MiB each
-const MAX_FREE_SOCKETS = 64;
-const MAX_RETRY_AFTER_MS = 86_400_000;
-const FORMS = "http://HOST:PORT, https://HOST:PORT or unix:PATH";
+/** Which connections a request may use: a request that waits must not keep others waiting. */
+export type Lane = "calls" | "waits" | "worker";
 
-// Thrown by one exchange: `unseen` = the server closed a kept connection before it took the
-// request.
-class Closed extends Error {}
+const MAX_FREE_SOCKETS = 64;
+// A worker has few requests under way: claims, finishes and renewals never wait for a connection.
+const MAX_SOCKETS: Record<Lane, number> = { calls: 64, waits: 512, worker: Infinity };
+const FORMS = "http://HOST:PORT, https://HOST:PORT or unix:PATH";
+const PATH = /^\/[!-~]*$/;
+const HEADER_VALUE = /^[\t\x20-\x7e]*$/;
+
+interface Waiter {
+  go(): void;
+  stop(error: Error): void;
+}
+
+class LaneState {
+  open = 0;
+  answeredAt = 0;
+  readonly waiting = new Set<Waiter>();
+}
 
 export class Transport {
-  private readonly agent: http.Agent;
-  private readonly base: http.RequestOptions;
-  private readonly secure: boolean;
-  private readonly connectTimeoutMs: number;
+  private readonly target: Target;
+  private readonly free: Connection[] = [];
+  private readonly all = new Set<Connection>();
+  private readonly lanes = {
+    calls: new LaneState(),
+    waits: new LaneState(),
+    worker: new LaneState(),
+  };
+  private closed = false;
 
   constructor(address: ServerAddress) {
     const parsed = parseUrl(address.url);
@@ -66,174 +85,126 @@ export class Transport {
       const rule = "a token must not go over plain HTTP to another machine: use https://";
       throw makeError("invalid_argument", `url ${address.url}: ${rule}`, { field: "url" });
     }
-    this.secure = parsed.secure;
-    this.connectTimeoutMs = address.connectTimeoutMs;
-    const tls = address.tls ?? {};
-    const options = {
-      keepAlive: true,
-      maxFreeSockets: MAX_FREE_SOCKETS,
-      scheduling: "lifo" as const,
-      noDelay: true,
+    const { ca, cert, key } = address.tls ?? {};
+    const token = address.token === undefined ? "" : `authorization: Bearer ${address.token}\r\n`;
+    this.target = {
+      address: parsed.address,
+      tls: parsed.secure ? (present({ ca, cert, key }) as ConnectionOptions) : undefined,
+      connectTimeoutMs: address.connectTimeoutMs,
+      headers: `host: ${parsed.authority}\r\n${token}`,
     };
-    this.agent = parsed.secure
-      ? new https.Agent({
-          ...options,
-          ...present({ ca: tls.ca, cert: tls.cert, key: tls.key }),
-        } as https.AgentOptions)
-      : new http.Agent(options);
-    const headers: Record<string, string> = { host: parsed.authority };
-    if (address.token !== undefined) headers["authorization"] = `Bearer ${address.token}`;
-    this.base = {
-      ...parsed.target,
-      headers,
-      ...(present({ ca: tls.ca, cert: tls.cert, key: tls.key }) as object),
-    };
+  }
+
+  /** Half of the connections of the lane are in use. */
+  crowded(lane: Lane): boolean {
+    return this.lanes[lane].open >= MAX_SOCKETS[lane] / 2;
   }
 
   /** Sends one request. Errors: unavailable, timeout, aborted (never an answer's status). */
   async request(request: HttpRequest): Promise<HttpAnswer> {
+    check(request);
+    const lane = request.lane ?? "calls";
+    const state = this.lanes[lane];
+    if (state.open >= MAX_SOCKETS[lane]) await this.turn(state, request);
+    else state.open += 1;
     try {
-      return await this.exchange(request, request.fresh === true);
-    } catch (error) {
-      if (!(error instanceof Closed)) throw error;
-      return await this.exchange(request, true);
+      const answer = await this.exchange(request);
+      state.answeredAt = now();
+      return answer;
+    } finally {
+      const [next] = state.waiting; // takes over the place
+      if (next === undefined) state.open -= 1;
+      else next.go();
     }
   }
 
   /** Opens a stream: calls `onText` with its pieces until the server ends it. */
   async stream(request: HttpRequest, onText: OnText): Promise<HttpAnswer> {
-    return await this.exchange(request, true, onText);
+    check(request);
+    const connection = this.connect(request);
+    try {
+      return (await connection.exchange(request, onText)).answer;
+    } finally {
+      connection.destroy();
+    }
   }
 
   close(): void {
-    this.agent.destroy();
+    this.closed = true;
+    for (const { waiting } of Object.values(this.lanes))
+      for (const one of waiting) one.stop(makeError("aborted", "the client is closed"));
+    for (const connection of this.all) connection.close();
   }
 
-  private exchange(request: HttpRequest, fresh: boolean, onText?: OnText): Promise<HttpAnswer> {
+  // Waits for a connection as long as the server answers others.
+  private turn(state: LaneState, request: HttpRequest): Promise<void> {
     return new Promise((resolve, reject) => {
-      if (request.signal?.aborted === true) {
-        reject(makeError("aborted", `${request.method} ${request.path}: aborted`));
-        return;
-      }
-      const headers: Record<string, string> = {
-        ...(this.base.headers as Record<string, string>),
-        ...request.headers,
-      };
-      if (request.body !== undefined) {
-        headers["content-type"] ??= "application/json";
-        headers["content-length"] = String(Buffer.byteLength(request.body));
-      } else if (request.method !== "GET") {
-        headers["content-length"] = "0";
-      }
-      const options: http.RequestOptions = {
-        ...this.base,
-        method: request.method,
-        path: request.path,
-        agent: fresh ? false : this.agent,
-        headers,
-      };
-      const sent = this.secure ? https.request(options) : http.request(options);
       const what = `${request.method} ${request.path}`;
-      let answered = false;
-      let connected = false;
-      let settled = false;
-      const settle = (act: () => void) => {
-        if (settled) return;
-        settled = true;
+      const end = () => {
+        state.waiting.delete(waiter);
         clearTimeout(timer);
         request.signal?.removeEventListener("abort", onAbort);
-        act();
       };
-      const fail = (error: Error) => {
-        settle(() => reject(error));
-        sent.destroy();
+      const waiter: Waiter = {
+        go: () => void (end(), resolve()),
+        stop: (error) => void (end(), reject(error)),
       };
-      const onAbort = () => fail(makeError("aborted", `${what}: aborted`));
-      const silent = () =>
-        fail(
-          makeError("timeout", `${what}: no answer within ${request.timeoutMs} ms`, {
-            maybeDone: connected,
-          }),
-        );
-      let timer = setTimeout(silent, request.timeoutMs);
+      const onAbort = () => waiter.stop(makeError("aborted", `${what}: aborted`));
+      const look = () => {
+        const left = state.answeredAt + request.timeoutMs - now();
+        if (left > 0) timer = setTimeout(look, Math.min(left, MAX_TIMER_MS));
+        else waiter.stop(makeError("unavailable", `${what}: the server answers no request`));
+      };
+      let timer = setTimeout(look, Math.min(request.timeoutMs, MAX_TIMER_MS));
       request.signal?.addEventListener("abort", onAbort);
-      sent.once("socket", (socket) => {
-        connected = !socket.connecting;
-        if (connected) return;
-        const late = () =>
-          fail(
-            makeError("unavailable", `${what}: no connection within ${this.connectTimeoutMs} ms`),
-          );
-        const connecting = setTimeout(late, this.connectTimeoutMs);
-        socket.once(this.secure ? "secureConnect" : "connect", () => {
-          connected = true;
-          clearTimeout(connecting);
-        });
-        socket.once("close", () => clearTimeout(connecting));
-      });
-      sent.once("error", (error: NodeJS.ErrnoException) => {
-        const closed =
-          !answered && sent.reusedSocket && (error.code === "ECONNRESET" || error.code === "EPIPE");
-        if (closed) return fail(new Closed());
-        const details = { cause: error, maybeDone: connected };
-        fail(makeError("unavailable", `${what}: ${error.message || error.code}`, details));
-      });
-      sent.once("response", (response) => {
-        answered = true;
-        const pieces: Buffer[] = [];
-        let bytes = 0;
-        if (onText !== undefined && response.statusCode === 200) {
-          response.setEncoding("utf8");
-          response.on("data", (text: string) => {
-            timer.refresh();
-            const room = onText(text);
-            if (room === undefined) return;
-            response.pause();
-            clearTimeout(timer); // the reader is slow, not the server
-            void room.then(() => {
-              if (settled) return;
-              timer = setTimeout(silent, request.timeoutMs);
-              response.resume();
-            });
-          });
-        } else {
-          response.on("data", (piece: Buffer) => {
-            timer.refresh();
-            bytes += piece.length;
-            if (bytes > MAX_ANSWER_BYTES)
-              fail(makeError("bad_answer", `${what}: an answer of more than 1 GiB`));
-            pieces.push(piece);
-          });
-        }
-        const cutOff = () =>
-          fail(makeError("unavailable", `${what}: the answer was cut off`, { maybeDone: true }));
-        response.once("error", cutOff);
-        response.once("aborted", cutOff);
-        response.once("end", () => {
-          if (!response.complete) return cutOff();
-          const whole = pieces.length === 1 ? pieces[0] : Buffer.concat(pieces);
-          settle(() =>
-            resolve({
-              status: response.statusCode ?? 0,
-              retryAfterMs: retryAfter(response.headers["retry-after"], response.headers.date),
-              body: whole?.toString("utf8") ?? "",
-            }),
-          );
-        });
-      });
-      sent.end(request.body);
+      state.waiting.add(waiter);
     });
+  }
+
+  private async exchange(request: HttpRequest): Promise<HttpAnswer> {
+    const kept = request.fresh === true ? undefined : this.free.pop();
+    const connection = kept ?? this.connect(request);
+    try {
+      const { answer, reusable } = await connection.exchange(request);
+      if (reusable && !this.closed && this.free.length < MAX_FREE_SOCKETS) this.keep(connection);
+      else connection.destroy();
+      return answer;
+    } catch (error) {
+      if (!(error instanceof Closed)) throw error;
+      return await this.exchange({ ...request, fresh: true });
+    }
+  }
+
+  private keep(connection: Connection): void {
+    connection.rest();
+    this.free.push(connection);
+  }
+
+  private connect(request: HttpRequest): Connection {
+    if (this.closed || request.signal?.aborted === true) {
+      const why = this.closed ? "the client is closed" : "aborted";
+      throw makeError("aborted", `${request.method} ${request.path}: ${why}`);
+    }
+    const connection = new Connection(this.target, (closed) => {
+      this.all.delete(closed);
+      const at = this.free.indexOf(closed);
+      if (at >= 0) this.free.splice(at, 1);
+    });
+    this.all.add(connection);
+    return connection;
   }
 }
 
-// Seconds, or a date, which counts from the answer's own: the clocks of the two machines may
-// differ.
-function retryAfter(header: string | undefined, date: string | undefined): number | undefined {
-  if (header === undefined) return undefined;
-  const wait = /^\d+$/.test(header)
-    ? Number(header) * 1000
-    : Date.parse(header) - Date.parse(date ?? "");
-  return Number.isNaN(wait) ? undefined : Math.min(Math.max(wait, 0), MAX_RETRY_AFTER_MS);
+// Nothing that a caller gives may end a line of the request.
+function check({ method, path, headers = {}, signal }: HttpRequest): void {
+  if (!/^[A-Z]+$/.test(method) || !PATH.test(path))
+    throw makeError("invalid_argument", `${method} ${path}: must be a method and a path`, {
+      field: "path",
+    });
+  for (const [name, value] of Object.entries(headers))
+    if (!HEADER_VALUE.test(value))
+      throw makeError("invalid_argument", `${name}: must be visible ASCII`, { field: name });
+  if (signal?.aborted === true) throw makeError("aborted", `${method} ${path}: aborted`);
 }
 
 function present(values: Record<string, unknown>): Record<string, unknown> {
@@ -244,14 +215,14 @@ function parseUrl(text: string): {
   secure: boolean;
   local: boolean;
   authority: string;
-  target: http.RequestOptions;
+  address: Target["address"];
 } {
   if (text.startsWith("unix:") && text.length > 5) {
     return {
       secure: false,
       local: true,
       authority: "localhost",
-      target: { socketPath: text.slice(5) },
+      address: { path: text.slice(5) },
     };
   }
   let url: URL;
@@ -276,5 +247,5 @@ function parseUrl(text: string): {
   const local =
     host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
   const port = url.port === "" ? (secure ? 443 : 80) : Number(url.port);
-  return { secure, local, authority: url.host, target: { host, port } };
+  return { secure, local, authority: url.host, address: { host, port } };
 }

@@ -23,7 +23,6 @@ export interface WaitOptions {
 const inspect = Symbol.for("nodejs.util.inspect.custom");
 /** @internal */
 export const WAIT_OPTIONS: Names<WaitOptions> = { timeout: 1, signal: 1 };
-const SLICE_MS = 30_000;
 const STATES = new Set([
   "waiting",
   "scheduled",
@@ -83,14 +82,14 @@ export class JobHandle<R = unknown> {
     checkOptions(options, WAIT_OPTIONS);
     const end =
       options.timeout === undefined ? Infinity : now() + durationMs(options.timeout, "timeout");
-    for (;;) {
-      const waitMs = Math.round(Math.max(0, Math.min(SLICE_MS, end - now())));
-      const { signal } = options;
+    const { signal } = options;
+    const get = async (waitMs: number) => {
       const path = `/v1/jobs/${this.id}?wait=${waitMs}ms`;
-      const job = readJob(await this.#core.call({ method: "GET", path, waitMs, signal }));
-      if (ENDED.has(job.state)) return job;
-      if (now() >= end) throw new WaitTimeout(await this.late(job.state, options.timeout));
-    }
+      return readJob(await this.#core.call({ method: "GET", path, waitMs, signal }));
+    };
+    const job = await this.#core.ask(end, signal, get, ({ state }) => ENDED.has(state));
+    if (ENDED.has(job.state)) return job;
+    throw new WaitTimeout(await this.late(job.state, options.timeout));
   }
 
   private async late(state: JobState, timeout: Duration | undefined): Promise<string> {

@@ -110,7 +110,8 @@ export class Reporter {
     const head = `{"worker":${JSON.stringify(worker)},"lease":"${Math.round(leaseMs)}ms","leases":[`;
     const timeoutMs = Math.min(core.readTimeoutMs, Math.max(leaseMs / 3, 1000));
     const body = head + sent.map((one) => one.json).join(",") + "]}";
-    return core.callText({ method: "POST", path: "/v1/renew", repeat: "no", timeoutMs }, body);
+    const call = { method: "POST", path: "/v1/renew", repeat: "no", timeoutMs } as const;
+    return core.callText({ ...call, lane: "worker" }, body);
   }
 
   private gather(): Sent[] {

@@ -7,7 +7,7 @@
 // A claim parks at the server while there is no job. While there are jobs, each finish carries the
 // next claim: one round trip for each job, or for many.
 import { asyncDispose } from "./dispose.js";
-import { now } from "./clock.js";
+import { callAfter, MAX_TIMER_MS, now } from "./clock.js";
 import { Attempt, type AttemptHost, Context, readClaimed } from "./attempt.js";
 import { type Core, need, Pauses, randomName, sleep } from "./core.js";
 import { type JobDefinition, definitionOf } from "./define.js";
@@ -58,7 +58,6 @@ interface Kind {
 }
 
 const MAX_CLAIM = 1000;
-const MAX_TIMER_MS = 0x7fffffff;
 // Faster handlers get jobs that were claimed ahead: this much work for each slot.
 const CLAIM_AHEAD_MS = 2;
 const AHEAD_PER_CLAIM = 250;
@@ -298,12 +297,10 @@ export class Worker {
     this.slotsReady = 0;
     this.wakeClaimer();
     await this.endClaims();
-    const tell = setTimeout(
-      () => this.tellAll(new Shutdown("the worker stops")),
-      bounded((timeoutMs * 4) / 5),
-    );
+    const tell = () => this.tellAll(new Shutdown("the worker stops"));
+    const tellNoMore = callAfter((timeoutMs * 4) / 5, tell);
     await this.until(() => this.stats.running === 0, timeoutMs);
-    clearTimeout(tell);
+    tellNoMore();
     const abandoned = this.stats.running;
     if (abandoned > 0) {
       this.core.log.warn("handlers have not ended in time and are abandoned", {
@@ -339,6 +336,7 @@ export class Worker {
       path: "/v1/claim/end",
       repeat: "no",
       timeoutMs: AFTER_STOP_MS,
+      lane: "worker",
     } as const;
     await this.core.call({ ...call, body: { worker: this.id } }).catch(() => undefined);
   }
@@ -448,6 +446,7 @@ export class Worker {
         path: "/v1/renew",
         body: { worker: this.id, leases: [] },
         timeoutMs: QUIET_LOOK_MS,
+        lane: "worker",
         repeat: "no",
         signal: this.claimAbort.signal,
       });
@@ -482,6 +481,7 @@ export class Worker {
           path: "/v1/claim",
           body: { worker: this.id, ...claim },
           waitMs: this.claimWaitMs,
+          lane: "worker",
           repeat: "no",
           signal: this.claimAbort.signal,
         });
@@ -652,14 +652,14 @@ export class Worker {
     const begin = now();
     const limitMs = Math.min(attempt.claimed.timeoutMs ?? Infinity, kind.timeoutMs ?? Infinity);
     const overLimit = () => attempt.tell(new TimeLimit(`over its time limit of ${limitMs} ms`));
-    const timer = limitMs === Infinity ? undefined : setTimeout(overLimit, bounded(limitMs));
+    const stopTimer = limitMs === Infinity ? undefined : callAfter(limitMs, overLimit);
     let outcome: Outcome<unknown>;
     try {
       outcome = await this.callHandler(attempt, kind);
     } catch (thrown) {
       outcome = thrown instanceof Outcome ? thrown : this.failure(attempt, thrown);
     }
-    clearTimeout(timer);
+    stopTimer?.();
     const took = now() - begin;
     this.handlerMs = this.handlerMs < 0 ? took : this.handlerMs + (took - this.handlerMs) / 16;
     if (attempt.reports.length > 0 || attempt.newProgress !== undefined) {

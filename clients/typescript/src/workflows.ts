@@ -14,7 +14,6 @@ export type WorkflowInfo = Camel<Schemas["Workflow"]>;
 export type WorkflowStepInfo = Camel<Schemas["WorkflowStep"]>;
 export type WorkflowState = Schemas["WorkflowState"];
 
-const SLICE_MS = 30_000;
 const STATES = new Set([
   "running",
   "undoing",
@@ -50,16 +49,14 @@ export class Workflows {
     checkOptions(options, WAIT_OPTIONS);
     const end =
       options.timeout === undefined ? Infinity : now() + durationMs(options.timeout, "timeout");
-    for (;;) {
-      const waitMs = Math.round(Math.max(0, Math.min(SLICE_MS, end - now())));
+    const { signal } = options;
+    const get = async (waitMs: number) => {
       const path = pathOf(id, `?wait=${waitMs}ms`);
-      const info = read(
-        await this.#core.call({ method: "GET", path, waitMs, signal: options.signal }),
-      );
-      if (!OPEN.has(info.state)) return info;
-      if (now() >= end)
-        throw new WaitTimeout(`workflow ${idText(id)} is ${info.state} after the wait`);
-    }
+      return read(await this.#core.call({ method: "GET", path, waitMs, signal }));
+    };
+    const info = await this.#core.ask(end, signal, get, ({ state }) => !OPEN.has(state));
+    if (!OPEN.has(info.state)) return info;
+    throw new WaitTimeout(`workflow ${idText(id)} is ${info.state} after the wait`);
   }
 
   async *list(

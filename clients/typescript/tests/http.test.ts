@@ -1,15 +1,182 @@
 // The HTTP transport: streams to slow readers, and the bounds of Retry-After.
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
-import { test } from "node:test";
+import { type AddressInfo, createServer, type Socket } from "node:net";
+import { test, type TestContext } from "node:test";
+import { callAfter } from "../src/clock.js";
 import { Pauses } from "../src/core.js";
-import { makeError } from "../src/errors.js";
-import { Transport } from "../src/http.js";
+import { type MainspringError, makeError } from "../src/errors.js";
+import { type HttpRequest, Transport } from "../src/http.js";
 import { eventually, fakeServer, json } from "./fake.js";
 
 const transportTo = (url: string) =>
   new Transport({ url, token: undefined, tls: undefined, connectTimeoutMs: 20_000 });
 const request = { method: "GET", path: "/x", headers: {}, timeoutMs: 20_000 };
+
+/** A server that answers each request by `answer(socket, number of the request)`. */
+async function rawServer(t: TestContext, answer: (socket: Socket, count: number) => void) {
+  const sockets = new Set<Socket>();
+  let count = 0;
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    let text = "";
+    socket.on("error", () => undefined);
+    socket.on("data", (piece) => {
+      text += piece.toString();
+      for (let end = text.indexOf("\r\n\r\n"); end >= 0; end = text.indexOf("\r\n\r\n")) {
+        text = text.slice(end + 4);
+        answer(socket, ++count);
+      }
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const close = () => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  };
+  t.after(close);
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return { url, sockets };
+}
+
+async function writeSlowly(socket: Socket, text: string): Promise<void> {
+  for (const byte of Buffer.from(text)) {
+    await new Promise((resolve) => socket.write(Buffer.from([byte]), resolve));
+    await new Promise(setImmediate);
+  }
+}
+
+const HEAD = "HTTP/1.1 200 OK\r\n";
+const CHUNKS = "4;x=1\r\n{\"a\"\r\n5 \r\n:\"ü\"\r\n1\r\n}\r\n0\r\nX: y\r\n\r\n";
+
+test("answers are read in every framing, whole or byte by byte", async (t) => {
+  const answers: [string, boolean][] = [
+    [`${HEAD}Content-Length: 11\r\n\r\n{"a":"ü"} `, true],
+    [`${HEAD}content-length:11\r\nConnection: close\r\n\r\n{"a":"ü"} `, false],
+    [`HTTP/1.1 100 Continue\r\n\r\n${HEAD}Transfer-Encoding: chunked\r\n\r\n${CHUNKS}`, true],
+    [`HTTP/1.0 200 OK\r\nContent-Length: 11\r\n\r\n{"a":"ü"} `, false],
+    [`${HEAD}\r\n{"a":"ü"}`, false], // until the end of the connection
+  ];
+  for (const slowly of [false, true]) {
+    for (const [text, kept] of answers) {
+      const untilEnd = text.endsWith("}");
+      const server = await rawServer(t, (socket) => {
+        const written = slowly ? writeSlowly(socket, text) : socket.write(text);
+        if (untilEnd) void Promise.resolve(written).then(() => socket.end());
+      });
+      const transport = transportTo(server.url);
+      for (const _ of [1, 2]) {
+        const { status, body } = await transport.request(request);
+        assert.deepEqual([status, body.trim()], [200, '{"a":"ü"}'], text);
+      }
+      assert.equal(server.sockets.size, kept ? 1 : 2, text);
+      transport.close();
+    }
+  }
+});
+
+test("what is not an answer fails the call as unavailable", async (t) => {
+  for (const text of [
+    "SSH-2.0-OpenSSH\r\n\r\n",
+    `${HEAD}Content-Length: 5x\r\n\r\n`,
+    `${HEAD}Content-Length: 5\r\nContent-Length: 6\r\n\r\n123456`,
+    `${HEAD}Transfer-Encoding: gzip, chunked\r\n\r\n`,
+    `${HEAD}Transfer-Encoding: chunked\r\n\r\nx\r\n`,
+    `${HEAD}Transfer-Encoding: chunked\r\n\r\n1\r\nab\r\n`,
+    `${HEAD}X: ${"y".repeat(70_000)}`,
+  ]) {
+    const server = await rawServer(t, (socket) => void socket.write(text));
+    const transport = transportTo(server.url);
+    await assert.rejects(
+      transport.request(request),
+      ({ code, maybeDone }: MainspringError) => code === "unavailable" && maybeDone,
+      text.slice(0, 60),
+    );
+    transport.close();
+  }
+});
+
+test("bytes that nobody asked for end a free connection, not the next call", async (t) => {
+  const answer = `${HEAD}Content-Length: 2\r\n\r\n{}`;
+  const server = await rawServer(t, (socket, count) => {
+    socket.write(count === 1 ? answer + answer : answer);
+  });
+  const transport = transportTo(server.url);
+  for (const _ of [1, 2, 3]) assert.equal((await transport.request(request)).body, "{}");
+  assert.equal(server.sockets.size, 2);
+  transport.close();
+});
+
+test("a request cannot carry a line of its caller", async () => {
+  const transport = transportTo("http://127.0.0.1:1");
+  const bad: Partial<HttpRequest>[] = [
+    { path: "/x HTTP/1.1\r\nX: y" },
+    { path: "x" },
+    { path: "/ü" },
+    { method: "GET /y" },
+    { headers: { "last-event-id": "1\r\nX: y" } },
+  ];
+  for (const one of bad)
+    await assert.rejects(
+      transport.request({ ...request, ...one }),
+      ({ code }: MainspringError) => code === "invalid_argument",
+      JSON.stringify(one),
+    );
+});
+
+test("connections are capped: other requests wait for one, and may be aborted there", async (t) => {
+  const held: Socket[] = [];
+  const server = await rawServer(t, (socket) => void held.push(socket));
+  const transport = transportTo(server.url);
+  const stop = new AbortController();
+  const calls = Array.from({ length: 100 }, async () => await transport.request(request));
+  const aborted = transport.request({ ...request, signal: stop.signal });
+  await eventually(() => held.length === 64, "64 requests");
+  // A worker's requests do not wait for those of others, nor do waits.
+  const others = (["worker", "waits"] as const).map(
+    async (lane) => await transport.request({ ...request, lane }),
+  );
+  await eventually(() => held.length === 66, "the two others");
+  stop.abort();
+  await assert.rejects(aborted, ({ code }: MainspringError) => code === "aborted");
+  const answer = `${HEAD}Content-Length: 2\r\n\r\n{}`;
+  for (let answered = 0; answered < 102; answered += 1) {
+    await eventually(() => held.length > answered, "the next request");
+    held[answered]?.write(answer);
+  }
+  for (const { status } of await Promise.all([...calls, ...others])) assert.equal(status, 200);
+  assert.ok(server.sockets.size <= 66, `${server.sockets.size} sockets`);
+  transport.close();
+});
+
+test("a closed client ends the requests that run or wait", async (t) => {
+  const held: Socket[] = [];
+  const server = await rawServer(t, (socket) => void held.push(socket));
+  const transport = transportTo(server.url);
+  const calls = Array.from({ length: 70 }, () => transport.request(request));
+  const ended = Promise.allSettled(calls);
+  await eventually(() => held.length === 64, "64 requests");
+  transport.close();
+  for (const one of await ended)
+    assert.equal(one.status === "rejected" && (one.reason as MainspringError).code, "aborted");
+  assert.equal(held.length, 64);
+});
+
+test("times of more than 24.8 days do not end at once", async () => {
+  const month = 30 * 86_400_000;
+  const fake = await fakeServer((_asked, response) => json(response, 200, {}));
+  const transport = new Transport({
+    ...{ url: fake.url, token: undefined, tls: undefined, connectTimeoutMs: month },
+  });
+  assert.equal((await transport.request({ ...request, timeoutMs: month })).status, 200);
+  let over = false;
+  const stop = callAfter(month, () => (over = true));
+  await transport.request({ ...request, timeoutMs: month }); // more than a turn of the event loop
+  assert.equal(over, false);
+  stop();
+  transport.close();
+  fake.close();
+});
 
 test("a stream waits for its reader", async () => {
   let response: ServerResponse | undefined;
