@@ -12,6 +12,7 @@ import {
   type NewJob,
 } from "./define.js";
 import { type Duration, durationMs, type Id, idText } from "./durations.js";
+import { Enqueues } from "./enqueues.js";
 import { isRecord, makeError } from "./errors.js";
 import { formatJson } from "./json.js";
 import type { TlsOptions } from "./http.js";
@@ -82,6 +83,7 @@ export class Mainspring {
   readonly workflows: Workflows;
   readonly sessions: Sessions;
   readonly #core: Core;
+  readonly #enqueues: Enqueues;
   readonly #locks: Locks;
 
   constructor(url?: string | MainspringOptions, options: MainspringOptions = {}) {
@@ -97,6 +99,7 @@ export class Mainspring {
       retryForMs: durationMs(all.retryFor ?? "15s", "retryFor"),
       log: all.log ?? jsonLogger(),
     });
+    this.#enqueues = new Enqueues(this.#core);
     this.#locks = new Locks(this.#core);
     this.schedules = new Schedules(this.#core);
     this.queues = new Queues(this.#core);
@@ -116,8 +119,11 @@ export class Mainspring {
     options: EnqueueCall = {},
   ): Promise<JobHandle<unknown>> {
     const json = await this.prepare({ job, args, options });
+    const call = postJobs(options);
+    if (mayGoWithOthers(options, definitionOf(job).options))
+      return this.handleOf(await this.#enqueues.add(json));
     const body = `${json.slice(0, -1)}${fenceOf(options)}}`;
-    return this.handleOf(await this.#core.callText(postJobs(options), body));
+    return this.handleOf(await this.#core.callText(call, body));
   }
 
   /** Enqueues up to 10,000 jobs in one transaction: all or nothing. */
@@ -259,6 +265,16 @@ function postJobs(options: EnqueueCall): Call {
     throw makeError("invalid_argument", text, { field: "idempotencyKey" });
   }
   return { method: "POST", path: "/v1/jobs", idempotencyKey, signal: options.signal };
+}
+
+// A job with a key or a session may have to wait for another caller's transaction.
+function mayGoWithOthers(options: EnqueueCall, defaults: EnqueueOptions): boolean {
+  const names = ["idempotencyKey", "fence", "signal"] as const;
+  const shared = ["key", "session"] as const;
+  return (
+    names.every((name) => options[name] === undefined) &&
+    shared.every((name) => (options[name] ?? defaults[name]) === undefined)
+  );
 }
 
 function fenceOf({ fence }: EnqueueCall): string {

@@ -1,4 +1,7 @@
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { createRequire } from "node:module";
+import { dirname } from "node:path";
 import { after, before, test } from "node:test";
 
 import {
@@ -143,6 +146,101 @@ test("enqueueMany: 10,000 jobs in one request, all or none", async () => {
     seen += 1;
   }
   assert.equal(seen, 10_000);
+});
+
+test("enqueue: those of one moment go in one request; each caller gets its own job", async (t) => {
+  const fake = await fakeServer(({ body }, response) => {
+    const { jobs } = JSON.parse(body) as { jobs?: { args: { n?: number } }[] };
+    const answers = jobs?.map(({ args }) => ({ id: 100 + (args.n ?? 0), state: "available" }));
+    json(response, 201, answers === undefined ? { id: 7, state: "available" } : { jobs: answers });
+  });
+  t.after(() => fake.close());
+  const ms = new Mainspring(fake.url, quick);
+  t.after(() => ms.close());
+  const many = Array.from({ length: 300 }, (_, n) => ms.enqueue("k", { n }));
+  const made = await Promise.all(many);
+  assert.deepEqual(
+    made.map(({ id }) => Number(id)),
+    made.map((_, n) => 100 + n),
+  );
+  assert.equal(fake.asked.length, 1);
+  assert.equal((await ms.enqueue("k", { n: 0 })).id, "7"); // alone: as ever
+  // What another transaction or its caller may hold up goes alone.
+  fake.asked.length = 0;
+  const session = defineJob("s", { session: "s" });
+  await Promise.all([
+    ...[ms.enqueue("k", {}, { key: "a" }), ms.enqueue(session), ms.enqueue("k")],
+    ...[ms.enqueue("k", {}, { idempotencyKey: "i" }), ms.enqueue("k")],
+    ms.enqueue("k", {}, { signal: AbortSignal.timeout(60_000) }),
+  ]);
+  const batches = fake.asked.filter(({ body }) => body.includes('"jobs"'));
+  assert.equal(batches.length, 1);
+});
+
+test("enqueue: a job that is refused fails for its caller alone", async () => {
+  const ms = server.client();
+  const calls = Array.from({ length: 20 }, (_, n) =>
+    ms.enqueue("k", { n }, { queue: "refusals", priority: n === 7 ? 12 : 5 }),
+  );
+  const ended = await Promise.allSettled(calls);
+  for (const [n, one] of ended.entries()) {
+    if (n !== 7) assert.equal(one.status, "fulfilled");
+    else assert.equal(one.status === "rejected" && (one.reason as MainspringError).field, "priority");
+  }
+  const { counts } = await ms.queues.get("refusals");
+  assert.equal((counts as Record<string, number>)["available"], 19);
+});
+
+test("enqueue: a lost answer to many repeats them with one key, and holds up no others", async (t) => {
+  const fake = await fakeServer(({ body }, response, count) => {
+    if (count <= 8) return void response.destroy();
+    const { jobs } = JSON.parse(body) as { jobs?: unknown[] };
+    const answer = { id: count, state: "available" };
+    json(response, 201, jobs === undefined ? answer : { jobs: jobs.map(() => answer) });
+  });
+  t.after(() => fake.close());
+  const ms = new Mainspring(fake.url, { ...quick, retryFor: "60s" });
+  t.after(() => ms.close());
+  const groups = Array.from({ length: 6 }, async () => {
+    const group = await Promise.all([ms.enqueue("k", { n: 1 }), ms.enqueue("k", { n: 2 })]);
+    return group.length;
+  });
+  assert.deepEqual(await Promise.all(groups), [2, 2, 2, 2, 2, 2]);
+  const bodies = new Map<unknown, Set<string>>();
+  for (const { headers, body } of fake.asked) {
+    const key = headers["idempotency-key"];
+    bodies.set(key, (bodies.get(key) ?? new Set()).add(body));
+  }
+  assert.ok(fake.asked.length > 8);
+  for (const [key, sent] of bodies) assert.equal(sent.size, 1, String(key));
+});
+
+test("10,000 enqueues at once, also with keys, and their results, with 1,024 descriptors", async (t) => {
+  const program = `
+    import { defineJob, Mainspring } from "mainspring";
+    const ms = new Mainspring(${JSON.stringify(server.url)});
+    const job = defineJob("burst", { queue: "burst" });
+    const worker = ms.worker({ slots: 50 }).on(job, ({ args }) => args.n);
+    const all = Array.from({ length: 10_000 }, async (_, n) => {
+      const options = n % 4 === 0 ? { key: "key-" + n } : {};
+      const made = await ms.enqueue(job, { n }, options);
+      if (n < 2_000) return await made.result();
+      return n;
+    });
+    const results = await Promise.all(all);
+    console.log(results.length, results.every((one, n) => one === n));
+    await worker.stop();
+    ms.close();`;
+  const command = 'ulimit -n 1024; exec "$0" --input-type=module -e "$1"';
+  const cwd = dirname(dirname(createRequire(import.meta.url).resolve("mainspring")));
+  const env = { ...process.env, MAINSPRING_ACCESS_TOKEN: server.server.token };
+  const child = spawn("sh", ["-c", command, process.execPath, program], { cwd, env });
+  t.after(() => child.kill("SIGKILL"));
+  let output = "";
+  for (const pipe of [child.stdout, child.stderr])
+    pipe.on("data", (text) => (output += String(text)));
+  await new Promise((resolve) => child.once("close", resolve));
+  assert.equal(output.trim().split("\n").at(-1), "10000 true", output.slice(-2000));
 });
 
 test("result: waits, and reports a timeout", async () => {
