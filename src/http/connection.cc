@@ -23,7 +23,8 @@ using namespace std::chrono_literals;
 // After the last reply the peer may still send. Closing at once could destroy the reply in transit.
 constexpr Duration kDrainTime = 2s;
 constexpr Duration kDrainTimeAtStop = 300ms;
-constexpr Duration kFreeTime = 10s;  // before min_bytes_per_second counts
+constexpr auto kProgressWindow = 10s;
+constexpr std::size_t kBlankBytes = 64;  // of a body that counts as empty
 
 std::string_view reason(int status) {
   switch (status) {
@@ -72,10 +73,10 @@ std::string_view reason(int status) {
 
 bool is_blank_object(std::string_view body) {
   std::string packed;
-  for (const char c : body.substr(0, 64)) {
+  for (const char c : body.substr(0, kBlankBytes)) {
     if (c != ' ' && c != '\n' && c != '\r' && c != '\t') packed += c;
   }
-  return body.size() <= 64 && (packed.empty() || packed == "{}");
+  return body.size() <= kBlankBytes && (packed.empty() || packed == "{}");
 }
 
 // JSON, or the default type of `curl -d`. A page of another site could send the latter without a
@@ -91,6 +92,12 @@ bool is_json_type(std::string_view type) {
 // A route that checks the secret itself never gets the secret of a browser's session.
 bool takes_secret(const Route& route, const Head& head) {
   return route.keeps_token || (route.own_secret && !head.by_cookie);
+}
+
+Error too_many_bodies() {
+  return {.code = ErrorCode::overloaded,
+          .message = "too many bytes of bodies are arriving already",
+          .retry_after_ms = 1000};
 }
 
 // "name:80" is "name", "[::1]:80" is "::1".
@@ -212,6 +219,7 @@ void Connection::begin_stop() {
 void Connection::on_tick(Instant now) {
   if (state_ == State::busy && !welcome()) end_unwelcome();
   if (stream_ != nullptr) retry_stream();
+  if (state_ == State::writing) note_read_by_peer();
   if (now < deadline_ || state_ == State::closed) return;
   if (state_ == State::head || state_ == State::body) {
     return refuse_early({ErrorCode::request_timeout, "the request did not arrive in time"});
@@ -419,8 +427,22 @@ Result<void> Connection::check_cookie_use(const Head& head) {
 
 std::size_t Connection::body_limit(const Route& route) const {
   const HttpOptions& options = shard_.shared().services.options;
+  if (route.body == BodyRule::none) return kBlankBytes;
   if (route.upload) return shard_.shared().services.host_routes.max_upload_bytes;
   return route.batch ? options.max_batch_body_bytes : options.max_body_bytes;
+}
+
+// A proxy on this machine sends the requests of many callers from one address.
+Room::Payer Connection::payer() const {
+  using Account = Room::Account;
+  Room::Payer out{.accounts = {}, .vital = route_ != nullptr && route_->vital};
+  const std::string who = pass_.caller == nullptr ? std::string() : pass_.caller->who;
+  const bool full_access = !who.empty() && pass_.caller->scopes == nullptr;
+  if (full_access) return out;
+  if (who.empty() || !transport_.local())
+    out.accounts.emplace_back(Account::address, address_group(transport_.peer()));
+  out.accounts.emplace_back(who.empty() ? Account::anonymous : Account::caller, who);
+  return out;
 }
 
 // Authenticates and authorises the caller: before the body is read, and before an unknown path is
@@ -458,13 +480,15 @@ Result<void> Connection::check_request(const Head& head, Match& match) {
   if (match.route == nullptr) return {};
   match.request.secure = transport_.tls() || head.forwarded_https;
   const bool has_body = head.chunked || head.content_length.value_or(0) > 0;
+  const std::size_t limit = body_limit(*match.route);
+  if (match.route->body == BodyRule::none && head.content_length.value_or(0) > limit)
+    return invalid("", "the body: must be empty");
   const bool any_type = match.route->body == BodyRule::bytes;
   if (has_body && !any_type && !head.content_type.empty() && !is_json_type(head.content_type)) {
     return invalid("Content-Type",
                    fmt::format("Content-Type \"{}\": must be application/json (curl: --json)",
                                cut_text(head.content_type, 128)));
   }
-  const std::size_t limit = body_limit(*match.route);
   if (head.content_length.value_or(0) > limit) {
     return Error{ErrorCode::too_large, fmt::format("the body has {} bytes: must be at most {}",
                                                    *head.content_length, limit)};
@@ -505,25 +529,17 @@ void Connection::begin_request(Head head, std::string_view& rest) {
   if (takes_secret(*route_, head)) found.request.presented = std::move(head.authorization);
   rest.remove_prefix(static_cast<std::size_t>(length));
   if (route_->body == BodyRule::bytes) {
-    found.request.upload =
-        std::make_shared<Upload>(std::string(found.request.body), shard_.room(), 0);
+    found.request.upload = std::make_shared<Upload>(std::string(found.request.body));
     found.request.body = {};
   }
   run_plan(*route_, std::move(found.request), nullptr);
 }
 
 void Connection::begin_body(Head head, std::string_view& rest) {
-  const HttpOptions& options = shard_.shared().services.options;
-  const auto length = static_cast<std::size_t>(head.content_length.value_or(0));
-  if (!shard_.take_room(length)) {
-    return refuse_early({.code = ErrorCode::overloaded,
-                         .message = fmt::format("{} bytes of bodies are arriving already",
-                                                options.max_buffered_bytes),
-                         .retry_after_ms = 1000});
-  }
-  body_bytes_ = length;
+  body_bytes_ = static_cast<std::size_t>(head.content_length.value_or(0));
+  body_room_ = std::make_shared<HeldRoom>(shard_.shared().room, payer());
+  if (!body_room_->fits(body_bytes_)) return refuse_early(too_many_bodies());
   body_.clear();
-  body_.reserve(length);
   if (head.chunked) chunks_ = std::make_unique<ChunkedReader>(body_limit(*route_));
   state_ = State::body;
   if (head.expect_continue && rest.empty()) {
@@ -531,41 +547,42 @@ void Connection::begin_body(Head head, std::string_view& rest) {
     if (transport_.write(kContinue).bytes != kContinue.size()) return close();
   }
   head_ = std::make_unique<Head>(std::move(head));
+  begin_progress();
   feed_body(rest);
 }
 
-// A peer has kFreeTime, and more only while it sends min_bytes_per_second.
-void Connection::set_progress_deadline(Instant since, std::size_t bytes) {
+// A peer must move min_bytes_per_second in each window: bytes of an earlier one do not count, else
+// a large first part would pay for hours of silence.
+void Connection::begin_progress() {
+  moved_ = 0;
+  set_deadline(kProgressWindow);
+}
+
+void Connection::note_progress(std::size_t bytes) {
+  moved_ += bytes;
   const std::size_t rate = shard_.shared().services.options.min_bytes_per_second;
-  deadline_ = since + kFreeTime + std::chrono::seconds(bytes / rate);
+  if (moved_ >= rate * static_cast<std::size_t>(kProgressWindow.count())) begin_progress();
 }
 
 void Connection::feed_body(std::string_view& rest) {
-  set_progress_deadline(started_, body_.size() + rest.size());
-  if (!chunked_) {
+  const std::size_t before = rest.size();
+  Parsed status = Parsed::need_more;
+  if (chunked_) {
+    status = chunks_->feed(rest, body_);
+  } else {
     const std::string_view part = rest.substr(0, body_bytes_ - body_.size());
     body_.append(part);
     rest.remove_prefix(part.size());
-    if (body_.size() == body_bytes_) end_body();
-    return;
+    if (body_.size() == body_bytes_) status = Parsed::done;
   }
-  const std::size_t limit = body_limit(*route_);
-  const Parsed status = chunks_->feed(rest, body_);
-  if (status == Parsed::done) return end_body();
   if (status == Parsed::bad) return refuse_early(invalid("", "malformed chunked body"));
   if (status == Parsed::too_large) {
-    return refuse_early(
-        {ErrorCode::too_large, fmt::format("the body is larger than {} bytes", limit)});
+    return refuse_early({ErrorCode::too_large,
+                         fmt::format("the body is larger than {} bytes", body_limit(*route_))});
   }
-  if (body_.size() <= body_bytes_) return;
-  const std::size_t more = body_.size() - body_bytes_;
-  if (shard_.take_room(more)) {
-    body_bytes_ += more;
-  } else {
-    refuse_early({.code = ErrorCode::overloaded,
-                  .message = "too many bytes of bodies are arriving already",
-                  .retry_after_ms = 1000});
-  }
+  if (!body_room_->grow_to(body_.size())) return refuse_early(too_many_bodies());
+  if (status == Parsed::done) return end_body();
+  note_progress(before - rest.size());
 }
 
 void Connection::end_body() {
@@ -577,30 +594,27 @@ void Connection::end_body() {
   found.request.trace = std::move(head->trace);
   found.request.headers = std::move(head->fields);
   if (takes_secret(*route_, *head)) found.request.presented = std::move(head->authorization);
+  Body body{std::move(body_), std::move(body_room_)};
+  free_body();
   if (route_->body == BodyRule::bytes) {
     // The room is released with the last owner of the bytes.
-    found.request.upload =
-        std::make_shared<Upload>(std::move(body_), shard_.room(), std::exchange(body_bytes_, 0));
-    free_body();
+    found.request.upload = std::make_shared<Upload>(std::move(body.text), std::move(body.room));
     return run_plan(*route_, std::move(found.request), nullptr);
   }
-  std::string body = std::move(body_);
-  free_body();
-  found.request.body = body;
+  found.request.body = body.text;
   found.request.idempotency_key = head->idempotency_key;
   run_plan(*route_, std::move(found.request), &body);
 }
 
 void Connection::free_body() {
-  shard_.give_room(body_bytes_);
-  body_bytes_ = 0;
+  body_room_.reset();
   std::string().swap(body_);
   head_.reset();
   chunks_.reset();
 }
 
 // `owned_body` holds request.body and may be moved from; nullptr if the body is in a shared buffer.
-void Connection::run_plan(const Route& route, Request request, std::string* owned_body) {
+void Connection::run_plan(const Route& route, Request request, Body* owned_body) {
   state_ = State::busy;
   deadline_ = Instant::never();
   request.caller = pass_.caller;
@@ -615,13 +629,14 @@ void Connection::run_plan(const Route& route, Request request, std::string* owne
   }
   struct Held {
     Request request;
-    std::string body, key;
+    Body body;
+    std::string key;
   };
   auto held = std::make_shared<Held>();
   held->key = request.idempotency_key;
-  held->body = owned_body == nullptr ? std::string(request.body) : std::move(*owned_body);
+  held->body = owned_body == nullptr ? Body{std::string(request.body)} : std::move(*owned_body);
   held->request = std::move(request);
-  held->request.body = held->body;
+  held->request.body = held->body.text;
   held->request.idempotency_key = held->key;
   const bool taken = shard_.shared().readers.submit(
       [held, &route, &services, box = shard_.mailbox(), ticket = ticket_] {
@@ -684,8 +699,10 @@ void Connection::write(std::string_view head, std::string body) {
   const std::size_t sent = step.bytes;
   if (sent == head.size() + body.size()) return after_write();
   // The answer to a change is sent in any case; it counts as buffered while it waits for its peer.
-  if (out_room_ == nullptr && stream_ == nullptr)
-    out_room_ = std::make_shared<HeldRoom>(shard_.room(), head.size() + body.size() - sent);
+  if (out_room_ == nullptr) {
+    out_room_ = std::make_shared<HeldRoom>(shard_.shared().room, payer());
+    out_room_->charge(head.size() + body.size() - sent);
+  }
   if (sent < head.size()) {
     out_.assign(head.substr(sent)).append(body);
     out_at_ = 0;
@@ -693,7 +710,8 @@ void Connection::write(std::string_view head, std::string body) {
     out_ = std::move(body);
     out_at_ = sent - head.size();
   }
-  write_began_ = shard_.now();
+  read_by_peer_ = transport_.received_by_peer();
+  begin_progress();
   on_writable();
 }
 
@@ -706,7 +724,6 @@ void Connection::on_writable() {
         break;
       case Transport::Next::wait_read:
       case Transport::Next::wait_write:
-        set_progress_deadline(write_began_, out_at_);
         return wait_to_write(step.next);
       default:
         return close();
@@ -714,6 +731,12 @@ void Connection::on_writable() {
   }
   std::string().swap(out_);
   after_write();
+}
+
+void Connection::note_read_by_peer() {
+  const std::int64_t read = transport_.received_by_peer();
+  if (read > read_by_peer_) note_progress(static_cast<std::size_t>(read - read_by_peer_));
+  read_by_peer_ = std::max(read, read_by_peer_);
 }
 
 // Waits for the socket, for a reply or a handshake.

@@ -98,9 +98,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void feed_body(std::string_view& rest);
   void end_body();
   void free_body();
-  void run_plan(const Route& route, Request request, std::string* owned_body);
+  // The body of a request that did not arrive with its head.
+  struct Body {
+    std::string text;
+    std::shared_ptr<HeldRoom> room;
+  };
+  void run_plan(const Route& route, Request request, Body* owned_body);
   void refuse_early(const Error& error);
   std::size_t body_limit(const Route& route) const;
+  Room::Payer payer() const;
 
   // -- exchange
   // Returns whether the token of this exchange is still valid. A wait ends when it is not.
@@ -156,7 +162,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_writable();
   void wait_to_write(Transport::Next next);
   void after_write();
-  void set_progress_deadline(Instant since, std::size_t bytes);
+  void begin_progress();
+  void note_progress(std::size_t bytes);
+  void note_read_by_peer();
   void set_deadline(Duration from_now) { deadline_ = shard_.now() + from_now; }
 
   Shard& shard_;
@@ -178,7 +186,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string in_;              // input that was read too early, or an incomplete head
   std::unique_ptr<Head> head_;  // while the body arrives
   std::string body_;
-  std::size_t body_bytes_ = 0;  // Content-Length; for chunked bodies, the room taken so far
+  std::size_t body_bytes_ = 0;  // Content-Length
+  std::shared_ptr<HeldRoom> body_room_;
   std::unique_ptr<ChunkedReader> chunks_;
 
   Ticket ticket_ = 0;
@@ -196,7 +205,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string out_;  // bytes that the socket did not take yet
   std::size_t out_at_ = 0;
   std::shared_ptr<HeldRoom> out_room_;
-  Instant write_began_;
+  std::int64_t read_by_peer_ = 0;  // see Transport::received_by_peer()
+  std::size_t moved_ = 0;          // bytes of the current progress window
 };
 
 }  // namespace mainspring::http

@@ -142,6 +142,12 @@ namespace {
 
 constexpr std::size_t kLargeAnswer = 16 << 10;  // smaller ones do not count as buffered
 
+Reply overloaded_answers() {
+  return error_reply({.code = ErrorCode::overloaded,
+                      .message = "too many bytes of answers are being sent already",
+                      .retry_after_ms = 1000});
+}
+
 // Calls back at every end of the job until the result is destroyed.
 std::shared_ptr<void> watch_job(Broker& broker, JobId id, std::shared_ptr<Mailbox> box,
                                 Ticket ticket) {
@@ -153,18 +159,17 @@ std::shared_ptr<void> watch_job(Broker& broker, JobId id, std::shared_ptr<Mailbo
 
 }  // namespace
 
-void hold_room(Reply& reply, const HeldRoom::Counter& room, std::size_t most) {
+bool hold_room(Reply& reply, const std::shared_ptr<Room>& room, const Room::Payer& payer) {
   const std::size_t bytes = reply.body.size();
-  if (bytes < kLargeAnswer || reply.room != nullptr) return;
-  auto held = std::make_shared<HeldRoom>(room, bytes);
-  const std::size_t all = *room;
-  if (all <= most || all == bytes) {  // a single body is always sent
+  if (bytes < kLargeAnswer || reply.room != nullptr) return true;
+  auto held = std::make_shared<HeldRoom>(room, payer);
+  const bool taken = held->grow_to(bytes);
+  if (taken) {
     reply.room = std::move(held);
-    return;
+  } else {
+    reply = overloaded_answers();
   }
-  reply = error_reply({.code = ErrorCode::overloaded,
-                       .message = "too many bytes of answers are being sent already",
-                       .retry_after_ms = 1000});
+  return taken;
 }
 
 void Connection::do_write(DoWrite write) {
@@ -230,11 +235,7 @@ void Connection::on_operation_result(OperationResult result) {
 // -- claims
 
 void Connection::do_claim(DoClaim claim) {
-  if (!shard_.has_room_alone(kPageBytes)) {
-    return reply(error_reply({.code = ErrorCode::overloaded,
-                              .message = "too many bytes of answers are being sent already",
-                              .retry_after_ms = 1000}));
-  }
+  if (!shard_.shared().room->fits(payer(), 0, kPageBytes)) return reply(overloaded_answers());
   finishing_.reset();
   claim_answer_ = claim.answer;
   claim_worker_ = claim.request.operation.worker;
@@ -296,6 +297,7 @@ void Connection::on_claim_answer(OperationResult result) {
   const ClaimResult& claimed = std::get<ClaimResult>(result);
   claim_answer_ == DoClaim::Answer::session ? encode_accept_response(claimed, out.body)
                                             : encode_claim_response(claimed, out.body);
+  if (!hold_room(out, shard_.shared().room, payer())) give_back(claimed);
   reply(std::move(out));
 }
 
@@ -314,6 +316,12 @@ void Connection::reply_to_finish() {
   const ClaimResult* const claim = done->claim_asked ? &*done->claim : nullptr;
   add_refused(done->refused, done->ids, *done->result);
   encode_finish_response(done->ids, *done->result, claim, out.body);
+  if (claim != nullptr && !hold_room(out, shard_.shared().room, payer())) {
+    give_back(*claim);  // a refused claim counts as empty
+    const ClaimResult none;
+    out = Reply();
+    encode_finish_response(done->ids, *done->result, &none, out.body);
+  }
   reply(std::move(out));
 }
 
@@ -355,9 +363,9 @@ void Connection::do_read(DoRead read) {
   ReaderPool& pool = read.pool == Pool::host ? shared.host_readers : shared.readers;
   const bool taken =
       pool.submit([box = shard_.mailbox(), ticket = ticket_, read = std::move(read.read),
-                   room = shard_.room(), most = shard_.most_room()]() mutable {
+                   room = shared.room, payer = payer()]() mutable {
         Reply reply = read();
-        hold_room(reply, room, most);
+        hold_room(reply, room, payer);
         read = nullptr;  // frees a body that it owns before the client gets the reply
         box->deliver_unexpected({ticket, std::move(reply)});
       });
@@ -365,7 +373,7 @@ void Connection::do_read(DoRead read) {
 }
 
 void Connection::reply_if_room(Reply out) {
-  hold_room(out, shard_.room(), shard_.most_room());
+  hold_room(out, shard_.shared().room, payer());
   reply(std::move(out));
 }
 

@@ -19,6 +19,7 @@
 #include "http/caller.h"
 #include "http/health.h"
 #include "http/hook_gate.h"
+#include "http/room.h"
 #include "http/server.h"
 #include "http/store_report.h"
 #include "model/trace_context.h"
@@ -26,22 +27,6 @@
 namespace mainspring::http {
 
 inline constexpr std::string_view kJson = "application/json";
-
-// Bytes of a body that count as buffered while this object lives.
-class HeldRoom {
- public:
-  using Counter = std::shared_ptr<std::atomic<std::size_t>>;
-  HeldRoom(Counter room, std::size_t bytes) : room_(std::move(room)), bytes_(bytes) {
-    *room_ += bytes_;
-  }
-  HeldRoom(const HeldRoom&) = delete;
-  HeldRoom& operator=(const HeldRoom&) = delete;
-  ~HeldRoom() { *room_ -= bytes_; }
-
- private:
-  const Counter room_;
-  const std::size_t bytes_;
-};
 
 struct Reply {
   int status = 200;
@@ -52,8 +37,9 @@ struct Reply {
   std::string headers = {};               // further lines, see add_header()
   std::shared_ptr<HeldRoom> room = {};    // of a large body, until it is written
 };
-// Reserves room for the body of `reply`, or replaces it with a refusal if too much is buffered.
-void hold_room(Reply& reply, const HeldRoom::Counter& room, std::size_t most);
+// Takes room for the body of `reply`. Returns false, and replaces it with a refusal, if there is
+// none.
+bool hold_room(Reply& reply, const std::shared_ptr<Room>& room, const Room::Payer& payer);
 Reply error_reply(const Error& error);
 // Control characters in `value` become spaces, so that it stays one line.
 void add_header(Reply& reply, std::string_view name, std::string_view value);
@@ -68,15 +54,8 @@ std::string_view header_value(const HeaderFields& headers, std::string_view name
 
 // A body of any type, passed on whole. Its bytes count as buffered while it has an owner.
 struct Upload {
-  Upload(std::string given, std::shared_ptr<std::atomic<std::size_t>> shared_room,
-         std::size_t taken)
-      : bytes(std::move(given)), room(std::move(shared_room)), room_bytes(taken) {}
-  Upload(const Upload&) = delete;
-  Upload& operator=(const Upload&) = delete;
-  ~Upload() { *room -= room_bytes; }
   const std::string bytes;
-  const std::shared_ptr<std::atomic<std::size_t>> room;
-  const std::size_t room_bytes;
+  const std::shared_ptr<HeldRoom> room;  // nullptr: it arrived with its head
 };
 
 // A request that has been matched to a route.
@@ -87,8 +66,8 @@ struct Request {
   std::string_view body;
   std::string_view idempotency_key;
   std::shared_ptr<const TraceHeaders> trace;  // for the jobs that it creates; nullptr = none
-  std::shared_ptr<const Caller> caller;  // never nullptr when a plan is made
-  std::string_view action;               // the route's id
+  std::shared_ptr<const Caller> caller;       // never nullptr when a plan is made
+  std::string_view action;                    // the route's id
   // -- only for routes that ask for them, else empty
   HeaderFields headers;
   std::shared_ptr<const Upload> upload;

@@ -48,6 +48,20 @@ class TempDir {
   std::filesystem::path path_;
 };
 
+// The system's clock, which a test can set forward while the server runs.
+class MovedClock final : public Clock {
+ public:
+  Now now() const override {
+    const Now now = SystemClock().now();
+    const Duration moved(moved_us_.load());
+    return {.instant = now.instant + moved, .wall = now.wall + moved};
+  }
+  void advance(Duration by) { moved_us_ += by.count(); }
+
+ private:
+  std::atomic<std::int64_t> moved_us_ = 0;
+};
+
 // A log line of level error fails the test.
 class StrictLog final : public Log {
  public:
@@ -109,7 +123,7 @@ struct TestServer {
   }
 
   TempDir directory;
-  SystemClock clock;
+  MovedClock clock;
   StrictLog log;
   Registry registry;
   std::unique_ptr<Store> store;
@@ -117,6 +131,13 @@ struct TestServer {
   std::unique_ptr<Scheduler> scheduler;
   std::unique_ptr<HttpServer> server;
 };
+
+// Bytes of bodies and answers that the server holds.
+inline std::size_t buffered_bytes(const TestServer& server) {
+  static const std::string kName = "\nmainspring_http_buffered_bytes ";
+  const std::string metrics = server.registry.render();
+  return static_cast<std::size_t>(std::stod(metrics.substr(metrics.find(kName) + kName.size())));
+}
 
 struct Answer {
   int status = 0;  // 0 = the connection ended

@@ -42,6 +42,7 @@ struct Route {
   BodyRule body = BodyRule::none;
   bool batch = false;   // bounded by max_batch_body_bytes
   bool upload = false;  // bounded by max_upload_bytes; BodyRule::bytes
+  bool vital = false;   // may use the reserved room: running jobs and health checks depend on it
   std::string_view request_type = kJson;
   std::string_view request_schema = {};
   std::span<const Success> successes = {};

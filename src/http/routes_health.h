@@ -19,6 +19,7 @@ inline constexpr Route kHealthRoutes[] = {
      .summary = "Check liveness: 503 if a server thread has not responded for 10 s",
      .plan = &plan_livez,
      .access = On::open,
+     .vital = true,
      .successes = kLiveOk},
     {.method = "GET",
      .pattern = "/healthz",
@@ -26,6 +27,7 @@ inline constexpr Route kHealthRoutes[] = {
      .summary = "Check the process; with verbose show the state of each part",
      .plan = &plan_healthz,
      .access = On::open,
+     .vital = true,
      .successes = kHealthOk,
      .query = kHealthQuery},
     {.method = "GET",
@@ -34,6 +36,7 @@ inline constexpr Route kHealthRoutes[] = {
      .summary = "Check readiness: 503 while the server stops or after a core part failed",
      .plan = &plan_readyz,
      .access = On::open,
+     .vital = true,
      .successes = kReadyOk},
 };
 

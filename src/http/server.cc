@@ -74,9 +74,8 @@ std::vector<Error> HttpOptions::validate() const {
   demand(max_body_bytes >= 1024, "max_body_bytes", "must be at least 1024");
   demand(max_batch_body_bytes >= max_body_bytes, "max_batch_body_bytes",
          "must be at least max_body_bytes");
-  demand(max_buffered_bytes >=
-             max_batch_body_bytes * static_cast<std::size_t>(std::max(io_threads, 1)),
-         "max_buffered_bytes", "must be at least max_batch_body_bytes for each io thread");
+  demand(max_buffered_bytes >= max_batch_body_bytes, "max_buffered_bytes",
+         "must be at least max_batch_body_bytes");
   demand(header_timeout > Duration(0), "header_timeout", "must be more than 0");
   demand(idle_timeout > Duration(0), "idle_timeout", "must be more than 0");
   demand(rate_per_token >= 0 && rate_per_token <= kMaxTokenRate, "rate_per_token",
@@ -103,9 +102,12 @@ struct HttpServer::Impl {
                                                      .job_token_key = options.job_token_key},
                                                     token_source(store), registry),
                .addresses = http::AddressBook(options.max_connections_per_address),
+               .room = std::make_shared<http::Room>(options.max_buffered_bytes),
                .refused = registry.counter("mainspring_http_refused_connections_total",
                                            "Connections refused because of max_connections or "
                                            "max_connections_per_address.")} {
+    registry.gauge("mainspring_http_buffered_bytes", "Bytes of bodies and answers in memory.",
+                   [room = shared.room] { return static_cast<double>(room->used()); });
     registry.gauge("mainspring_http_connections", "Open connections.",
                    [count = shared.connections] { return static_cast<double>(count->load()); });
   }
@@ -146,9 +148,8 @@ void HttpServer::serve_host(HostControl& host, HostRoutes host_routes) {
   MS_ASSERT(!impl.started, "job folders are served before the start");
   http::Services& services = impl.shared.services;
   // A body over this size could never be accepted, and its client would retry forever.
-  const std::size_t room =
-      impl.options.max_buffered_bytes / static_cast<std::size_t>(impl.options.io_threads);
-  host_routes.max_upload_bytes = std::min(host_routes.max_upload_bytes, room);
+  host_routes.max_upload_bytes =
+      std::min(host_routes.max_upload_bytes, impl.options.max_buffered_bytes);
   services.host = &host;
   services.host_routes = host_routes;
   services.host_epoch = services.clock.now().wall.us();

@@ -53,7 +53,7 @@ struct HttpOptions {
   std::size_t max_header_bytes = 16 << 10;
   std::size_t max_body_bytes = 1 << 20;         // of requests about one object
   std::size_t max_batch_body_bytes = 16 << 20;  // of enqueue, finish, renew
-  // Bodies that are arriving or being parsed, all connections together. Beyond: overloaded.
+  // Bodies and answers in memory, all connections together; shares: see Room. Beyond: overloaded.
   std::size_t max_buffered_bytes = 512 << 20;
   // Bodies of this size and more are parsed by the reader threads, so that other requests do not
   // wait for them.
@@ -61,7 +61,7 @@ struct HttpOptions {
 
   Duration header_timeout = std::chrono::seconds(10);  // first to last byte of a head
   Duration idle_timeout = std::chrono::seconds(60);    // between requests
-  // Average rate of an arriving body or an outgoing reply, after the first 10 s.
+  // Rate of an arriving body or an outgoing reply, in each 10 s.
   std::size_t min_bytes_per_second = 1024;
 
   // -- access: callers with a valid token; without one, peers on this machine (loopback addresses,

@@ -158,17 +158,6 @@ void Shard::return_jobs(Mail& mail) {
     give_back(shared_.services.broker, std::move(worker), *claimed);
 }
 
-std::size_t Shard::most_room() const {
-  const HttpOptions& options = shared_.services.options;
-  return options.max_buffered_bytes / static_cast<std::size_t>(options.io_threads);
-}
-
-bool Shard::take_room(std::size_t bytes) {
-  if (!has_room(bytes)) return false;
-  *room_ += bytes;
-  return true;
-}
-
 // First the routes of the table, then the additional ones; the last index is for unmatched
 // requests.
 std::size_t Shard::metrics_index(const Route* route) const {

@@ -30,7 +30,8 @@ struct Shared {
   ReaderPool host_readers;  // job folders may be slow; reads of the store do not wait for them
   Authenticator authenticator;
   AddressBook addresses;
-  Counter& refused;  // connections
+  std::shared_ptr<Room> room;  // a body may outlive its connection
+  Counter& refused;            // connections
   std::vector<std::string> host_names;
   MoreRoutes more_routes = {};
   std::shared_ptr<std::atomic<std::int64_t>> connections =
@@ -67,14 +68,6 @@ class Shard {
   void remove(std::uint32_t slot);
   // The peer of the current claim has disconnected: jobs that it still gets are returned.
   void note_abandoned(Ticket ticket, std::string worker);
-  // Reserves room for `bytes` of bodies; returns false if there is none.
-  bool take_room(std::size_t bytes);
-  std::size_t most_room() const;
-  bool has_room(std::size_t bytes) const { return *room_ + bytes <= most_room(); }
-  // The same, but a single body always has room: a small limit must not refuse every answer.
-  bool has_room_alone(std::size_t bytes) const { return *room_ == 0 || has_room(bytes); }
-  void give_room(std::size_t bytes) { *room_ -= bytes; }
-  const std::shared_ptr<std::atomic<std::size_t>>& room() { return room_; }
   void count(const Route* route, int status, Duration took, bool waited);
   std::shared_ptr<Mailbox>& mailbox() { return mailbox_; }
   // The read buffer of connections without unread input. Valid until the next read of any of them.
@@ -111,8 +104,6 @@ class Shard {
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_slots_;
   std::size_t live_ = 0;
-  // Bytes that bodies occupy; a body may outlive its connection.
-  std::shared_ptr<std::atomic<std::size_t>> room_ = std::make_shared<std::atomic<std::size_t>>(0);
   std::unordered_map<Ticket, std::string> abandoned_;
   std::unique_ptr<std::array<char, 64 << 10>> scratch_;
   std::string reply_head_;

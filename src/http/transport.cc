@@ -3,10 +3,12 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/x509.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -137,6 +139,18 @@ Transport::Step Transport::read(std::span<char> into) {
 }
 
 Transport::Step Transport::write(std::string_view head, std::string_view body) {
+  const Step step = write_some(head, body);
+  if (step.next == Next::done) written_ += static_cast<std::int64_t>(step.bytes);
+  return step;
+}
+
+std::int64_t Transport::received_by_peer() const {
+  int queued = 0;
+  ::ioctl(const_cast<Socket&>(socket_).native_handle(), SIOCOUTQ, &queued);
+  return written_ - queued;
+}
+
+Transport::Step Transport::write_some(std::string_view head, std::string_view body) {
   if (ssl_ != nullptr) {
     ERR_clear_error();
     std::array<char, kRecordBytes> record;

@@ -46,6 +46,9 @@ class Transport {
   // Writes both parts as if they were one. After wait_write it must be called again with the same
   // bytes, possibly at another address and with more bytes after them.
   Step write(std::string_view head, std::string_view body = {});
+  // Written bytes that the peer has received; only differences count. The kernel's buffer may take
+  // megabytes from the writer while the peer reads nothing.
+  std::int64_t received_by_peer() const;
   // True if there are buffered bytes that do not make the socket readable. Then call read() first.
   bool pending() const;
   // Checks the peer: done = it has sent data (which is kept), closed or broken = it has
@@ -69,12 +72,14 @@ class Transport {
 
  private:
   Step after(int result);
+  Step write_some(std::string_view head, std::string_view body);
   Socket socket_;
   SSL* ssl_ = nullptr;
   bool started_ = false;  // the peer has sent data
-  bool broken_ = false;  // OpenSSL allows no further calls
+  bool broken_ = false;   // OpenSSL allows no further calls
   std::string peer_;
   bool local_ = false;
+  std::int64_t written_ = 0;
 };
 
 }  // namespace mainspring::http
