@@ -127,6 +127,23 @@ TEST_CASE("a token is for this server and is not passed to the program") {
   CHECK(s.peer.receive().status == 204);
 }
 
+TEST_CASE("a page of a program has no rights of this server's pages, and sets no cookies") {
+  Passing s;
+  s.peer.send(Peer::request("GET", "/api/continuouswebjobs/mailer/passthrough/"));
+  const int fd = s.program.take();
+  Program::answer(
+      fd,
+      "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nset-cookie: mainspring_session=x\r\n"
+      "Clear-Site-Data: \"*\"\r\nAlt-Svc: h2=\":1\"\r\nX-Yours: too\r\n"
+      "Content-Length: 5\r\n\r\n<html");
+  const Answer answer = s.peer.receive();
+  CHECK(answer.headers.at("Content-Type") == "text/html");
+  CHECK(answer.headers.at("Content-Security-Policy") == "sandbox");
+  CHECK(answer.headers.at("X-Yours") == "too");
+  for (const char* dropped : {"set-cookie", "Set-Cookie", "Clear-Site-Data", "Alt-Svc"})
+    CHECK_FALSE(answer.headers.contains(dropped));
+}
+
 TEST_CASE("the root of a program, HEAD, and answers without a body") {
   Passing s;
   for (std::string_view path : {"", "/", "/?q"}) {

@@ -9,6 +9,7 @@
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
 
+#include "base/mutant.h"
 #include "http/connection.h"
 
 namespace mainspring::http {
@@ -28,6 +29,16 @@ bool is_hop_by_hop(std::string_view name) {
   for (const std::string_view known :
        {"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection",
         "TE", "Trailer", "Transfer-Encoding", "Upgrade"}) {
+    if (iequals(name, known)) return true;
+  }
+  return false;
+}
+
+// Headers that would act on this server's whole origin in a browser.
+bool is_of_origin(std::string_view name) {
+  for (const std::string_view known :
+       {"Set-Cookie", "Clear-Site-Data", "Strict-Transport-Security", "Alt-Svc", "NEL", "Report-To",
+        "Service-Worker-Allowed"}) {
     if (iequals(name, known)) return true;
   }
   return false;
@@ -121,11 +132,14 @@ class Call : public std::enable_shared_from_this<Call> {
     for (const auto& field : response) {
       const std::string_view name = field.name_string();
       if (iequals(name, "Content-Length") || iequals(name, "Date") || is_hop_by_hop(name) ||
-          is_listed(listed, name)) {
+          is_listed(listed, name) || is_of_origin(name)) {
         continue;
       }
       add_header(reply, name, field.value());
     }
+    // Without this a browser would run the program's pages with the rights of the dashboard. A
+    // policy of the program can only add restrictions.
+    if (!MS_MUTANT(program_page_trusted)) add_header(reply, "Content-Security-Policy", "sandbox");
     reply.body = std::move(parser_.get().body());
     done_(std::move(reply));
   }

@@ -348,6 +348,7 @@ std::map<std::string, std::string> access_mutants() {
   const auto relay = [](const std::string& test_case) { return unit("engine_test", test_case); };
   return {
       {"auth_skipped_for_head", http("matrix: every route without a token*")},
+      {"program_page_trusted", http("a page of a program has no rights*")},
       {"no_reserved_room", http("each caller has a share of the room*")},
       {"caller_takes_all_room", http("each caller has a share of the room*")},
       {"any_hook_signature", http("a signed hook accepts only*")},
