@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "api/fields.h"
+#include "model/callback.h"
 
 namespace mainspring {
 namespace {
@@ -118,6 +119,7 @@ Result<NewJob> clone_of(const Job& job, const CloneJob& clone) {
   made.reply_to = job.reply_to;
   made.reply_session = job.reply_session;
   made.follow_ups = job.follow_ups;
+  std::erase_if(made.follow_ups, &is_callback);  // its receiver knows nothing of this job
   made.session = job.session;
   made.on_dead = job.on_dead;
   made.limit_key = job.limit_key;

@@ -17,7 +17,7 @@ void encode_edit_request(const EditJob& edit, std::string& out);
 // {"args"?, "queue"?, "priority"?, "run_at"?}; "" is {}.
 Result<CloneJob> decode_clone_request(JobId id, std::string_view body);
 void encode_clone_request(const CloneJob& clone, std::string& out);
-// Errors: those of validate().
+// Without the callback. Errors: those of validate().
 Result<NewJob> clone_of(const Job& job, const CloneJob& clone);
 
 std::vector<std::string_view> job_edit_request_fields(std::string_view schema);

@@ -109,13 +109,15 @@ TEST_CASE("a search becomes a filter, and the filter the same parameters") {
   CHECK(search_parameters({}).empty());
 }
 
-TEST_CASE("a clone keeps the definition of a job and drops its unique key") {
+TEST_CASE("a clone keeps the definition of a job and drops its unique key and callback") {
   Job job{.id = 7, .queue = "q", .kind = "k", .args = "[1]", .priority = 2, .max_attempts = 2000};
   job.unique_key = "u";
   job.expires_at = WallTime();
   job.headers = R"({"h":"\"v\"","cloned_from":"3"})";
   job.session = "s";
   job.limit_key.clear();
+  job.follow_ups = {{.queue = "next", .kind = "k"},
+                    {.queue = "mainspring.callbacks", .kind = "callback"}};
   const auto made = clone_of(job, {.id = 7, .priority = 0});
   REQUIRE_MESSAGE(made, made.error().message);
   CHECK(made->args == "[1]");
@@ -125,6 +127,8 @@ TEST_CASE("a clone keeps the definition of a job and drops its unique key") {
   CHECK(made->session == "s");
   CHECK_FALSE(made->unique);
   CHECK_FALSE(made->expires_in);
+  REQUIRE(made->follow_ups.size() == 1);
+  CHECK(made->follow_ups[0].queue == "next");
   job.queue = "mainspring.redrives";
   CHECK(clone_of(job, {.id = 7}).error().field == "queue");
   CHECK(decode_clone_request(7, "")->id == 7);

@@ -58,8 +58,8 @@ Command clone_command() {
   return {.name = "clone",
           .summary = "run jobs again as new jobs",
           .description =
-              "Enqueue a copy of each job, without its unique key and expiry, and print the new "
-              "id. The header cloned_from has the id of the original.",
+              "Enqueue a copy of each job, without its unique key, expiry and callback, and print "
+              "the new id. The header cloned_from has the id of the original.",
           .arguments = {kJobIds},
           .flags = {kArgsFlag,
                     kPriorityFlag,

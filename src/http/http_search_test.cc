@@ -343,14 +343,19 @@ TEST_CASE("a clone is a new job with the changes, and names the original") {
                         {"POST", "/v1/jobs/99/clone", "", 404, "not_found", ""}});
 }
 
-TEST_CASE("a caller who may not read args cannot clone them into another queue") {
+TEST_CASE("a caller who may not read a payload cannot clone it into another queue") {
   TestServer s;
   Peer peer(s);
   put(s, {.queue = "mail", .args = R"({"secret":1})"});
   const std::string thief = scoped_token(s, "read=mail enqueue=own work=own", "thief");
   CHECK(peer.call("POST", "/v1/jobs/1/clone", R"({"queue":"own"})", thief).status == 403);
-  CHECK(peer.call("POST", "/v1/jobs/1/clone", R"({"queue":"own","args":{}})", thief).status == 201);
+  // Headers and the data of follow-ups are payload too.
+  CHECK(peer.call("POST", "/v1/jobs/1/clone", R"({"queue":"own","args":{}})", thief).status == 403);
   CHECK(peer.call("POST", "/v1/jobs/1/clone", "", thief).status == 403);
+  const std::string owner =
+      scoped_token(s, "read=mail read:payload=mail read:payload=own enqueue=own", "owner");
+  CHECK(peer.call("POST", "/v1/jobs/1/clone", R"({"queue":"own"})", owner).status == 201);
+  CHECK(peer.call("POST", "/v1/jobs/1/clone", R"({"queue":"mail"})", owner).status == 403);
 }
 
 TEST_CASE("a dry run of a bulk operation counts and changes nothing") {

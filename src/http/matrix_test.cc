@@ -64,7 +64,7 @@ constexpr Row kRows[] = {
     {"retry_job", Rule::item, "admin", "POST", "/v1/jobs/{job}/retry"},
     {"edit_job", Rule::item, "admin", "PATCH", "/v1/jobs/{job}", R"({"priority":1})"},
     {"delete_job", Rule::item, "admin", "DELETE", "/v1/jobs/{job}"},
-    {"clone_job", Rule::pair, "read", "POST", "/v1/jobs/{job}/clone"},
+    {"clone_job", Rule::pair, "read:payload", "POST", "/v1/jobs/{job}/clone"},
     {"start_bulk", Rule::name, "admin", "POST", "/v1/bulk", kBulk},
     {"list_bulks", Rule::list, "admin", "GET", "/v1/bulk", "", "", R"("queue":"photos")"},
     {"get_bulk", Rule::item, "admin", "GET", "/v1/bulk/{bulk}"},

@@ -19,11 +19,11 @@ Reply changed_job_reply(Services& services, JobId id, const Caller& caller) {
   return reply;
 }
 
-// A clone must not show args to callers that may not read them in the original's queue.
+// A clone has the original's payload: args, headers, data of its follow-ups.
 Result<NewJob> may_clone(const Caller& caller, const Services& services, const Job& job,
                          const CloneJob& clone) {
   MS_TRY_ASSIGN(NewJob made, clone_of(job, clone));
-  if (!clone.args) MS_TRY(check_may(caller, Verb::read_payload, job.queue));
+  MS_TRY(check_may(caller, Verb::read_payload, job.queue));
   MS_TRY(check_may_make(caller, Verb::enqueue, made));
   MS_TRY(check_callback(services, made, ""));
   return made;
@@ -32,7 +32,9 @@ Result<NewJob> may_clone(const Caller& caller, const Services& services, const J
 Reply clone_job(const Request& request, Services& services, const CloneJob& clone) {
   const auto job = services.store.get(clone.id);
   if (!job) return error_reply(job.error());
-  if (!request.caller->may(Verb::read, job->queue)) return no_job(clone.id);
+  const Caller& caller = *request.caller;
+  if (!caller.may(Verb::read, job->queue) && !caller.may(Verb::read_payload, job->queue))
+    return no_job(clone.id);
   auto made = may_clone(*request.caller, services, *job, clone);
   if (!made) return error_reply(made.error());
   Enqueue enqueue{.jobs = {std::move(*made)}};
