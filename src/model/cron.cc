@@ -41,7 +41,7 @@ constexpr std::array<std::string_view, 7> kDayNames = {"sunday",   "monday", "tu
 struct Field {
   std::string_view name;
   int first, last;  // last: the end of * and a/n
-  int highest;      // maximum of a number
+  int highest;      // maximum of a number: 7 is Sunday too
   std::span<const std::string_view> names = {};
   int name_base = 0;
 };
@@ -50,8 +50,7 @@ constexpr Field kMinute{"minute", 0, 59, 59};
 constexpr Field kHour{"hour", 0, 23, 23};
 constexpr Field kDayOfMonth{"day-of-month", 1, 31, 31};
 constexpr Field kMonth{"month", 1, 12, 12, kMonthNames, 1};
-constexpr Field kDayOfWeek{"day-of-week", 0, 6, 6, kDayNames, 0};
-constexpr Field kDayOfWeekPosix{"day-of-week", 0, 6, 7, kDayNames, 0};
+constexpr Field kDayOfWeek{"day-of-week", 0, 6, 7, kDayNames, 0};
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kNicknames = {
     {{"@yearly", "0 0 1 1 *"},
@@ -97,10 +96,8 @@ std::optional<int> cron_number(std::string_view text) {
 Result<int> cron_value(const Field& field, std::string_view text, std::string_view part) {
   if (const std::optional<int> value = cron_number(text)) {
     if (*value >= field.first && *value <= field.highest) return *value;
-    const bool sunday = field.names.size() == kDayNames.size() && *value == 7;
     return wrong_cron(field, part,
-                      fmt::format("{} must be {} to {}{}", *value, field.first, field.highest,
-                                  sunday ? " (Sunday is 0 where there are 6 fields)" : ""));
+                      fmt::format("{} must be {} to {}", *value, field.first, field.highest));
   }
   const std::string word = lower(text);
   for (std::size_t i = 0; i < field.names.size(); ++i) {
@@ -122,7 +119,7 @@ Result<int> step_of(const Field& field, std::string_view text, std::string_view 
   return wrong_cron(field, part, fmt::format("step \"{}\" must be 1 to {}", text, most));
 }
 
-// * a a-b */n a-b/n a/n
+// * a a-b */n a-b/n a/n. A range that goes backwards continues at the start: 22-2 is 22 23 0 1 2.
 template <std::size_t N>
 Result<void> read_values(const Field& field, std::string_view part, std::bitset<N>& out) {
   const std::size_t slash = part.find('/');
@@ -137,16 +134,14 @@ Result<void> read_values(const Field& field, std::string_view part, std::bitset<
       MS_TRY_ASSIGN(end, cron_value(field, range.substr(dash + 1), part));
     }
   }
-  if (first > end) {
-    return wrong_cron(field, part, "the range goes backwards: write two, such as 5-6,0-1 for 5-1");
-  }
+  const int span = field.last - field.first + 1;
+  if (first > end) end += span;
   int step = 1;
   if (slash != std::string_view::npos) {
     MS_TRY_ASSIGN(step, step_of(field, part.substr(slash + 1), part));
   }
-  const int modulus = field.highest == 7 ? 7 : static_cast<int>(N);  // Sunday is also 7
   for (int value = first; value <= end; value += step) {
-    out.set(static_cast<std::size_t>(value % modulus));
+    out.set(static_cast<std::size_t>((value - field.first) % span + field.first));
   }
   return {};
 }
@@ -204,57 +199,97 @@ int previous_set(const std::bitset<N>& bits, int from) {
 
 }  // namespace
 
-// Day matching: plain values, plus L and #.
+// Day fields: plain values, and L, W and #.
 struct Cron::Days {
+  static bool is_letter(char c, char capital) { return c == capital || c == capital - 'A' + 'a'; }
+
+  // L, L-n, and with W: LW, L-nW, nW.
   static Result<void> of_month(std::string_view text, Cron& cron) {
+    if (text == "?") text = "*";
     for (const std::string_view part : split(text, ",")) {
-      if (part.empty() || (part[0] != 'L' && part[0] != 'l')) {
-        if (part.ends_with('L') || part.ends_with('l')) {
-          return wrong_cron(kDayOfMonth, part,
-                            "must be L (the last day) or L-2 (two days before it)");
-        }
-        MS_TRY(read_values(kDayOfMonth, part, cron.days_));
+      const bool near = !part.empty() && is_letter(part.back(), 'W');
+      const std::string_view day = near ? part.substr(0, part.size() - 1) : part;
+      if (day.empty() || !is_letter(day[0], 'L')) {
+        MS_TRY(of_month_plain(day, near, part, cron));
         continue;
       }
       int before = 0;
-      if (part.size() > 1) {
-        const std::optional<int> value =
-            part[1] == '-' ? cron_number(part.substr(2)) : std::nullopt;
+      if (day.size() > 1) {
+        const std::optional<int> value = day[1] == '-' ? cron_number(day.substr(2)) : std::nullopt;
         if (!value || *value > kMaxLastDays) {
           return wrong_cron(kDayOfMonth, part,
                             fmt::format("must be L or L-n with n from 0 to {}", kMaxLastDays));
         }
         before = *value;
       }
-      cron.last_days_.set(static_cast<std::size_t>(before));
+      (near ? cron.near_last_days_ : cron.last_days_).set(static_cast<std::size_t>(before));
     }
     return {};
   }
 
-  static Result<void> of_week(const Field& field, std::string_view text, Cron& cron) {
+  static Result<void> of_month_plain(std::string_view day, bool near, std::string_view part,
+                                     Cron& cron) {
+    if (!day.empty() && is_letter(day.back(), 'L')) {
+      return wrong_cron(kDayOfMonth, part, "must be L (the last day) or L-2 (two days before it)");
+    }
+    if (near && !cron_number(day)) {
+      return wrong_cron(kDayOfMonth, part,
+                        "W must follow one day, such as 15W (the weekday nearest to the 15th), or "
+                        "L (the last weekday)");
+    }
+    return read_values(kDayOfMonth, day, near ? cron.near_days_ : cron.days_);
+  }
+
+  // a#k, a#L and aL, each with a value or a range.
+  static Result<void> of_week(std::string_view text, Cron& cron) {
+    if (text == "?") text = "*";
     for (const std::string_view part : split(text, ",")) {
       const std::size_t hash = part.find('#');
-      const bool last_one = part.ends_with('L') || part.ends_with('l');
-      if (hash == std::string_view::npos && !last_one) {
-        MS_TRY(read_values(field, part, cron.weekdays_));
+      const bool ends_with_l = !part.empty() && is_letter(part.back(), 'L');
+      if (hash == std::string_view::npos && !ends_with_l) {
+        MS_TRY(read_values(kDayOfWeek, part, cron.weekdays_));
         continue;
       }
-      const std::string_view name = part.substr(0, last_one ? part.size() - 1 : hash);
-      if (name.empty()) {
-        return wrong_cron(field, part,
+      const std::string_view days = part.substr(0, std::min(hash, part.size() - ends_with_l));
+      if (days.empty() || days[0] == '*') {
+        return wrong_cron(kDayOfWeek, part,
                           "must name the weekday, as 5L (the last Friday of the month)");
       }
-      MS_TRY_ASSIGN(const int value, cron_value(field, name, part));
-      int nth = 0;
-      if (!last_one) {
-        const std::optional<int> k = cron_number(part.substr(hash + 1));
-        if (!k || *k < 1 || *k > 5)
-          return wrong_cron(field, part, "the number after # must be 1 to 5");
-        nth = *k;
+      std::size_t nth = 0;
+      if (const std::string_view after = part.substr(std::min(hash, part.size() - 1) + 1);
+          hash != std::string_view::npos && !(ends_with_l && after.size() == 1)) {
+        const std::optional<int> k = cron_number(after);
+        if (!k || *k < 1 || *k > 5) {
+          return wrong_cron(kDayOfWeek, part,
+                            "the number after # must be 1 to 5, or L for the last");
+        }
+        nth = static_cast<std::size_t>(*k);
       }
-      cron.nth_weekdays_[static_cast<std::size_t>(value % 7)].set(static_cast<std::size_t>(nth));
+      std::bitset<7> weekdays;
+      MS_TRY(read_values(kDayOfWeek, days, weekdays));
+      for (std::size_t day = 0; day < weekdays.size(); ++day) {
+        if (weekdays[day]) cron.nth_weekdays_[day].set(nth);
+      }
     }
     return {};
+  }
+
+  // Whether `of_month`, a Monday to Friday, is the nearest one to a day that W names. W stays in
+  // the month: the nearest to Saturday the 1st is Monday the 3rd.
+  static bool near(const Cron& cron, int of_month, int length, int of_week) {
+    if ((cron.near_days_ | cron.near_last_days_).none()) return false;
+    for (int day = std::max(1, of_month - 2); day <= std::min(length, of_month + 2); ++day) {
+      if (!cron.near_days_[static_cast<std::size_t>(day)] &&
+          !cron.near_last_days_[static_cast<std::size_t>(length - day)]) {
+        continue;
+      }
+      const int weekday = (of_week + day - of_month + 7) % 7;
+      const int moved = weekday == 6   ? (day == 1 ? 2 : -1)
+                        : weekday == 0 ? (day == length ? -2 : 1)
+                                       : 0;
+      if (day + moved == of_month) return true;
+    }
+    return false;
   }
 };
 
@@ -300,11 +335,12 @@ Result<Cron> Cron::parse(std::string_view text) {
   MS_TRY(read_plain(kHour, fields[1], cron.hours_));
   MS_TRY(Days::of_month(fields[2], cron));
   MS_TRY(read_plain(kMonth, fields[3], cron.months_));
-  MS_TRY(Days::of_week(cron.has_seconds_ ? kDayOfWeek : kDayOfWeekPosix, fields[4], cron));
+  MS_TRY(Days::of_week(fields[4], cron));
   cron.hours_star_ = fields[1].starts_with('*');
   // POSIX compares a field with "*". Vixie cron and its successors check whether the field starts
   // with "*": with "*/2" and a weekday, both must match.
-  const bool both = !fields[2].starts_with('*') && !fields[4].starts_with('*');
+  const auto given = [](std::string_view field) { return field[0] != '*' && field[0] != '?'; };
+  const bool both = given(fields[2]) && given(fields[4]);
   cron.either_day_ = both && !cron.has_seconds_ && !MS_MUTANT(cron_days_both);
   if (!cron.next_after(kFirst - 1)) {
     return wrong_cron(fmt::format("\"{}\" never fires: none of its months has such a day", text));
@@ -323,7 +359,9 @@ bool Cron::day_matches(std::int64_t number_of_day) const {
       static_cast<unsigned>(year_month_day(date.year() / date.month() / std::chrono::last).day());
   const unsigned of_week = weekday(sys_days(days(number_of_day))).c_encoding();
   const std::bitset<6>& nth = nth_weekdays_[of_week];
-  const bool month_day = days_[of_month] || last_days_[length - of_month];
+  const bool month_day = days_[of_month] || last_days_[length - of_month] ||
+                         Days::near(*this, static_cast<int>(of_month), static_cast<int>(length),
+                                    static_cast<int>(of_week));
   const bool week_day =
       weekdays_[of_week] || nth[(of_month - 1) / 7 + 1] || (nth[0] && of_month + 7 > length);
   return either_day_ ? month_day || week_day : month_day && week_day;

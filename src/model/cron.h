@@ -2,13 +2,14 @@
 //
 //   5 fields   minute hour day-of-month month day-of-week     POSIX: if both day fields are given,
 //                                                             one match is enough
-//   6 fields   second first                                   NCRONTAB: both days must match, and
-//                                                             Sunday is 0, not 7
+//   6 fields   second first                                   NCRONTAB: both days must match
 // Fields: * a a-b a,b */n a-b/n a/n (from a to the end), names of months and weekdays (three
-// letters or more of the English name, any case), L (the last day) and L-n (n days before it) in
-// day-of-month, a#k (the k-th of the month) and aL (the last) in day-of-week. A day field that
-// starts with * counts as not given. @yearly @annually @monthly @weekly @daily @midnight @hourly.
-// Source: POSIX.1-2017 crontab; NCrontab of atifaziz; vixie cron.
+// letters or more of the English name, any case). A range may continue at the start: 22-2, FRI-MON.
+// Sunday is 0 and 7. Day-of-month: L (the last day), L-n (n days before it), nW LW L-nW (the
+// Monday to Friday nearest to that day). Day-of-week: a#k (the k-th of the month), aL and a#L (the
+// last), where a may be a range. A day field that starts with * or is ? counts as not given.
+// @yearly @annually @monthly @weekly @daily @midnight @hourly.
+// Source: POSIX.1-2017 crontab; NCrontab of atifaziz; vixie cron; Quartz.
 #pragma once
 
 #include <array>
@@ -51,6 +52,7 @@ class Cron {
   std::bitset<7> weekdays_;
   std::array<std::bitset<6>, 7> nth_weekdays_{};  // [weekday][k], 0 = the last
   std::bitset<32> last_days_;                     // [n]: n days before the last
+  std::bitset<32> near_days_, near_last_days_;    // with W: the nearest Monday to Friday
   bool either_day_ = false;
   bool has_seconds_ = false;
   bool hours_star_ = false;

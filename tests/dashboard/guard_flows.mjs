@@ -346,10 +346,15 @@ export async function heldActivity({ page, go, url }) {
   await page.locator(".activity", { hasText: "second-held" }).waitFor();
 }
 
-// Cron steps that do not divide the hour or the day are no intervals.
+// Cron steps that do not divide the hour or the day are no intervals. Every form of the day fields reads as what it does.
 export async function unevenSteps({ page, go, url }) {
   const words = [
     ["*/45 * * * *", "cron */45 * * * *"], ["0 */5 * * *", "cron 0 */5 * * *"], ["*/15 * * * *", "every 15 minutes"], ["30 */6 * * *", "every 6 hours at minute 30"],
+    ["0 9 15W * ?", "at 09:00, on the Monday to Friday nearest to day 15"], ["0 9 LW * *", "at 09:00, on the last Monday to Friday of the month"],
+    ["0 9 L-2 * *", "at 09:00, 2 days before the last day of the month"], ["0 0 9 ? * FRI#2", "at 09:00, on the second Friday of the month"],
+    ["0 9 * * 5L", "at 09:00, on the last Friday of the month"], ["0 9 * * SAT-MON", "at 09:00, on Saturday, Sunday and Monday"],
+    ["0 9 1 NOV-JAN *", "at 09:00, on day 1 in November, December and January"], ["30 22-2 * * *", "every hour at minute 30 from 22:00 to 02:59"],
+    ["0 9 1W,15W * *", "cron 0 9 1W,15W * *"], ["0 9 * * MON-FRI#1", "cron 0 9 * * MON-FRI#1"],
   ];
   for (const [i, [cron]] of words.entries()) await call(url, "PUT", `/v1/schedules/uneven-${i}`, { cron, job: { queue: "uneven", kind: "k" } });
   await go("schedules");

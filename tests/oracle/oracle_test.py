@@ -9,13 +9,14 @@ Python's zoneinfo; real_times() below connects them by the rule of docs/guides/s
 Expressions with at most SPARSE ticks in ten years are compared over all of them; denser ones around every
 clock change of every zone and on random days, because croniter takes about 20 us for a tick.
 
-Where croniter understands an expression differently, its input is translated in calendar_of(), and the
-reason is given there. What it cannot express (L-n, a list of weekdays with and without #) is not generated:
-src/model/cron_test.cc covers it.
+Where croniter understands an expression differently or not at all, its input is translated in calendar_of(),
+and the reason is given there. What it cannot express (L-n, a list of weekdays with and without #) is not
+generated: src/model/cron_test.cc covers it.
 """
 
 import argparse
 import bisect
+import calendar
 import datetime
 import multiprocessing
 import random
@@ -121,7 +122,9 @@ def any_field(rng, low, high, names=None):
         return ",".join(value(v) for v in sorted(rng.sample(range(low, high + 1), rng.randint(2, 4))))
     if kind < 0.75:
         return f"{value(a)}-{value(b)}"
-    if kind < 0.85:
+    if kind < 0.80 and a < b:
+        return f"{b}-{a}/{step}" if rng.random() < 0.5 else f"{value(b)}-{value(a)}"  # across the end
+    if kind < 0.87:
         return f"*/{step}"
     if kind < 0.95:
         return f"{a}-{b}/{step}"
@@ -135,23 +138,23 @@ def any_expression(rng):
             rng.choice(["0", "1", "2", "3", "0-3", "1,2,3", "0/2", "2-23"]) if rng.random() < 0.5 else
             any_field(rng, 0, 23))
     kind = rng.random()
-    day = ("*" if kind < 0.5 else "L" if kind < 0.56 else f"{rng.randint(1, 28)},L" if kind < 0.6 else
-           any_field(rng, 1, 31))
+    day = ("*" if kind < 0.45 else "?" if kind < 0.5 else "L" if kind < 0.56 else
+           f"{rng.randint(1, 28)},L" if kind < 0.6 else f"{rng.randint(1, 31)}W" if kind < 0.66 else
+           "LW" if kind < 0.68 else any_field(rng, 1, 31))
     month = "*" if rng.random() < 0.6 else any_field(rng, 1, 12, MONTHS)
     kind = rng.random()
-    weekday = ("*" if kind < 0.5 else f"{rng.randint(0, 6)}#{rng.randint(1, 5)}" if kind < 0.57 else
-               f"{rng.randint(0, 6)}L" if kind < 0.62 else "7" if kind < 0.66 else
-               any_field(rng, 0, 6, WEEKDAYS))
+    weekday = ("*" if kind < 0.45 else "?" if kind < 0.5 else
+               f"{rng.randint(0, 6)}#{rng.randint(1, 5)}" if kind < 0.57 else
+               f"{rng.randint(0, 6)}L" if kind < 0.61 else f"1-5#{rng.randint(1, 4)}" if kind < 0.63 else
+               "7" if kind < 0.66 else any_field(rng, 0, 6, WEEKDAYS))
     fields = [minute, hour, day, month, weekday]
     if rng.random() < 0.1:  # six fields, seconds first
-        if weekday == "7":
-            fields[4] = "0"
         fields.insert(0, str(rng.randint(0, 59)) if rng.random() < 0.8 else "0,30")
     return " ".join(fields)
 
 
 def covers_all(field, low, high):
-    if "#" in field or "L" in field.upper():
+    if "#" in field or "L" in field.upper() or "W" in field:
         return False
     try:
         index = 2 if high == 31 else 4
@@ -162,11 +165,45 @@ def covers_all(field, low, high):
         return False
 
 
+def value_of(text, low, names):
+    return names.index(text) + low if text in names else int(text)
+
+
+def ascending(field, low, high, names=()):
+    """croniter refuses a range that goes backwards: "22-2" as a list."""
+    first, dash, rest = field.partition("-")
+    if not dash or "#" in field or "L" in field:
+        return field
+    last, _, step = rest.partition("/")
+    first, last = value_of(first, low, names), value_of(last, low, names)
+    if first <= last:
+        return field
+    span = high - low + 1
+    values = range(first, last + span + 1, int(step or 1))
+    return ",".join(str((v - low) % span + low) for v in values)
+
+
+def nearest_weekday(date, target):
+    """Whether W with the day `target` ("L": the last) names `date`: the nearest Monday to Friday of its month."""
+    length = calendar.monthrange(date.year, date.month)[1]
+    target = length if target == "L" else int(target)
+    if target > length:
+        return False
+    days = [d for d in range(1, length + 1) if calendar.weekday(date.year, date.month, d) < 5]
+    return date.day == min(days, key=lambda d: abs(d - target))
+
+
 def calendar_of(expression):
-    """What to ask croniter: (expression, day_or) pairs, whose times are to be united."""
-    fields = expression.split()
+    """What to ask croniter: (expression, day_or, W) triples, whose times are to be united; with W only those
+    of the days that it names count."""
+    fields = expression.replace("?", "*").split()
     second = [fields.pop(0)] if len(fields) == 6 else []  # croniter has seconds last
     minute, hour, day, month, weekday = fields
+    minute, hour, day = ascending(minute, 0, 59), ascending(hour, 0, 23), ascending(day, 1, 31)
+    month, weekday = ascending(month, 1, 12, MONTHS), ascending(weekday, 0, 6, WEEKDAYS)
+    if second:
+        second = [ascending(second[0], 0, 59)]
+        weekday = weekday.replace("7", "0")  # croniter knows 7 only where there are five fields
     # croniter takes "1/3" in day-of-week to 7, which is Sunday once more. The week ends with 6: by POSIX
     # the field has the values 0 to 6 (7 comes from vixie cron and only counts where it is written).
     if "/" in weekday and weekday[0].isdigit() and "-" not in weekday:
@@ -175,9 +212,14 @@ def calendar_of(expression):
     # The last Friday is 5L here and in Quartz, L5 in croniter.
     if weekday.upper().endswith("L"):
         weekday = "L" + weekday[:-1]
+    # croniter knows no range before #.
+    if weekday.startswith("1-5#"):
+        weekday = ",".join(f"{d}{weekday[3:]}" for d in range(1, 6))
 
     def ask(d, w, day_or):
-        return " ".join([minute, hour, d, month, w] + second), day_or
+        # croniter knows no W: it is asked for all days.
+        near = d[:-1] if d.endswith("W") else None
+        return " ".join([minute, hour, "*" if near else d, month, w] + second), day_or, near
 
     # NCRONTAB: both days must match.
     if second:
@@ -193,12 +235,12 @@ def calendar_of(expression):
         return [ask("*", "*", True)]
     # croniter applies # and L of the weekday also where it looks for the day of the month alone, so that
     # days of the month that are not such weekdays are lost. Asked one after the other, it is right.
-    if "#" in weekday or "L" in weekday:
+    if "#" in weekday or "L" in weekday or "W" in day:
         return [ask(day, "*", True), ask("*", weekday, True)]
     return [ask(day, weekday, True)]
 
 
-def local_times(calendar, begin, end, limit=None):
+def local_times(asked, begin, end, limit=None):
     """Sorted naive local times in [begin, end]; None = more than limit."""
     # croniter overshoots February: for "1,31" it goes from 22 February by 31 - 22 days to 3 March and loses the
     # 1st. Started again from every 1 March, it is right.
@@ -206,7 +248,7 @@ def local_times(calendar, begin, end, limit=None):
               for year in range(2000, 2100)]
     borders = [begin] + [t for t in firsts if begin < t <= end] + [end + 1]
     times = set()
-    for expression, day_or in calendar:
+    for expression, day_or, near in asked:
         for first, after in zip(borders, borders[1:]):
             iterator = croniter(expression, first - 1, ret_type=float, day_or=day_or)
             while True:
@@ -216,6 +258,8 @@ def local_times(calendar, begin, end, limit=None):
                     break
                 if t >= after:
                     break
+                if near and not nearest_weekday(datetime.datetime.fromtimestamp(t, datetime.timezone.utc), near):
+                    continue
                 times.add(t)
                 if limit is not None and len(times) > limit:
                     return None
@@ -253,15 +297,15 @@ class Comparer:
         """(what was compared, difference or None)"""
         rng = random.Random(seed)
         expression = any_expression(rng)
-        calendar = calendar_of(expression)
+        asked = calendar_of(expression)
         zones = self.zones[rng.choice(FIRST_YEARS)]
         begin, end = zones[0].begin, zones[0].end
         refused = self.ours(zones[0], expression, [])
         if isinstance(refused, str):
-            never = local_times(calendar, begin, begin + 40 * 366 * DAY, 1) == []
+            never = local_times(asked, begin, begin + 40 * 366 * DAY, 1) == []
             counts = {"impossible": 1, "ticks": 0, "pairs": 0}
             return counts, None if never else f"{expression}: {refused}, and croniter knows times"
-        locals_ = local_times(calendar, begin - 2 * DAY, end + 2 * DAY, SPARSE)
+        locals_ = local_times(asked, begin - 2 * DAY, end + 2 * DAY, SPARSE)
         dense = locals_ is None
         days = [begin + rng.randrange(2, YEARS * 365 - 2) * DAY for _ in range(RANDOM_DAYS)]
         windows = {}
@@ -275,7 +319,7 @@ class Comparer:
             windows[zone.name] += [(t + rng.randrange(3600), t + AROUND_CHANGE) for t in zone.changes]
         if dense:
             ranges = merged(zone.local_range(*w) for zone in zones for w in windows[zone.name])
-            locals_ = [t for r in ranges for t in local_times(calendar, *r)]
+            locals_ = [t for r in ranges for t in local_times(asked, *r)]
         every_hour = expression.split()[-4].startswith("*")
         counts = {"dense" if dense else "sparse": 1, "ticks": 0, "pairs": len(zones)}
         for zone in zones:

@@ -24,16 +24,18 @@ const MAX_TIMES = 4;
 const two = (n: number): string => String(n).padStart(2, "0");
 const clock = (hour: number, minute: number): string => `${two(hour)}:${two(minute)}`;
 
-// "1,3-5" as numbers; undefined for any other form. A long range is not a list.
-function listOf(field: string): number[] | undefined {
+// "1,3-5" as numbers; undefined for any other form. A long range is not a list. With `span`, the length of the field, a
+// range may go backwards: 5-1 of 7 weekdays.
+function listOf(field: string, span?: number): number[] | undefined {
   const out: number[] = [];
   for (const part of field.split(",")) {
     const range = /^(\d{1,2})(?:-(\d{1,2}))?$/.exec(part);
     if (!range) return undefined;
     const first = Number(range[1]);
-    const last = range[2] === undefined ? first : Number(range[2]);
+    let last = range[2] === undefined ? first : Number(range[2]);
+    if (last < first && span) last += span;
     if (last < first || out.length + last - first > 31) return undefined;
-    for (let n = first; n <= last; ++n) out.push(n);
+    for (let n = first; n <= last; ++n) out.push(span === undefined || n <= span ? n : n - span);
   }
   return out;
 }
@@ -71,24 +73,37 @@ function named(field: string, names: string[], first: number): string {
   return field.toLowerCase().replace(/[a-z]{3}/g, (word) => (names.includes(word) ? String(names.indexOf(word) + first) : word));
 }
 
+// One of the special days of a month: L L-2 15W LW 5L 5#2; undefined for any other form.
+function specialDay(day: string, weekday: string): string | undefined {
+  const nth = /^(\d)(?:#([1-5l])|(l))$/i.exec(weekday);
+  const name = nth ? t.schedules.days[Number(nth[1]) % 7] : undefined;
+  if (day === "*") return name && (Number(nth![2]) ? t.schedules.nthDay(Number(nth![2]), name) : t.schedules.lastOf(name));
+  const special = /^(?:l(?:-(\d{1,2}))?|(\d{1,2})w|(lw))$/i.exec(day);
+  if (!special || weekday !== "*") return undefined;
+  if (special[3]) return t.schedules.lastWorkday;
+  if (special[2]) return t.schedules.nearest(Number(special[2]));
+  return Number(special[1]) ? t.schedules.beforeLastDay(Number(special[1])) : t.schedules.lastDay;
+}
+
 function daysInWords(day: string, month: string, weekday: string): string | undefined {
-  const months = month === "*" ? [] : listOf(month);
+  const months = month === "*" ? [] : listOf(month, 12);
   if (!months) return undefined;
   const inMonths = months.length === 0 ? "" : ` ${t.schedules.inMonths(months.map((n) => t.schedules.months[n - 1] ?? String(n)))}`;
   if (day === "*" && weekday === "*") return inMonths.trim();
+  const special = specialDay(day, weekday);
+  if (special) return special + inMonths;
   if (day !== "*" && weekday !== "*") return undefined;
   if (weekday !== "*") {
     if (weekday === "1-5") return t.schedules.workdays + inMonths;
-    const list = listOf(weekday);
+    const list = listOf(weekday, 7);
     return list && t.schedules.onDays([...new Set(list.map((n) => t.schedules.days[n % 7]!))]) + inMonths;
   }
-  if (/^l$/i.test(day)) return t.schedules.lastDay + inMonths;
-  const list = listOf(day);
+  const list = listOf(day, 31);
   return list && t.schedules.onDates(list) + (inMonths || ` ${t.schedules.eachMonth}`);
 }
 
 function cronInWords(cron: string): string | undefined {
-  const fields = (MACROS[cron.trim()] ?? cron).trim().split(/\s+/);
+  const fields = (MACROS[cron.trim()] ?? cron).trim().split(/\s+/).map((field) => (field === "?" ? "*" : field));
   if (fields.length === 6) {
     if (fields[0] !== "0") return undefined; // seconds
     fields.shift();
