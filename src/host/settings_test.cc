@@ -102,7 +102,7 @@ TEST_CASE("an invalid value is an error of the file") {
                            R"("schedule":"0 0 0 0 * * *")",
                            R"("schedule":"@daily")",
                            R"("schedule":"0 0 0 31 2 *")",
-                           R"("schedule":"0 0 0 * * 7")",
+                           R"("schedule":"0 0 0 * * 8")",
                            R"("schedule":"61 * * * * *")",
                            R"("is_in_place":"no")",
                            R"("max_attempts":0)",
