@@ -152,7 +152,7 @@ Result<void> keep_frozen(const JobFolder& made) {
   if (!read || said) return {};
   std::string json = made.settings_json;
   json.insert(json.find('{') + 1, empty ? R"("freeze":true)" : R"("freeze":true,)");
-  return write_file_atomically(made.script_dir + "/settings.job", json, kFileMode);
+  return write_file_atomically(made.script_dir + "/" + made.settings_file, json, kFileMode);
 }
 
 // A deployment replaces files. It does not start a job that an operator has stopped.

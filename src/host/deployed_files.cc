@@ -48,7 +48,7 @@ std::set<std::string> fixed_files_of(const JobFolder& folder) {
   if (folder.script_dir.size() > folder.directory.size()) {
     prefix = folder.script_dir.substr(folder.directory.size() + 1) + "/";
   }
-  return {prefix + folder.run_file, prefix + "settings.job", prefix + "disable.job"};
+  return {prefix + folder.run_file, prefix + folder.settings_file, prefix + "disable.job"};
 }
 
 std::optional<DeployedFiles> read_deployed_files(const std::string& path) {

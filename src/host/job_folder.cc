@@ -95,14 +95,27 @@ Result<bool> runs(const ScriptHost& host, int directory, const std::string& name
   return is_program(directory, name);
 }
 
-// The files that could be run, by name.
-Result<std::vector<std::string>> candidates(int directory, const std::string& path) {
+// Files whose names differ only in case, as from a system without case: which one counts would be
+// a matter of chance. `names` has the one that was chosen.
+std::string one_of_case(std::span<const std::string> names, const std::string& chosen) {
+  for (const std::string& name : names) {
+    if (name != chosen && lower(name) == lower(chosen)) {
+      return fmt::format("{} and {} differ only in case: keep one of them", std::min(name, chosen),
+                         std::max(name, chosen));
+    }
+  }
+  return "";
+}
+
+// The files that could be run, by name. Puts the names of settings files into `settings`.
+Result<std::vector<std::string>> candidates(int directory, const std::string& path,
+                                            std::vector<std::string>& settings) {
   MS_TRY_ASSIGN(const std::vector<Entry> entries, list_directory(directory, path));
   std::vector<std::string> names;
   for (const Entry& entry : entries) {
-    if (entry.name[0] == '.' || entry.name == "settings.job" || entry.name == "disable.job") {
-      continue;
-    }
+    const std::string folded = lower(entry.name);
+    if (folded == kSettingsFile) settings.push_back(entry.name);
+    if (entry.name[0] == '.' || folded == kSettingsFile || folded == "disable.job") continue;
     bool file = entry.type == DT_REG;
     if (entry.type == DT_LNK) {
       struct stat status {};
@@ -124,7 +137,13 @@ Result<void> choose_run_file(JobFolder& job, const std::vector<ScriptHost>& host
     return Error{ErrorCode::not_found, fmt::format("{}: no such directory", job.script_dir)};
   }
   if (!fd) return file_error("open", job.script_dir, errno);
-  MS_TRY_ASSIGN(const std::vector<std::string> names, candidates(fd.get(), job.script_dir));
+  std::vector<std::string> settings;
+  MS_TRY_ASSIGN(const std::vector<std::string> names,
+                candidates(fd.get(), job.script_dir, settings));
+  if (!settings.empty()) {
+    job.settings_file = settings.front();
+    job.error = one_of_case(settings, job.settings_file);
+  }
   for (const bool only_run : {true, false}) {
     for (const ScriptHost& host : hosts) {
       for (const std::string& name : names) {
@@ -133,6 +152,7 @@ Result<void> choose_run_file(JobFolder& job, const std::vector<ScriptHost>& host
         if (!good) continue;
         job.run_file = name;
         job.host = host;
+        if (job.error.empty()) job.error = one_of_case(names, name);
         return {};
       }
     }
@@ -152,7 +172,7 @@ Result<std::string> find_script_dir(std::string directory) {
 // Errors: the file exists and cannot be read. Then the job must not run with defaults.
 Result<void> read_settings(JobFolder& job) {
   job.settings_json = "{}";
-  const std::string path = job.script_dir + "/settings.job";
+  const std::string path = job.script_dir + "/" + job.settings_file;
   const auto text = read_whole_file(path, kMaxSettingsBytes);
   if (text && !text->has_value()) return {};
   Understood<JobSettings> understood;
@@ -171,6 +191,11 @@ Result<void> read_settings(JobFolder& job) {
   }
   job.settings = std::move(understood.value);
   job.warnings = std::move(understood.warnings);
+  if (!job.error.empty()) {  // ambiguous names
+    job.warnings.insert(job.warnings.begin(), job.error);
+    job.readable = false;
+    return {};
+  }
   job.error = std::move(understood.error);
   constexpr std::string_view kFile = "settings.job: ";
   if (!job.error.empty() && !job.error.starts_with(kFile)) job.error.insert(0, kFile);

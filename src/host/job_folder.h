@@ -27,6 +27,8 @@ struct ScriptHost {
 // python3, .php php, .js node, .jar java -jar.
 std::vector<ScriptHost> find_script_hosts(std::string_view path);
 
+inline constexpr const char* kSettingsFile = "settings.job";  // in any case, such as Settings.job
+
 struct JobFolder {
   JobType type = JobType::triggered;
   std::string name;
@@ -34,12 +36,14 @@ struct JobFolder {
   std::string script_dir;  // directory, or the only directory in it (repeated)
   std::string run_file;    // relative to script_dir: "run.sh"
   ScriptHost host;
-  std::string settings_json;  // as strict JSON; "{}" if there is no readable file
+  std::string settings_file = kSettingsFile;  // as found
+  std::string settings_json;                  // as strict JSON; "{}" if there is no readable file
   JobSettings settings;
   std::vector<std::string> warnings;  // of settings.job
-  std::string error;                  // why the job must not run: its settings; "" = it may
-  bool readable = true;               // settings.job is missing or a JSON object
-  bool disabled = false;              // disable.job is in script_dir
+  // Why the job must not run: its settings, or two files differ only in case; "" = it may.
+  std::string error;
+  bool readable = true;   // settings.job is missing or one JSON object
+  bool disabled = false;  // disable.job is in script_dir
 
   // The command as shown to people: "run.sh".
   const std::string& run_command() const { return run_file; }

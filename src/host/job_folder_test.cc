@@ -180,6 +180,32 @@ TEST_CASE("settings.job, disable.job and in place") {
   CHECK(job.error_of(true).find("settings.job: ") == 0);
 }
 
+TEST_CASE("Settings.job and Run.sh are found in any case, and two of a name are a problem") {
+  TemporaryDirectory root;
+  const auto read = [&] {
+    return *read_job_folder(JobType::triggered, root.path("triggered/a"), all_hosts());
+  };
+  root.write("triggered/a/Run.SH", "x");
+  root.write("triggered/a/Settings.job", R"({"is_in_place":true})");
+  CHECK(read().run_file == "Run.SH");
+  CHECK(read().host.name == "BashScriptHost");
+  CHECK(read().settings_file == "Settings.job");
+  CHECK(read().in_place());
+  CHECK(read().error.empty());
+  root.write("triggered/a/settings.JOB", R"({"is_in_place":false})");
+  CHECK(read().error == "Settings.job and settings.JOB differ only in case: keep one of them");
+  CHECK(read().warnings == std::vector<std::string>{read().error});
+  CHECK_FALSE(read().error_of(true).empty());  // also with --strict-webjobs
+  fs::remove(root.path("triggered/a/settings.JOB"));
+  root.write("triggered/a/run.sh", "x");
+  CHECK(read().error == "Run.SH and run.sh differ only in case: keep one of them");
+  fs::remove(root.path("triggered/a/Run.SH"));
+  CHECK(read().error.empty());
+  root.write("triggered/a/other.txt", "x");
+  root.write("triggered/a/Other.txt", "x");  // of no account
+  CHECK(read().error.empty());
+}
+
 TEST_CASE("a settings.job that is a pipe, a folder or too large is an error without a wait") {
   TemporaryDirectory root;
   root.write("triggered/a/run.sh", "x");

@@ -215,7 +215,7 @@ Result<void> JobHost::put_settings(JobType type, const std::string& name, std::s
   if (!understood.error.empty() && !impl_->options.strict) {
     return invalid("settings", "settings.job: " + understood.error);
   }
-  MS_TRY(write_file_atomically(folder.script_dir + "/settings.job", json));
+  MS_TRY(write_file_atomically(folder.script_dir + "/" + folder.settings_file, json));
   impl_->scan_one({type, name});
   impl_->changed();
   return {};
