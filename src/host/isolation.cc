@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "base/mutant.h"
 #include "env/accounts.h"
@@ -37,12 +38,15 @@ const std::vector<std::string> kAllowed = {"PATH",
                                            "WEBSITE_*",
                                            "WEBJOBS_*",
                                            "AzureWebJobs*",
+                                           "AzureJobs*",
                                            "APPSETTING_*",
                                            "SQLCONNSTR_*",
                                            "SQLAZURECONNSTR_*",
                                            "MYSQLCONNSTR_*",
                                            "POSTGRESQLCONNSTR_*",
                                            "CUSTOMCONNSTR_*"};
+
+constexpr std::string_view kAppSetting = "APPSETTING_";
 
 std::string_view name_of(std::string_view entry) {
   return entry.substr(0, entry.find('='));
@@ -136,6 +140,7 @@ std::vector<std::string> Isolation::pools() const {
 
 std::vector<std::string> Isolation::environment_of(const JobFolder& folder) const {
   std::vector<std::string> out;
+  std::set<std::string_view> names;
   const std::map<std::string, std::string>& own = folder.settings.environment;
   for (const std::string& entry : options_.environment) {
     const std::string_view name = name_of(entry);
@@ -144,7 +149,17 @@ std::vector<std::string> Isolation::environment_of(const JobFolder& folder) cons
         allowed_name(name, file_.environment_allow) ||
         allowed_name(name, folder.settings.environment_allow)) {
       out.push_back(entry);
+      names.insert(name);
     }
+  }
+  // A job sees an application setting by its own name too.
+  for (const std::string& entry : options_.environment) {
+    if (!entry.starts_with(kAppSetting)) continue;
+    const std::string_view setting = std::string_view(entry).substr(kAppSetting.size());
+    const std::string_view name = name_of(setting);
+    if (name.empty() || name.starts_with("MAINSPRING_") || own.contains(std::string(name)))
+      continue;
+    if (names.insert(name).second) out.emplace_back(setting);
   }
   for (const auto& [name, value] : own) out.push_back(fmt::format("{}={}", name, value));
   out.push_back("MAINSPRING_HOST=" + id_);

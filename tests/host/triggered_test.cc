@@ -336,6 +336,31 @@ TEST_CASE("a persistent child takes job after job") {
   CHECK(t.host->find(JobType::queue, "words")->children == 1);
 }
 
+TEST_CASE("a job sees application settings and connection strings by the names of WebJobs") {
+  HostTest t;
+  t.script("triggered/e/run.sh", "#!/bin/bash\nenv | sort | sed 's/^/has /'\n");
+  t.settings("triggered/e", R"({"environment":{"Own":"of the job"}})");
+  for (const char* entry :
+       {"AzureJobsStorage=a", "AzureJobsDashboard=b", "AzureWebJobsStorage=c",
+        "CUSTOMCONNSTR_AzureJobsStorage=d", "APPSETTING_Region=west=1", "APPSETTING_Own=x",
+        "APPSETTING_WEBSITE_NAME=y", "APPSETTING_MAINSPRING_TOKEN=z", "Region2=hidden"}) {
+    t.options.environment.emplace_back(entry);
+  }
+  t.start();
+  REQUIRE(t.host->run("e", "", "x").has_value());
+  REQUIRE(t.await_log(JobType::triggered, "e", "has WEBSITE_NAME="));
+  const std::string log = t.log_of(JobType::triggered, "e");
+  for (const char* line :
+       {"has AzureJobsStorage=a\r\n", "has AzureJobsDashboard=b\r\n",
+        "has AzureWebJobsStorage=c\r\n", "has CUSTOMCONNSTR_AzureJobsStorage=d\r\n",
+        "has APPSETTING_Region=west=1\r\n", "has Region=west=1\r\n", "has Own=of the job\r\n",
+        "has WEBSITE_NAME=shop\r\n"}) {
+    CHECK_MESSAGE(log.find(line) != std::string::npos, line, " in ", log);
+  }
+  CHECK(log.find("has MAINSPRING_TOKEN") == std::string::npos);
+  CHECK(log.find("has Region2") == std::string::npos);
+}
+
 TEST_CASE("a job of another user has a home and a data directory, which are removed with it") {
   if (geteuid() != 0) {
     MESSAGE("not root: jobs of other users were not run");
