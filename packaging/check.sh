@@ -110,7 +110,7 @@ upgrade_keeps_settings() {
 }
 data_survives_purge() {
   install_debs mainspring
-  in_root sh -c 'setpriv --reuid mainspring --regid mainspring --clear-groups mainspring token create admin --scope admin --data /var/lib/mainspring'
+  in_root sh -c 'setpriv --reuid mainspring --regid mainspring --clear-groups mainspring token create admin --scope all --data /var/lib/mainspring'
   in_root apt-get purge -y mainspring | tee "$work/purge"
   grep -q 'the data in /var/lib/mainspring stays' "$work/purge"
   [[ -e $root/var/lib/mainspring/mainspring.db ]]

@@ -12,7 +12,7 @@ constexpr unsigned kTokens = kClient | kStoreScope;
 std::string scopes_text() {
   std::string text =
       "A token allows only what its scopes name. A scope is VERB or VERB=PATTERN; the pattern is a "
-      "queue's name, or a prefix and *. Verbs:\n";
+      "queue's name, or a prefix and *. `all` is every verb. Verbs:\n";
   for (int i = 0; i < kVerbs; ++i) {
     const auto verb = static_cast<Verb>(i);
     text += std::string("\n  ").append(to_string(verb));
@@ -49,7 +49,7 @@ Command token_command() {
                 {.name = "rate", .value = "N", .help = "requests per second [rate_per_token]"}},
            .scopes = kTokens,
            .examples =
-               {{"mainspring token create admin --scope admin --data data",
+               {{"mainspring token create admin --scope all --data data",
                  "the first token, before the server starts"},
                 {"mainspring token create web --scope enqueue=mails --scope result=mails", ""},
                 {"mainspring token create photo-worker --scope 'work=photo*' --expires 90d", ""}},

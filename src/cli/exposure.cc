@@ -83,10 +83,10 @@ Result<void> check_exposure(const Options& options, bool has_token) {
   }
   if (!has_token) {
     missing += has_shared_store(options)
-                   ? "\n  no token:  mainspring token create admin --scope admin, with a server "
+                   ? "\n  no token:  mainspring token create admin --scope all, with a server "
                      "of the same store that listens on a loopback address"
                    : fmt::format(
-                         "\n  no token:  mainspring token create admin --scope admin "
+                         "\n  no token:  mainspring token create admin --scope all "
                          "--data {}",
                          options.data);
   }

@@ -103,6 +103,18 @@ Result<TokenRecord> record_of(const Invocation& invocation, WallTime now) {
   return token;
 }
 
+// A token can create others only with what it has.
+std::string cannot_grant(const Scopes& scopes) {
+  if (!scopes.allows_all(Verb::admin)) return "It cannot create tokens: that needs the scope admin.\n";
+  std::vector<std::string_view> missing;
+  const Scopes all = Scopes::all();
+  for (const auto& scope : all.list()) {
+    if (!scopes.allows_all(scope.verb)) missing.push_back(to_string(scope.verb));
+  }
+  if (missing.empty()) return "";
+  return fmt::format("It cannot create tokens with: {}.\n", fmt::join(missing, ", "));
+}
+
 void print_created(const Invocation& invocation, Io& io, const TokenRecord& token,
                    const Secret& text, WallTime now) {
   if (invocation.json) {
@@ -114,7 +126,8 @@ void print_created(const Invocation& invocation, Io& io, const TokenRecord& toke
   if (io.err_is_terminal) {
     io.err(
         "This is the token. It is not shown again: put it into a file that only its user can "
-        "read, for --token-file, or into MAINSPRING_ACCESS_TOKEN.\n");
+        "read, for --token-file, or into MAINSPRING_ACCESS_TOKEN.\n" +
+        fmt::format("It allows: {}.\n", token.scopes.text()) + cannot_grant(token.scopes));
   }
 }
 

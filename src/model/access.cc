@@ -11,6 +11,8 @@
 namespace mainspring {
 namespace {
 
+constexpr std::string_view kAllScopes = "all";
+
 struct VerbRow {
   Verb verb;
   std::string_view name;
@@ -70,7 +72,7 @@ Result<Scope> parse_scope(std::string_view text) {
     std::vector<std::string_view> names;
     for (const VerbRow& row : kTable) names.push_back(row.name);
     return bad_scope(
-        text, fmt::format("must be VERB or VERB=PATTERN, VERB one of {}", fmt::join(names, ", ")));
+        text, fmt::format("must be all, VERB or VERB=PATTERN, VERB one of {}", fmt::join(names, ", ")));
   }
   Scope scope{.verb = *verb};
   if (equals == std::string_view::npos) return scope;
@@ -101,9 +103,13 @@ Result<Scopes> Scopes::parse(std::string_view text) {
     if (begin == std::string_view::npos) break;
     text.remove_prefix(begin);
     const std::string_view word = text.substr(0, text.find_first_of(kBlanks));
-    MS_TRY_ASSIGN(Scope scope, parse_scope(word));
-    if (std::find(scopes.begin(), scopes.end(), scope) == scopes.end()) {
-      scopes.push_back(std::move(scope));
+    Scopes named = Scopes::all();
+    if (word != kAllScopes) {
+      MS_TRY_ASSIGN(Scope scope, parse_scope(word));
+      named = Scopes({std::move(scope)});
+    }
+    for (const Scope& scope : named.list()) {
+      if (std::ranges::find(scopes, scope) == scopes.end()) scopes.push_back(scope);
     }
     text.remove_prefix(word.size());
     if (scopes.size() > kMaxScopes) {

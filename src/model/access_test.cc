@@ -57,6 +57,8 @@ TEST_CASE("the text of scopes parses to the same scopes") {
   }
   CHECK(scopes(Scopes::all().text()) == Scopes::all());
   CHECK(scopes("read  read,read").text() == "read");
+  CHECK(scopes("all") == Scopes::all());
+  CHECK(scopes("read all").covers(Scopes::all()));
 }
 
 TEST_CASE("invalid scopes are refused by name") {
