@@ -59,6 +59,9 @@ BEGIN
     PERFORM $schema.refuse(field, format('%s "%s": must not begin with mainspring., which is the engine''s', field,
                                          left(name, 64)));
   END IF;
+  IF field IN ('queue', 'reply_to') AND name = 'host' THEN
+    PERFORM $schema.refuse(field, format('%s "host": only a job host adds runs of job folders', field));
+  END IF;
 END $$;
 
 CREATE FUNCTION $schema.check_size(field text, value text, most integer) RETURNS void LANGUAGE plpgsql AS $$

@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include "api/json.h"
+#include "base/mutant.h"
 #include "http/routes.h"
 #include "model/callback.h"
+#include "model/job_token.h"
 
 namespace mainspring::http {
 namespace {
@@ -38,11 +40,18 @@ Result<void> check_may(const Caller& caller, Verb verb, std::string_view name) {
 }
 
 Result<void> check_may_make(const Caller& caller, Verb verb, const NewJob& job) {
-  MS_TRY(check_may(caller, verb, job.queue));
+  // A job of the folders' queue runs any folder, with any arguments and reason: only a host adds
+  // it.
+  const auto check = [&](std::string_view queue) -> Result<void> {
+    if (queue == kFolderQueue && !MS_MUTANT(folder_run_forged))
+      MS_TRY(check_may_all(caller, Verb::define_exec));
+    return check_may(caller, verb, queue);
+  };
+  MS_TRY(check(job.queue));
   for (const FollowUp& next : job.follow_ups) {
-    if (!is_callback(next)) MS_TRY(check_may(caller, verb, next.queue));
+    if (!is_callback(next)) MS_TRY(check(next.queue));
   }
-  if (!job.reply_to.empty()) MS_TRY(check_may(caller, verb, job.reply_to));
+  if (!job.reply_to.empty()) MS_TRY(check(job.reply_to));
   return {};
 }
 

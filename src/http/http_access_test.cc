@@ -170,6 +170,38 @@ TEST_CASE("a follow-up needs the scope for its queue, as the job does") {
   }
 }
 
+TEST_CASE("only a host adds jobs to the queue of job folders") {
+  HttpOptions options = AccessServer::strict();
+  options.job_token_key = Secret(std::string(32, 'k'));
+  AccessServer access(options);
+  const std::string mine = access.token("mine", "enqueue schedule work read read:payload");
+  const std::string host = access.token("host", "enqueue schedule work define-exec");
+  Peer peer(access);
+  const std::string run =
+      R"({"queue":"host","kind":"triggered/report","args":{"trigger":"Schedule - daily"}})";
+  const std::string then =
+      R"({"queue":"a","kind":"k","then":[{"queue":"host","kind":"triggered/report"}]})";
+  for (const std::string& job :
+       {run, then, std::string(R"({"queue":"a","kind":"k","reply_to":"host"})")}) {
+    CAPTURE(job);
+    const std::string schedule = R"({"every":"1h","job":)" + job + "}";
+    const std::string trigger = R"({"http":{},"job":)" + job + "}";
+    const std::string workflow = R"({"name":"w","steps":[{"name":"s","job":)" + job + "}]}";
+    CHECK(message_of(peer.call("POST", "/v1/jobs", job, mine)) ==
+          R"("mine" needs the scope "define-exec")");
+    CHECK(peer.call("PUT", "/v1/schedules/s", schedule, mine).status == 403);
+    CHECK(peer.call("PUT", "/v1/triggers/t", trigger, mine).status == 403);
+    CHECK(peer.call("POST", "/v1/workflows", workflow, mine).status == 403);
+    CHECK(peer.call("POST", "/v1/jobs", job, host).status == 201);
+    CHECK(peer.call("PUT", "/v1/schedules/s", schedule, host).status < 300);
+  }
+  REQUIRE(peer.call("POST", "/v1/jobs", R"({"queue":"a","kind":"k"})", mine).status == 201);
+  const std::string clone = R"({"queue":"host"})";
+  CHECK(peer.call("POST", "/v1/jobs/1/clone", clone, mine).status == 403);
+  const std::string token = R"({"folder":"report"})";
+  CHECK(peer.call("POST", "/v1/queues/host/job_token", token, mine).status == 403);
+}
+
 TEST_CASE("a job enqueued by a completion needs the scope for its queue") {
   AccessServer access;
   const std::string mine = access.token("mine", "enqueue=a work=a");

@@ -205,6 +205,10 @@ Plan plan_create_job_token(const Request& request, Services& services) {
         "folder", fmt::format("folder: can be given for the queue \"{}\" only", kFolderQueue)));
   }
   const Caller& caller = *request.caller;
+  if (!wanted->folder.empty()) {  // it can start runs of the folder
+    auto may = check_may(caller, Verb::define_exec, folder_scope(wanted->folder));
+    if (!may) return error_reply(may.error());
+  }
   const WallTime now = services.clock.now().wall;
   const JobToken token{.queue = request.param,
                        .folder = wanted->folder,

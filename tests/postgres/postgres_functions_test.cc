@@ -83,6 +83,7 @@ TEST_CASE("SQL is refused what a node refuses, in the same words") {
         .message = "queue \"mainspring.callbacks\": must not begin with mainspring., which is the "
                    "engine's",
         .job = new_job("mainspring.callbacks")},
+       {"'host', 'triggered/report'", "queue \"host\": only a job host adds runs of job folders"},
        {"'q', 'k', reply_to => 'mainspring.x'",
         "reply_to \"mainspring.x\": must not begin with mainspring., which is the engine's",
         with([](NewJob& j) { j.reply_to = "mainspring.x"; })},

@@ -349,6 +349,7 @@ std::map<std::string, std::string> access_mutants() {
   return {
       {"auth_skipped_for_head", http("matrix: every route without a token*")},
       {"program_page_trusted", http("a page of a program has no rights*")},
+      {"folder_run_forged", http("only a host adds jobs to the queue of job folders*")},
       {"no_reserved_room", http("each caller has a share of the room*")},
       {"caller_takes_all_room", http("each caller has a share of the room*")},
       {"any_hook_signature", http("a signed hook accepts only*")},
