@@ -39,7 +39,7 @@ namespace reflect {
 void append_string(std::string& out, std::string_view text);
 void append_number(std::string& out, std::int64_t value);
 void append_number(std::string& out, std::uint64_t value);
-void append_number(std::string& out, double value);  // not finite: null, as JSON has no such number
+void append_number(std::string& out, double value);  // not finite: an enqueue etc. refuses it
 
 // -- reading: a value in a parsed document; borrows the document
 class View {

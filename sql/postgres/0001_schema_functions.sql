@@ -80,22 +80,66 @@ BEGIN
   END IF;
 END $$;
 
--- JSON that nodes can read: whole surrogate pairs, at most 64 levels.
+-- The first number beyond the range of a double, or repeated member, of a JSON value. NULL = there is none.
+CREATE FUNCTION $schema.unfit_value(field text, value json, OUT path text, OUT problem text) LANGUAGE sql AS $$
+  WITH RECURSIVE parts(keys, path, v) AS (
+    SELECT ARRAY[]::text[], field, value
+    UNION ALL
+    SELECT p.keys || m.key, p.path || m.part, m.value FROM parts p, LATERAL (
+      SELECT o.key, '.' || o.key AS part, o.value FROM json_each(CASE json_typeof(p.v) WHEN 'object' THEN p.v ELSE '{}' END) o
+      UNION ALL
+      SELECT a.n::text, format('[%s]', a.n - 1), a.value
+        FROM json_array_elements(CASE json_typeof(p.v) WHEN 'array' THEN p.v ELSE '[]' END) WITH ORDINALITY AS a(value, n)) m)
+  (SELECT p.path, format('%s %s: must be within 1.8e308, the range of a double', p.path, left(p.v::text, 64)) FROM parts p
+    WHERE CASE WHEN json_typeof(p.v) <> 'number' OR p.v::text ~ '[eE]-0*[1-9][0-9]{3}' THEN false
+      WHEN p.v::text ~ '[eE][+]?0*[1-9][0-9]{3}' THEN p.v::text ~ '[1-9].*[eE]'
+      -- Half a unit in the last place above the largest: what rounds to infinity.
+      ELSE abs((p.v::text)::numeric) >= 2::numeric ^ 1024 - 2::numeric ^ 970 END LIMIT 1)
+  UNION ALL
+  (SELECT p.path, format('%s: given twice', p.path) FROM parts p GROUP BY p.keys, p.path HAVING count(*) > 1 LIMIT 1)
+  LIMIT 1
+$$;
+
+-- JSON that nodes can read: whole surrogate pairs, at most 64 levels, no number beyond the range of a double and no member
+-- twice. As check_json() in C++.
 CREATE FUNCTION $schema.check_json(field text, value text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   levels CONSTANT integer := 64;
+  strings CONSTANT text := E'"(?:\\\\.|[^"\\\\])*"';
   brackets text;
+  bare text;
+  again text;
+  problem text;
+  unfit_path text;
+  unfit_problem text;
 BEGIN
   BEGIN
     PERFORM value::json;
-    -- jsonb reads escapes, and has no \u0000.
-    IF value ~* E'\\\\ud[89a-f]' THEN PERFORM replace(value, E'\\u0000', E'\\u0001')::jsonb; END IF;
+    bare := regexp_replace(value, strings, '', 'g');
+    again := bare;
+    -- jsonb reads escapes, and has each member once, but no \u0000.
+    IF bare LIKE '%:%:%' OR value ~* E'\\\\ud[89a-f]' THEN
+      again := regexp_replace(replace(value, E'\\u0000', E'\\u0001')::jsonb::text, strings, '', 'g');
+    END IF;
   EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
-    PERFORM $schema.refuse(field, format('%s "%s": must be a JSON value: %s', field, left(value, 64), SQLERRM));
+    problem := SQLERRM;
   END;
+  IF bare IS NOT NULL AND (problem IS NOT NULL OR bare ~ '[0-9][eE]|[0-9]{200}' OR
+      length(translate(bare, ':', '')) - length(bare) <> length(translate(again, ':', '')) - length(again)) THEN
+    BEGIN
+      SELECT u.path, u.problem INTO unfit_path, unfit_problem
+        FROM $schema.unfit_value(field, replace(value, E'\\u0000', E'\\u0001')::json) u;
+    EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
+      problem := SQLERRM;
+    END;
+    IF unfit_path IS NOT NULL THEN PERFORM $schema.refuse(unfit_path, unfit_problem); END IF;
+  END IF;
+  IF problem IS NOT NULL THEN
+    PERFORM $schema.refuse(field, format('%s "%s": must be a JSON value: %s', field, left(value, 64), problem));
+  END IF;
   IF length(value) - length(translate(value, '[{', '')) <= levels THEN RETURN; END IF;
   -- Only the brackets remain. Each round removes the innermost pairs.
-  brackets := translate(regexp_replace(regexp_replace(value, E'"(?:\\\\.|[^"\\\\])*"', '', 'g'), '[^][{}]', '', 'g'), '{}', '[]');
+  brackets := translate(regexp_replace(bare, '[^][{}]', '', 'g'), '{}', '[]');
   FOR level IN 1 .. levels LOOP
     EXIT WHEN brackets = '';
     brackets := replace(brackets, '[]', '');
@@ -687,16 +731,32 @@ END $$;
 -- runs as the writer, who needs the right to call enqueue(): casts that another role created may turn rows into JSON.
 CREATE FUNCTION $schema.enqueue_row() RETURNS trigger LANGUAGE plpgsql
   SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  args jsonb;
+  path text;
 BEGIN
   IF TG_WHEN <> 'AFTER' OR TG_LEVEL <> 'ROW' OR TG_NARGS <> 2 THEN
     RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value',
       MESSAGE = format('trigger %s on %s: enqueue_row(''queue'', ''kind'') must be called AFTER, FOR EACH ROW, with both', TG_NAME,
                        TG_TABLE_NAME);
   END IF;
-  PERFORM $schema.enqueue(queue => TG_ARGV[0], kind => TG_ARGV[1], args => jsonb_build_object(
-    'operation', lower(TG_OP), 'schema', TG_TABLE_SCHEMA, 'table', TG_TABLE_NAME,
+  args := jsonb_build_object('operation', lower(TG_OP), 'schema', TG_TABLE_SCHEMA, 'table', TG_TABLE_NAME,
     'row', CASE WHEN TG_OP <> 'DELETE' THEN to_jsonb(NEW) END,
-    'old', CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) END));
+    'old', CASE WHEN TG_OP <> 'INSERT' THEN to_jsonb(OLD) END);
+  -- In JSON, PostgreSQL makes texts of these numbers.
+  IF args::text ~ '"(NaN|-?Infinity)"' THEN
+    SELECT format('args.%s.%s', w.which, a.attname) INTO path
+      FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid, (VALUES ('row'), ('old')) AS w(which)
+      WHERE a.attrelid = TG_RELID AND a.attnum > 0 AND NOT a.attisdropped AND
+        coalesce(nullif(t.typbasetype, 0), t.oid)::regtype IN
+          ('float4', 'float8', 'numeric', 'float4[]', 'float8[]', 'numeric[]') AND
+        jsonb_path_exists(args -> w.which -> a.attname, '$.** ? (@.type() == "string")');
+    IF path IS NOT NULL THEN
+      RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', COLUMN = path,
+        MESSAGE = format('%s: must be a number; JSON has no NaN and no Infinity', path);
+    END IF;
+  END IF;
+  PERFORM $schema.enqueue(queue => TG_ARGV[0], kind => TG_ARGV[1], args => args);
   RETURN NULL;
 END $$;
 
@@ -705,4 +765,4 @@ REVOKE ALL ON FUNCTION $schema.begin_waiting, $schema.check_json, $schema.check_
   $schema.complete, $schema.drop_empty_session, $schema.duration_us, $schema.end_link, $schema.enqueue, $schema.enqueue_row,
   $schema.enter_ready, $schema.enter_session, $schema.follow_completed, $schema.holder_of_key, $schema.json_text, $schema.kept,
   $schema.kind_of, $schema.leave_ready, $schema.lock_session, $schema.queue_of, $schema.refuse, $schema.refuse_moved,
-  $schema.settle_session, $schema.count_job, $schema.wake_for FROM PUBLIC;
+  $schema.settle_session, $schema.count_job, $schema.unfit_value, $schema.wake_for FROM PUBLIC;

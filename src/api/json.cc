@@ -81,8 +81,8 @@ const std::string_view* nearest_name(std::string_view name,
   return nearest;
 }
 
-JsonReader::JsonReader(std::string_view text, Unknown unknown)
-    : text_(text), tape_(read_json_tape(text)), unknown_(unknown) {}
+JsonReader::JsonReader(std::string_view text, Unknown unknown, JsonValues values)
+    : text_(text), tape_(read_json_tape(text, values)), unknown_(unknown) {}
 
 // -- errors
 
@@ -138,6 +138,13 @@ bool JsonReader::fail_syntax(std::string_view what, std::size_t at) {
 
 bool JsonReader::fail_bad() {
   if (tape_.too_deep) return fail_here(fmt::format("nested deeper than {} levels", kMaxJsonDepth));
+  if (tape_.unfit) {
+    const std::string_view value = cut_text(slice(tape_.tokens.back()), kShownBytes);
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{}{}{}: {}", tape_.path.empty() ? "the body" : tape_.path,
+                            value.empty() ? "" : " ", value, tape_.problem),
+                tape_.path);
+  }
   return fail_syntax(tape_.problem, tape_.tokens.back().begin);
 }
 
@@ -392,15 +399,43 @@ bool JsonReader::end() {
   return fail_syntax("extra text after the end", next().begin);
 }
 
+namespace {
+
+// The text need not be a body: a field, a file or an argument is named instead.
+Error named(std::string_view field, const Error& error) {
+  std::string_view why = error.message;
+  std::string path(field);
+  if (!field.empty() && !error.field.empty()) {
+    path += error.field.starts_with('[') ? error.field : '.' + error.field;
+    why.remove_prefix(std::min(why.size(), error.field.size()));
+    return invalid(path, path + std::string(why));
+  }
+  for (const std::string_view body : {"the body is ", "the body: ", "the body "}) {
+    if (field.empty() || !why.starts_with(body)) continue;
+    why.remove_prefix(body.size());
+    return invalid(path, fmt::format("{}{}{}", field, body.ends_with("y ") ? " " : ": ", why));
+  }
+  return invalid(path, fmt::format("{}: {}", field, why));
+}
+
+}  // namespace
+
 Result<void> check_json(std::string_view field, std::string_view text) {
   JsonReader in(text, JsonReader::Unknown::refuse);
   if (in.skip() && in.end()) return {};
-  // The text need not be a body: a field, a file or an argument is named instead.
-  const Error error = in.error();
-  std::string_view why = error.message;
-  constexpr std::string_view kBody = "the body is ";
-  if (!field.empty() && why.starts_with(kBody)) why.remove_prefix(kBody.size());
-  return invalid(std::string(field), fmt::format("{}: {}", field, why));
+  return named(field, in.error());
+}
+
+Result<std::string> json_or_text(std::string_view field, std::string_view text) {
+  JsonReader in(text, JsonReader::Unknown::refuse);
+  if (in.skip() && in.end()) return std::string(text);
+  // Several words are a text, whatever the first is.
+  const bool value = std::string_view("{[\"").find(text.front()) != std::string_view::npos ||
+                     text.find(' ') == std::string_view::npos;
+  if (in.unfit() && value) return named(field, in.error());
+  std::string out;
+  append_json_string(out, text);
+  return out;
 }
 
 bool is_utf8(std::string_view text) {

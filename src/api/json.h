@@ -49,7 +49,11 @@ struct JsonField {
 class JsonReader {
  public:
   enum class Unknown { refuse, skip };  // members that the table does not have
-  JsonReader(std::string_view text, Unknown unknown);
+  // A reader of answers and of what is stored takes values as they are.
+  JsonReader(std::string_view text, Unknown unknown)
+      : JsonReader(text, unknown,
+                   unknown == Unknown::refuse ? JsonValues::exact : JsonValues::any) {}
+  JsonReader(std::string_view text, Unknown unknown, JsonValues values);
 
   // The type of the next value; `end` after the last, `bad` after a failure and at a syntax error.
   JsonType peek();
@@ -142,6 +146,10 @@ class JsonReader {
   std::size_t consumed() const;
   std::size_t remaining() const { return text_.size() - consumed(); }
   bool failed() const { return error_.has_value(); }
+  // The text could be JSON, but has a value that is refused.
+  bool unfit() const { return tape_.unfit; }
+  // JsonValues::any: the text has a number beyond the range of a double.
+  bool beyond() const { return tape_.beyond; }
   // The first problem. failed() must be true.
   Error error() const { return *error_; }
 
@@ -195,6 +203,10 @@ class JsonReader {
 // Checks that the text is one well-formed JSON value, within kMaxJsonDepth, in valid UTF-8.
 // Errors: invalid_argument with `field`.
 Result<void> check_json(std::string_view field, std::string_view text);
+
+// What a program wrote as a value: `text` if it is JSON, else the text as a string. Errors:
+// invalid_argument with `field`: JSON with a value that must not become a text (JsonTape::unfit).
+Result<std::string> json_or_text(std::string_view field, std::string_view text);
 
 // The start of `text`, at most `limit` bytes, without cutting a UTF-8 character.
 std::string_view cut_text(std::string_view text, std::size_t limit);

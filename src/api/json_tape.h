@@ -38,10 +38,19 @@ struct JsonTape {
   std::vector<std::string> unescaped;
   std::string_view problem;  // of the `bad` token, as in "no , or }"
   bool too_deep = false;     // the `bad` token is the bracket that opens level kMaxJsonDepth + 1
+  // The `bad` token is a value that other readers of JSON change or refuse (see JsonValues), and
+  // `problem` is the rule. `path` is its path in the document: "args.list[3]".
+  bool unfit = false;
+  std::string path;
+  bool beyond = false;  // JsonValues::any: has a number beyond the range of a double
 };
 
-// Checks the whole text: grammar, UTF-8, whole surrogate pairs, kMaxJsonDepth, nothing after the
-// document. The result holds no reference to the text.
-JsonTape read_json_tape(std::string_view text);
+// `exact`, for everything that is accepted: no number beyond the range of a double, and no member
+// twice. `any`, for answers and what a store has: as it is.
+enum class JsonValues : std::uint8_t { exact, any };
+
+// Checks the whole text: grammar, UTF-8, whole surrogate pairs, kMaxJsonDepth, `values`, nothing
+// after the document. The result holds no reference to the text.
+JsonTape read_json_tape(std::string_view text, JsonValues values = JsonValues::exact);
 
 }  // namespace mainspring

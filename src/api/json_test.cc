@@ -117,10 +117,8 @@ TEST_CASE("an invalid value is refused with field, value and rule") {
            {R"({"name":"a" "size":1})", "", "the body is not JSON: no , or } at byte 12"},
            {R"({"name":tru})", "name", "the body is not JSON: no value at byte 8"},
            {R"({"on":tru})", "on", "the body is not JSON: no value at byte 6"},
-           {"{\"name\":\"a\xff\"}", "name",
-            "the body is not JSON: bytes that are not UTF-8 at byte 10"},
-           {R"({"name":"\ud800x"})", "name",
-            "the body is not JSON: an unpaired surrogate at byte 9"},
+           {"{\"name\":\"a\xff\"}", "name", "name: must be UTF-8"},
+           {R"({"name":"\ud800x"})", "name", "name: must not have half of a surrogate pair"},
        }) {
     CAPTURE(c.text);
     const Error error = refusal(c.text);
@@ -176,8 +174,65 @@ TEST_CASE("the first problem in the text is the one that is reported") {
   CHECK(refusal(R"({"any":[1,{"a":[2,}]})").field == "any");
   CHECK(refusal(R"({"size":1,"name")").message ==
         "the body is not JSON: unexpected end at byte 16");
-  CHECK(refusal(R"({"any":1e999})").message ==
-        "the body is not JSON: a number beyond what 64-bit floating point holds at byte 7");
+}
+
+TEST_CASE("a value that other readers would change is refused with its path") {
+  const std::string digits = "1" + std::string(308, '0');
+  const std::pair<std::string, std::string> numbers[] = {
+      {"1e400", "any 1e400: must be within 1.8e308, the range of a double"},
+      {"[0,-1.8e308]", "any[1] -1.8e308: must be within 1.8e308, the range of a double"},
+      {R"({"a":{"b":[{},[1,2],{"c":2e308}]}})",
+       "any.a.b[2].c 2e308: must be within 1.8e308, the range of a double"},
+      {digits + "0", "any " + digits.substr(0, 64) + ": must be within 1.8e308, the range of a double"},
+      {R"({"n":Infinity})", "any.n Infinity: must be a number; JSON has no NaN and no Infinity"},
+      {"[-Infinity]", "any[0] -Infinity: must be a number; JSON has no NaN and no Infinity"},
+      {R"({"x":1,"n":NaN })", "any.n NaN: must be a number; JSON has no NaN and no Infinity"},
+      {R"({"a":1,"b":{"c":2,"c":3}})", "any.b.c: given twice"},
+      {R"({"a":1,"b":[{}],"\u0061":{}})", "any.a: given twice"},
+      {R"({"1":1,"2":2,"3":3,"4":4,"5":5,"6":6,"7":7,"8":8,"9":9,"3":0})", "any.3: given twice"},
+      {R"({"a":{"\udc00":1}})", "any.a: must not have half of a surrogate pair"},
+      {R"([{"t":"\ud800"}])", "any[0].t: must not have half of a surrogate pair"}};
+  for (const auto& [text, message] : numbers) {
+    CAPTURE(text);
+    CHECK(refusal("{\"any\":" + text + "}").message == message);
+    CHECK_FALSE(json_or_text("any", text));
+    CHECK(json_or_text("any", text).error().message == message);
+  }
+  CHECK(refusal(R"({"any":[1,{"a":2e999}]})").field == "any[1].a");
+  for (const std::string& within :
+       {std::string("1.7976931348623157e308"), digits, digits + ".5", "1" + std::string(400, '0') + "e-200",
+        std::string("1e-999"), std::string("0e999"), std::string("[1,2,3e308,\"1e400\"]").replace(5, 5, "1e308"),
+        std::string(R"({"a":{"a":1},"b":{"a":2}})")}) {
+    CAPTURE(within);
+    CHECK(accepts(within));
+    CHECK(json_or_text("any", within) == within);
+  }
+}
+
+TEST_CASE("a reader of answers takes values as they are, and says so") {
+  JsonReader in(R"(["\\\"1e5",1e400,{"a":1,"a":-2e999}, 1e5])", JsonReader::Unknown::skip);
+  std::vector<std::string> values;
+  CHECK(in.array(9, [&](std::size_t) { return in.raw(values.emplace_back()); }));
+  CHECK(in.end());
+  CHECK(in.beyond());
+  CHECK(values ==
+        std::vector<std::string>{R"("\\\"1e5")", "1e400", R"({"a":1,"a":-2e999})", "1e5"});
+  JsonReader plain("[1e5]", JsonReader::Unknown::skip);
+  CHECK(plain.skip());
+  CHECK_FALSE(plain.beyond());
+}
+
+TEST_CASE("what a program writes is a text unless it is JSON") {
+  for (const char* text : {"done", "[INFO] 3 files", "[2026-11-28 10:00] done", "{'a': 1}",
+                           "Infinity pools", "NaNny", "1e400 things", "{\"a\":", "\"half"}) {
+    CAPTURE(text);
+    std::string quoted;
+    append_json_string(quoted, text);
+    CHECK(json_or_text("result", text) == quoted);
+  }
+  CHECK(json_or_text("result", " 17").value() == " 17");
+  CHECK(json_or_text("result", "{\"a\":\"\xff\"}").error().message == "result.a: must be UTF-8");
+  CHECK(json_or_text("result", "caf\xe9").value() == "\"caf\xef\xbf\xbd\"");
 }
 
 TEST_CASE("a reader reports its position") {

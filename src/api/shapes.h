@@ -56,7 +56,11 @@ Result<ClaimRequest> decode_claim_request(std::string_view body);
 void encode_claim_request(const ClaimRequest& request, std::string& out);
 // {"jobs": […], "cancel"?: [ids]}
 void encode_claim_response(const ClaimResult& result, std::string& out);
-Result<ClaimResult> decode_claim_response(std::string_view body);
+// `unreadable`: receives jobs of the claim that must not run, with an outcome that makes them dead:
+// a member is missing or invalid, or a payload has a number beyond the range of a double. nullptr =
+// they are left out.
+Result<ClaimResult> decode_claim_response(std::string_view body,
+                                          std::vector<JobOutcome>* unreadable = nullptr);
 
 // -- POST /v1/finish ------------------------------------------------------------------------------
 

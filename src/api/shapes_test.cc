@@ -45,6 +45,32 @@ TEST_CASE("a claimed job that cannot be read does not take the others with it") 
   CHECK_FALSE(decode_claim_response(R"({"jobs":[)" + good + R"(],"cancel":7})"));
 }
 
+TEST_CASE("a claimed job with a number that no program can read is reported dead") {
+  const std::string good = R"({"id":2,"token":5,"kind":"k","queue":"q","args":{"a":1,"a":2}})";
+  for (const auto& [bad, why] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"id":1,"token":4,"kind":"k","args":{"a":[1e400]}})",
+            "job.args.a[0] 1e400: must be within 1.8e308, the range of a double"},
+           {R"({"id":1,"token":4,"kind":"k","args":1,"attempt":-1})",
+            "attempt -1: must be 0 to 2147483647"}}) {
+    CAPTURE(bad);
+    std::vector<JobOutcome> unreadable;
+    const auto read =
+        decode_claim_response(R"({"jobs":[)" + bad + "," + good + "]}", &unreadable);
+    REQUIRE(read);
+    REQUIRE(read->jobs.size() == 1);
+    CHECK(read->jobs[0].args == R"({"a":1,"a":2})");
+    REQUIRE(unreadable.size() == 1);
+    CHECK(unreadable[0].id == 1);
+    CHECK(unreadable[0].token == 4);
+    const auto& dead = std::get<Dead>(unreadable[0].outcome);
+    CHECK(dead.reason == "unreadable");
+    CHECK(dead.description == why);
+    const auto alone = decode_claim_response(R"({"jobs":[)" + bad + "]}", &unreadable);
+    REQUIRE(alone);
+    CHECK(alone->jobs.empty());
+  }
+}
+
 TEST_CASE("a request for one job decodes as DESIGN specifies") {
   auto request = decode_enqueue_request(
       R"({"queue":"photos","kind":"thumbnail","args":{"path": "a.jpg"},"delay":"10s","priority":3,

@@ -558,32 +558,59 @@ void encode_claim_response(const ClaimResult& result, std::string& out) {
   w.end_object();
 }
 
-// The same without unreadable jobs.
-constexpr JsonField<ClaimResult> kBrokenClaimAnswer[] = {
-    {"quiet", &as_command<WorkerCommand::quiet, ClaimResult>},
-    {"terminate", &as_command<WorkerCommand::stop, ClaimResult>},
+constexpr JsonField<JobOutcome> kOnlyIds[] = {{"id", &as_id<&JobOutcome::id>},
+                                              {"token", &as_id<&JobOutcome::token>}};
+
+struct BrokenClaimAnswer {
+  ClaimResult result;
+  std::vector<JobOutcome> unreadable;
+};
+
+// One of the claimed jobs, as a value of its own.
+void read_apart(std::string_view text, BrokenClaimAnswer& answer) {
+  JsonReader in(text, JsonReader::Unknown::skip);
+  ClaimedJob job;
+  const bool read = read_claimed_job(in, job) && in.end();
+  if (read && !in.beyond()) {
+    answer.result.jobs.push_back(std::move(job));
+    return;
+  }
+  const Error why = in.failed() ? in.error() : check_json("job", text).error();
+  JsonReader ids(text, JsonReader::Unknown::skip);
+  JobOutcome dead{.outcome = Dead{"unreadable", why.message}};
+  if (ids.object(kOnlyIds, dead) && dead.id != 0 && dead.token != 0)
+    answer.unreadable.push_back(std::move(dead));
+}
+
+constexpr JsonField<BrokenClaimAnswer> kBrokenClaimAnswer[] = {
+    {"quiet", [](JsonReader& in, auto& a) { return kClaimAnswer[0].read(in, a.result); }},
+    {"terminate", [](JsonReader& in, auto& a) { return kClaimAnswer[1].read(in, a.result); }},
     {"jobs",
-     [](JsonReader& in, ClaimResult& r) {
+     [](JsonReader& in, BrokenClaimAnswer& a) {
        return in.array(kMaxClaimJobs, [&](std::size_t) {
          std::string text;
          if (!in.raw(text, JsonReader::Null::take)) return false;
-         JsonReader one(text, JsonReader::Unknown::skip);
-         ClaimedJob job;
-         if (read_claimed_job(one, job) && one.end()) r.jobs.push_back(std::move(job));
+         read_apart(text, a);
          return true;
        });
      }},
-    {"cancel", [](JsonReader& in, ClaimResult& r) { return read_ids(in, r.cancel); }},
-    {"session", [](JsonReader& in, ClaimResult& r) { return read_grant(in, r.session); }},
+    {"cancel", [](JsonReader& in, auto& a) { return read_ids(in, a.result.cancel); }},
+    {"session", [](JsonReader& in, auto& a) { return read_grant(in, a.result.session); }},
 };
 
-// An unreadable job must not lose the others: they belong to this worker already. If no job is
-// left, the whole answer is an error.
-Result<ClaimResult> decode_claim_response(std::string_view body) {
-  Result<ClaimResult> whole = decode_response(body, kClaimAnswer);
-  if (whole) return whole;
-  Result<ClaimResult> rest = decode_response(body, kBrokenClaimAnswer);
-  return rest && !rest->jobs.empty() ? std::move(rest) : std::move(whole);
+// An unreadable job must not lose the others: they belong to this worker already. If there is no
+// job, the whole answer is an error.
+Result<ClaimResult> decode_claim_response(std::string_view body,
+                                          std::vector<JobOutcome>* unreadable) {
+  JsonReader in(body, JsonReader::Unknown::skip);
+  ClaimResult whole;
+  const bool read = in.object(kClaimAnswer, whole) && in.end();
+  if (read && !in.beyond()) return whole;
+  Result<BrokenClaimAnswer> parts = decode_response(body, kBrokenClaimAnswer);
+  if (!parts || (parts->result.jobs.empty() && (!unreadable || parts->unreadable.empty())))
+    return in.failed() ? bad_response(in.error()) : Result<ClaimResult>(std::move(whole));
+  if (unreadable != nullptr) *unreadable = std::move(parts->unreadable);
+  return std::move(parts->result);
 }
 
 void encode_accept_response(const ClaimResult& result, std::string& out) {

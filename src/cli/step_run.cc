@@ -137,14 +137,10 @@ void print(const std::string& result, Io& io) {
   if (result != "null") io.out((is_text ? text : result) + "\n");
 }
 
-std::string result_of(const std::string& output) {
+Result<std::string> result_of(const std::string& output) {
   const std::size_t end = output.find_last_not_of(" \t\r\n");
-  if (end == std::string::npos) return "null";
-  std::string text = output.substr(0, end + 1);
-  if (check_json("result", text)) return text;
-  std::string json;
-  append_json_string(json, text);
-  return json;
+  if (end == std::string::npos) return std::string("null");
+  return json_or_text("result", output.substr(0, end + 1));
 }
 
 Result<ProcessEnd> run_program(const Invocation& invocation, Io& io, std::stop_token stop) {
@@ -188,7 +184,7 @@ Result<int> run_step_run(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const ProcessEnd end, run_program(invocation, io, signals.stop()));
   if (end.signal != 0) return 128 + end.signal;
   if (end.exit_code != 0) return end.exit_code;
-  const std::string result = result_of(end.out.tail);
+  MS_TRY_ASSIGN(const std::string result, result_of(end.out.tail));
   if (end.out.cut() || result.size() > kMaxMemoBytes) {
     return Error{.code = ErrorCode::too_large,
                  .message = fmt::format("step {}: its output has {} bytes: must be at most {}",

@@ -248,7 +248,8 @@ Result<ClaimResult> Client::claim(Claim request, Duration wait, std::stop_token 
   call.after_stop = kAfterStop;
   // A proxy may not forward the worker's disconnect, so its claim could still get a job: ask the
   // server to end the claim.
-  const std::function<bool()> end = [this, worker = request.worker] {
+  const std::string worker = request.worker;
+  const std::function<bool()> end = [this, &worker] {
     Impl::Call ending{.method = "POST", .target = "/v1/claim/end", .repeat = Impl::Repeat::no};
     ending.answer_within = kAfterStop;
     encode_end_claims_request({.worker = worker}, ending.body);
@@ -268,7 +269,11 @@ Result<ClaimResult> Client::claim(Claim request, Duration wait, std::stop_token 
   Result<std::string> body = impl_->run(call);
   if (!body && stop.stop_requested()) return ClaimResult{};
   if (!body) return std::move(body.error());
-  return decode_claim_response(*body);
+  std::vector<JobOutcome> unreadable;
+  MS_TRY_ASSIGN(ClaimResult claimed, decode_claim_response(*body, &unreadable));
+  // They run for nobody. If this fails, their leases end.
+  if (!unreadable.empty()) (void)finish({.worker = worker, .results = std::move(unreadable)});
+  return claimed;
 }
 
 Result<RenewResult> Client::renew(Renew request) {

@@ -386,6 +386,25 @@ TEST_CASE("jobs that arrive while a claim is stopped are not lost") {
   CHECK(claimed->jobs[0].token == 9);
 }
 
+TEST_CASE("a claimed job that cannot be read is reported dead, and the others run") {
+  std::string finished;
+  FakeServer server([&](const Seen& seen) {
+    if (seen.target == "/v1/finish") {
+      finished = seen.body;
+      return answer(200, R"({"results":[{"id":3,"status":"ok"}]})");
+    }
+    return answer(200, R"({"jobs":[{"id":3,"token":9,"queue":"q","kind":"k","args":{"n":1e400}},)"
+                       R"({"id":4,"token":9,"queue":"q","kind":"k","args":{}}]})");
+  });
+  Rig rig(server.url());
+  const auto claimed = rig.client->claim({.worker = "w", .queues = {"q"}}, 60s, {});
+  REQUIRE(claimed.has_value());
+  REQUIRE(claimed->jobs.size() == 1);
+  CHECK(claimed->jobs[0].id == 4);
+  CAPTURE(finished);
+  CHECK(finished.find("job.args.n 1e400: must be") != std::string::npos);
+}
+
 TEST_CASE("calls on leases and schedules are requests, also for names with a slash") {
   FakeServer server([](const Seen& seen) {
     if (seen.target.starts_with("/v1/leases?")) return answer(200, R"({"leases":[]})");

@@ -35,7 +35,7 @@ void append_number(std::string& out, double value) {
   if (std::isfinite(value)) {
     append_json_number(out, value);
   } else {
-    out += "null";
+    out += std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";  // refused, with its path
   }
 }
 

@@ -149,16 +149,12 @@ std::string json_of_query(std::string_view raw) {
 // JSON unchanged; other text as a string; an empty body as null.
 Result<std::string> json_of_body(std::string_view body, const HeaderFields& headers) {
   if (body.empty()) return std::string("null");
-  const auto good = check_json("", body);
-  if (good) return std::string(body);
   if (header_value(headers, "Content-Type").starts_with(kJson) || !is_utf8(body)) {
-    const std::string_view why = good.error().message;
-    return invalid("", fmt::format("the body: must be JSON, or text in UTF-8: {}",
-                                   why.substr(std::min(why.size(), why.find_first_not_of(": ")))));
+    const auto good = check_json("body", body);
+    if (good) return std::string(body);
+    return invalid(good.error().field, "must be JSON, or text in UTF-8: " + good.error().message);
   }
-  std::string out;
-  append_json_string(out, body);
-  return out;
+  return json_or_text("body", body);
 }
 
 Result<FireTriggerRequest> event_of(const Request& request, const Trigger& trigger,

@@ -67,14 +67,10 @@ Outcome output_result(const Captured& out) {
                             "must be at most {}",
                             line.size(), kMaxResultBytes)};
   }
-  std::string text;
-  if (check_json("result", line)) {
-    text = line;
-  } else {
-    append_json_string(text, line);
-  }
-  if (text.size() > kMaxResultBytes) return result_too_large(text.size());
-  return Complete{std::move(text)};
+  auto text = json_or_text("result", line);
+  if (!text) return Dead{"bad_result", text.error().message};
+  if (text->size() > kMaxResultBytes) return result_too_large(text->size());
+  return Complete{std::move(*text)};
 }
 
 // The last lines of standard error.

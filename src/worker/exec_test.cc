@@ -118,6 +118,28 @@ TEST_CASE("the result is the one from fd 3, else the last line of output") {
   CHECK(result("exec >&-; exec 3>&-") == "");
 }
 
+TEST_CASE("a result that JSON readers would change makes the job dead, and names its path") {
+  const auto dead = [](std::string script) {
+    ExecRig rig(std::move(script));
+    rig.run();
+    const Dead end = rig.jobs.outcome<Dead>(1);
+    CHECK(end.reason == "bad_result");
+    return end.description;
+  };
+  const std::pair<std::string, std::string> results[] = {
+      {R"({"n":[1e400]})", "result.n[0] 1e400: must be within 1.8e308, the range of a double"},
+      {R"({"n":Infinity})", "result.n Infinity: must be a number; JSON has no NaN and no Infinity"},
+      {R"({"n":"\ud800"})", "result.n: must not have half of a surrogate pair"},
+      {R"({"n":1,"n":2})", "result.n: given twice"},
+      {"NaN", "result NaN: must be a number; JSON has no NaN and no Infinity"}};
+  for (const auto& [result, why] : results) {
+    CAPTURE(result);
+    CHECK(dead(fmt::format("printf '%s\\n' '{}'", result)) == why);
+    CHECK(dead(fmt::format("printf '%s\\n' '{{\"result\":{}}}' >&3", result)) == why);
+  }
+  CHECK(dead(R"(echo '{"result":1,"result":2}' >&3)") == "result: given twice");
+}
+
 TEST_CASE("a program gets the state of its session, and sets a new one if it succeeds") {
   const auto left = [](std::string script) {
     ExecRig rig(std::move(script));

@@ -219,15 +219,17 @@ ProgramSaid unread_line(std::string_view line, Speaker speaker, RemarkFault faul
 // Parses each member separately: an invalid member does not affect the others.
 ProgramSaid parse_members(std::string_view line, Speaker speaker) {
   std::map<std::string, std::string, std::less<>> members;
-  JsonReader in(line, JsonReader::Unknown::skip);
+  JsonReader in(line, JsonReader::Unknown::skip, JsonValues::exact);
   const bool object = in.peek() == JsonType::object && in.members([&](std::string_view name) {
     std::string& value = members[std::string(name)];
     value.clear();
     return in.raw(value, JsonReader::Null::take);
   }) && in.end();
   if (!object) {
-    return unread_line(line, speaker, RemarkFault::not_json,
-                       fmt::format("\"{}\": must be a JSON object", cut_text(line, kShownBytes)));
+    const std::string why =
+        in.unfit() ? in.error().message
+                   : fmt::format("\"{}\": must be a JSON object", cut_text(line, kShownBytes));
+    return unread_line(line, speaker, RemarkFault::not_json, why);
   }
   ProgramSaid said;
   std::vector<SaidFault> faults;

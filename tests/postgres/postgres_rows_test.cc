@@ -43,6 +43,23 @@ TEST_CASE("a row that is written makes a job with it, and with what it was befor
             .at(0) == "3");
 }
 
+TEST_CASE("a row with a number that JSON does not have is refused, not turned into a text") {
+  Place place;
+  make_orders(place);
+  place.sql("ALTER TABLE ms.orders ADD note text, ADD parts float8[]");
+  const auto refused = [&](const std::string& values) {
+    const auto got = place.try_sql("INSERT INTO ms.orders VALUES (" + values + ")");
+    REQUIRE_FALSE(got.has_value());
+    return got.error().message.substr(0, got.error().message.find('\n'));
+  };
+  const std::string rule = ": must be a number; JSON has no NaN and no Infinity";
+  CHECK(refused("1, 'NaN'") == "22023 ERROR:  args.row.total" + rule);
+  CHECK(refused("1, 1, '', '{1,-Infinity}'") == "22023 ERROR:  args.row.parts" + rule);
+  CHECK(refused("1, 1e400").starts_with("22023 ERROR:  args.row.total 1000"));
+  place.sql("INSERT INTO ms.orders VALUES (1, 1, 'NaN', '{1}')");
+  CHECK(place.sql("SELECT count(*) FROM ms.jobs").at(0).at(0) == "1");
+}
+
 TEST_CASE("a transaction that is rolled back leaves neither the row nor its job") {
   Place place;
   make_orders(place);
