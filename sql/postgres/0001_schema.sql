@@ -127,7 +127,8 @@ CREATE TABLE $schema.job_counts (
   retryable bigint NOT NULL DEFAULT 0,
   cancelled bigint NOT NULL DEFAULT 0,
   dead bigint NOT NULL DEFAULT 0,
-  ids bigint[]                          -- the new jobs of a batch that only enqueued: its answer, if the first one is lost
+  ids bigint[],                         -- the new jobs of a batch that only enqueued: its answer, if the first one is lost
+  seq bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY  -- a publication of the database refuses deletes without a key
 );
 -- Ids hardly compress, and trying costs more than the rest of such a row.
 ALTER TABLE $schema.job_counts ALTER COLUMN ids SET STORAGE EXTERNAL;

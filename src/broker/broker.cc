@@ -139,7 +139,8 @@ Broker::Broker(Store& store, const Clock& clock, Log& log, Registry& registry,
                            "Standstills of the server after which leases were extended.")),
       job_metrics_(registry, history_),
       events_(store, clock, registry, options.events),
-      registry_(registry) {
+      registry_(registry),
+      housekeeping_(log, registry) {
   register_gauges();
   register_breaker_gauges();
 }

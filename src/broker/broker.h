@@ -28,6 +28,7 @@
 #include "broker/breakers.h"
 #include "broker/broker_options.h"
 #include "broker/events.h"
+#include "broker/housekeeping.h"
 #include "broker/job_metrics.h"
 #include "broker/jobs.h"
 #include "broker/lease_waiters.h"
@@ -274,6 +275,8 @@ class Broker final : public Jobs,
   Result<void> probe_write();
   // When the last batch was committed; Instant() if none was.
   Instant last_commit() const MS_EXCLUDES(mutex_);
+  // Of this node: the scheduler's duties too. Any thread.
+  Housekeeping& housekeeping() { return housekeeping_; }
   Result<Job> get(JobId id) override;
   Result<MemoPage> memos(JobId id, const std::string& from, int limit) override;
   Result<Job> wait(JobId id, Duration wait, std::stop_token stop) override;
@@ -607,6 +610,7 @@ class Broker final : public Jobs,
   Pace pace_;
   // Counts of all queues, shared by callers for kRecentFor.
   static constexpr Duration kRecentFor = std::chrono::seconds(2);
+  Housekeeping housekeeping_;
   Mutex recent_mutex_;
   std::shared_ptr<const RecentCounts> recent_ MS_GUARDED_BY(recent_mutex_);
   Instant recent_at_ MS_GUARDED_BY(recent_mutex_);

@@ -124,10 +124,13 @@ std::optional<ChangeHints> Broker::poll(bool soon, Now now) {
   auto found = shared_->refresh(now);
   last_poll_ = now.instant;
   next_poll_ = now.instant + spread(found ? options_.poll : kAwayPause);
+  housekeeping_.note("refresh", found ? nullptr : &found.error());
   if (!found) {
     missed_ = true;
     return std::nullopt;
   }
+  const Error failed{.code = ErrorCode::unavailable, .message = found->fold_failed};
+  housekeeping_.note("fold_counts", found->fold_failed.empty() ? nullptr : &failed);
   found->everything = std::exchange(missed_, false) || found->everything;
   return std::move(*found);
 }

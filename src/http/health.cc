@@ -170,6 +170,9 @@ HealthPart Health::store_part() {
     if (const std::string shortage = store_.shortage(); !shortage.empty()) {
       part.state = PartState::warn;
       part.message = "new jobs are refused: " + shortage;
+    } else if (std::string failing = housekeeping(); !failing.empty()) {
+      part.state = PartState::warn;
+      part.message = std::move(failing);
     }
   }
   return part;
@@ -236,6 +239,10 @@ std::shared_ptr<const Health::Report> Health::report(HostControl* host) {
   reported_at_ = clock_.now().instant;
   reporting_ = false;
   return report;
+}
+
+std::string Health::housekeeping() const {
+  return broker_.housekeeping().failing();
 }
 
 std::string Health::failure() const {

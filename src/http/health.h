@@ -55,6 +55,8 @@ class Health {
   // Reads the store, and may wait up to a second for a commit: call it on a reader thread. `host`
   // may be nullptr.
   std::shared_ptr<const Report> report(HostControl* host) MS_EXCLUDES(mutex_);
+  // The housekeeping steps that fail; "" = none.
+  std::string housekeeping() const;
   // Why a core part failed in the last report; "" = none failed.
   std::string failure() const MS_EXCLUDES(mutex_);
 

@@ -94,9 +94,10 @@ Plan plan_readyz(const Request& request, Services& services) {
                         .retry_after_ms = 1000});
   }
   const HttpOptions& options = services.options;
-  const std::string shortage = may_know ? services.store.shortage() : "";
+  std::string warning = may_know ? services.store.shortage() : "";
+  if (may_know && warning.empty()) warning = services.health.housekeeping();
   if (may_know && (options.store_state || services.host != nullptr)) {
-    return DoRead{[&options, host = services.host, shortage] {
+    return DoRead{[&options, host = services.host, warning] {
       Reply reply;
       JsonWriter w(reply.body);
       w.begin_object().key("status").string("ready");
@@ -106,7 +107,7 @@ Plan plan_readyz(const Request& request, Services& services) {
         w.key("durability").string(options.durability);
       }
       if (host != nullptr) write_host_state(w, host->view());
-      if (!shortage.empty()) w.key("warning").string(shortage);
+      if (!warning.empty()) w.key("warning").string(warning);
       w.end_object();
       return reply;
     }};
@@ -115,7 +116,7 @@ Plan plan_readyz(const Request& request, Services& services) {
   JsonWriter w(reply.body);
   w.begin_object().key("status").string("ready");
   if (may_know) w.key("durability").string(options.durability);
-  if (!shortage.empty()) w.key("warning").string(shortage);
+  if (!warning.empty()) w.key("warning").string(warning);
   w.end_object();
   return reply;
 }

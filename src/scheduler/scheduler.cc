@@ -84,7 +84,12 @@ void Scheduler::submit(Which which, Token term, Operation operation) {
 void Scheduler::answered(Which which, Token term, const OperationResult& result) {
   const auto* error = std::get_if<Error>(&result);
   if (MS_MUTANT(duty_ends_at_refusal) && error != nullptr) return;
-  if (error != nullptr && error->code == ErrorCode::lease_lost) leader_->lost(term);
+  const bool lost = error != nullptr && error->code == ErrorCode::lease_lost;
+  if (lost) leader_->lost(term);
+  // Of these two: a schedule has changed or was removed; check again.
+  const bool changed = error != nullptr && (error->code == ErrorCode::conflict ||
+                                            error->code == ErrorCode::not_found);
+  if (!lost && !changed) broker_.housekeeping().note(std::string(kDutyNames[which]), error);
   MutexLock lock(mutex_);
   Duty& duty = duties_[which];
   --duty.under_way;
@@ -95,8 +100,7 @@ void Scheduler::answered(Which which, Token term, const OperationResult& result)
   } else if (const auto* fired = std::get_if<FireResult>(&result)) {
     totals_[which]->add(fired->fired);
     skipped_total_.add(fired->skipped);
-  } else if (error->code != ErrorCode::conflict && error->code != ErrorCode::not_found) {
-    // Of these two: a schedule has changed or was removed; check again.
+  } else if (!changed) {
     duty.not_before = clock_.now().instant + kRefusedPause;
   }
   dirty_ = true;

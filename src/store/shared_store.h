@@ -40,6 +40,8 @@ struct ChangeHints {
   // More changes than fit or are known (a connection was down): all of the above may have changed.
   // The next refresh() compares everything, however early it is called.
   bool everything = false;
+  // Of refresh(): why the counters could not be folded, which changed nothing else; "" = they were.
+  std::string fold_failed{};
 
   bool empty() const {
     return queues.empty() && released.empty() && cancels.empty() && commands.empty() &&

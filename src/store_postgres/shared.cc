@@ -118,8 +118,6 @@ Result<ChangeHints> PostgresStore::refresh(Now now) {
     c.queue(workflow_sql_.first_wake);
     c.queue(sql_.first_leased, params(node_));
     if (!quiet.empty()) c.queue(sql_.waiting_queues, params(quiet));
-    const bool folds = commits_ != folded_commits_ && wall() >= folded_at_ + kFoldInterval;
-    if (folds) c.queue(sql_.fold_job_counts, params(wall() - kAnswered));
     for (int i = 0; i < 3; ++i) c.next();
     const Rows time = c.next();
     if (database_clock_ != nullptr)
@@ -135,10 +133,6 @@ Result<ChangeHints> PostgresStore::refresh(Now now) {
     if (next_due_ < due) heard.next_due = next_due_;
     if (next_workflow_ < wake) heard.next_due = std::min(heard.next_due, next_workflow_);
     if (!quiet.empty()) hear_waiting(quiet, c.next(), heard);
-    if (folds) {
-      c.next();
-      folded_at_ = wall(), folded_commits_ = commits_;
-    }
     heard.catalog = load_schedules() || heard.catalog;
     ask_lines(heard);
     c.run(sql_.commit);
@@ -146,6 +140,7 @@ Result<ChangeHints> PostgresStore::refresh(Now now) {
     if (heard.catalog) reload_copies();
     this->heard({.queues = heard.queues});
     refreshed_at_ = now.instant;
+    heard.fold_failed = fold_counts();
     if (away_.exchange(false)) log_.info("the store is reachable again", {});
     return heard;
   } catch (const PgError& error) {
@@ -155,6 +150,20 @@ Result<ChangeHints> PostgresStore::refresh(Now now) {
     copies_stale_ = true;
     away_ = away_ || elsewhere;
     return to_error(error);
+  }
+}
+
+// In a transaction of its own: the heartbeat does not fail with it.
+std::string PostgresStore::fold_counts() {
+  if (commits_ == folded_commits_ || wall() < folded_at_ + kFoldInterval) return {};
+  try {
+    connection_->run(sql_.fold_job_counts, params(wall() - kAnswered));
+    folded_at_ = wall(), folded_commits_ = commits_;
+    return {};
+  } catch (const PgError& error) {
+    if (error.lost) throw;
+    roll_back();
+    return error.message;
   }
 }
 

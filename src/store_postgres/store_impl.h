@@ -534,6 +534,7 @@ class PostgresStore final : public SharedStore, private StoreState {
   Ints quiet_queues() const;
   void hear_waiting(const Ints& quiet, const Rows& waiting, ChangeHints& heard);
 
+  std::string fold_counts();  // why it failed; "" = it did not
   // -- jobs that were enqueued together (packs.cc)
   bool may_pack(const Columns& columns, std::size_t requests) const;
   bool may_hold_packs(const Claiming& claiming) const;

@@ -103,6 +103,44 @@ void await_migration_locks(int count) {
 
 }  // namespace
 
+TEST_CASE("every table has a primary key, and a publication of all tables refuses no delete") {
+  Place place;
+  CHECK(place
+            .sql("SELECT c.relname FROM pg_class c WHERE c.relnamespace = (SELECT relnamespace "
+                 "FROM pg_class WHERE oid = 'ms.jobs'::regclass) AND c.relkind = 'r' AND NOT "
+                 "EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)")
+            .empty());
+  must(the_cluster().sql(
+      fmt::format("CREATE PUBLICATION of_ms FOR TABLES IN SCHEMA {}", place.options.schema),
+      the_database()));
+  place.enqueue(NewJob{.queue = "q", .kind = "k"});
+  place.enqueue(NewJob{.queue = "q", .kind = "k"});
+  place.clock.advance(std::chrono::minutes(2));
+  CHECK(must(place.store->refresh(place.clock.now())).fold_failed.empty());
+  CHECK(place.sql("SELECT count(*) FROM ms.job_counts WHERE node <> 0").at(0).at(0) == "0");
+  must(the_cluster().sql("DROP PUBLICATION of_ms", the_database()));
+  place.check_invariants();
+}
+
+TEST_CASE("counters that cannot be folded stop no heartbeat, and are folded later") {
+  Place place;
+  place.sql(
+      "CREATE FUNCTION ms.no() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no deletes'; "
+      "END $$; CREATE TRIGGER no BEFORE DELETE ON ms.job_counts EXECUTE FUNCTION ms.no()");
+  place.enqueue(NewJob{.queue = "q", .kind = "k"});
+  place.clock.advance(std::chrono::minutes(2));
+  place.sql("UPDATE ms.nodes SET seen_at = 0");
+  const auto heard = place.store->refresh(place.clock.now());
+  REQUIRE(heard);
+  CHECK(heard->fold_failed.find("no deletes") != std::string::npos);
+  CHECK(place.sql("SELECT count(*) FROM ms.nodes WHERE seen_at = 0").at(0).at(0) == "0");
+  CHECK(place.claim("q").size() == 1);
+  place.sql("DROP TRIGGER no ON ms.job_counts");
+  place.clock.advance(std::chrono::seconds(5));
+  CHECK(must(place.store->refresh(place.clock.now())).fold_failed.empty());
+  place.check_invariants();
+}
+
 TEST_CASE("nodes that are started at once on an empty database all come up") {
   constexpr int kNodes = 4;
   for (int round = 0; round < 5; ++round) {
