@@ -33,6 +33,19 @@ BEGIN
   END IF;
 END $$;
 
+-- Locked by enqueue() in an application's transaction, so that nodes can ask for the key instead of waiting for its row.
+CREATE FUNCTION $schema.key_lock(queue text, key text) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE
+  AS $$ SELECT hashtextextended('$schema' || E'\n' || queue || E'\n' || key, 0) $$;
+
+CREATE FUNCTION $schema.is_key_locked(queue text, key text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  lock CONSTANT bigint := $schema.key_lock(queue, key);
+BEGIN
+  IF NOT pg_try_advisory_lock_shared(lock) THEN RETURN true; END IF;
+  PERFORM pg_advisory_unlock_shared(lock);
+  RETURN false;
+END $$;
+
 -- Moving the store creates a trigger on `job_counts` that calls this. Every durable batch and every function writes there, so a
 -- store that was not moved pays nothing.
 CREATE FUNCTION $schema.refuse_moved() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -529,6 +542,7 @@ DECLARE
   start numeric;
   job $schema.jobs;
   holder $schema.jobs;
+  keys integer;
 BEGIN
   wake := coalesce(wake, true);
   PERFORM $schema.check_name('queue', queue);
@@ -630,6 +644,12 @@ BEGIN
   -- The session before the key: nodes lock them in this order.
   IF job.session IS NOT NULL THEN PERFORM $schema.lock_session(job.queue, job.session); END IF;
   IF unique_key IS NOT NULL THEN
+    -- These locks are in shared memory, so a transaction takes few. For others nodes wait a moment (lock_wait).
+    keys := coalesce(nullif(current_setting('mainspring.keys', true), '')::integer, 0);
+    IF keys < 100 THEN
+      PERFORM set_config('mainspring.keys', (keys + 1)::text, true);
+      PERFORM pg_advisory_xact_lock($schema.key_lock(queue, unique_key));
+    END IF;
     holder := $schema.holder_of_key(at, job, coalesce(on_conflict, 'keep'));
     IF holder.id IS NOT NULL THEN
       IF wake AND on_conflict <> 'keep' AND holder.state IN (1, 2) THEN PERFORM $schema.wake_for(at, holder, queue); END IF;

@@ -388,7 +388,27 @@ void Broker::commit(Batch& batch, Answers& answers, Now now) {
     stepped_at_ = std::max(stepped_at_, now.instant);
     return;
   }
+  if (shared_ != nullptr && shared_->blocked() && !MS_MUTANT(blocked_batch_refused)) {
+    std::vector<Batch> parts = apart(batch);
+    for (Batch& part : parts) {
+      parts.size() == 1 ? fail(part, report.error(), answers, now)
+                        : commit(part, answers, clock_.now());
+      for (auto& answer : std::exchange(answers, {})) answer();
+    }
+    return;
+  }
   fail(batch, report.error(), answers, now);
+}
+
+std::vector<Broker::Batch> Broker::apart(Batch& batch) {
+  std::vector<Batch> parts;
+  for (std::size_t i = 0; i < batch.operations.size(); ++i) {
+    const bool record = std::holds_alternative<Audit>(batch.operations[i]);
+    if (!record || parts.empty()) parts.emplace_back();
+    parts.back().operations.push_back(std::move(batch.operations[i]));
+    parts.back().callers.push_back(std::move(batch.callers[i]));
+  }
+  return parts;
 }
 
 void Broker::fail(Batch& batch, const Error& error, Answers& answers, Now now) {

@@ -339,6 +339,9 @@ class Broker final : public Jobs,
       return jobs < o.max_batch_jobs && bytes < o.max_batch_bytes;
     }
   };
+  // Each operation, with its audit record, as a batch of its own. For a batch that waits for a lock
+  // of another client: only the operations that need it are refused.
+  static std::vector<Batch> apart(Batch& batch);
   struct Worker {
     std::vector<std::string> queues;
     std::shared_ptr<const WorkerFacts> facts;  // null: it reported none
@@ -607,10 +610,10 @@ class Broker final : public Jobs,
   JobMetrics job_metrics_ MS_GUARDED_BY(mutex_);
   Events events_;
   Registry& registry_;
+  Housekeeping housekeeping_;
   Pace pace_;
   // Counts of all queues, shared by callers for kRecentFor.
   static constexpr Duration kRecentFor = std::chrono::seconds(2);
-  Housekeeping housekeeping_;
   Mutex recent_mutex_;
   std::shared_ptr<const RecentCounts> recent_ MS_GUARDED_BY(recent_mutex_);
   Instant recent_at_ MS_GUARDED_BY(recent_mutex_);

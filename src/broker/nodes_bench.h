@@ -65,6 +65,12 @@ class NodeStore final : public SharedStore {
       }
       return report;
     }
+    blocked_ = std::any_of(batch.begin(), batch.end(), [this](const Operation& operation) {
+      const auto* enqueue = std::get_if<Enqueue>(&operation);
+      return enqueue != nullptr && !enqueue->jobs.empty() &&
+             enqueue->jobs.front().queue == locked_queue;
+    });
+    if (blocked_) return Error{.code = ErrorCode::unavailable, .message = "locked"};
     auto report = [&] {
       const MutexLock lock(db_.one);
       return store().apply(batch, now);
@@ -91,6 +97,7 @@ class NodeStore final : public SharedStore {
     ++refreshes;
     if (db_.away) return unreachable();
     ChangeHints found;
+    found.fold_failed = fold_failed;
     const auto queues_now = *store().queues();
     for (const QueueStats& queue : queues_now) {
       if (store().has_available(queue.name) && known_.insert(queue.name).second)
@@ -101,6 +108,9 @@ class NodeStore final : public SharedStore {
   std::int64_t node_number() const override { return 1; }
   Result<Durability> durability() const override { return Durability{}; }
   bool away() const override { return db_.away; }
+  bool blocked() const override { return blocked_; }
+  std::string fold_failed;
+  std::string locked_queue = "~none";  // by a transaction of another client
 
   Agenda agenda() const override {
     const MutexLock lock(db_.one);
@@ -235,6 +245,7 @@ class NodeStore final : public SharedStore {
                  .retry_after_ms = 1000};
   }
   Database& db_;
+  bool blocked_ = false;
   std::set<std::string> known_, released_;
   WallTime due_ = WallTime::never();
   ChangeHints news_;

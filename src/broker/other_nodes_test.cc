@@ -18,6 +18,45 @@ TEST_CASE_FIXTURE(Nodes, "a job enqueued on one node wakes a claim that is parke
   CHECK(jobs(got) == 1);
 }
 
+TEST_CASE_FIXTURE(Nodes, "a lock of another client refuses only the operations that need it") {
+  a->store.locked_queue = "locked";
+  std::vector<OperationResult> answers;
+  const auto submit = [&](Operation operation) {
+    a->broker->submit(std::move(operation),
+                      [&](OperationResult result) { answers.push_back(std::move(result)); });
+  };
+  submit(Enqueue{.jobs = {{.queue = "q", .kind = "k"}}});
+  submit(Enqueue{.jobs = {{.queue = "locked", .kind = "k"}}});
+  submit(Enqueue{.jobs = {{.queue = "q", .kind = "k"}}});
+  const auto got = claim(*a);
+  CHECK(jobs(got) == 1);
+  REQUIRE(answers.size() == 3);
+  CHECK(std::holds_alternative<EnqueueResult>(answers[0]));
+  REQUIRE(std::holds_alternative<Error>(answers[1]));
+  CHECK(std::get<Error>(answers[1]).code == ErrorCode::unavailable);
+  CHECK(std::holds_alternative<EnqueueResult>(answers[2]));
+}
+
+TEST_CASE_FIXTURE(Nodes, "a housekeeping step that fails is counted and shown until it works") {
+  const auto poll = [&] {
+    clock.advance(10s);
+    settle(*a);
+    return a->broker->housekeeping().failing();
+  };
+  CHECK(poll() == "");
+  a->store.fold_failed = "no key";
+  CHECK(poll() == "housekeeping fails: fold_counts: no key");
+  db.away = true;
+  CHECK(poll() ==
+        "housekeeping fails: fold_counts: no key; refresh: the database cannot be reached");
+  db.away = false;
+  a->store.fold_failed = "";
+  CHECK(poll() == "");
+  const std::string metrics = a->registry.render();
+  CHECK(metrics.find("mainspring_housekeeping_failures_total{step=\"fold_counts\"} 1") !=
+        std::string::npos);
+}
+
 TEST_CASE_FIXTURE(Nodes, "local listeners receive the event of a job that ended on another node") {
   const auto listener = b->broker->events().listen(1);
   enqueue(*a);

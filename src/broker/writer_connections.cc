@@ -157,6 +157,14 @@ void Broker::run_writer(WriterConnection& writer, std::stop_token stop) {
 void Broker::commit_by_writer(WriterConnection& writer, Batch& batch) {
   const Now now = clock_.now();
   auto report = writer.store->apply(batch.operations, now);
+  if (!report && writer.store->blocked()) {
+    std::vector<Batch> parts = apart(batch);
+    if (parts.size() > 1) {
+      for (Batch& part : parts) commit_by_writer(writer, part);
+      return;
+    }
+    batch = std::move(parts.front());
+  }
   if (!report) {
     // The commit loop reports an engine that cannot trust its store; it uses the same store.
     for (Pending& caller : batch.callers) caller.answer(report.error());

@@ -101,6 +101,9 @@ class SharedStore : public Store {
   virtual Result<StoreHealth> health() const { return StoreHealth{}; }
   // True if the last attempt to reach the database failed.
   virtual bool away() const = 0;
+  // True if the last apply() failed because a transaction of another client holds a lock that an
+  // operation of the batch needs. Same thread as apply().
+  virtual bool blocked() const { return false; }
 };
 
 }  // namespace mainspring

@@ -11,7 +11,22 @@ namespace mainspring::pg {
 
 namespace {
 constexpr int kMaxTries = 10;  // of a batch that conflicts with batches of other nodes
+constexpr int kLockTries = 2;  // of an operation that is alone
+constexpr std::string_view kLockTimeout = "55P03";
 constexpr Duration kClockInterval = std::chrono::milliseconds(500);
+
+// An operation, with its audit record.
+bool is_one(std::span<const Operation> batch) {
+  return std::all_of(batch.begin() + (batch.empty() ? 0 : 1), batch.end(),
+                     [](const Operation& op) { return std::holds_alternative<Audit>(op); });
+}
+
+Error held_by_others(const PgError& why) {
+  Error error = to_error(why);
+  error.message = "another client's open transaction holds what the operation needs; retry: " +
+                  error.message;
+  return error;
+}
 
 Error cannot_reach(const PgError& why) {
   Error error = to_error(why);
@@ -56,6 +71,8 @@ Result<BatchReport> PostgresStore::apply_batch(std::span<const Operation> batch,
   const Instant until = steady_.now().instant + options_.patience;
   PgError last{"", "no try was made", true};
   make_first_.clear();
+  blocked_ = false;
+  int locked = 0;
   for (int tries = 0; tries < kMaxTries; ++tries) {
     BatchReport report;
     try {
@@ -74,6 +91,10 @@ Result<BatchReport> PostgresStore::apply_batch(std::span<const Operation> batch,
         roll_back();
         copies_stale_ = true;
         if (error.is(kMovedState)) continue;  // the reloaded copies contain the new place
+        if (error.is(kLockTimeout) && ++locked >= (is_one(batch) ? kLockTries : 1)) {
+          blocked_ = true;
+          return held_by_others(error);
+        }
         if (!elsewhere && !error.passing()) {
           log_.error("a batch failed", {{"sqlstate", error.sqlstate}, {"message", error.message}});
           return to_error(error);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/mutant.h"
 #include "store/bounds.h"
 #include "store/job_edits.h"
 #include "store_postgres/fast_path.h"
@@ -179,8 +180,26 @@ std::size_t PostgresStore::enqueue_run(std::span<const Operation> rest,
   return run;
 }
 
+// enqueue() of an application locks its key until its transaction ends. Waiting for it would stop
+// the batch.
+std::optional<Error> PostgresStore::key_in_use(const Enqueue& op) {
+  Texts queues, keys;
+  for (const NewJob& job : op.jobs) {
+    if (job.unique) queues.emplace_back(job.queue), keys.emplace_back(job.unique->key);
+  }
+  if (keys.empty() || MS_MUTANT(keys_of_applications_awaited)) return std::nullopt;
+  const Rows used = ask(sql_.key_in_use, params(queues, keys));
+  if (used.empty()) return std::nullopt;
+  return Error{.code = ErrorCode::unavailable,
+               .message = fmt::format("unique key \"{}\": an open transaction of an application has "
+                                      "it; retry",
+                                      used.text(0, 0)),
+               .retry_after_ms = 1000};
+}
+
 OperationResult PostgresStore::operator()(const Enqueue& op) {
   if (auto lost = fenced(op.fence)) return std::move(*lost);
+  if (auto used = key_in_use(op)) return std::move(*used);
   if (!op.idempotency_key.empty()) {
     if (auto replayed = replay_idempotent(op)) return std::move(*replayed);
   }

@@ -56,6 +56,7 @@ std::unique_ptr<Connection> PostgresStore::connect(bool writable) const {
         "= 0.01; SET enable_hashjoin = off; SET "
         "enable_mergejoin = off; SET enable_seqscan = off; SET enable_bitmapscan = off; SET jit = "
         "off");
+    connection->execute(fmt::format("SET lock_timeout = {}", options_.lock_wait.count() / 1000));
   }
   return connection;
 }

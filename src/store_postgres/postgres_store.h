@@ -41,6 +41,10 @@ struct PostgresOptions {
   Duration read_timeout = std::chrono::seconds(5);        // for each read
   // How long apply() tries to reach the database again before it answers `unavailable`.
   Duration patience = std::chrono::seconds(1);
+  // How long a batch waits for a lock of another transaction. After it, its operations are applied
+  // one by one, and those that need the lock are refused as `unavailable`. Raise for disks that
+  // stall. Without effect behind a connection pooler: set `lock_timeout` of the role.
+  Duration lock_wait = std::chrono::milliseconds(500);
   // The clock that leases use: the shared clock is the database's. Tests use their own.
   enum class LeaseClock { wall, instant };
   LeaseClock lease_clock = LeaseClock::wall;

@@ -9,6 +9,7 @@ namespace mainspring::pg {
 namespace {
 
 constexpr std::int64_t kMinIdleMs = 1000;  // between two statements of a transaction
+constexpr std::int64_t kMinLockMs = 100;   // to wait for a lock
 
 constexpr std::string_view kReadSettings =
     "SELECT name, setting, current_user, current_database(), pg_encoding_to_char(encoding) FROM "
@@ -43,7 +44,7 @@ void check_settings(Connection& connection, bool pooled, Duration limit) {
       {.name = "default_transaction_isolation", .needed = "read committed"},
       {.name = "default_transaction_read_only", .needed = "off", .only_pooled = false},
       {.name = "idle_in_transaction_session_timeout", .needed = "0", .least_ms = kMinIdleMs},
-      {.name = "lock_timeout", .needed = "0", .least_ms = limit_ms},
+      {.name = "lock_timeout", .needed = "0", .least_ms = kMinLockMs},
       {.name = "statement_timeout", .needed = "0", .least_ms = limit_ms},
   };
   std::vector<std::string> names;

@@ -37,7 +37,9 @@ BatchStatements::BatchStatements(std::string_view s)
               "$1) INSERT INTO $schema.given_up AS g (node, session, at) VALUES ($1, $2, $3) ON "
               "CONFLICT (node) DO UPDATE SET session = greatest(g.session, excluded.session), at = "
               "excluded.at"),
-      await_batch(s, "SELECT pg_advisory_xact_lock(($1 << 40) | $2)"),
+      await_batch(s,
+                  "SELECT set_config('lock_timeout', '0', true), "
+                  "pg_advisory_xact_lock(($1 << 40) | $2)"),
       find_batch(
           s,
           "SELECT ids FROM $schema.job_counts WHERE node = $1 AND batch = $2 ORDER BY ids IS "
@@ -333,6 +335,9 @@ EnqueueStatements::EnqueueStatements(std::string_view s)
           "INSERT INTO $schema.idempotency (key, expires_at, fingerprint, ids) VALUES ($1, $2, "
           "$3, $4) ON CONFLICT (key) DO UPDATE SET expires_at = excluded.expires_at, fingerprint "
           "= excluded.fingerprint, ids = excluded.ids"),
+      key_in_use(s,
+                 "SELECT k.key FROM unnest($1::text[], $2::text[]) AS k(queue, key) WHERE "
+                 "$schema.is_key_locked(k.queue, k.key) LIMIT 1"),
       take_unique(s,
                   "SELECT id, until, ended FROM $schema.uniques WHERE queue = $1::bigint AND key = "
                   "$2 FOR UPDATE"),

@@ -48,7 +48,7 @@ struct ExtraStatements {
 struct EnqueueStatements {
   explicit EnqueueStatements(std::string_view schema);
   Statement select_idempotency, claim_idempotency, drop_idempotency, insert_idempotency,
-      take_unique, claim_unique, set_unique, let_unique_go, enqueue_available, enqueue_simple,
+      key_in_use, take_unique, claim_unique, set_unique, let_unique_go, enqueue_available, enqueue_simple,
       enqueue_packs;
 };
 

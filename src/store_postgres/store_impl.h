@@ -96,6 +96,7 @@ class PostgresStore final : public SharedStore, private StoreState {
   Result<Durability> durability() const override;
   Result<StoreHealth> health() const override;
   bool away() const override { return away_.load(); }
+  bool blocked() const override { return blocked_; }
 
  private:
   // -- batches (apply.cc)
@@ -533,8 +534,8 @@ class PostgresStore final : public SharedStore, private StoreState {
   // -- changes without hints (shared.cc)
   Ints quiet_queues() const;
   void hear_waiting(const Ints& quiet, const Rows& waiting, ChangeHints& heard);
-
   std::string fold_counts();  // why it failed; "" = it did not
+
   // -- jobs that were enqueued together (packs.cc)
   bool may_pack(const Columns& columns, std::size_t requests) const;
   bool may_hold_packs(const Claiming& claiming) const;
@@ -553,6 +554,7 @@ class PostgresStore final : public SharedStore, private StoreState {
   std::optional<OperationResult> replay_idempotent(const Enqueue& op);
   EnqueuedJob enqueue_one(const NewJob& job);
   // The key's row (id, until, state of a removed job), locked and created if needed; id 0 = free.
+  std::optional<Error> key_in_use(const Enqueue& op);
   Rows lock_unique_key(std::int64_t queue, std::string_view key);
   std::optional<EnqueuedJob> enqueue_unique(const NewJob& job, WallTime run_at);
   void replace_job(LoadedJob& held, const NewJob& job);

@@ -168,6 +168,7 @@ struct StoreState {
   // before the next count; time until which the limit is considered exceeded.
   std::int64_t first_lease_end_ = 0, leases_swept_at_ = 0, leases_counted_ = 0, lease_room_ = 0,
                leases_full_until_ = 0;
+  bool blocked_ = false;  // the last batch, by a lock of another client
   std::int64_t folded_at_ = 0,
                folded_commits_ = 0;  // job_counts: when (wall clock), and after what
   std::map<std::string, std::int64_t> versions_;  // of the copies, as counted by the database

@@ -155,6 +155,7 @@ PostgresOptions new_place(const StoreOptions& options) {
   o.packed_workflows = packs_workflows();
   o.least_of_pack = 2, o.most_of_pack = 3;  // few jobs make many
   // Longer than a busy machine needs for any call.
+  o.lock_wait = std::chrono::seconds(60);  // batches of tests wait for each other
   o.statement_timeout = o.read_timeout = o.connect_timeout = std::chrono::seconds(60);
   return o;
 }

@@ -46,6 +46,54 @@ TEST_CASE_FIXTURE(PrunedKey, "an enqueue that waits for a key which is pruned me
   check_invariants();
 }
 
+TEST_CASE("an application's open transaction refuses only the callers of its key") {
+  Place place;
+  const NewJob plain{.queue = "q", .kind = "k"};
+  NewJob of_key = plain, of_other = plain;
+  of_key.unique = Unique{.key = "index", .window = {}};
+  of_other.unique = Unique{.key = "other", .window = {}};
+  place.enqueue(plain);
+  PgConnection application = Place::connect();
+  must(application.sql("BEGIN"));
+  must(application.sql(place.named("SELECT ms.enqueue('q', 'k', unique_key => 'index')")));
+  const std::vector<Operation> batch = {Enqueue{.jobs = {plain, of_key}}, Enqueue{.jobs = {of_other}},
+                                        Claim{.worker = "w", .queues = {"q"}, .max = 1}};
+  const auto results = must(place.store->apply(batch, place.clock.now())).results;
+  const auto* refused = std::get_if<Error>(&results.at(0));
+  REQUIRE(refused != nullptr);
+  CHECK(refused->code == ErrorCode::unavailable);
+  CHECK(refused->message ==
+        "unique key \"index\": an open transaction of an application has it; retry");
+  CHECK(std::holds_alternative<EnqueueResult>(results.at(1)));
+  CHECK(std::get<ClaimResult>(results.at(2)).jobs.size() == 1);
+  must(application.sql("COMMIT"));
+  CHECK(place.apply<EnqueueResult>(Enqueue{.jobs = {of_key}}).jobs.at(0).duplicate);
+  place.check_invariants();
+}
+
+TEST_CASE("a batch that waits for another client's lock names it, and changes nothing") {
+  Place place;
+  PostgresOptions hasty = place.options;
+  hasty.lock_wait = std::chrono::milliseconds(1);
+  hasty.incarnation = "hasty";
+  const auto node = must(open_postgres_store(hasty, place.clock.now(), place.log));
+  PgConnection application = Place::connect();
+  must(application.sql("BEGIN"));
+  must(application.sql(place.named("SELECT ms.enqueue('new', 'k')")));
+  const Operation into_new = Enqueue{.jobs = {{.queue = "new", .kind = "k"}}};
+  const std::vector<Operation> batch = {Enqueue{.jobs = {{.queue = "q", .kind = "j"}}}, into_new};
+  const auto refused = node->apply(batch, place.clock.now());
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == ErrorCode::unavailable);
+  CHECK(node->blocked());
+  CHECK(place.sql("SELECT count(*) FROM ms.jobs").at(0).at(0) == "0");
+  CHECK(node->apply({batch.data(), 1}, place.clock.now()));
+  CHECK_FALSE(node->blocked());
+  must(application.sql("ROLLBACK"));
+  CHECK(node->apply({&into_new, 1}, place.clock.now()));
+  place.check_invariants();
+}
+
 TEST_CASE_FIXTURE(PrunedKey, "enqueue() that waits for a key which is pruned meanwhile gets it") {
   PgConnection application = connect();
   must(application.sql("SET application_name = 'mainspring application'"));

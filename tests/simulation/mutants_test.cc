@@ -404,6 +404,12 @@ std::map<std::string, std::string> cluster_defects() {
       {"peer_takes_any_key", unit("peer_test", "a peer without the key*")},
       {"peer_believes_forgeries", unit("peer_test", "forged? repeated? oversized*")},
       {"claim_measured_from_answer", broker("a claim whose commit was slow has*")},
+      {"fence_of_any_lock",
+       unit("http_test", "the token of another caller's lock cannot be found*")},
+      {"blocked_batch_refused", broker("a lock of another client refuses only*")},
+      {"keys_of_applications_awaited",
+       "timeout 100 " + kPrograms +
+           "/postgres_unique_test --abort-after=1 -tc='an application*s open transaction*'"},
       {"nothing_heard", broker("a job enqueued on one node wakes*")},
       {"news_not_reported", broker("a job enqueued on one node wakes*")},
       {"breaker_not_locked", "timeout 100 " + kPrograms +
