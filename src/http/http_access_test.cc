@@ -344,6 +344,30 @@ TEST_CASE("a token has its rate") {
   CHECK(refused > 0);
 }
 
+TEST_CASE("the token of another caller's lock cannot be found by guessing fences") {
+  AccessServer access;
+  const std::string root = access.token("root", "lease enqueue");
+  const std::string mine = access.token("mine", "lease=m-* enqueue=a");
+  Peer peer(access);
+  const auto enqueue = [&](const std::string& lock, int token, const std::string& header) {
+    return peer
+        .call("POST", "/v1/jobs",
+              fmt::format(R"({{"queue":"a","kind":"k","fence":{{"lease":"{}","token":{}}}}})", lock,
+                          token),
+              header)
+        .status;
+  };
+  for (const char* lock : {"l-1", "m-1"}) {
+    const Answer got = peer.call("POST", fmt::format("/v1/leases/{}/acquire", lock),
+                                 R"({"holder":"h"})", root);
+    const int token = std::stoi(got.body.substr(got.body.find("\"token\":") + 8));
+    const bool own = std::string(lock) == "m-1";
+    CHECK(enqueue(lock, token, root) == 201);
+    CHECK(enqueue(lock, token, mine) == (own ? 201 : 403));
+    CHECK(enqueue(lock, token + 1, mine) == (own ? 409 : 403));
+  }
+}
+
 TEST_CASE("leases and schedules of others are hidden") {
   AccessServer access;
   const std::string root = access.token("root", "lease schedule read read:payload");
