@@ -64,7 +64,7 @@ Result<std::vector<std::size_t>> chosen_steps(const Pipeline& pipeline,
     std::error_code error;  // an earlier filter may create it
     if (!filter.directory.empty() && !std::filesystem::is_directory(filter.directory, error)) {
       io.err(
-          fmt::format("filters[{}].directory \"{}\": does not exist; its jobs fail until it does\n",
+          fmt::format("filters[{}].directory \"{}\": does not exist; its jobs wait until it does\n",
                       i, filter.directory));
     }
     if (program_exists(filter.argv[0], filter.directory, io)) continue;
@@ -89,7 +89,6 @@ Result<std::unique_ptr<WorkerRuntime>> worker_of(const Pipeline& pipeline, std::
   exec.argv = filter.argv;
   exec.directory = filter.directory;
   exec.access = shop.access;
-  exec.log = &shop.log;
   for (const auto& mistakes : {options.validate(), exec.validate()}) {
     if (!mistakes.empty()) return mistakes.front();
   }

@@ -176,7 +176,6 @@ Result<int> run_work(const Invocation& invocation, Io& io) {
   JobTokens job_tokens(*connection->client, clock);
   ExecOptions exec = plan.exec;
   exec.access = program_access(invocation, job_tokens);
-  exec.log = &log;
   TimerSlots timer_slots(kMaxTimerSlots);
   Jobs& jobs = connection->jobs();
   const auto handler = plan.timer ? timer_handler(jobs, clock, random, timer_slots,

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/work.h"
+#include "worker/start_failure.h"
 
 namespace mainspring::cli {
 namespace {
@@ -66,11 +67,13 @@ ProcessBatch exec_batch(Processes& processes, ExecOptions options) {
     (void)options.access.add(spec.environment, context.job().queue, "", context.remaining());
     add("REMAINING_MS",
         fmt::to_string(std::max<std::int64_t>(context.remaining().count() / 1000, 0)));
-    MS_TRY_ASSIGN(const ProcessEnd end, processes.run(
-                                            spec, [](std::string_view) {}, context.stop_token()));
-    if (end.signal == 0 && end.exit_code == 0) return 1;
-    if (end.signal == 0 && end.exit_code == kExitIdle) return 0;
-    return Error{.code = ErrorCode::internal, .message = what_happened(end)};
+    bool started = false;
+    spec.started = [&started](ProcessIds) { started = true; };
+    const auto end = processes.run(spec, [](std::string_view) {}, context.stop_token());
+    if (!end) return started ? end.error() : start_failure(end.error());
+    if (end->signal == 0 && end->exit_code == 0) return 1;
+    if (end->signal == 0 && end->exit_code == kExitIdle) return 0;
+    return Error{.code = ErrorCode::internal, .message = what_happened(*end)};
   };
 }
 

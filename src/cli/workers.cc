@@ -9,6 +9,7 @@
 #include "api/shapes.h"
 #include "cli/handlers.h"
 #include "cli/support.h"
+#include "worker/start_failure.h"
 
 namespace mainspring::cli {
 namespace {
@@ -19,6 +20,7 @@ constexpr std::size_t kLeastIdCharacters = 6;  // of an id that is cut
 std::string worker_state(const WorkerInfo& worker) {
   if (worker.command == WorkerCommand::stop) return "stopping";
   if (worker.command == WorkerCommand::quiet) return "quiet";
+  if (worker.facts.language.ends_with(kCannotStart)) return "cannot start";
   if (worker.parked) return "waiting";
   return worker.running > 0 ? "busy" : "idle";
 }
@@ -126,7 +128,9 @@ Result<int> run_workers(const Invocation& invocation, Io& io) {
       continue;
     }
     const WorkerFacts& facts = worker.facts;
-    const Colour colour = worker.command != WorkerCommand::none ? Colour::yellow
+    const std::string state = worker_state(worker);
+    const Colour colour = state == "cannot start"                  ? Colour::red
+                          : worker.command != WorkerCommand::none ? Colour::yellow
                           : worker.running > 0                  ? Colour::blue
                                                                 : Colour::none;
     table.add({{worker.id.substr(0, kShownWorkerId)},
@@ -137,7 +141,7 @@ Result<int> run_workers(const Invocation& invocation, Io& io) {
                {facts.slots == 0 ? fmt::to_string(worker.running)
                                  : fmt::format("{}/{}", worker.running, facts.slots)},
                {format_age(worker.last_seen)},
-               {worker_state(worker), colour},
+               {state, colour},
                {fmt::format("{}", fmt::join(worker.queues, ", "))}});
   }
   if (!invocation.json) io.out(table.empty() ? "no workers\n" : table.render(io));

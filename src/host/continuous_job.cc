@@ -15,6 +15,7 @@
 #include "host/deploy.h"
 #include "host/files.h"
 #include "worker/program_words.h"
+#include "worker/start_failure.h"
 
 namespace mainspring {
 namespace {
@@ -335,7 +336,8 @@ Outcome ContinuousJob::outcome(const JobFolder& folder, JobLog& log, RestartRule
     host_.log.warn("a continuous job keeps ending", {{"job", folder.name}});
   }
   look_again_in(wait + kSettled);
-  if (succeeded && !MS_MUTANT(host_success_burns_attempt)) return Snooze{wait};
+  const bool not_started = !end && is_start_failure(end.error());
+  if ((succeeded || not_started) && !MS_MUTANT(host_success_burns_attempt)) return Snooze{wait};
   return Retry{.error = end ? end->how() : end.error().message,
                .after = wait,
                .program = end ? program_end_of(end->process) : ProgramEnd()};

@@ -99,9 +99,12 @@ JobView JobHost::Impl::view_of(const HostKey& key, const HostEntry& entry) const
     view.folder.warnings.insert(view.folder.warnings.begin(),
                                 "its folder cannot be read now: " + entry.unknown);
   }
-  if (key.first == JobType::triggered) add_latest_run(view);
+  if (key.first == JobType::triggered) {
+    add_latest_run(view);
+    view.error = triggered.start_trouble(key.second);
+  }
   const auto pools = isolation.pools();
-  view.error = why_not(entry.folder);
+  if (std::string why = why_not(entry.folder); !why.empty()) view.error = std::move(why);
   if (view.error.empty() && std::find(pools.begin(), pools.end(), view.pool) == pools.end()) {
     view.error = fmt::format("pool \"{}\": must be defined in host.json", view.pool);
   }

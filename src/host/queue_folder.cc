@@ -28,7 +28,11 @@ QueueFolder::~QueueFolder() {
 JobView QueueFolder::view() const {
   JobView view;
   MutexLock lock(mutex_);
-  if (runtime_ != nullptr) view.children = runtime_->stats().running;
+  if (runtime_ != nullptr) {
+    view.children = runtime_->stats().running;
+    view.error = runtime_->start_trouble();
+    if (!view.error.empty()) view.error = "cannot be started: " + view.error;
+  }
   if (pool_ != nullptr) view.children = pool_->children();
   return view;
 }
@@ -73,7 +77,6 @@ Handler QueueFolder::exec(const JobFolder& folder, std::shared_ptr<JobLog> log) 
   options.argv = {folder.run_file};
   options.kill_grace = stopping_wait_time(folder);
   options.access = host_.options.access;
-  options.log = &host_.log;
   options.prepare = [this, folder, log](ProcessSpec& spec) { return prepare(folder, spec, log); };
   return exec_handler(host_.processes, std::move(options));
 }

@@ -12,6 +12,7 @@
 #include "host/script_child.h"
 #include "worker/program_access.h"
 #include "worker/program_words.h"
+#include "worker/start_failure.h"
 
 namespace mainspring {
 namespace {
@@ -327,7 +328,7 @@ Result<ChildPtr> PersistentPool::Impl::acquire(const std::stop_token& token) {
       }
     }
   }
-  MS_TRY(launch(made));
+  if (auto good = launch(made); !good) return start_failure(std::move(good.error()));
   return made;
 }
 
@@ -407,7 +408,8 @@ PersistentPool::Impl::Talk PersistentPool::Impl::talk(ScriptChild& child, const 
                                   how_it_ended(**mail.end)),
                               .after = {},
                               .program = program_end_of(**mail.end)}))
-                        : HandlerResult(mail.end->error());
+                    : child.ran ? HandlerResult(mail.end->error())
+                                : HandlerResult(start_failure(mail.end->error()));
     } else if (token.stop_requested()) {
       talk.result = stopped(child, context.stop_reason());
     }

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/mutex.h"
+#include "worker/start_failure.h"
 
 using namespace mainspring;
 using namespace std::chrono_literals;
@@ -358,15 +359,18 @@ TEST_CASE("a child that ends after each job is replaced at once, and no job is l
   for (JobId id = 1; id <= 8; ++id) CHECK(as<Complete>(rig.run(id)).result == "1");
 }
 
-TEST_CASE("a program that cannot be started fails the attempt with the reason") {
+TEST_CASE("a program that cannot be started is not the fault of the job") {
   Rig rig("", {"/no/such/program"});
   rig.start();
   const HandlerResult result = rig.run(1);
   REQUIRE_FALSE(result.has_value());
   CHECK(result.error().code == ErrorCode::not_found);
+  CHECK(is_start_failure(result.error()));
   rig.options.spec = [] { return Result<ProcessSpec>(invalid("x", "x: is wrong")); };
   rig.start();
-  CHECK(rig.run(2).error().message == "x: is wrong");
+  const HandlerResult wrong = rig.run(2);
+  CHECK(wrong.error().message == "x: is wrong");
+  CHECK(is_start_failure(wrong.error()));
   CHECK(rig.pool->children() == 0);
 }
 

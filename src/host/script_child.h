@@ -4,6 +4,7 @@
 // empties the inbox; the pool's thread ends the child. The pool's mutex guards all shared state.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -75,6 +76,7 @@ class ScriptChild {
   bool spoke_up = false;  // sent an answer without a job
   bool ended = false;     // its thread can be joined
   bool useful = false;    // it has answered a job
+  std::atomic<bool> ran{false};  // its program was started; without the mutex
   std::int64_t idle_turn =
       0;  // a number that grows with each child that becomes idle; 0 = it never was
   Instant idle_since;

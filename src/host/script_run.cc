@@ -19,6 +19,7 @@
 #include "host/run_watch.h"
 #include "model/program_end.h"
 #include "worker/program_words.h"
+#include "worker/start_failure.h"
 
 namespace mainspring {
 namespace {
@@ -62,6 +63,7 @@ class Run {
                host.clock.now().instant) {}
 
   Result<ScriptEnd> go();
+  bool started() const { return keeper_ != 0; }
 
  private:
   void add_environment(ProcessSpec& spec);
@@ -188,7 +190,10 @@ Result<ScriptEnd> Run::go() {
 }  // namespace
 
 Result<ScriptEnd> run_script(const HostParts& host, const ScriptRun& run) {
-  return Run(host, run).go();
+  Run one(host, run);
+  Result<ScriptEnd> end = one.go();
+  if (!end && !one.started()) return start_failure(std::move(end.error()));
+  return end;
 }
 
 std::string ScriptEnd::how() const {

@@ -58,7 +58,7 @@ struct ScriptEnd {
 };
 
 // Copies (unless in place), runs, waits. Writes the output to the log as it arrives, and a system
-// line with the script and its script host. Errors: the job cannot be started.
+// line with the script and its script host. Errors: start failures, and io_error.
 Result<ScriptEnd> run_script(const HostParts& host, const ScriptRun& run);
 
 // The process of a folder's script: argv, directory, environment (all variables of WebJobs except

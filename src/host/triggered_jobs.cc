@@ -12,6 +12,7 @@
 #include "worker/auto_renew_lease.h"
 #include "worker/exec.h"
 #include "worker/program_words.h"
+#include "worker/start_failure.h"
 
 namespace mainspring {
 namespace {
@@ -308,7 +309,7 @@ Result<void> TriggeredJobs::begin(Attempt& attempt) {
 }
 
 HandlerResult TriggeredJobs::run_alone(Attempt& attempt) {
-  if (auto started = begin(attempt); !started) return std::move(started.error());
+  if (auto begun = begin(attempt); !begun) return not_started(attempt, begun.error());
   const auto say = [&](std::string_view text) {
     (void)attempt.log->write(LogSource::system_info, text);
   };
@@ -334,6 +335,10 @@ HandlerResult TriggeredJobs::run_alone(Attempt& attempt) {
                                             .stop = attempt.stop.get_token(),
                                             .grace = grace,
                                             .on_running = [&](int) {
+                                              {
+                                                MutexLock lock(mutex_);
+                                                troubles_.erase(attempt.folder.name);
+                                              }
                                               attempt.record.status = RunStatus::running;
                                               (void)attempt.history.update(attempt.record);
                                               say("Status changed to Running");
@@ -382,6 +387,8 @@ bool TriggeredJobs::forget_at_end(const std::string& name) {
 Outcome TriggeredJobs::finish(Attempt& attempt, const Result<ScriptEnd>& end) {
   const StopReason reason =
       attempt.lease_lost ? StopReason::lease_lost : attempt.context.stop_reason();
+  if (!end && is_start_failure(end.error()) && reason == StopReason::none && !attempt.removed)
+    return not_started(attempt, end.error());
   const bool succeeded = end && end->succeeded();
   const std::string how = end ? end->how() : end.error().message;
   if (end && end->process.signal == 0) attempt.record.exit_code = end->process.exit_code;
@@ -415,6 +422,34 @@ Outcome TriggeredJobs::finish(Attempt& attempt, const Result<ScriptEnd>& end) {
   return Retry{.error = fmt::format("run {}: {}", attempt.record.id, how),
                .after = {},
                .program = end ? program_end_of(end->process) : ProgramEnd()};
+}
+
+Outcome TriggeredJobs::not_started(Attempt& attempt, const Error& error) {
+  const std::string& name = attempt.folder.name;
+  Duration pause{0};
+  {
+    MutexLock lock(mutex_);
+    Trouble& trouble = troubles_[name];
+    pause = start_pause(++trouble.failures);
+    trouble.error = "cannot be started: " + error.message;
+    active_.erase(name);
+  }
+  host_.log.warn("a job folder's script cannot be started; its job goes back",
+                 {{"job", name}, {"error", error.message}, {"pause", format_duration(pause)}});
+  if (attempt.log) {
+    (void)attempt.log->write(LogSource::system_error,
+                             fmt::format("The script cannot be started: {}. The next try is in {}",
+                                         error.message, format_duration(pause)));
+    (void)attempt.log->flush();
+    attempt.log->close();
+  }
+  // A run that was requested continues with the next try; a tick gets a run of its own then.
+  if (attempt.request.run_id.empty() && !attempt.record.id.empty()) {
+    std::error_code ignored;
+    std::filesystem::remove_all(attempt.history.directory_of(attempt.record.id), ignored);
+  }
+  if (on_change) on_change();
+  return Snooze{pause};
 }
 
 Result<std::string> TriggeredJobs::run(const std::string& name, const std::string& arguments,

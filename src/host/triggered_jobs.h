@@ -69,6 +69,8 @@ class TriggeredJobs {
   bool active(const std::string& name, const std::string& id) const;
   // The log of a run in progress here; nullptr = none.
   std::shared_ptr<JobLog> log_of(const std::string& name, const std::string& id) const;
+  // Why its script cannot be started; "" = not known.
+  std::string start_trouble(const std::string& name) const;
   int running() const;
   // Calls `started` once when the run's log is opened, or when the run will certainly not start.
   // Destroying the result ends the watch.
@@ -112,6 +114,8 @@ class TriggeredJobs {
   Result<void> begin(Attempt& attempt);
   Outcome finish(Attempt& attempt, const Result<ScriptEnd>& end);
   void tell_end(Attempt& attempt, RunStatus status);
+  // Its script cannot be started: the job goes back, and the same run is tried again later.
+  Outcome not_started(Attempt& attempt, const Error& error);
   Counter& ended_runs(RunStatus status);
   void tell_watchers(const std::string* id);  // nullptr = all: they check themselves
   RunRecord seen(const std::string& name, RunRecord run) const;
@@ -138,6 +142,11 @@ class TriggeredJobs {
     std::function<void()> started;
   };
   std::map<std::uint64_t, Watcher> watchers_ MS_GUARDED_BY(mutex_);
+  struct Trouble {
+    int failures = 0;  // starts in a row that failed
+    std::string error;
+  };
+  std::map<std::string, Trouble> troubles_ MS_GUARDED_BY(mutex_);  // of folders
   std::uint64_t last_watcher_ MS_GUARDED_BY(mutex_) = 0;
   bool stopped_ MS_GUARDED_BY(mutex_) = false;
 };

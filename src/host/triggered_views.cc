@@ -274,6 +274,12 @@ void TriggeredJobs::tell_watchers(const std::string* id) {
   for (const auto& started : callbacks) started();
 }
 
+std::string TriggeredJobs::start_trouble(const std::string& name) const {
+  MutexLock lock(mutex_);
+  const auto found = troubles_.find(name);
+  return found == troubles_.end() ? "" : found->second.error;
+}
+
 int TriggeredJobs::running() const {
   MutexLock lock(mutex_);
   return static_cast<int>(active_.size());

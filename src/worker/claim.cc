@@ -22,6 +22,7 @@ Claim WorkerRuntime::State::next_claim() {
   claim.facts = facts;
   claim.max = std::clamp(options.slots + claim_ahead() - taken, 0, kMaxClaimJobs);
   claim_leaves_out = false;
+  if (start_failures > 0) claim.max = std::min(claim.max, 1);  // a try
   const Attempt* const waits = waits_for_slots();
   if (waits != nullptr && waits->slots > 1) claim.max = 0;  // no more until that job has started
   if (claim.max == 0) return claim;
@@ -71,7 +72,7 @@ void WorkerRuntime::State::admit(ClaimedJob&& job, Instant now) {
   const Duration lease = attempt->job.lease > Duration(0) ? attempt->job.lease : options.lease;
   const Duration whole = std::max(lease, options.lease);
   set_lease(*attempt, now - (whole - lease), whole);
-  if (attempt->kind == nullptr || stopping || attempt->lease_end <= now) {
+  if (attempt->kind == nullptr || stopping || attempt->lease_end <= now || now < start_again_at) {
     done.push_back({id, attempt->job.token, given_back(attempt->job)});
     if (finisher_waits) finisher_cv.notify_one();
     return;
@@ -120,6 +121,10 @@ void WorkerRuntime::State::run_claimer() {
   while (!stopping) {
     if (quiet) {
       stay_quiet();
+      continue;
+    }
+    if (clock.now().instant < start_again_at) {
+      wait_to_start();
       continue;
     }
     Claim claim = next_claim();

@@ -9,6 +9,7 @@
 #include "api/json.h"
 #include "base/mutant.h"
 #include "worker/auto_renew_lease.h"
+#include "worker/start_failure.h"
 
 namespace mainspring {
 namespace {
@@ -112,6 +113,7 @@ class Run final : public TimerContext {
   bool standby_tried_ = false;
   std::vector<JobId> live_;  // of the schedule
   JobId standby_ = 0;        // 0 = none was started
+  std::optional<Error> not_started_;  // the program of a batch
   int batches_ = 0;
   std::int64_t handled_ = 0;
   int errors_ = 0;  // consecutive earlier runs that ended with an error
@@ -228,6 +230,7 @@ RunEnd Run::process_all() {
     if (!done) {
       if (stopped()) return why_stopped();
       error_ = done.error().message;
+      if (is_start_failure(done.error())) not_started_ = done.error();
       return RunEnd::error;
     }
     ++batches_;
@@ -281,6 +284,10 @@ HandlerResult Run::run() {
   errors_ = kept.errors;
   began_ = clock_.now().instant;
   const RunEnd end = process_all();
+  if (not_started_) {
+    (void)lease_->release();
+    return std::move(*not_started_);
+  }
   if (end == RunEnd::error) {
     remember_errors(std::min(errors_ + 1, kMaxErrorRow));
     sleep(std::min(options_.error_pause * (std::int64_t{1} << errors_), kLongestTimerPause));

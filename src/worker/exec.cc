@@ -5,11 +5,10 @@
 
 #include <algorithm>
 #include <optional>
-#include <semaphore>
-#include <stop_token>
 
 #include "api/json.h"
 #include "model/trace_context.h"
+#include "worker/start_failure.h"
 #include "worker/step_channel.h"
 
 namespace mainspring {
@@ -18,7 +17,6 @@ namespace {
 constexpr std::size_t kErrorBytes = 4 << 10;  // of standard error in a job's error
 constexpr int kErrorLines = 20;
 constexpr Duration kServerAway = std::chrono::seconds(5);  // until the job is claimed again
-constexpr Duration kShortageDelay = std::chrono::seconds(5);
 
 std::vector<std::string> job_environment(const ClaimedJob& job, const std::string& key) {
   std::vector<std::string> out = inherited_environment("MAINSPRING_");
@@ -104,16 +102,8 @@ class Exec {
 
   HandlerResult run() {
     HandlerResult result = attempt();
-    // The job is not at fault: it would become dead on a machine that cannot start any program.
-    if (result || result.error().code != ErrorCode::overloaded) return result;
-    if (options_.log != nullptr) {
-      options_.log->warn("a program cannot be started; its job goes back to the queue",
-                         {{"job", fmt::to_string(job_.id)},
-                          {"queue", job_.queue},
-                          {"error", result.error().message}});
-    }
-    rest();
-    return Outcome(Snooze{kShortageDelay});
+    if (!result && !started_) return start_failure(std::move(result.error()));
+    return result;
   }
 
  private:
@@ -141,18 +131,12 @@ class Exec {
       return hurry ? std::min(options_.hurried_kill_grace, options_.kill_grace)
                    : options_.kill_grace;
     };
+    spec.started = [this](ProcessIds) { started_ = true; };
     if (options_.prepare) MS_TRY(options_.prepare(spec));
     MS_TRY_ASSIGN(const ProcessEnd end, processes_.run(
                                             spec, [this](std::string_view line) { listen(line); },
                                             context_.stop_token()));
     return outcome(end);
-  }
-
-  // Keeps the slot busy, or it would take and return the whole queue meanwhile.
-  void rest() {
-    std::binary_semaphore stopped(0);
-    const std::stop_callback wake(context_.stop_token(), [&stopped] { stopped.release(); });
-    (void)stopped.try_acquire_for(options_.shortage_rest);
   }
 
   void listen(std::string_view line) {
@@ -229,6 +213,7 @@ class Exec {
   ProgramSaid said_;
   std::optional<StepChannel> steps_;
   std::optional<std::string> lost_message_;
+  bool started_ = false;
 };
 
 }  // namespace

@@ -23,8 +23,8 @@
 // a shutdown it gets TERM, later KILL with all its descendants. Processes that it leaves running
 // are killed.
 //
-// A program that is missing or cannot be executed is a failed attempt. If this machine is short of
-// descriptors, processes or memory, the job goes back without counting the attempt.
+// A program that cannot be started (missing, busy, not executable, no such directory or user, no
+// descriptors, processes or memory) is the worker's trouble: see start_failure.h.
 #pragma once
 
 #include <functional>
@@ -34,7 +34,6 @@
 
 #include "env/processes.h"
 #include "mainspring/worker.h"
-#include "telemetry/log.h"
 #include "worker/program_access.h"
 
 namespace mainspring {
@@ -51,10 +50,7 @@ struct ExecOptions {
   // as the program must end before another worker gets the job.
   Duration hurried_kill_grace = std::chrono::seconds(4);
   ProgramAccess access;  // to the server
-  // How long a slot rests after such a shortage before it takes another job.
-  Duration shortage_rest = std::chrono::seconds(1);
-  Log* log = nullptr;  // for warnings of shortages; nullptr = no log
-  // Called before each run; may change the spec. An error fails the attempt. nullptr = no change.
+  // Called before each run; may change the spec. An error is one of the start. nullptr = no change.
   std::function<Result<void>(ProcessSpec&)> prepare;
 
   std::vector<Error> validate() const;

@@ -5,14 +5,20 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "api/json.h"
 #include "worker/fake_jobs.h"
+#include "worker/start_failure.h"
 #include "worker/stepped_clock.h"
 #include "worker/worker.h"
 
 using namespace mainspring;
 using namespace std::chrono_literals;
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -314,23 +320,91 @@ TEST_CASE("the last lines of a long standard error are the error") {
   CHECK(error.ends_with("line 100"));
 }
 
-TEST_CASE("a program that cannot be started is a failed attempt with the reason") {
-  ExecRig rig("");
-  rig.exec.argv = {"no-such-program-anywhere"};
+TEST_CASE("a program that cannot be started is the worker's trouble, not the job's") {
+  ExecRig rig("exit 0");
+  const fs::path directory = fs::temp_directory_path() / fmt::format("exec-test-{}", getpid());
+  fs::create_directories(directory);
+  const std::string program = (directory / "program").string();
+  const auto write = [&](std::string_view text, int mode) {
+    std::ofstream(program) << text;
+    fs::permissions(program, fs::perms(mode));
+  };
+  std::ofstream busy;
+  SUBCASE("it is missing") { rig.exec.argv = {program}; }
+  SUBCASE("it is not executable") { rig.exec.argv = {(write("#!/bin/sh\n", 0644), program)}; }
+  SUBCASE("its interpreter is missing") {
+    rig.exec.argv = {(write("#!/no/such/interpreter\n", 0755), program)};
+  }
+  SUBCASE("it is being written: text file busy") {
+    fs::copy_file("/bin/true", program);
+    busy.open(program, std::ios::app);
+    rig.exec.argv = {program};
+  }
+  SUBCASE("its directory is missing") { rig.exec.directory = program; }
+  SUBCASE("its user is unknown") {
+    rig.exec.prepare = [](ProcessSpec& spec) -> Result<void> {
+      spec.limits.user = "no-such-user";
+      return {};
+    };
+  }
   rig.run();
-  CHECK(rig.jobs.outcome<Retry>(1).error.find("not found") != std::string::npos);
+  fs::remove_all(directory);
+  CHECK(rig.jobs.ended_as<Snooze>(1));
+  CHECK(rig.jobs.outcome<Snooze>(1).after == Duration(0));
+  CHECK_FALSE(rig.worker->start_trouble().empty());
+}
+
+TEST_CASE("a worker without its program claims nothing for a while, and recovers by itself") {
+  ExecRig rig("exit 0");
+  rig.time = &rig.stepped;
+  std::atomic<bool> gone = true;
+  rig.exec.prepare = [&gone](ProcessSpec& spec) -> Result<void> {
+    if (gone) spec.argv = {"/no/such/program"};
+    return {};
+  };
+  rig.run();
+  CHECK(rig.jobs.ended_as<Snooze>(1));
+  const auto claims = [&] { return rig.jobs.with_lock([&] { return rig.jobs.claims.size(); }); };
+  const std::size_t before = claims();
+  rig.jobs.add("k");
+  rig.stepped.await_another_look();
+  CHECK(claims() == before);
+  rig.stepped.advance(1s);
+  REQUIRE(rig.jobs.await_outcomes(2));
+  CHECK(rig.jobs.ended_as<Snooze>(2));
+  CHECK(rig.jobs.with_lock([&] {
+    return rig.jobs.claims.back().facts->language.ends_with(kCannotStart);
+  }));
+  // The second pause is longer.
+  rig.jobs.add("k");
+  rig.stepped.advance(1s);
+  rig.stepped.await_another_look();
+  CHECK_FALSE(rig.jobs.ended_as<Snooze>(3));
+  gone = false;
+  rig.stepped.advance(1s);
+  REQUIRE(rig.jobs.await_outcomes(3));
+  CHECK(rig.jobs.ended_as<Complete>(3));
+  REQUIRE(rig.jobs.await([&] { return rig.jobs.claims.back().facts->language == "C++"; }));
+  CHECK(rig.worker->start_trouble().empty());
+}
+
+TEST_CASE("the pause of a worker without its program grows up to a minute") {
+  CHECK(start_pause(1) == 1s);
+  CHECK(start_pause(2) == 2s);
+  CHECK(start_pause(6) == 32s);
+  CHECK(start_pause(7) == 1min);
+  CHECK(start_pause(1'000'000) == 1min);
 }
 
 TEST_CASE("a shortage of descriptors gives the job back without counting the attempt") {
   ExecRig rig("exit 0");
-  rig.exec.shortage_rest = Duration(0);
   rlimit before{};
   REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
   const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
   REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
   rig.run();
   REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
-  CHECK(rig.jobs.outcome<Snooze>(1).after == Duration(5s));
+  CHECK(rig.jobs.ended_as<Snooze>(1));
 }
 
 TEST_CASE("progress and checkpoints on fd 3 reach the server while the program runs") {

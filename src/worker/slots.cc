@@ -11,6 +11,7 @@
 #include "base/fnv.h"
 #include "base/mutant.h"
 #include "model/trace_context.h"
+#include "worker/start_failure.h"
 #include "worker/state.h"
 
 namespace mainspring {
@@ -211,6 +212,7 @@ Outcome WorkerRuntime::State::failure(const Attempt& attempt, std::string messag
 
 std::optional<Outcome> WorkerRuntime::State::weigh(const Attempt& attempt, HandlerResult&& result) {
   if (attempt.confirmed) return std::nullopt;
+  if (!result && is_start_failure(result.error())) return given_back(attempt.job);
   if (!result) return failure(attempt, std::move(result.error().message), {}, {});
   Outcome& outcome = *result;
   // Refused messages must be reported.
@@ -294,8 +296,11 @@ void WorkerRuntime::State::run_slot() {
     const bool failed =
         !result || std::holds_alternative<Retry>(*result) || (complete && attempt->not_sent);
 
+    std::optional<Error> not_started;
+    if (!result && is_start_failure(result.error())) not_started = result.error();
     std::optional<Outcome> outcome = weigh(*attempt, std::move(result));
     mutex.lock();
+    not_started ? cannot_start(*not_started) : program_ended(begin);
     handler_us = handler_us < 0 ? took_us : handler_us + (took_us - handler_us) / 16;
     if (failed && !MS_MUTANT(failed_attempt_leaves_state)) attempt->session_state.reset();
     conclude(attempt, std::move(outcome));

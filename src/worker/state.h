@@ -116,6 +116,10 @@ struct WorkerRuntime::State {
   // Waits while the worker is quiet, and asks the server from time to time whether it still is.
   void stay_quiet() MS_REQUIRES(mutex);
   void stop_on_command() MS_EXCLUDES(mutex);
+  // -- start_failure.cc: programs that cannot be started
+  void cannot_start(const Error& error) MS_REQUIRES(mutex);
+  void program_ended(Instant started_at) MS_REQUIRES(mutex);
+  void wait_to_start() MS_REQUIRES(mutex);
   // The next job, if it does not fit into the free slots: it waits, and so do the jobs after it.
   const Attempt* waits_for_slots() const MS_REQUIRES(mutex);
 
@@ -188,7 +192,6 @@ struct WorkerRuntime::State {
   Log& log;
   const WorkerOptions options;
   const std::string incarnation;
-  const std::shared_ptr<const WorkerFacts> facts;
   std::map<std::string, Kind, std::less<>> kinds;
   std::optional<Kind> any;
   bool kinds_limited = false;  // some kind has its own concurrency limit
@@ -212,6 +215,10 @@ struct WorkerRuntime::State {
   bool claim_ends MS_GUARDED_BY(mutex) = false;  // the watcher ends it
 
   CondVar claimer_cv, slots_cv, renewer_cv, watcher_cv, finisher_cv, stored_cv, ended_cv;
+  std::shared_ptr<const WorkerFacts> facts MS_GUARDED_BY(mutex);
+  int start_failures MS_GUARDED_BY(mutex) = 0;  // in a row
+  std::string start_error MS_GUARDED_BY(mutex);
+  Instant start_again_at MS_GUARDED_BY(mutex);  // no claims before
   bool quiet MS_GUARDED_BY(mutex) = false;        // claims nothing until it is resumed
   bool stop_wanted MS_GUARDED_BY(mutex) = false;  // the watcher stops it
   bool stop_obeyed MS_GUARDED_BY(mutex) = false;  // once

@@ -24,8 +24,8 @@ WorkerRuntime::State::State(Jobs& jobs_, const Clock& clock_, Random& random_, L
       log(log_),
       options(std::move(options_)),
       incarnation(random_.hex128()),
-      facts(process_facts(options.version, options.language, options.slots)),
-      singletons(jobs_, clock_, random_, options.lease, options.slots) {}
+      singletons(jobs_, clock_, random_, options.lease, options.slots),
+      facts(process_facts(options.version, options.language, options.slots)) {}
 
 Duration Pauses::next(const Error& error) {
   const auto bound = static_cast<std::uint64_t>(limit_.count());
@@ -180,6 +180,11 @@ void WorkerRuntime::stop() {
 
 const std::string& WorkerRuntime::incarnation() const {
   return state_->incarnation;
+}
+
+std::string WorkerRuntime::start_trouble() const {
+  MutexLock lock(state_->mutex);
+  return state_->start_failures == 0 ? "" : state_->start_error;
 }
 
 WorkerStats WorkerRuntime::stats() const {

@@ -67,6 +67,8 @@ class WorkerRuntime {
 
   const std::string& incarnation() const;
   WorkerStats stats() const;
+  // Why its program cannot be started; "" = it can, or was not needed yet.
+  std::string start_trouble() const;
 
   struct State;  // its internals
 

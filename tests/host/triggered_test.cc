@@ -466,6 +466,36 @@ TEST_CASE("the limits of a pool are a ceiling for its folders") {
   CHECK(t.await_log(kTriggered, "outside", "pool \"p\": does not take the folder \"outside\""));
 }
 
+TEST_CASE("a script that cannot be started costs no attempt, and runs when it can") {
+  HostTest t;
+  constexpr std::string_view kBad = R"({"limits":{"user":"no-such-user"}})";
+  t.script("triggered/r/run.sh", "#!/bin/bash\necho hello\n");
+  t.script("queues/q/run.sh", "#!/bin/bash\ncat >/dev/null; echo 5\n");
+  for (const char* folder : {"triggered/r", "queues/q"}) t.settings(folder, kBad);
+  t.start();
+  NewJob job{.queue = "q", .kind = "k"};
+  job.max_attempts = 1;
+  const auto made = t.node->broker().enqueue({.jobs = {job}});
+  REQUIRE(made.has_value());
+  const auto run = t.host->run("r", "", "x");
+  REQUIRE(run.has_value());
+  CHECK(t.await_log(kTriggered, "r", "The script cannot be started"));
+  for (const JobType type : {kTriggered, JobType::queue}) {
+    const std::string name = type == kTriggered ? "r" : "q";
+    const auto why = [&] { return t.host->find(type, name)->error; };
+    CHECK(await([&] { return why().starts_with("cannot be started: limits.user"); }));
+  }
+  for (const char* folder : {"triggered/r", "queues/q"}) t.settings(folder, "{}");
+  const RunRecord ended = t.await_run("r", *run);
+  CHECK(ended.status == RunStatus::success);
+  CHECK(t.host->history("r")->size() == 1);
+  const auto of_queue = t.node->broker().wait(made->jobs[0].id, 60s, {});
+  REQUIRE(of_queue.has_value());
+  CHECK(of_queue->state == JobState::completed);
+  CHECK(of_queue->attempt == 1);
+  CHECK(t.host->find(kTriggered, "r")->error.empty());
+}
+
 TEST_CASE("the host names ignored settings of host.json and of each job type") {
   HostTest t;
   t.script("host.json", R"({"pools":{"a":{"concurrency":"2"}}})");

@@ -70,6 +70,7 @@ std::map<std::string, std::string> worker_defects() {
       {"worker_ignores_cancel", worker("a cancel reaches the handler by a renewal")},
       {"worker_keeps_checkpoint", worker("progress and checkpoint go*")},
       {"worker_outlives_its_lease", worker("a handler learns that its*")},
+      {"start_failure_burns_attempt", worker("a program that cannot be started is the worker*")},
       {"worker_gives_up_outcomes", worker("outcomes are retried until*")},
       {"last_attempt_forgets_program_end", worker("how a program ended goes to the server*")},
       {"worker_finishes_before_it_has_sent", worker("messages are sent in order*")},
