@@ -57,6 +57,24 @@ bool is_final(int error_number) {
          error_number == ENAMETOOLONG || error_number == EACCES || error_number == EPERM;
 }
 
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+constexpr std::size_t kMaxFirstLine = 256;  // as in the kernel
+
+// The start of a file, without a byte order mark.
+struct Beginning {
+  std::string text;
+  bool marked = false;
+};
+Result<Beginning> read_beginning(int file, const std::string& name) {
+  Beginning out{std::string(kMaxFirstLine, '\0')};
+  const ssize_t count = ::pread(file, out.text.data(), out.text.size(), 0);
+  if (count < 0) return file_error("read", name, errno);
+  out.text.resize(static_cast<std::size_t>(count));
+  out.marked = out.text.starts_with(kByteOrderMark);
+  if (out.marked) out.text.erase(0, kByteOrderMark.size());
+  return out;
+}
+
 Result<bool> is_program(int directory, const std::string& name) {
   struct stat status {};
   if (::fstatat(directory, name.c_str(), &status, 0) != 0) {
@@ -67,14 +85,46 @@ Result<bool> is_program(int directory, const std::string& name) {
   const Fd fd(::openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd && is_final(errno)) return false;
   if (!fd) return file_error("open", name, errno);
-  char start[4] = {};
-  const ssize_t count = ::pread(fd.get(), start, sizeof start, 0);
-  if (count < 0) return file_error("read", name, errno);
-  const std::string_view begins(start, static_cast<std::size_t>(count));
-  return begins ==
-             "\x7f"
-             "ELF" ||
-         begins.starts_with("#!");
+  MS_TRY_ASSIGN(const Beginning begins, read_beginning(fd.get(), name));
+  return (!begins.marked && begins.text.starts_with("\x7f"
+                                                    "ELF")) ||
+         begins.text.starts_with("#!");
+}
+
+std::vector<std::string> words_of(std::string_view line) {
+  std::vector<std::string> words;
+  for (std::size_t at = 0; (at = line.find_first_not_of(" \t\r", at)) != line.npos;) {
+    const std::size_t end = std::min(line.find_first_of(" \t\r", at), line.size());
+    words.emplace_back(line.substr(at, end - at));
+    at = end;
+  }
+  return words;
+}
+
+// The kernel does not see the #! after a byte order mark, and passes all words after the first as
+// one: "#!/usr/bin/env python3 -u" looks for a program "python3 -u". Shells take the mark for a
+// part of the first command.
+Result<void> adapt_command(JobFolder& job, int directory) {
+  const Fd fd(::openat(directory, job.run_file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) return file_error("open", job.run_file, errno);
+  MS_TRY_ASSIGN(const Beginning begins, read_beginning(fd.get(), job.run_file));
+  std::vector<std::string>& command = job.host.command;
+  std::string program = command.empty() ? "" : command[0];
+  if (command.empty()) {
+    if (!begins.text.starts_with("#!")) return {};
+    std::vector<std::string> words =
+        words_of(std::string_view(begins.text).substr(2, begins.text.find('\n') - 2));
+    const bool by_env = words.size() > 1 && base_name(words[0]) == "env" && words[1][0] != '-';
+    if (words.empty() || !(begins.marked || (by_env && words.size() > 2))) return {};
+    program = words[by_env ? 1 : 0];
+    command = std::move(words);
+  }
+  static constexpr std::string_view kShells[] = {"sh", "bash", "dash", "ksh", "zsh"};
+  const bool shell =
+      std::find(std::begin(kShells), std::end(kShells), base_name(program)) != std::end(kShells);
+  if (!begins.marked || !shell) return {};
+  command.insert(command.end(), {"-c", R"x(eval "$(tail -c +4 -- "$0")")x"});
+  return {};
 }
 
 bool has_extension(const ScriptHost& host, const std::string& name) {
@@ -153,7 +203,7 @@ Result<void> choose_run_file(JobFolder& job, const std::vector<ScriptHost>& host
         job.run_file = name;
         job.host = host;
         if (job.error.empty()) job.error = one_of_case(names, name);
-        return {};
+        return adapt_command(job, fd.get());
       }
     }
   }

@@ -216,9 +216,12 @@ ProcessSpec script_spec(const HostParts& host, const JobFolder& folder,
   ProcessSpec spec;
   spec.directory = directory;
   spec.argv = folder.host.command;
-  // PATH would be searched for a bare name.
-  spec.argv.push_back(spec.argv.empty() ? fmt::format("{}/{}", directory, folder.run_file)
-                                        : folder.run_file);
+  // PATH would be searched for a bare name, and a name such as -x.sh would be an option.
+  const bool executable = folder.host.extensions.empty();
+  const bool dashed = folder.run_file.starts_with('-');
+  spec.argv.push_back(executable ? fmt::format("{}/{}", directory, folder.run_file)
+                      : dashed   ? "./" + folder.run_file
+                                 : folder.run_file);
   spec.argv.insert(spec.argv.end(), arguments.begin(), arguments.end());
   const std::string data = job_data_path(host.options, folder.type, folder.name);
   (void)make_private_directories(data);

@@ -496,6 +496,38 @@ TEST_CASE("a script that cannot be started costs no attempt, and runs when it ca
   CHECK(t.host->find(kTriggered, "r")->error.empty());
 }
 
+TEST_CASE("scripts with a byte order mark, a name like an option or options in #! run") {
+  HostTest t;
+  constexpr std::string_view kBom = "\xef\xbb\xbf";
+  constexpr std::string_view kPython = "import sys\nprint('hello', *sys.argv[1:])\n";
+  constexpr std::string_view kShell = "set -e\necho hello \"$@\"\n";
+  const std::pair<const char*, std::string> scripts[] = {
+      {"-run.sh", std::string(kShell)},
+      {"-u.py", std::string(kPython)},
+      {"-run", fmt::format("#!/bin/sh\n{}", kShell)},
+      {"run.sh", fmt::format("{}#!/bin/bash -e\n{}", kBom, kShell)},
+      {"main.sh", fmt::format("{}{}", kBom, kShell)},
+      {"run.py", fmt::format("{}#!/usr/bin/env python3\n{}", kBom, kPython)},
+      {"run", fmt::format("#!/usr/bin/env python3 -u -B\n{}", kPython)},
+      {"tool", fmt::format("{}#!/usr/bin/env python3\n{}", kBom, kPython)},
+      {"start", fmt::format("{}#!/bin/sh -e\n{}", kBom, kShell)},
+      {"job", fmt::format("{}#! /usr/bin/env bash -e\r\n{}", kBom, kShell)},
+  };
+  const char* names[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"};
+  for (std::size_t i = 0; i < std::size(scripts); ++i)
+    t.script(fmt::format("triggered/{}/{}", names[i], scripts[i].first), scripts[i].second);
+  t.start();
+  for (std::size_t i = 0; i < std::size(scripts); ++i) {
+    CAPTURE(scripts[i].first);
+    const auto id = t.host->run(names[i], "-x 'two words'", "x");
+    REQUIRE(id.has_value());
+    CHECK(t.await_run(names[i], *id).status == RunStatus::success);
+    const std::string log = t.log_of(kTriggered, names[i]);
+    CHECK_MESSAGE(log.find("hello -x two words") != log.npos, log);
+    CHECK_MESSAGE(log.find("ERR") == log.npos, log);
+  }
+}
+
 TEST_CASE("the host names ignored settings of host.json and of each job type") {
   HostTest t;
   t.script("host.json", R"({"pools":{"a":{"concurrency":"2"}}})");
