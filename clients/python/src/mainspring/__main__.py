@@ -115,6 +115,7 @@ def work(arguments: argparse.Namespace) -> int:
         "modules": arguments.module,
         "lease": arguments.lease,
         "graceful_stop": arguments.graceful_stop,
+        "exit_when_stuck": arguments.exit_when_stuck,
     }
     if arguments.queue:
         options["queues"] = arguments.queue
@@ -143,6 +144,11 @@ def main(argv: list[str] | None = None) -> int:
     run.add_argument("--processes", action="store_true", help="run handlers in processes")
     run.add_argument("--lease", default="30s", help="lease of a job [30s]")
     run.add_argument("--graceful-stop", default="25s", help="time for handlers to end [25s]")
+    run.add_argument(
+        "--exit-when-stuck",
+        metavar="TIME",
+        help="exit with 75 if a handler has not ended this long after it was asked to [never]",
+    )
     run.add_argument("--watch", action="store_true", help="start again when a .py file changes")
     run.add_argument("--log", choices=("text", "json"), default="text", help="log format [text]")
     levels = ("debug", "info", "warning", "error", "critical")

@@ -44,6 +44,7 @@ class Attempt:
         self.ended = False  # the handler has ended: its context is dead
         self.reason = ""  # why the handler should end; the first one stays
         self.stop = threading.Event()
+        self.thread = 0  # that runs the handler; 0: a coroutine or a process
         self.task: asyncio.Task[Any] | None = None
         self.began = 0.0
         # Reports, guarded by the reporter's mutex.

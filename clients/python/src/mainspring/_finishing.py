@@ -179,6 +179,7 @@ class Finisher:
         if unread:
             return again, ServerError("finish: an answer that is not one of the server's")
         if self._fails:
+            self._worker.complain("report outcomes; retrying")
             log.info("reporting outcomes again")
         return again, None
 
@@ -187,8 +188,7 @@ class Finisher:
     ) -> tuple[list[Done], MainspringError | None]:
         worker = self._worker
         worker._tell_refused(error)
-        if not self._fails:
-            log.warning("cannot report outcomes; retrying: %s", error)
+        worker.complain("report outcomes; retrying", error.message, error.status > 0)
         if error.status in (400, 409, 413):
             if len(batch) > 1:
                 for done in batch:

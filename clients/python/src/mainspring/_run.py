@@ -165,6 +165,7 @@ def slot(worker: Worker) -> None:
             if process is not None:
                 result = process.run(attempt, port)
             else:
+                attempt.thread = threading.get_ident()
                 result = run_sync(attempt.definition, Context(attempt.job, port))
         except BaseException as error:  # of the worker's own code; the slot must not end
             result = f"{type(error).__name__}: {text_of(error)}"
@@ -293,7 +294,7 @@ def until_signal(worker: Worker) -> None:
     try:
         worker.start()
         while not stop.wait(0.5):
-            if worker.terminate.is_set() or worker.refused is not None:
+            if worker.terminate.is_set() or worker.refused is not None or worker.stuck:
                 break
         if signals:
             extra = {"worker": worker.incarnation, "running": worker.running}
@@ -302,7 +303,7 @@ def until_signal(worker: Worker) -> None:
     finally:
         for number, handler in old.items():
             _groups.restore(number, handler)
-    if not ended:
+    if not ended or worker.stuck:
         logging.shutdown()
         os._exit(75)  # handlers that do not end go with the process; then their jobs are given back
     if worker.refused is not None:

@@ -22,10 +22,12 @@ from . import _run
 from ._attempt import Attempt
 from ._finishing import Done, Finisher
 from ._http import Connection
+from ._overdue import Overdue
 from ._renewal_link import RenewalLink
 from ._renewer import now
 from ._reports import Reports
 from ._values import Duration, check_list, duration, encode, is_count, seconds
+from ._versions import versions
 from ._wire import Call, Pauses, require
 from .errors import InvalidArgument, MainspringError, ServerError
 from .outcomes import Cancel, Ready, fields, ready
@@ -46,6 +48,7 @@ LOOK = 1.0
 START_RENEWER = 5.0
 STANDSTILL = 0.25  # the watcher should have looked this long ago
 CATCH_UP = 1.0
+COMPLAIN_EVERY = 60.0  # about a server that does not do what it should
 QUIET_LOOK = 5.0  # how often a quiet worker asks whether it may claim again
 
 
@@ -63,10 +66,13 @@ class WorkerOptions:
     claim_ahead: int | None = None  # jobs beyond idle slots; None: measured for short handlers
     renewals: Literal["process", "thread"] = "process"
     kinds: Sequence[str] | None = None  # kinds or aliases; None: those with a handler
+    # `work` exits with 75 if a handler has not ended this long after it was asked to. None: never.
+    exit_when_stuck: Duration | None = None
     version: str = ""  # of your program, up to 100 bytes; `mainspring workers` shows it
     lease_seconds: float = field(default=0.0, init=False)
     graceful_seconds: float = field(default=0.0, init=False)
     wait_seconds: float = field(default=0.0, init=False)
+    stuck_seconds: float = field(default=float("inf"), init=False)
 
     def __post_init__(self) -> None:
         for name in ("queues", "kinds", "modules"):
@@ -74,6 +80,8 @@ class WorkerOptions:
         self.lease_seconds = seconds(self.lease, "lease")
         self.graceful_seconds = seconds(self.graceful_stop, "graceful_stop")
         self.wait_seconds = seconds(self.claim_wait, "claim_wait")
+        if self.exit_when_stuck is not None:
+            self.stuck_seconds = seconds(self.exit_when_stuck, "exit_when_stuck")
         for name, good, rule in (
             ("slots", is_count(self.slots) and 1 <= self.slots <= MAX_SLOTS,
              f"must be a whole number from 1 to {MAX_SLOTS}"),
@@ -165,6 +173,8 @@ class Worker:
         self._claim_number = 0
         self._ending_claim = 0
         self.handler_seconds = -1.0
+        self.overdue = Overdue(options.stuck_seconds)
+        self.stuck = False
         self.stats: dict[str, int] = collections.defaultdict(int)
         self.reports = Reports(self)
         self.finisher = Finisher(self)
@@ -189,6 +199,7 @@ class Worker:
         self._watcher_end = False
         self._away = False
         self._renewing_fails = False
+        self._complain_at: dict[str, float] = {}
         self._tell_at = float("inf")
         self.give_up_at = float("inf")
         self._started = False
@@ -349,6 +360,9 @@ class Worker:
     def _claim(self) -> None:
         pauses = Pauses()
         self.link.wait_ready(START_RENEWER)
+        text, fits = versions(self.server)
+        if not fits:
+            log.error("%s", text)
         while True:
             with self.mutex:
                 most, kinds = self.room()
@@ -404,14 +418,15 @@ class Worker:
             if stopping:
                 return 0.0
             self._tell_refused(error)
+            self.complain("claim; retrying with back-off", error.message, error.status > 0)
             if not self._away:
                 self._away = True
-                log.warning("cannot claim; retrying with back-off: %s", error)
                 self.link.soon()
             return pauses.next(error)
         after = now()
         if self._away:
             self._away = False
+            self.complain("claim; retrying with back-off")
             log.info("claiming again")
         # The leases began somewhere between the two: renewed as if before, believed until after.
         self.accept(document, after, before)
@@ -421,6 +436,16 @@ class Worker:
             return pauses.next()  # a server that does not let claims wait
         pauses.reset()
         return 0.0
+
+    def complain(self, what: str, why: str = "", answered: bool = False) -> None:
+        """Logs that the worker cannot do something, again each minute, with both versions if the
+        server has answered. Without a reason: it can again."""
+        if not why:
+            self._complain_at.pop(what, None)
+        elif now() >= self._complain_at.get(what, 0.0):
+            self._complain_at[what] = now() + COMPLAIN_EVERY
+            both = versions(self.server)[0] if answered else ""
+            log.warning("cannot %s: %s%s", what, why, f" ({both})" if both else "")
 
     def _tell_refused(self, error: MainspringError) -> None:
         if error.code in ("unauthenticated", "forbidden") and self.refused is None:
@@ -544,6 +569,7 @@ class Worker:
             old = self.handler_seconds
             self.handler_seconds = took if old < 0 else old + (took - old) / 16
             self.running -= 1
+            self.overdue.remove(attempt)
             self.slots_taken -= attempt.slots
             self._leave(attempt)
             if attempt.lost:
@@ -586,12 +612,12 @@ class Worker:
 
     def _renewal_event(self, event: dict[str, Any]) -> None:
         if "failed" in event:
-            if not self._renewing_fails:
-                self._renewing_fails = True
-                log.warning("cannot renew leases; retrying until they expire: %s", event["message"])
+            self._renewing_fails = True
+            self.complain("renew leases; retrying until they expire", event["message"])
             return
         if self._renewing_fails:
             self._renewing_fails = False
+            self.complain("renew leases; retrying until they expire")
             log.info("renewing leases again")
         self.renewed(event)
 
@@ -640,6 +666,8 @@ class Worker:
     def _tell(self, attempt: Attempt, reason: str) -> None:
         if not attempt.started or not attempt.tell(reason):
             return
+        if reason != "shutdown":
+            self.overdue.add(attempt, now())
         _run.interrupt(self, attempt)
         self.reports.notify()
 
@@ -680,6 +708,12 @@ class Worker:
                     self._watch_at = min(self._watch_at, max(attempt.lease_end, believe_at))
                     if not attempt.reason:
                         self._watch_at = min(self._watch_at, attempt.time_limit)
+                next_look, stuck = self.overdue.look(at)
+                self._watch_at = min(self._watch_at, next_look)
+                if stuck and not self.stuck:
+                    log.critical("a handler does not end; the worker exits")
+                    self.stuck = True
+                    threading.Thread(target=self.request_stop, daemon=True).start()
             self._watcher_wake.wait(max(0.001, self._watch_at - now()))
 
 

@@ -65,6 +65,7 @@ class WorkerKeywords(TypedDict, total=False):
     claim_ahead: int | None
     renewals: Literal["process", "thread"]
     kinds: Sequence[str] | None
+    exit_when_stuck: Duration | None
     version: str
 
 

@@ -429,9 +429,10 @@ def _reported(result: Any) -> Any:
     """The result as the server would give it back."""
     outcome = result if isinstance(result, OUTCOMES) else Complete(result)
     ready(outcome)
-    if isinstance(outcome, Complete):
-        outcome = dataclasses.replace(outcome, result=decode(encode(outcome.result, "result")))
-    return outcome if isinstance(result, OUTCOMES) else outcome.result
+    if not isinstance(outcome, Complete):
+        return outcome
+    value = decode(encode(outcome.result, "result"))
+    return dataclasses.replace(outcome, result=value) if outcome is result else value
 
 
 def all_enqueued(
