@@ -6,6 +6,7 @@ import { need, needInteger, Pauses, sleep } from "./core.js";
 import { isRecord, LeaseLost, MainspringError, makeError } from "./errors.js";
 import { formatJson } from "./json.js";
 import { type Logger, withFields } from "./log.js";
+import type { Outcome } from "./outcomes.js";
 import { people } from "./outcome_json.js";
 import { STEP_NAME } from "./step_name.js";
 
@@ -144,6 +145,10 @@ export class Attempt {
   row: { index: number; generation: number } | undefined;
   slots = 1;
   started = false;
+  /** Its handler has returned. */
+  ended = false;
+  /** Fails the attempt, whatever its handler returns: an error that nothing caught. */
+  stray: Outcome | undefined;
   /** Why the handler was asked to stop; the first reason stays. */
   stopReason: Error | undefined;
   /** What a step threw because its result cannot be stored: another attempt would fail too. */

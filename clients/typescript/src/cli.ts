@@ -15,6 +15,8 @@ import {
   MainspringError,
   type Worker,
 } from "./index.js";
+import { textOf } from "./reasons.js";
+import { startedByNpm } from "./worker_options.js";
 
 const HELP = `Usage: mainspring work FILE [OPTION…]
 
@@ -34,7 +36,8 @@ units and containers run node_modules/.bin/mainspring, not npx, which does not w
 
 The access token comes from MAINSPRING_ACCESS_TOKEN.
 
-Exit codes: 75 handlers did not end within --stop, 77 the server refuses the access token.
+Exit codes: 70 an exception outside of handlers was not caught, 75 handlers did not end within --stop,
+77 the server refuses the access token.
 `;
 
 const OPTIONS = {
@@ -53,8 +56,10 @@ const SOURCE = /\.([mc]?[jt]sx?|json)$/;
 const SKIPPED = /^(node_modules|\..*)$/;
 const MAX_WATCHED = 20_000;
 const LOOK_MS = 300;
+const WATCHED = "MAINSPRING_WATCHED"; // set in the worker of --watch
 const EXIT_REFUSED = 77; // EX_NOPERM, as the worker of the program mainspring
 const EXIT_ABANDONED = 75; // EX_TEMPFAIL
+const EXIT_BROKEN = 70; // EX_SOFTWARE
 
 const LEVELS: readonly LogLevel[] = ["debug", "info", "warn", "error"];
 
@@ -121,8 +126,22 @@ async function work(file: string, values: Values): Promise<void> {
   if (workers.size === 0) fail(`${file}: exports no handler: export handle(job, …)`);
   const end = new AbortController();
   stopWithNpm(() => end.abort());
+  stopWithWatcher(() => end.abort());
   const running = { giveBack: true, signal: end.signal };
   let abandoned = 0;
+  let broken = false;
+  const log = jsonLogger();
+  process.on("unhandledRejection", (reason) =>
+    log.error("nothing caught a rejection; no job is known for it", { error: textOf(reason) }),
+  );
+  process.on("uncaughtException", (error, origin) => {
+    if (origin !== "uncaughtException") return;
+    log.error("nothing caught an exception; no job is known for it: stopping", {
+      error: textOf(error),
+    });
+    broken = true;
+    end.abort();
+  });
   try {
     await Promise.all([...workers].map((worker) => worker.run(running)));
     for (const worker of workers) abandoned += (await worker.stop()).abandoned;
@@ -131,7 +150,7 @@ async function work(file: string, values: Values): Promise<void> {
     process.stderr.write(`mainspring: ${error.message}\n`);
     process.exit(EXIT_REFUSED);
   }
-  process.exit(abandoned === 0 ? 0 : EXIT_ABANDONED);
+  process.exit(abandoned > 0 ? EXIT_ABANDONED : broken ? EXIT_BROKEN : 0);
 }
 
 // A Node.js that runs TypeScript itself still does not find ./x.ts where a file imports ./x.js.
@@ -145,10 +164,7 @@ function loadTypeScript(): void {
 // npm and npx do not pass SIGTERM on to the program that they run: they end, and it keeps running.
 function stopWithNpm(stop: () => void): void {
   const parent = process.ppid;
-  const byNpm = ["npm_command", "npm_execpath", "npm_lifecycle_event"].some(
-    (name) => process.env[name] !== undefined,
-  );
-  if (!byNpm || "Bun" in globalThis || "Deno" in globalThis) return;
+  if (!startedByNpm() || "Bun" in globalThis || "Deno" in globalThis) return;
   const timer = setInterval(() => {
     if (process.ppid === parent) return;
     clearInterval(timer);
@@ -156,6 +172,16 @@ function stopWithNpm(stop: () => void): void {
     stop();
   }, LOOK_MS);
   timer.unref();
+}
+
+// With --watch: a signal would count as the second one after a Ctrl-C, which the terminal sends to the
+// watcher and to the worker.
+function stopWithWatcher(stop: () => void): void {
+  if (process.env[WATCHED] === undefined || process.send === undefined) return;
+  delete process.env[WATCHED];
+  process.once("message", stop);
+  process.once("disconnect", stop); // the watcher has died
+  (process as { channel?: { unref?(): void } }).channel?.unref?.();
 }
 
 // Warns of a mistyped --queue, which would wait forever.
@@ -222,9 +248,14 @@ async function watch(file: string): Promise<void> {
   const args = process.argv.slice(2).filter((one) => one !== "--watch");
   let stopping = false;
   let child: ChildProcess | undefined;
-  const stop = () => {
+  const end = () => {
+    if (child?.connected === true) child.send("stop");
+    else child?.kill("SIGTERM");
+  };
+  const stop = (signal?: NodeJS.Signals) => {
+    if (stopping && signal !== undefined) child?.kill(signal);
+    else if (!stopping) end();
     stopping = true;
-    child?.kill("SIGTERM");
   };
   process.on("SIGTERM", stop);
   process.on("SIGINT", stop);
@@ -233,7 +264,10 @@ async function watch(file: string): Promise<void> {
   let seen = look(root, dirname(file));
   while (!stopping) {
     const program = fileURLToPath(import.meta.url);
-    child = spawn(process.execPath, [...process.execArgv, program, ...args], { stdio: "inherit" });
+    child = spawn(process.execPath, [...process.execArgv, program, ...args], {
+      stdio: ["inherit", "inherit", "inherit", "ipc"],
+      env: { ...process.env, [WATCHED]: "1" },
+    });
     const ended = new Promise<void>((done) => child?.once("exit", () => done()));
     let gone = false;
     void ended.then(() => (gone = true));
@@ -244,7 +278,7 @@ async function watch(file: string): Promise<void> {
       seen = now;
       if (stopping || changed) break;
     }
-    if (!gone) child.kill("SIGTERM");
+    if (!gone && !stopping) end();
     await ended;
   }
 }

@@ -240,16 +240,3 @@ export function asArgument<T>(field: string, fn: () => T): T {
     throw error;
   }
 }
-
-/**
- * The text of anything that was thrown: with its stack, or why it has none. Never throws.
- * @internal
- */
-export function textOf(thrown: unknown): string {
-  try {
-    if (!(thrown instanceof Error)) return String(thrown);
-    return String(thrown.stack ?? `${thrown.name}: ${thrown.message}`);
-  } catch {
-    return `the thrown ${typeof thrown} has no text`;
-  }
-}

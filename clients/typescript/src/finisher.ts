@@ -44,6 +44,12 @@ export class Finisher {
     this.done.push(done);
   }
 
+  /** Replaces the completion of an attempt that has not been sent. */
+  replace(done: Done): void {
+    const at = this.done.findIndex(({ id, token }) => id === done.id && token === done.token);
+    if (this.done[at]?.outcome === "complete") this.done[at] = done;
+  }
+
   send(): void {
     while (this.done.length > 0 && this.finishes < MAX_FINISHES) void this.sendBatch();
   }

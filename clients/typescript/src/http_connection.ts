@@ -97,7 +97,7 @@ export class Connection {
       });
       this.current = exchange;
       request.signal?.addEventListener("abort", onAbort);
-      this.socket.write(...textOf(request, this.target.headers));
+      this.socket.write(...wireText(request, this.target.headers));
     });
   }
 
@@ -235,7 +235,7 @@ class Exchange {
 }
 
 // A request as it goes over the wire, and its encoding.
-function textOf(request: HttpRequest, base: string): [string, BufferEncoding] {
+function wireText(request: HttpRequest, base: string): [string, BufferEncoding] {
   const { method, path, body } = request;
   let text = `${method} ${path} HTTP/1.1\r\n${base}`;
   for (const [name, value] of Object.entries(request.headers ?? {}))

@@ -1,9 +1,10 @@
 // Outcomes as they go into a finish.
 import type { Attempt } from "./attempt.js";
 import { definitionOf, jobJson } from "./define.js";
-import { MainspringError, textOf } from "./errors.js";
+import { MainspringError } from "./errors.js";
 import { formatJson, LONE_SURROGATE } from "./json.js";
 import type { Outcome } from "./outcomes.js";
+import { textOf } from "./reasons.js";
 
 const MAX_RESULT_BYTES = 1 << 20;
 

@@ -26,9 +26,12 @@ export function complete<R>(result: R, options: { next?: readonly NewJob[] } = {
   return new Outcome<R>("complete", {}, result, options.next ?? []);
 }
 
-/** The attempt failed: try again, after the server's back-off or after `after`. */
+/**
+ * The attempt failed: try again, after the server's back-off or after `after`. `error` is a text, or
+ * an error with its causes.
+ */
 export function retry(
-  options: { error?: string; after?: Duration; openBreakerFor?: Duration } = {},
+  options: { error?: unknown; after?: Duration; openBreakerFor?: Duration } = {},
 ): Outcome {
   return new Outcome("retry", {
     error: options.error ?? "the handler asked for a retry",

@@ -87,10 +87,10 @@ export class Renewals {
         workerData: this.address,
         execArgv: [],
       });
-      thread.unref();
       thread.on("message", (message: FromLoop) => this.receive(message));
       thread.on("error", (error) => this.restart(thread, error.message));
       thread.on("exit", () => this.restart(thread, "it ended"));
+      thread.unref(); // after its listeners: they hold the process
       this.thread = thread;
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);

@@ -2,7 +2,14 @@
 // handler.
 import { AsyncLocalStorage } from "node:async_hooks";
 
-const current = new AsyncLocalStorage<{ headers: Readonly<Record<string, string>> }>();
+/** The job whose handler runs, or started what runs. */
+export interface Scope {
+  headers: Readonly<Record<string, string>>;
+  /** Takes an error that nothing catches. */
+  stray(error: unknown, what: string): void;
+}
+
+export const current = new AsyncLocalStorage<Scope>();
 
 // The API of OpenTelemetry that the program has loaded, if it has. It registers itself under this
 // symbol.
@@ -41,9 +48,10 @@ export function traceHeaders(): Record<string, string> {
   return tracestate === undefined ? { traceparent } : { traceparent, tracestate };
 }
 
-/** Runs `fn` in the trace context of a job's headers. */
-export function inTraceOf<T>(headers: Readonly<Record<string, string>>, fn: () => T): T {
-  return current.run({ headers }, () => {
+/** Runs `fn` in the scope of a job, and in the trace context of its headers. */
+export function inScopeOf<T>(scope: Scope, fn: () => T): T {
+  return current.run(scope, () => {
+    const { headers } = scope;
     const { propagation, context } = telemetry() ?? {};
     if (!propagation || !context || headers["traceparent"] === undefined) return fn();
     const getter: Getter = { get: (from, key) => from[key], keys: (from) => Object.keys(from) };

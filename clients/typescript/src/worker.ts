@@ -8,7 +8,7 @@
 // next claim: one round trip for each job, or for many.
 import { asyncDispose } from "./dispose.js";
 import { callAfter, MAX_TIMER_MS, now } from "./clock.js";
-import { Attempt, type AttemptHost, Context, readClaimed } from "./attempt.js";
+import { Attempt, type AttemptHost, readClaimed } from "./attempt.js";
 import { type Core, need, Pauses, randomName, sleep } from "./core.js";
 import { type JobDefinition, definitionOf } from "./define.js";
 import { type Duration, durationMs, durationText, shortText } from "./durations.js";
@@ -18,17 +18,16 @@ import {
   type MainspringError,
   Shutdown,
   TimeLimit,
-  ValidationError,
-  textOf,
 } from "./errors.js";
+import { callHandler, failureOf, givenBack, type Handled, placeOf } from "./handling.js";
 import { LeaseTable } from "./lease_table.js";
 import { checkOptions } from "./options.js";
 import { Outcome } from "./outcomes.js";
 import { Finisher } from "./finisher.js";
 import { encodeOutcome } from "./outcome_json.js";
+import { textOf } from "./reasons.js";
 import { Reporter } from "./reporter.js";
-import { check } from "./schema.js";
-import { inTraceOf } from "./trace.js";
+import { unwatchStrays, watchStrays } from "./strays.js";
 import {
   type Handler,
   type HandlerOptions,
@@ -38,6 +37,7 @@ import {
   factsOf,
   HANDLER_OPTIONS,
   WORKER_OPTIONS,
+  startedByNpm,
 } from "./worker_options.js";
 
 /** A session that the worker holds, and the jobs that came with it. @internal */
@@ -47,9 +47,7 @@ export interface HeldWork {
   first: readonly unknown[];
 }
 
-interface Kind {
-  definition: JobDefinition;
-  handler: Handler<never, unknown>;
+interface Kind extends Handled {
   concurrency: number | undefined;
   timeoutMs: number | undefined;
   /** Jobs of it that are ready or run. */
@@ -66,6 +64,8 @@ const AFTER_STOP_MS = 250;
 const QUIET_LOOK_MS = 5000;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 5000;
+/** npm sends a Ctrl-C of the terminal, which the worker has got too, to the worker again. */
+const NPM_ECHO_MS = 500;
 const WAIT_FOR_REPORTS_MS = 10_000;
 
 export class Worker {
@@ -219,12 +219,23 @@ export class Worker {
   async run(options: { signal?: AbortSignal; giveBack?: boolean } = {}): Promise<void> {
     const end = new AbortController();
     const stop = () => end.abort();
-    const onSignal = (name: NodeJS.Signals) => {
-      if (!end.signal.aborted) this.logStopping(name);
-      stop();
+    let signalled = 0;
+    const ignore = () => {
+      process.removeListener("SIGTERM", onSignal);
+      process.removeListener("SIGINT", onSignal);
     };
-    process.once("SIGTERM", onSignal);
-    process.once("SIGINT", onSignal);
+    const onSignal = (name: NodeJS.Signals) => {
+      if (signalled === 0) {
+        signalled = now();
+        this.logStopping(name);
+        return stop();
+      }
+      if (startedByNpm() && now() - signalled < NPM_ECHO_MS) return;
+      ignore();
+      process.kill(process.pid, name);
+    };
+    process.on("SIGTERM", onSignal);
+    process.on("SIGINT", onSignal);
     options.signal?.addEventListener("abort", stop);
     this.stopSignal.signal.addEventListener("abort", stop);
     this.stopRun = stop;
@@ -237,9 +248,8 @@ export class Worker {
       await new Promise<void>((resolve) => end.signal.addEventListener("abort", () => resolve()));
       clearInterval(hold);
     }
-    process.removeListener("SIGTERM", onSignal);
-    process.removeListener("SIGINT", onSignal);
     await this.stop({ giveBack: options.giveBack ?? false });
+    ignore();
     if (this.refused) throw this.refused;
   }
 
@@ -264,6 +274,7 @@ export class Worker {
 
   private start(): void {
     if (this.stopping) return;
+    watchStrays();
     this.renewalKey = this.core.renewals.addWorker(
       { worker: this.id, leaseMs: this.leaseMs, memory: this.table.memory },
       {
@@ -315,7 +326,10 @@ export class Worker {
     this.pump();
     await this.until(() => this.finisher.idle, this.finisher.giveUpAt - now());
     if (abandoned === 0) this.reporter.stop();
-    if (this.renewalKey !== undefined) this.core.renewals.forget(this.renewalKey);
+    if (this.renewalKey !== undefined) {
+      this.core.renewals.forget(this.renewalKey);
+      unwatchStrays();
+    }
     return { abandoned };
   }
 
@@ -655,9 +669,10 @@ export class Worker {
     const stopTimer = limitMs === Infinity ? undefined : callAfter(limitMs, overLimit);
     let outcome: Outcome<unknown>;
     try {
-      outcome = await this.callHandler(attempt, kind);
+      const stray = (error: unknown, what: string) => this.strayed(attempt, error, what);
+      outcome = await callHandler(attempt, kind, this.core.log, stray);
     } catch (thrown) {
-      outcome = thrown instanceof Outcome ? thrown : this.failure(attempt, thrown);
+      outcome = thrown instanceof Outcome ? thrown : failureOf(attempt, thrown, this.core.log);
     }
     stopTimer?.();
     const took = now() - begin;
@@ -665,6 +680,8 @@ export class Worker {
     if (attempt.reports.length > 0 || attempt.newProgress !== undefined) {
       outcome = await this.flush(attempt, outcome);
     }
+    attempt.ended = true;
+    if (attempt.stray !== undefined && outcome.kind === "complete") outcome = attempt.stray;
     this.stats.running -= 1;
     this.slotsTaken -= attempt.slots;
     kind.running -= 1;
@@ -680,40 +697,17 @@ export class Worker {
     if (this.stats.running === 0) this.changed();
   }
 
-  private async callHandler(attempt: Attempt, kind: Kind): Promise<Outcome<unknown>> {
-    const { job, args: raw } = attempt.claimed;
-    let args: unknown;
-    try {
-      args = await check(kind.definition.args, raw, `args of job ${attempt.id}`);
-    } catch (error) {
-      if (!(error instanceof ValidationError)) throw error;
-      return new Outcome("dead", { reason: "bad_args", description: error.message });
-    }
-    const context = new Context(attempt, args as never, this.core.log);
-    const returned = await inTraceOf(job.headers, () => kind.handler(context));
-    if (returned instanceof Outcome && returned.kind !== "complete") return returned;
-    const result: unknown = returned instanceof Outcome ? returned.result : returned;
-    const next = returned instanceof Outcome ? returned.next : [];
-    try {
-      await check(kind.definition.result, result, `result of job ${attempt.id}`);
-    } catch (error) {
-      if (!(error instanceof ValidationError)) throw error;
-      return new Outcome("dead", { reason: "bad_result", description: error.message });
-    }
-    return new Outcome<unknown>("complete", {}, result, next);
-  }
-
-  private failure(attempt: Attempt, thrown: unknown): Outcome {
-    const told = attempt.stopReason;
-    if (told instanceof Cancelled) return new Outcome("cancel", {}); // for the canceller's reason
-    if (told instanceof Shutdown || told instanceof LeaseLost) return givenBack(attempt);
-    if (thrown !== undefined && thrown === attempt.unusableStep) return unusable(thrown);
-    const text = textOf(thrown);
-    const error = told instanceof TimeLimit ? `${told.message}: ${text}` : text;
-    const { id, queue, kind, attempt: number } = attempt.claimed.job;
-    const where = { job: id, queue, kind, attempt: number };
-    this.core.log.error("a handler threw an exception; the attempt failed", { ...where, error });
-    return new Outcome("retry", { error });
+  // An error that nothing caught fails the attempt, also if its handler has just returned.
+  private strayed(attempt: Attempt, error: unknown, what: string): void {
+    const text = `${what}: ${textOf(error)}`;
+    this.core.log.error("an error of a handler was not caught", {
+      ...placeOf(attempt),
+      error: text,
+    });
+    if (attempt.lost || attempt.stray !== undefined) return;
+    attempt.stray = new Outcome("retry", { error: text });
+    if (attempt.ended) this.finisher.replace(encodeOutcome(attempt, attempt.stray));
+    else attempt.tell(error instanceof Error ? error : new Error(text));
   }
 
   // What a handler reported comes before how it ended: the next attempt needs the checkpoint.
@@ -753,18 +747,4 @@ export class Worker {
 
 function bounded(ms: number): number {
   return Math.min(Math.max(ms, 0), MAX_TIMER_MS);
-}
-
-// A step's result cannot be stored: the step would run again in every attempt.
-function unusable(thrown: unknown): Outcome {
-  const { code, message } = thrown as MainspringError;
-  const reason = code === "too_large" ? "result_too_large" : "bad_result";
-  return new Outcome("dead", { reason, description: message });
-}
-
-// Without counting the attempt; one that waited for a claim of its id waits for one again.
-function givenBack(attempt: Attempt): Outcome {
-  return attempt.claimed.deferred
-    ? new Outcome("defer", {})
-    : new Outcome("snooze", { after: "0s" });
 }

@@ -110,3 +110,10 @@ export function factsOf(slots: number, version: string | undefined): Record<stri
     ...(version === undefined || version === "" ? {} : { version }),
   };
 }
+
+/** npm, npx or a script of package.json has started this process. @internal */
+export function startedByNpm(): boolean {
+  return ["npm_command", "npm_execpath", "npm_lifecycle_event"].some(
+    (name) => process.env[name] !== undefined,
+  );
+}

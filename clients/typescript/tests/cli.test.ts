@@ -34,9 +34,10 @@ function run(
   output: () => string;
   ended: Promise<number | null>;
 } {
-  const env = { ...process.env, MAINSPRING_SERVER: server.url, ...more };
+  const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith("npm_"));
+  const env = { ...Object.fromEntries(inherited), MAINSPRING_SERVER: server.url, ...more };
   const [program, ...first] = command as [string, ...string[]];
-  const child = spawn(program, [...first, ...args], { env, cwd: directory });
+  const child = spawn(program, [...first, ...args], { env, cwd: directory, detached: true });
   children.push(child);
   let text = "";
   child.stdout?.on("data", (piece) => (text += String(piece)));
@@ -165,6 +166,57 @@ test("work --watch: sees a file beside the worker's directory, in the same packa
   await eventually(async () => (await ask()) === "two", "the new word");
   child.kill("SIGTERM");
   await ended;
+});
+
+// A handler that ends once its directory has the file of its name.
+const gated = (name: string) => `
+  import { existsSync } from "node:fs";
+  import { defineJob, handle } from "mainspring";
+  export const job = handle(defineJob("${name}", { queue: "${name}" }), async () => {
+    console.log("the handler runs");
+    while (!existsSync("${name}.open")) await new Promise((done) => setTimeout(done, 20));
+    return "finished";
+  });`;
+
+for (const [name, args, env] of [
+  ["watched_stop", ["--watch"], {}],
+  ["npm_stop", [], { npm_command: "run-script" }], // npm sends it again
+  ["watched_npm_stop", ["--watch"], { npm_command: "run-script" }],
+] as const) {
+  test(`work ${args.join(" ")}: one Ctrl-C lets handlers finish (${name})`, async () => {
+    writeFileSync(join(directory, `${name}.ts`), gated(name));
+    const started = run(["work", `${name}.ts`, ...args], { env });
+    const { pid = 0 } = started.child;
+    const job = await server.client().enqueue(name, {}, { queue: name });
+    await eventually(() => started.output().includes("the handler runs"), "the handler", 20_000);
+    process.kill(-pid, "SIGINT"); // as a terminal: to all processes of the group
+    await eventually(() => started.output().includes("stopping: 1 job"), "the stop", 20_000);
+    if ("npm_command" in env) started.child.kill("SIGINT");
+    writeFileSync(join(directory, `${name}.open`), "");
+    assert.equal(await started.ended, 0, started.output());
+    const info = await job.get();
+    assert.deepEqual([info.state, info.result, info.attempt], ["completed", "finished", 1]);
+  });
+}
+
+test("work: errors of no handler: a rejection is logged, an exception stops the worker", async () => {
+  const text = `${gated("strays")}
+    setTimeout(() => Promise.reject(new Error("a rejection")), 1);
+    export const fail = handle(defineJob("fail", { queue: "strays" }), () => { wake(); });
+    let wake = () => undefined;
+    void new Promise((resolve) => (wake = resolve)).then(() =>
+      queueMicrotask(() => { throw new Error("an exception"); }));`;
+  writeFileSync(join(directory, "strays.ts"), text);
+  const started = run(["work", "strays.ts"]);
+  const ms = server.client();
+  const job = await ms.enqueue("strays", {}, { queue: "strays" });
+  await eventually(() => started.output().includes("the handler runs"), "the handler", 20_000);
+  await eventually(() => started.output().includes("Error: a rejection"), "the rejection", 20_000);
+  await ms.enqueue("fail", {}, { queue: "strays" });
+  await eventually(() => started.output().includes("Error: an exception"), "the exception", 20_000);
+  writeFileSync(join(directory, "strays.open"), "");
+  assert.equal(await started.ended, 70, started.output());
+  assert.equal((await job.get()).state, "completed");
 });
 
 test("work: says what it works on and how it stops", async () => {

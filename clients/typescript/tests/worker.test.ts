@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { spawn } from "node:child_process";
+import { createRequire } from "node:module";
+import { dirname } from "node:path";
+import { after, before, test, type TestContext } from "node:test";
 
 import {
   cancel,
@@ -18,7 +21,7 @@ import {
   TimeLimit,
   type,
 } from "mainspring";
-import { useServer } from "mainspring/testing";
+import { silent, useServer, waitFor } from "mainspring/testing";
 import { z } from "zod";
 
 import { eventually } from "./fake.js";
@@ -178,6 +181,122 @@ test("a handler that throws: its exception is logged, with its job", async () =>
   assert.match(String(line?.[1]?.["error"]), /Error: no disk/);
   const { job: id, queue, kind, attempt } = line?.[1] ?? {};
   assert.deepEqual([id, queue, kind, attempt], [job.id, "broken", "broken", 1]);
+});
+
+test("a failed attempt keeps the whole error, in the job and in the log", async (t) => {
+  const lines: string[] = [];
+  const error = (_: string, fields?: LogFields) => void lines.push(String(fields?.["error"]));
+  const ms = server.client({ log: { ...silent, error } });
+  const kind = defineJob("reasons", { queue: "reasons", maxAttempts: 1, args: type<{ n: number }>() });
+  class Refused extends Error {
+    code = "E_REFUSED";
+  }
+  const loop = new Error("loop");
+  loop.cause = loop;
+  const deep = Array.from({ length: 30 }).reduce<Error>(
+    (cause, _, i) => new Error(`level ${i} ${"x".repeat(5000)}`, { cause }),
+    new Error("bottom"),
+  );
+  const thrown: [unknown, RegExp][] = [
+    [
+      new Error("outer", { cause: new Refused("inner", { cause: "a text" }) }),
+      /^Error: outer\n +at [\s\S]*caused by: Refused: inner \[E_REFUSED\]\n +at [\s\S]*caused by: a text$/,
+    ],
+    [
+      new AggregateError([new Error("one"), new Refused("two")], "all failed"),
+      /^AggregateError: all failed[\s\S]*error 1 of 2: Error: one\n[\s\S]*error 2 of 2: Refused: two \[E_R/,
+    ],
+    [{ status: 503, body: { retry: true } }, /^\{ status: 503, body: \{ retry: true \} \}$/],
+    ["only a text", /^only a text$/],
+    [loop, /^Error: loop\n[\s\S]*caused by: …$/],
+    [deep, /^Error: level 29 x+…\n[\s\S]*caused by: Error: level 28 x/],
+  ];
+  const worker = ms.worker().on(kind, ({ args }) => {
+    throw thrown[args.n]?.[0];
+  });
+  t.after(() => worker.stop());
+  for (const [n, [, text]] of thrown.entries()) {
+    const job = await ms.enqueue(kind, { n });
+    const [failed] = (await job.ended({ timeout: "20s" })).errors ?? [];
+    assert.match(failed?.message ?? "", text);
+    assert.ok(Buffer.byteLength(failed?.message ?? "") <= 16_384);
+    assert.ok(lines.some((line) => text.test(line)), lines.at(-1));
+    lines.length = 0;
+  }
+});
+
+/** A program of its own: node:test fails a test whose errors nothing catches. */
+function program(t: TestContext, text: string, flags: readonly string[] = []) {
+  const cwd = dirname(dirname(createRequire(import.meta.url).resolve("mainspring")));
+  const { url, server: running } = server;
+  const env = { ...process.env, MAINSPRING_SERVER: url, MAINSPRING_ACCESS_TOKEN: running.token };
+  const child = spawn(process.execPath, [...flags, "--input-type=module", "-e", text], { cwd, env });
+  t.after(() => child.kill("SIGKILL"));
+  let output = "";
+  child.stderr.on("data", (piece) => (output += String(piece)));
+  const ended = new Promise<number | null>((resolve) => child.once("close", resolve));
+  return { child, ended, output: () => output };
+}
+
+test("an error that nothing catches fails the attempt of its job alone", async (t) => {
+  const ms = server.client();
+  const kind = defineJob("strays", { queue: "strays", args: type<{ how: string }>() });
+  const worker = program(
+    t,
+    `import { defineJob, Mainspring } from "mainspring";
+    const ms = new Mainspring();
+    await ms.worker().on(defineJob("strays", { queue: "strays" }), async ({ args, job, signal }) => {
+      if (job.attempt > 1) return "second";
+      const late = async () => { await new Promise(setImmediate); throw new Error("nobody waits"); };
+      if (args.how === "at once") return void Promise.reject(new Error("nobody waits"));
+      if (args.how === "rejection") void late();
+      if (args.how === "exception") setTimeout(() => { throw new Error("in a timer"); }, 1);
+      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      return "first: " + signal.reason.message;
+    }).run();`,
+  );
+  const innocent = await ms.enqueue(kind, { how: "innocent" });
+  for (const [how, text] of [
+    ["at once", /^a promise was rejected and nothing caught it: Error: nobody waits\n +at /],
+    ["rejection", /^a promise was rejected and nothing caught it: Error: nobody waits\n +at /],
+    ["exception", /^nothing caught an exception: Error: in a timer\n +at /],
+  ] as const) {
+    const job = await ms.enqueue(kind, { how });
+    const info = await waitFor(job, "retryable", { timeout: "60s" });
+    assert.match((await job.get()).errors?.[0]?.message ?? "", text);
+    assert.equal(info.attempt, 1);
+    const lines = worker.output().trim().split("\n");
+    const logged = lines.map((line) => JSON.parse(line) as LogFields);
+    const line = logged.find((one) => one["job"] === job.id);
+    assert.equal(line?.["message"], "an error of a handler was not caught");
+    await job.retry();
+    assert.equal(await job.result({ timeout: "60s" }), "second");
+  }
+  const running = await innocent.get();
+  assert.deepEqual([running.state, running.attempt], ["running", 1]);
+  await innocent.cancel();
+  assert.equal((await innocent.ended({ timeout: "60s" })).state, "completed");
+  worker.child.kill("SIGTERM");
+  assert.equal(await worker.ended, 0);
+});
+
+test("an error of other code ends the process as it does without a worker", async (t) => {
+  const text = `
+    import { defineJob, Mainspring } from "mainspring";
+    const ms = new Mainspring();
+    ms.worker().on(defineJob("k", { queue: "other_code" }), () => 1);
+    setImmediate(() => `;
+  const reject = 'Promise.reject(new Error("mine"))';
+  for (const [act, flags, code] of [
+    [reject, [], 1],
+    ['{ throw new Error("mine"); }', [], 1],
+    [`{ process.on("unhandledRejection", () => process.exit(9)); ${reject}; }`, [], 9],
+    [`{ ${reject}; setTimeout(() => process.exit(9), 50); }`, ["--unhandled-rejections=warn"], 9],
+  ] as const) {
+    const { ended, output } = program(t, `${text}${act});`, flags);
+    assert.equal(await ended, code, output());
+    if (code === 1) assert.match(output(), /Error: mine/);
+  }
 });
 
 test("cancel: the signal is aborted with Cancelled, progress() throws it, the job is cancelled", async () => {

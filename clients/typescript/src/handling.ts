@@ -1,0 +1,86 @@
+// Calls the handler of a claimed job, and turns what it returns or throws into an outcome.
+import { type Attempt, Context } from "./attempt.js";
+import type { JobDefinition } from "./define.js";
+import {
+  Cancelled,
+  LeaseLost,
+  type MainspringError,
+  Shutdown,
+  TimeLimit,
+  ValidationError,
+} from "./errors.js";
+import type { LogFields, Logger } from "./log.js";
+import { Outcome } from "./outcomes.js";
+import { textOf } from "./reasons.js";
+import { check } from "./schema.js";
+import { inScopeOf, type Scope } from "./trace.js";
+import type { Handler } from "./worker_options.js";
+
+export interface Handled {
+  definition: JobDefinition;
+  handler: Handler<never, unknown>;
+}
+
+export async function callHandler(
+  attempt: Attempt,
+  { definition, handler }: Handled,
+  log: Logger,
+  stray: Scope["stray"],
+): Promise<Outcome<unknown>> {
+  const { job, args: raw } = attempt.claimed;
+  let args: unknown;
+  try {
+    args = await check(definition.args, raw, `args of job ${attempt.id}`);
+  } catch (error) {
+    if (!(error instanceof ValidationError)) throw error;
+    return new Outcome("dead", { reason: "bad_args", description: error.message });
+  }
+  const context = new Context(attempt, args as never, log);
+  const scope = { headers: job.headers, stray };
+  const returned = await inScopeOf(scope, () => handler(context));
+  if (returned instanceof Outcome && returned.kind !== "complete") return returned;
+  const result: unknown = returned instanceof Outcome ? returned.result : returned;
+  const next = returned instanceof Outcome ? returned.next : [];
+  try {
+    await check(definition.result, result, `result of job ${attempt.id}`);
+  } catch (error) {
+    if (!(error instanceof ValidationError)) throw error;
+    return new Outcome("dead", { reason: "bad_result", description: error.message });
+  }
+  return new Outcome<unknown>("complete", {}, result, next);
+}
+
+/** The outcome of an attempt whose handler threw. */
+export function failureOf(attempt: Attempt, thrown: unknown, log: Logger): Outcome {
+  const told = attempt.stopReason;
+  if (told instanceof Cancelled) return new Outcome("cancel", {}); // for the canceller's reason
+  if (told instanceof Shutdown || told instanceof LeaseLost) return givenBack(attempt);
+  if (thrown !== undefined && thrown === attempt.unusableStep) return unusable(thrown);
+  if (attempt.stray !== undefined) return attempt.stray;
+  const text = textOf(thrown);
+  const error = told instanceof TimeLimit ? `${told.message}: ${text}` : text;
+  log.error("a handler threw an exception; the attempt failed", { ...placeOf(attempt), error });
+  return new Outcome("retry", { error });
+}
+
+/** The job of an attempt, for a line of a log. */
+export function placeOf(attempt: Attempt): LogFields {
+  const { id, queue, kind, attempt: number } = attempt.claimed.job;
+  return { job: id, queue, kind, attempt: number };
+}
+
+// A step's result cannot be stored: the step would run again in every attempt.
+function unusable(thrown: unknown): Outcome {
+  const { code, message } = thrown as MainspringError;
+  const reason = code === "too_large" ? "result_too_large" : "bad_result";
+  return new Outcome("dead", { reason, description: message });
+}
+
+/**
+ * Without counting the attempt; one that waited for a claim of its id waits for one again.
+ */
+export function givenBack(attempt: Attempt): Outcome {
+  return attempt.claimed.deferred
+    ? new Outcome("defer", {})
+    : new Outcome("snooze", { after: "0s" });
+}

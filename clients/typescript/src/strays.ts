@@ -1,0 +1,46 @@
+// Errors that nothing catches: a promise that is rejected without a handler, or an exception in a
+// callback. Such an error of a job's handler fails its attempt. Without this module it would end
+// the process, and with it the attempts of all other jobs.
+//
+// Other errors do what they do without a worker: listeners of the program get them, else the process
+// ends.
+import { current } from "./trace.js";
+
+let workers = 0;
+
+/** Catches the errors of handlers until `unwatchStrays`. */
+export function watchStrays(): void {
+  workers += 1;
+  if (workers > 1) return;
+  process.on("unhandledRejection", onRejection);
+  process.on("uncaughtException", onException);
+}
+
+export function unwatchStrays(): void {
+  workers -= 1;
+  if (workers > 0) return;
+  process.off("unhandledRejection", onRejection);
+  process.off("uncaughtException", onException);
+}
+
+function onRejection(reason: unknown): void {
+  const stray = current.getStore()?.stray;
+  if (stray !== undefined) return stray(reason, "a promise was rejected and nothing caught it");
+  if (process.listenerCount("unhandledRejection") > 1 || onlyWarns()) return;
+  throw reason; // as Node.js does without a listener
+}
+
+function onException(error: unknown, origin: string): void {
+  const stray = origin === "uncaughtException" ? current.getStore()?.stray : undefined;
+  if (stray !== undefined) return stray(error, "nothing caught an exception");
+  if (process.listenerCount("uncaughtException") > 1) return;
+  process.off("uncaughtException", onException);
+  queueMicrotask(() => {
+    throw error;
+  });
+}
+
+function onlyWarns(): boolean {
+  const flags = `${process.execArgv.join(" ")} ${process.env["NODE_OPTIONS"] ?? ""}`;
+  return /--unhandled-rejections[= ](warn|none)/.test(flags);
+}
