@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import type { Core } from "./core.js";
 import { need, needInteger, Pauses, sleep } from "./core.js";
 import { isRecord, LeaseLost, MainspringError, makeError } from "./errors.js";
-import { formatJson } from "./json.js";
+import { formatJson, parseJson } from "./json.js";
 import { type Logger, withFields } from "./log.js";
 import type { Outcome } from "./outcomes.js";
 import { people } from "./outcome_json.js";
@@ -29,7 +29,8 @@ export interface JobContext<Args = unknown> {
   /** A log whose lines have the id, queue, kind and attempt of the job. */
   readonly log: Logger;
   /**
-   * Runs `run` once: a later attempt gets the result that is kept. The result is JSON up to 64 KiB.
+   * Runs `run` once: a later attempt gets the result that is kept. The result is JSON up to 64 KiB,
+   * and every attempt gets it as it is after JSON.
    */
   step<T>(name: string, run: () => T | Promise<T>): Promise<T>;
   /** Reports progress, 0 to 1. Throws the reason of `signal` after an abort. */
@@ -200,7 +201,7 @@ export class Attempt {
       throw error;
     }
     await this.report("memo", name, json);
-    return result;
+    return parseJson(json) as T; // as a later attempt gets it
   }
 
   private async recall(name: string): Promise<{ result: unknown } | undefined> {

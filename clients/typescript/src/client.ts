@@ -23,7 +23,7 @@ import { fromWire } from "./names.js";
 import { checkOptions, type Names } from "./options.js";
 import { Queues } from "./queues.js";
 import { Schedules } from "./schedules.js";
-import { check } from "./schema.js";
+import { check, type StandardSchema } from "./schema.js";
 import { Sessions } from "./sessions.js";
 import { traceHeaders } from "./trace.js";
 import { Worker } from "./worker.js";
@@ -109,7 +109,7 @@ export class Mainspring {
 
   /** Enqueues a job. Resolves when it is on disk. */
   async enqueue<In, R>(
-    job: JobDefinition<In, unknown, R>,
+    job: JobDefinition<In, unknown, R, unknown>,
     ...rest: ArgsAnd<In, EnqueueCall>
   ): Promise<JobHandle<R>>;
   async enqueue(kind: string, args?: unknown, options?: EnqueueCall): Promise<JobHandle<unknown>>;
@@ -120,15 +120,16 @@ export class Mainspring {
   ): Promise<JobHandle<unknown>> {
     const json = await this.prepare({ job, args, options });
     const call = postJobs(options);
-    if (mayGoWithOthers(options, definitionOf(job).options))
-      return this.handleOf(await this.#enqueues.add(json));
+    const definition = definitionOf(job);
+    if (mayGoWithOthers(options, definition.options))
+      return this.handleOf(await this.#enqueues.add(json), definition);
     const body = `${json.slice(0, -1)}${fenceOf(options)}}`;
-    return this.handleOf(await this.#core.callText(call, body));
+    return this.handleOf(await this.#core.callText(call, body), definition);
   }
 
   /** Enqueues up to 10,000 jobs in one transaction: all or nothing. */
   async enqueueMany<In, R>(
-    job: JobDefinition<In, unknown, R>,
+    job: JobDefinition<In, unknown, R, unknown>,
     args: Iterable<NoInfer<In>>,
     options?: EnqueueCall,
   ): Promise<JobHandle<R>[]>;
@@ -157,7 +158,9 @@ export class Mainspring {
     const made = answer["jobs"];
     const count = Array.isArray(made) ? made.length : 0;
     const what = `list of jobs: ${count} answers to ${jobs.length} jobs`;
-    return need(made as unknown[], count === jobs.length, what).map((one) => this.handleOf(one));
+    return need(made as unknown[], count === jobs.length, what).map((one, i) =>
+      this.handleOf(one, definitionOf(jobs[i]?.job ?? "")),
+    );
   }
 
   /** A job by its id. Sends no request. */
@@ -249,11 +252,12 @@ export class Mainspring {
     );
   }
 
-  private handleOf(answer: unknown): JobHandle<never> {
+  private handleOf(answer: unknown, { result }: JobDefinition): JobHandle<never> {
     const made = need(isRecord(answer) ? answer : undefined, true, "job");
     const id = String(needInteger(made["id"], "job id"));
     const state = readState(made["state"]);
-    return new JobHandle<never>(this.#core, id, state, made["duplicate"] === true);
+    const duplicate = made["duplicate"] === true;
+    return new JobHandle(this.#core, id, state, duplicate, result as StandardSchema<unknown, never>);
   }
 }
 

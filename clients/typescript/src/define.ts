@@ -89,14 +89,14 @@ export interface DefinitionOptions<A, R> extends JobOptions {
 
 /**
  * A kind of job. `In` is what producers pass, `Args` what the handler gets (after the schema), `R`
- * the result.
+ * the result that callers get, `Out` what the handler returns (before the schema).
  */
-export interface JobDefinition<In = unknown, Args = In, R = unknown> {
+export interface JobDefinition<In = unknown, Args = In, R = unknown, Out = R> {
   readonly kind: string;
   readonly aliases: readonly string[];
   readonly options: JobOptions;
   readonly args: StandardSchema<In, Args>;
-  readonly result: StandardSchema<R, R>;
+  readonly result: StandardSchema<Out, R>;
 }
 
 type InputOf<S> = S extends StandardSchema<infer I, infer _> ? I : unknown;
@@ -113,11 +113,11 @@ export function defineJob<
 >(
   kind: string,
   options?: DefinitionOptions<A, R>,
-): JobDefinition<InputOf<A>, OutputOf<A>, OutputOf<R>>;
-export function defineJob<In, Args, R>(
+): JobDefinition<InputOf<A>, OutputOf<A>, OutputOf<R>, InputOf<R>>;
+export function defineJob<In, Args, R, Out>(
   kind: string,
   options: DefinitionOptions<StandardSchema | undefined, StandardSchema | undefined> = {},
-): JobDefinition<In, Args, R> {
+): JobDefinition<In, Args, R, Out> {
   if (typeof kind !== "string" || kind === "")
     throw new TypeError("kind: must be a text that is not empty");
   checkOptions(options, DEFINITION_OPTIONS);
@@ -132,7 +132,7 @@ export function defineJob<In, Args, R>(
     aliases: aliases ?? [],
     options: rest,
     args: (args ?? type()) as StandardSchema<In, Args>,
-    result: (result ?? type()) as StandardSchema<R>,
+    result: (result ?? type()) as StandardSchema<Out, R>,
   };
 }
 

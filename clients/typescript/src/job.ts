@@ -6,6 +6,7 @@ import { type Duration, durationMs, durationText } from "./durations.js";
 import { isRecord, JobFailed, WaitTimeout } from "./errors.js";
 import { checkOptions, type Names } from "./options.js";
 import { type Camel, fromWire } from "./names.js";
+import { check, type StandardSchema, type } from "./schema.js";
 
 type Schemas = components["schemas"];
 
@@ -49,6 +50,7 @@ export function readState(wire: unknown): JobState {
 
 export class JobHandle<R = unknown> {
   readonly #core: Core;
+  readonly #result: StandardSchema<unknown, R>;
 
   /** @internal */
   constructor(
@@ -58,8 +60,10 @@ export class JobHandle<R = unknown> {
     readonly state: JobState | undefined = undefined,
     /** A unique key or an idempotency key found an existing job. */
     readonly duplicate = false,
+    result: StandardSchema<unknown, R> = type<R>() as StandardSchema<unknown, R>,
   ) {
     this.#core = core;
+    this.#result = result;
   }
 
   /** `Job 22 (available)`, for console.log. @internal */
@@ -102,12 +106,13 @@ export class JobHandle<R = unknown> {
   }
 
   /**
-   * Waits for the result. Throws JobFailed if the job dies or is cancelled, WaitTimeout after
-   * `timeout`.
+   * Waits for the result, and passes it through the schema of the definition. Throws JobFailed if
+   * the job dies or is cancelled, WaitTimeout after `timeout`, ValidationError if it does not fit.
    */
   async result(options: WaitOptions = {}): Promise<R> {
     const job = await this.ended(options);
-    if (job.state === "completed") return job.result as R;
+    if (job.state === "completed")
+      return await check(this.#result, job.result, `result of job ${this.id}`);
     throw new JobFailed(
       this.id,
       job.state === "dead" ? "dead" : "cancelled",

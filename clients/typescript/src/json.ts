@@ -17,6 +17,12 @@ export function formatJson(value: unknown, what = "value"): string {
   return write(value, what, 0);
 }
 
+function nameOf(value: object): string {
+  const { constructor, [Symbol.toStringTag as never]: tag } = value as { constructor?: unknown };
+  if (typeof constructor === "function" && constructor.name !== "") return constructor.name;
+  return typeof tag === "string" ? tag : "value of a class";
+}
+
 function refuse(what: string, problem: string): never {
   throw new TypeError(`${what}: ${problem}`);
 }
@@ -59,13 +65,20 @@ function writeObject(value: object, path: string, depth: number): string {
     refuse(path, "a Date would come back as text: send date.toISOString() or date.getTime()");
   }
   if (proto !== Object.prototype && proto !== null) {
+    // Before toJSON: that of a Buffer makes {"type":"Buffer",…} of it.
+    if (ArrayBuffer.isView(value))
+      refuse(path, `a ${nameOf(value)} cannot be sent as JSON: send it as text, as in base64`);
     const { toJSON } = value as { toJSON?: unknown };
     if (typeof toJSON === "function") return write(toJSON.call(value), path, depth + 1);
     if (value instanceof Promise) refuse(path, "a Promise cannot be sent as JSON: await it");
     if (value instanceof Error) refuse(path, "an Error cannot be sent as JSON: send its message");
-    if (NOT_JSON.some((one) => value instanceof one) || ArrayBuffer.isView(value)) {
-      refuse(path, `a ${value.constructor.name} cannot be sent as JSON`);
-    }
+    if (NOT_JSON.some((one) => value instanceof one))
+      refuse(path, `a ${nameOf(value)} cannot be sent as JSON`);
+    if (Symbol.iterator in value || Symbol.asyncIterator in value)
+      refuse(path, `a ${nameOf(value)} would be sent as {}: send an array of its items`);
+    // A plain object of another realm has such a prototype, too.
+    if (Object.getPrototypeOf(proto) !== null && Object.keys(value).length === 0)
+      refuse(path, `a ${nameOf(value)} would be sent as {}: it has no fields of its own`);
   }
   let out = "";
   for (const key of Object.keys(value)) {

@@ -11,10 +11,12 @@ import {
   type Duration,
   durationMs,
   formatJson,
+  type Handler,
   type HandlerResult,
   type JobContext,
   type JobDefinition,
   type JobHandle,
+  type JobHandler,
   type JobInfo,
   type JobOptions,
   type JobState,
@@ -452,19 +454,31 @@ const MAX_CHECKPOINT_BYTES = 256 << 10;
 const MAX_RESULT_BYTES = 1 << 20;
 
 /**
- * Runs a handler here and now, without a server. What it throws is thrown. Also throws for what
- * fails on a server: a value that cannot be stored, or a result that breaks its schema.
+ * Runs a handler here and now, without a server: `perform(job, handler, args)`, or
+ * `perform(handle(job, …), args)`. What it throws is thrown. Also throws for what fails on a server:
+ * a value that cannot be stored, or a result that breaks its schema. Results go through JSON, as
+ * those of a server.
  */
-export async function perform<In, Args, R>(
-  job: JobDefinition<In, Args, R>,
-  handler: (context: JobContext<Args>) => HandlerResult<R> | Promise<HandlerResult<R>>,
+export async function perform<In, Args, R, Out>(
+  job: JobDefinition<In, Args, R, Out>,
+  handler: Handler<Args, Out>,
   args: NoInfer<In>,
-  options: PerformOptions = {},
-): Promise<Performed<R>> {
-  const checked = await conforming(job.args, args, `args of ${job.kind}`);
+  options?: PerformOptions,
+): Promise<Performed<Out>>;
+export async function perform<In, Out>(
+  handler: JobHandler<In, Out>,
+  args: NoInfer<In>,
+  options?: PerformOptions,
+): Promise<Performed<Out>>;
+export async function perform(...given: unknown[]): Promise<Performed<unknown>> {
+  const { job, handler, rest } = joined(given);
+  const [args, options = {}] = rest as [unknown, PerformOptions?];
+  await conforming(job.args, args, `args of ${job.kind}`); // as the enqueue
+  const sent = stored(args === undefined ? {} : args, "args", MAX_RESULT_BYTES);
+  const checked = await conforming(job.args, sent, `args of ${job.kind}`);
   const signal = options.signal ?? new AbortController().signal;
-  const done: Performed<R> = {
-    result: undefined as HandlerResult<R>,
+  const done: Performed<unknown> = {
+    result: undefined,
     progress: [],
     checkpoint: undefined,
     messages: [],
@@ -472,8 +486,8 @@ export async function perform<In, Args, R>(
     sessionState: undefined,
   };
   const steps = new Set<string>();
-  const context: JobContext<Args> = {
-    args: checked,
+  const context: JobContext<never> = {
+    args: checked as never,
     job: {
       ...{ id: "1", queue: job.options.queue ?? "default", kind: job.kind },
       ...{ attempt: options.attempt ?? 1, maxAttempts: job.options.maxAttempts ?? 20 },
@@ -517,8 +531,24 @@ export async function perform<In, Args, R>(
   if (returned instanceof Outcome && returned.kind !== "complete") return done;
   const result: unknown = returned instanceof Outcome ? returned.result : returned;
   await conforming(job.result, result, `result of ${job.kind}`);
-  stored(result, "result", MAX_RESULT_BYTES);
+  const kept = result === undefined ? undefined : stored(result, "result", MAX_RESULT_BYTES);
+  if (returned === result) done.result = kept;
   return done;
+}
+
+// A definition and its handler, given apart or joined by handle().
+function joined([first, ...rest]: unknown[]): {
+  job: JobDefinition;
+  handler: Handler<never, unknown>;
+  rest: unknown[];
+} {
+  if (typeof first === "object" && first !== null && "handler" in first) {
+    const { definition: job, handler } = first as JobHandler;
+    return { job, handler, rest };
+  }
+  const [handler, ...more] = rest;
+  if (typeof handler !== "function") throw new TypeError("handler: must be a function");
+  return { job: first as JobDefinition, handler: handler as Handler<never, unknown>, rest: more };
 }
 
 async function conforming<T>(
@@ -564,14 +594,25 @@ const RUNS = ["one run", "a second run", "a third run"] as const;
  * server. The finishes of its first two runs are lost, so its handler runs three times. `observe` is
  * called after each run. Saved step results last from run to run, as they do after a crash.
  */
-export async function assertIdempotent<In, Args, R>(
+export async function assertIdempotent<In, Args, R, Out>(
   ms: Mainspring,
-  job: JobDefinition<In, Args, R>,
-  handler: (context: JobContext<Args>) => HandlerResult<R> | Promise<HandlerResult<R>>,
+  job: JobDefinition<In, Args, R, Out>,
+  handler: Handler<Args, Out>,
   args: NoInfer<In>,
   observe: () => unknown,
-  options: { timeout?: Duration } = {},
-): Promise<void> {
+  options?: { timeout?: Duration },
+): Promise<void>;
+export async function assertIdempotent<In, Out>(
+  ms: Mainspring,
+  handler: JobHandler<In, Out>,
+  args: NoInfer<In>,
+  observe: () => unknown,
+  options?: { timeout?: Duration },
+): Promise<void>;
+export async function assertIdempotent(ms: Mainspring, ...given: unknown[]): Promise<void> {
+  const { job, handler, rest } = joined(given);
+  type Rest = [unknown, () => unknown, { timeout?: Duration }?];
+  const [args, observe, options = {}] = rest as Rest;
   const seen: unknown[] = [];
   let failure: unknown;
   const space = await namespace(ms);
@@ -584,7 +625,7 @@ export async function assertIdempotent<In, Args, R>(
   await ms.request("POST", "/v1/test/faults", faults);
   const worker = ms.worker({ slots: 1 }).on(definition, async (context) => {
     try {
-      const result = await handler(context);
+      const result = await handler(context as never);
       seen.push(structuredClone(await observe()));
       return result;
     } catch (error) {

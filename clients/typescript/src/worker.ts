@@ -172,9 +172,9 @@ export class Worker {
   /**
    * Adds a handler. The worker starts by itself once the current turn of the event loop is over.
    */
-  on<In, Args, R>(
-    definition: JobDefinition<In, Args, R>,
-    handler: Handler<NoInfer<Args>, NoInfer<R>>,
+  on<In, Args, R, Out = R>(
+    definition: JobDefinition<In, Args, R, Out>,
+    handler: Handler<NoInfer<Args>, NoInfer<Out>>,
     options?: HandlerOptions,
   ): this;
   on(handler: JobHandler): this;

@@ -13,8 +13,8 @@ export type Handler<Args, R> = (
 ) => HandlerResult<R> | Promise<HandlerResult<R>>;
 
 /** A definition with its handler. `npx mainspring work FILE` runs those that FILE exports. */
-export interface JobHandler {
-  readonly definition: JobDefinition;
+export interface JobHandler<In = unknown, Out = unknown> {
+  readonly definition: JobDefinition<In, unknown, unknown, Out>;
   readonly handler: Handler<never, unknown>;
   readonly options: HandlerOptions;
 }
@@ -27,11 +27,11 @@ export interface HandlerOptions {
 }
 
 /** Joins a definition and its handler. */
-export function handle<In, Args, R>(
-  definition: JobDefinition<In, Args, R>,
-  handler: Handler<NoInfer<Args>, NoInfer<R>>,
+export function handle<In, Args, R, Out = R>(
+  definition: JobDefinition<In, Args, R, Out>,
+  handler: Handler<NoInfer<Args>, NoInfer<Out>>,
   options: HandlerOptions = {},
-): JobHandler {
+): JobHandler<In, Out> {
   checkOptions(options, HANDLER_OPTIONS);
   return {
     definition,

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { runInNewContext } from "node:vm";
 
 import { durationMs, formatJson, parseJson } from "mainspring";
 
@@ -61,6 +62,32 @@ test("JSON: values that do not survive a round trip are refused by name", () => 
   assert.throws(() => formatJson({ e: new Error("x") }, "args"), /args\.e: an Error/);
   for (const value of [/x/, new Number(1), new ArrayBuffer(1), new Uint8Array(1)])
     assert.throws(() => formatJson([value], "args"), /args\[0\]: a \w+ cannot be sent/);
+  const buffer = /^args\.b\[0\]: a (Buffer|DataView|Uint8Array) cannot be sent as JSON: .*base64/;
+  for (const value of [Buffer.from("x"), new DataView(new ArrayBuffer(1)), new Uint8Array(1)])
+    assert.throws(() => formatJson({ b: [value] }, "args"), { message: buffer });
+  function* items() {
+    yield 1;
+  }
+  async function* later() {
+    yield 1;
+  }
+  for (const value of [items(), later(), [1].values(), new Map().keys(), new URLSearchParams("a=1")])
+    assert.throws(() => formatJson({ g: value }, "args"), /args\.g: a .* would be sent as \{\}: send/);
+  class Hidden {
+    #n = 1;
+    get n() {
+      return this.#n;
+    }
+  }
+  for (const value of [new Hidden(), new Blob([]), new AbortController()])
+    assert.throws(() => formatJson({ h: value }, "args"), /args\.h: a \w+ would be sent as \{\}: it/);
+  const foreign: unknown = runInNewContext("({ a: {}, b: [] })");
+  assert.equal(formatJson(foreign), '{"a":{},"b":[]}');
+  assert.equal(formatJson(Object.create(null)), "{}");
+  class Point {
+    x = 1;
+  }
+  assert.equal(formatJson([new Point(), new URL("http://a/")]), '[{"x":1},"http://a/"]');
   const loop: unknown[] = [];
   loop.push(loop);
   assert.throws(() => formatJson(loop), /nested deeper/);

@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { createRequire } from "node:module";
 import { after, before, test } from "node:test";
 
-import { complete, defineJob, Mainspring, Outcome, snooze, type, WaitTimeout } from "mainspring";
+import { complete, defineJob, handle, type Handler, Mainspring, Outcome, snooze, type, WaitTimeout } from "mainspring";
 import { z } from "zod";
 import {
   advance,
@@ -88,7 +88,7 @@ test("a wait for a state asks once, and again only while the server is away", as
 });
 
 test("perform refuses what a server would refuse", async () => {
-  const run = (handler: Parameters<typeof perform<{ to: string }, { to: string }, number>>[1]) =>
+  const run = (handler: Handler<{ to: string }, number>) =>
     perform(mail, handler, { to: "anna" });
   await assert.rejects(
     run(({ step }) => step("charge card", () => 1)),
@@ -116,6 +116,18 @@ test("perform refuses what a server would refuse", async () => {
   assert.ok((await perform(strict, () => snooze("1s"), {})).result instanceof Outcome);
   const inherited = await perform(loose, ({ step }) => step("toString", () => 1), {});
   assert.equal(inherited.result, 1);
+  const map = await perform(
+    handle(loose, async ({ args, step }) => [args, await step("one", () => new Map([[7, 1]]).size)]),
+    { 7: { none: undefined } },
+  );
+  assert.deepStrictEqual(map.result, [{ 7: {} }, 1]);
+  class Price {
+    readonly cents = 5;
+    double = () => this.cents * 2;
+  }
+  await assert.rejects(perform(loose, () => new Price(), {}), /result\.double: a function/);
+  const stepped = await perform(loose, ({ step }) => step("p", () => ({ a: undefined, b: 2 })), {});
+  assert.deepStrictEqual(stepped.result, { b: 2 });
   const big = await run(async ({ step }) => Number(await step("one", () => 2n ** 60n)));
   assert.equal(big.memos["one"], 2n ** 60n);
 });

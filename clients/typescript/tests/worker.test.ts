@@ -481,6 +481,63 @@ test("steps: a saved step does not run again, a checkpoint is returned", async (
   await worker.stop();
 });
 
+test("steps: every attempt gets the result as it is after JSON", async (t) => {
+  const ms = server.client();
+  class Price {
+    constructor(readonly cents: number) {}
+    text() {
+      return `${this.cents} cents`;
+    }
+  }
+  const kind = defineJob("json_steps", { queue: "json_steps" });
+  const seen: unknown[] = [];
+  const worker = ms.worker().on(kind, async ({ step, job }) => {
+    seen.push(await step("map", () => ({ 7: "seven", price: new Price(5), none: undefined })));
+    seen.push(await step("void", () => undefined));
+    return job.attempt === 1 ? retry({ after: 0 }) : "done";
+  });
+  t.after(() => worker.stop());
+  await (await ms.enqueue(kind)).result({ timeout: "20s" });
+  const plain = { 7: "seven", price: { cents: 5 } };
+  assert.deepStrictEqual(seen, [plain, null, plain, null]);
+});
+
+test("results: the handler returns what the schema takes, the caller gets what it gives", async (t) => {
+  const ms = server.client();
+  const at = z.iso.datetime().transform((text) => new Date(text));
+  const kind = defineJob("transformed", { queue: "transformed", result: z.object({ at }) });
+  const worker = ms.worker().on(kind, () => ({ at: "2026-11-28T12:00:00Z" }));
+  t.after(() => worker.stop());
+  const result = await (await ms.enqueue(kind)).result({ timeout: "20s" });
+  const year: number = result.at.getUTCFullYear();
+  assert.equal(year, 2026);
+  const [many] = await ms.enqueueMany(kind, [{}]);
+  assert.ok((await many?.result({ timeout: "20s" }))?.at instanceof Date);
+  const other = defineJob("other_shape", { queue: "transformed", result: z.object({ at }) });
+  worker.on(defineJob("other_shape", { queue: "transformed" }), () => ({ at: 7 }));
+  const wrong = await ms.enqueue(other);
+  await assert.rejects(wrong.result({ timeout: "20s" }), /result of job \d+: at: /);
+});
+
+test("results that JSON would change are refused with their path", async (t) => {
+  const ms = server.client();
+  const kind = defineJob("changed", { queue: "changed", args: type<{ n: number }>() });
+  function* items() {
+    yield 1;
+  }
+  const values: [() => unknown, RegExp][] = [
+    [() => ({ a: [NaN] }), /bad_result: result\.a\[0\]: NaN/],
+    [() => complete({ a: Infinity }), /bad_result: result\.a: Infinity/],
+    [() => ({ t: "\ud800" }), /bad_result: result\.t: has a lone surrogate/],
+    [() => ({ b: Buffer.from("x") }), /bad_result: result\.b: a Buffer/],
+    [() => ({ g: items() }), /bad_result: result\.g: a .*would be sent as \{\}/],
+  ];
+  const worker = ms.worker().on(kind, ({ args }) => values[args.n]?.[0]());
+  t.after(() => worker.stop());
+  for (const [n, [, text]] of values.entries())
+    await assert.rejects((await ms.enqueue(kind, { n })).result({ timeout: "20s" }), text);
+});
+
 test("reports over a limit are refused alone, and an unawaited one does not end the process", async () => {
   const ms = server.client();
   const wide = defineJob("wide", { queue: "wide" });
