@@ -176,7 +176,7 @@ Result<JobFolder> deploy(JobType type, const std::string& directory,
     if (job.error().code != ErrorCode::not_found) return job.error();
     return invalid("", job.error().message);
   }
-  const std::string error = job->error_of(limits.strict_webjobs);
+  const std::string error = job->refusal(limits.strict_webjobs);
   if (!error.empty()) return invalid("settings", error);
   const auto before = read_job_folder(type, directory, hosts);
   if (!before && before.error().code != ErrorCode::not_found) return before.error();

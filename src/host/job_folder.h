@@ -50,6 +50,12 @@ struct JobFolder {
   bool in_place() const { return settings.is_in_place.value_or(host.in_place); }
   // With --strict-webjobs an invalid value is ignored, as in Kudu.
   std::string error_of(bool strict) const { return strict && readable ? "" : error; }
+  // Why a deployment of it is refused.
+  std::string refusal(bool strict) const {
+    return strict || !error.empty() || settings.schedule_error.empty()
+               ? error_of(strict)
+               : "settings.job: " + settings.schedule_error;
+  }
 };
 
 // "run.sh", "RUN.py", "run": preferred to other files.

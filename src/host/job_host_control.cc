@@ -215,8 +215,10 @@ Result<void> JobHost::put_settings(JobType type, const std::string& name, std::s
     return invalid("settings", "settings.job: must be a JSON object: " + in.error().message);
   }
   const Understood<JobSettings> understood = parse_job_settings(json);
-  if (!understood.error.empty() && !impl_->options.strict) {
-    return invalid("settings", "settings.job: " + understood.error);
+  const std::string& schedule = understood.value.schedule_error;
+  const std::string& error = understood.error.empty() ? schedule : understood.error;
+  if (!error.empty() && !impl_->options.strict) {
+    return invalid("settings", "settings.job: " + error);
   }
   MS_TRY(write_file_atomically(folder.script_dir + "/" + folder.settings_file, json));
   impl_->scan_one({type, name});

@@ -356,20 +356,28 @@ std::size_t count_fields(std::string_view text) {
   return fields;
 }
 
-// Reports errors itself: the cron parser knows which part is wrong.
+constexpr std::string_view kScheduleRule =
+    "must be a string of six fields: second minute hour day-of-month month day-of-week";
+
+// Reports errors itself: the cron parser knows which part is wrong. As in Kudu the job has no
+// schedule then, and still runs on demand.
 bool schedule(std::string_view json, JobSettings& into, const Warnings& warnings) {
   std::string text;
-  if (!as_string(json, text)) return false;
-  if (count_fields(text) == 0) {
-    into.schedule.clear();
-    return true;
+  std::string rule;
+  const bool read = as_string(json, text);
+  into.schedule.clear();
+  into.schedule_error.clear();
+  if (read && count_fields(text) == 0) return true;
+  if (!read || count_fields(text) != 6) {
+    rule = kScheduleRule;
+  } else if (const auto cron = Cron::parse(text); !cron) {
+    rule = cron.error().message;
   }
-  if (count_fields(text) != 6) return false;
-  if (const auto cron = Cron::parse(text); !cron) {
-    warnings.value("schedule", json, cron.error().message);
-    return true;
+  if (rule.empty()) {
+    into.schedule = std::move(text);
+  } else {
+    Warnings{warnings.out, into.schedule_error}.value("schedule", json, rule);
   }
-  into.schedule = std::move(text);
   return true;
 }
 
@@ -399,8 +407,7 @@ constexpr std::string_view kAllowRule =
 constexpr Key<JobSettings> kJobKeys[] = {
     {"is_singleton", &flag<&JobSettings::is_singleton>, kBoolRule},
     {"stopping_wait_time", &stopping_wait_time, "must be a whole number of seconds, 0 to 604800"},
-    {"schedule", &schedule,
-     "must be a string of six fields: second minute hour day-of-month month day-of-week"},
+    {"schedule", &schedule, kScheduleRule},
     {"is_in_place", &is_in_place, kBoolRule},
     {"max_attempts", &number<&JobSettings::max_attempts, 1, kMaxMaxAttempts>,
      "must be a whole number, 1 to 1000"},

@@ -46,7 +46,8 @@ struct JobSettings {
   bool is_singleton = false;                   // continuous: one in the whole system
   std::optional<Duration> stopping_wait_time;  // whole seconds; absent = 5 s, triggered 30 s
   std::string schedule;                        // NCRONTAB of six fields, "" = none; triggered
-  std::optional<bool> is_in_place;             // absent = only for node
+  std::string schedule_error;       // why the given schedule is refused: then the job has none
+  std::optional<bool> is_in_place;  // absent = only for node
   // -- ours
   int max_attempts = 1;                            // triggered: 1 = a failed run is not repeated
   std::optional<Duration> timeout;                 // of a run; absent = none

@@ -97,13 +97,6 @@ TEST_CASE("an invalid value is an error of the file") {
                            R"("stopping_wait_time":-1)",
                            R"("stopping_wait_time":99999999999999999999)",
                            R"("stopping_wait_time":"60s")",
-                           R"("schedule":5)",
-                           R"("schedule":"*/5 * * * *")",
-                           R"("schedule":"0 0 0 0 * * *")",
-                           R"("schedule":"@daily")",
-                           R"("schedule":"0 0 0 31 2 *")",
-                           R"("schedule":"0 0 0 * * 8")",
-                           R"("schedule":"61 * * * * *")",
                            R"("is_in_place":"no")",
                            R"("max_attempts":0)",
                            R"("max_attempts":1001)",
@@ -161,11 +154,26 @@ TEST_CASE("all errors of a file are named; the first one is its error") {
 }
 
 TEST_CASE("an invalid schedule is refused with its wrong part") {
-  CHECK(warning_of(R"({"schedule":"0 99 * * * *"})").find("minute \"99\"") != std::string::npos);
-  CHECK(warning_of(R"({"schedule":"5 * * * *"})") ==
+  const auto refusal = [](std::string_view json) {
+    return parse_job_settings(json).value.schedule_error;
+  };
+  CHECK(refusal(R"({"schedule":"0 99 * * * *"})").find("minute \"99\"") != std::string::npos);
+  CHECK(refusal(R"({"schedule":"5 * * * *"})") ==
         "schedule \"5 * * * *\": must be a string of six fields: second minute hour day-of-month "
         "month day-of-week");
   CHECK(parse_job_settings(R"({"schedule":""})").warnings.empty());
+  // It is not an error of the file: the job runs on demand.
+  for (const char* pair :
+       {R"("schedule":5)", R"("schedule":null)", R"("schedule":"*/5 * * * *")",
+        R"("schedule":"0 0 0 0 * * *")", R"("schedule":"@daily")", R"("schedule":"0 0 0 31 2 *")",
+        R"("schedule":"0 0 0 * * 8")", R"("schedule":"61 * * * * *")"}) {
+    CAPTURE(pair);
+    const auto read = parse_job_settings(fmt::format(R"({{"is_in_place":true,{}}})", pair));
+    CHECK(read.error.empty());
+    CHECK(read.value.schedule.empty());
+    CHECK(read.warnings == std::vector<std::string>{read.value.schedule_error});
+    CHECK(read.value.is_in_place == true);
+  }
 }
 
 TEST_CASE("values of the environment are not shown in warnings") {

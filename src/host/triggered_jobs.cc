@@ -185,6 +185,7 @@ bool TriggeredJobs::sleeps(const JobFolder& folder) const {
 
 std::string TriggeredJobs::why_held(const JobFolder& folder) const {
   if (!folder.error.empty()) return folder.error;
+  if (!folder.settings.schedule_error.empty()) return folder.settings.schedule_error;
   if (folder.settings.schedule.empty()) return "";
   if (folder.settings.freeze) return "frozen";
   if (host_.options.variables.stopped) return "WEBJOBS_STOPPED is set";

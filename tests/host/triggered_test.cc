@@ -269,6 +269,28 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a job whose schedule is refused runs on demand, its schedule is paused and says why") {
+  HostTest t;
+  t.script("triggered/s/run.sh", "#!/bin/bash\ntrue\n");
+  t.settings("triggered/s", R"({"schedule":"0 0 0 1 1 *"})");
+  t.start();
+  REQUIRE(await([&] { return t.node->broker().get_schedule("host/s").has_value(); }));
+  t.settings("triggered/s", R"({"schedule":"0 0 1 1 *"})");
+  REQUIRE(await([&] { return t.node->broker().get_schedule("host/s")->paused; }));
+  CHECK(t.node->broker().get_schedule("host/s")->paused_reason.find("six fields") !=
+        std::string::npos);
+  const auto run = t.host->run("s", "", "x");
+  REQUIRE(run.has_value());
+  CHECK(t.await_run("s", *run).status == RunStatus::success);
+  const auto view = t.host->find(JobType::triggered, "s");
+  REQUIRE(view.has_value());
+  CHECK(view->error.empty());
+  REQUIRE(view->folder.warnings.size() == 1);
+  CHECK(view->folder.warnings[0].find("six fields") != std::string::npos);
+  // What a client sends is still refused at once.
+  CHECK_FALSE(t.host->put_settings(JobType::triggered, "s", R"({"schedule":"0 0 1 1 *"})"));
+}
+
 TEST_CASE("a tick during a run is dropped") {
   HostTest t;
   t.script("triggered/o/run.sh", kWaits);
