@@ -45,7 +45,7 @@ std::optional<Error> Broker::end_standstill(bool commits, Now now) {
   if (!report) return report.error();
   standstills_total_.add(1);
   log_.warn("the server was suspended or could not reach its store: leases are extended",
-            {{"for", format_duration(gap)}});
+            {{"for", format_duration(std::chrono::round<std::chrono::seconds>(gap))}});
   // The time of the extension itself is not another standstill.
   stepped_at_ = clock_.now().instant;
   return std::nullopt;

@@ -106,8 +106,8 @@ void decide_colours(const Options& options, Io& io) {
 std::string advice(const Error& error, const Parsed* parsed) {
   const bool client = parsed != nullptr && parsed->invocation.command != nullptr &&
                       (parsed->invocation.command->scopes & kClientScope) != 0;
-  const bool met = error.message.starts_with("TLS ");  // the server was reached
-  if (client && error.code == ErrorCode::unavailable && !met) {
+  const bool reached = !error.message.starts_with("connecting to ");
+  if (client && error.code == ErrorCode::unavailable && !reached) {
     return "Start a server with `mainspring serve`, or name one with --server URL or "
            "MAINSPRING_SERVER.";
   }

@@ -107,6 +107,7 @@ expect 66 'mainspring: …there is no such job' ms jobs why 99
 expect 0 '2 cancelled' ms jobs cancel 2 --reason 'not now'
 expect 0 '{"id":2,"state":"cancelled","gate":"ended","why":"it is cancelled: not now"}' ms jobs why 2 --json
 expect 0 '2 cancelled' ms jobs cancel 2
+expect 0 '2 cancelled (ended): it is cancelled: not now; cancelled at …Z by local' ms jobs why 2
 expect 0 '2 available' ms jobs retry 2
 expect 66 'mainspring: job 99: there is no such job' ms jobs cancel 99
 expect 0 '{"id":2,"state":"cancelled"…}' ms jobs cancel 2 --json

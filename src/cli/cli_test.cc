@@ -120,7 +120,8 @@ TEST_CASE("all mistakes in the file are reported together") {
         "m.toml:3: io_threads must be a text or a whole number\n"
         "m.toml:2: there is no setting \"log-level\"; `mainspring config --explain` lists them\n"
         "m.toml: slots \"2000\": must be a number from 0 to 1024");
-  CHECK(has(mistakes("[data]\nx = 1\n"), "data must be a text or a whole number"));
+  for (const char* heading : {"[data]\n", "[server]\nlisten = \"x\"\n", "[other]\n"})
+    CHECK(has(mistakes(heading), "settings are not in tables"));
   CHECK(has(mistakes("data = \n"), "m.toml:1: not TOML"));
   for (const char* open : {"data = \"x\nslots = 1\n", "data = 'x\nslots = 1\n"}) {
     CHECK(mistakes(open) == "m.toml:1: not TOML: a string is not closed on this line");
@@ -281,6 +282,7 @@ TEST_CASE("a bad command line names what is wrong and exits with 64") {
     std::string_view says;
   };
   const Case cases[] = {
+      {{"jbos", "list"}, "\"jbos\": there is no such command of `mainspring`. Did you mean jobs?"},
       {{"serv"}, "\"serv\": there is no such command of `mainspring`. Did you mean serve?"},
       {{"bogus"}, "no such command of `mainspring`. See mainspring --help"},
       {{"jobs", "shw"}, "there is no such command of `mainspring jobs`. Did you mean show?"},

@@ -29,6 +29,12 @@ Result<ConfigFile> parse_config(std::string_view file, std::string_view text) {
   for (const auto& [key, node] : table) {
     const std::string name(key.str());
     const std::string where = at_source(file, key.source());
+    if (node.is_table()) {
+      out.mistakes.push_back(invalid(
+          name, fmt::format("{}: [{}]: settings are not in tables; write only lines `name = value`",
+                            where, name)));
+      continue;
+    }
     if (find_setting(name) == nullptr) {
       out.mistakes.push_back(
           invalid(name, fmt::format("{}: there is no setting \"{}\"; `mainspring config "

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "api/access_shapes.h"
 #include "api/follow_ups.h"
 #include "api/json.h"
 #include "api/search_shapes.h"
@@ -299,6 +300,21 @@ Result<int> run_jobs_show(const Invocation& invocation, Io& io) {
   return show(invocation, io, std::nullopt);
 }
 
+// "; cancelled at 2026-01-31T09:00:00Z by deploy", from the audit; "" = not there, or the caller may
+// not read it.
+std::string who_cancelled(Client& client, const Io& io, JobId id) {
+  const auto body =
+      client.request("GET", fmt::format("/v1/audit?limit=20&action=cancel_job&object=job/{}", id), "");
+  const auto page = body ? decode_audit_page(*body) : Result<AuditPage>(body.error());
+  if (!page) return "";
+  // A repeated cancel is recorded too.
+  const auto record = std::ranges::find_if(page->records, [](const AuditRecord& r) {
+    return r.before.find(R"("state":"cancelled")") == std::string::npos;
+  });
+  if (record == page->records.end()) return "";
+  return fmt::format("; cancelled at {} by {}", shown_time(io, record->at), record->who);
+}
+
 Result<int> run_jobs_why(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(const std::vector<JobId> ids, ids_of(invocation, "ID"));
   MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
@@ -306,9 +322,14 @@ Result<int> run_jobs_why(const Invocation& invocation, Io& io) {
     MS_TRY_ASSIGN(const std::string body,
                   connection->client->request("GET", fmt::format("/v1/jobs/{}/why", id), ""));
     MS_TRY_ASSIGN(const WhyAnswer answer, decode_why(body));
-    print_line(io, invocation.json ? body
-                                   : fmt::format("{} {} ({}): {}", id, answer.state, answer.gate,
-                                                 printable(answer.why)));
+    if (invocation.json) {
+      print_line(io, body);
+      continue;
+    }
+    const std::string who =
+        answer.state == "cancelled" ? who_cancelled(*connection->client, io, id) : "";
+    print_line(io, fmt::format("{} {} ({}): {}{}", id, answer.state, answer.gate,
+                               printable(answer.why), printable(who)));
   }
   return kExitOk;
 }
