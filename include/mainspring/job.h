@@ -85,6 +85,7 @@ struct FollowUp {
   int priority = 5;
   std::string session{};  // session of the follow-up in its queue; "" = none
   std::string data;       // JSON, up to 64 KiB; "" = null
+  std::optional<Duration> expires_in{};  // of the follow-up, from its creation
   friend bool operator==(const FollowUp&, const FollowUp&) = default;
 };
 inline constexpr std::size_t kMaxFollowUps = 8;
@@ -125,7 +126,8 @@ struct NewJob {
   std::string correlation_id;                   // "" = none
   // A queue name; "" = none. The queue gets a job of kind "reply" when this job ends, and one of
   // kind "message" for each message: a follow-up on every end and message, without data. For
-  // progress reports, add a follow-up to that queue.
+  // progress reports, add a follow-up to that queue. These jobs expire after the store's
+  // retention_replies; a follow-up of the same queue and kind replaces them.
   std::string reply_to;
   std::string reply_session;         // session of those replies in that queue; only with reply_to
   std::vector<FollowUp> follow_ups;  // up to kMaxFollowUps

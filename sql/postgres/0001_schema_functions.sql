@@ -500,13 +500,18 @@ BEGIN
   END IF;
   FOR next IN
     SELECT f->>'queue' AS queue, f->>'kind' AS kind, coalesce((f->>'priority')::integer, 5) AS priority,
-           coalesce((f->'data')::text, 'null') AS data, f->>'session' AS session, n
+           coalesce((f->'data')::text, 'null') AS data, f->>'session' AS session,
+           extract(epoch FROM (f->>'expires_in')::interval) * 1000000 AS expires_in, n
       FROM json_array_elements(ended.follow_ups::json) WITH ORDINALITY AS u(f, n)
       WHERE f->'on' IS NULL OR (f->'on')::jsonb ? 'completed'
-    UNION ALL SELECT ended.reply_to, 'reply', 5, 'null', ended.reply_session, 1000 WHERE ended.reply_to IS NOT NULL
+    UNION ALL SELECT ended.reply_to, 'reply', 5, 'null', ended.reply_session,
+        (SELECT value FROM $schema.settings WHERE name = 'retention_replies'), 1000
+      WHERE ended.reply_to IS NOT NULL AND NOT EXISTS (SELECT 1 FROM json_array_elements(ended.follow_ups::json) AS f
+        WHERE f->>'queue' = ended.reply_to AND f->>'kind' = 'reply' AND (f->'on' IS NULL OR (f->'on')::jsonb ? 'completed'))
     ORDER BY n
   LOOP
-    job.state := 2; job.flags := 0; job.priority := next.priority; job.run_at := at; job.started_at := 0; job.expires_at := 0;
+    job.state := 2; job.flags := 0; job.priority := next.priority; job.run_at := at; job.started_at := 0;
+    job.expires_at := coalesce(at + next.expires_in, 0);
     job.queue := $schema.queue_of(next.queue); job.kind := $schema.kind_of(next.kind); job.session := nullif(next.session, '');
     job := $schema.enter_session(at, job);
     INSERT INTO $schema.jobs (id, state, flags, priority, attempt, max_attempts, version, token, lease_until, lease,

@@ -64,6 +64,17 @@ void write_ends(JsonWriter& w, const FollowUp& follow_up) {
   w.end_array();
 }
 
+void add_reply_expiry(NewJob& job, Duration after) {
+  FollowUp reply{.queue = job.reply_to,
+                 .kind = std::string(kReplyKind),
+                 .session = job.reply_session,
+                 .data = "",
+                 .expires_in = after};
+  job.follow_ups.push_back(reply);
+  reply.kind = kMessageKind, reply.on = FollowUp::kMessage;
+  job.follow_ups.push_back(std::move(reply));
+}
+
 std::optional<std::uint8_t> parse_occasion(std::string_view name) {
   for (const Occasion& occasion : kOccasions) {
     if (name == occasion.name) return occasion.bit;
@@ -79,6 +90,7 @@ constexpr JsonField<FollowUp> kFollowUp[] = {
     {"on", &read_ends},
     {"priority", &as_integer<&FollowUp::priority, 0, kLowestPriority>},
     {"session", &as_optional_string<&FollowUp::session>},
+    {"expires_in", &as_optional_duration<&FollowUp::expires_in>},
     {"data", &as_optional_raw<&FollowUp::data>},
 };
 
@@ -101,6 +113,8 @@ void write_follow_ups(JsonWriter& w, const std::vector<FollowUp>& all, Payload p
     write_ends(w, follow_up);
     if (follow_up.priority != FollowUp().priority) w.key("priority").number(follow_up.priority);
     if (!follow_up.session.empty()) w.key("session").string(follow_up.session);
+    if (follow_up.expires_in)
+      w.key("expires_in").string(format_duration(*follow_up.expires_in));
     if (!follow_up.data.empty())
       w.key("data").raw(payload == Payload::masked ? "null" : std::string_view(follow_up.data));
     w.end_object();
@@ -194,12 +208,17 @@ std::string news_args(const News& news, std::optional<std::size_t> message,
 std::vector<std::pair<FollowUp, NewJob>> wanted_by(const EndedJob& job, std::uint8_t occasion,
                                                    std::string_view reply) {
   std::vector<FollowUp> all = job.follow_ups;
-  if (!job.reply_to.empty()) {
+  const bool own = std::any_of(all.begin(), all.end(), [&](const FollowUp& follow_up) {
+    return (follow_up.on & occasion) != 0 && follow_up.queue == job.reply_to &&
+           follow_up.kind == reply;
+  });
+  if (!job.reply_to.empty() && !own) {
     all.push_back({.queue = job.reply_to,
                    .kind = std::string(reply),
                    .on = FollowUp::kEndsAndMessages,
                    .session = job.reply_session,
-                   .data = ""});
+                   .data = "",
+                   .expires_in = job.reply_expires_in});
   }
   std::vector<std::pair<FollowUp, NewJob>> out;
   for (FollowUp& follow_up : all) {
@@ -210,6 +229,10 @@ std::vector<std::pair<FollowUp, NewJob>> wanted_by(const EndedJob& job, std::uin
     next.kind = follow_up.kind;
     next.priority = follow_up.priority;
     next.session = follow_up.session;
+    next.expires_in = follow_up.expires_in;
+    const bool reports = follow_up.on == FollowUp::kProgress && follow_up.queue == job.reply_to;
+    if (reports && !next.expires_in) next.expires_in = job.reply_expires_in;
+    if (MS_MUTANT(replies_never_expire)) next.expires_in.reset();
     if (is_callback(follow_up) && !MS_MUTANT(callback_of_many_attempts))
       next.max_attempts = kCallbackAttempts;
     next.headers = without_step_key(job.headers);

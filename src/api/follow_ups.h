@@ -12,7 +12,7 @@
 namespace mainspring {
 
 // [{"queue", "kind", "on"?: ["completed", "cancelled", "dead", "message", "progress"], "priority"?,
-// "session"?, "data"?}], or null.
+// "session"?, "expires_in"?, "data"?}], or null.
 bool read_follow_ups(JsonReader& in, std::vector<FollowUp>& out);
 // Without default values. Masked: data is null.
 void write_follow_ups(JsonWriter& w, const std::vector<FollowUp>& all,
@@ -21,6 +21,9 @@ void write_follow_ups(JsonWriter& w, const std::vector<FollowUp>& all,
 // ["completed", …], null for every end; and "on": […], omitted if it is exactly every end.
 bool read_ends(JsonReader& in, FollowUp& follow_up);
 void write_ends(JsonWriter& w, const FollowUp& follow_up);
+
+// Adds follow-ups that replace the reply and the messages, and expire after `after`.
+void add_reply_expiry(NewJob& job, Duration after);
 
 // The bit of FollowUp::on for one of those words; nullopt: unknown word.
 std::optional<std::uint8_t> parse_occasion(std::string_view name);
@@ -48,6 +51,7 @@ struct EndedJob {
   std::string reason, description;  // of cancelled and dead jobs
   std::vector<std::string> tags;
   std::string headers, correlation_id, reply_to, reply_session;
+  std::optional<Duration> reply_expires_in{};  // of the jobs for reply_to; nullopt = never
   std::vector<FollowUp> follow_ups;
 };
 // The reports of a running job in one renewal.
@@ -59,7 +63,8 @@ struct News {
   std::int64_t first_seq = 0;  // 0 = not numbered
   std::vector<std::string> messages;
 };
-// The jobs that follow this end: the follow-ups on it, in order, and last the reply.
+// The jobs that follow this end: the follow-ups on it, in order, and last the reply, unless one of
+// them is a reply.
 std::vector<NewJob> follow(const EndedJob& ended);
 // If it progressed, the follow-ups on progress. Then for each message: the follow-ups on messages,
 // and last a "message" for reply_to.

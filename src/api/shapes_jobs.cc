@@ -70,7 +70,15 @@ bool read_session(JsonReader& in, NewJob& job) {
   return !job.session.empty() || in.fail_here("must not be empty; leave it out");
 }
 
-// A follow-up of reply_to: gets its queue at the end, as reply_to may come after it.
+// Follow-ups of reply_to get their queue at the end, as reply_to may come after them.
+bool read_reply_expires_in(JsonReader& in, NewJob& job) {
+  Duration after{0};
+  if (in.null()) return true;
+  if (!in.duration(after)) return false;
+  add_reply_expiry(job, after);
+  return true;
+}
+
 bool read_reply_progress(JsonReader& in, NewJob& job) {
   bool asked = false;
   if (!in.null() && !in.boolean(asked)) return false;
@@ -79,16 +87,22 @@ bool read_reply_progress(JsonReader& in, NewJob& job) {
 }
 
 bool settle_reply_progress(JsonReader& in, NewJob& job) {
+  std::optional<Duration> expires_in;
+  for (const FollowUp& follow_up : job.follow_ups) {
+    if (follow_up.queue.empty() && follow_up.expires_in) expires_in = follow_up.expires_in;
+  }
   for (FollowUp& follow_up : job.follow_ups) {
     if (!follow_up.queue.empty()) continue;
     if (job.reply_to.empty()) {
+      const std::string name =
+          follow_up.on == FollowUp::kProgress ? "reply_progress" : "reply_expires_in";
       const std::string at = in.path();
-      return in.fail(ErrorCode::invalid_argument,
-                     "reply_progress: is for replies, and needs reply_to",
-                     at.empty() ? "reply_progress" : at + ".reply_progress");
+      return in.fail(ErrorCode::invalid_argument, name + ": is for replies, and needs reply_to",
+                     at.empty() ? name : at + "." + name);
     }
     follow_up.queue = job.reply_to;
     follow_up.session = job.reply_session;
+    follow_up.expires_in = expires_in;
   }
   return true;
 }
@@ -116,6 +130,7 @@ constexpr JsonField<NewJob> kNewJob[] = {
     {"reply_session", &as_optional_string<&NewJob::reply_session>},
     {"limit_key", &as_optional_string<&NewJob::limit_key>},
     {"reply_progress", &read_reply_progress},
+    {"reply_expires_in", &read_reply_expires_in},
 };
 
 // Checks of a job beyond its members.

@@ -191,6 +191,9 @@ std::vector<Flag> job_flags(JobTimeout timeout) {
        .help = "queue that gets a job of kind reply at its end, and of kind message for each "
                "message"},
       {.name = "reply-session", .value = "KEY", .help = "with --reply-to: the session of replies"},
+      {.name = "reply-expires-in",
+       .value = "TIME",
+       .help = "with --reply-to: cancel replies that have not started by then [24h]"},
       {.name = "reply-progress",
        .value = "",
        .help = "with --reply-to: also a job of kind progress for each changed progress"},

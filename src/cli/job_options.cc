@@ -141,13 +141,19 @@ Result<void> read_job_options(const Invocation& invocation, NewJob& job) {
   job.limit_key = invocation.flag("limit-key").value_or("");
   MS_TRY_ASSIGN(job.follow_ups, follow_ups_of(invocation));
   MS_TRY(read_callback_options(invocation, job));
+  MS_TRY_ASSIGN(const auto reply_expires_in, invocation.duration("reply-expires-in"));
+  if (reply_expires_in && job.reply_to.empty())
+    return invalid("reply-expires-in", "--reply-expires-in: needs --reply-to QUEUE");
+  if (reply_expires_in) add_reply_expiry(job, *reply_expires_in);
   if (!invocation.has("reply-progress")) return {};
   if (job.reply_to.empty())
     return invalid("reply-progress", "--reply-progress: needs --reply-to QUEUE");
   job.follow_ups.push_back({.queue = job.reply_to,
                             .kind = "progress",
                             .on = FollowUp::kProgress,
-                            .session = job.reply_session});
+                            .session = job.reply_session,
+                            .data = "",
+                            .expires_in = reply_expires_in});
   return {};
 }
 

@@ -48,6 +48,7 @@ struct Options {
   // the store
   Duration retention_completed = 24h;
   Duration retention_dead = 24h * 30;
+  Duration retention_replies = 24h;
   std::int64_t max_finished_jobs = 10'000'000;
   std::int64_t max_live_jobs = 20'000'000;
   std::int64_t store_reserve_bytes = 16 << 20;

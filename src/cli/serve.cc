@@ -533,6 +533,7 @@ Result<NodeOptions> node_options(const Options& options) {
   node.sqlite.cache_bytes = size_of(options.store_cache_bytes);
   node.sqlite.store.retention_completed = options.retention_completed;
   node.sqlite.store.retention_dead = options.retention_dead;
+  node.sqlite.store.retention_replies = options.retention_replies;
   node.sqlite.store.max_finished_jobs = options.max_finished_jobs;
   node.sqlite.store.audit_retention = options.audit_retention;
   node.sqlite.store.history = {options.history_minutes, options.history_hours};

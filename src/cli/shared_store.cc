@@ -97,6 +97,7 @@ Result<PostgresOptions> postgres_options(const Options& options) {
   postgres.connect_timeout = options.store_connect_timeout;
   postgres.store.retention_completed = options.retention_completed;
   postgres.store.retention_dead = options.retention_dead;
+  postgres.store.retention_replies = options.retention_replies;
   postgres.store.max_finished_jobs = options.max_finished_jobs;
   postgres.store.max_live_jobs = options.max_live_jobs;
   postgres.store.audit_retention = options.audit_retention;

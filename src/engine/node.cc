@@ -59,6 +59,7 @@ std::vector<Error> NodeOptions::validate() const {
   }
   check.positive("retention_completed", store.retention_completed);
   check.positive("retention_dead", store.retention_dead);
+  check.positive("retention_replies", store.retention_replies);
   check.at_least<std::int64_t>("max_finished_jobs", store.max_finished_jobs, 0);
   check.at_least<std::int64_t>("max_live_jobs", store.max_live_jobs, 1);
   check.at_least<std::size_t>("max_waiting_jobs", broker.max_waiting_jobs, 1);

@@ -54,6 +54,8 @@ constexpr std::string_view kJobMembers =
         "description":"The session that the jobs for reply_to belong to."},
       "reply_progress":{"type":["boolean","null"],"default":false,
         "description":"reply_to gets a job of kind progress for each other progress."},
+      "reply_expires_in":{"oneOf":[{"$ref":"#/components/schemas/Duration"},{"type":"null"}],
+        "description":"When jobs for reply_to expire. Default: the server's, 24h."},
       "limit_key":{"type":["string","null"],"maxLength":512,
         "description":"What the limits per key of its queue count it under. Not with session."})";
 constexpr std::string_view kJobHead =
@@ -163,6 +165,8 @@ constexpr Schema kSchemas[] = {
       "on":{"$ref":"#/components/schemas/Occasions"},
       "session":{"type":["string","null"],"maxLength":512,
         "description":"Session of the new job in its queue."},
+      "expires_in":{"oneOf":[{"$ref":"#/components/schemas/Duration"},{"type":"null"}],
+        "description":"If it has not started by then, it is cancelled."},
       "priority":{"type":"integer","minimum":0,"maximum":9,"default":5},
       "data":{"description":"Any JSON value up to 64 KiB, copied into the args."}}})"},
     {"Callback", R"({"type":"object","additionalProperties":false,"required":["url"],

@@ -26,6 +26,13 @@ std::size_t claimed_bytes(const ClaimedJob& job) {
   return job.args.size() + job.headers.size() + job.checkpoint.size() + job.session_state.size();
 }
 
+std::int64_t reserved_for(const Enqueue& request) {
+  const bool own = std::all_of(request.jobs.begin(), request.jobs.end(), [](const NewJob& job) {
+    return job.queue.starts_with(kReservedQueues);
+  });
+  return own && !MS_MUTANT(full_store_refuses_its_own) ? kReservedLiveJobs : 0;
+}
+
 std::string scoped_idempotency_key(const Enqueue& request) {
   if (MS_MUTANT(idempotency_keys_are_global)) return request.idempotency_key;
   std::set<std::string_view> queues;

@@ -50,6 +50,12 @@ IdRange ids_of_window(JobId newest, const std::optional<WallTime>& from,
   return range;
 }
 
+// The engine's own requests, such as bulk operations, free room: they may exceed max_live_jobs by
+// this much, and use the disk's reserve.
+inline constexpr std::int64_t kReservedLiveJobs = 1000;
+// How much these new jobs may exceed max_live_jobs: kReservedLiveJobs or 0.
+std::int64_t reserved_for(const Enqueue& request);
+
 // The name under which a store keeps an idempotency key: queue, line feed, key. So keys of
 // different queues never collide. For a request with several queues, a digest of the queue names
 // replaces the queue; no queue has such a name.

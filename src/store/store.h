@@ -290,6 +290,7 @@ struct StoreOptions {
   std::int64_t max_finished_jobs = 10'000'000;              // cap by count; the oldest are removed
                                                             // first
   std::int64_t max_live_jobs = 20'000'000;                  // enqueue beyond is `overloaded`
+  Duration retention_replies = std::chrono::hours(24);       // of jobs for reply_to that nothing starts
   Duration audit_retention = std::chrono::hours(24 * 365);  // of audit records
   HistoryKept history{};
 };

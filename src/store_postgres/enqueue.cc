@@ -25,9 +25,11 @@ WallTime PostgresStore::run_at_of(const NewJob& job) const {
 
 // Other nodes add and end jobs too: the counters are reloaded from time to time, and before a
 // refusal.
-bool PostgresStore::has_room(std::int64_t jobs) {
+bool PostgresStore::has_room(std::int64_t jobs, std::int64_t reserved) {
   constexpr Duration kAskEvery = std::chrono::seconds(1);
-  const auto fits = [&] { return live_jobs_ + after_.live + jobs <= options_.store.max_live_jobs; };
+  const auto fits = [&] {
+    return live_jobs_ + after_.live + jobs <= options_.store.max_live_jobs + reserved;
+  };
   const Instant now = steady_.now().instant;
   if (fits() || now < counted_at_ + kAskEvery) return fits();
   counted_at_ = now;
@@ -149,7 +151,7 @@ std::size_t PostgresStore::enqueue_run(std::span<const Operation> rest,
     if (op == nullptr || !(fast_path_ || is_simple(*op))) break;
     // An operation followed by its audit record is applied on its own.
     if (run + 1 < rest.size() && std::holds_alternative<Audit>(rest[run + 1])) break;
-    if (!has_room(static_cast<std::int64_t>(op->jobs.size()))) {
+    if (!has_room(static_cast<std::int64_t>(op->jobs.size()), reserved_for(*op))) {
       results[first + run] = too_many();
       continue;
     }
@@ -203,7 +205,7 @@ OperationResult PostgresStore::operator()(const Enqueue& op) {
   if (!op.idempotency_key.empty()) {
     if (auto replayed = replay_idempotent(op)) return std::move(*replayed);
   }
-  if (!has_room(static_cast<std::int64_t>(op.jobs.size()))) {
+  if (!has_room(static_cast<std::int64_t>(op.jobs.size()), reserved_for(op))) {
     if (!op.idempotency_key.empty())
       tell(sql_.drop_idempotency, params(scoped_idempotency_key(op)));
     return too_many();

@@ -9,7 +9,8 @@ namespace mainspring::pg {
 
 // Reads the fields of these jobs that are not loaded.
 void PostgresStore::read_followed(std::vector<EndedJob>& ended) {
-  const auto keep = [](EndedJob& one, const NewJob& body) {
+  const auto keep = [this](EndedJob& one, const NewJob& body) {
+    one.reply_expires_in = options_.store.retention_replies;
     one.tags = body.tags;
     one.headers = body.headers;
     one.correlation_id = body.correlation_id;

@@ -158,6 +158,7 @@ void PostgresStore::join() {
   tell(sql_.keep_setting,
        params("retention_completed", options_.store.retention_completed.count()));
   tell(sql_.keep_setting, params("retention_dead", options_.store.retention_dead.count()));
+  tell(sql_.keep_setting, params("retention_replies", options_.store.retention_replies.count()));
   settle();
   connection_->run(sql_.commit);
   in_transaction_ = false;

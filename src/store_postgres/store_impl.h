@@ -546,7 +546,7 @@ class PostgresStore final : public SharedStore, private StoreState {
   void give_entries(const std::shared_ptr<Claiming>& claiming, const std::optional<Ints>& kinds);
   std::int64_t note_packs(Claiming& claiming, const Rows& rows);
   static ClaimResult take_result(Claiming& claiming);
-  bool has_room(std::int64_t jobs);
+  bool has_room(std::int64_t jobs, std::int64_t reserved = 0);
   Error too_many() const;  // the error if there is no capacity
   static bool has_sessions(const Enqueue& op);
   static bool is_simple(const Enqueue& op);

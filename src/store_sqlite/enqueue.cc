@@ -23,8 +23,8 @@ WallTime SqliteStore::run_at_of(const NewJob& job) const {
 }
 
 // Why this number of new jobs is refused; nullopt = accepted.
-std::optional<Error> SqliteStore::no_room(std::size_t jobs) const {
-  if (refuse_enqueues_) {
+std::optional<Error> SqliteStore::no_room(std::size_t jobs, std::int64_t reserved) const {
+  if (refuse_enqueues_ && reserved == 0) {
     return Error{.code = ErrorCode::storage_full,
                  .message =
                      "the disk of the store is full: new jobs are refused until there is space; "
@@ -32,7 +32,8 @@ std::optional<Error> SqliteStore::no_room(std::size_t jobs) const {
                      "works",
                  .retry_after_ms = 5000};
   }
-  if (live_jobs_ + static_cast<std::int64_t>(jobs) > options_.store.max_live_jobs) {
+  if (live_jobs_ + static_cast<std::int64_t>(jobs) >
+      options_.store.max_live_jobs + reserved) {
     return Error{
         .code = ErrorCode::overloaded,
         .message = fmt::format("the store holds {} live jobs: must be at most max_live_jobs {}",
@@ -47,7 +48,7 @@ OperationResult SqliteStore::operator()(const Enqueue& op) {
   if (!op.idempotency_key.empty()) {
     if (auto replayed = replay_idempotent(op)) return std::move(*replayed);
   }
-  if (auto full = no_room(op.jobs.size())) return std::move(*full);
+  if (auto full = no_room(op.jobs.size(), reserved_for(op))) return std::move(*full);
   begin_write();
   EnqueueResult result;
   result.jobs.reserve(op.jobs.size());

@@ -24,6 +24,7 @@ EndedJob SqliteStore::read_ended(JobId id) {
   ended.correlation_id = row.text(9);
   ended.reply_to = row.text(10);
   ended.reply_session = row.text(12);
+  ended.reply_expires_in = options_.store.retention_replies;
   ended.trigger_depth = depth_of(static_cast<int>(row.integer(13)));
   auto follow_ups = decode_follow_ups(row.text(11));
   if (follow_ups) {

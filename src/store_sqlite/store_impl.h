@@ -300,7 +300,7 @@ class SqliteStore final : public Store {
   OperationResult operator()(const RemoveView& op);
 
   // -- enqueue.cc
-  std::optional<Error> no_room(std::size_t jobs) const;
+  std::optional<Error> no_room(std::size_t jobs, std::int64_t reserved = 0) const;
   std::optional<OperationResult> replay_idempotent(const Enqueue& op);
   EnqueuedJob enqueue_one(const NewJob& job);
   // `schedule` = 0: no schedule. In a session the job may have to wait: the answer says so.

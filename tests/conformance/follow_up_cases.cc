@@ -102,6 +102,48 @@ TEST_SUITE("store: follow-ups") {
                       second));
   }
 
+  TEST_CASE("replies and messages that nothing starts expire") {
+    StoreOptions options;
+    options.retention_replies = hours(24);
+    Bench b(options);
+    NewJob n = b.job();
+    n.reply_to = "answers";
+    n.follow_ups = {{.queue = "answers", .kind = "progress", .on = FollowUp::kProgress, .data = ""},
+                    {.queue = "then", .kind = "next", .data = ""}};
+    b.enqueue(n);
+    const ClaimedJob c = b.claim_one();
+    Renewal renewal{.id = c.id, .token = c.token, .progress = Progress{0.5, "half"}};
+    renewal.messages = {"1"};
+    b.one<RenewResult>(Renew{.worker = "w1", .leases = {renewal}});
+    b.finish(c, Complete{"5"});
+    CHECK(b.stats("answers").enqueued == 3);
+    b.advance(hours(23));
+    CHECK(b.expire() == 0);
+    const ClaimedJob read = b.claim(1, {"answers"}).at(0);
+    b.reopen();
+    b.advance(hours(1));
+    CHECK(b.expire() == 2);
+    CHECK(b.finish(read, Complete{}) == FinishStatus::ok);
+    CHECK(b.stats("answers").expired == 2);
+    CHECK(b.count(JobState::available, "then") == 1);
+  }
+
+  TEST_CASE("a follow-up with its own expiry, of the queue and kind of the reply, replaces it") {
+    Bench b;
+    NewJob n = b.job();
+    n.reply_to = "answers";
+    n.follow_ups = {{.queue = "answers", .kind = "reply", .data = "", .expires_in = minutes(1)}};
+    const JobId id = b.enqueue(n);
+    b.reopen();
+    CHECK(b.get(id).follow_ups == n.follow_ups);
+    b.finish(b.claim_one(), Complete{});
+    const Job reply = only(b, "answers");
+    CHECK(reply.expires_at == b.wall() + minutes(1));
+    b.advance(minutes(1));
+    CHECK(b.expire() == 1);
+    CHECK(b.state(reply.id) == JobState::cancelled);
+  }
+
   TEST_CASE("follow-ups are made for the requested ends, however a job reaches them") {
     const auto after = [](auto&& end) {
       Bench b;

@@ -221,6 +221,7 @@ class Generator {
   FollowUp follow_up() {
     FollowUp f{.queue = pick({"a", "answers"}), .kind = pick({"k0", "next"}), .data = ""};
     f.on = static_cast<std::uint8_t>(1 + below(FollowUp::kEverything));
+    if (chance(3)) f.expires_in = seconds(1 + below(60)), f.kind = "reply";
     if (chance(3)) f.priority = static_cast<int>(below(10));
     if (chance(2)) f.data = fmt::format("[{}]", below(100));
     return f;

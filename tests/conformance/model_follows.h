@@ -8,7 +8,7 @@
 
 namespace mainspring {
 
-inline EndedJob as_seen(const Job& j) {
+inline EndedJob as_seen(const Job& j, Duration reply_expires_in) {
   return {.id = j.id,
           .queue = j.queue,
           .kind = j.kind,
@@ -23,6 +23,7 @@ inline EndedJob as_seen(const Job& j) {
           .correlation_id = j.correlation_id,
           .reply_to = j.reply_to,
           .reply_session = j.reply_session,
+          .reply_expires_in = reply_expires_in,
           .follow_ups = j.follow_ups};
 }
 
@@ -33,10 +34,11 @@ inline void keep_next(const Outcome& outcome, int trigger_depth, std::vector<New
 }
 
 // Also gives it the progress.
-inline std::vector<NewJob> follow_renewal(Job& j, const Renewal& renewal) {
+inline std::vector<NewJob> follow_renewal(Job& j, const Renewal& renewal,
+                                          Duration reply_expires_in) {
   const bool progressed = renewal.progress && j.progress != renewal.progress;
   if (renewal.progress) j.progress = renewal.progress;
-  return follow_news({.from = as_seen(j),
+  return follow_news({.from = as_seen(j, reply_expires_in),
                       .progress = j.progress,
                       .progressed = progressed,
                       .token = j.token,

@@ -256,16 +256,16 @@ class ModelStore final : public ModelReads, private ModelJobs {
   void make_follow_ups() {
     for (const NewJob& n : std::exchange(posted_, {})) add(n);
     for (const JobId id : std::exchange(followed_, {})) {
-      const EndedJob ended = as_seen(disk_->jobs.at(id).job);
+      const EndedJob ended = as_seen(disk_->jobs.at(id).job, options_.retention_replies);
       triggers_.note_end(ended);
       for (const NewJob& n : follow(ended)) add_record(n, now_.wall, JobState::available);
     }
   }
 
-  bool has_room(std::size_t jobs) const {
+  bool has_room(std::size_t jobs, std::int64_t reserved = 0) const {
     const auto alive = std::count_if(disk_->jobs.begin(), disk_->jobs.end(),
                                      [](const auto& entry) { return live(entry.second); });
-    return alive + static_cast<std::int64_t>(jobs) <= options_.max_live_jobs;
+    return alive + static_cast<std::int64_t>(jobs) <= options_.max_live_jobs + reserved;
   }
   // -- enqueue ------------------------------------------------------------------------------------
 
@@ -327,7 +327,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
   OperationResult run(const Enqueue& op) {
     if (!leases_.holds(op.fence, now_.instant)) return leases_.lost();
     if (const KeyRecord* key = known_key(*disk_, op, now_.wall)) return replay(*disk_, *key, op);
-    if (!has_room(op.jobs.size())) return too_many();
+    if (!has_room(op.jobs.size(), reserved_for(op))) return too_many();
     EnqueueResult result;
     KeyRecord key{op.fingerprint, {}, now_.wall + kIdempotencyWindow};
     for (const NewJob& n : op.jobs) {
@@ -422,7 +422,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
       const bool extras = renewal.progress || renewal.checkpoint || renewal.warning;
       if (extras || kept || length > r->lease) touch(*r);
       r->lease = std::max(r->lease, length);
-      for (const NewJob& n : follow_renewal(r->job, renewal))
+      for (const NewJob& n : follow_renewal(r->job, renewal, options_.retention_replies))
         add_record(n, now_.wall, JobState::available);
       result.renewed.push_back({.id = renewal.id, .lease = r->lease_expiry - now_.instant});
       if (r->job.cancel_requested) result.cancel.push_back(renewal.id);
