@@ -186,7 +186,10 @@ void JobMetrics::note_lost(std::span<const Operation> operations,
       retried.insert(redriven->ids.begin(), redriven->ids.end());
   }
   for (const JobId id : again) {
-    if (retried.contains(id)) continue;
+    if (retried.contains(id)) {
+      running_.erase(id);  // of a job that was taken back
+      continue;
+    }
     const auto found = running_.find(id);
     if (found == running_.end()) {
       history_.failed(id, now.wall);

@@ -133,7 +133,7 @@ Command why_command() {
 Command jobs_command() {
   return {
       .name = "jobs",
-      .summary = "list, show, edit, cancel, retry, clone and delete jobs",
+      .summary = "list, show, edit, cancel, retry, take back, clone and delete jobs",
       .description = "Show and change jobs.",
       .children = {
           {.name = "list",
@@ -174,6 +174,16 @@ Command jobs_command() {
            .examples = {{"mainspring jobs retry 42", ""}},
            .exits = {{65, "a job is running or completed"}, {66, "there is no such job"}},
            .run = run_jobs_retry},
+          {.name = "take-back",
+           .summary = "take running jobs from their workers",
+           .description = "Make running jobs available at once, without counting the attempt: for "
+                          "a worker that is dead or stuck while its lease lasts. What the worker "
+                          "reports afterwards is refused.",
+           .arguments = {kJobIds},
+           .scopes = kClient,
+           .examples = {{"mainspring jobs take-back 42", ""}},
+           .exits = {{65, "a job is not running"}, {66, "there is no such job"}},
+           .run = run_jobs_take_back},
           edit_command(),
           clone_command(),
           delete_command()}};

@@ -16,6 +16,7 @@ Result<int> run_jobs_show(const Invocation& invocation, Io& io);
 Result<int> run_jobs_why(const Invocation& invocation, Io& io);
 Result<int> run_jobs_cancel(const Invocation& invocation, Io& io);
 Result<int> run_jobs_retry(const Invocation& invocation, Io& io);
+Result<int> run_jobs_take_back(const Invocation& invocation, Io& io);
 Result<int> run_jobs_edit(const Invocation& invocation, Io& io);
 Result<int> run_jobs_delete(const Invocation& invocation, Io& io);
 Result<int> run_jobs_clone(const Invocation& invocation, Io& io);

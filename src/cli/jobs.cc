@@ -352,9 +352,11 @@ Result<int> run_jobs_cancel(const Invocation& invocation, Io& io) {
   });
 }
 
-Result<int> run_jobs_retry(const Invocation& invocation, Io& io) {
+namespace {
+
+Result<int> retry_each(const Invocation& invocation, Io& io, bool take_back) {
   return for_each_job(invocation, io, [&](Jobs& jobs, JobId id) -> Result<std::string> {
-    MS_TRY_ASSIGN(const RetryResult result, jobs.retry(RetryJob{.id = id}));
+    MS_TRY_ASSIGN(const RetryResult result, jobs.retry({.id = id, .take_back = take_back}));
     if (invocation.json) {
       std::string line;
       encode_retry_response(id, result, line);
@@ -362,6 +364,16 @@ Result<int> run_jobs_retry(const Invocation& invocation, Io& io) {
     }
     return fmt::format("{} {}", id, to_string(result.state));
   });
+}
+
+}  // namespace
+
+Result<int> run_jobs_retry(const Invocation& invocation, Io& io) {
+  return retry_each(invocation, io, false);
+}
+
+Result<int> run_jobs_take_back(const Invocation& invocation, Io& io) {
+  return retry_each(invocation, io, true);
 }
 
 Result<int> run_dead_list(const Invocation& invocation, Io& io) {

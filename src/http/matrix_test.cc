@@ -62,6 +62,7 @@ constexpr Row kRows[] = {
     {"list_jobs", Rule::list, "read", "GET", "/v1/jobs", "", "", R"("queue":"photos")"},
     {"cancel_job", Rule::item, "admin", "POST", "/v1/jobs/{job}/cancel"},
     {"retry_job", Rule::item, "admin", "POST", "/v1/jobs/{job}/retry"},
+    {"take_back_job", Rule::item, "admin", "POST", "/v1/jobs/{held}/take-back"},
     {"edit_job", Rule::item, "admin", "PATCH", "/v1/jobs/{job}", R"({"priority":1})"},
     {"delete_job", Rule::item, "admin", "DELETE", "/v1/jobs/{job}"},
     {"clone_job", Rule::pair, "read:payload", "POST", "/v1/jobs/{job}/clone"},

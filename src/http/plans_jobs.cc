@@ -390,11 +390,14 @@ Plan plan_cancel_job(const Request& request, Services&) {
                  audit_of(request, fmt::format("job/{}", *id))};
 }
 
-Plan plan_retry_job(const Request& request, Services&) {
+namespace {
+
+Plan plan_retry(const Request& request, bool take_back) {
   auto id = parse_id(request.param);
   if (!id) return error_reply(id.error());
-  RetryJob retry{*id};
-  retry.within = request.caller->within(Verb::admin);
+  RetryJob retry{.id = *id,
+                 .within = request.caller->within(Verb::admin),
+                 .take_back = take_back};
   return DoWrite{retry,
                  [id = *id](OperationResult& result) {
                    Reply reply;
@@ -402,6 +405,16 @@ Plan plan_retry_job(const Request& request, Services&) {
                    return reply;
                  },
                  audit_of(request, fmt::format("job/{}", *id))};
+}
+
+}  // namespace
+
+Plan plan_retry_job(const Request& request, Services&) {
+  return plan_retry(request, false);
+}
+
+Plan plan_take_back_job(const Request& request, Services&) {
+  return plan_retry(request, true);
 }
 
 Plan plan_claim(const Request& request, Services& services) {

@@ -90,6 +90,7 @@ Plan plan_why(const Request& request, Services& services);
 Plan plan_list_jobs(const Request& request, Services& services);
 Plan plan_cancel_job(const Request& request, Services& services);
 Plan plan_retry_job(const Request& request, Services& services);
+Plan plan_take_back_job(const Request& request, Services& services);
 Plan plan_edit_job(const Request& request, Services& services);
 Plan plan_delete_job(const Request& request, Services& services);
 Plan plan_clone_job(const Request& request, Services& services);

@@ -18,6 +18,11 @@ Error removed_job(JobId id) {
           fmt::format("job {}: its record was removed: deleted, or its retention has ended", id)};
 }
 
+Error not_to_take_back(JobId id, JobState state) {
+  return {ErrorCode::conflict, fmt::format("job {} is {}: only a running job can be taken back", id,
+                                           to_string(state))};
+}
+
 Result<void> check_fact(std::string_view field, std::string_view text, std::size_t max_bytes) {
   if (text.size() > max_bytes) {
     return invalid(std::string(field), fmt::format("{} has {} bytes: must have at most {}", field,

@@ -198,11 +198,17 @@ struct CancelResult {
 // released from quarantine, and otherwise changes nothing. Errors: not_found, expired, conflict
 // (running or completed; another live job has its unique key; it belongs to a workflow and is not
 // deferred).
+//
+// With take_back it is instead for a running job, and a conflict for any other: its lease ends, its
+// token is stale, and it is available again without counting the attempt, as if its worker had
+// released it. With a cancel request it is cancelled.
 struct RetryJob {
   JobId id = 0;
   Within within{};
   std::int64_t version = 0;  // as in Cancel
+  bool take_back = false;
 };
+Error not_to_take_back(JobId id, JobState state);
 struct RetryResult {
   JobState state = JobState::available;
 };

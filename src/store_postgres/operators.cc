@@ -40,6 +40,7 @@ OperationResult PostgresStore::operator()(const RetryJob& op) {
   if (held == nullptr) return missing(op.id);
   if (!op.within.has(queue_name(held->row.queue))) return no_job(op.id);
   if (auto other = has_another_version(held->row, op.version)) return std::move(*other);
+  if (op.take_back) return take_back(*held);
   if (held->row.state == JobState::running) {
     return Error{.code = ErrorCode::conflict,
                  .message = fmt::format("job {} is running: it cannot be retried", op.id)};
@@ -68,6 +69,16 @@ OperationResult PostgresStore::operator()(const RetryJob& op) {
   const bool lost = held->row.quarantined != 0 || held->row.lost != 0;
   if (held->row.state != JobState::available || lost) revive(*held);
   return RetryResult{.state = held->row.state};
+}
+
+OperationResult PostgresStore::take_back(LoadedJob& held) {
+  const JobRow& row = held.row;
+  if (row.state != JobState::running) return not_to_take_back(row.id, row.state);
+  if ((row.flags & kFlagStep) != 0) held.row.flags |= kFlagUnknown;
+  note_for_breaker(row, Snooze{});
+  finish_one(held, Snooze{});
+  if (!is_terminal(row.state)) after_.again.push_back(row.id);
+  return RetryResult{.state = row.state};
 }
 
 OperationResult PostgresStore::operator()(const Redrive& op) {

@@ -380,6 +380,7 @@ class PostgresStore final : public SharedStore, private StoreState {
   Error missing(JobId id);
   static Error no_job(JobId id);
   JobState state_of(JobId id);  // completed when pruned
+  OperationResult take_back(LoadedJob& held);
   bool take_unique_key(LoadedJob& job);
   void revive(LoadedJob& job);
 

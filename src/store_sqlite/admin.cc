@@ -64,6 +64,7 @@ OperationResult SqliteStore::operator()(const RetryJob& op) {
   const auto lease = leases_.find(op.id);
   if (lease != leases_.end()) {
     if (!op.within.has(lease->second.queue->name)) return no_job(op.id);
+    if (op.take_back) return take_back(op, lease->second);
     return Error{.code = ErrorCode::conflict,
                  .message = fmt::format("job {} is running: it cannot be retried", op.id)};
   }
@@ -71,6 +72,7 @@ OperationResult SqliteStore::operator()(const RetryJob& op) {
   if (!hot) return missing(op.id);
   if (!op.within.has(hot->queue->name)) return no_job(op.id);
   if (auto other = has_another_version(op.id, op.version)) return std::move(*other);
+  if (op.take_back) return not_to_take_back(op.id, hot->state);
   if (hot->state == JobState::completed) {
     return Error{
         .code = ErrorCode::conflict,
@@ -93,6 +95,16 @@ OperationResult SqliteStore::operator()(const RetryJob& op) {
   const bool lost = (hot->flags & (kFlagQuarantined | kLostFlags)) != 0;
   if (hot->state != JobState::available || lost) retry_hot(*hot);
   return RetryResult{.state = hot->state};
+}
+
+OperationResult SqliteStore::take_back(const RetryJob& op, Lease& lease) {
+  if (auto other = has_another_version(op.id, op.version)) return std::move(*other);
+  begin_write();
+  if ((lease.flags & kFlagStep) != 0) lease.flags |= kFlagUnknown;
+  finish_lease(op.id, lease, Snooze{});
+  const JobState state = state_of(op.id);
+  if (!is_terminal(state)) again_.push_back(op.id);
+  return RetryResult{.state = state};
 }
 
 bool SqliteStore::take_unique_key(const HotRow& hot) {

@@ -626,6 +626,7 @@ class SqliteStore final : public Store {
   void end_hot(HotRow& hot, JobState state, std::string_view reason, int flags);
   void retry_hot(HotRow& hot);
   // Takes the job's unique key again; false if another live job has it.
+  OperationResult take_back(const RetryJob& op, Lease& lease);
   bool take_unique_key(const HotRow& hot);
   bool prune_one(JobId id, std::int64_t finished_at);
   void let_key_go(const HotRow& hot, std::string_view key);

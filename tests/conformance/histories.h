@@ -357,7 +357,7 @@ class Generator {
     return r;
   }
 
-  Operation retry() { return RetryJob{some_job()}; }
+  Operation retry() { return RetryJob{.id = some_job(), .take_back = chance(3)}; }
 
   Operation edit() {
     EditJob e{.id = some_job()};

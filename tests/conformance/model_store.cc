@@ -546,11 +546,20 @@ class ModelStore final : public ModelReads, private ModelJobs {
     set_waiting(r, JobState::available, now_.wall);
     if (known) gained_ = told;  // waiting claims know of it already
   }
+  OperationResult take_back(Record& r) {
+    if (r.job.state != JobState::running) return not_to_take_back(r.job.id, r.job.state);
+    r.unknown = r.unknown || r.step;
+    breakers_.ended(r.job, end_for_breaker(Snooze{}), std::nullopt, now_.wall);
+    ModelQuarantine::forget(r);
+    end(r, Snooze{});
+    return RetryResult{r.job.state};
+  }
   OperationResult run(const RetryJob& op) {
     const auto found = find_record(*disk_, op.id, op.within);
     if (!found) return found.error();
     Record& r = **found;
     if (auto good = check_version(op.version, changed_job(r)); !good) return good.error();
+    if (op.take_back) return take_back(r);
     if (auto refused = may_retry(*disk_, r)) return std::move(*refused);
     if (r.job.state != JobState::available || r.lost != 0 || r.job.quarantined) revive(r);
     return RetryResult{r.job.state};

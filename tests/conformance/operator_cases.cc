@@ -172,6 +172,36 @@ TEST_SUITE("store: retry and redrive") {
     CHECK(b.claim_one().id == failed);
   }
 
+  TEST_CASE("a running job is taken back: its token is stale, and the attempt does not count") {
+    Bench b;
+    const RetryJob take_back{.id = b.enqueue(), .take_back = true};
+    CHECK(b.refused(take_back) == ErrorCode::conflict);
+    const ClaimedJob old = b.claim_one();
+    b.renew(old, Progress{0.5, "half"}, "[1]");
+    CHECK(b.one<RetryResult>(take_back).state == JobState::available);
+    CHECK(b.renew(old).lost == std::vector<JobId>{old.id});
+    CHECK(b.finish(old, Complete{}) == FinishStatus::stale);
+    b.reopen();
+    CHECK(b.finish(old, Complete{}) == FinishStatus::stale);
+    const ClaimedJob next = b.claim_one();
+    CHECK(next.attempt == old.attempt);
+    CHECK(next.checkpoint == "[1]");
+    CHECK(next.token > old.token);
+    CHECK(b.finish(old, Complete{}) == FinishStatus::stale);
+    CHECK(b.finish(next, Complete{}) == FinishStatus::ok);
+    CHECK(b.refused(take_back) == ErrorCode::conflict);
+    CHECK(b.refused(RetryJob{.id = 4711, .take_back = true}) == ErrorCode::not_found);
+  }
+
+  TEST_CASE("a job that was to be cancelled is cancelled when it is taken back") {
+    Bench b;
+    const JobId id = b.enqueue();
+    b.claim_one();
+    b.cancel(id);
+    CHECK(b.one<RetryResult>(RetryJob{.id = id, .take_back = true}).state == JobState::cancelled);
+    CHECK(b.get(id).reason == "not needed");
+  }
+
   TEST_CASE("retry of an available job is ok; of a running or completed one a conflict") {
     Bench b;
     const JobId id = b.enqueue();
