@@ -73,6 +73,12 @@ struct Schedule {
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 
+// What a new definition of a schedule does with the runs so far.
+enum class RunCount : std::uint8_t {
+  keep,     // max_runs counts them, and an instant `at` that has run does not run again
+  restart,  // they no longer count
+};
+
 // A schedule as the store keeps it.
 struct ScheduleInfo {
   Schedule schedule;

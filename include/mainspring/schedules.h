@@ -31,7 +31,7 @@ class EngineSchedules {
 
   // Defines it, or changes its definition. The same definition again changes nothing. Returns its
   // version and whether it changed. Errors: overloaded (kMaxSchedules).
-  Result<DefinedSchedule> put(Schedule schedule);
+  Result<DefinedSchedule> put(Schedule schedule, RunCount runs = RunCount::keep);
   Result<void> remove(const std::string& name);
   Result<void> pause(const std::string& name, std::string reason = "");
   Result<void> resume(const std::string& name);

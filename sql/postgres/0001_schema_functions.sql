@@ -517,7 +517,7 @@ BEGIN
     INSERT INTO $schema.jobs (id, state, flags, priority, attempt, max_attempts, version, token, lease_until, lease,
         claimed_at, run_at, started_at, finished_at, expires_at, created_at, timeout, schedule, queue, kind, budget,
         correlation_id, headers, args, session, trigger_depth)
-      VALUES (job.id, job.state, job.flags, job.priority, 0, 20, 1, 0, 0, 0, 0, at, 0, 0, 0, at, 900000000, 0, job.queue,
+      VALUES (job.id, job.state, job.flags, job.priority, 0, 20, 1, 0, 0, 0, 0, at, 0, 0, job.expires_at, at, 900000000, 0, job.queue,
         job.kind, 20, coalesce(ended.correlation_id, ended.id::text), ended.headers, format('%s,"data":%s}', told, next.data),
         job.session, ended.trigger_depth);
     PERFORM $schema.enter_ready(job);

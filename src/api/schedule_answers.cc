@@ -20,8 +20,16 @@ bool read_paused(JsonReader& in, PutScheduleRequest& request) {
   if (MS_MUTANT(paused_dropped)) request.paused.reset();
   return true;
 }
-constexpr JsonField<PutScheduleRequest> kPaused[] = {{"paused", &read_paused}};
-constexpr auto kPutSchedule = with_part<kScheduleFields, &PutScheduleRequest::schedule>(kPaused);
+bool read_restart_count(JsonReader& in, PutScheduleRequest& request) {
+  bool restart = false;
+  if (in.null()) return true;
+  if (!in.boolean(restart)) return false;
+  if (restart) request.runs = RunCount::restart;
+  return true;
+}
+constexpr JsonField<PutScheduleRequest> kPutOnly[] = {{"paused", &read_paused},
+                                                      {"restart_count", &read_restart_count}};
+constexpr auto kPutSchedule = with_part<kScheduleFields, &PutScheduleRequest::schedule>(kPutOnly);
 
 struct PutAnswer {
   PutScheduleResult result;
@@ -305,6 +313,7 @@ void encode_put_schedule_request(const PutScheduleRequest& request, std::string&
   w.begin_object();
   write_definition(w, request.schedule);
   if (request.paused) w.key("paused").boolean(*request.paused);
+  if (request.runs == RunCount::restart) w.key("restart_count").boolean(true);
   w.end_object();
 }
 

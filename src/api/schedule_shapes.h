@@ -28,10 +28,11 @@ Result<Schedule> decode_schedule(std::string_view body);
 
 // -- PUT /v1/schedules/{name} ---------------------------------------------------------------------
 
-// The definition and "paused"?. A name in the body must be that of the path.
+// The definition, "paused"? and "restart_count"?. A name in the body must be that of the path.
 struct PutScheduleRequest {
   Schedule schedule;
   std::optional<bool> paused;
+  RunCount runs = RunCount::keep;
 };
 Result<PutScheduleRequest> decode_put_schedule_request(std::string name, std::string_view body);
 void encode_put_schedule_request(const PutScheduleRequest& request, std::string& out);

@@ -247,7 +247,8 @@ class Broker final : public Jobs,
   Result<TriggerFired> fire(FireTrigger request);
   Result<TriggerInfo> store_trigger(const std::string& name) const;  // including its secret
   const std::vector<std::string>& watch_roots() const { return options_.watch_roots; }
-  Result<PutScheduleResult> put_schedule(Schedule schedule, std::optional<bool> paused) override;
+  Result<PutScheduleResult> put_schedule(Schedule schedule, std::optional<bool> paused,
+                                         RunCount runs = RunCount::keep) override;
   Result<void> remove_schedule(const std::string& name) override;
   Result<void> pause_schedule(PauseSchedule request) override;
   Result<void> set_timer(SetTimer request) override;

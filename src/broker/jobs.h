@@ -102,7 +102,8 @@ class Jobs {
 
   // -- schedules
   // Errors: invalid_argument, overloaded.
-  virtual Result<PutScheduleResult> put_schedule(Schedule schedule, std::optional<bool> paused) = 0;
+  virtual Result<PutScheduleResult> put_schedule(Schedule schedule, std::optional<bool> paused,
+                                                 RunCount runs = RunCount::keep) = 0;
   virtual Result<void> remove_schedule(const std::string& name) = 0;
   virtual Result<void> pause_schedule(PauseSchedule request) = 0;
   virtual Result<void> set_timer(SetTimer request) = 0;

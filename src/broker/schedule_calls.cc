@@ -35,8 +35,9 @@ Result<std::vector<LeaseInfo>> Broker::leases(const std::string& after, int limi
   return store_.leases(after, limit, clock_.now().instant);
 }
 
-Result<PutScheduleResult> Broker::put_schedule(Schedule schedule, std::optional<bool> paused) {
-  MS_TRY_ASSIGN(PutSchedule put, plan_put(std::move(schedule), paused, clock_.now().wall));
+Result<PutScheduleResult> Broker::put_schedule(Schedule schedule, std::optional<bool> paused,
+                                               RunCount runs) {
+  MS_TRY_ASSIGN(PutSchedule put, plan_put(std::move(schedule), paused, clock_.now().wall, runs));
   return call<PutScheduleResult>(std::move(put));
 }
 

@@ -40,7 +40,8 @@ Result<void> check_token(Token token) {
 
 }  // namespace
 
-Result<PutSchedule> plan_put(Schedule schedule, std::optional<bool> paused, WallTime now) {
+Result<PutSchedule> plan_put(Schedule schedule, std::optional<bool> paused, WallTime now,
+                             RunCount runs) {
   MS_TRY(validate(schedule));
   MS_TRY(check_json("job.args", schedule.job.args));
   if (!schedule.job.headers.empty()) MS_TRY(check_json("job.headers", schedule.job.headers));
@@ -48,7 +49,8 @@ Result<PutSchedule> plan_put(Schedule schedule, std::optional<bool> paused, Wall
   return PutSchedule{.schedule = std::move(schedule),
                      .next = first.nominal,
                      .next_fire = first.fires_at,
-                     .paused = paused};
+                     .paused = paused,
+                     .runs = runs};
 }
 
 FireSchedule plan_trigger(std::string name, TickSource source, std::optional<Overlap> overlap) {

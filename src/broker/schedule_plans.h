@@ -7,7 +7,8 @@
 namespace mainspring {
 
 // Errors: those of validate(Schedule).
-Result<PutSchedule> plan_put(Schedule schedule, std::optional<bool> paused, WallTime now);
+Result<PutSchedule> plan_put(Schedule schedule, std::optional<bool> paused, WallTime now,
+                             RunCount runs = RunCount::keep);
 // A run now. `source`: trigger or wake.
 FireSchedule plan_trigger(std::string name, TickSource source, std::optional<Overlap> overlap);
 // The first ticks of [from, to), up to the limit of one operation, and where to continue. `info` is

@@ -76,6 +76,9 @@ Command schedule_set_command() {
           .flags =
               joined(joined(joined(tick_flags(), policy_flags()), template_flags(JobTimeout::flag)),
                      {{.name = "paused", .value = "", .help = "create it paused"},
+                      {.name = "restart-count",
+                       .value = "",
+                       .help = "forget earlier runs: count --max-runs from 0, run --at again"},
                       {.name = "file",
                        .value = "FILE",
                        .help = "one definition as JSON, or one per line; - = standard input"}}),

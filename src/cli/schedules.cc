@@ -37,6 +37,7 @@ Result<PutScheduleRequest> schedule_of_flags(const Invocation& invocation) {
   MS_TRY(read_schedule_flags(invocation, request.schedule));
   MS_TRY(read_template_flags(invocation, request.schedule.job));
   if (invocation.has("paused")) request.paused = true;
+  if (invocation.has("restart-count")) request.runs = RunCount::restart;
   const auto valid = validate(request.schedule);
   if (!valid) return with_schedule_flags(valid.error());
   return request;
@@ -201,7 +202,7 @@ Result<void> put_and_print(const Invocation& invocation, Io& io, Jobs& jobs,
   const std::string name = request.schedule.name;
   const bool past = request.schedule.at && *request.schedule.at < SystemClock().now().wall;
   MS_TRY_ASSIGN(const PutScheduleResult result,
-                jobs.put_schedule(std::move(request.schedule), request.paused));
+                jobs.put_schedule(std::move(request.schedule), request.paused, request.runs));
   print_put(invocation, io, name, result);
   if (!past) return {};
   const auto info = jobs.get_schedule(name);

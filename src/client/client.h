@@ -137,7 +137,8 @@ class Client final : public Jobs,
   Result<std::vector<TriggerInfo>> triggers(const std::string& after, int limit) override;
   Result<TriggerEventPage> trigger_events(const std::string& name, int limit,
                                           std::int64_t before) override;
-  Result<PutScheduleResult> put_schedule(Schedule schedule, std::optional<bool> paused) override;
+  Result<PutScheduleResult> put_schedule(Schedule schedule, std::optional<bool> paused,
+                                         RunCount runs = RunCount::keep) override;
   Result<void> remove_schedule(const std::string& name) override;
   Result<void> pause_schedule(PauseSchedule request) override;
   Result<void> set_timer(SetTimer request) override;

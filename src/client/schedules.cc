@@ -84,9 +84,10 @@ Result<std::vector<LeaseInfo>> Client::leases(const std::string& after, int limi
 
 // -- schedules ------------------------------------------------------------------------------------
 
-Result<PutScheduleResult> Client::put_schedule(Schedule schedule, std::optional<bool> paused) {
+Result<PutScheduleResult> Client::put_schedule(Schedule schedule, std::optional<bool> paused,
+                                               RunCount runs) {
   Impl::Call call{.method = "PUT", .target = schedule_path(schedule.name)};
-  encode_put_schedule_request({std::move(schedule), paused}, call.body);
+  encode_put_schedule_request({std::move(schedule), paused, runs}, call.body);
   MS_TRY_ASSIGN(const std::string body, impl_->run(call));
   return decode_put_schedule_response(body);
 }

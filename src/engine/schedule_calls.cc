@@ -17,9 +17,9 @@ std::string_view to_string(DefinitionOutcome outcome) {
   return "";
 }
 
-Result<DefinedSchedule> EngineSchedules::put(Schedule schedule) {
+Result<DefinedSchedule> EngineSchedules::put(Schedule schedule, RunCount runs) {
   MS_TRY_ASSIGN(const PutScheduleResult result,
-                jobs_->put_schedule(std::move(schedule), std::nullopt));
+                jobs_->put_schedule(std::move(schedule), std::nullopt, runs));
   DefinedSchedule out{.version = result.version};
   if (result.outcome == PutOutcome::replaced) out.outcome = DefinitionOutcome::replaced;
   if (result.outcome == PutOutcome::unchanged) out.outcome = DefinitionOutcome::unchanged;

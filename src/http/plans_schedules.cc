@@ -56,7 +56,7 @@ Result<PutSchedule> put_schedule_of(const Request& request, const Services& serv
   MS_TRY(check_may_make(*request.caller, Verb::schedule, put.schedule.job));
   MS_TRY(check_callback(services, put.schedule.job, "job."));
   MS_TRY_ASSIGN(PutSchedule operation,
-                plan_put(std::move(put.schedule), put.paused, services.clock.now().wall));
+                plan_put(std::move(put.schedule), put.paused, services.clock.now().wall, put.runs));
   operation.within = request.caller->within(Verb::schedule);
   return operation;
 }

@@ -98,7 +98,9 @@ constexpr std::string_view kDefinitionHead =
 constexpr std::string_view kPutHead = R"({"type":"object","additionalProperties":false,
       "required":["job"],"examples":[{"cron":"30 2 * * *","time_zone":"Europe/Berlin",
       "job":{"queue":"reports","kind":"nightly","args":{"region":"eu"}}}],"properties":{
-      "paused":{"type":"boolean","description":"Left out: as it is."},)";
+      "paused":{"type":"boolean","description":"Left out: as it is."},
+      "restart_count":{"type":"boolean","default":false,
+        "description":"Forget earlier runs: max_runs counts from 0, and at may run again."},)";
 constexpr std::string_view kScheduleHead = R"({"type":"object",
       "required":["name","job","version","paused","next"],"properties":{
       "outcome":{"enum":["created","replaced","unchanged"],"description":"Of PUT."},

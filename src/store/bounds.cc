@@ -1,11 +1,13 @@
 // Sizes of jobs in answers; the scope of idempotency keys.
 #include "store/bounds.h"
 
+#include <algorithm>
 #include <set>
 #include <string_view>
 
 #include "base/mutant.h"
 #include "env/digest.h"
+#include "model/callback.h"
 
 namespace mainspring {
 namespace {

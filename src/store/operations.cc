@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "base/mutant.h"
+
 namespace mainspring {
 
 Error no_queue(std::string_view name) {
@@ -79,5 +81,28 @@ OperationResult::OperationResult(OperationResult&& other) noexcept = default;
 OperationResult& OperationResult::operator=(const OperationResult& other) = default;
 OperationResult& OperationResult::operator=(OperationResult&& other) noexcept = default;
 OperationResult::~OperationResult() = default;
+
+void redefine(ScheduleInfo& info, const PutSchedule& op, bool has_run, WallTime now) {
+  const bool restarts = op.runs == RunCount::restart || MS_MUTANT(redefined_schedule_runs_again);
+  const std::int64_t ran =
+      info.remaining ? info.schedule.max_runs - *info.remaining : info.fired;
+  info.schedule = op.schedule;
+  ++info.version;
+  info.next = op.next;
+  info.next_fire = op.next_fire;
+  info.skip_before = WallTime::from_us(0);
+  info.skip_reason.clear();
+  info.remaining.reset();
+  if (op.schedule.max_runs > 0)
+    info.remaining = restarts ? op.schedule.max_runs
+                              : std::max<std::int64_t>(op.schedule.max_runs - ran, 0);
+  if (info.remaining == 0 || (has_run && !restarts)) info.next = info.next_fire = WallTime::never();
+  if (!op.schedule.continuous) info.timeout_override.reset();
+  if (op.paused && *op.paused != info.paused) {
+    info.paused = *op.paused;
+    info.paused_reason.clear();
+  }
+  info.updated_at = now;
+}
 
 }  // namespace mainspring

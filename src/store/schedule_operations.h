@@ -16,8 +16,8 @@ namespace mainspring {
 
 // Creates a schedule or replaces its definition. An identical definition changes nothing (except
 // `paused`, if it is given and differs). Undecided ticks of the old version whose time has come get
-// one row "replaced": `until` now, count 0. max_runs starts at zero for each version. Answers
-// PutScheduleResult. Errors: overloaded (kMaxSchedules), forbidden (the existing schedule makes
+// one row "replaced": `until` now, count 0. max_runs counts the runs of all versions, and an `at` that
+// has run does not run again, unless the runs are restarted. Answers PutScheduleResult. Errors: overloaded (kMaxSchedules), forbidden (the existing schedule makes
 // jobs outside of `within`; the caller checks the queue of the new one).
 struct PutSchedule {
   Schedule schedule;  // has passed validate()
@@ -25,7 +25,10 @@ struct PutSchedule {
   WallTime next_fire;
   std::optional<bool> paused;  // nullopt = unchanged; false for a new schedule
   Within within{};
+  RunCount runs = RunCount::keep;  // restart makes a new version of an identical definition too
 };
+// Gives a schedule its next version. `has_run`: a run of op.schedule.at has fired before.
+void redefine(ScheduleInfo& info, const PutSchedule& op, bool has_run, WallTime now);
 enum class PutOutcome : std::uint8_t { created, replaced, unchanged };
 struct PutScheduleResult {
   std::int64_t version = 1;

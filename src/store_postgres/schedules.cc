@@ -133,7 +133,8 @@ OperationResult PostgresStore::operator()(const PutSchedule& op) {
                                           "another queue",
                                           name)};
     }
-    if (!(info.schedule == op.schedule)) return replace_schedule(schedule, op);
+    if (!(info.schedule == op.schedule) || op.runs == RunCount::restart)
+      return replace_schedule(schedule, op);
     if (op.paused && *op.paused != info.paused) set_paused(schedule, *op.paused, "");
     return PutScheduleResult{.version = info.version, .outcome = PutOutcome::unchanged};
   }
@@ -191,19 +192,9 @@ OperationResult PostgresStore::replace_schedule(LoadedSchedule& schedule, const 
     }
     add_ledger_rows(schedule, {row});
   }
-  info.schedule = op.schedule;
-  ++info.version;
-  info.next = op.next;
-  info.next_fire = op.next_fire;
-  info.skip_before = WallTime::from_us(0);
-  info.skip_reason.clear();
-  info.remaining = limit_of(op.schedule);
-  if (!op.schedule.continuous) info.timeout_override.reset();
-  if (op.paused && *op.paused != info.paused) {
-    info.paused = *op.paused;
-    info.paused_reason.clear();
-  }
-  info.updated_at = now_.wall;
+  if (op.schedule.at && schedule.fired.try_emplace(op.schedule.at->us()).second)
+    ask_fired({schedule.id}, {op.schedule.at->us()});
+  redefine(info, op, op.schedule.at && !schedule.fired[op.schedule.at->us()].empty(), now_.wall);
   write(schedule_sql_.define_schedule,
         params(schedule.id, json_of(op.schedule), op.schedule.job.queue));
   save_schedule(schedule);

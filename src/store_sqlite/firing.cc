@@ -102,15 +102,23 @@ JobId SqliteStore::decide(ScheduleState& state, const FireSchedule& op, const Ti
   return row.job;
 }
 
+// The job of that tick, if it has fired by the clock or a backfill; else 0.
+JobId SqliteStore::fired_as(const ScheduleState& state, WallTime nominal,
+                            std::optional<std::int64_t> version) {
+  Statement& fired = schedule_sql_->select_fired;
+  fired.bind(state.id, nominal.us(), version);
+  ResetGuard guard(fired);
+  return fired.step() ? fired.integer(0) : 0;
+}
+
 std::string SqliteStore::refuse_tick(ScheduleState& state, const FireSchedule& op, WallTime nominal,
                                      JobState& begins) {
   const ScheduleInfo& info = state.info;
   if (op.source == TickSource::schedule || op.source == TickSource::backfill) {
     const bool any_version = op.source == TickSource::backfill;
-    Statement& fired = schedule_sql_->select_fired;
-    fired.bind(state.id, nominal.us(), any_version ? std::nullopt : std::optional(info.version));
-    ResetGuard guard(fired);
-    if (fired.step()) return fmt::format("has run as job {}", fired.integer(0));
+    const JobId had =
+        fired_as(state, nominal, any_version ? std::nullopt : std::optional(info.version));
+    if (had != 0) return fmt::format("has run as job {}", had);
   }
   if (op.source == TickSource::wake && info.paused) return "paused";
   if (info.remaining == 0) return "no runs remain";

@@ -91,7 +91,8 @@ OperationResult SqliteStore::operator()(const PutSchedule& op) {
                                         "queue",
                                         op.schedule.name)};
   }
-  if (!(state->info.schedule == op.schedule)) return replace_schedule(*state, op);
+  if (!(state->info.schedule == op.schedule) || op.runs == RunCount::restart)
+    return replace_schedule(*state, op);
   if (op.paused && *op.paused != state->info.paused) set_paused(*state, *op.paused, "");
   return PutScheduleResult{.version = state->info.version, .outcome = PutOutcome::unchanged};
 }
@@ -141,19 +142,8 @@ OperationResult SqliteStore::replace_schedule(ScheduleState& state, const PutSch
     add_row(state, row);
   }
   unlist(state);
-  info.schedule = op.schedule;
-  ++info.version;
-  info.next = op.next;
-  info.next_fire = op.next_fire;
-  info.skip_before = WallTime::from_us(0);
-  info.skip_reason.clear();
-  info.remaining = limit_of(op.schedule);
-  if (!op.schedule.continuous) info.timeout_override.reset();
-  if (op.paused && *op.paused != info.paused) {
-    info.paused = *op.paused;
-    info.paused_reason.clear();
-  }
-  info.updated_at = now_.wall;
+  redefine(info, op, op.schedule.at && fired_as(state, *op.schedule.at, std::nullopt) != 0,
+           now_.wall);
   list(state);
   schedule_sql_->update_definition.bind(state.id, json_of(op.schedule)).run();
   save_schedule(state);

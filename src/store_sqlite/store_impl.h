@@ -566,6 +566,7 @@ class SqliteStore final : public Store {
   std::optional<Error> check_fire(const FireSchedule& op, const ScheduleState* state) const;
   JobId decide(ScheduleState& state, const FireSchedule& op, const Tick& tick);
   // Why a tick does not fire, or "" and the state in which its job starts.
+  JobId fired_as(const ScheduleState& state, WallTime nominal, std::optional<std::int64_t> version);
   std::string refuse_tick(ScheduleState& state, const FireSchedule& op, WallTime nominal,
                           JobState& begins);
   std::string overlap(ScheduleState& state, Overlap policy, JobState& begins);

@@ -317,7 +317,7 @@ class FakeJobs : public Jobs {
   std::function<std::optional<Error>(const RenewSession&)> on_renew_session;
   int session_renews = 0, session_releases = 0;
 
-  Result<PutScheduleResult> put_schedule(Schedule, std::optional<bool>) override {
+  Result<PutScheduleResult> put_schedule(Schedule, std::optional<bool>, RunCount) override {
     return unused();
   }
   Result<void> remove_schedule(const std::string&) override { return unused(); }

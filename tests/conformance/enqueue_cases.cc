@@ -95,6 +95,23 @@ TEST_SUITE("store: enqueue") {
     CHECK(b.refused(Enqueue{.jobs = {b.job()}}) == ErrorCode::overloaded);
   }
 
+  TEST_CASE("a full store accepts the engine's own jobs, and whatever ends or removes jobs") {
+    Bench b(StoreOptions{.max_live_jobs = 3});
+    const JobId first = b.enqueue(), second = b.enqueue();
+    b.enqueue();
+    CHECK(b.refused(Enqueue{.jobs = {b.job()}}) == ErrorCode::overloaded);
+    NewJob own = b.job("mainspring.redrives");
+    b.enqueue(own);
+    CHECK(b.refused(Enqueue{.jobs = {own, b.job()}}) == ErrorCode::overloaded);
+    b.cancel(first);
+    b.one<Done>(DeleteJob{.id = first});
+    CHECK(b.refused(Enqueue{.jobs = {b.job()}}) == ErrorCode::overloaded);
+    CHECK(b.claim_one().id == second);
+    b.cancel(second);
+    CHECK(b.finish(second, b.get(second).token, CancelJob{}) == FinishStatus::ok);
+    b.enqueue();
+  }
+
   TEST_CASE("a refused operation changes nothing; the other operations of its batch take effect") {
     Bench b;
     const JobId id = b.enqueue();

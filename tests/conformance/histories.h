@@ -399,6 +399,7 @@ class Generator {
     put.next = chance(12) ? WallTime::never() : now_.wall + seconds(static_cast<int>(below(30)));
     put.next_fire = put.next == WallTime::never() ? put.next : put.next + seconds(below(4));
     if (chance(4)) put.paused = chance(3);
+    if (chance(4)) put.runs = RunCount::restart;
     return put;
   }
 

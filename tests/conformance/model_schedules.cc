@@ -71,7 +71,7 @@ OperationResult ModelSchedules::run(const PutSchedule& op, Now now) {
   ScheduleInfo& info = schedule.info;
   if (!is_new && !op.within.has(info.schedule.job.queue))
     return Error{.code = ErrorCode::forbidden, .message = "it is for another queue"};
-  if (!is_new && info.schedule == op.schedule) {
+  if (!is_new && info.schedule == op.schedule && op.runs == RunCount::keep) {
     if (op.paused && *op.paused != info.paused) set_paused(schedule, *op.paused, "", now);
     return PutScheduleResult{.version = info.version, .outcome = PutOutcome::unchanged};
   }
@@ -91,12 +91,22 @@ OperationResult ModelSchedules::run(const PutSchedule& op, Now now) {
     }
     ++info.version;
   }
+  const std::int64_t ran = info.remaining ? info.schedule.max_runs - *info.remaining : info.fired;
   info.schedule = op.schedule;
   info.next = op.next;
   info.next_fire = op.next_fire;
   info.skip_before = WallTime();
   info.skip_reason.clear();
   info.remaining = limit_of(op.schedule);
+  if (info.remaining && op.runs == RunCount::keep)
+    *info.remaining = std::max<std::int64_t>(*info.remaining - ran, 0);
+  const bool has_run =
+      std::any_of(schedule.ledger.begin(), schedule.ledger.end(), [&](const LedgerRow& row) {
+        const bool counts = row.source == TickSource::schedule || row.source == TickSource::backfill;
+        return counts && row.state == TickState::fired && row.nominal == op.schedule.at;
+      });
+  if (info.remaining == 0 || (has_run && op.runs == RunCount::keep))
+    info.next = info.next_fire = WallTime::never();
   if (!op.schedule.continuous) info.timeout_override.reset();
   if (op.paused && *op.paused != info.paused) info.paused_reason.clear();
   info.paused = op.paused.value_or(info.paused);

@@ -360,6 +360,47 @@ TEST_SUITE("store: ticks") {
     CHECK(b.last_row("a").reason == "no runs remain");
   }
 
+  TEST_CASE("what has run has run: a new definition repeats neither an instant nor max_runs") {
+    ScheduleBench b;
+    const auto again = [&](Schedule s, RunCount runs) {
+      PutSchedule put = b.planned(std::move(s));
+      put.runs = runs;
+      CHECK(b.one<PutScheduleResult>(put).outcome == PutOutcome::replaced);
+    };
+    Schedule once = b.definition("once", Overlap::allow);
+    once.every = Duration(0);
+    once.at = b.wall() + minutes(1);
+    b.put(once);
+    b.advance(minutes(1));
+    CHECK(b.fire("once") != 0);
+    for (int deployment = 0; deployment < 3; ++deployment) {
+      once.job.args = std::to_string(deployment);
+      CHECK(b.trigger("once") != 0);  // another nominal time
+      again(once, RunCount::keep);
+      CHECK(b.info("once").next == WallTime::never());
+      b.reopen();
+    }
+    again(once, RunCount::restart);  // the same definition
+    b.advance(minutes(1));
+    CHECK(b.fire("once") != 0);
+
+    Schedule twice = b.definition("twice", Overlap::allow);
+    b.put(twice);
+    CHECK(b.trigger("twice") != 0);
+    twice.max_runs = 3;
+    again(twice, RunCount::keep);
+    CHECK(b.info("twice").remaining == 2);
+    CHECK(b.trigger("twice") != 0);
+    twice.max_runs = 2;
+    again(twice, RunCount::keep);
+    CHECK(b.info("twice").remaining == 0);
+    CHECK(b.info("twice").next == WallTime::never());
+    CHECK(b.trigger("twice") == 0);
+    again(twice, RunCount::restart);
+    CHECK(b.info("twice").remaining == 2);
+    CHECK(b.info("twice").next != WallTime::never());
+  }
+
   TEST_CASE("SCHED-3: run_at is the fire time with the jitter, and never later than now") {
     ScheduleBench b;
     PutSchedule put = b.planned(b.definition("a", Overlap::allow));
