@@ -71,8 +71,7 @@ bool is_surely_finite(std::string_view number) {
 bool is_finite(std::string_view number) {
   if (is_surely_finite(number)) return true;
   double value = 0;
-  const auto [end, problem] =
-      std::from_chars(number.data(), number.data() + number.size(), value);
+  const auto [end, problem] = std::from_chars(number.data(), number.data() + number.size(), value);
   if (problem != std::errc::result_out_of_range) return true;
   // Out of range is also what is as good as 0, as in 1e-999 and 0e999.
   const std::size_t e = number.find_first_of("eE");
@@ -335,7 +334,9 @@ std::size_t no_number(std::string_view text, std::size_t at) {
     if (!text.substr(sign).starts_with(word)) continue;
     const std::size_t end = sign + word.size();
     // Outside of arrays and objects the word must be the whole text, or it is a text.
-    if (at == 0 ? end == text.size() : end < text.size() && (is_between(text[end]) || text[end] == ']' || text[end] == '}'))
+    if (at == 0
+            ? end == text.size()
+            : end < text.size() && (is_between(text[end]) || text[end] == ']' || text[end] == '}'))
       return end;
   }
   return 0;
@@ -365,8 +366,7 @@ void end_badly(JsonTape& tape, std::string_view text, const TapeWriter& writer,
                const rapidjson::ParseResult& result) {
   const rapidjson::ParseErrorCode code = result.Code();
   const bool stopped = code == rapidjson::kParseErrorTermination;
-  JsonToken refused =
-      stopped ? writer.refused() : refused_by_parser(tape, text, writer, result);
+  JsonToken refused = stopped ? writer.refused() : refused_by_parser(tape, text, writer, result);
   if (tape.unfit) {
     if (tape.path.empty()) tape.path = path_of_next(tape, text);
     // A token of its own too, so that a reader of a number reports the number's range.

@@ -183,7 +183,8 @@ TEST_CASE("a value that other readers would change is refused with its path") {
       {"[0,-1.8e308]", "any[1] -1.8e308: must be within 1.8e308, the range of a double"},
       {R"({"a":{"b":[{},[1,2],{"c":2e308}]}})",
        "any.a.b[2].c 2e308: must be within 1.8e308, the range of a double"},
-      {digits + "0", "any " + digits.substr(0, 64) + ": must be within 1.8e308, the range of a double"},
+      {digits + "0",
+       "any " + digits.substr(0, 64) + ": must be within 1.8e308, the range of a double"},
       {R"({"n":Infinity})", "any.n Infinity: must be a number; JSON has no NaN and no Infinity"},
       {"[-Infinity]", "any[0] -Infinity: must be a number; JSON has no NaN and no Infinity"},
       {R"({"x":1,"n":NaN })", "any.n NaN: must be a number; JSON has no NaN and no Infinity"},
@@ -200,8 +201,9 @@ TEST_CASE("a value that other readers would change is refused with its path") {
   }
   CHECK(refusal(R"({"any":[1,{"a":2e999}]})").field == "any[1].a");
   for (const std::string& within :
-       {std::string("1.7976931348623157e308"), digits, digits + ".5", "1" + std::string(400, '0') + "e-200",
-        std::string("1e-999"), std::string("0e999"), std::string("[1,2,3e308,\"1e400\"]").replace(5, 5, "1e308"),
+       {std::string("1.7976931348623157e308"), digits, digits + ".5",
+        "1" + std::string(400, '0') + "e-200", std::string("1e-999"), std::string("0e999"),
+        std::string("[1,2,3e308,\"1e400\"]").replace(5, 5, "1e308"),
         std::string(R"({"a":{"a":1},"b":{"a":2}})")}) {
     CAPTURE(within);
     CHECK(accepts(within));

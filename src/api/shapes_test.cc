@@ -54,8 +54,7 @@ TEST_CASE("a claimed job with a number that no program can read is reported dead
             "attempt -1: must be 0 to 2147483647"}}) {
     CAPTURE(bad);
     std::vector<JobOutcome> unreadable;
-    const auto read =
-        decode_claim_response(R"({"jobs":[)" + bad + "," + good + "]}", &unreadable);
+    const auto read = decode_claim_response(R"({"jobs":[)" + bad + "," + good + "]}", &unreadable);
     REQUIRE(read);
     REQUIRE(read->jobs.size() == 1);
     CHECK(read->jobs[0].args == R"({"a":1,"a":2})");

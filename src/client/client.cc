@@ -271,7 +271,7 @@ Result<ClaimResult> Client::claim(Claim request, Duration wait, std::stop_token 
   if (!body) return std::move(body.error());
   std::vector<JobOutcome> unreadable;
   MS_TRY_ASSIGN(ClaimResult claimed, decode_claim_response(*body, &unreadable));
-  // They run for nobody. If this fails, their leases end.
+  // No handler can run them. If this fails, their leases end.
   if (!unreadable.empty()) (void)finish({.worker = worker, .results = std::move(unreadable)});
   return claimed;
 }

@@ -35,7 +35,9 @@ void append_number(std::string& out, double value) {
   if (std::isfinite(value)) {
     append_json_number(out, value);
   } else {
-    out += std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";  // refused, with its path
+    out += std::isnan(value) ? "NaN"
+           : value > 0       ? "Infinity"
+                             : "-Infinity";  // refused, with its path
   }
 }
 

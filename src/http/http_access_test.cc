@@ -358,8 +358,8 @@ TEST_CASE("the token of another caller's lock cannot be found by guessing fences
         .status;
   };
   for (const char* lock : {"l-1", "m-1"}) {
-    const Answer got = peer.call("POST", fmt::format("/v1/leases/{}/acquire", lock),
-                                 R"({"holder":"h"})", root);
+    const Answer got =
+        peer.call("POST", fmt::format("/v1/leases/{}/acquire", lock), R"({"holder":"h"})", root);
     const int token = std::stoi(got.body.substr(got.body.find("\"token\":") + 8));
     const bool own = std::string(lock) == "m-1";
     CHECK(enqueue(lock, token, root) == 201);

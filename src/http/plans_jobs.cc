@@ -216,7 +216,7 @@ Plan plan_enqueue(const Request& request, Services& services) {
   if (!wait) return error_reply(wait.error());
   const bool single = decoded->single;
   const WallTime now = services.clock.now().wall;
-  // The answer tells whether the lock has this token.
+  // The answer reveals whether the lock has this token.
   if (const std::string& lock = decoded->operation.fence.lease; !lock.empty()) {
     auto may = check_may(*request.caller, Verb::lease, lock);
     if (!may && !MS_MUTANT(fence_of_any_lock)) return error_reply(may.error());

@@ -87,8 +87,8 @@ void Scheduler::answered(Which which, Token term, const OperationResult& result)
   const bool lost = error != nullptr && error->code == ErrorCode::lease_lost;
   if (lost) leader_->lost(term);
   // Of these two: a schedule has changed or was removed; check again.
-  const bool changed = error != nullptr && (error->code == ErrorCode::conflict ||
-                                            error->code == ErrorCode::not_found);
+  const bool changed = error != nullptr &&
+                       (error->code == ErrorCode::conflict || error->code == ErrorCode::not_found);
   if (!lost && !changed) broker_.housekeeping().note(std::string(kDutyNames[which]), error);
   MutexLock lock(mutex_);
   Duty& duty = duties_[which];

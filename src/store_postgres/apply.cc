@@ -23,8 +23,8 @@ bool is_one(std::span<const Operation> batch) {
 
 Error held_by_others(const PgError& why) {
   Error error = to_error(why);
-  error.message = "another client's open transaction holds what the operation needs; retry: " +
-                  error.message;
+  error.message =
+      "another client's open transaction holds what the operation needs; retry: " + error.message;
   return error;
 }
 

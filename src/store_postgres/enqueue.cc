@@ -192,11 +192,12 @@ std::optional<Error> PostgresStore::key_in_use(const Enqueue& op) {
   if (keys.empty() || MS_MUTANT(keys_of_applications_awaited)) return std::nullopt;
   const Rows used = ask(sql_.key_in_use, params(queues, keys));
   if (used.empty()) return std::nullopt;
-  return Error{.code = ErrorCode::unavailable,
-               .message = fmt::format("unique key \"{}\": an open transaction of an application has "
-                                      "it; retry",
-                                      used.text(0, 0)),
-               .retry_after_ms = 1000};
+  return Error{
+      .code = ErrorCode::unavailable,
+      .message = fmt::format("unique key \"{}\": an open transaction of an application has "
+                             "it; retry",
+                             used.text(0, 0)),
+      .retry_after_ms = 1000};
 }
 
 OperationResult PostgresStore::operator()(const Enqueue& op) {

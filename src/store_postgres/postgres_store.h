@@ -43,7 +43,7 @@ struct PostgresOptions {
   Duration patience = std::chrono::seconds(1);
   // How long a batch waits for a lock of another transaction. After it, its operations are applied
   // one by one, and those that need the lock are refused as `unavailable`. Raise for disks that
-  // stall. Without effect behind a connection pooler: set `lock_timeout` of the role.
+  // stall. Without effect with a connection pooler: set `lock_timeout` of the role.
   Duration lock_wait = std::chrono::milliseconds(500);
   // The clock that leases use: the shared clock is the database's. Tests use their own.
   enum class LeaseClock { wall, instant };

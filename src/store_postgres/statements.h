@@ -47,8 +47,8 @@ struct ExtraStatements {
 // Keys, and simple jobs of many requests.
 struct EnqueueStatements {
   explicit EnqueueStatements(std::string_view schema);
-  Statement select_idempotency, claim_idempotency, drop_idempotency, insert_idempotency,
-      key_in_use, take_unique, claim_unique, set_unique, let_unique_go, enqueue_available, enqueue_simple,
+  Statement select_idempotency, claim_idempotency, drop_idempotency, insert_idempotency, key_in_use,
+      take_unique, claim_unique, set_unique, let_unique_go, enqueue_available, enqueue_simple,
       enqueue_packs;
 };
 

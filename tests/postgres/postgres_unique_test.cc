@@ -56,7 +56,8 @@ TEST_CASE("an application's open transaction refuses only the callers of its key
   PgConnection application = Place::connect();
   must(application.sql("BEGIN"));
   must(application.sql(place.named("SELECT ms.enqueue('q', 'k', unique_key => 'index')")));
-  const std::vector<Operation> batch = {Enqueue{.jobs = {plain, of_key}}, Enqueue{.jobs = {of_other}},
+  const std::vector<Operation> batch = {Enqueue{.jobs = {plain, of_key}},
+                                        Enqueue{.jobs = {of_other}},
                                         Claim{.worker = "w", .queues = {"q"}, .max = 1}};
   const auto results = must(place.store->apply(batch, place.clock.now())).results;
   const auto* refused = std::get_if<Error>(&results.at(0));
