@@ -118,6 +118,9 @@ struct StepSpec {
 
 enum class UndoOrder : std::uint8_t { reverse, parallel };
 
+inline constexpr Duration kDefaultWorkflowKeyFor = std::chrono::hours(24 * 30);
+inline constexpr Duration kMaxWorkflowKeyFor = std::chrono::hours(24 * 365);
+
 struct WorkflowSpec {
   std::string name;          // see check_name; workflows of a name are listed together
   std::string input = "{}";  // JSON, up to kMaxArgsBytes; {"$ref": "input.…"}
@@ -125,8 +128,11 @@ struct WorkflowSpec {
   UndoOrder undo_order = UndoOrder::reverse;  // of completion
   std::optional<Duration> deadline;           // from its start; then it is undone
   std::string result;                         // JSON with references, "" = null
-  // One workflow per name and key, while it is kept: starting it again returns the first.
+  // One workflow per name and key: starting it again returns the first, until `key_for` after its
+  // end (0 = until its end), also if it has been removed by then. Callers that may not use all
+  // queues of a workflow have keys of their own.
   std::string key;
+  Duration key_for = kDefaultWorkflowKeyFor;  // up to kMaxWorkflowKeyFor
   friend bool operator==(const WorkflowSpec&, const WorkflowSpec&) = default;
 };
 

@@ -470,7 +470,7 @@ CREATE TABLE $schema.workflows (
   finished_at bigint,                   -- NULL = not terminal. A sub-workflow has none until its parent is removed
   data text NOT NULL                    -- JSON
 ) WITH (fillfactor = 30, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
-CREATE UNIQUE INDEX workflow_keys ON $schema.workflows (name, key) WHERE key IS NOT NULL;
+CREATE INDEX workflow_keys ON $schema.workflows (name, key) WHERE key IS NOT NULL;
 CREATE INDEX workflows_wake ON $schema.workflows (wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX workflows_finished ON $schema.workflows (state, finished_at) WHERE finished_at IS NOT NULL;
 

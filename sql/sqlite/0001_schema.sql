@@ -372,7 +372,7 @@ CREATE TABLE workflows (
   finished_at INTEGER,                  -- NULL = not terminal
   data TEXT NOT NULL                    -- JSON (workflow::Summary)
 );
-CREATE UNIQUE INDEX workflow_keys ON workflows (name, key) WHERE key IS NOT NULL;
+CREATE INDEX workflow_keys ON workflows (name, key) WHERE key IS NOT NULL;
 CREATE INDEX workflows_wake ON workflows (wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX workflows_finished ON workflows (state, finished_at) WHERE finished_at IS NOT NULL;
 

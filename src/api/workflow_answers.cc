@@ -37,6 +37,7 @@ constexpr JsonField<ForkWorkflow> kFork[] = {
     {"input", [](JsonReader& in,
                  ForkWorkflow& f) { return in.raw(f.input.emplace(), JsonReader::Null::take); }},
     {"key", &as_optional_string<&ForkWorkflow::key>},
+    {"key_for", &as_duration<&ForkWorkflow::key_for>},
 };
 constexpr JsonField<ForkedFrom> kForkedFrom[] = {
     {"id", &as_id<&ForkedFrom::id>},
@@ -272,6 +273,7 @@ void encode_fork_request(const ForkWorkflow& request, std::string& out) {
   w.begin_object().key("step").string(request.step);
   if (request.input) w.key("input").raw(*request.input);
   if (!request.key.empty()) w.key("key").string(request.key);
+  if (request.key_for != kDefaultWorkflowKeyFor) w.key("key_for").duration(request.key_for);
   w.end_object();
 }
 

@@ -90,6 +90,7 @@ constexpr JsonField<WorkflowSpec> kWorkflow[] = {
     {"deadline", &as_optional_duration<&WorkflowSpec::deadline>},
     {"result", &as_optional_raw<&WorkflowSpec::result>},
     {"key", &as_optional_string<&WorkflowSpec::key>},
+    {"key_for", &as_duration<&WorkflowSpec::key_for>},
 };
 
 // NOLINTNEXTLINE(misc-no-recursion): the reader's depth bounds it
@@ -107,6 +108,7 @@ void write_workflow(JsonWriter& w, const WorkflowSpec& spec) {
   if (spec.deadline) w.key("deadline").duration(*spec.deadline);
   if (!spec.result.empty()) w.key("result").raw(spec.result);
   if (!spec.key.empty()) w.key("key").string(spec.key);
+  if (spec.key_for != kDefaultWorkflowKeyFor) w.key("key_for").duration(spec.key_for);
   w.end_object();
 }
 

@@ -20,7 +20,7 @@ Result<StartWorkflow> check_workflow(WorkflowSpec spec) {
   MS_TRY(for_each_step(spec, check));
   auto prepared =
       std::make_shared<const workflow::Prepared>(workflow::prepare(spec, std::move(plan)));
-  return StartWorkflow{std::move(spec), std::move(prepared)};
+  return StartWorkflow{.spec = std::move(spec), .prepared = std::move(prepared)};
 }
 
 Result<void> validate(const SignalWorkflow& request) {
@@ -43,6 +43,8 @@ Result<void> validate(const ForkWorkflow& request) {
     return invalid("step", fmt::format("step must have at most {} bytes", kMaxStepNameBytes));
   if (request.key.size() > kMaxKeyBytes || !is_utf8(request.key))
     return invalid("key", fmt::format("key must be UTF-8 of up to {} bytes", kMaxKeyBytes));
+  if (request.key_for < Duration(0) || request.key_for > kMaxWorkflowKeyFor)
+    return invalid("key_for", "key_for must be 0s to 8760h");
   if (!request.input) return {};
   MS_TRY(check_json("input", *request.input));
   if (request.input->size() <= kMaxArgsBytes) return {};

@@ -227,6 +227,8 @@ Result<int> run_workflow_start(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(WorkflowSpec spec, definition_of(file));
   if (auto key = invocation.flag("key")) spec.key = std::move(*key);
   if (invocation.has("input")) {
+  MS_TRY_ASSIGN(const auto key_for, invocation.duration("key-for"));
+  if (key_for) spec.key_for = *key_for;
     MS_TRY_ASSIGN(spec.input, read_args(invocation.flag("input"), "--input"));
   }
   MS_TRY(check_definition(file, spec));
@@ -245,6 +247,8 @@ Result<int> run_workflow_fork(const Invocation& invocation, Io& io) {
   request.step = *from;
   request.key = invocation.flag("key").value_or("");
   if (invocation.has("input")) {
+  MS_TRY_ASSIGN(const auto key_for, invocation.duration("key-for"));
+  if (key_for) request.key_for = *key_for;
     MS_TRY_ASSIGN(request.input, read_args(invocation.flag("input"), "--input"));
   }
   MS_TRY(workflow_wait_limit(invocation));

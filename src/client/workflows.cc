@@ -18,7 +18,10 @@ std::string workflow_path(WorkflowId id, std::string_view verb = "") {
 // Without a key, a repetition could start it twice.
 Result<WorkflowStarted> Client::start_workflow(WorkflowSpec spec) {
   // With a key, repeated requests start one workflow.
-  if (spec.key.empty()) spec.key = "auto-" + impl_->random.hex128();
+  if (spec.key.empty()) {
+    spec.key = "auto-" + impl_->random.hex128();
+    spec.key_for = std::chrono::hours(24);  // for repetitions of this call only
+  }
   Impl::Call call{.method = "POST", .target = "/v1/workflows"};
   encode_workflow(spec, call.body);
   MS_TRY_ASSIGN(const std::string body, impl_->run(call));

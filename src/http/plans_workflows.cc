@@ -101,6 +101,7 @@ Plan pause(const Request& request, bool paused) {
 Result<StartWorkflow> check_start(const Caller& caller, const Services& services,
                                   WorkflowSpec spec) {
   MS_TRY_ASSIGN(auto start, check_workflow(std::move(spec)));
+  start.within = caller.within(Verb::enqueue);
   const auto check = [&](const std::string& field, const StepSpec& step) -> Result<void> {
     for (const auto* job : {&step.job, &step.undo}) {
       if (!*job) continue;

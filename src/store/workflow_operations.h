@@ -25,6 +25,10 @@
 //     original workflow.
 //   - Jobs of steps are ordinary jobs, but RetryJob and Redrive skip them: the workflow decides
 //     what is retried.
+//   - A key holds until `key_for` after the end of its workflow. If the workflow is removed before,
+//     a row with its key stays, which only StartWorkflow and ForkWorkflow see.
+//   - A step whose args, `each` or input are over their limit with what they refer to parks its
+//     workflow, unless `on_failure` is `continue`: the finished steps are not undone.
 //   - A terminal workflow stays readable for the store's retention (completed: that of completed
 //     jobs; else: that of dead jobs). Then PruneJobs removes it with its children.
 #pragma once
@@ -50,10 +54,11 @@ struct StartWorkflow {
   // The prepared steps, made by the code that validated the definition, so that the store's only
   // writer need not make them; nullptr = the writer makes them.
   std::shared_ptr<const workflow::Prepared> prepared{};
+  Within within{};  // of the key: the verb `enqueue`
 };
 struct WorkflowStarted {
   WorkflowId id = 0;
-  bool duplicate = false;  // a workflow with this key already exists
+  bool duplicate = false;  // the caller's workflow with this key; it can have been removed
 };
 
 // For `within`: a workflow is visible to callers that may use the queues of all its jobs.
@@ -106,6 +111,7 @@ struct ForkWorkflow {
   std::optional<std::string> input;  // JSON; nullopt = the original's input
   std::string key;                   // as in WorkflowSpec
   Within within{};
+  Duration key_for = kDefaultWorkflowKeyFor;
 };
 // Run by the scheduler: due timers and deadlines.
 struct WakeWorkflows {

@@ -40,7 +40,7 @@ Result<WorkflowInfo> PostgresStore::workflow(WorkflowId id) const {
                   Snapshot snapshot(c, read_sql_);
                   const Rows rows = snapshot.run(workflow_sql_.one, params(id));
                   std::optional<WorkflowInfo> info;
-                  if (!rows.empty()) {
+                  if (!rows.empty() && !workflow::is_removed(read_workflow(rows, 0).data)) {
                     info = workflow::read_info(
                         read_workflow(rows, 0),
                         [&](WorkflowRow kind, std::int64_t number) -> std::optional<std::string> {
@@ -110,7 +110,7 @@ Result<WorkflowStepPage> PostgresStore::workflow_steps(WorkflowId id, int after,
               others.string(i, 2));
         }
         auto steps =
-            one.empty()
+            one.empty() || workflow::is_removed(read_workflow(one, 0).data)
                 ? Result<WorkflowStepPage>(no_workflow(id))
                 : workflow::read_steps(
                       read_workflow(one, 0), states, after, limit,

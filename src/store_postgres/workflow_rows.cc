@@ -132,15 +132,15 @@ std::optional<WorkflowRecord> PostgresWorkflowRows::load(WorkflowId id) {
 }
 
 // Other transactions with the same key wait until this transaction ends.
-std::optional<WorkflowId> PostgresWorkflowRows::by_key(const std::string& name,
-                                                       const std::string& key) {
-  for (const auto& [id, held] : held_) {
-    if (held.fresh && held.record && held.record->name == name && held.record->key == key)
-      return id;
-  }
+std::vector<WorkflowRecord> PostgresWorkflowRows::by_key(const std::string& name,
+                                                         const std::string& key) {
+  flush_records();
   store_.tell(store_.workflow_sql_.lock_key, params(name, key));
-  const Rows found = store_.ask(store_.workflow_sql_.by_key, params(name, key));
-  return found.empty() ? std::nullopt : std::optional<WorkflowId>(found.integer(0, 0));
+  const Rows found =
+      store_.ask(store_.workflow_sql_.by_key, params(name, key, std::int64_t{kMaxOfKey}));
+  std::vector<WorkflowRecord> out;
+  for (int i = 0; i < found.size(); ++i) out.push_back(read_workflow(found, i));
+  return out;
 }
 
 void PostgresWorkflowRows::save(const WorkflowRecord& record, bool /*is_new*/) {

@@ -46,7 +46,7 @@ class PostgresWorkflowRows final : public WorkflowRows {
   WorkflowId new_workflow() override;
   bool may_pack() override;
   std::optional<WorkflowRecord> load(WorkflowId id) override;
-  std::optional<WorkflowId> by_key(const std::string& name, const std::string& key) override;
+  std::vector<WorkflowRecord> by_key(const std::string& name, const std::string& key) override;
   void save(const WorkflowRecord& record, bool is_new) override;
   std::optional<std::string> row(WorkflowId id, WorkflowRow kind, std::int64_t number) override;
   void put(WorkflowId id, WorkflowRow kind, std::int64_t number, std::string_view text) override;

@@ -93,7 +93,7 @@ WorkflowStatements::WorkflowStatements(std::string_view s)
                "SELECT nextval('$schema.workflow_ids') FROM generate_series(1, $1::integer) UNION "
                "ALL SELECT nextval('$schema.job_ids') FROM generate_series(1, $2::integer)"),
       lock_key(s, "SELECT pg_advisory_xact_lock(hashtext('$schema.' || $1), hashtext($2))"),
-      by_key(s, "SELECT id FROM $schema.workflows WHERE name = $1 AND key = $2"),
+      by_key(s, MS_WORKFLOW "WHERE w.name = $1 AND w.key = $2 ORDER BY w.id DESC LIMIT $3::bigint"),
       lock(s, MS_WORKFLOW "WHERE w.id = ANY($1) ORDER BY w.id FOR UPDATE OF w"),
       lock_of_jobs(s, MS_WORKFLOW
                    "WHERE w.id = ANY(ARRAY(SELECT j.workflow FROM $schema.workflow_jobs j WHERE "

@@ -209,8 +209,22 @@ bool PostgresStore::prune_workflows(int limit) {
         ask(workflow_sql_.let_children_go, params(Ints(over), kGoesWithParent.us())).affected() > 0;
     const std::int64_t rows =
         ask(workflow_sql_.prune_rows, params(Ints(over), std::int64_t{limit})).affected();
-    write(workflow_sql_.prune, params(Ints(over)));
-    // Nothing of it will be written, and later operations of the batch read it again.
+    workflows_.clear();
+    workflows_.lock(over, {});
+    Ints gone;
+    for (const WorkflowId id : over) {
+      const auto record = workflows_.load(id);
+      const bool well = record && record->state == WorkflowState::completed;
+      const Duration keep =
+          std::min(well ? options_.store.retention_completed : options_.store.retention_dead,
+                   kLongestRetention);
+      const auto key = record ? workflow::left_of(*record, keep, now_.wall) : std::nullopt;
+      if (!key) gone.push_back(id);
+      if (key && rows < limit) workflows_.save(*key, false);
+    }
+    workflows_.flush();
+    if (!gone.empty()) write(workflow_sql_.prune, params(gone));
+    // Later operations of the batch read them again.
     workflows_.clear();
     if (rows >= limit || std::ssize(over) >= limit) return true;
     if (!children) return false;

@@ -68,7 +68,7 @@ WorkflowRowStatements::WorkflowRowStatements(Database& db, bool once)
 
 WorkflowStatements::WorkflowStatements(Database& db)
     : load(db, MS_WORKFLOW "WHERE id = ?"),
-      by_key(db, "SELECT id FROM workflows WHERE name = ? AND key = ?"),
+      by_key(db, MS_WORKFLOW "WHERE name = ? AND key = ? ORDER BY id DESC LIMIT ?"),
       insert(db,
              "INSERT INTO workflows (id, name, key, state, wake_at, finished_at, data) VALUES (?, "
              "?, ?, ?, ?, ?, ?)"),
@@ -119,12 +119,13 @@ std::optional<WorkflowRecord> SqliteWorkflowRows::load(WorkflowId id) {
   return read_workflow_record(row);
 }
 
-std::optional<WorkflowId> SqliteWorkflowRows::by_key(const std::string& name,
-                                                     const std::string& key) {
-  Statement& row = sql().by_key.bind(name, key);
-  ResetGuard guard(row);
-  if (!row.step()) return std::nullopt;
-  return row.integer(0);
+std::vector<WorkflowRecord> SqliteWorkflowRows::by_key(const std::string& name,
+                                                       const std::string& key) {
+  Statement& rows = sql().by_key.bind(name, key, kMaxOfKey);
+  ResetGuard guard(rows);
+  std::vector<WorkflowRecord> out;
+  while (rows.step()) out.push_back(read_workflow_record(rows));
+  return out;
 }
 
 void SqliteWorkflowRows::save(const WorkflowRecord& r, bool is_new) {
@@ -339,7 +340,10 @@ bool SqliteStore::prune_workflows(int limit) {
       prune->bind(id, left).run();
       left -= sqlite3_changes(db_->handle());
     }
-    if (--left > 0) workflow_sql_->prune.bind(id).run();
+    if (--left <= 0) continue;
+    const auto record = workflow_rows_.load(id);
+    const auto key = record ? workflow::left_of(*record, keep, now_.wall) : std::nullopt;
+    key ? workflow_rows_.save(*key, false) : workflow_sql_->prune.bind(id).run();
   }
   return true;
 }
@@ -381,7 +385,9 @@ std::optional<WorkflowRecord> find_record(WorkflowReads& sql, WorkflowId id) {
   Statement& row = sql.one.bind(id);
   ResetGuard guard(row);
   if (!row.step()) return std::nullopt;
-  return read_workflow_record(row);
+  WorkflowRecord record = read_workflow_record(row);
+  if (workflow::is_removed(record.data)) return std::nullopt;
+  return record;
 }
 
 Error no_workflow(WorkflowId id) {

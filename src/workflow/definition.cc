@@ -109,6 +109,8 @@ class Planner {
     if (!spec_.result.empty()) MS_TRY(check_json("result", spec_.result));
     if (spec_.key.size() > kMaxKeyBytes || !is_utf8(spec_.key))
       return refused("key", fmt::format("must be UTF-8 of up to {} bytes", kMaxKeyBytes));
+    if (spec_.key_for < Duration(0) || spec_.key_for > kMaxWorkflowKeyFor)
+      return refused("key_for", "must be 0s to 8760h");
     if (spec_.deadline && *spec_.deadline <= Duration(0))
       return refused("deadline", "must be more than 0");
     return {};

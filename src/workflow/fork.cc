@@ -212,7 +212,7 @@ Result<WorkflowStarted> WorkflowRules::fork(const ForkWorkflow& op) {
                  fmt::format("to fork workflow {} needs \"enqueue\" for all its queues", op.id)};
   }
   if (!op.key.empty()) {
-    if (const auto id = rows_.by_key(old->record.name, op.key))
+    if (const auto id = holder_of(old->record.name, op.key, {op.within.scopes, Verb::enqueue}))
       return WorkflowStarted{.id = *id, .duplicate = true};
   }
   if (!is_terminal(old->record.state) && !MS_MUTANT(fork_of_one_that_runs)) {
@@ -275,6 +275,7 @@ WorkflowRules::Open& WorkflowRules::open_fork(const Open& old, const ForkWorkflo
   const WorkflowId id = rows_.new_workflow();
   Open& w = open_new(id);
   w.record = {.id = id, .name = old.record.name, .key = op.key};
+  if (!op.key.empty()) w.summary.key_for = op.key_for;
   w.summary.started_at = now_;
   w.summary.undo_order = old.summary.undo_order;
   w.summary.refs = old.summary.refs;

@@ -67,7 +67,7 @@ Result<WorkflowRules::Open*> WorkflowRules::open(WorkflowId id) {
   if (auto kept = kept_ == nullptr ? nullptr : kept_->take(id))
     return (open_[id] = std::move(kept)).get();
   auto record = rows_.load(id);
-  if (!record) return nullptr;
+  if (!record || workflow::is_removed(record->data)) return nullptr;
   auto summary = workflow::decode_summary(record->data);
   if (!summary) return damaged(id, summary.error().message);
   auto w = std::make_unique<Open>();
@@ -183,6 +183,7 @@ void WorkflowRules::write_start(Open& w, workflow::StartText start, std::string 
     return;
   }
   rows_.put(id, WorkflowRow::text, workflow::kTextQueues, queues);
+  if (!w.record.key.empty()) w.summary.queues = std::move(queues);
   if (!start.asked.empty())
     rows_.put(id, WorkflowRow::text, workflow::kTextResultAsked, start.asked);
   for (std::size_t i = 0; i < start.specs.size(); ++i)
@@ -198,7 +199,7 @@ WorkflowInfo WorkflowRules::info(Open& w) const {
 Result<WorkflowStarted> WorkflowRules::start(const StartWorkflow& op) {
   const WorkflowSpec& spec = op.spec;
   if (!spec.key.empty() && !MS_MUTANT(workflow_key_ignored)) {
-    if (const auto id = rows_.by_key(spec.name, spec.key))
+    if (const auto id = holder_of(spec.name, spec.key, op.within))
       return WorkflowStarted{.id = *id, .duplicate = true};
   }
   std::shared_ptr<const workflow::Prepared> prepared = op.prepared;
@@ -214,12 +215,25 @@ Result<WorkflowStarted> WorkflowRules::start(const StartWorkflow& op) {
   return WorkflowStarted{.id = id};
 }
 
+std::optional<WorkflowId> WorkflowRules::holder_of(const std::string& name, const std::string& key,
+                                                   const Within& within) {
+  for (const WorkflowRecord& record : rows_.by_key(name, key)) {
+    const auto summary = workflow::decode_summary(record.data);
+    if (!summary) continue;
+    const bool over = is_terminal(record.state) && summary->key_until <= now_;
+    const bool theirs = !workflow::may_touch(summary->queues, within);
+    if (!over && (!theirs || MS_MUTANT(workflow_keys_shared))) return record.id;
+  }
+  return std::nullopt;
+}
+
 WorkflowRules::Open& WorkflowRules::make(const WorkflowSpec& spec,
                                          const workflow::Prepared& prepared, const Open* parent,
                                          int step_of_parent) {
   const WorkflowId id = rows_.new_workflow();
   Open& w = open_new(id);
   w.record = {.id = id, .name = spec.name, .key = spec.key};
+  if (!spec.key.empty()) w.summary.key_for = spec.key_for;
   w.summary.started_at = now_;
   w.summary.undo_order = spec.undo_order;
   w.summary.steps = w.summary.open = static_cast<int>(spec.steps.size());

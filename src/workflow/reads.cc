@@ -147,6 +147,7 @@ WorkflowPage page_of(const WorkflowFilter& filter, int limit,
   for (const WorkflowRecord& record : records) {
     if (static_cast<int>(page.workflows.size()) == limit) return page;
     page.next = record.id;
+    if (is_removed(record.data)) continue;
     if (!filter.name.empty() && record.name != filter.name) continue;
     if (filter.state && record.state != *filter.state) continue;
     if (filter.within.scopes != nullptr) {

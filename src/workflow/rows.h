@@ -24,7 +24,7 @@ inline constexpr WallTime kGoesWithParent = WallTime::from_us(-4'000'000'000'000
 // The row of a workflow.
 struct WorkflowRecord {
   WorkflowId id = 0;
-  std::string name, key;  // unique together, unless the key is ""
+  std::string name, key;
   WorkflowState state = WorkflowState::running;
   WallTime wake_at = WallTime::never();  // WakeWorkflows; part of the agenda
   // For a terminal workflow: start of its retention. Not set for a child: the removal of its parent
@@ -52,6 +52,7 @@ enum class WorkflowRow : std::uint8_t {  // and the meaning of their numbers
   stuck,       // by step: failed, waits for an operator (`on_failure` park)
 };
 inline constexpr int kWorkflowRowKinds = 15;
+inline constexpr int kMaxOfKey = 1000;  // callers that share a name and a key, and nothing else
 
 // The step that a job belongs to.
 struct StepJob {
@@ -82,7 +83,9 @@ class WorkflowRows {
   virtual bool may_pack() = 0;
   // Also locks the workflow against other nodes until the end of the transaction.
   virtual std::optional<WorkflowRecord> load(WorkflowId id) = 0;
-  virtual std::optional<WorkflowId> by_key(const std::string& name, const std::string& key) = 0;
+  // Of this name and key, with removed ones (workflow::is_removed): the newest first, at most
+  // kMaxOfKey. Other transactions that ask for the same wait.
+  virtual std::vector<WorkflowRecord> by_key(const std::string& name, const std::string& key) = 0;
   virtual void save(const WorkflowRecord& record, bool is_new) = 0;
 
   virtual std::optional<std::string> row(WorkflowId id, WorkflowRow kind, std::int64_t number) = 0;

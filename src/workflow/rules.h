@@ -64,6 +64,9 @@ class WorkflowRules {
   std::optional<std::string> start_text(Open& w, workflow::Text text);  // input, asked, queues
   Result<workflow::Start*> start_of(Open& w);                           // packed
   Result<workflow::StartText> read_start(Open& w);                      // the same, from its row
+  // The workflow that holds this key for these callers.
+  std::optional<WorkflowId> holder_of(const std::string& name, const std::string& key,
+                                      const Within& within);
   void add_step(Open& w, int step, workflow::StepStatus status);
   void write_steps(Open& w);
   WorkflowInfo info(Open& w) const;

@@ -133,6 +133,15 @@ constexpr JsonField<Summary> kSummary[] = {
     {"states", [](JsonReader& in, Summary& s) { return read_states(in, s.states); }},
     {"queues", [](JsonReader& in, Summary& s) { return in.string(s.queues); }},
 };
+    {"key_for",
+     [](JsonReader& in, Summary& s) {
+       std::int64_t us = 0;
+       if (!in.integer(us, std::int64_t{0}, kMaxWorkflowKeyFor.count())) return false;
+       s.key_for = Duration(us);
+       return true;
+     }},
+    {"key_until", &as_any<&Summary::key_until>},
+    {"removed", &as_boolean<&Summary::removed>},
 
 constexpr JsonField<StepDefinition> kDefinition[] = {
     {"step", [](JsonReader& in, StepDefinition& d) { return read_step_spec(in, d.spec); }},
@@ -218,10 +227,28 @@ bool is_packed(std::string_view summary) {
 
 std::string encode(const Summary& s) {
   std::string out;
+bool is_removed(std::string_view summary) {
+  return summary.starts_with("{\"removed\":true");
+}
+
+std::optional<WorkflowRecord> left_of(const WorkflowRecord& record, Duration retention,
+                                      WallTime now) {
+  if (record.key.empty() || is_removed(record.data)) return std::nullopt;
+  const auto summary = decode_summary(record.data);
+  if (!summary || summary->key_until <= now || MS_MUTANT(key_goes_with_workflow))
+    return std::nullopt;
+  WorkflowRecord left = record;
+  left.finished_at = summary->key_until - retention;
+  left.data =
+      encode(Summary{.queues = summary->queues, .key_until = summary->key_until, .removed = true});
+  return left;
+}
+
   JsonWriter w(out);
   w.begin_object();
   if (s.paused) w.key("paused").boolean(true);
   write_reason(w, s.reason);
+  if (s.removed) w.key("removed").boolean(true);
   if (s.cancelled) w.key("cancelled").boolean(true);
   if (s.deadline_at != WallTime::never()) w.key("deadline_at").number(s.deadline_at.us());
   Numbers(w)
@@ -255,10 +282,12 @@ std::string encode(const Summary& s) {
   if (s.packed()) {
     w.key("states").begin_array();
     for (const StepStatus& status : s.states) write_status(w, status);
-    w.end_array().key("queues").string(s.queues);
+    w.end_array();
   }
   w.end_object();
   return out;
+  if (!s.queues.empty()) w.key("queues").string(s.queues);
+  Numbers(w).put("key_for", s.key_for.count()).put("key_until", s.key_until.us());
 }
 
 Result<Summary> decode_summary(std::string_view text) {

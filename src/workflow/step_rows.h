@@ -62,7 +62,10 @@ struct Summary {
   int parent_step = 0;              // its number
   WallTime ended_at;                // of a child
   std::vector<StepStatus> states;   // packed: of steps 1, 2, …; else empty
-  std::string queues;               // packed: kTextQueues
+  std::string queues;               // packed, or with a key: kTextQueues
+  Duration key_for{0};
+  WallTime key_until;    // set at the end
+  bool removed = false;  // only its key is left
   friend bool operator==(const Summary&, const Summary&) = default;
 
   bool packed() const { return !states.empty(); }
@@ -71,6 +74,11 @@ std::string encode(const Summary& summary);
 Result<Summary> decode_summary(std::string_view text);
 bool is_packed(std::string_view summary);  // checks only the start of the text
 
+bool is_removed(std::string_view summary);
+// What stays of a workflow when its retention ends: its key, if that still holds; nullopt =
+// nothing. `retention`: the record is found again when it has passed once more.
+std::optional<WorkflowRecord> left_of(const WorkflowRecord& record, Duration retention,
+                                      WallTime now);
 // WorkflowRow::spec. Jobs of `each` use the definition of their step.
 struct StepDefinition {
   StepSpec spec;

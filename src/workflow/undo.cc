@@ -140,6 +140,7 @@ void WorkflowRules::finish(Open& w, WorkflowState state) {
   w.record.state = state;
   w.record.wake_at = WallTime::never();
   w.changed = true;
+  if (!w.record.key.empty()) w.summary.key_until = now_ + w.summary.key_for;
   if (w.summary.parent.workflow == 0 || MS_MUTANT(child_goes_before_its_parent))
     w.record.finished_at = now_;
   if (w.summary.parent.workflow == 0) return;

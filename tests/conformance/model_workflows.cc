@@ -28,11 +28,13 @@ std::optional<WorkflowRecord> ModelWorkflows::load(WorkflowId id) {
   return found->second;
 }
 
-std::optional<WorkflowId> ModelWorkflows::by_key(const std::string& name, const std::string& key) {
+std::vector<WorkflowRecord> ModelWorkflows::by_key(const std::string& name,
+                                                   const std::string& key) {
+  std::vector<WorkflowRecord> out;
   for (const auto& [id, record] : disk_.workflows) {
-    if (record.name == name && record.key == key) return id;
+    if (record.name == name && record.key == key) out.insert(out.begin(), record);
   }
-  return std::nullopt;
+  return out;
 }
 
 void ModelWorkflows::save(const WorkflowRecord& record, bool /*is_new*/) {
@@ -189,7 +191,9 @@ void ModelWorkflows::prune(const StoreOptions& options) {
       std::erase_if(disk_.workflow_rows,
                     [&](const auto& row) { return std::get<0>(row.first) == record.id; });
     }
-    it = over ? disk_.workflows.erase(it) : std::next(it);
+    auto key = over ? workflow::left_of(record, retention(record, options), now_.wall) : record;
+    if (key) it->second = std::move(*key);
+    it = key ? std::next(it) : disk_.workflows.erase(it);
   }
 }
 
@@ -212,7 +216,8 @@ WallTime ModelWorkflows::next_prune(const StoreOptions& options) const {
 
 Result<WorkflowInfo> ModelWorkflows::read(WorkflowId id) const {
   const auto found = disk_.workflows.find(id);
-  if (found == disk_.workflows.end()) return no_workflow();
+  if (found == disk_.workflows.end() || workflow::is_removed(found->second.data))
+    return no_workflow();
   return workflow::read_info(
       found->second, [&](WorkflowRow kind, std::int64_t number) { return find(id, kind, number); });
 }
@@ -231,7 +236,8 @@ WorkflowPage ModelWorkflows::list(const WorkflowFilter& filter, int limit,
 
 Result<WorkflowStepPage> ModelWorkflows::steps(WorkflowId id, int after, int limit) const {
   const auto found = disk_.workflows.find(id);
-  if (found == disk_.workflows.end()) return no_workflow();
+  if (found == disk_.workflows.end() || workflow::is_removed(found->second.data))
+    return no_workflow();
   std::vector<WorkflowRows::Row> states;
   for (const auto& [at, text] : disk_.workflow_rows) {
     const auto& [workflow, kind, number] = at;

@@ -65,7 +65,7 @@ class ModelWorkflows final : private WorkflowRows {
   WorkflowId new_workflow() override { return ++disk_.last_workflow; }
   bool may_pack() override { return false; }  // stores pack: the comparison covers both forms
   std::optional<WorkflowRecord> load(WorkflowId id) override;
-  std::optional<WorkflowId> by_key(const std::string& name, const std::string& key) override;
+  std::vector<WorkflowRecord> by_key(const std::string& name, const std::string& key) override;
   void save(const WorkflowRecord& record, bool is_new) override;
   std::optional<std::string> row(WorkflowId id, WorkflowRow kind, std::int64_t number) override;
   void put(WorkflowId id, WorkflowRow kind, std::int64_t number, std::string_view text) override;

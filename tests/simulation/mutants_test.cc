@@ -408,6 +408,8 @@ std::map<std::string, std::string> cluster_defects() {
       {"peer_takes_any_key", unit("peer_test", "a peer without the key*")},
       {"peer_believes_forgeries", unit("peer_test", "forged? repeated? oversized*")},
       {"claim_measured_from_answer", broker("a claim whose commit was slow has*")},
+      {"key_goes_with_workflow", workflows()},
+      {"workflow_keys_shared", workflows()},
       {"fence_of_any_lock",
        unit("http_test", "the token of another caller's lock cannot be found*")},
       {"blocked_batch_refused", broker("a lock of another client refuses only*")},

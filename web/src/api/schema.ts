@@ -836,6 +836,11 @@ export interface components {
             result?: unknown;
             /** @description A start with the same name and key returns the first workflow. */
             key?: string | null;
+            /**
+             * @description How long the key is remembered after the workflow has ended, up to 8760h.
+             * @default 720h
+             */
+            key_for?: string;
         };
         WorkflowStarted: {
             /** Format: int64 */
@@ -873,6 +878,11 @@ export interface components {
             input?: unknown;
             /** @description Key of the new workflow. A repeated request returns the same one. */
             key?: string | null;
+            /**
+             * @description How long the key is remembered after the workflow has ended, up to 8760h.
+             * @default 720h
+             */
+            key_for?: string;
         };
         Workflow: {
             /** Format: int64 */

@@ -391,6 +391,11 @@ export interface components {
             result?: unknown;
             /** @description A start with the same name and key returns the first workflow. */
             key?: string | null;
+            /**
+             * @description How long the key is remembered after the workflow has ended, up to 8760h.
+             * @default 720h
+             */
+            key_for?: string;
         };
         Workflow: {
             /** Format: int64 */
