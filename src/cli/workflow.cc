@@ -13,6 +13,7 @@
 #include "cli/workflow_tree.h"
 #include "env/clock.h"
 #include "env/signals.h"
+#include "workflow/references.h"
 
 namespace mainspring::cli {
 namespace {
@@ -226,9 +227,9 @@ Result<int> run_workflow_start(const Invocation& invocation, Io& io) {
   const std::string file = *invocation.argument("FILE");
   MS_TRY_ASSIGN(WorkflowSpec spec, definition_of(file));
   if (auto key = invocation.flag("key")) spec.key = std::move(*key);
-  if (invocation.has("input")) {
   MS_TRY_ASSIGN(const auto key_for, invocation.duration("key-for"));
   if (key_for) spec.key_for = *key_for;
+  if (invocation.has("input")) {
     MS_TRY_ASSIGN(spec.input, read_args(invocation.flag("input"), "--input"));
   }
   MS_TRY(check_definition(file, spec));
@@ -246,9 +247,9 @@ Result<int> run_workflow_fork(const Invocation& invocation, Io& io) {
   if (!from || from->empty()) return invalid("--from", "--from STEP must be given");
   request.step = *from;
   request.key = invocation.flag("key").value_or("");
-  if (invocation.has("input")) {
   MS_TRY_ASSIGN(const auto key_for, invocation.duration("key-for"));
   if (key_for) request.key_for = *key_for;
+  if (invocation.has("input")) {
     MS_TRY_ASSIGN(request.input, read_args(invocation.flag("input"), "--input"));
   }
   MS_TRY(workflow_wait_limit(invocation));
@@ -400,6 +401,22 @@ Result<int> run_workflow_retry(const Invocation& invocation, Io& io) {
   return print_changed(invocation, io, info);
 }
 
+namespace {
+
+// A list of results grows with the list: the definition cannot tell whether it will fit.
+void note_fan_ins(const WorkflowSpec& spec, Io& io) {
+  for (const StepSpec& list : spec.steps) {
+    for (const StepSpec& step : spec.steps) {
+      if (list.each.empty() || !workflow::refers_to_all(step, list.name)) continue;
+      print_line(io, fmt::format("note: step {} gets all results of step {}, at most {} bytes "
+                                 "together; larger ones park the workflow: use by_reference",
+                                 step.name, list.name, kMaxArgsBytes));
+    }
+  }
+}
+
+}  // namespace
+
 Result<int> run_workflow_check(const Invocation& invocation, Io& io) {
   for (const std::string& file : invocation.all_arguments("FILE")) {
     MS_TRY_ASSIGN(const WorkflowSpec spec, definition_of(file));
@@ -426,6 +443,7 @@ Result<int> run_workflow_check(const Invocation& invocation, Io& io) {
     for (const std::string& queue : queues) names += (names.empty() ? "" : ", ") + queue;
     print_line(io, fmt::format("{}: {}, {}{}", file, spec.name, counted(steps, "step"),
                                names.empty() ? "" : ", queues " + names));
+    note_fan_ins(spec, io);
   }
   return kExitOk;
 }

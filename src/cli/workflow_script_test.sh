@@ -28,6 +28,9 @@ expect 64 '…unknown.json: steps[0].job.args refers to "c", which is not a step
 echo '{"name":"w","steps":[{"name":"a","wait":"1s"}]}' >field.json
 expect 64 '…field.json: "wait": no such field here; …undo_if_failed (steps[0].wait)' ms workflow check field.json
 expect 66 '…' ms workflow check nothing.json
+echo '{"name":"sums","steps":[{"name":"e","each":[1],"job":{"queue":"q","kind":"e"}},{"name":"sum","job":{"queue":"q","kind":"sum","args":{"all":{"$ref":"e"}}}},{"name":"n","job":{"queue":"q","kind":"n","args":{"$ref":"e","by_reference":true}}}]}' >sums.json
+expect 0 'sums.json: sums, 3 steps, queues q
+note: step sum gets all results of step e, at most 1048576 bytes together; larger ones park the workflow: use by_reference' ms workflow check sums.json
 
 start_server
 

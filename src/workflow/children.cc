@@ -35,10 +35,7 @@ Result<void> WorkflowRules::begin_child(Open& w, int step, const StepDefinition&
       [&](std::string_view name) { return value(w, definition.plan.refs, status, name); },
       workflow::Missing::refuse, kMaxArgsBytes);
   const Result<void> checked = input ? check_json("input", *input) : input.error();
-  if (!checked) {  // not found, too large, too deep
-    std::string reason = "its input: " + checked.error().message;
-    return fail(w, step, std::string(cut_text(reason, kMaxChildReasonBytes)), false);
-  }
+  if (!checked) return fail_to_resolve(w, step, "input", checked.error());  // or too deep
   spec.input = std::move(*input);
   for (int i = MS_MUTANT(child_started_twice) ? 0 : 1; i < 2; ++i) {
     MS_TRY_ASSIGN(auto plan, workflow::plan(spec));

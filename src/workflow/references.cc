@@ -16,6 +16,7 @@ constexpr std::string_view kRef = "$ref";
 struct Reference {
   std::string text;
   std::optional<std::string> fallback;  // "default"
+  bool by_reference = false;
 };
 
 Error bad(std::string message) {
@@ -27,22 +28,25 @@ Result<std::optional<Reference>> read_reference(std::string_view json) {
   if (json.find("\"$ref\"") == std::string_view::npos) return std::optional<Reference>();
   JsonReader in(json, JsonReader::Unknown::skip);
   std::optional<std::string> text, fallback;
-  bool others = false, is_text = true;
+  bool others = false, is_text = true, by_reference = false;
   in.members([&](std::string_view key) {
     if (key == kRef) {
       is_text = in.peek() == JsonType::string;
       return is_text ? in.string(text.emplace()) : in.skip();
     }
     if (key == "default") return in.raw(fallback.emplace(), JsonReader::Null::take);
+    if (key == "by_reference" && in.peek() == JsonType::boolean) return in.boolean(by_reference);
     others = true;
     return in.skip();
   });
   if (in.failed()) return in.error();
   if (!is_text) return bad("\"$ref\" must be a string, for example \"charge.id\"");
   if (!text) return std::optional<Reference>();
-  if (others) return bad("only \"default\" may be beside \"$ref\"");
+  if (others) return bad("only \"default\" and \"by_reference\" may be beside \"$ref\"");
+  if (by_reference && text->find('.') != std::string::npos)
+    return bad("\"by_reference\": \"$ref\" must be the name of a step, without a path");
   if (name_of(*text).empty()) return bad("\"$ref\" must begin with a name");
-  return std::optional<Reference>({std::move(*text), std::move(fallback)});
+  return std::optional<Reference>({std::move(*text), std::move(fallback), by_reference});
 }
 
 // Looks up one part in the value: nullopt = not found.
@@ -82,6 +86,12 @@ struct Resolver {
   }
 
   Result<void> put_reference(const Reference& reference) {
+    if (reference.by_reference && names(reference.text)) {
+      std::string step;
+      append_json_string(step, reference.text);
+      return put(fmt::format("{{\"$result\":{{\"workflow\":{},\"step\":{}}}}}",
+                             value_of("workflow.id", names).value_or("0"), step));
+    }
     if (const auto value = value_of(reference.text, names)) return put(*value);
     if (reference.fallback) return put(*reference.fallback);
     if (missing == Missing::null) return put("null");
@@ -179,6 +189,21 @@ Result<void> for_each_reference(std::string_view field, std::string_view json,
   error.field = std::string(field);
   error.message = fmt::format("{}: {}", field, error.message);
   return error;
+}
+
+bool refers_to_all(const StepSpec& step, std::string_view name) {
+  static constexpr std::string_view kAll = "\"\\u0000all\"";
+  const Names names = [&](std::string_view asked) {
+    return std::optional<std::string>(asked == name ? kAll : "null");
+  };
+  for (const std::string_view text :
+       {step.job ? std::string_view(step.job->args) : std::string_view(),
+        std::string_view(step.each),
+        step.workflow ? std::string_view(step.workflow->input) : std::string_view()}) {
+    const auto resolved = resolve(text, names, Missing::null, SIZE_MAX);
+    if (resolved && resolved->find(kAll) != std::string::npos) return true;
+  }
+  return false;
 }
 
 bool is_something(std::string_view json) {

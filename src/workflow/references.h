@@ -3,6 +3,9 @@
 // The first part of a reference names a value ("charge", "input", "item", "workflow"). The other
 // parts select within it: members of objects, indices of arrays. "default" is used if the value
 // does not exist: {"$ref": "charge.id", "default": null}.
+//
+// {"$ref": "pack", "by_reference": true} becomes {"$result": {"workflow": 7, "step": "pack"}}:
+// where the results of a step can be read, however large they are.
 #pragma once
 
 #include <functional>
@@ -11,6 +14,7 @@
 #include <string_view>
 
 #include "mainspring/result.h"
+#include "mainspring/workflow.h"
 
 namespace mainspring::workflow {
 
@@ -30,6 +34,8 @@ std::optional<std::string> value_of(std::string_view reference, const Names& nam
 Result<void> for_each_reference(std::string_view field, std::string_view json,
                                 const std::function<void(std::string_view name)>& found);
 std::string_view name_of(std::string_view reference);  // its first part
+// Whether args, input or `each` of `step` contain the whole value of `name`.
+bool refers_to_all(const StepSpec& step, std::string_view name);
 
 // False for null, false, 0, "", [] and {}.
 bool is_something(std::string_view json);

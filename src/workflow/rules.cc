@@ -115,7 +115,7 @@ Result<void> WorkflowRules::begin_job(Open& w, int step, const StepDefinition& d
   auto args = workflow::resolve(
       job.args, [&](std::string_view name) { return value(w, definition.plan.refs, status, name); },
       workflow::Missing::refuse, kMaxArgsBytes);
-  if (!args) return fail(w, step, cut("its args: " + args.error().message), false);
+  if (!args) return fail_to_resolve(w, step, "args", args.error());
   job.args = std::move(*args);
   if (job.correlation_id.empty()) job.correlation_id = fmt::format("workflow-{}", w.record.id);
   const int keyed = MS_MUTANT(steps_share_key) ? 0 : step;
@@ -153,7 +153,7 @@ Result<void> WorkflowRules::begin_each(Open& w, int step, const StepDefinition& 
       definition.spec.each,
       [&](std::string_view name) { return value(w, definition.plan.refs, group, name); },
       workflow::Missing::refuse, kMaxArgsBytes);
-  if (!list) return fail(w, step, cut("its each: " + list.error().message), false);
+  if (!list) return fail_to_resolve(w, step, "each", list.error());
   JsonReader in(*list, JsonReader::Unknown::skip);
   if (in.peek() != JsonType::array) return fail(w, step, "its each is not an array", false);
   std::vector<std::string> items;
@@ -180,7 +180,8 @@ Result<void> WorkflowRules::begin_each(Open& w, int step, const StepDefinition& 
     if (definition.spec.deadline) wake_at(w, number, now_ + *definition.spec.deadline);
     rows_.put(w.record.id, WorkflowRow::item, number, items[static_cast<std::size_t>(i)]);
     MS_TRY(begin_part(w, number, definition));
-    if (!keep_items) rows_.remove(w.record.id, WorkflowRow::item, number);
+    const bool parked = w.known_status(number).state == StepState::failed;
+    if (!keep_items && !parked) rows_.remove(w.record.id, WorkflowRow::item, number);
   }
   if (items.empty()) return complete(w, step, "");
   return {};
@@ -222,11 +223,37 @@ Result<void> WorkflowRules::complete(Open& w, int step, const std::string& resul
   --w.summary.running;
   ++w.summary.completed;
   if (!result.empty()) rows_.put(w.record.id, WorkflowRow::result, step, result);
+  if (status->of != 0) MS_TRY(note_results(w, status->of, result.size() + 1));
   note_undo(w, step, *definition);
   return no_more_waited_for(w, step, How::completed);
 }
 
-Result<void> WorkflowRules::fail(Open& w, int step, std::string reason, bool unknown) {
+Result<void> WorkflowRules::fail_to_resolve(Open& w, int step, std::string_view what,
+                                            const Error& error) {
+  const bool too_large = error.code == ErrorCode::too_large && !MS_MUTANT(large_args_undo);
+  return fail(w, step, cut(fmt::format("its {}: {}", what, error.message)), false,
+              too_large ? Fault::too_large : Fault::of_step);
+}
+
+Result<void> WorkflowRules::note_results(Open& w, int step, std::size_t bytes) {
+  MS_TRY_ASSIGN(StepStatus * group, status(w, step));
+  const bool known = std::cmp_greater(group->bytes, kMaxArgsBytes);
+  group->bytes += static_cast<std::int64_t>(bytes);
+  if (known || std::cmp_less_equal(group->bytes, kMaxArgsBytes)) return {};
+  MS_TRY_ASSIGN(const auto definition, this->definition(w, step));
+  for (const int child : definition->plan.children) {
+    MS_TRY_ASSIGN(const auto later, this->definition(w, child));
+    if (!workflow::refers_to_all(later->spec, definition->spec.name)) continue;
+    w.summary.reason =
+        fmt::format("step {} will not start: the results of step {} are over {} bytes together",
+                    later->spec.name, definition->spec.name, kMaxArgsBytes);
+    alarms_.push_back(fmt::format("workflow {}: {}", w.record.id, w.summary.reason));
+    w.changed = true;
+  }
+  return {};
+}
+
+Result<void> WorkflowRules::fail(Open& w, int step, std::string reason, bool unknown, Fault fault) {
   MS_TRY_ASSIGN(StepStatus * status, this->status(w, step));
   MS_TRY_ASSIGN(const auto definition, this->definition(w, step));
   status->state = StepState::failed;
@@ -235,8 +262,10 @@ Result<void> WorkflowRules::fail(Open& w, int step, std::string reason, bool unk
   status->reason = std::move(reason);
   --w.summary.running;
   ++w.summary.failed;
+  // What is too large is no failure of the finished steps: nothing is undone for it.
   const bool parks =
-      definition->spec.on_failure == OnStepFailure::park && !MS_MUTANT(stuck_step_undone);
+      (definition->spec.on_failure == OnStepFailure::park && !MS_MUTANT(stuck_step_undone)) ||
+      (definition->spec.on_failure == OnStepFailure::undo && fault == Fault::too_large);
   // Once its effect is unknown it stays unknown, whatever the job of a retry reports.
   unknown = unknown || (status->unknown && !MS_MUTANT(doubt_forgotten));
   if (parks) status->unknown = unknown;  // read only for steps that park

@@ -84,7 +84,13 @@ class WorkflowRules {
   Result<void> begin_part(Open& w, int step, const workflow::StepDefinition& definition);
   Result<void> listen(Open& w, int step, const std::string& name);
   Result<void> complete(Open& w, int step, const std::string& result);
-  Result<void> fail(Open& w, int step, std::string reason, bool unknown);
+  enum class Fault { of_step, too_large };
+  Result<void> fail(Open& w, int step, std::string reason, bool unknown,
+                    Fault fault = Fault::of_step);
+  // For text with references that could not be resolved: "its args: …".
+  Result<void> fail_to_resolve(Open& w, int step, std::string_view what, const Error& error);
+  // Results of `each` that are too large together for a later step that refers to all of them.
+  Result<void> note_results(Open& w, int step, std::size_t bytes);
   Result<void> skip(Open& w, int step, std::string reason);
   Result<void> no_more_waited_for(Open& w, int step, How how);
   Result<void> complete_workflow(Open& w);

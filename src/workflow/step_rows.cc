@@ -80,6 +80,7 @@ constexpr JsonField<StepStatus> kStatus[] = {
     {"seq", &as_any<&StepStatus::seq>},
     {"first", &as_any<&StepStatus::first>},
     {"count", &as_any<&StepStatus::count>},
+    {"bytes", &as_any<&StepStatus::bytes>},
     {"reason", [](JsonReader& in, StepStatus& s) { return in.string(s.reason); }},
     {"started_at", &as_any<&StepStatus::started_at>},
     {"ended_at", &as_any<&StepStatus::ended_at>},
@@ -132,7 +133,6 @@ constexpr JsonField<Summary> kSummary[] = {
     {"ended_at", &as_any<&Summary::ended_at>},
     {"states", [](JsonReader& in, Summary& s) { return read_states(in, s.states); }},
     {"queues", [](JsonReader& in, Summary& s) { return in.string(s.queues); }},
-};
     {"key_for",
      [](JsonReader& in, Summary& s) {
        std::int64_t us = 0;
@@ -142,6 +142,7 @@ constexpr JsonField<Summary> kSummary[] = {
      }},
     {"key_until", &as_any<&Summary::key_until>},
     {"removed", &as_boolean<&Summary::removed>},
+};
 
 constexpr JsonField<StepDefinition> kDefinition[] = {
     {"step", [](JsonReader& in, StepDefinition& d) { return read_step_spec(in, d.spec); }},
@@ -196,7 +197,8 @@ void write_status(JsonWriter& w, const StepStatus& s) {
       .put("index", s.index)
       .put("seq", s.seq)
       .put("first", s.first)
-      .put("count", s.count);
+      .put("count", s.count)
+      .put("bytes", s.bytes);
   write_reason(w, s.reason);
   Numbers(w).put("started_at", s.started_at).put("ended_at", s.ended_at);
   if (s.taken_over) w.key("taken_over").boolean(true);
@@ -225,8 +227,6 @@ bool is_packed(std::string_view summary) {
   return summary.find("\"states\":[") != std::string_view::npos;
 }
 
-std::string encode(const Summary& s) {
-  std::string out;
 bool is_removed(std::string_view summary) {
   return summary.starts_with("{\"removed\":true");
 }
@@ -244,11 +244,13 @@ std::optional<WorkflowRecord> left_of(const WorkflowRecord& record, Duration ret
   return left;
 }
 
+std::string encode(const Summary& s) {
+  std::string out;
   JsonWriter w(out);
   w.begin_object();
+  if (s.removed) w.key("removed").boolean(true);
   if (s.paused) w.key("paused").boolean(true);
   write_reason(w, s.reason);
-  if (s.removed) w.key("removed").boolean(true);
   if (s.cancelled) w.key("cancelled").boolean(true);
   if (s.deadline_at != WallTime::never()) w.key("deadline_at").number(s.deadline_at.us());
   Numbers(w)
@@ -284,10 +286,10 @@ std::optional<WorkflowRecord> left_of(const WorkflowRecord& record, Duration ret
     for (const StepStatus& status : s.states) write_status(w, status);
     w.end_array();
   }
-  w.end_object();
-  return out;
   if (!s.queues.empty()) w.key("queues").string(s.queues);
   Numbers(w).put("key_for", s.key_for.count()).put("key_until", s.key_until.us());
+  w.end_object();
+  return out;
 }
 
 Result<Summary> decode_summary(std::string_view text) {

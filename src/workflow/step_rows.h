@@ -30,6 +30,7 @@ struct StepStatus {
   int of = 0, index = 0;     // see WorkflowStep
   std::int64_t seq = 0;      // of its end
   int first = 0, count = 0;  // its jobs of `each`
+  std::int64_t bytes = 0;    // of their results
   std::string reason;
   std::int64_t started_at = 0, ended_at = 0;
   bool taken_over = false;  // see WorkflowStep
@@ -73,12 +74,12 @@ struct Summary {
 std::string encode(const Summary& summary);
 Result<Summary> decode_summary(std::string_view text);
 bool is_packed(std::string_view summary);  // checks only the start of the text
-
 bool is_removed(std::string_view summary);
 // What stays of a workflow when its retention ends: its key, if that still holds; nullopt =
 // nothing. `retention`: the record is found again when it has passed once more.
 std::optional<WorkflowRecord> left_of(const WorkflowRecord& record, Duration retention,
                                       WallTime now);
+
 // WorkflowRow::spec. Jobs of `each` use the definition of their step.
 struct StepDefinition {
   StepSpec spec;

@@ -263,6 +263,46 @@ TEST_SUITE("store: workflows") {
     CHECK(start("more", "enqueue").id == theirs.id);  // sees both
   }
 
+  TEST_CASE("args that are too large with the results they refer to park the workflow") {
+    WorkflowBench b;
+    const WorkflowId id = b.start(
+        R"({"name":"e","each":[1,2],"job":{"queue":"q","kind":"e"},"undo":{"queue":"q","kind":"u"}},)"
+        R"({"name":"sum","job":{"queue":"q","kind":"sum","args":{"all":{"$ref":"e"}}}},)"
+        R"({"name":"list","job":{"queue":"q","kind":"list","args":{"$ref":"e","by_reference":true}}})");
+    const std::string half = "\"" + std::string(kMaxArgsBytes / 2, 'x') + "\"";
+    const auto jobs = b.claim(2);
+    REQUIRE(jobs.size() == 2);
+    CHECK(b.finish(jobs[0], Complete{half}) == FinishStatus::ok);
+    CHECK(b.info(id).reason == "");
+    CHECK(b.finish(jobs[1], Complete{half}) == FinishStatus::ok);
+    CHECK(b.state_of(id) == WorkflowState::parked);
+    CHECK(b.info(id).reason ==
+          "step sum: its args: is over 1048576 bytes with what its references stand for");
+    CHECK(b.step_of(id, "e").state == StepState::completed);
+    CHECK(b.info(id).undone == 0);
+    // What takes the results by reference is not affected.
+    b.one<WorkflowInfo>(
+        RetryWorkflow{.id = id, .step = "sum", .by_hand = true, .within = {}, .result = "7"});
+    CHECK(b.started() == "list");
+    CHECK(b.of("list").args ==
+          R"({"$result":{"workflow":)" + std::to_string(id) + R"(,"step":"e"}})");
+    b.done("list");
+    CHECK(b.state_of(id) == WorkflowState::completed);
+  }
+
+  TEST_CASE("the first result that makes a later step impossible is reported") {
+    WorkflowBench b;
+    const WorkflowId id =
+        b.start(R"({"name":"e","each":[1,2,3],"job":{"queue":"q","kind":"e"}},)"
+                R"({"name":"sum","job":{"queue":"q","kind":"sum","args":{"all":{"$ref":"e"}}}})");
+    const std::string half = "\"" + std::string(kMaxArgsBytes / 2, 'x') + "\"";
+    const auto jobs = b.claim(3);
+    for (int i = 0; i < 2; ++i) b.finish(jobs[static_cast<std::size_t>(i)], Complete{half});
+    CHECK(b.state_of(id) == WorkflowState::running);
+    CHECK(b.info(id).reason ==
+          "step sum will not start: the results of step e are over 1048576 bytes together");
+  }
+
   TEST_CASE("a paused workflow starts no step; held steps start when it is resumed") {
     WorkflowBench b;
     const WorkflowId id = b.start(b.step("a") + "," + b.step("b", b.after(R"("a")")));

@@ -410,6 +410,7 @@ std::map<std::string, std::string> cluster_defects() {
       {"claim_measured_from_answer", broker("a claim whose commit was slow has*")},
       {"key_goes_with_workflow", workflows()},
       {"workflow_keys_shared", workflows()},
+      {"large_args_undo", workflows()},
       {"fence_of_any_lock",
        unit("http_test", "the token of another caller's lock cannot be found*")},
       {"blocked_batch_refused", broker("a lock of another client refuses only*")},
