@@ -487,6 +487,7 @@ class WorkflowDefinition(_WorkflowDefinition, total=False):
     deadline: Union[str, None]
     result: Any
     key: Union[str, None]
+    key_for: str
 
 
 class WorkflowStarted(TypedDict):
