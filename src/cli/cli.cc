@@ -102,6 +102,15 @@ void decide_colours(const Options& options, Io& io) {
   io.colours = options.color == "always" || (options.color == "auto" && wanted);
 }
 
+// Text of jobs must not command the terminal, also if the reader of JSON prints it.
+void guard_terminal(bool json, Io& io) {
+  const auto guarded = [](std::function<void(std::string_view)> write) {
+    return [write = std::move(write)](std::string_view text) { write(without_c1(text)); };
+  };
+  if (json || io.out_is_terminal) io.out = guarded(std::move(io.out));
+  if (json || io.err_is_terminal) io.err = guarded(std::move(io.err));
+}
+
 // What the user can do about an error, in addition to the message. "" = nothing.
 std::string advice(const Error& error, const Parsed* parsed) {
   const bool client = parsed != nullptr && parsed->invocation.command != nullptr &&
@@ -152,7 +161,7 @@ int report(const Error& error, const Parsed* parsed, bool json, LogFormat format
     encode_error(error, line);
     io.err(line + "\n");
   } else {
-    io.err(fmt::format("mainspring: {}\n", error.message));
+    io.err(fmt::format("mainspring: {}\n", printable_lines(error.message)));
     const std::string more = advice(error, parsed);
     if (!more.empty()) io.err(more + "\n");
   }
@@ -164,6 +173,7 @@ int report(const Error& error, const Parsed* parsed, bool json, LogFormat format
 int run_cli(const std::vector<std::string>& words, Io& io) {
   bool json = false;
   for (const std::string& word : words) json = json || word == "--json";
+  guard_terminal(json, io);
   std::vector<std::string> meant = words;
   if (meant.size() > 1 && (meant[1] == "--version" || meant[1] == "-V")) meant[1] = "version";
   auto parsed = parse_command_line(meant);

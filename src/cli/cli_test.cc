@@ -461,6 +461,20 @@ TEST_CASE("config shows each value and where it came from") {
   CHECK(run({"config", "--config", "/nowhere/m.toml"}).code == 66);
 }
 
+TEST_CASE("JSON and errors have no character that a terminal obeys") {
+  const std::string escape =
+      "\xc2\x9b"
+      "2J";
+  const Ran json = run({"config", "--json"}, {{"MAINSPRING_DATA", escape}});
+  CHECK(has(json.out, R"("value":"\u009b2J")"));
+  CHECK_FALSE(has(json.out, escape));
+  CHECK_FALSE(has(run({"config", "--no-such", "--json", escape}).err, escape));
+  const Ran plain = run({"jobs", "list", "\x1b[2J" + escape});
+  CHECK(plain.code != 0);
+  CHECK_FALSE(has(plain.err, "\x1b"));
+  CHECK_FALSE(has(plain.err, escape));
+}
+
 TEST_CASE("a file with an invalid line still gives the settings of its other lines") {
   Layers layers;
   layers.file = "m.toml";

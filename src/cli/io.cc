@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -103,6 +104,30 @@ std::string printable(std::string_view text) {
     text.remove_prefix(next.bytes);
   }
   return out;
+}
+
+std::string printable_lines(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find_first_of("\n\t"), text.size());
+    out += printable(text.substr(0, end));
+    if (end < text.size()) out += text[end];
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
+std::string without_c1(std::string_view text) {
+  std::string out;
+  for (std::size_t at = 0;;) {
+    const std::size_t lead = text.find('\xc2', at);
+    const auto next = lead + 1 < text.size() ? static_cast<unsigned char>(text[lead + 1]) : 0;
+    if (lead == text.npos) return out.append(text.substr(at));
+    out.append(text.substr(at, lead - at));
+    const bool control = next >= 0x80 && next < 0xa0;
+    out += control ? fmt::format("\\u00{:02x}", next) : std::string(1, text[lead]);
+    at = lead + (control ? 2 : 1);
+  }
 }
 
 }  // namespace mainspring::cli

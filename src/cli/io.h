@@ -51,5 +51,9 @@ std::string shown_time(const Io& io, WallTime time);
 // Escapes foreign text for a terminal: control characters and broken UTF-8 become \xNN, those
 // beyond ASCII and the controls of text direction \uNNNN.
 std::string printable(std::string_view text);
+// The same for text of several lines: keeps line ends and tabs.
+std::string printable_lines(std::string_view text);
+// Writes U+0080 to U+009F, which terminals obey, as \u0080 to \u009f: the same text inside of JSON.
+std::string without_c1(std::string_view text);
 
 }  // namespace mainspring::cli

@@ -137,7 +137,8 @@ Result<void> print_log(Connection& connection, const HostJob& job, std::string r
       io.err(fmt::format("({} bytes of older lines are no longer kept)\n", piece.skipped));
     }
     if (run.empty()) run = piece.run;  // stay with this run when a newer one starts
-    io.out(without_carriage_returns(std::move(piece.text)));
+    const std::string text = without_carriage_returns(std::move(piece.text));
+    io.out(io.out_is_terminal ? printable_lines(text) : text);
     position = piece.next;
     if (piece.at_end && (!follow || piece.ended)) return {};
     wait = piece.at_end;

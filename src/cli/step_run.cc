@@ -134,6 +134,7 @@ void print(const std::string& result, Io& io) {
   std::string text;
   JsonReader in(result, JsonReader::Unknown::skip);
   const bool is_text = in.peek() == JsonType::string && in.string(text);
+  if (io.out_is_terminal) text = printable_lines(text);
   if (result != "null") io.out((is_text ? text : result) + "\n");
 }
 

@@ -107,6 +107,10 @@ TEST_CASE("foreign text cannot control the terminal") {
   CHECK(printable("\x9b"
                   "31m\xe2\x80") == "\\x9b31m\\xe2\\x80");
   CHECK(printable("größer 注文 🙂") == "größer 注文 🙂");
+  CHECK(printable_lines("a\tb\n\x1b]0;x\x07\xc2\x9b"
+                        "2J\r\n") == "a\tb\n\\x1b]0;x\\x07\\u009b2J\\x0d\n");
+  CHECK(without_c1("§ \xc2\x9b"
+                   "2J é \xc2\x85\xc2\xa0\xc2") == "§ \\u009b2J é \\u0085\xc2\xa0\xc2");
 }
 
 TEST_CASE("a table aligns its columns and escapes control characters") {

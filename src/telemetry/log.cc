@@ -19,8 +19,13 @@ std::string log_value(std::string_view value) {
   });
   if (plain) return std::string(value);
   std::string out = "\"";
-  for (char c : value) {
-    if (c == '"' || c == '\\') {
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    const char c = value[i];
+    const auto next = i + 1 < value.size() ? static_cast<unsigned char>(value[i + 1]) : 0;
+    if (c == '\xc2' && next >= 0x80 && next < 0xa0) {  // U+0080 to U+009F: terminals obey them
+      out += fmt::format("\\u{:04x}", next);
+      ++i;
+    } else if (c == '"' || c == '\\') {
       out += '\\';
       out += c;
     } else if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <future>
 
+#include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
 using namespace mainspring;
@@ -32,6 +33,14 @@ TEST_CASE("a histogram with labels appears with its first observation") {
   CHECK(text.find("request_seconds_count{route=\"/a\"} 1\n") != std::string::npos);
   CHECK(text.find("route=\"/b\"") == std::string::npos);
   CHECK(text.find("commit_seconds_count 0\n") != std::string::npos);
+}
+
+TEST_CASE("a value of a log line has no character that a terminal obeys") {
+  const std::string line = log_line(LogFormat::text, LogLevel::warn, WallTime(), "m",
+                                    {{"why",
+                                      "§\x1b[2J\xc2\x9b"
+                                      "2J\xc2"}});
+  CHECK(line.find(R"(why="§\x1b[2J\u009b2J)") != std::string::npos);
 }
 
 TEST_CASE("too many label values share one series instead of growing without limit") {
