@@ -69,7 +69,8 @@ ProcessBatch exec_batch(Processes& processes, ExecOptions options) {
         fmt::to_string(std::max<std::int64_t>(context.remaining().count() / 1000, 0)));
     bool started = false;
     spec.started = [&started](ProcessIds) { started = true; };
-    const auto end = processes.run(spec, [](std::string_view) {}, context.stop_token());
+    const auto end = processes.run(
+        spec, [](std::string_view) {}, context.stop_token());
     if (!end) return started ? end.error() : start_failure(end.error());
     if (end->signal == 0 && end->exit_code == 0) return 1;
     if (end->signal == 0 && end->exit_code == kExitIdle) return 0;

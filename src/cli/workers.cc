@@ -129,10 +129,10 @@ Result<int> run_workers(const Invocation& invocation, Io& io) {
     }
     const WorkerFacts& facts = worker.facts;
     const std::string state = worker_state(worker);
-    const Colour colour = state == "cannot start"                  ? Colour::red
+    const Colour colour = state == "cannot start"                 ? Colour::red
                           : worker.command != WorkerCommand::none ? Colour::yellow
-                          : worker.running > 0                  ? Colour::blue
-                                                                : Colour::none;
+                          : worker.running > 0                    ? Colour::blue
+                                                                  : Colour::none;
     table.add({{worker.id.substr(0, kShownWorkerId)},
                {facts.host},
                {facts.pid == 0 ? "" : fmt::to_string(facts.pid)},

@@ -34,9 +34,9 @@ class Isolation {
   std::vector<std::string> pools() const;  // including "default"
 
   // Sets limits and the base environment. The returned group lives as long as the run; nullptr = no
-  // group. Errors: invalid_argument (the pool is not defined), forbidden (the pool does not take the
-  // folder; the user is above the ceiling), io_error (a limit requires a control
-  // group, and none is available for it).
+  // group. Errors: invalid_argument (the pool is not defined), forbidden (the pool does not take
+  // the folder; the user is above the ceiling), io_error (a limit requires a control group, and
+  // none is available for it).
   Result<std::unique_ptr<Cgroup>> fence(const JobFolder& folder, ProcessSpec& spec);
 
   std::vector<LayerView> layers() const;

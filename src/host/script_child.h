@@ -70,12 +70,12 @@ class ScriptChild {
   void join() { thread_.join(); }
 
   // Guarded by the pool's mutex.
-  bool busy = true;       // a handler uses it
-  bool ready = true;      // false while it is being started
-  bool retired = false;   // gets no more jobs
-  bool spoke_up = false;  // sent an answer without a job
-  bool ended = false;     // its thread can be joined
-  bool useful = false;    // it has answered a job
+  bool busy = true;              // a handler uses it
+  bool ready = true;             // false while it is being started
+  bool retired = false;          // gets no more jobs
+  bool spoke_up = false;         // sent an answer without a job
+  bool ended = false;            // its thread can be joined
+  bool useful = false;           // it has answered a job
   std::atomic<bool> ran{false};  // its program was started; without the mutex
   std::int64_t idle_turn =
       0;  // a number that grows with each child that becomes idle; 0 = it never was
@@ -94,7 +94,7 @@ class ScriptChild {
   std::stop_source stop_;
   std::thread thread_;
   std::function<void(const SaidFault&)> at_remark_;  // of the child's thread; empty = called
-  Mail mail_;  // guarded by the pool's mutex
+  Mail mail_;                                        // guarded by the pool's mutex
 };
 
 }  // namespace mainspring

@@ -26,7 +26,8 @@ enum class JobType : std::uint8_t {
 std::string_view to_string(JobType type);
 std::optional<JobType> parse_job_type(std::string_view text);
 
-// Resource limits of a child, a ceiling in a pool. Absent = the pool's; absent there too = those of this process.
+// Resource limits of a child, a ceiling in a pool. Absent = the pool's; absent there too = those of
+// this process.
 struct ChildLimits {
   std::optional<std::int64_t> memory_bytes;  // of all its processes together; needs a cgroup
   std::optional<std::int64_t> pids;          // processes and threads together; needs a cgroup
@@ -69,8 +70,8 @@ struct JobSettings {
 // A part of the host's resources that some jobs share. Limits of memory, pids and cpu apply to all
 // its children together, the others to each of them.
 struct PoolSettings {
-  int concurrency = 16;  // triggered runs at once
-  ChildLimits limits;    // a folder's own can only lower them
+  int concurrency = 16;              // triggered runs at once
+  ChildLimits limits;                // a folder's own can only lower them
   std::vector<std::string> folders;  // that may choose it, "report*" too; empty = all
 };
 

@@ -107,12 +107,12 @@ class Run final : public TimerContext {
   Mutex mutex_;
   CondVar wake_;
   std::optional<AutoRenewLease> lease_;
-  Instant began_;                       // C2: running since
-  Instant end_at_;                      // no batch starts after
+  Instant began_;                          // C2: running since
+  Instant end_at_;                         // no batch starts after
   Instant standby_at_ = Instant::never();  // C10
   bool standby_tried_ = false;
-  std::vector<JobId> live_;  // of the schedule
-  JobId standby_ = 0;        // 0 = none was started
+  std::vector<JobId> live_;           // of the schedule
+  JobId standby_ = 0;                 // 0 = none was started
   std::optional<Error> not_started_;  // the program of a batch
   int batches_ = 0;
   std::int64_t handled_ = 0;

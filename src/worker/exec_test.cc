@@ -330,8 +330,12 @@ TEST_CASE("a program that cannot be started is the worker's trouble, not the job
     fs::permissions(program, fs::perms(mode));
   };
   std::ofstream busy;
-  SUBCASE("it is missing") { rig.exec.argv = {program}; }
-  SUBCASE("it is not executable") { rig.exec.argv = {(write("#!/bin/sh\n", 0644), program)}; }
+  SUBCASE("it is missing") {
+    rig.exec.argv = {program};
+  }
+  SUBCASE("it is not executable") {
+    rig.exec.argv = {(write("#!/bin/sh\n", 0644), program)};
+  }
   SUBCASE("its interpreter is missing") {
     rig.exec.argv = {(write("#!/no/such/interpreter\n", 0755), program)};
   }
@@ -340,7 +344,9 @@ TEST_CASE("a program that cannot be started is the worker's trouble, not the job
     busy.open(program, std::ios::app);
     rig.exec.argv = {program};
   }
-  SUBCASE("its directory is missing") { rig.exec.directory = program; }
+  SUBCASE("its directory is missing") {
+    rig.exec.directory = program;
+  }
   SUBCASE("its user is unknown") {
     rig.exec.prepare = [](ProcessSpec& spec) -> Result<void> {
       spec.limits.user = "no-such-user";
@@ -372,9 +378,8 @@ TEST_CASE("a worker without its program claims nothing for a while, and recovers
   rig.stepped.advance(1s);
   REQUIRE(rig.jobs.await_outcomes(2));
   CHECK(rig.jobs.ended_as<Snooze>(2));
-  CHECK(rig.jobs.with_lock([&] {
-    return rig.jobs.claims.back().facts->language.ends_with(kCannotStart);
-  }));
+  CHECK(rig.jobs.with_lock(
+      [&] { return rig.jobs.claims.back().facts->language.ends_with(kCannotStart); }));
   // The second pause is longer.
   rig.jobs.add("k");
   rig.stepped.advance(1s);

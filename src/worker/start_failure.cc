@@ -39,8 +39,8 @@ void WorkerRuntime::State::cannot_start(const Error& error) {
   const Duration pause = start_pause(++start_failures);
   start_again_at = now + pause;
   start_error = error.message;
-  facts = process_facts(options.version, options.language + std::string(kCannotStart),
-                        options.slots);
+  facts =
+      process_facts(options.version, options.language + std::string(kCannotStart), options.slots);
   log.warn("a program cannot be started; its job goes back, and no more are claimed for now",
            {{"error", error.message}, {"pause", format_duration(pause)}});
   give_back_ready();

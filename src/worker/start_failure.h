@@ -1,5 +1,6 @@
-// Start failures: errors of handlers whose program cannot be started. They are the worker's trouble:
-// the job goes back without counting the attempt, and the worker claims no more for a while.
+// Start failures: errors of handlers whose program cannot be started. They are the worker's
+// trouble: the job goes back without counting the attempt, and the worker claims no more for a
+// while.
 #pragma once
 
 #include "mainspring/worker.h"

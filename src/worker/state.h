@@ -56,9 +56,9 @@ struct Attempt {
   std::array<std::int64_t, kRemarkFaults> ignored{};  // of the whole attempt
   std::string warned;                                 // the first of these, with its attempt
   std::optional<std::string> session_state;           // sent with an outcome that is not a failure
-  std::optional<Error> refused;              // why the server permanently refuses the last report
-  std::uint64_t said = 0;                    // counts calls of progress, checkpoint and send
-  std::uint64_t stored = 0;                  // the value of `said` that the server has stored
+  std::optional<Error> refused;  // why the server permanently refuses the last report
+  std::uint64_t said = 0;        // counts calls of progress, checkpoint and send
+  std::uint64_t stored = 0;      // the value of `said` that the server has stored
   // Messages that the server has not acknowledged, in order, with the value of `said` then.
   struct Message {
     std::uint64_t said = 0;
@@ -218,7 +218,7 @@ struct WorkerRuntime::State {
   std::shared_ptr<const WorkerFacts> facts MS_GUARDED_BY(mutex);
   int start_failures MS_GUARDED_BY(mutex) = 0;  // in a row
   std::string start_error MS_GUARDED_BY(mutex);
-  Instant start_again_at MS_GUARDED_BY(mutex);  // no claims before
+  Instant start_again_at MS_GUARDED_BY(mutex);    // no claims before
   bool quiet MS_GUARDED_BY(mutex) = false;        // claims nothing until it is resumed
   bool stop_wanted MS_GUARDED_BY(mutex) = false;  // the watcher stops it
   bool stop_obeyed MS_GUARDED_BY(mutex) = false;  // once

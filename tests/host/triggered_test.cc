@@ -429,7 +429,8 @@ TEST_CASE("a root server runs no folder as root by itself") {
     MESSAGE("not root: the users of jobs were not checked");
     return;
   }
-  // The server's user, the pool's, the folder's, and the user that runs it or a part of the refusal.
+  // The server's user, the pool's, the folder's, and the user that runs it or a part of the
+  // refusal.
   struct Row {
     const char *server, *pool, *own, *outcome;
   };
