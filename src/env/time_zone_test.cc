@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -141,6 +142,38 @@ TEST_CASE("every second around a year's changes resolves to the instant that sho
       }
     }
   }
+}
+
+TEST_CASE("a file that is replaced by another version is read again") {
+  const auto directory = std::filesystem::temp_directory_path() / "zones-test";
+  std::filesystem::remove_all(directory);
+  std::filesystem::create_directories(directory / "Test");
+  const auto place = [&](const char* name) {
+    const auto file = std::filesystem::path("/usr/share/zoneinfo") / name;
+    std::filesystem::copy_file(file, directory / "fresh");
+    std::filesystem::rename(directory / "fresh", directory / "Test/Place");
+  };
+  std::size_t seen = 0;
+  TimeZone::read_from(directory.string() + "/");
+  place("Asia/Kolkata");
+  CHECK(zone("Test/Place").span(at("2026-01-01T00:00:00Z")).offset_s == 19800);
+  (void)TimeZone::changes(seen);
+  place("Asia/Kolkata");
+  CHECK(TimeZone::changes(seen).empty());
+  place("Asia/Tokyo");
+  const auto changes = TimeZone::changes(seen);
+  REQUIRE(changes.size() == 1);
+  CHECK(changes[0].name == "Test/Place");
+  CHECK(changes[0].old->span(at("2026-01-01T00:00:00Z")).offset_s == 19800);
+  CHECK(zone("Test/Place").span(at("2026-01-01T00:00:00Z")).offset_s == 32400);
+  CHECK(TimeZone::changes(seen).empty());
+  // While it is being replaced, and with a damaged file, the rules stay.
+  std::filesystem::remove(directory / "Test/Place");
+  std::ofstream(directory / "Test/Place") << "TZif2";
+  CHECK(TimeZone::changes(seen).empty());
+  CHECK(zone("Test/Place").span(at("2026-01-01T00:00:00Z")).offset_s == 32400);
+  TimeZone::read_from("/usr/share/zoneinfo/");
+  std::filesystem::remove_all(directory);
 }
 
 TEST_CASE("an unknown zone is refused with the rule; no name reaches outside the database") {

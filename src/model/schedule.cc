@@ -105,10 +105,13 @@ Result<void> check_continuous(const Schedule& schedule) {
   return {};
 }
 
-NextTick next_of(const Ticks& ticks, const Schedule& schedule, WallTime t) {
-  const std::optional<WallTime> found = ticks.next_after(t);
+NextTick next_at(const Ticks& ticks, const Schedule& schedule, std::optional<WallTime> found) {
   if (!found) return {};
   return {*found, *found + jitter_of(schedule), ticks.note(*found)};
+}
+
+NextTick next_of(const Ticks& ticks, const Schedule& schedule, WallTime t) {
+  return next_at(ticks, schedule, ticks.next_after(t));
 }
 
 }  // namespace
@@ -127,6 +130,11 @@ std::string schedule_problem(const Schedule& schedule) {
 
 NextTick next_tick(const Schedule& schedule, WallTime t) {
   return next_of(Ticks(schedule), schedule, t);
+}
+
+NextTick moved_tick(const Schedule& schedule, WallTime planned, const TimeZone& old, WallTime now) {
+  const Ticks ticks(schedule);
+  return next_at(ticks, schedule, ticks.moved(planned, old, now));
 }
 
 NextTick first_tick(const Schedule& schedule, WallTime now) {

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "env/time_zone.h"
 #include "mainspring/schedule.h"
 #include "model/tick.h"
 
@@ -37,6 +38,9 @@ struct NextTick {
 // The first tick strictly after `t`, within start_at and end_at; nominal never = none. `schedule`
 // is valid.
 NextTick next_tick(const Schedule& schedule, WallTime t);
+// The tick that is planned for `planned` by the rules of `old`, by the present rules of the time
+// zone: see Ticks::moved.
+NextTick moved_tick(const Schedule& schedule, WallTime planned, const TimeZone& old, WallTime now);
 // The value for PutSchedule: the first tick of a new definition. A tick of `at` may be in the past:
 // then it is late, and the misfire policy decides.
 NextTick first_tick(const Schedule& schedule, WallTime now);

@@ -93,6 +93,18 @@ std::optional<WallTime> Ticks::last_until(WallTime t) const {
   return found;
 }
 
+std::optional<WallTime> Ticks::moved(WallTime planned, const TimeZone& old, WallTime now) const {
+  if (!cron_) return planned;
+  if (cron_->every_hour()) return next_after(now);
+  // The last: a gap of the old rules may have moved it.
+  const std::optional<LocalSeconds> local = local_until(old.local_seconds(planned));
+  if (!local) return next_after(now);
+  const WallTime found = zone_->resolve(*local).first;
+  if (start_ && found < *start_) return next_after(now);
+  if (end_ && found >= *end_) return std::nullopt;
+  return found;
+}
+
 std::optional<LocalSeconds> Ticks::local_after(LocalSeconds t) const {
   ++steps_;
   return cron_->next_after(t);

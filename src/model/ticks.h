@@ -19,6 +19,9 @@ class Ticks {
   // The first tick strictly after / the last at or before `t`; nullopt = none.
   std::optional<WallTime> next_after(WallTime t) const;
   std::optional<WallTime> last_until(WallTime t) const;
+  // The tick that was planned for `planned` by the rules of `old`, by the zone's present rules: the
+  // same local time, so no tick is lost or doubled. It may be at or before `now`.
+  std::optional<WallTime> moved(WallTime planned, const TimeZone& old, WallTime now) const;
   // How a clock change affected the tick at `t`; "" = not at all.
   std::string note(WallTime t) const;
   // The number of ticks from `first` to `last`, which are both ticks; 0 = too many to count.

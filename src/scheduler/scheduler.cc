@@ -26,6 +26,7 @@ Scheduler::Scheduler(Broker& broker, const Clock& clock, Log& log, Registry& reg
       clock_(clock),
       log_(log),
       options_(std::move(options)),
+      replanner_(broker, log, registry),
       skipped_total_(
           registry.counter("mainspring_ticks_skipped_total", "Ledger rows of skipped ticks.")),
       lateness_(registry.histogram("mainspring_tick_lateness_seconds",
@@ -170,8 +171,10 @@ Instant Scheduler::step(Now now) {
     MutexLock lock(mutex_);
     dirty_ = false;  // before the agenda is read, so that a later change is not missed
   }
-  const Instant next = leader_->step(now);
+  const Instant look_at = replanner_.look(now);
+  const Instant next = std::min(leader_->step(now), look_at);
   const auto term = leader_->term(now.instant);
+  replanner_.step(now, term);
   if (!term) return next;
   const Due due = look(broker_.agenda(), now);
   supervise(due, now);

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "scheduler/leader.h"
+#include "scheduler/replanner.h"
 
 namespace mainspring {
 
@@ -91,6 +92,7 @@ class Scheduler {
   std::array<Duty, kDuties> duties_ MS_GUARDED_BY(mutex_);
   Instant forget_at_ MS_GUARDED_BY(mutex_) = Instant::never();
   std::unique_ptr<Leader> leader_;
+  Replanner replanner_;
   std::uint64_t listener_ = 0;
   std::jthread runner_;
   std::array<Counter*, kDuties> totals_{};

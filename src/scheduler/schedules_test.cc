@@ -1,11 +1,13 @@
 // Due jobs and due ticks as the leader handles them, on a real store and a manual clock.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
 #include "broker/broker.h"
 #include "broker/schedule_plans.h"
+#include "env/time_zone.h"
 #include "scheduler/scheduler.h"
 #include "store_sqlite/sqlite_store.h"
 
@@ -227,6 +229,96 @@ TEST_CASE_FIXTURE(Timed,
   run_for(30min);
   CHECK(store->schedule("tick")->next >= next);
   CHECK(ledger().size() <= count + 1);
+}
+
+TEST_CASE_FIXTURE(Timed, "after a forward glitch of the clock a schedule runs at its real times") {
+  put(every(1h));
+  Schedule once = every(1h, "once");
+  once.every = Duration(0);
+  once.at = clock.now().wall + 30h;
+  put(once);
+  run_for(61min);
+  for (const ClaimedJob& job : claim()) complete(job);
+  const WallTime next = store->schedule("tick")->next;
+  const auto fired = store->schedule("tick")->fired;
+  clock.step_wall(48h);
+  run_for(4s);
+  scheduler->clock_moved();
+  settle();
+  CHECK(store->schedule("tick")->next > next + 47h);
+  CHECK(store->schedule("once")->fired == 1);
+  clock.step_wall(-48h);
+  run_for(31s);
+  CHECK(store->schedule("tick")->next == next);
+  CHECK(ledger().back().reason.starts_with("planned again: the clock was ahead; the next run was"));
+  CHECK(registry.render().find("mainspring_schedules_replanned_total 2") != std::string::npos);
+  const auto after = store->schedule("tick")->fired;
+  CHECK(after == fired + 1);  // by the misfire policy, while the clock was ahead
+  for (const ClaimedJob& job : claim()) complete(job);
+  run_for(1h);
+  CHECK(store->schedule("tick")->fired == after + 1);
+  run_for(30h);
+  CHECK(store->schedule("once")->fired == 1);  // nothing runs twice
+}
+
+TEST_CASE_FIXTURE(Timed,
+                  "new rules of a time zone count within a minute; no tick is lost or doubled") {
+  const std::filesystem::path database = std::filesystem::path(directory) / "zoneinfo";
+  std::filesystem::create_directories(database / "Europe");
+  const auto give_berlin_rules_of = [&](const char* name) {
+    const auto fresh = database / "fresh";
+    std::filesystem::copy_file(std::filesystem::path("/usr/share/zoneinfo") / name, fresh);
+    std::filesystem::rename(fresh, database / "Europe/Berlin");
+  };
+  struct Back {
+    ~Back() { TimeZone::read_from("/usr/share/zoneinfo/"); }
+  } const back;
+  const auto noon_by = [&](const char* rules) {
+    give_berlin_rules_of(rules);
+    TimeZone::read_from(database.string() + "/");
+    run_for(31s);
+    Schedule daily{.name = "tick", .cron = "0 12 * * *", .time_zone = "Europe/Berlin"};
+    daily.job.kind = "work";
+    put(daily);
+  };
+  const auto next = [&] { return format_wall_time(store->schedule("tick")->next); };
+  const auto notes = [&] {
+    const auto rows = ledger();
+    return std::count_if(rows.begin(), rows.end(), [](const LedgerRow& row) {
+      return row.reason.starts_with("planned again: the rules of Europe/Berlin have changed");
+    });
+  };
+  SUBCASE("its local time is later now: it runs once, then") {
+    noon_by("Asia/Kolkata");
+    CHECK(next() == "2026-01-01T06:30:00Z");
+    give_berlin_rules_of("Europe/Paris");
+    run_for(1min);
+    CHECK(next() == "2026-01-01T11:00:00Z");
+    run_for(23h);
+    CHECK(store->schedule("tick")->fired == 1);
+  }
+  SUBCASE("its local time has passed: it runs late") {
+    noon_by("America/New_York");
+    CHECK(next() == "2026-01-01T17:00:00Z");
+    run_for(16h);
+    give_berlin_rules_of("Europe/Paris");
+    run_for(1min);
+    CHECK(store->schedule("tick")->fired == 1);
+    CHECK(ledger().back().past_due);
+    CHECK(next() == "2026-01-02T11:00:00Z");
+  }
+  SUBCASE("it has run today: it does not run again, although its local time comes again") {
+    noon_by("Asia/Kolkata");
+    run_for(8h);
+    CHECK(store->schedule("tick")->fired == 1);
+    give_berlin_rules_of("Europe/Paris");
+    run_for(1min);
+    CHECK(next() == "2026-01-02T11:00:00Z");
+    run_for(15h);
+    CHECK(store->schedule("tick")->fired == 1);
+  }
+  CHECK(notes() == 1);
+  CHECK(registry.render().find("mainspring_schedules_replanned_total 1") != std::string::npos);
 }
 
 TEST_CASE_FIXTURE(Timed, "ten years without a scheduler cost a few rows, not one per tick") {

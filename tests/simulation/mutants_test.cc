@@ -54,6 +54,8 @@ std::map<std::string, std::string> host_defects() {
       {"host_schedule_outlives_folder", host("a folder?s schedule is in the engine?*")},
       {"host_missing_folder_fires", host("a folder?s schedule is in the engine?*")},
       {"host_whole_environment", host("a continuous job runs in its working copy*")},
+      {"clock_glitch_stays", unit("scheduler_test", "after a forward glitch of the clock*")},
+      {"zone_change_waits_for_a_tick", unit("scheduler_test", "new rules of a time zone*")},
       {"host_folder_as_root", host("a root server runs no folder as root by itself")},
       {"host_writes_no_shutdown_file", host("stop disables a job for good*")},
       {"callback_of_many_attempts", unit("api_test", "a delivery of a callback has*")},
