@@ -311,6 +311,9 @@ expect 0 "$work/data copied to copy, … bytes" ms store backup --data "$work/da
 expect 65 'mainspring: …' ms store backup --data "$work/data" copy
 expect 0 '39 jobs examined: sound' ms store check --data copy
 expect 0 'schema …, nothing to do' ms store migrate --data copy
+expect 0 'copy: … bytes, … before' ms store compact --data copy
+expect 65 'mainspring: …process…' ms store compact --data "$work/data"
+expect 0 '39 jobs examined: sound' ms store check --data copy
 expect 65 'mainspring: …process…' ms verify --data "$work/data"
 
 # -- events: over a socket in the file system, which nothing else takes while the server is dead -------

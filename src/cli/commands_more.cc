@@ -346,6 +346,17 @@ Command store_command() {
                         {"mainspring store migrate postgres://owner@db/jobs", ""}},
            .exits = {{65, "another process uses it, or this version cannot read it"}},
            .run = run_store_migrate},
+          {.name = "compact",
+           .summary = "shrink the database file of a stopped server",
+           .description = "Rewrite the database of a data directory without its free pages. The "
+                          "file of a store grows to its largest backlog, and its free pages are "
+                          "used again. No other process may use the store. It needs free disk "
+                          "space twice as large as what the store contains; if it is interrupted, "
+                          "the store is unchanged. A terminal shows the progress.",
+           .scopes = store,
+           .examples = {{"mainspring store compact --data /var/lib/mainspring", ""}},
+           .exits = {{65, "another process uses the store"}, {74, "the disk failed or is full"}},
+           .run = run_store_compact},
           {.name = "check",
            .summary = "check the files and recount the jobs",
            .description = "Check the database's pages and indexes, then recount every job like "

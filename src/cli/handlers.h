@@ -146,6 +146,7 @@ Result<int> run_store_backup(const Invocation& invocation, Io& io);
 Result<int> run_store_copy(const Invocation& invocation, Io& io);
 Result<int> run_store_info(const Invocation& invocation, Io& io);
 Result<int> run_store_migrate(const Invocation& invocation, Io& io);
+Result<int> run_store_compact(const Invocation& invocation, Io& io);
 Result<int> run_store_check(const Invocation& invocation, Io& io);
 
 Result<int> run_tls_init(const Invocation& invocation, Io& io);

@@ -279,6 +279,34 @@ Result<int> run_store_migrate(const Invocation& invocation, Io& io) {
   return print_migrated(invocation, io, before.schema, after.schema);
 }
 
+Result<int> run_store_compact(const Invocation& invocation, Io& io) {
+  if (means_shared_store(invocation))
+    return invalid("store", "store compact: needs --data; PostgreSQL frees space itself");
+  const std::string& directory = invocation.options.data;
+  std::atomic<std::int64_t> whole = 0;
+  MS_TRY_ASSIGN(
+      const Compaction done,
+      with_elapsed(
+          io, "compacting",
+          [&] {
+            return compact_sqlite_store(directory, [&](std::int64_t bytes) { whole = bytes; });
+          },
+          [&] {
+            return fmt::format(": {} of {} MiB", compacted_bytes(directory) >> 20, whole >> 20);
+          }));
+  if (invocation.json) {
+    std::string line;
+    JsonWriter out(line);
+    out.begin_object().key("directory").string(directory);
+    out.key("before_bytes").number(done.before).key("after_bytes").number(done.after).end_object();
+    print_line(io, line);
+  } else {
+    print_line(io, fmt::format("{}: {} bytes, {} before", directory, format_count(done.after),
+                               format_count(done.before)));
+  }
+  return kExitOk;
+}
+
 Result<int> run_store_check(const Invocation& invocation, Io& io) {
   StderrLog log(LogLevel::warn);
   MS_TRY_ASSIGN(const auto store, open_existing(invocation, log));

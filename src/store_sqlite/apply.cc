@@ -36,6 +36,7 @@ Result<BatchReport> SqliteStore::apply_locked(std::span<const Operation> batch, 
     }
   }
   if (!moved_to_.empty()) return moved_error();
+  if (options_.guard_files) space_.shorten_log(*db_, path_, now.instant);
   auto report =
       apply_once(batch, now, space_.still_full(*db_) || (options_.full && options_.full()));
   // Operations that free space or finish jobs may use the reserve; new jobs wait for space.

@@ -115,6 +115,35 @@ Result<void> backup_sqlite_store(const std::string& directory, const std::string
   return store.backup(to);
 }
 
+Result<Compaction> compact_sqlite_store(const std::string& directory,
+                                        const std::function<void(std::int64_t)>& begun) {
+  MS_TRY(inspect_sqlite_store(directory));
+  const std::string database = database_of(directory);
+  MS_TRY_ASSIGN(const auto guard, sqlite::FileGuard::lock(directory, database, 0));
+  Compaction out{.before = size_of(database)};
+  // The temporary file needs as much space as the store: use the store's file system.
+  setenv("SQLITE_TMPDIR", directory.c_str(), 1);
+  try {
+    sqlite::rewrite_log(database, "");
+    Database db(database, Database::Mode::read_write, "");
+    db.execute("PRAGMA synchronous = FULL");
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)");
+    const std::int64_t pages =
+        db.query_int("PRAGMA page_count") - db.query_int("PRAGMA freelist_count");
+    if (begun) begun(pages * db.query_int("PRAGMA page_size"));
+    db.execute("VACUUM");
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)");
+  } catch (const SqlError& error) {
+    return sqlite::to_error(error);
+  }
+  out.after = size_of(database);
+  return out;
+}
+
+std::int64_t compacted_bytes(const std::string& directory) {
+  return size_of(database_of(directory) + "-wal");
+}
+
 Result<WaitingJobs> due_sqlite_jobs(const std::string& directory, WallTime until, int limit) {
   MS_TRY(check_there(directory));
   constexpr std::int64_t kRetryable = 5;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,19 @@ struct WaitingJobs {
   std::vector<DueJob> expiring;  // ExpireJobs ends them, except started jobs
 };
 Result<WaitingJobs> due_sqlite_jobs(const std::string& directory, WallTime until, int limit);
+
+// Rewrites the database without its free pages, so that its file shrinks. Needs the store for
+// itself and, for that time, free space twice as large as what the store contains. If it is
+// interrupted, the store is unchanged.
+struct Compaction {
+  std::int64_t before = 0, after = 0;  // bytes of the file
+};
+// `begun` is called with the bytes that will be written. Errors: not_found, conflict (another
+// process has the store open, with its pid), storage_full, io_error.
+Result<Compaction> compact_sqlite_store(const std::string& directory,
+                                        const std::function<void(std::int64_t)>& begun);
+// How many of those bytes are written. Any thread.
+std::int64_t compacted_bytes(const std::string& directory);
 
 // SQLite's integrity check of pages and indexes; empty = no problem. Reads everything. Errors:
 // not_found, io_error.

@@ -2,8 +2,11 @@
 #include "store_sqlite/space.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+
+#include "base/mutant.h"
 
 namespace mainspring::sqlite {
 namespace {
@@ -92,6 +95,18 @@ int Space::checkpoint_pages() const {
   const int fit =
       static_cast<int>(std::min<std::size_t>(guard_->log_bytes() / kPageBytes, 1 << 20));
   return std::min(most_pages_, std::max(kCheckpointWhenFull, fit));
+}
+
+void Space::shorten_log(Database& db, const std::string& database, Instant now) {
+  if (now < look_at_log_ || MS_MUTANT(long_log_stays)) return;
+  look_at_log_ = now + kLookAtLog;
+  struct stat file {};
+  if (::stat((database + "-wal").c_str(), &file) != 0 || file.st_size <= kLongLogBytes) return;
+  try {
+    db.checkpoint_now(true);
+  } catch (const SqlError& error) {
+    log_.debug("the log of the store stays long", {{"why", error.detail}});
+  }
 }
 
 }  // namespace mainspring::sqlite

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "mainspring/time.h"
 #include "store_sqlite/database.h"
 #include "store_sqlite/guard.h"
 #include "telemetry/log.h"
@@ -40,6 +41,11 @@ class Space {
   bool still_full(Database& db);
   // Maximum length of the log.
   int checkpoint_pages() const;
+  // A reader keeps the log from being reused, so it grows. Once the reader has gone, this moves the
+  // log into the database and shortens its file. Looks at most every kLookAtLog.
+  void shorten_log(Database& db, const std::string& database, Instant now);
+  static constexpr Duration kLookAtLog = std::chrono::seconds(10);
+  static constexpr std::int64_t kLongLogBytes = 32 << 20;  // more than a log without such readers
 
  private:
   void fold_log(Database& db, bool shorten);
@@ -49,6 +55,7 @@ class Space {
   int most_pages_;
   Log& log_;
   std::atomic<bool> full_ = false;
+  Instant look_at_log_;
 };
 
 }  // namespace mainspring::sqlite

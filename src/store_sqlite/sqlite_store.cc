@@ -68,6 +68,7 @@ void SqliteStore::open(Now now) {
   recover_log(db, space_);
   db.execute("PRAGMA secure_delete = OFF");
   db.execute(fmt::format("PRAGMA wal_autocheckpoint = {}", space_.checkpoint_pages()).c_str());
+  db.execute(fmt::format("PRAGMA journal_size_limit = {}", Space::kLongLogBytes).c_str());
   db.execute("PRAGMA temp_store = MEMORY");
   db.execute(fmt::format("PRAGMA cache_size = -{}", options_.cache_bytes / 1024).c_str());
   space_.with_reserve([&] { migrate(db); });

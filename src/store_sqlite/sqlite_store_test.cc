@@ -86,6 +86,15 @@ Enqueue one(std::string kind = "work") {
   return Enqueue{.jobs = {NewJob{.kind = std::move(kind), .args = "{\"a\": 1}"}}};
 }
 
+// Enqueues jobs of 64 KiB until `bytes` are stored.
+void fill(SqliteStoreFixture& fixture, Store& store, std::int64_t bytes) {
+  constexpr std::size_t kArgs = 64 << 10;
+  Enqueue batch;
+  for (int i = 0; i < 32; ++i)
+    batch.jobs.push_back({.kind = "work", .args = "\"" + std::string(kArgs, 'x') + "\""});
+  for (; bytes > 0; bytes -= 32 * std::int64_t{kArgs}) fixture.apply(store, batch);
+}
+
 }  // namespace
 
 TEST_CASE_FIXTURE(SqliteStoreFixture, "an enqueued job exists after the store is reopened") {
@@ -248,8 +257,8 @@ TEST_CASE_FIXTURE(SqliteStoreFixture,
        {Case{"", "empty (0 bytes)"}, Case{whole.substr(0, 100), "damaged, truncated"},
         Case{whole.substr(0, 4096), "damaged, truncated"},
         Case{whole.substr(0, whole.size() - 4096), "damaged, truncated"},
-        Case{std::string(8192, 'x'), "damaged, truncated"},
-        Case{no_tables, "has no tables"}, Case{foreign, "not a Mainspring store"}}) {
+        Case{std::string(8192, 'x'), "damaged, truncated"}, Case{no_tables, "has no tables"},
+        Case{foreign, "not a Mainspring store"}}) {
     CAPTURE(one_case.content.size());
     for (const char* name : {"-wal", "-shm"}) fs::remove(path + name);
     std::ofstream(path, std::ios::binary | std::ios::trunc) << one_case.content;
@@ -439,4 +448,71 @@ TEST_CASE_FIXTURE(SqliteStoreFixture, "a failed commit hides no queue from reade
   CHECK(wrong == 0);
   apply(*store, one());
   CHECK(store->queues()->at(0).enqueued == kJobs + 1);
+}
+
+TEST_CASE_FIXTURE(SqliteStoreFixture, "the log is short again after a slow reader has gone") {
+  auto opened = open();
+  REQUIRE(opened);
+  Store& store = **opened;
+  apply(store, one());
+  const std::string database = dir.path + "/data/mainspring.db";
+  const auto log_bytes = [&] { return fs::file_size(database + "-wal"); };
+  auto reader = std::make_unique<sqlite::Database>(database, sqlite::Database::Mode::read_only, "");
+  reader->execute("BEGIN");
+  CHECK(reader->query_int("SELECT count(*) FROM jobs") == 1);
+  fill(*this, store, 48 << 20);
+  CHECK(log_bytes() > (40 << 20));
+  SUBCASE("without another write") {
+    reader.reset();
+    clock.advance(11s);
+    apply(store, Renew{.worker = "w"});
+  }
+  SUBCASE("not while it reads, and soon after it") {
+    clock.advance(11s);
+    apply(store, Renew{.worker = "w"});
+    CHECK(log_bytes() > (40 << 20));
+    reader.reset();
+    clock.advance(11s);
+    apply(store, Renew{.worker = "w"});
+  }
+  SUBCASE("under load, before the next look") {
+    apply(store, Renew{.worker = "w"});
+    reader.reset();
+    for (int i = 0; i < 3; ++i) apply(store, one());
+  }
+  CHECK(log_bytes() < (40 << 20));
+}
+
+TEST_CASE_FIXTURE(SqliteStoreFixture,
+                  "compacting gives the space of pruned jobs back to the disk") {
+  const std::string data = dir.path + "/data";
+  {
+    auto opened = open();
+    REQUIRE(opened);
+    Store& store = **opened;
+    fill(*this, store, 16 << 20);
+    const auto refused = compact_sqlite_store(data, nullptr);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == ErrorCode::conflict);
+    const auto page = store.list({}, 1000, 0);
+    REQUIRE(page);
+    for (const Job& job : page->jobs) apply(store, Cancel{.id = job.id});
+    clock.advance(24h * 400);
+    for (int i = 0; i < 4; ++i) apply(store, PruneJobs{.limit = 1000});
+    apply(store, one());
+  }
+  const auto before = inspect_sqlite_store(data);
+  REQUIRE(before);
+  std::int64_t whole = 0;
+  const auto done = compact_sqlite_store(data, [&](std::int64_t bytes) { whole = bytes; });
+  REQUIRE(done);
+  CHECK(done->before > (16 << 20));
+  CHECK(done->after < (2 << 20));
+  CHECK(whole < (2 << 20));
+  CHECK(inspect_sqlite_store(data)->jobs == before->jobs);
+  CHECK(check_sqlite_pages(data)->empty());
+  auto again = open();
+  REQUIRE(again);
+  CHECK((*again)->verify()->problems.empty());
+  CHECK(compact_sqlite_store(dir.path + "/none", nullptr).error().code == ErrorCode::not_found);
 }
