@@ -107,7 +107,7 @@ def test_a_wait_for_a_lock_that_is_cancelled_gets_no_lock(
 def test_the_answer_to_an_acquire_may_be_late(
     mainspring: Mainspring, mainspring_namespace: Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Loading httpx takes long on a busy machine: the lease is renewed, not taken for lost."""
+    """A busy machine may be slow: the lease is renewed, not taken for lost."""
     name = mainspring_namespace.queue("lock")
     late = [0.0]
     monkeypatch.setattr("mainspring._locks.now", lambda: now() + late[0])

@@ -13,12 +13,15 @@ from mainspring import (
     AnswerTimeout,
     Context,
     InvalidArgument,
+    JobFailed,
     Mainspring,
     MainspringError,
     QueueFull,
     ServerError,
     Unavailable,
+    _aio,
 )
+from mainspring._aio import AsyncConnection
 from mainspring._http import Closed, Connection, head, whole
 from mainspring._wire import Answer, Call, Unanswered
 from mainspring.testing import eventually
@@ -26,7 +29,21 @@ from mainspring.testing import eventually
 OK = b"HTTP/1.1 200 OK\r\n"
 
 
-def read(data: bytes, step: int = 0) -> tuple[Answer, bool]:
+BOTH = pytest.mark.parametrize("how", ["sync", "async"])
+
+
+async def aread(ours: socket.socket) -> tuple[Answer, bool]:
+    loop = asyncio.get_running_loop()
+    _, connection = await loop.create_connection(lambda: AsyncConnection(loop), sock=ours)
+    try:
+        answer = await connection.send(b"GET", 10)
+        assert connection.head is not None
+        return answer, not connection.head.close
+    finally:
+        connection.close()
+
+
+def read(data: bytes, step: int = 0, how: str = "sync") -> tuple[Answer, bool]:
     """Reads an answer that comes in pieces of `step` bytes, then the end of the connection."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -41,12 +58,15 @@ def read(data: bytes, step: int = 0) -> tuple[Answer, bool]:
         thread.start()
         ours.settimeout(10)
         try:
+            if how == "async":
+                return asyncio.run(aread(ours))
             with head(ours, "GET") as response:
                 return whole(response), not response.will_close
         finally:
             thread.join()
 
 
+@BOTH
 @pytest.mark.parametrize("step", [0, 1, 7])
 @pytest.mark.parametrize(
     "data, status, body, keep",
@@ -70,23 +90,27 @@ def read(data: bytes, step: int = 0) -> tuple[Answer, bool]:
     ],
 )  # fmt: skip
 def test_an_answer_is_read_however_it_comes(
-    data: bytes, status: int, body: bytes, keep: bool, step: int
+    data: bytes, status: int, body: bytes, keep: bool, step: int, how: str
 ) -> None:
-    answer, kept = read(data, step)
+    answer, kept = read(data, step, how)
     assert (answer.status, answer.body, kept) == (status, body, keep)
 
 
-def test_an_answer_may_be_large() -> None:
+@BOTH
+def test_an_answer_may_be_large(how: str) -> None:
     size = 300_000
-    answer, keep = read(OK + b"Content-Length: %d\r\n\r\n%s" % (size, b"x" * size))
+    answer, keep = read(OK + b"Content-Length: %d\r\n\r\n%s" % (size, b"x" * size), 0, how)
     assert (len(answer.body), keep) == (size, True)
 
 
-def test_header_names_are_in_lower_case() -> None:
-    answer, _ = read(OK + b"RETRY-After:  7 \r\nX-Odd: \xe9\r\nContent-Length: 0\r\n\r\n")
+@BOTH
+def test_header_names_are_in_lower_case(how: str) -> None:
+    data = OK + b"RETRY-After:  7 \r\nX-Odd: \xe9\r\nContent-Length: 0\r\n\r\n"
+    answer, _ = read(data, 0, how)
     assert answer.headers == {"retry-after": "7", "x-odd": "\xe9", "content-length": "0"}
 
 
+@BOTH
 @pytest.mark.parametrize(
     "data",
     [
@@ -112,50 +136,72 @@ def test_header_names_are_in_lower_case() -> None:
         OK + b"Transfer-Encoding: chunked\r\n\r\n-1\r\nabc\r\n0\r\n\r\n",
     ],
 )
-def test_an_answer_that_is_cut_off_or_not_http_is_refused(data: bytes) -> None:
+def test_an_answer_that_is_cut_off_or_not_http_is_refused(data: bytes, how: str) -> None:
     with pytest.raises(Unanswered, match="cut off or not HTTP"):
-        read(data)
+        read(data, 0, how)
 
 
-def test_an_answer_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@BOTH
+def test_an_answer_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     monkeypatch.setattr("mainspring._http.MAX_ANSWER", 10)
+    monkeypatch.setattr("mainspring._aio.MAX_ANSWER", 10)
     chunked = b"Transfer-Encoding: chunked\r\n\r\nb\r\n"
     for headers in (b"Content-Length: 11\r\n\r\n", chunked, b"\r\n"):
         with pytest.raises(Unanswered, match="larger than 10 bytes"):
-            read(OK + headers + b"x" * 11)
+            read(OK + headers + b"x" * 11, 0, how)
 
 
-def test_the_end_of_an_idle_connection_is_known() -> None:
+@BOTH
+def test_the_end_of_an_idle_connection_is_known(how: str) -> None:
     with pytest.raises(Closed):
-        read(b"")
+        read(b"", 0, how)
+
+
+def ask(ms: Mainspring, how: str, *calls: tuple[str, str, bool]) -> list[object]:
+    """The answers, one after the other, over one client."""
+
+    async def main() -> list[object]:
+        found = [await ms.arequest(method, path, repeat=repeat) for method, path, repeat in calls]
+        await ms.aclose()
+        return found
+
+    if how == "async":
+        return asyncio.run(main())
+    return [ms.request(method, path, repeat=repeat) for method, path, repeat in calls]
+
+
+GET, POST = ("GET", "/v1/queues", True), ("POST", "/v1/x", False)
 
 
 GOOD = OK + b"Content-Length: 2\r\n\r\n{}"
 
 
-def test_bytes_after_an_answer_are_not_the_next_answer(serve: Serve) -> None:
+@BOTH
+def test_bytes_after_an_answer_are_not_the_next_answer(serve: Serve, how: str) -> None:
     other = OK + b'Content-Length: 7\r\n\r\n{"a":1}'
     url, _ = serve(GOOD + other, GOOD)
     with Mainspring(url, token="", retry_for="0s") as ms:
-        for _ in range(2):
-            assert ms.request("GET", "/v1/queues", repeat=True) == {}
+        assert ask(ms, how, GET, GET) == [{}, {}]
 
 
-def test_a_call_that_may_be_sent_twice_is_sent_again_on_a_new_connection(serve: Serve) -> None:
+@BOTH
+def test_a_call_that_may_be_sent_twice_is_sent_again_on_a_new_connection(
+    serve: Serve, how: str
+) -> None:
     url, requests = serve(GOOD, b"", GOOD)
     with Mainspring(url, token="", retry_for="0s") as ms:
-        for _ in range(2):
-            assert ms.request("GET", "/v1/queues", repeat=True) == {}
+        assert ask(ms, how, GET, GET) == [{}, {}]
     assert len(requests) == 3
 
 
-def test_a_call_that_may_not_be_sent_twice_fails_when_its_connection_ends(serve: Serve) -> None:
+@BOTH
+def test_a_call_that_may_not_be_sent_twice_fails_when_its_connection_ends(
+    serve: Serve, how: str
+) -> None:
     url, requests = serve(GOOD, b"", GOOD)
-    with Mainspring(url, token="") as ms:
-        assert ms.request("POST", "/v1/x") == {}
-        with pytest.raises(Unavailable) as raised:
-            ms.request("POST", "/v1/x")
-        assert raised.value.maybe_done
+    with Mainspring(url, token="") as ms, pytest.raises(Unavailable) as raised:
+        ask(ms, how, POST, POST)
+    assert raised.value.maybe_done
     assert len(requests) == 2
 
 
@@ -207,12 +253,63 @@ def test_a_time_out_closes_the_connection_and_the_late_answer_is_not_read() -> N
         assert connection._socket is None
 
 
-def test_no_connection_says_what_to_do() -> None:
+def test_a_cancelled_task_leaves_no_answer_to_the_next_one(serve: Serve) -> None:
+    url, requests = serve(GOOD, b'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"a":', GOOD)
+
+    async def main() -> object:
+        async with Mainspring(url, token="") as ms:
+            assert await ms.arequest("GET", "/1") == {}
+            task = asyncio.create_task(ms.arequest("GET", "/2"))
+            while len(requests) < 2:
+                await asyncio.sleep(0.001)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            return await ms.arequest("GET", "/3")
+
+    assert asyncio.run(main()) == {}
+
+
+def test_coroutines_have_a_bounded_number_of_connections(
+    mainspring: Mainspring, mainspring_queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[AsyncConnection] = []
+    made = AsyncConnection.connection_made
+
+    def note(self: AsyncConnection, transport: object) -> None:
+        opened.append(self)
+        made(self, transport)
+
+    monkeypatch.setattr(AsyncConnection, "connection_made", note)
+    monkeypatch.setattr(_aio, "MAX_WAITS", 8)
+
+    async def main() -> None:
+        async with mainspring as ms:
+            new = [ms.new("none", {"n": n}, queue=mainspring_queue) for n in range(500)]
+            jobs = await asyncio.gather(*(ms.aenqueue(one) for one in new))
+            assert len({job.id for job in jobs}) == 500
+            records = await asyncio.gather(*(job.arefresh() for job in jobs))
+            assert [one["args"]["n"] for one in records] == list(range(500))
+            assert len(opened) <= _aio.MAX_CALLS
+            # Tasks that wait for results leave room for the calls that they wait for.
+            waits = [asyncio.create_task(job.aresult("60s")) for job in jobs[:20]]
+            await asyncio.sleep(0)
+            for job in jobs[:20]:
+                await job.acancel()
+            ended = await asyncio.gather(*waits, return_exceptions=True)
+            assert all(isinstance(one, JobFailed) for one in ended)
+            assert len(opened) <= _aio.MAX_CALLS + 8
+
+    asyncio.run(main())
+
+
+@BOTH
+def test_no_connection_says_what_to_do(how: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     with Mainspring(url, token="", retry_for="0s") as ms:
         with pytest.raises(Unavailable, match="Is `mainspring serve` running") as raised:
-            ms.request("GET", "/v1/queues")
+            ask(ms, how, GET)
     assert not raised.value.maybe_done
 
 

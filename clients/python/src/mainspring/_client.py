@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from . import _admin, _locks, _worker, api
-    from ._httpx import Requests
+    from ._requests import Requests
     from .options import EventFilter, JobFilter, JobOptions, WorkerKeywords
 
 P = ParamSpec("P")
@@ -108,7 +108,7 @@ class Mainspring:
 
     @cached_property
     def requests(self) -> Requests:
-        from ._httpx import Requests
+        from ._requests import Requests
 
         return Requests(self.server)
 
@@ -207,7 +207,12 @@ class Mainspring:
         return self._enqueued_one(self.requests.run(self._enqueue_call(job)))
 
     async def aenqueue(self, job: NewJob[R]) -> Job[R]:
-        return self._enqueued_one(await self.requests.arun(self._enqueue_call(job)))
+        """Enqueues a job. It is on disk when this returns. Jobs that tasks enqueue at the same
+        time share requests."""
+        call = self._enqueue_call(job)
+        if job.how.fence is not None or job.how.idempotency_key is not None:
+            return self._enqueued_one(await self.requests.arun(call))
+        return self._enqueued_one(await self.requests.of_loop().enqueues.add(call.body))
 
     def enqueue_many(
         self, jobs: Iterable[NewJob[R]], *, idempotency_key: str | None = None

@@ -7,7 +7,7 @@ import logging
 import time
 from typing import Any, AsyncIterator, Iterator
 
-from ._httpx import Requests
+from ._requests import Requests
 from ._values import decode
 from ._wire import Call, Pauses, check_header, query
 from .errors import MainspringError, ServerError

@@ -1,7 +1,6 @@
 """A connection for the worker and for calls that block. Not safe for threads.
 
-It needs the standard library only, so that the process that renews leases starts in milliseconds.
-`http.client` reads the answers. Coroutines use httpx: see `_httpx`.
+`http.client` reads the answers. Coroutines have connections of their own: see `_aio`.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import ssl
 from contextlib import contextmanager
 from http.client import HTTPException, HTTPResponse
 from typing import Iterator
-from urllib.parse import urlsplit
 
 from ._server import Server
 from ._wire import Answer, Call, Unanswered, document_of, error_of
@@ -25,17 +23,30 @@ class Closed(Exception):
     """The connection was closed before its answer began."""
 
 
+def request_head(server: Server) -> bytes:
+    """The headers that all requests have."""
+    head = f"Host: {server.netloc}\r\n"
+    head += "".join(f"{name}: {value}\r\n" for name, value in server.headers().items())
+    return head.encode("latin-1")
+
+
+def request_bytes(common: bytes, call: Call) -> bytes:
+    """Head and body in one piece: in two, the second would wait for an acknowledgement."""
+    request = b"%s %s HTTP/1.1\r\n%s" % (call.method.encode(), call.path.encode(), common)
+    for name, value in call.headers.items():
+        request += f"{name}: {value}\r\n".encode("latin-1")
+    if call.body:
+        request += b"Content-Type: application/json\r\n"
+    if call.method != "GET":
+        request += b"Content-Length: %d\r\n" % len(call.body)
+    return request + b"\r\n" + call.body
+
+
 class Connection:
-    def __init__(self, server: Server, context: ssl.SSLContext | None = None) -> None:
+    def __init__(self, server: Server) -> None:
         self.server = server
-        self.context = context  # None: made with the first connection over TLS
         self._socket: socket.socket | None = None
-        parts = urlsplit(server.base_url)
-        self._host = parts.hostname or "localhost"
-        self._port = parts.port or (443 if server.tls else 80)
-        head = f"Host: {parts.netloc}\r\n"
-        head += "".join(f"{name}: {value}\r\n" for name, value in server.headers().items())
-        self._head = head.encode("latin-1")
+        self._head = request_head(server)
 
     def _open(self, timeout: float) -> socket.socket:
         if self.server.unix_path:
@@ -47,12 +58,12 @@ class Connection:
                 made.close()
                 raise
             return made
-        made = socket.create_connection((self._host, self._port), timeout)
+        made = socket.create_connection((self.server.host, self.server.port), timeout)
         try:
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self.server.tls:
-                assert self.context is not None
-                made = self.context.wrap_socket(made, server_hostname=self._host)
+                context = self.server.tls_files.context()
+                made = context.wrap_socket(made, server_hostname=self.server.host)
         except OSError:
             made.close()
             raise
@@ -127,12 +138,12 @@ class Connection:
                 self.close()
                 if call.repeat != "yes":
                     raise Unanswered(str(error), sent=True) from error
-        if self.server.tls and self.context is None:
-            self.context = self.server.ssl_context()
+        if self.server.tls:
+            self.server.tls_files.context()  # a file that cannot be read is no network error
         try:
             self._socket = self._open(min(self.server.connect_timeout, within))
         except (OSError, ValueError) as error:
-            raise _unreachable(self.server.url, error) from error
+            raise unreachable(self.server.url, error) from error
         try:
             return self._exchange(self._socket, call, within + call.wait)
         except Closed as error:
@@ -140,21 +151,9 @@ class Connection:
             raise Unanswered(str(error), sent=True) from error
 
     def _exchange(self, to: socket.socket, call: Call, timeout: float) -> HTTPResponse:
-        request = b"%s %s HTTP/1.1\r\n%s" % (
-            call.method.encode(),
-            call.path.encode(),
-            self._head,
-        )
-        for name, value in call.headers.items():
-            request += f"{name}: {value}\r\n".encode("latin-1")
-        if call.body:
-            request += b"Content-Type: application/json\r\n"
-        if call.method != "GET":
-            request += b"Content-Length: %d\r\n" % len(call.body)
         to.settimeout(timeout)
         try:
-            # Head and body in one piece: in two, the second would wait for an acknowledgement.
-            to.sendall(request + b"\r\n" + call.body)
+            to.sendall(request_bytes(self._head, call))
         except OSError as error:
             raise Closed(f"sending: {error}") from error
         try:
@@ -253,7 +252,7 @@ def _is_open(kept: socket.socket) -> bool:
         kept.settimeout(timeout)
 
 
-def _unreachable(url: str, error: Exception) -> Unanswered:
+def unreachable(url: str, error: Exception) -> Unanswered:
     text = f"no connection to {url}: {error}"
     if isinstance(error, ssl.SSLCertVerificationError):
         return Unanswered(text, sent=False, final=True)

@@ -23,7 +23,7 @@ from ._values import Duration, duration, encode, seconds
 from ._wire import Call, query, require
 
 if TYPE_CHECKING:
-    from ._httpx import Requests
+    from ._requests import Requests
 
 T = TypeVar("T")
 Operation: TypeAlias = Generator[Call, Any, T]

@@ -186,7 +186,9 @@ def main() -> None:
         except (OSError, ValueError):
             os._exit(0)
 
-    renewals = Renewals(Server(**start["server"]), start["worker"], start["lease"], report)
+    server = Server(**start["server"])
+    server.tls_files.warns = False  # the parent does
+    renewals = Renewals(server, start["worker"], start["lease"], report)
 
     groups: list[int] = []
 

@@ -36,6 +36,8 @@ class Call:
     headers: dict[str, str] = field(default_factory=dict)
     # "yes": the server does it once however often it is sent. "no": the caller decides.
     repeat: str = "yes"
+    # A refusal for now, with 429, is an answer: the caller sends the call again in another way.
+    repeat_refused: bool = True
     # Besides the time-out of the transport: how long the server may wait before it answers.
     wait: float = 0.0
     # Shortens the time-out of the transport.
@@ -154,6 +156,8 @@ def document_of(answer: Answer) -> Any:
 def may_repeat(call: Call, error: MainspringError) -> bool:
     """Whether repeating the call can help and is safe."""
     if call.repeat != "yes":
+        return False
+    if error.status == 429 and not call.repeat_refused:
         return False
     if error.status == 0 or error.status in (408, 429, 502, 503, 504, 507):
         return True

@@ -219,7 +219,7 @@ class Worker:
             raise InvalidArgument("worker: has already been started; create another one")
         _run.check_start()
         if self.server.tls:  # a file that cannot be read is an error here, not of each claim
-            self._claims.context = self.server.ssl_context()
+            self.server.tls_files.context()
         self._started = True
         self.link.start()
         self.reports.start()
@@ -688,6 +688,8 @@ class Worker:
         believe_at = 0.0
         while not self._watcher_end:
             self._watcher_wake.clear()
+            if self.server.tls:
+                self.server.tls_files.check_end()
             at = now()
             if at - looked_at > most + STANDSTILL:
                 # This process did not run: a handler held the interpreter's lock. Renewals were

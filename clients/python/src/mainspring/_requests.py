@@ -1,15 +1,13 @@
-"""Requests of the public API. Calls that block use connections of `_http`. Coroutines use httpx,
-which is loaded with the first of them."""
+"""Requests of the public API. Calls that block use connections of `_http`. Coroutines use those of
+`_aio`, which is loaded with the first of them."""
 
 from __future__ import annotations
 
-import asyncio
 import os
-import ssl
 import threading
 import time
 from contextlib import asynccontextmanager, closing, contextmanager
-from typing import TYPE_CHECKING, Any, AsyncIterator, Iterator, TypeVar
+from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Iterator, TypeVar
 
 from ._http import Connection, body, whole
 from ._server import Server
@@ -17,25 +15,26 @@ from ._wire import Answer, Call, Repeats, Unanswered, document_of, error_of
 from .errors import MainspringError
 
 if TYPE_CHECKING:
-    import httpx
+    import asyncio
 
+    from ._aio import AsyncPool
+    from ._coalesce import Enqueues
     from ._operations import Operation
 
 T = TypeVar("T")
 MAX_IDLE = 64  # connections kept for the next calls
-_UNSENT = ("ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol")
 
 
-def _unanswered(error: Exception) -> Unanswered:
-    name = type(error).__name__
-    text = str(error) or name
-    if isinstance(error, ssl.SSLCertVerificationError) or "CERTIFICATE_VERIFY_FAILED" in text:
-        return Unanswered(f"no connection: {text}", sent=False, final=True)
-    if name == "ConnectError":
-        where = getattr(getattr(error, "_request", None), "url", None)
-        text = f"no connection to {where or 'the server'}: {text}. Is `mainspring serve` running?"
-        return Unanswered(text, sent=False)
-    return Unanswered(f"no answer: {text}", name not in _UNSENT, name.endswith("Timeout"))
+class OfLoop:
+    """What the client has for one event loop."""
+
+    def __init__(self, requests: Requests, loop: asyncio.AbstractEventLoop) -> None:
+        from ._aio import AsyncPool
+        from ._coalesce import Enqueues
+
+        self.loop = loop
+        self.pool: AsyncPool = AsyncPool(requests.server)
+        self.enqueues: Enqueues = Enqueues(requests)
 
 
 class Requests:
@@ -45,32 +44,8 @@ class Requests:
         self.server = server
         self._mutex = threading.Lock()
         self._idle: list[Connection] = []
-        self._context: ssl.SSLContext | None = None  # of the first connection, for all others
-        self._async: dict[int, tuple[asyncio.AbstractEventLoop, httpx.AsyncClient]] = {}
+        self._loops: dict[int, OfLoop] = {}
         self._pid = os.getpid()
-
-    def _options(self, transport: Any) -> dict[str, Any]:
-        # trust_env=False: a proxy from the environment must not come between a program and a
-        # server on the same machine.
-        return {
-            "base_url": self.server.base_url,
-            "headers": self.server.headers(),
-            "transport": transport,
-            "trust_env": False,
-        }
-
-    def _transport_options(self) -> dict[str, Any]:
-        import httpx
-
-        options: dict[str, Any] = {
-            "trust_env": False,
-            "limits": httpx.Limits(max_connections=None, max_keepalive_connections=MAX_IDLE),
-        }
-        if self.server.tls:
-            options["verify"] = self.server.ssl_context()
-        if self.server.unix_path:
-            options["uds"] = self.server.unix_path
-        return options
 
     def _after_fork(self) -> None:
         """A child must not use its parent's connections: answers would be mixed up."""
@@ -78,52 +53,28 @@ class Requests:
             self._pid = os.getpid()
             self._mutex = threading.Lock()
             self._idle = []
-            self._async = {}
+            self._loops = {}
 
-    def async_client(self) -> httpx.AsyncClient:
+    def of_loop(self) -> OfLoop:
+        """Of the event loop that runs in this thread."""
+        import asyncio
+
         loop = asyncio.get_running_loop()
         self._after_fork()
         with self._mutex:
-            found = self._async.get(id(loop))
-            if found is not None and found[0] is loop:
-                return found[1]
-            import httpx
-
-            self._async = {k: v for k, v in self._async.items() if not v[0].is_closed()}
-            transport = httpx.AsyncHTTPTransport(**self._transport_options())
-            client = httpx.AsyncClient(**self._options(transport))
-            self._async[id(loop)] = (loop, client)
-            return client
-
-    def _arguments(self, call: Call) -> dict[str, Any]:
-        import httpx
-
-        within = self.server.timeout
-        if call.answer_within is not None:
-            within = min(within, call.answer_within)
-        headers = dict(call.headers)
-        if call.body:
-            headers.setdefault("Content-Type", "application/json")
-        return {
-            "method": call.method,
-            "url": call.path,
-            "content": call.body,
-            "headers": headers,
-            "timeout": httpx.Timeout(
-                within + call.wait, connect=min(self.server.connect_timeout, within), pool=None
-            ),
-        }
+            found = self._loops.get(id(loop))
+            if found is None or found.loop is not loop:
+                self._loops = {k: v for k, v in self._loops.items() if not v.loop.is_closed()}
+                found = self._loops[id(loop)] = OfLoop(self, loop)
+            return found
 
     def once(self, call: Call) -> Answer:
         self._after_fork()
         with self._mutex:
-            connection = (
-                self._idle.pop() if self._idle else Connection(self.server, self._context)
-            )
+            connection = self._idle.pop() if self._idle else Connection(self.server)
         kept = False
         try:
             answer = connection.send(call)
-            self._context = connection.context
             with self._mutex:
                 kept = len(self._idle) < MAX_IDLE
                 if kept:
@@ -134,13 +85,7 @@ class Requests:
         return answer
 
     async def aonce(self, call: Call) -> Answer:
-        import httpx
-
-        try:
-            response = await self.async_client().request(**self._arguments(call))
-        except (httpx.TransportError, OSError) as error:
-            raise _unanswered(error) from error
-        return Answer(response.status_code, response.headers, response.content)
+        return await self.of_loop().pool.send(call)
 
     def run(self, call: Call, sleep: Any = time.sleep) -> Any:
         """The JSON object of the answer. Repeats the call where that is safe."""
@@ -157,18 +102,26 @@ class Requests:
                 raise error
             sleep(pause)
 
-    async def arun(self, call: Call) -> Any:
+    async def arun(self, call: Call, tried: Callable[[], None] | None = None) -> Any:
+        """`tried` is called after the first attempt."""
         repeats = Repeats(self.server.retry_for)
+        pool = self.of_loop().pool
         while True:
             try:
-                return _outcome(await self.aonce(call))
+                return _outcome(await pool.send(call))
             except Unanswered as unanswered:
                 error = unanswered.error()
             except MainspringError as refused:
                 error = refused
+            finally:
+                if tried is not None:
+                    tried()
+                    tried = None
             pause = repeats.pause(call, error)
             if pause is None:
                 raise error
+            import asyncio
+
             await asyncio.sleep(pause)
 
     def complete(self, operation: Operation[T]) -> T:
@@ -198,7 +151,7 @@ class Requests:
     def stream(self, call: Call) -> Iterator[Iterator[str]]:
         """The lines of an answer that does not end."""
         try:
-            with Connection(self.server, self._context).stream(call) as response:
+            with Connection(self.server).stream(call) as response:
                 if response.status != 200:
                     raise error_of(whole(response))
                 yield _lines(body(response))
@@ -207,17 +160,16 @@ class Requests:
 
     @asynccontextmanager
     async def astream(self, call: Call) -> AsyncIterator[AsyncIterator[str]]:
-        import httpx
-
-        arguments = self._arguments(call)
         try:
-            async with self.async_client().stream(**arguments) as response:
-                if response.status_code != 200:
-                    body = await response.aread()
-                    raise error_of(Answer(response.status_code, response.headers, body))
-                yield _alines(response.aiter_bytes())
-        except (httpx.TransportError, OSError) as error:
-            raise _unanswered(error).error() from error
+            async with self.of_loop().pool.stream(call) as connection:
+                head, pieces = connection.head, connection.pieces()
+                assert head is not None
+                if head.status != 200:
+                    body = b"".join([piece async for piece in pieces])
+                    raise error_of(Answer(head.status, head.headers, body))
+                yield _alines(pieces)
+        except Unanswered as unanswered:
+            raise unanswered.error() from unanswered
 
     def close(self) -> None:
         with self._mutex:
@@ -226,12 +178,14 @@ class Requests:
             connection.close()
 
     async def aclose(self) -> None:
+        import asyncio
+
         self.close()
-        loop = asyncio.get_running_loop()
         with self._mutex:
-            found = self._async.pop(id(loop), None)
+            found = self._loops.pop(id(asyncio.get_running_loop()), None)
         if found is not None:
-            await found[1].aclose()
+            found.pool.close()
+            await asyncio.sleep(0)  # the loop closes them
 
 
 def _outcome(answer: Answer) -> Any:
