@@ -192,7 +192,7 @@ def test_options_of_a_unique_key_are_refused_without_a_key(option) -> None:
 
 def test_jobs_of_a_completion_are_checked_before_they_are_sent() -> None:
     ms = Mainspring("http://127.0.0.1:1")
-    for wrong, field in ((ms.new("mail", {"at": object()}), "next[0].args"), ("mail", "next[0]")):
+    for wrong, field in ((ms.new("mail", {"at": {1}}), "next[0].args.at"), ("mail", "next[0]")):
         with pytest.raises(InvalidArgument) as raised:
             ready(Complete(1, [wrong]))  # type: ignore[list-item]
         assert raised.value.field == field

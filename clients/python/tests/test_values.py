@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
+import sys
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from mainspring import Complete, Dead, InvalidArgument, MainspringError, QueueFull, Retry, Snooze
 from mainspring._renewer import read_answer
 from mainspring._server import Server
-from mainspring._values import duration, encode, instant, seconds
+from mainspring._values import decode, duration, encode, instant, seconds
 from mainspring._wire import Answer, Call, Repeats, error_of, query, retry_after
 from mainspring.outcomes import fields
 
@@ -62,6 +63,41 @@ def test_an_instant_needs_a_time_zone() -> None:
 def test_what_is_not_json_is_refused_with_a_hint(value: Any, hint: str) -> None:
     with pytest.raises(InvalidArgument, match=hint):
         encode(value)
+
+
+@pytest.mark.parametrize(
+    "value, where, fault",
+    [
+        (float("nan"), "result", "nan is not a number of JSON"),
+        ({"a": [1, {"b c": float("inf")}]}, "result.a[1]['b c']", "inf is not a number of JSON"),
+        ({"n": 1e400}, "result.n", "inf is not"),
+        ([{"x": {"y": -1e400}}], "result[0].x.y", "-inf is not"),
+        ({"n": 10**400}, "result.n", "is beyond the range of a 64-bit floating-point number"),
+        ({"a": {"t": ("ok", "\ud800")}}, "result.a.t[1]", "has a lone surrogate"),
+        ({"a": {"\udfff": 1}}, "result.a", "the key .*udfff.* has a lone surrogate"),
+        ({"a": {1: "x", "1": "y"}}, "result.a", "has the key '1' twice"),
+        ({True: 1, "true": 2}, "result", "has the key 'true' twice"),
+        ({"a": {None: 1, "null": 2}}, "result.a", "has the key 'null' twice"),
+        ({"a": {float("nan"): 1}}, "result.a", "the key nan nan is not a number"),
+        ({"a": {(1, 2): 1}}, "result.a", r"the key \(1, 2\) is not a text"),
+        ({"a": [0, object()]}, r"result.a[1]", "object is not JSON"),
+        ({"when": [dt.date(2030, 1, 1)]}, "result.when[0]", "date is not JSON: send .isoformat"),
+        ({7: {"z": {1, 2}}}, "result[7].z", "set is not JSON: send a list"),
+    ],
+)
+def test_what_json_would_change_is_refused_with_its_path(
+    value: Any, where: str, fault: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=fault) as refused:
+        encode(value, "result")
+    assert refused.value.field == where
+    assert str(refused.value).startswith(f"{where}: ")
+
+
+def test_the_largest_numbers_and_keys_of_other_types_are_good() -> None:
+    largest = int(sys.float_info.max)
+    assert decode(encode({"n": [largest, -largest, sys.float_info.max]}))["n"][0] == largest
+    assert decode(encode({7: 2, None: 3, True: 4})) == {"7": 2, "null": 3, "true": 4}
 
 
 def test_json_is_compact_utf8_and_wide_integers_are_exact() -> None:

@@ -89,32 +89,124 @@ def instant(value: str | dt.datetime, field: str = "run_at") -> str:
     return value.astimezone(dt.timezone.utc).isoformat().replace("+00:00", "Z")
 
 
-def _refuse(value: object) -> Any:
-    hint = ""
+def _hint(value: object) -> str:
     if isinstance(value, dt.timedelta):
-        hint = ": send .total_seconds()"
-    elif isinstance(value, (dt.datetime, dt.date, dt.time)):
-        hint = ": send .isoformat() and parse it in the handler"
-    elif isinstance(value, (bytes, bytearray)):
-        hint = ": send text, such as base64"
-    elif isinstance(value, (set, frozenset)):
-        hint = ": send a list"
-    raise InvalidArgument(f"{type(value).__name__} is not JSON{hint}")
+        return ": send .total_seconds()"
+    if isinstance(value, (dt.datetime, dt.date, dt.time)):
+        return ": send .isoformat() and parse it in the handler"
+    if isinstance(value, (bytes, bytearray)):
+        return ": send text, such as base64"
+    if isinstance(value, (set, frozenset)):
+        return ": send a list"
+    return ""
+
+
+def _key_text(key: object) -> str | None:
+    """The text that JSON has for a key. None: such a key cannot be."""
+    if isinstance(key, str):
+        return key
+    if key is None or isinstance(key, (bool, int, float)):
+        return json.dumps(key)
+    return None
+
+
+_MAX_DEPTH = 500
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,60}\Z")
+
+
+def _inner(path: str, key: object) -> str:
+    text = str(key)
+    plain = not isinstance(key, int) and _PLAIN_NAME.match(text) is not None
+    return f"{path}.{text}" if plain else f"{path}[{key!r:.60}]"
+
+
+_HARMLESS = frozenset((str, float, bool, type(None)))  # `json` and UTF-8 have checked them
+
+
+def _is_whole(value: Any) -> bool:
+    """Whether other languages can read the value. Looks only for what `json` lets pass."""
+    left = [value]
+    while left:
+        one = left.pop()
+        if type(one) in _HARMLESS:
+            continue
+        if isinstance(one, dict):
+            if not all(type(key) is str for key in one):
+                texts = [_key_text(key) for key in one]
+                if len(set(texts)) < len(texts):
+                    return False
+            left.extend(one.values())
+        elif isinstance(one, (list, tuple)):
+            left.extend(one)
+        elif isinstance(one, int) and one.bit_length() > 1023 and _fault_of(one):
+            return False
+    return True
+
+
+def _fault_of(value: object) -> str:
+    """What is wrong with a value that has no others in it."""
+    if isinstance(value, str):
+        return "has a lone surrogate" if _has_surrogate(value) else ""
+    if isinstance(value, float):
+        return "" if math.isfinite(value) else f"{value} is not a number of JSON"
+    if isinstance(value, int):
+        try:
+            float(value)
+        except OverflowError:
+            return "is beyond the range of a 64-bit floating-point number"
+        return ""
+    return "" if value is None else f"{type(value).__name__} is not JSON{_hint(value)}"
+
+
+def _has_surrogate(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _explain(value: Any, path: str) -> tuple[str, str]:
+    """Where a value has what is not JSON, and what it is."""
+    left = [(value, path, 0)]
+    while left:
+        one, where, depth = left.pop()
+        if depth > _MAX_DEPTH:
+            return path, f"has more than {_MAX_DEPTH} levels, or contains itself"
+        if isinstance(one, dict):
+            seen: set[str] = set()
+            inner = []
+            for key, item in one.items():
+                text = _key_text(key)
+                if text is None:
+                    return where, f"the key {key!r:.60} is not a text"
+                if fault := _fault_of(text if isinstance(key, str) else key):
+                    return where, f"the key {key!r:.60} {fault}"
+                if text in seen:
+                    return where, f"has the key {text!r:.60} twice, as two types"
+                seen.add(text)
+                inner.append((item, _inner(where, key), depth + 1))
+            left.extend(reversed(inner))
+        elif isinstance(one, (list, tuple)):
+            left.extend(
+                (item, f"{where}[{i}]", depth + 1) for i, item in reversed([*enumerate(one)])
+            )
+        elif fault := _fault_of(one):
+            return where, fault
+    return path, "is not JSON"
 
 
 def encode(value: Any, field: str = "args", limit: int | None = None) -> bytes:
-    """Compact JSON in UTF-8. Refuses values that other languages cannot read."""
+    """Compact JSON in UTF-8. Refuses values that other languages cannot read, with their path."""
     try:
-        text = json.dumps(
-            value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_refuse
-        )
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         data = text.encode()
-    except InvalidArgument as error:
-        raise InvalidArgument(f"{field}: {error.message}", field=field) from None
-    except UnicodeEncodeError:
-        raise InvalidArgument(f"{field}: has a lone surrogate", field=field) from None
-    except (ValueError, TypeError, RecursionError) as error:
-        raise InvalidArgument(f"{field}: not JSON: {error}", field=field) from None
+        good = _is_whole(value)
+    except (ValueError, TypeError, RecursionError):
+        good = False
+    if not good:
+        where, fault = _explain(value, field)
+        raise InvalidArgument(f"{where}: {fault}", field=where) from None
     if limit is not None and len(data) > limit:
         from .errors import TooLarge
 
