@@ -19,7 +19,7 @@ def test_finish_refuses_a_result_that_is_not_json(
         assert session.next("5s") is not None
         with pytest.raises(InvalidArgument, match="^result") as raised:
             session.finish(value)
-        assert raised.value.field .startswith("result")
+        assert raised.value.field.startswith("result")
         with pytest.raises(TooLarge, match="^result: "):
             session.finish("x" * 1_100_000)
         assert job.refresh()["state"] == "running"  # nothing was sent
