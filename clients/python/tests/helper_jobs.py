@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import collections
 import concurrent.futures
 import multiprocessing
@@ -193,3 +194,8 @@ def chains(ctx: Context) -> None:
 @ms.job(queue=QUEUE, max_attempts=1)
 async def achains(ctx: AsyncContext) -> None:
     fail_in_a_chain()
+
+
+@ms.job(queue=QUEUE, backoff="1h", retry_on=[LookupError], give_up_on=[KeyError])
+def with_policy(ctx: Context, name: str) -> None:
+    raise getattr(builtins, name)("no")

@@ -16,6 +16,7 @@
 from ._client import Mainspring
 from ._context import AsyncContext, Context
 from ._jobs import Definition, Job, NewJob, Options
+from ._policy import Backoff
 from ._values import Duration
 from .errors import (
     AnswerTimeout,
@@ -49,6 +50,7 @@ __all__ = [
     "AnswerTimeout",
     "AsyncContext",
     "AttemptEnded",
+    "Backoff",
     "Cancel",
     "Cancelled",
     "Complete",

@@ -25,6 +25,7 @@ from . import trace
 from ._context import AsyncContext, Context
 from ._jobs import ENDED, Definition, Job, NewJob, Options, encoded
 from ._operations import Operation, Pages, request, until_state
+from ._policy import Policy
 from ._server import Server, from_environment
 from ._values import Duration, check_list, encode, from_keywords, instant, seconds
 from ._wire import Answer, Call, check_header, document_of, require
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from . import _admin, _locks, _worker, api
+    from ._policy import Delays, Errors
     from ._requests import Requests
     from .options import EventFilter, JobFilter, JobOptions, WorkerKeywords
 
@@ -129,22 +131,30 @@ class Mainspring:
         *,
         aliases: Sequence[str] = (),
         concurrency: int = 0,
+        backoff: Delays | None = None,
+        retry_on: Errors | None = None,
+        give_up_on: Errors = (),
         **options: Unpack[JobOptions],
     ) -> _Decorator:
         """Defines a kind with the handler `handler(ctx, …)`. Default kind: the function's name.
 
         `aliases` are older names that this handler takes too; `concurrency` is how many jobs of
-        the kind this worker runs at once (0: the number of slots). The other options are
-        those of `Options`, such as queue, timeout and max_attempts.
+        the kind this worker runs at once (0: the number of slots). `backoff` is the delay after a
+        failed attempt, instead of the server's: a `Backoff`, a duration, a list of them, or a
+        function of the attempt's number. An exception of `give_up_on`, or one that is not of
+        `retry_on`, makes the job dead. The other options are those of `Options`, such as queue,
+        timeout and max_attempts.
         """
 
         _check_kind(kind, "job")
+        policy = Policy(backoff, retry_on, give_up_on)
 
         def decorate(function: Callable[..., Any]) -> Definition[Any, Any]:
             name = kind or function.__name__
             made: Definition[Any, Any] = Definition(
-                self, name, function, Options.of(options), has_context=True, concurrency=concurrency
-            )
+                self, name, function, Options.of(options), has_context=True,
+                concurrency=concurrency, policy=policy,
+            )  # fmt: skip
             made.handler(function)
             return self._add(made, aliases)
 
@@ -156,6 +166,9 @@ class Mainspring:
         *,
         aliases: Sequence[str] = (),
         concurrency: int = 0,
+        backoff: Delays | None = None,
+        retry_on: Errors | None = None,
+        give_up_on: Errors = (),
         **options: Unpack[JobOptions],
     ) -> Callable[[Callable[P, R]], Definition[P, R]]:
         """Defines a kind by a function without a body. The worker adds the handler:
@@ -168,12 +181,14 @@ class Mainspring:
         """
 
         _check_kind(kind, "define")
+        policy = Policy(backoff, retry_on, give_up_on)
 
         def decorate(function: Callable[P, R]) -> Definition[P, R]:
             name = kind or function.__name__
             made: Definition[P, R] = Definition(
-                self, name, function, Options.of(options), has_context=False, concurrency=concurrency
-            )
+                self, name, function, Options.of(options), has_context=False,
+                concurrency=concurrency, policy=policy,
+            )  # fmt: skip
             self._add(made, aliases)
             return made
 

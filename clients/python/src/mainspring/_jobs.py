@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ._client import Mainspring
     from .options import JobOptions
 
+from ._policy import Policy
 from ._values import (
     MAX_PAYLOAD,
     Duration,
@@ -259,6 +260,7 @@ class Definition(Generic[P, R]):
         *,
         has_context: bool,
         concurrency: int = 0,
+        policy: Policy = Policy(None, None, ()),
     ) -> None:
         if not is_count(concurrency):
             text = f"concurrency {concurrency!r}: must be a whole number; 0 is the number of slots"
@@ -267,6 +269,7 @@ class Definition(Generic[P, R]):
         self.kind = kind
         self.how = options
         self.concurrency = concurrency
+        self.policy = policy
         self.function = function
         self.signature = _signature(kind, function, has_context)
         self._context_name = next(iter(inspect.signature(function).parameters), "")

@@ -39,7 +39,8 @@ class Overdue:
                 due = at + EVERY
                 self._asked[attempt] = (asked, due)
                 log.error(
-                    "a handler has not ended %.0f s after it was asked to (%s); it holds its slot%s",
+                    "a handler has not ended %.0f s after it was asked to (%s);"
+                    " it holds its slot%s",
                     for_seconds, attempt.reason, _where(attempt),
                     extra={"job": attempt.id, "kind": attempt.definition.kind},
                 )  # fmt: skip

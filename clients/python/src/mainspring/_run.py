@@ -18,8 +18,9 @@ from ._context import AsyncContext, Context, UnusableStep
 from ._failures import raised, text_of
 from ._renewal_link import RENEWER
 from ._values import duration
+from ._policy import GaveUp
 from .errors import Interrupted, InvalidArgument, TooLarge
-from .outcomes import OUTCOMES, Complete, Dead, Outcome, Ready, ready
+from .outcomes import OUTCOMES, Complete, Dead, Outcome, Ready, Retry, ready
 
 if TYPE_CHECKING:
     from ._worker import Worker
@@ -121,27 +122,44 @@ def run_sync(definition: Any, context: Context) -> Ready | str:
     try:
         known = arguments(definition.kind, signature_of(definition), context.args)
         return outcome_of(definition.handler_function(context, **known))
-    except UnusableStep as error:
-        return ready(Dead(error.reason, str(error)))
-    except InvalidArgument as error:
-        return raised(context.job, error)
-    except (Exception, Interrupted) as error:
-        return raised(context.job, error)
+    except OUTCOMES as outcome:
+        return outcome_of(outcome)
     except BaseException as error:  # SystemExit of a handler must not end the worker
-        return raised(context.job, error)
+        return failed(definition, context, error)
+
+
+def failed(definition: Any, context: Context | AsyncContext, error: BaseException) -> Ready | str:
+    """What an exception of a handler means."""
+    if isinstance(error, UnusableStep):
+        return ready(Dead(error.reason, str(error)))
+    text = raised(context.job, error)
+    known = not isinstance(error, Interrupted) and definition.policy.gives_up(error)
+    return GaveUp(text) if known else text
 
 
 def settle(worker: Worker, attempt: Attempt, result: Ready | str) -> None:
     """Sends the last reports, then hands the outcome to the finisher."""
     complete = isinstance(result, Ready) and isinstance(result.outcome, Complete)
     worker.reports.last(attempt, complete)
-    if isinstance(result, str):
-        result = ready(failure(attempt, result))
+    if isinstance(result, GaveUp) and not attempt.reason:
+        counts: Outcome = Dead("gave_up", result)
+    elif isinstance(result, str):
+        counts = failure(attempt, result)
     else:
         counts = weigh(attempt, result.outcome)
-        if counts is not result.outcome:
-            result = ready(counts)
+    if isinstance(counts, Retry):
+        counts = timed(attempt, counts)
+    if isinstance(result, str) or counts is not result.outcome:
+        result = ready(counts)
     worker.conclude(attempt, result)
+
+
+def timed(attempt: Attempt, outcome: Retry) -> Retry:
+    try:
+        return attempt.definition.policy.timed(outcome, attempt.job.get("attempt") or 1)
+    except Exception as error:  # the delay may come from a function of the user
+        log.error("%s: backoff: %s", attempt.definition.kind, text_of(error), exc_info=error)
+        return outcome
 
 
 def slot(worker: Worker) -> None:
@@ -213,10 +231,10 @@ class Loop:
             result = outcome_of(await definition.handler_function(context, **known))
         except asyncio.CancelledError:
             result = attempt.reason or "the handler's task was cancelled"
-        except UnusableStep as error:
-            result = ready(Dead(error.reason, str(error)))
+        except OUTCOMES as outcome:
+            result = outcome_of(outcome)
         except BaseException as error:
-            result = raised(attempt.job, error)
+            result = failed(definition, context, error)
         attempt.task = None
         if attempt.pending():
             await asyncio.get_running_loop().run_in_executor(

@@ -37,8 +37,8 @@ def versions(server: Server) -> tuple[str, bool]:
         document = {}
     name, version = document.get("name"), str(document.get("version", ""))
     if answer.status != 200 or name != "mainspring":
-        what = f"answers GET /v1/version with {answer.status}"
-        return f"{server.url} {what}, so it is no Mainspring server or a much older one; {mine}", False
+        what = f"{server.url} answers GET /v1/version with {answer.status}"
+        return f"{what}, so it is no Mainspring server or a much older one; {mine}", False
     if document.get("api") != API:
         return f"the server is {version} with API {document.get('api')}; {mine} with {API}", False
     if _numbers(version) < _numbers(__version__):

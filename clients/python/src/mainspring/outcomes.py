@@ -1,7 +1,8 @@
-"""What a handler can return besides a result."""
+"""What a handler can return or raise besides a result."""
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Sequence, Union
 
@@ -14,16 +15,35 @@ if TYPE_CHECKING:
 _MIN_BREAKER, _MAX_BREAKER = 1.0, 86400.0
 
 
-@dataclass(frozen=True)
-class Complete:
+class Raisable(BaseException):
+    """Code that a handler calls may raise an outcome: the attempt ends with it.
+
+    It is not an `Exception`, so that `except Exception` does not swallow it.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._values() == other._values()  # type: ignore
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def _values(self) -> list[Any]:
+        return [getattr(self, one.name) for one in dataclasses.fields(self)]
+
+
+@dataclass(eq=False)
+class Complete(Raisable):
     """Completed. `next`: jobs created in the same transaction."""
 
     result: Any = None
     next: Sequence["NewJob[Any]"] = field(default_factory=tuple)
 
 
-@dataclass(frozen=True)
-class Retry:
+@dataclass(eq=False)
+class Retry(Raisable):
     """The attempt failed. Try again after `after`, or after the queue's back-off."""
 
     error: str = ""
@@ -31,30 +51,30 @@ class Retry:
     open_breaker_for: Duration | None = None
 
 
-@dataclass(frozen=True)
-class Snooze:
+@dataclass(eq=False)
+class Snooze(Raisable):
     """Not now. The attempt does not count."""
 
     after: Duration = 0
     open_breaker_for: Duration | None = None
 
 
-@dataclass(frozen=True)
-class Defer:
+@dataclass(eq=False)
+class Defer(Raisable):
     """Wait until a claim names the job, or an operator retries it. The attempt does not count."""
 
     reason: str = ""
 
 
-@dataclass(frozen=True)
-class Cancel:
+@dataclass(eq=False)
+class Cancel(Raisable):
     """Stop the job. It ends as cancelled."""
 
     reason: str = ""
 
 
-@dataclass(frozen=True)
-class Dead:
+@dataclass(eq=False)
+class Dead(Raisable):
     """The job will never succeed. It goes to the dead letter."""
 
     reason: str = ""

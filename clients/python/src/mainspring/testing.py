@@ -259,7 +259,7 @@ def assert_idempotent(
     ms.request("POST", "/v1/test/faults", faults)
     watched = Mainspring(ms.server.url, token=ms.server.token)
     definition: Definition[Any, Any] = Definition(
-        watched, job.kind, inner, job.how, has_context=True
+        watched, job.kind, inner, job.how, has_context=True, policy=job.policy
     )
     definition.handler_function = arun if job.is_async else run
     definition.is_async = job.is_async
@@ -378,6 +378,8 @@ def perform(
             result = asyncio.run(job.handler_function(AsyncContext(record, port), **record["args"]))
         else:
             result = job.handler_function(Context(record, port), **record["args"])
+    except OUTCOMES as outcome:
+        result = outcome
     finally:
         port.stop = "ended"
     return Performed(_reported(result), port)
@@ -402,6 +404,8 @@ async def aperform(
         result = job.handler_function(context, **record["args"])
         if job.is_async:
             result = await result
+    except OUTCOMES as outcome:
+        result = outcome
     finally:
         port.stop = "ended"
     return Performed(_reported(result), port)
