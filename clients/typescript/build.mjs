@@ -40,69 +40,51 @@ const threadPlugin = {
 };
 
 rmSync(dist, { recursive: true, force: true });
-// One implementation, in CommonJS: a program that uses both import and require has one set of
-// classes.
-const cjs = {
-  ...common,
-  format: "cjs",
-  outdir: dist,
-  outExtension: { ".js": ".cjs" },
-  minify: true,
-  lineLimit: 120, // places in stack traces
-};
-await build({ ...cjs, entryPoints: [source("index.ts")], plugins: [threadPlugin] });
-const wholePlugin = {
-  name: "whole",
-  setup(made) {
-    made.onResolve({ filter: /^\.\/index\.js$/ }, () => ({ path: "./index.cjs", external: true }));
-  },
-};
-await build({ ...cjs, entryPoints: [source("testing.ts")], plugins: [wholePlugin] });
-const exported = async (entry) => {
-  const names = await build({
-    ...common,
-    format: "esm",
-    entryPoints: [source(entry)],
-    write: false,
-    metafile: true,
-    outdir: dist,
-    plugins: [threadPlugin],
-  });
-  return Object.values(names.metafile.outputs)[0].exports.sort();
-};
-const values = {};
-for (const name of ["index", "testing"]) {
-  values[name] = await exported(`${name}.ts`);
-  const list = values[name].join(", ");
-  writeFileSync(
-    join(dist, `${name}.js`),
-    `import whole from "./${name}.cjs";\nexport const { ${list} } = whole;\n`,
-  );
-}
-const wrapperPlugin = {
-  name: "wrapper",
+// Readable, with maps to src/: a program's stack traces and debugger show this code.
+const whole = { ...common, outdir: dist, sourcemap: true, sourcesContent: false };
+const others = (extension) => ({
+  name: "others",
   setup(made) {
     made.onResolve({ filter: /^\.\/(index|testing)\.js$/ }, ({ path }) => ({
-      path,
+      path: path.replace(/\.js$/, extension),
       external: true,
     }));
   },
-};
+});
+const values = {};
+for (const [format, extension] of [
+  ["esm", ".js"],
+  ["cjs", ".cjs"],
+]) {
+  const options = { ...whole, format, outExtension: { ".js": extension }, metafile: true };
+  const plugins = [threadPlugin];
+  const index = await build({ ...options, plugins, entryPoints: [source("index.ts")] });
+  const testing = await build({
+    ...options,
+    entryPoints: [source("testing.ts")],
+    plugins: [others(extension)],
+  });
+  if (format === "esm") {
+    values.index = exportsOf(index);
+    values.testing = exportsOf(testing);
+  }
+}
 await build({
-  ...{
-    ...common,
-    format: "esm",
-    outdir: dist,
-    minify: true,
-    plugins: [wrapperPlugin],
-    external: ["vitest"],
-  },
+  ...whole,
+  format: "esm",
+  plugins: [others(".js")],
+  external: ["vitest"],
   entryPoints: {
     vitest: source("vitest.ts"),
     cli: source("cli.ts"),
     ts_hooks: source("ts_hooks.ts"),
   },
 });
+
+function exportsOf({ metafile }) {
+  const { exports } = Object.values(metafile.outputs).find((one) => one.exports.length > 0);
+  return exports.sort();
+}
 chmodSync(join(dist, "cli.js"), 0o755);
 
 const tsc = join(here, "node_modules", "typescript", "bin", "tsc");

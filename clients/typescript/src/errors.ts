@@ -1,5 +1,6 @@
 // Error classes. Distinguish them with instanceof.
 import { parseJson } from "./json.js";
+import { sharedClass } from "./shared.js";
 
 /**
  * The server's error codes, and three of the client: no answer in time, invalid
@@ -157,6 +158,19 @@ export class ValidationError extends Error {
     super(message);
   }
 }
+
+sharedClass("MainspringError", MainspringError);
+sharedClass("QueueFull", QueueFull);
+sharedClass("LeaseLost", LeaseLost);
+sharedClass("Unavailable", Unavailable);
+sharedClass("AccessDenied", AccessDenied);
+sharedClass("NotFound", NotFound);
+sharedClass("Cancelled", Cancelled);
+sharedClass("TimeLimit", TimeLimit);
+sharedClass("Shutdown", Shutdown);
+sharedClass("JobFailed", JobFailed);
+sharedClass("WaitTimeout", WaitTimeout);
+sharedClass("ValidationError", ValidationError);
 
 const CLASSES: Partial<Record<ErrorCode, typeof MainspringError>> = {
   overloaded: QueueFull,

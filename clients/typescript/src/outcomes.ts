@@ -2,6 +2,7 @@
 // the job.
 import { type Duration, durationText } from "./durations.js";
 import type { NewJob } from "./define.js";
+import { sharedClass } from "./shared.js";
 
 type Fields = Record<string, unknown>;
 
@@ -20,6 +21,8 @@ export class Outcome<R = never> {
     readonly next: readonly NewJob[] = [],
   ) {}
 }
+
+sharedClass("Outcome", Outcome);
 
 /** The job is completed. `next` jobs are created in the same transaction. */
 export function complete<R>(result: R, options: { next?: readonly NewJob[] } = {}): Outcome<R> {

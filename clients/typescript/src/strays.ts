@@ -4,23 +4,25 @@
 //
 // Other errors do what they do without a worker: listeners of the program get them, else the process
 // ends.
+import { sharedValue } from "./shared.js";
 import { current } from "./trace.js";
 
-let workers = 0;
+// One pair of listeners in a process.
+const watch = sharedValue("strays.1", () => ({ workers: 0, onRejection, onException }));
 
 /** Catches the errors of handlers until `unwatchStrays`. */
 export function watchStrays(): void {
-  workers += 1;
-  if (workers > 1) return;
-  process.on("unhandledRejection", onRejection);
-  process.on("uncaughtException", onException);
+  watch.workers += 1;
+  if (watch.workers > 1) return;
+  process.on("unhandledRejection", watch.onRejection);
+  process.on("uncaughtException", watch.onException);
 }
 
 export function unwatchStrays(): void {
-  workers -= 1;
-  if (workers > 0) return;
-  process.off("unhandledRejection", onRejection);
-  process.off("uncaughtException", onException);
+  watch.workers -= 1;
+  if (watch.workers > 0) return;
+  process.off("unhandledRejection", watch.onRejection);
+  process.off("uncaughtException", watch.onException);
 }
 
 function onRejection(reason: unknown): void {

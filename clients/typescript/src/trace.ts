@@ -2,6 +2,8 @@
 // handler.
 import { AsyncLocalStorage } from "node:async_hooks";
 
+import { sharedValue } from "./shared.js";
+
 /** The job whose handler runs, or started what runs. */
 export interface Scope {
   headers: Readonly<Record<string, string>>;
@@ -9,7 +11,7 @@ export interface Scope {
   stray(error: unknown, what: string): void;
 }
 
-export const current = new AsyncLocalStorage<Scope>();
+export const current = sharedValue("scope.1", () => new AsyncLocalStorage<Scope>());
 
 // The API of OpenTelemetry that the program has loaded, if it has. It registers itself under this
 // symbol.
