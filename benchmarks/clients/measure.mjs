@@ -2,6 +2,8 @@
 //
 //   many  COUNT jobs wait; a worker claims up to 100 at once: jobs/s
 //   one   the same, one job at a time: jobs/s
+//   enqueue  COUNT enqueues, one after the other: jobs/s
+//   burst    COUNT enqueues, 256 at once: jobs/s
 //   lag   one job at a time on an idle worker, from the call of enqueue to the handler: p50 in ms
 //
 // Rates are measured from the first handler's start to the last recorded completion, without the
@@ -46,6 +48,15 @@ export class Lag {
     const times = this.times.slice(20).sort((a, b) => a - b); // the first ones warm up
     return times[Math.floor(times.length / 2)];
   }
+}
+
+/** Enqueues per second, with so many under way. */
+export async function enqueues(count, atOnce, enqueue) {
+  for (let i = 0; i < Math.min(count, 200); i += 1) await enqueue(); // warms up
+  const begin = performance.now();
+  for (let made = 0; made < count; made += atOnce)
+    await Promise.all(Array.from({ length: Math.min(atOnce, count - made) }, enqueue));
+  return (count * 1000) / (performance.now() - begin);
 }
 
 export async function main(measures) {

@@ -1,6 +1,6 @@
 // BullMQ. BENCH_REDIS is the port of Redis.
 import { Queue, Worker } from "bullmq";
-import { Lag, main, Rate } from "./measure.mjs";
+import { enqueues, Lag, main, Rate } from "./measure.mjs";
 
 const connection = { host: "127.0.0.1", port: Number(process.env.BENCH_REDIS), maxRetriesPerRequest: null };
 const name = `bench-${Date.now()}`;
@@ -22,6 +22,8 @@ async function rate(count, concurrency) {
 await main({
   many: (count) => rate(count, 100),
   one: (count) => rate(count, 1),
+  enqueue: (count) => enqueues(count, 1, () => queue.add("noop", { i: 1 })),
+  burst: (count) => enqueues(count, 256, () => queue.add("noop", { i: 1 })),
   async lag(count) {
     const lag = new Lag();
     const worker = new Worker(name, async () => lag.started(), { connection, concurrency: 4 });

@@ -1,7 +1,7 @@
 // graphile-worker, as its performance page recommends for `many`: a local queue, completions in
 // batches. BENCH_POSTGRES is a separate database.
 import { Logger, makeWorkerUtils, run, runMigrations } from "graphile-worker";
-import { Lag, main, Rate } from "./measure.mjs";
+import { enqueues, Lag, main, Rate } from "./measure.mjs";
 
 const logger = new Logger(() => () => {});
 const connectionString = process.env.BENCH_POSTGRES;
@@ -34,6 +34,8 @@ async function rate(count, concurrency, batch) {
 await main({
   many: (count) => rate(count, 24, true),
   one: (count) => rate(count, 1, false),
+  enqueue: (count) => enqueues(count, 1, () => utils.addJob("noop", { i: 1 })),
+  burst: (count) => enqueues(count, 256, () => utils.addJob("noop", { i: 1 })),
   async lag(count) {
     const lag = new Lag();
     const runner = await worker(async () => lag.started(), 4, false);

@@ -1,6 +1,6 @@
 // The TypeScript client. MAINSPRING_SERVER is the server.
 import { defineJob, Mainspring } from "mainspring";
-import { Lag, main, Rate } from "./measure.mjs";
+import { enqueues, Lag, main, Rate } from "./measure.mjs";
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const ms = new Mainspring({ log: silent });
@@ -26,6 +26,8 @@ async function rate(count, options) {
 await main({
   many: (count) => rate(count, { slots: 100, claimAhead: 0 }),
   one: (count) => rate(count, { slots: 1, claimAhead: 0 }),
+  enqueue: (count) => enqueues(count, 1, () => ms.enqueue(noop, { i: 1 })),
+  burst: (count) => enqueues(count, 256, () => ms.enqueue(noop, { i: 1 })),
   async lag(count) {
     const lag = new Lag();
     const worker = ms.worker({ slots: 4 }).on(noop, () => lag.started());
