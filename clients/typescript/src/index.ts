@@ -57,10 +57,16 @@ export {
   type WorkerOptions,
   type WorkerStats,
 } from "./worker_options.js";
-export type {
-  WorkflowDefinition,
-  WorkflowInfo,
-  Workflows,
-  WorkflowState,
-  WorkflowStepInfo,
+export {
+  type JobStep,
+  ref,
+  step,
+  type StepDefinition,
+  type StepJob,
+  type StepOptions,
+  type WorkflowDefinition,
+  type WorkflowInfo,
+  type Workflows,
+  type WorkflowState,
+  type WorkflowStepInfo,
 } from "./workflows.js";

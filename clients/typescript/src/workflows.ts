@@ -2,17 +2,118 @@
 import type { components } from "./api/schema.js";
 import { now } from "./clock.js";
 import { type Core, need, needInteger, query, randomName } from "./core.js";
-import { durationMs, type Id, idText } from "./durations.js";
-import { WaitTimeout } from "./errors.js";
+import {
+  type ArgsAnd,
+  definitionOf,
+  type EnqueueOptions,
+  type JobDefinition,
+  type NewJob,
+  wireJob,
+} from "./define.js";
+import { type Duration, durationMs, durationText, type Id, idText } from "./durations.js";
+import { makeError, WaitTimeout } from "./errors.js";
 import { WAIT_OPTIONS, type WaitOptions } from "./job.js";
 import { checkOptions } from "./options.js";
 import { type Camel, fromWire, toWire } from "./names.js";
 
 type Schemas = components["schemas"];
-export type WorkflowDefinition = Camel<Schemas["WorkflowDefinition"]>;
+/** A job of a step: a definition, a job of `newJob()`, or fields as in `POST /v1/jobs`. */
+export type StepJob = AnyDefinition | NewJob | (Camel<Schemas["NewJob"]> & { options?: never });
+
+type AnyDefinition = JobDefinition<unknown, unknown, unknown, unknown>;
+type StepWire = Camel<Schemas["WorkflowStepDefinition"]>;
+
+/** Options of a step beside what it does. */
+export type StepOptions = Omit<StepWire, "name" | "job" | "undo" | "workflow" | "sleep" | "signal"> & {
+  /** The job that reverses the effect. Without args it gets those of the step, and its result. */
+  undo?: StepJob | null;
+};
+
+/** What a step does: exactly one of these. */
+type Action =
+  | { job: StepJob; workflow?: never; sleep?: never; signal?: never }
+  | { workflow: Omit<WorkflowDefinition, "key">; job?: never; sleep?: never; signal?: never }
+  | { sleep: Duration; job?: never; workflow?: never; signal?: never }
+  | { signal: string; job?: never; workflow?: never; sleep?: never };
+
+export type StepDefinition = StepOptions & { name: string } & Action;
+
+export type WorkflowDefinition = Omit<Camel<Schemas["WorkflowDefinition"]>, "steps"> & {
+  steps: readonly StepDefinition[];
+};
 export type WorkflowInfo = Camel<Schemas["Workflow"]>;
 export type WorkflowStepInfo = Camel<Schemas["WorkflowStep"]>;
 export type WorkflowState = Schemas["WorkflowState"];
+
+/** A step that runs a job with a result of type `R`. */
+export type JobStep<R> = StepOptions & { name: string; job: NewJob } & {
+  /** Only there for the type of the result. */
+  readonly _result?: R;
+};
+
+/** A step of a workflow: `step("charge", charge, { order: ref("input.order") })`. */
+export function step<In, R>(
+  name: string,
+  job: JobDefinition<In, unknown, R, unknown>,
+  ...[args, options]: ArgsAnd<In, StepOptions>
+): JobStep<R> {
+  return { name, job: { job: definitionOf(job as AnyDefinition), args }, ...options };
+}
+
+/**
+ * The result of a step, or a field of it, in the args of a later one: `ref(charge, "id")`. A text
+ * refers to anything: `ref("input.order")`.
+ */
+export function ref<R>(step: JobStep<R>): R;
+export function ref<R, K extends keyof R & string>(step: JobStep<R>, field: K): R[K];
+export function ref(reference: string): never;
+export function ref(to: string | JobStep<unknown>, field?: string): unknown {
+  const name = typeof to === "string" ? to : to.name;
+  return { $ref: field === undefined ? name : `${name}.${field}` };
+}
+
+const ACTIONS = ["job", "workflow", "sleep", "signal"] as const;
+
+function workflowWire(
+  { steps, ...rest }: WorkflowDefinition,
+  path: string,
+): Record<string, unknown> {
+  const wire = toWire(rest) as Record<string, unknown>;
+  return { ...wire, steps: steps.map((one, i) => stepWire(one, `${path}steps[${i}]`)) };
+}
+
+function stepWire(definition: StepDefinition, path: string): Record<string, unknown> {
+  const { job, undo, workflow, sleep, ...rest } = definition;
+  const does = ACTIONS.filter((name) => (definition[name] ?? undefined) !== undefined);
+  if (does.length !== 1) {
+    const found = does.length === 0 ? "none" : does.join(" and ");
+    const text = `${path}: must have exactly one of ${ACTIONS.join(", ")}: it has ${found}`;
+    throw makeError("invalid_argument", text, { field: path });
+  }
+  return {
+    ...(toWire(rest) as object),
+    ...(job ? { job: jobWire(job, `${path}.job`) } : {}),
+    ...(undo ? { undo: jobWire(undo, `${path}.undo`) } : {}),
+    ...(workflow ? { workflow: workflowWire(workflow, `${path}.workflow.`) } : {}),
+    ...(sleep === undefined ? {} : { sleep: durationText(sleep, `${path}.sleep`) }),
+  };
+}
+
+// Schemas cannot check args that have references: the worker does, with their values.
+function jobWire(job: StepJob, path: string): unknown {
+  const given: { job?: unknown; definition?: unknown; args?: unknown; options?: unknown } = job;
+  const ofNewJob = "job" in given;
+  const named = ofNewJob ? given.job : "definition" in given ? given.definition : given;
+  if (!ofNewJob && named === given && !("aliases" in given)) {
+    if (typeof (given as { kind?: unknown }).kind === "string") return toWire(given);
+    const text = `${path}: must be a definition of defineJob(), a job of newJob() or { kind, queue, args }`;
+    throw makeError("invalid_argument", text, { field: path });
+  }
+  const options = ofNewJob ? ((given.options ?? {}) as EnqueueOptions) : {};
+  const args = ofNewJob ? given.args : undefined;
+  const { args: _, ...rest } = wireJob(definitionOf(named as JobDefinition), undefined, options);
+  return args === undefined ? rest : { ...rest, args };
+}
 
 const STATES = new Set([
   "running",
@@ -36,7 +137,7 @@ export class Workflows {
   /** Starts a workflow. With a `key`, starting it again answers the first one. */
   async start(definition: WorkflowDefinition): Promise<{ id: string; duplicate: boolean }> {
     const key = definition.key ?? `auto-${randomName()}`; // without it a repeat would start another one
-    const body = toWire({ ...definition, key });
+    const body = workflowWire({ ...definition, key }, "");
     return started(await this.#core.call({ method: "POST", path: "/v1/workflows", body }));
   }
 

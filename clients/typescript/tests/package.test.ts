@@ -183,7 +183,7 @@ test("package: programs in all module kinds compile, and invalid ones do not", (
     symlinkSync(root, join(modules, "mainspring"));
     symlinkSync(join(root, "node_modules", "@types"), join(modules, "@types"));
     const good = `
-      import { defineJob, handle, LeaseLost, Mainspring, type, type JobState, complete, newJob, snooze } from "mainspring";
+      import { defineJob, handle, LeaseLost, Mainspring, type, type JobState, complete, newJob, ref, snooze, step } from "mainspring";
       import { startServer } from "mainspring/testing";
       const job = defineJob("k", { args: type<{ a: number }>(), result: type<{ b: string }>() });
       const plain = defineJob<{ a: number }, string>("p", { queue: "q" });
@@ -200,6 +200,11 @@ test("package: programs in all module kinds compile, and invalid ones do not", (
         await ms.schedules.put("s", { cron: "* * * * *" }, { job, args: { a: 1 } });
         const state: JobState = (await ms.job(1n).get()).state;
         await ms.workflows.start({ name: "w", steps: [{ name: "s", job: { kind: "k", maxAttempts: 3 } }] });
+        const first = step("first", job, { a: ref("input.a") }, { deadline: "1h", undo: newJob(bare) });
+        const second = step("second", plain, { a: 1 }, { after: ["first"] });
+        const texts = defineJob<{ b: string; whole: { b: string } }>("texts");
+        const third = step("third", texts, { b: ref(first, "b"), whole: ref(first) });
+        await ms.workflows.start({ name: "w", steps: [first, second, third, step("bare", bare), { name: "nap", sleep: 5 }] });
         const next: string | undefined = (await ms.schedules.get("s")).lastJob;
         return (await (await ms.enqueue(job, { a: 1 }, { key: "k" })).result({ timeout: "1s" })).b + state + next + LeaseLost.name + startServer.name;
       }`;
@@ -216,12 +221,19 @@ test("package: programs in all module kinds compile, and invalid ones do not", (
       `handle(job, () => complete({ b: 1 }))`,
       `ms.enqueue(job, { a: 1 }, { prioritty: 1 })`,
       `ms.queues.setLimits("q", { perKey: { concurency: 1 } })`,
+      `ms.workflows.start({ name: "w", steps: [{ name: "s" }] })`,
+      `ms.workflows.start({ name: "w", steps: [{ name: "s", sleep: "1s", signal: "x" }] })`,
+      `ms.workflows.start({ name: "w", steps: [{ name: "s", job: { queue: "q" } }] })`,
+      `step("s", job, { a: "1" })`,
+      `step("s", job)`,
+      `step("s", job, { a: ref(step("t", job, { a: 1 }), "b") })`,
+      `step("s", job, { a: ref(step("t", job, { a: 1 }), "c") })`,
     ];
     writeFileSync(join(directory, "good.mts"), good);
     writeFileSync(join(directory, "good.cts"), good);
     writeFileSync(
       join(directory, "bad.mts"),
-      `import { complete, defineJob, handle, Mainspring, newJob, type } from "mainspring";
+      `import { complete, defineJob, handle, Mainspring, newJob, ref, step, type } from "mainspring";
        const optional = defineJob("optional", { args: type<{ a?: number }>() });
        const job = defineJob("k", { args: type<{ a: number }>(), result: type<{ b: string }>() });
        declare const ms: Mainspring; void [complete, newJob];\n` +

@@ -15,9 +15,12 @@ import {
   type LogFields,
   MainspringError,
   newJob,
+  ref,
   retry,
   Shutdown,
   snooze,
+  step as stepOf,
+  type StepDefinition,
   TimeLimit,
   type,
 } from "mainspring";
@@ -623,6 +626,52 @@ test("workflows: steps in order, a signal, and the result", async () => {
   );
   assert.equal(typeof steps[0]?.job, "string");
   await worker.stop();
+});
+
+test("workflows: steps of definitions, and what cannot run is refused before it is sent", async (t) => {
+  const ms = server.client();
+  const args = type<{ order: number }>();
+  const charge = defineJob("charge", { queue: "typed", args, result: type<{ id: string }>() });
+  const ship = defineJob("ship", { queue: "typed", args: type<{ payment: string }>() });
+  const refund = defineJob("refund", { queue: "typed", maxAttempts: 2 });
+  const seen: unknown[] = [];
+  const worker = ms
+    .worker()
+    .on(charge, ({ args: { order } }) => ({ id: `c${order}` }))
+    .on(ship, ({ args }) => (seen.push(args), dead("lost")))
+    .on(refund, ({ args, job }) => void seen.push(args, job.maxAttempts));
+  t.after(() => worker.stop());
+  const charged = stepOf("charge", charge, { order: ref("input.order") }, { undo: refund });
+  const steps = [
+    charged,
+    { name: "nap", sleep: 1, after: ["charge"] },
+    stepOf("ship", ship, { payment: ref(charged, "id") }, { after: ["nap"] }),
+  ];
+  const { id } = await ms.workflows.start({ name: "typed", input: { order: 7 }, steps });
+  assert.equal((await ms.workflows.ended(id, { timeout: "20s" })).state, "undone");
+  const undone = { step: "charge", args: { order: 7 }, result: { id: "c7" } };
+  assert.deepEqual(seen, [{ payment: "c7" }, undone, 2]);
+  const both = { name: "s", sleep: "1s", signal: "x" };
+  const cases: [unknown, string, RegExp][] = [
+    [{ name: "s" }, "steps[0]", /^steps\[0\]: must have exactly one of .*: it has none$/],
+    [both, "steps[0]", /^steps\[0\]: must have exactly one of .*: it has sleep and signal$/],
+    [{ name: "s", job: { queue: "q" } }, "steps[0].job", /must be a definition of defineJob/],
+    [{ name: "s", job: charge, undo: {} }, "steps[0].undo", /must be a definition of defineJob/],
+    [
+      { name: "s", workflow: { name: "w", steps: [both] } },
+      "steps[0].workflow.steps[0]",
+      /it has sleep and signal/,
+    ],
+    [{ name: "s", sleep: "soon" }, "steps[0].sleep", /must be a text with a unit/],
+  ];
+  for (const [wrong, field, text] of cases) {
+    const start = ms.workflows.start({ name: "w", steps: [wrong as StepDefinition] });
+    await assert.rejects(start, (error: MainspringError) => {
+      assert.deepEqual([error.code, error.field, error.status], ["invalid_argument", field, undefined]);
+      assert.match(error.message, text);
+      return true;
+    });
+  }
 });
 
 test("traceparent: passed from the job to the jobs that its handler enqueues", async () => {
