@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 // mainspring work FILE: runs the handlers that a file exports.
 import { type ChildProcess, spawn } from "node:child_process";
-import { type Dirent, existsSync, readdirSync, statSync } from "node:fs";
+import { existsSync } from "node:fs";
 import * as nodeModule from "node:module";
-import { dirname, join, resolve, sep } from "node:path";
+import { resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
 
@@ -16,6 +16,7 @@ import {
   type Worker,
 } from "./index.js";
 import { textOf } from "./reasons.js";
+import { Changes } from "./watch.js";
 import { startedByNpm } from "./worker_options.js";
 
 const HELP = `Usage: mainspring work FILE [OPTION…]
@@ -28,6 +29,8 @@ units and containers run node_modules/.bin/mainspring, not npx, which does not w
   --queue NAME      also claim jobs of this queue; may be repeated
   --lease TIME      time without a renewal before jobs go to other workers [30s]
   --stop TIME       maximum time that a stop waits for handlers [25s]
+  --exit-when-stuck TIME
+                    exit with 75 if a handler has not ended this long after it was asked to
   --server URL      the server [MAINSPRING_SERVER, else http://127.0.0.1:8080]
   --log-level LEVEL debug, info, warn or error [info]
   --watch           start again when a file changes
@@ -45,6 +48,7 @@ const OPTIONS = {
   queue: { type: "string", multiple: true },
   lease: { type: "string" },
   stop: { type: "string" },
+  "exit-when-stuck": { type: "string" },
   server: { type: "string" },
   "log-level": { type: "string" },
   watch: { type: "boolean" },
@@ -52,9 +56,6 @@ const OPTIONS = {
   version: { type: "boolean" },
 } as const;
 
-const SOURCE = /\.([mc]?[jt]sx?|json)$/;
-const SKIPPED = /^(node_modules|\..*)$/;
-const MAX_WATCHED = 20_000;
 const LOOK_MS = 300;
 const WATCHED = "MAINSPRING_WATCHED"; // set in the worker of --watch
 const EXIT_REFUSED = 77; // EX_NOPERM, as the worker of the program mainspring
@@ -117,6 +118,9 @@ async function work(file: string, values: Values): Promise<void> {
         ...(values.queue === undefined ? {} : { queues: values.queue }),
         ...(values.lease === undefined ? {} : { lease: values.lease }),
         ...(values.stop === undefined ? {} : { gracefulStop: values.stop }),
+        ...(values["exit-when-stuck"] === undefined
+          ? {}
+          : { exitWhenStuck: values["exit-when-stuck"] }),
       });
     const worker = checked(make);
     for (const one of handlers) worker.on(one);
@@ -246,6 +250,7 @@ function isWorker(value: unknown): value is Worker {
 /** Runs the same command in a child without --watch, and again whenever a source file changes. */
 async function watch(file: string): Promise<void> {
   const args = process.argv.slice(2).filter((one) => one !== "--watch");
+  const changes = new Changes(file);
   let stopping = false;
   let child: ChildProcess | undefined;
   const end = () => {
@@ -256,12 +261,11 @@ async function watch(file: string): Promise<void> {
     if (stopping && signal !== undefined) child?.kill(signal);
     else if (!stopping) end();
     stopping = true;
+    changes.stop();
   };
   process.on("SIGTERM", stop);
   process.on("SIGINT", stop);
   stopWithNpm(stop);
-  const root = packageOf(file);
-  let seen = look(root, dirname(file));
   while (!stopping) {
     const program = fileURLToPath(import.meta.url);
     child = spawn(process.execPath, [...process.execArgv, program, ...args], {
@@ -271,52 +275,10 @@ async function watch(file: string): Promise<void> {
     const ended = new Promise<void>((done) => child?.once("exit", () => done()));
     let gone = false;
     void ended.then(() => (gone = true));
-    for (;;) {
-      await new Promise((done) => setTimeout(done, LOOK_MS));
-      const now = look(root, dirname(file));
-      const changed = now !== seen;
-      seen = now;
-      if (stopping || changed) break;
-    }
-    if (!gone && !stopping) end();
+    const changed = await changes.next();
+    if (!gone && changed) end();
     await ended;
   }
-}
-
-// The directory of the package that the file is in: it may import files from anywhere there.
-function packageOf(file: string): string {
-  for (let at = dirname(file); ; at = dirname(at)) {
-    if (existsSync(join(at, "package.json"))) return at;
-    if (at === dirname(at)) return dirname(file);
-  }
-}
-
-// A directory may vanish while we look.
-function entriesOf(path: string): Dirent[] {
-  try {
-    return readdirSync(path, { withFileTypes: true });
-  } catch {
-    return [];
-  }
-}
-
-/**
- * All source files below a directory with their times, as one text. JSON files count below `own`
- * only: elsewhere they may be data that a job writes.
- */
-function look(directory: string, own: string): string {
-  const out: string[] = [];
-  const visit = (path: string) => {
-    for (const entry of entriesOf(path)) {
-      if (out.length >= MAX_WATCHED || SKIPPED.test(entry.name)) continue;
-      const full = join(path, entry.name);
-      if (entry.isDirectory()) visit(full);
-      else if (SOURCE.test(entry.name) && (!full.endsWith(".json") || full.startsWith(own + sep)))
-        out.push(`${full} ${statSync(full, { throwIfNoEntry: false })?.mtimeMs}`);
-    }
-  };
-  visit(directory);
-  return out.join("\n");
 }
 
 await main();

@@ -4,6 +4,7 @@ import { type Core, need, Pauses, sleep } from "./core.js";
 import { isRecord, type MainspringError } from "./errors.js";
 import { formatJson } from "./json.js";
 import { type Done, encodeDead } from "./outcome_json.js";
+import type { Complaints } from "./versions.js";
 import type { WorkerStats } from "./worker_options.js";
 
 const MAX_FINISH = 1000;
@@ -12,12 +13,14 @@ const MAX_FINISHES = 2;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 5000;
 const ANSWER_MS = 10_000;
+const TROUBLE = "report outcomes; retrying with back-off";
 const STATUSES = new Set(["ok", "stale", "not_found", "refused"]);
 
 export interface FinisherHost {
   core: Core;
   worker: string;
   stats: WorkerStats;
+  complaints: Complaints;
   stopSignal: AbortSignal;
   /** The claim that goes with a finish; undefined: none. */
   nextClaim(): Record<string, unknown> | undefined;
@@ -85,6 +88,7 @@ export class Finisher {
       try {
         this.host.stats.finishes += 1;
         const answer = await this.callFinish(batch, carried);
+        this.host.complaints.over(TROUBLE);
         if (carried !== undefined) this.carrying = false;
         this.tally(batch, answer);
         if (carried !== undefined) this.acceptCarried(answer);
@@ -115,11 +119,7 @@ export class Finisher {
           );
           return;
         }
-        if (first)
-          this.host.core.log.warn(
-            "cannot report outcomes; retrying with back-off",
-            fields,
-          );
+        void this.host.complaints.say(TROUBLE, error, { jobs: batch.length });
         const pause = Math.min(pauses.next(error), Math.max(this.giveUpAt - now(), 0));
         await sleep(pause, this.host.stopSignal.aborted ? undefined : this.host.stopSignal);
         if (now() >= this.giveUpAt) {

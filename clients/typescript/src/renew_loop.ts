@@ -58,6 +58,7 @@ const ANSWER_MS = 30_000;
 // lost.
 const ASK_FIRST_MS = 5000;
 const SLEEP_MS = 3000;
+const COMPLAIN_MS = 60_000; // between two lines about renewals that fail
 const MAX_LEASES = 10_000;
 
 export function leaseMargin(leaseMs: number): number {
@@ -77,6 +78,7 @@ interface WorkerState extends WorkerLeases {
   again: boolean;
   retryAt: number;
   failing: boolean;
+  complainAt: number;
   busy: boolean;
 }
 
@@ -112,6 +114,7 @@ export class RenewLoop {
           again: message.again,
           retryAt: 0,
           failing: false,
+          complainAt: 0,
           busy: false,
         });
         break;
@@ -306,8 +309,9 @@ export class RenewLoop {
   }
 
   private complain(worker: WorkerState, error: unknown): void {
-    if (worker.failing) return;
+    if (worker.failing && now() < worker.complainAt) return;
     worker.failing = true;
+    worker.complainAt = now() + COMPLAIN_MS;
     const message = "cannot renew leases; retrying until they expire";
     this.post({
       type: "log",

@@ -8,6 +8,7 @@ import { delimiter, join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 
 import {
+  complete,
   type Duration,
   durationMs,
   formatJson,
@@ -532,7 +533,7 @@ export async function perform(...given: unknown[]): Promise<Performed<unknown>> 
   const result: unknown = returned instanceof Outcome ? returned.result : returned;
   await conforming(job.result, result, `result of ${job.kind}`);
   const kept = result === undefined ? undefined : stored(result, "result", MAX_RESULT_BYTES);
-  if (returned === result) done.result = kept;
+  done.result = returned instanceof Outcome ? complete(kept, { next: returned.next }) : kept;
   return done;
 }
 

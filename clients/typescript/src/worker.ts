@@ -25,9 +25,11 @@ import { checkOptions } from "./options.js";
 import { Outcome } from "./outcomes.js";
 import { Finisher } from "./finisher.js";
 import { encodeOutcome } from "./outcome_json.js";
+import { Overdue } from "./overdue.js";
 import { textOf } from "./reasons.js";
 import { Reporter } from "./reporter.js";
 import { unwatchStrays, watchStrays } from "./strays.js";
+import { Complaints, versions } from "./versions.js";
 import {
   type Handler,
   type HandlerOptions,
@@ -56,6 +58,11 @@ interface Kind extends Handled {
 }
 
 const MAX_CLAIM = 1000;
+const CLAIM_TROUBLE = "claim; retrying with back-off";
+const EXIT_STUCK = 75; // EX_TEMPFAIL
+// What `run` of each worker does to stop. When one is stuck all stop, and then the process ends.
+const runs = new Set<() => void>();
+let stuck = false;
 // Faster handlers get jobs that were claimed ahead: this much work for each slot.
 const CLAIM_AHEAD_MS = 2;
 const AHEAD_PER_CLAIM = 250;
@@ -97,6 +104,8 @@ export class Worker {
   private readonly reporter: Reporter;
   private readonly finisher: Finisher;
   private readonly attemptHost: AttemptHost;
+  private readonly complaints: Complaints;
+  private readonly overdue: Overdue;
   private renewalKey: number | undefined;
 
   private readonly active = new Map<string, Attempt>();
@@ -148,10 +157,18 @@ export class Worker {
       core,
       reportSoon: (attempt, atOnce) => this.reporter.soon(attempt, atOnce),
     };
+    this.complaints = new Complaints(core);
+    const { exitWhenStuck } = options;
+    this.overdue = new Overdue(
+      core.log,
+      exitWhenStuck === undefined ? Infinity : durationMs(exitWhenStuck, "exitWhenStuck"),
+      () => this.onStuck(),
+    );
     this.finisher = new Finisher({
       core,
       worker: this.id,
       stats: this.stats,
+      complaints: this.complaints,
       stopSignal: this.stopSignal.signal,
       nextClaim: () => (this.parked ? undefined : this.nextClaim("0s")),
       accept: (answer) => void this.accept(answer),
@@ -239,6 +256,7 @@ export class Worker {
     options.signal?.addEventListener("abort", stop);
     this.stopSignal.signal.addEventListener("abort", stop);
     this.stopRun = stop;
+    runs.add(stop);
     if (options.signal?.aborted !== true && !this.stopping && !this.refused) {
       const server = this.core.url;
       const fields = { queues: [...this.queues].join(","), server, slots: this.slots };
@@ -250,6 +268,8 @@ export class Worker {
     }
     await this.stop({ giveBack: options.giveBack ?? false });
     ignore();
+    runs.delete(stop);
+    if (stuck && runs.size === 0) process.exit(EXIT_STUCK);
     if (this.refused) throw this.refused;
   }
 
@@ -285,6 +305,9 @@ export class Worker {
       },
     );
     if (this.held) this.accept({ jobs: this.held.first });
+    void versions(this.core).then(({ text, fit }) => {
+      if (!fit) this.core.log.error(text, { worker: this.id });
+    });
     this.claimer = this.runClaimer();
   }
 
@@ -326,6 +349,7 @@ export class Worker {
     this.pump();
     await this.until(() => this.finisher.idle, this.finisher.giveUpAt - now());
     if (abandoned === 0) this.reporter.stop();
+    this.overdue.stop();
     if (this.renewalKey !== undefined) {
       this.core.renewals.forget(this.renewalKey);
       unwatchStrays();
@@ -502,6 +526,7 @@ export class Worker {
         this.parked = false;
         const got = this.accept(answer);
         if (this.serverAway) this.core.log.info("claiming again");
+        this.complaints.over(CLAIM_TROUBLE);
         this.serverAway = false;
         // A server that does not let claims wait must not be asked in a loop.
         const asked = this.endedByUs;
@@ -521,9 +546,9 @@ export class Worker {
       this.refused ??= error;
       this.stopRun();
     }
+    if (this.core.closed) return;
+    void this.complaints.say(CLAIM_TROUBLE, error);
     if (!this.serverAway) {
-      const fields = { code: error.code, error: error.message };
-      this.core.log.warn("cannot claim; retrying with back-off", fields);
       // A server that is about to restart grants longer leases: a renewal learns of it.
       this.core.renewals.renewNow();
     }
@@ -600,6 +625,7 @@ export class Worker {
     this.stats.leaseLost += 1;
     this.core.log.warn("a lease is lost", { job: attempt.id, why });
     attempt.lose(new LeaseLost(`job ${attempt.id}: its lease is lost: ${why}`));
+    this.overdue.add(attempt);
     this.release(attempt);
     const at = this.ready.findIndex((one) => one.attempt === attempt);
     if (at < 0) return;
@@ -623,7 +649,7 @@ export class Worker {
       if (attempt === undefined) continue;
       const reason = new Cancelled(`job ${id} is to be cancelled`);
       if (attempt.started) {
-        attempt.tell(reason);
+        this.tell(attempt, reason);
         continue;
       }
       const at = this.ready.findIndex((one) => one.attempt === attempt);
@@ -665,7 +691,8 @@ export class Worker {
   private async runAttempt(attempt: Attempt, kind: Kind): Promise<void> {
     const begin = now();
     const limitMs = Math.min(attempt.claimed.timeoutMs ?? Infinity, kind.timeoutMs ?? Infinity);
-    const overLimit = () => attempt.tell(new TimeLimit(`over its time limit of ${limitMs} ms`));
+    const overLimit = () =>
+      this.tell(attempt, new TimeLimit(`over its time limit of ${limitMs} ms`));
     const stopTimer = limitMs === Infinity ? undefined : callAfter(limitMs, overLimit);
     let outcome: Outcome<unknown>;
     try {
@@ -681,6 +708,7 @@ export class Worker {
       outcome = await this.flush(attempt, outcome);
     }
     attempt.ended = true;
+    this.overdue.remove(attempt);
     if (attempt.stray !== undefined && outcome.kind === "complete") outcome = attempt.stray;
     this.stats.running -= 1;
     this.slotsTaken -= attempt.slots;
@@ -707,7 +735,19 @@ export class Worker {
     if (attempt.lost || attempt.stray !== undefined) return;
     attempt.stray = new Outcome("retry", { error: text });
     if (attempt.ended) this.finisher.replace(encodeOutcome(attempt, attempt.stray));
-    else attempt.tell(error instanceof Error ? error : new Error(text));
+    else this.tell(attempt, error instanceof Error ? error : new Error(text));
+  }
+
+  private tell(attempt: Attempt, reason: Error): void {
+    attempt.tell(reason);
+    this.overdue.add(attempt);
+  }
+
+  private onStuck(): void {
+    this.core.log.error("a handler does not end; the worker stops", { worker: this.id });
+    stuck = true;
+    for (const stop of runs) stop();
+    void this.stop({ giveBack: true });
   }
 
   // What a handler reported comes before how it ended: the next attempt needs the checkpoint.

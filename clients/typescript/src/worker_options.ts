@@ -58,6 +58,11 @@ export interface WorkerOptions {
   claimAhead?: number;
   /** Time limit of `stop()`. Handlers are asked to stop after four fifths of it. Default: 25s. */
   gracefulStop?: Duration;
+  /**
+   * `run()` stops and exits the process with 75 if a handler has not ended this long after it was
+   * asked to. Default: never.
+   */
+  exitWhenStuck?: Duration;
   /** Version of your program, up to 100 bytes. `mainspring workers` shows it. */
   version?: string;
 }
@@ -65,6 +70,7 @@ export interface WorkerOptions {
 /** @internal */
 export const WORKER_OPTIONS: Names<WorkerOptions> = {
   ...{ queues: 1, slots: 1, lease: 1, claimWait: 1, claimAhead: 1, gracefulStop: 1, version: 1 },
+  exitWhenStuck: 1,
 };
 
 /** @internal */

@@ -8,6 +8,7 @@ import { after, before, test } from "node:test";
 
 import { useServer } from "mainspring/testing";
 
+import { Changes } from "../src/watch.js";
 import { eventually, fakeServer, json } from "./fake.js";
 
 const server = useServer({ before, after });
@@ -83,6 +84,20 @@ test("work: SIGTERM releases the job of a stubborn handler; exit code 75", async
   assert.equal(await ended, 75);
   const info = await job.get();
   assert.deepEqual([info.state, info.attempt], ["available", 0]);
+});
+
+test("work --exit-when-stuck: exits with 75 when a handler ignores its time limit", async () => {
+  const text = `
+    import { defineJob, handle } from "mainspring";
+    export const job = handle(
+      defineJob("stuck", { queue: "stuck", timeout: "1s" }),
+      () => new Promise<void>(() => {}));`;
+  writeFileSync(join(directory, "stuck.ts"), text);
+  const flags = ["--exit-when-stuck", "50ms", "--stop", "50ms"];
+  const { ended, output } = run(["work", "stuck.ts", ...flags]);
+  await server.client().enqueue("stuck", {}, { queue: "stuck", timeout: "1s" });
+  assert.equal(await ended, 75, output());
+  assert.match(output(), /a handler does not end; the worker stops/);
 });
 
 // As with npx: a shell is between npm and the program, and SIGTERM ends only the shell.
@@ -218,6 +233,43 @@ test("work: errors of no handler: a rejection is logged, an exception stops the 
   assert.equal(await started.ended, 70, started.output());
   assert.equal((await job.get()).state, "completed");
 });
+
+for (const notified of [true, false]) {
+  test(`--watch: sees new files and directories, ${notified ? "notified" : "looking again"}`, async (t) => {
+    const own = join(directory, `changes_${notified}`);
+    const write = (...path: string[]) => {
+      mkdirSync(join(own, ...path.slice(0, -1)), { recursive: true });
+      writeFileSync(join(own, ...path), `${performance.now()}`);
+    };
+    write("package.json");
+    write("workers", "main.ts");
+    write("node_modules", "other", "index.js");
+    write("venv", "lib", "site.js");
+    const changes = new Changes(join(own, "workers", "main.ts"));
+    t.after(() => changes.stop());
+    const inside = changes as unknown as { notified: boolean; watchers: Map<string, unknown> };
+    assert.equal(inside.notified, true);
+    const followed = [own, join(own, "workers")];
+    assert.deepEqual([...inside.watchers.keys()], followed); // not the code of others
+    inside.notified = notified;
+    const sees = async (act: () => void) => {
+      const next = changes.next();
+      act();
+      assert.equal(await next, true);
+    };
+    await sees(() => write("workers", "main.ts"));
+    await sees(() => write("lib", "deep", "new.ts"));
+    await sees(() => write("lib", "deep", "new.ts"));
+    await sees(() => {
+      rmSync(join(own, "lib"), { recursive: true });
+      write("lib", "deep", "again.ts");
+    });
+    await sees(() => write("lib", "deep", "again.ts"));
+    const last = changes.next();
+    changes.stop();
+    assert.equal(await last, false);
+  });
+}
 
 test("work: says what it works on and how it stops", async () => {
   const text = `

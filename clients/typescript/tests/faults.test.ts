@@ -9,10 +9,14 @@ import {
   type LogFields,
   type Logger,
   Mainspring,
+  TimeLimit,
   type Worker,
 } from "mainspring";
 import { silent } from "mainspring/testing";
 
+import type { Attempt } from "../src/attempt.js";
+import { now } from "../src/clock.js";
+import { Overdue } from "../src/overdue.js";
 import { type Asked, eventually, type Fake, fakeServer, json } from "./fake.js";
 
 type Answer = (asked: Asked, response: ServerResponse, count: number) => void;
@@ -39,12 +43,17 @@ async function withWorker(
     claim?: Answer;
     finish?: Answer;
     renew?: Answer;
+    version?: Answer;
     handler?: (context: JobContext) => unknown;
   },
   run: (fake: Fake, worker: Worker, lines: string[]) => Promise<void>,
 ): Promise<void> {
   let given = false;
   const fake = await fakeServer((asked, response, count) => {
+    if (asked.path === "/v1/version") {
+      if (answers.version) return answers.version(asked, response, count);
+      return json(response, 200, { name: "mainspring", version: "0.1.0", api: "v1" });
+    }
     if (asked.path === "/v1/claim" && answers.claim) return answers.claim(asked, response, count);
     if (asked.path === "/v1/claim" && !given) {
       given = true;
@@ -60,7 +69,7 @@ async function withWorker(
   });
   const lines: string[] = [];
   const line = (message: string, fields: LogFields = {}) =>
-    void lines.push(`${message} ${String(fields["error"] ?? "")}`);
+    void lines.push(`${message} ${String(fields["error"] ?? "")} ${String(fields["versions"] ?? "")}`);
   const log: Logger = { ...silent, warn: line, error: line };
   const ms = new Mainspring(fake.url, { log });
   const worker = ms.worker({ lease: "1s", slots: 4 }).on(k, answers.handler ?? (() => 1));
@@ -254,6 +263,55 @@ test("renewals: one broken response loses nothing; without any response the leas
       assert.equal(finishes(fake).length, 0);
     },
   );
+});
+
+test("a handler that does not end: a line each minute, and the end of the worker if that is wanted", () => {
+  const lines: LogFields[] = [];
+  const error = (_: string, fields: LogFields = {}) => void lines.push(fields);
+  const job = { id: "1", queue: "q", kind: "k", attempt: 2 };
+  const attempt = { started: true, ended: false, claimed: { job }, stopReason: new TimeLimit("x") };
+  const overdue = new Overdue({ ...silent, error }, 150_000, () => assert.fail("too early"));
+  const asked = now();
+  overdue.add(attempt as unknown as Attempt);
+  const minutes = (n: number) => asked + n * 60_000 + 10_000;
+  assert.ok(overdue.look(asked + 59_000).again <= minutes(1));
+  assert.equal(lines.length, 0);
+  assert.equal(overdue.look(minutes(1)).stuck, false);
+  assert.equal(overdue.look(minutes(1) + 1000).stuck, false);
+  assert.equal(overdue.look(minutes(2)).stuck, false);
+  assert.deepEqual(lines, [
+    { job: "1", queue: "q", kind: "k", attempt: 2, for: "70s", reason: "TimeLimit" },
+    { job: "1", queue: "q", kind: "k", attempt: 2, for: "130s", reason: "TimeLimit" },
+  ]);
+  assert.equal(overdue.look(minutes(3)).stuck, true);
+  overdue.remove(attempt as unknown as Attempt);
+  assert.deepEqual(overdue.look(minutes(4)), { again: Infinity, stuck: false });
+});
+
+test("an older or foreign server is named with both versions, at the start and at errors", async () => {
+  const html = "<html>welcome</html>";
+  const own = { name: "mainspring", version: "0.1.0", api: "v1" };
+  for (const [status, answer, text] of [
+    [200, { ...own, version: "0.0.9" }, /^the server is 0\.0\.9, which is older: .*client is 0\.1\.0$/],
+    [200, { ...own, version: "3.0.0", api: "v2" }, /^the server is 3\.0\.0 with API v2; .*with v1$/],
+    [200, html, /has no answer to GET \/v1\/version: it is no Mainspring server/],
+    [404, html, /has no answer to GET \/v1\/version: it is no Mainspring server/],
+    [200, own, undefined],
+    [502, html, undefined],
+  ] as const) {
+    const version: Answer = (_, response) => json(response, status, answer);
+    const claim: Answer = (_, response) => json(response, 404, html);
+    await withWorker({ version, claim }, async (_, __, lines) => {
+      const found = (start: string) => lines.filter((line) => line.startsWith(start));
+      await eventually(() => found("cannot claim").length === 1, "the line about claims");
+      const [line = ""] = found("cannot claim");
+      const known = text !== undefined || answer === own;
+      assert.equal(/the server is|no Mainspring/.test(line), known, line);
+      if (text !== undefined)
+        await eventually(() => lines.some((one) => text.test(one.trim())), String(text));
+      else assert.ok(!lines.some((one) => /older|no Mainspring server, or/.test(one)));
+    });
+  }
 });
 
 test("renewals: a thread that ends is replaced, and the new one renews the leases", async () => {

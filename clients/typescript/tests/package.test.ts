@@ -21,6 +21,8 @@ import { useServer } from "mainspring/testing";
 import { rollup } from "rollup";
 import { build as vite } from "vite";
 
+import { VERSION } from "../src/versions.js";
+
 const require = createRequire(import.meta.url);
 const root = dirname(dirname(require.resolve("mainspring")));
 const server = useServer({ before, after });
@@ -44,6 +46,11 @@ test("package: at most 300 KB, no dependencies", () => {
     [description["dependencies"], description["peerDependencies"]],
     [undefined, undefined],
   );
+});
+
+test("package: the client knows its version", () => {
+  const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string };
+  assert.equal(VERSION, version);
 });
 
 test("package: the copies of import and require work together", async (t) => {
