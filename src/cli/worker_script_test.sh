@@ -20,6 +20,10 @@ start_server
 # -- lease run --------------------------------------------------------------------------------------
 expect 7 'report/eu has a token: yes' ms lease run report/eu -- sh -c 'echo "$MAINSPRING_LEASE_NAME has a token: ${MAINSPRING_LEASE_TOKEN:+yes}"; exit 7'
 expect 0 'from its input' bash -c "echo 'from its input' | '$mainspring' lease run report/eu -- cat"
+# A program that was started by its path is on the PATH of what it starts, after everything else.
+expect 0 'mainspring …' env PATH=/usr/bin:/bin "$mainspring" lease run named -- mainspring version
+expect 0 "/usr/bin:/bin:$(dirname "$(readlink -f "$mainspring")")" env PATH=/usr/bin:/bin "$mainspring" lease run named -- sh -c 'echo "$PATH"'
+expect 0 "/usr/bin:/bin:${mainspring%/*}" env PATH="/usr/bin:/bin:${mainspring%/*}" "$mainspring" lease run named -- sh -c 'echo "$PATH"'
 expect 143 '' ms lease run a -- sh -c 'kill -TERM $$'
 expect 66 'mainspring: program "no-such-program": not found…' ms lease run a -- no-such-program
 expect 64 'mainspring: --exec "…": no executable program …' ms work --queue q --exec "$work"
