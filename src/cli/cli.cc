@@ -5,15 +5,18 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <tuple>
 
 #include "api/json.h"
 #include "api/shapes.h"
+#include "base/edit_distance.h"
 #include "cli/command.h"
 #include "cli/handlers.h"
 #include "cli/server_settings.h"
 #include "cli/support.h"
 #include "cli/version.h"
 #include "env/clock.h"
+#include "env/processes.h"
 #include "telemetry/log.h"
 
 namespace mainspring::cli {
@@ -152,6 +155,29 @@ void log_error(LogFormat format, const Error& error, const std::string& more, Io
   }
 }
 
+// A variable that is nearly a setting is probably one that is misspelt, which would change nothing.
+void warn_of_misspelt(LogFormat format, LogLevel level, Io& io) {
+  constexpr std::string_view kPrefix = "MAINSPRING_";
+  constexpr std::size_t kFarthest = 2;
+  constexpr std::size_t kMaxNameBytes = 64;
+  if (level > LogLevel::warn) return;
+  for (const std::string& entry : inherited_environment()) {
+    const std::string name = entry.substr(0, entry.find('='));
+    if (!name.starts_with(kPrefix) || name.size() > kMaxNameBytes) continue;
+    std::string meant;
+    std::size_t nearest = kFarthest + 1;
+    for (const Setting& setting : settings()) {
+      const std::string known = environment_of(setting);
+      const std::size_t distance = edit_distance(name, known);
+      if (distance < nearest) std::tie(nearest, meant) = std::pair(distance, known);
+    }
+    if (nearest == 0 || nearest > kFarthest) continue;
+    io.err(log_line(format, LogLevel::warn, SystemClock().now().wall,
+                    "an unknown variable is ignored", {{"name", name}, {"did_you_mean", meant}}) +
+           "\n");
+  }
+}
+
 // `format`: of the command's log, if the error is one of its lines.
 int report(const Error& error, const Parsed* parsed, bool json, LogFormat format, Io& io) {
   if (format != LogFormat::text && !json) {
@@ -201,6 +227,7 @@ int run_cli(const std::vector<std::string>& words, Io& io) {
   if (!settings_now) return report(settings_now.error(), &*parsed, json, format, io);
   parsed->invocation.options = settings_now->options;
   parsed->invocation.origins = settings_now->origins;
+  if (command.service) warn_of_misspelt(format, log_level_of(settings_now->options), io);
   // In a program that runs for a job: the token of that job.
   auto token = io.env("MAINSPRING_ACCESS_TOKEN");
   if (!token || token->empty()) token = io.env("MAINSPRING_JOB_TOKEN");

@@ -135,6 +135,9 @@ struct Options {
   std::int64_t slots = 0;
   Duration lease = 30s;
   Duration graceful_stop = 25s;
+  Duration slot_estimate = 2s;
+  std::string slot_tolerance = "5";
+  Duration slot_idle = 5s;
 };
 
 // The commands that take a setting as a flag.

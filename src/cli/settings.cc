@@ -430,6 +430,26 @@ std::vector<Setting> make_work() {
                   "stopped and released without losing an attempt",
        .min = us(1s),
        .max = us(24h)},
+      {.name = "slot_estimate",
+       .value = "TIME",
+       .member = &Options::slot_estimate,
+       .scopes = kNoScope,
+       .meaning = "work --slot: assumed duration of an unknown job, unless --estimate is given",
+       .min = us(1ms),
+       .max = us(24h)},
+      {.name = "slot_tolerance",
+       .value = "N",
+       .member = &Options::slot_tolerance,
+       .scopes = kNoScope,
+       .meaning = "work --slot --poll: number of mean durations that must fit, unless --tolerance "
+                  "is given"},
+      {.name = "slot_idle",
+       .value = "TIME",
+       .member = &Options::slot_idle,
+       .scopes = kNoScope,
+       .meaning = "work --slot --poll: interval to check an empty queue, unless --idle is given",
+       .min = us(1ms),
+       .max = us(24h)},
   };
 }
 

@@ -12,13 +12,15 @@ namespace {
 
 const char* const kSlotOnly[] = {"name", "estimate", "tolerance", "idle", "poll", "standby"};
 
-Result<double> decimal(const Invocation& invocation, const std::string& name, double otherwise) {
-  const auto text = invocation.flag(name);
-  if (!text) return otherwise;
+Result<double> tolerance_of(const Invocation& invocation) {
+  const auto given = invocation.flag("tolerance");
+  const std::string name = given ? "tolerance" : "slot_tolerance";
+  const std::string* const text = given ? &*given : &invocation.options.slot_tolerance;
   double value = 0;
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
   if (error == std::errc() && end == text->data() + text->size()) return value;
-  return invalid(name, fmt::format("--{} \"{}\": must be a number such as 2.5", name, *text));
+  return invalid(name, fmt::format("{}{} \"{}\": must be a number such as 2.5", given ? "--" : "",
+                                   name, *text));
 }
 
 std::string json_of_slot(const SlotSummary& slot) {
@@ -90,10 +92,10 @@ Result<std::optional<SlotOptions>> slot_of(const Invocation& invocation) {
   MS_TRY_ASSIGN(const auto length, invocation.duration("slot"));
   MS_TRY_ASSIGN(const auto estimate, invocation.duration("estimate"));
   MS_TRY_ASSIGN(const auto idle, invocation.duration("idle"));
-  MS_TRY_ASSIGN(slot.tolerance, decimal(invocation, "tolerance", slot.tolerance));
+  MS_TRY_ASSIGN(slot.tolerance, tolerance_of(invocation));
   slot.length = length.value_or(slot.length);
-  slot.estimate = estimate.value_or(slot.estimate);
-  slot.idle = idle.value_or(slot.idle);
+  slot.estimate = estimate.value_or(invocation.options.slot_estimate);
+  slot.idle = idle.value_or(invocation.options.slot_idle);
   for (Error& error : slot.validate()) {
     error.message = "--" + error.message;
     return error;

@@ -148,6 +148,14 @@ expect 0 '{"end":"empty","handled":1,"given_back":0,"completed":1,"failed":0,"de
   ms work --queue mails --exec cat --slot 60s --estimate 50ms --poll --idle 60s --name counted --json
 expect 0 '0 handled, 0.0 % busy in … s: the queue is empty, and no time is left to wait; … s left' \
   ms work --queue mails --exec cat --slot 60s --estimate 50ms --tolerance 1 --poll --idle 60s --name polled
+# The values of the rule are settings too; a misspelt one is named.
+expect 0 '0 handled, 0.0 % busy in … s: the queue is empty, and no time is left to wait; … s left' \
+  env MAINSPRING_SLOT_ESTIMATE=50ms MAINSPRING_SLOT_TOLERANCE=1 MAINSPRING_SLOT_IDLE=60s \
+  "$mainspring" work --queue mails --exec cat --slot 60s --poll --name settings
+expect 64 'mainspring: slot_tolerance "x": must be a number such as 2.5' env MAINSPRING_SLOT_TOLERANCE=x \
+  "$mainspring" work --queue mails --exec cat --slot 60s --poll
+expect 0 '…WARN an unknown variable is ignored name=MAINSPRING_SLOT_ESTIMAT did_you_mean=MAINSPRING_SLOT_ESTIMATE…' \
+  env MAINSPRING_SLOT_ESTIMAT=50ms "$mainspring" work --queue mails --exec cat --drain
 expect 0 '…"kinds":{"send":{"n":…' ms leases show slot/default
 "$mainspring" work --queue none --exec cat --slot 30s --name long >long.out 2>long.err &
 long=$!
