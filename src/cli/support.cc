@@ -52,6 +52,10 @@ Result<ClientOptions> client_options(const Invocation& invocation) {
   options.ca_file = path_or_nothing(invocation.options.ca_file, "system");
   options.certificate_file = path_or_nothing(invocation.options.cert_file, "none");
   options.key_file = path_or_nothing(invocation.options.key_file, "none");
+  options.warn = [level = log_level_of(invocation.options),
+                  format = log_format_of(invocation.options)](const std::string& text) {
+    StderrLog(level, format).warn(text);
+  };
   return options;
 }
 

@@ -13,6 +13,7 @@
 #include "client/client.h"
 #include "client/connection.h"
 #include "env/clock.h"
+#include "tls/tls.h"
 
 namespace mainspring {
 
@@ -60,11 +61,12 @@ struct Client::Impl {
     const std::function<bool()>* ask_to_end = nullptr;
   };
 
-  Impl(ClientOptions options_, HttpUrl url_, std::shared_ptr<SSL_CTX> tls_, Random& random_)
+  Impl(ClientOptions options_, HttpUrl url_, std::unique_ptr<TlsClient> tls_, Random& random_)
       : options(std::move(options_)), url(std::move(url_)), tls(std::move(tls_)), random(random_) {}
 
   Result<std::string> run(const Call& call) MS_EXCLUDES(mutex);
   ExchangeResult once(const Call& call) MS_EXCLUDES(mutex);
+  void look_at_certificate() MS_EXCLUDES(mutex);
   void pause(Duration length, const std::stop_token& stop) MS_EXCLUDES(mutex);
 
   std::unique_ptr<Connection> take() MS_EXCLUDES(mutex) {
@@ -84,11 +86,12 @@ struct Client::Impl {
 
   const ClientOptions options;
   const HttpUrl url;
-  const std::shared_ptr<SSL_CTX> tls;  // nullptr = not https
+  const std::unique_ptr<TlsClient> tls;  // nullptr = not https
   Random& random;
   const SystemClock clock;  // time limits of sockets use real time in any case
   Mutex mutex;
   CondVar paused;
+  Instant look_at MS_GUARDED_BY(mutex);  // the certificate
   std::vector<std::unique_ptr<Connection>> idle MS_GUARDED_BY(mutex);
   std::atomic<std::int64_t> made{0};
 };

@@ -101,6 +101,7 @@ std::vector<Error> ClientOptions::validate() const {
 // Sends one request. If a kept connection turns out to be closed, sends it again on a new one: the
 // server closes idle connections at any time, and has not read a request that came after that.
 ExchangeResult Client::Impl::once(const Call& call) {
+  if (tls && options.warn) look_at_certificate();
   const Duration first =
       call.answer_within > Duration(0) ? call.answer_within : options.read_timeout;
   const Connection::Limits limits{std::min(options.connect_timeout, first), first,
@@ -130,7 +131,8 @@ ExchangeResult Client::Impl::once(const Call& call) {
         result.error().error.code == ErrorCode::unavailable && !result.error().answered;
     if (!closed || result.error().stopped) return result;
   }
-  auto fresh = Connection::open(url, tls.get(), limits.connect, call.stop);
+  const std::shared_ptr<SSL_CTX> context = tls ? tls->context() : nullptr;
+  auto fresh = Connection::open(url, context.get(), limits.connect, call.stop);
   if (!fresh) {
     fresh.error().unsent = true;
     return tl::unexpected(std::move(fresh.error()));
@@ -139,6 +141,24 @@ ExchangeResult Client::Impl::once(const Call& call) {
   ExchangeResult result = (*fresh)->exchange(url, request, limits, call.stop);
   if (result) give_back(std::move(*fresh));
   return result;
+}
+
+void Client::Impl::look_at_certificate() {
+  constexpr Duration kLook = std::chrono::hours(1), kAgain = std::chrono::hours(24);
+  const Now now = clock.now();
+  const WallTime end = tls->expires_at();
+  const std::string problem = tls->problem();
+  const bool soon = end != WallTime::never() && end - now.wall < kCertificateEndsSoon;
+  {
+    MutexLock lock(mutex);
+    if (now.instant < look_at) return;
+    look_at = now.instant + (soon || !problem.empty() ? kAgain : kLook);
+  }
+  if (!problem.empty()) options.warn("the new certificate files are not used: " + problem);
+  if (soon) {
+    options.warn(fmt::format("the certificate in {} {} at {}", options.certificate_file,
+                             end <= now.wall ? "ended" : "ends", format_wall_time(end)));
+  }
 }
 
 void Client::Impl::pause(Duration length, const std::stop_token& stop) {
@@ -183,10 +203,10 @@ Result<std::string> Client::Impl::run(const Call& call) {
 Result<std::unique_ptr<Client>> Client::open(ClientOptions options, Random& random) {
   if (auto errors = options.validate(); !errors.empty()) return errors.front();
   MS_TRY_ASSIGN(HttpUrl url, parse_http_url(options.url));
-  std::shared_ptr<SSL_CTX> tls;
+  std::unique_ptr<TlsClient> tls;
   if (url.tls) {
-    MS_TRY_ASSIGN(
-        tls, make_client_context({options.ca_file, options.certificate_file, options.key_file}));
+    MS_TRY_ASSIGN(tls,
+                  TlsClient::open({options.ca_file, options.certificate_file, options.key_file}));
   }
   return std::unique_ptr<Client>(new Client(
       std::make_unique<Impl>(std::move(options), std::move(url), std::move(tls), random)));

@@ -24,11 +24,14 @@
 
 namespace mainspring {
 
+inline constexpr Duration kCertificateEndsSoon = std::chrono::hours(24 * 7);
+
 struct ClientOptions {
   std::string url;  // http://HOST:PORT, https://HOST:PORT or unix:PATH
   // Sent with each request; empty = none. Over plain HTTP only on this machine.
   Secret token;
-  // For https; PEM files, read once. The server must always present a certificate for HOST.
+  // For https; PEM files, read again at a new connection if they were replaced. The server must
+  // always present a certificate for HOST.
   std::string ca_file;           // the CA of the server's certificate; "" = the system's CAs
   std::string certificate_file;  // the client's own, "" = none
   std::string key_file;          // of that certificate; mode 0600 or stricter
@@ -40,6 +43,9 @@ struct ClientOptions {
   Duration retry_for = std::chrono::seconds(15);
   // Trace of jobs that are enqueued outside handlers; empty = none.
   TraceHeaders trace{};
+  // Called by a call, once a day, while the client's certificate ends within kCertificateEndsSoon,
+  // or new files cannot be used; empty = not.
+  std::function<void(const std::string&)> warn{};
   // Idle connections kept open. Further ones are opened as needed, and closed after use.
   std::size_t max_idle_connections = 64;
 

@@ -137,7 +137,8 @@ Result<void> Engine::Impl::open(const std::string& target) {
                             .certificate_file = options.certificate_file,
                             .key_file = options.key_file,
                             .read_timeout = options.request_timeout,
-                            .retry_for = options.retry_for};
+                            .retry_for = options.retry_for,
+                            .warn = [this](const std::string& text) { log->warn(text); }};
     MS_TRY_ASSIGN(client, Client::open(std::move(of_client), random));
     work_on(*client);
     return {};

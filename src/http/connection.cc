@@ -171,6 +171,7 @@ void Connection::shake_hands() {
     case Transport::Next::plain:
       return refuse_plain();
     case Transport::Next::broken:
+      shard_.shared().certificate_refused(transport_.peer(), transport_.refusal());
       return drain();  // the alert has the reason; a close with unread input would destroy it
     default:
       return close();

@@ -19,6 +19,13 @@ constexpr auto kTick = std::chrono::milliseconds(250);
 
 }  // namespace
 
+void Shared::certificate_refused(const std::string& peer, const std::string& which) {
+  if (which.empty()) return;
+  const std::int64_t now = services.clock.now().instant.ms();
+  if (now < refusal_logged_ms.load() || refusal_logged_ms.exchange(now + 1000) > now) return;
+  log.warn("a client's certificate was refused", {{"peer", peer}, {"certificate", which}});
+}
+
 Shard::Shard(Shared& shared)
     : shared_(shared),
       work_(asio::make_work_guard(io_)),

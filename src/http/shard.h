@@ -38,6 +38,10 @@ struct Shared {
       std::make_shared<std::atomic<std::int64_t>>(0);
   std::function<void()> drained;  // a stopping shard has no connection left
 
+  // Logs it, at most once a second: anyone can connect.
+  void certificate_refused(const std::string& peer, const std::string& which);
+  std::atomic<std::int64_t> refusal_logged_ms{0};
+
   ReaderPool& pool(Pool which) { return which == Pool::host ? host_readers : readers; }
 };
 

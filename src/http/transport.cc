@@ -115,7 +115,11 @@ Transport::Step Transport::handshake() {
     }
   }
   ERR_clear_error();
-  const Step step = after(SSL_do_handshake(ssl_));
+  note_refusal_in(ssl_, &refusal_);
+  const int result = SSL_do_handshake(ssl_);
+  if (ERR_GET_REASON(ERR_peek_error()) == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
+    refusal_ = "the client has none";
+  const Step step = after(result);
   if (step.next == Next::done) acknowledge();
   return step;
 }

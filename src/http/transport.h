@@ -69,6 +69,8 @@ class Transport {
   std::uint16_t local_port() const;      // 0 for a unix socket
   bool local() const { return local_; }  // loopback or unix
   std::string certificate_name() const;  // CN of the peer's certificate, "" = none
+  // After a broken handshake: the certificate of the peer that was refused, and why; "" = none was.
+  const std::string& refusal() const { return refusal_; }
 
  private:
   Step after(int result);
@@ -78,6 +80,7 @@ class Transport {
   bool started_ = false;  // the peer has sent data
   bool broken_ = false;   // OpenSSL allows no further calls
   std::string peer_;
+  std::string refusal_;
   bool local_ = false;
   std::int64_t written_ = 0;
 };

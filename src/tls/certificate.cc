@@ -28,15 +28,6 @@ struct FreeNames {
   void operator()(GENERAL_NAMES* names) const { GENERAL_NAMES_free(names); }
 };
 
-std::string name_text(const X509_NAME* name) {
-  const BioPtr out(BIO_new(BIO_s_mem()));
-  // Of RFC 2253, but characters beyond ASCII stay what they are.
-  X509_NAME_print_ex(out.get(), name, 0, XN_FLAG_RFC2253 & ~ASN1_STRFLGS_ESC_MSB);
-  char* bytes = nullptr;
-  const long size = BIO_get_mem_data(out.get(), &bytes);
-  return {bytes, static_cast<std::size_t>(size)};
-}
-
 std::string address_text(const ASN1_OCTET_STRING* address) {
   const int size = ASN1_STRING_length(address);
   char text[INET6_ADDRSTRLEN] = "";
@@ -135,6 +126,15 @@ Result<KeyPtr> read_key(const std::string& file) {
   return invalid("", fmt::format("cannot use {}: {}", file,
                                  locked ? "the key has a passphrase: remove it"
                                         : "no private key in it: " + problems));
+}
+
+std::string name_text(const X509_NAME* name) {
+  const BioPtr out(BIO_new(BIO_s_mem()));
+  // Of RFC 2253, but characters beyond ASCII stay what they are.
+  X509_NAME_print_ex(out.get(), name, 0, XN_FLAG_RFC2253 & ~ASN1_STRFLGS_ESC_MSB);
+  char* bytes = nullptr;
+  const long size = BIO_get_mem_data(out.get(), &bytes);
+  return {bytes, static_cast<std::size_t>(size)};
 }
 
 WallTime wall_time(const ASN1_TIME* time) {

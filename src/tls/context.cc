@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <sys/stat.h>
 
 #include <cstring>
 
+#include "base/mutant.h"
 #include "tls/openssl_parts.h"
 #include "tls/tls.h"
 
@@ -96,6 +98,20 @@ struct Made {
   WallTime expires_at;
 };
 
+// For the log: OpenSSL's own error does not name the certificate.
+int note_refusal(int good, X509_STORE_CTX* store) {
+  if (good == 1) return good;
+  const auto* ssl = static_cast<const SSL*>(
+      X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
+  auto* const text = static_cast<std::string*>(SSL_get_app_data(ssl));
+  const X509* const own = X509_STORE_CTX_get0_cert(store);
+  if (text == nullptr || own == nullptr) return good;
+  *text = fmt::format("{}, valid until {}: {}", tls::name_text(X509_get_subject_name(own)),
+                      format_wall_time(tls::wall_time(X509_get0_notAfter(own))),
+                      X509_verify_cert_error_string(X509_STORE_CTX_get_error(store)));
+  return good;
+}
+
 Result<Made> make_server(const TlsServerOptions& options) {
   MS_TRY_ASSIGN(std::shared_ptr<SSL_CTX> context, make_context(TLS_server_method()));
   MS_TRY_ASSIGN(const WallTime expires_at,
@@ -106,7 +122,7 @@ Result<Made> make_server(const TlsServerOptions& options) {
     MS_TRY_ASSIGN(const std::vector<X509Ptr> asked, tls::read_certificates(options.client_ca_file));
     for (const X509Ptr& one : asked) SSL_CTX_add_client_CA(context.get(), one.get());
     const int always = options.client_optional ? 0 : SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
-    SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | always, nullptr);
+    SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | always, note_refusal);
   }
   return Made{std::move(context), expires_at};
 }
@@ -118,7 +134,9 @@ Result<std::shared_ptr<SSL_CTX>> make_server_context(const TlsServerOptions& opt
   return std::move(made.context);
 }
 
-Result<std::shared_ptr<SSL_CTX>> make_client_context(const TlsClientOptions& options) {
+namespace {
+
+Result<Made> make_client(const TlsClientOptions& options) {
   MS_TRY_ASSIGN(std::shared_ptr<SSL_CTX> context, make_context(TLS_client_method()));
   SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
   if (options.ca_file.empty()) {
@@ -131,10 +149,72 @@ Result<std::shared_ptr<SSL_CTX>> make_client_context(const TlsClientOptions& opt
   if (options.certificate_file.empty() != options.key_file.empty()) {
     return invalid("", "a certificate of the client and its key: both must be given, or none");
   }
+  Made made{std::move(context), WallTime::never()};
   if (!options.certificate_file.empty()) {
-    MS_TRY(use_pair(context.get(), options.certificate_file, options.key_file));
+    MS_TRY_ASSIGN(made.expires_at,
+                  use_pair(made.context.get(), options.certificate_file, options.key_file));
   }
-  return context;
+  return made;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<SSL_CTX>> make_client_context(const TlsClientOptions& options) {
+  MS_TRY_ASSIGN(Made made, make_client(options));
+  return std::move(made.context);
+}
+
+Result<std::unique_ptr<TlsClient>> TlsClient::open(TlsClientOptions options) {
+  std::unique_ptr<TlsClient> client(new TlsClient(std::move(options)));
+  MutexLock lock(client->mutex_);
+  MS_TRY(client->read());
+  return client;
+}
+
+std::vector<std::int64_t> TlsClient::look() const {
+  std::vector<std::int64_t> out;
+  for (const std::string* file :
+       {&options_.ca_file, &options_.certificate_file, &options_.key_file}) {
+    struct stat status {};
+    if (file->empty() || ::stat(file->c_str(), &status) != 0) status = {};
+    for (const std::int64_t part :
+         {static_cast<std::int64_t>(status.st_dev), static_cast<std::int64_t>(status.st_ino),
+          static_cast<std::int64_t>(status.st_size), std::int64_t{status.st_ctim.tv_sec},
+          std::int64_t{status.st_ctim.tv_nsec}}) {
+      out.push_back(part);
+    }
+  }
+  return out;
+}
+
+Result<void> TlsClient::read() {
+  read_ = look();  // before the files: a change meanwhile is seen later
+  auto made = make_client(options_);
+  problem_ = made ? "" : made.error().message;
+  if (!made) return std::move(made.error());
+  context_ = std::move(made->context);
+  expires_at_ = made->expires_at;
+  return {};
+}
+
+std::shared_ptr<SSL_CTX> TlsClient::context() {
+  MutexLock lock(mutex_);
+  if (look() != read_ && !MS_MUTANT(client_certificate_read_once)) (void)read();
+  return context_;
+}
+
+WallTime TlsClient::expires_at() const {
+  MutexLock lock(mutex_);
+  return expires_at_;
+}
+
+std::string TlsClient::problem() const {
+  MutexLock lock(mutex_);
+  return problem_;
+}
+
+void note_refusal_in(SSL* ssl, std::string* text) {
+  SSL_set_app_data(ssl, text);
 }
 
 bool expect_host(SSL* ssl, const std::string& host) {

@@ -41,7 +41,7 @@ struct End {
 
 struct Shaken {
   bool client = false, server = false;
-  std::string problem;                            // of the client
+  std::string problem;  // of the client
   bool both() const {
     return client && server;
   }  // a server may refuse after the client has finished
@@ -223,4 +223,47 @@ TEST_CASE("a reload replaces the context, and a failed one keeps the old one") {
   CHECK(server.context() != first);
   CHECK(server.expires_at() > first_end);
   CHECK(first.use_count() == 1);  // only old connections keep it
+}
+
+TEST_CASE("a client uses certificate files that were replaced, once they fit together") {
+  Certificates made;
+  made.issue("worker", {}, 3 * kDay);
+  const auto client = *TlsClient::open(made.client("worker"));
+  const auto first = client->context();
+  CHECK(client->context() == first);
+  const WallTime end = client->expires_at();
+  made.issue("new", {}, 20 * kDay);
+  std::filesystem::rename(made.path("new.pem"), made.path("worker.pem"));
+  CHECK(client->context() == first);  // the key is still the old one
+  CHECK(contains(client->problem(), "worker.key"));
+  std::filesystem::rename(made.path("new.key"), made.path("worker.key"));
+  CHECK(client->context() != first);
+  CHECK(client->expires_at() > end + 10 * kDay);
+  CHECK(client->problem() == "");
+  CHECK((*TlsClient::open(made.client()))->expires_at() == WallTime::never());
+  CHECK_FALSE(TlsClient::open(made.client("none")));
+}
+
+TEST_CASE("a server knows which certificate of a client it has refused") {
+  const Certificates made, others;
+  made.issue("server", {"localhost"});
+  others.issue("worker", {}, 30 * kDay);
+  TlsServerOptions options = made.server();
+  options.client_ca_file = made.path("ca.pem");
+  TlsClientOptions foreign = others.client("worker");
+  foreign.ca_file = made.path("ca.pem");
+  const auto server_context = *make_server_context(options);
+  const auto client_context = *make_client_context(foreign);
+  End server(server_context.get(), true), client(client_context.get(), false);
+  std::string refusal;
+  note_refusal_in(server.ssl, &refusal);
+  for (int turn = 0; turn < 8; ++turn) {
+    (void)SSL_do_handshake(client.ssl);
+    client.give_to(server);
+    (void)SSL_do_handshake(server.ssl);
+    server.give_to(client);
+  }
+  (void)tls_problem();
+  CHECK(contains(refusal, "CN=worker, valid until "));
+  CHECK(contains(refusal, "unable to get local issuer certificate"));
 }

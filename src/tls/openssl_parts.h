@@ -41,6 +41,8 @@ Result<std::vector<X509Ptr>> read_certificates(const std::string& file);
 Result<KeyPtr> read_key(const std::string& file);
 
 WallTime wall_time(const ASN1_TIME* time);
+// "CN=worker,O=shop".
+std::string name_text(const X509_NAME* name);
 // Is it an address (of either family)?
 bool is_address(const std::string& host);
 

@@ -32,6 +32,33 @@ struct TlsClientOptions {
 // Verifies the chain; the code that connects sets the name that the certificate must have
 // (expect_host()).
 Result<std::shared_ptr<SSL_CTX>> make_client_context(const TlsClientOptions& options);
+// The context of a client's new connections: files that were replaced are read again.
+class TlsClient {
+ public:
+  // Errors: as make_client_context.
+  static Result<std::unique_ptr<TlsClient>> open(TlsClientOptions options);
+  // Looks at the files. While the new ones are invalid, as between the replacement of a certificate
+  // and of its key, the last valid context.
+  std::shared_ptr<SSL_CTX> context();
+  WallTime expires_at() const;  // of the client's certificate; never = it has none
+  // Why the present files are not used; "" = they are.
+  std::string problem() const;
+
+ private:
+  explicit TlsClient(TlsClientOptions options) : options_(std::move(options)) {}
+  Result<void> read() MS_REQUIRES(mutex_);
+  std::vector<std::int64_t> look() const;  // identifies the content of the files
+
+  const TlsClientOptions options_;
+  mutable Mutex mutex_;
+  std::vector<std::int64_t> read_ MS_GUARDED_BY(mutex_);
+  std::shared_ptr<SSL_CTX> context_ MS_GUARDED_BY(mutex_);
+  WallTime expires_at_ MS_GUARDED_BY(mutex_) = WallTime::never();
+  std::string problem_ MS_GUARDED_BY(mutex_);
+};
+// Where the server's side of a handshake notes which certificate of the client it refused, and why;
+// nullptr = nowhere. Must live as long as the handshake.
+void note_refusal_in(SSL* ssl, std::string* text);
 // For SNI and verification: a name or an address.
 bool expect_host(SSL* ssl, const std::string& host);
 // Reads and writes use that socket, and raise no SIGPIPE; the caller keeps owning it.

@@ -108,6 +108,34 @@ TEST_CASE("a certificate that the server asks for is shown") {
   CHECK_MESSAGE(answer.has_value(), answer.error().message);
 }
 
+TEST_CASE("a renewed certificate is presented at the next connection; its end is announced") {
+  const Server server(Endpoint::tls, true);
+  const mainspring::testing::Certificates others;
+  others.issue("old", {}, 3 * mainspring::testing::kDay);
+  const auto put = [&](const std::string& name, const mainspring::testing::Certificates& from) {
+    for (const char* part : {".pem", ".key"}) {
+      std::filesystem::copy_file(from.path(name + part), others.path("fresh"));
+      std::filesystem::rename(others.path("fresh"), others.path(std::string("mine") + part));
+    }
+  };
+  put("old", others);
+  std::vector<std::string> warnings;
+  ClientOptions options = server.client_options();
+  options.certificate_file = others.path("mine.pem");
+  options.key_file = others.path("mine.key");
+  options.retry_for = 0s;
+  options.warn = [&](const std::string& text) { warnings.push_back(text); };
+  SystemRandom random;
+  const auto client = *Client::open(options, random);
+  CHECK_FALSE(client->ready());  // of another authority
+  CHECK_FALSE(client->ready());
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].starts_with("the certificate in " + options.certificate_file + " ends at "));
+  put("worker", *server.certificates);
+  const auto answer = client->ready();
+  CHECK_MESSAGE(answer.has_value(), answer.error().message);
+}
+
 TEST_CASE("a token never goes over plain HTTP to another machine") {
   ClientOptions options;
   options.token = Secret("mst_secret");

@@ -54,6 +54,8 @@ std::map<std::string, std::string> host_defects() {
       {"host_schedule_outlives_folder", host("a folder?s schedule is in the engine?*")},
       {"host_missing_folder_fires", host("a folder?s schedule is in the engine?*")},
       {"host_whole_environment", host("a continuous job runs in its working copy*")},
+      {"client_certificate_read_once", unit("tls_test", "a client uses certificate files*")},
+      {"long_log_stays", unit("store_sqlite_test", "the log is short again after*")},
       {"clock_glitch_stays", unit("scheduler_test", "after a forward glitch of the clock*")},
       {"zone_change_waits_for_a_tick", unit("scheduler_test", "new rules of a time zone*")},
       {"host_folder_as_root", host("a root server runs no folder as root by itself")},
