@@ -226,15 +226,11 @@ Duration ContinuousJob::restart_time(const JobFolder& folder) const {
 }
 
 void ContinuousJob::serve(const JobFolder& folder, std::stop_token stop) {
-  const auto log = host_.logs.open(folder.type, name_);
-  if (!log) {
-    host_.log.error("a job's log cannot be written: the job is not run",
-                    {{"job", name_}, {"why", log.error().message}});
-    return wait_for_stop(stop, kForever);
-  }
+  const std::shared_ptr<JobLog> log = open_log(folder, stop);
+  if (log == nullptr) return;
   {
     MutexLock lock(mutex_);
-    log_ = *log;
+    log_ = log;
   }
   const std::string kind = kind_of(host_, folder);
   RestartRule rule({.restart_time = restart_time(folder),
@@ -246,7 +242,7 @@ void ContinuousJob::serve(const JobFolder& folder, std::stop_token stop) {
   WorkerRuntime runtime(host_.jobs, host_.clock, host_.random, host_.log, options);
   runtime.on(kind,
              [&](const ClaimedJob& job, Context& context) {
-               return run_once(folder, **log, rule, job, context);
+               return run_once(folder, *log, rule, job, context);
              },
              {.until_stopped = true});
   {

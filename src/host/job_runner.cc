@@ -1,6 +1,8 @@
 // The thread that applies the wanted state of a folder's runner.
 #include "host/job_runner.h"
 
+#include "worker/start_failure.h"
+
 namespace mainspring {
 
 void wait_for_stop(std::stop_token stop, Duration limit) {
@@ -80,6 +82,19 @@ void JobRunner::run() {
     serving_ = std::stop_source(std::nostopstate);
   }
   mutex_.unlock();
+}
+
+std::shared_ptr<JobLog> JobRunner::open_log(const JobFolder& folder, const std::stop_token& stop) {
+  for (int failures = 1; !stop.stop_requested(); ++failures) {
+    auto log = host_.logs.open(folder.type, folder.name);
+    if (log) return *log;
+    const Duration pause = start_pause(failures);
+    host_.log.warn(
+        "a job folder's log cannot be opened: the job is not run for now",
+        {{"job", folder.name}, {"why", log.error().message}, {"pause", format_duration(pause)}});
+    wait_for_stop(stop, pause);
+  }
+  return nullptr;
 }
 
 }  // namespace mainspring

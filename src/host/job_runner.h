@@ -41,6 +41,9 @@ class JobRunner {
   virtual void serve(const JobFolder& folder, std::stop_token stop) = 0;
   // Nothing is wanted (any more). On the runner's thread.
   virtual void rest() {}
+  // The log of the folder; tries again, with growing pauses, while it cannot be opened, as on a
+  // full disk. nullptr: `stop` was requested first.
+  std::shared_ptr<JobLog> open_log(const JobFolder& folder, const std::stop_token& stop);
   // Why serve() should end, after `stop` was requested.
   Why why() const;
 

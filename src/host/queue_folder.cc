@@ -99,16 +99,12 @@ PersistentOptions QueueFolder::persistent(const JobFolder& folder, std::shared_p
 }
 
 void QueueFolder::serve(const JobFolder& folder, std::stop_token stop) {
-  const auto log = host_.logs.open(folder.type, name_);
-  if (!log) {
-    host_.log.error("a queue folder's log cannot be written: its jobs are not run",
-                    {{"queue", name_}, {"why", log.error().message}});
-    return wait_for_stop(stop, kForever);
-  }
-  (*log)->begin_run();
-  (void)(*log)->write(LogSource::system_info,
-                      fmt::format("Run script '{}' with script host - '{}' for jobs of queue '{}'",
-                                  folder.run_command(), folder.host.name, name_));
+  const std::shared_ptr<JobLog> log = open_log(folder, stop);
+  if (log == nullptr) return;
+  log->begin_run();
+  (void)log->write(LogSource::system_info,
+                   fmt::format("Run script '{}' with script host - '{}' for jobs of queue '{}'",
+                               folder.run_command(), folder.host.name, name_));
   WorkerOptions options{
       .queues = {name_}, .slots = max_children(folder), .lease = host_.options.lease};
   options.graceful_stop = stopping_wait_time(folder) + 10s;
@@ -118,13 +114,13 @@ void QueueFolder::serve(const JobFolder& folder, std::stop_token stop) {
   Handler handler;
   if (folder.settings.persistent) {
     pool = std::make_unique<PersistentPool>(host_.processes, host_.clock, host_.log,
-                                            persistent(folder, *log));
+                                            persistent(folder, log));
     pool->start();
     handler = [&pool](const ClaimedJob& job, Context& context) {
       return pool->handle(job, context);
     };
   } else {
-    handler = exec(folder, *log);
+    handler = exec(folder, log);
   }
   WorkerRuntime runtime(host_.jobs, host_.clock, host_.random, host_.log, options);
   KindOptions kind;
@@ -148,7 +144,7 @@ void QueueFolder::serve(const JobFolder& folder, std::stop_token stop) {
     pool_ = nullptr;
   }
   pool.reset();
-  (void)(*log)->flush();
+  (void)log->flush();
 }
 
 }  // namespace mainspring

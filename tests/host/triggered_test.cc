@@ -519,6 +519,21 @@ TEST_CASE("a script that cannot be started costs no attempt, and runs when it ca
   CHECK(t.host->find(kTriggered, "r")->error.empty());
 }
 
+TEST_CASE("a queue folder whose log cannot be opened runs its jobs when it can") {
+  HostTest t;
+  t.script("queues/q/run.sh", "#!/bin/bash\ncat >/dev/null; echo 5\n");
+  const fs::path log = job_log_path(t.options, JobType::queue, "q");
+  fs::create_directories(log);
+  t.start();
+  const auto made = t.node->broker().enqueue({.jobs = {{.queue = "q", .kind = "k"}}});
+  REQUIRE(made.has_value());
+  REQUIRE(await([&] { return t.host->find(JobType::queue, "q").has_value(); }));
+  fs::remove(log);
+  const auto job = t.node->broker().wait(made->jobs[0].id, 60s, {});
+  REQUIRE(job.has_value());
+  CHECK(job->state == JobState::completed);
+}
+
 TEST_CASE("scripts with a byte order mark, a name like an option or options in #! run") {
   HostTest t;
   constexpr std::string_view kBom = "\xef\xbb\xbf";
