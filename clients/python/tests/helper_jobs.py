@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import collections
 import concurrent.futures
+import contextlib
 import multiprocessing
 import os
 import re
@@ -13,9 +14,9 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any
+from typing import Any, Iterator
 
-from mainspring import AsyncContext, Context, Mainspring, Snooze
+from mainspring import AsyncContext, Context, Mainspring, Middleware, Snooze
 
 ms = Mainspring()
 QUEUE = os.environ.get("HELPER_QUEUE", "helper")
@@ -199,3 +200,22 @@ async def achains(ctx: AsyncContext) -> None:
 @ms.job(queue=QUEUE, backoff="1h", retry_on=[LookupError], give_up_on=[KeyError])
 def with_policy(ctx: Context, name: str) -> None:
     raise getattr(builtins, name)("no")
+
+
+_set: list[str] = []
+
+
+class Sets(Middleware):
+    @contextlib.contextmanager
+    def attempt(self, ctx: Any) -> Iterator[None]:
+        _set.append("set by the middleware")
+        yield
+        _set.clear()
+
+
+ms.use(Sets())
+
+
+@ms.job(queue=QUEUE)
+def shows_middleware(ctx: Context) -> str:
+    return _set[0]

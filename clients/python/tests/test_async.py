@@ -18,7 +18,7 @@ from mainspring.workflows import step
 
 Start = Callable[..., Any]
 # These send no request, or run a worker.
-LOCAL = {"job", "define", "new", "find", "lock", "session", "worker", "work", "check"}
+LOCAL = {"job", "define", "new", "find", "lock", "session", "worker", "work", "check", "use"}
 OTHER_NAMES = {(Mainspring, "wait"): "await_job", (Workflow, "wait"): "await_end"}
 
 

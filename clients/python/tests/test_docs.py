@@ -96,7 +96,7 @@ def test_the_guide_is_short_and_has_its_headings() -> None:
     headings = re.findall(r"^## (.*)$", text, re.M)
     wanted = ["What it is for", "Quick start", "Options", "What happens when…", "Limits"]
     assert headings == wanted
-    assert len(text.split()) <= 1500
+    assert len(text.split()) <= 1600
 
 
 def test_the_guide_names_existing_things() -> None:
@@ -108,6 +108,6 @@ def test_the_guide_names_existing_things() -> None:
     for option in re.findall(r"^\| `(\w+)`", table, re.M):
         assert option in WorkerOptions.__dataclass_fields__
     for name in re.findall(r"`(\w+)`", text):
-        if name[0].isupper() and name not in ("Exception", "BaseException", "False"):
+        if name[0].isupper() and name not in ("Exception", "BaseException", "False", "True"):
             known = hasattr(mainspring, name) or name == "MainspringBackend" or name.isupper()
             assert known or name == "ShuttingDown", name

@@ -16,6 +16,7 @@
 from ._client import Mainspring
 from ._context import AsyncContext, Context
 from ._jobs import Definition, Job, NewJob, Options
+from ._middleware import Middleware
 from ._policy import Backoff
 from ._values import Duration
 from .errors import (
@@ -71,6 +72,7 @@ __all__ = [
     "LockLost",
     "Mainspring",
     "MainspringError",
+    "Middleware",
     "NewJob",
     "NotFound",
     "Options",

@@ -116,6 +116,7 @@ def work(arguments: argparse.Namespace) -> int:
         "lease": arguments.lease,
         "graceful_stop": arguments.graceful_stop,
         "exit_when_stuck": arguments.exit_when_stuck,
+        "log_jobs": arguments.log_jobs,
     }
     if arguments.queue:
         options["queues"] = arguments.queue
@@ -151,6 +152,10 @@ def main(argv: list[str] | None = None) -> int:
     )
     run.add_argument("--watch", action="store_true", help="start again when a .py file changes")
     run.add_argument("--log", choices=("text", "json"), default="text", help="log format [text]")
+    run.add_argument(
+        "--log-jobs", action=argparse.BooleanOptionalAction, default=True,
+        help="log one line for each attempt [yes]",
+    )
     levels = ("debug", "info", "warning", "error", "critical")
     run.add_argument("--log-level", default="info", choices=levels, help="log level [info]")
     arguments = parser.parse_args(argv)

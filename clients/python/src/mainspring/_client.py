@@ -24,6 +24,7 @@ from typing import (
 from . import trace
 from ._context import AsyncContext, Context
 from ._jobs import ENDED, Definition, Job, NewJob, Options, encoded
+from ._middleware import Middleware, sending
 from ._operations import Operation, Pages, request, until_state
 from ._policy import Policy
 from ._server import Server, from_environment
@@ -91,6 +92,7 @@ class Mainspring:
             seconds(retry_for, "retry_for"),
         )
         self.definitions: dict[str, Definition[Any, Any]] = {}
+        self.middleware: list[Middleware] = []
         self._started: list[_worker.Worker] = []
 
     def __repr__(self) -> str:
@@ -122,6 +124,10 @@ class Mainspring:
     async def aclose(self) -> None:
         if "requests" in self.__dict__:
             await self.requests.aclose()
+
+    def use(self, middleware: Middleware) -> None:
+        """Adds code around each enqueue and each attempt of this client. See `Middleware`."""
+        self.middleware.append(middleware)
 
     # Definitions
 
@@ -219,15 +225,18 @@ class Mainspring:
 
     def enqueue(self, job: NewJob[R]) -> Job[R]:
         """Enqueues a job. It is on disk when this returns."""
-        return self._enqueued_one(self.requests.run(self._enqueue_call(job)))
+        with sending(self.middleware, [job]) as [job]:
+            call = self._enqueue_call(job)
+            return self._enqueued_one(self.requests.run(call))
 
     async def aenqueue(self, job: NewJob[R]) -> Job[R]:
         """Enqueues a job. It is on disk when this returns. Jobs that tasks enqueue at the same
         time share requests."""
-        call = self._enqueue_call(job)
-        if job.how.fence is not None or job.how.idempotency_key is not None:
-            return self._enqueued_one(await self.requests.arun(call))
-        return self._enqueued_one(await self.requests.of_loop().enqueues.add(call.body))
+        with sending(self.middleware, [job]) as [job]:
+            call = self._enqueue_call(job)
+            if job.how.fence is not None or job.how.idempotency_key is not None:
+                return self._enqueued_one(await self.requests.arun(call))
+            return self._enqueued_one(await self.requests.of_loop().enqueues.add(call.body))
 
     def enqueue_many(
         self, jobs: Iterable[NewJob[R]], *, idempotency_key: str | None = None
@@ -236,8 +245,9 @@ class Mainspring:
         jobs = list(jobs)
         if not jobs:
             return []
-        call = self._enqueue_many_call(jobs, idempotency_key)
-        return self._enqueued_many(self.requests.run(call), len(jobs))
+        with sending(self.middleware, jobs) as jobs:
+            call = self._enqueue_many_call(jobs, idempotency_key)
+            return self._enqueued_many(self.requests.run(call), len(jobs))
 
     async def aenqueue_many(
         self, jobs: Iterable[NewJob[R]], *, idempotency_key: str | None = None
@@ -245,8 +255,9 @@ class Mainspring:
         jobs = list(jobs)
         if not jobs:
             return []
-        call = self._enqueue_many_call(jobs, idempotency_key)
-        return self._enqueued_many(await self.requests.arun(call), len(jobs))
+        with sending(self.middleware, jobs) as jobs:
+            call = self._enqueue_many_call(jobs, idempotency_key)
+            return self._enqueued_many(await self.requests.arun(call), len(jobs))
 
     def _enqueue_call(self, job: NewJob[Any]) -> Call:
         [fields] = encoded([job])

@@ -25,7 +25,7 @@ MAX_RESULTS = 1000
 MAX_CALL_BYTES = 512 * 1024
 ANSWER_WITHIN = 10.0
 HELD_FOR = 60.0  # the lease is renewed this long while its outcome gets no answer
-_COUNTERS: dict[type[Any], str] = {
+COUNTERS: dict[type[Any], str] = {
     Complete: "completed",
     Retry: "failed",
     Snooze: "snoozed",
@@ -234,7 +234,7 @@ class Finisher:
             if isinstance(answer, dict) and answer.get("id") != attempt.id:
                 status = None
             if status == "ok":
-                self._worker.stats[_COUNTERS[type(done.outcome)]] += 1
+                self._worker.stats[COUNTERS[type(done.outcome)]] += 1
             elif status in ("stale", "not_found"):
                 self._worker.stats["stale"] += 1
                 log.warning("an outcome was too late: %s", status, extra={"job": attempt.id})

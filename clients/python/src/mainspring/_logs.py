@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 FIELDS = (
-    "job", "queue", "kind", "attempt", "worker", "queues", "server", "slots", "running"
+    "job", "queue", "kind", "attempt", "took_ms", "worker", "queues", "server", "slots", "running"
 )
 
 

@@ -18,6 +18,7 @@ from ._context import AsyncContext, Context, UnusableStep
 from ._failures import raised, text_of
 from ._renewal_link import RENEWER
 from ._values import duration
+from ._middleware import attempting
 from ._policy import GaveUp
 from .errors import Interrupted, InvalidArgument, TooLarge
 from .outcomes import OUTCOMES, Complete, Dead, Outcome, Ready, Retry, ready
@@ -120,8 +121,11 @@ def run_sync(definition: Any, context: Context) -> Ready | str:
     """Calls a handler. A text is the message of a failed attempt."""
     trace.enter(context.headers)
     try:
-        known = arguments(definition.kind, signature_of(definition), context.args)
-        return outcome_of(definition.handler_function(context, **known))
+        value: Any = None
+        with attempting(definition.ms.middleware, context):
+            known = arguments(definition.kind, signature_of(definition), context.args)
+            value = definition.handler_function(context, **known)
+        return outcome_of(value)
     except OUTCOMES as outcome:
         return outcome_of(outcome)
     except BaseException as error:  # SystemExit of a handler must not end the worker
@@ -226,9 +230,12 @@ class Loop:
         result: Ready | str
         try:
             context.check()
-            known = arguments(definition.kind, signature_of(definition), context.args)
             assert definition.handler_function is not None
-            result = outcome_of(await definition.handler_function(context, **known))
+            value: Any = None
+            with attempting(definition.ms.middleware, context):
+                known = arguments(definition.kind, signature_of(definition), context.args)
+                value = await definition.handler_function(context, **known)
+            result = outcome_of(value)
         except asyncio.CancelledError:
             result = attempt.reason or "the handler's task was cancelled"
         except OUTCOMES as outcome:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Callable, Literal, Mapping, Sequence
 
 from . import _run
 from ._attempt import Attempt
-from ._finishing import Done, Finisher
+from ._finishing import COUNTERS, Done, Finisher
 from ._http import Connection
 from ._overdue import Overdue
 from ._renewal_link import RenewalLink
@@ -68,6 +68,7 @@ class WorkerOptions:
     kinds: Sequence[str] | None = None  # kinds or aliases; None: those with a handler
     # `work` exits with 75 if a handler has not ended this long after it was asked to. None: never.
     exit_when_stuck: Duration | None = None
+    log_jobs: bool = True  # one line for each attempt, of level info
     version: str = ""  # of your program, up to 100 bytes; `mainspring workers` shows it
     lease_seconds: float = field(default=0.0, init=False)
     graceful_seconds: float = field(default=0.0, init=False)
@@ -565,6 +566,8 @@ class Worker:
         """A handler has ended."""
         took = now() - attempt.began
         done = Done(attempt, result)
+        if self.options.log_jobs and log.isEnabledFor(logging.INFO):
+            log_attempt(attempt, result, took)
         with self.mutex:
             old = self.handler_seconds
             self.handler_seconds = took if old < 0 else old + (took - old) / 16
@@ -723,6 +726,14 @@ def _granted(attempt: Attempt, options: WorkerOptions) -> float:
     ms = attempt.job.get("lease_expires_in_ms")
     good = isinstance(ms, int) and ms > 0
     return ms / 1000 if good and isinstance(ms, int) else options.lease_seconds
+
+
+def log_attempt(attempt: Attempt, result: Ready, took: float) -> None:
+    ended = "lost" if attempt.lost else COUNTERS[type(result.outcome)]
+    job = attempt.job
+    extra = {name: job.get(name) for name in ("queue", "kind", "attempt")}
+    took_ms = round(took * 1000, 1)
+    log.info("job %s", ended, extra={"job": attempt.id, **extra, "took_ms": took_ms})
 
 
 def run_until_signal(worker: Worker) -> None:

@@ -66,6 +66,7 @@ class WorkerKeywords(TypedDict, total=False):
     renewals: Literal["process", "thread"]
     kinds: Sequence[str] | None
     exit_when_stuck: Duration | None
+    log_jobs: bool
     version: str
 
 
