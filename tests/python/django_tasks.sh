@@ -41,4 +41,5 @@ inside() { chroot "$root" env -i PATH=/usr/local/bin:/usr/bin:/bin PYTHONDONTWRI
 inside python3 -c 'import platform, django
 print(f"Python {platform.python_version()}, Django {django.__version__}")
 raise SystemExit(77 if django.VERSION < (6,) else 0)' || skip "Django is older than 6"
-inside python3 -m pytest -q -p no:cacheprovider --rootdir /client /client/tests/test_django_tasks.py
+inside python3 -m pytest -q -p no:cacheprovider --rootdir /client /client/tests/test_django_tasks.py \
+  /client/tests/test_django_admin.py

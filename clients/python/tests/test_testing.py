@@ -88,7 +88,7 @@ def test_django_enqueues_on_commit(mainspring: Mainspring, mainspring_queue: str
         settings.configure(DATABASES={"default": engine}, USE_TZ=True)
         django.setup()
     from django.db import transaction
-    from mainspring.contrib.django import on_commit, priority
+    from mainspring.contrib.django import job_client, on_commit, priority
 
     @mainspring.job(queue=mainspring_queue)
     def receipt(ctx: Context, order: int) -> int:
@@ -103,6 +103,11 @@ def test_django_enqueues_on_commit(mainspring: Mainspring, mainspring_queue: str
         raise RuntimeError
     refute_enqueued(mainspring, receipt, args={"order": 2})
     assert [priority(n) for n in (-100, 0, 100)] == [9, 4, 0]
+    other = Mainspring("http://127.0.0.1:1")  # another client with the same kind
+    other.job("receipt")(lambda ctx: None)
+    assert job_client(receipt.new(1)) is mainspring
+    assert job_client(receipt.options(priority=1).new(1)) is mainspring
+    assert job_client(other.new("receipt")) is other
 
 
 def test_a_forgotten_binary_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
