@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 
 import type { Core } from "./core.js";
 import { need, needInteger, Pauses, sleep } from "./core.js";
-import { isRecord, LeaseLost, MainspringError, makeError } from "./errors.js";
+import { AttemptEnded, isRecord, LeaseLost, MainspringError, makeError } from "./errors.js";
 import { formatJson, parseJson } from "./json.js";
 import { type Logger, withFields } from "./log.js";
 import type { Outcome } from "./outcomes.js";
@@ -146,7 +146,9 @@ export class Attempt {
   row: { index: number; generation: number } | undefined;
   slots = 1;
   started = false;
-  /** Its handler has returned. */
+  /** Its handler has returned: its context is dead. */
+  closed = false;
+  /** Its outcome is decided. */
   ended = false;
   /** Fails the attempt, whatever its handler returns: an error that nothing caught. */
   stray: Outcome | undefined;
@@ -188,6 +190,7 @@ export class Attempt {
   }
 
   async step<T>(name: string, run: () => T | Promise<T>): Promise<T> {
+    this.mustRun();
     checkStep(name, this.steps);
     const kept = this.claimed.hasMemos ? await this.recall(name) : undefined;
     if (kept !== undefined) return kept.result as T;
@@ -228,6 +231,7 @@ export class Attempt {
   }
 
   async progress(value: number, text?: string): Promise<void> {
+    this.mustRun();
     if (this.stopReason !== undefined) throw this.stopReason;
     const bounded = value >= 0 ? Math.min(value, 1) : 0; // also what is not a number
     this.newProgress =
@@ -251,6 +255,7 @@ export class Attempt {
   }
 
   private async report(type: Report["type"], name: string, json: string): Promise<void> {
+    this.mustRun();
     this.mustHold();
     await new Promise<void>((resolve, reject) => {
       this.reports.push({
@@ -264,10 +269,18 @@ export class Attempt {
   }
 
   setSessionState(value: unknown): void {
+    this.mustRun();
     if (this.claimed.job.session === undefined) {
       throw makeError("conflict", `job ${this.id} has no session`, { field: "session_state" });
     }
     this.newSessionState = { json: formatJson(value, "session state") };
+  }
+
+  private mustRun(): void {
+    if (!this.closed) return;
+    const { id, attempt } = this.claimed.job;
+    const hint = "await everything that the handler starts";
+    throw new AttemptEnded(`job ${id}: attempt ${attempt} has ended; nothing was sent: ${hint}`);
   }
 
   private mustHold(): void {

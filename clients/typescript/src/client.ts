@@ -15,7 +15,7 @@ import { type Duration, durationMs, type Id, idText } from "./durations.js";
 import { Enqueues } from "./enqueues.js";
 import { isRecord, makeError } from "./errors.js";
 import { formatJson } from "./json.js";
-import type { TlsOptions } from "./http.js";
+import type { TlsOptions } from "./certificates.js";
 import { JobHandle, type JobInfo, type JobState, readJob, readState, type Why } from "./job.js";
 import { jsonLogger, type Logger } from "./log.js";
 import { type HeldLock, type LockOptions, Locks } from "./locks.js";

@@ -13,6 +13,7 @@ const FIRST_PAUSE_MS = 20;
 const LONGEST_PAUSE_MS = 2000;
 const QUIET_MS = 250;
 const SLICE_MS = 30_000;
+const CERTIFICATE_LOOK_MS = 3_600_000;
 const LEAST_POLL_MS = 250;
 
 export interface Call {
@@ -87,12 +88,25 @@ export class Core {
   readonly #transport: Transport;
   #renewing: Renewals | undefined;
   #polling = 0;
+  #look: NodeJS.Timeout | undefined;
 
   constructor(options: CoreOptions) {
     this.#options = options;
-    this.#transport = new Transport(options);
     this.log = options.log;
     this.readTimeoutMs = options.readTimeoutMs;
+    this.#transport = new Transport(options, options.log);
+    const { certificates } = this.#transport;
+    if (certificates === undefined) return;
+    certificates.forConnection(); // a mistake is found at once
+    // Also while no new connection is made.
+    const look = () => {
+      try {
+        certificates.warnOfEnd();
+      } catch {
+        // Half of a renewal.
+      }
+    };
+    this.#look = setInterval(look, CERTIFICATE_LOOK_MS).unref();
   }
 
   get url(): string {
@@ -115,6 +129,7 @@ export class Core {
     this.#renewing?.close();
     this.#renewing = undefined;
     this.#transport.close();
+    clearInterval(this.#look);
   }
 
   /** A call whose answer is a JSON object. */

@@ -129,6 +129,11 @@ export class Shutdown extends Error {
   override name = "Shutdown";
 }
 
+/** A call of a handler's context after the handler has ended. Nothing was sent. */
+export class AttemptEnded extends Error {
+  override name = "AttemptEnded";
+}
+
 /** A job that was waited for did not complete. */
 export class JobFailed extends Error {
   override name = "JobFailed";
@@ -168,6 +173,7 @@ sharedClass("NotFound", NotFound);
 sharedClass("Cancelled", Cancelled);
 sharedClass("TimeLimit", TimeLimit);
 sharedClass("Shutdown", Shutdown);
+sharedClass("AttemptEnded", AttemptEnded);
 sharedClass("JobFailed", JobFailed);
 sharedClass("WaitTimeout", WaitTimeout);
 sharedClass("ValidationError", ValidationError);

@@ -1,18 +1,11 @@
 // HTTP/1.1 over kept connections: TCP, TLS or a unix socket. One request per connection at a time.
 import { isIP } from "node:net";
-import type { ConnectionOptions } from "node:tls";
 
+import { Certificates, type TlsOptions } from "./certificates.js";
 import { MAX_TIMER_MS, now } from "./clock.js";
 import { makeError } from "./errors.js";
 import { Closed, Connection, type Target } from "./http_connection.js";
-
-export interface TlsOptions {
-  /** Authorities that may have signed the server's certificate, PEM. Default: those of Node.js. */
-  ca?: string | Uint8Array | undefined;
-  /** The client's own certificate and key, PEM. */
-  cert?: string | Uint8Array | undefined;
-  key?: string | Uint8Array | undefined;
-}
+import type { Logger } from "./log.js";
 
 export interface ServerAddress {
   url: string;
@@ -65,6 +58,8 @@ class LaneState {
 }
 
 export class Transport {
+  /** Undefined: without TLS. */
+  readonly certificates: Certificates | undefined;
   private readonly target: Target;
   private readonly free: Connection[] = [];
   private readonly all = new Set<Connection>();
@@ -75,7 +70,8 @@ export class Transport {
   };
   private closed = false;
 
-  constructor(address: ServerAddress) {
+  /** `log` takes warnings about certificates. */
+  constructor(address: ServerAddress, log?: Logger) {
     const parsed = parseUrl(address.url);
     if (address.token !== undefined && !/^[!-~]{1,4096}$/.test(address.token)) {
       const rule = "must be up to 4096 characters, all of them visible ASCII without spaces";
@@ -85,11 +81,11 @@ export class Transport {
       const rule = "a token must not go over plain HTTP to another machine: use https://";
       throw makeError("invalid_argument", `url ${address.url}: ${rule}`, { field: "url" });
     }
-    const { ca, cert, key } = address.tls ?? {};
+    if (parsed.secure) this.certificates = new Certificates(address.tls ?? {}, log);
     const token = address.token === undefined ? "" : `authorization: Bearer ${address.token}\r\n`;
     this.target = {
       address: parsed.address,
-      tls: parsed.secure ? (present({ ca, cert, key }) as ConnectionOptions) : undefined,
+      certificates: this.certificates,
       connectTimeoutMs: address.connectTimeoutMs,
       headers: `host: ${parsed.authority}\r\n${token}`,
     };
@@ -205,10 +201,6 @@ function check({ method, path, headers = {}, signal }: HttpRequest): void {
     if (!HEADER_VALUE.test(value))
       throw makeError("invalid_argument", `${name}: must be visible ASCII`, { field: name });
   if (signal?.aborted === true) throw makeError("aborted", `${method} ${path}: aborted`);
-}
-
-function present(values: Record<string, unknown>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
 }
 
 function parseUrl(text: string): {

@@ -1,8 +1,9 @@
 // One connection to the server: one request at a time.
 import { connect as connectPlain, isIP, type Socket } from "node:net";
 import { StringDecoder } from "node:string_decoder";
-import { connect as connectTls, type ConnectionOptions } from "node:tls";
+import { connect as connectTls } from "node:tls";
 
+import type { Certificates } from "./certificates.js";
 import { MAX_TIMER_MS } from "./clock.js";
 import { type ErrorDetails, makeError } from "./errors.js";
 import type { HttpAnswer, HttpRequest, OnText } from "./http.js";
@@ -17,7 +18,7 @@ export class Closed extends Error {}
 export interface Target {
   address: { host: string; port: number } | { path: string };
   /** Undefined: without TLS. */
-  tls: ConnectionOptions | undefined;
+  certificates: Certificates | undefined;
   connectTimeoutMs: number;
   /** Header lines of every request. */
   headers: string;
@@ -34,18 +35,19 @@ export class Connection {
     /** The connection is of no use any more. */
     private readonly onClose: (connection: Connection) => void,
   ) {
-    const { address, tls } = target;
-    const named = tls !== undefined && "host" in address && isIP(address.host) === 0;
+    const { address } = target;
+    const secureContext = target.certificates?.forConnection();
+    const named = "host" in address && isIP(address.host) === 0 ? { servername: address.host } : {};
     this.socket =
-      tls === undefined
+      secureContext === undefined
         ? connectPlain(address)
-        : connectTls({ ...address, ...tls, ...(named ? { servername: address.host } : {}) });
+        : connectTls({ ...address, ...named, secureContext });
     this.socket.setNoDelay(true);
     this.socket.setKeepAlive(true, 1000);
     const late = setTimeout(() => {
       this.fail("unavailable", `no connection within ${target.connectTimeoutMs} ms`);
     }, Math.min(target.connectTimeoutMs, MAX_TIMER_MS));
-    this.socket.once(tls === undefined ? "connect" : "secureConnect", () => {
+    this.socket.once(secureContext === undefined ? "connect" : "secureConnect", () => {
       this.connected = true;
       clearTimeout(late);
     });

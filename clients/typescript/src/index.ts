@@ -24,6 +24,7 @@ export { type Duration, durationMs, type Id } from "./durations.js";
 export {
   AccessDenied,
   type Again,
+  AttemptEnded,
   Cancelled,
   type ErrorCode,
   JobFailed,
@@ -38,7 +39,7 @@ export {
   WaitTimeout,
 } from "./errors.js";
 export type { EventFilter, EventType, JobEvent } from "./events.js";
-export type { TlsOptions } from "./http.js";
+export type { TlsOptions } from "./certificates.js";
 export type { JobHandle, JobInfo, JobState, WaitOptions, Why } from "./job.js";
 export { formatJson, parseJson } from "./json.js";
 export type { HeldLock, LockOptions } from "./locks.js";

@@ -701,6 +701,7 @@ export class Worker {
     } catch (thrown) {
       outcome = thrown instanceof Outcome ? thrown : failureOf(attempt, thrown, this.core.log);
     }
+    attempt.closed = true;
     stopTimer?.();
     const took = now() - begin;
     this.handlerMs = this.handlerMs < 0 ? took : this.handlerMs + (took - this.handlerMs) / 16;

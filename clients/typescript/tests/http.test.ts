@@ -1,8 +1,17 @@
 // The HTTP transport: streams to slow readers, and the bounds of Retry-After.
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { copyFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import type { ServerResponse } from "node:http";
 import { type AddressInfo, createServer, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test, type TestContext } from "node:test";
+import { createServer as createTlsServer } from "node:tls";
+
+import { type LogFields, Mainspring } from "mainspring";
+import { silent } from "mainspring/testing";
+
 import { callAfter } from "../src/clock.js";
 import { Pauses } from "../src/core.js";
 import { type MainspringError, makeError } from "../src/errors.js";
@@ -176,6 +185,67 @@ test("times of more than 24.8 days do not end at once", async () => {
   stop();
   transport.close();
   fake.close();
+});
+
+test("certificate files are read at each new connection; a warning comes 7 days before the end", async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), "mainspring-tls-"));
+  t.after(() => rmSync(directory, { recursive: true, force: true }));
+  const binary = process.env["MAINSPRING_BINARY"] ?? "mainspring";
+  const issue = (...args: string[]) =>
+    execFileSync(binary, ["tls", ...args, "--dir", directory], { stdio: "pipe" });
+  issue("init", "--host", "127.0.0.1", "--host", "localhost");
+  issue("issue", "first", "--client", "--days", "8");
+  issue("issue", "second", "--client", "--days", "6");
+  const file = (name: string) => join(directory, name);
+  const use = (name: string, end: string) => copyFileSync(file(`${name}.${end}`), file(`my.${end}`));
+  use("first", "pem");
+  use("first", "key");
+  const [ca, cert, key] = ["ca.pem", "server.pem", "server.key"].map((name) => readFileSync(file(name)));
+  const server = createTlsServer({ ca, cert, key, requestCert: true }, (socket) => {
+    socket.on("error", () => undefined);
+    socket.on("data", () => {
+      const body = String(socket.getPeerCertificate().subject.CN);
+      socket.write(`${HEAD}Content-Length: ${body.length}\r\n\r\n${body}`);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  t.after(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  const tls = { caFile: file("ca.pem"), certificateFile: file("my.pem"), keyFile: file("my.key") };
+  const lines: [string, LogFields | undefined][] = [];
+  const warn = (message: string, fields?: LogFields) => void lines.push([message, fields]);
+  const to = (host: string, more: object) =>
+    new Transport(
+      { url: `https://${host}:${port}`, token: undefined, connectTimeoutMs: 20_000, tls: more },
+      { ...silent, warn },
+    );
+  const transport = to("localhost", tls);
+  t.after(() => transport.close());
+  const who = async (fresh: boolean) => (await transport.request({ ...request, fresh })).body;
+  assert.equal(await who(false), "first");
+  use("second", "key"); // half of a renewal: the key does not fit
+  assert.equal(await who(true), "first");
+  assert.deepEqual(lines.splice(0).map(([message]) => message), [
+    "cannot use new certificates; those that were read before are used",
+  ]);
+  use("second", "pem");
+  assert.equal(await who(true), "second");
+  const [[message, fields] = [], ...more] = lines;
+  assert.deepEqual([message, more], ["the client certificate ends soon: renew it", []]);
+  assert.equal(fields?.["file"], file("my.pem"));
+  assert.match(String(fields?.["at"]), /^\d{4}-\d\d-\d\dT/);
+  transport.close();
+  // The server's certificate is checked: by its authority, and by its name or address.
+  const byAddress = to("127.0.0.1", { ...tls, caFile: undefined, ca });
+  assert.equal((await byAddress.request(request)).body, "second");
+  const unknown = to("localhost", {});
+  await assert.rejects(unknown.request(request), ({ code }: MainspringError) => code === "unavailable");
+  byAddress.close();
+  for (const wrong of [{ caFile: file("none.pem") }, { ca, caFile: file("ca.pem") }, { ca: "x", cert: "y" }])
+    assert.throws(
+      () => new Mainspring(`https://localhost:${port}`, { tls: wrong }),
+      ({ code, field }: MainspringError) => code === "invalid_argument" && field === "tls",
+    );
 });
 
 test("a stream waits for its reader", async () => {

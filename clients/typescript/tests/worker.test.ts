@@ -5,11 +5,13 @@ import { dirname } from "node:path";
 import { after, before, test, type TestContext } from "node:test";
 
 import {
+  AttemptEnded,
   cancel,
   Cancelled,
   complete,
   dead,
   defineJob,
+  type JobContext,
   type JobFailed,
   LeaseLost,
   type LogFields,
@@ -503,6 +505,38 @@ test("steps: every attempt gets the result as it is after JSON", async (t) => {
   await (await ms.enqueue(kind)).result({ timeout: "20s" });
   const plain = { 7: "seven", price: { cents: 5 } };
   assert.deepStrictEqual(seen, [plain, null, plain, null]);
+});
+
+test("a context is dead when its handler has ended: late calls throw and send nothing", async (t) => {
+  const ms = server.client();
+  const kind = defineJob("late", { queue: "late", args: type<{ how: string }>() });
+  let old: JobContext | undefined;
+  const worker = ms.worker({ slots: 1 }).on(kind, async (context) => {
+    if (context.args.how === "leave") return void (old = context);
+    return await context.step("charge", () => context.args.how);
+  });
+  t.after(() => worker.stop());
+  const first = await ms.enqueue(kind, { how: "leave" });
+  await first.result({ timeout: "20s" });
+  let ran = false;
+  const calls: (() => unknown)[] = [
+    () => old?.step("charge", () => (ran = true)),
+    () => old?.checkpoint({ page: 1 }),
+    () => old?.progress(0.5),
+    () => old?.message({}),
+    () => old?.setSessionState({}),
+  ];
+  for (const call of calls)
+    await assert.rejects(async () => await call(), (error) => {
+      assert.ok(error instanceof AttemptEnded);
+      assert.match(error.message, /^job \d+: attempt 1 has ended; nothing was sent: await /);
+      return true;
+    });
+  assert.equal(ran, false);
+  const next = await ms.enqueue(kind, { how: "charged" });
+  assert.equal(await next.result({ timeout: "20s" }), "charged");
+  const { checkpoint, progress } = await first.get();
+  assert.deepEqual([checkpoint, progress], [undefined, undefined]);
 });
 
 test("results: the handler returns what the schema takes, the caller gets what it gives", async (t) => {
