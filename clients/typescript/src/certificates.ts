@@ -46,7 +46,7 @@ export class Certificates {
 
   /**
    * For the next connection. Files that cannot be used, such as half of a renewal, leave the last
-   * ones in use.
+   * ones in use. @internal
    */
   forConnection(): SecureContext {
     try {

@@ -58,7 +58,7 @@ class LaneState {
 }
 
 export class Transport {
-  /** Undefined: without TLS. */
+  /** Undefined: without TLS. @internal */
   readonly certificates: Certificates | undefined;
   private readonly target: Target;
   private readonly free: Connection[] = [];
