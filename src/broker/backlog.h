@@ -1,6 +1,7 @@
 // The backlog of a queue: see mainspring/backlog.h.
 #pragma once
 
+#include "broker/service_times.h"
 #include "store/store.h"
 
 namespace mainspring {
@@ -10,7 +11,9 @@ inline constexpr Duration kLeastBacklogWindow = std::chrono::minutes(1);
 
 // The minute in which the window starts.
 WallTime backlog_from(WallTime now);
-// `recent`: counts of the queue since backlog_from(now); nullptr = there are none.
-QueueBacklog backlog_of(const QueueStats& queue, const RecentCount* recent, WallTime now);
+// `recent`: counts of the queue since backlog_from(now); nullptr = there are none. `service`: if no
+// attempt is among these.
+QueueBacklog backlog_of(const QueueStats& queue, const RecentCount* recent,
+                        const ServiceTime& service, WallTime now);
 
 }  // namespace mainspring

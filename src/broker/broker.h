@@ -36,6 +36,7 @@
 #include "broker/pace.h"
 #include "broker/questions.h"
 #include "broker/queue_labels.h"
+#include "broker/service_times.h"
 #include "broker/triggers.h"
 #include "broker/version_marks.h"
 #include "broker/worker_commands.h"
@@ -304,6 +305,8 @@ class Broker final : public Jobs,
                       std::stop_token stop) override;
   // The completion rates of queues. Readers of queue counters pass the counters to it.
   Pace& pace() { return pace_; }
+  // How long attempts of a queue run. See ServiceTimes.
+  Result<ServiceTime> service_time(const std::string& queue) MS_EXCLUDES(mutex_, recent_mutex_);
 
  private:
   struct Pending {
@@ -618,6 +621,8 @@ class Broker final : public Jobs,
   Mutex recent_mutex_;
   std::shared_ptr<const RecentCounts> recent_ MS_GUARDED_BY(recent_mutex_);
   Instant recent_at_ MS_GUARDED_BY(recent_mutex_);
+  std::int64_t recent_commits_ MS_GUARDED_BY(recent_mutex_) = -1;  // of the store, before the read
+  ServiceTimes service_times_;
 };
 
 }  // namespace mainspring

@@ -102,6 +102,33 @@ TEST_CASE_FIXTURE(HistoryBed,
   CHECK(total({.queue = "r"}).enqueued == 0);
 }
 
+TEST_CASE_FIXTURE(HistoryBed, "run times of a queue survive an idle day and a restart") {
+  using Source = ServiceTime::Source;
+  CHECK(broker->service_time("q")->source == Source::prior);
+  enqueue();
+  const ClaimedJob job = claim();
+  clock.advance(seconds(2));
+  finish(job, Complete{});
+  clock.advance(seconds(3));  // callers share counts for two seconds
+  CHECK(broker->service_time("q")->source == Source::recent);
+  clock.advance(hours(24));
+  enqueue();  // writes the history
+  const auto usual = [&] {
+    const auto time = broker->service_time("q");
+    REQUIRE(time);
+    CHECK(time->source == Source::history);
+    CHECK(time->samples == 1);
+    CHECK(about(time->mean, seconds(2)));
+    const auto queues = broker->queues();
+    REQUIRE(queues);
+    CHECK(about(queues->front().backlog->service.value_or(Duration(0)), seconds(2)));
+    CHECK(about(queues->front().backlog->drain.value_or(Duration(0)), seconds(2)));
+  };
+  usual();
+  open();
+  usual();
+}
+
 TEST_CASE_FIXTURE(HistoryBed,
                   "history: failures, deaths and cancellations are counted separately") {
   SUBCASE("a failed attempt, and the last one") {

@@ -27,6 +27,7 @@ class TimeSketch {
   bool empty() const { return buckets_.empty(); }
   // The `q` quantile of the durations, 0 < q <= 1; zero if the sketch is empty.
   Duration percentile(double q) const;
+  Duration mean() const;  // zero if the sketch is empty
 
   // "bucket,count,bucket,count", ascending by bucket; "" = empty.
   std::string text() const;

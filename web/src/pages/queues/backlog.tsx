@@ -13,8 +13,12 @@ function oldestMs(queue: Queue, sinceMs: number): number {
   return ms == null ? 0 : ms + sinceMs;
 }
 
+// Without completions the server estimates from earlier run times. Here that is unknown: nothing works on the queue.
+const measuredDrain = ({ backlog }: Queue): number | null | undefined =>
+  backlog && backlog.jobs > 0 && backlog.completions_per_second === 0 ? null : backlog?.drain_seconds;
+
 export function fallsBehind(queue: Queue, sinceMs = 0): boolean {
-  const seconds = queue.backlog?.drain_seconds ?? 0;
+  const seconds = measuredDrain(queue) ?? 0;
   return oldestMs(queue, sinceMs) >= BEHIND_MS || seconds * 1000 >= BEHIND_MS;
 }
 
@@ -22,26 +26,27 @@ export function fallsBehind(queue: Queue, sinceMs = 0): boolean {
 export function byLateness(a: Queue, b: Queue, sinceMs = 0): number {
   const rank = (queue: Queue) => {
     if (!fallsBehind(queue, sinceMs)) return -1;
-    return queue.backlog?.drain_seconds ?? (queue.backlog ? Infinity : oldestMs(queue, sinceMs) / 1000);
+    return measuredDrain(queue) ?? (queue.backlog ? Infinity : oldestMs(queue, sinceMs) / 1000);
   };
   const [x, y] = [rank(a), rank(b)];
   return x === y ? oldestMs(b, sinceMs) - oldestMs(a, sinceMs) : y - x;
 }
 
 // To sort by: Infinity if nothing completes.
-export const drainSeconds = ({ backlog }: Queue): number | undefined =>
-  backlog === undefined ? undefined : backlog.jobs === 0 ? 0 : (backlog.drain_seconds ?? Infinity);
+export const drainSeconds = (queue: Queue): number | undefined =>
+  queue.backlog === undefined ? undefined : queue.backlog.jobs === 0 ? 0 : (measuredDrain(queue) ?? Infinity);
 
 export function Drain(props: { queue: Queue }) {
   const { backlog } = props.queue;
   if (!backlog) return <span class="note">{t.none}</span>;
   if (backlog.jobs === 0) return <span class="note">{t.queues.empties}</span>;
   const slower = backlog.arrivals_per_second > backlog.completions_per_second;
-  const text = backlog.drain_seconds === null ? t.queues.drainUnknown : duration(backlog.drain_seconds * 1000);
+  const seconds = measuredDrain(props.queue) ?? null;
+  const text = seconds === null ? t.queues.drainUnknown : duration(seconds * 1000);
   return (
-    <span class={slower || backlog.drain_seconds === null ? "lagging" : undefined} title={t.queues.rates(perSecond(backlog.arrivals_per_second), perSecond(backlog.completions_per_second))}>
+    <span class={slower || seconds === null ? "lagging" : undefined} title={t.queues.rates(perSecond(backlog.arrivals_per_second), perSecond(backlog.completions_per_second))}>
       {text}
-      {slower && backlog.drain_seconds !== null && `, ${t.queues.grows}`}
+      {slower && seconds !== null && `, ${t.queues.grows}`}
     </span>
   );
 }
