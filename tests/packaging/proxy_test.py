@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.parse
 
 PACKAGING = pathlib.Path(__file__).resolve().parents[2] / "packaging"
 PROGRAM = os.path.abspath(sys.argv[1])
@@ -94,10 +95,17 @@ def checks(name, proxy, server):
     expect(status == 200 and files, f"{name}: the dashboard is served under the prefix")
     for file in files:
         expect(not file.startswith("/"), f"{name}: {file} is relative")
-        expect(proxy.ask("GET", "/jobs/ui/" + file.removeprefix("./"))[0] == 200, f"{name}: {file} is served under the prefix")
+        expect(proxy.ask("GET", urllib.parse.urljoin("/jobs/ui/", file))[0] == 200, f"{name}: {file} is served under the prefix")
     expect(proxy.ask("GET", "/jobs/v1/queues", headers={"Authorization": "Bearer mst_wrong"})[0] == 401, f"{name}: a request that is passed on needs a token")
     status, text, headers = proxy.ask("POST", "/jobs/v1/session", {}, {"X-Forwarded-Proto": "https"})
     expect(status == 200 and "Set-Cookie" in headers, f"{name}: a browser can sign in ({status} {text} {headers})")
+
+    for queue in ("a%2Fb", "a%2F..%2Fb%3Ac", "%61%2Fb"):
+        expect(proxy.ask("PUT", f"/jobs/v1/queues/{queue}?create=true", {"retention": {}})[0] == 200, f"{name}: {queue} is a queue")
+        status, text, _ = proxy.ask("GET", f"/jobs/v1/queues/{queue}?")
+        expect(status == 200 and json.loads(text)["name"] == urllib.parse.unquote(queue), f"{name}: {queue} keeps its name ({status} {text[:200]})")
+    status, text, _ = proxy.ask("GET", "/jobs/v1/jobs?queue=a%2Fb&q=x%26y")
+    expect(status == 200, f"{name}: a query is passed on as it is ({status} {text[:200]})")
 
     # A claim that waits is answered when the job comes.
     answers = []
