@@ -325,11 +325,10 @@ Result<CancelResult> Client::cancel(Cancel request) {
 }
 
 Result<RetryResult> Client::retry(RetryJob request) {
-  MS_TRY_ASSIGN(
-      const std::string body,
-      impl_->run({.method = "POST", .target = fmt::format("/v1/jobs/{}/{}", request.id,
-                                                          request.take_back ? "take-back"
-                                                                            : "retry")}));
+  MS_TRY_ASSIGN(const std::string body,
+                impl_->run({.method = "POST",
+                            .target = fmt::format("/v1/jobs/{}/{}", request.id,
+                                                  request.take_back ? "take-back" : "retry")}));
   return decode_retry_response(body);
 }
 

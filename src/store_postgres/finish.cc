@@ -112,9 +112,11 @@ void PostgresStore::renew_one(LoadedJob& job, const Renewal& renewal, Duration l
   const Instant claimed = Instant::from_us(row.claimed_at);
   const std::int64_t limit = (claimed + Duration(row.timeout) + kTimeoutGrace).us();
   const std::int64_t until = std::min(end_of(length.count()), std::max(limit, row.lease_until));
-  const bool longer = length.count() > row.lease;
+  // A restart must not shorten a reported lease, which an allowance may have lengthened.
+  const std::int64_t reported = std::max<std::int64_t>(length.count(), until - lease_now());
+  const bool longer = reported > row.lease;
   row.lease_until = until;
-  row.lease = std::max(row.lease, static_cast<std::int64_t>(length.count()));
+  row.lease = std::max(row.lease, reported);
   if (renewal.progress) {
     write(sql_.upsert_progress,
           params(Ints{row.id}, Reals{renewal.progress->value}, Texts{renewal.progress->text}));

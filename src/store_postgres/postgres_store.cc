@@ -166,7 +166,7 @@ void PostgresStore::join() {
 
 void PostgresStore::start_over() {
   const std::int64_t allowance = restart_allowance();
-  const Rows rows = ask(sql_.reset_jobs, params(lease_now(), allowance));
+  const Rows rows = ask(sql_.reset_jobs, params(lease_now()));
   tell(sql_.drop_leased, {});
   std::map<std::int64_t, Ints> ends;
   for (int i = 0; i < rows.size(); ++i) {

@@ -562,7 +562,7 @@ NodeStatements::NodeStatements(std::string_view s)
       node_leaves(s, "DELETE FROM $schema.nodes WHERE id = $1"),
       drop_leased(s, "DELETE FROM $schema.leased"),
       reset_jobs(s,
-                 "UPDATE $schema.jobs j SET lease_until = $1 + greatest(lease, $2), "
+                 "UPDATE $schema.jobs j SET lease_until = $1 + lease, "
                  "claimed_at = $1 FROM (SELECT DISTINCT unnest(ids) AS id FROM "
                  "$schema.leased) l WHERE j.id = l.id "
                  "AND j.state = 3 RETURNING " MS_COLUMNS),

@@ -158,9 +158,10 @@ OperationResult SqliteStore::operator()(const Renew& op) {
     }
     const Duration length = op.lease > Duration(0) ? op.lease : lease.length;
     set_lease_expiry(renewal.id, lease, std::min(end_of(length), lease_limit(lease)));
-    const bool longer = length > lease.length &&
-                        !MS_MUTANT(longer_lease_not_kept);  // a restart must not shorten the lease
-    if (longer) lease.length = length;
+    // A restart must not shorten a reported lease, which an allowance may have lengthened.
+    const Duration reported = std::max(length, lease.expires_at - now_.instant);
+    const bool longer = reported > lease.length && !MS_MUTANT(longer_lease_not_kept);
+    if (longer) lease.length = reported;
     const bool kept = keep_memos(renewal, lease, result);
     const bool news = renewal.progress || !renewal.messages.empty();
     const bool tells = news && (lease.flags & kFlagFollowed) != 0;

@@ -280,7 +280,7 @@ void SqliteStore::load_leases(Instant now) {
     lease.grant = grants_.at(rows.integer(2)).get();
     ++lease.grant->remaining;
     lease.length = Duration(rows.integer(3));
-    lease.expires_at = now + std::max(lease.length, restart_allowance_);
+    lease.expires_at = now + lease.length;
     lease.version = rows.integer(4);
     lease.cancel_requested = rows.integer(5) != 0;
     lease.cancel_reason = rows.text(6);

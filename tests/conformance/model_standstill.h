@@ -20,7 +20,7 @@ inline void reset_jobs(ModelDisk& disk, Instant now) {  // at open
   disk.allowance_over = now + disk.allowance;
   for (auto& [id, r] : disk.jobs) {
     if (r.job.state != JobState::running) continue;
-    r.lease_expiry = now + std::max(r.lease, disk.allowance);
+    r.lease_expiry = now + r.lease;
     r.claimed = now;
   }
 }

@@ -420,8 +420,9 @@ class ModelStore final : public ModelReads, private ModelJobs {
       const bool kept = keep_memos(*r, renewal, result);
       if (renewal.warning) r->job.warning = renewal.warning->text;
       const bool extras = renewal.progress || renewal.checkpoint || renewal.warning;
-      if (extras || kept || length > r->lease) touch(*r);
-      r->lease = std::max(r->lease, length);
+      const Duration told = std::max(length, r->lease_expiry - now_.instant);
+      if (extras || kept || told > r->lease) touch(*r);
+      r->lease = std::max(r->lease, told);
       for (const NewJob& n : follow_renewal(r->job, renewal, options_.retention_replies))
         add_record(n, now_.wall, JobState::available);
       result.renewed.push_back({.id = renewal.id, .lease = r->lease_expiry - now_.instant});
@@ -546,20 +547,17 @@ class ModelStore final : public ModelReads, private ModelJobs {
     set_waiting(r, JobState::available, now_.wall);
     if (known) gained_ = told;  // waiting claims know of it already
   }
-  OperationResult take_back(Record& r) {
-    if (r.job.state != JobState::running) return not_to_take_back(r.job.id, r.job.state);
-    r.unknown = r.unknown || r.step;
-    breakers_.ended(r.job, end_for_breaker(Snooze{}), std::nullopt, now_.wall);
-    ModelQuarantine::forget(r);
-    end(r, Snooze{});
-    return RetryResult{r.job.state};
-  }
   OperationResult run(const RetryJob& op) {
     const auto found = find_record(*disk_, op.id, op.within);
     if (!found) return found.error();
     Record& r = **found;
     if (auto good = check_version(op.version, changed_job(r)); !good) return good.error();
-    if (op.take_back) return take_back(r);
+    if (op.take_back) {
+      if (r.job.state != JobState::running) return not_to_take_back(op.id, r.job.state);
+      r.unknown = r.unknown || r.step;
+      (void)run(Finish{.worker = {}, .results = {{op.id, r.job.token, Snooze{}}}});
+      return RetryResult{r.job.state};
+    }
     if (auto refused = may_retry(*disk_, r)) return std::move(*refused);
     if (r.job.state != JobState::available || r.lost != 0 || r.job.quarantined) revive(r);
     return RetryResult{r.job.state};

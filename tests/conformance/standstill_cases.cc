@@ -132,9 +132,9 @@ TEST_SUITE("store: restart allowance") {
   TEST_CASE("the next open honours the allowance, and renewals are for a lease again") {
     Bench b;
     b.enqueue(), b.enqueue();
-    const ClaimedJob comes_back = b.claim_one();
-    (void)b.claim_one();
+    const ClaimedJob comes_back = b.claim_one(), told = b.claim_one();
     (void)b.one<Done>(AllowRestart{.allowance = minutes(2)});
+    b.renew(comes_back), b.renew(told);
     b.advance(seconds(50));
     b.reopen();
     b.advance(seconds(69));  // just before the allowance of the stop ends
@@ -142,6 +142,20 @@ TEST_SUITE("store: restart allowance") {
     CHECK(b.renew(comes_back).renewed.at(0).lease == seconds(30));
     b.advance(seconds(52));
     CHECK(b.rescue() == 2);
+  }
+
+  TEST_CASE("a restart gives the lease of a dead worker its own length, not the allowance") {
+    Bench b;
+    b.enqueue();
+    (void)b.claim_one();
+    b.advance(seconds(20));
+    (void)b.one<Done>(AllowRestart{.allowance = minutes(2)});
+    b.advance(seconds(3));
+    b.reopen();
+    b.advance(seconds(29));
+    CHECK(b.rescue() == 0);
+    b.advance(seconds(1));
+    CHECK(b.rescue() == 1);
   }
 
   TEST_CASE("once the allowance has passed, a later open ignores it") {
@@ -162,8 +176,9 @@ TEST_SUITE("store: restart allowance") {
   TEST_CASE("a second open within the allowance honours it again") {
     Bench b;
     b.enqueue();
-    (void)b.claim_one();
+    const ClaimedJob told = b.claim_one();
     (void)b.one<Done>(AllowRestart{.allowance = minutes(2)});
+    b.renew(told);
     b.reopen();
     b.advance(seconds(10));
     b.reopen();
