@@ -16,9 +16,10 @@ namespace mainspring {
 
 // Creates a schedule or replaces its definition. An identical definition changes nothing (except
 // `paused`, if it is given and differs). Undecided ticks of the old version whose time has come get
-// one row "replaced": `until` now, count 0. max_runs counts the runs of all versions, and an `at` that
-// has run does not run again, unless the runs are restarted. Answers PutScheduleResult. Errors: overloaded (kMaxSchedules), forbidden (the existing schedule makes
-// jobs outside of `within`; the caller checks the queue of the new one).
+// one row "replaced": `until` now, count 0. max_runs counts the runs of all versions, and an `at`
+// that has run does not run again, unless the runs are restarted. Answers PutScheduleResult.
+// Errors: overloaded (kMaxSchedules), forbidden (the existing schedule makes jobs outside of
+// `within`; the caller checks the queue of the new one).
 struct PutSchedule {
   Schedule schedule;  // has passed validate()
   WallTime next;      // its first tick after now, with the fire time; never = none
