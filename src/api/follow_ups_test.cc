@@ -70,6 +70,32 @@ TEST_CASE("a follow-up is on progress alone, on messages too, or on everything")
   CHECK(decode_follow_ups(text).value() == job.follow_ups);
 }
 
+TEST_CASE("reply_expires_in sets the expiry of all jobs for reply_to, in any order of fields") {
+  const std::vector<FollowUp> wanted = {
+      {.queue = "answers", .kind = "reply", .data = "", .expires_in = std::chrono::hours(1)},
+      {.queue = "answers",
+       .kind = "message",
+       .on = FollowUp::kMessage,
+       .data = "",
+       .expires_in = std::chrono::hours(1)},
+      {.queue = "answers",
+       .kind = "progress",
+       .on = FollowUp::kProgress,
+       .data = "",
+       .expires_in = std::chrono::hours(1)}};
+  const auto read = decode_enqueue_request(
+      R"({"kind":"k","reply_expires_in":"1h","reply_progress":true,"reply_to":"answers"})");
+  REQUIRE(read);
+  CHECK(read->operation.jobs.at(0).follow_ups == wanted);
+  const auto alone = decode_enqueue_request(R"({"kind":"k","reply_expires_in":"1h"})");
+  REQUIRE_FALSE(alone);
+  CHECK(alone.error().field == "reply_expires_in");
+  const auto zero = decode_enqueue_request(
+      R"({"kind":"k","reply_to":"a","then":[{"queue":"a","kind":"k","expires_in":"0s"}]})");
+  REQUIRE_FALSE(zero);
+  CHECK(zero.error().field == "then[0].expires_in");
+}
+
 TEST_CASE("reply_progress requires reply_to and adds a follow-up to it, in any order of fields") {
   const FollowUp wanted{
       .queue = "answers", .kind = "progress", .on = FollowUp::kProgress, .session = "me"};

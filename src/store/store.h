@@ -287,10 +287,10 @@ enum class IfMoved : std::uint8_t { refuse, open };
 struct StoreOptions {
   Duration retention_completed = std::chrono::hours(24);  // completed and cancelled
   Duration retention_dead = std::chrono::hours(24 * 30);
-  std::int64_t max_finished_jobs = 10'000'000;              // cap by count; the oldest are removed
-                                                            // first
-  std::int64_t max_live_jobs = 20'000'000;                  // enqueue beyond is `overloaded`
-  Duration retention_replies = std::chrono::hours(24);       // of jobs for reply_to that nothing starts
+  std::int64_t max_finished_jobs = 10'000'000;          // cap by count; the oldest are removed
+                                                        // first
+  std::int64_t max_live_jobs = 20'000'000;              // enqueue beyond is `overloaded`
+  Duration retention_replies = std::chrono::hours(24);  // of jobs for reply_to that nothing starts
   Duration audit_retention = std::chrono::hours(24 * 365);  // of audit records
   HistoryKept history{};
 };

@@ -32,8 +32,7 @@ std::optional<Error> SqliteStore::no_room(std::size_t jobs, std::int64_t reserve
                      "works",
                  .retry_after_ms = 5000};
   }
-  if (live_jobs_ + static_cast<std::int64_t>(jobs) >
-      options_.store.max_live_jobs + reserved) {
+  if (live_jobs_ + static_cast<std::int64_t>(jobs) > options_.store.max_live_jobs + reserved) {
     return Error{
         .code = ErrorCode::overloaded,
         .message = fmt::format("the store holds {} live jobs: must be at most max_live_jobs {}",

@@ -152,6 +152,10 @@ inline Error too_many() {
 inline bool live(const Record& r) {
   return !is_terminal(r.job.state);
 }
+inline std::int64_t live_jobs(const ModelDisk& disk) {
+  return std::count_if(disk.jobs.begin(), disk.jobs.end(),
+                       [](const auto& entry) { return live(entry.second); });
+}
 inline bool can_expire(const Record& r) {
   return r.job.expires_at && !r.job.started_at && live(r);
 }

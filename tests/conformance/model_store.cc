@@ -263,9 +263,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
   }
 
   bool has_room(std::size_t jobs, std::int64_t reserved = 0) const {
-    const auto alive = std::count_if(disk_->jobs.begin(), disk_->jobs.end(),
-                                     [](const auto& entry) { return live(entry.second); });
-    return alive + static_cast<std::int64_t>(jobs) <= options_.max_live_jobs + reserved;
+    return live_jobs(*disk_) + static_cast<std::int64_t>(jobs) <= options_.max_live_jobs + reserved;
   }
   // -- enqueue ------------------------------------------------------------------------------------
 
@@ -759,8 +757,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
         op.limit,
         [&](const Record& r) { return !live(r) && *r.job.finished_at + r.retention <= now_.wall; },
         [](const Record& r) { return *r.job.finished_at + r.retention; }, prune);
-    std::int64_t over = -options_.max_finished_jobs;
-    for (const auto& [id, r] : disk_->jobs) over += live(r) ? 0 : 1;
+    const auto over = std::ssize(disk_->jobs) - live_jobs(*disk_) - options_.max_finished_jobs;
     const std::int64_t room = std::min<std::int64_t>(op.limit - result.changed, over);
     if (room > 0) {
       step(

@@ -35,6 +35,8 @@ export interface JobOptions {
   replyTo?: string | undefined;
   replySession?: string | undefined;
   replyProgress?: boolean | undefined;
+  /** When jobs for `replyTo` are cancelled that nothing has started. */
+  replyExpiresIn?: Duration | undefined;
   /** Jobs of a queue with the same session run one at a time, in order. */
   session?: string | undefined;
   sessionOnDead?: "skip" | "block" | "park" | undefined;
@@ -56,6 +58,7 @@ export interface UniqueKey {
 const JOB_OPTIONS: Names<EnqueueOptions> = {
   ...{ queue: 1, priority: 1, timeout: 1, maxAttempts: 1, expiresIn: 1, onExpiry: 1, tags: 1 },
   ...{ headers: 1, correlationId: 1, replyTo: 1, replySession: 1, replyProgress: 1, session: 1 },
+  ...{ replyExpiresIn: 1 },
   ...{ sessionOnDead: 1, limitKey: 1, then: 1, callback: 1, key: 1, delay: 1, runAt: 1 },
 };
 // Programs in JavaScript can put those of one enqueue into a definition, too.
@@ -217,6 +220,7 @@ export function wireJob(
     reply_to: all.replyTo,
     reply_session: all.replySession,
     reply_progress: all.replyProgress,
+    reply_expires_in: duration("replyExpiresIn", all.replyExpiresIn),
     session: all.session,
     session_on_dead: all.sessionOnDead,
     limit_key: all.limitKey,

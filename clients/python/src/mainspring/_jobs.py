@@ -71,6 +71,7 @@ class Options:
     reply_to: str | None = None
     reply_session: str | None = None
     reply_progress: bool | None = None
+    reply_expires_in: Duration | None = None  # of jobs for reply_to that nothing starts
     then: Sequence[api.FollowUp] | None = None
     callback: api.Callback | str | None = None
     # The next two are of an enqueue, not of the job: `next`, schedules and steps refuse them.
@@ -99,7 +100,7 @@ class Options:
             value = getattr(self, name)
             if value is not None:
                 out[name] = value
-        for name in ("delay", "expires_in"):
+        for name in ("delay", "expires_in", "reply_expires_in"):
             if getattr(self, name) is not None:
                 out[name] = duration(getattr(self, name), name)
         if self.timeout is not None:

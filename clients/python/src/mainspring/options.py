@@ -46,6 +46,7 @@ class JobOptions(TypedDict, total=False):
     reply_to: str | None
     reply_session: str | None
     reply_progress: bool | None
+    reply_expires_in: Duration | None
     then: Sequence[api.FollowUp] | None
     callback: api.Callback | str | None
     idempotency_key: str | None
