@@ -151,6 +151,26 @@ TEST_CASE("a stream shows only the events that match its filter") {
   CHECK(none.next() == "enqueued 3 films/resize");
 }
 
+TEST_CASE("an operator takes a running job from its worker") {
+  TestServer s;
+  Listener photos(s, "?queue=photos");
+  Peer peer(s);
+  events_enqueue(s, kPhoto);
+  CHECK(peer.call("POST", "/v1/jobs/1/take-back").status == 409);
+  const std::string_view claim = R"({"worker":"w","queues":["photos"]})";
+  CHECK(has(peer.call("POST", "/v1/claim", claim).body, R"("token":1,"attempt":1)"));
+  CHECK(peer.call("POST", "/v1/jobs/1/take-back").body == R"({"id":1,"state":"available"})");
+  CHECK(has(peer.call("POST", "/v1/finish",
+                      R"({"worker":"w","results":[{"id":1,"token":1,"outcome":"complete"}]})")
+                .body,
+            "stale"));
+  CHECK(has(peer.call("POST", "/v1/claim", claim).body, R"("token":2,"attempt":1)"));
+  CHECK(photos.next() == "enqueued 1 photos/resize");
+  CHECK(photos.next() == "started 1 photos/resize");
+  CHECK(photos.next() == "retrying 1 photos/resize");
+  CHECK(photos.next() == "started 1 photos/resize");
+}
+
 TEST_CASE("a stream shows events of quarantine and breakers; jobs in quarantine can be listed") {
   TestServer s;
   Listener photos(s, "?queue=photos"), breakers(s, "?type=breaker_opened,breaker_closed");
