@@ -83,8 +83,8 @@ struct FollowUp {
   std::uint8_t on = kEveryEnd;  // a combination of these bits, not 0; expired jobs are cancelled or
                                 // dead
   int priority = 5;
-  std::string session{};  // session of the follow-up in its queue; "" = none
-  std::string data;       // JSON, up to 64 KiB; "" = null
+  std::string session{};                 // session of the follow-up in its queue; "" = none
+  std::string data;                      // JSON, up to 64 KiB; "" = null
   std::optional<Duration> expires_in{};  // of the follow-up, from its creation
   friend bool operator==(const FollowUp&, const FollowUp&) = default;
 };
@@ -212,7 +212,7 @@ struct Quarantine {
   bool released = false;  // it may start, or runs
   friend bool operator==(const Quarantine&, const Quarantine&) = default;
 };
-inline constexpr int kMaxLost = 511;
+inline constexpr int kMaxLost = 127;
 
 // A job as the store keeps it.
 struct Job {

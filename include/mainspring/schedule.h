@@ -171,9 +171,9 @@ struct Upcoming {
   // Those that fire in [from, to), in the order of their nominal times. With jitter, a nominal time
   // may be before `from`.
   std::vector<UpcomingTick> ticks;
-  bool truncated = false;           // there are more ticks, or more due jobs
-  std::vector<std::string> cut;     // schedules with more ticks than kMaxTicksOfOne
-  std::vector<DueJobs> due;         // hours with due jobs
+  bool truncated = false;        // there are more ticks, or more due jobs
+  std::vector<std::string> cut;  // schedules with more ticks than kMaxTicksOfOne
+  std::vector<DueJobs> due;      // hours with due jobs
 };
 inline constexpr Duration kMaxUpcoming = std::chrono::hours(24 * 7);
 inline constexpr int kMaxUpcomingTicks = 10'000;

@@ -188,7 +188,8 @@ CREATE TABLE $schema.jobs (
   trigger_depth smallint,               -- how many triggers on ends of jobs led to this job, one after the other
   limit_key text COLLATE "C",           -- what the limits per key of its queue count it under
   deferred boolean,                     -- it is waiting for a claim by id or for an operator; extras.reason says why
-  lost smallint,                        -- lost attempts in a row. A completion on the fast path leaves it as it is
+  lost smallint,                        -- lost attempts in a row, and 128 for each that did not count. A completion
+                                        -- on the fast path leaves it as it is
   quarantined bigint                    -- since when it is quarantined. In state 5 it waits and has no row in `due`; in any
                                         -- other state it is released
 ) WITH (fillfactor = 33, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);

@@ -68,7 +68,9 @@ CREATE TABLE jobs (
                                         --  32768 deferred: state 0, until a claim names it or you release it.
                                         --        extras.reason says why
                                         -- 2^16 to 2^20: number of chained triggers on job ends that led to it
-                                        -- 2^21 to 2^29: number of attempts in a row whose worker was lost
+                                        -- 2^21 to 2^27: number of attempts in a row whose worker was lost
+                                        -- 2^28 to 2^29: number of leases in a row that ended without a renewal
+                                        --      and did not count
                                         -- 2^30 quarantined. In state 5 it is held and has no row in due; in
                                         --      any other state it has been released
   started_at INTEGER,

@@ -114,8 +114,7 @@ void write_follow_ups(JsonWriter& w, const std::vector<FollowUp>& all, Payload p
     write_ends(w, follow_up);
     if (follow_up.priority != FollowUp().priority) w.key("priority").number(follow_up.priority);
     if (!follow_up.session.empty()) w.key("session").string(follow_up.session);
-    if (follow_up.expires_in)
-      w.key("expires_in").string(format_duration(*follow_up.expires_in));
+    if (follow_up.expires_in) w.key("expires_in").string(format_duration(*follow_up.expires_in));
     if (!follow_up.data.empty())
       w.key("data").raw(payload == Payload::masked ? "null" : std::string_view(follow_up.data));
     w.end_object();

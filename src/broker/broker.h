@@ -529,7 +529,7 @@ class Broker final : public Jobs,
   Log& log_;
   const BrokerOptions options_;
   std::function<void(const Error&)> fatal_;
-  JobTraces* traces_ = nullptr;    // nullptr = jobs are not traced
+  JobTraces* traces_ = nullptr;  // nullptr = jobs are not traced
   Applied applied_;
   SharedStore* shared_ = nullptr;  // store_, if other nodes change it too
   Random* random_ = nullptr;
@@ -575,7 +575,7 @@ class Broker final : public Jobs,
   std::vector<std::string> commanded_ MS_GUARDED_BY(mutex_);  // workers whose command changed
   std::vector<CommandNotice> commands_to_tell_ MS_GUARDED_BY(mutex_);
   VersionMarks version_marks_ MS_GUARDED_BY(mutex_);
-  Instant committed_at_ MS_GUARDED_BY(mutex_);   // when the last batch was committed
+  Instant committed_at_ MS_GUARDED_BY(mutex_);  // when the last batch was committed
   std::unordered_map<JobId, std::vector<std::pair<WatchId, std::function<void()>>>> watches_
       MS_GUARDED_BY(mutex_);
   std::map<WatchId, JobId> watch_jobs_ MS_GUARDED_BY(mutex_);

@@ -116,7 +116,9 @@ TEST_CASE_FIXTURE(EventsFixture,
   const auto listener = events().listen(1);
   enqueue(kPhoto);
   const auto lose = [&] {
-    claim();
+    const ClaimedJob job = claim();
+    clock.advance(1s);
+    apply(Renew{.worker = "w", .leases = {{job.id, job.token}}});
     clock.advance(31s);
     apply(RescueExpired{});
     clock.advance(3h);
@@ -292,7 +294,9 @@ TEST_CASE_FIXTURE(EventsFixture, "jobs that the scheduler ends, rescues or creat
   enqueue(job);
   enqueue({.queue = "films", .kind = "cut", .expires_in = 1s});
   enqueue({.queue = "films", .kind = "cut", .expires_in = 1s, .on_expiry = OnExpiry::dead});
-  claim();
+  const ClaimedJob lost = claim();
+  clock.advance(1s);
+  apply(Renew{.worker = "w", .leases = {{lost.id, lost.token}}});
   clock.advance(31s);
   apply(RescueExpired{});
   apply(ExpireJobs{});

@@ -166,16 +166,19 @@ TEST_CASE_FIXTURE(HistoryBed,
   }
   SUBCASE("a worker is lost") {
     enqueue({.queue = "q", .kind = "k", .max_attempts = 2});
-    claim();
-    clock.advance(seconds(31));
-    apply<StepResult>(RescueExpired{});
+    const auto lose = [&] {
+      const ClaimedJob job = claim();
+      clock.advance(seconds(1));
+      apply<RenewResult>(Renew{.worker = "w", .leases = {{job.id, job.token}}});
+      clock.advance(seconds(31));
+      apply<StepResult>(RescueExpired{});
+    };
+    lose();
     CHECK(total().failed == 1);
     CHECK(total().dead == 0);
     clock.advance(hours(1));
     apply<StepResult>(MoveDue{});
-    claim();
-    clock.advance(seconds(31));
-    apply<StepResult>(RescueExpired{});
+    lose();
     CHECK(total().failed == 2);
     CHECK(total().dead == 1);
   }

@@ -6,6 +6,7 @@
 #include <latch>
 
 #include "engine/engine_rig.h"
+#include "store/operations.h"
 
 using namespace mainspring;
 using namespace mainspring::test;
@@ -128,7 +129,9 @@ void die_with_a_job(const Folder& folder) {
   if (child == 0) {
     auto engine = folder.open();
     if (!engine || !engine->queues().set_limits("photos", {.quarantine_after = 1})) _exit(1);
-    const auto made = engine->enqueue(job_of("photos", "resize"));
+    NewJob job = job_of("photos", "resize");
+    job.unique = Unique{.key = "the one"};
+    const auto made = engine->enqueue(job);
     if (!made) _exit(2);
     const auto held = engine->claim(made->id, {.lease = 1s});
     _exit(held ? 0 : 3);
@@ -143,6 +146,16 @@ void die_with_a_job(const Folder& folder) {
 
 TEST_CASE("a job whose worker was lost goes into quarantine and is released by hand") {
   const Folder folder;
+  for (int i = 0; i < kMaxUnstartedLosses; ++i) {  // these do not count
+    die_with_a_job(folder);
+    EventLog heard;
+    auto engine = folder.open();
+    REQUIRE_MESSAGE(engine.has_value(), engine.error().message);
+    const auto events = engine->follow({.types = {EventType::retrying}}, heard.listener());
+    REQUIRE(events.has_value());
+    if (engine->get(1)->state == JobState::running) REQUIRE(heard.await(EventType::retrying));
+    CHECK(engine->get(1)->attempt == 0);
+  }
   die_with_a_job(folder);
   EventLog heard;
   auto engine = folder.open();

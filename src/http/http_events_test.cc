@@ -178,9 +178,12 @@ TEST_CASE("a stream shows events of quarantine and breakers; jobs in quarantine 
   CHECK(peer.call("PUT", "/v1/queues/photos/limits", R"({"quarantine_after":1})").status == 200);
   events_enqueue(s, kPhoto);
   events_enqueue(s, kFilm);
+  const Answer claimed =
+      peer.call("POST", "/v1/claim", R"({"worker":"w","queues":["photos"],"lease":"2s"})");
+  CHECK(claimed.status == 200);
   CHECK(
-      peer.call("POST", "/v1/claim", R"({"worker":"w","queues":["photos"],"lease":"1s"})").status ==
-      200);
+      peer.call("POST", "/v1/renew", R"({"worker":"w","lease":"1s","leases":[{"id":1,"token":1}]})")
+          .status == 200);
   CHECK(photos.next() == "changed queue/photos");
   CHECK(photos.next() == "enqueued 1 photos/resize");
   CHECK(photos.next() == "started 1 photos/resize");

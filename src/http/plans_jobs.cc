@@ -395,9 +395,7 @@ namespace {
 Plan plan_retry(const Request& request, bool take_back) {
   auto id = parse_id(request.param);
   if (!id) return error_reply(id.error());
-  RetryJob retry{.id = *id,
-                 .within = request.caller->within(Verb::admin),
-                 .take_back = take_back};
+  RetryJob retry{.id = *id, .within = request.caller->within(Verb::admin), .take_back = take_back};
   return DoWrite{retry,
                  [id = *id](OperationResult& result) {
                    Reply reply;

@@ -44,9 +44,8 @@ Result<void> check_follow_up(const FollowUp& follow_up, const std::string& at) {
   }
   if (!follow_up.session.empty()) MS_TRY(check_session_key(at + ".session", follow_up.session));
   if (follow_up.expires_in && *follow_up.expires_in <= Duration(0))
-    return invalid(at + ".expires_in",
-                   fmt::format("{}.expires_in {}: must be more than 0", at,
-                               format_duration(*follow_up.expires_in)));
+    return invalid(at + ".expires_in", fmt::format("{}.expires_in {}: must be more than 0", at,
+                                                   format_duration(*follow_up.expires_in)));
   if (follow_up.priority < 0 || follow_up.priority > kLowestPriority) {
     return invalid(at + ".priority", fmt::format("{}.priority {}: must be 0 to {}", at,
                                                  follow_up.priority, kLowestPriority));

@@ -87,6 +87,10 @@ TEST_CASE_FIXTURE(Fixture, "an expired lease is rescued and counts as a failed a
     REQUIRE(got);
     REQUIRE(got->jobs.size() == 1);
     CHECK(got->jobs[0].attempt == attempt);
+    clock.advance(1s);
+    broker->submit(Renew{.worker = "w", .leases = {{got->jobs[0].id, got->jobs[0].token}}},
+                   [](OperationResult) {});
+    broker->step(clock.now());
     clock.advance(30s);
     settle();
     clock.advance(1h);
@@ -97,7 +101,7 @@ TEST_CASE_FIXTURE(Fixture, "an expired lease is rescued and counts as a failed a
   CHECK(job.reason == "max_attempts");
   REQUIRE(job.errors.size() == 2);
   CHECK(job.errors[0].message.find("lease expired") == 0);
-  CHECK(job.errors[0].ran_for == 30s);
+  CHECK(job.errors[0].ran_for == 31s);
 }
 
 TEST_CASE_FIXTURE(Fixture,

@@ -25,7 +25,7 @@ struct ChangedJob {
   bool in_session = false;
   bool deferred = false;
   bool quarantined = false;
-  bool step = false;  // of a workflow
+  bool step = false;                     // of a workflow
   std::optional<WallTime> expires_at{};  // unless it starts before
 };
 

@@ -21,8 +21,8 @@ Error removed_job(JobId id) {
 }
 
 Error not_to_take_back(JobId id, JobState state) {
-  return {ErrorCode::conflict, fmt::format("job {} is {}: only a running job can be taken back", id,
-                                           to_string(state))};
+  return {ErrorCode::conflict,
+          fmt::format("job {} is {}: only a running job can be taken back", id, to_string(state))};
 }
 
 Result<void> check_fact(std::string_view field, std::string_view text, std::size_t max_bytes) {
@@ -84,8 +84,7 @@ OperationResult::~OperationResult() = default;
 
 void redefine(ScheduleInfo& info, const PutSchedule& op, bool has_run, WallTime now) {
   const bool restarts = op.runs == RunCount::restart || MS_MUTANT(redefined_schedule_runs_again);
-  const std::int64_t ran =
-      info.remaining ? info.schedule.max_runs - *info.remaining : info.fired;
+  const std::int64_t ran = info.remaining ? info.schedule.max_runs - *info.remaining : info.fired;
   info.schedule = op.schedule;
   ++info.version;
   info.next = op.next;
@@ -94,8 +93,8 @@ void redefine(ScheduleInfo& info, const PutSchedule& op, bool has_run, WallTime 
   info.skip_reason.clear();
   info.remaining.reset();
   if (op.schedule.max_runs > 0)
-    info.remaining = restarts ? op.schedule.max_runs
-                              : std::max<std::int64_t>(op.schedule.max_runs - ran, 0);
+    info.remaining =
+        restarts ? op.schedule.max_runs : std::max<std::int64_t>(op.schedule.max_runs - ran, 0);
   if (info.remaining == 0 || (has_run && !restarts)) info.next = info.next_fire = WallTime::never();
   if (!op.schedule.continuous) info.timeout_override.reset();
   if (op.paused && *op.paused != info.paused) {

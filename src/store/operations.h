@@ -178,6 +178,11 @@ struct FinishResult {
   std::vector<RefusedPart> refused{};  // one for each `refused` item, in order
 };
 
+// The end of a lease that was never renewed takes the job back without counting the attempt, which
+// may never have started. A job that ends its worker at once looks the same, so this happens at
+// most this often in a row; any outcome, and the loss of a renewed lease, start again from 0.
+inline constexpr int kMaxUnstartedLosses = 3;
+
 // Cancels a job that is not running. For a running job, records the request and informs its worker.
 // Errors: not_found, expired, conflict (completed or dead). Cancelling a cancelled job is ok.
 struct Cancel {
@@ -243,7 +248,7 @@ struct JobFilter {
   std::string kind;
   std::string tag;
   std::optional<JobState> state;
-  Within within{};  // jobs of other queues are skipped
+  Within within{};           // jobs of other queues are skipped
   bool quarantined = false;  // only jobs in quarantine, including the released job
   bool whole_args = false;   // false: a list omits args above kListedArgsBytes
   // -- of a search
@@ -418,18 +423,18 @@ struct QueueStats {
   std::string name;
   bool paused = false;
   std::array<std::int64_t, kJobStateCount>
-      counts{};               // stored jobs by state; cancelled without the expired
-  std::int64_t enqueued = 0;  // ever
-  std::int64_t pruned = 0;    // ever
-  std::int64_t expired = 0;   // stored, cancelled with reason "expired"
+      counts{};                              // stored jobs by state; cancelled without the expired
+  std::int64_t enqueued = 0;                 // ever
+  std::int64_t pruned = 0;                   // ever
+  std::int64_t expired = 0;                  // stored, cancelled with reason "expired"
   std::optional<WallTime> oldest_available;  // run_at of the oldest available job
   std::optional<Duration> retention_completed;
   std::optional<Duration> retention_dead;
   QueueLimits limits;
-  std::optional<WallTime> opens_at;  // closed by its rate until this time
-  std::int64_t quarantined = 0;      // jobs in quarantine, including the released job
-  std::int64_t slots_taken = 0;      // concurrency slots used by running jobs
-  RateMeter meter{};                 // of limits.rate
+  std::optional<WallTime> opens_at;       // closed by its rate until this time
+  std::int64_t quarantined = 0;           // jobs in quarantine, including the released job
+  std::int64_t slots_taken = 0;           // concurrency slots used by running jobs
+  RateMeter meter{};                      // of limits.rate
   std::optional<QueuePause> pause{};      // while it is paused
   std::optional<QueueBacklog> backlog{};  // not set by stores
 };

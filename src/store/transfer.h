@@ -70,7 +70,7 @@ struct TransferJob {
   OnDead on_dead = OnDead::skip;
   bool of_step = false, unknown = false;  // of a workflow; see StepEnd
   bool deferred = false;
-  int lost = 0;                  // see Quarantine; for live jobs
+  int lost = 0;  // see Quarantine; for live jobs. Plus kMaxLost + 1 for each loss not counted
   std::int64_t quarantined = 0;  // quarantined since
   WorkflowId workflow = 0;       // the workflow that waits for its end; 0 = none
   int step = 0;
@@ -273,7 +273,7 @@ inline constexpr std::array kTransferSections = {
 inline constexpr std::int64_t kTransferJobs = 1024;        // ids in a block
 inline constexpr std::int64_t kTransferWorkflows = 16;     // ids in a block of workflows
 inline constexpr std::int64_t kTransferSpan = 10'000'000;  // microseconds per block of the others
-inline constexpr std::int64_t kTransferWindowSpan = 60'000'000;  // windows: they are long
+inline constexpr std::int64_t kTransferWindowSpan = 60'000'000;     // windows: they are long
 inline constexpr std::int64_t kTransferHistorySpan = 3600'000'000;  // of the history: one hour
 // Payload bytes per answer, beyond its first record.
 inline constexpr std::size_t kTransferBytes = 8 << 20;

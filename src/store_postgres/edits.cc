@@ -42,7 +42,7 @@ OperationResult PostgresStore::operator()(const EditJob& op) {
 void PostgresStore::forget_attempts(JobRow& row, int max_attempts) {
   drop_memos(row);
   if ((row.flags & kFlagExtras) != 0) write(sql_.forget_extras, params(row.id));
-  if (row.quarantined == 0) row.lost = 0;
+  if (row.quarantined == 0) row.lost = row.unstarted = 0;
   row.attempt = 0;
   row.max_attempts = max_attempts;
 }

@@ -205,6 +205,17 @@ OperationResult PostgresStore::operator()(const RescueExpired& op) {
       later_on[held->row.lease_until].push_back(id);
       continue;
     }
+    JobRow& row = held->row;
+    const bool unstarted = is_unstarted(row);
+    if (unstarted && row.unstarted < kMaxUnstartedLosses && row.quarantined == 0 &&
+        (row.flags & kFlagCancel) == 0) {
+      ++row.unstarted, --row.attempt;
+      if ((row.flags & kFlagStep) != 0) row.flags |= kFlagUnknown;
+      begin_again(*held, JobState::available, wall());
+      after_.again.push_back(id);
+      ++result.changed;
+      continue;
+    }
     const Duration timeout(held->row.timeout);
     const bool over_limit = timeout != kForever &&
                             lease_now() >= held->row.claimed_at + (timeout + kTimeoutGrace).count();
@@ -216,9 +227,11 @@ OperationResult PostgresStore::operator()(const RescueExpired& op) {
     const bool noted = (held->row.flags & kFlagStep) != 0 && !MS_MUTANT(lost_step_taken_as_failed);
     if (noted) held->row.flags |= kFlagUnknown;
     const int lost = held->row.lost;
+    const int kept = unstarted ? row.unstarted : 0;
     const std::int64_t since = std::exchange(held->row.quarantined, 0);
     fail_attempt(*held, message, std::nullopt, {});
     lose_attempt(*held, lost, since);
+    if (!is_terminal(row.state)) row.unstarted = kept;
     if (!is_terminal(held->row.state)) after_.again.push_back(id);
     ++result.changed;
   }

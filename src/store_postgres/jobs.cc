@@ -40,7 +40,8 @@ JobRow PostgresStore::read_row(const Rows& rows, int row) {
   job.session = rows.text(row, column++);
   job.trigger_depth = static_cast<int>(next());
   job.deferred = next() != 0;
-  job.lost = static_cast<int>(next());
+  const int lost = static_cast<int>(next());
+  job.lost = lost % kUnstartedUnit, job.unstarted = lost / kUnstartedUnit;
   job.quarantined = next();
   return job;
 }

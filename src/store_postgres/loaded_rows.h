@@ -54,10 +54,13 @@ struct JobRow {
   std::string session;  // its key; "" = none
   int trigger_depth = 0;
   bool deferred = false;
-  int lost = 0;                  // see schema 20
+  int lost = 0;                  // jobs.lost: this one, and
+  int unstarted = 0;             // losses in a row that did not count
   std::int64_t quarantined = 0;  // quarantined since; 0 = not
 };
 bool waits_in_quarantine(const JobRow& row);
+bool is_unstarted(const JobRow& row);
+inline constexpr int kUnstartedUnit = kMaxLost + 1;  // of jobs.lost
 // The flags of a new job's row.
 int flags_of(const NewJob& job);
 OnDead on_dead_of(int flags);
@@ -65,11 +68,11 @@ OnExpiry on_expiry_of(int flags);
 
 // A job that a transaction has loaded.
 struct LoadedJob {
-  JobRow row;                  // as changed by the operations
-  std::optional<JobRow> was;   // as in the database; nullopt = new
-  bool removed = false;        // pruned
-  bool touched = false;        // may differ from the database
-  bool edited = false;         // rewrite its entry in `ready`, which may be packed
+  JobRow row;                    // as changed by the operations
+  std::optional<JobRow> was;     // as in the database; nullopt = new
+  bool removed = false;          // pruned
+  bool touched = false;          // may differ from the database
+  bool edited = false;           // rewrite its entry in `ready`, which may be packed
   std::int64_t fingerprint = 0;  // of its error, if it died since the last flush
   std::int64_t prune_at = 0;   // when it can be pruned, if it became terminal since the last flush
   std::optional<NewJob> body;  // of a new or replaced one
@@ -127,7 +130,7 @@ struct QueueHint {
   std::int64_t heads = 0;      // heads of sessions among the available, as far as known
   bool heads_uncertain = true, heads_dry = false, heads_drift = true;  // as above
   std::int64_t running = 0;                                            // of a queue with limits,
-  bool running_uncertain = true;  // others may have ended
+  bool running_uncertain = true;                                       // others may have ended
   // No available job of the priority has an earlier run_at, as far as this node knows.
   std::array<std::int64_t, kLowestPriority + 1> first{};
   Instant by_hand_until;  // completions of jobs in sessions: see fast_path_sessions.cc

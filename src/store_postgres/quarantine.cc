@@ -56,6 +56,11 @@ bool waits_in_quarantine(const JobRow& row) {
   return row.state == JobState::retryable && row.quarantined != 0;
 }
 
+// Whether the lease was never renewed: its worker may not have started the attempt.
+bool is_unstarted(const JobRow& row) {
+  return row.lease_until == row.claimed_at + row.lease && !MS_MUTANT(unstarted_loss_counts);
+}
+
 // The attempt of this job was lost, and its lease was taken away.
 void PostgresStore::lose_attempt(LoadedJob& job, int lost, std::int64_t since) {
   JobRow& row = job.row;
@@ -76,7 +81,7 @@ void PostgresStore::lose_attempt(LoadedJob& job, int lost, std::int64_t since) {
 // The job's worker reported, the job ends, or an operator retries it.
 void PostgresStore::leave_quarantine(JobRow& row) {
   row.quarantined = 0;
-  if (!MS_MUTANT(quarantine_counts_words)) row.lost = 0;
+  if (!MS_MUTANT(quarantine_counts_words)) row.lost = row.unstarted = 0;
 }
 
 void PostgresStore::flush_quarantine(const std::vector<LoadedJob*>& touched) {
@@ -84,14 +89,17 @@ void PostgresStore::flush_quarantine(const std::vector<LoadedJob*>& touched) {
   for (const LoadedJob* job : touched) {
     const std::int64_t was = job->was ? job->was->quarantined : 0;
     const std::int64_t is = job->removed ? 0 : job->row.quarantined;
-    const bool counts = (job->was ? job->was->lost : 0) != job->row.lost && !job->removed;
+    const auto losses = [](const JobRow& row) {
+      return std::int64_t{row.lost} + std::int64_t{row.unstarted} * kUnstartedUnit;
+    };
+    const bool counts = (job->was ? losses(*job->was) : 0) != losses(job->row) && !job->removed;
     const bool waits = job->was && !job->removed && is != 0 && job->was->state != job->row.state;
     if (was != is || waits) after_.look_quarantine = true;
     if (was == 0 && is != 0) after_.quarantined.push_back(job->row.id);
     if (was != 0 && is == 0 && !job->removed && !is_terminal(job->row.state))
       after_.quarantine_left.push_back(job->row.id);
     if (was == is && !counts) continue;
-    ids.push_back(job->row.id), lost.push_back(job->row.lost), since.push_back(is);
+    ids.push_back(job->row.id), lost.push_back(losses(job->row)), since.push_back(is);
     if (is != 0) entered.push_back(job->row.id), queues.push_back(job->row.queue);
     if (is == 0 && was != 0 && !MS_MUTANT(quarantine_never_free)) left.push_back(job->row.id);
   }

@@ -74,8 +74,9 @@ Job read_job(const Rows& rows, int row) {
   job.deferred = rows.integer(row, 32) != 0;
   job.limit_key = rows.text(row, 31);
   if (const auto since = maybe(33)) {
-    job.quarantined = Quarantine{
-        .since = *since, .lost = number(34), .released = job.state != JobState::retryable};
+    job.quarantined = Quarantine{.since = *since,
+                                 .lost = number(34) % kUnstartedUnit,
+                                 .released = job.state != JobState::retryable};
   }
   return job;
 }

@@ -40,8 +40,7 @@ struct ReadyStatements {
 struct ExtraStatements {
   explicit ExtraStatements(std::string_view schema);
   Statement upsert_reasons, upsert_results, upsert_progress, upsert_checkpoints, forget_extras,
-      upsert_warnings,
-      upsert_wish, select_wish, select_progress;
+      upsert_warnings, upsert_wish, select_wish, select_progress;
 };
 
 // Keys, and simple jobs of many requests.

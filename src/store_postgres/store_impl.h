@@ -364,7 +364,7 @@ class PostgresStore final : public SharedStore, private StoreState {
   LoadedJob& add_job(const NewJob& job, WallTime run_at, JobState state, std::int64_t schedule,
                      int flags = 0);
   void request_cancel(LoadedJob& job, std::string_view reason);  // for a running job
-  JobRow& touch(LoadedJob& job);                              // increments its version
+  JobRow& touch(LoadedJob& job);                                 // increments its version
   void set_waiting(LoadedJob& job, JobState state, std::int64_t run_at);
   void begin_again(LoadedJob& job, JobState state, std::int64_t run_at);
   // Ends a job with all effects: retention, ended, the schedule that waits for it.

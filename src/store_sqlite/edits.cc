@@ -56,22 +56,19 @@ OperationResult SqliteStore::operator()(const EditJob& op) {
   return EditResult{.state = hot->state};
 }
 
-int SqliteStore::budget_of(const HotRow& hot) {
-  Statement& body = sql_->select_body;
-  body.bind(hot.id);
-  ResetGuard guard(body);
-  return body.step() ? static_cast<int>(body.integer(0)) : hot.max_attempts;
-}
-
 // The job has new args: nothing that attempts with the old ones left reaches the next attempt. The
 // errors stay, for people. The caller writes the row.
-void SqliteStore::forget_attempts(HotRow& hot, int max_attempts) {
+void SqliteStore::forget_attempts(HotRow& hot, std::optional<int> max_attempts) {
   if (MS_MUTANT(new_args_keep_attempts)) return;
   drop_memos(hot.id, hot.flags);
   if ((hot.flags & kFlagExtras) != 0) sql_->forget_extras.bind(hot.id).run();
-  if ((hot.flags & kFlagQuarantined) == 0) hot.flags &= ~kLostFlags;
+  if ((hot.flags & kFlagQuarantined) == 0) hot.flags &= ~(kLostFlags | kUnstartedFlags);
   hot.attempt = 0;
-  hot.max_attempts = max_attempts;
+  Statement& body = sql_->select_body;
+  body.bind(hot.id);
+  ResetGuard guard(body);
+  if (max_attempts || body.step())
+    hot.max_attempts = max_attempts ? *max_attempts : static_cast<int>(body.integer(0));
 }
 
 void SqliteStore::edit_hot(HotRow& hot, const EditJob& op) {
@@ -90,7 +87,7 @@ void SqliteStore::edit_hot(HotRow& hot, const EditJob& op) {
     sql_->edit_body.bind(hot.id, args, op.tags ? 1 : 0, Statement::text_or_null(tags)).run();
     if (op.args) index_args(*hot.queue, hot.id, *op.args);
   }
-  if (op.args) forget_attempts(hot, budget_of(hot));
+  if (op.args) forget_attempts(hot, std::nullopt);
   ++hot.version;
   save_hot(hot);
   enter(hot);

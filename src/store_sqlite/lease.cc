@@ -8,6 +8,17 @@
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
+namespace {
+
+// Whether the end of this lease does not count: see kMaxUnstartedLosses.
+bool goes_back(const Lease& lease) {
+  const bool often = (lease.flags & kUnstartedFlags) == kUnstartedFlags;
+  return lease.is_unstarted() && (!often || MS_MUTANT(unstarted_losses_never_count)) &&
+         (lease.flags & kFlagQuarantined) == 0 && !lease.cancel_requested;
+}
+
+}  // namespace
+
 std::unique_ptr<Grant> SqliteStore::new_grant(Token first, const std::string& worker, Now now) {
   return std::make_unique<Grant>(
       Grant{.token = first,
@@ -368,6 +379,14 @@ OperationResult SqliteStore::operator()(const RescueExpired& op) {
     Lease& lease = leases_.at(id);
     if (MS_MUTANT(rescue_burns_no_attempt)) --lease.attempt;
     begin_write();
+    if (goes_back(lease)) {
+      if ((lease.flags & kUnstartedFlags) != kUnstartedFlags) lease.flags += kUnstartedUnit;
+      lease.flags |= (lease.flags & kFlagStep) != 0 ? kFlagUnknown : 0;
+      end_attempt(id, lease, JobState::available, now_.wall, lease.attempt - 1);
+      again_.push_back(id);
+      ++result.changed;
+      continue;
+    }
     const bool over_limit =
         lease.timeout != kForever &&
         now_.instant >= lease.grant->claimed_instant + lease.timeout + kTimeoutGrace;

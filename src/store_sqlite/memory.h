@@ -86,9 +86,9 @@ struct Breaker {
   std::string name;
   BreakerSettings settings;
   BreakerMeter meter;
-  bool touched = false;                      // must be written with this batch
+  bool touched = false;                          // must be written with this batch
   BreakerState reported = BreakerState::closed;  // state before that
-  std::vector<QueueState*> queues{};         // queues that use it
+  std::vector<QueueState*> queues{};             // queues that use it
 };
 struct PublishedBreaker {
   BreakerSettings settings;
@@ -118,16 +118,16 @@ struct QueueState {
   std::optional<QueuePause> pause;  // while it is paused
   std::optional<Duration> retention_completed, retention_dead;
   QueueLimits limits;
-  RateMeter meter;                   // of limits.rate
-  Breaker* breaker = nullptr;        // of limits.breaker
-  std::optional<WallTime> opens_at;  // when more than now may start: OpenQueues
-  std::int64_t extra = 0;            // slots of running jobs beyond one each
-  bool limits_changed = false;       // these three must be written with this batch
-  std::vector<std::int64_t> search_ids;                // rows of its searchable paths,
+  RateMeter meter;                       // of limits.rate
+  Breaker* breaker = nullptr;            // of limits.breaker
+  std::optional<WallTime> opens_at;      // when more than now may start: OpenQueues
+  std::int64_t extra = 0;                // slots of running jobs beyond one each
+  bool limits_changed = false;           // these three must be written with this batch
+  std::vector<std::int64_t> search_ids;  // rows of its searchable paths,
   std::vector<std::vector<std::string>> search_paths;  // and their names
-  FairKeys fair_keys;                // of fair keys
-  std::set<std::string> served_keys;    // keys to be written with this batch
-  std::size_t forget_fair_keys_at = 0;  // forget keys above this number
+  FairKeys fair_keys;                                  // of fair keys
+  std::set<std::string> served_keys;                   // keys to be written with this batch
+  std::size_t forget_fair_keys_at = 0;                 // forget keys above this number
   JobCounts job_counts;
   // Since when the queue is empty, and `job_counts.enqueued` at that time: see ForgetQueues. A
   // removed queue does not exist until more jobs are enqueued or it gets settings.
@@ -167,6 +167,11 @@ struct Grant {
   std::shared_ptr<const RunningGrant> shown{};
 };
 
+// Two counters in jobs.flags: sql/sqlite/0001_schema.sql explains them.
+inline constexpr int kLostUnit = 2097152, kLostFlags = kMaxLost * kLostUnit;
+inline constexpr int kUnstartedUnit = (kMaxLost + 1) * kLostUnit,
+                     kUnstartedFlags = kMaxUnstartedLosses * kUnstartedUnit;
+
 struct Lease {
   Token token = 0;
   Grant* grant = nullptr;
@@ -186,6 +191,7 @@ struct Lease {
   bool noted = false;  // it has a row in lease_notes
   bool cancel_requested = false;
   std::string cancel_reason;
+  bool is_unstarted() const;  // never renewed: its worker may not have started the attempt
 };
 
 // A named lock (lease). A free lease without a value is kept until `ends`, so that its release can
@@ -228,15 +234,15 @@ struct Session {
   Instant ends;        // of the holder's lease
   std::int64_t state_bytes = 0;
   WallTime changed_at;
-  bool ready = false;           // held: the head waits for a claim of the holder
-  bool gained = false;          // `ready` became true in this batch
-  bool stored = false;          // it has a row
+  bool ready = false;             // held: the head waits for a claim of the holder
+  bool gained = false;            // `ready` became true in this batch
+  bool stored = false;            // it has a row
   bool row_adds_nothing = false;  // the row says nothing that the jobs' rows do not say
-  bool lags = false;            // the row is older than the jobs' rows
-  bool changed = false;         // in this batch
-  bool listed = false;          // in batch_sessions_
-  bool used = true;             // used since the last eviction scan
-  bool kept_in_memory = false;  // in kept_sessions_
+  bool lags = false;              // the row is older than the jobs' rows
+  bool changed = false;           // in this batch
+  bool listed = false;            // in batch_sessions_
+  bool used = true;               // used since the last eviction scan
+  bool kept_in_memory = false;    // in kept_sessions_
   bool held() const { return token != 0; }
   bool stopped() const { return stop != SessionStop::none; }
   bool adds_nothing() const { return !held() && !stopped() && state_bytes == 0; }

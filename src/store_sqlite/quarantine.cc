@@ -52,9 +52,14 @@ void SqliteStore::note_quarantine(QueueState& queue) {
   }
 }
 
+bool Lease::is_unstarted() const {
+  return expires_at == grant->claimed_instant + length && !MS_MUTANT(unstarted_loss_counts);
+}
+
 // The attempt under this lease was lost; the caller ends it.
 void SqliteStore::lose_attempt(JobId id, Lease& lease) {
   QueueState& queue = *lease.queue;
+  if (!lease.is_unstarted()) lease.flags &= ~kUnstartedFlags;
   if (lease.cancel_requested || lease.attempt >= lease.max_attempts)
     return leave_quarantine(id, queue, lease.flags);
   const int lost = lost_of(lease.flags) + 1;
@@ -63,7 +68,7 @@ void SqliteStore::lose_attempt(JobId id, Lease& lease) {
   const int after = queue.limits.lost_before_quarantine();
   if (after == 0 || (lost < after && !was) || MS_MUTANT(quarantine_ignored)) {
     // The count may have been reset to 0 meanwhile: then released jobs leave quarantine.
-    const int counted = lease.flags & kLostFlags;
+    const int counted = lease.flags & (kLostFlags | kUnstartedFlags);
     leave_quarantine(id, queue, lease.flags);
     lease.flags |= counted;
     return;
@@ -89,7 +94,7 @@ void SqliteStore::leave_quarantine(JobId id, QueueState& queue, int& flags) {
     note_quarantine(queue);
   }
   flags &= ~kFlagQuarantined;
-  if (!MS_MUTANT(quarantine_counts_words)) flags &= ~kLostFlags;
+  if (!MS_MUTANT(quarantine_counts_words)) flags &= ~(kLostFlags | kUnstartedFlags);
 }
 
 // Returns how many were released.

@@ -41,9 +41,7 @@ inline constexpr int kFlagMemos = 16384;                   // has, or had, saved
 inline constexpr int kDepthUnit = 65536, kDepthFlags = 31 * kDepthUnit;  // a counter
 inline constexpr int kFlagLimitKey = 2048;                               // has a limit_key
 inline constexpr int kFlagDeferred = 32768;                              // until a claim names it
-// A counter, and a flag.
-inline constexpr int kLostUnit = 2097152, kLostFlags = kMaxLost * kLostUnit,
-                     kFlagQuarantined = 1073741824;
+inline constexpr int kFlagQuarantined = 1073741824;
 inline constexpr char kTagSeparator = '\x1f';
 
 // See claim.h.
@@ -352,8 +350,7 @@ class SqliteStore final : public Store {
   // -- edits.cc
   // The error if the job is there and its version is another one; 0 = any will do.
   std::optional<Error> has_another_version(JobId id, std::int64_t version);
-  int budget_of(const HotRow& hot);  // max_attempts as enqueued
-  void forget_attempts(HotRow& hot, int max_attempts);
+  void forget_attempts(HotRow& hot, std::optional<int> max_attempts);  // nullopt = as enqueued
   void edit_hot(HotRow& hot, const EditJob& op);
   RoomForNamed room_for(const HotRow& hot);
 
@@ -694,12 +691,12 @@ class SqliteStore final : public Store {
   Instant allowed_until_;          // see AllowRestart; for this process
   Duration restart_allowance_{0};  // on disk; 0 = none
   Instant allowance_over_;         // then it is removed from the disk
-  bool refuse_enqueues_ = false;  // in this batch
+  bool refuse_enqueues_ = false;   // in this batch
   std::deque<QueueState> queue_states_;
   std::list<SearchPath> search_paths_;
   std::set<std::pair<WallTime, std::string_view>> openings_;    // queues closed by their rates
   std::set<std::pair<WallTime, std::string_view>> pause_ends_;  // see QueuePause::until
-  std::map<std::string_view, QueueState*> quarantines_;       // with jobs in them
+  std::map<std::string_view, QueueState*> quarantines_;         // with jobs in them
   std::map<std::string, Breaker> breakers_;
   std::vector<Breaker*> touched_breakers_;
   std::set<std::string> removed_breakers_;  // in this batch
@@ -734,13 +731,13 @@ class SqliteStore final : public Store {
   std::vector<NewJob> posted_;                        // by the completions of the current operation
   std::vector<JobId> watched_;                        // ended by the current operation
   std::vector<EndedJob> ends_;                        // of the batch, watched by triggers
-  std::vector<TriggerWatch> watches_;  // by name
+  std::vector<TriggerWatch> watches_;                 // by name
   std::unordered_map<std::string, NamedLease> named_leases_;
   std::set<std::pair<Instant, std::string>> lease_ends_;  // of held and of dropped ones
   std::size_t released_leases_ = 0;                       // without a value
   std::set<std::string> touched_leases_;
-  std::vector<std::string> freed_leases_;      // in this batch
-  std::vector<EndedInSession> left_sessions_;  // by the current operation
+  std::vector<std::string> freed_leases_;                                // in this batch
+  std::vector<EndedInSession> left_sessions_;                            // by the current operation
   std::unordered_map<std::int64_t, std::unique_ptr<Session>> sessions_;  // by id
   std::unordered_map<SessionPlace, Session*, HashSessionPlace> sessions_by_key_;
   std::unordered_map<std::int64_t, std::set<JobId>> session_queues_;  // by id; no empty ones

@@ -311,7 +311,7 @@ void read_flags(int flags, TransferJob& job) {
   job.of_step = (flags & kFlagStep) != 0;
   job.unknown = (flags & kFlagUnknown) != 0;
   job.deferred = (flags & kFlagDeferred) != 0;
-  job.lost = lost_of(flags);
+  job.lost = (flags & (kLostFlags | kUnstartedFlags)) / kLostUnit;
   job.on_dead = on_dead_of(flags);
   job.on_expiry = on_expiry_of(flags);
   job.trigger_depth = depth_of(flags);

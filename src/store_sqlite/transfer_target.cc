@@ -276,7 +276,8 @@ void SqliteTarget::write_job(const TransferJob& job) {
                     (job.unique_key.empty() ? 0 : kFlagUnique) |
                     (job.errors.empty() ? 0 : kFlagErrors) | (job.followed ? kFlagFollowed : 0) |
                     (job.of_step ? kFlagStep : 0) | (job.unknown ? kFlagUnknown : 0) |
-                    (job.deferred ? kFlagDeferred : 0) | lost_flags(job.lost) |
+                    (job.deferred ? kFlagDeferred : 0) |
+                    ((job.lost * kLostUnit) & (kLostFlags | kUnstartedFlags)) |
                     (job.quarantined != 0 ? kFlagQuarantined : 0) |
                     (job.session.empty() ? 0 : kFlagSession | on_dead_flags(job.on_dead)) |
                     on_expiry_flag(job.on_expiry) | (job.memos.empty() ? 0 : kFlagMemos) |

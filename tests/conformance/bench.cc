@@ -67,6 +67,16 @@ JobId Bench::enqueue(NewJob j) {
 }
 
 std::vector<ClaimedJob> Bench::claim(int max, std::vector<std::string> queues) {
+  auto jobs = claim_silently(max, std::move(queues));
+  Renew renew{.worker = "w1", .leases = {}, .lease = kDefaultLease - Duration(1)};
+  for (const ClaimedJob& job : jobs) renew.leases.push_back({.id = job.id, .token = job.token});
+  Effects of_claim = effects_;
+  if (!jobs.empty()) one<RenewResult>(renew);
+  effects_ = std::move(of_claim);
+  return jobs;
+}
+
+std::vector<ClaimedJob> Bench::claim_silently(int max, std::vector<std::string> queues) {
   return one<ClaimResult>(
              Claim{.worker = "w1", .queues = std::move(queues), .kinds = {}, .max = max})
       .jobs;

@@ -70,7 +70,9 @@ class Bench {
   NewJob job(std::string queue = "q") const;
   JobId enqueue(NewJob job);
   JobId enqueue() { return enqueue(job()); }
+  // The worker renews at once, so that the loss of the lease counts.
   std::vector<ClaimedJob> claim(int max = 1, std::vector<std::string> queues = {"q"});
+  std::vector<ClaimedJob> claim_silently(int max = 1, std::vector<std::string> queues = {"q"});
   ClaimedJob claim_one();  // requires one
   FinishStatus finish(const ClaimedJob& job, Outcome outcome);
   FinishStatus finish(JobId id, Token token, Outcome outcome);

@@ -151,6 +151,8 @@ TEST_SUITE("defer") {
     CHECK(b.claim_one().id == id);
     b.finish(id, b.get(id).token, Defer{});
     const ClaimedJob lost = claim_named(b, id).jobs.at(0);
+    b.advance(seconds(1));
+    b.renew(lost);
     b.advance(minutes(5));
     CHECK(b.rescue() == 1);
     CHECK(b.state(id) == JobState::retryable);

@@ -175,6 +175,8 @@ TEST_SUITE("store: leases") {
     Bench b;
     const JobId id = b.enqueue();
     const ClaimedJob c = b.claim_one();
+    b.advance(seconds(1));
+    b.renew(c);
     b.advance(kDefaultLease - Duration(1));
     CHECK(b.rescue() == 0);
     b.advance(Duration(1));
@@ -188,7 +190,7 @@ TEST_SUITE("store: leases") {
     CHECK(j.errors[0].attempt == 1);
     CHECK(j.errors[0].worker == "w1");
     CHECK(j.errors[0].at == b.wall());
-    CHECK(j.errors[0].ran_for == kDefaultLease);
+    CHECK(j.errors[0].ran_for == kDefaultLease + seconds(1));
     CHECK_FALSE(j.errors[0].message.empty());
     CHECK(b.store->agenda().next_due == j.run_at);
     CHECK(b.store->agenda().next_lease_expiry == Instant::never());

@@ -23,7 +23,7 @@ inline ChangedJob changed_job(const Record& r) {
 inline void forget_attempts(Record& r) {
   Job& j = r.job;
   j.checkpoint.clear(), j.warning.clear(), j.progress.reset(), r.memos.clear();
-  if (!j.quarantined) r.lost = 0;
+  if (!j.quarantined) r.lost = r.unstarted = 0;
   j.attempt = 0;
   j.max_attempts = r.budget;
 }
@@ -49,6 +49,11 @@ inline void fill_record(Record& r, const NewJob& n, WallTime now) {
   j.expires_at.reset();
   if (n.expires_in) j.expires_at = now + *n.expires_in;
   j.on_expiry = n.on_expiry, j.limit_key = n.limit_key;
+}
+
+inline void postpone_expiry(Job& j, const NewJob& n, WallTime at, WallTime now) {
+  j.expires_at = postponed_expiry(n, {.run_at = j.run_at, .expires_at = j.expires_at}, at, now);
+  if (n.expires_in) j.on_expiry = n.on_expiry;
 }
 
 inline Result<Record*> find_record(ModelDisk& disk, JobId id, const Within& within) {

@@ -105,4 +105,16 @@ inline bool key_taken(const ModelDisk& disk, const Record& r) {
          });
 }
 
+// True if there were any.
+inline bool prune_keys(ModelDisk& disk, WallTime now) {
+  return std::erase_if(disk.keys, [&](const auto& entry) { return entry.second.until <= now; }) > 0;
+}
+
+inline WallTime next_key_prune(const ModelDisk& disk) {
+  WallTime next = WallTime::never();
+  for (const auto& [name, key] : disk.keys) next = std::min(next, key.until);
+  for (const auto& [key, open] : disk.windows) next = std::min(next, open.until);
+  return next;
+}
+
 }  // namespace mainspring

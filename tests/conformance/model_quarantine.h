@@ -21,8 +21,18 @@ class ModelQuarantine {
     r.job.quarantined->lost = r.lost;
     r.job.quarantined->released = false;
   }
+  // Whether the end of its lease does not count.
+  static bool goes_back(Record& r) {
+    const bool unstarted = r.lease_expiry == r.claimed + r.lease;
+    if (!unstarted) r.unstarted = 0;
+    if (!unstarted || r.unstarted == kMaxUnstartedLosses || r.job.quarantined ||
+        r.job.cancel_requested)
+      return false;
+    ++r.unstarted, --r.job.attempt;
+    return true;
+  }
   static void forget(Record& r) {
-    r.lost = 0;
+    r.lost = r.unstarted = 0;
     r.job.quarantined.reset();
   }
   // True if another job of its queue is released.

@@ -102,7 +102,8 @@ OperationResult ModelSchedules::run(const PutSchedule& op, Now now) {
     *info.remaining = std::max<std::int64_t>(*info.remaining - ran, 0);
   const bool has_run =
       std::any_of(schedule.ledger.begin(), schedule.ledger.end(), [&](const LedgerRow& row) {
-        const bool counts = row.source == TickSource::schedule || row.source == TickSource::backfill;
+        const bool counts =
+            row.source == TickSource::schedule || row.source == TickSource::backfill;
         return counts && row.state == TickState::fired && row.nominal == op.schedule.at;
       });
   if (info.remaining == 0 || (has_run && op.runs == RunCount::keep))

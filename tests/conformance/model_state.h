@@ -29,6 +29,7 @@ struct Record {
   std::int64_t schedule = 0;                // that made the job; 0 = none
   bool step = false;                        // of a workflow
   int lost = 0;                             // consecutive lost attempts
+  int unstarted = 0;                        // consecutive ones that did not count
   bool unknown = false;                     // its effects are unknown
   std::map<std::string, std::string> memos;
 };

@@ -104,9 +104,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
         a.next_prune = std::min(a.next_prune, *j.finished_at + r.retention);
       }
     }
-    for (const auto& [name, key] : disk_->keys) a.next_prune = std::min(a.next_prune, key.until);
-    for (const auto& [key, open] : disk_->windows)
-      a.next_prune = std::min(a.next_prune, open.until);
+    a.next_prune = std::min(a.next_prune, next_key_prune(*disk_));
     if (!disk_->audit.empty())
       a.next_prune = std::min(a.next_prune, disk_->audit[0].at + options_.audit_retention);
     if (finished > options_.max_finished_jobs) a.next_prune = WallTime();
@@ -288,9 +286,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     if (n.unique->on_conflict == OnConflict::replace) {
       fill(r, n);
     } else {
-      r.job.expires_at = postponed_expiry(
-          n, {.run_at = r.job.run_at, .expires_at = r.job.expires_at}, at, now_.wall);
-      if (n.expires_in) r.job.on_expiry = n.on_expiry;
+      postpone_expiry(r.job, n, at, now_.wall);
     }
     set_waiting(r, state_at(at), at);
   }
@@ -725,6 +721,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
         [](const Record& r) { return r.lease_expiry; },
         [&](Record& r) {
           r.unknown = r.step;
+          if (ModelQuarantine::goes_back(r)) return set_waiting(r, JobState::available, now_.wall);
           fail(r, "lease expired", std::nullopt, {});
           if (live(r)) quarantine_.lost(r, now_.wall);
         });
@@ -743,11 +740,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
 
   OperationResult run(const PruneJobs& op) {
     if (!leases_.holds(op.fence, now_.instant)) return leases_.lost();
-    std::erase_if(disk_->keys, [&](const auto& entry) {
-      const bool old = entry.second.until <= now_.wall;
-      dirty_ = dirty_ || old;
-      return old;
-    });
+    if (prune_keys(*disk_, now_.wall)) dirty_ = true;
     const int windows = prune_windows(*disk_, op.limit, now_.wall);
     dirty_ = dirty_ || windows > 0;
     const auto prune = [this](Record& r) { remove(r); };

@@ -89,6 +89,59 @@ TEST_SUITE("quarantine") {
     CHECK(quarantine_open(b) == 0);
   }
 
+  TEST_CASE("a lease that was never renewed costs no attempt, a limited number of times") {
+    Bench b;
+    NewJob n = b.job();
+    n.max_attempts = 2;
+    const JobId id = b.enqueue(n);
+    const auto lose_silently = [&] {
+      const auto jobs = b.claim_silently();
+      REQUIRE(jobs.size() == 1);
+      b.advance(kDefaultLease);
+      CHECK(b.rescue() == 1);
+      return jobs[0];
+    };
+    Token last = 0;
+    for (int i = 0; i < kMaxUnstartedLosses; ++i) {
+      const ClaimedJob lost = lose_silently();
+      CHECK(lost.attempt == 1);
+      CHECK(lost.token > last);
+      CHECK(b.finish(lost, Complete{}) == FinishStatus::stale);
+      CHECK(b.state(id) == JobState::available);
+      b.reopen();
+      last = lost.token;
+    }
+    CHECK(b.get(id).errors.empty());
+    CHECK(lose_silently().attempt == 1);
+    CHECK(b.state(id) == JobState::retryable);
+    CHECK_FALSE(b.get(id).quarantined);
+    b.advance(minutes(1));
+    b.move_due();
+    CHECK(lose_silently().attempt == 2);
+    CHECK(b.state(id) == JobState::dead);
+    CHECK(b.get(id).errors.size() == 2);
+  }
+
+  TEST_CASE("losses without a renewal count again after a report, and neither quarantines") {
+    Bench b;
+    const JobId id = b.enqueue();
+    for (int round = 0; round < 2; ++round) {
+      for (int i = 0; i < kMaxUnstartedLosses; ++i) {
+        REQUIRE(b.claim_silently().size() == 1);
+        b.advance(kDefaultLease);
+        CHECK(b.rescue() == 1);
+        CHECK(b.state(id) == JobState::available);
+      }
+      CHECK(b.finish(b.claim_one(), Snooze{}) == FinishStatus::ok);
+    }
+    CHECK(b.get(id).attempt == 0);
+    REQUIRE(b.claim_silently().size() == 1);
+    b.cancel(id);
+    b.advance(kDefaultLease);
+    CHECK(b.rescue() == 1);
+    CHECK(b.state(id) == JobState::cancelled);
+  }
+
   TEST_CASE("one quarantined job at a time is released per queue") {
     Bench b;
     NewJob first = b.job();

@@ -232,7 +232,7 @@ TEST_SUITE("store: holders of sessions") {
     CHECK(b.claim(9).empty());
     b.advance(seconds(10));
     CHECK(b.rescue() == 1);
-    CHECK(b.state(all[0]) == JobState::retryable);
+    CHECK(b.state(all[0]) == JobState::available);  // it was never renewed
     CHECK(b.finish(c, Complete{}) == FinishStatus::stale);
     CHECK(b.retry(all[0]).state == JobState::available);
     b.complete(b.start(all[0]));
@@ -452,7 +452,9 @@ TEST_SUITE("store: the jobs of a held session") {
     CHECK(b.retry(id).state == JobState::waiting);
     CHECK(b.lines() == "s");
     CHECK(b.get(id).attempt == 2);
-    b.start_held(g, id);
+    const ClaimedJob held = b.start_held(g, id);
+    b.advance(seconds(1));
+    b.renew(held);
     b.advance(kDefaultLease);
     CHECK(b.rescue() == 1);
     CHECK(b.state(id) == JobState::retryable);

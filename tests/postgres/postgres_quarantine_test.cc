@@ -29,7 +29,10 @@ std::vector<JobId> quarantine(Store& leader, ManualClock& clock, int jobs) {
     ids.push_back(apply<EnqueueResult>(leader, one, clock).jobs.at(0).id);
   }
   for (int i = 0; i < 2; ++i) {
-    CHECK(static_cast<int>(claim(leader, 9, clock).size()) == jobs);
+    Renew renew{.worker = "w", .leases = {}, .lease = kDefaultLease - seconds(1)};
+    for (const ClaimedJob& job : claim(leader, 9, clock))
+      renew.leases.push_back({.id = job.id, .token = job.token});
+    CHECK(static_cast<int>(apply<RenewResult>(leader, renew, clock).renewed.size()) == jobs);
     clock.advance(kDefaultLease + seconds(1));
     CHECK(apply<StepResult>(leader, RescueExpired{}, clock).changed == jobs);
     clock.advance(minutes(1));

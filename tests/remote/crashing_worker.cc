@@ -33,7 +33,11 @@ int main(int argc, char** argv) {
     return 1;
   }
   worker->on<Good>([](const Good& job) { return job.name; });
-  worker->on<Poison>([](const Poison&) -> std::string { std::abort(); });
+  worker->on<Poison>([](const Poison&, mainspring::Context& context) -> std::string {
+    (void)context.checkpoint("1");
+    (void)context.flush();  // the server knows that the attempt has started
+    std::abort();
+  });
   if (auto started = worker->start(); !started) return 1;
   std::promise<void> never;
   never.get_future().wait();  // until it dies, or is killed

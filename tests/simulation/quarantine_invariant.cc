@@ -53,7 +53,9 @@ void QuarantineInvariant::given(const ClaimResult& result) {
     const auto [at, first] = jobs_.try_emplace(job.id);
     Seen& seen = at->second;
     if (first && doubts_ && job.attempt > 1) seen.all = false;
-    if (seen.runs) ++seen.lost;
+    if (seen.runs && job.attempt > seen.attempt) ++seen.lost, seen.uncounted = 0;
+    if (seen.runs && job.attempt == seen.attempt) ++seen.uncounted;
+    seen.attempt = job.attempt;
     seen.runs = true;
     given_.push_back(job.id);
   }
@@ -63,6 +65,8 @@ std::string QuarantineInvariant::check(const Store& store) {
   for (const JobId id : given_) {
     const Seen& seen = jobs_.at(id);
     const bool apart = seen.lost >= kDefaultQuarantineAfter;
+    if (seen.all && seen.uncounted > kMaxUnstartedLosses)
+      return fmt::format("QUAR-4: job {} was lost {} times without counting", id, seen.uncounted);
     if (!seen.runs || (!apart && !seen.all)) continue;
     const auto job = store.get(id);
     if (!job || job->state != JobState::running) continue;

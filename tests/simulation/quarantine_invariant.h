@@ -5,7 +5,10 @@
 //   QUAR-2  such a job starts as released from quarantine
 //   QUAR-3  no other job does: a job whose worker was heard of since is not in quarantine
 //
+//   QUAR-4  at most kMaxUnstartedLosses losses in a row do not count
+//
 // An attempt is lost if the job is given again and no request of its worker was accepted between.
+// If the job is given as the same attempt, the loss did not count.
 #pragma once
 
 #include <map>
@@ -30,6 +33,8 @@ class QuarantineInvariant {
  private:
   struct Seen {
     int lost = 0;
+    int uncounted = 0;  // losses
+    int attempt = 0;
     bool runs = false;
     bool all = true;  // it was lost no more often, as far as is known
   };
