@@ -16,7 +16,9 @@ namespace mainspring {
 
 class Housekeeping {
  public:
-  Housekeeping(Log& log, Registry& registry) : log_(log), registry_(registry) {}
+  Housekeeping(Log& log, Registry& registry) : log_(log), registry_(registry) {
+    (void)failures("refresh");  // so that the metric is there before anything fails
+  }
 
   // `error`: nullptr = the step succeeded. Logged when the step starts or ceases to fail.
   void note(const std::string& step, const Error* error) MS_EXCLUDES(mutex_) {
@@ -25,10 +27,7 @@ class Housekeeping {
       if (failing_.erase(step) != 0) log_.info("housekeeping works again", {{"step", step}});
       return;
     }
-    registry_
-        .counter("mainspring_housekeeping_failures_total", "Failed housekeeping steps.",
-                 {{"step", step}})
-        .add(1);
+    failures(step).add();
     if (failing_.insert_or_assign(step, error->message).second)
       log_.warn("housekeeping fails", {{"step", step}, {"error", error->message}});
   }
@@ -43,6 +42,11 @@ class Housekeeping {
   }
 
  private:
+  Counter& failures(const std::string& step) {
+    return registry_.counter("mainspring_housekeeping_failures_total", "Failed housekeeping steps.",
+                             {{"step", step}});
+  }
+
   Log& log_;
   Registry& registry_;
   mutable Mutex mutex_;
