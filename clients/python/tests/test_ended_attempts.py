@@ -52,7 +52,7 @@ def test_a_thread_that_reports_when_its_handler_returns_causes_no_endless_renewa
 
     job = leaves.enqueue()
     worker = mainspring_worker(mainspring, slots=1)
-    assert job.result("10s") == "done"
+    assert job.result("30s") == "done"
     threads[0].join(30)
     [error] = errors
     assert isinstance(error, AttemptEnded) and f"job {job.id}" in str(error)
@@ -82,7 +82,7 @@ def test_a_thread_that_sleeps_wakes_when_its_handler_returns(
 
     job = leaves.enqueue()
     mainspring_worker(mainspring, slots=1)
-    job.result("10s")
+    job.result("30s")
     threads[0].join(30)
     assert seen == ["attempt_ended", True, "ended"]
 
@@ -116,7 +116,7 @@ def test_a_task_that_a_coroutine_left_is_refused(
 
     job = leaves.enqueue()
     mainspring_worker(mainspring, slots=1)
-    job.result("10s")
+    job.result("30s")
     over.set()
     assert refused.wait(30)
 

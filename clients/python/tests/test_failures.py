@@ -51,7 +51,7 @@ def test_an_error_has_the_exceptions_of_a_group(
     job = groups.enqueue()
     mainspring_worker(mainspring, slots=1)
     with pytest.raises(JobFailed, match=r"ExceptionGroup: two \(2 sub-exceptions\)") as failed:
-        job.result("10s")
+        job.result("30s")
     message = failed.value.job["errors"][0]["message"]
     assert "ValueError: first of two" in message and "OSError: second of two" in message
 

@@ -89,14 +89,14 @@ def test_middleware_is_around_each_attempt(
     for name in ("a", "b"):
         mainspring.use(Around(name, seen))
     job = plain.enqueue("good")
-    assert job.result("10s") == "good"
+    assert job.result("30s") == "good"
     assert seen == ["a begins plain", "b begins plain", "handler", "b ends", "a ends"]
     with pytest.raises(JobFailed):
-        plain.enqueue("raise").result("10s")
+        plain.enqueue("raise").result("30s")
     assert seen[-2:] == ["b sees ValueError", "a sees ValueError"]
-    wait_for(plain.enqueue("snooze"), "scheduled")
+    wait_for(plain.enqueue("snooze"), "scheduled", "30s")
     assert seen[-2:] == ["b sees Snooze", "a sees Snooze"]
-    assert coroutine.enqueue().result("10s") == "done"
+    assert coroutine.enqueue().result("30s") == "done"
     assert seen[-3:] == ["handler", "b ends", "a ends"]
 
 
@@ -114,7 +114,7 @@ def test_middleware_that_fails_fails_the_attempt(
     job = good.enqueue()
     mainspring_worker(mainspring, slots=1)
     with pytest.raises(JobFailed, match="OSError: odd middleware"):
-        job.result("10s")
+        job.result("30s")
 
 
 def test_middleware_runs_in_the_process_of_a_handler(
@@ -142,7 +142,7 @@ def test_one_line_for_each_attempt(
         mainspring_worker(mainspring, slots=1, log_jobs=log_jobs)
         jobs = [says.enqueue("completed"), says.enqueue("failed")]
         for job, state in zip(jobs, ("completed", "dead")):
-            wait_for(job, state)
+            wait_for(job, state, "30s")
     lines = [one for one in caplog.records if one.getMessage().startswith("job ")]
     if not log_jobs:
         assert lines == []
@@ -192,10 +192,10 @@ def test_sentry_gets_exceptions_with_the_job(
 
     mainspring_worker(mainspring, slots=1)
     job = fails.enqueue("raise")
-    wait_for(job, "dead")
+    wait_for(job, "dead", "30s")
     names = ("mainspring.queue", "mainspring.kind", "mainspring.attempt", "mainspring.job")
     assert seen == [*zip(names, (mainspring_queue, "fails", 1, str(job.id))), error]
-    wait_for(fails.enqueue("snooze"), "scheduled")
+    wait_for(fails.enqueue("snooze"), "scheduled", "30s")
     assert seen.count(error) == 1
     sys.modules.pop("mainspring.contrib.sentry")
 
@@ -220,7 +220,7 @@ def test_the_real_sentry(
 
         mainspring_worker(mainspring, slots=1)
         job = fails.enqueue()
-        wait_for(job, "dead")
+        wait_for(job, "dead", "30s")
     finally:
         sentry_sdk.init()
     [event] = events
@@ -272,7 +272,7 @@ def test_opentelemetry_spans_belong_to_the_trace_of_the_job(
 
     job = traced.enqueue()
     mainspring_worker(mainspring, slots=1)
-    assert job.result("10s") == trace_of.format("0000000000000001")
+    assert job.result("30s") == trace_of.format("0000000000000001")
     [send, process] = spans
     assert send[:2] == (f"send {mainspring_queue}", "producer")
     assert process[:3] == (f"process {mainspring_queue}", "consumer", job.result())

@@ -1,4 +1,4 @@
-"""What a worker says when something is wrong around it: servers of other versions, stuck handlers."""
+"""What a worker says when something is wrong: servers of other versions, stuck handlers."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 
 from conftest import Serve
 from mainspring import Context, Mainspring, _overdue, _worker
+from mainspring import __version__ as MINE
 from mainspring._server import Server
 from mainspring._versions import versions
 from mainspring.testing import eventually
@@ -34,11 +35,12 @@ def server(version: str, api: str = "v1") -> bytes:
 @pytest.mark.parametrize(
     "answer, text, fits",
     [
-        (server("0.1.0"), "the server is 0.1.0; this client is 0.1.0", True),
-        (server("0.9.3"), "the server is 0.9.3; this client is 0.1.0", True),
+        (server(MINE), f"the server is {MINE}; this client is {MINE}", True),
+        (server("99.9.3"), f"the server is 99.9.3; this client is {MINE}", True),
         (server("nightly"), "the server is nightly", True),
-        (server("0.0.9"), "is 0.0.9, which is older: upgrade it first; this client is 0.1", False),
-        (server("2.0.0", "v2"), "is 2.0.0 with API v2; this client is 0.1.0 with v1", False),
+        (server("0.0.9"), f"is 0.0.9, which is older: upgrade it first; this client is {MINE}",
+         False),
+        (server("99.0.0", "v2"), f"is 99.0.0 with API v2; this client is {MINE} with v1", False),
         (answer(404, {"error": {"code": "not_found"}}), "no Mainspring server or a much old", False),
         (answer(200, b"<html>welcome"), "answers GET /v1/version with 200, so it is no", False),
         (answer(200, {"name": "other"}), "no Mainspring server", False),

@@ -77,7 +77,7 @@ def test_exceptions_are_retried_later_or_given_up(
     failed_at = record["errors"][0]["at"][:16]
     assert failed_at < record["run_at"] and record["run_at"] > now(helper.ms).isoformat()
     for job, name in ((given_up, "KeyError"), (other, "ValueError")):
-        record = wait_for(job, "dead")
+        record = wait_for(job, "dead", "30s")
         assert (record["reason"], record["attempt"]) == ("gave_up", 1)
         assert record["description"].startswith(f"{name}: ")
         assert "helper_jobs.py" in record["description"]
@@ -96,8 +96,8 @@ def test_a_stop_of_the_worker_is_no_reason_to_give_up(
 
     job = stops.enqueue()
     with mainspring.worker(slots=1, graceful_stop="0s"):
-        wait_for(job, "running")
-    assert wait_for(job, "available")["attempt"] == 0
+        wait_for(job, "running", "60s")
+    assert wait_for(job, "available", "60s")["attempt"] == 0
 
 
 def test_a_backoff_that_fails_leaves_the_servers(
@@ -112,7 +112,7 @@ def test_a_backoff_that_fails_leaves_the_servers(
 
     job = fails.enqueue()
     mainspring_worker(mainspring, slots=1)
-    assert "ValueError: handler" in wait_for(job, "retryable")["errors"][0]["message"]
+    assert "ValueError: handler" in wait_for(job, "retryable", "30s")["errors"][0]["message"]
 
 
 RAISED: dict[str, tuple[Any, str]] = {

@@ -43,7 +43,7 @@ def test_args_named_like_code_are_data(
 
     job = mainspring.enqueue(mainspring.new("keep", args, queue=mainspring_queue))
     mainspring_worker(mainspring, slots=1)
-    assert job.result("10s") == args
+    assert job.result("30s") == args
 
 
 def test_a_django_task_must_be_registered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,4 +82,5 @@ def test_nothing_else_in_the_package_turns_text_into_code() -> None:
         ("__main__.py", "import_module("),
         ("_pool.py", "import_module("),
         ("contrib/django.py", "import_module("),
+        ("contrib/django_admin/admin.py", "import_string"),
     }
