@@ -3,6 +3,7 @@ those of measure.mjs."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import statistics
 import sys
@@ -49,6 +50,26 @@ class Lag:
             times.append((self.at - began) * 1000)
             time.sleep(0.005)
         return statistics.median(times[20:])  # the first ones warm up
+
+
+def enqueues(count: int, enqueue: Callable[[], Any]) -> float:
+    """Enqueues per second, one after the other."""
+    for _ in range(min(count, 200)):  # warms up
+        enqueue()
+    began = time.perf_counter()
+    for _ in range(count):
+        enqueue()
+    return count / (time.perf_counter() - began)
+
+
+async def aenqueues(count: int, at_once: int, enqueue: Callable[[], Any]) -> float:
+    """Enqueues of coroutines per second, with so many under way."""
+    for _ in range(min(count, 200)):
+        await enqueue()
+    began = time.perf_counter()
+    for made in range(0, count, at_once):
+        await asyncio.gather(*(enqueue() for _ in range(min(at_once, count - made))))
+    return count / (time.perf_counter() - began)
 
 
 def main(measures: dict[str, Callable[[int], float]]) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
-from measure import Lag, Rate, main
+from measure import Lag, Rate, aenqueues, enqueues, main
 
 from mainspring import Context, Mainspring
 
@@ -42,8 +43,13 @@ def lag(count: int) -> float:
         return measured.value(count, noop.enqueue)
 
 
+new = ms.new("idle", {"i": 1}, queue=f"{QUEUE}-idle")
+
 main({
     "many": lambda count: rate(count, slots=1, claim_ahead=99),
     "one": lambda count: rate(count, slots=1, claim_ahead=0),
     "lag": lag,
+    "enqueue": lambda count: enqueues(count, lambda: ms.enqueue(new)),
+    "aenqueue": lambda count: asyncio.run(aenqueues(count, 1, lambda: ms.aenqueue(new))),
+    "burst": lambda count: asyncio.run(aenqueues(count, 256, lambda: ms.aenqueue(new))),
 })
