@@ -5,7 +5,7 @@ import * as forms from "./form_flows.mjs";
 import * as guards from "./guard_flows.mjs";
 import * as jobs from "./job_flows.mjs";
 import {
-  arrivals, backToList, backToRow, bulkThenFilter, burst, columns, counting, covered, errorsSince, finding, hiddenKeys, longestWaiting, manyAttempts, rareError, scheduleStates, sortingAll,
+  arrivals, backToList, backToRow, bulkThenFilter, selection, burst, columns, counting, covered, errorsSince, finding, hiddenKeys, longestWaiting, manyAttempts, rareError, scheduleStates, sortingAll,
   timelineBand, timelineRows, workerSorting,
 } from "./list_flows.mjs";
 import { copying, hiddenLog, lateStream, manySteps, missing, noFlash, oddNames, onceInZone, oneStream, otherPerson, quietBacklog, slowNetwork, unusedFolder, wrongClock, zones } from "./robust_flows.mjs";
@@ -460,7 +460,7 @@ async function settings({ page, go }) {
 
 export const FLOWS = {
   quiet, live, soon, keyboard, oneJob, search, views, queues, charts, schedules, workers, sorting, newJob, settings, columns, finding,
-  workerSorting, scheduleStates, arrivals, backToList, backToRow, bulkThenFilter, burst, counting, covered, hiddenKeys, errorsSince, rareError, longestWaiting, timelineBand, timelineRows, sortingAll, manyAttempts, jobLog, argsAsFields, oddNames, wrongClock,
+  workerSorting, scheduleStates, arrivals, backToList, backToRow, bulkThenFilter, selection, burst, counting, covered, hiddenKeys, errorsSince, rareError, longestWaiting, timelineBand, timelineRows, sortingAll, manyAttempts, jobLog, argsAsFields, oddNames, wrongClock,
   copying, noFlash, zones, slowNetwork, lateStream, oneStream, hiddenLog, unusedFolder, manySteps, missing, onceInZone, otherPerson, quietBacklog, ...jobs, ...actions, ...forms, noSession, endedSession, scopedCommands, commands,
   ...guards,
 };

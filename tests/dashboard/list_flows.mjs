@@ -102,6 +102,51 @@ export async function bulkThenFilter({ page, go, url }) {
   check((await page.locator("tbody .state-cancelled").count()) === 3, "the list of the current filter is complete");
 }
 
+// Only what is shown is selected, and an action takes the jobs in the states that were shown: a colleague's retry must
+// not end in a deleted result.
+export async function selection({ page, go, url }) {
+  const made = await call(url, "POST", "/v1/jobs", { jobs: Array.from({ length: 4 }, () => ({ queue: "chosen", kind: "k" })) });
+  const ids = made.jobs.map((job) => job.id);
+  for (const id of ids) await call(url, "POST", `/v1/jobs/${id}/cancel`);
+  await go("jobs?queue=chosen&state=cancelled");
+  await ready(page);
+  await page.getByText("Live").waitFor();
+  await page.getByLabel("Select all jobs of this page").check();
+  await page.getByText("4 selected").waitFor();
+  await call(url, "POST", `/v1/jobs/${ids[0]}/retry`); // its row shows another state
+  await page.getByText("3 selected").waitFor();
+  await call(url, "DELETE", `/v1/jobs/${ids[1]}`); // its row shows that it is gone
+  await page.getByText("2 selected").waitFor();
+  await page.getByRole("toolbar").getByRole("button", { name: "Delete", exact: true }).click();
+  const remove = page.getByRole("dialog").getByRole("button", { name: "Delete (2)" });
+  await remove.waitFor();
+  await call(url, "POST", `/v1/jobs/${ids[2]}/retry`);
+  const { jobs } = await call(url, "POST", "/v1/claim", { worker: "w-chosen", queues: ["chosen"], job: ids[2], lease: "10m" });
+  await call(url, "POST", "/v1/finish", { worker: "w-chosen", results: [{ id: ids[2], token: jobs[0].token, outcome: "complete", result: "kept" }] });
+  await remove.click();
+  await page.waitForFunction(() => /1 of 1/.test(document.body.textContent));
+  check((await call(url, "GET", `/v1/jobs/${ids[2]}`)).result === "kept", "a job that completed after it was shown keeps its result");
+  check((await fetch(`${url}/v1/jobs/${ids[3]}`)).status >= 404, "the other one is deleted");
+  // Rows of several states: each in its own.
+  const [dead] = (await call(url, "POST", "/v1/jobs", { jobs: [{ queue: "chosen", kind: "k" }] })).jobs;
+  await call(url, "POST", `/v1/jobs/${dead.id}/cancel`);
+  await go("jobs?queue=chosen&state=completed,cancelled");
+  await ready(page);
+  await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 2);
+  await page.getByLabel("Select all jobs of this page").check();
+  const asked = [];
+  page.on("request", (request) => request.url().endsWith("/v1/bulk") && request.method() === "POST" && asked.push(request.postDataJSON()));
+  await page.getByRole("toolbar").getByRole("button", { name: "Delete", exact: true }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Delete (2)" }).click();
+  await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 0);
+  const states = asked.filter((body) => !body.dry_run).map((body) => body.filter.state.join());
+  check(states.sort().join() === "cancelled,completed", `each state has its action: ${states}`);
+  await go("jobs?state=failed");
+  await page.getByText("Not a state of jobs: failed. Shown: any state.").waitFor();
+  await go("jobs?state=failed,dead");
+  await page.getByText("Not a state of jobs: failed. Shown: dead.").waitFor();
+}
+
 // New rows are announced by what the server says of them: in the tab of their state, and not before they are in it.
 export async function arrivals({ page, go, url }) {
   const enqueue = async (more = {}) => (await call(url, "POST", "/v1/jobs", { queue: "arrivals", kind: "k", ...more })).id;

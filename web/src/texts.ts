@@ -225,6 +225,8 @@ export const t = {
     with: (state: string) => `Also show ${state}`,
     without: (state: string) => `Do not show ${state}`,
     allSelected: (n: string) => (n ? `All ${n} jobs that match are selected` : "Everything that matches is selected"),
+    unknownState: (names: string, shown: string) =>
+      `Not a state of jobs: ${names}. Shown: ${shown || "any state"}. Failed jobs are retryable or dead.`,
     selectMatching: (n: string) => (n ? `Select all ${n} jobs that match` : "Select everything that matches"),
     sortedAmong: (n: string) => `Sorted among ${n} jobs, the newest that match. Older ones follow on the next page.`,
     showMore: (n: string, all: string) => `Show ${n} more of ${all}`,

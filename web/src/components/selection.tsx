@@ -1,6 +1,6 @@
 // The selected rows of a table, and the bar that acts on them.
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 
 import { t } from "../texts";
 
@@ -10,16 +10,22 @@ export interface SelectedRows {
   clear: () => void;
 }
 
-export function useSelection(): SelectedRows {
-  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+// Only rows that are shown are selected, and only as they were shown: `shown` has a text for each id, such as the state.
+// A row that goes, or whose text changes, is not selected any more, also not when it comes back.
+export function useSelection(shown: ReadonlyMap<string, string>): SelectedRows {
+  const [chosen, setChosen] = useState<ReadonlyMap<string, string>>(new Map());
+  const kept = new Map([...chosen].filter(([id, text]) => shown.get(id) === text));
+  useEffect(() => {
+    if (kept.size < chosen.size) setChosen(kept);
+  });
   return {
-    selected,
+    selected: new Set(kept.keys()),
     onSelect: (ids, on) => {
-      const next = new Set(selected);
-      for (const id of ids) on ? next.add(id) : next.delete(id);
-      setSelected(next);
+      const next = new Map(kept);
+      for (const id of ids) on && shown.has(id) ? next.set(id, shown.get(id)!) : next.delete(id);
+      setChosen(next);
     },
-    clear: () => setSelected(new Set()),
+    clear: () => setChosen(new Map()),
   };
 }
 

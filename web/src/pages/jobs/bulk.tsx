@@ -19,27 +19,31 @@ const ENDED = new Set(["done", "stopped", "failed"]);
 const WORKS = new Set(["queued", "running"]);
 const SHOW_ENDED_MS = 10 * 60_000;
 
-export function BulkDialog(props: { action: BulkAction; filter: Record<string, unknown>; onClose: () => void; done: () => void }) {
+export function BulkDialog(props: { action: BulkAction; filters: Record<string, unknown>[]; onClose: () => void; done: () => void }) {
   const { action } = props;
-  // The filter is fixed when the dialog opens, so that the count is that of what is done. The page passes another one,
-  // which ends later, each time that it is drawn.
-  const [filter] = useState(props.filter);
-  const [preview, setPreview] = useState<BulkPreview>();
+  // The filters are fixed when the dialog opens, so that the count is that of what is done. The page passes other ones,
+  // which end later, each time that it is drawn.
+  const [filters] = useState(props.filters);
+  const [previews, setPreviews] = useState<BulkPreview[]>();
+  const preview = previews && sumOf(previews);
   const [problem, setProblem] = useState<ApiError>();
   const [priority, setPriority] = useState("5");
   const [rate, setRate] = useState("100/s");
   const [canary, setCanary] = useState("");
   const [reason, setReason] = useState("");
-  const body = (extra: object) => ({ action, filter, ...(action === "reprioritise" ? { priority: Number(priority) } : {}), ...extra });
+  const body = (filter: object, extra: object) => ({ action, filter, ...(action === "reprioritise" ? { priority: Number(priority) } : {}), ...extra });
   useEffect(() => {
-    post<BulkPreview>("/v1/bulk", body({ dry_run: true })).then(setPreview, (error) => setProblem(error as ApiError));
+    const ask = (filter: object) => post<BulkPreview>("/v1/bulk", body(filter, { dry_run: true }));
+    Promise.all(filters.map(ask)).then(setPreviews, (error) => setProblem(error as ApiError));
   }, []);
   const submit = async () => {
     const extra: Record<string, unknown> = {};
     if (rate.trim() !== "") extra.rate = rate.trim();
     if (canary.trim() !== "") extra.canary = Number(canary);
     if (reason.trim() !== "") extra.reason = reason.trim();
-    await post<Bulk>("/v1/bulk", body(extra));
+    for (const [i, filter] of filters.entries()) {
+      if (previews?.[i]?.matched !== 0) await post<Bulk>("/v1/bulk", body(filter, extra));
+    }
     notify(t.bulk.started(t.bulk.actions[action]));
     props.done();
   };
@@ -83,6 +87,14 @@ export function BulkDialog(props: { action: BulkAction; filter: Record<string, u
       </Field>
     </FormDialog>
   );
+}
+
+function sumOf(previews: BulkPreview[]): BulkPreview {
+  return {
+    matched: previews.reduce((sum, one) => sum + one.matched, 0),
+    exact: previews.every((one) => one.exact !== false),
+    sample: previews.flatMap((one) => one.sample ?? []),
+  };
 }
 
 const isRecent = (one: Bulk, now: number): boolean =>

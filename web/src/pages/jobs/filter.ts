@@ -16,7 +16,7 @@ export interface Filter extends Period {
 export function filterOf(route: Route): Filter {
   const get = (name: string) => route.query.get(name) ?? "";
   return {
-    states: get("state").split(",").filter((state) => (STATES as readonly string[]).includes(state)),
+    states: statesOf(route).filter(isState),
     queue: get("queue"),
     kind: get("kind"),
     tag: get("tag"),
@@ -24,6 +24,12 @@ export function filterOf(route: Route): Filter {
     ...periodOf(route, "within"),
   };
 }
+
+const statesOf = (route: Route): string[] => (route.query.get("state") ?? "").split(",").filter((state) => state !== "");
+const isState = (state: string): boolean => (STATES as readonly string[]).includes(state);
+
+// States of the address that do not exist.
+export const unknownStates = (route: Route): string[] => statesOf(route).filter((state) => !isState(state));
 
 function windowOf(filter: Filter, now: number): { from?: string; to?: string } {
   if (filter.within) return { from: new Date(now - WINDOWS[filter.within]!).toISOString() };

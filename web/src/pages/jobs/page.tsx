@@ -21,7 +21,7 @@ import { t } from "../../texts";
 import { copyFilterChoices } from "../job/copy_as";
 import { BULK_ACTIONS, BulkDialog, BulkPanel, type BulkAction } from "./bulk";
 import { ALL_COLUMNS, usualColumns } from "./columns";
-import { apiQuery, bulkFilter, countedExactly, filterOf, STATES, toggled, type Filter } from "./filter";
+import { apiQuery, bulkFilter, countedExactly, filterOf, STATES, toggled, unknownStates, type Filter } from "./filter";
 import { NewJobDialog } from "./new_job";
 import { SearchBox } from "./search";
 
@@ -78,6 +78,11 @@ export function JobsPage(props: { route: Route }) {
       />
       <Filters filter={filter} route={route} queues={names} kinds={kinds} />
       <States filter={filter} route={route} queues={queues.data} />
+      {unknownStates(route).length > 0 && (
+        <p class="note" role="status">
+          {t.jobs.unknownState(unknownStates(route).join(", "), filter.states.map((state) => t.states[state]).join(", "))}
+        </p>
+      )}
       {!countedExactly(filter) && <CountMatches key={key} filter={filter} />}
       <BulkPanel version={bulks} ended={jobs.reload} />
       <Show of={jobs}>
@@ -247,8 +252,9 @@ function JobRows(props: {
   const [most, setMost] = useState(PAGE_SIZE);
   const sorted = useMemo(() => sortRows(page.jobs, ALL_COLUMNS, sort), [page, sort]);
   const [rows, setRows] = useState(sorted.slice(0, most));
-  const { selected, onSelect, clear } = useSelection();
-  const [all, setAll] = useState(false);
+  const present = rows.filter((job) => job.state !== DELETED);
+  const { selected, onSelect, clear } = useSelection(new Map(present.map((job) => [String(job.id), job.state])));
+  const [every, setEvery] = useState(false);
   const [fresh, setFresh] = useState(NO_FRESH);
   const columns = useColumns("jobs", ALL_COLUMNS, usualColumns(filter.states));
   useEffect(() => {
@@ -260,15 +266,16 @@ function JobRows(props: {
 
   const select = (ids: string[], on: boolean) => {
     onSelect(ids, on);
-    if (!on) setAll(false);
+    if (!on) setEvery(false);
   };
   const done = () => {
     clear();
-    setAll(false);
+    setEvery(false);
     props.started();
     reload();
   };
   const whole = rows.length > 0 && rows.every((job) => selected.has(String(job.id)));
+  const all = every && whole;
   const hidden = Math.max(0, sorted.length - most);
   const more = page.next_cursor !== null || !first || hidden > 0;
   return (
@@ -284,8 +291,8 @@ function JobRows(props: {
         <Selection
           text={all ? t.jobs.allSelected(props.total === undefined ? "" : count(props.total)) : t.jobs.selected(selected.size)}
           queue={filter.queue || (all ? undefined : queueOf(rows, selected))}
-          filter={all ? bulkFilter(filter) : selectedFilter(rows, selected)}
-          extend={whole && more && !all ? () => setAll(true) : undefined}
+          filters={all ? [bulkFilter(filter)] : selectedFilters(rows, selected)}
+          extend={whole && more && !all ? () => setEvery(true) : undefined}
           extendText={t.jobs.selectMatching(props.total === undefined ? "" : count(props.total))}
           done={done}
         />
@@ -316,9 +323,14 @@ function queueOf(rows: Job[], selected: ReadonlySet<string>): string | undefined
   return names.size === 1 ? [...names][0] : undefined;
 }
 
-function selectedFilter(rows: Job[], selected: ReadonlySet<string>): Record<string, unknown> {
+// One filter for each state that is shown: a job that is in another state by now is left alone.
+function selectedFilters(rows: Job[], selected: ReadonlySet<string>): Record<string, unknown>[] {
   const queue = queueOf(rows, selected);
-  return { ids: [...selected].map((id) => BigInt(id)), ...(queue ? { queue } : {}) };
+  const byState = new Map<string, bigint[]>();
+  for (const job of rows) {
+    if (selected.has(String(job.id))) byState.set(job.state, [...(byState.get(job.state) ?? []), BigInt(job.id)]);
+  }
+  return [...byState].map(([state, ids]) => ({ ids, state: [state], ...(queue ? { queue } : {}) }));
 }
 
 const WAITS_FOR_TIME = new Set<string>(["scheduled", "retryable"]);
@@ -411,7 +423,7 @@ function mayMatch(event: { type: string; job?: unknown; queue?: string; kind?: s
   return filter.states.length === 0 ? event.type === "enqueued" : filter.states.some((state) => states.includes(state));
 }
 
-function Selection(props: { text: string; queue?: string; filter: Record<string, unknown>; extend?: () => void; extendText: string; done: () => void }) {
+function Selection(props: { text: string; queue?: string; filters: Record<string, unknown>[]; extend?: () => void; extendText: string; done: () => void }) {
   const [action, setAction] = useState<BulkAction>();
   return (
     <div class="selection" role="toolbar" aria-label={props.text}>
@@ -426,7 +438,7 @@ function Selection(props: { text: string; queue?: string; filter: Record<string,
           {t.bulk.actions[one]}
         </Button>
       ))}
-      {action && <BulkDialog action={action} filter={props.filter} onClose={() => setAction(undefined)} done={props.done} />}
+      {action && <BulkDialog action={action} filters={props.filters} onClose={() => setAction(undefined)} done={props.done} />}
     </div>
   );
 }

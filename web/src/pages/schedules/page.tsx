@@ -21,7 +21,6 @@ import { describe } from "./words";
 export type Schedule = Schemas["Schedule"];
 
 export function SchedulesPage() {
-  const { selected, onSelect, clear } = useSelection();
   const [creating, setCreating] = useState(false);
   const [switching, setSwitching] = useState<{ verb: "pause" | "resume"; names?: string[] }>();
   const schedules = useData(
@@ -31,6 +30,7 @@ export function SchedulesPage() {
     COSTLY_MS,
   );
   const found = findIn(schedules.data?.schedules ?? [], searchText, useFind());
+  const { selected, onSelect, clear } = useSelection(new Map(found.map((one) => [one.name ?? "", ""])));
   useSettings(); // times in words
   const shown = useColumns("schedules", COLUMNS, USUAL);
   const done = () => {

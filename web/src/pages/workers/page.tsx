@@ -23,9 +23,9 @@ export function WorkersPage() {
   const concerns = (event: ServerEvent) => ["started", "completed", "retrying", "dead"].includes(event.type) || changes(event, "worker");
   const workers = useData("workers", (signal) => get<{ workers: Worker[] }>("/v1/workers", {}, signal), concerns, 1_000);
   const running = useData("running", (signal) => getJobs({ state: "running" }, MAX_JOBS, signal), concerns, 1_000);
-  const { selected, onSelect, clear } = useSelection();
   const jobs = running.data?.jobs ?? [];
   const found = findIn(workers.data?.workers ?? [], searchText, useFind());
+  const { selected, onSelect, clear } = useSelection(new Map(found.map((worker) => [worker.id, ""])));
   const chosen = (workers.data?.workers ?? []).filter((worker) => selected.has(worker.id));
   const done = () => {
     clear();
