@@ -36,6 +36,8 @@ export interface components {
             on?: components["schemas"]["Occasions"];
             /** @description Session of the new job in its queue. */
             session?: string | null;
+            /** @description If it has not started by then, it is cancelled. */
+            expires_in?: components["schemas"]["Duration"] | null;
             /** @default 5 */
             priority: number;
             /** @description Any JSON value up to 64 KiB, copied into the args. */
@@ -108,6 +110,8 @@ export interface components {
              * @default false
              */
             reply_progress: boolean | null;
+            /** @description When jobs for reply_to expire. Default: the server's, 24h. */
+            reply_expires_in?: components["schemas"]["Duration"] | null;
             /** @description What the limits per key of its queue count it under. Not with session. */
             limit_key?: string | null;
         };
@@ -170,6 +174,8 @@ export interface components {
              * @default false
              */
             reply_progress: boolean | null;
+            /** @description When jobs for reply_to expire. Default: the server's, 24h. */
+            reply_expires_in?: components["schemas"]["Duration"] | null;
             /** @description What the limits per key of its queue count it under. Not with session. */
             limit_key?: string | null;
         };
@@ -1164,6 +1170,11 @@ export interface components {
         ScheduleRequest: {
             /** @description Left out: as it is. */
             paused?: boolean;
+            /**
+             * @description Forget earlier runs: max_runs counts from 0, and at may run again.
+             * @default false
+             */
+            restart_count: boolean;
             /** @description As in the path; may be left out. */
             name?: components["schemas"]["Name"];
             /**

@@ -28,6 +28,7 @@ class _FollowUp(TypedDict):
 class FollowUp(_FollowUp, total=False):
     on: "Occasions"
     session: Union[str, None]
+    expires_in: Union["Duration", None]
     priority: int
     data: Any
 
@@ -65,6 +66,7 @@ class NewJob(_NewJob, total=False):
     session_on_dead: Literal["skip", "block", "park", None]
     reply_session: Union["SessionName", None]
     reply_progress: Union[bool, None]
+    reply_expires_in: Union["Duration", None]
     limit_key: Union[str, None]
 
 
@@ -610,6 +612,7 @@ class _ScheduleRequest(TypedDict):
 
 class ScheduleRequest(_ScheduleRequest, total=False):
     paused: bool
+    restart_count: bool
     name: "Name"
     cron: str
     every: "Duration"
