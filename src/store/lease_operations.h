@@ -63,8 +63,9 @@ struct ExtendLeases {
 
 // The server is about to restart. Every lease that is held, or renewed from now on, lasts at least
 // until the end of the allowance. A job's lease still ends at the job's time limit, and the
-// leadership is not extended. Durable: the next open starts every lease with at least the
-// allowance. The store drops the allowance after it has passed once after an open. Answers Done.
+// leadership is not extended. Durable: the next open starts every session and named lock with at
+// least the allowance, and a job's lease with what its last renewal reported. The store drops the
+// allowance after it has passed once after an open. Answers Done.
 struct AllowRestart {
   Duration allowance{0};
 };
