@@ -43,7 +43,8 @@ CREATE TABLE $schema.settings (
   name text COLLATE "C" PRIMARY KEY,
   value bigint NOT NULL
 );
-INSERT INTO $schema.settings (name, value) VALUES ('retention_completed', 86400000000), ('retention_dead', 2592000000000);
+INSERT INTO $schema.settings (name, value) VALUES ('retention_completed', 86400000000), ('retention_dead', 2592000000000),
+  ('retention_replies', 86400000000);
 
 -- What nodes cache, with a number that every change raises.
 CREATE TABLE $schema.versions (

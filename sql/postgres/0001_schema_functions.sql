@@ -506,7 +506,7 @@ BEGIN
       WHERE f->'on' IS NULL OR (f->'on')::jsonb ? 'completed'
     UNION ALL SELECT ended.reply_to, 'reply', 5, 'null', ended.reply_session,
         (SELECT value FROM $schema.settings WHERE name = 'retention_replies'), 1000
-      WHERE ended.reply_to IS NOT NULL AND NOT EXISTS (SELECT 1 FROM json_array_elements(ended.follow_ups::json) AS f
+      WHERE ended.reply_to IS NOT NULL AND NOT EXISTS (SELECT 1 FROM json_array_elements(ended.follow_ups::json) AS v(f)
         WHERE f->>'queue' = ended.reply_to AND f->>'kind' = 'reply' AND (f->'on' IS NULL OR (f->'on')::jsonb ? 'completed'))
     ORDER BY n
   LOOP
