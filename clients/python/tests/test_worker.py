@@ -264,7 +264,7 @@ def test_a_result_that_does_not_come_in_time_says_what_the_job_waits_for(
 
 
 def test_what_is_tried_again_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    with Mainspring("http://127.0.0.1:1", retry_for=1) as ms, pytest.raises(MainspringError):
+    with Mainspring("http://127.0.0.1:1", retry_for=3) as ms, pytest.raises(MainspringError):
         ms.enqueue(NewJob("k"))
     [record] = [one for one in caplog.records if "trying again" in one.getMessage()]
     assert record.getMessage().startswith("POST /v1/jobs failed: no connection to http://127")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import inspect
 import json
 import math
 import re
@@ -36,15 +35,19 @@ def check_list(value: object, field: str) -> None:
 
 def from_keywords(kind: Callable[..., T], options: Mapping[str, Any]) -> T:
     """An options object. A mistyped name is refused, with the name that was probably meant."""
-    known = inspect.signature(kind).parameters
-    for name in options:
-        if name not in known:
-            import difflib
+    try:
+        return kind(**options)
+    except TypeError:
+        import difflib
+        import inspect
 
+        known = inspect.signature(kind).parameters
+        for name in options.keys() - known.keys():
             near = difflib.get_close_matches(name, known, 1)
             rule = f'did you mean "{near[0]}"?' if near else f"must be one of {', '.join(known)}"
-            raise InvalidArgument(f'option "{name}": is unknown; {rule}', field=name)
-    return kind(**options)
+            text = f'option "{name}": is unknown; {rule}'
+            raise InvalidArgument(text, field=name) from None
+        raise
 
 
 def seconds(value: Duration, field: str = "duration") -> float:
@@ -120,6 +123,7 @@ def _inner(path: str, key: object) -> str:
     return f"{path}.{text}" if plain else f"{path}[{key!r:.60}]"
 
 
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _HARMLESS = frozenset((str, float, bool, type(None)))  # `json` and UTF-8 have checked them
 
 
@@ -199,8 +203,7 @@ def _explain(value: Any, path: str) -> tuple[str, str]:
 def encode(value: Any, field: str = "args", limit: int | None = None) -> bytes:
     """Compact JSON in UTF-8. Refuses values that other languages cannot read, with their path."""
     try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        data = text.encode()
+        data = _COMPACT.encode(value).encode()
         good = _is_whole(value)
     except (ValueError, TypeError, RecursionError):
         good = False
