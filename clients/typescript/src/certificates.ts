@@ -51,7 +51,7 @@ export class Certificates {
   forConnection(): SecureContext {
     try {
       const pems = this.read();
-      const seen = JSON.stringify(Object.values(pems).map((pem) => pem && Buffer.from(pem).toString("base64")));
+      const seen = Object.values(given(pems)).map((pem) => pem.toString("base64")).join();
       if (this.context === undefined || seen !== this.seen) {
         this.context = createSecureContext(given(pems));
         this.seen = seen;
@@ -84,7 +84,7 @@ export class Certificates {
 
   private read(): { ca: Pem; cert: Pem; key: Pem } {
     const { ca, cert, key, caFile, certificateFile, keyFile } = this.options;
-    const file = (path: string | undefined) => (path === undefined ? undefined : readFileSync(path));
+    const file = (path?: string) => (path === undefined ? undefined : readFileSync(path));
     return {
       ca: ca ?? file(caFile),
       cert: cert ?? file(certificateFile),

@@ -1,6 +1,6 @@
 // Enqueues: jobs that are enqueued at the same time go in one request.
 //
-//   enqueue() ──▶ waiting ──▶ POST /v1/jobs, up to MAX_REQUESTS under way, each with all that waits
+//   enqueue() ──▶ waiting ──▶ POST /v1/jobs with all that waits, up to MAX_REQUESTS under way
 //                                │ refused: the server has made none of its jobs
 //                                └──▶ each of its jobs alone: its caller gets its own error
 //

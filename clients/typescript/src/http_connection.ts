@@ -242,7 +242,10 @@ function wireText(request: HttpRequest, base: string): [string, BufferEncoding] 
   let text = `${method} ${path} HTTP/1.1\r\n${base}`;
   for (const [name, value] of Object.entries(request.headers ?? {}))
     text += `${name}: ${value}\r\n`;
-  if (body === undefined) return [`${text}${method === "GET" ? "" : "content-length: 0\r\n"}\r\n`, "latin1"];
+  if (body === undefined) {
+    const length = method === "GET" ? "" : "content-length: 0\r\n";
+    return [`${text}${length}\r\n`, "latin1"];
+  }
   const bytes = Buffer.byteLength(body);
   text += `content-type: application/json\r\ncontent-length: ${bytes}\r\n\r\n${body}`;
   return [text, bytes === body.length ? "latin1" : "utf8"];

@@ -12,7 +12,8 @@ export function sharedClass(
     value(this: unknown, value: unknown): boolean {
       const own = Function.prototype[Symbol.hasInstance].call(this as never, value);
       // A subclass inherits this method, but not what it accepts.
-      return own || (this === made && typeof value === "object" && value !== null && brand in value);
+      if (own || this !== made) return own;
+      return typeof value === "object" && value !== null && brand in value;
     },
   });
 }

@@ -23,15 +23,16 @@ export async function versions(core: Core): Promise<{ text: string; fit: boolean
   if ([401, 403, 408, 429].includes(status) || status >= 500) return { text: "", fit: true };
   const { name, version, api } = parsed(body);
   if (status !== 200 || name !== "mainspring") {
-    const what = "has no answer to GET /v1/version: it is no Mainspring server, or a much older one";
+    const what = "has no answer to GET /v1/version: it is no Mainspring server or far too old";
     return { text: `${core.url} ${what}; ${mine}`, fit: false };
   }
   const theirs = String(version);
+  const server = `the server is ${theirs}`;
   if (api !== API)
-    return { text: `the server is ${theirs} with API ${String(api)}; ${mine} with ${API}`, fit: false };
+    return { text: `${server} with API ${String(api)}; ${mine} with ${API}`, fit: false };
   if (older(theirs, VERSION))
-    return { text: `the server is ${theirs}, which is older: upgrade it first; ${mine}`, fit: false };
-  return { text: `the server is ${theirs}; ${mine}`, fit: true };
+    return { text: `${server}, which is older: upgrade it first; ${mine}`, fit: false };
+  return { text: `${server}; ${mine}`, fit: true };
 }
 
 function parsed(body: string): Record<string, unknown> {

@@ -58,7 +58,8 @@ export class Changes {
       });
     if (!this.notified) return await wait(Math.max(LEAST_PAUSE_MS, this.tookMs / SHARE));
     if (!this.dirty) await wait(Infinity);
-    if (!this.stopped) await new Promise((resolve) => setTimeout(resolve, SETTLE_MS)); // an editor writes several files
+    // An editor writes several files.
+    if (!this.stopped) await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
   }
 
   /**

@@ -106,7 +106,8 @@ function jobWire(job: StepJob, path: string): unknown {
   const named = ofNewJob ? given.job : "definition" in given ? given.definition : given;
   if (!ofNewJob && named === given && !("aliases" in given)) {
     if (typeof (given as { kind?: unknown }).kind === "string") return toWire(given);
-    const text = `${path}: must be a definition of defineJob(), a job of newJob() or { kind, queue, args }`;
+    const rule = "must be a definition of defineJob(), a job of newJob() or { kind, queue, args }";
+    const text = `${path}: ${rule}`;
     throw makeError("invalid_argument", text, { field: path });
   }
   const options = ofNewJob ? ((given.options ?? {}) as EnqueueOptions) : {};

@@ -105,7 +105,7 @@ test("what is not an answer fails the call as unavailable", async (t) => {
   }
 });
 
-test("bytes that nobody asked for end a free connection, not the next call", async (t) => {
+test("bytes that no call asked for end a free connection, not the next call", async (t) => {
   const answer = `${HEAD}Content-Length: 2\r\n\r\n{}`;
   const server = await rawServer(t, (socket, count) => {
     socket.write(count === 1 ? answer + answer : answer);

@@ -252,8 +252,8 @@ test("an error that nothing catches fails the attempt of its job alone", async (
     const ms = new Mainspring();
     await ms.worker().on(defineJob("strays", { queue: "strays" }), async ({ args, job, signal }) => {
       if (job.attempt > 1) return "second";
-      const late = async () => { await new Promise(setImmediate); throw new Error("nobody waits"); };
-      if (args.how === "at once") return void Promise.reject(new Error("nobody waits"));
+      const late = async () => { await new Promise(setImmediate); throw new Error("not awaited"); };
+      if (args.how === "at once") return void Promise.reject(new Error("not awaited"));
       if (args.how === "rejection") void late();
       if (args.how === "exception") setTimeout(() => { throw new Error("in a timer"); }, 1);
       await new Promise((resolve) => signal.addEventListener("abort", resolve));
@@ -262,8 +262,8 @@ test("an error that nothing catches fails the attempt of its job alone", async (
   );
   const innocent = await ms.enqueue(kind, { how: "innocent" });
   for (const [how, text] of [
-    ["at once", /^a promise was rejected and nothing caught it: Error: nobody waits\n +at /],
-    ["rejection", /^a promise was rejected and nothing caught it: Error: nobody waits\n +at /],
+    ["at once", /^a promise was rejected and nothing caught it: Error: not awaited\n +at /],
+    ["rejection", /^a promise was rejected and nothing caught it: Error: not awaited\n +at /],
     ["exception", /^nothing caught an exception: Error: in a timer\n +at /],
   ] as const) {
     const job = await ms.enqueue(kind, { how });
