@@ -56,7 +56,7 @@ struct Schedule {
   // Exactly one of cron, every, at. For a continuous timer it is the fallback: it restarts the
   // timer after the timer's job has died.
   std::string cron;               // 5 fields, or 6 with seconds first; see docs/guides/schedules.md
-  Duration every{0};              // at multiples of it since 1970, or since start_at; at least 1 s
+  Duration every{0};              // at multiples of it since 1970, or since start_at; at least 100 ms
   std::optional<WallTime> at;     // once
   std::string time_zone = "UTC";  // IANA name; for cron
   NewJob job;                     // without run_at, delay, unique
@@ -148,7 +148,7 @@ struct PreviewTick {
 inline constexpr Duration kMisfireGrace = std::chrono::seconds(60);
 inline constexpr int kMaxMisfires = 1000;
 inline constexpr int kMaxBuffered = 1000;
-inline constexpr Duration kMinEvery = std::chrono::seconds(1);
+inline constexpr Duration kMinEvery = std::chrono::milliseconds(100);
 inline constexpr Duration kMaxEvery = std::chrono::hours(24 * 3660);
 inline constexpr Duration kMaxJitter = std::chrono::hours(24);
 inline constexpr std::int64_t kLedgerRows = 10'000;  // kept per schedule; older ones are removed

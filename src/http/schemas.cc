@@ -71,7 +71,7 @@ constexpr std::string_view kScheduleMembers = R"(
         "description":"5 fields, or 6 with seconds first. Exactly one of cron, every and at.",
         "examples":["30 2 * * *","*/10 * * * * *","@daily"]},
       "every":{"$ref":"#/components/schemas/Duration",
-        "description":"At multiples of it since start_at, or since 1970; at least 1s."},
+        "description":"At multiples of it since start_at, or since 1970; at least 100ms."},
       "at":{"type":"string","format":"date-time","description":"Once."},
       "time_zone":{"type":"string","default":"UTC","description":"IANA name, for cron.",
         "examples":["Europe/Berlin"]},

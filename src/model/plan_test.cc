@@ -154,6 +154,20 @@ TEST_CASE("a missing time zone decides nothing and is retried") {
   CHECK(schedule_problem(info.schedule).empty());
 }
 
+TEST_CASE("ten years of ten ticks per second are skipped in a limited number of rows") {
+  ScheduleInfo info = info_of("* * * * *", at("2026-01-01T00:00:00Z"));
+  info.schedule.cron = "";
+  info.schedule.every = kMinEvery;
+  for (const Misfire policy : {Misfire::skip, Misfire::once, Misfire::all}) {
+    info.schedule.misfire = policy;
+    info.schedule.misfire_cap = kMaxMisfires;
+    const FiringPlan plan = plan_firing(info, at("2036-01-01T00:00:00Z"));
+    CHECK(plan.ticks.size() <= 2 * kMaxMisfires);
+    CHECK(plan.steps < 10'000);
+    CHECK(plan.next.nominal == at("2036-01-01T00:00:00.1Z"));
+  }
+}
+
 TEST_CASE("ten years of a tick per second are skipped in a limited number of steps") {
   constexpr std::int64_t kMostSteps = 1500;  // counting up to 100, and at most 61 in time
   for (const char* cron : {"* * * * * *", "* * * * *", "0 0 29 2 *", "30 2 * * *"}) {

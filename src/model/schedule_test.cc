@@ -113,6 +113,11 @@ TEST_CASE("`every` runs at multiples since 1970 or since start_at, whatever the 
         "2026-03-29T00:10:00Z, 2026-03-29T01:40:00Z");
 }
 
+TEST_CASE("`every` may be less than a second") {
+  CHECK(shown(every(250ms), "2026-01-01T00:00:00.3Z", 3) ==
+        "2026-01-01T00:00:00.500Z, 2026-01-01T00:00:00.750Z, 2026-01-01T00:00:01Z");
+}
+
 TEST_CASE("`at` is one tick; a new definition has it even if it has passed") {
   Schedule definition = schedule("");
   definition.at = schedule_at("2026-01-01T12:00:00Z");
@@ -165,15 +170,15 @@ TEST_CASE("the ticks of a range start at its start, end before its end, and can 
 
 TEST_CASE("a bad schedule is refused with the field and the rule") {
   CHECK(validate(schedule("0 * * * *", "Europe/Berlin")));
-  CHECK(validate(every(1s)));
+  CHECK(validate(every(100ms)));
   Schedule bad = schedule("");
   refused(bad, "cron", "cron, every, at: 0 are given: must be exactly one");
   bad = every(1min);
   bad.at = schedule_at("2026-01-01T00:00:00Z");
   refused(bad, "cron", "2 are given");
-  refused(every(999ms), "every", "must be 1s to");
-  refused(every(-1s), "every", "must be 1s to");
-  refused(every(kForever), "every", "must be 1s to");
+  refused(every(99ms), "every", "must be 100ms to");
+  refused(every(-1s), "every", "must be 100ms to");
+  refused(every(kForever), "every", "must be 100ms to");
   refused(schedule("60 * * * *"), "cron", "0 to 59");
   refused(schedule("0 * * * *", "Mars/Olympus"), "time_zone", "IANA");
   const auto with = [](auto change) {
