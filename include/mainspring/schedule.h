@@ -34,6 +34,13 @@ enum class Overlap : std::uint8_t {
   terminate_other,  // their leases end now (later reports are refused), and its job starts
   allow,            // in parallel
 };
+// How often a fixed wall time runs that comes twice because the clock was set back.
+enum class RepeatedHour : std::uint8_t {
+  once,   // the first time
+  twice,  // both times
+};
+std::string_view to_string(RepeatedHour rule);
+std::optional<RepeatedHour> parse_repeated_hour(std::string_view text);
 std::string_view to_string(Misfire policy);
 std::optional<Misfire> parse_misfire(std::string_view text);
 std::string_view to_string(Overlap policy);
@@ -55,11 +62,12 @@ struct Schedule {
   std::string name;  // see check_name
   // Exactly one of cron, every, at. For a continuous timer it is the fallback: it restarts the
   // timer after the timer's job has died.
-  std::string cron;               // 5 fields, or 6 with seconds first; see docs/guides/schedules.md
-  Duration every{0};              // at multiples of it since 1970, or since start_at; at least 100 ms
-  std::optional<WallTime> at;     // once
-  std::string time_zone = "UTC";  // IANA name; for cron
-  NewJob job;                     // without run_at, delay, unique
+  std::string cron;            // 5 fields, or 6 with seconds first; see docs/guides/schedules.md
+  Duration every{0};           // at multiples of it since 1970, or since start_at; at least 100 ms
+  std::optional<WallTime> at;  // once
+  std::string time_zone = "UTC";                    // IANA name; for cron
+  RepeatedHour repeated_hour = RepeatedHour::once;  // for cron
+  NewJob job;                                       // without run_at, delay, unique
   Misfire misfire = Misfire::once;
   Duration misfire_window = std::chrono::hours(24);  // ticks later than this never fire
   int misfire_cap = 100;                             // for `all`: 1 to kMaxMisfires

@@ -18,6 +18,7 @@ void write_definition(JsonWriter& w, const Schedule& schedule);
 bool read_misfire(JsonReader& in, Schedule& schedule);
 bool read_overlap_word(JsonReader& in, Overlap& out);
 bool read_overlap(JsonReader& in, Schedule& schedule);
+bool read_repeated_hour(JsonReader& in, Schedule& schedule);
 bool read_continuous(JsonReader& in, Schedule& schedule);
 
 // The members of a definition; more rows are put before them for what goes around one.
@@ -31,6 +32,7 @@ inline constexpr JsonField<Schedule> kScheduleFields[] = {
      }},
     {"at", &as_optional_time<&Schedule::at>},
     {"time_zone", [](JsonReader& in, Schedule& s) { return in.null() || in.string(s.time_zone); }},
+    {"repeated_hour", &read_repeated_hour},
     {"job", [](JsonReader& in, Schedule& s) { return read_new_job(in, s.job); }},
     {"misfire", &read_misfire},
     {"misfire_window", &as_duration<&Schedule::misfire_window>},

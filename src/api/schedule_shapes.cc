@@ -36,6 +36,16 @@ bool read_overlap_word(JsonReader& in, Overlap& out) {
   return true;
 }
 
+bool read_repeated_hour(JsonReader& in, Schedule& schedule) {
+  std::string word;
+  if (in.null()) return true;
+  if (!in.string(word)) return false;
+  const auto rule = parse_repeated_hour(word);
+  if (!rule) return in.fail_value("must be once or twice");
+  schedule.repeated_hour = *rule;
+  return true;
+}
+
 bool read_overlap(JsonReader& in, Schedule& schedule) {
   return read_overlap_word(in, schedule.overlap);
 }
@@ -49,7 +59,11 @@ void write_definition(JsonWriter& w, const Schedule& schedule) {
   if (!schedule.cron.empty()) w.key("cron").string(schedule.cron);
   if (schedule.every.count() != 0) w.key("every").duration(schedule.every);
   if (schedule.at) w.key("at").time(*schedule.at);
-  w.key("time_zone").string(schedule.time_zone).key("job");
+  w.key("time_zone").string(schedule.time_zone);
+  if (schedule.repeated_hour != RepeatedHour::once) {
+    w.key("repeated_hour").string(to_string(schedule.repeated_hour));
+  }
+  w.key("job");
   write_new_job(w, schedule.job);
   w.key("misfire").string(to_string(schedule.misfire));
   w.key("misfire_window").duration(schedule.misfire_window);

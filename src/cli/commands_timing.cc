@@ -26,6 +26,10 @@ std::vector<Flag> tick_flags() {
        .value = "ZONE",
        .help = "time zone of --cron: Europe/Berlin "
                "[UTC]"},
+      {.name = "repeated-hour",
+       .value = "RULE",
+       .help = "runs of a time that comes twice as clocks go back [once]",
+       .choices = {"once", "twice"}},
       {.name = "jitter", .value = "TIME", .help = "delay every tick by a fixed part of this [0s]"},
       {.name = "start-at", .value = "INSTANT", .help = "no tick before this"},
       {.name = "end-at", .value = "INSTANT", .help = "no tick at or after this"}};

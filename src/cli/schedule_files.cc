@@ -87,6 +87,9 @@ Result<void> read_schedule_flags(const Invocation& invocation, Schedule& schedul
   schedule.every = every.value_or(Duration(0));
   MS_TRY_ASSIGN(schedule.at, instant_flag(invocation, "at"));
   schedule.time_zone = invocation.flag("time-zone").value_or("UTC");
+  if (const auto rule = invocation.flag("repeated-hour")) {
+    schedule.repeated_hour = *parse_repeated_hour(*rule);
+  }
   if (const auto misfire = invocation.flag("misfire")) schedule.misfire = *parse_misfire(*misfire);
   MS_TRY_ASSIGN(const auto window, invocation.duration("misfire-window"));
   if (window) schedule.misfire_window = *window;

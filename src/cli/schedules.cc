@@ -279,6 +279,9 @@ std::string sheet_of_schedule(const ScheduleInfo& info, const Io& io) {
   sheet.add("name", s.name);
   sheet.add("when", when_of(s, io));
   if (!s.cron.empty()) sheet.add("time_zone", s.time_zone);
+  if (s.repeated_hour != RepeatedHour::once) {
+    sheet.add("repeated hour", std::string(to_string(s.repeated_hour)));
+  }
   const bool ended = info.next == WallTime::never();
   sheet.add("state", info.paused             ? "paused"
                      : !info.problem.empty() ? "invalid"

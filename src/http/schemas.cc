@@ -75,6 +75,8 @@ constexpr std::string_view kScheduleMembers = R"(
       "at":{"type":"string","format":"date-time","description":"Once."},
       "time_zone":{"type":"string","default":"UTC","description":"IANA name, for cron.",
         "examples":["Europe/Berlin"]},
+      "repeated_hour":{"enum":["once","twice"],"default":"once",
+        "description":"How often a fixed time runs that comes twice as the clock is set back."},
       "job":{"$ref":"#/components/schemas/NewJob",
         "description":"What each tick enqueues; without run_at, delay and unique."},
       "misfire":{"enum":["skip","once","all"],"default":"once",

@@ -3,6 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <vector>
+
+#include "model/ticks.h"
+
 using namespace mainspring;
 using namespace std::chrono_literals;
 
@@ -66,6 +70,33 @@ TEST_CASE("a fixed time that exists twice runs the first time only") {
   // Computed in the second of the two hours.
   CHECK(shown(schedule("30 2 * * *", "Europe/Berlin"), "2026-10-25T01:10:00Z", 1) ==
         "2026-10-26T01:30:00Z");
+}
+
+TEST_CASE("with repeated_hour twice a fixed time that exists twice runs both times") {
+  Schedule definition = schedule("30 2 * * *", "Europe/Berlin");
+  definition.repeated_hour = RepeatedHour::twice;
+  CHECK(shown(definition, "2026-10-24T12:00:00Z", 3) ==
+        "2026-10-25T00:30:00Z [02:30 exists twice: the first time], "
+        "2026-10-25T01:30:00Z [02:30 exists twice: the second time], 2026-10-26T01:30:00Z");
+  CHECK(shown(definition, "2026-10-25T00:45:00Z", 1) ==
+        "2026-10-25T01:30:00Z [02:30 exists twice: the second time]");
+  // The rule for a time that does not exist stays.
+  CHECK(shown(definition, "2026-03-28T12:00:00Z", 2) ==
+        "2026-03-29T01:00:00Z [shifted: 02:30 does not exist], 2026-03-30T00:30:00Z");
+  definition.cron = "*/30 1-2 * * *";
+  const Ticks ticks(definition);
+  std::vector<WallTime> forwards, backwards;
+  const WallTime end = schedule_at("2026-10-26T12:00:00Z");
+  for (auto t = ticks.next_after(schedule_at("2026-10-24T12:00:00Z")); *t < end;
+       t = ticks.next_after(*t)) {
+    forwards.insert(forwards.begin(), *t);
+  }
+  for (auto t = ticks.last_until(end); *t > schedule_at("2026-10-24T12:00:00Z");
+       t = ticks.last_until(*t - Duration(1))) {
+    backwards.push_back(*t);
+  }
+  CHECK(forwards.size() == 10);
+  CHECK(forwards == backwards);
 }
 
 TEST_CASE("if the hour field starts with *, every real hour runs and none is moved") {

@@ -18,6 +18,8 @@ constexpr Words<Overlap, 6> kOverlaps = {{{Overlap::skip, "skip"},
                                           {Overlap::cancel_other, "cancel_other"},
                                           {Overlap::terminate_other, "terminate_other"},
                                           {Overlap::allow, "allow"}}};
+constexpr Words<RepeatedHour, 2> kRepeatedHours = {
+    {{RepeatedHour::once, "once"}, {RepeatedHour::twice, "twice"}}};
 constexpr Words<TickSource, 4> kSources = {{{TickSource::schedule, "schedule"},
                                             {TickSource::trigger, "trigger"},
                                             {TickSource::backfill, "backfill"},
@@ -47,6 +49,12 @@ std::string_view to_string(Misfire policy) {
 }
 std::optional<Misfire> parse_misfire(std::string_view text) {
   return value_of(kMisfires, text);
+}
+std::string_view to_string(RepeatedHour rule) {
+  return word_of(kRepeatedHours, rule);
+}
+std::optional<RepeatedHour> parse_repeated_hour(std::string_view text) {
+  return value_of(kRepeatedHours, text);
 }
 std::string_view to_string(Overlap policy) {
   return word_of(kOverlaps, policy);

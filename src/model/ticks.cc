@@ -4,7 +4,7 @@
 // itself, the first of two, or the end of the gap. f never decreases. So the tick after t is f of
 // the first L beyond the latest time that the clock has shown until t; the tick before t is found
 // the same way. If every real hour runs, a tick is any instant whose local time matches: the search
-// goes from one clock change to the next.
+// goes from one clock change to the next. With RepeatedHour::twice both kinds of ticks count.
 #include "model/ticks.h"
 
 #include <fmt/format.h>
@@ -38,7 +38,8 @@ std::string clock_text(LocalSeconds local, LocalSeconds today) {
 }  // namespace
 
 Ticks::Ticks(const Schedule& schedule)
-    : every_us_(schedule.every.count()),
+    : twice_(schedule.repeated_hour == RepeatedHour::twice),
+      every_us_(schedule.every.count()),
       at_(schedule.at),
       start_(schedule.start_at),
       end_(schedule.end_at) {
@@ -135,7 +136,14 @@ std::optional<WallTime> Ticks::fixed_after(WallTime t) const {
 }
 
 std::optional<WallTime> Ticks::cron_after(WallTime t) const {
-  if (!cron_->every_hour()) return fixed_after(t);
+  if (cron_->every_hour()) return real_after(t);
+  const std::optional<WallTime> fixed = fixed_after(t);
+  if (!twice_) return fixed;
+  const std::optional<WallTime> real = real_after(t);
+  return !fixed || (real && *real < *fixed) ? real : fixed;
+}
+
+std::optional<WallTime> Ticks::real_after(WallTime t) const {
   LocalSeconds shown = zone_->local_seconds(t);  // search local times after the one shown at t
   for (int i = 0; i < kMaxSpans && t < kLastTime; ++i) {
     const TimeZone::Span span = zone_->span(t);
@@ -149,12 +157,21 @@ std::optional<WallTime> Ticks::cron_after(WallTime t) const {
   return std::nullopt;
 }
 
+std::optional<WallTime> Ticks::fixed_until(WallTime t) const {
+  const std::optional<LocalSeconds> local = local_until(shown_until(t));
+  if (!local) return std::nullopt;
+  return zone_->resolve(*local).first;
+}
+
 std::optional<WallTime> Ticks::cron_until(WallTime t) const {
-  if (!cron_->every_hour()) {
-    const std::optional<LocalSeconds> local = local_until(shown_until(t));
-    if (!local) return std::nullopt;
-    return zone_->resolve(*local).first;
-  }
+  if (cron_->every_hour()) return real_until(t);
+  const std::optional<WallTime> fixed = fixed_until(t);
+  if (!twice_) return fixed;
+  const std::optional<WallTime> real = real_until(t);
+  return !fixed || (real && *real > *fixed) ? real : fixed;
+}
+
+std::optional<WallTime> Ticks::real_until(WallTime t) const {
   for (int i = 0; i < kMaxSpans && t >= kFirstTime; ++i) {
     const TimeZone::Span span = zone_->span(t);
     const std::optional<LocalSeconds> local = local_until(zone_->local_seconds(t));
@@ -171,7 +188,8 @@ std::string Ticks::note(WallTime t) const {
   const LocalSeconds now = zone_->local_seconds(t);
   const TimeZone::Resolved shown = zone_->resolve(now);
   if (shown.kind == TimeZone::Kind::twice) {
-    return fmt::format("{} exists twice: the first time", clock_text(now, now));
+    return fmt::format("{} exists twice: the {} time", clock_text(now, now),
+                       t == shown.first ? "first" : "second");
   }
   const TimeZone::Span span = zone_->span(t);
   if (span.begin != t || t <= kFirstTime) return "";

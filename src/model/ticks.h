@@ -34,6 +34,10 @@ class Ticks {
 
  private:
   std::optional<WallTime> fixed_after(WallTime t) const;
+  std::optional<WallTime> fixed_until(WallTime t) const;
+  // Every instant whose local time matches.
+  std::optional<WallTime> real_after(WallTime t) const;
+  std::optional<WallTime> real_until(WallTime t) const;
   std::optional<WallTime> cron_after(WallTime t) const;
   std::optional<WallTime> cron_until(WallTime t) const;
   std::optional<LocalSeconds> local_after(LocalSeconds t) const;
@@ -43,6 +47,7 @@ class Ticks {
 
   std::optional<Cron> cron_;
   const TimeZone* zone_ = nullptr;
+  bool twice_ = false;  // RepeatedHour::twice
   std::int64_t every_us_ = 0;
   std::int64_t base_us_ = 0;
   std::optional<WallTime> at_;

@@ -122,10 +122,11 @@ std::string line(const Fence& f) {
 std::string line(const Schedule& s) {
   std::string out = fmt::format(
       "{} cron={} every={} at={} zone={} job=({} headers={}) misfire={}/{}/{} overlap={} jitter={} "
-      "from={} to={} runs={} pause_on_failure={}",
+      "from={} to={} runs={} pause_on_failure={} repeated={}",
       s.name, s.cron, length(s.every), time(s.at), s.time_zone, line(s.job), shown(s.job.headers),
       to_string(s.misfire), length(s.misfire_window), s.misfire_cap, to_string(s.overlap),
-      length(s.jitter), time(s.start_at), time(s.end_at), s.max_runs, s.pause_on_failure);
+      length(s.jitter), time(s.start_at), time(s.end_at), s.max_runs, s.pause_on_failure,
+      to_string(s.repeated_hour));
   if (s.continuous)
     out += fmt::format(" continuous={}/{}/{}", length(s.continuous->timeout),
                        length(s.continuous->margin), length(s.continuous->handoff));

@@ -34,6 +34,7 @@ TEST_SUITE("store: schedules") {
     s.misfire = Misfire::all;
     s.misfire_window = seconds(90);
     s.misfire_cap = 7;
+    s.repeated_hour = RepeatedHour::twice;
     s.overlap = Overlap::buffer_all;
     s.jitter = milliseconds(2500);
     s.start_at = WallTime::from_us(1'000'001);

@@ -1107,6 +1107,12 @@ export interface components {
              * @example Europe/Berlin
              */
             time_zone: string;
+            /**
+             * @description How often a fixed time runs that comes twice as the clock is set back.
+             * @default once
+             * @enum {string}
+             */
+            repeated_hour: "once" | "twice";
             /** @description What each tick enqueues; without run_at, delay and unique. */
             job?: components["schemas"]["NewJob"];
             /**
@@ -1197,6 +1203,12 @@ export interface components {
              * @example Europe/Berlin
              */
             time_zone: string;
+            /**
+             * @description How often a fixed time runs that comes twice as the clock is set back.
+             * @default once
+             * @enum {string}
+             */
+            repeated_hour: "once" | "twice";
             /** @description What each tick enqueues; without run_at, delay and unique. */
             job: components["schemas"]["NewJob"];
             /**
@@ -1310,6 +1322,12 @@ export interface components {
              * @example Europe/Berlin
              */
             time_zone: string;
+            /**
+             * @description How often a fixed time runs that comes twice as the clock is set back.
+             * @default once
+             * @enum {string}
+             */
+            repeated_hour: "once" | "twice";
             /** @description What each tick enqueues; without run_at, delay and unique. */
             job: components["schemas"]["NewJob"];
             /**

@@ -618,6 +618,7 @@ class ScheduleRequest(_ScheduleRequest, total=False):
     every: "Duration"
     at: str
     time_zone: str
+    repeated_hour: Literal["once", "twice"]
     misfire: Literal["skip", "once", "all"]
     misfire_window: "Duration"
     misfire_cap: int
@@ -657,6 +658,7 @@ class Schedule(_Schedule, total=False):
     every: "Duration"
     at: str
     time_zone: str
+    repeated_hour: Literal["once", "twice"]
     misfire: Literal["skip", "once", "all"]
     misfire_window: "Duration"
     misfire_cap: int

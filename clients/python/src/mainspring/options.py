@@ -105,6 +105,7 @@ class ScheduleOptions(TypedDict, total=False):
     every: Duration | None
     at: str | dt.datetime | None
     time_zone: str | None  # of cron
+    repeated_hour: Literal["once", "twice"] | None
     paused: bool | None
     misfire: Literal["skip", "once", "all"] | None
     misfire_window: Duration | None

@@ -580,6 +580,12 @@ export interface components {
              * @example Europe/Berlin
              */
             time_zone?: string;
+            /**
+             * @description How often a fixed time runs that comes twice as the clock is set back.
+             * @default once
+             * @enum {string}
+             */
+            repeated_hour?: "once" | "twice";
             /** @description What each tick enqueues; without run_at, delay and unique. */
             job: components["schemas"]["NewJob"];
             /**
@@ -693,6 +699,12 @@ export interface components {
              * @example Europe/Berlin
              */
             time_zone?: string;
+            /**
+             * @description How often a fixed time runs that comes twice as the clock is set back.
+             * @default once
+             * @enum {string}
+             */
+            repeated_hour?: "once" | "twice";
             /** @description What each tick enqueues; without run_at, delay and unique. */
             job: components["schemas"]["NewJob"];
             /**

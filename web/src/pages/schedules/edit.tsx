@@ -34,7 +34,7 @@ export function ScheduleDialog(props: { of?: Schedule; onClose: () => void; done
     const value = typedJson("args", args) ?? {};
     // What this form does not show stays as it is.
     const kept: Record<string, unknown> = {};
-    for (const key of ["misfire_window", "misfire_cap", "start_at", "end_at", "max_runs", "pause_on_failure", "continuous"] as const) {
+    for (const key of ["repeated_hour", "misfire_window", "misfire_cap", "start_at", "end_at", "max_runs", "pause_on_failure", "continuous"] as const) {
       if (of?.[key] !== undefined) kept[key] = of[key];
     }
     return { ...kept, [timing]: when.trim(), time_zone: zone, overlap, misfire, jitter, job: { ...of?.job, queue, kind, args: value } };
