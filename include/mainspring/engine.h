@@ -110,7 +110,7 @@ struct LeaseFence {
 
 // How to run a job; defaults as in NewJob.
 struct EnqueueOptions {
-  std::string queue{};  // "" = the type's own (T::queue), else "default"
+  std::string queue{};  // "" = the type's own (T::queue), else its name: "thumbnail"
   int priority = 5;     // 0 (first) to 9
   std::optional<WallTime> run_at{};
   std::optional<Duration> delay{};
@@ -146,7 +146,7 @@ struct Enqueued {
 };
 
 struct HandlerOptions {
-  std::string queue{};  // "" = the type's own (T::queue), else "default"
+  std::string queue{};  // "" = as in EnqueueOptions; of on_kind(): "default"
   // As in KindOptions.
   int concurrency = 0;
   Duration timeout{0};
@@ -156,13 +156,20 @@ struct HandlerOptions {
 
 namespace reflect {
 
+// The queue of jobs of type T: the chosen one, else T::queue, else the type's own name in lower
+// case.
 template <class T>
 std::string queue_of(const std::string& chosen) {
   if (!chosen.empty()) return chosen;
   if constexpr (requires { std::string_view(T::queue); }) {
     return std::string(T::queue);
   } else {
-    return "default";
+    std::string name(type_name<T>());
+    for (char& c : name) {
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+      if ((c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_') c = '-';
+    }
+    return name;
   }
 }
 

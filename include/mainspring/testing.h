@@ -49,7 +49,7 @@ struct ServerOptions {
 };
 
 struct Where {
-  std::string queue{};  // "" = the type's own (T::queue), else "default"
+  std::string queue{};  // "" = the type's own (T::queue), else its name
 };
 
 // An event that became due while the clock moved.

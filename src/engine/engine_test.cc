@@ -58,6 +58,13 @@ RetryPolicy at_once() {
 
 }  // namespace
 
+TEST_CASE("a type without a queue has the queue of its name, for its jobs and its handler") {
+  CHECK(reflect::queue_of<Step>("") == "step");
+  CHECK(reflect::queue_of<Step>("other") == "other");
+  CHECK(reflect::queue_of<Add>("") == "sums");
+  CHECK(reflect::queue_of<std::pair<Step, Add>>("").find_first_of("<>,: ") == std::string::npos);
+}
+
 TEST_CASE("a typed job is run and its result read") {
   const EngineFolder folder;
   auto engine = folder.open();
