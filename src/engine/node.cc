@@ -226,12 +226,17 @@ Result<std::unique_ptr<Node>> Node::open(NodeOptions options, const Clock& clock
   }
   if (!impl->options.broker.watch_roots.empty()) {
     const std::string host = process_name();
+    std::function<std::int64_t()> commits;
+    if (!impl->options.postgres) {
+      commits = [node = impl.get()] { return node->location.store->commits(); };
+    }
     impl->folders = std::make_unique<FolderWatcher>(
         impl->broker, impl->clock, log, registry,
-        FolderWatcher::Options{.host = host.substr(0, host.find(':')),
-                               .leads = [node = impl.get()] {
-                                 return node->scheduler.leads(node->clock.now().instant);
-                               }});
+        FolderWatcher::Options{
+            .host = host.substr(0, host.find(':')),
+            .leads = [node =
+                          impl.get()] { return node->scheduler.leads(node->clock.now().instant); },
+            .commits = commits});
   }
   return std::unique_ptr<Node>(new Node(std::move(impl)));
 }

@@ -152,10 +152,12 @@ void FolderWatcher::run(std::stop_token stop) {
     MutexLock lock(mutex_);
     stopping_.notify_all();
   });
+  std::optional<std::pair<std::int64_t, bool>> seen;
   while (!stop.stop_requested()) {
-    look();
+    const std::pair now(options_.commits ? options_.commits() : 0, options_.leads());
+    if ((!options_.commits || seen != now) && look()) seen = now;
     MutexLock lock(mutex_);
-    if (!stop.stop_requested()) stopping_.wait_for(mutex_, kLook);
+    if (!stop.stop_requested()) stopping_.wait_for(mutex_, options_.look);
   }
   watched_.clear();
 }
@@ -168,9 +170,9 @@ bool FolderWatcher::is_ours(const TriggerInfo& info) const {
 }
 
 // Starts threads for new folders, and restarts those of changed ones.
-void FolderWatcher::look() {
+bool FolderWatcher::look() {
   const auto triggers = broker_.triggers("", kMaxTriggers);
-  if (!triggers) return;  // keep the current watches
+  if (!triggers) return false;  // keep the current watches
   std::map<std::string, const TriggerInfo*> ours;
   for (const TriggerInfo& info : *triggers) {
     if (is_ours(info)) ours.emplace(info.trigger.name, &info);
@@ -186,10 +188,11 @@ void FolderWatcher::look() {
         log_.warn("too many folders to watch: some are ignored",
                   {{"at_most", fmt::to_string(kMaxFolders)}});
       }
-      return;
+      return true;
     }
     watched_.emplace(name, std::make_unique<Watched>(*this, *info));
   }
+  return true;
 }
 
 }  // namespace mainspring

@@ -3,6 +3,7 @@
 //
 //   triggers ──every kLook──▶ a thread for each folder: inotify, scans ─▶ FireTrigger
 //
+// Triggers are read only after a commit or a change of the leader, so an idle node reads nothing.
 // When the leader changes, two nodes may watch one folder for a moment: the ledger lets each
 // version of a file fire once.
 #pragma once
@@ -25,15 +26,19 @@ class Broker;
 
 class FolderWatcher {
  public:
-  static constexpr std::size_t kMaxFolders = 64;              // of one node; others are ignored
-  static constexpr Duration kLook = std::chrono::seconds(2);  // for triggers that changed
-  static constexpr Duration kScan = std::chrono::minutes(5);  // in case an event was missed
+  static constexpr std::size_t kMaxFolders = 64;                 // of one node; others are ignored
+  static constexpr Duration kLook = std::chrono::seconds(2);     // for triggers that changed
+  static constexpr Duration kScan = std::chrono::minutes(5);     // in case an event was missed
   static constexpr Duration kCompare = std::chrono::seconds(2);  // checks for a replaced directory
   static constexpr Duration kRetry = std::chrono::seconds(5);    // after an error
 
   struct Options {
     std::string host;             // of this node
     std::function<bool()> leads;  // whether this node is the leader; called from any thread
+    // The commits of the store since it was opened; empty = other processes change the store too,
+    // so that the triggers are read every time.
+    std::function<std::int64_t()> commits = {};
+    Duration look = kLook;
   };
   // All references outlive it.
   FolderWatcher(Broker& broker, const Clock& clock, Log& log, Registry& registry, Options options);
@@ -49,7 +54,8 @@ class FolderWatcher {
  private:
   struct Watched;
   void run(std::stop_token stop);
-  void look();
+  // Returns whether the triggers could be read.
+  bool look();
   bool is_ours(const TriggerInfo& info) const;
 
   Broker& broker_;

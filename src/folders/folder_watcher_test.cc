@@ -47,7 +47,14 @@ struct Fixture {
     broker->start();
     watcher = std::make_unique<FolderWatcher>(
         *broker, clock, log, *registry,
-        FolderWatcher::Options{.host = "here", .leads = [this] { return leads.load(); }});
+        FolderWatcher::Options{.host = "here",
+                               .leads =
+                                   [this] {
+                                     ++looks;
+                                     return leads.load();
+                                   },
+                               .commits = [this] { return store->commits(); },
+                               .look = 20ms});
     watcher->start();
   }
   void close() {
@@ -81,6 +88,7 @@ struct Fixture {
   SystemClock clock;
   QuietLog log;
   std::atomic<bool> leads = true;
+  std::atomic<int> looks = 0;
   std::unique_ptr<Store> store;
   std::unique_ptr<Registry> registry;
   std::unique_ptr<Broker> broker;
@@ -133,4 +141,30 @@ TEST_CASE_FIXTURE(Fixture, "a folder that is created later is watched then") {
   std::filesystem::create_directory(in + "/later");
   write("later/a", "1");
   CHECK(next() == R"({"name":"a","size":1})");
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "an idle node reads nothing from the store, with and without a trigger") {
+  for (const bool with_trigger : {false, true}) {
+    CAPTURE(with_trigger);
+    if (with_trigger) {
+      put({.path = in, .pattern = "*", .stable = 10ms, .node = "here"});
+      write("a", "1");
+      CHECK(next() == R"({"name":"a","size":1})");
+    }
+    // The looks after the last commit.
+    const auto wait_for_looks = [&](int n) {
+      const int from = looks;
+      while (looks < from + n) std::this_thread::yield();
+    };
+    wait_for_looks(4);
+    const std::int64_t reads = store->reads();
+    wait_for_looks(10);
+    CHECK(store->reads() == reads);
+  }
+  leads = false;
+  leads = true;
+  put({.path = in, .pattern = "*.x", .stable = 10ms, .node = {}});
+  write("b.x", "12");
+  CHECK(next() == R"({"name":"b.x","size":2})");
 }
