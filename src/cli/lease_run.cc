@@ -81,8 +81,10 @@ Result<int> run_lease_run(const Invocation& invocation, Io& io) {
   SystemProcesses processes;
   const auto end = processes.run(
       spec, [](std::string_view) {}, stop.get_token());
-  const bool lost = lease->lost();
+  const bool noticed = lease->lost();
   const auto released = lease->release();
+  // If this process was stopped for longer than the lease, only the server knows.
+  const bool lost = noticed || (!released && released.error().code == ErrorCode::lease_lost);
   if (!end) return end.error();
   if (lost) {
     io.err(fmt::format("mainspring: lease {} was lost; the command was ended\n", name));

@@ -41,6 +41,18 @@ ended 3 $first
 ended 0 $second
 expect 0 '' test -e second
 
+# A holder that was stopped for longer than its lease learns the loss from the server, also if its command has ended.
+mkfifo thaw
+"$mainspring" lease run frozen --ttl 1s -- sh -c 'touch frozen; read -r line <thaw; touch thawed' &
+frozen=$!
+await test -e frozen
+kill -STOP $frozen
+expect 0 '' ms lease run frozen --wait 60s -- true
+echo >thaw
+await test -e thawed
+kill -CONT $frozen
+ended 75 $frozen
+
 # A signal is passed on, and the lease is free afterwards.
 "$mainspring" lease run signalled -- sh -c 'trap "touch told; exit 9" TERM; touch began2; while :; do sleep 0.05; done' &
 signalled=$!
