@@ -34,6 +34,15 @@ struct MissingFolder {
   WallTime kept_until;  // when they are deleted, unless the folder comes back
 };
 
+// An entry of a directory below the data directory.
+struct DataEntry {
+  std::string name;
+  bool directory = false;
+  std::uint64_t bytes = 0;
+  WallTime changed_at;
+};
+inline constexpr std::size_t kMaxDataEntries = 10'000;
+
 // The current state of a job.
 struct JobView {
   JobFolder folder;  // if missing, only its type and name
@@ -140,6 +149,9 @@ class HostControl {
   // A file below the data directory, for /vfs/data/…: a relative path. Errors: not_found (also for
   // paths that lead out of it), too_large (over `max`), io_error.
   virtual Result<std::string> data_file(std::string_view path, std::size_t max) = 0;
+  // The files and directories of such a directory, by name; links are left out. Errors: not_found,
+  // too_large (over kMaxDataEntries).
+  virtual Result<std::vector<DataEntry>> data_directory(std::string_view path) = 0;
 
   // -- hooks (event TriggeredJobFinished)
   // Returns the hook and whether it is new. Errors: invalid_argument (url, event), conflict (the

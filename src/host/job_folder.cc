@@ -207,7 +207,15 @@ Result<void> choose_run_file(JobFolder& job, const std::vector<ScriptHost>& host
       }
     }
   }
-  return Error{ErrorCode::not_found, kNotRunnable};
+  std::string why = kNotRunnable;
+  for (const std::string& name : names) {
+    const std::string folded = lower(name);
+    if (!folded.ends_with(".cmd") && !folded.ends_with(".bat") && !folded.ends_with(".exe"))
+      continue;
+    why += fmt::format(" {} is a program for Windows: add run.sh, or another script.", name);
+    break;
+  }
+  return Error{ErrorCode::not_found, why};
 }
 
 Result<std::string> find_script_dir(std::string directory) {

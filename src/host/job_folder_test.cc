@@ -142,6 +142,16 @@ TEST_CASE("a folder that contains only a folder is replaced by it") {
   CHECK_FALSE(job);
 }
 
+TEST_CASE("a folder with a program for Windows alone says that it does not run here") {
+  TemporaryDirectory root;
+  root.write("triggered/a/run.CMD", "@echo off");
+  const auto job = read_job_folder(JobType::triggered, root.path("triggered/a"), all_hosts());
+  REQUIRE_FALSE(job);
+  CHECK(job.error().message ==
+        "No runnable script file was found. run.CMD is a program for Windows: add run.sh, or "
+        "another script.");
+}
+
 TEST_CASE("endlessly nested folders are an error") {
   TemporaryDirectory root;
   std::string deep = "triggered/a";

@@ -64,6 +64,7 @@ class JobHost final : public HostControl {
                           std::int64_t position, std::function<void()> changed) override;
   bool log_ended(JobType type, const std::string& name, const std::string& run) override;
   Result<std::string> data_file(std::string_view path, std::size_t max) override;
+  Result<std::vector<DataEntry>> data_directory(std::string_view path) override;
   Result<std::pair<HookView, bool>> add_hook(const std::string& url, const std::string& event,
                                              bool insecure_ssl) override;
   std::vector<HookView> hooks() override;

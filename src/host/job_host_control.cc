@@ -1,5 +1,6 @@
 // Operations of people and programs on job folders: see host/control.h.
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -381,19 +382,59 @@ bool JobHost::log_ended(JobType type, const std::string& name, const std::string
   return !seen || (seen->status != RunStatus::initializing && seen->status != RunStatus::running);
 }
 
+namespace {
+
+Error no_data_file(std::string_view path) {
+  return Error{.code = ErrorCode::not_found,
+               .message = fmt::format("data file \"{}\": does not exist", path.substr(0, 200))};
+}
+
+// The place of a relative path below the data directory. Errors: not_found, if it leads out of it.
+Result<fs::path> place_of_data(const HostOptions& options, std::string_view path) {
+  std::error_code problem;
+  while (path.ends_with('/')) path.remove_suffix(1);
+  const fs::path base = fs::weakly_canonical(options.data + "/data", problem);
+  fs::path wanted = fs::weakly_canonical(base / fs::path(path).relative_path(), problem);
+  if (problem || !wanted.native().starts_with(base.native() + "/")) return no_data_file(path);
+  return wanted;
+}
+
+}  // namespace
+
+Result<std::vector<DataEntry>> JobHost::data_directory(std::string_view path) {
+  MS_TRY_ASSIGN(const fs::path wanted, place_of_data(impl_->options, path));
+  std::vector<DataEntry> out;
+  std::error_code problem;
+  fs::directory_iterator entries(wanted, problem);
+  if (problem) return no_data_file(path);
+  for (; entries != fs::directory_iterator(); entries.increment(problem)) {
+    if (problem) return no_data_file(path);
+    struct stat status {};
+    if (::lstat(entries->path().c_str(), &status) != 0) continue;  // removed since
+    if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) continue;
+    if (out.size() == kMaxDataEntries) {
+      return Error{.code = ErrorCode::too_large,
+                   .message = fmt::format("data directory \"{}\": has more than {} entries", path,
+                                          kMaxDataEntries)};
+    }
+    const bool directory = S_ISDIR(status.st_mode);
+    out.push_back({.name = entries->path().filename(),
+                   .directory = directory,
+                   .bytes = directory ? 0 : static_cast<std::uint64_t>(status.st_size),
+                   .changed_at = WallTime::from_us(status.st_mtim.tv_sec * 1'000'000 +
+                                                   status.st_mtim.tv_nsec / 1000)});
+  }
+  std::sort(out.begin(), out.end(),
+            [](const DataEntry& x, const DataEntry& y) { return x.name < y.name; });
+  return out;
+}
+
 Result<std::string> JobHost::data_file(std::string_view path, std::size_t max) {
   std::error_code problem;
-  const fs::path base = fs::weakly_canonical(impl_->options.data + "/data", problem);
-  const fs::path wanted = fs::weakly_canonical(base / fs::path(path).relative_path(), problem);
-  const auto none = [&] {
-    return Error{.code = ErrorCode::not_found,
-                 .message = fmt::format("data file \"{}\": does not exist", path.substr(0, 200))};
-  };
-  const std::string inside = base.native() + "/";
-  if (problem || !wanted.native().starts_with(inside)) return none();
-  if (!fs::is_regular_file(wanted, problem) || problem) return none();
+  MS_TRY_ASSIGN(const fs::path wanted, place_of_data(impl_->options, path));
+  if (!fs::is_regular_file(wanted, problem) || problem) return no_data_file(path);
   const std::uintmax_t bytes = fs::file_size(wanted, problem);
-  if (problem) return none();
+  if (problem) return no_data_file(path);
   if (bytes > max) {
     return Error{.code = ErrorCode::too_large,
                  .message = fmt::format("data file \"{}\" has {} bytes: must be at most {}", path,

@@ -218,6 +218,14 @@ class FakeHost final : public HostControl {
     return "the text of " + std::string(path);
   }
 
+  Result<std::vector<DataEntry>> data_directory(std::string_view path) override {
+    note("data_directory " + std::string(path));
+    if (path.find("..") != std::string_view::npos) return not_found(path);
+    return std::vector<DataEntry>{
+        {.name = "a b", .directory = true, .changed_at = WallTime::from_us(1'767'225'600'000'000)},
+        {.name = "log.txt", .bytes = 12, .changed_at = WallTime::from_us(1'767'225'600'000'000)}};
+  }
+
   Result<std::pair<HookView, bool>> add_hook(const std::string& url, const std::string& event,
                                              bool insecure_ssl) override {
     if (!url.starts_with("http")) return invalid("url", "url: must be http:// or https://");

@@ -387,13 +387,20 @@ Plan plan_data_file(const Request& request, Services& services) {
   auto may = plain ? check_may(*request.caller, Verb::read_payload, folder_scope(job))
                    : check_may_all(*request.caller, Verb::read_payload);
   if (!may) return webjobs_error(may.error());
-  return on_webjobs_host(services, [path = std::move(*path)](HostControl& host) -> Result<Reply> {
-    MS_TRY_ASSIGN(std::string content, host.data_file(path, kMaxDataFileBytes));
-    // Never a type that a browser would run: a job wrote the content of the file.
-    const bool text = path.ends_with(".txt") || path.ends_with(".log");
-    return Reply{.body = std::move(content),
-                 .content_type = text ? "text/plain; charset=utf-8" : "application/octet-stream"};
-  });
+  return on_webjobs_host(
+      services,
+      [path = std::move(*path), base = base_url(request)](HostControl& host) -> Result<Reply> {
+        if (path.ends_with('/')) {
+          MS_TRY_ASSIGN(const std::vector<DataEntry> entries, host.data_directory(path));
+          return Reply{.body = encode_data_directory(path, entries, base)};
+        }
+        MS_TRY_ASSIGN(std::string content, host.data_file(path, kMaxDataFileBytes));
+        // Never a type that a browser would run: a job wrote the content of the file.
+        const bool text = path.ends_with(".txt") || path.ends_with(".log");
+        return Reply{
+            .body = std::move(content),
+            .content_type = text ? "text/plain; charset=utf-8" : "application/octet-stream"};
+      });
 }
 
 template Plan plan_webjobs<JobType::triggered>(const Request&, Services&);

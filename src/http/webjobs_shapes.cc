@@ -70,6 +70,32 @@ void write_hook(JsonWriter& w, const HookView& hook) {
   w.end_object();
 }
 
+std::string encode_data_directory(std::string_view path, const std::vector<DataEntry>& entries,
+                                  const std::string& base_url) {
+  std::string out;
+  JsonWriter w(out);
+  w.begin_array();
+  for (const DataEntry& entry : entries) {
+    const bool text = entry.name.ends_with(".txt") || entry.name.ends_with(".log");
+    std::string href = fmt::format("{}/vfs/data/", base_url);
+    for (const char c : std::string(path) + entry.name) {
+      const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                         std::string_view("0123456789-._~/").find(c) != std::string_view::npos;
+      href += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    }
+    if (entry.directory) href += '/';
+    w.begin_object().key("name").string(entry.name);
+    w.key("size").number(static_cast<std::int64_t>(entry.bytes));
+    w.key("mtime").time(entry.changed_at);
+    w.key("mime").string(entry.directory ? "inode/directory"
+                         : text          ? "text/plain"
+                                         : "application/octet-stream");
+    w.key("href").string(href).end_object();
+  }
+  w.end_array();
+  return out;
+}
+
 std::string webjobs_swagger(const std::vector<JobView>& triggered, std::string_view host) {
   std::string out;
   JsonWriter w(out);

@@ -358,6 +358,25 @@ TEST_CASE("a persistent child takes job after job") {
   CHECK(t.host->find(JobType::queue, "words")->children == 1);
 }
 
+TEST_CASE("the data directory of a job is listed, and nothing outside of it") {
+  HostTest t;
+  t.script("triggered/l/run.sh", "#!/bin/bash\nln -s / \"$WEBJOBS_DATA_PATH/link\"\n");
+  t.start();
+  const auto run = t.host->run("l", "", "x");
+  REQUIRE(run.has_value());
+  t.await_run("l", *run);
+  const auto list = t.host->data_directory("jobs/triggered/l/");
+  REQUIRE(list.has_value());
+  CHECK(std::any_of(list->begin(), list->end(),
+                    [&](const DataEntry& entry) { return entry.name == *run && entry.directory; }));
+  CHECK(std::none_of(list->begin(), list->end(),
+                     [](const DataEntry& entry) { return entry.name == "link"; }));
+  CHECK(t.host->data_directory("jobs/triggered/l/" + *run)->size() >= 2);
+  for (const char* path : {"jobs/triggered/l/link", "..", "jobs/../..", "none"}) {
+    CHECK_MESSAGE(!t.host->data_directory(path), path);
+  }
+}
+
 TEST_CASE("a job sees application settings and connection strings by the names of WebJobs") {
   HostTest t;
   t.script("triggered/e/run.sh", "#!/bin/bash\nenv | sort | sed 's/^/has /'\n");
