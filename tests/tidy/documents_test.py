@@ -8,6 +8,7 @@ modules    docs/internals/floors.md has every folder of src/, with its floor in 
            Files that route.md names exist.
 records    docs/decisions/NNNN-topic.md has a title with its number, **Context.**, **Decision.** and
            **Consequences.** in this order, and at most 200 words. README.md lists it.
+seeds      docs/internals/seeds.md names tests that exist.
 libraries  every package that CMakeLists.txt looks for is named in the record of libraries.
 """
 
@@ -103,6 +104,28 @@ def check_modules(root):
             + check_route(root, route))
 
 
+def check_requirement(row, read):
+    """What is wrong with a row of requirements: "| P1 | a requirement | `file`: name of the test |"."""
+    match = re.fullmatch(r"\| \w+ \| [^|]+ \| (?:none yet|`([\w./]+)`(?:: (.+))?) \|", row)
+    if not match:
+        return [f"docs/internals/seeds.md: not a row: {row}"]
+    file, test = match.groups()
+    text = read(file) if file else ""
+    if text is None:
+        return [f"docs/internals/seeds.md: {file} does not exist"]
+    if test and test not in re.sub(r'"\s*"', "", text):  # a name may be split over lines
+        return [f"docs/internals/seeds.md: {file} has no test {test}"]
+    return []
+
+
+def check_requirements(root):
+    def read(file):
+        return (root / file).read_text() if (root / file).exists() else None
+
+    rows = re.findall(r"^\| \w+ \|.*$", (root / "docs/internals/seeds.md").read_text(), re.M)
+    return [problem for row in rows for problem in check_requirement(row, read)]
+
+
 def check_libraries(root):
     records = list((root / "docs/decisions").glob("*-libraries.md"))
     if len(records) != 1:
@@ -127,6 +150,10 @@ def check_canary():
         (check_floors(["base", "env"], {"base": 0, "env": 1}, "| 0 | `base` | x |"), True),
         (check_rows(["base"], "page", "x\n| `base` | y |"), False),
         (check_rows(["base"], "page", "x\n| `bas` | y |"), True),
+        (check_requirement("| P1 | a | `t.cc`: one two |", {"t.cc": '"one "\n "two"'}.get), False),
+        (check_requirement("| P1 | a | `t.cc`: one three |", {"t.cc": '"one "\n "two"'}.get), True),
+        (check_requirement("| P1 | a | `u.cc` |", {"t.cc": ""}.get), True),
+        (check_requirement("| P1 | a | none yet |", {}.get), False),
     ]
     return [f"canary {number}: {wrong}" for number, (wrong, must_fail) in enumerate(cases)
             if bool(wrong) != must_fail]
@@ -137,6 +164,7 @@ def main():
     if root.is_file():
         root = root.parents[2]
     wrong = check_canary() + check_records(root) + check_modules(root) + check_libraries(root)
+    wrong += check_requirements(root)
     for line in wrong:
         print(f"FAILED {line}")
     print(f"{len(modules_of(root))} modules, {len(wrong)} failed")
