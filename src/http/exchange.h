@@ -23,6 +23,7 @@
 #include "http/server.h"
 #include "http/store_report.h"
 #include "model/trace_context.h"
+#include "scale/scaler.h"
 
 namespace mainspring::http {
 
@@ -174,6 +175,7 @@ struct Services {
   std::atomic<int> proxied{0};  // requests that are being passed on
   Health health{broker, store, clock, options.health_parts};
   StoreReport store_report{broker, clock, options.store_size};
+  Scaler scaler{broker, clock, registry};
 
   std::string not_ready() const MS_EXCLUDES(mutex) {
     MutexLock lock(mutex);

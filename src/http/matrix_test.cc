@@ -149,6 +149,7 @@ constexpr Row kRows[] = {
     {"list_dead", Rule::some, "read", "GET", "/v1/dead"},
     {"dead_groups", Rule::some, "read", "GET", "/v1/dead/groups"},
     {"history", Rule::some, "read", "GET", "/v1/history"},
+    {"scale", Rule::list, "read", "GET", "/v1/scale", "", "", R"("queue":"photos")"},
     {"list_marks", Rule::some, "read", "GET", "/v1/marks"},
     {"add_mark", Rule::all, "admin", "POST", "/v1/marks", R"({"text":"v1"})"},
     {"remove_mark", Rule::all, "admin", "DELETE", "/v1/marks/1"},

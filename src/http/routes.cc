@@ -13,6 +13,7 @@
 #include "http/routes_memos.h"
 #include "http/routes_operate.h"
 #include "http/routes_queues.h"
+#include "http/routes_scale.h"
 #include "http/routes_triggers.h"
 #include "http/routes_upcoming.h"
 #include "http/routes_workers.h"
@@ -745,7 +746,7 @@ constexpr Route kMostRoutes[] = {
 constexpr std::span<const Route> kParts[] = {
     kMostRoutes,    kWorkflowRoutes, kTriggerRoutes, kBreakerRoutes,   kMemoRoutes,
     kDeadRoutes,    kUpcomingRoutes, kHealthRoutes,  kDashboardRoutes, kJobRoutes,
-    kHistoryRoutes, kWorkerRoutes,   kOperateRoutes};
+    kHistoryRoutes, kWorkerRoutes,   kOperateRoutes, kScaleRoutes};
 constexpr std::size_t kTotal = [] {
   std::size_t total = 0;
   for (const auto part : kParts) total += part.size();

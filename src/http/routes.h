@@ -104,6 +104,7 @@ Plan plan_finish(const Request& request, Services& services);
 Plan plan_renew(const Request& request, Services& services);
 Plan plan_end_claims(const Request& request, Services& services);
 
+Plan plan_scale(const Request& request, Services& services);
 Plan plan_history(const Request& request, Services& services);
 Plan plan_list_marks(const Request& request, Services& services);
 Plan plan_add_mark(const Request& request, Services& services);

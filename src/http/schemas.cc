@@ -4,6 +4,7 @@
 
 #include "http/routes.h"
 #include "http/routes_history.h"
+#include "http/routes_scale.h"
 #include "http/schemas_dead.h"
 #include "http/schemas_health.h"
 #include "http/schemas_host.h"
@@ -751,7 +752,7 @@ constexpr auto kAllSchemas = [] {
                          std::size(kTokenSchemas) + std::size(kUpcomingSchemas) +
                          std::size(kHealthSchemas) + std::size(kJobSchemas) +
                          std::size(kHistorySchemas) + std::size(kWorkerSchemas) +
-                         std::size(kOperateSchemas)>
+                         std::size(kOperateSchemas) + std::size(kScaleSchemas)>
       all{};
   auto* end = std::copy(std::begin(kSchemas), std::end(kSchemas), all.begin());
   end = std::copy(std::begin(kHostSchemas), std::end(kHostSchemas), end);
@@ -764,7 +765,8 @@ constexpr auto kAllSchemas = [] {
   end = std::copy(std::begin(kJobSchemas), std::end(kJobSchemas), end);
   end = std::copy(std::begin(kHistorySchemas), std::end(kHistorySchemas), end);
   end = std::copy(std::begin(kWorkerSchemas), std::end(kWorkerSchemas), end);
-  std::copy(std::begin(kOperateSchemas), std::end(kOperateSchemas), end);
+  end = std::copy(std::begin(kOperateSchemas), std::end(kOperateSchemas), end);
+  std::copy(std::begin(kScaleSchemas), std::end(kScaleSchemas), end);
   return all;
 }();
 

@@ -281,6 +281,8 @@ std::map<std::string, std::string> cost_defects() {
       {"costs_count_only_what_begins", conformance("new costs apply at once? running jobs count*")},
       {"costs_not_kept", conformance("running jobs keep their cost over a restart")},
       {"worker_ignores_cost", worker("a job that does not fit yet waits in the worker*")},
+      {"scale_ignores_limits", unit("scale_test", "10,000 jobs held by a limit of 5 ask*")},
+      {"worker_ignores_slot_limit", worker("a worker with fewer slots claims fewer jobs*")},
       {"full_kind_not_claimed_again", worker("a kind that was full is claimed again*")},
   };
 }
