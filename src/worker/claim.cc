@@ -13,14 +13,14 @@ namespace mainspring {
 int WorkerRuntime::State::claim_ahead() const {
   if (handler_us < 0 || handler_us >= static_cast<double>(kClaimAhead.count())) return 0;
   const double per_slot = static_cast<double>(kClaimAhead.count()) / std::max(handler_us, 0.5);
-  return static_cast<int>(std::min<double>(options.slots * per_slot, kMaxClaimJobs));
+  return static_cast<int>(std::min<double>(slot_limit * per_slot, kMaxClaimJobs));
 }
 
 Claim WorkerRuntime::State::next_claim() {
   const int taken = slots_taken + slots_ready;
   Claim claim{.worker = incarnation, .queues = options.queues, .lease = options.lease};
   claim.facts = facts;
-  claim.max = std::clamp(options.slots + claim_ahead() - taken, 0, kMaxClaimJobs);
+  claim.max = std::clamp(slot_limit + claim_ahead() - taken, 0, kMaxClaimJobs);
   claim_leaves_out = false;
   if (start_failures > 0) claim.max = std::min(claim.max, 1);  // a try
   const Attempt* const waits = waits_for_slots();
@@ -165,6 +165,19 @@ void WorkerRuntime::State::run_claimer() {
     }
   }
   mutex.unlock();
+}
+
+void WorkerRuntime::State::set_slots(int most) {
+  MutexLock lock(mutex);
+  if (MS_MUTANT(worker_ignores_slot_limit)) return;
+  const int before = std::exchange(slot_limit, std::clamp(most, 1, options.slots));
+  if (slot_limit > before) {
+    wake_slot();
+    claimer_cv.notify_all();
+  } else if (slot_limit < before) {
+    claim_ends = true;  // it asks for more jobs than may run now
+    watcher_cv.notify_one();
+  }
 }
 
 void WorkerRuntime::State::give_back_ready() {

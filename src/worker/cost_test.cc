@@ -102,5 +102,27 @@ TEST_CASE("the lease of a job that waits for slots is renewed, and a stop releas
   CHECK(s.rig.jobs.ended_as<Snooze>(heavy));
 }
 
+TEST_CASE(
+    "a worker with fewer slots claims fewer jobs and stops none, and more slots claim at once") {
+  Slots s(1);
+  for (int i = 0; i < 3; ++i) s.rig.jobs.add("light");
+  REQUIRE(s.await([&] { return s.light == 3 && s.rig.jobs.parked == 1; }));
+  s.rig.worker->set_slots(2);
+  REQUIRE(s.await([&] { return s.rig.jobs.parked == 0; }));  // the claim for a fourth job ends
+  for (int i = 0; i < 3; ++i) s.rig.jobs.add("light");
+  CHECK(s.seen(s.light) == 3);
+  s.go.release(2);
+  REQUIRE(s.rig.jobs.await_outcomes(2));
+  REQUIRE(s.await([&] { return s.light == 2; }));
+  s.rig.worker->set_slots(4);
+  REQUIRE(s.await([&] { return s.light == 4; }));
+  CHECK(s.seen(s.most) == 4);
+  s.go.release(9);
+  REQUIRE(s.rig.jobs.await_outcomes(6));
+  CHECK(std::none_of(s.rig.jobs.outcomes.begin(), s.rig.jobs.outcomes.end(), [](const auto& one) {
+    return !std::holds_alternative<Complete>(one.second);
+  }));
+}
+
 }  // namespace
 }  // namespace mainspring

@@ -121,7 +121,9 @@ const Attempt* WorkerRuntime::State::waits_for_slots() const {
   const auto next = std::find_if(ready.begin(), ready.end(), [](const AttemptPtr& attempt) {
     return !attempt->lost && !attempt->kind->full();
   });
-  if (next == ready.end() || (*next)->slots <= options.slots - slots_taken) return nullptr;
+  if (next == ready.end()) return nullptr;
+  // A job that costs more than the limit runs alone.
+  if (slots_taken == 0 || (*next)->slots <= slot_limit - slots_taken) return nullptr;
   return next->get();
 }
 

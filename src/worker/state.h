@@ -111,6 +111,7 @@ struct WorkerRuntime::State {
   void tell_refused(const Error& error) MS_EXCLUDES(mutex);
   void pause_claims(const Error& error, Pauses& pauses) MS_REQUIRES(mutex);
   void give_back_ready() MS_REQUIRES(mutex);
+  void set_slots(int most) MS_EXCLUDES(mutex);
   // -- operator_commands.cc: what an operator asked for
   void obey(WorkerCommand command) MS_REQUIRES(mutex);
   // Waits while the worker is quiet, and asks the server from time to time whether it still is.
@@ -227,9 +228,10 @@ struct WorkerRuntime::State {
   int idle_slots MS_GUARDED_BY(mutex) = 0;        // threads that wait for a job
   bool slot_waking MS_GUARDED_BY(mutex) = false;  // one of them has been notified of a job
   int running MS_GUARDED_BY(mutex) = 0;
-  int slots_taken MS_GUARDED_BY(mutex) = 0;     // by running jobs
-  int slots_ready MS_GUARDED_BY(mutex) = 0;     // that the jobs in `ready` will take
-  double handler_us MS_GUARDED_BY(mutex) = -1;  // moving average; -1 = not known
+  int slot_limit MS_GUARDED_BY(mutex) = options.slots;  // that claims fill: see set_slots()
+  int slots_taken MS_GUARDED_BY(mutex) = 0;             // by running jobs
+  int slots_ready MS_GUARDED_BY(mutex) = 0;             // that the jobs in `ready` will take
+  double handler_us MS_GUARDED_BY(mutex) = -1;          // moving average; -1 = not known
   bool server_away MS_GUARDED_BY(mutex) = false;
 
   std::deque<AttemptPtr> ready MS_GUARDED_BY(mutex);

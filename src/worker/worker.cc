@@ -187,6 +187,10 @@ std::string WorkerRuntime::start_trouble() const {
   return state_->start_failures == 0 ? "" : state_->start_error;
 }
 
+void WorkerRuntime::set_slots(int slots) {
+  state_->set_slots(slots);
+}
+
 WorkerStats WorkerRuntime::stats() const {
   return state_->snapshot();
 }

@@ -65,6 +65,10 @@ class WorkerRuntime {
   // twice, from several threads, and before start.
   void stop();
 
+  // Claims for at most this many slots from now on, 1 to WorkerOptions::slots, which is the value
+  // at the start. Running jobs continue, also those above it.
+  void set_slots(int slots);
+
   const std::string& incarnation() const;
   WorkerStats stats() const;
   // Why its program cannot be started; "" = it can, or was not needed yet.
