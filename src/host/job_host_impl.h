@@ -150,6 +150,7 @@ struct JobHost::Impl {
   Isolation isolation;
   Ticker ticker;
   LogBook logs;
+  FolderSlots slots;
   HostParts parts;
   std::vector<ScriptHost> script_hosts;
   std::unique_ptr<Hooks> hooks;

@@ -61,6 +61,10 @@ Result<void> QueueFolder::prepare(const JobFolder& folder, ProcessSpec& spec,
     spec.kill_rest = [group] { (void)group->kill_all(); };
     spec.ended = [group](ProcessEnd& end) { add_of_group(end, *group); };
   }
+  spec.ended = [this, more = std::move(spec.ended)](ProcessEnd& end) {
+    if (more) more(end);
+    if (end.peak_memory) host_.slots.note_memory(name_, *end.peak_memory);
+  };
   const std::shared_ptr<void> held(nullptr, [this, group, directory](void*) {
     MutexLock lock(mutex_);
     const auto used = std::find(copies_.begin(), copies_.end(), directory);
@@ -98,6 +102,25 @@ PersistentOptions QueueFolder::persistent(const JobFolder& folder, std::shared_p
   return options;
 }
 
+std::shared_ptr<void> QueueFolder::by_demand(const JobFolder& folder, WorkerRuntime& runtime) {
+  const std::string pool = folder.settings.pool.empty() ? "default" : folder.settings.pool;
+  if (!folder.settings.target && host_.isolation.pool(pool).slots == 0) return nullptr;
+  ScaleOptions options{
+      .slots = 1, .min = folder.settings.min_children, .max = max_children(folder)};
+  options.target = std::max<Duration>(folder.settings.target.value_or(options.target), 1s);
+  options.lead = 1s;
+  options.hold = 60s;
+  using Held = std::pair<std::shared_ptr<void>, Ticker::Handle>;
+  auto slots = host_.slots.add({.queue = name_,
+                                .pool = pool,
+                                .options = options,
+                                .running = [&runtime] { return runtime.stats().running; },
+                                .set = [&runtime](int n) { runtime.set_slots(n); }});
+  // The ticks end first.
+  return std::make_shared<Held>(
+      std::move(slots), host_.ticker.add([this](Now now) { return host_.slots.step(now); }));
+}
+
 void QueueFolder::serve(const JobFolder& folder, std::stop_token stop) {
   const std::shared_ptr<JobLog> log = open_log(folder, stop);
   if (log == nullptr) return;
@@ -127,6 +150,7 @@ void QueueFolder::serve(const JobFolder& folder, std::stop_token stop) {
   if (folder.settings.timeout) kind.timeout = *folder.settings.timeout;
   for (const std::string& name : folder.settings.kinds) runtime.on(name, handler, kind);
   if (folder.settings.kinds.empty()) runtime.on_any(handler, kind);
+  std::shared_ptr<void> slots = by_demand(folder, runtime);
   {
     MutexLock lock(mutex_);
     runtime_ = &runtime;
@@ -137,6 +161,7 @@ void QueueFolder::serve(const JobFolder& folder, std::stop_token stop) {
                     {{"queue", name_}, {"why", started.error().message}});
   }
   wait_for_stop(stop, kForever);
+  slots.reset();
   runtime.stop();
   {
     MutexLock lock(mutex_);

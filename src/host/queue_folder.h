@@ -24,6 +24,8 @@ class QueueFolder final : public JobRunner {
   // One process per job.
   Handler exec(const JobFolder& folder, std::shared_ptr<JobLog> log);
   PersistentOptions persistent(const JobFolder& folder, std::shared_ptr<JobLog> log);
+  // Sets the slots by demand, until the result is destroyed; nullptr = they are fixed.
+  std::shared_ptr<void> by_demand(const JobFolder& folder, WorkerRuntime& runtime);
   // Sets directory, isolation and log of a process that is about to start. Resources of that
   // process alone are owned by the spec's functions, and end with them.
   Result<void> prepare(const JobFolder& folder, ProcessSpec& spec,

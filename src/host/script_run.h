@@ -10,6 +10,7 @@
 #include "env/clock.h"
 #include "env/processes.h"
 #include "env/random.h"
+#include "host/folder_slots.h"
 #include "host/isolation.h"
 #include "host/job_log.h"
 #include "host/log_book.h"
@@ -28,6 +29,7 @@ struct HostParts {
   Isolation& isolation;
   Ticker& ticker;
   LogBook& logs;
+  FolderSlots& slots;
   std::string node;      // 8 letters, the same after each restart
   std::string instance;  // six, for logs
 };

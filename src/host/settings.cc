@@ -439,6 +439,8 @@ constexpr Key<JobSettings> kJobKeys[] = {
      "must be a whole number, 0 to 1024"},
     {"max", &number<&JobSettings::max_children, 0, kMaxChildren>,
      "must be a whole number, 0 to 1024"},
+    {"target", &length<&JobSettings::target, 1>,
+     "must be a time from 1ms to 365d, a string such as \"30s\""},
     {"kinds",
      [](std::string_view json, JobSettings& into, const Warnings&) {
        return as_names(json, &is_kind, into.kinds);
@@ -481,6 +483,11 @@ constexpr Key<PoolSettings> kPoolKeys[] = {
        return as_names(json, &is_folder_pattern, into.folders);
      },
      "must be a list of at most 256 names of job folders; \"report*\" is a prefix"},
+    {"slots",
+     [](std::string_view json, PoolSettings& into, const Warnings&) {
+       return as_int(json, 0, kMaxConcurrency, into.slots);
+     },
+     "must be a whole number, 0 to 10000"},
     {"limits",
      [](std::string_view json, PoolSettings& into, const Warnings& warnings) {
        return as_limits(json, into.limits, warnings);

@@ -64,6 +64,7 @@ struct JobSettings {
   bool persistent = false;         // children that take one job after another, as lines
   int min_children = 0;            // "min"
   int max_children = 0;            // "max"; 0 = the number of cores
+  std::optional<Duration> target;  // slots by demand: waiting jobs start in this time
   std::vector<std::string> kinds;  // of jobs; empty = all
 };
 
@@ -71,6 +72,7 @@ struct JobSettings {
 // its children together, the others to each of them.
 struct PoolSettings {
   int concurrency = 16;              // triggered runs at once
+  int slots = 0;                     // jobs of its queue folders at once; 0 = no limit
   ChildLimits limits;                // a folder's own can only lower them
   std::vector<std::string> folders;  // that may choose it, "report*" too; empty = all
 };
