@@ -218,8 +218,8 @@ std::vector<Flag> job_flags(JobTimeout timeout) {
 }
 
 std::vector<Command> running_commands() {
-  return {serve_command(),   work_command(),  lease_command(),   step_command(),
-          enqueue_command(), bench_command(), pipeline_command()};
+  return {serve_command(), work_command(),    scale_command(), lease_command(),
+          step_command(),  enqueue_command(), bench_command(), pipeline_command()};
 }
 
 const Command& root() {

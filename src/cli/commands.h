@@ -15,6 +15,7 @@ Command tls_command();
 std::vector<Command> chart_commands();    // history, mark, marks, views
 std::vector<Command> looking_commands();  // jobs, queues, dead, workers
 std::vector<Command> timing_commands();   // schedules, timers, leases, sessions, workflow
+Command scale_command();
 Command workflow_command();
 Command triggers_command();
 Command breakers_command();

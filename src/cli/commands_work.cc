@@ -54,6 +54,9 @@ std::vector<Flag> work_flags() {
       {.name = "max-attempts",
        .value = "N",
        .help = "dead after N failed attempts, if fewer than the job's own"},
+      {.name = "target",
+       .value = "TIME",
+       .help = "--slots N..N: time in which waiting jobs start [30s]"},
       {.name = "worker-version",
        .value = "TEXT",
        .help = "version of the program, shown by `mainspring workers`"},
@@ -100,6 +103,8 @@ Command work_command() {
       .scopes = kClientScope | kWorkScope | kEverywhere,
       .examples =
           {{"mainspring work --queue photos --exec './thumbnail.sh --width 200' --slots 4", ""},
+           {"mainspring work --queue photos --exec ./thumbnail.sh --slots 2..16 --target 30s",
+            "slots by demand"},
            {"mainspring work --queue mail --queue sms --exec ./send.py --retry-after 10s", ""},
            {"mainspring work --queue reports --exec \"sh -c 'jq .args | ./report'\" --drain",
             "run the waiting jobs, then stop"},

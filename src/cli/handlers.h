@@ -7,6 +7,10 @@ namespace mainspring::cli {
 
 Result<int> run_serve(const Invocation& invocation, Io& io);
 Result<int> run_work(const Invocation& invocation, Io& io);
+Result<int> run_scale_show(const Invocation& invocation, Io& io);
+Result<int> run_scale_run(const Invocation& invocation, Io& io);
+Result<int> run_scale_units(const Invocation& invocation, Io& io);
+Result<int> run_scale_simulate(const Invocation& invocation, Io& io);
 Result<int> run_lease_run(const Invocation& invocation, Io& io);
 Result<int> run_step_run(const Invocation& invocation, Io& io);
 Result<int> run_enqueue(const Invocation& invocation, Io& io);

@@ -22,6 +22,7 @@ const std::vector<Line>& topics() {
   static const std::vector<Line> all = {
       {"serve, host", "run the server, or job folders of another server"},
       {"work, step, lease", "run programs for jobs, once, or under a lock"},
+      {"scale", "match the number of workers to demand and calendar"},
       {"enqueue, jobs, why", "create, find and change jobs; why a job waits"},
       {"bulk, dead, quarantine", "change many jobs; failed jobs; crashing jobs"},
       {"queues, breaker", "pause and limit queues; protect services"},

@@ -2,6 +2,7 @@
 #include "cli/options.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -123,6 +124,10 @@ std::string environment_of(const Setting& setting) {
 std::string rule_of(const Setting& setting) {
   if (is_switch(setting)) return "must be true or false";
   if (std::holds_alternative<std::string Options::*>(setting.member)) {
+    if (setting.max > 0) {
+      return fmt::format("must be a number from {} to {}, or a range such as 2..16",
+                         format_number(setting, setting.min), format_number(setting, setting.max));
+    }
     if (setting.choices.empty()) return "must not be empty";
     return "must be " + joined_choices(setting.choices);
   }
@@ -159,6 +164,22 @@ std::string format_setting(const Setting& setting, const Options& options) {
   return format_number(setting, options.*std::get<std::int64_t Options::*>(setting.member));
 }
 
+std::optional<NumberRange> parse_range(std::string_view text, std::int64_t min, std::int64_t max) {
+  const std::size_t dots = text.find("..");
+  const auto first = parse_count(text.substr(0, dots));
+  const auto last = dots == std::string_view::npos ? first : parse_count(text.substr(dots + 2));
+  if (!first || !last || *first < min || *last > max || *first > *last) return std::nullopt;
+  if (dots != std::string_view::npos && *first < 1) return std::nullopt;
+  return NumberRange{*first, *last};
+}
+
+NumberRange worker_slots(const Options& options) {
+  const auto range = parse_range(options.slots, 0, INT32_MAX).value_or(NumberRange());
+  if (range.last > 0) return range;
+  const std::int64_t processors = std::max(1L, sysconf(_SC_NPROCESSORS_ONLN));
+  return {processors, processors};
+}
+
 Result<void> set_setting(const Setting& setting, std::string_view text, std::string_view where,
                          Options& options) {
   if (const auto* member = std::get_if<bool Options::*>(&setting.member)) {
@@ -168,6 +189,9 @@ Result<void> set_setting(const Setting& setting, std::string_view text, std::str
   }
   if (const auto* member = std::get_if<std::string Options::*>(&setting.member)) {
     if (text.empty()) return broken(setting, where, text);
+    if (setting.max > 0 && !parse_range(text, setting.min, setting.max)) {
+      return broken(setting, where, text);
+    }
     if (!setting.choices.empty()) {
       const auto words = split(setting.choices, '|');
       if (std::find(words.begin(), words.end(), text) == words.end()) {

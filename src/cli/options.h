@@ -132,7 +132,7 @@ struct Options {
   std::int64_t max_upload_bytes = 256 << 20;
 
   // work
-  std::int64_t slots = 0;
+  std::string slots = "0";  // N or N..N
   Duration lease = 30s;
   Duration graceful_stop = 25s;
   Duration slot_estimate = 2s;
@@ -163,13 +163,22 @@ struct Setting {
   std::string_view meaning;
   std::string_view raise_if = "";  // when to change it, or what it costs; "" = no advice
   // The rule, by the member's type. Switches: true or false; the flag alone means true. Texts:
-  // allowed words separated by |, "" = any non-empty text. Numbers and durations (in us): min to
-  // max; the duration kForever is allowed only if `max` is kForever.
+  // allowed words separated by |, "" = any non-empty text, or, with a max, N or N..N. Numbers and
+  // durations (in us): min to max; the duration kForever is allowed only if `max` is kForever.
   std::string_view choices = "";
   std::int64_t min = 0;
   std::int64_t max = 0;
   Unit unit = Unit::none;
 };
+
+// "4" as 4, 4; "2..16" as 2, 16, of which the first is at least 1. nullopt: neither, or not within
+// `min` and `max`.
+struct NumberRange {
+  std::int64_t first = 0, last = 0;
+};
+std::optional<NumberRange> parse_range(std::string_view text, std::int64_t min, std::int64_t max);
+// The slots of a worker: the fewest, and the most.
+NumberRange worker_slots(const Options& options);
 
 const std::vector<Setting>& settings();
 std::vector<Setting> shared_store_settings();  // parts of the table

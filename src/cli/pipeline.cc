@@ -77,11 +77,11 @@ Result<std::vector<std::size_t>> chosen_steps(const Pipeline& pipeline,
 Result<std::unique_ptr<WorkerRuntime>> worker_of(const Pipeline& pipeline, std::size_t at,
                                                  const Invocation& invocation, const Shop& shop) {
   const Filter& filter = pipeline.filters[at];
-  const long processors = std::max(1L, sysconf(_SC_NPROCESSORS_ONLN));
-  const std::int64_t slots = filter.slots > 0 ? filter.slots : invocation.options.slots;
+  const std::int64_t slots =
+      filter.slots > 0 ? filter.slots : worker_slots(invocation.options).last;
   WorkerOptions options;
   options.queues = {filter.queue};
-  options.slots = static_cast<int>(slots == 0 ? processors : slots);
+  options.slots = static_cast<int>(slots);
   options.lease = invocation.options.lease;
   options.graceful_stop = invocation.options.graceful_stop;
   shop.refusal.obey(options);

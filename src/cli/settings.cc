@@ -409,7 +409,8 @@ std::vector<Setting> make_work() {
        .value = "N",
        .member = &Options::slots,
        .scopes = kWorkScope,
-       .meaning = "jobs that run at the same time; 0 = one per processor",
+       .meaning = "jobs that run at the same time; 0 = one per processor; 2..16 = as many of these "
+                  "as the queues need and the machine allows",
        .raise_if = "the programs mostly wait",
        .min = 0,
        .max = 1'024},

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <thread>
 
@@ -61,15 +62,22 @@ Result<WorkPlan> plan_of(const Invocation& invocation, const Io& io) {
   if (plan.slot && (plan.once || plan.drain)) {
     return invalid("slot", "--slot: cannot be given with --once or --drain");
   }
-  const long processors = std::max(1L, sysconf(_SC_NPROCESSORS_ONLN));
   plan.options.lease = invocation.options.lease;
-  const std::int64_t slots = invocation.options.slots;
-  plan.options.slots = static_cast<int>(slots == 0 ? processors : slots);
+  const NumberRange slots = worker_slots(invocation.options);
+  plan.options.slots = static_cast<int>(slots.last);
   if (plan.once || plan.slot) plan.options.slots = 1;
+  if (slots.first < slots.last && plan.options.slots > 1 && !plan.timer) {
+    plan.fewest_slots = static_cast<int>(slots.first);
+  }
+  MS_TRY_ASSIGN(const auto target, invocation.duration("target"));
+  if (target && !plan.fewest_slots) {
+    return invalid("target", "--target: needs --slots with a range, such as 2..16");
+  }
+  plan.target = target.value_or(30s);
   if (plan.timer) {
     // Each timer and its standby.
     const int least = 2 * plan.timer->timer_slots;
-    if (slots == 0) plan.options.slots = std::max(plan.options.slots, least);
+    if (invocation.options.slots == "0") plan.options.slots = std::max(plan.options.slots, least);
     plan.timer->lease = std::min(plan.timer->lease, plan.options.lease);
     plan.kind_options.until_stopped = true;
   }
@@ -175,6 +183,13 @@ Result<int> run_work(const Invocation& invocation, Io& io) {
 
   JobTokens job_tokens(*connection->client, clock);
   ExecOptions exec = plan.exec;
+  std::atomic<std::int64_t> peak_memory{0};  // of a program
+  if (plan.fewest_slots) {
+    exec.prepare = [&](ProcessSpec& spec) -> Result<void> {
+      spec.ended = [&](ProcessEnd& end) { note_peak(peak_memory, end); };
+      return {};
+    };
+  }
   exec.access = program_access(invocation, job_tokens);
   TimerSlots timer_slots(kMaxTimerSlots);
   Jobs& jobs = connection->jobs();
@@ -194,6 +209,7 @@ Result<int> run_work(const Invocation& invocation, Io& io) {
   } else if (plan.once) {
     Refusal::take_one(runtime, jobs);
   }
+  const auto scaling = scale_slots(plan, *connection->client, runtime, peak_memory, log);
   MS_TRY(runtime.start());
   if (!invocation.json) {
     io.err(fmt::format("worker {} takes jobs of {} from {}, {} at a time. Ctrl-C stops it.\n",

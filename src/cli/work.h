@@ -1,8 +1,10 @@
 // The parts of `work`: its flags, and its three ways to run.
 #pragma once
 
+#include <atomic>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cli/support.h"
@@ -24,6 +26,8 @@ struct WorkPlan {
   JobId job = 0;                   // only this job; 0 = any. If set, `once` is set too
   bool once = false;
   bool drain = false;
+  std::optional<int> fewest_slots{};  // options.slots is the most; nullopt = always these
+  Duration target{0};                 // with fewest_slots: waiting jobs start in this time
   std::optional<SlotOptions> slot;
   std::optional<TimerOptions> timer;
 };
@@ -67,6 +71,13 @@ class DrainNotice {
 // Statistics at the end of a worker: members of a JSON object, and words.
 std::string stats_json(const WorkerStats& stats);
 std::string stats_text(const WorkerStats& stats);
+
+// Keeps `most` at the largest peak memory of the programs that have ended.
+void note_peak(std::atomic<std::int64_t>& most, const ProcessEnd& end);
+// Sets the slots of the worker by the demand of its queues, until the result is destroyed. Without
+// plan.fewest_slots it does nothing. All outlive it.
+std::jthread scale_slots(const WorkPlan& plan, Client& client, WorkerRuntime& runtime,
+                         const std::atomic<std::int64_t>& peak_memory, Log& log);
 
 // Runs the slot and prints its summary.
 Result<int> run_work_slot(const Invocation& invocation, Io& io, const WorkPlan& plan, Jobs& jobs,

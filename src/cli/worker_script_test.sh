@@ -272,5 +272,96 @@ expect 0 '' test "$peak" -ge 52428800
 expect 0 '…PROGRAM…exit code 3, peak memory …MiB…too much work…' ms jobs show "$heavy"
 expect 0 '…PEAK MEMORY  LAST ERROR…MiB  too much work…' ms dead list --queue heavy
 
+# -- scale ------------------------------------------------------------------------------------------
+expect 0 '0 workers: no job runs, waits or is due' ms scale show --queue grow
+for i in 1 2 3; do ms enqueue grow k >/dev/null; done
+expect 0 '1 worker: work of 6.0 s …' ms scale show --queue grow
+expect 0 '{"value":1,"desired_workers":1,…' ms scale show --queue 'gro*' --json
+expect 64 '…min 5: must be 0 to 4…' ms scale show --queue grow --min 5 --max 4
+expect 64 '…--exec: must be given…' ms scale run --pool grow --queue grow
+
+# A program that fails runs again; a second process waits as the standby.
+cat >set-size <<'END'
+#!/bin/sh
+echo "$1 $MAINSPRING_SCALE_DESIRED" >>sizes
+test -e allowed
+END
+chmod +x set-size
+"$mainspring" scale run --pool grow --queue grow --exec './set-size {desired}' --every 1s 2>scale.log &
+scaler=$!
+await grep -q '^1 1$' sizes
+touch allowed
+await grep -q '^grow: 1 worker: ' scale.log
+"$mainspring" scale run --pool grow --queue grow --exec 'touch standby-ran' --every 1s &
+standby=$!
+expect 0 '…scale/grow…' ms leases list
+kill -TERM $scaler
+ended 0 $scaler
+await test -e standby-ran
+kill -TERM $standby
+ended 0 $standby
+
+# Units: instances start; the surplus one becomes quiet, and stops when it holds no job.
+mkdir -p bin units
+mkfifo units/requests
+while read -r unit; do
+  "$mainspring" work --queue grow --slots 1 \
+    --exec "sh -c 'read -r job; while ! test -e units/go; do sleep 0.05; done'" >/dev/null 2>&1 &
+  echo $! >"units/$unit"
+done <units/requests &
+manager=$!
+exec 8>units/requests
+cat >bin/systemctl <<'END'
+#!/bin/bash
+cd "$UNITS" || exit 1
+case "$1" in
+list-units) for f in *.service; do test -e "$f" && echo "$f loaded active running"; done; true ;;
+start) echo "$3" >requests; until test -s "$3"; do sleep 0.02; done ;;
+show) cat "$4" ;;
+stop) kill -TERM "$(cat "$3")"; echo "$3" >>stopped; rm "$3" ;;
+esac
+END
+chmod +x bin/systemctl
+UNITS=$PWD/units PATH=$PWD/bin:$PATH \
+  "$mainspring" scale units grower@ --queue grow --min 2 --max 2 --every 1s 2>units.log &
+scaler=$!
+await test -e units/grower@2.service
+holding() { ms workers --json | contains "\"pid\":$(cat "units/$1").*\"running\":1" ||
+  ms workers --json | contains "\"running\":1.*\"pid\":$(cat "units/$1")"; }
+await holding grower@2.service
+kill -TERM $scaler
+ended 0 $scaler
+UNITS=$PWD/units PATH=$PWD/bin:$PATH \
+  "$mainspring" scale units grower@ --queue grow --max 1 --hold 0s --every 1s 2>>units.log &
+scaler=$!
+quiet() { ms workers --json | contains '"command":"quiet"'; }
+await quiet
+expect 1 '' test -e units/stopped
+touch units/go
+await test -e units/stopped
+expect 0 'grower@2.service' head -1 units/stopped
+kill -TERM $scaler
+ended 0 $scaler
+exec 8>&-
+wait $manager
+for unit in units/*.service; do test -e "$unit" && kill -TERM "$(cat "$unit")"; done
+expect 0 '…"dead":0,…' ms queues show grow --json
+
+expect 0 'rule …jobs, wait p50 …' ms scale simulate --queue grow --from 1h --slots 2
+
+# -- work --slots N..N ------------------------------------------------------------------------------
+expect 64 '…--target: needs --slots with a range…' ms work --queue wide --exec true --target 10s
+expect 64 '…must be a number from 0 to 1024, or a range such as 2..16…' ms work --queue wide --exec true --slots 4..2
+for i in $(seq 60); do ms enqueue wide k >/dev/null; done
+"$mainspring" work --queue wide --exec 'sh -c "read -r job; while ! test -e wide-go; do sleep 0.05; done"' \
+  --slots 1..3 --target 10s 2>wide.log &
+wide=$!
+many() { ms queues show wide --json | contains '"running":3'; }
+await many
+touch wide-go
+expect 0 '…slots…' grep -m1 'from=1' wide.log
+kill -TERM $wide
+ended 0 $wide
+
 echo "$passed passed, $failed failed"
 ((failed == 0))

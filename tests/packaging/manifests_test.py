@@ -56,6 +56,18 @@ for place in places:
     if "kind: Deployment" in text or "kind: StatefulSet" in text:
         for rule in ("runAsNonRoot: true", "readOnlyRootFilesystem: true", "drop: [ALL]", "allowPrivilegeEscalation: false", "automountServiceAccountToken: false", "seccompProfile"):
             check(rule in text, f"{name}: {rule}")
+keda = (PACKAGING / "kubernetes/scaling/keda.yaml").read_text()
+url = re.search(r'url: "https://mainspring:8443(/v1/scale\?[^"]*)"', keda)[1]
+reference = (ROOT / "docs/reference/http.md").read_text()
+known_parameters = set(re.search(r"### `GET /v1/scale\?([^`]*)`", reference)[1].replace("=", "").split("&"))
+given = {part.split("=")[0] for part in url.split("?")[1].split("&")}
+check(given <= known_parameters, f"keda.yaml: GET /v1/scale takes {sorted(given)}")
+check("valueLocation: value\n" in keda and '"value":14,' in reference, "keda.yaml: the answer has the value")
+gauges = set(re.findall(r"^\| `(mainspring_scale_\w+)` \| gauge \| pool \|", (ROOT / "docs/reference/metrics.md").read_text(), re.M))
+named = set(re.findall(r"mainspring_scale_\w+", (PACKAGING / "kubernetes/scaling/hpa.yaml").read_text()))
+check(named and named <= gauges, f"hpa.yaml: {sorted(named)} are gauges of a pool")
+rules = (PACKAGING / "systemd/50-mainspring-scale.rules").read_text()
+check("mainspring-worker@[0-9]+" in rules and 'verb == "start" || verb == "stop"' in rules, "the polkit rule allows only start and stop of numbered workers")
 compose = (PACKAGING / "container/compose.yaml").read_text()
 for rule in ('user: "${RUN_AS_UID:-65532}:${RUN_AS_GID:-65532}"', "read_only: true", "cap_drop: [ALL]", "security_opt: [no-new-privileges:true]"):
     check(rule in compose, f"compose.yaml: {rule}")
