@@ -10,6 +10,7 @@ import { Table, type Column } from "../../components/table";
 import { tellingLine } from "../../components/telling_line";
 import { COSTLY_MS, queuesCoalesceMs, useData, type Loaded } from "../../data";
 import { count } from "../../format";
+import { useScale } from "../queues/scale";
 import { link } from "../../router";
 import { t } from "../../texts";
 import { byLateness, Drain, drainSeconds, fallsBehind } from "../queues/backlog";
@@ -64,6 +65,7 @@ function Numbers({ queues }: { queues: Queues }) {
               </a>
             ))}
             <CompletedLately />
+            <NeededWorkers slots={meanSlots(workers.data?.workers ?? [])} />
             <a class="number" href={link(["workers"])}>
               <span class="number-value">{workers.data ? t.overview.ofWorkers(busy, workers.data.workers.length) : t.none}</span>
               <span>{t.overview.busyWorkers}</span>
@@ -72,6 +74,20 @@ function Numbers({ queues }: { queues: Queues }) {
         );
       }}
     </Show>
+  );
+}
+
+const meanSlots = (workers: Schemas["Worker"][]): number =>
+  Math.max(1, Math.round(workers.reduce((sum, worker) => sum + (worker.slots ?? 1), 0) / Math.max(1, workers.length)));
+
+// Workers of the usual size that all queues need, with the reason.
+function NeededWorkers(props: { slots: number }) {
+  const scale = useScale({ slots: String(props.slots) });
+  return scale.data === undefined ? null : (
+    <a class="number" href={link(["workers"])} title={scale.data.reason}>
+      <span class="number-value">{count(scale.data.value)}</span>
+      <span>{t.overview.neededWorkers}</span>
+    </a>
   );
 }
 

@@ -16,6 +16,7 @@ import type { Need } from "../../session";
 import { t } from "../../texts";
 import { WhyPanel } from "../job/why";
 import { Drain, perSecond, Slots } from "./backlog";
+import { useScale } from "./scale";
 import { LimitsDialog, RetentionDialog } from "./limits";
 import { longestWaiting } from "./longest";
 import { PauseBadge, PauseDialog, resumeQueue } from "./pause";
@@ -89,6 +90,7 @@ function QueueView(props: { queue: Queue; reload: () => void }) {
 function Counts(props: { queue: Queue; edit: () => void }) {
   const { queue } = props;
   const { backlog } = queue;
+  const scale = useScale({ queues: queue.name }).data;
   return (
     <Panel title={t.queues.states} actions={<Button needs={["admin", props.queue.name]} onClick={props.edit}>{t.queues.editRetention}</Button>}>
       <div class="numbers">
@@ -105,6 +107,7 @@ function Counts(props: { queue: Queue; edit: () => void }) {
           [t.queues.arrivals, backlog && perSecond(backlog.arrivals_per_second)],
           [t.queues.completions, backlog && perSecond(backlog.completions_per_second)],
           [t.queues.service, backlog?.service_ms != null && duration(backlog.service_ms)],
+          [t.queues.needed, scale && t.queues.neededSlots(count(scale.value), count(scale.workers.seen), count(scale.workers.idle), scale.reason)],
           [t.queues.oldest, queue.oldest_available_at && <Ago at={queue.oldest_available_at} />],
           [t.queues.slots, queue.limits?.concurrency && <Slots queue={queue} />],
           [t.queues.opens, queue.opens_at && <Ago at={queue.opens_at} />],
