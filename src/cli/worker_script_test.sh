@@ -345,7 +345,7 @@ ended 0 $scaler
 exec 8>&-
 wait $manager
 for unit in units/*.service; do test -e "$unit" && kill -TERM "$(cat "$unit")"; done
-expect 0 '…"dead":0,…' ms queues show grow --json
+expect 0 '…"dead":0}…' ms queues show grow --json
 
 expect 0 'rule …jobs, wait p50 …' ms scale simulate --queue grow --from 1h --slots 2
 

@@ -2365,9 +2365,9 @@ export interface components {
             arrivals_per_second: number;
             /** @description Jobs completed or dead. */
             completions_per_second: number;
-            /** @description Median run time; null: no attempt ended. */
+            /** @description Median run time, also of earlier attempts; null: none ended. */
             service_ms: number | null;
-            /** @description jobs / completions_per_second; null: unknown, as no job completed. */
+            /** @description At the pace of completions, else of run times; null: unknown. */
             drain_seconds: number | null;
             /** @description Since the oldest available job was due; null: none waits. */
             oldest_ms: number | null;
@@ -2499,6 +2499,88 @@ export interface components {
             schema: number;
             /** @description Data directory. Only for callers with admin. */
             path?: string;
+        };
+        ServiceTime: {
+            mean_ms: number;
+            p95_ms: number;
+            /** Format: int64 */
+            samples: number;
+            /**
+             * @description Attempts of the last five minutes, earlier ones, or an assumption.
+             * @enum {unknown}
+             */
+            source: "recent" | "history" | "prior";
+        };
+        ScaleQueue: {
+            queue: string;
+            /** @description That its demand needs alone. */
+            workers: number;
+            /** Format: int64 */
+            ready: number;
+            /** Format: int64 */
+            running: number;
+            /** Format: int64 */
+            due_within_lead: number;
+            /** Format: int64 */
+            held: number;
+            /**
+             * @description What holds most of the held jobs.
+             * @enum {string|null}
+             */
+            gate: "limit" | "key_limit" | "rate" | "breaker" | "pause" | "quarantine" | null;
+            arrivals_per_s: number;
+            /** @description Mean slots per job. */
+            cost: number;
+            oldest_seconds: number | null;
+            service: components["schemas"]["ServiceTime"];
+        };
+        ScaleSignal: {
+            /** @description The same as desired_workers. */
+            value: number;
+            desired_workers: number;
+            /** @description Before min, max and hold. */
+            raw: number;
+            reason: string;
+            /**
+             * Format: date-time
+             * @description When the value may fall next.
+             */
+            until: string | null;
+            slots_needed: {
+                total: number;
+                flow: number;
+                backlog: number;
+                due: number;
+            };
+            /**
+             * Format: int64
+             * @description Available jobs.
+             */
+            ready: number;
+            /** Format: int64 */
+            running: number;
+            /** Format: int64 */
+            due_within_lead: number;
+            /**
+             * Format: int64
+             * @description Available jobs that more workers would not start.
+             */
+            held: number;
+            /** @description Run time of the others. */
+            work_seconds: number;
+            arrivals_per_s: number;
+            oldest_seconds: number | null;
+            /** @description With the desired workers; null: the backlog does not shrink. */
+            drain_seconds: number | null;
+            service: components["schemas"]["ServiceTime"];
+            workers: {
+                seen: number;
+                idle: number;
+                quiet: number;
+            };
+            min: number;
+            max: number;
+            queues: components["schemas"]["ScaleQueue"][];
         };
     };
     responses: never;

@@ -898,9 +898,9 @@ export interface components {
             arrivals_per_second: number;
             /** @description Jobs completed or dead. */
             completions_per_second: number;
-            /** @description Median run time; null: no attempt ended. */
+            /** @description Median run time, also of earlier attempts; null: none ended. */
             service_ms: number | null;
-            /** @description jobs / completions_per_second; null: unknown, as no job completed. */
+            /** @description At the pace of completions, else of run times; null: unknown. */
             drain_seconds: number | null;
             /** @description Since the oldest available job was due; null: none waits. */
             oldest_ms: number | null;
