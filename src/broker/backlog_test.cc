@@ -67,10 +67,12 @@ TEST_CASE("a backlog tolerates a clock that was set back, and the first minutes 
   CHECK(backlog_of(backlog_queue(1, -5s), nullptr, {}, kNow).oldest == Duration(0));
   CHECK(backlog_from(WallTime::from_us(1)) == WallTime());
   const RecentCount ahead = counted(-2min, 60, 60);
-  CHECK(backlog_of(backlog_queue(1), &ahead, {}, kNow).completions_per_second == doctest::Approx(1));
+  CHECK(backlog_of(backlog_queue(1), &ahead, {}, kNow).completions_per_second ==
+        doctest::Approx(1));
 }
 
-TEST_CASE("without completions a backlog drains at the usual run time of the running jobs, or of one") {
+TEST_CASE(
+    "without completions a backlog drains at the usual run time of the running jobs, or of one") {
   const ServiceTime usual{.p50 = 2s, .samples = 9, .source = ServiceTime::Source::history};
   QueueStats queue = backlog_queue(45);
   CHECK(backlog_of(queue, nullptr, usual, kNow).service == Duration(2s));

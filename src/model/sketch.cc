@@ -78,7 +78,8 @@ Duration TimeSketch::percentile(double q) const {
 Duration TimeSketch::mean() const {
   double sum = 0;
   for (const Bucket& bucket : buckets_)
-    sum += static_cast<double>(middle_of(bucket.number).count()) * static_cast<double>(bucket.count);
+    sum +=
+        static_cast<double>(middle_of(bucket.number).count()) * static_cast<double>(bucket.count);
   return empty() ? Duration(0) : Duration(std::llround(sum / static_cast<double>(count())));
 }
 
