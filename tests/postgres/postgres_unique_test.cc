@@ -72,6 +72,26 @@ TEST_CASE("an application's open transaction refuses only the callers of its key
   place.check_invariants();
 }
 
+TEST_CASE("an application's open transaction in a session stops no claim of other jobs") {
+  Place place;
+  PostgresOptions hasty = place.options;
+  hasty.lock_wait = std::chrono::milliseconds(1);
+  hasty.incarnation = "hasty";
+  const auto node = must(open_postgres_store(hasty, place.clock.now(), place.log));
+  place.enqueue(NewJob{.queue = "q", .kind = "k", .session = "s"});
+  place.enqueue(NewJob{.queue = "q", .kind = "k"});
+  PgConnection application = Place::connect();
+  must(application.sql("BEGIN"));
+  must(application.sql(place.named("SELECT ms.enqueue('q', 'k', session => 's')")));
+  node->heard({.queues = {"q"}, .everything = true});
+  must(node->refresh(place.clock.now()));
+  const Operation one = Claim{.worker = "w", .queues = {"q"}, .max = 10};
+  const auto claimed = node->apply({&one, 1}, place.clock.now());
+  REQUIRE(claimed);
+  CHECK(std::get<ClaimResult>(claimed->results.at(0)).jobs.size() >= 1);
+  must(application.sql("COMMIT"));
+}
+
 TEST_CASE("a batch that waits for another client's lock names it, and changes nothing") {
   Place place;
   PostgresOptions hasty = place.options;
