@@ -161,7 +161,7 @@ std::string PostgresStore::fold_counts() {
     folded_at_ = wall(), folded_commits_ = commits_;
     return {};
   } catch (const PgError& error) {
-    if (error.lost) throw;
+    if (error.lost || error.is(kMovedState)) throw;
     roll_back();
     return error.message;
   }
