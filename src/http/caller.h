@@ -59,4 +59,9 @@ inline std::string folder_scope(std::string_view name) {
   return std::string(kFolderPrefix).append(name);
 }
 
+// The same for a breaker.
+inline std::string breaker_scope(std::string_view name) {
+  return std::string("breaker/").append(name);
+}
+
 }  // namespace mainspring::http

@@ -173,6 +173,17 @@ bool hold_room(Reply& reply, const std::shared_ptr<Room>& room, const Room::Paye
 }
 
 void Connection::do_write(DoWrite write) {
+  if (write.check) {
+    const bool taken =
+        shard_.shared().readers.submit([box = shard_.mailbox(), ticket = ticket_,
+                                        held = std::make_shared<DoWrite>(std::move(write))] {
+          const auto good = std::exchange(held->check, {})();
+          box->deliver_unexpected(
+              {ticket, good ? Plan(std::move(*held)) : Plan(error_reply(good.error()))});
+        });
+    if (!taken) overloaded_reads();
+    return;
+  }
   answer_ = std::move(write.answer);
   submit(std::move(write.operation), std::move(write.audit));
 }

@@ -93,6 +93,8 @@ struct DoWrite {
   Operation operation;
   std::function<Answer(OperationResult& result)> answer;  // not called with an Error
   std::optional<Audit> audit = {};
+  // What depends on stored state and must hold first; on a reader thread.
+  std::function<Result<void>()> check = {};
 };
 // An enqueue of one job that waits for the job's end.
 struct DoEnqueueAndWait {

@@ -66,6 +66,27 @@ TEST_CASE("a breaker is created, named, opened by an outcome and by hand, closed
   CHECK(peer.call("GET", "/v1/breakers/geo").status == 404);
 }
 
+TEST_CASE("to attach a breaker a caller needs a right on it; an attached one may stay") {
+  HttpOptions options;
+  options.require_token = true;
+  TestServer server(options);
+  const std::string root = scoped_token(server, "admin", "root");
+  const std::string mine = scoped_token(server, "admin=mine", "mine");
+  const std::string both = scoped_token(server, "admin=mine admin=breaker/geo", "both");
+  Peer peer(server);
+  CHECK(peer.call("PUT", "/v1/breakers/geo", "{}", root).status == 200);
+  const std::string attach = R"({"concurrency":2,"breaker":"geo"})";
+  const std::string path = "/v1/queues/mine/limits";
+  CHECK(message_of(peer.call("PUT", path, attach, mine)) ==
+        R"("mine" needs the scope "admin=breaker/geo")");
+  CHECK(message_of(peer.call("PUT", path, R"({"breaker":"unknown"})", mine)) ==
+        R"("mine" needs the scope "admin=breaker/unknown")");
+  CHECK(peer.call("PUT", path, attach, both).status == 200);
+  CHECK(peer.call("PUT", path, R"({"concurrency":3,"breaker":"geo"})", mine).status == 200);
+  CHECK(peer.call("PUT", path, "{}", mine).status == 200);
+  CHECK(peer.call("PUT", path, attach, mine).status == 403);
+}
+
 TEST_CASE("an invalid breaker is refused with the rule") {
   TestServer server;
   Peer peer(server);

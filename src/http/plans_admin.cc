@@ -6,6 +6,7 @@
 #include "api/json.h"
 #include "api/limit_shapes.h"
 #include "api/pause_shapes.h"
+#include "base/mutant.h"
 #include "broker/broker.h"
 #include "http/host_shapes.h"
 #include "http/plans.h"
@@ -127,7 +128,23 @@ Plan plan_set_retention(const Request& request, Services&) {
                  audit_of(request, "queue/" + request.param)};
 }
 
-Plan plan_set_queue_limits(const Request& request, Services&) {
+namespace {
+
+// A queue can open its breaker for all queues that share it. An attached breaker may stay.
+Result<void> check_may_attach(const Caller& caller, const Store& store, const std::string& queue,
+                              const std::string& breaker) {
+  const auto may = check_may(caller, Verb::admin, breaker_scope(breaker));
+  if (may) return may;
+  MS_TRY_ASSIGN(const std::vector<QueueStats> queues, store.queues());
+  const bool attached = std::any_of(queues.begin(), queues.end(), [&](const QueueStats& q) {
+    return q.name == queue && q.limits.breaker == breaker;
+  });
+  return attached || MS_MUTANT(breaker_for_all) ? Result<void>() : may;
+}
+
+}  // namespace
+
+Plan plan_set_queue_limits(const Request& request, Services& services) {
   auto name = check_name("queue", request.param);
   if (!name) return error_reply(name.error());
   auto limits = decode_limits_request(request.param, request.body);
@@ -135,13 +152,20 @@ Plan plan_set_queue_limits(const Request& request, Services&) {
   auto create = query_flag(request, "create", true);
   if (!create) return error_reply(create.error());
   limits->create = *create;
+  std::function<Result<void>()> check;
+  const std::string& breaker = limits->limits.breaker;
+  if (!breaker.empty() && request.caller->scopes != nullptr) {
+    check = [&store = services.store, caller = request.caller, queue = request.param, breaker] {
+      return check_may_attach(*caller, store, queue, breaker);
+    };
+  }
   return DoWrite{*limits,
                  [limits = *limits](OperationResult&) {
                    Reply reply;
                    encode_limits_response(limits, reply.body);
                    return reply;
                  },
-                 audit_of(request, "queue/" + request.param)};
+                 audit_of(request, "queue/" + request.param), std::move(check)};
 }
 
 Plan plan_verify(const Request&, Services& services) {

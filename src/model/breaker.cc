@@ -152,7 +152,8 @@ void BreakerMeter::open(WallTime until) {
 
 void BreakerMeter::open_for(const BreakerSettings& settings, Duration time, WallTime now) {
   if (MS_MUTANT(open_breaker_for_ignored)) return;
-  const WallTime until = now + time;
+  const WallTime until =
+      now + (MS_MUTANT(open_breaker_unbounded) ? time : std::min(time, settings.max_open_for));
   if (state_ == BreakerState::open && open_until_ >= until) return;
   if (state_ == BreakerState::closed) length_ = settings.open_for;
   open(until);

@@ -45,7 +45,7 @@ class BreakerMeter {
   // nothing counts.
   void end(const BreakerSettings& settings, Probe attempt, WallTime began, End how, WallTime now);
   // A caller was asked to retry after this time (for example by HTTP Retry-After). Extends the open
-  // time, never shortens it.
+  // time, never shortens it; up to max_open_for.
   void open_for(const BreakerSettings& settings, Duration time, WallTime now);
   // Operator commands: open for exactly this time; close and reset all counts.
   void set_open(const BreakerSettings& settings, Duration time, WallTime now);

@@ -83,7 +83,7 @@ TEST_CASE("a failed probe opens it for twice as long; other ends of a probe free
   CHECK(rig.meter.open_until() == rig.now + 100s);
 }
 
-TEST_CASE("a handler's request only lengthens the time; an operator's time is exact") {
+TEST_CASE("a handler's request only lengthens the time, up to the maximum; an operator's is exact") {
   Rig rig;
   rig.meter.open_for(kSettings, 50s, rig.now);
   CHECK(rig.meter.open_until() == rig.now + 50s);
@@ -92,6 +92,8 @@ TEST_CASE("a handler's request only lengthens the time; an operator's time is ex
   rig.meter.set_open(kSettings, 20s, rig.now);
   CHECK(rig.meter.open_until() == rig.now + 20s);
   CHECK(rig.meter.opened() == 1);
+  rig.meter.open_for(kSettings, 24h, rig.now);
+  CHECK(rig.meter.open_until() == rig.now + kSettings.max_open_for);
   rig.meter.set_closed(rig.now);
   CHECK(rig.meter.state() == BreakerState::closed);
 }

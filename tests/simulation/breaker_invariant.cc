@@ -103,11 +103,13 @@ void BreakerInvariant::ended(const Finish& finish, const FinishResult& result, W
     const auto asked = retry != nullptr    ? retry->open_breaker_for
                        : snooze != nullptr ? snooze->open_breaker_for
                                            : std::nullopt;
-    if (!asked || (phase_ == Phase::open && until_ >= now + *asked)) continue;
+    if (!asked) continue;
+    const Duration time = std::min(*asked, settings_.max_open_for);
+    if (phase_ == Phase::open && until_ >= now + time) continue;
     if (phase_ == Phase::closed) length_ = settings_.open_for;
     if (phase_ == Phase::unknown) length_ = Duration(0);
     ++opened_;
-    open(now + *asked);
+    open(now + time);
   }
 }
 
