@@ -572,7 +572,7 @@ void Broker::note_worker(const Operation& operation, const OperationResult& resu
     if (std::holds_alternative<Error>(result)) return;
     Worker& worker = worker_of(accept->worker);
     worker.last_seen = now.instant;
-    worker.queues = {accept->session.queue};
+    worker.add_queues({accept->session.queue});
   } else if (const auto* enqueued = std::get_if<EnqueueResult>(&result)) {
     const auto fresh = std::count_if(enqueued->jobs.begin(), enqueued->jobs.end(),
                                      [](const EnqueuedJob& job) { return !job.duplicate; });
@@ -581,7 +581,9 @@ void Broker::note_worker(const Operation& operation, const OperationResult& resu
     const Finish& finish = std::get<Finish>(operation);
     Worker& worker = worker_of(finish.worker);
     worker.last_seen = now.instant;
-    worker.running = std::max(0, worker.running - static_cast<int>(finished->results.size()));
+    const auto ended = std::count_if(finished->results.begin(), finished->results.end(),
+                                     [](FinishStatus s) { return s != FinishStatus::not_found; });
+    worker.running = std::max(0, worker.running - static_cast<int>(ended));
   } else if (const auto* renewed = std::get_if<RenewResult>(&result)) {
     const Renew& renew = std::get<Renew>(operation);
     job_metrics_.renewed(renew, *renewed);

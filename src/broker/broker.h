@@ -286,6 +286,10 @@ class Broker final : public Jobs,
   Result<std::vector<QueueStats>> queues() override;
   Result<std::vector<WorkerInfo>> workers() override;
   Result<WorkerInfo> command_worker(CommandWorker request) override;
+  // A worker's name belongs to its first caller while the worker is known: to use it, another
+  // caller needs the right to all its queues. Errors: forbidden.
+  Result<void> check_worker_name(const std::string& worker, const Within& within) const
+      MS_EXCLUDES(mutex_);
   Result<Why> why(JobId id) override;
   Result<DeadGroups> dead_groups(const DeadFilter& filter) override;
   Result<RedriveStarted> start_redrive(const DeadFilter& filter, const RedrivePace& pace) override;
@@ -347,7 +351,8 @@ class Broker final : public Jobs,
   // of another client: only the operations that need it are refused.
   static std::vector<Batch> apart(Batch& batch);
   struct Worker {
-    std::vector<std::string> queues;
+    void add_queues(std::vector<std::string> more);
+    std::vector<std::string> queues;  // of all its claims
     std::shared_ptr<const WorkerFacts> facts;  // null: it reported none
     Instant last_seen;
     Instant renewed;  // when a claim or a renewal last set the leases of its jobs

@@ -46,7 +46,7 @@ std::string workers_to_say(std::vector<WorkerInfo> workers) {
 
 }  // namespace
 
-// A worker may claim from several nodes: it is listed where it was seen last.
+// A worker may claim from several nodes: it is listed where it was seen last, with all its queues.
 Result<std::vector<WorkerInfo>> Broker::workers() {
   std::vector<WorkerInfo> out = own_workers();
   if (shared_ == nullptr || shared_->away()) return out;
@@ -63,9 +63,19 @@ Result<std::vector<WorkerInfo>> Broker::workers() {
   std::stable_sort(out.begin(), out.end(), [](const WorkerInfo& a, const WorkerInfo& b) {
     return std::tie(a.id, a.last_seen) < std::tie(b.id, b.last_seen);
   });
-  out.erase(std::unique(out.begin(), out.end(),
-                        [](const WorkerInfo& a, const WorkerInfo& b) { return a.id == b.id; }),
-            out.end());
+  const auto merge = [](WorkerInfo& kept, const WorkerInfo& more) {
+    if (kept.id != more.id) return false;
+    for (const std::string& queue : more.queues) {
+      if (std::find(kept.queues.begin(), kept.queues.end(), queue) == kept.queues.end())
+        kept.queues.push_back(queue);
+    }
+    return true;
+  };
+  std::size_t kept = 0;
+  for (std::size_t i = 1; i < out.size(); ++i) {
+    if (!merge(out[kept], out[i]) && ++kept != i) out[kept] = std::move(out[i]);
+  }
+  if (!out.empty()) out.resize(kept + 1);
   // Its own node says so only with its next heartbeat.
   MutexLock lock(mutex_);
   for (WorkerInfo& worker : out) {

@@ -75,7 +75,10 @@ void Broker::gather_new_claims(Batch& batch, Answers& answers, Now now) {
     const Claim& claim = std::get<Claim>(pending.operation);
     Worker& worker = worker_of(claim.worker);
     worker.last_seen = now.instant;
-    worker.queues = queues_of(claim);
+    if (claim.facts != nullptr && worker.facts != nullptr &&
+        (claim.facts->pid != worker.facts->pid || claim.facts->host != worker.facts->host))
+      worker.queues.clear();  // another process
+    worker.add_queues(queues_of(claim));
     if (claim.facts != nullptr && claim.facts != worker.facts) {
       if (!is_own(claim) && (worker.facts == nullptr || *worker.facts != *claim.facts))
         version_marks_.note(claim.worker, *claim.facts);

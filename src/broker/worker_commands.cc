@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/mutant.h"
 #include "broker/broker.h"
 #include "model/callback.h"
 #include "model/session.h"
@@ -74,6 +75,30 @@ Result<void> check_all_queues(const WorkerInfo& worker, const Within& within) {
 }
 
 }  // namespace
+
+void Broker::Worker::add_queues(std::vector<std::string> more) {
+  constexpr std::size_t kMostQueues = 1000;
+  if (more == queues) return;
+  for (std::string& queue : more) {
+    if (queues.size() >= kMostQueues) return;
+    if (std::find(queues.begin(), queues.end(), queue) == queues.end())
+      queues.push_back(std::move(queue));
+  }
+}
+
+Result<void> Broker::check_worker_name(const std::string& worker, const Within& within) const {
+  MutexLock lock(mutex_);
+  const auto known = workers_.find(worker);
+  if (known == workers_.end() || MS_MUTANT(worker_name_for_all)) return {};
+  const auto& queues = known->second.queues;
+  if (std::all_of(queues.begin(), queues.end(), [&](const auto& q) { return within.has(q); }))
+    return {};
+  return Error{.code = ErrorCode::forbidden,
+               .message = fmt::format("worker \"{}\": a caller with other queues uses this name: "
+                                      "choose another",
+                                      cut_text(worker, 128)),
+               .field = "worker"};
+}
 
 Result<WorkerInfo> Broker::command_worker(CommandWorker request) {
   MS_TRY_ASSIGN(std::vector<WorkerInfo> all, workers());

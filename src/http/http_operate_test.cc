@@ -27,6 +27,38 @@ bool soon(TestServer& server, Condition holds) {
 
 }  // namespace
 
+TEST_CASE("a worker's name belongs to its first caller while the worker is known") {
+  HttpOptions options;
+  options.require_token = true;
+  TestServer s(options);
+  const std::string a = scoped_token(s, "work=a admin=a", "a");
+  const std::string b = scoped_token(s, "work=b admin=b", "b");
+  const std::string successor = scoped_token(s, "work=a work=c", "successor");
+  Peer peer(s);
+  const auto claim = [](const std::string& queue) {
+    return R"({"worker":"w","queues":[")" + queue + R"("]})";
+  };
+  CHECK(peer.call("POST", "/v1/claim", claim("a"), a).status == 200);
+  const Answer refused = peer.call("POST", "/v1/claim", claim("b"), b);
+  CHECK(refused.status == 403);
+  CHECK(field_of(refused) == "worker");
+  CHECK(peer.call("POST", "/v1/renew", R"({"worker":"w","leases":[]})", b).status == 403);
+  CHECK(peer.call("POST", "/v1/queues/b/sessions/accept", R"({"worker":"w"})", b).status == 403);
+  for (const std::string command : {"stop", "quiet", "resume"})
+    CHECK(peer.call("POST", "/v1/workers/w/" + command, "", b).status == 404);
+  CHECK(peer.call("POST", "/v1/claim", claim("a"), a).status == 200);
+  // A new token with the same queues may use the name, as after a rotation.
+  CHECK(peer.call("POST", "/v1/claim", claim("c"), successor).status == 200);
+  CHECK(peer.call("POST", "/v1/claim", claim("a"), a).status == 403);
+  CHECK(peer.call("POST", "/v1/claim", claim("a"), successor).status == 200);
+  // The name is free when the server has forgotten the worker.
+  s.clock.advance(std::chrono::minutes(10));
+  wait_until([&] {
+    peer.call("POST", "/v1/claim", R"({"worker":"v","queues":["b"]})", b);  // the commit loop turns
+    return peer.call("POST", "/v1/claim", claim("b"), b).status == 200;
+  });
+}
+
 TEST_CASE("workers show their reported details, also from a claim in a finish, and keep them") {
   TestServer server;
   Peer peer(server);

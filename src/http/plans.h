@@ -34,7 +34,10 @@ Reply enqueue_reply(const EnqueueResult& result, bool single);
 // Checks that the job's callback, if any, is allowed. `prefix` precedes the field.
 Result<void> check_callback(const Services& services, const NewJob& job, const std::string& prefix);
 // Checks every queue that a claim names.
-Result<void> check_claim(const Caller& caller, const Claim& claim);
+Result<void> check_claim(const Caller& caller, const Services& services, const Claim& claim);
+// See Broker::check_worker_name().
+Result<void> check_worker(const Caller& caller, const Services& services,
+                          const std::string& worker);
 // -- audit records; each follows the operation that it records
 
 // For a change of an object in the store: "queue/NAME", "job/ID", "schedule/NAME", …

@@ -353,11 +353,17 @@ Result<void> check_callback(const Services& services, const NewJob& job,
   return {};
 }
 
-Result<void> check_claim(const Caller& caller, const Claim& claim) {
+Result<void> check_worker(const Caller& caller, const Services& services,
+                          const std::string& worker) {
+  if (caller.scopes == nullptr) return {};
+  return services.broker.check_worker_name(worker, caller.within(Verb::work));
+}
+
+Result<void> check_claim(const Caller& caller, const Services& services, const Claim& claim) {
   if (MS_MUTANT(scope_not_checked_on_claim)) return {};
   for (const std::string& line : claim.queues)
     MS_TRY(check_may(caller, Verb::work, base_queue_of(line)));
-  return {};
+  return check_worker(caller, services, claim.worker);
 }
 
 Plan plan_list_jobs(const Request& request, Services& services) {
@@ -418,7 +424,7 @@ Plan plan_take_back_job(const Request& request, Services&) {
 Plan plan_claim(const Request& request, Services& services) {
   auto claim = decode_claim_request(request.body);
   if (!claim) return error_reply(claim.error());
-  auto may = check_claim(*request.caller, claim->operation);
+  auto may = check_claim(*request.caller, services, claim->operation);
   if (!may) return error_reply(may.error());
   auto audit = audit_of_claim(request, services, claim->operation);
   return DoClaim{std::move(*claim), std::move(audit)};
@@ -446,7 +452,7 @@ Plan plan_finish(const Request& request, Services& services) {
   if (auto may = check_next(request, services, finish->operation); !may)
     return error_reply(may.error());
   if (finish->claim) {
-    auto may = check_claim(*request.caller, finish->claim->operation);
+    auto may = check_claim(*request.caller, services, finish->claim->operation);
     if (!may) return error_reply(may.error());
   }
   finish->operation.within = request.caller->within(Verb::work);
@@ -465,9 +471,11 @@ Plan plan_end_claims(const Request& request, Services& services) {
   return reply;
 }
 
-Plan plan_renew(const Request& request, Services&) {
+Plan plan_renew(const Request& request, Services& services) {
   auto renew = decode_renew_request(request.body);
   if (!renew) return error_reply(renew.error());
+  if (auto may = check_worker(*request.caller, services, renew->worker); !may)
+    return error_reply(may.error());
   renew->within = request.caller->within(Verb::work);
   auto refused = std::move(renew->refused);
   return DoWrite{Renew(std::move(*renew)), [refused = std::move(refused)](OperationResult& result) {

@@ -32,6 +32,8 @@ Plan plan_of_holder(Result<T> change, void (*encode)(const T&, std::string&)) {
 Plan plan_accept_session(const Request& request, Services& services) {
   auto accept = decode_accept_request(request.param, request.body);
   if (!accept) return error_reply(accept.error());
+  if (auto may = check_worker(*request.caller, services, accept->worker); !may)
+    return error_reply(may.error());
   const SessionKey& session = accept->session;
   if (session.key.empty()) {
     auto good = check_name("queue", session.queue);
