@@ -45,7 +45,7 @@ Command serve_command() {
                 {64, "a setting breaks a rule"},
                 {65, "another process has the data directory, or this version cannot read it"},
                 {66, "a file that a setting names does not exist"},
-                {69, "the address is taken"},
+                {69, "the address is taken, or not there yet"},
                 {74, "the disk or the store failed; nothing acknowledged is lost"}},
       .run = run_serve,
       .service = true};

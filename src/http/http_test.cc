@@ -729,6 +729,14 @@ TEST_CASE("a server that cannot listen reports why; one that never started can b
   CHECK(started.error().code == ErrorCode::conflict);
   CHECK(started.error().message.find("another program uses it") != std::string::npos);
   second.stop(1s);
+  // An address of a network that is not up yet, as at boot: trying again later may succeed.
+  options.host = "192.0.2.1";
+  HttpServer early(options, *server.broker, *server.store, server.clock, server.log,
+                   server.registry);
+  started = early.start();
+  REQUIRE_FALSE(started);
+  CHECK(started.error().code == ErrorCode::conflict);
+  CHECK(started.error().message.find("or not yet") != std::string::npos);
   options.host = "nowhere";
   options.io_threads = 0;
   CHECK(options.validate().size() == 2);

@@ -103,11 +103,14 @@ Result<void> Listener::open_tcp(const HttpOptions& options) {
     address_ = bound.address().to_string();
     return {};
   }
+  // Both pass: the other program ends, the interface comes up. So a caller may try again.
   const bool in_use = problem == asio::error::address_in_use;
-  return Error{
-      in_use ? ErrorCode::conflict : ErrorCode::io_error,
-      fmt::format("cannot listen on {}:{}: {}", url_host(address), options.port,
-                  in_use ? "another program uses it; give another port" : problem.message())};
+  const bool absent = problem == error_code(EADDRNOTAVAIL, boost::system::system_category());
+  return Error{in_use || absent ? ErrorCode::conflict : ErrorCode::io_error,
+               fmt::format("cannot listen on {}:{}: {}", url_host(address), options.port,
+                           in_use   ? "another program uses it; give another port"
+                           : absent ? "this machine does not have the address, or not yet"
+                                    : problem.message())};
 }
 
 // Two servers that start at the same moment must not both remove the socket that the other has just
