@@ -118,10 +118,11 @@ Result<MemoPage> decode_memo_page(std::string_view body);
 // -- jobs -----------------------------------------------------------------------------------------
 
 enum class JobDetail {
-  full,     // GET /v1/jobs/{id}
-  summary,  // in lists: without errors, result, checkpoint
-  outcome,  // id, queue, state, and the result of one that has it
-  state,    // id, queue, state
+  full,              // GET /v1/jobs/{id}
+  full_with_result,  // the same; its result is shown in any case
+  summary,           // in lists: without errors, result, checkpoint
+  outcome,           // id, queue, state, and the result of one that has it
+  state,             // id, queue, state
 };
 void encode_job(const Job& job, JobDetail detail, std::string& out,
                 Payload payload = Payload::shown);

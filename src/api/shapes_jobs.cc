@@ -431,10 +431,10 @@ void write_payload(JsonWriter& w, std::string_view key, const std::string& json,
   if (!json.empty()) w.key(key).raw(payload == Payload::masked ? "null" : std::string_view(json));
 }
 
-void write_job_end(JsonWriter& w, const Job& job, Payload payload) {
+void write_job_end(JsonWriter& w, const Job& job, Payload payload, Payload of_result) {
   if (!job.warning.empty()) write_text(w, "warning", job.warning, payload);
   write_payload(w, "checkpoint", job.checkpoint, payload);
-  write_payload(w, "result", job.result, payload);
+  write_payload(w, "result", job.result, of_result);
   w.key("errors").begin_array();
   for (const AttemptError& error : job.errors) {
     w.begin_object().key("attempt").number(error.attempt).key("at").time(error.at);
@@ -501,7 +501,8 @@ void write_job(JsonWriter& w, const Job& job, JobDetail detail, Payload payload)
   }
   write_optional(w, "reason", job.reason);
   if (!job.description.empty()) write_text(w, "description", job.description, payload);
-  if (detail == JobDetail::full) write_job_end(w, job, payload);
+  if (detail == JobDetail::full) write_job_end(w, job, payload, payload);
+  if (detail == JobDetail::full_with_result) write_job_end(w, job, payload, Payload::shown);
   if (payload == Payload::masked) w.key("masked").boolean(true);
   w.end_object();
 }

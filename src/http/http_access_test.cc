@@ -153,6 +153,30 @@ TEST_CASE("jobs of other queues are hidden: by id, in lists and in waits") {
   CHECK(message_of(mixed) == R"("mine" needs the scope "enqueue=b")");
 }
 
+TEST_CASE("the result is shown to callers with result, whatever else they may see") {
+  AccessServer access;
+  const std::string root = access.token("root", "enqueue work");
+  Peer peer(access);
+  REQUIRE(peer.call("POST", "/v1/jobs", job("a"), root).status == 201);
+  const Answer claimed = peer.call("POST", "/v1/claim", R"({"worker":"w","queues":["a"]})", root);
+  const auto jobs = decode_claim_response(claimed.body)->jobs;
+  REQUIRE(jobs.size() == 1);
+  const std::string done = R"({"worker":"w","results":[{"id":1,"token":)" +
+                           std::to_string(jobs[0].token) +
+                           R"(,"outcome":"complete","result":{"sum":7}}]})";
+  REQUIRE(has(peer.call("POST", "/v1/finish", done, root).body, R"("status":"ok")"));
+  const auto shown = [&](const std::string& name, std::string_view scopes) {
+    return peer.call("GET", "/v1/jobs/1", "", access.token(name, scopes)).body;
+  };
+  for (const std::string scopes : {"result=a", "read=a result=a"}) {
+    const std::string body = shown(scopes, scopes);
+    CHECK(has(body, R"("result":{"sum":7})"));
+    CHECK_FALSE(has(body, "canary"));
+    CHECK(has(body, R"("masked":true)"));
+  }
+  CHECK(has(shown("reader", "read=a"), R"("result":null)"));
+}
+
 TEST_CASE("a follow-up needs the scope for its queue, as the job does") {
   AccessServer access;
   const std::string mine = access.token("mine", "enqueue=a schedule=a");

@@ -327,7 +327,9 @@ Payload payload_for(const Caller& caller, std::string_view queue) {
 std::optional<Reply> job_reply(const Job& job, int status, const Caller& caller, bool own) {
   Reply reply{.status = status};
   if (caller.may(Verb::read, job.queue)) {
-    encode_job(job, JobDetail::full, reply.body, payload_for(caller, job.queue));
+    const bool result = caller.may(Verb::result, job.queue);
+    encode_job(job, result ? JobDetail::full_with_result : JobDetail::full, reply.body,
+               payload_for(caller, job.queue));
   } else if (caller.may(Verb::result, job.queue)) {
     encode_job(job, JobDetail::outcome, reply.body);
   } else if (own || MS_MUTANT(foreign_job_shown)) {
