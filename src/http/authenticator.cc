@@ -62,19 +62,34 @@ std::uint64_t first_bytes(const Digest& digest) {
   return out;
 }
 
-// The parser stores the cookie's value under this scheme. Programs send a token instead.
-std::optional<std::string_view> presented_session(std::string_view authorization) {
-  if (!authorization.starts_with(kSessionScheme)) return std::nullopt;
-  authorization.remove_prefix(kSessionScheme.size());
-  return trimmed(authorization);
-}
-
 std::string from(const PeerName& peer) {
   return peer.certificate.empty() ? peer.text
                                   : fmt::format("{} cert={}", peer.text, peer.certificate);
 }
 
 }  // namespace
+
+void EndedSessions::add(const Digest& session, WallTime expires_at, WallTime now) {
+  MutexLock lock(mutex_);
+  std::erase_if(sessions_, [&](const auto& entry) { return entry.second <= now; });
+  if (sessions_.size() >= kMaxSessions) {
+    sessions_.erase(
+        std::min_element(sessions_.begin(), sessions_.end(),
+                         [](const auto& a, const auto& b) { return a.second < b.second; }));
+  }
+  sessions_[session] = expires_at;
+}
+
+bool EndedSessions::has(const Digest& session) const {
+  MutexLock lock(mutex_);
+  return sessions_.contains(session);
+}
+
+std::optional<std::string_view> presented_session(std::string_view authorization) {
+  if (!authorization.starts_with(kSessionScheme)) return std::nullopt;
+  authorization.remove_prefix(kSessionScheme.size());
+  return trimmed(authorization);
+}
 
 Error too_many(std::string message, Duration wait) {
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
@@ -315,7 +330,8 @@ Result<Pass> Authenticator::admit_session(const PeerName& peer, std::string_view
   if (!options_.job_token_key.empty()) {
     session = read_dashboard_session(text, options_.job_token_key);
   }
-  if (!session || now.wall >= session->expires_at) {
+  const Digest digest = sha256(text);
+  if (!session || now.wall >= session->expires_at || was_ended(digest)) {
     return refuse(peer, std::string(kBadSession), now.instant);
   }
   const auto known = snapshot();
@@ -327,11 +343,19 @@ Result<Pass> Authenticator::admit_session(const PeerName& peer, std::string_view
   }
   const WallTime end = std::min(session->expires_at, entry->token.expires_at);
   return Pass{.caller = std::make_shared<Caller>(
-                  Caller{entry->token.name, from(peer), entry->scopes, end, session->token_id}),
+                  // The caller has the token too: what it makes may live as long as the token.
+                  Caller{entry->token.name, from(peer), entry->scopes, entry->token.expires_at,
+                         session->token_id}),
               .by_token = true,
+              .digest = digest,
               .by_job_token = true,
               .issuer = session->token_id,
               .expires_at = end};
+}
+
+bool Authenticator::was_ended(const Digest& session) const {
+  return options_.ended_sessions != nullptr && options_.ended_sessions->has(session) &&
+         !MS_MUTANT(signed_out_accepted);
 }
 
 Pass Authenticator::admit_anybody(const PeerName& peer, const Secret* authorization, Now now) {
@@ -347,6 +371,7 @@ bool Authenticator::still_good(Pass& pass, WallTime now) {
   if (!pass.by_token) return true;
   if (now >= pass.expires_at) return false;
   if (pass.by_job_token) {
+    if (was_ended(pass.digest)) return false;
     return pass.issuer == 0 || find_usable(*snapshot(), pass.issuer, now) != nullptr;
   }
   if (source_.version() == pass.version) return true;

@@ -173,12 +173,17 @@ struct Services {
   TestControl* test = nullptr;  // set before the start; nullptr = not a test server
   std::int64_t host_epoch = 0;  // of this start: the host's versions restart with it
   SystemRandom random = {};
+  const Secret own_key{random.hex128()};  // of this process, if the store has no key
   HookGate hooks{options.free_failures};
+  EndedSessions ended_sessions = {};
   std::atomic<int> proxied{0};  // requests that are being passed on
   Health health{broker, store, clock, options.health_parts};
   StoreReport store_report{broker, clock, options.store_size};
   Scaler scaler{broker, clock, registry};
 
+  const Secret& key() const {
+    return options.job_token_key.empty() ? own_key : options.job_token_key;
+  }
   std::string not_ready() const MS_EXCLUDES(mutex) {
     MutexLock lock(mutex);
     return why_not_ready;

@@ -129,6 +129,30 @@ TEST_CASE("the session cookie is not the token, and cannot open another session"
   CHECK(peer.call("GET", "/v1/queues", "", "Authorization: Bearer " + value).status == 401);
 }
 
+TEST_CASE("signing out ends the session, and only a cookie carries one") {
+  DashboardServer server;
+  const std::string token = new_token(server, "admin read", "anna");
+  Peer peer(server);
+  const std::string bearer = "Authorization: Bearer " + token + "\r\n";
+  const std::string cookie = cookie_line(peer.call("POST", "/v1/session", "", bearer));
+  const std::string value = cookie.substr(cookie.find("mss_"));
+  CHECK(peer.call("GET", "/v1/queues", "", "Authorization: Session " + value).status == 401);
+  CHECK(peer.call("GET", "/v1/queues", "", cookie).status == 200);
+  // A token that is made in a session lives as long as it is asked to.
+  const Answer made =
+      peer.call("POST", "/v1/tokens", R"({"name":"week","scopes":["read"],"expires_in":"7d"})",
+                cookie + kSameOrigin);
+  CHECK(made.status == 201);
+  server.clock.advance(24h);
+  const std::size_t at = made.body.find("mst_");
+  const std::string week = made.body.substr(at, made.body.find('"', at) - at);
+  CHECK(peer.call("GET", "/v1/queues", "", "Authorization: Bearer " + week + "\r\n").status == 200);
+  const std::string later = cookie_line(peer.call("POST", "/v1/session", "", bearer));
+  CHECK(peer.call("GET", "/v1/queues", "", later).status == 200);
+  CHECK(peer.call("DELETE", "/v1/session", "", later + kSameOrigin).status == 200);
+  CHECK(peer.call("GET", "/v1/queues", "", later).status == 401);
+}
+
 TEST_CASE("a session ends after 12 hours and with its token") {
   DashboardServer server;
   const std::string token = new_token(server, "read", "anna");

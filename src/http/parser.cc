@@ -170,7 +170,9 @@ HeadResult parse_head(std::string_view text, std::size_t max_bytes, Head& head) 
     head.trace = std::make_shared<TraceHeaders>(request["traceparent"], request["tracestate"]);
   head.has_authorization = request.count(field::authorization) != 0;
   if (head.has_authorization) {
-    head.authorization = Secret(request[field::authorization]);
+    // A session's value is accepted as a cookie only, where scripts cannot read it.
+    const std::string_view value = request[field::authorization];
+    head.authorization = Secret(value.starts_with(kSessionScheme) ? "" : std::string(value));
   } else if (const auto token = session_of(request[field::cookie]); !token.empty()) {
     head.authorization = Secret(std::string(kSessionScheme).append(" ").append(token));
     head.has_authorization = head.by_cookie = true;

@@ -86,7 +86,14 @@ Plan plan_show_session(const Request& request, Services&) {
   return session_reply(request);
 }
 
-Plan plan_close_session(const Request& request, Services&) {
+Plan plan_close_session(const Request& request, Services& services) {
+  const auto text = presented_session(request.presented.reveal());
+  const auto session = text && !services.options.job_token_key.empty()
+                           ? read_dashboard_session(*text, services.options.job_token_key)
+                           : std::optional<DashboardSession>();
+  if (session) {
+    services.ended_sessions.add(sha256(*text), session->expires_at, services.clock.now().wall);
+  }
   Reply reply{.body = R"({"who":"","everything":false})"};
   add_header(reply, "Set-Cookie", session_cookie("", request.secure));
   return reply;

@@ -65,10 +65,11 @@ inline constexpr Route kDashboardRoutes[] = {
     {.method = "DELETE",
      .pattern = "/v1/session",
      .id = "close_dashboard_session",
-     .summary = "Remove the session's cookie",
+     .summary = "End the session and remove its cookie",
      .plan = &plan_close_session,
      .access = On::open,
-     .successes = kSessionEnded},
+     .successes = kSessionEnded,
+     .keeps_token = true},
 };
 
 }  // namespace mainspring::http
