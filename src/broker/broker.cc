@@ -362,6 +362,12 @@ Instant Broker::step_locked(Now now) {
                    next_tick(now), next_version_mark()});
 }
 
+void Broker::log_batch(const Batch& batch, Duration took) {
+  if (!options_.log_batches) return;
+  log_.debug("batch", {{"operations", fmt::to_string(batch.operations.size())},
+                       {"took", format_duration(took)}});
+}
+
 void Broker::commit(Batch& batch, Answers& answers, Now now) {
   const std::int64_t commits = store_.commits();
   const bool offered = offer_history(HistoryWrite::with_batch, now);
@@ -376,6 +382,7 @@ void Broker::commit(Batch& batch, Answers& answers, Now now) {
     const Duration took = clock_.now().instant - now.instant;
     commit_seconds_.observe(static_cast<double>(took.count()) / 1e6);
     commit_operations_.observe(static_cast<double>(batch.operations.size()));
+    log_batch(batch, took);
   }
   if (report) {
     if (!report->effects.brief.empty()) keep_ends(report->effects.brief, now);

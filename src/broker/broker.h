@@ -380,6 +380,7 @@ class Broker final : public Jobs,
   bool has_work() const MS_REQUIRES(mutex_);
   // Steps once; the caller holds step_mutex_.
   Instant step_locked(Now now) MS_REQUIRES(step_mutex_) MS_EXCLUDES(mutex_);
+  void log_batch(const Batch& batch, Duration took);
   void commit(Batch& batch, std::vector<std::function<void()>>& answers, Now now)
       MS_REQUIRES(step_mutex_) MS_EXCLUDES(mutex_);
   // -- standstill.cc

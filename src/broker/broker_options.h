@@ -24,6 +24,8 @@ struct BrokerOptions {
   // throughput, lower for latency.
   std::size_t max_batch_jobs = 4'000;
   std::size_t max_batch_bytes = 32 << 20;
+  // Logs a line of level debug for each commit.
+  bool log_batches = false;
   // A worker is forgotten after this long without a request.
   Duration worker_memory = std::chrono::minutes(5);
   // How often a store that other nodes change is polled, ± 20 %, in case a hint of another node was

@@ -170,7 +170,9 @@ void Broker::commit_by_writer(WriterConnection& writer, Batch& batch) {
     for (Pending& caller : batch.callers) caller.answer(report.error());
     return;
   }
-  commit_seconds_.observe(static_cast<double>((clock_.now().instant - now.instant).count()) / 1e6);
+  const Duration took = clock_.now().instant - now.instant;
+  commit_seconds_.observe(static_cast<double>(took.count()) / 1e6);
+  log_batch(batch, took);
   commit_operations_.observe(static_cast<double>(batch.operations.size()));
   if (!report->effects.brief.empty()) keep_ends(report->effects.brief, now);
   std::vector<std::function<void()>> answers;

@@ -517,6 +517,7 @@ Result<HttpOptions> http_options(const Options& options) {
   http.rate_per_token = static_cast<int>(options.rate_per_token);
   http.max_connections_per_address = size_of(options.max_connections_per_address);
   http.audit_all = options.audit == "all";
+  http.log_requests = log_level_of(options) == LogLevel::debug;
   http.version = kVersion;
   return http;
 }
@@ -545,6 +546,7 @@ Result<NodeOptions> node_options(const Options& options) {
   node.broker.max_batch_jobs = size_of(options.max_batch_jobs);
   node.broker.max_batch_bytes = size_of(options.max_batch_bytes);
   node.broker.worker_memory = options.worker_memory;
+  node.broker.log_batches = log_level_of(options) == LogLevel::debug;
   node.broker.watch_roots = split_names(options.watch_root);
   node.broker.events.buffer = size_of(options.event_buffer);
   node.redrive_slots = Redrives::kServerSlots;

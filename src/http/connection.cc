@@ -661,9 +661,21 @@ void Connection::refuse_early(const Error& error) {
 
 // -- output
 
+// A removed job has no queue any more: only a caller of all queues learns that its id was used.
+void Connection::hide_removed(Reply& reply) const {
+  if (reply.status != 410 || pass_.caller == nullptr || MS_MUTANT(removed_job_of_others)) return;
+  const Caller& caller = *pass_.caller;
+  if (caller.may_all(Verb::read) || caller.may_all(Verb::result) || caller.may_all(Verb::admin))
+    return;
+  const std::string message = decode_error(reply.status, reply.body).message;
+  reply = error_reply(
+      {ErrorCode::not_found, message.substr(0, message.find(':')) + ": there is no such job"});
+}
+
 void Connection::reply(Reply reply) {
   if (std::exchange(lose_answer_, false)) return close();
-  shard_.count(route_, reply.status, shard_.now() - started_, waited_);
+  hide_removed(reply);
+  shard_.count(route_, reply.status, shard_.now() - started_, waited_, pass_.caller.get());
   if (shard_.stopping()) keep_alive_ = false;
   const bool no_body = reply.status == 204 || reply.status == 304;
   std::string& head = shard_.reply_head();

@@ -158,6 +158,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // -- output
   void reply(Reply reply);
+  void hide_removed(Reply& reply) const;
   void write(std::string_view head, std::string body);
   void on_writable();
   void wait_to_write(Transport::Next next);

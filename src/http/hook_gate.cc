@@ -12,24 +12,29 @@
 namespace mainspring::http {
 namespace {
 
+// The same for each reason: a caller without the secret does not learn which hooks exist.
+Error refused_hook() {
+  return {ErrorCode::unauthenticated,
+          "there is no such hook, or it needs other credentials: Authorization: Bearer SECRET, or "
+          "webhook-id, webhook-timestamp (of now) and webhook-signature"};
+}
+
 // Compares digests, so that the time does not depend on the presented value.
 Result<void> check_token(std::string_view secret, std::string_view authorization) {
   const auto presented = presented_token(authorization);
-  if (!presented)
-    return Error{ErrorCode::unauthenticated, "this hook needs Authorization: Bearer SECRET"};
   const auto wanted = digest_from_hex(secret);
-  if (wanted && equal_in_constant_time(sha256(presented->reveal()), *wanted)) return {};
-  return Error{ErrorCode::unauthenticated, "the secret is wrong for this hook"};
+  if (presented && wanted && equal_in_constant_time(sha256(presented->reveal()), *wanted))
+    return {};
+  return refused_hook();
 }
 
 Result<void> check_signature(std::string_view secret, const HookCall& call, WallTime now) {
-  if (call.id.empty() || call.timestamp.empty() || call.signature.empty()) {
-    return Error{ErrorCode::unauthenticated,
-                 "this hook needs webhook-id, webhook-timestamp and webhook-signature"};
-  }
+  if (call.id.empty() || call.timestamp.empty() || call.signature.empty()) return refused_hook();
   MS_TRY_ASSIGN(Secret key, parse_signing_key(secret));
   const SigningKeys keys{std::move(key)};
-  return verify_signature(keys, {call.id, call.timestamp, call.body}, call.signature, now);
+  const auto good =
+      verify_signature(keys, {call.id, call.timestamp, call.body}, call.signature, now);
+  return good ? good : refused_hook();
 }
 
 }  // namespace
@@ -38,13 +43,13 @@ Result<void> HookGate::admit(const Trigger& trigger, std::string_view secret, co
                              Now now) {
   const auto good = trigger.http->auth == HookAuth::token ? check_token(secret, call.authorization)
                                                           : check_signature(secret, call, now.wall);
-  if (!good && !MS_MUTANT(any_hook_signature)) return refuse(call.peer, good.error(), now.instant);
+  if (!good && !MS_MUTANT(any_hook_signature)) return refuse(call.peer, now.instant);
   return spend(trigger, now.instant);
 }
 
-Error HookGate::refuse(std::string_view peer, Error error, Instant now) {
+Error HookGate::refuse(std::string_view peer, Instant now) {
   const auto wait = failures_.add(address_group(std::string(peer)), now);
-  if (!wait) return error;
+  if (!wait) return refused_hook();
   return too_many("too many refused hook requests from this address", *wait);
 }
 

@@ -26,8 +26,8 @@ class HookGate {
   // address, or more requests than HookSource::rate).
   Result<void> admit(const Trigger& trigger, std::string_view secret, const HookCall& call, Now now)
       MS_EXCLUDES(mutex_);
-  // Counts a failure of the address. Returns `error`, or overloaded after too many.
-  Error refuse(std::string_view peer, Error error, Instant now);
+  // Counts a failure of the address; also for a hook that does not exist. Errors: as admit().
+  Error refuse(std::string_view peer, Instant now);
 
  private:
   Result<void> spend(const Trigger& trigger, Instant now) MS_EXCLUDES(mutex_);

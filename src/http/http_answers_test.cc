@@ -34,6 +34,22 @@ void complete_one(Peer& peer, JobId id) {
 
 }  // namespace
 
+TEST_CASE("at level debug each request and each batch is a line") {
+  for (const bool debug : {false, true}) {
+    HttpOptions options;
+    options.log_requests = debug;
+    BrokerOptions broker;
+    broker.log_batches = debug;
+    TestServer server(options, broker);
+    Peer peer(server);
+    answers_enqueue(peer);
+    CHECK(peer.call("GET", "/v1/nothing").status == 404);
+    CHECK(peer.call("GET", "/healthz").status == 200);
+    CHECK(server.log.requests() == (debug ? 3 : 0));
+    CHECK((server.log.batches() > 0) == debug);
+  }
+}
+
 TEST_CASE("a job and its result are 410 after their retention; an unknown job is 404") {
   TestServer s;
   Peer peer(s);
@@ -51,6 +67,22 @@ TEST_CASE("a job and its result are 410 after their retention; an unknown job is
     CHECK(code_of(gone) == "expired");
   }
   CHECK(peer.call("GET", path(next + 1000)).status == 404);
+  // Which queue a removed job had is not known: 410 would show ids of others.
+  const std::string mail = scoped_token(s, "read=mail result=mail admin=mail", "mail");
+  for (const auto& [method, end] : {std::pair{"GET", ""},
+                                    {"GET", "?wait=20s"},
+                                    {"GET", "/why"},
+                                    {"POST", "/cancel"},
+                                    {"DELETE", ""}}) {
+    const std::string there = path(next, end), never = path(next + 1000, end);
+    const Answer removed = peer.call(method, there, "", mail);
+    CHECK(removed.status == 404);
+    std::string none = peer.call(method, never, "", mail).body;
+    const std::string number = std::to_string(next + 1000);
+    none.replace(none.find(number), number.size(), std::to_string(next));
+    CHECK(removed.body == none);
+  }
+  CHECK(peer.call("GET", path(next), "", scoped_token(s, "result", "all")).status == 410);
 }
 
 TEST_CASE("a thousand callers wait for one job without a thread each, and all are answered") {

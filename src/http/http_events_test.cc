@@ -412,6 +412,18 @@ TEST_CASE("a stream shows the queues that its token may read, and texts only wit
     CHECK(one->next() == "started 2 photos/resize");
     CHECK(one->next() == "progress 2 photos/resize");
   }
+  // Numbers of the ids count the events of all queues. Sealed ones tell nothing, and resume too.
+  CHECK(all.last_id.find_first_of(",-") != std::string::npos);
+  CHECK(some.last_id.starts_with('s'));
+  CHECK(some.last_id.find_first_not_of("s0123456789abcdef") == std::string::npos);
+  CHECK(some.last_id != asked.last_id);
+  Listener back(s, "", photos + "Last-Event-ID: " + some.last_id + "\r\n");
+  events_enqueue(s, kFilm);
+  events_enqueue(s, kPhoto);
+  CHECK(back.next() == "enqueued 4 photos/resize");
+  std::string forged = some.last_id;
+  forged[20] = forged[20] == '0' ? '1' : '0';
+  CHECK(Peer(s).call("GET", "/v1/events?after=" + forged, "", photos).status == 400);
   CHECK(has(all.data, R"("text":"half")"));
   CHECK(has(some.data, R"("progress":{"value":0.5,"text":null})"));
 }

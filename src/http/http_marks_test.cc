@@ -61,6 +61,32 @@ TEST_CASE("a view is saved for everyone, and hostile names and queries stay text
         "query"}});
 }
 
+TEST_CASE("marks are for readers of everything, a view is for readers of the queue that it names") {
+  TestServer s;
+  Peer peer(s);
+  CHECK(peer.call("POST", "/v1/marks", R"({"text":"v1 of films"})").status == 201);
+  const auto save = [&](const std::string& name, const std::string& query) {
+    return peer.call("PUT", "/v1/views/" + name, R"({"page":"jobs","query":")" + query + "\"}")
+        .status;
+  };
+  CHECK(save("all", "state=dead") == 200);
+  CHECK(save("mine", "state=dead&queue=ph%6Ftos") == 200);
+  CHECK(save("other", "queue=films&tag=acme") == 200);
+  CHECK(save("hidden-keys", "send=iban") == 200);
+  const auto list = [&](const std::string& path, const std::string& token) {
+    return peer.call("GET", path, "", token).body;
+  };
+  const std::string reader = scoped_token(s, "read", "reader");
+  CHECK(has(list("/v1/marks", reader), "v1 of films"));
+  CHECK(has(list("/v1/views", reader), "acme"));
+  const std::string photos = scoped_token(s, "read=photos", "photos");
+  CHECK(list("/v1/marks", photos) == R"({"marks":[],"next_cursor":null})");
+  const std::string views = list("/v1/views", photos);
+  CHECK(has(views, R"("name":"mine")"));
+  for (const char* hidden : {R"("all")", "acme", "iban"}) CHECK_FALSE(has(views, hidden));
+  CHECK(has(list("/v1/views", scoped_token(s, "read=photos read:payload=photos", "p")), "iban"));
+}
+
 TEST_CASE("the audit keeps who added, saved and removed marks and views") {
   TestServer s;
   Peer peer(s);

@@ -65,16 +65,21 @@ class MovedClock final : public Clock {
 // A log line of level error fails the test.
 class StrictLog final : public Log {
  public:
-  void write(LogLevel level, std::string_view message, const Fields&) override {
+  void write(LogLevel level, std::string_view message, const Fields& fields) override {
+    if (level == LogLevel::debug && message == "request") requests_ += fields.size() == 4 ? 1 : 0;
+    if (level == LogLevel::debug && message == "batch") ++batches_;
     const char* const expected = expected_;
     if (level != LogLevel::error) return;
     if (expected == nullptr || !message.starts_with(expected)) FAIL_CHECK(std::string(message));
   }
   // Allows messages that start with this text; of static lifetime.
   void expect(const char* message) { expected_ = message; }
+  int requests() const { return requests_; }  // logged ones
+  int batches() const { return batches_; }
 
  private:
   std::atomic<const char*> expected_ = nullptr;
+  std::atomic<int> requests_ = 0, batches_ = 0;
 };
 
 inline bool over_tls() {

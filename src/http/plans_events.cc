@@ -11,6 +11,7 @@
 #include "broker/broker.h"
 #include "broker/follow.h"
 #include "http/plans.h"
+#include "http/sealed_id.h"
 
 namespace mainspring::http {
 namespace {
@@ -84,14 +85,15 @@ Result<EventFilter> read_filter(const Request& request) {
 }
 
 // A client that reconnects by itself repeats its first URL, so the header takes precedence.
-Result<std::optional<EventMarks>> read_after(const Request& request) {
+Result<std::optional<EventMarks>> read_after(const Request& request, const Services& services) {
   const std::string_view header = header_value(request.headers, "Last-Event-ID");
   const std::string* const given = query_value(request, "after");
   const std::string_view text = !header.empty()    ? header
                                 : given == nullptr ? std::string_view()
                                                    : std::string_view(*given);
   if (text.empty()) return std::optional<EventMarks>();
-  if (auto marks = EventMarks::parse(text)) return marks;
+  if (auto marks = EventMarks::parse(open_id(text, services.key()).value_or(std::string(text))))
+    return marks;
   const std::string_view field = header.empty() ? "after" : "Last-Event-ID";
   return invalid(std::string(field), fmt::format("{} \"{}\": must be the id of an event", field,
                                                  cut_text(text, kShownIdBytes)));
@@ -102,7 +104,8 @@ class EventStream {
  public:
   EventStream(Services& services, std::shared_ptr<const Caller> caller, EventFilter filter,
               std::optional<EventMarks> after)
-      : events_(services.broker.events()),
+      : services_(services),
+        events_(services.broker.events()),
         clock_(services.clock),
         most_(services.options.max_event_streams),
         caller_(std::move(caller)),
@@ -120,10 +123,12 @@ class EventStream {
   // Returns false if the client had the event before, from another node.
   bool is_new(const Event& event);
   bool shown(const Event& event) const;
+  std::string id() const;
   void write(const Event& event, std::string& out) const;
   void write_gap(std::string_view reason, std::string& out) const;
   void write_job(JsonWriter& w, const Event& event) const;
 
+  Services& services_;
   Events& events_;
   const Clock& clock_;
   const std::size_t most_;
@@ -151,7 +156,7 @@ StreamPiece EventStream::begin() {
   marks_ = place.marks;
   if (place.gap.empty()) {
     // An id without an event: a client that disconnects before the first event resumes here.
-    piece.bytes += fmt::format("id: {}\n\n", marks_.text());
+    piece.bytes += fmt::format("id: {}\n\n", id());
     return piece;
   }
   if (place.missed > 0) events_.note_dropped(place.missed);
@@ -193,8 +198,13 @@ StreamPiece EventStream::next(bool beat) {
   // Includes the position, so that a client that reconnects skips events that did not match, and
   // sends all the processes that it knows.
   if ((std::exchange(new_process_, false) || beat) && piece.bytes.empty())
-    piece.bytes = fmt::format(": \nid: {}\n\n", marks_.text());
+    piece.bytes = fmt::format(": \nid: {}\n\n", id());
   return piece;
+}
+
+std::string EventStream::id() const {
+  if (caller_->may_all(Verb::read) || MS_MUTANT(event_ids_count_all)) return marks_.text();
+  return seal_id(marks_.text(), services_.key(), services_.random);
 }
 
 bool EventStream::shown(const Event& event) const {
@@ -209,7 +219,7 @@ bool EventStream::shown(const Event& event) const {
 
 void EventStream::write(const Event& event, std::string& out) const {
   const std::string_view type = to_string(event.type);
-  const std::string id = marks_.text();
+  const std::string id = this->id();
   out += fmt::format("id: {}\nevent: {}\ndata: ", id, type);
   JsonWriter w(out);
   w.begin_object().key("id").string(id).key("type").string(type);
@@ -258,7 +268,7 @@ void EventStream::write_job(JsonWriter& w, const Event& event) const {
 }
 
 void EventStream::write_gap(std::string_view reason, std::string& out) const {
-  const std::string id = marks_.text();
+  const std::string id = this->id();
   out += fmt::format("id: {}\nevent: gap\ndata: ", id);
   JsonWriter w(out);
   w.begin_object().key("id").string(id).key("type").string("gap");
@@ -271,7 +281,7 @@ void EventStream::write_gap(std::string_view reason, std::string& out) const {
 Plan plan_events(const Request& request, Services& services) {
   auto filter = read_filter(request);
   if (!filter) return error_reply(filter.error());
-  auto after = read_after(request);
+  auto after = read_after(request, services);
   if (!after) return error_reply(after.error());
   const auto stream = std::make_shared<EventStream>(services, request.caller, std::move(*filter),
                                                     std::move(*after));

@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include "api/mark_shapes.h"
+#include "base/mutant.h"
 #include "broker/broker.h"
+#include "http/parser.h"
 #include "http/plans.h"
 
 namespace mainspring::http {
@@ -33,6 +35,20 @@ Result<MarkFilter> mark_filter(const Request& request) {
   return filter;
 }
 
+// A view belongs to the queue that its query names. The dashboard needs the view of hidden keys to
+// cover payloads.
+bool may_see(const Caller& caller, const SavedView& view) {
+  constexpr std::string_view kHiddenKeys = "hidden-keys", kQueue = "queue=";
+  if (caller.may_all(Verb::read) || MS_MUTANT(views_for_all)) return true;
+  if (view.name == kHiddenKeys) return caller.may_some(Verb::read_payload);
+  const std::string query = "&" + view.query;
+  const std::size_t at = query.find("&" + std::string(kQueue));
+  if (at == std::string::npos) return false;
+  const std::string_view rest = std::string_view(query).substr(at + 1 + kQueue.size());
+  const auto queue = percent_decode(rest.substr(0, rest.find('&')), Plus::space);
+  return queue && !queue->empty() && caller.may(Verb::read, *queue);
+}
+
 DoWrite::Answer no_content(OperationResult&) {
   return Reply{.status = 204};
 }
@@ -42,8 +58,10 @@ DoWrite::Answer no_content(OperationResult&) {
 Plan plan_list_marks(const Request& request, Services& services) {
   const auto filter = mark_filter(request);
   if (!filter) return error_reply(filter.error());
-  return DoRead{[&services, filter = *filter] {
-    const auto page = services.broker.marks(filter);
+  // Marks name versions, hosts and changes of all queues.
+  const bool shown = request.caller->may_all(Verb::read) || MS_MUTANT(marks_for_all);
+  return DoRead{[&services, filter = *filter, shown] {
+    const auto page = shown ? services.broker.marks(filter) : Result<MarkPage>(MarkPage());
     if (!page) return error_reply(page.error());
     Reply reply;
     encode_marks(*page, reply.body);
@@ -73,10 +91,11 @@ Plan plan_remove_mark(const Request& request, Services&) {
                  audit_of_request(request, fmt::format("mark/{}", *id), "")};
 }
 
-Plan plan_list_views(const Request&, Services& services) {
-  return DoRead{[&services] {
-    const auto views = services.broker.views();
+Plan plan_list_views(const Request& request, Services& services) {
+  return DoRead{[&services, caller = request.caller] {
+    auto views = services.broker.views();
     if (!views) return error_reply(views.error());
+    std::erase_if(*views, [&](const SavedView& view) { return !may_see(*caller, view); });
     Reply reply;
     encode_views(*views, reply.body);
     return reply;

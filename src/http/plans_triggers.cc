@@ -176,7 +176,7 @@ Result<TriggerFired> call_hook(const Request& request, Services& services) {
   if (info && !info->trigger.http) info = no_such(request.param);
   if (!info) {
     if (info.error().code != ErrorCode::not_found) return info.error();
-    return services.hooks.refuse(request.caller->from, info.error(), now.instant);
+    return services.hooks.refuse(request.caller->from, now.instant);
   }
   const HookCall call{.peer = request.caller->from,
                       .authorization = request.presented.reveal(),

@@ -36,9 +36,8 @@ bool is_hop_by_hop(std::string_view name) {
 
 // Headers that would act on this server's whole origin in a browser.
 bool is_of_origin(std::string_view name) {
-  for (const std::string_view known :
-       {"Set-Cookie", "Clear-Site-Data", "Strict-Transport-Security", "Alt-Svc", "NEL", "Report-To",
-        "Service-Worker-Allowed"}) {
+  for (const std::string_view known : {"Set-Cookie", "Clear-Site-Data", "Strict-Transport-Security",
+                                       "Alt-Svc", "NEL", "Report-To", "Service-Worker-Allowed"}) {
     if (iequals(name, known)) return true;
   }
   return false;

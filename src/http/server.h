@@ -81,6 +81,9 @@ struct HttpOptions {
   // share an address.
   std::size_t max_connections_per_address = 1024;
 
+  // Logs a line of level debug for each request.
+  bool log_requests = false;
+
   // Concurrent event streams; beyond: overloaded.
   std::size_t max_event_streams = 1000;
   // Interval of the heartbeat in a stream without events.

@@ -183,7 +183,14 @@ Counter& Shard::requests_of(std::string_view route, int status) {
       {{"route", std::string(route)}, {"status", fmt::to_string(status)}});
 }
 
-void Shard::count(const Route* route, int status, Duration took, bool waited) {
+void Shard::count(const Route* route, int status, Duration took, bool waited,
+                  const Caller* caller) {
+  if (shared_.services.options.log_requests) {
+    shared_.log.debug("request", {{"route", std::string(route == nullptr ? "none" : route->id)},
+                                  {"status", fmt::to_string(status)},
+                                  {"took", format_duration(took)},
+                                  {"who", caller == nullptr ? std::string() : caller->who}});
+  }
   const std::size_t index = metrics_index(route);
   RouteMetrics& metrics = metrics_[index];
   if (!waited) metrics.seconds->observe(static_cast<double>(took.count()) / 1e6);

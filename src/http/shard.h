@@ -72,7 +72,7 @@ class Shard {
   void remove(std::uint32_t slot);
   // The peer of the current claim has disconnected: jobs that it still gets are returned.
   void note_abandoned(Ticket ticket, std::string worker);
-  void count(const Route* route, int status, Duration took, bool waited);
+  void count(const Route* route, int status, Duration took, bool waited, const Caller* caller);
   std::shared_ptr<Mailbox>& mailbox() { return mailbox_; }
   // The read buffer of connections without unread input. Valid until the next read of any of them.
   std::array<char, 64 << 10>& scratch() { return *scratch_; }
