@@ -63,7 +63,7 @@ def enqueues(count: int, enqueue: Callable[[], Any]) -> float:
 
 
 async def aenqueues(count: int, at_once: int, enqueue: Callable[[], Any]) -> float:
-    """Enqueues of coroutines per second, with so many under way."""
+    """Enqueues of coroutines per second, `at_once` at the same time."""
     for _ in range(min(count, 200)):
         await enqueue()
     began = time.perf_counter()

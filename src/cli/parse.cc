@@ -171,7 +171,7 @@ std::vector<std::string> normalized(const std::vector<std::string>& words) {
   return out;
 }
 
-// Letters added, removed, replaced, or swapped with their neighbour.
+// Letters added, removed, replaced, or swapped.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1), last = before, row = before;
   std::iota(last.begin(), last.end(), std::size_t{0});

@@ -1,7 +1,7 @@
 // Sealed ids: event ids for callers that may not read all queues.
 //
 // An event's id has numbers that count the events of all queues. Sealed with the store's key, it
-// tells nothing, and every server of the store can still resume a stream from it.
+// reveals nothing, and every server of the store can still resume a stream from it.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace mainspring::http {
 
-// Each call gives another text. Its length tells that of `text` only roughly.
+// Each call gives another text. Its length reveals that of `text` only roughly.
 std::string seal_id(std::string_view text, const Secret& key, Random& random);
 // nullopt: not a sealed id, or not sealed with this key.
 std::optional<std::string> open_id(std::string_view sealed, const Secret& key);
