@@ -445,7 +445,7 @@ TEST_CASE("jobs of other queues cannot be finished, renewed, cancelled, retried 
               .body,
           "not_found"));
   CHECK(has(
-      peer.call("POST", "/v1/renew", R"({"worker":"w","leases":[{"id":1,"token":1}]})", other).body,
+      peer.call("POST", "/v1/renew", R"({"worker":"x","leases":[{"id":1,"token":1}]})", other).body,
       R"("lost":[1])"));
   CHECK(peer.call("POST", "/v1/jobs/2/cancel", "", other).status == 404);
   CHECK(peer.call("POST", "/v1/jobs/2/retry", "", other).status == 404);

@@ -213,7 +213,7 @@ TEST_CASE("the end of a job fires a trigger; the ledger shows why an end made no
   CHECK(has(page->rows[0].reason, "job.result.n"));
   CHECK(page->rows[1].event == fmt::format("{}/completed", first));
   CHECK(page->rows[1].job != 0);
-  CHECK(call(peer, triggers_bearer(kToken)).status == 404);
+  CHECK(call(peer, triggers_bearer(kToken)).status == 401);
   const Answer by_hand =
       peer.call("POST", "/v1/triggers/t/fire", R"({"event":"e","job":{"id":3,"result":{"n":1}}})");
   REQUIRE_MESSAGE(by_hand.status == 201, by_hand.body);
