@@ -356,13 +356,13 @@ export async function unevenSteps({ page, go, url }) {
     ["0 9 1 NOV-JAN *", "at 09:00, on day 1 in November, December and January"], ["30 22-2 * * *", "every hour at minute 30 from 22:00 to 02:59"],
     ["0 9 1W,15W * *", "cron 0 9 1W,15W * *"], ["0 9 * * MON-FRI#1", "cron 0 9 * * MON-FRI#1"],
   ];
-  for (const [i, [cron]] of words.entries()) await call(url, "PUT", `/v1/schedules/uneven-${i}`, { cron, job: { queue: "uneven", kind: "k" } });
+  for (const [i, [cron]] of words.entries()) await call(url, "PUT", `/v1/schedules/uneven-${10 + i}`, { cron, job: { queue: "uneven", kind: "k" } });
   await go("schedules");
   for (const [i, [cron, text]] of words.entries()) {
-    const row = page.getByRole("table", { name: "Schedules" }).locator("tbody tr", { hasText: `uneven-${i}` });
+    const row = page.getByRole("table", { name: "Schedules" }).locator("tbody tr", { hasText: `uneven-${10 + i}` });
     await row.waitFor();
     check((await row.textContent()).includes(text), `${cron} reads "${text}": ${await row.textContent()}`);
-    await call(url, "DELETE", `/v1/schedules/uneven-${i}`);
+    await call(url, "DELETE", `/v1/schedules/uneven-${10 + i}`);
   }
 }
 

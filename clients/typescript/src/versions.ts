@@ -6,7 +6,7 @@ import { parseJson } from "./json.js";
 import type { LogFields } from "./log.js";
 
 /** As in package.json. */
-export const VERSION = "0.1.0";
+export const VERSION = "0.2.0";
 const API = "v1";
 const ANSWER_MS = 5000;
 const EVERY_MS = 60_000;

@@ -17,6 +17,7 @@ import { silent } from "mainspring/testing";
 import type { Attempt } from "../src/attempt.js";
 import { now } from "../src/clock.js";
 import { Overdue } from "../src/overdue.js";
+import { VERSION } from "../src/versions.js";
 import { type Asked, eventually, type Fake, fakeServer, json } from "./fake.js";
 
 type Answer = (asked: Asked, response: ServerResponse, count: number) => void;
@@ -52,7 +53,7 @@ async function withWorker(
   const fake = await fakeServer((asked, response, count) => {
     if (asked.path === "/v1/version") {
       if (answers.version) return answers.version(asked, response, count);
-      return json(response, 200, { name: "mainspring", version: "0.1.0", api: "v1" });
+      return json(response, 200, { name: "mainspring", version: VERSION, api: "v1" });
     }
     if (asked.path === "/v1/claim" && answers.claim) return answers.claim(asked, response, count);
     if (asked.path === "/v1/claim" && !given) {
@@ -290,9 +291,9 @@ test("a handler that does not end: a line each minute, and the end of the worker
 
 test("an older or foreign server is named with both versions, at the start and at errors", async () => {
   const html = "<html>welcome</html>";
-  const own = { name: "mainspring", version: "0.1.0", api: "v1" };
+  const own = { name: "mainspring", version: VERSION, api: "v1" };
   for (const [status, answer, text] of [
-    [200, { ...own, version: "0.0.9" }, /^the server is 0\.0\.9, which is older: .*client is 0\.1\.0$/],
+    [200, { ...own, version: "0.0.9" }, /^the server is 0\.0\.9, which is older: .*client is [\d.]+$/],
     [200, { ...own, version: "3.0.0", api: "v2" }, /^the server is 3\.0\.0 with API v2; .*with v1$/],
     [200, html, /has no answer to GET \/v1\/version: it is no Mainspring server/],
     [404, html, /has no answer to GET \/v1\/version: it is no Mainspring server/],

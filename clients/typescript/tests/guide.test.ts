@@ -132,10 +132,10 @@ test(
 );
 
 test(
-  "the guide: at most 1,400 words",
+  "the guide: at most 1,200 words",
   { skip: !existsSync(guide) && "the guide is not here" },
   () => {
     const words = readFileSync(guide, "utf8").split(/\s+/).length;
-    assert.ok(words <= 1400, `${words} words`);
+    assert.ok(words <= 1200, `${words} words`);
   },
 );

@@ -19,11 +19,23 @@ const ENDED = new Set(["done", "stopped", "failed"]);
 const WORKS = new Set(["queued", "running"]);
 const SHOW_ENDED_MS = 10 * 60_000;
 
+// The states whose jobs an action changes. The server refuses a filter without any of them.
+const CHANGES: Record<BulkAction, string[]> = {
+  cancel: ["waiting", "scheduled", "available", "running", "retryable"],
+  retry: ["scheduled", "retryable", "cancelled", "dead"],
+  delete: ["completed", "cancelled", "dead"],
+  reprioritise: ["waiting", "scheduled", "available", "retryable"],
+};
+
+function changes(action: BulkAction, filter: Record<string, unknown>): boolean {
+  return !Array.isArray(filter.state) || filter.state.some((state) => CHANGES[action].includes(String(state)));
+}
+
 export function BulkDialog(props: { action: BulkAction; filters: Record<string, unknown>[]; onClose: () => void; done: () => void }) {
   const { action } = props;
   // The filters are fixed when the dialog opens, so that the count is that of what is done. The page passes other ones,
   // which end later, each time that it is drawn.
-  const [filters] = useState(props.filters);
+  const [filters] = useState(props.filters.filter((one) => changes(action, one)));
   const [previews, setPreviews] = useState<BulkPreview[]>();
   const preview = previews && sumOf(previews);
   const [problem, setProblem] = useState<ApiError>();
