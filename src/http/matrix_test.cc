@@ -77,7 +77,7 @@ constexpr Row kRows[] = {
      "not_found"},
     {"end_claims", Rule::some, "work", "POST", "/v1/claim/end", R"({"worker":"x"})"},
     {"renew", Rule::outcome, "work", "POST", "/v1/renew",
-     R"({"worker":"x","leases":[{"id":{held},"token":{token}}]})", "", R"("lost":[{held}])"},
+     R"({"worker":"renewer","leases":[{"id":{held},"token":{token}}]})", "", R"("lost":[{held}])"},
     {"list_queues", Rule::list, "read", "GET", "/v1/queues", "", "", kNamed},
     {"get_queue", Rule::name, "read", "GET", "/v1/queues/photos"},
     {"set_retention", Rule::name, "admin", "PUT", "/v1/queues/photos", R"({"retention":{}})"},

@@ -83,7 +83,7 @@ TEST_CASE("a failed probe opens it for twice as long; other ends of a probe free
   CHECK(rig.meter.open_until() == rig.now + 100s);
 }
 
-TEST_CASE("a handler's request only lengthens the time, up to the maximum; an operator's is exact") {
+TEST_CASE("a handler's request only lengthens the time, to the maximum; an operator's is exact") {
   Rig rig;
   rig.meter.open_for(kSettings, 50s, rig.now);
   CHECK(rig.meter.open_until() == rig.now + 50s);

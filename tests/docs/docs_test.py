@@ -311,7 +311,7 @@ def check_names(document, text, metrics, errors, settings):
     of_others = {"primary_start_timeout", "retry_timeout",  # Patroni's
                  "statement_timeout", "lock_timeout", "idle_session_timeout",  # PostgreSQL's
                  "idle_in_transaction_session_timeout"}
-    for name in set(named) - of_others - set(metrics) - {"max_attempts", "max_open_for", "max_runs", "store_sqlite", "store_postgres", "request_timeout", "store_full", "free_bytes"}:
+    for name in set(named) - of_others - set(metrics) - {"max_attempts", "max_open_for", "max_runs", "store_sqlite", "store_postgres", "request_timeout", "store_full", "free_bytes", "connect_timeout"}:
         expect(name in settings, where, f"there is no setting {name}")
     for code in set(re.findall(r'"code":"([a-z_]+)"', text)):
         expect(code in errors, where, f"there is no error {code}")

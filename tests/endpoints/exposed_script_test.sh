@@ -20,7 +20,7 @@ exposed=(--data data --listen 192.0.2.1:8443 --tls-cert tls/server.pem --tls-key
 
 expect 64 'mainspring: --listen "192.0.2.1:8443": …no TLS:…no token:…' ms serve --data data --listen 192.0.2.1:8443
 expect 0 '…' ms tls init --dir tls --host 192.0.2.1
-expect 64 'mainspring: --listen "192.0.2.1:8443": …no token: …token create admin --scope admin --data data' ms serve "${exposed[@]}"
+expect 64 'mainspring: --listen "192.0.2.1:8443": …no token: …token create admin --scope all --data data' ms serve "${exposed[@]}"
 old=$("$mainspring" token create old --scope read --expires 1ms --data data)
 expect 64 'mainspring: …no token: …' ms serve "${exposed[@]}"
 admin=$("$mainspring" token create admin --scope admin --scope read --scope enqueue --data data)

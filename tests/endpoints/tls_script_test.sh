@@ -76,7 +76,7 @@ check "$mainspring" tls issue worker --client --dir foreign
 
 # -- refused starts -------------------------------------------------------------------------------------
 refused 'tls init --dir tls --host 192.0.2.1' "$mainspring" serve --data data --listen 192.0.2.1:0
-refused 'token create admin --scope admin' "$mainspring" serve --data data --listen 0.0.0.0:0 "${tls[@]:2}"
+refused 'token create admin --scope all' "$mainspring" serve --data data --listen 0.0.0.0:0 "${tls[@]:2}"
 refused 'both must be given' "$mainspring" serve --data data --listen 127.0.0.1:0 --tls-cert tls/server.pem
 refused 'not the key of the certificate' "$mainspring" serve --data data --listen 127.0.0.1:0 --tls-cert tls/server.pem --tls-key tls/worker.key
 chmod 644 tls/server.key

@@ -297,7 +297,7 @@ TEST_CASE("expired leases are rescued by another server when the first is killed
     CAPTURE(id);
     REQUIRE(lost.contains(id));
     REQUIRE(grants.size() == 1);
-    CHECK(grants[0].attempt == 2);
+    CHECK(grants[0].attempt == 1);  // never renewed: the lost claim does not count
     CHECK(grants[0].token > lost[id].token);
     CHECK(grants[0].at >= lost[id].at + 10'000'000);
     if (grants[0].at <= killed + kLeadership + kMargin) ++in_time;

@@ -362,7 +362,7 @@ std::map<std::string, std::string> access_mutants() {
       {"auth_skipped_for_head", http("matrix: every route without a token*")},
       {"program_page_trusted", http("a page of a program has no rights*")},
       {"folder_run_forged", http("only a host adds jobs to the queue of job folders*")},
-      {"worker_name_for_all", http("a worker's name belongs to its first caller*")},
+      {"worker_name_for_all", http("a worker?s name belongs to its first caller*")},
       {"breaker_for_all", http("to attach a breaker a caller needs a right on it*")},
       {"open_breaker_unbounded", unit("model_test", "a handler's request only lengthens*")},
       {"removed_job_of_others", http("a job and its result are 410*")},
