@@ -420,7 +420,7 @@ EOF
 # offers WORDS WORD…: after these words, split as bash splits them, Tab offers WORDS.
 offers() { expect 0 "$1" bash offers.sh "${@:2}"; }
 states='waiting scheduled available running completed retryable cancelled dead'
-offers 'list show why cancel retry edit clone delete' jobs ''
+offers 'list show why cancel retry take-back edit clone delete' jobs ''
 offers 'auto always never' jobs list --color ''
 offers 'auto always never' --color ''
 offers 'mail mail:low photos' jobs list --queue ''

@@ -388,6 +388,7 @@ TEST_CASE("min children start at once, are replaced when they end, and are kept"
   rig.start();
   REQUIRE(rig.await_children(2));
   for (int i = 0; i < 12'000 && program == 0; ++i) poll(nullptr, 0, 5);
+  REQUIRE(program != 0);  // 0 would end this process and its group
   kill(program, SIGKILL);
   CHECK(rig.log.await("ended unexpectedly how=killed by SIGKILL"));
   for (int i = 0; i < 12'000 && rig.pool->started() < 3; ++i) poll(nullptr, 0, 5);

@@ -40,7 +40,10 @@ Result<void> ScriptChild::start(Processes& processes, ProcessSpec spec,
                  fmt::format("creating an event descriptor: {}", strerror(errno))};
   }
   spec.input_fd = read_.get();
-  spec.started = [this](ProcessIds) { ran = true; };
+  spec.started = [this, told = std::move(spec.started)](ProcessIds ids) {
+    ran = true;
+    if (told) told(ids);
+  };
   at_remark_ = std::move(at_remark);
   spec.message_cap_bytes = kMaxLineBytes;
   spec.message_dropped = [this](std::string_view beginning) {

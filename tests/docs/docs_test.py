@@ -384,6 +384,7 @@ def busy_server(binary):
                 "echo true > true.sh && mainspring jobs-host deploy triggered/t true.sh",
                 "mainspring jobs-host run t --wait",
                 "curl -s http://127.0.0.1:8080/nowhere",
+                "curl -s 'http://127.0.0.1:8080/v1/scale?queues=q&pool=q'",
                 "curl -s http://127.0.0.1:8080/v1/queues"):
             server.run(command)
         paths = json.loads(server.get("/openapi.json")[1])["paths"]

@@ -53,7 +53,7 @@ for place in places:
         check("".join(tag) == version, f"{name}: the image has version {version}")
     for variable in re.findall(r"\bMAINSPRING_(\w+):", text):
         check(variable.lower() in settings, f"{name}: {variable.lower()} is a setting")
-    if "kind: Deployment" in text or "kind: StatefulSet" in text:
+    if re.search(r"^kind: (Deployment|StatefulSet)", text, re.M):
         for rule in ("runAsNonRoot: true", "readOnlyRootFilesystem: true", "drop: [ALL]", "allowPrivilegeEscalation: false", "automountServiceAccountToken: false", "seccompProfile"):
             check(rule in text, f"{name}: {rule}")
 keda = (PACKAGING / "kubernetes/scaling/keda.yaml").read_text()

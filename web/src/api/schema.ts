@@ -846,7 +846,7 @@ export interface components {
              * @description How long the key is remembered after the workflow has ended, up to 8760h.
              * @default 720h
              */
-            key_for?: string;
+            key_for: string;
         };
         WorkflowStarted: {
             /** Format: int64 */
@@ -888,7 +888,7 @@ export interface components {
              * @description How long the key is remembered after the workflow has ended, up to 8760h.
              * @default 720h
              */
-            key_for?: string;
+            key_for: string;
         };
         Workflow: {
             /** Format: int64 */
@@ -1094,7 +1094,7 @@ export interface components {
              * @example @daily
              */
             cron?: string;
-            /** @description At multiples of it since start_at, or since 1970; at least 1s. */
+            /** @description At multiples of it since start_at, or since 1970; at least 100ms. */
             every?: components["schemas"]["Duration"];
             /**
              * Format: date-time
@@ -1110,7 +1110,7 @@ export interface components {
             /**
              * @description How often a fixed time runs that comes twice as the clock is set back.
              * @default once
-             * @enum {string}
+             * @enum {unknown}
              */
             repeated_hour: "once" | "twice";
             /** @description What each tick enqueues; without run_at, delay and unique. */
@@ -1190,7 +1190,7 @@ export interface components {
              * @example @daily
              */
             cron?: string;
-            /** @description At multiples of it since start_at, or since 1970; at least 1s. */
+            /** @description At multiples of it since start_at, or since 1970; at least 100ms. */
             every?: components["schemas"]["Duration"];
             /**
              * Format: date-time
@@ -1206,7 +1206,7 @@ export interface components {
             /**
              * @description How often a fixed time runs that comes twice as the clock is set back.
              * @default once
-             * @enum {string}
+             * @enum {unknown}
              */
             repeated_hour: "once" | "twice";
             /** @description What each tick enqueues; without run_at, delay and unique. */
@@ -1309,7 +1309,7 @@ export interface components {
              * @example @daily
              */
             cron?: string;
-            /** @description At multiples of it since start_at, or since 1970; at least 1s. */
+            /** @description At multiples of it since start_at, or since 1970; at least 100ms. */
             every?: components["schemas"]["Duration"];
             /**
              * Format: date-time
@@ -1325,7 +1325,7 @@ export interface components {
             /**
              * @description How often a fixed time runs that comes twice as the clock is set back.
              * @default once
-             * @enum {string}
+             * @enum {unknown}
              */
             repeated_hour: "once" | "twice";
             /** @description What each tick enqueues; without run_at, delay and unique. */

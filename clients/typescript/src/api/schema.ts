@@ -567,7 +567,7 @@ export interface components {
              * @example @daily
              */
             cron?: string;
-            /** @description At multiples of it since start_at, or since 1970; at least 1s. */
+            /** @description At multiples of it since start_at, or since 1970; at least 100ms. */
             every?: components["schemas"]["Duration"];
             /**
              * Format: date-time
@@ -583,7 +583,7 @@ export interface components {
             /**
              * @description How often a fixed time runs that comes twice as the clock is set back.
              * @default once
-             * @enum {string}
+             * @enum {unknown}
              */
             repeated_hour?: "once" | "twice";
             /** @description What each tick enqueues; without run_at, delay and unique. */
@@ -686,7 +686,7 @@ export interface components {
              * @example @daily
              */
             cron?: string;
-            /** @description At multiples of it since start_at, or since 1970; at least 1s. */
+            /** @description At multiples of it since start_at, or since 1970; at least 100ms. */
             every?: components["schemas"]["Duration"];
             /**
              * Format: date-time
@@ -702,7 +702,7 @@ export interface components {
             /**
              * @description How often a fixed time runs that comes twice as the clock is set back.
              * @default once
-             * @enum {string}
+             * @enum {unknown}
              */
             repeated_hour?: "once" | "twice";
             /** @description What each tick enqueues; without run_at, delay and unique. */
