@@ -220,7 +220,8 @@ std::string help_text(const Command& command, const std::vector<std::string>& pa
          wrapped(command.description.empty() ? command.summary : command.description, 0, kColumns);
   if (&command == &root()) {
     out += heading(io, "Commands") + columns(topics(), 27) +
-           wrapped("`mainspring help jobs` lists the commands of jobs, `mainspring help --all` all.",
+           wrapped("`mainspring help jobs` lists the commands of jobs, `mainspring help --all` "
+                   "all.",
                    0, kColumns)
                .insert(0, "\n");
   } else if (!command.children.empty()) {

@@ -300,11 +300,12 @@ Result<int> run_jobs_show(const Invocation& invocation, Io& io) {
   return show(invocation, io, std::nullopt);
 }
 
-// "; cancelled at 2026-01-31T09:00:00Z by deploy", from the audit; "" = not there, or the caller may
-// not read it.
+// "; cancelled at 2026-01-31T09:00:00Z by deploy", from the audit; "" = not there, or the caller
+// may not read it.
 std::string who_cancelled(Client& client, const Io& io, JobId id) {
-  const auto body =
-      client.request("GET", fmt::format("/v1/audit?limit=20&action=cancel_job&object=job/{}", id), "");
+  const std::string path =
+      fmt::format("/v1/audit?limit=20&action=cancel_job&object=job/{}", id);
+  const auto body = client.request("GET", path, "");
   const auto page = body ? decode_audit_page(*body) : Result<AuditPage>(body.error());
   if (!page) return "";
   // A repeated cancel is recorded too.

@@ -23,7 +23,7 @@ struct Recorded {
 };
 
 // Jobs of a minute or an hour arrive at random seconds of it.
-void add_arrivals(Recorded& out, const History& history, WallTime from, std::mt19937_64& random) {
+void add_arrivals(Recorded& out, const History& history, WallTime from, Draws& random) {
   const auto step = static_cast<std::size_t>(history.step / std::chrono::seconds(1));
   std::uniform_int_distribution<std::size_t> second(0, step - 1);
   for (const HistoryPoint& point : history.points) {
@@ -42,7 +42,7 @@ Result<Recorded> recorded(Client& client, const std::vector<std::string>& queues
   constexpr Duration kDay = std::chrono::hours(24);
   Recorded out;
   out.arrivals.resize(static_cast<std::size_t>((to - from) / std::chrono::seconds(1)));
-  std::mt19937_64 random(1);
+  Draws random(1);
   for (const std::string& queue : queues) {
     for (WallTime day = from; day < to; day = day + kDay) {
       HistoryFilter filter{.queue = queue, .kind = "", .from = day, .to = std::min(day + kDay, to)};
@@ -105,7 +105,7 @@ Result<int> run_scale_simulate(const Invocation& invocation, Io& io) {
   const double spread = std::clamp(std::log(std::max(p95 / p50, 1.0)) / kP95, 0.0, 2.0);
   options.mean_s = p50 * std::exp(spread * spread / 2);
   options.run_time = [times = std::lognormal_distribution<double>(std::log(p50), spread)](
-                         std::mt19937_64& random) mutable { return times(random); };
+                         Draws& random) mutable { return times(random); };
   const SimulationResult rule = simulate_scaling(past.arrivals, options, scaling_rule(options));
   print(invocation, io, "rule", rule);
   const int fixed = std::max(1, rule.most_workers);

@@ -8,13 +8,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <future>
 #include <limits>
-#include <mutex>
 
 #include "api/access_shapes.h"
 #include "broker/broker.h"
@@ -407,10 +405,9 @@ Result<void> wire(const Invocation& invocation, const Clock& clock, Log& log, Re
 }
 
 void pause(const std::stop_token& stop, Duration at_most) {
-  std::mutex mutex;
-  std::condition_variable_any stopped;
-  std::unique_lock lock(mutex);
-  stopped.wait_for(lock, stop, at_most, [] { return false; });
+  std::promise<void> stopped;
+  const std::stop_callback at_stop(stop, [&stopped] { stopped.set_value(); });
+  (void)stopped.get_future().wait_for(at_most);
 }
 
 constexpr Duration kAskStore = 2s;
@@ -434,6 +431,17 @@ void wait_for_store(const Options& options, const PostgresOptions& postgres, Dur
     }
     pause(stop, std::min(kAskStore, end - now));
   }
+}
+
+Result<void> wait_for_store(const Invocation& invocation, const ServiceManager& manager,
+                            const std::stop_token& stop, const Clock& clock, Log& log) {
+  const Options& options = invocation.options;
+  if (!has_shared_store(options)) return {};
+  MS_TRY_ASSIGN(const PostgresOptions postgres, postgres_options(options));
+  const bool managed = manager.is_there() && invocation.origins.at("wait_for_store") == "default";
+  wait_for_store(options, postgres, managed ? kManagedWait : options.wait_for_store, stop, clock,
+                 log);
+  return {};
 }
 
 Result<void> start(Wired& wired, const std::string& listen) {
@@ -591,14 +599,9 @@ Result<int> serve_node(const Invocation& invocation, Io& io, const TestMode* tes
                                       clock);
   std::optional<TestParts> test_parts;
   if (test != nullptr) test_parts.emplace(TestParts{.mode = *test, .clock = test_clock});
-  if (test == nullptr && has_shared_store(invocation.options)) {
-    MS_TRY_ASSIGN(const PostgresOptions postgres, postgres_options(invocation.options));
-    const bool managed = manager.is_there() && invocation.origins.at("wait_for_store") == "default";
-    wait_for_store(invocation.options, postgres,
-                   managed ? kManagedWait : invocation.options.wait_for_store, signals.stop(),
-                   clock, log);
-    if (signals.stop().stop_requested()) return kExitOk;
-  }
+  if (test == nullptr)
+    MS_TRY(wait_for_store(invocation, manager, signals.stop(), clock, log));
+  if (signals.stop().stop_requested()) return kExitOk;
   MS_TRY(wire(invocation, clock, log, registry, test_parts ? &*test_parts : nullptr, wired));
   reload.set(wired.tls_reload.get());
   const auto forget =

@@ -105,7 +105,8 @@ Result<TokenRecord> record_of(const Invocation& invocation, WallTime now) {
 
 // A token can create others only with what it has.
 std::string cannot_grant(const Scopes& scopes) {
-  if (!scopes.allows_all(Verb::admin)) return "It cannot create tokens: that needs the scope admin.\n";
+  if (!scopes.allows_all(Verb::admin))
+    return "It cannot create tokens: that needs the scope admin.\n";
   std::vector<std::string_view> missing;
   const Scopes all = Scopes::all();
   for (const auto& scope : all.list()) {

@@ -558,7 +558,7 @@ constexpr Schema kSchemas[] = {
       "key":{"type":["string","null"],"maxLength":512,
         "description":"A start with the same name and key returns the first workflow."},
       "key_for":{"type":"string","default":"720h",
-        "description":"How long the key is remembered after the workflow has ended, up to 8760h."}}})"},
+        "description":"How long the key is kept after the workflow has ended, up to 8760h."}}})"},
     {"WorkflowStarted", R"({"type":"object","required":["id","duplicate"],"properties":{
       "id":{"type":"integer","format":"int64"},
       "duplicate":{"type":"boolean",
@@ -582,7 +582,7 @@ constexpr Schema kSchemas[] = {
       "key":{"type":["string","null"],"maxLength":512,
         "description":"Key of the new workflow. A repeated request returns the same one."},
       "key_for":{"type":"string","default":"720h",
-        "description":"How long the key is remembered after the workflow has ended, up to 8760h."}}})"},
+        "description":"How long the key is kept after the workflow has ended, up to 8760h."}}})"},
     {"Workflow", R"({"type":"object","required":["id","name","state","paused","steps",
       "started_at","version"],"properties":{"id":{"type":"integer","format":"int64"},
       "name":{"$ref":"#/components/schemas/Name"},"key":{"type":"string"},

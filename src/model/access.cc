@@ -71,8 +71,8 @@ Result<Scope> parse_scope(std::string_view text) {
   if (!verb) {
     std::vector<std::string_view> names;
     for (const VerbRow& row : kTable) names.push_back(row.name);
-    return bad_scope(
-        text, fmt::format("must be all, VERB or VERB=PATTERN, VERB one of {}", fmt::join(names, ", ")));
+    return bad_scope(text, fmt::format("must be all, VERB or VERB=PATTERN, VERB one of {}",
+                                       fmt::join(names, ", ")));
   }
   Scope scope{.verb = *verb};
   if (equals == std::string_view::npos) return scope;

@@ -108,7 +108,7 @@ class Simulation {
   const std::span<const int> arrivals_;
   const SimulationOptions& options_;
   const SimulatedRule& rule_;
-  std::mt19937_64 random_;
+  Draws random_;
   SimulatedPool pool_;
   SimulationResult out_;
   std::deque<std::pair<int, double>> ready_;                               // since when, run time

@@ -4,13 +4,26 @@
 
 #include <cstdint>
 #include <functional>
-#include <random>
 #include <span>
 #include <vector>
 
+#include "env/random.h"
 #include "scale/rule.h"
 
 namespace mainspring {
+
+// A seeded source for the distributions of the standard library.
+class Draws {
+ public:
+  using result_type = std::uint64_t;
+  explicit Draws(std::uint64_t seed) : source_(seed) {}
+  static constexpr result_type min() { return 0; }
+  static constexpr result_type max() { return ~result_type{0}; }
+  result_type operator()() { return source_.next(); }
+
+ private:
+  SeededRandom source_;
+};
 
 struct KnownWave {
   int at = 0;  // seconds
@@ -29,7 +42,7 @@ struct SimulatedPool {
 
 struct SimulationOptions {
   ScaleOptions scale;                                // `lead`: how long a worker takes to start
-  std::function<double(std::mt19937_64&)> run_time;  // seconds
+  std::function<double(Draws&)> run_time;            // seconds
   double mean_s = 2;                                 // known at the start
   std::uint64_t seed = 1;
   std::vector<KnownWave> waves;  // of schedules, known `lead` before

@@ -37,12 +37,6 @@ std::optional<Duration> duration(const Rows& rows, int column) {
   return us ? std::optional(Duration(*us)) : std::nullopt;
 }
 
-// Whether the operation changes the queue's own row.
-bool sets_queue(const Operation& operation) {
-  return std::holds_alternative<PauseQueue>(operation) ||
-         std::holds_alternative<SetRetention>(operation);
-}
-
 }  // namespace
 
 AuditRecord read_audit_record(const Rows& rows, int row) {
@@ -71,11 +65,22 @@ AuditState read_audit_marks(const Rows& rows) {
 
 // -- appending ------------------------------------------------------------------------------------
 
+// Whether the operation changes the queue's own row, and whether it makes a missing one.
+PostgresStore::ImageLock PostgresStore::lock_for(const Operation& operation) {
+  using Lock = ImageLock;
+  if (const auto* pause = std::get_if<PauseQueue>(&operation))
+    return pause->create ? Lock::created : Lock::taken;
+  if (const auto* retention = std::get_if<SetRetention>(&operation))
+    return retention->create ? Lock::created : Lock::taken;
+  return Lock::left_alone;
+}
+
 // With the lock, no other node changes or creates the queue before this batch is committed.
 std::string PostgresStore::image_of_queue(const std::string& name, ImageLock lock) {
-  const Statement& look = lock == ImageLock::taken ? sql_.lock_queue : access_sql_.queue_image;
+  const Statement& look =
+      lock == ImageLock::left_alone ? access_sql_.queue_image : sql_.lock_queue;
   Rows row = ask(look, params(name));
-  if (row.empty() && lock == ImageLock::taken) {
+  if (row.empty() && lock == ImageLock::created) {
     const bool others = std::exchange(after_.queues, false);
     queue_of(name);
     const bool made = after_.queues;
@@ -140,8 +145,7 @@ void PostgresStore::look_before(std::span<const Operation> batch, std::size_t at
   if (object.kind == AuditObject::Kind::other) {
     image_before_ = audit->before;
   } else {
-    image_before_ =
-        image_of(object, sets_queue(batch[at]) ? ImageLock::taken : ImageLock::left_alone);
+    image_before_ = image_of(object, lock_for(batch[at]));
   }
 }
 

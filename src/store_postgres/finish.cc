@@ -166,6 +166,20 @@ void PostgresStore::look_later(const Ints& ids, std::int64_t at) {
   if (!others.empty()) tell(sql_.insert_leased, params(at, std::int64_t{0}, others));
 }
 
+// A claim that was never renewed may not have started: it costs no attempt, a few times.
+bool PostgresStore::give_back_unstarted(LoadedJob& held) {
+  JobRow& row = held.row;
+  if (row.unstarted >= kMaxUnstartedLosses || row.quarantined != 0 ||
+      (row.flags & kFlagCancel) != 0) {
+    return false;
+  }
+  ++row.unstarted, --row.attempt;
+  if ((row.flags & kFlagStep) != 0) row.flags |= kFlagUnknown;
+  begin_again(held, JobState::available, wall());
+  after_.again.push_back(row.id);
+  return true;
+}
+
 OperationResult PostgresStore::operator()(const RescueExpired& op) {
   if (auto lost = fenced(op.fence)) return std::move(*lost);
   flush();
@@ -205,17 +219,9 @@ OperationResult PostgresStore::operator()(const RescueExpired& op) {
       later_on[held->row.lease_until].push_back(id);
       continue;
     }
-    JobRow& row = held->row;
-    const bool unstarted = is_unstarted(row);
-    if (unstarted && row.unstarted < kMaxUnstartedLosses && row.quarantined == 0 &&
-        (row.flags & kFlagCancel) == 0) {
-      ++row.unstarted, --row.attempt;
-      if ((row.flags & kFlagStep) != 0) row.flags |= kFlagUnknown;
-      begin_again(*held, JobState::available, wall());
-      after_.again.push_back(id);
-      ++result.changed;
-      continue;
-    }
+    ++result.changed;
+    const bool unstarted = is_unstarted(held->row);
+    if (unstarted && give_back_unstarted(*held)) continue;
     const Duration timeout(held->row.timeout);
     const bool over_limit = timeout != kForever &&
                             lease_now() >= held->row.claimed_at + (timeout + kTimeoutGrace).count();
@@ -227,13 +233,13 @@ OperationResult PostgresStore::operator()(const RescueExpired& op) {
     const bool noted = (held->row.flags & kFlagStep) != 0 && !MS_MUTANT(lost_step_taken_as_failed);
     if (noted) held->row.flags |= kFlagUnknown;
     const int lost = held->row.lost;
-    const int kept = unstarted ? row.unstarted : 0;
+    const int kept = unstarted ? held->row.unstarted : 0;
     const std::int64_t since = std::exchange(held->row.quarantined, 0);
     fail_attempt(*held, message, std::nullopt, {});
     lose_attempt(*held, lost, since);
-    if (!is_terminal(row.state)) row.unstarted = kept;
-    if (!is_terminal(held->row.state)) after_.again.push_back(id);
-    ++result.changed;
+    if (is_terminal(held->row.state)) continue;
+    held->row.unstarted = kept;
+    after_.again.push_back(id);
   }
   // Commit even if nothing expired, because the examined rows are deleted. The commit may be lost
   // with the server: then the rows are back.

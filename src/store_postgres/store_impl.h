@@ -367,6 +367,7 @@ class PostgresStore final : public SharedStore, private StoreState {
   JobRow& touch(LoadedJob& job);                                 // increments its version
   void set_waiting(LoadedJob& job, JobState state, std::int64_t run_at);
   void begin_again(LoadedJob& job, JobState state, std::int64_t run_at);
+  bool give_back_unstarted(LoadedJob& held);
   // Ends a job with all effects: retention, ended, the schedule that waits for it.
   void end_job(LoadedJob& job, JobState state, std::string_view reason,
                std::string_view description, std::string_view result = "");
@@ -702,7 +703,8 @@ class PostgresStore final : public SharedStore, private StoreState {
   void remember_access();  // applies the tokens and audit of after_
   // Saves the image of the object of an Audit that follows the operation `at`.
   void look_before(std::span<const Operation> batch, std::size_t at);
-  enum class ImageLock { taken, left_alone };                       // of the object's row
+  enum class ImageLock { created, taken, left_alone };              // of the object's row
+  static ImageLock lock_for(const Operation& operation);
   std::string image_of(const AuditObject& object, ImageLock lock);  // "" = not found
   std::string image_of_queue(const std::string& name, ImageLock lock);
   std::string image_of_job(JobId id);

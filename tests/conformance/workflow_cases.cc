@@ -266,9 +266,11 @@ TEST_SUITE("store: workflows") {
   TEST_CASE("args that are too large with the results they refer to park the workflow") {
     WorkflowBench b;
     const WorkflowId id = b.start(
-        R"({"name":"e","each":[1,2],"job":{"queue":"q","kind":"e"},"undo":{"queue":"q","kind":"u"}},)"
+        R"({"name":"e","each":[1,2],"job":{"queue":"q","kind":"e"},)"
+        R"("undo":{"queue":"q","kind":"u"}},)"
         R"({"name":"sum","job":{"queue":"q","kind":"sum","args":{"all":{"$ref":"e"}}}},)"
-        R"({"name":"list","job":{"queue":"q","kind":"list","args":{"$ref":"e","by_reference":true}}})");
+        R"({"name":"list","job":{"queue":"q","kind":"list",)"
+        R"("args":{"$ref":"e","by_reference":true}}})");
     const std::string half = "\"" + std::string(kMaxArgsBytes / 2, 'x') + "\"";
     const auto jobs = b.claim(2);
     REQUIRE(jobs.size() == 2);

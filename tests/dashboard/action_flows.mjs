@@ -1,5 +1,5 @@
 // The actions of the pages that have few: each is pressed, and its effect is looked up on the server.
-import { alterAnswers, call, check, ready } from "./support.mjs";
+import { alterAnswers, call, check, eventually, ready } from "./support.mjs";
 
 const dialogOf = (page) => page.getByRole("dialog");
 const field = (page, label) =>
@@ -8,14 +8,6 @@ const press = (page, name) => page.getByRole("button", { name, exact: true }).fi
 const answer = (page, name) => dialogOf(page).getByRole("button", { name, exact: true }).click();
 const closed = (page) => dialogOf(page).waitFor({ state: "detached" });
 const rowOf = (page, text) => page.locator("tbody tr", { hasText: text });
-// Waits until the server answers as wanted.
-async function eventually(what, wanted, text) {
-  const until = performance.now() + 15_000;
-  while (performance.now() < until) {
-    if (wanted(await what())) return check(true, "");
-  }
-  check(false, text);
-}
 
 // How the program of an attempt ended is shown with its error.
 export async function programOutcome({ page, go, url }) {

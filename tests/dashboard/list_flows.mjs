@@ -1,5 +1,5 @@
 // Lists: which columns they have, which rows are found, and what an older page shows.
-import { alterAnswers, call, check, open, ready } from "./support.mjs";
+import { alterAnswers, call, check, eventually, open, ready } from "./support.mjs";
 
 const names = (page, prefix) =>
   page.locator("tbody tr td:not(.select):first-of-type, tbody td.select + td").evaluateAll(
@@ -126,7 +126,7 @@ export async function selection({ page, go, url }) {
   await remove.click();
   await page.waitForFunction(() => /1 of 1/.test(document.body.textContent));
   check((await call(url, "GET", `/v1/jobs/${ids[2]}`)).result === "kept", "a job that completed after it was shown keeps its result");
-  check((await fetch(`${url}/v1/jobs/${ids[3]}`)).status >= 404, "the other one is deleted");
+  await eventually(() => fetch(`${url}/v1/jobs/${ids[3]}`), ({ status }) => status >= 404, "the other one is deleted");
   // Rows of several states: each in its own.
   const [dead] = (await call(url, "POST", "/v1/jobs", { jobs: [{ queue: "chosen", kind: "k" }] })).jobs;
   await call(url, "POST", `/v1/jobs/${dead.id}/cancel`);

@@ -188,3 +188,12 @@ export async function fill(url) {
   await enqueue({ queue: "chat", kind: "message", session: "s-1" });
   return { dead: String(second.id), twice: String(again.jobs[0].id), done: String(first.id) };
 }
+
+// Waits until the server answers as wanted.
+export async function eventually(what, wanted, text) {
+  const until = performance.now() + 15_000;
+  while (performance.now() < until) {
+    if (wanted(await what())) return check(true, "");
+  }
+  check(false, text);
+}

@@ -33,7 +33,7 @@ denied='mainspring: …'
 admin=$("$mainspring" token create admin --scope admin --scope read --scope define-exec --data data)
 expect 0 '47' bash -c "printf %s '$admin' | wc -c"
 expect 65 'mainspring: token admin exists: revoke it first, or choose another name' ms token create admin --scope read --data data
-expect 64 'mainspring: scope "fly": must be VERB or VERB=PATTERN, …' ms token create x --scope fly --data data
+expect 64 'mainspring: scope "fly": must be all, VERB or VERB=PATTERN, …' ms token create x --scope fly --data data
 expect 64 'mainspring: --scope: must be given, …' ms token create x --data data
 expect 64 'mainspring: …local…' ms token create local --scope read --data data
 expect 66 '…' ms token list --data nowhere

@@ -100,7 +100,7 @@ void Bed::must_be_unavailable(Operation operation) {
   CAPTURE(result.error().message);
   CHECK(result.error().code == ErrorCode::unavailable);
   CHECK(result.error().retry_after_ms > 0);
-  CHECK(store->away());
+  CHECK((store->away() || store->blocked()));
 }
 
 void Bed::must_come_back() {

@@ -151,7 +151,7 @@ TEST_CASE("with a transaction pooler a conflicting setting is refused by its nam
   NullLog log;
   for (const std::string setting :
        {"default_transaction_isolation = 'serializable'", "statement_timeout = '100ms'",
-        "lock_timeout = '100ms'", "idle_in_transaction_session_timeout = '100ms'",
+        "lock_timeout = '99ms'", "idle_in_transaction_session_timeout = '100ms'",
         "default_transaction_read_only = on"}) {
     CAPTURE(setting);
     must(bed.cluster->sql("ALTER ROLE mainspring SET " + setting));

@@ -21,6 +21,15 @@ void complete(Store& store, const ClaimedJob& job, const Clock& clock) {
   CHECK(apply<FinishResult>(store, finish, clock).results.at(0) == FinishStatus::ok);
 }
 
+// A claim whose jobs have started: they were renewed once, within the same lease.
+std::vector<ClaimedJob> start(Store& store, ManualClock& clock) {
+  std::vector<ClaimedJob> jobs = claim(store, 9, clock);
+  Renew renew{.worker = "w", .leases = {}, .lease = kDefaultLease - seconds(1)};
+  for (const ClaimedJob& job : jobs) renew.leases.push_back({.id = job.id, .token = job.token});
+  CHECK(apply<RenewResult>(store, renew, clock).renewed.size() == jobs.size());
+  return jobs;
+}
+
 // `jobs` jobs whose workers died twice.
 std::vector<JobId> quarantine(Store& leader, ManualClock& clock, int jobs) {
   std::vector<JobId> ids;
@@ -29,10 +38,7 @@ std::vector<JobId> quarantine(Store& leader, ManualClock& clock, int jobs) {
     ids.push_back(apply<EnqueueResult>(leader, one, clock).jobs.at(0).id);
   }
   for (int i = 0; i < 2; ++i) {
-    Renew renew{.worker = "w", .leases = {}, .lease = kDefaultLease - seconds(1)};
-    for (const ClaimedJob& job : claim(leader, 9, clock))
-      renew.leases.push_back({.id = job.id, .token = job.token});
-    CHECK(static_cast<int>(apply<RenewResult>(leader, renew, clock).renewed.size()) == jobs);
+    CHECK(static_cast<int>(start(leader, clock).size()) == jobs);
     clock.advance(kDefaultLease + seconds(1));
     CHECK(apply<StepResult>(leader, RescueExpired{}, clock).changed == jobs);
     clock.advance(minutes(1));
@@ -117,7 +123,7 @@ TEST_CASE("quarantine moves unchanged, with the released job and single losses")
       CHECK(release(*store, clock) == 1);
       const Enqueue one{.jobs = {NewJob{.queue = "q", .kind = "k", .priority = 9}}};
       const JobId once = apply<EnqueueResult>(*store, one, clock).jobs.at(0).id;
-      const auto claimed = claim(*store, 9, clock);
+      const auto claimed = start(*store, clock);
       REQUIRE(claimed.size() == 2);
       complete(*store, claimed[0], clock);
       clock.advance(kDefaultLease + seconds(1));
@@ -143,7 +149,7 @@ TEST_CASE("quarantine moves unchanged, with the released job and single losses")
     CHECK(release(*store, clock) == 1);
     clock.advance(minutes(1));
     CHECK(apply<StepResult>(*store, MoveDue{}, clock).changed == 1);
-    CHECK(claim(*store, 9, clock).size() == 2);
+    CHECK(start(*store, clock).size() == 2);
     clock.advance(minutes(1));
     CHECK(apply<StepResult>(*store, RescueExpired{}, clock).changed == 2);
     CHECK(must(store->get(before.back().id)).quarantined->lost == 2);

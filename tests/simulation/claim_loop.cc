@@ -25,6 +25,13 @@ void ClaimLoop::claim() {
 }
 
 void ClaimLoop::run(const ClaimedJob& job) {
+  if (habits_.renews_first) {
+    world_.call(Renew{.worker = habits_.worker,
+                      .leases = {{.id = job.id, .token = job.token}},
+                      .lease = habits_.lease},
+                World::Delivery::prompt, Duration(0),
+                [](const std::optional<OperationResult>&) {});
+  }
   if (!world_.healed() && world_.chance(habits_.dies_with_one_in)) return;
   const bool late =
       habits_.late_one_in != 0 && !world_.healed() && world_.chance(habits_.late_one_in);

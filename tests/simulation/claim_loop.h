@@ -21,6 +21,7 @@ class ClaimLoop {
     std::uint64_t late_one_in = 0;  // one in N jobs lasts for up to three leases; 0 = none
     Duration rest = std::chrono::milliseconds(500);  // between two claims
     std::uint64_t dies_with_one_in = 12;             // one in N jobs is never finished
+    bool renews_first = false;  // a job that is never finished has started: its loss counts
     std::vector<std::string> kinds{};                // empty = every kind
   };
   // `finish` is called when a job's work is over.

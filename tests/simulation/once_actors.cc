@@ -354,7 +354,8 @@ PoisonWorker::PoisonWorker(World& world, const OrderMaker& jobs, int number)
              .lease = kPoisonLease,
              .work = seconds(2),
              .rest = milliseconds(800),
-             .dies_with_one_in = 2},
+             .dies_with_one_in = 2,
+             .renews_first = true},
             [this](const ClaimedJob& job) { finish(job); }),
       asks_(world, seconds(2), seconds(20), [this] { ask_by_id(); }) {}
 

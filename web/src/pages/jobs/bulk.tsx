@@ -27,7 +27,7 @@ const CHANGES: Record<BulkAction, string[]> = {
   reprioritise: ["waiting", "scheduled", "available", "retryable"],
 };
 
-function changes(action: BulkAction, filter: Record<string, unknown>): boolean {
+function applies(action: BulkAction, filter: Record<string, unknown>): boolean {
   return !Array.isArray(filter.state) || filter.state.some((state) => CHANGES[action].includes(String(state)));
 }
 
@@ -35,7 +35,7 @@ export function BulkDialog(props: { action: BulkAction; filters: Record<string, 
   const { action } = props;
   // The filters are fixed when the dialog opens, so that the count is that of what is done. The page passes other ones,
   // which end later, each time that it is drawn.
-  const [filters] = useState(props.filters.filter((one) => changes(action, one)));
+  const [filters] = useState(props.filters.filter((one) => applies(action, one)));
   const [previews, setPreviews] = useState<BulkPreview[]>();
   const preview = previews && sumOf(previews);
   const [problem, setProblem] = useState<ApiError>();
