@@ -843,7 +843,7 @@ export interface components {
             /** @description A start with the same name and key returns the first workflow. */
             key?: string | null;
             /**
-             * @description How long the key is remembered after the workflow has ended, up to 8760h.
+             * @description How long the key is kept after the workflow has ended, up to 8760h.
              * @default 720h
              */
             key_for: string;
@@ -885,7 +885,7 @@ export interface components {
             /** @description Key of the new workflow. A repeated request returns the same one. */
             key?: string | null;
             /**
-             * @description How long the key is remembered after the workflow has ended, up to 8760h.
+             * @description How long the key is kept after the workflow has ended, up to 8760h.
              * @default 720h
              */
             key_for: string;

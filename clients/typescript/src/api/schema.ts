@@ -396,7 +396,7 @@ export interface components {
             /** @description A start with the same name and key returns the first workflow. */
             key?: string | null;
             /**
-             * @description How long the key is remembered after the workflow has ended, up to 8760h.
+             * @description How long the key is kept after the workflow has ended, up to 8760h.
              * @default 720h
              */
             key_for?: string;
