@@ -191,8 +191,9 @@ CREATE TABLE $schema.jobs (
   deferred boolean,                     -- it is waiting for a claim by id or for an operator; extras.reason says why
   lost smallint,                        -- lost attempts in a row, and 128 for each that did not count. A completion
                                         -- on the fast path leaves it as it is
-  quarantined bigint                    -- since when it is quarantined. In state 5 it waits and has no row in `due`; in any
+  quarantined bigint,                   -- since when it is quarantined. In state 5 it waits and has no row in `due`; in any
                                         -- other state it is released
+  kept bigint                           -- running: the longest lease that a renewal returned; NULL = never renewed
 ) WITH (fillfactor = 33, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
 -- The ready queue: one row for each available job that is not in `packs` or `held_back`. It is not part of `jobs`,

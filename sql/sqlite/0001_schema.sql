@@ -149,9 +149,10 @@ CREATE TABLE grants (
 CREATE TABLE lease_notes (
   id INTEGER PRIMARY KEY,               -- of the job
   version INTEGER NOT NULL,
-  lease INTEGER NOT NULL,               -- the longest renewal: the length with which the lease starts at open
+  lease INTEGER NOT NULL,               -- the longest that was asked for
   cancel_requested INTEGER NOT NULL,
-  cancel_reason TEXT
+  cancel_reason TEXT,
+  kept INTEGER NOT NULL                 -- the longest that a renewal returned: the lease starts with it at open; 0 = none
 );
 
 -- Lists of jobs ------------------------------------------------------------------------------------

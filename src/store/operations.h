@@ -125,13 +125,13 @@ inline bool sends_messages(const std::vector<Renewal>& leases) {
 // Extends leases to now + lease, but at most to kTimeoutGrace past the job's time limit. A renewal
 // without progress, checkpoint, memos and warning does not write to disk, unless it asks for a
 // longer lease than any before: after a restart every lease starts again with the longest length
-// asked for. A renewal with messages can be refused like an Enqueue (overloaded, storage_full; by a
-// broker that accepts no changes, unavailable). The worker then renews without messages and sends
-// them later.
+// that was asked for or returned. A renewal with messages can be refused like an Enqueue
+// (overloaded, storage_full; by a broker that accepts no changes, unavailable). The worker then
+// renews without messages and sends them later.
 struct Renew {
   std::string worker;
   std::vector<Renewal> leases;
-  Duration lease = kDefaultLease;  // 0 = as at the claim or the last renewal of each job
+  Duration lease = kDefaultLease;  // 0 = the longest that each job's worker asked for
   Within within{};                 // those outside are lost
 };
 struct Renewed {

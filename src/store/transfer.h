@@ -81,7 +81,7 @@ struct TransferJob {
       unique_until;  // it holds its key, after its end at least until this time
   // For a running job. The target starts the lease again.
   std::string worker;
-  std::int64_t lease = 0;
+  std::int64_t lease = 0, kept = 0;  // the longest asked for, the longest returned
   bool cancel_requested = false;
   std::string cancel_reason;
   std::optional<TransferExtras> extras;

@@ -5,7 +5,7 @@
 #define MS_BEGUN                                                                                  \
   "state = 3, attempt = attempt + 1, version = version + 1, token = "                             \
   "nextval('$schema.tokens_given'), worker = $3, lease = $4, lease_until = $5, claimed_at = $7, " \
-  "started_at = $6"
+  "started_at = $6, kept = NULL"
 
 #define MS_CLAIMED                                                                         \
   "j.id, j.token, j.attempt, j.max_attempts, j.priority, j.run_at, j.timeout, j.flags, "   \

@@ -114,9 +114,11 @@ void PostgresStore::renew_one(LoadedJob& job, const Renewal& renewal, Duration l
   const std::int64_t until = std::min(end_of(length.count()), std::max(limit, row.lease_until));
   // A restart must not shorten a reported lease, which an allowance may have lengthened.
   const std::int64_t reported = std::max<std::int64_t>(length.count(), until - lease_now());
-  const bool longer = reported > row.lease;
+  const std::int64_t longest = std::max(row.lease, row.kept);
+  const bool longer = reported > longest;
   row.lease_until = until;
-  row.lease = std::max(row.lease, reported);
+  row.lease = std::max(row.lease, length.count());
+  row.kept = std::max(longest, reported);
   if (renewal.progress) {
     write(sql_.upsert_progress,
           params(Ints{row.id}, Reals{renewal.progress->value}, Texts{renewal.progress->text}));
@@ -137,7 +139,7 @@ void PostgresStore::renew_one(LoadedJob& job, const Renewal& renewal, Duration l
   } else {
     // Need not survive a crash of the server: after a crash every lease starts again.
     write(sql_.renew_simple, params(Ints{row.id}, Ints{row.token}, Ints{until}), false);
-    if (job.was) job.was->lease_until = until;
+    if (job.was) job.was->lease_until = until, job.was->kept = row.kept;
   }
   if (until < before) {
     tell(sql_.insert_leased, params(until, node_, Ints{row.id}));
@@ -221,15 +223,14 @@ OperationResult PostgresStore::operator()(const RescueExpired& op) {
     }
     ++result.changed;
     const bool unstarted = is_unstarted(held->row);
-    if (unstarted && give_back_unstarted(*held)) continue;
-    const Duration timeout(held->row.timeout);
-    const bool over_limit = timeout != kForever &&
-                            lease_now() >= held->row.claimed_at + (timeout + kTimeoutGrace).count();
+    const bool over_limit = is_over_limit(held->row, lease_now());
+    if (unstarted && !over_limit && give_back_unstarted(*held)) continue;
     const std::string message =
-        over_limit ? fmt::format("over its time limit of {}: the worker did not end it",
-                                 format_duration(timeout))
-                   : fmt::format("lease expired: worker {} sent no renewal for {}",
-                                 held->row.worker, format_duration(Duration(held->row.lease)));
+        over_limit
+            ? fmt::format("over its time limit of {}: the worker did not end it",
+                          format_duration(Duration(held->row.timeout)))
+            : fmt::format("lease expired: worker {} sent no renewal for {}", held->row.worker,
+                          format_duration(Duration(std::max(held->row.lease, held->row.kept))));
     const bool noted = (held->row.flags & kFlagStep) != 0 && !MS_MUTANT(lost_step_taken_as_failed);
     if (noted) held->row.flags |= kFlagUnknown;
     const int lost = held->row.lost;

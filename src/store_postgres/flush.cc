@@ -141,18 +141,18 @@ void PostgresStore::flush_bodies(const std::vector<LoadedJob*>& fresh) {
 }
 
 void PostgresStore::flush_rows(const std::vector<LoadedJob*>& changed) {
-  std::array<Ints, 15> c;
+  std::array<Ints, 16> c;
   Texts worker;
   for (const LoadedJob* job : changed) {
     const JobRow& r = job->row;
-    const std::array<std::int64_t, 15> values = {r.id,          static_cast<std::int64_t>(r.state),
+    const std::array<std::int64_t, 16> values = {r.id,          static_cast<std::int64_t>(r.state),
                                                  r.flags,       r.priority,
                                                  r.attempt,     r.max_attempts,
                                                  r.version,     r.token,
                                                  r.lease_until, r.lease,
                                                  r.claimed_at,  r.run_at,
                                                  r.started_at,  r.finished_at,
-                                                 r.expires_at};
+                                                 r.expires_at,  r.kept};
     for (std::size_t i = 0; i < values.size(); ++i) c[i].push_back(values[i]);
     worker.push_back(text_or_null(r.worker));
   }

@@ -43,6 +43,7 @@ JobRow PostgresStore::read_row(const Rows& rows, int row) {
   const int lost = static_cast<int>(next());
   job.lost = lost % kUnstartedUnit, job.unstarted = lost / kUnstartedUnit;
   job.quarantined = next();
+  job.kept = next();
   return job;
 }
 

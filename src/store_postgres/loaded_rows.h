@@ -43,6 +43,7 @@ struct JobRow {
   std::int64_t version = 1;
   Token token = 0;
   std::int64_t lease_until = 0, lease = 0, claimed_at = 0;  // on the lease clock
+  std::int64_t kept = 0;  // the longest lease that a renewal returned; 0 = never renewed
   std::int64_t run_at = 0, started_at = 0, finished_at = 0, expires_at = 0;
   std::int64_t created_at = 0;
   std::int64_t timeout = 0;   // as a count; kForever is stored unchanged
@@ -60,6 +61,7 @@ struct JobRow {
 };
 bool waits_in_quarantine(const JobRow& row);
 bool is_unstarted(const JobRow& row);
+bool is_over_limit(const JobRow& row, std::int64_t now);
 inline constexpr int kUnstartedUnit = kMaxLost + 1;  // of jobs.lost
 // The flags of a new job's row.
 int flags_of(const NewJob& job);

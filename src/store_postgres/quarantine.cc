@@ -58,7 +58,12 @@ bool waits_in_quarantine(const JobRow& row) {
 
 // Whether the lease was never renewed: its worker may not have started the attempt.
 bool is_unstarted(const JobRow& row) {
-  return row.lease_until == row.claimed_at + row.lease && !MS_MUTANT(unstarted_loss_counts);
+  return row.kept == 0 && !MS_MUTANT(unstarted_loss_counts);
+}
+
+bool is_over_limit(const JobRow& row, std::int64_t now) {
+  return Duration(row.timeout) != kForever &&
+         now >= row.claimed_at + (Duration(row.timeout) + kTimeoutGrace).count();
 }
 
 // The attempt of this job was lost, and its lease was taken away.

@@ -89,7 +89,8 @@ std::string session_claim_text(std::string_view chosen, std::string_view leave,
   return "WITH c AS MATERIALIZED (" + std::string(chosen) + ")" + std::string(leave) +
          ", u AS (UPDATE $schema.jobs j SET state = 3, attempt = attempt + 1, version = version + "
          "1, token = nextval('$schema.tokens_given'), worker = $2, lease = $3, lease_until = $4, "
-         "claimed_at = $6, started_at = $5 FROM c WHERE j.id = c.id RETURNING " MS_CLAIMED
+         "claimed_at = $6, started_at = $5, kept = NULL FROM c WHERE j.id = c.id "
+         "RETURNING " MS_CLAIMED
          "), l AS (INSERT INTO $schema.leased (look_at, seq, node, ids) SELECT $4, "
          "nextval('$schema.row_numbers'), $7, array_agg(id) FROM u HAVING count(*) > 0 RETURNING "
          "seq), t AS (INSERT INTO $schema.job_counts (node, batch, at, queue, " +

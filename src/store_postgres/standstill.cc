@@ -34,7 +34,8 @@ constexpr std::string_view kAllowance = "restart_allowance";
 
 StandstillStatements::StandstillStatements(std::string_view s)
     : extend_jobs(s, MS_RUNNING(") AND state = 3 AND lease_until > $1")
-                  "greatest(lease_until, least(lease_until + $2, $3 + lease))" MS_BY_ID),
+                  "greatest(lease_until, least(lease_until + $2, $3 + greatest(lease, "
+                  "kept)))" MS_BY_ID),
       extend_sessions(s,
                       MS_HOLDS("$1") "greatest(lease_until, least(lease_until + $2, $3 + kept)) "
                                      "FROM l WHERE s.id = l.id"),

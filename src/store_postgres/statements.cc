@@ -13,7 +13,7 @@ namespace mainspring::pg {
   "j.lease_until, j.lease, j.claimed_at, j.run_at, j.started_at, j.finished_at, j.expires_at, " \
   "j.created_at, j.timeout, j.schedule, j.queue, j.kind, j.budget, j.worker, j.unique_key, "    \
   "j.session, coalesce(j.trigger_depth, 0), j.deferred IS TRUE, coalesce(j.lost, 0), "          \
-  "coalesce(j.quarantined, 0)"
+  "coalesce(j.quarantined, 0), coalesce(j.kept, 0)"
 
 BatchStatements::BatchStatements(std::string_view s)
     : begin(s, "BEGIN"),
@@ -142,11 +142,12 @@ JobStatements::JobStatements(std::string_view s)
           "attempt = u.attempt, max_attempts = u.max_attempts, version = u.version, "
           "token = u.token, lease_until = u.lease_until, lease = u.lease, "
           "claimed_at = u.claimed_at, run_at = u.run_at, started_at = u.started_at, "
-          "finished_at = u.finished_at, expires_at = u.expires_at, worker = u.worker FROM " +
+          "finished_at = u.finished_at, expires_at = u.expires_at, kept = nullif(u.kept, 0), "
+          "worker = u.worker FROM " +
               rows_text("id",
                         {"state", "flags", "priority", "attempt", "max_attempts", "version",
                          "token", "lease_until", "lease", "claimed_at", "run_at", "started_at",
-                         "finished_at", "expires_at"},
+                         "finished_at", "expires_at", "kept"},
                         {"worker"}) +
               " WHERE j.id = u.id"),
       replace_bodies(
@@ -413,7 +414,8 @@ ClaimStatements::ClaimStatements(std::string_view s)
           "$5, $6, $3, queue, -cardinality(ids), cardinality(ids) FROM a) "
           "SELECT queue, ids FROM a"),
       renew_simple(s,
-                   "UPDATE $schema.jobs j SET lease_until = u.until FROM unnest($1::bigint[], "
+                   "UPDATE $schema.jobs j SET lease_until = u.until, kept = greatest(j.kept, "
+                   "j.lease) FROM unnest($1::bigint[], "
                    "$2::bigint[], $3::bigint[]) AS u(id, token, until) WHERE j.id = u.id AND "
                    "j.token = u.token AND j.state = 3") {}
 
@@ -562,8 +564,9 @@ NodeStatements::NodeStatements(std::string_view s)
       node_leaves(s, "DELETE FROM $schema.nodes WHERE id = $1"),
       drop_leased(s, "DELETE FROM $schema.leased"),
       reset_jobs(s,
-                 "UPDATE $schema.jobs j SET lease_until = $1 + lease, "
-                 "claimed_at = $1 FROM (SELECT DISTINCT unnest(ids) AS id FROM "
+                 "UPDATE $schema.jobs j SET lease_until = $1 + greatest(lease, kept), "
+                 "kept = greatest(lease, kept), claimed_at = $1 FROM (SELECT DISTINCT unnest(ids) "
+                 "AS id FROM "
                  "$schema.leased) l WHERE j.id = l.id "
                  "AND j.state = 3 RETURNING " MS_COLUMNS),
       nothing_lost(s, "SELECT 1 FROM $schema.awake"),
@@ -573,7 +576,8 @@ NodeStatements::NodeStatements(std::string_view s)
       lengthen_jobs(s,
                     "WITH l AS MATERIALIZED (SELECT id FROM $schema.jobs WHERE id IN (SELECT "
                     "unnest(ids) FROM $schema.leased) AND state = 3 ORDER BY id FOR UPDATE) UPDATE "
-                    "$schema.jobs j SET lease_until = greatest(lease_until, $1 + lease) FROM l "
+                    "$schema.jobs j SET lease_until = greatest(lease_until, $1 + greatest(lease, "
+                    "kept)) FROM l "
                     "WHERE j.id = l.id RETURNING j.id, j.lease_until") {}
 
 #undef MS_COLUMNS

@@ -19,7 +19,8 @@ namespace {
 constexpr std::string_view kJobs =
     "SELECT j.id, j.version, j.token, j.state, q.name, k.name, j.priority, j.attempt, "
     "j.max_attempts, j.budget, j.flags, j.run_at, j.created_at, j.started_at, j.finished_at, "
-    "j.expires_at, j.timeout, j.schedule, j.lease, j.args, j.headers, j.correlation_id, "
+    "j.expires_at, j.timeout, j.schedule, j.lease, coalesce(j.kept, 0), j.args, j.headers, "
+    "j.correlation_id, "
     "j.reply_to, j.unique_key, j.worker, j.tags, u.until, e.id, e.result, e.checkpoint, "
     "e.progress_text, e.reason, e.description, e.warning, e.progress_value, j.follow_ups, "
     "j.session, "
@@ -409,6 +410,7 @@ TransferJob PostgresSource::read_job(const Rows& rows, int row) {
   job.timeout = number();
   job.schedule = number();
   const std::int64_t lease = number();
+  const std::int64_t kept = number();
   job.args = text();
   job.headers = text();
   job.correlation_id = text();
@@ -446,6 +448,7 @@ TransferJob PostgresSource::read_job(const Rows& rows, int row) {
   job.on_expiry = on_expiry_of(static_cast<int>(flags));
   if (job.stamp.state != JobState::running) return job;
   job.lease = lease;
+  job.kept = kept;
   job.cancel_requested = (flags & kFlagCancel) != 0;
   if (job.cancel_requested && has_extras) job.cancel_reason = rows.text(row, column);
   return job;

@@ -243,7 +243,7 @@ int rest_of_flags(const TransferJob& job) {
 void PostgresTarget::insert_rows(std::span<const TransferJob> jobs, Now now) {
   constexpr std::size_t kNumbers = 21;
   std::array<Ints, kNumbers> c;
-  Ints depth;
+  Ints depth, kept;
   Texts worker, key, correlation, reply, tags, headers, args, follow_ups, session, reply_session,
       limit_key;
   std::vector<std::string> joined(jobs.size());
@@ -257,27 +257,28 @@ void PostgresTarget::insert_rows(std::span<const TransferJob> jobs, Now now) {
                       (j.unknown ? kFlagUnknown : 0) | (j.cancel_requested ? kFlagCancel : 0) |
                       (j.followed ? kFlagFollowed : 0) | (j.memos.empty() ? 0 : kFlagMemos) |
                       rest_of_flags(j);
-    const std::array<std::int64_t, kNumbers> values = {j.stamp.id,
-                                                       static_cast<std::int64_t>(j.stamp.state),
-                                                       flags,
-                                                       j.priority,
-                                                       j.attempt,
-                                                       j.max_attempts,
-                                                       j.stamp.version,
-                                                       j.stamp.token,
-                                                       running ? lease_time(now) + j.lease : 0,
-                                                       j.lease,
-                                                       running ? lease_time(now) : 0,
-                                                       j.run_at,
-                                                       j.started_at,
-                                                       j.finished_at,
-                                                       j.expires_at,
-                                                       j.created_at,
-                                                       j.timeout,
-                                                       j.schedule,
-                                                       id_of(sql_->queue_of, queues_, j.queue),
-                                                       id_of(sql_->kind_of, kinds_, j.kind),
-                                                       j.budget};
+    const std::array<std::int64_t, kNumbers> values = {
+        j.stamp.id,
+        static_cast<std::int64_t>(j.stamp.state),
+        flags,
+        j.priority,
+        j.attempt,
+        j.max_attempts,
+        j.stamp.version,
+        j.stamp.token,
+        running ? lease_time(now) + std::max(j.lease, j.kept) : 0,
+        j.lease,
+        running ? lease_time(now) : 0,
+        j.run_at,
+        j.started_at,
+        j.finished_at,
+        j.expires_at,
+        j.created_at,
+        j.timeout,
+        j.schedule,
+        id_of(sql_->queue_of, queues_, j.queue),
+        id_of(sql_->kind_of, kinds_, j.kind),
+        j.budget};
     for (std::size_t n = 0; n < kNumbers; ++n) c[n].push_back(values[n]);
     worker.push_back(text_or_null(j.worker)), key.push_back(text_or_null(j.unique_key));
     correlation.push_back(text_or_null(j.correlation_id));
@@ -290,7 +291,7 @@ void PostgresTarget::insert_rows(std::span<const TransferJob> jobs, Now now) {
     follow_ups.push_back(text_or_null(j.follow_ups));
     session.push_back(text_or_null(j.session));
     reply_session.push_back(text_or_null(j.reply_session));
-    depth.push_back(j.trigger_depth);
+    depth.push_back(j.trigger_depth), kept.push_back(j.kept);
     limit_key.push_back(text_or_null(j.limit_key));
   }
   Params p;
@@ -298,7 +299,7 @@ void PostgresTarget::insert_rows(std::span<const TransferJob> jobs, Now now) {
   for (const Texts* texts : {&worker, &key, &correlation, &reply, &tags, &headers, &args,
                              &follow_ups, &session, &reply_session, &limit_key})
     p.add(*texts);
-  p.add(depth);
+  p.add(depth), p.add(kept);
   tell(sql_->insert, p);
 }
 

@@ -11,9 +11,10 @@ namespace mainspring::sqlite {
 namespace {
 
 // Whether the end of this lease does not count: see kMaxUnstartedLosses.
-bool goes_back(const Lease& lease) {
+bool goes_back(const Lease& lease, Instant now) {
   const bool often = (lease.flags & kUnstartedFlags) == kUnstartedFlags;
-  return lease.is_unstarted() && (!often || MS_MUTANT(unstarted_losses_never_count)) &&
+  return lease.is_unstarted() && !lease.over_limit(now) &&
+         (!often || MS_MUTANT(unstarted_losses_never_count)) &&
          (lease.flags & kFlagQuarantined) == 0 && !lease.cancel_requested;
 }
 
@@ -125,7 +126,7 @@ void SqliteStore::note_lease(JobId id, Lease& lease) {
   sql_->upsert_note
       .bind(id, ++lease.version, lease.length.count(),
             lease.cancel_requested && !MS_MUTANT(cancel_wish_not_kept) ? 1 : 0,
-            Statement::text_or_null(lease.cancel_reason))
+            Statement::text_or_null(lease.cancel_reason), lease.kept.count())
       .run();
 }
 
@@ -171,8 +172,9 @@ OperationResult SqliteStore::operator()(const Renew& op) {
     set_lease_expiry(renewal.id, lease, std::min(end_of(length), lease_limit(lease)));
     // A restart must not shorten a reported lease, which an allowance may have lengthened.
     const Duration reported = std::max(length, lease.expires_at - now_.instant);
-    const bool longer = reported > lease.length && !MS_MUTANT(longer_lease_not_kept);
-    if (longer) lease.length = reported;
+    const bool longer = reported > lease.longest() && !MS_MUTANT(longer_lease_not_kept);
+    lease.kept = longer ? reported : lease.longest();
+    if (longer) lease.length = std::max(lease.length, length);
     const bool kept = keep_memos(renewal, lease, result);
     const bool news = renewal.progress || !renewal.messages.empty();
     const bool tells = news && (lease.flags & kFlagFollowed) != 0;
@@ -379,7 +381,7 @@ OperationResult SqliteStore::operator()(const RescueExpired& op) {
     Lease& lease = leases_.at(id);
     if (MS_MUTANT(rescue_burns_no_attempt)) --lease.attempt;
     begin_write();
-    if (goes_back(lease)) {
+    if (goes_back(lease, now_.instant)) {
       if ((lease.flags & kUnstartedFlags) != kUnstartedFlags) lease.flags += kUnstartedUnit;
       lease.flags |= (lease.flags & kFlagStep) != 0 ? kFlagUnknown : 0;
       end_attempt(id, lease, JobState::available, now_.wall, lease.attempt - 1);
@@ -387,14 +389,12 @@ OperationResult SqliteStore::operator()(const RescueExpired& op) {
       ++result.changed;
       continue;
     }
-    const bool over_limit =
-        lease.timeout != kForever &&
-        now_.instant >= lease.grant->claimed_instant + lease.timeout + kTimeoutGrace;
     const std::string message =
-        over_limit ? fmt::format("over its time limit of {}: the worker did not end it",
-                                 format_duration(lease.timeout))
-                   : fmt::format("lease expired: worker {} sent no renewal for {}",
-                                 lease.grant->worker, format_duration(lease.length));
+        lease.over_limit(now_.instant)
+            ? fmt::format("over its time limit of {}: the worker did not end it",
+                          format_duration(lease.timeout))
+            : fmt::format("lease expired: worker {} sent no renewal for {}", lease.grant->worker,
+                          format_duration(lease.longest()));
     const bool noted = (lease.flags & kFlagStep) != 0 && !MS_MUTANT(lost_step_taken_as_failed);
     lease.flags |= noted ? kFlagUnknown : 0;
     if (MS_MUTANT(memos_forgotten_by_rescue)) drop_memos(id, lease.flags);

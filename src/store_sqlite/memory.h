@@ -176,7 +176,8 @@ struct Lease {
   Token token = 0;
   Grant* grant = nullptr;
   Instant expires_at;
-  Duration length{0};
+  Duration length{0};  // the longest that was asked for
+  Duration kept{0};    // the longest that a renewal returned; 0 = never renewed
   Duration timeout = kForever;
   WallTime run_at;
   QueueState* queue = nullptr;
@@ -191,7 +192,9 @@ struct Lease {
   bool noted = false;  // it has a row in lease_notes
   bool cancel_requested = false;
   std::string cancel_reason;
+  Duration longest() const { return std::max(length, kept); }
   bool is_unstarted() const;  // never renewed: its worker may not have started the attempt
+  bool over_limit(Instant now) const;
 };
 
 // A named lock (lease). A free lease without a value is kept until `ends`, so that its release can

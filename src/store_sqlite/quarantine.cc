@@ -53,7 +53,11 @@ void SqliteStore::note_quarantine(QueueState& queue) {
 }
 
 bool Lease::is_unstarted() const {
-  return expires_at == grant->claimed_instant + length && !MS_MUTANT(unstarted_loss_counts);
+  return kept == Duration(0) && !MS_MUTANT(unstarted_loss_counts);
+}
+
+bool Lease::over_limit(Instant now) const {
+  return timeout != kForever && now >= grant->claimed_instant + timeout + kTimeoutGrace;
 }
 
 // The attempt under this lease was lost; the caller ends it.

@@ -265,7 +265,7 @@ void SqliteStore::load_leases(Instant now) {
       "coalesce(n.cancel_requested, 0), n.cancel_reason, n.id IS NOT NULL, j.queue, j.kind, "
       "j.priority, j.run_at, j.attempt, j.max_attempts, j.flags, b.timeout, x.id IS NOT NULL, "
       "s.id, "
-      "EXISTS (SELECT 1 FROM memos m WHERE m.job = j.id), b.limit_key "
+      "EXISTS (SELECT 1 FROM memos m WHERE m.job = j.id), b.limit_key, coalesce(n.kept, 0) "
       "FROM grants g CROSS JOIN json_each(g.ids) e CROSS JOIN jobs j ON j.id = e.value JOIN bodies "
       "b ON b.id = "
       "j.id "
@@ -280,7 +280,9 @@ void SqliteStore::load_leases(Instant now) {
     lease.grant = grants_.at(rows.integer(2)).get();
     ++lease.grant->remaining;
     lease.length = Duration(rows.integer(3));
-    lease.expires_at = now + lease.length;
+    // Renewals are not on disk, so every lease counts as renewed.
+    lease.kept = std::max(lease.length, Duration(rows.integer(20)));
+    lease.expires_at = now + lease.kept;
     lease.version = rows.integer(4);
     lease.cancel_requested = rows.integer(5) != 0;
     lease.cancel_reason = rows.text(6);

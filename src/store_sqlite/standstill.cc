@@ -27,7 +27,7 @@ OperationResult SqliteStore::operator()(const ExtendLeases& op) {
   };
   for_each_lease(
       [&](JobId id, Lease& lease) {
-        set_lease_expiry(id, lease, extended(lease.expires_at, lease.length));
+        set_lease_expiry(id, lease, extended(lease.expires_at, lease.longest()));
       },
       [&](const std::string& name, NamedLease& lease) {
         set_lease_end(name, lease, extended(lease.ends, lease.kept));

@@ -40,8 +40,7 @@ Statements::Statements(Database& db)
       delete_grant(db, "DELETE FROM grants WHERE token = ?"),
       upsert_note(db,
                   "INSERT OR REPLACE INTO lease_notes (id, version, lease, cancel_requested, "
-                  "cancel_reason) "
-                  "VALUES (?, ?, ?, ?, ?)"),
+                  "cancel_reason, kept) VALUES (?, ?, ?, ?, ?, ?)"),
       delete_note(db, "DELETE FROM lease_notes WHERE id = ?"),
       update_job(db,
                  "UPDATE jobs SET kind = ?2, state = ?3, priority = ?4, run_at = ?5, attempt = ?6, "

@@ -23,12 +23,14 @@ struct Running {
   std::int64_t claimed_at = 0, length = 0, version = 0;
   bool cancel_requested = false;
   std::string cancel_reason;
+  std::int64_t kept = 0;
 };
 
 constexpr const char* kRunning =
     "SELECT j.id, g.token + e.key, g.worker, g.claimed_at, coalesce(n.lease, g.lease), "
-    "coalesce(n.version, j.version + 1), coalesce(n.cancel_requested, 0), n.cancel_reason "
-    "FROM grants g CROSS JOIN json_each(g.ids) e CROSS JOIN jobs j ON j.id = e.value LEFT JOIN "
+    "coalesce(n.version, j.version + 1), coalesce(n.cancel_requested, 0), n.cancel_reason, "
+    "coalesce(n.kept, 0) FROM grants g CROSS JOIN json_each(g.ids) e CROSS JOIN jobs j ON j.id = "
+    "e.value LEFT JOIN "
     "lease_notes n ON n.id = j.id WHERE j.state = 2 AND j.token < g.token + e.key";
 constexpr const char* kJob =
     "SELECT j.version, j.token, j.state, q.name, k.name, j.priority, j.run_at, j.attempt, "
@@ -228,7 +230,8 @@ void SqliteSource::load_running() {
                                                       .length = row.integer(4),
                                                       .version = row.integer(5),
                                                       .cancel_requested = row.integer(6) != 0,
-                                                      .cancel_reason = std::string(row.text(7))});
+                                                      .cancel_reason = std::string(row.text(7)),
+                                                      .kept = row.integer(8)});
   }
 }
 
@@ -370,6 +373,7 @@ bool SqliteSource::read_job(JobId id, TransferJob& job) {
     job.started_at = running.claimed_at;
     job.worker = running.worker;
     job.lease = running.length;
+    job.kept = running.kept;
     job.cancel_requested = running.cancel_requested;
     job.cancel_reason = running.cancel_reason;
   }

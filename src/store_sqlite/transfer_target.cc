@@ -34,9 +34,10 @@ struct SqliteTarget::Statements {
               "?, ?, ?, ?, ?, ?)"),
         grant(db,
               "INSERT INTO grants (token, worker, claimed_at, lease, ids) VALUES (?, ?, ?, ?, ?)"),
-        wish(db,
-             "INSERT INTO lease_notes (id, version, lease, cancel_requested, cancel_reason) VALUES "
-             "(?, ?, ?, 1, ?)"),
+        lease_note(
+            db,
+            "INSERT INTO lease_notes (id, version, lease, cancel_requested, cancel_reason, kept) "
+            "VALUES (?, ?, ?, ?, ?, ?)"),
         quarantined(db, "INSERT INTO quarantine (id, since) VALUES (?, ?)"),
         due(db, "INSERT INTO due (run_at, id) VALUES (?, ?)"),
         expiring(db, "INSERT INTO expiring (expires_at, id) VALUES (?, ?)"),
@@ -73,8 +74,9 @@ struct SqliteTarget::Statements {
       by_id.push_back(std::make_unique<Statement>(db, sql));
     }
   }
-  Statement job, body, extras, error, grant, wish, quarantined, due, expiring, dead, unique, old,
-      memo, step, stamps, no_due, no_expiring, no_unique, no_grant, live, no_live, note, no_note;
+  Statement job, body, extras, error, grant, lease_note, quarantined, due, expiring, dead, unique,
+      old, memo, step, stamps, no_due, no_expiring, no_unique, no_grant, live, no_live, note,
+      no_note;
   std::vector<std::unique_ptr<Statement>> by_id;
 };
 
@@ -324,8 +326,11 @@ void SqliteTarget::write_running(const TransferJob& job) {
   const JobStamp& s = job.stamp;
   sql_->grant.bind(s.token, job.worker, job.started_at, job.lease, fmt::format("[{}]", s.id)).run();
   running_[s.id] = s.token;
-  if (job.cancel_requested) {
-    sql_->wish.bind(s.id, s.version, job.lease, Statement::text_or_null(job.cancel_reason)).run();
+  if (job.cancel_requested || job.kept > job.lease) {
+    sql_->lease_note
+        .bind(s.id, s.version, job.lease, job.cancel_requested ? 1 : 0,
+              Statement::text_or_null(job.cancel_reason), job.kept)
+        .run();
   }
 }
 

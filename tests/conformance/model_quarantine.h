@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "conformance/model_standstill.h"
 #include "conformance/model_state.h"
 
 namespace mainspring {
@@ -21,12 +22,12 @@ class ModelQuarantine {
     r.job.quarantined->lost = r.lost;
     r.job.quarantined->released = false;
   }
-  // Whether the end of its lease does not count.
-  static bool goes_back(Record& r) {
-    const bool unstarted = r.lease_expiry == r.claimed + r.lease;
+  // Whether the end of its lease does not count: then the job is available again.
+  static bool goes_back(Record& r, Instant now) {
+    const bool unstarted = r.kept == Duration(0);
     if (!unstarted) r.unstarted = 0;
     if (!unstarted || r.unstarted == kMaxUnstartedLosses || r.job.quarantined ||
-        r.job.cancel_requested)
+        r.job.cancel_requested || now >= lease_limit(r))
       return false;
     ++r.unstarted, --r.job.attempt;
     return true;

@@ -15,12 +15,27 @@ inline Instant lease_limit(const Record& r) {
   return r.claimed + r.job.timeout + kTimeoutGrace;
 }
 
+inline Duration longest_lease(const Record& r) {
+  return std::max(r.lease, r.kept);
+}
+
+// Whether the lease is longer than any before.
+inline bool renew_lease(Record& r, Duration length, Instant allowed_until, Instant now) {
+  r.lease_expiry =
+      std::min(std::max(now + length, allowed_until), std::max(lease_limit(r), r.lease_expiry));
+  const Duration told = std::max(length, r.lease_expiry - now), before = longest_lease(r);
+  r.lease = std::max(r.lease, length);
+  r.kept = std::max(before, told);
+  return told > before;
+}
+
 inline void reset_jobs(ModelDisk& disk, Instant now) {  // at open
   disk.allowed_until = Instant();
   disk.allowance_over = now + disk.allowance;
   for (auto& [id, r] : disk.jobs) {
     if (r.job.state != JobState::running) continue;
-    r.lease_expiry = now + r.lease;
+    r.kept = longest_lease(r);
+    r.lease_expiry = now + r.kept;
     r.claimed = now;
   }
 }
@@ -38,7 +53,7 @@ struct StandstillAnswer {
 template <class End>
 void for_each_model_lease(ModelDisk& disk, End end) {
   for (auto& [id, r] : disk.jobs) {
-    if (r.job.state == JobState::running) end("", r.lease_expiry, r.lease);
+    if (r.job.state == JobState::running) end("", r.lease_expiry, longest_lease(r));
   }
   for (auto& [key, session] : disk.sessions) {
     if (session.token != 0) end("", session.ends, session.kept);

@@ -22,7 +22,8 @@ struct Record {
   Instant claimed;                          // a restart resets it
   std::string cancel_reason;                // of a cancel request
   int budget = 20;                          // max_attempts as enqueued
-  Duration lease{0};                        // of the claim
+  Duration lease{0};                        // the longest asked for
+  Duration kept{0};                         // the longest returned by a renewal; 0 = none
   Duration retention{0};                    // from finished_at
   WallTime unique_until;                    // created_at + window, as long as it has its key
   bool expired = false;                     // cancelled because no worker started it in time

@@ -384,6 +384,7 @@ class ModelStore final : public ModelReads, private ModelJobs {
     j.worker = op.worker;
     j.started_at = now_.wall;
     r.lease = op.lease;
+    r.kept = Duration(0);
     r.claimed = now_.instant;
     r.lease_expiry = now_.instant + op.lease;
     touch(r);
@@ -408,15 +409,12 @@ class ModelStore final : public ModelReads, private ModelJobs {
         continue;
       }
       const Duration length = op.lease > Duration(0) ? op.lease : r->lease;
-      r->lease_expiry = std::min(std::max(now_.instant + length, disk_->allowed_until),
-                                 std::max(lease_limit(*r), r->lease_expiry));
+      const bool longer = renew_lease(*r, length, disk_->allowed_until, now_.instant);
       if (renewal.checkpoint) r->job.checkpoint = *renewal.checkpoint;
       const bool kept = keep_memos(*r, renewal, result);
       if (renewal.warning) r->job.warning = renewal.warning->text;
       const bool extras = renewal.progress || renewal.checkpoint || renewal.warning;
-      const Duration told = std::max(length, r->lease_expiry - now_.instant);
-      if (extras || kept || told > r->lease) touch(*r);
-      r->lease = std::max(r->lease, told);
+      if (extras || kept || longer) touch(*r);
       for (const NewJob& n : follow_renewal(r->job, renewal, options_.retention_replies))
         add_record(n, now_.wall, JobState::available);
       result.renewed.push_back({.id = renewal.id, .lease = r->lease_expiry - now_.instant});
@@ -721,7 +719,8 @@ class ModelStore final : public ModelReads, private ModelJobs {
         [](const Record& r) { return r.lease_expiry; },
         [&](Record& r) {
           r.unknown = r.step;
-          if (ModelQuarantine::goes_back(r)) return set_waiting(r, JobState::available, now_.wall);
+          const bool back = ModelQuarantine::goes_back(r, now_.instant);
+          if (back) return set_waiting(r, JobState::available, now_.wall);
           fail(r, "lease expired", std::nullopt, {});
           if (live(r)) quarantine_.lost(r, now_.wall);
         });

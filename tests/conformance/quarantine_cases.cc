@@ -108,7 +108,7 @@ TEST_SUITE("quarantine") {
       CHECK(lost.token > last);
       CHECK(b.finish(lost, Complete{}) == FinishStatus::stale);
       CHECK(b.state(id) == JobState::available);
-      b.reopen();
+      b.reopen();  // between the attempts
       last = lost.token;
     }
     CHECK(b.get(id).errors.empty());
@@ -120,6 +120,54 @@ TEST_SUITE("quarantine") {
     CHECK(lose_silently().attempt == 2);
     CHECK(b.state(id) == JobState::dead);
     CHECK(b.get(id).errors.size() == 2);
+  }
+
+  TEST_CASE("the loss of a renewed lease counts, also after a restart or if its end did not move") {
+    Bench b;
+    NewJob n = b.job();
+    n.max_attempts = 1;
+    const JobId restarted = b.enqueue(n);
+    (void)b.claim_one();
+    b.reopen();
+    b.advance(kDefaultLease);
+    CHECK(b.rescue() == 1);
+    CHECK(b.state(restarted) == JobState::dead);
+
+    const JobId same_end = b.enqueue(n);
+    const auto held = b.claim_silently();
+    REQUIRE(held.size() == 1);
+    b.advance(seconds(10));
+    Renew renew{.worker = "w1", .leases = {{.id = held[0].id, .token = held[0].token}}};
+    renew.lease = kDefaultLease - seconds(10);
+    CHECK(b.one<RenewResult>(renew).renewed.size() == 1);
+    b.advance(kDefaultLease - seconds(10));
+    CHECK(b.rescue() == 1);
+    CHECK(b.state(same_end) == JobState::dead);
+  }
+
+  TEST_CASE("a lease without a renewal counts if its job is over its time limit") {
+    Bench b;
+    NewJob n = b.job();
+    n.max_attempts = 1, n.timeout = seconds(10);
+    const JobId id = b.enqueue(n);
+    const Claim claim{.worker = "w1", .queues = {"q"}, .kinds = {}, .max = 1, .lease = seconds(60)};
+    REQUIRE(b.one<ClaimResult>(claim).jobs.size() == 1);
+    b.advance(seconds(60));
+    CHECK(b.rescue() == 1);
+    CHECK(b.state(id) == JobState::dead);
+  }
+
+  TEST_CASE("a stop and a standstill do not make an attempt count that was never renewed") {
+    Bench b;
+    const JobId id = b.enqueue();
+    REQUIRE(b.claim_silently().size() == 1);
+    b.advance(seconds(10));
+    (void)b.one<Done>(AllowRestart{.allowance = minutes(2)});
+    (void)b.one<Done>(ExtendLeases{.gap = seconds(5)});
+    b.advance(minutes(2));
+    CHECK(b.rescue() == 1);
+    CHECK(b.state(id) == JobState::available);
+    CHECK(b.get(id).attempt == 0);
   }
 
   TEST_CASE("losses without a renewal count again after a report, and neither quarantines") {

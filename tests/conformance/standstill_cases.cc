@@ -158,6 +158,20 @@ TEST_SUITE("store: restart allowance") {
     CHECK(b.rescue() == 1);
   }
 
+  TEST_CASE("a renewal without a length does not keep the allowance, also after the restart") {
+    Bench b;
+    b.enqueue();
+    const ClaimedJob job = b.claim_one();
+    const Renew renew{
+        .worker = "w1", .leases = {{.id = job.id, .token = job.token}}, .lease = Duration(0)};
+    (void)b.one<Done>(AllowRestart{.allowance = minutes(2)});
+    CHECK(b.one<RenewResult>(renew).renewed.at(0).lease == minutes(2));
+    b.advance(seconds(100));
+    CHECK(b.one<RenewResult>(renew).renewed.at(0).lease == kDefaultLease);
+    b.reopen();
+    CHECK(b.one<RenewResult>(renew).renewed.at(0).lease == kDefaultLease);
+  }
+
   TEST_CASE("once the allowance has passed, a later open ignores it") {
     Bench b;
     b.enqueue();
