@@ -286,9 +286,10 @@ class Broker final : public Jobs,
   Result<std::vector<QueueStats>> queues() override;
   Result<std::vector<WorkerInfo>> workers() override;
   Result<WorkerInfo> command_worker(CommandWorker request) override;
-  // A worker's name belongs to its first caller while the worker is known: to use it, another
-  // caller needs the right to all its queues. Errors: forbidden.
-  Result<void> check_worker_name(const std::string& worker, const Within& within) const
+  // Whether the caller may use the name of a worker. While the worker is known, its name belongs to
+  // the first caller that claimed or renewed by it. Another caller with the right to all its queues
+  // takes the name over.
+  bool takes_worker_name(const std::string& worker, const std::string& caller, const Within& within)
       MS_EXCLUDES(mutex_);
   Result<Why> why(JobId id) override;
   Result<DeadGroups> dead_groups(const DeadFilter& filter) override;
@@ -352,7 +353,9 @@ class Broker final : public Jobs,
   static std::vector<Batch> apart(Batch& batch);
   struct Worker {
     void add_queues(std::vector<std::string> more);
-    std::vector<std::string> queues;  // of all its claims
+    std::vector<std::string> queues;           // of all its claims
+    std::string caller;                        // that its name belongs to; "" = none yet
+    std::shared_ptr<const Scopes> scopes;      // of that caller; null = all
     std::shared_ptr<const WorkerFacts> facts;  // null: it reported none
     Instant last_seen;
     Instant renewed;  // when a claim or a renewal last set the leases of its jobs

@@ -86,18 +86,25 @@ void Broker::Worker::add_queues(std::vector<std::string> more) {
   }
 }
 
-Result<void> Broker::check_worker_name(const std::string& worker, const Within& within) const {
+bool Broker::takes_worker_name(const std::string& worker, const std::string& caller,
+                               const Within& within) {
+  if (worker.empty() || MS_MUTANT(worker_name_for_all)) return true;
   MutexLock lock(mutex_);
-  const auto known = workers_.find(worker);
-  if (known == workers_.end() || MS_MUTANT(worker_name_for_all)) return {};
-  const auto& queues = known->second.queues;
-  if (std::all_of(queues.begin(), queues.end(), [&](const auto& q) { return within.has(q); }))
-    return {};
-  return Error{.code = ErrorCode::forbidden,
-               .message = fmt::format("worker \"{}\": a caller with other queues uses this name: "
-                                      "choose another",
-                                      cut_text(worker, 128)),
-               .field = "worker"};
+  Worker& known = worker_of(worker);
+  if (known.caller != caller) {
+    const bool all = within.scopes == nullptr;
+    // After a restart only renewals may have been seen: then the queues are not known.
+    const bool unknown = known.queues.empty() && !known.caller.empty();
+    if (unknown && !all && (known.scopes == nullptr || !within.scopes->covers(*known.scopes)))
+      return false;
+    if (!std::all_of(known.queues.begin(), known.queues.end(),
+                     [&](const std::string& queue) { return within.has(queue); }))
+      return false;
+    known.caller = caller;
+  }
+  known.scopes = within.scopes;
+  known.last_seen = clock_.now().instant;
+  return true;
 }
 
 Result<WorkerInfo> Broker::command_worker(CommandWorker request) {

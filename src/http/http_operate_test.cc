@@ -42,7 +42,6 @@ TEST_CASE("a worker's name belongs to its first caller while the worker is known
   const Answer refused = peer.call("POST", "/v1/claim", claim("b"), b);
   CHECK(refused.status == 403);
   CHECK(field_of(refused) == "worker");
-  CHECK(peer.call("POST", "/v1/renew", R"({"worker":"w","leases":[]})", b).status == 403);
   CHECK(peer.call("POST", "/v1/queues/b/sessions/accept", R"({"worker":"w"})", b).status == 403);
   for (const std::string command : {"stop", "quiet", "resume"})
     CHECK(peer.call("POST", "/v1/workers/w/" + command, "", b).status == 404);
@@ -57,6 +56,50 @@ TEST_CASE("a worker's name belongs to its first caller while the worker is known
     peer.call("POST", "/v1/claim", R"({"worker":"v","queues":["b"]})", b);  // the commit loop turns
     return peer.call("POST", "/v1/claim", claim("b"), b).status == 200;
   });
+}
+
+TEST_CASE("a renewal is not refused because of its worker's name, and obeys no other caller") {
+  HttpOptions options;
+  options.require_token = true;
+  TestServer s(options);
+  const std::string a = scoped_token(s, "work=a admin=a enqueue=a", "a");
+  const std::string b = scoped_token(s, "work=b admin=b", "b");
+  const std::string narrowed = scoped_token(s, "work=a", "narrowed");
+  const std::string all = scoped_token(s, "work admin enqueue", "all");
+  Peer peer(s);
+  const auto claim = [](const std::string& worker, const std::string& queue) {
+    return fmt::format(R"({{"worker":"{}","queues":["{}"]}})", worker, queue);
+  };
+  REQUIRE(peer.call("POST", "/v1/jobs", R"({"queue":"a","kind":"k"})", a).status == 201);
+  const Answer held = peer.call("POST", "/v1/claim", claim("w", "a"), a);
+  const auto claimed = decode_claim_response(held.body);
+  REQUIRE(claimed);
+  REQUIRE(claimed->jobs.size() == 1);
+  const std::string renewal = fmt::format(
+      R"({{"worker":"WORKER","leases":[{{"id":1,"token":{}}}]}})", claimed->jobs[0].token);
+  const auto renew = [&](const std::string& worker, const std::string& by) {
+    std::string body = renewal;
+    return peer.call("POST", "/v1/renew", body.replace(body.find("WORKER"), 6, worker), by);
+  };
+  // As after a restart: the server knows a worker from its renewals, and not its queues.
+  CHECK(has(renew("again", a).body, R"("renewed":[{"id":1,)"));
+  CHECK(peer.call("POST", "/v1/claim", claim("again", "b"), b).status == 403);
+  CHECK(peer.call("POST", "/v1/workers/again/stop", "", b).status == 404);
+  CHECK_FALSE(has(peer.call("POST", "/v1/claim", claim("again", "a"), a).body, "terminate"));
+  // Another caller has the name: the renewal is made, without that caller's command.
+  CHECK(peer.call("POST", "/v1/claim", claim("first", "b"), b).status == 200);
+  CHECK(peer.call("POST", "/v1/workers/first/stop", "", b).status == 200);
+  const Answer renewed = renew("first", a);
+  CHECK(has(renewed.body, R"("renewed":[{"id":1,)"));
+  CHECK(has(renewed.body, R"("terminate":false)"));
+  CHECK(peer.call("POST", "/v1/claim", claim("first", "a"), a).status == 403);
+  // A caller with all rights used the name, for other queues.
+  CHECK(peer.call("POST", "/v1/claim", claim("w", "c"), all).status == 200);
+  CHECK(has(renew("w", a).body, R"("renewed":[{"id":1,)"));
+  // A successor without a claim needs the rights of the first caller.
+  CHECK(has(renew("old", a).body, R"("renewed":[{"id":1,)"));
+  CHECK(peer.call("POST", "/v1/claim", claim("old", "a"), narrowed).status == 403);
+  CHECK(peer.call("POST", "/v1/claim", claim("old", "a"), all).status == 200);
 }
 
 TEST_CASE("workers show their reported details, also from a claim in a finish, and keep them") {

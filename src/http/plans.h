@@ -35,7 +35,7 @@ Reply enqueue_reply(const EnqueueResult& result, bool single);
 Result<void> check_callback(const Services& services, const NewJob& job, const std::string& prefix);
 // Checks every queue that a claim names.
 Result<void> check_claim(const Caller& caller, const Services& services, const Claim& claim);
-// See Broker::check_worker_name().
+// See Broker::takes_worker_name(). Errors: forbidden.
 Result<void> check_worker(const Caller& caller, const Services& services,
                           const std::string& worker);
 // -- audit records; each follows the operation that it records

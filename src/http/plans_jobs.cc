@@ -357,8 +357,12 @@ Result<void> check_callback(const Services& services, const NewJob& job,
 
 Result<void> check_worker(const Caller& caller, const Services& services,
                           const std::string& worker) {
-  if (caller.scopes == nullptr) return {};
-  return services.broker.check_worker_name(worker, caller.within(Verb::work));
+  if (services.broker.takes_worker_name(worker, caller.who, caller.within(Verb::work))) return {};
+  return Error{.code = ErrorCode::forbidden,
+               .message = fmt::format("worker \"{}\": a caller with other queues uses this name: "
+                                      "choose another",
+                                      cut_text(worker, 128)),
+               .field = "worker"};
 }
 
 Result<void> check_claim(const Caller& caller, const Services& services, const Claim& claim) {
@@ -476,13 +480,17 @@ Plan plan_end_claims(const Request& request, Services& services) {
 Plan plan_renew(const Request& request, Services& services) {
   auto renew = decode_renew_request(request.body);
   if (!renew) return error_reply(renew.error());
-  if (auto may = check_worker(*request.caller, services, renew->worker); !may)
-    return error_reply(may.error());
   renew->within = request.caller->within(Verb::work);
+  // Never refuse a renewal because of its name: the tokens of the leases are enough. But a command
+  // is for the caller that has the name.
+  const bool named =
+      services.broker.takes_worker_name(renew->worker, request.caller->who, renew->within);
   auto refused = std::move(renew->refused);
-  return DoWrite{Renew(std::move(*renew)), [refused = std::move(refused)](OperationResult& result) {
+  return DoWrite{Renew(std::move(*renew)),
+                 [refused = std::move(refused), named](OperationResult& result) {
                    auto& renewed = std::get<RenewResult>(result);
                    renewed.refused = refused;
+                   if (!named) renewed.command = WorkerCommand::none;
                    Reply reply;
                    encode_renew_response(renewed, reply.body);
                    return reply;
