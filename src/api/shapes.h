@@ -68,7 +68,7 @@ Result<ClaimResult> decode_claim_response(std::string_view body,
 struct FinishRequest {
   Finish operation;  // without refused results
   std::optional<ClaimRequest> claim;
-  // Results over a limit, by their index in the request. The others count.
+  // Bad results and those over a limit, by their index in the request. The others count.
   struct Refused {
     std::size_t place = 0;
     RefusedPart part;
@@ -102,7 +102,7 @@ void encode_end_claims_response(std::size_t ended, std::string& out);
 // -- POST /v1/renew -------------------------------------------------------------------------------
 
 struct RenewRequest : Renew {
-  std::vector<RefusedPart> refused{};  // reports over a limit, left out
+  std::vector<RefusedPart> refused{};  // bad reports and those over a limit, left out
 };
 Result<RenewRequest> decode_renew_request(std::string_view body);
 void encode_renew_request(const Renew& request, std::string& out);

@@ -134,24 +134,50 @@ constexpr JsonField<WireRenewal> kRenewal[] = {
      }},
 };
 
+bool read_renewal(JsonReader& in, RenewRequest& request) {
+  WireRenewal renewal;
+  if (!in.object(kRenewal, renewal)) return false;
+  if (renewal.id == 0) return in.missing("id");
+  if (renewal.token == 0) return in.missing("token");
+  if (renewal.refused) request.refused.push_back({renewal.id, std::move(*renewal.refused)});
+  request.leases.push_back(std::move(renewal));
+  return true;
+}
+
 bool read_leases(JsonReader& in, RenewRequest& request) {
-  return in.array(kMaxRenewLeases, [&](std::size_t) {
-    WireRenewal renewal;
-    if (!in.object(kRenewal, renewal)) return false;
-    if (renewal.id == 0) return in.missing("id");
-    if (renewal.token == 0) return in.missing("token");
-    if (renewal.refused) request.refused.push_back({renewal.id, std::move(*renewal.refused)});
-    request.leases.push_back(std::move(renewal));
+  return in.array(kMaxRenewLeases, [&](std::size_t) { return read_renewal(in, request); });
+}
+
+// The same. A lease with a bad report is renewed without its reports.
+bool read_bare_leases(JsonReader& in, RenewRequest& request) {
+  return in.array(kMaxRenewLeases, [&](std::size_t place) {
+    std::string text;
+    if (!in.raw(text)) return false;
+    JsonReader one(text, JsonReader::Unknown::refuse);
+    const std::size_t before = request.refused.size();
+    if (!read_renewal(one, request)) {
+      const std::optional<JobOutcome> job = only_ids(text);
+      if (!job) return in.missing("id");
+      request.refused.push_back({job->id, one.error()});
+      request.leases.push_back({.id = job->id, .token = job->token});
+    }
+    if (request.refused.size() != before)
+      put_below(fmt::format("leases[{}]", place), request.refused.back().error);
     return true;
   });
 }
 
-constexpr JsonField<RenewRequest> kRenewRequest[] = {
+bool read_renewed_length(JsonReader& in, RenewRequest& request) {
+  return in.null() || read_claim_lease(in, request.lease);
+}
+
+constexpr JsonField<RenewRequest> kRenewRequest[] = {{"worker", &as_string<&RenewRequest::worker>},
+                                                     {"leases", &read_leases},
+                                                     {"lease", &read_renewed_length}};
+constexpr JsonField<RenewRequest> kBareRenewRequest[] = {
     {"worker", &as_string<&RenewRequest::worker>},
-    {"leases", &read_leases},
-    {"lease",
-     [](JsonReader& in, RenewRequest& r) { return in.null() || read_claim_lease(in, r.lease); }},
-};
+    {"leases", &read_bare_leases},
+    {"lease", &read_renewed_length}};
 
 constexpr JsonField<Renewed> kRenewed[] = {
     {"id", &as_id<&Renewed::id>},
@@ -189,13 +215,17 @@ void write_ids(JsonWriter& w, std::string_view key, const std::vector<JobId>& id
 }  // namespace
 
 Result<RenewRequest> decode_renew_request(std::string_view body) {
-  JsonReader in(body, JsonReader::Unknown::refuse);
-  RenewRequest request;
-  request.lease = Duration(0);  // not given: each lease has the length of its claim
-  if (!in.object(kRenewRequest, request) || !check_worker(in, request.worker) || !in.end()) {
+  const auto read = [&](const auto& fields) -> Result<RenewRequest> {
+    JsonReader in(body, JsonReader::Unknown::refuse);
+    RenewRequest request;
+    request.lease = Duration(0);  // not given: as long as the worker asked for before
+    if (in.object(fields, request) && check_worker(in, request.worker) && in.end()) return request;
     return in.error();
-  }
-  return request;
+  };
+  Result<RenewRequest> whole = read(kRenewRequest);
+  if (whole) return whole;
+  Result<RenewRequest> bare = read(kBareRenewRequest);
+  return bare && bare->leases.size() > 1 ? std::move(bare) : std::move(whole);
 }
 
 void encode_renew_request(const Renew& request, std::string& out) {

@@ -85,6 +85,54 @@ TEST_CASE("renew carries what a worker ignored, by reason") {
             .field == "leases[0].warning.counts.colour");
 }
 
+TEST_CASE("a bad result among others is refused alone") {
+  const auto read = [](std::string_view bad) {
+    return decode_finish_request(fmt::format(
+        R"({{"worker":"w","results":[{},{{"id":2,"token":8,"outcome":"complete"}}]}})", bad));
+  };
+  for (const auto& [members, field] : std::initializer_list<std::pair<std::string, std::string>>{
+           {R"("outcome":"done")", "outcome"},
+           {R"("outcome":"snooze")", "after"},
+           {R"("outcome":"retry","after":"-1s")", "after"},
+           {R"("outcome":"complete","colour":1)", "colour"},
+           {R"("outcome":"dead","exit_code":256)", "exit_code"},
+           {R"("outcome":"complete","next":[{"queue":"a"}])", "next[0].kind"}}) {
+    const auto request = read(R"({"id":1,"token":7,)" + members + "}");
+    REQUIRE_MESSAGE(request.has_value(), members);
+    REQUIRE(request->operation.results.size() == 1);
+    CHECK(request->operation.results[0].id == 2);
+    REQUIRE(request->refused.size() == 1);
+    CHECK(request->refused[0].place == 0);
+    CHECK(request->refused[0].part.id == 1);
+    CHECK(request->refused[0].part.error.field == "results[0]." + field);
+  }
+  // Which job it is about must be known, and the rest of the request must be right.
+  CHECK(renew_refusal(read(R"({"token":7,"outcome":"done"})")).field == "results[0].id");
+  CHECK(renew_refusal(read("1")).field == "results[0]");
+  CHECK(renew_refusal(
+            decode_finish_request(R"({"worker":"w","results":[{"id":1,"token":7,"outcome":"done"},)"
+                                  R"({"id":2,"token":8,"outcome":"complete"}],"claim":{"max":1}})"))
+            .field == "results[0].outcome");
+}
+
+TEST_CASE("a lease with a bad report among others is renewed without its reports") {
+  const auto read = decode_renew_request(
+      R"({"worker":"w","leases":[{"id":1,"token":7,"progress":{"value":2},"checkpoint":1},)"
+      R"({"id":2,"token":8,"checkpoint":2},{"id":3,"token":9,"colour":1}]})");
+  REQUIRE(read);
+  REQUIRE(read->leases.size() == 3);
+  CHECK(read->leases[0].id == 1);
+  CHECK_FALSE(read->leases[0].checkpoint.has_value());
+  CHECK(read->leases[1].checkpoint == "2");
+  REQUIRE(read->refused.size() == 2);
+  CHECK(read->refused[0].id == 1);
+  CHECK(read->refused[0].error.field == "leases[0].progress.value");
+  CHECK(read->refused[1].error.field == "leases[2].colour");
+  CHECK(renew_refusal(decode_renew_request(
+                          R"({"worker":"w","leases":[{"id":1,"token":7},{"id":2,"colour":1}]})"))
+            .field == "leases[1].colour");
+}
+
 TEST_CASE("a result, a session state and next jobs over their limits are refused alone") {
   const std::string large(kMaxResultBytes, 'x');
   const std::string next = R"({"queue":"q","kind":"k","args":")" + large.substr(2) + "\"}";

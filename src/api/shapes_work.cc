@@ -413,30 +413,56 @@ Outcome to_outcome(WireOutcome& o) {
   return Dead{take(o.reason), take(o.description), o.program};
 }
 
+bool read_outcome(JsonReader& in, FinishRequest& request, std::size_t place) {
+  WireOutcome wire;
+  if (!in.object(kOutcome, wire) || !check_outcome(in, wire)) return false;
+  if (wire.refused) {
+    request.refused.push_back({place, {wire.id, std::move(*wire.refused)}});
+    return true;
+  }
+  request.operation.results.push_back(
+      {wire.id, wire.token, to_outcome(wire), std::move(wire.session_state)});
+  return true;
+}
+
 bool read_results(JsonReader& in, FinishRequest& request) {
+  return in.array(kMaxFinishResults,
+                  [&](std::size_t place) { return read_outcome(in, request, place); });
+}
+
+// The same, and refuses bad results alone if it can read which jobs they are about.
+bool read_good_results(JsonReader& in, FinishRequest& request) {
   return in.array(kMaxFinishResults, [&](std::size_t place) {
-    WireOutcome wire;
-    if (!in.object(kOutcome, wire) || !check_outcome(in, wire)) return false;
-    if (wire.refused) {
-      request.refused.push_back({place, {wire.id, std::move(*wire.refused)}});
-      return true;
+    std::string text;
+    if (!in.raw(text)) return false;
+    JsonReader one(text, JsonReader::Unknown::refuse);
+    const std::size_t before = request.refused.size();
+    if (!read_outcome(one, request, place)) {
+      const std::optional<JobOutcome> job = only_ids(text);
+      if (!job) return in.missing("id");
+      request.refused.push_back({place, {job->id, one.error()}});
     }
-    request.operation.results.push_back(
-        {wire.id, wire.token, to_outcome(wire), std::move(wire.session_state)});
+    if (request.refused.size() != before)
+      put_below(fmt::format("results[{}]", place), request.refused.back().part.error);
     return true;
   });
 }
 
-constexpr JsonField<FinishRequest> kFinishRequest[] = {
-    {"worker", [](JsonReader& in, FinishRequest& r) { return in.string(r.operation.worker); }},
-    {"results", &read_results},
-    {"claim",
-     [](JsonReader& in, FinishRequest& r) {
-       if (in.null()) return true;
-       ClaimRequest& claim = r.claim.emplace();
-       return in.object(kClaimRequest, claim) && check_claim(in, claim);
-     }},
-};
+bool read_finishing_worker(JsonReader& in, FinishRequest& r) {
+  return in.string(r.operation.worker);
+}
+bool read_finishing_claim(JsonReader& in, FinishRequest& r) {
+  if (in.null()) return true;
+  ClaimRequest& claim = r.claim.emplace();
+  return in.object(kClaimRequest, claim) && check_claim(in, claim);
+}
+
+constexpr JsonField<FinishRequest> kFinishRequest[] = {{"worker", &read_finishing_worker},
+                                                       {"results", &read_results},
+                                                       {"claim", &read_finishing_claim}};
+constexpr JsonField<FinishRequest> kMixedFinishRequest[] = {{"worker", &read_finishing_worker},
+                                                            {"results", &read_good_results},
+                                                            {"claim", &read_finishing_claim}};
 
 struct OutcomeWriter {
   JsonWriter& w;
@@ -535,6 +561,19 @@ constexpr JsonField<EndClaimsRequest> kEndClaimsRequest[] = {
 
 }  // namespace
 
+std::optional<JobOutcome> only_ids(std::string_view text) {
+  static constexpr JsonField<JobOutcome> kIds[] = {{"id", &as_id<&JobOutcome::id>},
+                                                   {"token", &as_id<&JobOutcome::token>}};
+  JsonReader in(text, JsonReader::Unknown::skip);
+  JobOutcome job;
+  const bool read = in.object(kIds, job) && job.id != 0 && job.token != 0;
+  return read ? std::optional(std::move(job)) : std::nullopt;
+}
+
+void put_below(std::string place, Error& error) {
+  error.field = error.field.empty() ? std::move(place) : std::move(place) + "." + error.field;
+}
+
 Result<ClaimRequest> decode_claim_request(std::string_view body) {
   JsonReader in(body, JsonReader::Unknown::refuse);
   ClaimRequest request;
@@ -558,9 +597,6 @@ void encode_claim_response(const ClaimResult& result, std::string& out) {
   w.end_object();
 }
 
-constexpr JsonField<JobOutcome> kOnlyIds[] = {{"id", &as_id<&JobOutcome::id>},
-                                              {"token", &as_id<&JobOutcome::token>}};
-
 struct BrokenClaimAnswer {
   ClaimResult result;
   std::vector<JobOutcome> unreadable;
@@ -576,10 +612,10 @@ void read_apart(std::string_view text, BrokenClaimAnswer& answer) {
     return;
   }
   const Error why = in.failed() ? in.error() : check_json("job", text).error();
-  JsonReader ids(text, JsonReader::Unknown::skip);
-  JobOutcome dead{.outcome = Dead{"unreadable", why.message}};
-  if (ids.object(kOnlyIds, dead) && dead.id != 0 && dead.token != 0)
-    answer.unreadable.push_back(std::move(dead));
+  std::optional<JobOutcome> dead = only_ids(text);
+  if (!dead) return;
+  dead->outcome = Dead{"unreadable", why.message};
+  answer.unreadable.push_back(std::move(*dead));
 }
 
 constexpr JsonField<BrokenClaimAnswer> kBrokenClaimAnswer[] = {
@@ -627,11 +663,16 @@ Result<ClaimResult> decode_accept_response(std::string_view body) {
 }
 
 Result<FinishRequest> decode_finish_request(std::string_view body) {
-  JsonReader in(body, JsonReader::Unknown::refuse);
-  FinishRequest request;
-  if (!in.object(kFinishRequest, request) || !check_worker(in, request.operation.worker) ||
-      !in.end()) {
+  const auto read = [&](FinishRequest& into, const auto& fields) -> Result<void> {
+    JsonReader in(body, JsonReader::Unknown::refuse);
+    if (in.object(fields, into) && check_worker(in, into.operation.worker) && in.end()) return {};
     return in.error();
+  };
+  FinishRequest request;
+  if (auto whole = read(request, kFinishRequest); !whole) {
+    request = {};
+    const bool mixed = read(request, kMixedFinishRequest).has_value();
+    if (!mixed || request.operation.results.empty()) return std::move(whole.error());
   }
   if (request.claim) {
     std::string& worker = request.claim->operation.worker;

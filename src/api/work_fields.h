@@ -12,6 +12,11 @@
 
 namespace mainspring {
 
+// The id and the token of a renewal or a result with a bad member.
+std::optional<JobOutcome> only_ids(std::string_view text);
+// Completes the field of an error in a part of a request that was read apart.
+void put_below(std::string place, Error& error);
+
 inline bool check_worker(JsonReader& in, const std::string& worker) {
   if (worker.empty()) return in.missing("worker");
   auto ok = check_name("worker", worker);

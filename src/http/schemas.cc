@@ -355,7 +355,7 @@ constexpr Schema kSchemas[] = {
         "properties":{"id":{"type":"integer","format":"int64"},
         "status":{"enum":["ok","stale","not_found","refused"]},
         "error":{"type":"object","description":"With status refused.","properties":{
-          "code":{"const":"too_large"},"message":{"type":"string"},
+          "code":{"type":"string"},"message":{"type":"string"},
           "field":{"type":"string"}}}}}},
       "jobs":{"type":"array","items":{"$ref":"#/components/schemas/ClaimedJob"}},
       "cancel":{"type":"array","items":{"type":"integer","format":"int64"}},
@@ -446,7 +446,8 @@ constexpr Schema kSchemas[] = {
       "properties":{"worker":{"$ref":"#/components/schemas/Name"},
       "leases":{"type":"array","maxItems":10000,
         "items":{"$ref":"#/components/schemas/Lease"}},
-      "lease":{"$ref":"#/components/schemas/Duration","default":"30s"}}})"},
+      "lease":{"$ref":"#/components/schemas/Duration",
+        "description":"Default: the longest that was asked for since the claim."}}})"},
     {"RenewResponse", R"({"type":"object","properties":{
       "renewed":{"type":"array","items":{"type":"object","properties":{
         "id":{"type":"integer","format":"int64"},"lease_expires_in_ms":{"type":"integer"}}}},
@@ -455,9 +456,10 @@ constexpr Schema kSchemas[] = {
       "cancel":{"type":"array","items":{"type":"integer","format":"int64"}},
       "memos_full":{"type":"array","items":{"type":"integer","format":"int64"},
         "description":"Jobs with 1000 step results; not all new ones were saved. Omitted: none."},
-      "refused":{"type":"array","description":"Reports over a limit. Omitted: none.","items":{
+      "refused":{"type":"array","items":{
+        "description":"A wrong report, or one over a limit.",
         "type":"object","properties":{"id":{"type":"integer","format":"int64"},
-        "error":{"type":"object","properties":{"code":{"const":"too_large"},
+        "error":{"type":"object","properties":{"code":{"type":"string"},
           "message":{"type":"string"},"field":{"type":"string"}}}}}},
       "quiet":{"type":"boolean","description":"Claim no more jobs until this is false."},
       "terminate":{"type":"boolean","description":"Exit when the running jobs have finished."}}})"},
