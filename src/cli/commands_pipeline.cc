@@ -41,7 +41,8 @@ Command pipeline_run_command() {
                     "stop"}},
       .exits = {{0, "stopped by a signal or --drain"},
                 {64, "invalid definition, or a missing program"},
-                {69, "the server is not reachable at the start"}},
+                {69, "the server is not reachable at the start"},
+                {75, "--drain: a program cannot be started"}},
       .run = run_pipeline_run,
       .service = true};
 }

@@ -116,7 +116,8 @@ Command work_command() {
                 {65, "--job: it runs, has ended, or cannot start now"},
                 {66, "--job: no such job"},
                 {64, "an invalid flag, or a missing program"},
-                {69, "the server is not reachable at the start"}},
+                {69, "the server is not reachable at the start"},
+                {75, "--job, --once, --drain, --slot: the program cannot be started"}},
       .run = run_work,
       .service = true};
 }

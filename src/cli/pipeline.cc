@@ -123,6 +123,13 @@ bool all_through(Jobs& jobs, const Pipeline& pipeline) {
   });
 }
 
+std::optional<Error> first_trouble(const std::vector<Running>& running) {
+  for (const Running& one : running) {
+    if (auto trouble = one.worker->start_failure()) return trouble;
+  }
+  return std::nullopt;
+}
+
 void wait_until_through(Jobs& jobs, const Pipeline& pipeline, const std::vector<Running>& running,
                         StopSignals& signals, Io& io) {
   ProgressLine progress(io);
@@ -134,7 +141,7 @@ void wait_until_through(Jobs& jobs, const Pipeline& pipeline, const std::vector<
                           one.filter->name, stats.completed, stats.running);
     }
     progress.show(line);
-    return all_through(jobs, pipeline);
+    return first_trouble(running).has_value() || all_through(jobs, pipeline);
   });
 }
 
@@ -228,6 +235,7 @@ Result<int> run_pipeline_run(const Invocation& invocation, Io& io) {
   const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
   stop_programs(running);
   print_end(invocation, io, running);
+  if (auto trouble = first_trouble(running); trouble && drain) return std::move(*trouble);
   return refusal.exit_code();
 }
 

@@ -103,6 +103,7 @@ void wait_for_reason(const WorkPlan& plan, Jobs& jobs, const WorkerRuntime& runt
     const WorkerStats stats = runtime.stats();
     progress.show(fmt::format("{} completed, {} failed, {} dead, {} running", stats.completed,
                               stats.failed, stats.dead, stats.running));
+    if (!runtime.start_trouble().empty()) return true;
     if (plan.once) return ended(stats) + stats.stale + stats.refused + stats.lease_lost > 0;
     if (stats.running > 0 || stats.waiting > 0) return false;
     const auto empty = drained(jobs, plan.options.queues, plan.kinds);
@@ -115,6 +116,12 @@ void wait_for_reason(const WorkPlan& plan, Jobs& jobs, const WorkerRuntime& runt
     }
     return false;
   });
+}
+
+Result<int> end_of(const WorkPlan& plan, const WorkerRuntime& runtime, Refusal& refusal) {
+  auto trouble = runtime.start_failure();
+  if (trouble && (plan.once || plan.drain)) return std::move(*trouble);
+  return refusal.exit_code();
 }
 
 void print_stats(const Invocation& invocation, Io& io, const WorkerStats& stats) {
@@ -228,7 +235,7 @@ Result<int> run_work(const Invocation& invocation, Io& io) {
   const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
   runtime.stop();
   print_stats(invocation, io, runtime.stats());
-  return refusal.exit_code();
+  return end_of(plan, runtime, refusal);
 }
 
 }  // namespace mainspring::cli

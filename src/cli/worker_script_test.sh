@@ -257,6 +257,17 @@ expect 0 'worker …1 completed, 0 failed attempts' ms work --queue once --exec 
 expect 0 '…"available":4,…"completed":1,…' ms queues show once --json
 expect 0 'worker …1 completed, 0 failed attempts' ms work --queue once --exec true --once --slots 4
 
+# A program that cannot be started ends a worker that would end by itself. Its job is there, without a lost attempt.
+printf '#!/no/such/interpreter\n' >broken.sh
+chmod +x broken.sh
+broken=$(ms enqueue broken k)
+broken=${broken%% *}
+for how in --drain --once '--slot 30s' "--job $broken"; do
+  # shellcheck disable=SC2086
+  expect 75 '…broken.sh…; its job was given back' ms work --queue broken --exec ./broken.sh $how
+  expect 0 '…"state":"available"…"attempt":0,…' ms jobs show "$broken" --json
+done
+
 # -- resource use of a program ----------------------------------------------------------------------
 cat >heavy.sh <<'END'
 x=$(head -c 52428800 /dev/zero | tr '\0' a)

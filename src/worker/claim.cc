@@ -137,6 +137,7 @@ void WorkerRuntime::State::run_claimer() {
     ++stats.claims;
     if (claim_stop.stop_requested()) claim_stop = std::stop_source();
     const std::stop_token ended = claim_stop.get_token();
+    claiming = true;
     mutex.unlock();
     const Instant before = clock.now().instant;
     Result<ClaimResult> result = claim_call
@@ -145,6 +146,8 @@ void WorkerRuntime::State::run_claimer() {
     const Instant after = clock.now().instant;
     if (!result) tell_refused(result.error());
     mutex.lock();
+    claiming = false;
+    claimed_cv.notify_all();
     if (!result) {
       if (!stopping && !ended.stop_requested()) pause_claims(result.error(), pauses);
       continue;

@@ -360,7 +360,7 @@ TEST_CASE("a program that cannot be started is the worker's trouble, not the job
   CHECK_FALSE(rig.worker->start_trouble().empty());
 }
 
-TEST_CASE("a worker without its program claims nothing for a while") {
+TEST_CASE("a worker without its program claims nothing for a while, and recovers by itself") {
   ExecRig rig("exit 0");
   rig.time = &rig.stepped;
   std::atomic<bool> gone = true;
@@ -371,16 +371,27 @@ TEST_CASE("a worker without its program claims nothing for a while") {
   rig.run();
   CHECK(rig.jobs.ended_as<Snooze>(1));
   const auto claims = [&] { return rig.jobs.with_lock([&] { return rig.jobs.claims.size(); }); };
-  // The pause begins after the outcome is reported, and a claim may be on its way.
-  rig.stepped.await_another_look();
   const std::size_t before = claims();
   rig.jobs.add("k");
   rig.stepped.await_another_look();
-  CHECK(claims() <= before + 1);
+  CHECK(claims() == before);
   rig.stepped.advance(1s);
   REQUIRE(rig.jobs.await_outcomes(2));
   CHECK(rig.jobs.ended_as<Snooze>(2));
+  CHECK(rig.jobs.with_lock(
+      [&] { return rig.jobs.claims.back().facts->language.ends_with(kCannotStart); }));
   CHECK_FALSE(rig.worker->start_trouble().empty());
+  // The second pause is longer.
+  rig.jobs.add("k");
+  rig.stepped.advance(1s);
+  rig.stepped.await_another_look();
+  CHECK_FALSE(rig.jobs.ended_as<Snooze>(3));
+  gone = false;
+  rig.stepped.advance(1s);
+  REQUIRE(rig.jobs.await_outcomes(3));
+  CHECK(rig.jobs.ended_as<Complete>(3));
+  REQUIRE(rig.jobs.await([&] { return rig.jobs.claims.back().facts->language == "C++"; }));
+  CHECK(rig.worker->start_trouble().empty());
 }
 
 TEST_CASE("the pause of a worker without its program grows up to a minute") {

@@ -15,6 +15,7 @@
 #include "mainspring/slot.h"
 #include "worker/auto_renew_lease.h"
 #include "worker/slot_plan.h"
+#include "worker/start_failure.h"
 #include "worker/worker.h"
 
 namespace mainspring {
@@ -229,7 +230,9 @@ Result<void> SlotRunner::State::work(AutoRenewLease& lease, Gate& gate, SlotSumm
         ~Timed() { gate.handled(kind); }
       } timing{gate, job.kind};
       gate.began();
-      return one.handler(job, context);
+      HandlerResult result = one.handler(job, context);
+      if (!result && is_start_failure(result.error())) gate.end(SlotEnd::stopped);
+      return result;
     };
     if (one.kind.empty()) {
       runtime.on_any(timed, one.options);
@@ -249,6 +252,7 @@ Result<void> SlotRunner::State::work(AutoRenewLease& lease, Gate& gate, SlotSumm
     (void)lease.set_value(gate.plan().known().to_json());
   }
   (void)lease.release();
+  if (auto trouble = runtime.start_failure()) return std::move(*trouble);
   return {};
 }
 

@@ -303,6 +303,7 @@ void WorkerRuntime::State::run_slot() {
     std::optional<Outcome> outcome = weigh(*attempt, std::move(result));
     mutex.lock();
     not_started ? cannot_start(*not_started) : program_ended(begin);
+    if (not_started) await_claim();  // the pause begins before the outcome is reported
     handler_us = handler_us < 0 ? took_us : handler_us + (took_us - handler_us) / 16;
     if (failed && !MS_MUTANT(failed_attempt_leaves_state)) attempt->session_state.reset();
     conclude(attempt, std::move(outcome));

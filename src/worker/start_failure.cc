@@ -58,6 +58,11 @@ void WorkerRuntime::State::program_ended(Instant started_at) {
   watcher_cv.notify_one();
 }
 
+void WorkerRuntime::State::await_claim() {
+  const std::int64_t current = stats.claims;
+  while (claiming && stats.claims == current) claimed_cv.wait(mutex);
+}
+
 void WorkerRuntime::State::wait_to_start() {
   for (Instant now; !stopping && (now = clock.now().instant) < start_again_at;)
     claimer_cv.wait_for(mutex, start_again_at - now);

@@ -121,6 +121,8 @@ struct WorkerRuntime::State {
   void cannot_start(const Error& error) MS_REQUIRES(mutex);
   void program_ended(Instant started_at) MS_REQUIRES(mutex);
   void wait_to_start() MS_REQUIRES(mutex);
+  // Until the claim that is on its way has ended: it may bring jobs.
+  void await_claim() MS_REQUIRES(mutex);
   // The next job, if it does not fit into the free slots: it waits, and so do the jobs after it.
   const Attempt* waits_for_slots() const MS_REQUIRES(mutex);
 
@@ -215,6 +217,8 @@ struct WorkerRuntime::State {
   bool claim_leaves_out MS_GUARDED_BY(mutex) = false;
   bool claim_ends MS_GUARDED_BY(mutex) = false;  // the watcher ends it
 
+  bool claiming MS_GUARDED_BY(mutex) = false;  // stats.claims counts the claim
+  CondVar claimed_cv;                          // it has ended
   CondVar claimer_cv, slots_cv, renewer_cv, watcher_cv, finisher_cv, stored_cv, ended_cv;
   std::shared_ptr<const WorkerFacts> facts MS_GUARDED_BY(mutex);
   int start_failures MS_GUARDED_BY(mutex) = 0;  // in a row

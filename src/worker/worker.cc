@@ -187,6 +187,13 @@ std::string WorkerRuntime::start_trouble() const {
   return state_->start_failures == 0 ? "" : state_->start_error;
 }
 
+std::optional<Error> WorkerRuntime::start_failure() const {
+  std::string why = start_trouble();
+  if (why.empty()) return std::nullopt;
+  return Error{.code = ErrorCode::overloaded,  // exit code 75: try again
+               .message = std::move(why) + "; its job was given back"};
+}
+
 void WorkerRuntime::set_slots(int slots) {
   state_->set_slots(slots);
 }

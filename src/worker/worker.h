@@ -73,6 +73,8 @@ class WorkerRuntime {
   WorkerStats stats() const;
   // Why its program cannot be started; "" = it can, or was not needed yet.
   std::string start_trouble() const;
+  // The same as an error, for a worker that ends because of it; nullopt = "".
+  std::optional<Error> start_failure() const;
 
   struct State;  // its internals
 
