@@ -36,10 +36,13 @@ struct WorkerFacts {
   std::string version;   // version of the worker's program
   std::string language;  // with the runtime: "C++", "Python 3.11.2"
   int slots = 0;         // maximum parallel jobs; up to kMaxWorkerSlots
+  std::string trouble;   // why it claims nothing for now: its program cannot be started
+  int stuck = 0;         // handlers that run on after their time limit or the loss of their lease
   friend bool operator==(const WorkerFacts&, const WorkerFacts&) = default;
 };
 inline constexpr std::size_t kMaxHostBytes = 255;
 inline constexpr std::size_t kMaxFactBytes = 100;  // version, language
+inline constexpr std::size_t kMaxTroubleBytes = 200;
 inline constexpr std::int64_t kMaxPid = UINT32_MAX;
 inline constexpr int kMaxWorkerSlots = 1'000'000;
 

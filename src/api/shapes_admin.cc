@@ -197,6 +197,9 @@ constexpr JsonField<WorkerInfo> kWorker[] = {
      [](JsonReader& in, WorkerInfo& worker) { return in.string(worker.facts.language); }},
     {"slots",
      [](JsonReader& in, WorkerInfo& worker) { return in.integer(worker.facts.slots, 0, INT_MAX); }},
+    {"trouble", [](JsonReader& in, WorkerInfo& worker) { return in.string(worker.facts.trouble); }},
+    {"stuck",
+     [](JsonReader& in, WorkerInfo& worker) { return in.integer(worker.facts.stuck, 0, INT_MAX); }},
     {"command",
      [](JsonReader& in, WorkerInfo& worker) {
        if (in.null()) return true;
@@ -364,6 +367,8 @@ void write_facts(JsonWriter& w, const WorkerFacts& facts) {
   if (!facts.version.empty()) w.key("version").string(facts.version);
   if (!facts.language.empty()) w.key("language").string(facts.language);
   if (facts.slots != 0) w.key("slots").number(facts.slots);
+  if (!facts.trouble.empty()) w.key("trouble").string(facts.trouble);
+  if (facts.stuck != 0) w.key("stuck").number(facts.stuck);
 }
 
 void write_worker(JsonWriter& w, const WorkerInfo& worker) {

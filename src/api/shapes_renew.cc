@@ -171,13 +171,19 @@ bool read_renewed_length(JsonReader& in, RenewRequest& request) {
   return in.null() || read_claim_lease(in, request.lease);
 }
 
+bool read_stuck(JsonReader& in, RenewRequest& request) {
+  return in.null() || in.integer(request.stuck.emplace(), 0, kMaxWorkerSlots);
+}
+
 constexpr JsonField<RenewRequest> kRenewRequest[] = {{"worker", &as_string<&RenewRequest::worker>},
                                                      {"leases", &read_leases},
-                                                     {"lease", &read_renewed_length}};
+                                                     {"lease", &read_renewed_length},
+                                                     {"stuck", &read_stuck}};
 constexpr JsonField<RenewRequest> kBareRenewRequest[] = {
     {"worker", &as_string<&RenewRequest::worker>},
     {"leases", &read_bare_leases},
-    {"lease", &read_renewed_length}};
+    {"lease", &read_renewed_length},
+    {"stuck", &read_stuck}};
 
 constexpr JsonField<Renewed> kRenewed[] = {
     {"id", &as_id<&Renewed::id>},
@@ -250,6 +256,7 @@ void encode_renew_request(const Renew& request, std::string& out) {
   }
   w.end_array();
   if (request.lease > Duration(0)) w.key("lease").duration(request.lease);
+  if (request.stuck) w.key("stuck").number(*request.stuck);
   w.end_object();
 }
 

@@ -148,6 +148,11 @@ constexpr JsonField<ClaimRequest> kClaimRequest[] = {
      [](JsonReader& in, ClaimRequest& r) {
        return in.null() || in.integer(facts_of(r).slots, 1, kMaxWorkerSlots);
      }},
+    {"trouble", &read_fact<&WorkerFacts::trouble, kMaxTroubleBytes>},
+    {"stuck",
+     [](JsonReader& in, ClaimRequest& r) {
+       return in.null() || in.integer(facts_of(r).stuck, 0, kMaxWorkerSlots);
+     }},
 };
 
 void write_names(JsonWriter& w, std::string_view key, const std::vector<std::string>& names) {

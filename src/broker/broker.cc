@@ -598,6 +598,7 @@ void Broker::note_worker(const Operation& operation, const OperationResult& resu
     worker.last_seen = worker.renewed = now.instant;
     commands_.seen(renew.worker, nullptr, now.instant);
     if (renew.lease > Duration(0)) worker.lease = renew.lease;
+    if (renew.stuck) worker.set_stuck(*renew.stuck);
     worker.running -= static_cast<int>(renewed->lost.size());
     worker.running = std::max(worker.running, static_cast<int>(renewed->renewed.size()));
     renewed_.notify_all();

@@ -353,6 +353,7 @@ class Broker final : public Jobs,
   static std::vector<Batch> apart(Batch& batch);
   struct Worker {
     void add_queues(std::vector<std::string> more);
+    void set_stuck(int stuck);
     std::vector<std::string> queues;           // of all its claims
     std::string caller;                        // that its name belongs to; "" = none yet
     std::shared_ptr<const Scopes> scopes;      // of that caller; null = all

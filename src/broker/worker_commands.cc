@@ -86,6 +86,13 @@ void Broker::Worker::add_queues(std::vector<std::string> more) {
   }
 }
 
+void Broker::Worker::set_stuck(int stuck) {
+  if ((facts == nullptr ? 0 : facts->stuck) == stuck) return;
+  auto changed = std::make_shared<WorkerFacts>(facts == nullptr ? WorkerFacts() : *facts);
+  changed->stuck = stuck;
+  facts = std::move(changed);
+}
+
 bool Broker::takes_worker_name(const std::string& worker, const std::string& caller,
                                const Within& within) {
   if (worker.empty() || MS_MUTANT(worker_name_for_all)) return true;
@@ -203,7 +210,10 @@ std::optional<RenewResult> Broker::answer_without_store(const Operation& operati
   if (renew == nullptr || !renew->leases.empty()) return std::nullopt;
   const Instant now = clock_.now().instant;
   const auto worker = workers_.find(renew->worker);
-  if (worker != workers_.end()) worker->second.last_seen = now;
+  if (worker != workers_.end()) {
+    worker->second.last_seen = now;
+    if (renew->stuck) worker->second.set_stuck(*renew->stuck);
+  }
   commands_.seen(renew->worker, nullptr, now);
   return RenewResult{.command = commands_.of(renew->worker)};
 }

@@ -12,6 +12,7 @@
 #include "cli/work.h"
 #include "cli/worker_end.h"
 #include "env/private_memory.h"
+#include "env/service_manager.h"
 #include "worker/continuous_timer.h"
 
 namespace mainspring::cli {
@@ -118,6 +119,13 @@ void wait_for_reason(const WorkPlan& plan, Jobs& jobs, const WorkerRuntime& runt
   });
 }
 
+void tell_stop(StopSignals& signals, Io& io) {
+  if (signals.first() == 0 || !io.err_is_terminal) return;
+  io.err(
+      "Stopping: waiting for running jobs. Press Ctrl-C again to stop at once; their leases then "
+      "expire and the jobs are retried.\n");
+}
+
 Result<int> end_of(const WorkPlan& plan, const WorkerRuntime& runtime, Refusal& refusal) {
   auto trouble = runtime.start_failure();
   if (trouble && (plan.once || plan.drain)) return std::move(*trouble);
@@ -169,6 +177,7 @@ std::string stats_text(const WorkerStats& stats) {
 
 Result<int> run_work(const Invocation& invocation, Io& io) {
   MS_TRY_ASSIGN(WorkPlan plan, plan_of(invocation, io));
+  MS_TRY_ASSIGN(const ServiceManager manager, ServiceManager::from_environment());
   StopSignals signals;
   Refusal refusal(signals);
   refusal.obey(plan.options);
@@ -218,6 +227,7 @@ Result<int> run_work(const Invocation& invocation, Io& io) {
   }
   const auto scaling = scale_slots(plan, *connection->client, runtime, peak_memory, log);
   MS_TRY(runtime.start());
+  manager.ready(fmt::format("takes jobs of {}", fmt::join(plan.options.queues, ", ")));
   if (!invocation.json) {
     io.err(fmt::format("worker {} takes jobs of {} from {}, {} at a time. Ctrl-C stops it.\n",
                        runtime.incarnation().substr(0, 8), fmt::join(plan.options.queues, ", "),
@@ -227,11 +237,8 @@ Result<int> run_work(const Invocation& invocation, Io& io) {
   log_stop(log, signals);
   if (refusal.stopped_by_operator() && !invocation.json)
     io.err("Stopping at the request of an operator. Running jobs finish first.\n");
-  if (signals.first() != 0 && io.err_is_terminal) {
-    io.err(
-        "Stopping: waiting for running jobs. Press Ctrl-C again to stop at once; their leases then "
-        "expire and the jobs are retried.\n");
-  }
+  manager.stopping("waiting for running jobs");
+  tell_stop(signals, io);
   const std::stop_callback hurry(signals.hurry(), [] { _exit(130); });
   runtime.stop();
   print_stats(invocation, io, runtime.stats());

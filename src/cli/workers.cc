@@ -20,7 +20,9 @@ constexpr std::size_t kLeastIdCharacters = 6;  // of an id that is cut
 std::string worker_state(const WorkerInfo& worker) {
   if (worker.command == WorkerCommand::stop) return "stopping";
   if (worker.command == WorkerCommand::quiet) return "quiet";
-  if (worker.facts.language.ends_with(kCannotStart)) return "cannot start";
+  if (!worker.facts.trouble.empty() || worker.facts.language.ends_with(kCannotStart))
+    return "cannot start";
+  if (worker.facts.stuck > 0) return fmt::format("{} stuck", worker.facts.stuck);
   if (worker.parked) return "waiting";
   return worker.running > 0 ? "busy" : "idle";
 }
@@ -121,6 +123,7 @@ Result<int> run_workers(const Invocation& invocation, Io& io) {
                {"JOBS", Align::right},
                {"SEEN", Align::right},
                {.title = "STATE", .whole = true},
+               {.title = "TROUBLE", .if_any = true, .drop = 4},
                {.title = "QUEUES", .least = 20, .below = true}});
   for (const WorkerInfo& worker : workers) {
     if (invocation.json) {
@@ -129,7 +132,8 @@ Result<int> run_workers(const Invocation& invocation, Io& io) {
     }
     const WorkerFacts& facts = worker.facts;
     const std::string state = worker_state(worker);
-    const Colour colour = state == "cannot start"                 ? Colour::red
+    const bool ill = state == "cannot start" || facts.stuck > 0;
+    const Colour colour = ill                                     ? Colour::red
                           : worker.command != WorkerCommand::none ? Colour::yellow
                           : worker.running > 0                    ? Colour::blue
                                                                   : Colour::none;
@@ -142,6 +146,7 @@ Result<int> run_workers(const Invocation& invocation, Io& io) {
                                  : fmt::format("{}/{}", worker.running, facts.slots)},
                {format_age(worker.last_seen)},
                {state, colour},
+               {facts.trouble},
                {fmt::format("{}", fmt::join(worker.queues, ", "))}});
   }
   if (!invocation.json) io.out(table.empty() ? "no workers\n" : table.render(io));

@@ -124,6 +124,26 @@ TEST_CASE("workers show their reported details, also from a claim in a finish, a
   CHECK(has(refused.body, R"("field":"slots")"));
 }
 
+TEST_CASE("workers show why they claim nothing, and how many of their handlers are stuck") {
+  TestServer server;
+  Peer peer(server);
+  peer.call("POST", "/v1/claim",
+            R"({"worker":"w","queues":["q"],"host":"h","trouble":"no program","stuck":2})");
+  const auto listed = [&] { return decode_workers(peer.call("GET", "/v1/workers").body)->at(0); };
+  CHECK(listed().facts.trouble == "no program");
+  CHECK(listed().facts.stuck == 2);
+  peer.call("POST", "/v1/renew", R"({"worker":"w","stuck":3})");
+  CHECK(listed().facts.stuck == 3);
+  CHECK(listed().facts.host == "h");
+  peer.call("POST", "/v1/renew", R"({"worker":"w"})");
+  CHECK(listed().facts.stuck == 3);
+  peer.call("POST", "/v1/claim", R"({"worker":"w","queues":["q"],"host":"h"})");
+  CHECK(listed().facts == WorkerFacts{.host = "h"});
+  const Answer refused = peer.call("POST", "/v1/renew", R"({"worker":"w","stuck":-1})");
+  CHECK(refused.status == 400);
+  CHECK(field_of(refused) == "stuck");
+}
+
 TEST_CASE("queues are listed page by page") {
   TestServer server;
   Peer peer(server);

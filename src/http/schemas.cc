@@ -293,7 +293,12 @@ constexpr Schema kSchemas[] = {
       "language":{"type":["string","null"],"maxLength":100,
         "description":"Language and runtime version, such as Python 3.11.2."},
       "slots":{"type":["integer","null"],"minimum":1,"maximum":1000000,
-        "description":"Maximum number of jobs that the worker runs at once."}}})"},
+        "description":"Maximum number of jobs that the worker runs at once."},
+      "trouble":{"type":["string","null"],"maxLength":200,
+        "description":"Why the worker claims nothing for now."},
+      "stuck":{"type":["integer","null"],"minimum":0,"maximum":1000000,
+        "description":"Handlers that run on after their time limit or the loss of their lease."
+        }}})"},
     {"ClaimedJob", R"({"type":"object","required":["id","token","kind"],"properties":{
       "id":{"type":"integer","format":"int64"},
       "token":{"type":"integer","format":"int64",
@@ -447,7 +452,9 @@ constexpr Schema kSchemas[] = {
       "leases":{"type":"array","maxItems":10000,
         "items":{"$ref":"#/components/schemas/Lease"}},
       "lease":{"$ref":"#/components/schemas/Duration",
-        "description":"Default: the longest that was asked for since the claim."}}})"},
+        "description":"Default: the longest that was asked for since the claim."},
+      "stuck":{"type":["integer","null"],"minimum":0,"maximum":1000000,
+        "description":"As in a claim."}}})"},
     {"RenewResponse", R"({"type":"object","properties":{
       "renewed":{"type":"array","items":{"type":"object","properties":{
         "id":{"type":"integer","format":"int64"},"lease_expires_in_ms":{"type":"integer"}}}},

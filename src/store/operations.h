@@ -133,6 +133,7 @@ struct Renew {
   std::vector<Renewal> leases;
   Duration lease = kDefaultLease;  // 0 = the longest that each job's worker asked for
   Within within{};                 // those outside are lost
+  std::optional<int> stuck{};      // see WorkerFacts; nullopt = as reported before
 };
 struct Renewed {
   JobId id = 0;

@@ -129,9 +129,7 @@ void WorkerRuntime::State::run_claimer() {
     }
     Claim claim = next_claim();
     if (claim.max == 0) {
-      claimer_waits = true;
-      claimer_cv.wait(mutex);
-      claimer_waits = false;
+      await_room();
       continue;
     }
     ++stats.claims;

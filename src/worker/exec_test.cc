@@ -381,6 +381,8 @@ TEST_CASE("a worker without its program claims nothing for a while, and recovers
   CHECK(rig.jobs.with_lock(
       [&] { return rig.jobs.claims.back().facts->language.ends_with(kCannotStart); }));
   CHECK_FALSE(rig.worker->start_trouble().empty());
+  CHECK(rig.jobs.with_lock([&] { return rig.jobs.claims.back().facts->trouble; }) ==
+        rig.worker->start_trouble());
   // The second pause is longer.
   rig.jobs.add("k");
   rig.stepped.advance(1s);
@@ -391,6 +393,7 @@ TEST_CASE("a worker without its program claims nothing for a while, and recovers
   REQUIRE(rig.jobs.await_outcomes(3));
   CHECK(rig.jobs.ended_as<Complete>(3));
   REQUIRE(rig.jobs.await([&] { return rig.jobs.claims.back().facts->language == "C++"; }));
+  CHECK(rig.jobs.with_lock([&] { return rig.jobs.claims.back().facts->trouble.empty(); }));
   CHECK(rig.worker->start_trouble().empty());
 }
 

@@ -8,7 +8,6 @@
 namespace mainspring {
 
 // `version` and `language` as in WorkerOptions.
-std::shared_ptr<const WorkerFacts> process_facts(std::string version, std::string language,
-                                                 int slots);
+std::shared_ptr<WorkerFacts> process_facts(std::string version, std::string language, int slots);
 
 }  // namespace mainspring

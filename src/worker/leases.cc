@@ -359,6 +359,10 @@ void WorkerRuntime::State::tell(const AttemptPtr& attempt, StopReason reason) {
   StopReason none = StopReason::none;
   if (!attempt->reason.compare_exchange_strong(none, reason)) return;
   to_tell.push_back(attempt);
+  if (reason == StopReason::timeout || reason == StopReason::lease_lost) {
+    attempt->stuck_at = clock.now().instant + kStuckAfter;
+    overdue.push_back(attempt);
+  }
   watcher_cv.notify_one();
   stored_cv.notify_all();  // nothing waits for room any more
 }
@@ -431,6 +435,7 @@ void WorkerRuntime::State::look(Instant now) {
     }
   }
   for (const AttemptPtr& attempt : over) lose(attempt, false);
+  look_for_stuck(now);
 }
 
 void WorkerRuntime::State::run_watcher() {

@@ -36,9 +36,15 @@ void WorkerRuntime::State::stay_quiet() {
     claimer_cv.wait_for(mutex, until - now);
   if (stopping || !quiet) return;
   mutex.unlock();
-  const Result<RenewResult> answer = jobs.renew({.worker = incarnation, .lease = options.lease});
+  const Result<RenewResult> answer = ask_for_command();
   mutex.lock();
   if (answer) obey(answer->command);
+}
+
+Result<RenewResult> WorkerRuntime::State::ask_for_command() {
+  Renew ask{.worker = incarnation, .lease = options.lease};
+  if (stuck > 0) ask.stuck = stuck.load();
+  return jobs.renew(std::move(ask));
 }
 
 // On the watcher's thread, without the lock.

@@ -253,6 +253,8 @@ void WorkerRuntime::State::conclude(const AttemptPtr& attempt, std::optional<Out
   if (const auto it = active.find(attempt->job.id); it != active.end() && it->second == attempt) {
     active.erase(it);
   }
+  if (attempt->stuck_at != Instant::never() && std::erase(overdue, attempt) > 0)
+    look_for_stuck(clock.now().instant);
   if (!outcome) {
     ++stats.stale;
   } else {

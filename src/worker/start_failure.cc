@@ -33,14 +33,25 @@ Duration start_pause(int failures) {
                   kFirstStartPause * (1 << std::clamp(failures - 1, 0, kMaxDoublings)));
 }
 
+std::shared_ptr<const WorkerFacts> WorkerRuntime::State::new_facts() const {
+  const bool trouble = start_failures > 0;
+  auto made = process_facts(
+      options.version, options.language + std::string(trouble ? kCannotStart : ""), options.slots);
+  if (trouble) made->trouble = cut_text(start_error, kMaxTroubleBytes);
+  for (char& c : made->trouble) {
+    if ((c >= 0 && c < ' ') || c == 0x7f) c = ' ';  // the server refuses control characters
+  }
+  made->stuck = stuck;
+  return made;
+}
+
 void WorkerRuntime::State::cannot_start(const Error& error) {
   const Instant now = clock.now().instant;
   if (now < start_again_at) return;  // a program of the same time
   const Duration pause = start_pause(++start_failures);
   start_again_at = now + pause;
   start_error = error.message;
-  facts =
-      process_facts(options.version, options.language + std::string(kCannotStart), options.slots);
+  facts = new_facts();
   log.warn("a program cannot be started; its job goes back, and no more are claimed for now",
            {{"error", error.message}, {"pause", format_duration(pause)}});
   give_back_ready();
@@ -52,7 +63,7 @@ void WorkerRuntime::State::cannot_start(const Error& error) {
 void WorkerRuntime::State::program_ended(Instant started_at) {
   if (start_failures == 0 || started_at < start_again_at) return;
   start_failures = 0;
-  facts = process_facts(options.version, options.language, options.slots);
+  facts = new_facts();
   log.info("programs can be started again");
   claim_ends = true;  // the next one reports it
   watcher_cv.notify_one();

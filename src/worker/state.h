@@ -48,6 +48,7 @@ struct Attempt {
   Instant renew_at;
   Instant lease_end;  // the handler is asked to stop by then; a margin before the server's end
   Instant time_limit = Instant::never();
+  Instant stuck_at = Instant::never();
   bool started = false;
   bool lost = false;  // not renewed any more
   std::optional<Progress> progress;
@@ -77,6 +78,9 @@ struct Attempt {
   bool pending() const { return said != stored; }
 };
 using AttemptPtr = std::shared_ptr<Attempt>;
+
+// A handler is stuck if it runs on for so long after it was asked to stop.
+inline constexpr Duration kStuckAfter = std::chrono::seconds(10);
 
 // Growing random pauses between tries: full jitter, doubling from kFirstPause to kLongestPause.
 class Pauses {
@@ -123,6 +127,12 @@ struct WorkerRuntime::State {
   void wait_to_start() MS_REQUIRES(mutex);
   // Until the claim that is on its way has ended: it may bring jobs.
   void await_claim() MS_REQUIRES(mutex);
+  std::shared_ptr<const WorkerFacts> new_facts() const MS_REQUIRES(mutex);
+  // -- stuck.cc: handlers that do not stop
+  void look_for_stuck(Instant now) MS_REQUIRES(mutex);
+  // Waits until slots may be free, and reports meanwhile if handlers are stuck.
+  void await_room() MS_REQUIRES(mutex);
+  Result<RenewResult> ask_for_command() MS_EXCLUDES(mutex);
   // The next job, if it does not fit into the free slots: it waits, and so do the jobs after it.
   const Attempt* waits_for_slots() const MS_REQUIRES(mutex);
 
@@ -220,9 +230,12 @@ struct WorkerRuntime::State {
   bool claiming MS_GUARDED_BY(mutex) = false;  // stats.claims counts the claim
   CondVar claimed_cv;                          // it has ended
   CondVar claimer_cv, slots_cv, renewer_cv, watcher_cv, finisher_cv, stored_cv, ended_cv;
-  std::shared_ptr<const WorkerFacts> facts MS_GUARDED_BY(mutex);
   int start_failures MS_GUARDED_BY(mutex) = 0;  // in a row
   std::string start_error MS_GUARDED_BY(mutex);
+  std::vector<AttemptPtr> overdue MS_GUARDED_BY(mutex);  // running on after such a reason
+  std::atomic<int> stuck = 0;                            // how many of them for long
+  Instant stuck_told_at MS_GUARDED_BY(mutex);
+  std::shared_ptr<const WorkerFacts> facts MS_GUARDED_BY(mutex);
   Instant start_again_at MS_GUARDED_BY(mutex);    // no claims before
   bool quiet MS_GUARDED_BY(mutex) = false;        // claims nothing until it is resumed
   bool stop_wanted MS_GUARDED_BY(mutex) = false;  // the watcher stops it

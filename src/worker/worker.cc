@@ -25,7 +25,7 @@ WorkerRuntime::State::State(Jobs& jobs_, const Clock& clock_, Random& random_, L
       options(std::move(options_)),
       incarnation(random_.hex128()),
       singletons(jobs_, clock_, random_, options.lease, options.slots),
-      facts(process_facts(options.version, options.language, options.slots)) {}
+      facts(new_facts()) {}
 
 Duration Pauses::next(const Error& error) {
   const auto bound = static_cast<std::uint64_t>(limit_.count());

@@ -371,6 +371,10 @@ export interface components {
             language?: string | null;
             /** @description Maximum number of jobs that the worker runs at once. */
             slots?: number | null;
+            /** @description Why the worker claims nothing for now. */
+            trouble?: string | null;
+            /** @description Handlers that run on after their time limit or the loss of their lease. */
+            stuck?: number | null;
         };
         ClaimedJob: {
             /** Format: int64 */
@@ -465,8 +469,7 @@ export interface components {
                 status: "ok" | "stale" | "not_found" | "refused";
                 /** @description With status refused. */
                 error?: {
-                    /** @constant */
-                    code?: "too_large";
+                    code?: string;
                     message?: string;
                     field?: string;
                 };
@@ -636,8 +639,10 @@ export interface components {
         RenewRequest: {
             worker: components["schemas"]["Name"];
             leases?: components["schemas"]["Lease"][];
-            /** @default 30s */
-            lease: components["schemas"]["Duration"];
+            /** @description Default: the longest that was asked for since the claim. */
+            lease?: components["schemas"]["Duration"];
+            /** @description As in a claim. */
+            stuck?: number | null;
         };
         RenewResponse: {
             renewed?: {
@@ -650,13 +655,11 @@ export interface components {
             cancel?: number[];
             /** @description Jobs with 1000 step results; not all new ones were saved. Omitted: none. */
             memos_full?: number[];
-            /** @description Reports over a limit. Omitted: none. */
             refused?: {
                 /** Format: int64 */
                 id?: number;
                 error?: {
-                    /** @constant */
-                    code?: "too_large";
+                    code?: string;
                     message?: string;
                     field?: string;
                 };

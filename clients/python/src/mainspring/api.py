@@ -198,6 +198,8 @@ class ClaimRequest(TypedDict, total=False):
     version: Union[str, None]
     language: Union[str, None]
     slots: Union[int, None]
+    trouble: Union[str, None]
+    stuck: Union[int, None]
 
 
 class _ClaimedJob(TypedDict):
@@ -268,7 +270,7 @@ class FinishRequest(_FinishRequest, total=False):
 
 
 class FinishResponseResultsItemError(TypedDict, total=False):
-    code: Literal['too_large']
+    code: str
     message: str
     field: str
 
@@ -387,6 +389,7 @@ class _RenewRequest(TypedDict):
 class RenewRequest(_RenewRequest, total=False):
     leases: List["Lease"]
     lease: "Duration"
+    stuck: Union[int, None]
 
 
 class RenewResponseRenewedItem(TypedDict, total=False):
@@ -395,7 +398,7 @@ class RenewResponseRenewedItem(TypedDict, total=False):
 
 
 class RenewResponseRefusedItemError(TypedDict, total=False):
-    code: Literal['too_large']
+    code: str
     message: str
     field: str
 

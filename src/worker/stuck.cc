@@ -1,0 +1,44 @@
+// Handlers that run on after their time limit or the loss of their lease: the worker reports how
+// many. They keep their slots, so a worker whose slots are all taken by them claims nothing.
+#include <algorithm>
+
+#include "worker/state.h"
+
+namespace mainspring {
+namespace {
+
+// How often a worker without a free slot reports: it sends neither claims nor renewals.
+constexpr Duration kStuckReport = std::chrono::seconds(10);
+
+}  // namespace
+
+void WorkerRuntime::State::look_for_stuck(Instant now) {
+  int count = 0;
+  for (const AttemptPtr& attempt : overdue) {
+    attempt->stuck_at <= now ? void(++count)
+                             : void(watcher_wake = std::min(watcher_wake, attempt->stuck_at));
+  }
+  if (stuck.exchange(count) == count) return;
+  facts = new_facts();
+  stuck_told_at = Instant();
+  claim_ends = true;  // the next one reports it
+  watcher_cv.notify_one();
+  claimer_cv.notify_all();
+}
+
+void WorkerRuntime::State::await_room() {
+  const Instant now = clock.now().instant;
+  if (stuck > 0 && now >= stuck_told_at + kStuckReport) {
+    stuck_told_at = now;
+    mutex.unlock();
+    const Result<RenewResult> answer = ask_for_command();
+    mutex.lock();
+    if (answer) obey(answer->command);
+    return;
+  }
+  claimer_waits = true;
+  claimer_cv.wait_for(mutex, stuck > 0 ? stuck_told_at + kStuckReport - now : kForever);
+  claimer_waits = false;
+}
+
+}  // namespace mainspring

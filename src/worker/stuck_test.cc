@@ -1,0 +1,65 @@
+// Handlers that run on after their time limit: the worker reports how many.
+#include <doctest/doctest.h>
+
+#include <latch>
+
+#include "worker/worker_rig.h"
+
+namespace mainspring {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kLongAfter = 10s;  // kStuckAfter
+
+// A worker with one job whose handler ignores that it was asked to stop.
+struct StuckRig : WorkerRig {
+  SteppedClock stepped;
+  std::latch asked{1}, end{1};
+
+  explicit StuckRig(int slots) {
+    time = &stepped;
+    options.slots = slots;
+    jobs.add("k");
+    KindOptions kind;
+    kind.timeout = 1s;
+    start(
+        [this](const ClaimedJob&, Context& context) {
+          const std::stop_callback heard(context.stop_token(), [this] { asked.count_down(); });
+          end.wait();
+          return done();
+        },
+        kind);
+    REQUIRE(jobs.await([&] { return worker->stats().running == 1; }));
+    stepped.advance(1s);
+    asked.wait();
+  }
+  ~StuckRig() { worker.reset(); }
+  bool claimed_with(int stuck) {
+    return jobs.await(
+        [&] { return !jobs.claims.empty() && jobs.claims.back().facts->stuck == stuck; });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a worker whose slots are all stuck reports it without a claim, and recovers") {
+  StuckRig rig(1);
+  rig.stepped.advance(kLongAfter);
+  REQUIRE(rig.jobs.await(
+      [&] { return !rig.jobs.renews.empty() && rig.jobs.renews.back().stuck == 1; }));
+  CHECK(rig.jobs.with_lock([&] { return rig.jobs.claims.back().facts->stuck; }) == 0);
+  rig.end.count_down();
+  REQUIRE(rig.jobs.await([&] { return rig.jobs.claims.size() == 2; }));
+  CHECK(rig.claimed_with(0));
+}
+
+TEST_CASE("a worker with free slots reports a stuck handler with its next claim, at once") {
+  StuckRig rig(2);
+  rig.stepped.advance(kLongAfter);
+  CHECK(rig.claimed_with(1));
+  rig.end.count_down();
+  CHECK(rig.claimed_with(0));
+}
+
+}  // namespace mainspring
