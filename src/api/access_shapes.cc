@@ -5,6 +5,7 @@
 
 #include "api/fields.h"
 #include "model/job_token.h"
+#include "store/ended_sessions.h"
 
 namespace mainspring {
 namespace {
@@ -271,6 +272,7 @@ void encode_token_list(const Tokens& tokens, WallTime now, std::string& out) {
   JsonWriter w(out);
   w.begin_object().key("tokens").begin_array();
   for (const auto& [name, token] : tokens) {
+    if (is_ended_session(name)) continue;
     w.begin_object();
     write_token(w, token, now);
     w.end_object();

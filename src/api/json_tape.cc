@@ -62,14 +62,31 @@ struct Utf8 : rapidjson::UTF8<> {
 
 // Longer integers, and numbers with an exponent, can be beyond the range of a double.
 constexpr std::size_t kMaxSurelyFiniteDigits = 300;
+constexpr std::size_t kMaxSurelyFiniteBytes = 4;  // 9e99
+
+// The first and the last four bytes of a text that has as many.
+std::uint64_t ends_of(std::string_view text) {
+  std::uint32_t first = 0, last = 0;
+  std::memcpy(&first, text.data(), sizeof first);
+  std::memcpy(&last, text.data() + text.size() - sizeof last, sizeof last);
+  return std::uint64_t{first} << 32 | last;
+}
+
+// Whether one of eight bytes is e or E.
+bool has_e(std::uint64_t bytes) {
+  constexpr std::uint64_t kOnes = 0x0101010101010101;
+  const std::uint64_t zero_if_e = (bytes | 0x20 * kOnes) ^ 'e' * kOnes;
+  return ((zero_if_e - kOnes) & ~zero_if_e & 0x80 * kOnes) != 0;
+}
 
 bool is_surely_finite(std::string_view number) {
+  if (number.size() <= kMaxSurelyFiniteBytes) return true;
+  if (number.size() <= 8) return !has_e(ends_of(number));
   return number.size() <= kMaxSurelyFiniteDigits &&
-         number.find_first_of("eE") == std::string_view::npos;
+         std::none_of(number.begin(), number.end(), [](char c) { return (c | 0x20) == 'e'; });
 }
 
 bool is_finite(std::string_view number) {
-  if (is_surely_finite(number)) return true;
   double value = 0;
   const auto [end, problem] = std::from_chars(number.data(), number.data() + number.size(), value);
   if (problem != std::errc::result_out_of_range) return true;
@@ -178,6 +195,31 @@ std::size_t repeated_key(const JsonTape& tape, std::string_view text, std::size_
   return 0;
 }
 
+// The keys of one open object, as bits of their hashes: a bit that is set twice means that a key
+// may be repeated. Without it no key needs to be compared with another.
+struct KeyBits {
+  std::array<std::uint64_t, 4> seen;
+  bool maybe_twice;
+
+  void add(std::string_view key) {
+    const std::size_t size = key.size();
+    std::uint64_t mix = size;
+    if (size >= 4) {  // its ends
+      mix ^= ends_of(key);
+    } else if (size > 0) {
+      const auto byte = [&](std::size_t at) {
+        return std::uint64_t{static_cast<unsigned char>(key[at])};
+      };
+      mix ^= byte(0) << 32 | byte(size / 2) << 16 | byte(size - 1);
+    }
+    const std::uint64_t hash = mix * 0x9e3779b97f4a7c15U >> 56;
+    std::uint64_t& bits = seen[hash / 64];
+    const std::uint64_t bit = std::uint64_t{1} << hash % 64;
+    maybe_twice |= (bits & bit) != 0;
+    bits |= bit;
+  }
+};
+
 class TapeWriter : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TapeWriter> {
  public:
   TapeWriter(std::string_view text, JsonValues values, const rapidjson::MemoryStream& stream,
@@ -189,7 +231,8 @@ class TapeWriter : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TapeWr
   bool RawNumber(const char*, rapidjson::SizeType, bool) {
     scalar(JsonType::number);
     const JsonToken& token = tape_.tokens.back();
-    if (is_finite(text_.substr(token.begin, token.end - token.begin))) return true;
+    const std::string_view number(text_.data() + token.begin, token.end - token.begin);
+    if (is_surely_finite(number) || is_finite(number)) return true;
     tape_.beyond = true;
     return !exact_ || refuse(kTooBig);
   }
@@ -205,10 +248,19 @@ class TapeWriter : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TapeWr
     return true;
   }
   bool Key(const char* decoded, rapidjson::SizeType length, bool copy) {
-    return String(decoded, length, copy);
+    if (!String(decoded, length, copy)) return false;
+    // Of the text: what `decoded` points to has just been written byte by byte, and slow to load.
+    const JsonToken& token = tape_.tokens.back();
+    keys_[depth_ - 1].maybe_twice |= token.escaped;
+    keys_[depth_ - 1].add({text_.data() + token.begin + 1, token.end - token.begin - 2});
+    return true;
   }
   // The iterative parser reports a bracket before it consumes it.
-  bool StartObject() { return open(JsonType::object); }
+  bool StartObject() {
+    if (!open(JsonType::object)) return false;
+    keys_[depth_ - 1] = {};
+    return true;
+  }
   bool StartArray() { return open(JsonType::array); }
   bool EndObject(rapidjson::SizeType) { return close(); }
   bool EndArray(rapidjson::SizeType) { return close(); }
@@ -247,7 +299,7 @@ class TapeWriter : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TapeWr
     const std::uint32_t at = tell();
     last_end_ = at + 1;
     const std::uint32_t first = open_[--depth_];
-    if (exact_ && tape_.tokens[first].type == JsonType::object) {
+    if (exact_ && tape_.tokens[first].type == JsonType::object && keys_[depth_].maybe_twice) {
       const std::size_t twice = repeated_key(tape_, text_, first + 1);
       if (twice != 0) return refuse_key(twice);
     }
@@ -281,8 +333,9 @@ class TapeWriter : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, TapeWr
   const bool exact_;
   const rapidjson::MemoryStream& stream_;
   JsonTape& tape_;
-  std::uint32_t last_end_ = 0;  // of the token or bracket before
-  std::array<std::uint32_t, kMaxJsonDepth> open_{};
+  std::uint32_t last_end_ = 0;                     // of the token or bracket before
+  std::array<std::uint32_t, kMaxJsonDepth> open_;  // the first `depth_`, as in keys_
+  std::array<KeyBits, kMaxJsonDepth> keys_;
   std::size_t depth_ = 0;
   std::size_t stopped_at_ = 0;
   JsonToken refused_;
@@ -400,7 +453,6 @@ JsonTape read_json_tape(std::string_view text, JsonValues values) {
   }
   std::string changed;  // if it has numbers that RapidJSON does not take
   for (std::string_view parsed = text;; parsed = changed) {
-    tape = JsonTape();
     tape.tokens.reserve(std::min(text.size() / kBytesPerTokenGuess, kMaxTokensGuess) + 4);
     rapidjson::MemoryStream stream(parsed.data(), parsed.size());
     TapeWriter writer(text, values, stream, tape);
@@ -408,6 +460,7 @@ JsonTape read_json_tape(std::string_view text, JsonValues values) {
     rapidjson::ParseResult result = reader.Parse<kFlags>(stream, writer);
     if (result.Code() == rapidjson::kParseErrorNumberTooBig && changed.empty()) {
       changed = with_small_numbers(std::string(text));
+      tape = JsonTape();
       continue;
     }
     // A NUL byte between tokens ends the text for RapidJSON, but not for us.

@@ -200,6 +200,14 @@ TEST_CASE("a value that other readers would change is refused with its path") {
     CHECK(json_or_text("any", text).error().message == message);
   }
   CHECK(refusal(R"({"any":[1,{"a":2e999}]})").field == "any[1].a");
+  // Keys of each length, of which many have the same ends.
+  std::string keys;
+  for (std::size_t i = 0; i < 300; ++i) {
+    const std::string key = std::string(i % 40, 'k') + (i < 40 ? "" : std::to_string(i)) + "end";
+    keys += fmt::format("\"{}\":{{\"\":1}},", i < 40 ? key.substr(3) : key);
+  }
+  CHECK(accepts("{" + keys + "\"last\":1}"));
+  CHECK(refusal("{\"any\":{" + keys + "\"kkkend\":1}}").message == "any.kkkend: given twice");
   for (const std::string& within :
        {std::string("1.7976931348623157e308"), digits, digits + ".5",
         "1" + std::string(400, '0') + "e-200", std::string("1e-999"), std::string("0e999"),

@@ -14,6 +14,7 @@
 #include "client/calls.h"
 #include "env/clock.h"
 #include "model/token_text.h"
+#include "store/ended_sessions.h"
 #include "store_sqlite/inspect.h"
 #include "store_sqlite/sqlite_store.h"
 
@@ -172,7 +173,9 @@ Result<int> run_token_list(const Invocation& invocation, Io& io) {
   std::vector<TokenRecord> tokens;
   if (offline(invocation)) {
     MS_TRY_ASSIGN(const auto directory, Offline::open(invocation, false));
-    for (const auto& [name, token] : *directory->store->tokens()) tokens.push_back(token);
+    for (const auto& [name, token] : *directory->store->tokens()) {
+      if (!is_ended_session(name)) tokens.push_back(token);
+    }
   } else {
     MS_TRY_ASSIGN(const auto connection, connect(invocation, Duration{0}));
     MS_TRY_ASSIGN(const std::string body, connection->client->request("GET", "/v1/tokens", ""));

@@ -69,22 +69,6 @@ std::string from(const PeerName& peer) {
 
 }  // namespace
 
-void EndedSessions::add(const Digest& session, WallTime expires_at, WallTime now) {
-  MutexLock lock(mutex_);
-  std::erase_if(sessions_, [&](const auto& entry) { return entry.second <= now; });
-  if (sessions_.size() >= kMaxSessions) {
-    sessions_.erase(
-        std::min_element(sessions_.begin(), sessions_.end(),
-                         [](const auto& a, const auto& b) { return a.second < b.second; }));
-  }
-  sessions_[session] = expires_at;
-}
-
-bool EndedSessions::has(const Digest& session) const {
-  MutexLock lock(mutex_);
-  return sessions_.contains(session);
-}
-
 std::optional<std::string_view> presented_session(std::string_view authorization) {
   if (!authorization.starts_with(kSessionScheme)) return std::nullopt;
   authorization.remove_prefix(kSessionScheme.size());
@@ -353,9 +337,9 @@ Result<Pass> Authenticator::admit_session(const PeerName& peer, std::string_view
               .expires_at = end};
 }
 
-bool Authenticator::was_ended(const Digest& session) const {
-  return options_.ended_sessions != nullptr && options_.ended_sessions->has(session) &&
-         !MS_MUTANT(signed_out_accepted);
+// See store/ended_sessions.h.
+bool Authenticator::was_ended(const Digest& session) {
+  return find(*snapshot(), session) != nullptr && !MS_MUTANT(signed_out_accepted);
 }
 
 Pass Authenticator::admit_anybody(const PeerName& peer, const Secret* authorization, Now now) {

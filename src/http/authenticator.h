@@ -48,19 +48,6 @@ struct Pass {
   std::int64_t version = 0;  // of the token set that was checked
 };
 
-// Dashboard sessions that were signed out before their expiry, by the digest of their text. Of this
-// process: a restart, and the other servers of a store, do not know them.
-class EndedSessions {
- public:
-  static constexpr std::size_t kMaxSessions = 10'000;  // beyond, the one that expires first goes
-  void add(const Digest& session, WallTime expires_at, WallTime now) MS_EXCLUDES(mutex_);
-  bool has(const Digest& session) const MS_EXCLUDES(mutex_);
-
- private:
-  mutable Mutex mutex_;
-  std::map<Digest, WallTime> sessions_ MS_GUARDED_BY(mutex_);
-};
-
 // The text of a session, in the value that parse_head() makes of its cookie.
 std::optional<std::string_view> presented_session(std::string_view authorization);
 // The presented secret: the token of "Bearer TOKEN", or the password of "Basic …". nullopt: another
@@ -108,7 +95,6 @@ struct AuthenticatorOptions {
   int rate_per_token = 0;      // requests per second; 0 = unlimited
   int free_failures = 10;      // per address
   Secret job_token_key = {};   // empty = no job token and no dashboard session is valid
-  const EndedSessions* ended_sessions = nullptr;  // outlives the authenticator
 };
 
 // The error `overloaded` with the time to wait.
@@ -155,7 +141,7 @@ class Authenticator {
   static const Entry* find_usable(const Snapshot& snapshot, std::uint64_t id, WallTime now);
   Result<Pass> admit_job(const PeerName& peer, const Secret& text, Now now);
   Result<Pass> admit_session(const PeerName& peer, std::string_view text, Now now);
-  bool was_ended(const Digest& session) const;
+  bool was_ended(const Digest& session);
   Result<void> spend(const Entry& entry, Instant now) const;
   Error refuse(const PeerName& peer, std::string message, Instant now);
 

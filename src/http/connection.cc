@@ -440,8 +440,10 @@ Room::Payer Connection::payer() const {
   const std::string who = pass_.caller == nullptr ? std::string() : pass_.caller->who;
   const bool full_access = !who.empty() && pass_.caller->scopes == nullptr;
   if (full_access) return out;
-  if (who.empty() || !transport_.local())
-    out.accounts.emplace_back(Account::address, address_group(transport_.peer()));
+  if (who.empty() || !transport_.local()) {
+    out.accounts.emplace_back(who.empty() ? Account::anonymous_address : Account::address,
+                              address_group(transport_.peer()));
+  }
   out.accounts.emplace_back(who.empty() ? Account::anonymous : Account::caller, who);
   return out;
 }

@@ -175,7 +175,6 @@ struct Services {
   SystemRandom random = {};
   const Secret own_key{random.hex128()};  // of this process, if the store has no key
   HookGate hooks{options.free_failures};
-  EndedSessions ended_sessions = {};
   std::atomic<int> proxied{0};  // requests that are being passed on
   Health health{broker, store, clock, options.health_parts};
   StoreReport store_report{broker, clock, options.store_size};

@@ -5,6 +5,7 @@
 #include "http/parser.h"
 #include "model/dashboard_session.h"
 #include "model/token_text.h"
+#include "store/ended_sessions.h"
 
 using namespace mainspring;
 using namespace mainspring::test;
@@ -151,6 +152,20 @@ TEST_CASE("signing out ends the session, and only a cookie carries one") {
   CHECK(peer.call("GET", "/v1/queues", "", later).status == 200);
   CHECK(peer.call("DELETE", "/v1/session", "", later + kSameOrigin).status == 200);
   CHECK(peer.call("GET", "/v1/queues", "", later).status == 401);
+  const auto list = [&] { return peer.call("GET", "/v1/tokens", "", bearer).body; };
+  CHECK_FALSE(holds(list(), "session"));
+  // The next one removes the record of the expired one.
+  const auto ended = [&] {
+    const auto tokens = server.store->tokens();
+    return std::count_if(tokens->begin(), tokens->end(),
+                         [](const auto& entry) { return is_ended_session(entry.first); });
+  };
+  CHECK(ended() == 1);
+  server.clock.advance(13h);
+  const std::string third = cookie_line(peer.call("POST", "/v1/session", "", bearer));
+  for (int i = 0; i < 2; ++i)
+    CHECK(peer.call("DELETE", "/v1/session", "", third + kSameOrigin).status == 200);
+  CHECK(ended() == 1);
 }
 
 TEST_CASE("a session ends after 12 hours and with its token") {

@@ -10,6 +10,7 @@
 #include "http/parser.h"
 #include "http/plans.h"
 #include "model/dashboard_session.h"
+#include "store/ended_sessions.h"
 
 namespace mainspring::http {
 namespace {
@@ -91,12 +92,16 @@ Plan plan_close_session(const Request& request, Services& services) {
   const auto session = text && !services.options.job_token_key.empty()
                            ? read_dashboard_session(*text, services.options.job_token_key)
                            : std::optional<DashboardSession>();
-  if (session) {
-    services.ended_sessions.add(sha256(*text), session->expires_at, services.clock.now().wall);
-  }
   Reply reply{.body = R"({"who":"","everything":false})"};
   add_header(reply, "Set-Cookie", session_cookie("", request.secure));
-  return reply;
+  if (!session) return reply;
+  const Digest digest = sha256(*text);
+  TokenRecord ended{.name = std::string(kEndedSessionPrefix) + to_hex(digest), .digest = digest};
+  ended.created_by = request.caller->who;
+  ended.expires_at = session->expires_at;
+  return DoWrite{
+      .operation = CreateToken{std::move(ended)},
+      .answer = [reply = std::move(reply)](OperationResult&) -> DoWrite::Answer { return reply; }};
 }
 
 // Relative, so that it works under any prefix of a proxy.

@@ -9,35 +9,40 @@
 namespace mainspring::http {
 namespace {
 
-std::string key_of(const std::pair<Room::Account, std::string>& account) {
-  return std::string(1, "ca~"[static_cast<int>(account.first)]) + account.second;
+// Vital and other bytes of an account are counted apart.
+std::string key_of(const Room::Payer& payer, const std::pair<Room::Account, std::string>& account) {
+  return std::string(1, "ca~n"[static_cast<int>(account.first)]) + (payer.vital ? "+" : "-") +
+         account.second;
 }
 
 }  // namespace
 
-// All callers without a token together get a quarter, as much as two callers with one.
-std::size_t Room::share(Account account) const {
-  return account == Account::anonymous ? most_ / 4 : most_ / 8;
+// `left` bytes stay free for other accounts.
+std::size_t Room::share(Account account, bool vital, std::size_t left) const {
+  if (account == Account::anonymous) return most_ / 4;
+  if (account == Account::anonymous_address) return most_ / 8;
+  return left * (vital ? 4 : 2);
 }
 
 bool Room::has(const Payer& payer, std::size_t held, std::size_t more) const {
   // Charges without room must not use up what is reserved.
-  const std::size_t others = std::min(general_used_, general()) + vital_used_;
-  const bool total = others + more <= most_ && (payer.vital || MS_MUTANT(no_reserved_room) ||
-                                                general_used_ + more <= general());
-  if (!total && general_used_ + vital_used_ != held) return false;
+  const std::size_t general_used = std::min(general_used_, general());
+  std::size_t free = most_ - std::min(most_, general_used + vital_used_);
+  if (!payer.vital && !MS_MUTANT(no_reserved_room)) free = std::min(free, general() - general_used);
+  if (more > free && general_used_ + vital_used_ != held) return false;
   if (MS_MUTANT(caller_takes_all_room)) return true;
+  const std::size_t left = free - std::min(free, more);
   return std::all_of(payer.accounts.begin(), payer.accounts.end(), [&](const auto& account) {
-    const auto found = used_.find(key_of(account));
+    const auto found = used_.find(key_of(payer, account));
     const std::size_t used = found == used_.end() ? 0 : found->second;
-    return used == held || used + more <= share(account.first);
+    return used == held || used + more <= share(account.first, payer.vital, left);
   });
 }
 
 void Room::add(const Payer& payer, std::size_t bytes) {
   (payer.vital ? vital_used_ : general_used_) += bytes;
   if (bytes == 0) return;
-  for (const auto& account : payer.accounts) used_[key_of(account)] += bytes;
+  for (const auto& account : payer.accounts) used_[key_of(payer, account)] += bytes;
 }
 
 bool Room::fits(const Payer& payer, std::size_t held, std::size_t more) const {
@@ -62,7 +67,7 @@ void Room::give(const Payer& payer, std::size_t bytes) {
   MutexLock lock(mutex_);
   (payer.vital ? vital_used_ : general_used_) -= bytes;
   for (const auto& account : payer.accounts) {
-    const auto found = used_.find(key_of(account));
+    const auto found = used_.find(key_of(payer, account));
     MS_ASSERT(found != used_.end() && found->second >= bytes, "only held bytes are returned");
     if ((found->second -= bytes) == 0) used_.erase(found);
   }

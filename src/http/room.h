@@ -4,8 +4,10 @@
 //   |<---------------- vital routes ------------->|
 //
 // A hold counts the bytes that have arrived, not those that were announced. Each account has a
-// share, so that one caller cannot take all room. A hold that is alone always has room, else a body
-// over the limit of a small configuration could never pass.
+// share, so that one caller cannot take all room: twice what is then still free on general routes,
+// four times on vital ones. Accounts without a token have fixed shares. The only hold of an account
+// needs no share. The only hold of the server always has room, else a body over the limit of a
+// small configuration could never pass.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +23,7 @@ namespace mainspring::http {
 class Room {
  public:
   // Whom the bytes are charged to.
-  enum class Account { caller, address, anonymous };
+  enum class Account { caller, address, anonymous, anonymous_address };
   struct Payer {
     std::vector<std::pair<Account, std::string>> accounts;  // empty = no share: full access
     bool vital = false;  // a claim, a finish, a renewal or a health check
@@ -39,7 +41,7 @@ class Room {
  private:
   bool has(const Payer& payer, std::size_t held, std::size_t more) const MS_REQUIRES(mutex_);
   void add(const Payer& payer, std::size_t bytes) MS_REQUIRES(mutex_);
-  std::size_t share(Account account) const;
+  std::size_t share(Account account, bool vital, std::size_t left) const;
   std::size_t general() const { return most_ - most_ / 4; }
 
   const std::size_t most_;

@@ -18,7 +18,7 @@ Room::Payer caller(const std::string& name, bool vital = false) {
   return {.accounts = {{Room::Account::caller, name}}, .vital = vital};
 }
 
-// Shares of 8 MiB, and 16 MiB of 64 reserved.
+// 16 MiB of 64 are reserved.
 HttpOptions strict() {
   HttpOptions options;
   options.require_token = true;
@@ -44,27 +44,61 @@ std::string enqueue_of(std::string_view queue, std::size_t args_bytes, int jobs 
 
 }  // namespace
 
+// How many holds of `bytes` each caller gets, one after another.
+int holds(const std::shared_ptr<Room>& room, std::vector<std::unique_ptr<HeldRoom>>& held,
+          const Room::Payer& payer, std::size_t bytes, int most) {
+  for (int i = 0; i < most; ++i) {
+    auto one = std::make_unique<HeldRoom>(room, payer);
+    if (!one->grow_to(bytes)) return i;
+    held.push_back(std::move(one));
+  }
+  return most;
+}
+
 TEST_CASE("each caller has a share of the room, and a part is reserved for running jobs") {
   const auto room = std::make_shared<Room>(64 * kMiB);
-  HeldRoom first(room, caller("a")), second(room, caller("a"));
-  CHECK(first.grow_to(8 * kMiB));
-  CHECK_FALSE(second.grow_to(1));
-  std::vector<std::unique_ptr<HeldRoom>> rest;
-  for (int i = 0; i < 5; ++i) {
-    rest.push_back(std::make_unique<HeldRoom>(room, caller(std::to_string(i))));
-    CHECK(rest.back()->grow_to(8 * kMiB));
-  }
+  std::vector<std::unique_ptr<HeldRoom>> held;
+  CHECK(holds(room, held, caller("a"), 4 * kMiB, 100) == 8);  // two thirds of 48 MiB
+  CHECK(holds(room, held, caller("b"), 4 * kMiB, 100) == 2);
+  CHECK(holds(room, held, caller("c"), 4 * kMiB, 100) == 1);
+  CHECK(holds(room, held, caller("d"), 4 * kMiB, 100) == 1);
   // The general part is full, also for a caller with full access.
-  HeldRoom enqueue(room, caller("c")), owner(room, {}), claim(room, caller("d", true)),
-      finish(room, caller("e", true)), third(room, caller("f", true));
-  CHECK_FALSE(enqueue.grow_to(8 * kMiB));
-  CHECK_FALSE(owner.grow_to(8 * kMiB));
+  HeldRoom enqueue(room, caller("e")), owner(room, {}), claim(room, caller("a", true)),
+      finish(room, caller("b", true)), third(room, caller("f", true));
+  CHECK_FALSE(enqueue.grow_to(1));
+  CHECK_FALSE(owner.grow_to(1));
   CHECK(claim.grow_to(8 * kMiB));
   // Answers that are sent in any case do not use the reserved part.
   owner.charge(100 * kMiB);
   CHECK(finish.grow_to(8 * kMiB));
   CHECK_FALSE(third.grow_to(1));
   CHECK(room->used() == (48 + 16 + 100) * kMiB);
+}
+
+TEST_CASE("the shares of the default room suffice for two large uploads and 50 large results") {
+  const auto room = std::make_shared<Room>(HttpOptions().max_buffered_bytes);
+  const Room::Payer deployment{
+      .accounts = {{Room::Account::address, "nat"}, {Room::Account::caller, "deployment"}}};
+  std::vector<std::unique_ptr<HeldRoom>> held;
+  {
+    HeldRoom small(room, deployment), first(room, deployment), second(room, deployment);
+    CHECK(small.grow_to(kMiB));
+    for (std::size_t i = 1; i <= 100; ++i) {
+      CHECK(first.grow_to(i * kMiB));
+      CHECK(second.grow_to(i * kMiB));
+    }
+    CHECK(holds(room, held, caller("another"), 100 * kMiB, 1) == 1);
+    held.clear();
+  }
+  for (int i = 0; i < 50; ++i) {  // with a token each, and with the same
+    const Room::Payer worker{
+        .accounts = {{Room::Account::address, "nat"},
+                     {Room::Account::caller, i < 25 ? "all" : std::to_string(i)}},
+        .vital = true};
+    CHECK(holds(room, held, worker, 8 * kMiB + 200, 1) == 1);
+  }
+  HeldRoom enqueue(room, deployment);
+  CHECK(enqueue.grow_to(16 * kMiB));
 }
 
 TEST_CASE("a body that is alone has room; all callers without a token share a quarter") {
@@ -80,7 +114,7 @@ TEST_CASE("a body that is alone has room; all callers without a token share a qu
   int taken = 0;
   for (int i = 0; i < 4; ++i) {
     unknown.push_back(std::make_unique<HeldRoom>(
-        room, Room::Payer{.accounts = {{Room::Account::address, std::to_string(i)},
+        room, Room::Payer{.accounts = {{Room::Account::anonymous_address, std::to_string(i)},
                                        {Room::Account::anonymous, ""}}}));
     taken += unknown.back()->grow_to(2 * kMiB) ? 1 : 0;
   }
@@ -131,24 +165,26 @@ TEST_CASE("bodies that were announced and do not arrive take no room from others
   CHECK(peer.call("POST", "/v1/claim", claim, work).status == 200);
 }
 
-TEST_CASE("a caller that fills its share, and six that fill the room, do not stop running jobs") {
+TEST_CASE(
+    "a caller that fills its share, and others that fill the room, do not stop running jobs") {
   TestServer server(strict());
   const std::string work = scoped_token(server, "enqueue work", "work");
   std::vector<Peer> full;
-  for (int i = 0; i < 6; ++i) {
-    const std::string token = scoped_token(server, "enqueue", std::to_string(i));
-    full.emplace_back(server);
-    send_part(full.back(), "/v1/jobs", token, 8 * kMiB - 1);
-    wait_until([&] { return buffered_bytes(server) >= (8 * kMiB - 1) * full.size(); });
+  for (const int bodies : {4, 1, 1}) {  // of 48 MiB, 16 MiB and 8 MiB that are free
+    const std::string token = scoped_token(server, "enqueue", std::to_string(full.size()));
+    for (int i = 0; i < bodies; ++i) {
+      full.emplace_back(server);
+      send_part(full.back(), "/v1/jobs", token, 8 * kMiB - 1);
+      wait_until([&] { return buffered_bytes(server) >= (8 * kMiB - 1) * full.size(); });
+    }
     Peer more(server);
-    send_part(more, "/v1/jobs", token, 100'000);
+    send_part(more, "/v1/jobs", token, 0, 8 * kMiB);
     const Answer refused = more.receive();
     CHECK(refused.status == 429);
     CHECK(refused.headers.contains("Retry-After"));
     Peer good(server);
-    const bool last = i == 5;
     CHECK(good.call("POST", "/v1/jobs", enqueue_of("q", 100'000), work).status ==
-          (last ? 429 : 201));
+          (full.size() == 6 ? 429 : 201));
   }
   Peer peer(server);
   const std::string claim = R"({"worker":"w","queues":["q"]})";
@@ -200,21 +236,25 @@ TEST_CASE("a peer that does not read its large answer is disconnected after ten 
 }
 
 TEST_CASE("jobs of a claim whose answer has no room are claimed by another worker") {
-  TestServer server(strict());
+  HttpOptions options = strict();
+  options.max_buffered_bytes = 40 * kMiB;  // `work` fills four fifths; a claim of 8 MiB fits
+  TestServer server(options);
   const std::string work = scoped_token(server, "enqueue work", "work");
   const std::string other = scoped_token(server, "enqueue work", "other");
-  Peer peer(server), parked(server), slow(server);
+  Peer peer(server), parked(server), slow(server), slower(server);
   CHECK(peer.call("POST", "/v1/jobs", R"({"queue":"q","kind":"k"})", other).status == 201);
   parked.send(Peer::request("POST", "/v1/claim",
                             R"({"worker":"w","queues":["large"],"wait":"20s"})", work));
   wait_until([&] { return server.broker->parked_claims() == 1; });
-  send_part(slow, "/v1/finish", work, 8 * kMiB - 1);
-  wait_until([&] { return buffered_bytes(server) == 8 * kMiB - 1; });
+  send_part(slow, "/v1/finish", work, 16 * kMiB - 1);
+  wait_until([&] { return buffered_bytes(server) == 16 * kMiB - 1; });
+  send_part(slower, "/v1/finish", work, 16 * kMiB - 1);
+  wait_until([&] { return buffered_bytes(server) == 32 * kMiB - 2; });
   CHECK(peer.call("POST", "/v1/jobs", enqueue_of("large", 100'000), other).status == 201);
   CHECK(parked.receive().status == 429);
   const Answer claimed =
       peer.call("POST", "/v1/claim", R"({"worker":"v","queues":["large"],"wait":"20s"})", other);
-  REQUIRE(claimed.status == 200);
+  REQUIRE_MESSAGE(claimed.status == 200, claimed.body);
   const auto jobs = decode_claim_response(claimed.body);
   REQUIRE(jobs->jobs.size() == 1);
   CHECK(jobs->jobs[0].attempt == 1);

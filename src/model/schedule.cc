@@ -137,6 +137,11 @@ NextTick moved_tick(const Schedule& schedule, WallTime planned, const TimeZone& 
   return next_at(ticks, schedule, ticks.moved(planned, old, now));
 }
 
+NextTick settled_tick(const Schedule& schedule, WallTime planned, WallTime fired, WallTime now) {
+  const Ticks ticks(schedule);
+  return next_at(ticks, schedule, ticks.settled(planned, fired, now));
+}
+
 NextTick first_tick(const Schedule& schedule, WallTime now) {
   if (schedule.at) return {*schedule.at, *schedule.at + jitter_of(schedule), ""};
   return next_tick(schedule, now);

@@ -41,6 +41,8 @@ NextTick next_tick(const Schedule& schedule, WallTime t);
 // The tick that is planned for `planned` by the rules of `old`, by the present rules of the time
 // zone: see Ticks::moved.
 NextTick moved_tick(const Schedule& schedule, WallTime planned, const TimeZone& old, WallTime now);
+// The same if the earlier rules are unknown: see Ticks::settled.
+NextTick settled_tick(const Schedule& schedule, WallTime planned, WallTime fired, WallTime now);
 // The value for PutSchedule: the first tick of a new definition. A tick of `at` may be in the past:
 // then it is late, and the misfire policy decides.
 NextTick first_tick(const Schedule& schedule, WallTime now);

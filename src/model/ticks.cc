@@ -106,6 +106,16 @@ std::optional<WallTime> Ticks::moved(WallTime planned, const TimeZone& old, Wall
   return found;
 }
 
+std::optional<WallTime> Ticks::settled(WallTime planned, WallTime fired, WallTime now) const {
+  if (!cron_) return planned;
+  const std::optional<WallTime> next = next_after(planned - Duration(1));
+  if (next == planned) return planned;
+  if (cron_->every_hour()) return next_after(now);
+  const std::optional<WallTime> last = last_until(planned);
+  const bool later = !last || *last <= fired || (next && *next - planned <= planned - *last);
+  return later ? next : last;
+}
+
 std::optional<LocalSeconds> Ticks::local_after(LocalSeconds t) const {
   ++steps_;
   return cron_->next_after(t);

@@ -22,6 +22,10 @@ class Ticks {
   // The tick that was planned for `planned` by the rules of `old`, by the zone's present rules: the
   // same local time, so no tick is lost or doubled. It may be at or before `now`.
   std::optional<WallTime> moved(WallTime planned, const TimeZone& old, WallTime now) const;
+  // The same without the rules of then: `planned` if it is a tick by the present rules, else the
+  // nearest tick after `fired`. A change of rules by less than half the time between two ticks
+  // loses and doubles none.
+  std::optional<WallTime> settled(WallTime planned, WallTime fired, WallTime now) const;
   // How a clock change affected the tick at `t`; "" = not at all.
   std::string note(WallTime t) const;
   // The number of ticks from `first` to `last`, which are both ticks; 0 = too many to count.

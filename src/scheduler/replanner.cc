@@ -27,23 +27,27 @@ Replanner::Replanner(Broker& broker, Log& log, Registry& registry)
   zones_.clear();
 }
 
-Instant Replanner::look(Now now) {
+void Replanner::look_at_clock(Now now) {
   if (last_) {
     const WallTime expected = last_->wall + (now.instant - last_->instant);
-    if (now.wall - expected > kJump && !jump_) jump_ = Jump{expected, now.instant};
+    if (now.wall - expected > kJump) jumps_.push_back({expected, now.instant});
   }
   last_ = now;
-  if (jump_) {
-    const Duration age = now.instant - jump_->at;
-    if (now.wall - (jump_->wall + age) <= kJump) {
-      log_.warn("the wall clock was ahead and is right again; schedules are planned again",
-                {{"since", format_wall_time(jump_->wall)}, {"for", format_duration(age)}});
-      undecided_after_ = jump_->wall;
-      jump_.reset();
-    } else if (age > kRemembered) {
-      jump_.reset();
-    }
-  }
+  std::erase_if(jumps_, [&](const Jump& jump) { return now.instant - jump.at > kRemembered; });
+  if (jumps_.size() > kMaxJumps) jumps_.erase(jumps_.begin());
+  const auto back = std::find_if(jumps_.begin(), jumps_.end(), [&](const Jump& jump) {
+    return now.wall - (jump.wall + (now.instant - jump.at)) <= kJump;
+  });
+  if (back == jumps_.end()) return;
+  log_.warn(
+      "the wall clock was ahead and is right again; schedules are planned again",
+      {{"since", format_wall_time(back->wall)}, {"for", format_duration(now.instant - back->at)}});
+  undecided_after_ = std::min(undecided_after_.value_or(back->wall), back->wall);
+  jumps_.erase(back, jumps_.end());  // it is before the later ones too
+}
+
+Instant Replanner::look(Now now) {
+  look_at_clock(now);
   if (now.instant >= zones_at_) {
     zones_at_ = now.instant + kZonesEvery;
     for (TimeZone::Change& change : TimeZone::changes(zones_seen_)) {
@@ -58,9 +62,14 @@ Instant Replanner::look(Now now) {
 std::optional<Replanner::NewPlan> Replanner::plan(const ScheduleInfo& info, Now now) const {
   const Schedule& schedule = info.schedule;
   const bool due = info.next <= now.wall;  // decided as it was planned
-  if (due || info.paused || info.remaining == 0 || !info.problem.empty()) return std::nullopt;
+  if (due || info.remaining == 0 || !info.problem.empty()) return std::nullopt;
   NextTick wanted{.nominal = info.next};
   std::string why;
+  if (compare_all_ && info.next != WallTime::never()) {
+    const WallTime fired = info.last_fired.value_or(WallTime());
+    wanted = settled_tick(schedule, info.next, fired, now.wall);
+    why = "the rules of " + schedule.time_zone + " have changed";
+  }
   for (const TimeZone::Change& change : zones_) {
     if (schedule.cron.empty() || schedule.time_zone != change.name) continue;
     if (info.next == WallTime::never() || MS_MUTANT(zone_change_waits_for_a_tick)) continue;
@@ -96,6 +105,7 @@ void Replanner::step(Now now, std::optional<Token> term) {
   if (!term) {  // the leader looks at its own clock and zones
     undecided_after_.reset();
     zones_.clear();
+    compare_all_ = true;
     return;
   }
   const Fence fence{.lease = std::string(kLeadershipLease), .token = *term};
@@ -108,7 +118,7 @@ void Replanner::step(Now now, std::optional<Token> term) {
     operation.fence = fence;
     submit(std::move(operation));
   }
-  if (!undecided_after_ && zones_.empty()) return;
+  if (!undecided_after_ && zones_.empty() && !compare_all_) return;
   std::string after;
   for (bool more = true; more;) {
     const auto page = broker_.schedules(after, kPage);
@@ -131,6 +141,7 @@ void Replanner::step(Now now, std::optional<Token> term) {
   }
   undecided_after_.reset();
   zones_.clear();
+  compare_all_ = false;
 }
 
 }  // namespace mainspring

@@ -261,33 +261,64 @@ TEST_CASE_FIXTURE(Timed, "after a forward glitch of the clock a schedule runs at
   CHECK(store->schedule("once")->fired == 1);  // nothing runs twice
 }
 
-TEST_CASE_FIXTURE(Timed,
-                  "new rules of a time zone count within a minute; no tick is lost or doubled") {
-  const std::filesystem::path database = std::filesystem::path(directory) / "zoneinfo";
-  std::filesystem::create_directories(database / "Europe");
-  const auto give_berlin_rules_of = [&](const char* name) {
+TEST_CASE_FIXTURE(Timed, "a glitch of the clock is found after an earlier jump that stayed") {
+  put(every(1h));
+  run_for(61min);
+  clock.step_wall(2h);
+  run_for(4s);
+  scheduler->clock_moved();
+  settle();
+  const WallTime next = store->schedule("tick")->next;
+  clock.step_wall(48h);
+  run_for(4s);
+  scheduler->clock_moved();
+  settle();
+  CHECK(store->schedule("tick")->next > next + 47h);
+  clock.step_wall(-48h);
+  run_for(31s);
+  CHECK(store->schedule("tick")->next == next);
+}
+
+// A zone of its own, whose rules can change.
+struct Zoned : Timed {
+  Zoned() { std::filesystem::create_directories(database / "Europe"); }
+  ~Zoned() { TimeZone::read_from("/usr/share/zoneinfo/"); }
+  void give_berlin_rules_of(const char* name) {
     const auto fresh = database / "fresh";
     std::filesystem::copy_file(std::filesystem::path("/usr/share/zoneinfo") / name, fresh);
     std::filesystem::rename(fresh, database / "Europe/Berlin");
-  };
-  struct Back {
-    ~Back() { TimeZone::read_from("/usr/share/zoneinfo/"); }
-  } const back;
-  const auto noon_by = [&](const char* rules) {
+  }
+  void noon_by(const char* rules) {
     give_berlin_rules_of(rules);
     TimeZone::read_from(database.string() + "/");
     run_for(31s);
     Schedule daily{.name = "tick", .cron = "0 12 * * *", .time_zone = "Europe/Berlin"};
     daily.job.kind = "work";
     put(daily);
-  };
-  const auto next = [&] { return format_wall_time(store->schedule("tick")->next); };
-  const auto notes = [&] {
+  }
+  // Another process: it has not seen the earlier rules.
+  void restart_by(const char* rules) {
+    scheduler.reset();
+    give_berlin_rules_of(rules);
+    scheduler =
+        std::make_unique<Scheduler>(*broker, clock, log, registry, SchedulerOptions{.batch = 3});
+    run_for(1min);
+  }
+  std::string next() { return format_wall_time(store->schedule("tick")->next); }
+  // It was planned again once.
+  void check_notes() {
     const auto rows = ledger();
-    return std::count_if(rows.begin(), rows.end(), [](const LedgerRow& row) {
-      return row.reason.starts_with("planned again: the rules of Europe/Berlin have changed");
-    });
-  };
+    CHECK(std::count_if(rows.begin(), rows.end(), [](const LedgerRow& row) {
+            return row.reason.starts_with("planned again: the rules of Europe/Berlin have changed");
+          }) == 1);
+    CHECK(registry.render().find("mainspring_schedules_replanned_total 1") != std::string::npos);
+  }
+
+  const std::filesystem::path database = std::filesystem::path(directory) / "zoneinfo";
+};
+
+TEST_CASE_FIXTURE(Zoned,
+                  "new rules of a time zone count within a minute; no tick is lost or doubled") {
   SUBCASE("its local time is later now: it runs once, then") {
     noon_by("Asia/Kolkata");
     CHECK(next() == "2026-01-01T06:30:00Z");
@@ -317,8 +348,47 @@ TEST_CASE_FIXTURE(Timed,
     run_for(15h);
     CHECK(store->schedule("tick")->fired == 1);
   }
-  CHECK(notes() == 1);
-  CHECK(registry.render().find("mainspring_schedules_replanned_total 1") != std::string::npos);
+  check_notes();
+}
+
+TEST_CASE_FIXTURE(
+    Zoned, "new rules count for a schedule that no server planned, or that was paused, meanwhile") {
+  SUBCASE("no server ran during the change, and its local time is later now") {
+    noon_by("Asia/Kolkata");
+    restart_by("Europe/Paris");
+    CHECK(next() == "2026-01-01T11:00:00Z");
+    run_for(23h);
+    CHECK(store->schedule("tick")->fired == 1);
+  }
+  SUBCASE("no server ran during the change, and its local time has passed: it runs late") {
+    noon_by("America/New_York");
+    run_for(16h);
+    restart_by("Europe/Paris");
+    CHECK(store->schedule("tick")->fired == 1);
+    CHECK(ledger().back().past_due);
+    CHECK(next() == "2026-01-02T11:00:00Z");
+  }
+  SUBCASE("no server ran during the change, and it has run today") {
+    noon_by("Asia/Kolkata");
+    run_for(8h);
+    restart_by("Europe/Paris");
+    CHECK(next() == "2026-01-02T11:00:00Z");
+    run_for(15h);
+    CHECK(store->schedule("tick")->fired == 1);
+  }
+  SUBCASE("a paused schedule is planned by the new rules when it resumes") {
+    noon_by("Asia/Kolkata");
+    ask<Done>(PauseSchedule{.name = "tick", .paused = true});
+    give_berlin_rules_of("Europe/Paris");
+    run_for(1min);
+    ask<Done>(PauseSchedule{.name = "tick", .paused = false});
+    CHECK(next() == "2026-01-01T11:00:00Z");
+    run_for(10h);
+    CHECK(store->schedule("tick")->fired == 0);
+    run_for(2h);
+    CHECK(store->schedule("tick")->fired == 1);
+  }
+  check_notes();
 }
 
 TEST_CASE_FIXTURE(Timed, "ten years without a scheduler cost a few rows, not one per tick") {

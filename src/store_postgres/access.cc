@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/mutant.h"
+#include "store/ended_sessions.h"
 #include "store_postgres/store_impl.h"
 
 namespace mainspring::pg {
@@ -47,7 +48,9 @@ Tokens read_tokens(const Rows& rows) {
 
 OperationResult PostgresStore::operator()(const CreateToken& op) {
   const std::string& name = op.token.name;
+  const bool session = is_ended_session(name);
   Tokens& tokens = loaded_tokens();
+  if (session && tokens.contains(name)) return Done{};
   const auto same_digest = std::find_if(tokens.begin(), tokens.end(), [&](const auto& entry) {
     return equal_in_constant_time(entry.second.digest, op.token.digest);
   });
@@ -67,10 +70,11 @@ OperationResult PostgresStore::operator()(const CreateToken& op) {
                  .message = fmt::format("there are {} tokens: must be at most {}; revoke some",
                                         tokens.size(), kMaxTokens)};
   }
+  if (session) drop_tokens(expired_sessions(tokens, now_.wall));
   TokenRecord& token = tokens[name];
   token = op.token;
   token.created_at = now_.wall;
-  token.revoked_at.reset();
+  token.revoked_at = session ? std::optional(now_.wall) : std::nullopt;
   save_token(token);
   return Done{};
 }
@@ -84,9 +88,15 @@ bool PostgresStore::drop_oldest_token() {
     if (oldest == tokens.end() || it->second.created_at < oldest->second.created_at) oldest = it;
   }
   if (oldest == tokens.end()) return false;
-  write(access_sql_.delete_token, params(oldest->first));
-  tokens.erase(oldest);
+  drop_tokens({oldest->first});
   return true;
+}
+
+void PostgresStore::drop_tokens(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    write(access_sql_.delete_token, params(name));
+    loaded_tokens().erase(name);
+  }
 }
 
 OperationResult PostgresStore::operator()(const RevokeToken& op) {

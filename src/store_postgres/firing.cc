@@ -76,8 +76,10 @@ OperationResult PostgresStore::operator()(const FireSchedule& op) {
 std::optional<Error> PostgresStore::check_fire(const FireSchedule& op,
                                                const LoadedSchedule& schedule) const {
   const ScheduleInfo& info = schedule.info;
+  // Also of a paused schedule, for the time when it resumes.
+  const bool only_plans = !op.ticks.empty() && op.ticks[0].count == 0;
   const bool as_planned =
-      info.version == op.version && !info.paused && info.next == op.expected_next;
+      info.version == op.version && info.next == op.expected_next && (!info.paused || only_plans);
   if (op.source == TickSource::schedule && !as_planned) {
     return Error{.code = ErrorCode::conflict,
                  .message = fmt::format(

@@ -27,14 +27,15 @@ std::string with_schema(std::string_view text, const std::string& schema) {
   return out.append(text, at, std::string_view::npos);
 }
 
-// Development builds stored their schema version in `meta`, as any number. A table with another
-// name distinguishes the stores of releases.
+// Development builds stored their schema version in `meta`, as any number; later ones had the same
+// tables as schema 1, but keys of workflows that were unique.
 constexpr std::string_view kFindSchema =
     "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1), "
     "coalesce(bool_or(relname = 'schema_version'), false), "
     "coalesce(bool_or(relname = 'meta' AND EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = "
-    "c.oid AND attname = 'compatible')), false), count(*) FROM pg_class c JOIN pg_namespace n ON "
-    "n.oid = c.relnamespace WHERE n.nspname = $1";
+    "c.oid AND attname = 'compatible') OR relname = 'workflow_keys' AND EXISTS (SELECT 1 FROM "
+    "pg_index WHERE indexrelid = c.oid AND indisunique)), false), count(*) FROM pg_class c JOIN "
+    "pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1";
 
 struct FoundSchema {
   bool exists = false;
@@ -46,18 +47,18 @@ struct FoundSchema {
 FoundSchema find_schema(Connection& connection, const std::string& schema) {
   const Rows found = connection.run(Statement(schema, kFindSchema), params(schema));
   FoundSchema out{.exists = found.integer(0, 0) != 0, .version = {}};
-  if (found.integer(0, 1) != 0) {
-    const Rows row =
-        connection.run(Statement(schema, "SELECT version, compatible FROM $schema.schema_version"));
-    if (!row.empty()) out.version = {.version = row.integer(0, 0), .compatible = row.integer(0, 1)};
-    return out;
-  }
   if (found.integer(0, 2) != 0) {
     throw Error{.code = ErrorCode::conflict,
                 .message = fmt::format(
                     "schema {}: created by a development build of Mainspring, which this version "
                     "cannot read: drop the schema, or choose another one (store_schema)",
                     schema)};
+  }
+  if (found.integer(0, 1) != 0) {
+    const Rows row =
+        connection.run(Statement(schema, "SELECT version, compatible FROM $schema.schema_version"));
+    if (!row.empty()) out.version = {.version = row.integer(0, 0), .compatible = row.integer(0, 1)};
+    return out;
   }
   if (found.integer(0, 3) != 0) {
     throw Error{.code = ErrorCode::conflict,

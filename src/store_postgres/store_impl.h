@@ -698,12 +698,13 @@ class PostgresStore final : public SharedStore, private StoreState {
   void load_tokens();  // the copy for tokens()
   Tokens& loaded_tokens();
   bool drop_oldest_token();
+  void drop_tokens(const std::vector<std::string>& names);
   void save_token(const TokenRecord& token);
   void publish_tokens(std::shared_ptr<const Tokens> all);
   void remember_access();  // applies the tokens and audit of after_
   // Saves the image of the object of an Audit that follows the operation `at`.
   void look_before(std::span<const Operation> batch, std::size_t at);
-  enum class ImageLock { created, taken, left_alone };              // of the object's row
+  enum class ImageLock { created, taken, left_alone };  // of the object's row
   static ImageLock lock_for(const Operation& operation);
   std::string image_of(const AuditObject& object, ImageLock lock);  // "" = not found
   std::string image_of_queue(const std::string& name, ImageLock lock);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/mutant.h"
+#include "store/ended_sessions.h"
 #include "store_sqlite/store_impl.h"
 
 namespace mainspring::sqlite {
@@ -41,6 +42,8 @@ TokenRecord read_token(const Statement& row) {
 
 OperationResult SqliteStore::operator()(const CreateToken& op) {
   const std::string& name = op.token.name;
+  const bool session = is_ended_session(name);
+  if (session && tokens_.contains(name)) return Done{};
   const auto same_digest = std::find_if(tokens_.begin(), tokens_.end(), [&](const auto& entry) {
     return equal_in_constant_time(entry.second.digest, op.token.digest);
   });
@@ -60,10 +63,11 @@ OperationResult SqliteStore::operator()(const CreateToken& op) {
                  .message = fmt::format("there are {} tokens: must be at most {}; revoke some",
                                         tokens_.size(), kMaxTokens)};
   }
+  if (session) drop_tokens(expired_sessions(tokens_, now_.wall));
   TokenRecord& token = tokens_[name];
   token = op.token;
   token.created_at = now_.wall;
-  token.revoked_at.reset();
+  token.revoked_at = session ? std::optional(now_.wall) : std::nullopt;
   save_token(token);
   return Done{};
 }
@@ -76,10 +80,16 @@ bool SqliteStore::drop_oldest_token() {
     if (oldest == tokens_.end() || it->second.created_at < oldest->second.created_at) oldest = it;
   }
   if (oldest == tokens_.end()) return false;
-  begin_write();
-  access_sql_->delete_token.bind(oldest->first).run();
-  tokens_.erase(oldest);
+  drop_tokens({oldest->first});
   return true;
+}
+
+void SqliteStore::drop_tokens(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    begin_write();
+    access_sql_->delete_token.bind(name).run();
+    tokens_.erase(name);
+  }
 }
 
 OperationResult SqliteStore::operator()(const RevokeToken& op) {

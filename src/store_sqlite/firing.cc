@@ -48,8 +48,10 @@ std::optional<Error> SqliteStore::check_fire(const FireSchedule& op,
                  .message = fmt::format("schedule {}: there is no such schedule", op.name)};
   }
   const ScheduleInfo& info = state->info;
+  // Also of a paused schedule, for the time when it resumes.
+  const bool only_plans = !op.ticks.empty() && op.ticks[0].count == 0;
   const bool as_planned =
-      info.version == op.version && !info.paused && info.next == op.expected_next;
+      info.version == op.version && info.next == op.expected_next && (!info.paused || only_plans);
   if (op.source == TickSource::schedule && !as_planned) {
     return Error{.code = ErrorCode::conflict,
                  .message = fmt::format(

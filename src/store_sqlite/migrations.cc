@@ -17,6 +17,13 @@ namespace {
   throw Error{.code = code, .message = fmt::format("{}: {}", path == nullptr ? "" : path, why)};
 }
 
+[[noreturn]] void refuse_development_build(Database& db, std::int64_t version) {
+  refuse(ErrorCode::conflict, db,
+         fmt::format("created by a development build of Mainspring (schema {}), which this version "
+                     "cannot read: use an empty data directory",
+                     version));
+}
+
 // Without an application_id the database is empty, of a development build, or of another program.
 std::int64_t unmarked_schema(Database& db, std::int64_t version) {
   if (version == 0 && db.query_int("SELECT count(*) FROM sqlite_schema") == 0) return 0;
@@ -25,10 +32,7 @@ std::int64_t unmarked_schema(Database& db, std::int64_t version) {
                             "('jobs', 'grants', 'job_counts')") == 3;
   if (!has_jobs || version < 1) refuse(ErrorCode::conflict, db, "not a Mainspring store");
   if (MS_MUTANT(development_store_accepted)) return version;
-  refuse(ErrorCode::conflict, db,
-         fmt::format("created by a development build of Mainspring (schema {}), which this version "
-                     "cannot read: use an empty data directory",
-                     version));
+  refuse_development_build(db, version);
 }
 
 }  // namespace
@@ -54,6 +58,11 @@ std::int64_t schema_of(Database& db, std::int64_t newest) {
            fmt::format("schema {}: this version of Mainspring reads schemas up to {}: use a newer "
                        "one",
                        version, newest));
+  }
+  // The last development builds had the number of schema 1, but keys of workflows that were unique.
+  if (db.query_int("SELECT count(*) FROM pragma_index_list('workflows') WHERE name = "
+                   "'workflow_keys' AND \"unique\"") != 0) {
+    refuse_development_build(db, version);
   }
   return version;
 }

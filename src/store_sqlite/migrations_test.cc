@@ -111,6 +111,13 @@ TEST_CASE_FIXTURE(SchemaFixture, "a store of a development build is refused") {
                               version));
     std::filesystem::remove_all(directory);
   }
+  fill();
+  change(
+      "DROP INDEX workflow_keys; CREATE UNIQUE INDEX workflow_keys ON workflows (name, key) WHERE "
+      "key IS NOT NULL");
+  check_refused(ErrorCode::conflict,
+                "created by a development build of Mainspring (schema 1), which this version "
+                "cannot read: use an empty data directory");
 }
 
 TEST_CASE_FIXTURE(SchemaFixture, "a database of another program is refused") {

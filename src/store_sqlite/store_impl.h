@@ -578,6 +578,7 @@ class SqliteStore final : public Store {
 
   // -- access.cc
   bool drop_oldest_token();
+  void drop_tokens(const std::vector<std::string>& names);
   void save_token(const TokenRecord& token);
   void load_tokens();
   void publish_tokens() MS_REQUIRES(published_mutex_);

@@ -1,6 +1,7 @@
 // Tokens and the audit, as every store keeps them.
 #include "api/audit_images.h"
 #include "conformance/bench.h"
+#include "store/ended_sessions.h"
 
 namespace mainspring::conformance {
 namespace {
@@ -119,6 +120,28 @@ TEST_CASE("the secret of a token cannot be used again, under any name") {
   bench.one<Done>(RevokeToken{"ci"});
   CHECK(bench.refused(create("ci", "one")) == ErrorCode::conflict);
   CHECK_FALSE(bench.store->tokens()->at("ci").usable(bench.wall()));
+}
+
+TEST_CASE("a session that was signed out is revoked until it expires, also after a restart") {
+  Bench bench;
+  const auto session = [&](const std::string& text) {
+    CreateToken op = create(std::string(kEndedSessionPrefix) + text, text);
+    op.token.expires_at = bench.wall() + hours(12);
+    return op;
+  };
+  bench.one<Done>(session("one"));
+  bench.one<Done>(session("one"));  // again: nothing changes
+  bench.one<Done>(create("ci", "secret"));
+  bench.reopen();
+  const auto ended = bench.store->tokens()->at(session("one").token.name);
+  CHECK(ended.digest == sha256("one"));
+  CHECK(ended.revoked_at == bench.wall());
+  bench.advance(hours(12));
+  bench.one<Done>(session("two"));  // removes the record of the expired session
+  bench.reopen();
+  CHECK(bench.store->tokens()->size() == 2);
+  CHECK(bench.store->tokens()->contains(session("two").token.name));
+  CHECK(bench.store->tokens()->contains("ci"));
 }
 
 TEST_CASE("beyond kMaxTokens a new token replaces the oldest unusable one, never a usable one") {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "api/audit_images.h"
+#include "store/ended_sessions.h"
 
 namespace mainspring {
 
@@ -43,6 +44,8 @@ void ModelAccess::look_after(const Operation& operation, const OperationResult& 
 OperationResult ModelAccess::run(const CreateToken& op, Now now) {
   const auto old = disk_.tokens.find(op.token.name);
   const bool exists = old != disk_.tokens.end();
+  const bool session = is_ended_session(op.token.name);
+  if (session && exists) return Done{};
   const bool known = std::any_of(disk_.tokens.begin(), disk_.tokens.end(), [&](const auto& entry) {
     return entry.second.digest == op.token.digest;
   });
@@ -58,9 +61,13 @@ OperationResult ModelAccess::run(const CreateToken& op, Now now) {
       return Error{.code = ErrorCode::overloaded, .message = "too many tokens"};
     disk_.tokens.erase(std::string(oldest->name));
   }
+  if (session) {
+    for (const std::string& name : expired_sessions(disk_.tokens, now.wall))
+      disk_.tokens.erase(name);
+  }
   TokenRecord token = op.token;
   token.created_at = now.wall;
-  token.revoked_at.reset();
+  token.revoked_at = session ? std::optional(now.wall) : std::nullopt;
   disk_.tokens[token.name] = token;
   wrote_ = true;
   ++tokens_version_;

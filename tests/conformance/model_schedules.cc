@@ -154,7 +154,9 @@ OperationResult ModelSchedules::run(const FireSchedule& op, Now now) {
   ScheduleRecord& schedule = found->second;
   ScheduleInfo& info = schedule.info;
   const bool by_the_clock = op.source == TickSource::schedule;
-  if (by_the_clock && (info.version != op.version || info.paused || info.next != op.expected_next))
+  const bool only_plans = !op.ticks.empty() && op.ticks[0].count == 0;
+  if (by_the_clock &&
+      (info.version != op.version || (info.paused && !only_plans) || info.next != op.expected_next))
     return Error{.code = ErrorCode::conflict, .message = "it has changed"};
   for (const Tick& tick : op.ticks) {
     if (by_the_clock && tick.until.value_or(tick.nominal) > now.wall)

@@ -261,6 +261,20 @@ TEST_SUITE("store: ticks") {
     CHECK(b.ledger("a").empty());
   }
 
+  TEST_CASE("a plan that decides no tick moves the next one, also of a paused schedule") {
+    ScheduleBench b;
+    b.put("a");
+    b.one<Done>(PauseSchedule{"a", true, ""});
+    FireSchedule plan = b.plan("a");
+    plan.ticks = {{.nominal = b.wall(), .count = 0, .fire = false, .reason = "planned again"}};
+    plan.next = plan.next_fire = b.wall() + hours(5);
+    CHECK(b.one<FireResult>(plan).fired == 0);
+    b.reopen();
+    CHECK(b.info("a").next == b.wall() + hours(5));
+    CHECK(b.info("a").paused);
+    CHECK(b.last_row("a").reason == "planned again");
+  }
+
   TEST_CASE("SCHED-1: a tick that a backfill ran never runs again, by the clock or a backfill") {
     ScheduleBench b;
     b.put(b.definition("a", Overlap::allow));

@@ -42,6 +42,25 @@ export async function stepOfWorkflow({ page, go, url }) {
   await page.waitForURL(new RegExp(`#/workflows/${workflow}$`));
 }
 
+// A job is taken from a worker that is gone, which asks first: another worker can claim it, and the old token is worthless.
+export async function jobTakenBack({ page, go, url }) {
+  const { id } = await call(url, "POST", "/v1/jobs", { queue: "gone", kind: "k" });
+  const claim = () => call(url, "POST", "/v1/claim", { worker: "w-gone", queues: ["gone"], lease: "12h" });
+  const { jobs } = await claim();
+  await go(`jobs/${id}`);
+  const button = page.getByRole("button", { name: "Take back", exact: true }).first();
+  await button.click();
+  await dialogOf(page).getByRole("heading", { name: `Take job ${id} from its worker?` }).waitFor();
+  check((await call(url, "GET", `/v1/jobs/${id}`)).state === "running", "taking a job back asks first");
+  await dialogOf(page).getByRole("button", { name: "Take back", exact: true }).click();
+  await page.locator(".page-head .state-available").waitFor();
+  await button.waitFor({ state: "detached" });
+  const again = (await claim()).jobs[0];
+  check(again.id === id && again.attempt === 1, `the attempt does not count: ${JSON.stringify(again)}`);
+  const late = await call(url, "POST", "/v1/finish", { worker: "w-gone", results: [{ id, token: jobs[0].token, outcome: "complete" }] });
+  check(late.results[0].status === "stale", `the old worker's outcome is refused: ${JSON.stringify(late)}`);
+}
+
 // The options of a new job reach the server, and the commands copied from a job have them.
 export async function jobOptions({ page, go, url }) {
   await go("jobs?queue=options");

@@ -375,6 +375,11 @@ export const t = {
     cancelled: "Cancelled",
     cancelAsked: "The worker is asked to stop",
     confirmCancel: (id: string) => `Cancel job ${id}?`,
+    takeBack: "Take back",
+    takenBack: "Taken from its worker",
+    confirmTakeBack: (id: string) => `Take job ${id} from its worker?`,
+    confirmTakeBackText:
+      "It is available again, and the attempt does not count. A worker that still runs it cannot report its outcome.",
     why: "Why is it not running?",
     whyRunning: "Where it is",
     until: "opens",

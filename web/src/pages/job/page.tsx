@@ -68,6 +68,10 @@ function JobView(props: { job: Job; reload: () => void }) {
       notify(messageOf(problem), true);
     }
   };
+  const takeBack = async () => {
+    const yes = await confirm({ title: t.job.confirmTakeBack(id), text: t.job.confirmTakeBackText, action: t.job.takeBack, danger: true });
+    if (yes && (await act(() => post(`/v1/jobs/${id}/take-back`), t.job.takenBack))) reload();
+  };
   const drop = async () => {
     const yes = await confirm({ title: t.job.confirmDelete(id), text: t.job.confirmDeleteText, action: t.job.delete, danger: true });
     if (yes && (await act(() => remove(`/v1/jobs/${id}`), t.job.deleted(id)))) navigate(lastJobList() || link(["jobs"], { queue: job.queue }));
@@ -81,6 +85,7 @@ function JobView(props: { job: Job; reload: () => void }) {
     ...(editable ? [{ text: t.job.edit, run: () => setDialog("edit"), needs: change }] : []),
     ...(ended ? [{ text: t.job.delete, run: drop, needs: change }] : []),
     ...(job.state !== "running" && job.state !== "completed" && !stepOfWorkflow ? [{ text: t.job.retry, run: retry, needs: change }] : []),
+    ...(job.state === "running" ? [{ text: t.job.takeBack, run: takeBack, needs: change }] : []),
     ...(ended ? [] : [{ text: t.job.cancel, run: cancel, needs: change }]),
   ];
   usePageCommands(commands);
@@ -110,6 +115,7 @@ function JobView(props: { job: Job; reload: () => void }) {
               {t.job.cancel}
             </Button>
           )}
+          {job.state === "running" && <Button kind="danger" needs={change} onClick={takeBack}>{t.job.takeBack}</Button>}
           {editable && <Button needs={change} onClick={() => setDialog("edit")}>{t.job.edit}</Button>}
           <Button needs={enqueue} onClick={() => setDialog("clone")}>{t.job.clone}</Button>
           <a class="button plain" href={link(["jobs", id, "compare"])}>
