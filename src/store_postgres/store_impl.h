@@ -34,6 +34,8 @@ class PostgresStore final : public SharedStore, private StoreState {
   Result<BatchReport> apply(std::span<const Operation> batch, Now now) override;
   Agenda agenda() const override;
   bool has_available(const std::string& queue) const override;
+  std::vector<std::string> available_queues(std::string_view prefix, std::string_view after,
+                                            std::size_t limit) const override;
   std::vector<std::pair<std::string, int>> due_queues(WallTime now, int limit) const override;
   Instant lease_free_at(const std::string& name) const override;
   Result<ScheduleInfo> schedule(const std::string& name) const override;
@@ -703,7 +705,7 @@ class PostgresStore final : public SharedStore, private StoreState {
   void remember_access();  // applies the tokens and audit of after_
   // Saves the image of the object of an Audit that follows the operation `at`.
   void look_before(std::span<const Operation> batch, std::size_t at);
-  enum class ImageLock { created, taken, left_alone };              // of the object's row
+  enum class ImageLock { created, taken, left_alone };  // of the object's row
   static ImageLock lock_for(const Operation& operation);
   std::string image_of(const AuditObject& object, ImageLock lock);  // "" = not found
   std::string image_of_queue(const std::string& name, ImageLock lock);
