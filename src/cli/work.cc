@@ -22,8 +22,7 @@ Result<WorkPlan> plan_of(const Invocation& invocation, const Io& io) {
   WorkPlan plan;
   plan.options.queues = invocation.all_flags("queue");
   if (plan.options.queues.empty()) return invalid("queue", "--queue: must be given at least once");
-  for (const std::string& queue : plan.options.queues)
-    MS_TRY(check_queue_or_pattern("--queue", queue));
+  for (const auto& queue : plan.options.queues) MS_TRY(check_queue_or_pattern("--queue", queue));
   plan.kinds = invocation.all_flags("kind");
   for (const std::string& kind : plan.kinds) MS_TRY(check_name("--kind", kind));
 

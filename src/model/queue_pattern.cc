@@ -1,3 +1,4 @@
+// Patterns of queues: see queue_pattern.h.
 #include "model/queue_pattern.h"
 
 #include <fmt/format.h>
