@@ -51,7 +51,7 @@ using HandlerResult = Result<Outcome>;
 using Handler = std::function<HandlerResult(const ClaimedJob&, Context&)>;
 
 struct WorkerOptions {
-  // Queues to take jobs from, 1 to kMaxClaimQueues. An Engine adds the queues of its handlers.
+  // 1 to kMaxClaimQueues queues, or patterns as "tenant/*". An Engine adds those of its handlers.
   std::vector<std::string> queues;
   // Concurrent handlers, one thread each: 1 to 1024. Raise for handlers that wait (network,
   // programs); for handlers that compute use at most the number of cores. A job with a cost

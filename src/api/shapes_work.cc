@@ -13,16 +13,18 @@
 #include "mainspring/breaker.h"
 #include "model/callback.h"
 #include "model/program_end.h"
+#include "model/queue_pattern.h"
 
 namespace mainspring {
 namespace {
 
 // A list of names, not empty, each once.
-bool read_names(JsonReader& in, std::vector<std::string>& out, std::string_view when_empty) {
+bool read_names(JsonReader& in, std::vector<std::string>& out, std::string_view when_empty,
+                Result<void> (*check)(std::string_view, std::string_view) = &check_name) {
   const bool read = in.array(kMaxClaimQueues, [&](std::size_t) {
     std::string& name = out.emplace_back();
     if (!in.string(name)) return false;
-    auto ok = check_name("name", name);
+    auto ok = check("name", name);
     return ok ? true : in.fail(ok.error().code, ok.error().message, in.path());
   });
   if (!read) return false;
@@ -42,7 +44,8 @@ bool read_claim_wait(JsonReader& in, ClaimRequest& request) {
 }
 
 bool read_claim_queues(JsonReader& in, ClaimRequest& r) {
-  if (!read_names(in, r.operation.queues, "must not be empty")) return false;
+  if (!read_names(in, r.operation.queues, "must not be empty", &check_queue_or_pattern))
+    return false;
   const std::vector<std::string>& queues = r.operation.queues;
   for (std::size_t i = 0; i < queues.size(); ++i) {
     auto ok = check_not_reserved("queue", queues[i]);
@@ -84,6 +87,9 @@ bool check_named_claim(JsonReader& in, const ClaimRequest& r) {
   if (!r.session.empty()) return refuse("session", "cannot be given with job");
   if (!r.operation.kinds.empty()) return refuse("kinds", "cannot be given with job");
   if (r.operation.max != 1) return refuse("max", "must be 1 with job");
+  const std::vector<std::string>& queues = r.operation.queues;
+  if (std::any_of(queues.begin(), queues.end(), is_pattern))
+    return refuse("queues", "must be names, without *, with job");
   return r.wait == Duration(0) ||
          refuse("wait", "cannot be given with job, which is answered at once");
 }

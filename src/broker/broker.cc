@@ -509,6 +509,11 @@ void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now
     const auto* claimed = std::get_if<ClaimResult>(&result);
     const bool nothing = claimed != nullptr && claimed->jobs.empty() && !claimed->session &&
                          claimed->command == WorkerCommand::none;
+    if (nothing && !caller.asked.empty() && !caller.last_try && !claims_stopped_) {
+      caller.last_try = true;
+      claims_.push_front(std::move(take_back(batch, i)));
+      continue;
+    }
     if (nothing && caller.park_id != 0 && caller.deadline > now.instant && !claims_stopped_) {
       park_again(batch, i);
       continue;
@@ -519,7 +524,7 @@ void Broker::distribute(Batch& batch, BatchReport& report, Answers& answers, Now
   }
   // After the claims that this batch woke in vain, so that jobs of triggers come after them.
   for (const std::string& queue : report.effects.available) {
-    if (lines_.contains(queue) && !MS_MUTANT(parked_claim_not_woken))
+    if (!lines_of(queue).empty() && !MS_MUTANT(parked_claim_not_woken))
       ready_[queue] = {.up_to = next_order_ - 1, .burst = kEveryone};
   }
   if (traces_ != nullptr) traces_->ended(report.effects.ended, now.wall);

@@ -324,6 +324,9 @@ class Broker final : public Jobs,
     std::size_t bytes = 0;
     std::optional<Audit> audit;  // follows the operation
     std::shared_ptr<const TraceSends> sends{};
+    // Claims with patterns: their queues. The operation names the queues of this try.
+    std::vector<std::string> asked{};
+    bool last_try = false;
   };
   struct Parked;
   using QueueLine = std::list<Parked*>;  // parked claims of one queue, oldest first
@@ -457,7 +460,12 @@ class Broker final : public Jobs,
   void give_back(Batch& batch, const Error& error, std::vector<std::function<void()>>& answers,
                  Now now) MS_REQUIRES(step_mutex_, mutex_);
   Duration spread(Duration about);
-  void add_parked(Batch& batch, Parked& parked) MS_REQUIRES(mutex_);
+  void add_parked(Batch& batch, Parked& parked, const std::string& queue) MS_REQUIRES(mutex_);
+  // The parked claims that take jobs of the queue: of its name, then of its patterns.
+  std::vector<const QueueLine*> lines_of(const std::string& queue) const MS_REQUIRES(mutex_);
+  bool choose_queues(Pending& pending) MS_REQUIRES(step_mutex_, mutex_);
+  std::vector<std::string> next_queues(const std::vector<std::string>& asked, std::size_t most)
+      MS_REQUIRES(step_mutex_, mutex_);
   // A withheld claim is offered no jobs.
   enum class Parking : std::uint8_t { for_jobs, withheld };
   void park(Pending pending, Parking parking = Parking::for_jobs) MS_REQUIRES(mutex_);
@@ -483,6 +491,7 @@ class Broker final : public Jobs,
   Instant next_version_mark() const MS_REQUIRES(mutex_);
   // Parks a claim of the batch again instead of answering it.
   void park_again(Batch& batch, std::size_t i) MS_REQUIRES(mutex_);
+  static Pending& take_back(Batch& batch, std::size_t i);
   void tell_cancel(const std::string& who, JobId id, std::vector<std::function<void()>>& answers)
       MS_REQUIRES(mutex_);
   void forget_workers(Now now) MS_REQUIRES(mutex_);
@@ -573,7 +582,10 @@ class Broker final : public Jobs,
   std::size_t waiting_bytes_ MS_GUARDED_BY(mutex_) = 0;
   std::unordered_map<ParkId, std::unique_ptr<Parked>> parked_ MS_GUARDED_BY(mutex_);
   std::size_t own_parked_ MS_GUARDED_BY(mutex_) = 0;
-  std::unordered_map<std::string, QueueLine> lines_ MS_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, QueueLine> lines_ MS_GUARDED_BY(mutex_);  // also of patterns
+  std::size_t parked_patterns_ MS_GUARDED_BY(mutex_) = 0;
+  // The queue that was served last, by the queues of claims with patterns.
+  std::map<std::string, std::string> turns_ MS_GUARDED_BY(mutex_);
   std::map<std::pair<Instant, ParkId>, Parked*> deadlines_ MS_GUARDED_BY(mutex_);
   std::map<std::string, Ready> ready_ MS_GUARDED_BY(mutex_);
   std::vector<ParkId> abandoned_ MS_GUARDED_BY(mutex_);

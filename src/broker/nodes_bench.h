@@ -122,6 +122,13 @@ class NodeStore final : public SharedStore {
     const MutexLock lock(db_.one);
     return known_.contains(queue) && store().has_available(queue);
   }
+  std::vector<std::string> available_queues(std::string_view prefix, std::string_view after,
+                                            std::size_t limit) const override {
+    const MutexLock lock(db_.one);
+    std::vector<std::string> out = store().available_queues(prefix, after, limit);
+    std::erase_if(out, [&](const std::string& queue) { return !known_.contains(queue); });
+    return out;
+  }
   Instant lease_free_at(const std::string& name) const override {
     const MutexLock lock(db_.one);
     return released_.contains(name) ? Instant() : store().lease_free_at(name);

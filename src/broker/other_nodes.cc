@@ -9,6 +9,7 @@
 #include "base/mutant.h"
 #include "broker/broker.h"
 #include "model/callback.h"
+#include "model/queue_pattern.h"
 
 namespace mainspring {
 namespace {
@@ -169,7 +170,14 @@ void Broker::listen(Answers& answers, Now now) {
 void Broker::take_up(const ChangeHints& heard, Answers& answers, Now now) {
   // A queue that is new or no longer paused is in the catalog.
   if (heard.everything || heard.catalog) {
-    for (const auto& [queue, line] : lines_) offer(queue);
+    for (const auto& [queue, line] : lines_) {
+      if (!is_pattern(queue)) {
+        offer(queue);
+        continue;
+      }
+      for (const auto& one : store_.available_queues(prefix_of(queue), "", kMaxPatternQueues))
+        offer(one);
+    }
   } else {
     for (const std::string& queue : heard.queues) offer(queue);
   }
@@ -182,7 +190,7 @@ void Broker::take_up(const ChangeHints& heard, Answers& answers, Now now) {
 }
 
 void Broker::offer(const std::string& queue) {
-  if (!lines_.contains(queue) || !store_.has_available(queue)) return;
+  if (lines_of(queue).empty() || !store_.has_available(queue)) return;
   Ready& ready = ready_[queue];
   ready.up_to = next_order_ - 1;
   ready.burst = std::max(ready.burst, kHeardBurst);

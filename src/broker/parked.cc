@@ -6,6 +6,7 @@
 #include "base/mutant.h"
 #include "broker/broker.h"
 #include "model/callback.h"
+#include "model/queue_pattern.h"
 #include "model/session.h"
 
 namespace mainspring {
@@ -72,13 +73,13 @@ void Broker::gather_new_claims(Batch& batch, Answers& answers, Now now) {
   while (!claims_.empty() && (batch.operations.empty() || batch.has_room(options_))) {
     Pending pending = std::move(claims_.front());
     claims_.pop_front();
-    const Claim& claim = std::get<Claim>(pending.operation);
+    Claim& claim = std::get<Claim>(pending.operation);
     Worker& worker = worker_of(claim.worker);
     worker.last_seen = now.instant;
     if (claim.facts != nullptr && worker.facts != nullptr &&
         (claim.facts->pid != worker.facts->pid || claim.facts->host != worker.facts->host))
       worker.queues.clear();  // another process
-    worker.add_queues(queues_of(claim));
+    if (pending.asked.empty()) worker.add_queues(queues_of(claim));
     if (claim.facts != nullptr && claim.facts != worker.facts) {
       if (!is_own(claim) && (worker.facts == nullptr || *worker.facts != *claim.facts))
         version_marks_.note(claim.worker, *claim.facts);
@@ -87,10 +88,7 @@ void Broker::gather_new_claims(Batch& batch, Answers& answers, Now now) {
     commands_.seen(claim.worker, claim.facts, now.instant);
     if (!commands_.empty() && withhold(pending, answers, now)) continue;
     // The store checks whether the token belongs to the session's holder.
-    const bool found =
-        claim.session_token != 0 || claim.job != 0 ||
-        std::any_of(claim.queues.begin(), claim.queues.end(),
-                    [&](const std::string& queue) { return store_.has_available(queue); });
+    const bool found = claim.session_token != 0 || claim.job != 0 || choose_queues(pending);
     if (found) {
       batch.add(std::move(pending));
     } else if (!worker.cancels.empty() || pending.deadline <= now.instant) {
@@ -125,25 +123,26 @@ void Broker::wake_parked_for_enqueues(Batch& batch, Now now) {
       // holder, only the holder waits for the job. If not: claims of jobs, else claims of sessions.
       if (job.session.empty()) continue;
       by_line[session_queue({job.queue, job.session})].push_back(&job);
-      if (!lines_.contains(job.queue)) by_line[accept_queue(job.queue)].push_back(&job);
+      if (lines_of(job.queue).empty()) by_line[accept_queue(job.queue)].push_back(&job);
     }
-    std::vector<Parked*> woken;
+    std::map<Parked*, std::string> woken;
+    std::vector<Parked*> in_order;
     for (const auto& [queue, jobs] : by_line) {
-      const auto line = lines_.find(queue);
-      if (line == lines_.end()) continue;
       std::size_t served = 0;
-      for (Parked* parked : line->second) {
-        if (served >= jobs.size()) break;
-        const bool fits = std::any_of(jobs.begin(), jobs.end(), [&](const NewJob* job) {
-          return wants_kind(parked->claim, job->kind);
-        });
-        if (!fits || std::find(woken.begin(), woken.end(), parked) != woken.end()) continue;
-        woken.push_back(parked);
-        served += static_cast<std::size_t>(parked->claim.max);
+      for (const QueueLine* line : lines_of(queue)) {
+        for (Parked* parked : *line) {
+          if (served >= jobs.size()) break;
+          const bool fits = std::any_of(jobs.begin(), jobs.end(), [&](const NewJob* job) {
+            return wants_kind(parked->claim, job->kind);
+          });
+          if (!fits || !woken.try_emplace(parked, queue).second) continue;
+          in_order.push_back(parked);
+          served += static_cast<std::size_t>(parked->claim.max);
+        }
       }
     }
     // add_parked grows the batch: do not use `enqueue` after this.
-    for (Parked* parked : woken) add_parked(batch, *parked);
+    for (Parked* parked : in_order) add_parked(batch, *parked, woken.at(parked));
   }
 }
 
@@ -168,16 +167,16 @@ void Broker::wake_parked_for_due(Batch& batch, Now now) {
 }
 
 void Broker::wake_claims_of(Batch& batch, const std::string& queue, std::size_t jobs) {
-  const auto line = lines_.find(queue);
-  if (line == lines_.end()) return;
   std::vector<Parked*> woken;
   std::size_t served = 0;
-  for (Parked* parked : line->second) {
-    if (served >= jobs) break;
-    woken.push_back(parked);
-    served += static_cast<std::size_t>(parked->claim.max);
+  for (const QueueLine* line : lines_of(queue)) {
+    for (Parked* parked : *line) {
+      if (served >= jobs) break;
+      woken.push_back(parked);
+      served += static_cast<std::size_t>(parked->claim.max);
+    }
   }
-  for (Parked* parked : woken) add_parked(batch, *parked);
+  for (Parked* parked : woken) add_parked(batch, *parked, queue);
 }
 
 // Offers queues that an earlier batch made available to the claims that were parked then.
@@ -187,10 +186,12 @@ void Broker::wake_ready(Batch& batch) {
     auto& [queue, ready] = *it;
     bool done = false;
     for (std::size_t woken = 0; woken < ready.burst && !done && has_room(); ++woken) {
-      const auto line = lines_.find(queue);
-      done = line == lines_.end() || line->second.front()->order > ready.up_to ||
-             !store_.has_available(queue);
-      if (!done) add_parked(batch, *line->second.front());
+      const auto lines = lines_of(queue);
+      const auto line = std::find_if(lines.begin(), lines.end(), [&](const QueueLine* one) {
+        return one->front()->order <= ready.up_to;
+      });
+      done = line == lines.end() || !store_.has_available(queue);
+      if (!done) add_parked(batch, *(*line)->front(), queue);
     }
     if (done) {
       it = ready_.erase(it);
@@ -201,14 +202,80 @@ void Broker::wake_ready(Batch& batch) {
   }
 }
 
-void Broker::add_parked(Batch& batch, Parked& parked) {
-  batch.add(unpark(parked));
+void Broker::add_parked(Batch& batch, Parked& parked, const std::string& queue) {
+  Pending pending = unpark(parked);
+  auto& queues = std::get<Claim>(pending.operation).queues;
+  if (std::any_of(queues.begin(), queues.end(), is_pattern)) {
+    pending.asked = std::exchange(queues, {queue});
+    pending.last_try = true;  // when it was parked, no other queue had a job for it
+  }
+  batch.add(std::move(pending));
+}
+
+std::vector<const Broker::QueueLine*> Broker::lines_of(const std::string& queue) const {
+  std::vector<const QueueLine*> out;
+  const auto add = [&](const std::string& name) {
+    if (const auto line = lines_.find(name); line != lines_.end()) out.push_back(&line->second);
+  };
+  add(queue);
+  if (parked_patterns_ == 0 || !fits_pattern("*", queue) || base_queue_of(queue) != queue)
+    return out;
+  for (std::size_t end = queue.size() + 1; end-- > 0;) add(queue.substr(0, end) + "*");
+  return out;
+}
+
+// Sets the queues of this try. Returns false if none of them has an available job.
+bool Broker::choose_queues(Pending& pending) {
+  auto& queues = std::get<Claim>(pending.operation).queues;
+  if (pending.asked.empty()) {
+    if (std::none_of(queues.begin(), queues.end(), is_pattern)) {
+      return std::any_of(queues.begin(), queues.end(),
+                         [&](const std::string& queue) { return store_.has_available(queue); });
+    }
+    pending.asked = std::move(queues);
+  }
+  // First one queue, so that the queues take turns: a claim of several takes the oldest jobs. If
+  // that gives no job (of other kinds, or all limited by their keys), all.
+  queues = next_queues(pending.asked, pending.last_try ? kMaxPatternQueues : 1);
+  if (!queues.empty()) return true;
+  queues = std::exchange(pending.asked, {});
+  return false;
+}
+
+// The queues with available jobs that follow those of the last turn, in rotation.
+std::vector<std::string> Broker::next_queues(const std::vector<std::string>& asked,
+                                             std::size_t most) {
+  constexpr std::size_t kMaxTurns = 10'000;
+  if (turns_.size() >= kMaxTurns) turns_.clear();
+  std::string key;
+  for (const std::string& queue : asked) key += queue + ",";
+  std::string& turn = turns_[key];
+  std::vector<std::string> out;
+  const std::string last = turn;
+  for (const std::string& after : {last, std::string()}) {
+    std::set<std::string> found;
+    for (const std::string& queue : asked) {
+      if (is_pattern(queue)) {
+        const auto some = store_.available_queues(prefix_of(queue), after, most);
+        found.insert(some.begin(), some.end());
+      } else if (queue > after && store_.has_available(queue)) {
+        found.insert(queue);
+      }
+    }
+    for (const std::string& queue : found) {
+      if (out.size() < most && (queue > last) == (after == last)) out.push_back(queue);
+    }
+    if (last.empty()) break;
+  }
+  if (!out.empty()) turn = out.back();
+  return out;
 }
 
 void Broker::park(Pending pending, Parking parking) {
   auto parked = std::make_unique<Parked>();
   parked->id = pending.park_id;
   parked->claim = std::move(std::get<Claim>(pending.operation));
+  if (!pending.asked.empty()) parked->claim.queues = std::move(pending.asked);
   parked->answer = std::move(pending.answer);
   parked->deadline = pending.deadline;
   parked->order = next_order_++;
@@ -217,6 +284,7 @@ void Broker::park(Pending pending, Parking parking) {
     if (parking == Parking::withheld) break;
     QueueLine& line = lines_[queue];
     parked->lines.emplace_back(queue, line.insert(line.end(), parked.get()));
+    if (is_pattern(queue)) ++parked_patterns_;
   }
   if (is_own(parked->claim)) {
     ++own_parked_;
@@ -233,6 +301,7 @@ Broker::Pending Broker::unpark(Parked& parked) {
   for (auto& [queue, place] : parked.lines) {
     const auto line = lines_.find(queue);
     line->second.erase(place);
+    if (is_pattern(queue)) --parked_patterns_;
     if (line->second.empty()) lines_.erase(line);
   }
   deadlines_.erase({parked.deadline, parked.id});
@@ -254,13 +323,17 @@ void Broker::expire_parked(Answers& answers, Now now) {
   }
 }
 
-void Broker::park_again(Batch& batch, std::size_t i) {
+Broker::Pending& Broker::take_back(Batch& batch, std::size_t i) {
   Pending& caller = batch.callers[i];
   caller.operation = std::move(batch.operations[i]);
   auto* audit =
       i + 1 < batch.operations.size() ? std::get_if<Audit>(&batch.operations[i + 1]) : nullptr;
   if (audit != nullptr && !audit->alone) caller.audit = std::move(*audit);
-  park(std::move(caller));
+  return caller;
+}
+
+void Broker::park_again(Batch& batch, std::size_t i) {
+  park(std::move(take_back(batch, i)));
 }
 
 }  // namespace mainspring

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "model/queue_pattern.h"
+
 namespace mainspring {
 namespace {
 
@@ -61,8 +63,8 @@ std::string seconds_of(Duration duration) {
 Why held_by_workers(const Job& job, const std::vector<WorkerInfo>& workers) {
   std::vector<const WorkerInfo*> theirs;
   for (const WorkerInfo& worker : workers) {
-    if (std::find(worker.queues.begin(), worker.queues.end(), job.queue) != worker.queues.end())
-      theirs.push_back(&worker);
+    const auto takes = [&](const auto& queue) { return fits_pattern(queue, job.queue); };
+    if (std::any_of(worker.queues.begin(), worker.queues.end(), takes)) theirs.push_back(&worker);
   }
   if (theirs.empty())
     return {Gate::no_worker, fmt::format("no recent worker takes jobs of queue {}", job.queue), {}};
@@ -203,8 +205,8 @@ Why held_by_session(const Job& job, const SessionInfo* session) {
       fmt::format("`mainspring sessions resume {} {}`", job.queue, quoted(job.session));
   if (session->head != 0 && session->head != job.id) {
     return {Gate::session_head,
-            fmt::format("waits for job {}, the head of session \"{}\" with {} jobs",
-                        session->head, job.session, session->jobs),
+            fmt::format("waits for job {}, the head of session \"{}\" with {} jobs", session->head,
+                        job.session, session->jobs),
             {}};
   }
   if (session->stop == SessionStop::blocked) {

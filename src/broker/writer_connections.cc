@@ -93,7 +93,7 @@ bool Broker::is_worth(const WriterConnection& writer) const {
   std::size_t jobs = 0;
   for (const Pending& pending : enqueues_) {
     const auto& enqueue = std::get<Enqueue>(pending.operation);
-    const bool waited_for = !enqueue.jobs.empty() && lines_.contains(enqueue.jobs.front().queue);
+    const bool waited_for = !enqueue.jobs.empty() && !lines_of(enqueue.jobs.front().queue).empty();
     if (waited_for && !MS_MUTANT(writer_takes_what_claims_wait_for)) return false;
     jobs += pending.jobs;
     if (jobs >= kWorthAWriter) break;

@@ -40,7 +40,10 @@ std::vector<Flag> timer_flags() {
 
 std::vector<Flag> work_flags() {
   std::vector<Flag> flags = {
-      {.name = "queue", .value = "QUEUE", .help = "claim jobs of this queue", .repeated = true},
+      {.name = "queue",
+       .value = "QUEUE",
+       .help = "claim jobs of this queue, or of all with a prefix: 'tenant/*'",
+       .repeated = true},
       {.name = "exec", .value = "COMMAND", .help = "the program and its arguments"},
       {.name = "kind", .value = "KIND", .help = "only this kind", .repeated = true},
       {.name = "directory", .value = "DIR", .help = "working directory of the program"},

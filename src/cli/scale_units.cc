@@ -38,26 +38,30 @@ class Units {
   Units(Client& client, std::string unit) : client_(client), template_(std::move(unit)) {}
 
   // Starts missing instances. Of surplus ones, the highest become quiet, and are stopped when they
-  // hold no job.
+  // hold no job. So are instances that were quiet before this process: they do no work, and the
+  // process that made them quiet may have ended.
   Result<void> apply(int desired) {
-    MS_TRY_ASSIGN(std::set<int> active, instances());
+    MS_TRY_ASSIGN(const std::set<int> all, instances());
     MS_TRY_ASSIGN(const auto workers, by_pid());
-    std::set<int> surplus;
-    while (std::ssize(active) > desired) {
-      surplus.insert(*active.rbegin());
-      active.erase(std::prev(active.end()));
-    }
-    waits_ = !surplus.empty();
-    for (const int instance : surplus) MS_TRY(stop(instance, workers));
-    for (const int instance : active) {
+    std::map<int, const WorkerInfo*> active, surplus;
+    for (const int instance : all) {
       MS_TRY_ASSIGN(const WorkerInfo* worker, worker_of(instance, workers));
+      const bool works = worker == nullptr || worker->command == WorkerCommand::none ||
+                         (worker->command == WorkerCommand::quiet && mine_.contains(instance));
+      (works ? active : surplus).emplace(instance, worker);
+    }
+    while (std::ssize(active) > desired) surplus.insert(active.extract(std::prev(active.end())));
+    waits_ = !surplus.empty();
+    for (const auto& [instance, worker] : surplus) MS_TRY(stop(instance, worker));
+    for (const auto& [instance, worker] : active) {
       if (worker != nullptr && worker->command == WorkerCommand::quiet && mine_.erase(instance) > 0)
         MS_TRY(command(*worker, "resume"));
     }
-    for (int i = 1; std::ssize(active) < desired && i <= kMaxInstance; ++i) {
-      if (active.contains(i)) continue;
+    int missing = desired - static_cast<int>(active.size());
+    for (int i = 1; missing > 0 && i <= kMaxInstance; ++i) {
+      if (all.contains(i)) continue;
       MS_TRY(systemctl({"start", "--no-block", name(i)}));
-      active.insert(i);
+      --missing;
     }
     return {};
   }
@@ -108,8 +112,7 @@ class Units {
     return found == workers.end() ? nullptr : &found->second;
   }
 
-  Result<void> stop(int instance, const std::map<std::int64_t, WorkerInfo>& workers) {
-    MS_TRY_ASSIGN(const WorkerInfo* worker, worker_of(instance, workers));
+  Result<void> stop(int instance, const WorkerInfo* worker) {
     // A worker that the server has not seen yet may claim at any moment.
     if (worker == nullptr) return {};
     if (worker->command == WorkerCommand::none) {

@@ -13,6 +13,7 @@
 #include "cli/worker_end.h"
 #include "env/private_memory.h"
 #include "env/service_manager.h"
+#include "model/queue_pattern.h"
 #include "worker/continuous_timer.h"
 
 namespace mainspring::cli {
@@ -22,7 +23,7 @@ Result<WorkPlan> plan_of(const Invocation& invocation, const Io& io) {
   WorkPlan plan;
   plan.options.queues = invocation.all_flags("queue");
   if (plan.options.queues.empty()) return invalid("queue", "--queue: must be given at least once");
-  for (const std::string& queue : plan.options.queues) MS_TRY(check_name("--queue", queue));
+  for (const auto& queue : plan.options.queues) MS_TRY(check_queue_or_pattern("--queue", queue));
   plan.kinds = invocation.all_flags("kind");
   for (const std::string& kind : plan.kinds) MS_TRY(check_name("--kind", kind));
 
@@ -107,9 +108,11 @@ void wait_for_reason(const WorkPlan& plan, Jobs& jobs, const WorkerRuntime& runt
     if (!runtime.start_trouble().empty()) return true;
     if (plan.once) return ended(stats) + stats.stale + stats.refused + stats.lease_lost > 0;
     if (stats.running > 0 || stats.waiting > 0) return false;
-    const auto empty = drained(jobs, plan.options.queues, plan.kinds);
+    const auto queues = queues_of(jobs, plan.options.queues);
+    if (!queues) return false;
+    const auto empty = drained(jobs, *queues, plan.kinds);
     if (empty && *empty) return true;
-    const auto waiting = waiting_retries(jobs, plan.options.queues, plan.kinds);
+    const auto waiting = waiting_retries(jobs, *queues, plan.kinds);
     if (!waiting) return false;
     if (const std::string text = notice.text(*waiting, clock.now()); !text.empty()) {
       progress.clear();

@@ -43,6 +43,8 @@ bool program_exists(const std::string& name, const std::string& directory, const
 Result<void> check_visible(Client& client, const std::vector<std::string>& queues);
 // Queues that were never used: no job and no setting. Excludes queues that the caller may not see.
 std::vector<std::string> unused_queues(Client& client, const std::vector<std::string>& queues);
+// The names of queues and, for patterns, of the queues that exist.
+Result<std::vector<std::string>> queues_of(Jobs& jobs, const std::vector<std::string>& asked);
 // Returns whether no job is left that a worker of these queues could take, now or after a back-off.
 // No kinds = every kind.
 Result<bool> drained(Jobs& jobs, const std::vector<std::string>& queues,

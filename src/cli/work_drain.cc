@@ -6,6 +6,7 @@
 #include "cli/handlers.h"
 #include "cli/work.h"
 #include "client/calls.h"
+#include "model/queue_pattern.h"
 
 namespace mainspring::cli {
 namespace {
@@ -18,7 +19,8 @@ constexpr Duration kBetweenNotices = 10s;  // unless the number of jobs changes
 
 Result<void> check_visible(Client& client, const std::vector<std::string>& queues) {
   for (const std::string& queue : queues) {
-    const auto seen = client.request("GET", "/v1/queues/" + percent_encode(queue), "");
+    const std::string name = is_pattern(queue) ? "" : "/" + percent_encode(queue);
+    const auto seen = client.request("GET", "/v1/queues" + name, "");
     if (seen || seen.error().code == ErrorCode::not_found) continue;
     Error error = seen.error();
     error.message += "; --drain must read the counts of the queue";
@@ -52,10 +54,22 @@ void remove_fed(Client& client, std::vector<std::string>& queues) {
 std::vector<std::string> unused_queues(Client& client, const std::vector<std::string>& queues) {
   std::vector<std::string> out;
   for (const std::string& queue : queues) {
+    if (is_pattern(queue)) continue;
     const auto seen = client.request("GET", "/v1/queues/" + percent_encode(queue), "");
     if (!seen && seen.error().code == ErrorCode::not_found) out.push_back(queue);
   }
   if (!out.empty()) remove_fed(client, out);
+  return out;
+}
+
+Result<std::vector<std::string>> queues_of(Jobs& jobs, const std::vector<std::string>& asked) {
+  if (std::none_of(asked.begin(), asked.end(), is_pattern)) return asked;
+  std::vector<std::string> out;
+  MS_TRY_ASSIGN(const std::vector<QueueStats> queues, jobs.queues());
+  for (const QueueStats& queue : queues) {
+    const auto is_asked = [&](const std::string& one) { return fits_pattern(one, queue.name); };
+    if (std::any_of(asked.begin(), asked.end(), is_asked)) out.push_back(queue.name);
+  }
   return out;
 }
 

@@ -353,6 +353,18 @@ await test -e units/stopped
 expect 0 'grower@2.service' head -1 units/stopped
 kill -TERM $scaler
 ended 0 $scaler
+# An instance that an earlier process made quiet does not count: another starts, and it is stopped.
+rm -f units/stopped
+first=$(ms workers --json | grep "\"pid\":$(cat units/grower@1.service)\b" | sed 's/.*"id":"\([^"]*\)".*/\1/')
+expect 0 '…: quiet…' ms workers quiet "$first"
+UNITS=$PWD/units PATH=$PWD/bin:$PATH \
+  "$mainspring" scale units grower@ --queue grow --min 1 --max 1 --hold 0s --every 1s 2>>units.log &
+scaler=$!
+await test -e units/grower@2.service
+await test -e units/stopped
+expect 0 'grower@1.service' head -1 units/stopped
+kill -TERM $scaler
+ended 0 $scaler
 exec 8>&-
 wait $manager
 for unit in units/*.service; do test -e "$unit" && kill -TERM "$(cat "$unit")"; done

@@ -286,6 +286,41 @@ TEST_CASE("a caller that enqueues and waits sees the outcome, within its scopes"
   }
 }
 
+TEST_CASE("a claim of a pattern takes jobs only of the queues that the token has work for") {
+  AccessServer access;
+  const std::string admin = access.token("admin", "enqueue");
+  const std::string worker = access.token("worker", "work=tenant/a work=tenant/b*");
+  Peer peer(access);
+  for (const char* queue : {"tenant/a", "tenant/b1", "tenant/c", "tenant/a2"}) {
+    const std::string job = R"({"queue":")" + std::string(queue) + R"(","kind":"k"})";
+    REQUIRE(peer.call("POST", "/v1/jobs", job, admin).status == 201);
+  }
+  const auto claim = [&](const std::string& token, const std::string& queues) {
+    const std::string name = token == worker ? "w1" : "w2";
+    return peer.call("POST", "/v1/claim",
+                     R"({"worker":")" + name + R"(","queues":[)" + queues + "]}", token);
+  };
+  std::string taken;
+  for (int i = 0; i < 4; ++i) {
+    const Answer answer = claim(worker, R"("tenant/*")");
+    REQUIRE(answer.status == 200);
+    taken += answer.body;
+  }
+  CHECK(taken.find(R"("queue":"tenant/a")") != std::string::npos);
+  CHECK(taken.find(R"("queue":"tenant/b1")") != std::string::npos);
+  CHECK(taken.find("tenant/c") == std::string::npos);
+  CHECK(taken.find("tenant/a2") == std::string::npos);
+  CHECK(claim(worker, R"("*")").status == 200);
+  const Answer refused = claim(worker, R"("other/*")");
+  CHECK(refused.status == 403);
+  CHECK(message_of(refused) == R"("worker" needs the scope "work=other/*")");
+  CHECK(claim(worker, R"("tenant/*","other")").status == 403);
+  CHECK(peer.call("POST", "/v1/finish",
+                  R"({"worker":"w","results":[],"claim":{"queues":["other/*"]}})", worker)
+            .status == 403);
+  CHECK(claim(admin, R"("tenant/*")").status == 403);
+}
+
 TEST_CASE("a claim needs the scope for each queue that it names, also in a finish request") {
   AccessServer access;
   const std::string worker = access.token("worker", "work=a work=img-*");

@@ -15,6 +15,7 @@
 #include "http/plans.h"
 #include "model/callback.h"
 #include "model/fingerprint.h"
+#include "model/queue_pattern.h"
 
 namespace mainspring::http {
 namespace {
@@ -365,10 +366,22 @@ Result<void> check_worker(const Caller& caller, const Services& services,
                .field = "worker"};
 }
 
-Result<void> check_claim(const Caller& caller, const Services& services, const Claim& claim) {
+// Limits patterns to the queues that the caller may work on.
+Result<void> check_claim(const Caller& caller, const Services& services, Claim& claim) {
   if (MS_MUTANT(scope_not_checked_on_claim)) return {};
-  for (const std::string& line : claim.queues)
-    MS_TRY(check_may(caller, Verb::work, base_queue_of(line)));
+  std::vector<std::string> allowed;
+  for (const std::string& line : claim.queues) {
+    auto part = is_pattern(line) ? allowed_part(line, caller.within(Verb::work))
+                                 : std::vector<std::string>();
+    if (part.empty()) {
+      MS_TRY(check_may(caller, Verb::work, base_queue_of(line)));
+      part.push_back(line);
+    }
+    allowed.insert(allowed.end(), part.begin(), part.end());
+  }
+  std::sort(allowed.begin(), allowed.end());
+  allowed.erase(std::unique(allowed.begin(), allowed.end()), allowed.end());
+  claim.queues = std::move(allowed);
   return check_worker(caller, services, claim.worker);
 }
 

@@ -89,8 +89,15 @@ int ScalePool::desired(Instant now, int raw, int floor, const ScaleOptions& opti
   raw = std::min(raw, options.max);
   remember(now, raw);
   if (now - undone_ > options.hold * kForgetUndone) patience_ = 1;
-  const Duration hold = options.hold * patience_;
+  Duration hold = options.hold * patience_;
   while (now - last_.front().first > hold) last_.pop_front();
+  // Patience is for small waves: a peak is held for one `hold`.
+  const auto recent = std::find_if(
+      last_.begin(), last_.end(), [&](const auto& one) { return now - one.first <= options.hold; });
+  if (recent->second * 2 < last_.front().second) {
+    last_.erase(last_.begin(), recent);
+    hold = options.hold;
+  }
   const int top = std::max(last_.front().second, std::min(floor, before));
   value_ = before;
   if (raw > value_) {

@@ -8,6 +8,7 @@
 
 #include "broker/broker.h"
 #include "model/callback.h"
+#include "model/queue_pattern.h"
 
 namespace mainspring {
 namespace {
@@ -50,10 +51,8 @@ void add_caps(const QueueStats& queue, const ScaleLoad& load, WallTime now, Scal
 
 bool ScaleRequest::has(std::string_view queue) const {
   if (queue.starts_with(kReservedQueues) || !within.has(queue)) return false;
-  return queues.empty() || std::any_of(queues.begin(), queues.end(), [&](const std::string& one) {
-           return one.ends_with('*') ? queue.starts_with(one.substr(0, one.size() - 1))
-                                     : queue == one;
-         });
+  return queues.empty() || std::any_of(queues.begin(), queues.end(),
+                                       [&](const std::string& one) { return overlap(one, queue); });
 }
 
 double Scaler::arrivals(const QueueStats& queue, Instant now) {

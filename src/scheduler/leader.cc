@@ -104,10 +104,12 @@ void Leader::acquire() {
             if (state->stopped) {
               unwanted = grant->token;
             } else {
+              // From the start of its commit: this node may have stood still since.
+              const Instant granted = std::min(now, broker_.last_commit());
               state->term = grant->token;
-              state->since = now;
-              state->until = now + options.lease;
-              state->next_renew = now + options.renew;
+              state->since = granted;
+              state->until = granted + options.lease;
+              state->next_renew = granted + options.renew;
               state->log.info(
                   "is the leader: moves due jobs, fires schedules, rescues and prunes jobs",
                   {{"term", fmt::to_string(grant->token)}});

@@ -135,6 +135,23 @@ TEST_CASE_FIXTURE(Nodes, "a leader that stops cleanly is followed at once") {
   CHECK(leads(b));
 }
 
+TEST_CASE_FIXTURE(Nodes, "a node that stood still does not show that it leads past its lease") {
+  Scheduler &a = add(), &b = add();
+  a.step(clock.now());
+  const Now before = clock.now();
+  clock.advance(11s);  // it stands still during the commit that grants the lease
+  broker->step(before);
+  CHECK(!leads(a));
+  run_for(10s, {&a});
+  REQUIRE(leads(a));
+  run_for(11s, {&b});  // now between its steps
+  CHECK(leads(b));
+  CHECK(!leads(a));  // before it looks again
+  settle({&a, &b});
+  CHECK(!leads(a));
+  CHECK(leads(b));
+}
+
 TEST_CASE_FIXTURE(Nodes, "T3: after its lease every write of a stopped leader is refused") {
   Scheduler &a = add(), &b = add();
   settle({&a});

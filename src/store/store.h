@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "model/callback.h"
 #include "model/rate.h"
 #include "store/history.h"
 #include "store/operations.h"
@@ -127,6 +128,20 @@ struct DeadCounts {
   bool cut = false;           // there are more
 };
 
+// For Store::available_queues, from an ordered map by name.
+template <class Map, class HasAvailable>
+std::vector<std::string> available_of(const Map& by_name, std::string_view prefix,
+                                      std::string_view after, std::size_t limit,
+                                      HasAvailable has_available) {
+  std::vector<std::string> out;
+  auto at = after < prefix ? by_name.lower_bound(prefix) : by_name.upper_bound(after);
+  for (; at != by_name.end() && at->first.starts_with(prefix) && out.size() < limit; ++at) {
+    const std::string name(at->first);
+    if (!name.starts_with(kReservedQueues) && has_available(name)) out.push_back(name);
+  }
+  return out;
+}
+
 class Store {
  public:
   virtual ~Store() = default;
@@ -138,6 +153,13 @@ class Store {
   // queue at its concurrency or closed by its rate or breaker. If all jobs of a queue wait for
   // their limit_key or its rate, this may return true until a claim has found none.
   virtual bool has_available(const std::string& queue) const = 0;
+  // Queues with has_available() whose name begins with `prefix` and is greater than `after`, in
+  // order, without the engine's own; at most `limit`.
+  virtual std::vector<std::string> available_queues(std::string_view prefix, std::string_view after,
+                                                    std::size_t limit) const {
+    (void)prefix, (void)after, (void)limit;
+    return {};
+  }
   // A hint for the broker: the queues of the first `limit` jobs that MoveDue would move now, with
   // the number of jobs of each. An empty answer is always allowed.
   virtual std::vector<std::pair<std::string, int>> due_queues(WallTime now, int limit) const {

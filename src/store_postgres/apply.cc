@@ -538,4 +538,16 @@ bool PostgresStore::has_available(const std::string& name) const {
   return !hint.dry && (hint.available > 0 || hint.uncertain);
 }
 
+std::vector<std::string> PostgresStore::available_queues(std::string_view prefix,
+                                                         std::string_view after,
+                                                         std::size_t limit) const {
+  std::vector<std::string> out =
+      available_of(queues_by_name_, prefix, after, limit,
+                   [this](const std::string& name) { return has_available(name); });
+  for (const std::string& name : unknown_queues_) {
+    if (out.size() < limit && name.starts_with(prefix) && name > after) out.push_back(name);
+  }
+  return out;
+}
+
 }  // namespace mainspring::pg

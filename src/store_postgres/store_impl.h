@@ -34,6 +34,8 @@ class PostgresStore final : public SharedStore, private StoreState {
   Result<BatchReport> apply(std::span<const Operation> batch, Now now) override;
   Agenda agenda() const override;
   bool has_available(const std::string& queue) const override;
+  std::vector<std::string> available_queues(std::string_view prefix, std::string_view after,
+                                            std::size_t limit) const override;
   std::vector<std::pair<std::string, int>> due_queues(WallTime now, int limit) const override;
   Instant lease_free_at(const std::string& name) const override;
   Result<ScheduleInfo> schedule(const std::string& name) const override;

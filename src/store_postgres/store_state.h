@@ -89,8 +89,8 @@ struct StoreState {
   bool history_loaded_ = false;
   WallTime history_pruned_;  // the minute of the last removal of old rows
   bool wrote_ = false, durable_ = false;
-  bool held_ = false;    // see hold()
-  bool marked_ = false;  // a row of job_counts records that the batch was committed
+  bool held_ = false;       // see hold()
+  bool marked_ = false;     // a row of job_counts records that the batch was committed
   bool fast_path_ = false;  // this batch uses the fast path: see fast_path.cc
   std::atomic<bool> away_{false};
   std::string moved_to_;  // "" = it has not moved
@@ -118,10 +118,10 @@ struct StoreState {
   std::vector<NewJob> posted_;      // by the completions of the current operation
   std::optional<std::vector<TriggerWatch>> watches_;  // nullopt = not loaded, or not yet received
   bool watches_asked_ = false;
-  std::vector<EndedJob> ends_;                             // of the batch, watched by triggers
-  std::map<std::string, LoadedBreaker> loaded_breakers_;   // locked rows
-  std::set<std::string> touched_breakers_;                 // by ends
-  std::vector<BreakerNote> breaker_notes_;                 // not written yet
+  std::vector<EndedJob> ends_;                            // of the batch, watched by triggers
+  std::map<std::string, LoadedBreaker> loaded_breakers_;  // locked rows
+  std::set<std::string> touched_breakers_;                // by ends
+  std::vector<BreakerNote> breaker_notes_;                // not written yet
   std::map<SessionName, LoadedSession> sessions_;
   std::set<SessionName> make_first_;           // with the next try of the batch
   std::set<SessionName> entered_, left_over_;  // by new jobs of a fast-path batch; others
@@ -136,7 +136,7 @@ struct StoreState {
   std::string image_before_;                // and its image before the operation
 
   // copies and hints
-  std::unordered_map<std::string, QueueInfo*> queues_by_name_;
+  std::map<std::string, QueueInfo*, std::less<>> queues_by_name_;
   std::unordered_map<int, std::unique_ptr<QueueInfo>> queues_by_id_;
   mutable std::unordered_map<int, QueueHint> hints_;
   std::map<std::string, BreakerCopy> breakers_;
@@ -157,10 +157,10 @@ struct StoreState {
   WallTime next_due_ = WallTime::never(), next_expiry_ = WallTime::never(),
            next_prune_ = WallTime::never(), audit_due_ = WallTime::never(),
            next_workflow_ = WallTime::never(), next_release_ = WallTime::never();
-  std::set<int> opened_;    // queues: see settle_openings()
-  bool any_rates_ = false;  // a queue may have a rate
+  std::set<int> opened_;         // queues: see settle_openings()
+  bool any_rates_ = false;       // a queue may have a rate
   bool any_pause_ends_ = false;  // the same for QueuePause::until
-  bool any_brief_ = false;  // a retention may be below kBriefRetention
+  bool any_brief_ = false;       // a retention may be below kBriefRetention
   // The copy of schedules includes everything committed before this transaction, as reported by the
   // server process with that number; 0 = none.
   std::int64_t schedules_seen_ = 0, schedules_seen_by_ = 0;
@@ -170,7 +170,7 @@ struct StoreState {
                leases_full_until_ = 0;
   bool blocked_ = false;  // the last batch, by a lock of another client
   std::int64_t folded_at_ = 0,
-               folded_commits_ = 0;  // job_counts: when (wall clock), and after what
+               folded_commits_ = 0;               // job_counts: when (wall clock), and after what
   std::map<std::string, std::int64_t> versions_;  // of the copies, as counted by the database
   Instant refreshed_at_;
   std::string says_ = "{}";  // sent with the next heartbeat

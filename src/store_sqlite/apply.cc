@@ -357,4 +357,11 @@ bool SqliteStore::has_available(const std::string& name) const {
   return queue != nullptr && !queue->is_closed() && queue->has_ready();
 }
 
+std::vector<std::string> SqliteStore::available_queues(std::string_view prefix,
+                                                       std::string_view after,
+                                                       std::size_t limit) const {
+  return available_of(queues_by_name_, prefix, after, limit,
+                      [this](const std::string& name) { return has_available(name); });
+}
+
 }  // namespace mainspring::sqlite

@@ -149,6 +149,8 @@ class SqliteStore final : public Store {
   Result<BatchReport> apply(std::span<const Operation> batch, Now now) override;
   Agenda agenda() const override;
   bool has_available(const std::string& queue) const override;
+  std::vector<std::string> available_queues(std::string_view prefix, std::string_view after,
+                                            std::size_t limit) const override;
   std::vector<std::pair<std::string, int>> due_queues(WallTime now, int limit) const override;
   Instant lease_free_at(const std::string& name) const override;
   Result<ScheduleInfo> schedule(const std::string& name) const override;
@@ -701,7 +703,7 @@ class SqliteStore final : public Store {
   std::map<std::string, Breaker> breakers_;
   std::vector<Breaker*> touched_breakers_;
   std::set<std::string> removed_breakers_;  // in this batch
-  std::unordered_map<std::string_view, QueueState*> queues_by_name_;
+  std::map<std::string_view, QueueState*> queues_by_name_;
   std::unordered_map<std::int64_t, QueueState*> queues_by_id_;
   std::unordered_map<std::string, std::int32_t> kinds_by_name_;
   std::vector<std::string> kind_names_;  // by id

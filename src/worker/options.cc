@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "mainspring/worker.h"
+#include "model/queue_pattern.h"
 #include "store/operations.h"
 
 namespace mainspring {
@@ -43,7 +44,7 @@ std::vector<Error> WorkerOptions::validate() const {
   check(!queues.empty() && queues.size() <= kMaxClaimQueues, "queues",
         fmt::format("{} given, must be 1 to {}", queues.size(), kMaxClaimQueues));
   for (std::size_t i = 0; i < queues.size(); ++i) {
-    if (auto ok = check_name(fmt::format("queues[{}]", i), queues[i]); !ok) {
+    if (auto ok = check_queue_or_pattern(fmt::format("queues[{}]", i), queues[i]); !ok) {
       errors.push_back(ok.error());
     }
   }

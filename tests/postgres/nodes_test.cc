@@ -140,6 +140,16 @@ TEST_CASE("a job enqueued on one node is handed to a claim that is parked on ano
   }
 }
 
+TEST_CASE("a claim of a pattern gets the first job of a queue that is new on another node") {
+  Three three(never_polls());
+  three.nodes[0]->enqueue("warm");
+  for (const char* queue : {"tenant/a", "tenant/b"}) {
+    Waiting waiting(*three.nodes[1], "tenant/*");
+    three.nodes[0]->enqueue(queue);
+    CHECK(waiting.jobs() == 1);
+  }
+}
+
 TEST_CASE("where nodes may not connect to each other NOTIFY wakes them") {
   NodeOptions options = never_polls();
   options.peers.wake = Wake::notify;

@@ -33,6 +33,10 @@ class MirrorStore final : public Store {
   bool has_available(const std::string& queue) const override {
     return real_->has_available(queue);
   }
+  std::vector<std::string> available_queues(std::string_view prefix, std::string_view after,
+                                            std::size_t limit) const override {
+    return real_->available_queues(prefix, after, limit);
+  }
   std::vector<std::pair<std::string, int>> due_queues(WallTime now, int limit) const override {
     return real_->due_queues(now, limit);
   }

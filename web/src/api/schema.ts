@@ -344,8 +344,8 @@ export interface components {
             session?: components["schemas"]["HeldSession"] | null;
             /** @description A random id per process start. Optional in finish. */
             worker?: components["schemas"]["Name"];
-            /** @description Required without session. */
-            queues?: components["schemas"]["Name"][];
+            /** @description Names, and patterns such as tenant/*. Required without session. */
+            queues?: string[];
             /**
              * Format: int64
              * @description Claim only this job of the given queues. Not with kinds, max or wait.

@@ -187,7 +187,7 @@ class HeldSession(TypedDict):
 class ClaimRequest(TypedDict, total=False):
     session: Union["HeldSession", None]
     worker: "Name"
-    queues: List["Name"]
+    queues: List[str]
     job: Union[int, None]
     kinds: List["Name"]
     max: int
