@@ -302,7 +302,7 @@ class Driver:
             self.url,
             token=options.get("token", ""),
             ca_file=options.get("ca_file", ""),
-            timeout=options.get("timeout_ms", 30000) / 1000,
+            request_timeout=options.get("timeout_ms", 30000) / 1000,
             retry_for=options.get("retry_for_ms", 15000) / 1000,
         )
 
@@ -381,7 +381,7 @@ class Driver:
         return {"lost": self.locks[name].lost}
 
     def hold(self, queue: str, **options: Any) -> Any:
-        self.session = self.ms.session(queue, **options)
+        self.session = self.ms.sessions.accept(queue, **options)
         if not self.call(self.session, "accept"):
             return {"key": None}
         session = self.session
@@ -400,7 +400,7 @@ class Driver:
         return {}
 
     def schedule_set(self, name: str, schedule: dict[str, Any]) -> Any:
-        return texts(self.call(self.ms.schedules, "set", name, **schedule))
+        return texts(self.call(self.ms.schedules, "put", name, **schedule))
 
     def schedule_get(self, name: str) -> Any:
         return texts(self.call(self.ms.schedules, "get", name))
@@ -413,7 +413,7 @@ class Driver:
         return {"job": str(self.call(self.ms.schedules, "trigger", name))}
 
     def limit(self, queue: str, limits: dict[str, Any]) -> Any:
-        self.call(self.ms.queues, "limit", queue, **limits)
+        self.call(self.ms.queues, "set_limits", queue, **limits)
         return {}
 
     def pause(self, queue: str) -> Any:

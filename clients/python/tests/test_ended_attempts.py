@@ -25,7 +25,7 @@ def test_late_calls_of_a_thread_do_not_reach_the_next_job_of_its_slot(
     mainspring_worker(helper.ms, slots=1, processes=processes)
     assert second.result("30s") == ["second", ALL_REFUSED]
     for job in (first, second):
-        record = job.refresh()
+        record = job.get()
         assert "progress" not in record and "checkpoint" not in record
 
 

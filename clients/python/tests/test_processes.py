@@ -152,7 +152,7 @@ ms.work(slots=2, processes=True)
         assert process.stderr is not None
         text = 'start workers under `if __name__ == "__main__":`'
         assert any(text in line for line in process.stderr)
-        record = job.refresh()
+        record = job.get()
         assert (record["state"], record["attempt"]) == ("available", 0)
     finally:
         process.terminate()
@@ -173,7 +173,7 @@ def test_a_process_that_cannot_start_costs_no_attempt_and_no_slot(
     job = helper.count.enqueue("aa")
     worker = mainspring_worker(helper.ms, slots=1, processes=True)
     assert job.result("60s") == {"a": 2}
-    assert worker.stats["claimed"] == 1 and job.refresh()["attempt"] == 1
+    assert worker.stats["claimed"] == 1 and job.get()["attempt"] == 1
 
 
 def test_a_worker_whose_processes_cannot_start_claims_nothing(
@@ -182,7 +182,7 @@ def test_a_worker_whose_processes_cannot_start_claims_nothing(
     job = helper.count.enqueue("aa")
     with helper.ms.worker(slots=1, processes=True, modules=["no_such_module"]) as worker:
         eventually(lambda: "did not start, no job is claimed for it" in caplog.text, "60s")
-    assert worker.stats["claimed"] == 0 and job.refresh()["state"] == "available"
+    assert worker.stats["claimed"] == 0 and job.get()["state"] == "available"
 
 
 def test_a_frozen_program_renews_in_a_thread(

@@ -17,7 +17,7 @@ export interface JobContext<Args = unknown> {
   /** The fencing token of this attempt: grows with every claim of the job. */
   readonly token: bigint;
   /**
-   * Aborted when the handler should stop. Its reason: Cancelled, LeaseLost, TimeLimit or Shutdown.
+   * Aborted when the handler should stop. Its reason: Cancelled, LeaseLost, TimedOut or ShuttingDown.
    */
   readonly signal: AbortSignal;
   /** Checkpoint of an earlier attempt; undefined: none. */

@@ -42,7 +42,7 @@ export interface MainspringOptions {
   /** Default: 5s. */
   connectTimeout?: Duration | undefined;
   /** How long the server may be silent; waits add their own time. Default: 30s. */
-  readTimeout?: Duration | undefined;
+  requestTimeout?: Duration | undefined;
   /** How long a call is repeated while the server is unreachable or full; 0: never. [15s] */
   retryFor?: Duration | undefined;
   /** Default: JSON lines on standard error, from `info` on. */
@@ -57,7 +57,7 @@ export interface CallOptions {
 export interface EnqueueCall extends EnqueueOptions, CallOptions {
   /** The same key and jobs within 24 hours return the same jobs. Default: a random one. */
   idempotencyKey?: string | undefined;
-  /** The enqueue is refused with LeaseLost unless this lock is held with this token. */
+  /** The enqueue is refused with LockLost unless this lock is held with this token. */
   fence?: { name: string; token: bigint } | undefined;
 }
 
@@ -72,7 +72,7 @@ export interface JobFilter {
 }
 
 const OPTIONS: Names<MainspringOptions> = {
-  ...{ url: 1, token: 1, tls: 1, connectTimeout: 1, readTimeout: 1, retryFor: 1, log: 1 },
+  ...{ url: 1, token: 1, tls: 1, connectTimeout: 1, requestTimeout: 1, retryFor: 1, log: 1 },
 };
 const MAX_JOBS = 10_000;
 const VISIBLE = /^[\x20-\x7e]+$/; // what a header can carry; the server says the exact rule
@@ -95,7 +95,7 @@ export class Mainspring {
       token: all.token ?? (env["MAINSPRING_ACCESS_TOKEN"] || undefined),
       tls: all.tls,
       connectTimeoutMs: durationMs(all.connectTimeout ?? "5s", "connectTimeout"),
-      readTimeoutMs: durationMs(all.readTimeout ?? "30s", "readTimeout"),
+      readTimeoutMs: durationMs(all.requestTimeout ?? "30s", "requestTimeout"),
       retryForMs: durationMs(all.retryFor ?? "15s", "retryFor"),
       log: all.log ?? jsonLogger(),
     });
@@ -163,9 +163,14 @@ export class Mainspring {
     );
   }
 
-  /** A job by its id. Sends no request. */
-  job<R = unknown>(id: Id): JobHandle<R> {
+  /** A handle of a job. Sends no request. */
+  find<R = unknown>(id: Id): JobHandle<R> {
     return new JobHandle<R>(this.#core, idText(id));
+  }
+
+  /** The record of a job. */
+  async get(id: Id): Promise<JobInfo> {
+    return await this.find(id).get();
   }
 
   /** Jobs, newest first. */

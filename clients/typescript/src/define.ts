@@ -45,21 +45,12 @@ export interface JobOptions {
   callback?: { url: string; on?: ("completed" | "cancelled" | "dead")[] } | undefined;
 }
 
-export interface UniqueKey {
-  key: string;
-  /** Also for this long after the first job was enqueued. */
-  for?: Duration;
-  /**
-   * What happens to the job with the key: keep it, replace its arguments, or change its time.
-   */
-  onConflict?: "keep" | "replace" | "postpone";
-}
-
 const JOB_OPTIONS: Names<EnqueueOptions> = {
   ...{ queue: 1, priority: 1, timeout: 1, maxAttempts: 1, expiresIn: 1, onExpiry: 1, tags: 1 },
   ...{ headers: 1, correlationId: 1, replyTo: 1, replySession: 1, replyProgress: 1, session: 1 },
   ...{ replyExpiresIn: 1 },
   ...{ sessionOnDead: 1, limitKey: 1, then: 1, callback: 1, key: 1, delay: 1, runAt: 1 },
+  ...{ keyFor: 1, onConflict: 1 },
 };
 // Programs in JavaScript can put those of one enqueue into a definition, too.
 const DEFINITION_OPTIONS: Names<DefinitionOptions<unknown, unknown>> = {
@@ -71,12 +62,17 @@ export const ENQUEUE_OPTIONS: Names<EnqueueCall> = {
   ...JOB_OPTIONS,
   ...{ idempotencyKey: 1, fence: 1, signal: 1 },
 };
-const KEY_OPTIONS: Names<UniqueKey> = { key: 1, for: 1, onConflict: 1 };
 
 /** Options of one enqueue. */
 export interface EnqueueOptions extends JobOptions {
   /** At most one job with this key in its queue that has not ended. */
-  key?: string | UniqueKey | undefined;
+  key?: string | undefined;
+  /** The key counts also for this long after the first job was enqueued. */
+  keyFor?: Duration | undefined;
+  /**
+   * What happens to the job with the key: keep it, replace its arguments, or change its time.
+   */
+  onConflict?: "keep" | "replace" | "postpone" | undefined;
   /** Delay before the earliest start, by the server's clock. */
   delay?: Duration | undefined;
   /** Earliest start. */
@@ -203,8 +199,10 @@ export function wireJob(
 ): Record<string, unknown> {
   checkOptions(options, ENQUEUE_OPTIONS);
   const all: EnqueueOptions = { ...definition.options, ...given(options) };
-  const unique = typeof all.key === "string" ? { key: all.key } : all.key;
-  if (unique !== undefined) checkOptions(unique, KEY_OPTIONS);
+  for (const name of ["keyFor", "onConflict"] as const) {
+    if (all.key === undefined && all[name] !== undefined)
+      throw makeError("invalid_argument", `${name}: needs key`, { field: name });
+  }
   return {
     queue: all.queue,
     kind: definition.kind,
@@ -228,11 +226,10 @@ export function wireJob(
     callback: all.callback,
     delay: duration("delay", all.delay),
     run_at: all.runAt === undefined ? undefined : instantText(all.runAt, "runAt"),
-    unique: unique && {
-      key: unique.key,
-      for: duration("for", unique.for),
-      on_conflict: unique.onConflict,
-    },
+    unique:
+      all.key === undefined
+        ? undefined
+        : { key: all.key, for: duration("keyFor", all.keyFor), on_conflict: all.onConflict },
   };
 }
 

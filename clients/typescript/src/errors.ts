@@ -96,9 +96,16 @@ export class MainspringError extends Error {
 export class QueueFull extends MainspringError {
   override name = "QueueFull";
 }
-/** The caller no longer holds the lease of the job, lock or session: stop the protected work. */
+/** The worker no longer has the job: the reason of its `AbortSignal`. Another one may run it. */
 export class LeaseLost extends MainspringError {
   override name = "LeaseLost";
+  constructor(message: string, details: ErrorDetails = {}) {
+    super("lease_lost", message, details);
+  }
+}
+/** The caller no longer holds the lock or the session: stop the protected work. */
+export class LockLost extends MainspringError {
+  override name = "LockLost";
   constructor(message: string, details: ErrorDetails = {}) {
     super("lease_lost", message, details);
   }
@@ -107,13 +114,44 @@ export class LeaseLost extends MainspringError {
 export class Unavailable extends MainspringError {
   override name = "Unavailable";
 }
-/** The access token is missing, wrong, or lacks a scope. */
-export class AccessDenied extends MainspringError {
-  override name = "AccessDenied";
+/** The access token is missing, wrong, revoked or expired. */
+export class Unauthenticated extends MainspringError {
+  override name = "Unauthenticated";
 }
-/** The object does not exist, or its retention has ended (`code` is `expired`). */
+/** The access token lacks a scope. The message names it. */
+export class Forbidden extends MainspringError {
+  override name = "Forbidden";
+}
 export class NotFound extends MainspringError {
   override name = "NotFound";
+}
+/** The record existed and its retention has ended. */
+export class Expired extends MainspringError {
+  override name = "Expired";
+}
+/** A field breaks a rule. `field` names it. */
+export class InvalidArgument extends MainspringError {
+  override name = "InvalidArgument";
+}
+/** More bytes or items than the limit in the message. */
+export class TooLarge extends InvalidArgument {
+  override name = "TooLarge";
+}
+/** The current state of the job, schedule or workflow does not allow the call. */
+export class Conflict extends MainspringError {
+  override name = "Conflict";
+}
+/** Another holder has the lock or the session. */
+export class LeaseHeld extends Conflict {
+  override name = "LeaseHeld";
+}
+/** No answer in time. The server may have executed the request. */
+export class AnswerTimeout extends MainspringError {
+  override name = "AnswerTimeout";
+}
+/** The server failed, or the answer is not from a Mainspring server. */
+export class ServerError extends MainspringError {
+  override name = "ServerError";
 }
 
 /** A caller asked for the job to be cancelled: the reason of its `AbortSignal`. */
@@ -121,12 +159,12 @@ export class Cancelled extends Error {
   override name = "Cancelled";
 }
 /** The attempt exceeded its time limit: the reason of its `AbortSignal`. */
-export class TimeLimit extends Error {
-  override name = "TimeLimit";
+export class TimedOut extends Error {
+  override name = "TimedOut";
 }
 /** The worker stops: the reason of a job's `AbortSignal`. */
-export class Shutdown extends Error {
-  override name = "Shutdown";
+export class ShuttingDown extends Error {
+  override name = "ShuttingDown";
 }
 
 /** A call of a handler's context after the handler has ended. Nothing was sent. */
@@ -150,8 +188,8 @@ export class JobFailed extends Error {
   }
 }
 /** The job or workflow has not ended in time. It continues to run. */
-export class WaitTimeout extends Error {
-  override name = "WaitTimeout";
+export class ResultTimeout extends Error {
+  override name = "ResultTimeout";
 }
 /** Arguments or a result do not fit the schema of their job. */
 export class ValidationError extends Error {
@@ -168,24 +206,44 @@ sharedClass("MainspringError", MainspringError);
 sharedClass("QueueFull", QueueFull);
 sharedClass("LeaseLost", LeaseLost);
 sharedClass("Unavailable", Unavailable);
-sharedClass("AccessDenied", AccessDenied);
+sharedClass("LockLost", LockLost);
+sharedClass("Unauthenticated", Unauthenticated);
+sharedClass("Forbidden", Forbidden);
 sharedClass("NotFound", NotFound);
+sharedClass("Expired", Expired);
+sharedClass("InvalidArgument", InvalidArgument);
+sharedClass("TooLarge", TooLarge);
+sharedClass("Conflict", Conflict);
+sharedClass("LeaseHeld", LeaseHeld);
+sharedClass("AnswerTimeout", AnswerTimeout);
+sharedClass("ServerError", ServerError);
 sharedClass("Cancelled", Cancelled);
-sharedClass("TimeLimit", TimeLimit);
-sharedClass("Shutdown", Shutdown);
+sharedClass("TimedOut", TimedOut);
+sharedClass("ShuttingDown", ShuttingDown);
 sharedClass("AttemptEnded", AttemptEnded);
 sharedClass("JobFailed", JobFailed);
-sharedClass("WaitTimeout", WaitTimeout);
+sharedClass("ResultTimeout", ResultTimeout);
 sharedClass("ValidationError", ValidationError);
 
 const CLASSES: Partial<Record<ErrorCode, typeof MainspringError>> = {
   overloaded: QueueFull,
   storage_full: QueueFull,
   unavailable: Unavailable,
-  unauthenticated: AccessDenied,
-  forbidden: AccessDenied,
+  unauthenticated: Unauthenticated,
+  forbidden: Forbidden,
   not_found: NotFound,
-  expired: NotFound,
+  expired: Expired,
+  invalid_argument: InvalidArgument,
+  method_not_allowed: InvalidArgument,
+  headers_too_large: InvalidArgument,
+  too_large: TooLarge,
+  conflict: Conflict,
+  lease_held: LeaseHeld,
+  request_timeout: AnswerTimeout,
+  timeout: AnswerTimeout,
+  internal: ServerError,
+  io_error: ServerError,
+  bad_answer: ServerError,
 };
 
 function isKnown(code: string): code is ErrorCode {
@@ -198,7 +256,7 @@ export function makeError(
   message: string,
   details: ErrorDetails = {},
 ): MainspringError {
-  if (code === "lease_lost") return new LeaseLost(message, details);
+  if (code === "lease_lost") return new LockLost(message, details);
   const known = isKnown(code) ? CLASSES[code] : undefined;
   return new (known ?? MainspringError)(code, message, details);
 }

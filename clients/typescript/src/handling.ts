@@ -5,8 +5,8 @@ import {
   Cancelled,
   LeaseLost,
   type MainspringError,
-  Shutdown,
-  TimeLimit,
+  ShuttingDown,
+  TimedOut,
   ValidationError,
 } from "./errors.js";
 import type { LogFields, Logger } from "./log.js";
@@ -54,11 +54,11 @@ export async function callHandler(
 export function failureOf(attempt: Attempt, thrown: unknown, log: Logger): Outcome {
   const told = attempt.stopReason;
   if (told instanceof Cancelled) return new Outcome("cancel", {}); // for the canceller's reason
-  if (told instanceof Shutdown || told instanceof LeaseLost) return givenBack(attempt);
+  if (told instanceof ShuttingDown || told instanceof LeaseLost) return givenBack(attempt);
   if (thrown !== undefined && thrown === attempt.unusableStep) return unusable(thrown);
   if (attempt.stray !== undefined) return attempt.stray;
   const text = textOf(thrown);
-  const error = told instanceof TimeLimit ? `${told.message}: ${text}` : text;
+  const error = told instanceof TimedOut ? `${told.message}: ${text}` : text;
   log.error("a handler threw an exception; the attempt failed", { ...placeOf(attempt), error });
   return new Outcome("retry", { error });
 }

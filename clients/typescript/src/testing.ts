@@ -28,7 +28,7 @@ import {
   Outcome,
   parseJson,
   type StandardSchema,
-  WaitTimeout,
+  ResultTimeout,
 } from "./index.js";
 import { STEP_NAME } from "./step_name.js";
 
@@ -203,7 +203,7 @@ export function useServer(
 type Hook = (run: () => Promise<void>) => void;
 
 /**
- * Waits until the job has had this state. Throws WaitTimeout after 10 s, or `timeout`, and at once
+ * Waits until the job has had this state. Throws ResultTimeout after 10 s, or `timeout`, and at once
  * when the job has ended in another state.
  */
 export async function waitFor(
@@ -218,7 +218,7 @@ export async function waitFor(
     } catch (error) {
       if (!(error instanceof MainspringError)) throw error;
       if (error.code === "request_timeout" || error.code === "conflict")
-        throw new WaitTimeout(error.message);
+        throw new ResultTimeout(error.message);
       if (error.again === "no" || performance.now() >= end) throw error;
     }
     await new Promise((resolve) => setTimeout(resolve, 50)); // the server restarts
@@ -337,7 +337,7 @@ export async function drain(ms: Mainspring, scope: DrainScope = {}): Promise<voi
   const body = { namespace: scope.namespace?.name, queue: scope.queue, timeout };
   const done = await ms.request("POST", "/v1/test/drain", body, { timeout });
   if (done["drained"] !== true)
-    throw new WaitTimeout(`${String(done["left"])} jobs are left after ${timeout}`);
+    throw new ResultTimeout(`${String(done["left"])} jobs are left after ${timeout}`);
 }
 
 /** What became due while the clock moved. */
@@ -637,7 +637,7 @@ export async function assertIdempotent(ms: Mainspring, ...given: unknown[]): Pro
   let ended: JobInfo;
   try {
     const made = await ms.enqueue(definition, args);
-    ended = await made.ended({ timeout: options.timeout ?? "30s" });
+    ended = await made.wait({ timeout: options.timeout ?? "30s" });
   } finally {
     await worker.stop({ timeout: "1s" });
     await space.reset();

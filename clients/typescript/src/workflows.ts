@@ -11,7 +11,7 @@ import {
   wireJob,
 } from "./define.js";
 import { type Duration, durationMs, durationText, type Id, idText } from "./durations.js";
-import { makeError, WaitTimeout } from "./errors.js";
+import { makeError } from "./errors.js";
 import { WAIT_OPTIONS, type WaitOptions } from "./job.js";
 import { checkOptions } from "./options.js";
 import { type Camel, fromWire, toWire } from "./names.js";
@@ -146,8 +146,8 @@ export class Workflows {
     return read(await this.#core.call({ method: "GET", path: pathOf(id) }));
   }
 
-  /** Waits until it has ended or is parked. */
-  async ended(id: Id, options: WaitOptions = {}): Promise<WorkflowInfo> {
+  /** Waits until the workflow ends or is parked, or until `timeout`. Returns its record then. */
+  async wait(id: Id, options: WaitOptions = {}): Promise<WorkflowInfo> {
     checkOptions(options, WAIT_OPTIONS);
     const end =
       options.timeout === undefined ? Infinity : now() + durationMs(options.timeout, "timeout");
@@ -156,9 +156,7 @@ export class Workflows {
       const path = pathOf(id, `?wait=${waitMs}ms`);
       return read(await this.#core.call({ method: "GET", path, waitMs, signal }));
     };
-    const info = await this.#core.ask(end, signal, get, ({ state }) => !OPEN.has(state));
-    if (!OPEN.has(info.state)) return info;
-    throw new WaitTimeout(`workflow ${idText(id)} is ${info.state} after the wait`);
+    return await this.#core.ask(end, signal, get, ({ state }) => !OPEN.has(state));
   }
 
   async *list(

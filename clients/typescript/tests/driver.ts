@@ -19,7 +19,7 @@ import {
   parseJson,
   retry,
   snooze,
-  WaitTimeout,
+  ResultTimeout,
   type Worker,
 } from "mainspring";
 import { readFileSync } from "node:fs";
@@ -79,7 +79,10 @@ const toSnake = (value: unknown) => renamed(value, snake) as Fields;
 function newJob(fields: Fields): NewJob & { options: EnqueueCall } {
   const { kind, args, unique, fence, ...rest } = fields;
   const options = toCamel<Record<string, unknown>>(rest);
-  if (unique !== undefined) options["key"] = toCamel(unique);
+  if (unique !== undefined) {
+    const { key, for: keyFor, on_conflict: onConflict } = unique as Fields;
+    Object.assign(options, { key, keyFor, onConflict });
+  }
   if (fence !== undefined) {
     const { lease, token } = fence as { lease: string; token: string };
     options["fence"] = { name: lease, token: BigInt(token) };
@@ -99,8 +102,8 @@ interface Run {
 const REASONS: Record<string, string> = {
   Cancelled: "cancelled",
   LeaseLost: "lease_lost",
-  TimeLimit: "timeout",
-  Shutdown: "shutdown",
+  TimedOut: "timeout",
+  ShuttingDown: "shutdown",
 };
 const reasonOf = (signal: AbortSignal) =>
   signal.aborted ? (REASONS[(signal.reason as Error).name] ?? "") : "";
@@ -328,7 +331,7 @@ class Driver {
       log: silent(),
       token: options["token"] as string | undefined,
       tls: ca === undefined ? undefined : { ca: readFileSync(ca) },
-      readTimeout: Number(options["timeout_ms"] ?? 30_000),
+      requestTimeout: Number(options["timeout_ms"] ?? 30_000),
       retryFor: Number(options["retry_for_ms"] ?? 15_000),
     });
     return {};
@@ -393,14 +396,13 @@ class Driver {
         };
       }
       case "get":
-        return toSnake(await ms.job(text("id")).get());
+        return toSnake(await ms.find(text("id")).get());
       case "result":
-        return { result: await ms.job(text("id")).result({ timeout: text("timeout") }) };
+        return { result: await ms.find(text("id")).result({ timeout: text("timeout") }) };
       case "cancel":
-        return await ms.job(text("id")).cancel(f["reason"] as string | undefined);
+        return { state: await ms.find(text("id")).cancel(f["reason"] as string | undefined) };
       case "retry":
-        await ms.job(text("id")).retry();
-        return { state: "available" };
+        return { state: await ms.find(text("id")).retry() };
       case "why":
         return toSnake(await ms.why(text("id")));
       case "work":
@@ -427,7 +429,7 @@ class Driver {
         return { lost: this.locks.get(text("name"))?.signal.aborted };
       case "hold": {
         const { queue, key, wait, lease } = f as Record<string, string>;
-        const held = await ms.sessions.accept(String(queue), { session: key, wait, lease });
+        const held = await ms.sessions.accept(String(queue), { key, wait, lease });
         if (held === undefined) return { key: null };
         this.session = new SessionJobs(held);
         return { key: held.key, token: String(held.token), state: held.state ?? null };
@@ -445,8 +447,8 @@ class Driver {
         return toSnake(
           await ms.schedules.put(
             text("name"),
-            toCamel(when),
             newJob(job as Fields) as { job: string },
+            toCamel(when),
           ),
         );
       }
@@ -456,7 +458,7 @@ class Driver {
         await ms.schedules.remove(text("name"));
         return {};
       case "schedule_trigger":
-        return await ms.schedules.trigger(text("name"));
+        return { job: await ms.schedules.trigger(text("name")) };
       case "limit":
         await ms.queues.setLimits(text("queue"), toCamel(f["limits"]));
         return {};
@@ -469,7 +471,7 @@ class Driver {
       case "workflow_start":
         return await ms.workflows.start(toCamel(f["workflow"]));
       case "workflow_wait":
-        return toSnake(await ms.workflows.ended(text("id"), { timeout: text("timeout") }));
+        return toSnake(await ms.workflows.wait(text("id"), { timeout: text("timeout") }));
       case "workflow_signal":
         await ms.workflows.signal(
           text("id"),
@@ -514,7 +516,7 @@ function describe(error: unknown): Fields {
   if (error instanceof JobFailed) {
     return { code: "job_failed", message: error.message, state: error.state, reason: error.reason };
   }
-  if (error instanceof WaitTimeout) return { code: "result_timeout", message: error.message };
+  if (error instanceof ResultTimeout) return { code: "result_timeout", message: error.message };
   if (!(error instanceof MainspringError)) return { code: "driver", message: String(error) };
   const { code, message, field, retryAfterMs, maybeDone } = error;
   return { code, message, field, retry_after_ms: retryAfterMs, maybe_done: maybeDone || undefined };
