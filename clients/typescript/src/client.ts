@@ -11,6 +11,7 @@ import {
   jobJson,
   type NewJob,
 } from "./define.js";
+import { isCodec } from "./codec.js";
 import { type Duration, durationMs, type Id, idText } from "./durations.js";
 import { Enqueues } from "./enqueues.js";
 import { isRecord, makeError } from "./errors.js";
@@ -23,7 +24,7 @@ import { fromWire } from "./names.js";
 import { checkOptions, type Names } from "./options.js";
 import { Queues } from "./queues.js";
 import { Schedules } from "./schedules.js";
-import { check, type StandardSchema } from "./schema.js";
+import { accepted, type StandardSchema } from "./schema.js";
 import { Sessions } from "./sessions.js";
 import { traceHeaders } from "./trace.js";
 import { Worker } from "./worker.js";
@@ -247,7 +248,8 @@ export class Mainspring {
 
   private async prepare({ job, args = {}, options = {} }: NewJob, where = "args"): Promise<string> {
     const definition = definitionOf(job);
-    await check(definition.args, args, `${where} of ${definition.kind}`);
+    const what = `${where} of ${definition.kind}`;
+    if (!isCodec(definition.args)) args = await accepted(definition.args, args, what);
     const headers = { ...traceHeaders(), ...definition.options.headers, ...options.headers };
     return jobJson(
       definition,

@@ -1,6 +1,7 @@
 // Definitions of jobs: what producers and workers share, without the handler.
 import { type Duration, durationText, instantText } from "./durations.js";
 import type { EnqueueCall } from "./client.js";
+import { encodeWith } from "./codec.js";
 import { asArgument, makeError } from "./errors.js";
 import { formatJson } from "./json.js";
 import { checkOptions, type Names } from "./options.js";
@@ -177,14 +178,16 @@ export function jobJson(
   options: EnqueueOptions,
   where = "args",
 ): string {
-  const json = asArgument(where, () => formatJson(args === undefined ? {} : args, where));
+  const what = `${where} of ${definition.kind}`;
+  const sent = encodeWith(definition.args, args === undefined ? {} : args, what);
+  const json = asArgument(where, () => formatJson(sent, where));
   const bytes = json.length > MAX_ARGS_BYTES / 4 ? Buffer.byteLength(json) : 0;
   if (bytes > MAX_ARGS_BYTES) {
     throw makeError("too_large", `${where}: ${bytes} bytes, must be at most ${MAX_ARGS_BYTES}`, {
       field: where,
     });
   }
-  const { args: _, ...rest } = wireJob(definition, undefined, options);
+  const rest = optionsJson(definition, options);
   return `${asArgument("options", () => formatJson(rest, "options")).slice(0, -1)},"args":${json}}`;
 }
 
@@ -196,6 +199,17 @@ export function wireJob(
   definition: JobDefinition,
   args: unknown,
   options: EnqueueOptions,
+  where = "args",
+): Record<string, unknown> {
+  const what = `${where} of ${definition.kind}`;
+  const sent = encodeWith(definition.args, args === undefined ? {} : args, what);
+  return { ...optionsJson(definition, options), args: sent };
+}
+
+/** A job without its args. @internal */
+export function optionsJson(
+  definition: JobDefinition,
+  options: EnqueueOptions,
 ): Record<string, unknown> {
   checkOptions(options, ENQUEUE_OPTIONS);
   const all: EnqueueOptions = { ...definition.options, ...given(options) };
@@ -206,7 +220,6 @@ export function wireJob(
   return {
     queue: all.queue,
     kind: definition.kind,
-    args: args === undefined ? {} : args,
     priority: all.priority,
     timeout: all.timeout === "none" ? "none" : duration("timeout", all.timeout),
     max_attempts: all.maxAttempts,

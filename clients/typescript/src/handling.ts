@@ -1,5 +1,6 @@
 // Calls the handler of a claimed job, and turns what it returns or throws into an outcome.
 import { type Attempt, Context } from "./attempt.js";
+import { sentForm } from "./codec.js";
 import type { JobDefinition } from "./define.js";
 import {
   Cancelled,
@@ -41,13 +42,15 @@ export async function callHandler(
   if (returned instanceof Outcome && returned.kind !== "complete") return returned;
   const result: unknown = returned instanceof Outcome ? returned.result : returned;
   const next = returned instanceof Outcome ? returned.next : [];
+  const what = `result of job ${attempt.id}`;
+  let sent: unknown;
   try {
-    await check(definition.result, result, `result of job ${attempt.id}`);
+    sent = await sentForm(definition.result, result, what);
   } catch (error) {
     if (!(error instanceof ValidationError)) throw error;
     return new Outcome("dead", { reason: "bad_result", description: error.message });
   }
-  return new Outcome<unknown>("complete", {}, result, next);
+  return new Outcome<unknown>("complete", {}, sent, next);
 }
 
 /** The outcome of an attempt whose handler threw. */

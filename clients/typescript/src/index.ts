@@ -6,6 +6,9 @@ export {
   Mainspring,
   type MainspringOptions,
 } from "./client.js";
+export { type Codec, codec } from "./codec.js";
+/** For `mainspring/testing`. @internal */
+export { isCodec, sentForm } from "./codec.js";
 export type { ClaimedJob, JobContext } from "./attempt.js";
 export {
   type ArgsAnd,

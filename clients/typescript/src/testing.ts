@@ -25,8 +25,10 @@ import {
   Mainspring,
   MainspringError,
   type MainspringOptions,
+  isCodec,
   Outcome,
   parseJson,
+  sentForm,
   type StandardSchema,
   ResultTimeout,
 } from "./index.js";
@@ -474,9 +476,9 @@ export async function perform<In, Out>(
 export async function perform(...given: unknown[]): Promise<Performed<unknown>> {
   const { job, handler, rest } = joined(given);
   const [args, options = {}] = rest as [unknown, PerformOptions?];
-  await conforming(job.args, args, `args of ${job.kind}`); // as the enqueue
-  const sent = stored(args === undefined ? {} : args, "args", MAX_RESULT_BYTES);
-  const checked = await conforming(job.args, sent, `args of ${job.kind}`);
+  const what = `args of ${job.kind}`;
+  const sent = stored(await asSent(job.args, args ?? {}, what), "args", MAX_RESULT_BYTES);
+  const checked = await conforming(job.args, sent, what);
   const signal = options.signal ?? new AbortController().signal;
   const done: Performed<unknown> = {
     result: undefined,
@@ -531,8 +533,10 @@ export async function perform(...given: unknown[]): Promise<Performed<unknown>> 
   const returned: unknown = done.result;
   if (returned instanceof Outcome && returned.kind !== "complete") return done;
   const result: unknown = returned instanceof Outcome ? returned.result : returned;
-  await conforming(job.result, result, `result of ${job.kind}`);
-  const kept = result === undefined ? undefined : stored(result, "result", MAX_RESULT_BYTES);
+  const kept =
+    result === undefined && !isCodec(job.result)
+      ? void (await conforming(job.result, result, `result of ${job.kind}`))
+      : await keptResult(job, result);
   done.result = returned instanceof Outcome ? complete(kept, { next: returned.next }) : kept;
   return done;
 }
@@ -562,6 +566,18 @@ async function conforming<T>(
   const [{ message = "is refused", path = [] } = {}] = checked.issues;
   const place = path.map((part) => `.${String(typeof part === "object" ? part.key : part)}`);
   throw new TypeError(`${what}${place.join("")}: ${message}`);
+}
+
+async function asSent(schema: StandardSchema, value: unknown, what: string): Promise<unknown> {
+  if (!isCodec(schema)) await conforming(schema, value, what);
+  return await sentForm(schema, value, what);
+}
+
+// As `result()` of a server's job would give it. The form before the schema if it has no codec.
+async function keptResult({ kind, result: schema }: JobDefinition, result: unknown) {
+  const what = `result of ${kind}`;
+  const kept = stored(await asSent(schema, result, what), "result", MAX_RESULT_BYTES);
+  return isCodec(schema) ? await conforming(schema, kept, what) : kept;
 }
 
 /** What a server would store. Throws if it would refuse the value. */

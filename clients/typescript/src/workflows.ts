@@ -8,6 +8,7 @@ import {
   type EnqueueOptions,
   type JobDefinition,
   type NewJob,
+  optionsJson,
   wireJob,
 } from "./define.js";
 import { type Duration, durationMs, durationText, type Id, idText } from "./durations.js";
@@ -66,8 +67,9 @@ export function step<In, R>(
  */
 export function ref<R>(step: JobStep<R>): R;
 export function ref<R, K extends keyof R & string>(step: JobStep<R>, field: K): R[K];
+export function ref<R>(step: JobStep<readonly R[]>, index: number): R;
 export function ref(reference: string): never;
-export function ref(to: string | JobStep<unknown>, field?: string): unknown {
+export function ref(to: string | JobStep<unknown>, field?: string | number): unknown {
   const name = typeof to === "string" ? to : to.name;
   return { $ref: field === undefined ? name : `${name}.${field}` };
 }
@@ -112,8 +114,9 @@ function jobWire(job: StepJob, path: string): unknown {
   }
   const options = ofNewJob ? ((given.options ?? {}) as EnqueueOptions) : {};
   const args = ofNewJob ? given.args : undefined;
-  const { args: _, ...rest } = wireJob(definitionOf(named as JobDefinition), undefined, options);
-  return args === undefined ? rest : { ...rest, args };
+  const definition = definitionOf(named as JobDefinition);
+  if (args !== undefined) return wireJob(definition, args, options, `${path}.args`);
+  return optionsJson(definition, options);
 }
 
 const STATES = new Set([
