@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 import pytest
 
-from mainspring import Conflict, Job, LeaseHeld, Mainspring, NotFound
+from mainspring import Conflict, Job, JobFailed, LeaseHeld, Mainspring, NotFound
 from mainspring._admin import Queues, Schedules, Workflow, Workflows
 from mainspring._locks import Lock, Session, Sessions
 from mainspring._renewer import now
@@ -237,9 +237,12 @@ def test_workflows(
         states = {one["name"]: one["state"] async for one in first.asteps()}
         assert states == {"charge": "completed", "approve": "completed", "gift": "skipped"}
 
+        assert await first.aresult("30s") is None
         fork = await first.afork("approve")
         assert (await fork.acancel("enough"))["id"] == fork.id
         assert (await fork.await_end("30s"))["state"] in ("undone", "cancelled")
+        with pytest.raises(JobFailed, match=rf"workflow {fork.id} is (undone|cancelled)"):
+            await fork.aresult()
         with pytest.raises(Conflict):
             await fork.aretry()
         await mainspring.aclose()

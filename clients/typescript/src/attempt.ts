@@ -9,6 +9,7 @@ import { type Logger, withFields } from "./log.js";
 import type { Outcome } from "./outcomes.js";
 import { people } from "./outcome_json.js";
 import { STEP_NAME } from "./step_name.js";
+import { resultsOf, type StepResults } from "./workflows.js";
 
 /** What a handler gets. Its functions may be taken out of it: `({ args, step, signal }) => …`. */
 export interface JobContext<Args = unknown> {
@@ -41,6 +42,11 @@ export interface JobContext<Args = unknown> {
   message(value: unknown): Promise<void>;
   /** Sets the state of the job's session at the end of this attempt; null removes it. */
   setSessionState(value: unknown): void;
+  /**
+   * The results of a step that the args refer to with `by_reference`, in pages. A list gives its
+   * elements. The worker's token needs `read` and `read:payload`.
+   */
+  results<R = unknown>(of: StepResults | readonly R[]): AsyncGenerator<R, void, undefined>;
 }
 
 /** A job as it was claimed. */
@@ -168,6 +174,9 @@ export class Attempt {
 
   get id(): string {
     return this.claimed.job.id;
+  }
+  get core(): Core {
+    return this.host.core;
   }
 
   get signal(): AbortSignal {
@@ -325,6 +334,7 @@ export class Context<Args> implements JobContext<Args> {
   readonly checkpoint = (value: unknown) => quiet(this.attempt.checkpoint(value));
   readonly message = (value: unknown) => quiet(this.attempt.message(value));
   readonly setSessionState = (value: unknown) => this.attempt.setSessionState(value);
+  readonly results = <R>(of: StepResults | readonly R[]) => resultsOf<R>(this.attempt.core, of);
 
   constructor(
     private readonly attempt: Attempt,

@@ -60,11 +60,13 @@ export function encodeWith(schema: object, value: unknown, what: string): unknow
   }
 }
 
-/** What goes into JSON for a value that a caller gave. Throws ValidationError. @internal */
-export async function sentForm(
+/**
+ * What is sent for a value: `await toJson(sold.args, { at: new Date() })`. Throws ValidationError.
+ */
+export async function toJson(
   schema: StandardSchema,
   value: unknown,
-  what: string,
+  what = "value",
 ): Promise<unknown> {
   return isCodec(schema) ? encodeWith(schema, value, what) : await accepted(schema, value, what);
 }

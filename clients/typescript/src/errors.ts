@@ -172,19 +172,21 @@ export class AttemptEnded extends Error {
   override name = "AttemptEnded";
 }
 
-/** A job that was waited for did not complete. */
+/** A job or workflow that was waited for did not complete. */
 export class JobFailed extends Error {
   override name = "JobFailed";
   constructor(
     readonly id: string,
-    readonly state: "cancelled" | "dead",
+    /** Of a job "cancelled" or "dead"; the state of a workflow. */
+    readonly state: string,
     readonly reason: string | undefined,
     readonly description: string | undefined,
+    what = "job",
   ) {
     const why = [reason, description]
       .filter((text) => text !== undefined && text !== "")
       .join(": ");
-    super(`job ${id} is ${state}${why === "" ? "" : `: ${why}`}`);
+    super(`${what} ${id} is ${state}${why === "" ? "" : `: ${why}`}`);
   }
 }
 /** The job or workflow has not ended in time. It continues to run. */

@@ -1,6 +1,6 @@
 // Calls the handler of a claimed job, and turns what it returns or throws into an outcome.
 import { type Attempt, Context } from "./attempt.js";
-import { sentForm } from "./codec.js";
+import { toJson } from "./codec.js";
 import type { JobDefinition } from "./define.js";
 import {
   Cancelled,
@@ -45,7 +45,7 @@ export async function callHandler(
   const what = `result of job ${attempt.id}`;
   let sent: unknown;
   try {
-    sent = await sentForm(definition.result, result, what);
+    sent = await toJson(definition.result, result, what);
   } catch (error) {
     if (!(error instanceof ValidationError)) throw error;
     return new Outcome("dead", { reason: "bad_result", description: error.message });

@@ -6,9 +6,7 @@ export {
   Mainspring,
   type MainspringOptions,
 } from "./client.js";
-export { type Codec, codec } from "./codec.js";
-/** For `mainspring/testing`. @internal */
-export { isCodec, sentForm } from "./codec.js";
+export { type Codec, codec, toJson } from "./codec.js";
 export type { ClaimedJob, JobContext } from "./attempt.js";
 export {
   type ArgsAnd,
@@ -83,8 +81,10 @@ export {
   ref,
   step,
   type StepDefinition,
+  type StartedWorkflow,
   type StepJob,
   type StepOptions,
+  type StepResults,
   type WorkflowDefinition,
   type WorkflowInfo,
   type Workflows,

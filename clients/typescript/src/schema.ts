@@ -38,8 +38,16 @@ export async function accepted(
   await check(schema, value, what);
   if (schema["~standard"].vendor === "mainspring" || !hasDate(value, 0)) return value;
   const sent = withoutDates(value);
-  await check(schema, sent, `${what}, as JSON`);
-  return sent;
+  const made = await check(schema, sent, `${what}, as JSON`);
+  return keepsText(value, made) ? value : sent;
+}
+
+// Whether a Date of the value would arrive as text.
+function keepsText(value: unknown, made: unknown): boolean {
+  if (value instanceof Date) return made === value.toISOString();
+  if (typeof value !== "object" || value === null) return false;
+  if (typeof made !== "object" || made === null) return false;
+  return Object.entries(value).some(([key, one]) => keepsText(one, made[key as never]));
 }
 
 const MAX_DEPTH = 100;

@@ -25,10 +25,9 @@ import {
   Mainspring,
   MainspringError,
   type MainspringOptions,
-  isCodec,
   Outcome,
   parseJson,
-  sentForm,
+  toJson,
   type StandardSchema,
   ResultTimeout,
 } from "./index.js";
@@ -526,6 +525,10 @@ export async function perform(...given: unknown[]): Promise<Performed<unknown>> 
       signal.throwIfAborted();
       done.messages.push(stored(value, "message", MAX_PIECE_BYTES));
     },
+    results: async function* (of) {
+      if (!Array.isArray(of)) throw new TypeError("results: pass a list in tests");
+      yield* of;
+    },
     setSessionState: (value) =>
       void (done.sessionState = stored(value, "session state", MAX_CHECKPOINT_BYTES)),
   };
@@ -534,7 +537,7 @@ export async function perform(...given: unknown[]): Promise<Performed<unknown>> 
   if (returned instanceof Outcome && returned.kind !== "complete") return done;
   const result: unknown = returned instanceof Outcome ? returned.result : returned;
   const kept =
-    result === undefined && !isCodec(job.result)
+    result === undefined && !hasCodec(job.result)
       ? void (await conforming(job.result, result, `result of ${job.kind}`))
       : await keptResult(job, result);
   done.result = returned instanceof Outcome ? complete(kept, { next: returned.next }) : kept;
@@ -568,16 +571,20 @@ async function conforming<T>(
   throw new TypeError(`${what}${place.join("")}: ${message}`);
 }
 
+function hasCodec(schema: object): boolean {
+  return "~mainspring" in schema;
+}
+
 async function asSent(schema: StandardSchema, value: unknown, what: string): Promise<unknown> {
-  if (!isCodec(schema)) await conforming(schema, value, what);
-  return await sentForm(schema, value, what);
+  if (!hasCodec(schema)) await conforming(schema, value, what);
+  return await toJson(schema, value, what);
 }
 
 // As `result()` of a server's job would give it. The form before the schema if it has no codec.
 async function keptResult({ kind, result: schema }: JobDefinition, result: unknown) {
   const what = `result of ${kind}`;
   const kept = stored(await asSent(schema, result, what), "result", MAX_RESULT_BYTES);
-  return isCodec(schema) ? await conforming(schema, kept, what) : kept;
+  return hasCodec(schema) ? await conforming(schema, kept, what) : kept;
 }
 
 /** What a server would store. Throws if it would refuse the value. */

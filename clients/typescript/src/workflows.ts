@@ -12,7 +12,7 @@ import {
   wireJob,
 } from "./define.js";
 import { type Duration, durationMs, durationText, type Id, idText } from "./durations.js";
-import { makeError } from "./errors.js";
+import { JobFailed, makeError, ResultTimeout } from "./errors.js";
 import { WAIT_OPTIONS, type WaitOptions } from "./job.js";
 import { checkOptions } from "./options.js";
 import { type Camel, fromWire, toWire } from "./names.js";
@@ -39,9 +39,21 @@ type Action =
 
 export type StepDefinition = StepOptions & { name: string } & Action;
 
-export type WorkflowDefinition = Omit<Camel<Schemas["WorkflowDefinition"]>, "steps"> & {
-  steps: readonly StepDefinition[];
-};
+/** `result`: what the workflow returns, with `ref`s. */
+export type WorkflowDefinition<R = unknown> = Omit<
+  Camel<Schemas["WorkflowDefinition"]>,
+  "steps" | "result"
+> & { steps: readonly StepDefinition[]; result?: R };
+export interface StartedWorkflow<R> {
+  readonly id: string;
+  /** The name and the key found an existing workflow. */
+  readonly duplicate: boolean;
+  /**
+   * Waits for the workflow's result. Throws JobFailed if it ends without one or is parked,
+   * ResultTimeout after `timeout`.
+   */
+  result(options?: WaitOptions): Promise<R>;
+}
 export type WorkflowInfo = Camel<Schemas["Workflow"]>;
 export type WorkflowStepInfo = Camel<Schemas["WorkflowStep"]>;
 export type WorkflowState = Schemas["WorkflowState"];
@@ -139,10 +151,11 @@ export class Workflows {
   }
 
   /** Starts a workflow. With a `key`, starting it again answers the first one. */
-  async start(definition: WorkflowDefinition): Promise<{ id: string; duplicate: boolean }> {
+  async start<R = unknown>(definition: WorkflowDefinition<R>): Promise<StartedWorkflow<R>> {
     const key = definition.key ?? `auto-${randomName()}`; // without it a repeat would start another one
     const body = workflowWire({ ...definition, key }, "");
-    return started(await this.#core.call({ method: "POST", path: "/v1/workflows", body }));
+    const made = started(await this.#core.call({ method: "POST", path: "/v1/workflows", body }));
+    return { ...made, result: async (options) => (await this.result(made.id, options)) as R };
   }
 
   async get(id: Id): Promise<WorkflowInfo> {
@@ -160,6 +173,15 @@ export class Workflows {
       return read(await this.#core.call({ method: "GET", path, waitMs, signal }));
     };
     return await this.#core.ask(end, signal, get, ({ state }) => !OPEN.has(state));
+  }
+
+  /** Waits for the result. Throws JobFailed without one, ResultTimeout after `timeout`. */
+  async result(id: Id, options: WaitOptions = {}): Promise<unknown> {
+    const { state, result, reason } = await this.wait(id, options);
+    if (state === "completed") return result;
+    if (OPEN.has(state))
+      throw new ResultTimeout(`workflow ${idText(id)} has not ended in time: it is ${state}`);
+    throw new JobFailed(idText(id), state, reason, undefined, "workflow");
   }
 
   async *list(
@@ -181,22 +203,16 @@ export class Workflows {
 
   async steps(id: Id): Promise<WorkflowStepInfo[]> {
     const out: WorkflowStepInfo[] = [];
-    let after: string | undefined;
-    do {
-      const page = await this.#core.call({
-        method: "GET",
-        path: pathOf(id, `/steps${query({ after })}`),
-      });
-      const steps = page["steps"];
-      out.push(
-        ...fromWire<WorkflowStepInfo[]>(
-          need(steps as unknown[], Array.isArray(steps), "list of steps"),
-        ),
-      );
-      const next = page["next"];
-      after = next === null || next === undefined ? undefined : String(next);
-    } while (after !== undefined);
+    for await (const one of stepPages(this.#core, id)) out.push(fromWire<WorkflowStepInfo>(one));
     return out;
+  }
+
+  /**
+   * The results of a step that args refer to with `by_reference`, in pages: of each element of a
+   * list in order, or of the step itself. A list that is no reference gives its elements.
+   */
+  async *results<R>(of: StepResults | readonly R[]): AsyncGenerator<R, void, undefined> {
+    yield* resultsOf<R>(this.#core, of);
   }
 
   /** The same `id` of a signal again changes nothing. */
@@ -232,6 +248,47 @@ export class Workflows {
   private async post(id: Id, rest: string, body: unknown): Promise<WorkflowInfo> {
     return read(await this.#core.call({ method: "POST", path: pathOf(id, rest), body }));
   }
+}
+
+/** What `{ $ref: "pack", by_reference: true }` in the args of a step becomes. */
+export interface StepResults {
+  readonly $result: { readonly workflow: string | number | bigint; readonly step: string };
+}
+
+/** @internal */
+export async function* resultsOf<R>(
+  core: Core,
+  of: StepResults | readonly R[],
+): AsyncGenerator<R, void, undefined> {
+  if (Array.isArray(of)) return yield* of as readonly R[];
+  const { workflow, step } = (of as Partial<StepResults> | null)?.$result ?? {};
+  if (workflow === undefined || typeof step !== "string") {
+    const text = "results: must be a list, or a reference to the results of a step";
+    throw makeError("invalid_argument", text, { field: "results" });
+  }
+  let [own, elements]: [Record<string, unknown> | undefined, number] = [undefined, 0];
+  for await (const one of stepPages(core, workflow)) {
+    if (own === undefined && one["of"] === undefined && one["name"] === step) own = one;
+    if (own === undefined || one["of"] !== own["number"]) continue;
+    elements += 1;
+    yield (one["result"] ?? null) as R;
+  }
+  if (own === undefined)
+    throw makeError("not_found", `workflow ${String(workflow)} has no step ${step}`);
+  const single = ["result", "job", "workflow"].some((name) => own[name] !== undefined);
+  if (elements === 0 && single) yield (own["result"] ?? null) as R;
+}
+
+async function* stepPages(core: Core, id: Id): AsyncGenerator<Record<string, unknown>> {
+  let after: string | undefined;
+  do {
+    const path = pathOf(id, `/steps${query({ after })}`);
+    const page = await core.call({ method: "GET", path });
+    const steps = page["steps"] as Record<string, unknown>[];
+    yield* need(steps, Array.isArray(steps), "list of steps");
+    const next = page["next"];
+    after = next === null || next === undefined ? undefined : String(next);
+  } while (after !== undefined);
 }
 
 function pathOf(id: Id, rest = ""): string {

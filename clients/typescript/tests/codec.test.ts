@@ -101,6 +101,38 @@ test("a schema that makes a Date of a text takes a Date at the enqueue", async (
   await assert.rejects(ms.enqueue(strict, { at: AT }), /args of strict, as JSON: at: .*expected date/);
 });
 
+test("a Date that a schema would leave as text is refused", async () => {
+  const ms = server.client();
+  const loose = defineJob("loose", { queue: "codecs", args: z.object({ at: z.any() }) });
+  await assert.rejects(ms.enqueue(loose, { at: AT }), /args\.at: a Date .*codec\.date/);
+});
+
+test("a workflow's result has its type", async () => {
+  const ms = server.client();
+  const double = defineJob<{ n: number }, number>("double", { queue: "codecs" });
+  const sums = defineJob<{ all: number[] }, number>("sums", { queue: "codecs" });
+  await using _ = ms
+    .worker()
+    .on(double, ({ args }) => args.n * 2)
+    .on(sums, async ({ args, results }) => {
+      let sum = 0;
+      for await (const one of results(args.all)) sum += one;
+      return sum;
+    });
+  const first = step("first", double, { n: 4 });
+  const second = step("second", double, { n: ref(first) });
+  const third = step("third", sums, { all: [ref(first), ref(second)] });
+  const steps = [first, second, third];
+  const result = { first: ref(first), sum: ref(third) };
+  const started = await ms.workflows.start({ name: "typed", steps, result });
+  const got: { first: number; sum: number } = await started.result({ timeout: "30s" });
+  assert.deepEqual(got, { first: 8, sum: 24 });
+  const waits = await ms.workflows.start({ name: "w", steps: [{ name: "s", signal: "go" }] });
+  await assert.rejects(waits.result({ timeout: "1ms" }), /has not ended in time: it is running/);
+  await ms.workflows.cancel(waits.id);
+  await assert.rejects(waits.result(), /workflow \d+ is (undone|cancelled)/);
+});
+
 test("steps and next jobs are converted, references are not", async () => {
   const ms = server.client();
   const first = step("first", sold, ARGS);

@@ -171,6 +171,26 @@ class Actions {
         return {
           value: dead(fields["reason"] as string, fields["description"] as string | undefined),
         };
+      case "return_odd":
+        return { value: ODD[String(value)]?.() };
+      case "throw_chain":
+        throw chain(value as string[]);
+      case "leave":
+        this.driver.left.push(context);
+        return undefined;
+      case "late":
+        await this.driver.left
+          .pop()
+          ?.progress(Number(value))
+          .catch((error: Error) => run.notes.push({ late: error.name }));
+        return undefined;
+      case "results": {
+        const of = (context.args as Record<string, never>)[String(value)] as never;
+        const results: unknown[] = [];
+        for await (const one of context.results(of)) results.push(one);
+        run.notes.push({ results });
+        return undefined;
+      }
       case "return_bad":
         return { value: new Map() };
       case "throw":
@@ -243,6 +263,19 @@ class Actions {
   }
 }
 
+// What JSON does not have, as handlers return it.
+const ODD: Record<string, () => unknown> = {
+  generator: () => [1].values(),
+  buffer: () => ({ b: [Buffer.from("x")] }),
+  date: () => ({ at: new Date() }),
+  infinity: () => ({ n: [Infinity] }),
+  surrogate: () => ({ t: "\ud83d" }),
+};
+
+function chain([first, ...causes]: string[]): Error {
+  return new Error(first, causes.length === 0 ? undefined : { cause: chain(causes) });
+}
+
 function noted(context: JobContext, name: string): unknown {
   switch (name) {
     case "args":
@@ -307,6 +340,7 @@ const any = {
 class Driver {
   ms = new Mainspring({ log: silent() });
   gates = new Set<string>();
+  left: JobContext[] = [];
   private workers = new Map<string, Worker>();
   private runs = new Map<string, Run[]>();
   private locks = new Map<string, HeldLock>();
@@ -377,7 +411,7 @@ class Driver {
     const text = (name: string) => f[name] as string;
     switch (op) {
       case "hello":
-        return { language: "typescript", has: ["wide_args"] };
+        return { language: "typescript", has: ["wide_args", "handlers", "classes", "sync"] };
       case "open":
         return await this.open(text("url"), (f["options"] ?? {}) as Fields);
       case "enqueue": {
@@ -452,6 +486,13 @@ class Driver {
           ),
         );
       }
+      case "schedule_sync": {
+        const planned = Object.entries(f["schedules"] as Record<string, Fields>).map(
+          ([name, { job, ...when }]) => [name, { ...toCamel<object>(when), job: newJob(job as Fields) }],
+        );
+        const dryRun = f["dry_run"] === true;
+        return await ms.schedules.sync(text("owner"), Object.fromEntries(planned), { dryRun });
+      }
       case "schedule_get":
         return toSnake(await ms.schedules.get(text("name")));
       case "schedule_remove":
@@ -469,7 +510,9 @@ class Driver {
         await ms.queues.resume(text("queue"));
         return {};
       case "workflow_start":
-        return await ms.workflows.start(toCamel(f["workflow"]));
+        return await ms.workflows
+          .start(toCamel(f["workflow"]))
+          .then(({ id, duplicate }) => ({ id, duplicate }));
       case "workflow_wait":
         return toSnake(await ms.workflows.wait(text("id"), { timeout: text("timeout") }));
       case "workflow_signal":
@@ -514,12 +557,15 @@ class Driver {
 
 function describe(error: unknown): Fields {
   if (error instanceof JobFailed) {
-    return { code: "job_failed", message: error.message, state: error.state, reason: error.reason };
+    const { name } = error;
+    return { code: "job_failed", class: name, message: error.message, state: error.state, reason: error.reason };
   }
-  if (error instanceof ResultTimeout) return { code: "result_timeout", message: error.message };
+  if (error instanceof ResultTimeout) {
+    return { code: "result_timeout", class: error.name, message: error.message };
+  }
   if (!(error instanceof MainspringError)) return { code: "driver", message: String(error) };
   const { code, message, field, retryAfterMs, maybeDone } = error;
-  return { code, message, field, retry_after_ms: retryAfterMs, maybe_done: maybeDone || undefined };
+  return { code, class: error.name, message, field, retry_after_ms: retryAfterMs, maybe_done: maybeDone || undefined };
 }
 
 function silent() {

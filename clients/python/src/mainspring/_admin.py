@@ -15,7 +15,7 @@ from ._jobs import NewJob, embedded
 from ._operations import Operation, Pages, request, until_state
 from ._values import Duration, duration, instant
 from ._wire import path_part, query, require
-from .errors import Conflict, InvalidArgument, NotFound
+from .errors import Conflict, InvalidArgument, JobFailed, NotFound, ResultTimeout
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -380,6 +380,23 @@ class Workflow:
     def _wait(self, timeout: Duration | None) -> Operation[api.Workflow]:
         return until_state(self._path(), (*WORKFLOW_ENDED, "parked"), timeout)
 
+    def result(self, timeout: Duration | None = None) -> Any:
+        """Waits for the workflow's result. Raises JobFailed if it ends without one or is parked,
+        ResultTimeout after `timeout`."""
+        return self._result_of(self.wait(timeout))
+
+    async def aresult(self, timeout: Duration | None = None) -> Any:
+        return self._result_of(await self.await_end(timeout))
+
+    def _result_of(self, record: api.Workflow) -> Any:
+        state = record["state"]
+        if state == "completed":
+            return record.get("result")
+        if state not in (*WORKFLOW_ENDED, "parked"):
+            raise ResultTimeout(f"workflow {self.id} has not ended in time: it is {state}")
+        why = record.get("reason") or "no reason given"
+        raise JobFailed(f"workflow {self.id} is {state}: {why}", record)
+
     def steps(self) -> Iterator[dict[str, Any]]:
         return self._steps().read(self._group._ms.requests)
 
@@ -461,9 +478,10 @@ def step(
     return out
 
 
-def ref(reference: str) -> Any:
-    """A reference in the args of a step: `ref("charge.id")`."""
-    return {"$ref": reference}
+def ref(reference: str, *, by_reference: bool = False) -> Any:
+    """A reference in the args of a step: `ref("charge.id")`. `by_reference`: the handler reads the
+    results of the step, however large they are, with `ctx.results`."""
+    return {"$ref": reference, **({"by_reference": True} if by_reference else {})}
 
 
 class Workflows(_Group):

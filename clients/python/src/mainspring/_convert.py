@@ -44,6 +44,8 @@ class Codec:
         return value
 
     def load(self, value: Any, path: str) -> Any:
+        if _is_reference(value):  # by_reference, for `ctx.results`
+            return value
         try:
             return self.from_json(value, path)
         except InvalidArgument:

@@ -142,6 +142,9 @@ class PipePort:
     def remember(self, name: str, data: bytes) -> None:
         self._ask("remember", name, data)
 
+    def read(self, path: str) -> Any:
+        return self._ask("read", path)
+
 
 def without_values(result: Ready) -> Ready:
     """The same outcome for another process.

@@ -19,6 +19,7 @@ from ._failures import raised, text_of
 from ._renewal_link import RENEWER
 from ._values import duration
 from ._middleware import attempting
+from ._operations import request
 from ._policy import GaveUp
 from .errors import Interrupted, InvalidArgument, TooLarge
 from .outcomes import OUTCOMES, Complete, Dead, Outcome, Ready, Retry, ready
@@ -35,6 +36,7 @@ class LocalPort:
 
     def __init__(self, worker: Worker, attempt: Attempt) -> None:
         self._reports = worker.reports
+        self._ms = worker.ms
         self._attempt = attempt
 
     def stop_reason(self) -> str:
@@ -64,6 +66,9 @@ class LocalPort:
 
     def remember(self, name: str, data: bytes) -> None:
         self._reports.remember(self._attempt, Memo(name, data))
+
+    def read(self, path: str) -> Any:
+        return self._ms.requests.run(request("GET", path))
 
 
 _ignored: set[tuple[str, str]] = set()
