@@ -14,6 +14,7 @@ import pytest
 
 from mainspring import InvalidArgument, Mainspring, _pool
 from mainspring._renewal_link import RENEWER
+from mainspring.workflows import ref, step
 from mainspring.testing import TestServer, eventually, wait_for
 from test_worker import HERE, SOURCE, helper, regex_of  # noqa: F401
 
@@ -114,6 +115,48 @@ def test_programs_of_a_handler_end_when_the_worker_is_killed(
         process.wait()
     ended([*pids, *parents])
     job.cancel()
+
+
+@pytest.mark.parametrize("kind", ["runs_a_program", "awaits_a_program"])
+@pytest.mark.parametrize("why", ["timeout", "cancelled", "kill", "shutdown"])
+def test_programs_that_a_context_runs_end_with_the_attempt(
+    helper: Any, programs: Callable[[], list[int]], kind: str, why: str  # noqa: F811
+) -> None:
+    limit = {"timeout": "2s"} if why == "timeout" else {}
+    job = getattr(helper, kind).options(**limit).enqueue()
+    command = [sys.executable, "-m", "mainspring", "work", "helper_jobs", "--slots", "1"]
+    process = subprocess.Popen([*command, "--graceful-stop", "1s"])
+    try:
+        pids = programs()
+        if why == "cancelled":
+            job.cancel()
+        elif why == "kill":
+            process.kill()
+        elif why == "shutdown":
+            process.terminate()
+        ended(pids)
+        if why in ("timeout", "cancelled"):
+            record = helper.ms.wait(job.id, "20s")
+            assert record["state"] == {"timeout": "dead", "cancelled": "cancelled"}[why]
+        else:
+            process.wait(30)
+            job.cancel()
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("processes", [False, True])
+def test_results_by_reference(
+    helper: Any, mainspring_worker: Start, processes: bool  # noqa: F811
+) -> None:
+    mainspring_worker(helper.ms, slots=2, processes=processes)
+    steps = [
+        step("part", helper.part.new(ref("item")), each=[1, 2, 39]),
+        step("sum", helper.summed.new(ref("part", by_reference=True))),
+    ]
+    flow = helper.ms.workflows.start("sums", steps, result=ref("sum"))
+    assert flow.result("60s") == 42
 
 
 def test_a_killed_process_is_noticed_while_its_forks_live(

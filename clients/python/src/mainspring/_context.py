@@ -13,6 +13,7 @@ from typing import (
     Generator,
     Iterator,
     Protocol,
+    Sequence,
     TypeVar,
 )
 
@@ -22,6 +23,7 @@ from .outcomes import text as for_people
 
 if TYPE_CHECKING:
     import logging
+    import subprocess
 
 T = TypeVar("T")
 # asyncio and logging are imported where they are used: a program that only enqueues loads neither.
@@ -49,6 +51,8 @@ class Port(Protocol):
     def remember(self, name: str, data: bytes) -> None: ...
 
     def read(self, path: str) -> Any: ...  # the answer to a GET
+
+    def group(self, leader: int, there: bool) -> None: ...  # of a program
 
 
 class _Base:
@@ -271,6 +275,23 @@ class Context(_Base):
             return
 
 
+    def run(self, command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[Any]:
+        """Runs a program that ends with the attempt: as `subprocess.run`, with `check=True`.
+
+            ctx.run(["ffmpeg", "-i", path, "out.mp4"])
+
+        When the handler should stop, the program gets SIGTERM, after `grace` (2 s) SIGKILL, and
+        the reason is raised. What the program has started ends with it, also when the worker is
+        killed.
+        """
+        from ._programs import run
+
+        self.check()
+        reason, done = run(self._port, command, **options)
+        self._raise(reason)
+        return done
+
+
 class AsyncContext(_Base):
     """For handlers that are coroutines. Like Context, but blocking calls are awaited."""
 
@@ -341,3 +362,14 @@ class AsyncContext(_Base):
                 page = None if path is None else await self._wait(self._port.read, path)
         except StopIteration:
             return
+
+    async def run(
+        self, command: Sequence[str], **options: Any
+    ) -> subprocess.CompletedProcess[Any]:
+        """As `Context.run`."""
+        from ._programs import arun
+
+        self.check()
+        reason, done = await arun(self._port, command, **options)
+        self._raise(reason)
+        return done

@@ -37,6 +37,7 @@ class LocalPort:
     def __init__(self, worker: Worker, attempt: Attempt) -> None:
         self._reports = worker.reports
         self._ms = worker.ms
+        self._link = worker.link
         self._attempt = attempt
 
     def stop_reason(self) -> str:
@@ -69,6 +70,9 @@ class LocalPort:
 
     def read(self, path: str) -> Any:
         return self._ms.requests.run(request("GET", path))
+
+    def group(self, leader: int, there: bool) -> None:
+        self._link.group(leader, there)
 
 
 _ignored: set[tuple[str, str]] = set()

@@ -332,6 +332,9 @@ class FakePort:
         self._once(name)
         self.memos[name] = decode(data)
 
+    def group(self, leader: int, there: bool) -> None:
+        pass
+
     def read(self, path: str) -> Any:
         raise ValueError("results: pass a list in tests")
 
