@@ -119,11 +119,12 @@ def test_models_of_pydantic() -> None:
     class Order(pydantic.BaseModel):  # type: ignore[name-defined, misc]
         id: uuid.UUID
         lines: list[int]
+        price: decimal.Decimal = decimal.Decimal("1.10")
 
     codec = codec_of(Order)
     assert codec is not None
     order = Order(id=ID, lines=[1])
-    assert codec.dump(order, "args.o") == {"id": str(ID), "lines": [1]}
+    assert codec.dump(order, "args.o") == {"id": str(ID), "lines": [1], "price": "1.10"}
     assert codec.load({"id": str(ID), "lines": [1]}, "args.o") == order
     with pytest.raises(InvalidArgument, match=r"args.o.lines.1: ") as caught:
         codec.load({"id": str(ID), "lines": [1, "x"]}, "args.o")

@@ -1,7 +1,7 @@
 // Mainspring: the client of one server.
 import { events, type EventFilter, type JobEvent } from "./events.js";
 import { asyncDispose } from "./dispose.js";
-import { type Call, Core, need, needInteger, query, randomName } from "./core.js";
+import { type Call, Core, need, needInteger, randomName } from "./core.js";
 import {
   type ArgsAnd,
   definitionOf,
@@ -22,6 +22,7 @@ import { jsonLogger, type Logger } from "./log.js";
 import { type HeldLock, type LockOptions, Locks } from "./locks.js";
 import { fromWire } from "./names.js";
 import { checkOptions, type Names } from "./options.js";
+import { pages } from "./pages.js";
 import { Queues } from "./queues.js";
 import { Schedules } from "./schedules.js";
 import { accepted, type StandardSchema } from "./schema.js";
@@ -176,15 +177,9 @@ export class Mainspring {
 
   /** Jobs, newest first. */
   async *jobs(filter: JobFilter = {}): AsyncGenerator<JobInfo, void, undefined> {
-    let cursor: string | undefined;
-    do {
-      const path = `/v1/jobs${query({ ...filter, cursor })}`;
-      const page = await this.#core.call({ method: "GET", path });
-      const jobs = page["jobs"];
-      for (const job of need(jobs as unknown[], Array.isArray(jobs), "list of jobs"))
-        yield readJob(job);
-      cursor = typeof page["next_cursor"] === "string" ? page["next_cursor"] : undefined;
-    } while (cursor !== undefined);
+    const cursor = ["cursor", "next_cursor"] as const;
+    for await (const job of pages(this.#core, "/v1/jobs", "jobs", cursor, { ...filter }))
+      yield readJob(job);
   }
 
   /** A worker; it starts when it has a handler. */

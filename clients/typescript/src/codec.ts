@@ -93,13 +93,9 @@ function encodeMember(schema: Member, value: unknown, path: string): unknown {
   return value;
 }
 
-function nameOf(value: unknown): string {
-  if (typeof value !== "object" || value === null) return value === null ? "null" : typeof value;
-  return Object.getPrototypeOf(value)?.constructor?.name ?? "object";
-}
-
 function mustBe(good: boolean, value: unknown, path: string, what: string): void {
-  if (!good) throw new Fault(path, `must be ${what}, is a ${nameOf(value)}`);
+  const kind = typeof value === "object" && value !== null ? value.constructor?.name : typeof value;
+  if (!good) throw new Fault(path, `must be ${what}, is a ${kind}`);
 }
 
 /** A Date, as ISO 8601 text. */

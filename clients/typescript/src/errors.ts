@@ -65,7 +65,6 @@ export interface ErrorDetails {
 
 /** Every error of a call to the server. */
 export class MainspringError extends Error {
-  override name = "MainspringError";
   /** The server's code, or the client's. Act on this; show `message` to a person. */
   readonly code: ErrorCode | (string & {});
   /** The HTTP status; undefined: there was no answer. */
@@ -93,88 +92,49 @@ export class MainspringError extends Error {
 /**
  * The server accepts no more work now: a limit is reached or the disk is full. See `retryAfterMs`.
  */
-export class QueueFull extends MainspringError {
-  override name = "QueueFull";
-}
+export class QueueFull extends MainspringError {}
 /** The worker no longer has the job: the reason of its `AbortSignal`. Another one may run it. */
 export class LeaseLost extends MainspringError {
-  override name = "LeaseLost";
   constructor(message: string, details: ErrorDetails = {}) {
     super("lease_lost", message, details);
   }
 }
 /** The caller no longer holds the lock or the session: stop the protected work. */
-export class LockLost extends MainspringError {
-  override name = "LockLost";
-  constructor(message: string, details: ErrorDetails = {}) {
-    super("lease_lost", message, details);
-  }
-}
+export class LockLost extends MainspringError {}
 /** The server is not reachable, starts or stops. */
-export class Unavailable extends MainspringError {
-  override name = "Unavailable";
-}
+export class Unavailable extends MainspringError {}
 /** The access token is missing, wrong, revoked or expired. */
-export class Unauthenticated extends MainspringError {
-  override name = "Unauthenticated";
-}
+export class Unauthenticated extends MainspringError {}
 /** The access token lacks a scope. The message names it. */
-export class Forbidden extends MainspringError {
-  override name = "Forbidden";
-}
-export class NotFound extends MainspringError {
-  override name = "NotFound";
-}
+export class Forbidden extends MainspringError {}
+export class NotFound extends MainspringError {}
 /** The record existed and its retention has ended. */
-export class Expired extends MainspringError {
-  override name = "Expired";
-}
+export class Expired extends NotFound {}
 /** A field breaks a rule. `field` names it. */
-export class InvalidArgument extends MainspringError {
-  override name = "InvalidArgument";
-}
+export class InvalidArgument extends MainspringError {}
 /** More bytes or items than the limit in the message. */
-export class TooLarge extends InvalidArgument {
-  override name = "TooLarge";
-}
+export class TooLarge extends InvalidArgument {}
 /** The current state of the job, schedule or workflow does not allow the call. */
-export class Conflict extends MainspringError {
-  override name = "Conflict";
-}
+export class Conflict extends MainspringError {}
 /** Another holder has the lock or the session. */
-export class LeaseHeld extends Conflict {
-  override name = "LeaseHeld";
-}
+export class LeaseHeld extends Conflict {}
 /** No answer in time. The server may have executed the request. */
-export class AnswerTimeout extends MainspringError {
-  override name = "AnswerTimeout";
-}
+export class AnswerTimeout extends MainspringError {}
 /** The server failed, or the answer is not from a Mainspring server. */
-export class ServerError extends MainspringError {
-  override name = "ServerError";
-}
+export class ServerError extends MainspringError {}
 
 /** A caller asked for the job to be cancelled: the reason of its `AbortSignal`. */
-export class Cancelled extends Error {
-  override name = "Cancelled";
-}
+export class Cancelled extends Error {}
 /** The attempt exceeded its time limit: the reason of its `AbortSignal`. */
-export class TimedOut extends Error {
-  override name = "TimedOut";
-}
+export class TimedOut extends Error {}
 /** The worker stops: the reason of a job's `AbortSignal`. */
-export class ShuttingDown extends Error {
-  override name = "ShuttingDown";
-}
+export class ShuttingDown extends Error {}
 
 /** A call of a handler's context after the handler has ended. Nothing was sent. */
-export class AttemptEnded extends Error {
-  override name = "AttemptEnded";
-}
+export class AttemptEnded extends Error {}
 
 /** A job or workflow that was waited for did not complete. */
 export class JobFailed extends Error {
-  override name = "JobFailed";
   constructor(
     readonly id: string,
     /** Of a job "cancelled" or "dead"; the state of a workflow. */
@@ -190,12 +150,9 @@ export class JobFailed extends Error {
   }
 }
 /** The job or workflow has not ended in time. It continues to run. */
-export class ResultTimeout extends Error {
-  override name = "ResultTimeout";
-}
+export class ResultTimeout extends Error {}
 /** Arguments or a result do not fit the schema of their job. */
 export class ValidationError extends Error {
-  override name = "ValidationError";
   constructor(
     message: string,
     readonly issues: readonly { message: string; path: string }[],
@@ -204,28 +161,17 @@ export class ValidationError extends Error {
   }
 }
 
-sharedClass("MainspringError", MainspringError);
-sharedClass("QueueFull", QueueFull);
-sharedClass("LeaseLost", LeaseLost);
-sharedClass("Unavailable", Unavailable);
-sharedClass("LockLost", LockLost);
-sharedClass("Unauthenticated", Unauthenticated);
-sharedClass("Forbidden", Forbidden);
-sharedClass("NotFound", NotFound);
-sharedClass("Expired", Expired);
-sharedClass("InvalidArgument", InvalidArgument);
-sharedClass("TooLarge", TooLarge);
-sharedClass("Conflict", Conflict);
-sharedClass("LeaseHeld", LeaseHeld);
-sharedClass("AnswerTimeout", AnswerTimeout);
-sharedClass("ServerError", ServerError);
-sharedClass("Cancelled", Cancelled);
-sharedClass("TimedOut", TimedOut);
-sharedClass("ShuttingDown", ShuttingDown);
-sharedClass("AttemptEnded", AttemptEnded);
-sharedClass("JobFailed", JobFailed);
-sharedClass("ResultTimeout", ResultTimeout);
-sharedClass("ValidationError", ValidationError);
+const ALL = {
+  ...{ MainspringError, QueueFull, LeaseLost, Unavailable, LockLost, Unauthenticated },
+  ...{ Forbidden, NotFound, Expired, InvalidArgument, TooLarge, Conflict },
+  ...{ LeaseHeld, AnswerTimeout, ServerError, Cancelled, TimedOut, ShuttingDown },
+  ...{ AttemptEnded, JobFailed, ResultTimeout, ValidationError },
+};
+for (const [name, made] of Object.entries(ALL)) {
+  sharedClass(name, made);
+  const value = { value: name, writable: true, configurable: true };
+  Object.defineProperty(made.prototype, "name", value);
+}
 
 const CLASSES: Partial<Record<ErrorCode, typeof MainspringError>> = {
   overloaded: QueueFull,
@@ -241,6 +187,7 @@ const CLASSES: Partial<Record<ErrorCode, typeof MainspringError>> = {
   too_large: TooLarge,
   conflict: Conflict,
   lease_held: LeaseHeld,
+  lease_lost: LockLost,
   request_timeout: AnswerTimeout,
   timeout: AnswerTimeout,
   internal: ServerError,
@@ -258,7 +205,6 @@ export function makeError(
   message: string,
   details: ErrorDetails = {},
 ): MainspringError {
-  if (code === "lease_lost") return new LockLost(message, details);
   const known = isKnown(code) ? CLASSES[code] : undefined;
   return new (known ?? MainspringError)(code, message, details);
 }

@@ -3,7 +3,7 @@ import { now } from "./clock.js";
 import { type Core, need, needInteger, randomName } from "./core.js";
 import { asyncDispose } from "./dispose.js";
 import { type Duration, durationMs, durationText } from "./durations.js";
-import { LockLost } from "./errors.js";
+import { LockLost, makeError } from "./errors.js";
 import { checkOptions, type Names } from "./options.js";
 
 export interface LockOptions {
@@ -39,7 +39,7 @@ export class HeldLock {
     const hold = { path: this.path("renew"), body, expires: "expires_in_ms", grantedMs, sentAt };
     this.renewal = core.renewals.addHold(hold, (message) => {
       this.renewal = undefined;
-      this.lostSignal.abort(new LockLost(`lock ${name}: ${message}`));
+      this.lostSignal.abort(makeError("lease_lost", `lock ${name}: ${message}`));
     });
   }
 

@@ -2,13 +2,14 @@
 import { createHash } from "node:crypto";
 
 import type { components } from "./api/schema.js";
-import { type Core, need, needInteger, query } from "./core.js";
+import { type Core, needInteger, query } from "./core.js";
 import { definitionOf, type JobDefinition, type JobOptions, type NewJob, wireJob } from "./define.js";
 import { instantText } from "./durations.js";
-import { isRecord, makeError, NotFound } from "./errors.js";
+import { makeError, NotFound } from "./errors.js";
 import { formatJson } from "./json.js";
 import { type Camel, fromWire, toWire } from "./names.js";
 import { checkOptions } from "./options.js";
+import { pages } from "./pages.js";
 
 type Schemas = components["schemas"];
 export type ScheduleInfo = Camel<Schemas["Schedule"]>;
@@ -36,17 +37,9 @@ function planned(owner: string, name: string, { job, ...when }: PlannedSchedule)
   const made = wireJob(definitionOf(job.job), job.args, job.options ?? {});
   const headers: Record<string, string> = { ...(made["headers"] as Headers), [OWNER]: owner };
   const body = { ...(toWire(when) as object), job: { ...made, headers } };
-  const digest = createHash("sha256").update(formatJson(sorted(body), name)).digest("hex");
+  const digest = createHash("sha256").update(formatJson(body, name)).digest("hex");
   headers[DIGEST] = digest.slice(0, 16);
   return { name, body, digest: headers[DIGEST] };
-}
-
-// With the fields of plain objects in one order.
-function sorted(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sorted);
-  if (!isRecord(value) || Object.getPrototypeOf(value) !== Object.prototype) return value;
-  const fields = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
-  return Object.fromEntries(fields.map(([name, one]) => [name, sorted(one)]));
 }
 
 export class Schedules {
@@ -121,22 +114,8 @@ export class Schedules {
   }
 
   async *list(): AsyncGenerator<ScheduleInfo, void, undefined> {
-    let after: string | undefined;
-    do {
-      const page = await this.#core.call({
-        method: "GET",
-        path: `/v1/schedules${query({ after })}`,
-      });
-      const schedules = page["schedules"];
-      for (const one of need(
-        schedules as unknown[],
-        Array.isArray(schedules),
-        "list of schedules",
-      )) {
-        yield fromWire<ScheduleInfo>(one);
-      }
-      after = typeof page["next"] === "string" ? page["next"] : undefined;
-    } while (after !== undefined);
+    const found = pages(this.#core, "/v1/schedules", "schedules", ["after", "next"]);
+    for await (const one of found) yield fromWire<ScheduleInfo>(one);
   }
 
   async remove(name: string): Promise<void> {

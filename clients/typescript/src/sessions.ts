@@ -4,7 +4,7 @@ import { now } from "./clock.js";
 import { type Core, need, needInteger, randomName } from "./core.js";
 import { asyncDispose } from "./dispose.js";
 import { type Duration, durationMs, durationText } from "./durations.js";
-import { isRecord, LockLost } from "./errors.js";
+import { isRecord, LockLost, makeError } from "./errors.js";
 import { type Camel, fromWire } from "./names.js";
 import { checkOptions, type Names } from "./options.js";
 import { Worker } from "./worker.js";
@@ -53,7 +53,7 @@ export class HeldSession {
     };
     this.renewal = core.renewals.addHold(hold, (message) => {
       this.renewal = undefined;
-      this.lostSignal.abort(new LockLost(`session ${key}: ${message}`));
+      this.lostSignal.abort(makeError("lease_lost", `session ${key}: ${message}`));
     });
   }
 

@@ -536,10 +536,7 @@ export async function perform(...given: unknown[]): Promise<Performed<unknown>> 
   const returned: unknown = done.result;
   if (returned instanceof Outcome && returned.kind !== "complete") return done;
   const result: unknown = returned instanceof Outcome ? returned.result : returned;
-  const kept =
-    result === undefined && !hasCodec(job.result)
-      ? void (await conforming(job.result, result, `result of ${job.kind}`))
-      : await keptResult(job, result);
+  const kept = await keptResult(job, result);
   done.result = returned instanceof Outcome ? complete(kept, { next: returned.next }) : kept;
   return done;
 }
@@ -583,7 +580,9 @@ async function asSent(schema: StandardSchema, value: unknown, what: string): Pro
 // As `result()` of a server's job would give it. The form before the schema if it has no codec.
 async function keptResult({ kind, result: schema }: JobDefinition, result: unknown) {
   const what = `result of ${kind}`;
-  const kept = stored(await asSent(schema, result, what), "result", MAX_RESULT_BYTES);
+  const sent = await asSent(schema, result, what);
+  if (sent === undefined) return undefined;
+  const kept = stored(sent, "result", MAX_RESULT_BYTES);
   return hasCodec(schema) ? await conforming(schema, kept, what) : kept;
 }
 

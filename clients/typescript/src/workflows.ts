@@ -1,7 +1,7 @@
 // Workflows: steps that are all done, or undone.
 import type { components } from "./api/schema.js";
 import { now } from "./clock.js";
-import { type Core, need, needInteger, query, randomName } from "./core.js";
+import { type Core, need, needInteger, randomName } from "./core.js";
 import {
   type ArgsAnd,
   definitionOf,
@@ -16,6 +16,7 @@ import { JobFailed, makeError, ResultTimeout } from "./errors.js";
 import { WAIT_OPTIONS, type WaitOptions } from "./job.js";
 import { checkOptions } from "./options.js";
 import { type Camel, fromWire, toWire } from "./names.js";
+import { pages } from "./pages.js";
 
 type Schemas = components["schemas"];
 /** A job of a step: a definition, a job of `newJob()`, or fields as in `POST /v1/jobs`. */
@@ -187,18 +188,9 @@ export class Workflows {
   async *list(
     filter: { name?: string; state?: WorkflowState } = {},
   ): AsyncGenerator<WorkflowInfo, void, undefined> {
-    let before: string | undefined;
-    do {
-      const page = await this.#core.call({
-        method: "GET",
-        path: `/v1/workflows${query({ ...filter, before })}`,
-      });
-      const list = page["workflows"];
-      for (const one of need(list as unknown[], Array.isArray(list), "list of workflows"))
-        yield read(one);
-      const next = page["next"];
-      before = next === null || next === undefined ? undefined : String(next);
-    } while (before !== undefined);
+    const cursor = ["before", "next"] as const;
+    const found = pages(this.#core, "/v1/workflows", "workflows", cursor, filter);
+    for await (const one of found) yield read(one);
   }
 
   async steps(id: Id): Promise<WorkflowStepInfo[]> {
@@ -279,16 +271,8 @@ export async function* resultsOf<R>(
   if (elements === 0 && single) yield (own["result"] ?? null) as R;
 }
 
-async function* stepPages(core: Core, id: Id): AsyncGenerator<Record<string, unknown>> {
-  let after: string | undefined;
-  do {
-    const path = pathOf(id, `/steps${query({ after })}`);
-    const page = await core.call({ method: "GET", path });
-    const steps = page["steps"] as Record<string, unknown>[];
-    yield* need(steps, Array.isArray(steps), "list of steps");
-    const next = page["next"];
-    after = next === null || next === undefined ? undefined : String(next);
-  } while (after !== undefined);
+function stepPages(core: Core, id: Id) {
+  return pages(core, pathOf(id, "/steps"), "steps", ["after", "next"]);
 }
 
 function pathOf(id: Id, rest = ""): string {

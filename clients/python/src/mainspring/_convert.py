@@ -39,7 +39,12 @@ class Codec:
         if _is_reference(value):
             return value
         if self.is_one(value):
-            return self.to_json(value, path)
+            try:
+                return self.to_json(value, path)
+            except (ValueError, TypeError, AttributeError) as error:
+                if isinstance(error, InvalidArgument):
+                    raise
+                raise InvalidArgument(f"{path}: {error!s:.200}", field=path) from error
         self.load(value, path)  # it has the form of JSON already
         return value
 
@@ -52,7 +57,8 @@ class Codec:
             raise
         except (ValueError, TypeError, ArithmeticError, KeyError, AttributeError) as error:
             first = str(error).partition("\n")[0]
-            text = f"{path} {value!r:.60}: must be {self.name}: {first:.200}"
+            why = "" if isinstance(error, ArithmeticError) else f": {first:.200}"
+            text = f"{path} {value!r:.60}: must be {self.name}{why}"
             raise InvalidArgument(text, field=path) from error
 
 
@@ -246,7 +252,10 @@ def _pydantic(kind: Any) -> Codec:
     def dump(value: Any, _: str) -> Any:
         if hasattr(value, "model_dump"):
             return value.model_dump(mode="json", by_alias=True)
-        return json.loads(value.json(by_alias=True))
+        # Version 1 would write a Decimal as a float.
+        others = type(value).__json_encoder__
+        write = lambda one: str(one) if isinstance(one, decimal.Decimal) else others(one)  # noqa: E731
+        return json.loads(value.json(by_alias=True, encoder=write))
 
     def load(value: Any, path: str) -> Any:
         try:
