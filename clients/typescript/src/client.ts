@@ -165,9 +165,12 @@ export class Mainspring {
     );
   }
 
-  /** A handle of a job. Sends no request. */
-  find<R = unknown>(id: Id): JobHandle<R> {
-    return new JobHandle<R>(this.#core, idText(id));
+  /** A handle of a job; with its definition, with the type of its result. Sends no request. */
+  find<In, R>(job: JobDefinition<In, unknown, R, unknown>, id: Id): JobHandle<R>;
+  find<R = unknown>(id: Id): JobHandle<R>;
+  find(job: JobDefinition | Id, id?: Id): JobHandle<unknown> {
+    if (typeof job !== "object") return new JobHandle(this.#core, idText(job));
+    return new JobHandle(this.#core, idText(id ?? ""), undefined, false, job.result);
   }
 
   /** The record of a job. */

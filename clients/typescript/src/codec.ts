@@ -95,7 +95,7 @@ function encodeMember(schema: Member, value: unknown, path: string): unknown {
 
 function mustBe(good: boolean, value: unknown, path: string, what: string): void {
   const kind = typeof value === "object" && value !== null ? value.constructor?.name : typeof value;
-  if (!good) throw new Fault(path, `must be ${what}, is a ${kind}`);
+  if (!good) throw new Fault(path, `must be ${what}, not ${kind}`);
 }
 
 /** A Date, as ISO 8601 text. */

@@ -1,7 +1,7 @@
 // Calls the handler of a claimed job, and turns what it returns or throws into an outcome.
 import { type Attempt, Context } from "./attempt.js";
-import { toJson } from "./codec.js";
-import type { JobDefinition } from "./define.js";
+import { isCodec, toJson } from "./codec.js";
+import { definitionOf, type JobDefinition, type NewJob } from "./define.js";
 import {
   Cancelled,
   LeaseLost,
@@ -13,7 +13,7 @@ import {
 import type { LogFields, Logger } from "./log.js";
 import { Outcome } from "./outcomes.js";
 import { textOf } from "./reasons.js";
-import { check } from "./schema.js";
+import { accepted, check } from "./schema.js";
 import { inScopeOf, type Scope } from "./trace.js";
 import type { Handler } from "./worker_options.js";
 
@@ -50,7 +50,19 @@ export async function callHandler(
     if (!(error instanceof ValidationError)) throw error;
     return new Outcome("dead", { reason: "bad_result", description: error.message });
   }
-  return new Outcome<unknown>("complete", {}, sent, next);
+  try {
+    return new Outcome<unknown>("complete", {}, sent, await Promise.all(next.map(acceptedNext)));
+  } catch (error) {
+    if (!(error instanceof ValidationError)) throw error;
+    return new Outcome("dead", { reason: "bad_next", description: error.message });
+  }
+}
+
+async function acceptedNext(made: NewJob, index: number): Promise<NewJob> {
+  const { kind, args: schema } = definitionOf(made.job);
+  if (isCodec(schema)) return made; // converts when it is written
+  const args = await accepted(schema, made.args ?? {}, `next[${index}].args of ${kind}`);
+  return { ...made, args };
 }
 
 /** The outcome of an attempt whose handler threw. */

@@ -2,8 +2,15 @@
 import { createHash } from "node:crypto";
 
 import type { components } from "./api/schema.js";
+import { toJson } from "./codec.js";
 import { type Core, needInteger, query } from "./core.js";
-import { definitionOf, type JobDefinition, type JobOptions, type NewJob, wireJob } from "./define.js";
+import {
+  definitionOf,
+  type JobDefinition,
+  type JobOptions,
+  type NewJob,
+  optionsJson,
+} from "./define.js";
 import { instantText } from "./durations.js";
 import { makeError, NotFound } from "./errors.js";
 import { formatJson } from "./json.js";
@@ -31,12 +38,19 @@ type Headers = Readonly<Record<string, string>>;
 const OWNER = "schedule-owner";
 const DIGEST = "schedule-digest";
 
-function planned(owner: string, name: string, { job, ...when }: PlannedSchedule) {
+/** A job of a schedule, after its schema. */
+async function made({ job, args, options }: NewJob, where: string) {
+  const definition = definitionOf(job);
+  const sent = await toJson(definition.args, args ?? {}, `${where} of ${definition.kind}`);
+  return { ...optionsJson(definition, options ?? {}), args: sent };
+}
+
+async function planned(owner: string, name: string, { job, ...when }: PlannedSchedule) {
   if (typeof owner !== "string" || owner === "")
     throw makeError("invalid_argument", "owner: must be a text", { field: "owner" });
-  const made = wireJob(definitionOf(job.job), job.args, job.options ?? {});
-  const headers: Record<string, string> = { ...(made["headers"] as Headers), [OWNER]: owner };
-  const body = { ...(toWire(when) as object), job: { ...made, headers } };
+  const own: Record<string, unknown> = await made(job, `${name}.job.args`);
+  const headers: Record<string, string> = { ...(own["headers"] as Headers), [OWNER]: owner };
+  const body = { ...(toWire(when) as object), job: { ...own, headers } };
   const digest = createHash("sha256").update(formatJson(body, name)).digest("hex");
   headers[DIGEST] = digest.slice(0, 16);
   return { name, body, digest: headers[DIGEST] };
@@ -56,11 +70,7 @@ export class Schedules {
     job: ScheduleJob<In> | { job: string; args?: unknown; options?: JobOptions },
     when: ScheduleOptions,
   ): Promise<Defined> {
-    const definition = definitionOf(job.job as JobDefinition | string);
-    const body = {
-      ...(toWire(when) as object),
-      job: wireJob(definition, job.args, job.options ?? {}),
-    };
+    const body = { ...(toWire(when) as object), job: await made(job as NewJob, "args") };
     return await this.define(name, body);
   }
 
@@ -77,7 +87,8 @@ export class Schedules {
     options: { dryRun?: boolean } = {},
   ): Promise<Record<string, SyncOutcome>> {
     checkOptions(options, { dryRun: 1 });
-    const bodies = Object.entries(schedules).map(([name, one]) => planned(owner, name, one));
+    const all = Object.entries(schedules);
+    const bodies = await Promise.all(all.map(([name, one]) => planned(owner, name, one)));
     const there = new Map<string, Headers>();
     for await (const { name, job } of this.list()) there.set(name, job?.headers ?? {});
     for (const { name } of bodies) {

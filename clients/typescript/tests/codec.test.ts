@@ -61,10 +61,10 @@ test("what cannot be converted is refused at the enqueue, with its path", async 
   const ms = server.client();
   const wrong = (more: object) => ({ ...ARGS, ...more }) as typeof ARGS;
   const faults: [object, RegExp][] = [
-    [{ at: "2026" }, /args of sold: at: must be a Date, is a string$/],
+    [{ at: "2026" }, /args of sold: at: must be a Date, not string$/],
     [{ at: new Date(NaN) }, /at: is an invalid Date/],
-    [{ total: 1 }, /total: must be a bigint, is a number/],
-    [{ photo: [1] }, /photo: must be a Uint8Array, is a Array/],
+    [{ total: 1 }, /total: must be a bigint, not number/],
+    [{ photo: [1] }, /photo: must be a Uint8Array, not Array/],
     [{ lines: [{ n: "1" }] }, /lines\.0\.n: .*expected number/],
     [{ lines: [{ n: 1, due: 5 }] }, /lines\.0\.due: must be a Date/],
     [{ more: 1 }, /more: is not a field/],
@@ -97,6 +97,20 @@ test("a schema that makes a Date of a text takes a Date at the enqueue", async (
   const made = await ms.enqueue(job, { at: AT });
   assert.deepEqual((await made.get()).args, { at: AT.toISOString() });
   assert.deepEqual((await made.result({ timeout: "30s" })).at.getTime(), AT.getTime() + 1);
+  assert.ok((await ms.find(job, made.id).result()).at instanceof Date);
+  await ms.schedules.put("when", { job, args: { at: AT } }, { at: "2099-01-01T00:00:00Z" });
+  assert.deepEqual((await ms.schedules.get("when")).job.args, { at: AT.toISOString() });
+  const wrong = { job, args: { at: "never" } } as never;
+  await assert.rejects(ms.schedules.put("when", wrong, { every: "1h" }), /args of when: at: /);
+  const next = defineJob("next", { queue: "codecs", args: z.object({ bad: z.boolean() }) });
+  await using other = ms.worker().on(next, ({ args }) => {
+    const at = (args.bad ? "never" : AT) as Date;
+    return complete(null, { next: [newJob(job, { at })] });
+  });
+  await (await ms.enqueue(next, { bad: false })).result({ timeout: "30s" });
+  const bad = await ms.enqueue(next, { bad: true });
+  await assert.rejects(bad.result({ timeout: "30s" }), /dead: bad_next: next\[0\]\.args of when: at/);
+  void other;
   const strict = defineJob("strict", { queue: "codecs", args: z.object({ at: z.date() }) });
   await assert.rejects(ms.enqueue(strict, { at: AT }), /args of strict, as JSON: at: .*expected date/);
 });
