@@ -343,5 +343,5 @@ def test_a_mistyped_option_of_a_worker_is_named() -> None:
 
 
 def test_the_hint_for_a_time_span_is_one_that_works() -> None:
-    with pytest.raises(InvalidArgument, match=r"timedelta is not JSON: annotate it with timedelta, or send .total_seconds\(\)"):
+    with pytest.raises(InvalidArgument, match="annotate it with timedelta, or send .total_sec"):
         ms.enqueue(ms.new("k", {"for": dt.timedelta(seconds=1)}))

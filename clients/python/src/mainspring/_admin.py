@@ -369,8 +369,8 @@ class Workflow:
         return document
 
     def wait(self, timeout: Duration | None = None) -> api.Workflow:
-        """Waits until the workflow ends or is parked, or until `timeout` (None: forever). Returns its
-        record then."""
+        """Waits until the workflow ends or is parked, or until `timeout` (None: forever). Returns
+        its record then."""
         return self._group._run(self._wait(timeout))
 
     async def await_end(self, timeout: Duration | None = None) -> api.Workflow:

@@ -132,7 +132,7 @@ def _scalar(known: type, write: Callable[[Any], Any], read: Callable[[Any], Any]
     def is_one(value: Any) -> bool:
         return isinstance(value, known) and not (known is dt.date and type(value) is dt.datetime)
 
-    return Codec(known.__name__, is_one, lambda value, _: write(value), lambda value, _: read(value))
+    return Codec(known.__name__, is_one, lambda value, _: write(value), lambda v, _: read(v))
 
 
 def _union(kinds: list[Any], seen: dict[Any, Codec]) -> Codec | None:
@@ -254,7 +254,10 @@ def _pydantic(kind: Any) -> Codec:
             return value.model_dump(mode="json", by_alias=True)
         # Version 1 would write a Decimal as a float.
         others = type(value).__json_encoder__
-        write = lambda one: str(one) if isinstance(one, decimal.Decimal) else others(one)  # noqa: E731
+
+        def write(one: Any) -> Any:
+            return str(one) if isinstance(one, decimal.Decimal) else others(one)
+
         return json.loads(value.json(by_alias=True, encoder=write))
 
     def load(value: Any, path: str) -> Any:

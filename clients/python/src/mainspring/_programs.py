@@ -53,7 +53,8 @@ def run(
         _groups.end(program.pid)  # what the program has left running
         program.wait()
         port.group(program.pid, False)
-    done: subprocess.CompletedProcess[Any] = subprocess.CompletedProcess(command, program.returncode, out, err)
+    code = program.returncode
+    done: subprocess.CompletedProcess[Any] = subprocess.CompletedProcess(command, code, out, err)
     if check and not reason:
         done.check_returncode()
     return reason, done
