@@ -104,6 +104,8 @@ def test_a_task_that_a_coroutine_left_is_refused(
                 lambda: ctx.message(1),
                 ctx.flush,
                 lambda: ctx.sleep(0),
+                lambda: ctx.run(["true"]),
+                lambda: anext(ctx.results([1])),
             ]
             for call in calls:
                 with pytest.raises(AttemptEnded):

@@ -175,9 +175,6 @@ export class Attempt {
   get id(): string {
     return this.claimed.job.id;
   }
-  get core(): Core {
-    return this.host.core;
-  }
 
   get signal(): AbortSignal {
     this.controller ??= new AbortController();
@@ -285,6 +282,14 @@ export class Attempt {
     this.newSessionState = { json: formatJson(value, "session state") };
   }
 
+  async *results<R>(of: StepResults | readonly R[]): AsyncGenerator<R, void, undefined> {
+    this.mustRun();
+    for await (const one of resultsOf<R>(this.host.core, of)) {
+      this.mustRun();
+      yield one;
+    }
+  }
+
   private mustRun(): void {
     if (!this.closed) return;
     const { id, attempt } = this.claimed.job;
@@ -334,7 +339,7 @@ export class Context<Args> implements JobContext<Args> {
   readonly checkpoint = (value: unknown) => quiet(this.attempt.checkpoint(value));
   readonly message = (value: unknown) => quiet(this.attempt.message(value));
   readonly setSessionState = (value: unknown) => this.attempt.setSessionState(value);
-  readonly results = <R>(of: StepResults | readonly R[]) => resultsOf<R>(this.attempt.core, of);
+  readonly results = <R>(of: StepResults | readonly R[]) => this.attempt.results<R>(of);
 
   constructor(
     private readonly attempt: Attempt,

@@ -525,6 +525,7 @@ test("a context is dead when its handler has ended: late calls throw and send no
     () => old?.progress(0.5),
     () => old?.message({}),
     () => old?.setSessionState({}),
+    () => old?.results([1]).next(),
   ];
   for (const call of calls)
     await assert.rejects(async () => await call(), (error) => {

@@ -268,6 +268,7 @@ class Context(_Base):
         page: Any = None
         try:
             while True:
+                self._check_alive()
                 path, found = reading.send(page)
                 yield from found
                 page = None if path is None else self._port.read(path)
@@ -356,6 +357,7 @@ class AsyncContext(_Base):
         page: Any = None
         try:
             while True:
+                self._check_alive()
                 path, found = reading.send(page)
                 for one in found:
                     yield one

@@ -12,6 +12,7 @@ import dataclasses
 import datetime as dt
 import decimal
 import enum
+import importlib
 import inspect
 import json
 import pathlib
@@ -312,12 +313,21 @@ def _fields(kind: Any, seen: dict[Any, Codec]) -> Codec | None:
     return made if is_data or any(codecs.values()) else None
 
 
+def _written(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return dict(getattr(function, "__annotations__", {}))
+    except NameError:  # Python 3.14 evaluates them here
+        library = importlib.import_module("annotationlib")
+        form = library.Format.FORWARDREF
+        return dict(library.get_annotations(function, format=form))
+
+
 def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:
     """The types of a function's parameters, and of what it returns as "return". A name that cannot
     be found, such as one that only type checkers import, is left out."""
     found: dict[str, Any] = {}
     scope = getattr(inspect.unwrap(function), "__globals__", vars(sys.modules[__name__]))
-    for name, kind in getattr(function, "__annotations__", {}).items():
+    for name, kind in _written(function).items():
         try:
             [found[name]] = typing.get_type_hints(
                 types.SimpleNamespace(__annotations__={"_": kind}), scope, include_extras=True
